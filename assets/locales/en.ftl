@@ -194,7 +194,7 @@ activity-audit = { $key ->
 }
 activity-commands = commands
 activity-database-is-unreachable-so-log = The database is unreachable, so the log cannot be read. Retrying.
-activity-event = { $act }
+activity-event = { $event }
 activity-figure = { $key ->
     [db_stock] stock in SQL
     [dead] dead letters
@@ -900,8 +900,8 @@ command-of =
         [one] { $initial } piece
        *[other] { $initial } pieces
     }
-command-of-2 = { $act }: { $done } of { $planned }.
-command-of-done = { $act }: { $done } of { $planned } done.
+command-of-2 = { $action }: { $done } of { $planned }.
+command-of-done = { $action }: { $done } of { $planned } done.
 command-of-sent =
     { $sent } of { $planned ->
         [one] { $planned } request
@@ -972,7 +972,7 @@ command-this-view-has-no-rows = this view has no rows to filter
 command-try-again-once = { $away }; try again once it is reachable
 command-unsold-buyers-are-rejected = { $left } unsold; buyers are rejected from now on.
 command-value = { $views } ({ $action })
-command-value-2 = { $count }  { $verdict }: { $act }
+command-value-2 = { $count }  { $verdict }: { $action }
 command-wait-for-it-one =
     { $count ->
         [one] { $count } waiter, which
@@ -1932,8 +1932,8 @@ letters-value = { $count ->
     [one] , 1 stays
    *[other] , { $count } stay
 }
-letters-value-2 = { $about }: { $fate }{ $stays }.
-letters-value-3 = { $count }  { $verdict }: { $fate }
+letters-value-2 = { $about }: { $effect }{ $stays }.
+letters-value-3 = { $count }  { $verdict }: { $effect }
 letters-verdict = { $verdict ->
     [awaited] buyer waits
     [came_back] failed again
@@ -2258,12 +2258,12 @@ presenter-written = written
 
 ## recovery
 
-recovery-action = { $act ->
+recovery-action = { $action ->
     [process] claim and write
     [leave] keep
     [rebuild] rebuild from buyers
     [dead_letter] dead letter
-   *[other] { $act }
+   *[other] { $action }
 }
 recovery-age = age { $sign } { $border }
 recovery-delivered-2-4-times = delivered 2–4 times
@@ -2271,9 +2271,9 @@ recovery-delivered-5-times = delivered 5+ times
 recovery-delivered-once = delivered once
 recovery-live-nodes-claim = Live nodes claim entries that are idle for { $idle }.
 recovery-min = { $minutes } min
-recovery-of = { $act } { $done } of { $planned }
+recovery-of = { $action } { $done } of { $planned }
 recovery-of-the-oldest = of the oldest { $count }
-recovery-value = { $text }: { $act }
+recovery-value = { $text }: { $action }
 recovery-verdict = { $verdict ->
     [written] in SQL already
     [stuck] stuck, not in SQL

@@ -243,7 +243,7 @@ activity-event = { $key ->
     [redis-reconciled] Redis 数据已补回
     [partition-repaired] 分区已修复
     [left-out] 省略
-   *[other] { $act }
+   *[other] { $event }
 }
 activity-figure = { $key ->
     [stock] 库存
@@ -782,8 +782,8 @@ command-nothing-was-changed = 未做任何更改
 command-nothing-was-changed-form-keeps = 未做任何更改，已填内容保留在表单中
 command-nothing-was-created-form-keeps = 未新建，已填内容保留在表单中
 command-of = { $left } / { $initial } 件
-command-of-2 = { $act }：{ $done } / { $planned }。
-command-of-done = { $act }：已完成 { $done } / { $planned }。
+command-of-2 = { $action }：{ $done } / { $planned }。
+command-of-done = { $action }：已完成 { $done } / { $planned }。
 command-of-sent = 已发出 { $sent } / { $planned } 次请求。
 command-opens-immediately = 立即开放抢购。
 command-optional-for-log-to-edit = 可选，记入日志；按 { $key } 填写
@@ -829,7 +829,7 @@ command-this-view-has-no-rows = 此视图没有可筛选的行
 command-try-again-once = { $away }，恢复后请重试
 command-unsold-buyers-are-rejected = 未售出 { $left }；此后拒绝所有买家。
 command-value = { $views }（{ $action }）
-command-value-2 = { $count }  { $verdict }：{ $act }
+command-value-2 = { $count }  { $verdict }：{ $action }
 command-wait-for-it-one = { $count } 个等待者，其中一个将获得锁。
 command-waiting-for-engine = 等待引擎应答
 command-will-be-re-added = { $rebuilt } 条将重新写入消息流。
@@ -1547,8 +1547,8 @@ letters-there-are-no-dead-letters = 没有死信
 letters-these-letters-are-no-longer = 这些死信都已不存在
 letters-user-sale = { $order }，用户 { $user }，秒杀 { $sale }
 letters-value = ，保留 { $count } 条
-letters-value-2 = { $about }：{ $fate }{ $stays }。
-letters-value-3 = { $count }  { $verdict }：{ $fate }
+letters-value-2 = { $about }：{ $effect }{ $stays }。
+letters-value-3 = { $count }  { $verdict }：{ $effect }
 letters-verdict = { $verdict ->
     [awaited] 买家等待
     [came_back] 重放失败
@@ -1823,13 +1823,13 @@ presenter-written = 已落库
 
 ## recovery
 
-recovery-action = { $act ->
+recovery-action = { $action ->
     [acknowledge] 确认
     [process] 接管并落库
     [leave] 保留
     [rebuild] 按买家名单重建
     [dead_letter] 转为死信
-   *[other] { $act }
+   *[other] { $action }
 }
 recovery-age = 时长 { $sign } { $border }
 recovery-delivered-2-4-times = 投递 2–4 次
@@ -1837,9 +1837,9 @@ recovery-delivered-5-times = 投递 5 次以上
 recovery-delivered-once = 投递 1 次
 recovery-live-nodes-claim = 空闲超过 { $idle } 的消息由在线节点自动接管。
 recovery-min = { $minutes } 分
-recovery-of = { $act } { $done } / { $planned }
+recovery-of = { $action } { $done } / { $planned }
 recovery-of-the-oldest = 仅统计最早的 { $count } 条
-recovery-value = { $text }：{ $act }
+recovery-value = { $text }：{ $action }
 recovery-verdict = { $verdict ->
     [written] 已在 SQL 中
     [stuck] 卡住，未落库

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use seckill_console::{act_word, localized_result, localized_subject};
+use seckill_console::{event_name, localized_result, localized_subject};
 use seckill_engine::{
     commands::audit_figures,
     telemetry::data_loss::{add_published, published},
@@ -140,7 +140,7 @@ fn render(page: &Page) -> String {
         .left(&Label("column-at"), |line| line.at.date_time(&zone))
         .left(&Label("column-who"), |line| cell(&line.operator))
         .left(&Label("column-node"), |line| cell(&line.node))
-        .left(&Label("column-what"), |line| cell(&act_word(&line.act)))
+        .left(&Label("column-what"), |line| cell(&event_name(&line.act)))
         .left(&Label("column-on"), |line| cell(&localized_subject(&line.subject)))
         .left(&Label("column-result"), |line| cell(&localized_result(&line.result)));
     let mut text = table.with_details(|line| {

@@ -2,7 +2,7 @@
 
 use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
-use seckill_console::{act_word, localized_result};
+use seckill_console::{event_name, localized_result};
 use seckill_engine::{
     EngineError,
     commands::{
@@ -344,7 +344,7 @@ impl Context {
                 _ => localized_result(&act.result),
             };
             let failed = matches!(act.result.data(), Some(CommandOutcome::Failed(_)));
-            let act = act_word(&act.act);
+            let act = event_name(&act.act);
             let message = if failed {
                 text!("cli-failed-and-not-logged", act, result)
             } else {

@@ -150,8 +150,8 @@ impl App {
                 Confirm::new(launch::ask_arm(&launch), Intent::Arm(Box::new(launch)))
             }
             // The question follows when the preview arrives.
-            Submission::Group(act) => {
-                self.send(Command::Preview(act));
+            Submission::Group(command) => {
+                self.send(Command::Preview(command));
                 return None;
             }
         };
@@ -237,7 +237,7 @@ impl App {
     }
 
     /// Requests a count of dead letters by verdict; the question follows when it arrives.
-    fn count_letters(&mut self, act: LetterCommand) {
+    fn count_letters(&mut self, kind: LetterCommand) {
         if self.work.counting.is_some() {
             return self.note(Label("letters-counting-the-dead-letters"));
         }
@@ -246,7 +246,7 @@ impl App {
             Err(why) => return self.note(why),
         };
         if self.send(Command::CountLetters(scope.clone())) {
-            self.work.counting = Some((act, scope, about));
+            self.work.counting = Some((kind, scope, about));
         }
     }
 
@@ -254,21 +254,21 @@ impl App {
     fn ask_letters(&mut self, found: &LettersCounted, counted: &LetterScope) {
         // A cancelled count may still arrive.
         let awaited = self.work.counting.take_if(|(_, scope, _)| scope == counted);
-        let Some((act, scope, about)) = awaited else { return };
+        let Some((kind, scope, about)) = awaited else { return };
         if self.dialog.is_some() || self.tables.filtering {
             let text = conventions::behind(
                 Label("letters-the-dead-letters-are-counted"),
                 self.context(),
-                act.action(),
+                kind.action(),
             );
             return self.note(text);
         }
-        let done = act.done(&found.counts);
-        match letters::question(act, found, &about) {
+        let done = kind.done(&found.counts);
+        match letters::question(kind, found, &about) {
             Ok(question) => {
                 // Letters added after the count are excluded.
                 let scope = scope.as_counted(found);
-                let command = match act {
+                let command = match kind {
                     LetterCommand::Replay => Command::ReplayLetters { scope, force: false },
                     LetterCommand::Discard => Command::DiscardLetters { scope, compensate: false },
                     LetterCommand::Compensate => {
@@ -318,8 +318,8 @@ impl App {
         let load_tests = &self.display.newest.load_tests;
         let question = if let Some(launch) = self.director.armed() {
             launch::ask_quit(launch)
-        } else if let Some(act) = self.display.newest.recoveries.iter().find(|it| it.changes) {
-            commands::quit_act(&act.act, act.done, act.planned)
+        } else if let Some(line) = self.display.newest.recoveries.iter().find(|it| it.changes) {
+            commands::quit_command(&line.act, line.done, line.planned)
         } else if load_tests.is_empty() {
             self.terminal.course = Course::Quit;
             return;

@@ -59,7 +59,7 @@ pub use self::text::{
     audit_log::{result as localized_result, subject as localized_subject},
     figures::{signed, thousands},
     phase, settings,
-    time::act_word,
+    time::event_name,
 };
 
 /// Appearance and features of the console.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use seckill_console::{act_word, localized_result, localized_subject};
+use seckill_console::{event_name, localized_result, localized_subject};
 use seckill_engine::{
     commands::audit_figures,
     telemetry::{
@@ -101,7 +101,7 @@ fn timeline(Timeline { lines, cut }: &Timeline, zone: &TimeZone) -> String {
         .left(&Label("column-at"), |line| line.act.at.date_time(zone))
         .left(&Label("column-who"), |line| line.act.operator.clone())
         .left(&Label("column-node"), |line| line.act.node.clone())
-        .left(&Label("column-what"), |line| act_word(&line.act.act))
+        .left(&Label("column-what"), |line| event_name(&line.act.act))
         .left(&Label("column-on"), |line| localized_subject(&line.act.subject))
         .left(&Label("column-why"), |line| line.act.reason.clone().unwrap_or_default())
         .left(&Label("column-result"), |line| localized_result(&line.act.result))

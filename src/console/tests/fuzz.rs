@@ -124,7 +124,7 @@ fn random_keys_neither_panic_nor_send_unconfirmed_commands() {
             .map(|half| scope.spawn(move || (0..10).map(|n| play(half * 10 + n)).sum::<usize>()));
         runs.into_iter().map(|run| run.join().expect("a run without a panic")).sum()
     });
-    assert!(sent > 100, "the keys reached {sent} acts only");
+    assert!(sent > 100, "the keys reached {sent} commands only");
 }
 
 fn any_mouse(random: &mut impl Rng) -> Event {
@@ -145,7 +145,7 @@ fn any_mouse(random: &mut impl Rng) -> Event {
 }
 
 /// Commands sent, without read-only ones, which a snapshot may trigger.
-fn acts(tui: &mut Tui) -> Vec<Command> {
+fn commands(tui: &mut Tui) -> Vec<Command> {
     let mut sent = tui.sent();
     sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
     sent
@@ -194,7 +194,7 @@ fn play(seed: u64) -> usize {
                         tui.answer(answer);
                     }
                     // A sale that a launch has opened gets its buyers, or is paused if they are unwanted.
-                    let sent = acts(&mut tui);
+                    let sent = commands(&mut tui);
                     let fine =
                         matches!(sent[..], [] | [Command::LoadTest(_) | Command::PauseSale(_)]);
                     assert!(fine, "seed {seed}, step {step}: {sent:?} after an answer");
@@ -215,7 +215,7 @@ fn play(seed: u64) -> usize {
                     tui.app.on_tick();
                     tui.app.on_launch_due();
                     // What was armed was confirmed then.
-                    let sent = acts(&mut tui);
+                    let sent = commands(&mut tui);
                     let opening =
                         |it: &Command| matches!(it, Command::CreateSale(_) | Command::StartSale(_));
                     assert!(sent.len() <= 1 && sent.iter().all(opening), "seed {seed}: {sent:?}");
@@ -223,14 +223,17 @@ fn play(seed: u64) -> usize {
                 _ => {
                     tui.app.on_event(&any_mouse(&mut random));
                     assert!(
-                        acts(&mut tui).is_empty(),
+                        commands(&mut tui).is_empty(),
                         "seed {seed}, step {step}: the mouse did an act"
                     );
                 }
             }
             if step % 2_500 == 9 {
                 tui.paste("\x1b[31m锅 ".repeat(150_000));
-                assert!(acts(&mut tui).is_empty(), "seed {seed}, step {step}: a paste did an act");
+                assert!(
+                    commands(&mut tui).is_empty(),
+                    "seed {seed}, step {step}: a paste did an act"
+                );
             }
             if step % 25 == 0 {
                 let (width, height) = match random.random_range(0..6) {

@@ -156,8 +156,8 @@ fn nothing_moves_in_a_load_test() {
 fn header(tui: &mut Tui, (w, h): (u16, u16)) -> (String, [Option<usize>; 2]) {
     let buffer = tui.draw(w, h);
     let servers = ["redis", "sqlite"].map(|name| column(&buffer, 0, name));
-    let books = servers[0].map_or(0, |redis| redis.saturating_sub(if w < 112 { 10 } else { 20 }));
-    (row(&buffer, 0).into_iter().take(books).collect(), servers)
+    let audit = servers[0].map_or(0, |redis| redis.saturating_sub(if w < 112 { 10 } else { 20 }));
+    (row(&buffer, 0).into_iter().take(audit).collect(), servers)
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn a_query_runs_once_it_is_valid() {
     tui.press("7");
     assert_eq!(tui.focus.borrow().orders, Some(OrdersView::default()));
     ask(&mut tui, "user=one");
-    assert!(tui.app.tables.filtering, "it is mended, not taken");
+    assert!(tui.app.tables.filtering, "it is corrected, not submitted");
     tui.assert_shows("user='one' is not valid");
     assert_eq!(tui.focus.borrow().orders, Some(OrdersView::default()));
     (0..3).for_each(|_| tui.key(KeyCode::Backspace));

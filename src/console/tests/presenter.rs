@@ -389,9 +389,9 @@ fn in_flight_and_audit_have_constant_positions() {
     for (width, height) in SIZES {
         let places =
             [(Balance::Balanced { by_id: true }, 640.0), (Balance::InFlight { orders: 7 }, 640.0)]
-                .map(|(books, rate)| {
+                .map(|(audit, rate)| {
                     let mut snapshot = running();
-                    (snapshot.audit, snapshot.written.per_second) = (books, rate);
+                    (snapshot.audit, snapshot.written.per_second) = (audit, rate);
                     let mut tui = Tui::open(snapshot, "t");
                     let text = tui.screen_at(width, height);
                     let at = |label: &&str| text.lines().position(|line| line.contains(*label));

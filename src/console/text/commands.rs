@@ -209,9 +209,9 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, claim_idle_ms: Option<u64>
         text!("command-entries-marked-ones", count)
     }];
     for total in &totals.verdicts {
-        let (verdict, act) = (recovery::verdict(total.verdict), recovery::act(total.act));
+        let (verdict, action) = (recovery::verdict(total.verdict), recovery::action(total.act));
         let count = format!("{:>9}", thousands(total.entries));
-        lines.push(text!("command-value-2", count, verdict, act));
+        lines.push(text!("command-value-2", count, verdict, action));
     }
     let forecast = &totals.forecast;
     let mut after = text!(
@@ -237,8 +237,8 @@ pub(crate) fn nothing_to_do(plan: &Plan) -> String {
 }
 
 pub(crate) fn break_off(line: &RecoveryLine) -> Question {
-    let act = super::time::act_word(&line.act);
-    let progress = text!("command-of-2", act, done = line.done, planned = line.planned);
+    let action = super::time::event_name(&line.act);
+    let progress = text!("command-of-2", action, done = line.done, planned = line.planned);
     let lines = vec![progress, text!("command-current-step-is-completed")];
     Question::new(Label("command-stop-this-command"), lines, Label("command-break-off"))
 }
@@ -286,8 +286,8 @@ pub(crate) fn switch_job(job: &JobLine) -> Question {
     Question::new(title, vec![job.name.clone(), line.to_string()], yes)
 }
 
-pub(crate) fn quit_act(act: &str, done: u64, planned: u64) -> Question {
-    let progress = text!("command-of-done", act = super::time::act_word(act), done, planned);
+pub(crate) fn quit_command(name: &str, done: u64, planned: u64) -> Question {
+    let progress = text!("command-of-done", action = super::time::event_name(name), done, planned);
     let lines = vec![progress, text!("command-current-step-is-completed-rest")];
     Question::new(Label("command-quit-while-command-is-running"), lines, Label("common-quit"))
 }

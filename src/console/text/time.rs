@@ -16,10 +16,10 @@ pub(crate) fn last(millis: u64) -> String {
 }
 
 /// A command or an event with its object; a server is named by the event itself, with its kind after that.
-pub(crate) fn event(act: &str, subject: &str) -> String {
-    let text = act_word(act);
-    match act {
-        _ if beyond(act, subject).is_empty() => text,
+pub(crate) fn event(event: &str, subject: &str) -> String {
+    let text = event_name(event);
+    match event {
+        _ if beyond(event, subject).is_empty() => text,
         events::DATABASE_AWAY | events::DATABASE_BACK => {
             text!("time-value", text, subject)
         }
@@ -28,14 +28,14 @@ pub(crate) fn event(act: &str, subject: &str) -> String {
 }
 
 /// The subject of an entry, if its name does not imply it.
-pub(crate) fn beyond<'a>(act: &str, subject: &'a str) -> &'a str {
-    let named = matches!(act, events::REDIS_AWAY | events::REDIS_BACK) && subject == "redis";
+pub(crate) fn beyond<'a>(event: &str, subject: &'a str) -> &'a str {
+    let named = matches!(event, events::REDIS_AWAY | events::REDIS_BACK) && subject == "redis";
     if named { "" } else { subject }
 }
 
 /// The name of a command or an event in the current language, from the name that the audit log has for it.
-pub fn act_word(act: &str) -> String {
-    text!("activity-event", act, key = act.replace(' ', "-"))
+pub fn event_name(event: &str) -> String {
+    text!("activity-event", event, key = event.replace(' ', "-"))
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ pub(super) fn summary<R: Row<Id = EntryId, Key = EntryId>>(
     let (loaded, total) = (page.rows.len(), page.total.unwrap_or(0));
     let mut spans = Vec::new();
     for line in &snapshot.recoveries {
-        let act = text::time::act_word(&line.act);
-        let text = text!("recovery-of", act, done = line.done, planned = line.planned);
+        let action = text::time::event_name(&line.act);
+        let text = text!("recovery-of", action, done = line.done, planned = line.planned);
         spans.push(Span::styled(format!("{text}   "), theme.key));
     }
     let marked = state.marked(snapshot);

@@ -23,7 +23,7 @@ use crate::{
     keymap::{Action, key_of},
     text::{
         self, audit_log, conventions,
-        time::{act_word, beyond},
+        time::{beyond, event_name},
     },
     theme::UNICODE,
     widgets::{Canvas, left, right, width},
@@ -58,7 +58,7 @@ impl Row for Recorded {
         })
         .unsorted(),
         Column::new(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
-            Value::Text(act_word(&line.act.act))
+            Value::Text(event_name(&line.act.act))
         })
         .styled(|scene, line| match Weight::of(&line.act) {
             Weight::Notice => scene.theme.soft,
@@ -126,7 +126,7 @@ impl Row for Recorded {
             &act.operator,
             &act.node,
             &act.act,
-            &act_word(&act.act),
+            &event_name(&act.act),
             &audit_log::subject(&act.subject),
             &audit_log::result(&act.result),
             act.reason.as_deref().unwrap_or_default(),
@@ -244,7 +244,7 @@ fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
     let mut detail = Detail::new(scene, cells);
     let event = vec![
         Span::styled(format!("{glyph} "), style),
-        Span::styled(act_word(&act.act), theme.strong),
+        Span::styled(event_name(&act.act), theme.strong),
         Span::raw(format!("  {}", scene.fit(&subject(line), cells.saturating_sub(30)))),
     ];
     detail.heading(event);

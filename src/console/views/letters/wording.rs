@@ -132,47 +132,47 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
 
 /// What the command would do, in exact counts; or why there is nothing to do.
 pub(crate) fn question(
-    act: LetterCommand,
+    command: LetterCommand,
     found: &LettersCounted,
     about: &Selected,
 ) -> Result<Question, String> {
     let LettersCounted { counts, gone, .. } = found;
-    let stay = act.count(counts, Effect::Stays);
+    let stay = command.count(counts, Effect::Stays);
     let (total, done) = (counts.total(), counts.total() - stay);
-    let given_back = act.count(counts, Effect::Cancelled);
+    let given_back = command.count(counts, Effect::Cancelled);
     if total == 0 {
         let all = matches!(about, Selected::All { .. });
         return Err(if all { NOTHING_DEAD } else { Label("letters-these-letters-are-no-longer") }
             .to_string());
     }
-    if done == 0 || (act == LetterCommand::Compensate && given_back == 0) {
+    if done == 0 || (command == LetterCommand::Compensate && given_back == 0) {
         let only = LetterVerdict::ALL.iter().copied().find(|it| total == 1 && counts.of(*it) == 1);
-        return Err(only.map_or_else(|| nothing_to_do(act, total), why));
+        return Err(only.map_or_else(|| nothing_to_do(command, total), why));
     }
-    let (title, yes) = match act {
+    let (title, yes) = match command {
         LetterCommand::Replay => (Label("letters-put-them-back"), Label("letters-replay")),
         LetterCommand::Discard => (Label("letters-discard-them"), Label("letters-discard")),
         LetterCommand::Compensate => {
             (Label("letters-cancel-orders-and-return-stock"), Label("letters-give-back"))
         }
     };
-    let fate = match act {
+    let effect = match command {
         LetterCommand::Replay => text!("letters-into-the-order-stream", count = done),
         _ => text!("letters-will-be-deleted-permanently", count = done),
     };
     let stays = if stay == 0 { String::new() } else { text!("letters-value", count = stay) };
     let about = scope(about, total);
-    let mut lines = vec![text!("letters-value-2", about, fate, stays)];
+    let mut lines = vec![text!("letters-value-2", about, effect, stays)];
     for it in LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0) {
         let count = thousands(counts.of(it));
-        let (verdict, fate) = (verdict_word(it), effect_text(act, it));
-        lines.push(text!("letters-value-3", count = format!("{count:>9}"), verdict, fate));
+        let (verdict, effect) = (verdict_word(it), effect_text(command, it));
+        lines.push(text!("letters-value-3", count = format!("{count:>9}"), verdict, effect));
     }
     if *gone > 0 {
         let gone = thousands(*gone);
         lines.push(text!("letters-marked-no-longer-present", gone = format!("{gone:>9}")));
     }
-    lines.push(match act {
+    lines.push(match command {
         LetterCommand::Replay => {
             text!("letters-engine-tries-to-write-their")
         }
@@ -185,8 +185,8 @@ pub(crate) fn question(
 }
 
 /// The effect on letters of this verdict.
-fn effect_text(act: LetterCommand, verdict: LetterVerdict) -> &'static str {
-    let text = match (act.effect(verdict), act, verdict) {
+fn effect_text(command: LetterCommand, verdict: LetterVerdict) -> &'static str {
+    let text = match (command.effect(verdict), command, verdict) {
         (Effect::Replayed, ..) => Label("letters-go-back"),
         (Effect::Removed, ..) => Label("letters-removed"),
         (Effect::Cancelled, ..) => Label("letters-cancelled-given-back-removed"),
@@ -198,11 +198,11 @@ fn effect_text(act: LetterCommand, verdict: LetterVerdict) -> &'static str {
     text.read()
 }
 
-fn nothing_to_do(act: LetterCommand, total: u64) -> String {
+fn nothing_to_do(command: LetterCommand, total: u64) -> String {
     let (discard, replay, give_back) =
         (key_of(Action::Discard), key_of(Action::ReplayLetters), key_of(Action::Compensate));
     let (count, open) = (total, key_of(Action::Open));
-    match act {
+    match command {
         LetterCommand::Replay => text!("letters-none-can-be-replayed", count, open),
         LetterCommand::Discard => {
             text!("letters-dead-letters-may-have-waiting", count, replay, give_back)

@@ -9,8 +9,8 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
 
 /// The verdict and its action.
 pub(crate) fn judged(verdict: Verdict) -> String {
-    let (text, act) = (self::verdict(verdict), act(verdict.action()));
-    text!("recovery-value", text, act)
+    let (text, action) = (self::verdict(verdict), action(verdict.action()));
+    text!("recovery-value", text, action)
 }
 
 /// The verdict in a column.
@@ -19,6 +19,6 @@ pub(crate) fn verdict_word(verdict: Verdict) -> String {
 }
 
 /// The action on a pending entry.
-pub(crate) fn act(act: RecoveryAction) -> String {
-    text!("recovery-action", act = <&str>::from(act))
+pub(crate) fn action(action: RecoveryAction) -> String {
+    text!("recovery-action", action = <&str>::from(action))
 }
