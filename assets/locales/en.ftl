@@ -309,6 +309,26 @@ alarms-shows-them = {"  "}Press { $letters } to list them.
 alarms-stream-has-no-consumer-group = The stream has no consumer group; a running engine recreates it.  Press { $pending } then { $plan } to recover pending entries.
 alarms-unknown-number-of-dead-letters = {"  "}An unknown number of dead letters without an order is lost.
 
+## bench
+
+bench-database-in-use = the database holds sale #{ $sale }, which is not archived; pass another --database, or omit it
+bench-disturbed = { $what }; run the benchmark again while no other program uses these servers
+bench-entry-malformed = an entry of the tutorial's stream is not an order
+bench-lock-held = another process holds the lock of a buyer
+bench-no-progress = the consumer has written nothing for { $seconds } s; see the log in the data directory
+bench-not-admitted = of { $orders } buyers { $admitted } were admitted ({ $why })
+bench-order-exists = a buyer of the tutorial's stream already has an order
+bench-other-bench = another benchmark uses this Redis, or one was killed on it; wait for it, or unlink the keys { $keys }
+bench-redis-in-use = node { $node } is alive on this Redis; pass another --redis, or omit it
+bench-sale-gone = the sale of the benchmark is gone
+bench-seckill-sale = benchmark: the engine's consumer
+bench-seckill-wrong = of { $orders } orders the engine's consumer wrote { $written }, and { $dead } are dead letters
+bench-sold-out = the sale of the tutorial's stream is sold out
+bench-stopped = stopped before both sides were measured
+bench-stream-empty = the stream ended before every order was written
+bench-tutorial-sale = benchmark: the tutorial's consumer
+bench-tutorial-wrong = of { $orders } orders the tutorial's consumer wrote { $written }, and { $left } pieces are left
+
 ## cli
 
 cli-activity-none = No log entries match.
@@ -347,7 +367,6 @@ cli-bench-no-answer = a request got no reply, so nothing was measured: { $error 
 cli-bench-ratio = { $ratio } times as many, on { $database }
 cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
 cli-bench-slowed-name = slowed by
-cli-bench-stopped = stopped before both sides were measured
 cli-bench-tutorial = tutorial, one by one
 cli-cancelled = cancelled; nothing was changed
 cli-changed = { $entry }: was { $was }, is { $is }
@@ -403,17 +422,31 @@ cli-dead-replays = dead after { $replays ->
 }
 cli-dead-row = in SQL: order { $id } of buyer { $user_id }, sale #{ $voucher_id }, { $status }
 cli-doctor-acl = ACL SETUSER with the user of the URL: { $rules }
+cli-doctor-aof = on, appendfsync { $fsync }
 cli-doctor-both-killed = kill -9 of both
+cli-doctor-check = { $name ->
+    [data-dir] data dir
+    [append-only-file] append-only file
+    [redis-writes] redis writes
+   *[other] { $name }
+}
 cli-doctor-chmod = chmod go= on each of them
 cli-doctor-commands = all required commands are allowed
-cli-doctor-data-loss = Possible data loss, see assets/durability.md:
+cli-doctor-data-loss = Possible data loss with these settings, by failure:
+cli-doctor-database = { $version }, { $place }
 cli-doctor-database-killed = kill -9, database
 cli-doctor-database-power = power, database
 cli-doctor-disk = { $mib } MiB free
 cli-doctor-failover = failover of Redis
 cli-doctor-fix = fix: { $fix }
 cli-doctor-free-space = free some disk space, or pass another --data-dir
+cli-doctor-grade = { $grade ->
+    [problem] PROBLEM
+    [unreachable] UNREACHABLE
+   *[other] { $grade }
+}
 cli-doctor-locale = { $locale } is not UTF-8
+cli-doctor-mode = { $path } (mode { $mode })
 cli-doctor-more-replicas = connect more replicas or lower engine.wait_replicas; until then no buyer gets a reply
 cli-doctor-no-aof = off: a restart of Redis loses admitted orders
 cli-doctor-no-config = this user has no permission to read CONFIG
@@ -424,15 +457,19 @@ cli-doctor-open-to-others = open to other users: { $paths }
 cli-doctor-partitions = { $partitions }, all served
 cli-doctor-passed = All checks passed.
 cli-doctor-problems = Problems found.
+cli-doctor-redis = { $version } at { $place }
 cli-doctor-redis-killed = kill -9 of Redis
 cli-doctor-redis-power = power, Redis
 cli-doctor-refused = rejected: { $names } ({ $why })
 cli-doctor-replicas = { $replicas } connected, { $wait } must confirm
 cli-doctor-restore = restore a backup, or pass another --database
 cli-doctor-schema = up to date, all tables are readable
+cli-doctor-server = { $version } at { $path }
+cli-doctor-server-in-tool = { $server } { $version }, contained in { $path }
 cli-doctor-set-locale = export LC_ALL=C.UTF-8, or the console draws in ASCII only
 cli-doctor-skipped = skipped because of --read-only
 cli-doctor-small-window = the full console needs 80x24; enlarge the window
+cli-doctor-sync-aof = CONFIG SET appendfsync everysec
 cli-doctor-turn-on-aof = CONFIG SET appendonly yes, and add it to redis.conf
 cli-done-but-not-logged = '{ $act }' succeeded ({ $result }), but writing the audit log failed; record it manually
 cli-duplicate = duplicate
@@ -447,6 +484,7 @@ cli-incident-audit = audit
 cli-incident-audit-failed = **audit FAILED**, see the proof below
 cli-incident-audit-passed = audit passed, see the proof below
 cli-incident-audit-timeout = the audit did not finish within five minutes; run 'seckill audit'
+cli-incident-away = { $server } unreachable
 cli-incident-body-gone = body gone
 cli-incident-chart = Orders in SQL per { $seconds } s: by time of admission and by time of writing. Admitted orders that are not in SQL yet are not included.
 cli-incident-database = database
@@ -487,6 +525,7 @@ cli-incident-no-verdicts = No verdicts: the database is unreachable.
 cli-incident-nodes-title = Nodes
 cli-incident-not-opened = could not be opened: { $why }
 cli-incident-not-written = cannot write { $file } ({ $error }); pass another --out
+cli-incident-older = older
 cli-incident-oldest-pending = {" "}The oldest pending entry is { $age } old.
 cli-incident-orders = orders over time
 cli-incident-orders-title = Orders over time
@@ -520,6 +559,7 @@ cli-incident-version = seckill
 cli-incident-written-failed = { $file } written; audit FAILED.
 cli-incident-written-passed = { $file } written; audit passed.
 cli-incident-written-unknown = { $file } written; audit unknown.
+cli-incident-younger = under { $age }
 cli-jobs-no-run = No run yet.
 cli-keys-hint = Reassign keys with [keys] in the config file: mark = "v"
 cli-lock-other-holder = '{ $name }' is not held by { $wanted } but by { $holder }; nothing was changed
@@ -534,6 +574,7 @@ cli-locks-none = No locks are held.
 cli-locks-orphan = { $node } (orphan)
 cli-log-filter-invalid = SECKILL_LOG is not a log filter: "{ $filter }" ({ $why }). Use a level or a list of targets: { $example }
 cli-man-not-written = cannot write the man pages to { $dir } ({ $error }); pass another --dir
+cli-ms = { $millis } ms
 cli-next-bought = It is unpaid. Pay it: seckill orders pay { $order }
 cli-next-changed = Entries that changed since the plan was created were skipped; create a new plan.
 cli-next-hollow = 'seckill pending apply' rebuilds orders of entries without a body.
@@ -620,6 +661,7 @@ cli-repaired-partitions = { $faults ->
 } repaired; 'seckill activity' shows how.
 cli-replayed = replayed
 cli-requests = requests
+cli-runtime = cannot start the runtime ({ $error }); check the resource limits of this user
 cli-rush-cut-short = stopped before all requests were sent
 cli-rush-dead = { $buyers ->
     [one] 1 admitted buyer has no order: it is a dead letter
@@ -671,7 +713,7 @@ cli-status-in-flight = { $orders ->
 } in flight
 cli-status-more-sales = { $more } more: 'seckill sale list' shows all
 cli-status-no-database = the database is unreachable: sales, orders, jobs and the log are unknown
-cli-status-no-sales = no sale yet
+cli-status-no-sales = No sales yet.
 cli-status-no-writes = REJECTS WRITES: { $why }
 cli-status-stream = lag { $lag }, pending { $pending }, dead letters { $dead }
 cli-status-stream-kept = { $length ->
@@ -726,8 +768,10 @@ cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, but writ
 cli-stream-written = of them in SQL: acknowledged
 cli-stuck = stuck
 cli-unexpected-reply = unexpected reply from the engine; see the log in the data directory
+cli-voucher-kind = { $kind }
 cli-voucher-no-more = No more vouchers.
 cli-voucher-none = No vouchers yet. Create one: seckill voucher create --title 'gift card'
+cli-voucher-status = { $status }
 cli-work-handed-over = { $node } has stopped; { $entries ->
     [one] 1 entry was not finished and is
    *[other] { $entries } entries were not finished and are
@@ -1324,14 +1368,28 @@ done-rewound = the groups of partition { $partitions } were already moved back; 
 
 drill-a-load-test = a load test
 drill-aborted = the drill was aborted, so there is no result
-drill-about-clock-step = the clock of the order IDs steps one day ahead, and back
-drill-about-consumer-killed = a node dies while it holds a batch of orders
-drill-about-database-away = the database refuses connections during a load test
-drill-about-duplicates = a producer adds entries a second time
-drill-about-group-destroyed = the consumer group is destroyed with its pending entries
-drill-about-poison = invalid entries among valid ones
-drill-about-redis-away = Redis is killed during a load test
-drill-about-stream-trimmed = the stream is trimmed under the pending entries of a dead node
+drill-about = { $drill ->
+    [consumer-killed] a node dies while it holds a batch of orders
+    [poison] invalid entries among valid ones
+    [database-away] the database refuses connections during a load test
+    [redis-away] Redis is killed during a load test
+    [group-destroyed] the consumer group is destroyed with its pending entries
+    [stream-trimmed] the stream is trimmed under the pending entries of a dead node
+    [duplicates] a producer adds entries a second time
+    [clock-step] the clock of the order IDs steps one day ahead, and back
+   *[other] { $drill }
+}
+drill-check = { $drill ->
+    [consumer-killed] SQL holds the orders of the dead node, each exactly once
+    [poison] SQL holds every valid order and no invalid one
+    [database-away] SQL holds the orders admitted during the outage
+    [redis-away] the load test continued: SQL holds more orders than before
+    [group-destroyed] SQL holds the orders that the group lost, each exactly once
+    [stream-trimmed] SQL holds the rebuilt orders, each exactly once
+    [duplicates] no order was written twice
+    [clock-step] order IDs increased through both steps, without duplicates
+   *[other] { $drill }
+}
 drill-check-admitted-in-sql = every admitted order is in SQL
 drill-check-audit = audit passed: all orders accounted for
 drill-check-no-dead-letters = there are no dead letters
@@ -1339,38 +1397,23 @@ drill-check-plan = the plan contains all of them
 drill-check-repaired = the fault was repaired
 drill-check-seen = the screen showed the fault
 drill-check-settled = no orders are in flight
-drill-clock-step-check = order IDs increased through both steps, without duplicates
-drill-clock-step-fault = The clock of the order IDs steps 25 h ahead, then back, with sales in between. The audit keeps passing.
-drill-clock-step-remedy = No action needed: no alarm, audit passed. The final audit compares every ID.
-drill-clock-step-title = CLOCK STEPS
-drill-consumer-killed-check = SQL holds the orders of the dead node, each exactly once
-drill-consumer-killed-fault = node-b died holding { $n } orders. ALARMS reports it with the count.
-drill-consumer-killed-remedy = Press 4 to list its entries, A to plan, y to apply. Pending must drop to 0.
-drill-database-away-check = SQL holds the orders admitted during the outage
-drill-database-away-fault = ALARMS reports it within 2 s. Orders wait in the stream. The database returns in { $left } s.
-drill-database-away-remedy = The database is back. ALARMS shows the length of the outage; orders catch up automatically.
-drill-database-away-title = DATABASE OUTAGE
 drill-done = done
-drill-done-database-back = ALARMS: the database is reachable again, with the length of the outage
-drill-done-group = the group exists again, no pending entries, no lag
-drill-done-no-letters = no dead letter is left
-drill-done-no-pending = no pending entries
-drill-done-redis-back = ALARMS: Redis is reachable again, with the length of the outage
-drill-done-sales = sales continued through both steps
-drill-done-settled = no lag and no pending entries
-drill-duplicates-check = no order was written twice
-drill-duplicates-fault = { $n } entries were added a second time. The lag under STREAM shows them for { $left } s.
-drill-duplicates-remedy = Each one exists in SQL and is acknowledged: the lag drains, no new order is written.
-drill-duplicates-title = DUPLICATE ENTRIES
 drill-failed = FAILED
 drill-failed-text = Failed: { $wrong }. Press q to end the drill.
 drill-false = FALSE
+drill-fault = { $drill ->
+    [consumer-killed] node-b died holding { $n } orders. ALARMS reports it with the count.
+    [poison] { $n } invalid entries were added among valid ones. ALARMS counts the dead letters.
+    [database-away] ALARMS reports it within 2 s. Orders wait in the stream. The database returns in { $left } s.
+    [redis-away] SIGKILL during the load test. The next process that needs Redis restarts it: no action needed.
+    [group-destroyed] The group was destroyed, with { $n } pending entries. ALARMS reports it. The node may repair it in { $left } s.
+    [stream-trimmed] node-b died with { $n } entries, and the stream lost their bodies. View 4 shows each as: body gone.
+    [duplicates] { $n } entries were added a second time. The lag under STREAM shows them for { $left } s.
+    [clock-step] The clock of the order IDs steps 25 h ahead, then back, with sales in between. The audit keeps passing.
+   *[other] { $drill }
+}
 drill-get-ready = GET READY
 drill-get-ready-text = { $STOCK } pieces go on sale shortly. Use --data-dir { $dir } to work here from another terminal
-drill-group-destroyed-check = SQL holds the orders that the group lost, each exactly once
-drill-group-destroyed-fault = The group was destroyed, with { $n } pending entries. ALARMS reports it. The node may repair it in { $left } s.
-drill-group-destroyed-remedy = The node recreates it at the start of the stream: entries in SQL are acknowledged, the rest is written.
-drill-group-destroyed-title = CONSUMER GROUP LOST
 drill-load-test = the load test
 drill-load-test-text = { $users } buyers request { $STOCK } pieces.
 drill-load-test-title = LOAD TEST
@@ -1378,42 +1421,66 @@ drill-name = drill
 drill-of-seed = { $drill }, seed { $seed }
 drill-passed = PASSED
 drill-passed-text = Every order was verified by its ID. Press q to end the drill.
-drill-poison-check = SQL holds every valid order and no invalid one
-drill-poison-fault = { $n } invalid entries were added among valid ones. ALARMS counts the dead letters.
-drill-poison-remedy = 5 lists, * marks all, D discards; or: seckill --data-dir { $dir } dead discard --all
-drill-poison-title = POISON
-drill-redis-away-check = the load test continued: SQL holds more orders than before
-drill-redis-away-fault = SIGKILL during the load test. The next process that needs Redis restarts it: no action needed.
-drill-redis-away-remedy = Redis runs again. ALARMS shows the length of the outage; buyers get delayed replies.
-drill-redis-away-title = REDIS KILLED
 drill-redis-not-killed = Redis is not killed: { $why }
 drill-redis-not-managed = it was not started by this program; omit --redis
 drill-redis-without-pid = it does not report its process
+drill-remedy = { $drill ->
+    [consumer-killed] Press 4 to list its entries, A to plan, y to apply. Pending must drop to 0.
+    [poison] 5 lists, * marks all, D discards; or: seckill --data-dir { $dir } dead discard --all
+    [database-away] The database is back. ALARMS shows the length of the outage; orders catch up automatically.
+    [redis-away] Redis runs again. ALARMS shows the length of the outage; buyers get delayed replies.
+    [group-destroyed] The node recreates it at the start of the stream: entries in SQL are acknowledged, the rest is written.
+    [stream-trimmed] In 4, press A to plan a rebuild from the buyers, y to apply it. The node waits for you.
+    [duplicates] Each one exists in SQL and is acknowledged: the lag drains, no new order is written.
+    [clock-step] No action needed: no alarm, audit passed. The final audit compares every ID.
+   *[other] { $drill }
+}
+drill-repaired = { $drill ->
+    [consumer-killed] no pending entries
+    [poison] no dead letter is left
+    [database-away] ALARMS: the database is reachable again, with the length of the outage
+    [redis-away] ALARMS: Redis is reachable again, with the length of the outage
+    [group-destroyed] the group exists again, no pending entries, no lag
+    [stream-trimmed] no pending entries
+    [duplicates] no lag and no pending entries
+    [clock-step] sales continued through both steps
+   *[other] { $drill }
+}
 drill-report-failed = FAILED.
 drill-report-passed = Passed.
 drill-script-failed = The drill failed: { $why }
 drill-seen = seen
-drill-seen-calm = no alarm, and a passed audit after both steps
-drill-seen-database-away = ALARMS within 2 s: the database is unreachable
-drill-seen-dead-consumer = ALARMS: a dead consumer holds { $n ->
-    [one] 1 entry
-   *[other] { $n } entries
+drill-symptom = { $drill ->
+    [consumer-killed] ALARMS: a dead consumer holds { $n ->
+        [one] 1 entry
+       *[other] { $n } entries
+    }
+    [poison] ALARMS: { $n ->
+        [one] 1 dead letter waits
+       *[other] { $n } dead letters wait
+    } for review
+    [database-away] ALARMS within 2 s: the database is unreachable
+    [redis-away] ALARMS: Redis was unreachable
+    [group-destroyed] ALARMS: the stream has no consumer group
+    [stream-trimmed] a dead consumer holds { $n ->
+        [one] 1 entry
+       *[other] { $n } entries
+    }, and the stream has lost their bodies
+    [duplicates] STREAM: a lag of { $n }
+    [clock-step] no alarm, and a passed audit after both steps
+   *[other] { $drill }
 }
-drill-seen-lag = STREAM: a lag of { $n }
-drill-seen-letters = ALARMS: { $n ->
-    [one] 1 dead letter waits
-   *[other] { $n } dead letters wait
-} for review
-drill-seen-no-group = ALARMS: the stream has no consumer group
-drill-seen-redis-away = ALARMS: Redis was unreachable
-drill-seen-trimmed = a dead consumer holds { $n ->
-    [one] 1 entry
-   *[other] { $n } entries
-}, and the stream has lost their bodies
-drill-stream-trimmed-check = SQL holds the rebuilt orders, each exactly once
-drill-stream-trimmed-fault = node-b died with { $n } entries, and the stream lost their bodies. View 4 shows each as: body gone.
-drill-stream-trimmed-remedy = In 4, press A to plan a rebuild from the buyers, y to apply it. The node waits for you.
-drill-stream-trimmed-title = STREAM TRIMMED EARLY
+drill-title = { $drill ->
+    [consumer-killed] NODE FAILURE
+    [poison] POISON
+    [database-away] DATABASE OUTAGE
+    [redis-away] REDIS KILLED
+    [group-destroyed] CONSUMER GROUP LOST
+    [stream-trimmed] STREAM TRIMMED EARLY
+    [duplicates] DUPLICATE ENTRIES
+    [clock-step] CLOCK STEPS
+   *[other] { $drill }
+}
 drill-todays-tea = today's tea
 drill-tomorrows-tea = tomorrow's tea
 drill-true = true
@@ -2360,6 +2427,7 @@ redis-server-unwritten = the Redis server was left running because it could not 
 redis-timed-out = no reply in time
 redis-timed-out-after = no reply within { $millis } ms
 redis-too-old = Redis at { $place } is version { $version }, but 7.0 or later is required; upgrade it
+redis-unknown-directory = an unknown directory
 redis-unserved = no server of the cluster { $cluster } serves slot { $slot }; 'redis-cli --cluster fix HOST:PORT' assigns it
 redis-unwilling = Redis accepts no writes ({ $reason }): { $remedy }; work then continues automatically
 redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); pass a PEM file with the certificate of the authority that signed the server's
@@ -2550,8 +2618,14 @@ sale-stock-over-time = STOCK OVER TIME
 
 ## schedule
 
+schedule-empty-item = a list has an empty item
+schedule-fields = a cron expression has 5, 6 or 7 fields, not { $fields }
+schedule-negative = a span is not negative
 schedule-never = the schedule '{ $text }' is never due; use one with a next run
+schedule-one-day = '?' is only valid for one of the two days
+schedule-question-mark = '?' is only valid as the whole day of the month or of the week
 schedule-range = an interval of { $interval } is not allowed; use 100 ms to 366 days
+schedule-span = a span looks like 30m, 1h or 90s
 schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'every 30m', 'after 30m' or a cron expression such as '0 30 2 * * ?'
 
 ## settings
@@ -2988,6 +3062,10 @@ terminal-terminal-error-run-seckill-doctor = terminal error: { $why }; run 'seck
 terminal-terminal-type = terminal type '{ $term }'
 terminal-unknown-terminal-term = an unknown terminal (TERM is not set)
 
+## theme
+
+theme-not-a-file = not a theme file
+
 ## time
 
 time-and-more = {"  "}and { $more } more
@@ -2997,6 +3075,7 @@ time-last-s = last { $seconds } s
 time-no-data-for-that-moment = no data for that moment
 time-no-earlier-command-or-alarm = no earlier command or alarm in the chart
 time-no-later-command-or-alarm = no later command or alarm
+time-out-of-range = out of range
 time-start-of-chart-press = start of the chart; press { $zoom } for a longer range
 time-this-is-latest-moment = this is the latest moment
 time-value = { $text } ({ $subject })

@@ -327,6 +327,26 @@ alarms-shows-them = 按 { $letters } 查看死信。
 alarms-stream-has-no-consumer-group = 消费组不存在，运行中的引擎会重建。依次按 { $pending }、{ $plan } 处理仍待确认的消息。
 alarms-unknown-number-of-dead-letters = 有未关联订单的死信丢失，数量未知。
 
+## bench
+
+bench-database-in-use = 数据库中有未归档的秒杀 #{ $sale }，请去掉或另指定 --database
+bench-disturbed = { $what }；请在没有其他程序使用这些服务器时重新测试
+bench-entry-malformed = 教程的消息流中有无效消息
+bench-lock-held = 其他进程持有某位买家的锁
+bench-no-progress = 消费者已有 { $seconds } 秒没有写入，详见数据目录中的日志
+bench-not-admitted = { $orders } 位买家中只有 { $admitted } 位准入（{ $why }）
+bench-order-exists = 教程的消息流中有买家已持有订单
+bench-other-bench = 此 Redis 上正在运行另一个基准测试，或上一次被强制终止；请等它结束，或删除键 { $keys }
+bench-redis-in-use = 此 Redis 上有在线节点 { $node }，请去掉或另指定 --redis
+bench-sale-gone = 基准测试的秒杀不见了
+bench-seckill-sale = 基准测试：引擎的消费者
+bench-seckill-wrong = { $orders } 笔订单中引擎的消费者写入 { $written } 笔，另有 { $dead } 笔成为死信
+bench-sold-out = 教程的秒杀已售罄
+bench-stopped = 双方测完之前已停止
+bench-stream-empty = 订单未写完，消息流已空
+bench-tutorial-sale = 基准测试：教程的消费者
+bench-tutorial-wrong = { $orders } 笔订单中教程的消费者写入 { $written } 笔，库存剩余 { $left } 件
+
 ## cli
 
 cli-activity-none = 没有符合条件的日志。
@@ -359,7 +379,6 @@ cli-bench-no-answer = 有请求未得到应答，结果无效：{ $error }
 cli-bench-ratio = 为其 { $ratio } 倍，数据库 { $database }
 cli-bench-slowed = { $slowed }，为 { $rounds } 轮的中位数，半数在 { $low } 到 { $high } 之间
 cli-bench-slowed-name = 减速
-cli-bench-stopped = 双方测完之前已停止
 cli-bench-tutorial = 教程的做法，逐条写入
 cli-cancelled = 已取消，未作任何更改
 cli-changed = { $entry }：原为 { $was }，现为 { $is }
@@ -388,17 +407,48 @@ cli-dead-replay = 将 { $letters } 条死信重放到订单流？其余保留。
 cli-dead-replays = 重放 { $replays } 次后仍为死信
 cli-dead-row = SQL 中：订单 { $id }，买家 { $user_id }，秒杀 #{ $voucher_id }，{ $status }
 cli-doctor-acl = 对地址中的用户执行 ACL SETUSER：{ $rules }
+cli-doctor-aof = 已开启，appendfsync { $fsync }
 cli-doctor-both-killed = 两者被 SIGKILL
+cli-doctor-check = { $name ->
+    [server] 服务器程序
+    [data-dir] 数据目录
+    [permissions] 权限
+    [disk] 磁盘
+    [redis] Redis
+    [append-only-file] AOF
+    [eviction] 淘汰策略
+    [redis-writes] Redis 写入
+    [commands] 命令
+    [partitions] 分区
+    [database] 数据库
+    [writes] 写入
+    [schema] 表结构
+    [durability] 持久化
+    [replicas] 从节点
+    [opening] 打开
+    [terminal] 终端
+    [locale] 区域设置
+   *[other] { $name }
+}
 cli-doctor-chmod = 对每个路径执行 chmod go=
 cli-doctor-commands = 所需命令均可执行
-cli-doctor-data-loss = 可能的数据丢失，见 assets/durability.md：
+cli-doctor-data-loss = 按当前设置，各类故障可能丢失的数据：
+cli-doctor-database = { $version }，{ $place }
 cli-doctor-database-killed = 数据库被 SIGKILL
 cli-doctor-database-power = 数据库断电
 cli-doctor-disk = 剩余 { $mib } MiB
 cli-doctor-failover = Redis 故障转移
 cli-doctor-fix = 处理：{ $fix }
 cli-doctor-free-space = 清理磁盘空间，或另指定 --data-dir
+cli-doctor-grade = { $grade ->
+    [ok] 正常
+    [note] 提示
+    [problem] 问题
+    [unreachable] 不可达
+   *[other] { $grade }
+}
 cli-doctor-locale = { $locale } 不是 UTF-8
+cli-doctor-mode = { $path }（权限 { $mode }）
 cli-doctor-more-replicas = 增加从节点或调低 engine.wait_replicas：目前买家收不到应答
 cli-doctor-no-aof = 未开启：Redis 重启会丢失已准入的订单
 cli-doctor-no-config = 当前用户无权读取 CONFIG
@@ -409,15 +459,19 @@ cli-doctor-open-to-others = 其他用户可访问：{ $paths }
 cli-doctor-partitions = { $partitions } 个，均可用
 cli-doctor-passed = 检查全部通过。
 cli-doctor-problems = 发现问题。
+cli-doctor-redis = { $version }，位于 { $place }
 cli-doctor-redis-killed = Redis 被 SIGKILL
 cli-doctor-redis-power = Redis 断电
 cli-doctor-refused = 被拒绝：{ $names }（{ $why }）
 cli-doctor-replicas = 已连接 { $replicas } 个，须有 { $wait } 个确认
 cli-doctor-restore = 恢复备份，或另指定 --database
 cli-doctor-schema = 已是最新，各表均可读
+cli-doctor-server = { $version }，位于 { $path }
+cli-doctor-server-in-tool = { $server } { $version }，包含在 { $path } 中
 cli-doctor-set-locale = 执行 export LC_ALL=C.UTF-8，否则控制台只用 ASCII 绘制
 cli-doctor-skipped = 因 --read-only 跳过
 cli-doctor-small-window = 完整的控制台需要 80x24，请放大窗口
+cli-doctor-sync-aof = 执行 CONFIG SET appendfsync everysec
 cli-doctor-turn-on-aof = 执行 CONFIG SET appendonly yes，并写入 redis.conf
 cli-done-but-not-logged = “{ $act }”已执行（{ $result }），但写入审计日志失败；请手工记录
 cli-duplicate = 重复
@@ -432,6 +486,11 @@ cli-incident-audit = 对账
 cli-incident-audit-failed = **对账不符**，见下文对账结果
 cli-incident-audit-passed = 对账通过，见下文对账结果
 cli-incident-audit-timeout = 对账未能在五分钟内完成，请运行 'seckill audit'
+cli-incident-away = { $server ->
+    [redis] Redis
+    [database] 数据库
+   *[other] { $server }
+}不可达
 cli-incident-body-gone = 内容丢失
 cli-incident-chart = SQL 中每 { $seconds } 秒的订单数，分别按准入时间和写入时间统计；尚未写入 SQL 的订单不计。
 cli-incident-database = 数据库
@@ -460,6 +519,7 @@ cli-incident-no-verdicts = 数据库不可达，无法判定。
 cli-incident-nodes-title = 节点
 cli-incident-not-opened = 无法打开：{ $why }
 cli-incident-not-written = 无法写入 { $file }（{ $error }），请另指定 --out
+cli-incident-older = 更久
 cli-incident-oldest-pending = 最早的待确认消息已有 { $age }。
 cli-incident-orders = 订单走势
 cli-incident-orders-title = 订单走势
@@ -487,6 +547,7 @@ cli-incident-version = 版本
 cli-incident-written-failed = 已写入 { $file }；对账不符。
 cli-incident-written-passed = 已写入 { $file }；对账通过。
 cli-incident-written-unknown = 已写入 { $file }；对账结果未知。
+cli-incident-younger = 不足 { $age }
 cli-jobs-no-run = 还没有运行记录。
 cli-keys-hint = 在配置文件的 [keys] 中修改按键：mark = "v"
 cli-lock-other-holder = “{ $name }”的持有者不是 { $wanted } 而是 { $holder }，未作任何更改
@@ -501,6 +562,7 @@ cli-locks-none = 没有被持有的锁。
 cli-locks-orphan = { $node }（失联）
 cli-log-filter-invalid = SECKILL_LOG 中的日志过滤规则 "{ $filter }" 无法识别（{ $why }），示例：{ $example }
 cli-man-not-written = 无法将手册页写入 { $dir }（{ $error }），请另指定 --dir
+cli-ms = { $millis } 毫秒
 cli-next-bought = 待支付。支付：seckill orders pay { $order }
 cli-next-changed = 制定计划后有变化的消息保持原状：请重新生成计划。
 cli-next-hollow = 内容丢失的订单可用 'seckill pending apply' 重建。
@@ -560,6 +622,7 @@ cli-repaired = 已修复：恢复买家 { $put_back } 位，重新入队订单 {
 cli-repaired-partitions = 已修复分区问题 { $faults } 处，详见 'seckill activity'。
 cli-replayed = 已重放
 cli-requests = 请求
+cli-runtime = 无法启动运行时（{ $error }），请检查当前用户的资源限制
 cli-rush-cut-short = 请求未发完即已停止
 cli-rush-dead = { $buyers } 位已准入的买家没有订单，均为死信；原因见 'seckill dead list'
 cli-rush-first-error = 首个错误：{ $error }
@@ -577,7 +640,13 @@ cli-sale-none-archived = 没有已归档的秒杀。
 cli-sale-none-archived-before = 没有更早的已归档秒杀。
 cli-sale-not-in-redis = 已从 Redis 移除
 cli-sale-not-loaded = 未载入
-cli-sale-state = { $state }，变更于 { $at }
+cli-sale-state = { $state ->
+    [running] 进行中
+    [paused] 已暂停
+    [ended] 已结束
+    [archived] 已归档
+   *[other] { $state }
+}，变更于 { $at }
 cli-sale-state-name = 设定
 cli-sale-stock = { $stock }，共 { $initial }（SQL { $db_stock }）
 cli-sale-stock-not-loaded = 未载入 Redis，SQL 中剩 { $db_stock }，共 { $initial }
@@ -596,7 +665,7 @@ cli-status-consumer = { $name } { $life }，待确认 { $pending }
 cli-status-in-flight = { $orders } 笔订单在途
 cli-status-more-sales = 另有 { $more } 场，'seckill sale list' 列出全部
 cli-status-no-database = 数据库不可达：秒杀、订单、任务和日志均未知
-cli-status-no-sales = 还没有秒杀
+cli-status-no-sales = 还没有秒杀。
 cli-status-no-writes = 拒绝写入：{ $why }
 cli-status-stream = 积压 { $lag }，待确认 { $pending }，死信 { $dead }
 cli-status-stream-kept = 保留 { $length } 条消息可供重放，最早为 { $oldest } 前
@@ -627,8 +696,19 @@ cli-stream-unheld = 条不在 SQL 中且已无买家持有：照常写入
 cli-stream-written = 条已在 SQL 中：直接确认
 cli-stuck = 滞留
 cli-unexpected-reply = 引擎返回了意外的结果，详见数据目录中的日志
+cli-voucher-kind = { $kind ->
+    [ordinary] 普通
+    [sale] 秒杀
+   *[other] { $kind }
+}
 cli-voucher-no-more = 没有更多优惠券。
 cli-voucher-none = 还没有优惠券。创建：seckill voucher create --title '代金券'
+cli-voucher-status = { $status ->
+    [on] 上架
+    [off] 下架
+    [expired] 过期
+   *[other] { $status }
+}
 cli-work-handed-over = { $node } 已停止，{ $entries } 条未处理完的消息已移交其他节点。
 cli-work-read-only = 工作节点会更改数据，启动时请去掉 --read-only
 cli-work-started = { $node } 已启动，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
@@ -1118,14 +1198,28 @@ done-rewound = 此前分区 { $partitions } 的消费组已回退，其余请重
 
 drill-a-load-test = 压测
 drill-aborted = 演练提前退出，没有结果
-drill-about-clock-step = 订单号时钟前跳一天再跳回
-drill-about-consumer-killed = 节点在持有一批订单时宕机
-drill-about-database-away = 压测期间数据库拒绝连接
-drill-about-duplicates = 生产者重复写入消息
-drill-about-group-destroyed = 消费组连同待确认消息被销毁
-drill-about-poison = 正常消息中混入无效消息
-drill-about-redis-away = 压测期间 Redis 被强制终止
-drill-about-stream-trimmed = 失联节点的待确认消息被裁剪
+drill-about = { $drill ->
+    [consumer-killed] 节点在持有一批订单时宕机
+    [poison] 正常消息中混入无效消息
+    [database-away] 压测期间数据库拒绝连接
+    [redis-away] 压测期间 Redis 被强制终止
+    [group-destroyed] 消费组连同待确认消息被销毁
+    [stream-trimmed] 失联节点的待确认消息被裁剪
+    [duplicates] 生产者重复写入消息
+    [clock-step] 订单号时钟前跳一天再跳回
+   *[other] { $drill }
+}
+drill-check = { $drill ->
+    [consumer-killed] 失联节点的订单都已落库，且不重复
+    [poison] 有效订单全部落库，无效消息均未落库
+    [database-away] 中断期间准入的订单已落库
+    [redis-away] 压测继续，落库订单多于故障之前
+    [group-destroyed] 消费组丢失的订单都已落库，且不重复
+    [stream-trimmed] 重建的订单都已落库，且不重复
+    [duplicates] 没有重复落库的订单
+    [clock-step] 两次跳变中订单号一直递增，没有重复
+   *[other] { $drill }
+}
 drill-check-admitted-in-sql = 已准入的订单全部落库
 drill-check-audit = 对账通过，逐笔订单一致
 drill-check-no-dead-letters = 没有死信
@@ -1133,38 +1227,23 @@ drill-check-plan = 计划包含全部受影响消息
 drill-check-repaired = 故障已修复
 drill-check-seen = 画面已显示故障
 drill-check-settled = 没有在途订单
-drill-clock-step-check = 两次跳变中订单号一直递增，没有重复
-drill-clock-step-fault = 订单号时钟前跳 25 小时再跳回，其间仍有秒杀。对账始终通过。
-drill-clock-step-remedy = 无需操作：没有告警，对账通过。最终对账会核对每个订单号。
-drill-clock-step-title = 时钟跳变
-drill-consumer-killed-check = 失联节点的订单都已落库，且不重复
-drill-consumer-killed-fault = node-b 宕机，持有 { $n } 笔订单。“告警”会提示并给出条数。
-drill-consumer-killed-remedy = 按 4 查看它持有的消息，按 A 制定计划，按 y 执行。待确认须降为 0。
-drill-database-away-check = 中断期间准入的订单已落库
-drill-database-away-fault = “告警”会在 2 秒内提示。订单暂存在消息流中。{ $left } 秒后恢复。
-drill-database-away-remedy = 数据库已恢复。“告警”会显示中断时长；订单自动追平。
-drill-database-away-title = 数据库中断
 drill-done = 处理
-drill-done-database-back = 告警：数据库已恢复，并显示中断时长
-drill-done-group = 消费组已重建，没有待确认消息，没有积压
-drill-done-no-letters = 没有剩余的死信
-drill-done-no-pending = 没有待确认消息
-drill-done-redis-back = 告警：Redis 已恢复，并显示中断时长
-drill-done-sales = 两次跳变期间秒杀照常进行
-drill-done-settled = 没有积压和待确认消息
-drill-duplicates-check = 没有重复落库的订单
-drill-duplicates-fault = { $n } 条消息被重复写入。“消息流”的积压会显示 { $left } 秒。
-drill-duplicates-remedy = 每条都已在 SQL 中，直接确认：积压清空，不产生新订单。
-drill-duplicates-title = 重复消息
 drill-failed = 未通过
 drill-failed-text = 未通过：{ $wrong }。按 q 结束演练。
 drill-false = 不成立
+drill-fault = { $drill ->
+    [consumer-killed] node-b 宕机，持有 { $n } 笔订单。“告警”会提示并给出条数。
+    [poison] 正常消息中混入 { $n } 条无效消息。“告警”会给出死信条数。
+    [database-away] “告警”会在 2 秒内提示。订单暂存在消息流中。{ $left } 秒后恢复。
+    [redis-away] 压测中 Redis 收到 SIGKILL。下一个用到它的进程会重新启动它，无需操作。
+    [group-destroyed] 消费组连同 { $n } 条待确认消息被销毁，“告警”会提示。{ $left } 秒后节点可修复。
+    [stream-trimmed] node-b 宕机，持有 { $n } 条消息，且消息内容已丢失。按 4 可见每条都是“内容丢失”。
+    [duplicates] { $n } 条消息被重复写入。“消息流”的积压会显示 { $left } 秒。
+    [clock-step] 订单号时钟前跳 25 小时再跳回，其间仍有秒杀。对账始终通过。
+   *[other] { $drill }
+}
 drill-get-ready = 准备
 drill-get-ready-text = 即将开抢，共 { $STOCK } 件。可在另一个终端用 --data-dir { $dir } 操作
-drill-group-destroyed-check = 消费组丢失的订单都已落库，且不重复
-drill-group-destroyed-fault = 消费组连同 { $n } 条待确认消息被销毁，“告警”会提示。{ $left } 秒后节点可修复。
-drill-group-destroyed-remedy = 节点从头重建消费组：SQL 中已有的直接确认，其余落库。
-drill-group-destroyed-title = 消费组丢失
 drill-load-test = 压测
 drill-load-test-text = { $users } 位买家来抢 { $STOCK } 件。
 drill-load-test-title = 压测
@@ -1172,33 +1251,57 @@ drill-name = 演练
 drill-of-seed = { $drill }，种子 { $seed }
 drill-passed = 通过
 drill-passed-text = 每笔订单都已按订单号核对。按 q 结束演练。
-drill-poison-check = 有效订单全部落库，无效消息均未落库
-drill-poison-fault = 正常消息中混入 { $n } 条无效消息。“告警”会给出死信条数。
-drill-poison-remedy = 按 5 查看，* 全部标记，D 丢弃；或另开终端：seckill --data-dir { $dir } dead discard --all
-drill-poison-title = 毒消息
-drill-redis-away-check = 压测继续，落库订单多于故障之前
-drill-redis-away-fault = 压测中 Redis 收到 SIGKILL。下一个用到它的进程会重新启动它，无需操作。
-drill-redis-away-remedy = Redis 已重新运行。“告警”会显示中断时长；买家稍后得到应答。
-drill-redis-away-title = REDIS 被强制终止
 drill-redis-not-killed = 未终止 Redis：{ $why }
 drill-redis-not-managed = 它不是由本程序启动的，请去掉 --redis
 drill-redis-without-pid = 它没有报告进程号
+drill-remedy = { $drill ->
+    [consumer-killed] 按 4 查看它持有的消息，按 A 制定计划，按 y 执行。待确认须降为 0。
+    [poison] 按 5 查看，* 全部标记，D 丢弃；或另开终端：seckill --data-dir { $dir } dead discard --all
+    [database-away] 数据库已恢复。“告警”会显示中断时长；订单自动追平。
+    [redis-away] Redis 已重新运行。“告警”会显示中断时长；买家稍后得到应答。
+    [group-destroyed] 节点从头重建消费组：SQL 中已有的直接确认，其余落库。
+    [stream-trimmed] 在 4 中按 A 制定计划（按买家名单重建），按 y 执行。节点等待操作。
+    [duplicates] 每条都已在 SQL 中，直接确认：积压清空，不产生新订单。
+    [clock-step] 无需操作：没有告警，对账通过。最终对账会核对每个订单号。
+   *[other] { $drill }
+}
+drill-repaired = { $drill ->
+    [consumer-killed] 没有待确认消息
+    [poison] 没有剩余的死信
+    [database-away] 告警：数据库已恢复，并显示中断时长
+    [redis-away] 告警：Redis 已恢复，并显示中断时长
+    [group-destroyed] 消费组已重建，没有待确认消息，没有积压
+    [stream-trimmed] 没有待确认消息
+    [duplicates] 没有积压和待确认消息
+    [clock-step] 两次跳变期间秒杀照常进行
+   *[other] { $drill }
+}
 drill-report-failed = 未通过。
 drill-report-passed = 通过。
 drill-script-failed = 演练中断：{ $why }
 drill-seen = 现象
-drill-seen-calm = 两次跳变后没有告警，对账通过
-drill-seen-database-away = 2 秒内告警：数据库不可达
-drill-seen-dead-consumer = 告警：失联消费者持有 { $n } 条消息
-drill-seen-lag = 消息流：积压 { $n }
-drill-seen-letters = 告警：{ $n } 条死信待处理
-drill-seen-no-group = 告警：消息流没有消费组
-drill-seen-redis-away = 告警：Redis 曾不可达
-drill-seen-trimmed = 失联消费者持有 { $n } 条消息，且消息内容已丢失
-drill-stream-trimmed-check = 重建的订单都已落库，且不重复
-drill-stream-trimmed-fault = node-b 宕机，持有 { $n } 条消息，且消息内容已丢失。按 4 可见每条都是“内容丢失”。
-drill-stream-trimmed-remedy = 在 4 中按 A 制定计划（按买家名单重建），按 y 执行。节点等待操作。
-drill-stream-trimmed-title = 消息被提前裁剪
+drill-symptom = { $drill ->
+    [consumer-killed] 告警：失联消费者持有 { $n } 条消息
+    [poison] 告警：{ $n } 条死信待处理
+    [database-away] 2 秒内告警：数据库不可达
+    [redis-away] 告警：Redis 曾不可达
+    [group-destroyed] 告警：消息流没有消费组
+    [stream-trimmed] 失联消费者持有 { $n } 条消息，且消息内容已丢失
+    [duplicates] 消息流：积压 { $n }
+    [clock-step] 两次跳变后没有告警，对账通过
+   *[other] { $drill }
+}
+drill-title = { $drill ->
+    [consumer-killed] 节点宕机
+    [poison] 毒消息
+    [database-away] 数据库中断
+    [redis-away] REDIS 被强制终止
+    [group-destroyed] 消费组丢失
+    [stream-trimmed] 消息被提前裁剪
+    [duplicates] 重复消息
+    [clock-step] 时钟跳变
+   *[other] { $drill }
+}
 drill-todays-tea = 今天的茶
 drill-tomorrows-tea = 明天的茶
 drill-true = 成立
@@ -1927,6 +2030,7 @@ redis-server-unwritten = Redis 服务器仍在运行：它无法把最后的应�
 redis-timed-out = 没有及时应答
 redis-timed-out-after = { $millis } 毫秒内没有应答
 redis-too-old = { $place } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
+redis-unknown-directory = 未知目录
 redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用 redis-cli --cluster fix 分配
 redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后自动恢复
 redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请给出签发服务器证书的机构的 PEM 证书文件
@@ -2070,8 +2174,14 @@ sale-stock-over-time = 库存曲线
 
 ## schedule
 
+schedule-empty-item = 列表中有空项
+schedule-fields = cron 表达式应有 5、6 或 7 个字段，而非 { $fields } 个
+schedule-negative = 时长不能为负
 schedule-never = 调度“{ $text }”永远不会触发，请另填一个
+schedule-one-day = 日和星期字段只能有一个是 '?'
+schedule-question-mark = '?' 只能单独用作日或星期字段
 schedule-range = 间隔 { $interval } 超出范围，请填 100 ms 到 366 天
+schedule-span = 时长应形如 30m、1h 或 90s
 schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 'every 30m'、'after 30m' 或 cron 表达式，如 '0 30 2 * * ?'
 
 ## settings
@@ -2421,6 +2531,10 @@ terminal-terminal-error-run-seckill-doctor = 终端出错：{ $why }；请用 's
 terminal-terminal-type = 终端类型“{ $term }”
 terminal-unknown-terminal-term = 未知终端（未设置 TERM）
 
+## theme
+
+theme-not-a-file = 不是主题文件
+
 ## time
 
 time-and-more = {"  "}另有 { $more } 条
@@ -2430,6 +2544,7 @@ time-last-s = 最近 { $seconds } 秒
 time-no-data-for-that-moment = 该时刻没有数据
 time-no-earlier-command-or-alarm = 图表中此刻之前没有操作或告警
 time-no-later-command-or-alarm = 此刻之后没有操作或告警
+time-out-of-range = 超出范围
 time-start-of-chart-press = 图表起点，按 { $zoom } 显示更长时间
 time-this-is-latest-moment = 已是最新时刻
 time-value = { $text }（{ $subject }）

@@ -4,4 +4,5 @@
 
 pub mod locks;
 pub mod persist;
+mod plain_lock;
 mod tutorial;

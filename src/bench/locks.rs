@@ -5,25 +5,20 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use hdrhistogram::Histogram;
-use redis::{
-    Cmd, ExistenceCheck, RedisError as DriverError, Script, SetExpiry, SetOptions,
-    aio::MultiplexedConnection,
-};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use seckill_engine::{
     EngineError,
     locks::{Guard, LockName, Locks, MultiGuard, MultiLock, Timing},
+    telemetry::meters::histogram,
 };
-use seckill_redis::{HOME, Layout, Redis, RedisError};
+use seckill_redis::{HOME, Layout, Redis};
+
+use super::plain_lock::{Held, PlainLock};
 
 /// Polling interval of the baseline.
 const PLAIN_POLL: Duration = Duration::from_millis(10);
-const PLAIN_LEASE_MS: u64 = 30_000;
-pub(super) const PLAIN_RELEASE: &str =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 /// Parameters.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +80,7 @@ pub async fn run(redis: &Redis, servers: &[Redis], plan: Plan) -> Result<Report,
         .unzip();
     let reentrant = locks.remove(0);
     let measuring = async {
-        let plain = Plain { connection: redis.connection().multiplexed(HOME).await? };
+        let plain = PlainLock::connect(redis).await?;
         let multilock = MultiLock::new(locks)?;
         Ok(Report {
             plain: measure(&plain, plan).await?,
@@ -141,8 +136,7 @@ async fn rate(lock: &impl Lock, each: Duration, tasks: usize) -> Result<f64, Eng
 /// Many tasks wait for one lock, and each acquires it once. Returns the microseconds of the hand-overs, from the
 /// release call to the next acquisition.
 async fn hand_over(lock: &impl Lock, plan: Plan) -> Result<Histogram<u64>, EngineError> {
-    let mut seen = Histogram::<u64>::new_with_bounds(1, 60_000_000, 3)
-        .map_err(|error| EngineError::Rejected(error.to_string().into()))?;
+    let mut seen = histogram();
     let (name, until) = (LockName::new("bench:shared")?, Instant::now() + plan.each);
     while Instant::now() < until {
         let turns = join_all((0..plan.waiting).map(|_| turn(lock, &name))).await;
@@ -192,48 +186,20 @@ impl Lock for MultiLock {
     }
 }
 
-/// The baseline.
-struct Plain {
-    connection: MultiplexedConnection,
-}
+impl Lock for PlainLock {
+    type Held = Held;
 
-impl Lock for Plain {
-    /// Key and owner.
-    type Held = (String, String);
-
-    async fn acquire(&self, name: &LockName) -> Result<Self::Held, EngineError> {
-        let (key, owner) = (format!("plain:{HOME}:{name}"), Uuid::new_v4().to_string());
-        let set = Cmd::set_options(&key, &owner, plain_options());
+    async fn acquire(&self, name: &LockName) -> Result<Held, EngineError> {
+        let key = format!("plain:{HOME}:{name}");
         loop {
-            let mut connection = self.connection.clone();
-            match set
-                .query_async::<Option<String>>(&mut connection)
-                .await
-                .map_err(|error| failed(&error))?
-            {
-                Some(_) => return Ok((key, owner)),
-                None => tokio::time::sleep(PLAIN_POLL).await,
+            if let Some(held) = self.try_acquire(key.clone()).await? {
+                return Ok(held);
             }
+            tokio::time::sleep(PLAIN_POLL).await;
         }
     }
 
-    async fn release(&self, (key, owner): Self::Held) -> Result<(), EngineError> {
-        let script = Script::new(PLAIN_RELEASE);
-        let mut call = script.prepare_invoke();
-        call.key(key).arg(owner);
-        call.invoke_async::<u8>(&mut self.connection.clone())
-            .await
-            .map_err(|error| failed(&error))?;
-        Ok(())
+    async fn release(&self, held: Held) -> Result<(), EngineError> {
+        Ok(PlainLock::release(self, held).await?)
     }
-}
-
-/// Options of SET: only if the key is free, and with an expiry.
-pub(super) fn plain_options() -> SetOptions {
-    let expiry = SetExpiry::PX(PLAIN_LEASE_MS);
-    SetOptions::default().conditional_set(ExistenceCheck::NX).with_expiration(expiry)
-}
-
-fn failed(error: &DriverError) -> RedisError {
-    RedisError::from_redis(error, "the bench's server")
 }

@@ -22,7 +22,7 @@ use seckill_engine::{
     telemetry::Meters,
     vouchers::Vouchers,
 };
-use seckill_model::{Millis, NewSale, SaleState, VoucherId};
+use seckill_model::{Millis, NewSale, SaleState, VoucherId, message::Label, reason::reason};
 use seckill_redis::{Connection, Layout, nodes::Nodes, stream, stream_stats};
 use seckill_store::SharedStore;
 use serde::Serialize;
@@ -93,8 +93,7 @@ pub struct Report {
 /// Measures both consumers of this deployment in sequence, the baseline first, and cleans up.
 ///
 /// # Errors
-/// [`EngineError::Rejected`] if a deployment uses these servers; [`EngineError::AuditFailed`] if an order was lost or
-/// duplicated; a server is unavailable, or `stop` was cancelled.
+/// The servers are in use or unavailable, an order was lost or duplicated, or `stop` was cancelled.
 pub async fn run(
     deployment: Deployment,
     plan: Plan,
@@ -116,7 +115,7 @@ pub async fn run(
     }
     let gone = unlink(&mut conn, &bench.deployment.keys, &bench.made).await;
     let archived = archive(&bench.deployment.store, &bench.made).await;
-    let report = measured.unwrap_or(Err(EngineError::Stopping))?;
+    let report = measured.unwrap_or(Err(EngineError::Failed(reason!("bench-stopped"))))?;
     gone.and(archived)?;
     Ok(report)
 }
@@ -127,18 +126,15 @@ async fn refuse_deployment(
     conn: &mut Connection,
 ) -> Result<(), EngineError> {
     let Deployment { redis, store, keys, settings } = deployment;
-    let refuse = |why: String| Err(EngineError::Rejected(why.into()));
     if let Some(sale) = store.sales().await?.first() {
-        return refuse(format!(
-            "the database holds sale #{}, which is not archived; measure on another --database, or leave it out",
-            sale.voucher_id
-        ));
+        return Err(EngineError::Rejected(reason!(
+            "bench-database-in-use",
+            sale = sale.voucher_id
+        )));
     }
     let nodes = Nodes::read(conn, &Layout::new(1, redis.is_cluster()).home()).await?;
     if let Some(node) = nodes.alive(settings.node_dead_ms).next() {
-        return refuse(format!(
-            "the node {node} is alive on this Redis; measure on another --redis, or leave it out"
-        ));
+        return Err(EngineError::Rejected(reason!("bench-redis-in-use", node)));
     }
     let mut exists = cmd("EXISTS");
     exists.arg(names(keys, &[]));
@@ -150,9 +146,7 @@ async fn refuse_deployment(
             return Ok(());
         }
     }
-    refuse(format!(
-        "another bench uses this Redis, or one was killed on it; wait for it, or unlink the keys {PREFIX}:*"
-    ))
+    Err(EngineError::Rejected(reason!("bench-other-bench", keys = format!("{PREFIX}:*"))))
 }
 
 /// Every key of a benchmark. All of them share a slot.
@@ -220,7 +214,7 @@ impl Bench {
     async fn tutorial(&mut self, orders: u64) -> Result<Figures, EngineError> {
         let Deployment { redis, store, keys, .. } = &self.deployment;
         let now = Millis::now();
-        let sale = NewSale::checked("bench: the tutorial's consumer", orders, None, None, now)?;
+        let sale = NewSale::checked(&Label("bench-tutorial-sale"), orders, None, None, now)?;
         let voucher = store.create_sale(&sale, now).await?.voucher_id;
         self.made.push(voucher);
         let keys = tutorial_keys(keys);
@@ -228,9 +222,12 @@ impl Bench {
         let took = tutorial::drain(redis, &keys, store, orders).await?;
         let ledger = store.ledger(voucher).await?;
         if (ledger.live, ledger.stock, ledger.doubled) != (orders, 0, 0) {
-            return Err(EngineError::AuditFailed(format!(
-                "of {orders} orders the tutorial's consumer wrote {}, and {} pieces are left",
-                ledger.live, ledger.stock
+            let (written, left) = (ledger.live, ledger.stock);
+            return Err(EngineError::Failed(reason!(
+                "bench-tutorial-wrong",
+                orders,
+                written,
+                left
             )));
         }
         Ok(Figures::of(orders, ledger.live, took))
@@ -243,7 +240,7 @@ impl Bench {
     ) -> Result<Figures, EngineError> {
         let Deployment { redis, keys, .. } = &self.deployment;
         let now = Millis::now();
-        let sale = NewSale::checked("bench: the engine's consumer", orders, None, None, now)?;
+        let sale = NewSale::checked(&Label("bench-seckill-sale"), orders, None, None, now)?;
         let mut servers = self.deployment.servers();
         let voucher = Vouchers { servers: &mut servers }.create(&sale).await?.voucher_id;
         self.made.push(voucher);
@@ -267,16 +264,17 @@ impl Bench {
 
         let audit = ledger::audit(&mut servers, Some(voucher)).await?;
         let Some(line) = audit.sales.first() else {
-            return Err(EngineError::AuditFailed("the sale of the bench is gone".to_owned()));
+            return Err(EngineError::Failed(reason!("bench-sale-gone")));
         };
         if let Some(finding) = line.findings.first() {
-            return Err(EngineError::AuditFailed(finding.to_string()));
+            return Err(EngineError::Failed(reason!(
+                "error-audit-failed",
+                finding = finding.to_string()
+            )));
         }
         if line.persisted != orders {
-            return Err(EngineError::AuditFailed(format!(
-                "of {orders} orders the engine's consumer wrote {}, and {} are dead letters",
-                line.persisted, line.dead
-            )));
+            let (written, dead) = (line.persisted, line.dead);
+            return Err(EngineError::Failed(reason!("bench-seckill-wrong", orders, written, dead)));
         }
         Ok(Figures::of(orders, line.persisted, took))
     }
@@ -311,10 +309,8 @@ impl Bench {
         admitting.wait().await;
         if report.admitted != orders {
             let why = report.first_error.or(report.first_rejection).unwrap_or_default();
-            return Err(EngineError::AuditFailed(format!(
-                "of {orders} buyers {} were admitted ({why})",
-                report.admitted
-            )));
+            let admitted = report.admitted;
+            return Err(EngineError::Failed(reason!("bench-not-admitted", orders, admitted, why)));
         }
         Ok(())
     }
@@ -337,10 +333,8 @@ async fn drained(
         if now != left {
             (left, moved) = (now, Instant::now());
         } else if moved.elapsed() > NO_PROGRESS {
-            return Err(EngineError::AuditFailed(format!(
-                "the consumer has written nothing for {} s; see the log",
-                NO_PROGRESS.as_secs()
-            )));
+            let seconds = NO_PROGRESS.as_secs();
+            return Err(EngineError::Failed(reason!("bench-no-progress", seconds)));
         }
         tokio::time::sleep(POLL).await;
     }

@@ -27,7 +27,6 @@ use tokio_util::sync::CancellationToken;
 use super::{
     CliError, Consent, Result,
     context::{Context, Needs},
-    error,
     output::{Output, ask, ask_reason, number, or_dash, signed},
     table::Table,
 };
@@ -112,10 +111,8 @@ const PAGES: u32 = 40;
 const LOSSES: usize = 10;
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
-    let context = Context::open(config, out, Needs::Both).await?;
-    let report = context.run(async |context| audit(context, args).await).await?;
-    out.answer(&report, || render(&report, args.repair))?;
-    Ok(if report.audit.balanced { 0 } else { error::FAILED })
+    let report = Context::with(config, out, Needs::Both, async |it| audit(it, args).await).await?;
+    out.verdict(report.audit.balanced, &report, || render(&report, args.repair))
 }
 
 async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {

@@ -99,8 +99,7 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> 
         report
     });
     let report = measured.await?;
-    out.answer(&report, || render_locks(&report, &args))?;
-    Ok(0)
+    out.answer(&report, || render_locks(&report, &args))
 }
 
 /// Independent servers for the multi-server lock.
@@ -150,8 +149,7 @@ async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result
     let measure =
         async |context: &mut Context| Box::pin(measure_persist(context, args, &mut signals)).await;
     let report = context.run(measure).await?;
-    out.answer(&report, || render_persist(&report))?;
-    Ok(0)
+    out.answer(&report, || render_persist(&report))
 }
 
 async fn measure_persist(
@@ -164,11 +162,7 @@ async fn measure_persist(
     let stop = CancellationToken::new();
     // After a signal, the benchmark removes its data first.
     let measuring = persist::run(context.deployment(), plan, &stop);
-    let ended = Box::pin(signals.cancelling(&stop, measuring)).await;
-    match ended {
-        Err(EngineError::Stopping) => Err(CliError::failed(Label("cli-bench-stopped"))),
-        ended => Ok(ended?),
-    }
+    Ok(Box::pin(signals.cancelling(&stop, measuring)).await?)
 }
 
 fn render_persist(report: &persist::Report) -> String {

@@ -18,12 +18,10 @@ pub(super) async fn run(config: &Config, out: Output, display: &DisplayArgs) -> 
     }
     display.localized(|| Ok(seckill_console::check_terminal()?))?;
     let options = display.options(config)?;
-    let context = Context::open(config, out, Needs::Node).await?;
-    context.run(async |context| show(context, options).await).await?;
-    Ok(0)
+    Context::with(config, out, Needs::Node, async |context| show(context, options).await).await
 }
 
-async fn show(context: &mut Context, options: Options) -> Result<()> {
+async fn show(context: &mut Context, options: Options) -> Result<u8> {
     let node = context.start_node().await?;
     let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
     let shown = tokio::select! {
@@ -34,5 +32,5 @@ async fn show(context: &mut Context, options: Options) -> Result<()> {
     let is_replaced = replaced.is_cancelled();
     node.stop().await;
     shown?;
-    if is_replaced { Err(EngineError::NameTaken(name).into()) } else { Ok(()) }
+    if is_replaced { Err(EngineError::NameTaken(name).into()) } else { Ok(0) }
 }

@@ -1,6 +1,6 @@
 //! Resources of a command: data dir, Redis and store, and their release.
 
-use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
+use std::{os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
 use seckill_console::{event_name, localized_result};
 use seckill_engine::{
@@ -34,13 +34,11 @@ use seckill_redis::{
     stream_stats::partitions_there,
 };
 use seckill_store::{AuditEntry, SharedStore, Store, StoreError};
+use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    CliError, Consent, Result, logging,
-    output::{Output, plain},
-};
+use super::{CliError, Consent, Result, logging, output::Output};
 use crate::config::Config;
 
 /// How often a command that reports written data checks that the files still exist.
@@ -99,7 +97,7 @@ impl Context {
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());
         // Both take tens of milliseconds and are independent.
         let (store, started) =
-            futures::join!(seckill_store::open(&database, &config.store), start(&redis));
+            tokio::join!(seckill_store::open(&database, &config.store), start(&redis));
         let store = match store.map_err(|error| (CliError::from(error.clone()), error)) {
             Ok(store) => store,
             Err((shown, error))
@@ -132,6 +130,16 @@ impl Context {
                 Err(error)
             }
         }
+    }
+
+    /// Opens the resources, runs `command`, and closes everything.
+    pub(super) async fn with<T>(
+        config: &Config,
+        out: Output,
+        needs: Needs,
+        command: impl AsyncFnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        Self::open(config, out, needs).await?.run(command).await
     }
 
     /// Runs `command` and closes everything.
@@ -237,8 +245,9 @@ impl Context {
             .map(|c| if c.is_alphanumeric() || c == '-' { c } else { '-' })
             .take(40)
             .collect();
-        let dir = fnv1a(self.dir.path().as_os_str().as_bytes());
-        Ok(format!("{host}-{:04x}-{slot}", dir & 0xffff))
+        // Stable between releases, unlike the hashes of the standard library.
+        let dir = Sha256::digest(self.dir.path().as_os_str().as_bytes());
+        Ok(format!("{host}-{:02x}{:02x}-{slot}", dir[0], dir[1]))
     }
 
     /// Starts an engine in this process once it owns its node name.
@@ -350,13 +359,13 @@ impl Context {
             } else {
                 text!("cli-done-but-not-logged", act, result)
             };
-            let _ = writeln!(std::io::stderr(), "seckill: {}", plain(&message));
+            CliError::failed(message).print();
         }
         self.store.close().await;
         if let Err(error) = stop(&self.redis).await {
             tracing::warn!(%error, "the server was not stopped");
             // The command has succeeded regardless of the server, but the user must know.
-            let _ = writeln!(std::io::stderr(), "seckill: {}", CliError::from(error).message());
+            CliError::from(error).print();
         }
     }
 }
@@ -374,25 +383,5 @@ pub(super) async fn stop(redis: &Redis) -> Result<(), ServerError> {
     match redis.managed() {
         Some(server) => server.detach().await,
         None => Ok(()),
-    }
-}
-
-/// 64-bit FNV-1a (draft-eastlake-fnv): a name must be stable between releases, unlike the hashes of the standard
-/// library.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fnv1a;
-
-    #[test]
-    fn node_names_are_stable_between_releases() {
-        // Test vectors of the draft.
-        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }

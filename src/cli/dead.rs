@@ -125,18 +125,19 @@ fn letter_filter(text: &str) -> Result<Filter, String> {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: DeadCommand) -> Result<u8> {
-    let context = Context::open(config, out, Needs::Both).await?;
-    let done = context.run(async |context| match command {
+    let done = Context::with(config, out, Needs::Both, async |context| match command {
         DeadCommand::List { limit, from, filter } => {
             let from = from.unwrap_or(EntryId::MIN);
             list(context, &filter.unwrap_or_default(), from, limit).await
         }
         DeadCommand::Show { letter } => show(context, letter).await,
         DeadCommand::Replay { which, force, consent } => {
-            apply(context, which, Action::Replay { force }, &consent).await
+            let command = |scope| Command::ReplayLetters { scope, force };
+            apply(context, which, command, &consent).await
         }
         DeadCommand::Discard { which, compensate, consent } => {
-            apply(context, which, Action::Discard { compensate }, &consent).await
+            let command = |scope| Command::DiscardLetters { scope, compensate };
+            apply(context, which, command, &consent).await
         }
     });
     done.await
@@ -163,8 +164,8 @@ async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -
     let next = found.get(limit).map(|it| it.line.letter);
     found.truncate(limit);
     let listing = Listing { total, letters: found, next };
-    context.out.answer(&listing, || render(&listing, filter))?;
-    Ok(if listing.letters.is_empty() && !filter.is_empty() { error::FAILED } else { 0 })
+    let is_found = !listing.letters.is_empty() || filter.is_empty();
+    context.out.verdict(is_found, &listing, || render(&listing, filter))
 }
 
 async fn show(context: &Context, letter: EntryId) -> Result<u8> {
@@ -173,21 +174,14 @@ async fn show(context: &Context, letter: EntryId) -> Result<u8> {
         return Err(CliError::failed(text!("cli-dead-missing", letter)));
     };
     let shown = Shown { letter: Letter::of(&found, now), row: found.row };
-    context.out.answer(&shown, || describe(&shown))?;
-    Ok(0)
-}
-
-#[derive(Clone, Copy)]
-enum Action {
-    Replay { force: bool },
-    Discard { compensate: bool },
+    context.out.answer(&shown, || describe(&shown))
 }
 
 /// Counts by verdict, asks for confirmation, and applies.
 async fn apply(
     context: &mut Context,
     which: Which,
-    action: Action,
+    command: impl FnOnce(LetterScope) -> Command,
     consent: &Consent,
 ) -> Result<u8> {
     let operator = context.writer(consent)?;
@@ -204,13 +198,9 @@ async fn apply(
         let none = if named { Label("cli-dead-none-of-these") } else { Label("cli-dead-no-match") };
         return Err(CliError::failed(none));
     }
-    let scope = scope.as_counted(&found);
+    let command = command(scope.as_counted(&found));
     context.out.say(&tally(&counts, gone));
-    ask(consent, &action.question(&counts))?;
-    let command = match action {
-        Action::Replay { force } => Command::ReplayLetters { scope, force },
-        Action::Discard { compensate } => Command::DiscardLetters { scope, compensate },
-    };
+    ask(consent, &question(&command, &counts))?;
     let reply = reply::run(context.out, &operator, command).await?;
     let (done, refused, gone, cut_short) = match reply {
         Reply::LettersReplayed(it) => (it.replayed, it.refused, it.gone, it.cut_short),
@@ -222,22 +212,17 @@ async fn apply(
     Ok(if short { error::FAILED } else { 0 })
 }
 
-impl Action {
-    fn question(self, counts: &LetterCounts) -> String {
-        let waiting = counts.waiting();
-        let letters = counts.total() - counts.id_taken;
-        match self {
-            Self::Replay { force } => {
-                let letters = counts.awaited + if force { counts.came_back } else { 0 };
-                text!("cli-dead-replay", letters)
-            }
-            Self::Discard { compensate: true } => {
-                text!("cli-dead-compensate", letters, buyers = waiting)
-            }
-            Self::Discard { compensate: false } => {
-                text!("cli-dead-discard", letters = letters - waiting)
-            }
+fn question(command: &Command, counts: &LetterCounts) -> String {
+    let (letters, waiting) = (counts.total() - counts.id_taken, counts.waiting());
+    match command {
+        Command::ReplayLetters { force, .. } => {
+            let letters = counts.awaited + if *force { counts.came_back } else { 0 };
+            text!("cli-dead-replay", letters)
         }
+        Command::DiscardLetters { compensate: true, .. } => {
+            text!("cli-dead-compensate", letters, buyers = waiting)
+        }
+        _ => text!("cli-dead-discard", letters = letters - waiting),
     }
 }
 
@@ -282,6 +267,7 @@ fn describe(shown: &Shown) -> String {
         text.push_str(&format!("\n  {}", text!("cli-dead-no-order", fault)));
     }
     if let Some(Order { id, user_id, voucher_id, status, .. }) = &shown.row {
+        let status = text!("orders-status-name", status);
         let row = text!("cli-dead-row", id, user_id, voucher_id, status);
         text.push_str(&format!("\n  {row}"));
     }

@@ -23,7 +23,6 @@ use super::{
     Result,
     audit::conclusion,
     context::Context,
-    error,
     output::count_in,
     sandbox::{self, DYING_NODE, Guide, HOT_POT, Sandbox, Setup, answered, page},
     table::figures,
@@ -78,17 +77,14 @@ struct Played {
 
 pub(super) async fn run(setup: &Setup<'_>, args: &DemoArgs) -> Result<u8> {
     let options = setup.options(NAME)?;
-    let (context, node, ()) = sandbox::open(setup.config, setup.out, |store| (store, ())).await?;
-    let script = Script { sandbox: Sandbox { node: &node, context: &context, what: NAME }, args };
-    let played = sandbox::play(&node, options, async |guide| script.play(guide).await, last_page);
-    let played = Box::pin(played).await;
-    node.stop().await;
-    context.close().await;
-    let Some(result) = played?.filter(|_| args.headless) else { return Ok(0) };
+    let played = sandbox::run(setup.config, setup.out, NAME, None, async |sandbox| {
+        let script = Script { sandbox, args };
+        sandbox.play(options, async |guide| script.play(guide).await, last_page).await
+    });
+    let Some(result) = played.await?.filter(|_| args.headless) else { return Ok(0) };
     let whole =
         result.balanced && result.admitted == result.stock && result.persisted == result.stock;
-    setup.out.answer(&result, || render(&result))?;
-    Ok(if whole { 0 } else { error::FAILED })
+    setup.out.verdict(whole, &result, || render(&result))
 }
 
 /// The end of the guide.

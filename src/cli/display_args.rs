@@ -45,7 +45,7 @@ enum Color {
 
 fn language() -> impl TypedValueParser<Value = Language> {
     let tags = PossibleValuesParser::new(Language::all().map(Language::tag));
-    tags.try_map(|tag| Language::find(&tag).ok_or("not in the catalog"))
+    tags.map(|tag| Language::find(&tag).unwrap_or_default())
 }
 
 impl DisplayArgs {

@@ -13,7 +13,8 @@ use seckill_redis::{
     commands::{self, Denied},
     data_dir::DataDir,
     permissions::others_may,
-    server_binary, stream,
+    server_binary::{self, ServerBinary},
+    stream,
     stream_stats::takes_writes as redis_takes_writes,
 };
 use seckill_store::StoreError;
@@ -31,24 +32,14 @@ use crate::config::Config;
 /// With less free space than this, one sale may fill the disk.
 const ENOUGH_BYTES: u64 = 1 << 30;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 enum Grade {
     Ok,
     Note,
     Problem,
     Unreachable,
-}
-
-impl Grade {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Problem => "PROBLEM",
-            Self::Unreachable => "UNREACHABLE",
-        }
-    }
 }
 
 #[derive(Debug, Serialize)]
@@ -68,28 +59,30 @@ struct Report {
 }
 
 impl Report {
-    fn ok(&mut self, name: &'static str, found: impl Into<String>) {
-        self.checks.push(Check { name, grade: Grade::Ok, found: found.into(), fix: None });
+    fn add(&mut self, name: &'static str, grade: Grade, found: impl Display, fix: Option<String>) {
+        self.checks.push(Check { name, grade, found: found.to_string(), fix });
     }
 
-    fn note(&mut self, name: &'static str, found: impl Into<String>, fix: Option<Label>) {
-        let fix = fix.map(String::from);
-        self.checks.push(Check { name, grade: Grade::Note, found: found.into(), fix });
+    fn ok(&mut self, name: &'static str, found: impl Display) {
+        self.add(name, Grade::Ok, found, None);
+    }
+
+    fn note(&mut self, name: &'static str, found: impl Display, fix: Option<Label>) {
+        self.add(name, Grade::Note, found, fix.map(String::from));
     }
 
     /// Records a passed check, or a problem with this fix.
     fn check(&mut self, name: &'static str, passes: bool, found: String, fix: impl Into<String>) {
         if passes {
-            return self.ok(name, found);
+            self.ok(name, found);
+        } else {
+            self.add(name, Grade::Problem, found, Some(fix.into()));
         }
-        let fix = Some(fix.into());
-        self.checks.push(Check { name, grade: Grade::Problem, found, fix });
     }
 
     /// The message of the error states the fix.
     fn unreachable(&mut self, name: &'static str, error: impl Display) {
-        let (grade, found) = (Grade::Unreachable, error.to_string());
-        self.checks.push(Check { name, grade, found, fix: None });
+        self.add(name, Grade::Unreachable, error, None);
     }
 }
 
@@ -97,9 +90,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
     let mut report = Report::default();
     if config.redis.is_none() {
         match server_binary::find_server() {
-            Ok(found) => {
-                report.ok("server", format!("{} {}", found.path.display(), found.version));
-            }
+            Ok(found) => report.ok("server", server(&found)),
             Err(error) => report.unreachable("server", error),
         }
     }
@@ -120,8 +111,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         Err(error) => {
             let away = error.code == error::UNREACHABLE;
             let grade = if away { Grade::Unreachable } else { Grade::Problem };
-            let found = error.text.to_string();
-            report.checks.push(Check { name: "opening", grade, found, fix: None });
+            report.add("opening", grade, error.text, None);
         }
     }
     terminal(&mut report);
@@ -135,8 +125,18 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
     })
 }
 
+/// The server program; the package of the Redis tools has it under the name of a check tool only.
+fn server(ServerBinary { path, arg0, version }: &ServerBinary) -> String {
+    let shown = path.display();
+    if path.ends_with(arg0) {
+        text!("cli-doctor-server", version, path = shown)
+    } else {
+        text!("cli-doctor-server-in-tool", server = arg0, version, path = shown)
+    }
+}
+
 fn data_dir(config: &Config, dir: &DataDir, report: &mut Report) {
-    report.ok("data dir", dir.path().display().to_string());
+    report.ok("data dir", dir.path().display());
     // Other users must not read the data.
     let inside = dir.database_url();
     let database = seckill_store::file_of(config.database.as_ref().unwrap_or(&inside));
@@ -144,7 +144,9 @@ fn data_dir(config: &Config, dir: &DataDir, report: &mut Report) {
         .into_iter()
         .flatten()
         .filter_map(|path| Some((others_may(&path)?, path)))
-        .map(|(mode, path)| format!("{} (mode {mode:04o})", path.display()))
+        .map(|(mode, path)| {
+            text!("cli-doctor-mode", path = path.display(), mode = format!("{mode:04o}"))
+        })
         .collect();
     if !wide.is_empty() {
         let found = text!("cli-doctor-open-to-others", paths = wide.join(", "));
@@ -163,13 +165,13 @@ async fn redis(context: &Context, report: &mut Report) {
         return report.unreachable("redis", error);
     }
     let version = conn.server(HOME).map_or_else(String::new, |server| server.version.clone());
-    report.ok("redis", format!("{version} at {}", context.redis.place()));
+    report.ok("redis", text!("cli-doctor-redis", version, place = context.redis.place()));
     match conn.setting(HOME, "appendonly").await {
         Ok(on) if on == "yes" => {
             let fsync = conn.setting(HOME, "appendfsync").await.unwrap_or_default();
             let is_safe = matches!(Append::read(&on, &fsync), Append::Always | Append::EverySecond);
-            let found = format!("on, appendfsync {fsync}");
-            report.check("append-only file", is_safe, found, "CONFIG SET appendfsync everysec");
+            let found = text!("cli-doctor-aof", fsync);
+            report.check("append-only file", is_safe, found, Label("cli-doctor-sync-aof"));
         }
         Ok(_) => {
             let found = Label("cli-doctor-no-aof").to_owned();
@@ -219,7 +221,9 @@ async fn commands(context: &Context, report: &mut Report) {
 async fn database(context: &Context, report: &mut Report) {
     let store = &context.store;
     match store.ping().await {
-        Ok(version) => report.ok("database", format!("{version}, {}", store.describe())),
+        Ok(version) => {
+            report.ok("database", text!("cli-doctor-database", version, place = store.describe()));
+        }
         Err(error) => return report.unreachable("database", error),
     }
     if let Err(error) = takes_writes(store).await {
@@ -255,14 +259,14 @@ async fn partitions(context: &Context, report: &mut Report) {
     let mut conn = context.redis.connection();
     for of in context.keys.partitions() {
         if let Err(error) = stream::length(&mut conn, &of).await {
-            let partition = format!("partition {}: {error}", of.number());
+            let partition = text!("cli-partition-finding", n = of.number(), finding = error);
             return report.unreachable("partitions", partition);
         }
     }
     report.ok("partitions", text!("cli-doctor-partitions", partitions = context.keys.count()));
 }
 
-/// The row of the table in assets/durability.md that applies to these servers.
+/// What each failure may lose with these servers.
 async fn losses(context: &Context, report: &mut Report) {
     let wait = context.config.engine.wait_replicas;
     let sentinels = context.config.redis.as_ref().is_some_and(|url| url.contains("+sentinel://"));
@@ -281,11 +285,12 @@ async fn losses(context: &Context, report: &mut Report) {
 
 fn terminal(report: &mut Report) {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        return report.note("terminal", "none", Some(Label("cli-doctor-no-terminal")));
+        let none = Label("common-none");
+        return report.note("terminal", none, Some(Label("cli-doctor-no-terminal")));
     }
-    let term = std::env::var("TERM").unwrap_or_else(|_| "unset".to_owned());
+    let term = std::env::var("TERM").unwrap_or_default();
     if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout()) {
-        let found = format!("{term}, {}x{}", size.ws_col, size.ws_row);
+        let found = format!("{term} {}x{}", size.ws_col, size.ws_row);
         if size.ws_col < 80 || size.ws_row < 24 {
             report.note("terminal", found, Some(Label("cli-doctor-small-window")));
         } else {
@@ -302,14 +307,17 @@ fn render(report: &Report) -> String {
     // A fix has a line of its own below its check.
     let mut lines = Vec::new();
     for Check { name, grade, found, fix } in &report.checks {
-        lines.push([grade.name().to_owned(), (*name).to_owned(), found.clone()]);
+        let grade = text!("cli-doctor-grade", grade);
+        lines.push([
+            grade,
+            text!("cli-doctor-check", name = name.replace(' ', "-")),
+            found.clone(),
+        ]);
         let fix = fix.as_ref().map(|fix| text!("cli-doctor-fix", fix));
         lines.extend(fix.map(|fix| [String::new(), String::new(), fix]));
     }
-    let table = Table::new(&lines)
-        .left("", |[grade, ..]| grade.clone())
-        .left("", |[_, name, _]| name.clone())
-        .left("", |[.., found]| found.clone());
+    let column = |place: usize| move |line: &[String; 3]| line[place].clone();
+    let table = Table::new(&lines).left("", column(0)).left("", column(1)).left("", column(2));
     let mut text = table.to_string();
     if let Some(losses) = &report.data_loss {
         text.push_str(&format!("{}\n", Label("cli-doctor-data-loss")));

@@ -11,24 +11,19 @@ use seckill_model::{
     ledger::SaleAudit,
     message::{Label, text},
 };
-use seckill_store::fault_injection::{Ill, faulty};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use strum::IntoEnumIterator as _;
 
-use self::{
-    catalogue::{DRILLS, Drill},
-    play::Play,
-};
+use self::{catalogue::Drill, play::Play};
 use super::{
     CliError, Result,
     audit::findings,
-    error,
     output::Output,
-    sandbox::{self, Guide, Sandbox, Setup, page},
+    sandbox::{self, Guide, Setup, page},
     table::{Table, fields},
 };
 
 const NAME: Label = Label("drill-name");
-const LIST: &str = "list";
 
 #[derive(Debug, Args)]
 pub(super) struct DrillArgs {
@@ -49,26 +44,21 @@ impl DrillArgs {
         !self.headless && self.drill().is_some()
     }
 
-    fn drill(&self) -> Option<&'static Drill> {
-        DRILLS.iter().find(|drill| Some(drill.name) == self.name.as_deref())
+    fn drill(&self) -> Option<Drill> {
+        self.name.as_ref()?.parse().ok()
     }
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    DRILLS.iter().map(|drill| drill.name).chain([LIST])
+    Drill::iter().map(<&'static str>::from).chain(["list"])
 }
 
 /// A condition at the end of a drill.
 #[derive(Debug, Serialize)]
 struct Check {
-    #[serde(rename = "check", serialize_with = "english")]
-    condition: Label,
+    #[serde(rename = "check")]
+    condition: String,
     holds: bool,
-}
-
-/// Documents are English.
-fn english<S: Serializer>(condition: &Label, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(condition.english())
 }
 
 /// Result of a drill; the keys are a contract of `drill NAME --headless --json`.
@@ -88,13 +78,13 @@ struct Report {
 }
 
 impl Report {
-    fn check(&mut self, condition: Label, holds: bool) {
-        self.checks.push(Check { condition, holds });
+    fn check(&mut self, condition: impl Into<String>, holds: bool) {
+        self.checks.push(Check { condition: condition.into(), holds });
     }
 
     /// The first failed check, if any.
-    fn failure(&self) -> Option<Label> {
-        self.checks.iter().find(|it| !it.holds).map(|it| it.condition)
+    fn failure(&self) -> Option<&str> {
+        self.checks.iter().find(|it| !it.holds).map(|it| it.condition.as_str())
     }
 }
 
@@ -102,24 +92,15 @@ pub(super) async fn run(setup: &Setup<'_>, args: &DrillArgs) -> Result<u8> {
     let Some(drill) = args.drill() else {
         return list(setup.out);
     };
-    let options = setup.options(NAME)?;
-    let seed = args.seed;
-    let (context, node, fault_switch) =
-        sandbox::open(setup.config, setup.out, |store| faulty(&store, seed)).await?;
-    let sandbox = Sandbox { node: &node, context: &context, what: NAME };
-    let script = async |guide: &Guide| {
-        Play { sandbox, drill, fault_switch: &fault_switch, seed, guide }.play().await
-    };
-    let result = Box::pin(sandbox::play(&node, options, script, last_page)).await;
-    // Quitting while the database is unavailable must not wait for it.
-    fault_switch.set(Ill::Not);
-    node.stop().await;
-    context.close().await;
-    let Some(report) = result? else {
+    let (options, seed) = (setup.options(NAME)?, args.seed);
+    let played = sandbox::run(setup.config, setup.out, NAME, Some(seed), async |sandbox| {
+        let script = async |guide: &Guide| Play { sandbox, drill, seed, guide }.play().await;
+        sandbox.play(options, script, last_page).await
+    });
+    let Some(report) = played.await? else {
         return Err(CliError::failed(Label("drill-aborted")));
     };
-    setup.out.answer(&report, || render(&report))?;
-    Ok(if report.passed { 0 } else { error::FAILED })
+    setup.out.verdict(report.passed, &report, || render(&report))
 }
 
 /// The end of the guide.
@@ -141,30 +122,29 @@ fn last_page(report: &Result<Report>) -> Story {
 #[derive(Serialize)]
 struct Listed {
     name: &'static str,
-    #[serde(serialize_with = "english")]
-    about: Label,
+    about: String,
 }
 
 fn list(out: Output) -> Result<u8> {
-    let drills: Vec<Listed> =
-        DRILLS.iter().map(|it| Listed { name: it.name, about: it.about }).collect();
+    let drills: Vec<Listed> = Drill::iter()
+        .map(|it| Listed { name: it.into(), about: text!("drill-about", drill = it) })
+        .collect();
     out.answer(&drills, || {
         Table::new(&drills)
             .left(&Label("column-drill"), |it| it.name)
-            .left(&Label("column-about"), |it| it.about)
+            .left(&Label("column-about"), |it| it.about.clone())
             .to_string()
-    })?;
-    Ok(0)
+    })
 }
 
 fn render(report: &Report) -> String {
     let drill = text!("drill-of-seed", drill = report.drill, seed = report.seed.to_string());
-    let mut lines = vec![(Label("drill-name"), drill)];
+    let mut lines = vec![(NAME, drill)];
     lines.extend(report.seen.iter().map(|seen| (Label("drill-seen"), seen.clone())));
     lines.extend(report.done.iter().map(|done| (Label("drill-done"), done.clone())));
     lines.extend(report.checks.iter().map(|Check { condition, holds }| {
         let holds = if *holds { Label("drill-true") } else { Label("drill-false") };
-        (holds, condition.to_string())
+        (holds, condition.clone())
     }));
     let text = fields(&lines).to_string() + &findings(&report.sales);
     let conclusion =

@@ -1,5 +1,7 @@
 //! Errors of commands: a message and an exit code.
 
+use std::io::{self, Write as _};
+
 use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::{EngineError, error::PlanError};
 use seckill_model::{FilterError, Message, SaleError, message::Label};
@@ -19,27 +21,32 @@ pub(super) const UNREACHABLE: u8 = 3;
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// The result of a command, or of a step of it.
-pub type Result<T, E = CliError> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = CliError> = std::result::Result<T, E>;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-pub struct CliError {
+pub(crate) struct CliError {
     /// For stderr; errors of the engine are typed data.
     pub(super) text: Message,
     /// Exit code.
-    pub code: u8,
+    pub(super) code: u8,
     /// Each line is a separate error; in all other messages a line break is part of quoted text and shown as a space.
     is_list: bool,
 }
 
 impl CliError {
     /// The message in the current language, safe for a terminal. Each of several errors has a line.
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         if !self.is_list {
             return plain(&self.text.localized::<EngineError>());
         }
         self.text.lines().map(|line| plain(line.trim_end())).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Prints the message to stderr.
+    pub(super) fn print(&self) {
+        let _ = writeln!(io::stderr(), "seckill: {}", self.message());
     }
 
     pub(super) fn failed(text: impl Into<Message>) -> Self {

@@ -7,7 +7,10 @@ use seckill_engine::{
     jobs::{board, builtin, outcome_name},
     telemetry::snapshot::JobLine,
 };
-use seckill_model::{JobRun, message::Label};
+use seckill_model::{
+    JobRun,
+    message::{Label, text},
+};
 
 use super::{
     Reason, Result,
@@ -47,8 +50,7 @@ pub(super) struct JobArgs {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: JobsCommand) -> Result<u8> {
-    let context = Context::open(config, out, Needs::Both).await?;
-    let done = context.run(async |context| match command {
+    let done = Context::with(config, out, Needs::Both, async |context| match command {
         JobsCommand::List => list(context).await,
         JobsCommand::History { name, limit } => history(context, name, limit).await,
         JobsCommand::Run(JobArgs { name, reason }) => {
@@ -94,8 +96,7 @@ async fn list(context: &Context) -> Result<u8> {
                 or_dash(line.runs.first().map(|it| it.node.clone()))
             })
             .to_string()
-    })?;
-    Ok(0)
+    })
 }
 
 async fn history(context: &Context, name: Option<String>, limit: u32) -> Result<u8> {
@@ -107,8 +108,7 @@ async fn history(context: &Context, name: Option<String>, limit: u32) -> Result<
     context.out.answer(&runs, || match runs.as_slice() {
         [] => Label("cli-jobs-no-run").to_owned(),
         runs => table(runs).to_string(),
-    })?;
-    Ok(0)
+    })
 }
 
 /// Runs of jobs.
@@ -117,7 +117,7 @@ pub(super) fn table(runs: &[JobRun]) -> Table<'_, JobRun> {
     Table::new(runs)
         .left(&Label("column-job"), |run| run.job.clone())
         .left(&Label("column-due"), |run| run.due.date_time(&zone))
-        .left(&Label("column-cause"), |run| run.cause)
+        .left(&Label("column-cause"), |run| text!("console-cause", cause = run.cause))
         .left(&Label("column-node"), |run| run.node.clone())
         .left(&Label("column-outcome"), |run| outcome_name(run.outcome))
         .right(&Label("column-took"), |run| or_dash(run.took_ms.map(span)))

@@ -14,6 +14,5 @@ pub(super) fn run(config: &Config, out: Output) -> Result<u8> {
             .left(&Label("column-keys"), |line| line.keys.join(" "))
             .left(&Label("column-does"), |line| line.does);
         format!("{table}\n{}", Label("cli-keys-hint"))
-    })?;
-    Ok(0)
+    })
 }

@@ -36,13 +36,14 @@ mod table;
 mod voucher;
 mod work;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
-use futures::{FutureExt as _, future::LocalBoxFuture};
 use rustix::fs::Mode;
+use seckill_model::{OsError, message::text};
+use tokio::runtime;
 
-pub use error::{CliError, Result};
+use error::{CliError, Result};
 
 use crate::{
     config::{Config, ConfigError},
@@ -63,6 +64,7 @@ pub struct Cli {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
 struct Global {
     /// Directory for all state [default: the XDG data directory]
     #[arg(long, global = true, value_name = "DIR", env = "SECKILL_DATA_DIR")]
@@ -190,18 +192,29 @@ impl Command {
     }
 }
 
-impl Cli {
-    /// Runs the requested command.
-    ///
-    /// # Errors
-    /// [`CliError`] with a message for stderr and the exit code. A negative result is exit code 1 with output on stdout,
-    /// and no error.
-    pub fn run(self) -> LocalBoxFuture<'static, Result<u8>> {
-        // Boxed, so that the future is compiled in this crate only and not again in the binary.
-        self.dispatch().boxed_local()
-    }
+/// Runs the command of this process's command line; returns its exit code.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::unreachable(text!("cli-runtime", error = OsError::of(&error))));
+    let done = done.and_then(|runtime| {
+        let done = runtime.block_on(cli.run());
+        // Tasks that still run have had their time limit; the exit does not wait for them.
+        runtime.shutdown_background();
+        done
+    });
+    done.unwrap_or_else(|error| {
+        error.print();
+        error.code
+    })
+    .into()
+}
 
-    async fn dispatch(self) -> Result<u8> {
+impl Cli {
+    /// Runs the requested command; a negative result is exit code 1 with output on stdout, and no error.
+    async fn run(self) -> Result<u8> {
         let describes = self.command.as_ref().is_some_and(Command::describes_the_program);
         if !describes {
             // Files of this program and its Redis server contain personal data and are for this user only.

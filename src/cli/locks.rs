@@ -46,14 +46,13 @@ pub(super) enum LocksCommand {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> Result<u8> {
-    let context = Context::open(config, out, Needs::Both).await?;
-    let done = context.run(async |context| match command {
+    let done = Context::with(config, out, Needs::Both, async |context| match command {
         LocksCommand::List { limit } => list(context, limit).await,
         LocksCommand::Release { name, owner, consent } => {
             release(context, &name, owner, &consent).await
         }
     });
-    done.await.map(|()| 0)
+    done.await
 }
 
 /// Which nodes send heartbeats.
@@ -63,7 +62,7 @@ async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<
     Ok(move |node: &str| nodes.life(node, dead_ms))
 }
 
-async fn list(context: &Context, limit: usize) -> Result<()> {
+async fn list(context: &Context, limit: usize) -> Result<u8> {
     let alive = alive(context).await?;
     let mut conn = context.redis.connection();
     let mut held = lock_holders::holders(&mut conn, &context.keys, limit.max(1), alive).await?;
@@ -77,7 +76,7 @@ async fn release(
     name: &LockName,
     owner: Option<String>,
     consent: &Consent,
-) -> Result<()> {
+) -> Result<u8> {
     let operator = context.writer(consent)?;
     let alive = alive(context).await?;
     let mut conn = context.redis.connection();
@@ -95,7 +94,7 @@ async fn release(
     };
     ask(consent, &format!("{question} {}", Label("cli-lock-release-effect")))?;
     let release = Command::ReleaseLock { name, owner: holder };
-    reply::run(context.out, &operator, release).await.map(drop)
+    reply::run(context.out, &operator, release).await.map(|_| 0)
 }
 
 fn render(held: &Holders) -> String {

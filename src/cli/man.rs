@@ -7,7 +7,7 @@ use std::{
 
 use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
-use seckill_model::message::text;
+use seckill_model::{OsError, message::text};
 
 use super::{Cli, CliError, Result};
 
@@ -23,7 +23,7 @@ pub(super) fn run(args: &ManArgs) -> Result<u8> {
     program.build();
     fs::create_dir_all(&args.dir).and_then(|()| write(&program, &args.dir)).map_err(|error| {
         let dir = args.dir.display();
-        CliError::failed(text!("cli-man-not-written", dir, error))
+        CliError::failed(text!("cli-man-not-written", dir, error = OsError::of(&error)))
     })?;
     Ok(0)
 }

@@ -16,7 +16,6 @@ use serde_json::json;
 use super::{
     Reason, Result,
     context::{Context, Needs},
-    error,
     output::{Output, count, page, rows},
     reply,
     table::Table,
@@ -87,32 +86,30 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
             // Invalid arguments are reported before anything is opened.
             let filter = filter.admitted(args.from, args.to)?;
             // Needs SQL only, so it also works while Redis is unavailable.
-            let context = Context::open(config, out, Needs::Database).await?;
-            let read = async |context: &mut Context| {
+            let orders = Context::with(config, out, Needs::Database, async |context| {
                 Ok(context.store.orders(&filter, args.before, args.limit + 1).await?)
-            };
-            list(out, context.run(read).await?, args.limit)
+            });
+            list(out, orders.await?, args.limit)
         }
         OrdersCommand::Show { id } => {
-            let context = Context::open(config, out, Needs::Both).await?;
-            let find =
-                async |context: &mut Context| Ok(orders::find(&mut context.servers(), id).await?);
-            let location = context.run(find).await?;
-            let shown = Shown { id, decoded: orders::decode(id), location };
-            out.answer(&shown, || render(&shown))?;
-            Ok(if shown.location == Location::Unknown { error::FAILED } else { 0 })
+            let location = Context::with(config, out, Needs::Both, async |context| {
+                Ok(orders::find(&mut context.servers(), id).await?)
+            });
+            let shown = Shown { id, decoded: orders::decode(id), location: location.await? };
+            out.verdict(shown.location != Location::Unknown, &shown, || render(&shown))
         }
         OrdersCommand::Pay { id, reason } => {
-            let context = Context::open(config, out, Needs::Both).await?;
-            let pay = Command::Pay(id);
-            context.run(async |context| reply::run_once(context, pay, reason).await).await
+            Context::with(config, out, Needs::Both, async |context| {
+                reply::run_once(context, Command::Pay(id), reason).await
+            })
+            .await
         }
     }
 }
 
 fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8> {
     let next = page(&mut orders, limit, |order| order.id);
-    out.answer(&json!({ "orders": orders, "next": next }), || {
+    out.verdict(!orders.is_empty(), &json!({ "orders": orders, "next": next }), || {
         if orders.is_empty() {
             return Label("cli-orders-none").to_owned();
         }
@@ -124,15 +121,18 @@ fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8> {
             })
             .right(&Label("column-buyer"), |order| order.user_id.to_string())
             .right(&Label("column-voucher"), |order| format!("#{}", order.voucher_id))
-            .left(&Label("column-status"), |order| order.status.to_string())
+            .left(&Label("column-status"), status)
             .left(&Label("column-since"), |order| since(order).date_time(&zone))
             .to_string();
         if let Some(next) = next {
             text.push_str(&text!("cli-next-page", command = format!("--before {next}")));
         }
         text
-    })?;
-    Ok(if orders.is_empty() { error::FAILED } else { 0 })
+    })
+}
+
+fn status(order: &Order) -> String {
+    text!("orders-status-name", status = order.status)
 }
 
 /// When the order reached its status, if SQL records it.
@@ -172,8 +172,8 @@ fn render(shown: &Shown) -> String {
 
 fn persisted(order: &Order, zone: &TimeZone) -> String {
     let status = match order.status {
-        OrderStatus::Unpaid => order.status.to_string(),
-        status => format!("{status} {}", since(order).date_time(zone)),
+        OrderStatus::Unpaid => status(order),
+        _ => format!("{} {}", status(order), since(order).date_time(zone)),
     };
     let (user, voucher) = (order.user_id, order.voucher_id);
     let of = match order.place {

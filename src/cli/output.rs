@@ -9,14 +9,14 @@ use std::{
 /// Numbers with grouped digits.
 pub(super) use seckill_console::{signed, thousands as number};
 use seckill_model::{
-    escape_json,
+    OsError, escape_json,
     filter::{Field, Filter},
     is_display_control,
     message::{Label, text},
 };
 use serde::Serialize;
 
-use super::{CliError, Consent, Result};
+use super::{CliError, Consent, Result, error::FAILED};
 
 /// Text, or one JSON document.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Prints the result. A closed pipe (`| head`) is no error.
+    /// Prints the result, and returns the exit code 0. A closed pipe (`| head`) is no error.
     ///
     /// # Errors
     /// The result could not be written.
@@ -33,7 +33,17 @@ impl Output {
         self,
         value: &impl Serialize,
         text: impl FnOnce() -> String,
-    ) -> Result<()> {
+    ) -> Result<u8> {
+        self.verdict(true, value, text)
+    }
+
+    /// Like [`Output::answer`]; the exit code of a negative result is 1.
+    pub(super) fn verdict(
+        self,
+        is_positive: bool,
+        value: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<u8> {
         let text = if self.json {
             let document = serde_json::to_string_pretty(value)
                 .unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
@@ -43,7 +53,8 @@ impl Output {
             // Titles and fields are untrusted.
             text().lines().map(plain).collect::<Vec<_>>().join("\n")
         };
-        print(text.trim_end())
+        print(text.trim_end())?;
+        Ok(if is_positive { 0 } else { FAILED })
     }
 
     /// Progress message, for text output only.
@@ -64,7 +75,7 @@ pub(super) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CliError::failed(text!("cli-output-not-written", error)))
+            Err(CliError::failed(text!("cli-output-not-written", error = OsError::of(&error))))
         }
         _ => Ok(()),
     }
@@ -167,14 +178,9 @@ pub(super) fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A duration for display.
+/// A duration for display; below a second in milliseconds.
 pub(super) fn span(millis: u64) -> String {
-    match millis {
-        0..1_000 => format!("{millis} ms"),
-        1_000..60_000 => format!("{} s", millis / 1_000),
-        60_000..3_600_000 => format!("{} min", millis / 60_000),
-        _ => format!("{} h", millis / 3_600_000),
-    }
+    if millis < 1_000 { text!("cli-ms", millis) } else { seckill_console::span(millis) }
 }
 
 /// Placeholder for an unknown value in a table.

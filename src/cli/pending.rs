@@ -20,7 +20,7 @@ use seckill_engine::{
     error::PlanError,
 };
 use seckill_model::{
-    EntryId,
+    EntryId, OsError,
     filter::Filter,
     message::{Label, text},
 };
@@ -102,8 +102,7 @@ pub(super) async fn run(config: &Config, out: Output, command: PendingCommand) -
         PendingCommand::Apply { plan: Some(path), .. } => Some(read(path).await?),
         _ => None,
     };
-    let context = Context::open(config, out, Needs::Both).await?;
-    let done = context.run(async |context| match command {
+    let done = Context::with(config, out, Needs::Both, async |context| match command {
         PendingCommand::List { limit, from, which } => {
             list(context, from.unwrap_or(EntryId::MIN), limit, which).await
         }
@@ -142,8 +141,7 @@ async fn list(context: &mut Context, from: EntryId, limit: usize, which: Which) 
     entries.truncate(limit);
     let nothing = entries.is_empty() && !filter.is_empty();
     let listing = Listing { total, entries };
-    context.out.answer(&listing, || render(&listing))?;
-    Ok(if nothing { error::FAILED } else { 0 })
+    context.out.verdict(!nothing, &listing, || render(&listing))
 }
 
 async fn show(context: &mut Context, which: Which, file: Option<PathBuf>) -> Result<u8> {
@@ -157,7 +155,10 @@ async fn show(context: &mut Context, which: Which, file: Option<PathBuf>) -> Res
         // Copied from its file, since it may exceed the memory.
         match plan.copy_to(&mut io::stdout().lock()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                return Err(CliError::failed(text!("cli-output-not-written", error)));
+                return Err(CliError::failed(text!(
+                    "cli-output-not-written",
+                    error = OsError::of(&error)
+                )));
             }
             _ => {}
         }
@@ -178,7 +179,7 @@ fn save(plan: &Plan, path: &Path) -> Result<()> {
         let path = path.display();
         CliError::failed(match error.kind() {
             io::ErrorKind::AlreadyExists => text!("cli-plan-exists", path),
-            _ => text!("cli-plan-not-written", path, error),
+            _ => text!("cli-plan-not-written", path, error = OsError::of(&error)),
         })
     };
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
@@ -239,8 +240,7 @@ async fn apply(context: &mut Context, request: Request) -> Result<u8> {
         };
         let left = plan.totals.entries;
         let report = ReplayReport { planned: left, seen: left, left, ..ReplayReport::default() };
-        context.out.answer(&report, || nothing.to_owned())?;
-        return Ok(error::FAILED);
+        return context.out.verdict(false, &report, || nothing.to_owned());
     }
     check_plan(&operator, &plan).await?;
     context.out.say(preview(&plan)?.trim_end());

@@ -18,7 +18,7 @@ pub(super) async fn execute(operator: &Operator, command: Command) -> Result<Rep
 }
 
 /// Prints a reply.
-pub(super) fn answer(out: Output, reply: &Reply) -> Result<()> {
+pub(super) fn answer(out: Output, reply: &Reply) -> Result<u8> {
     out.answer(&document(reply), || text(reply))
 }
 

@@ -19,7 +19,6 @@ use seckill_model::{
 use super::{
     CliError, Result,
     context::{Context, Needs},
-    error,
     output::{Output, indented, number},
     signals::Signals,
     table::{Table, figures},
@@ -68,15 +67,16 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     });
     let csv = csv.transpose()?;
     let mut signals = Signals::listen()?;
-    let context = Context::open(config, out, Needs::Both).await?;
-    let report = context.run(async |context| rush(context, plan, &mut signals).await).await?;
+    let report = Context::with(config, out, Needs::Both, async |context| {
+        rush(context, plan, &mut signals).await
+    });
+    let report = report.await?;
     if let Some((path, file)) = csv {
         let written = write_csv(file, &report.aggregate);
         written.map_err(|error| unwritable(&path, &error.into()))?;
     }
-    out.answer(&report, || render(&report))?;
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
-    Ok(if well { 0 } else { error::FAILED })
+    out.verdict(well, &report, || render(&report))
 }
 
 fn unwritable(path: &Path, why: &io::Error) -> CliError {

@@ -108,8 +108,7 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
         NewSale::checked(&args.title, args.stock, None, None, Millis::now())?
             .limited(args.limit)?;
     }
-    let context = Context::open(config, out, Needs::Both).await?;
-    let done = context.run(async |context| {
+    let done = Context::with(config, out, Needs::Both, async |context| {
         let (command, consent) = match command {
             SaleCommand::List { archived: true, before, limit } => {
                 return archived(context, before, limit).await;
@@ -131,10 +130,10 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
         };
         change(context, command, &consent).await
     });
-    done.await.map(|()| 0)
+    done.await
 }
 
-async fn change(context: &mut Context, command: Command, consent: &Consent) -> Result<()> {
+async fn change(context: &mut Context, command: Command, consent: &Consent) -> Result<u8> {
     let operator = context.operator(consent.reason.reason.clone())?;
     if let Command::EndSale(voucher) = command
         && !operator.read_only
@@ -153,7 +152,7 @@ async fn change(context: &mut Context, command: Command, consent: &Consent) -> R
     }
 }
 
-async fn list(context: &mut Context) -> Result<()> {
+async fn list(context: &mut Context) -> Result<u8> {
     let (_, snapshot) = snapshot::settled(context).await;
     // A failed read is not an empty list.
     if let Some(error) = snapshot.sql.error.or(snapshot.redis.error) {
@@ -165,7 +164,7 @@ async fn list(context: &mut Context) -> Result<()> {
     })
 }
 
-async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> Result<()> {
+async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> Result<u8> {
     let mut sales = context.store.archived(before, limit + 1).await?;
     let next = page(&mut sales, limit, |sale| sale.voucher_id);
     let now = Millis::now();
@@ -194,7 +193,7 @@ async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> R
     })
 }
 
-async fn show(context: &Context, id: VoucherId) -> Result<()> {
+async fn show(context: &Context, id: VoucherId) -> Result<u8> {
     let sale = context.store.sale(id).await?;
     let mut conn = context.redis.connection();
     let stats = read_stats(&mut conn, &context.keys, &[id]).await?;

@@ -18,7 +18,7 @@ use seckill_model::{
     message::{Label, text},
 };
 use seckill_redis::data_dir::DataDir;
-use seckill_store::SharedStore;
+use seckill_store::fault_injection::{Ill, Illness, faulty};
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use super::{
@@ -70,26 +70,35 @@ impl Setup<'_> {
     }
 }
 
-/// Opens a temporary data dir and starts a node in it; `wrap` may wrap the store, and its other result is returned.
-pub(super) async fn open<T>(
+/// Runs `work` with a node in a temporary data dir. `fault_seed` allows to fail its database.
+pub(super) async fn run<T>(
     config: &Config,
     out: Output,
-    wrap: impl FnOnce(SharedStore) -> (SharedStore, T),
-) -> Result<(Context, Node, T)> {
-    let dir = DataDir::throw_away()?;
+    what: Label,
+    fault_seed: Option<u64>,
+    work: impl AsyncFnOnce(Sandbox<'_>) -> Result<T>,
+) -> Result<T> {
     let mut config = config.clone();
     (config.data_dir, config.redis, config.database) = (None, None, None);
     config.engine.claim_idle_ms = CLAIM_IDLE_MS;
-    let mut context = Context::open_in(&config, out, dir, Needs::Database).await?;
-    let (store, wrapped) = wrap(context.store);
-    context.store = store;
-    match context.start_node().await {
-        Ok(node) => Ok((context, node, wrapped)),
-        Err(error) => {
-            context.close().await;
-            Err(error)
-        }
+    let mut context =
+        Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?;
+    let mut faults = None;
+    if let Some(seed) = fault_seed {
+        let (store, switch) = faulty(&context.store, seed);
+        (context.store, faults) = (store, Some(switch));
     }
+    context
+        .run(async |context| {
+            let node = context.start_node().await?;
+            let sandbox = Sandbox { node: &node, context, what, faults: faults.as_ref() };
+            let done = Box::pin(work(sandbox)).await;
+            // Quitting while the database is unavailable must not wait for it.
+            sandbox.set_database(Ill::Not);
+            node.stop().await;
+            done
+        })
+        .await
 }
 
 /// A page of the guide.
@@ -124,34 +133,6 @@ impl Guide {
     }
 }
 
-/// Plays a script, with a console if there are options for one. Afterwards the console shows the page for the result
-/// until the user quits; `None` if they quit before.
-pub(super) async fn play<T>(
-    node: &Node,
-    options: Option<Options>,
-    script: impl AsyncFnOnce(&Guide) -> Result<T>,
-    last_page: impl FnOnce(&Result<T>) -> Story,
-) -> Result<Option<T>> {
-    let Some(options) = options else { return script(&Guide(None)).await.map(Some) };
-    // The first page may be written before the console starts.
-    seckill_model::locale::set_language(options.lang);
-    let (pages, story) = watch::channel(Story::default());
-    let guide = Guide(Some(pages));
-    let console = seckill_console::run(node.remote(), Options { story: Some(story), ..options });
-    let playing = script(&guide);
-    tokio::pin!(console, playing);
-    let result = tokio::select! {
-        left = &mut console => {
-            left?;
-            return Ok(None);
-        }
-        result = &mut playing => result,
-    };
-    guide.show(last_page(&result));
-    console.await?;
-    result.map(Some)
-}
-
 /// Waits for the last reply of a load test.
 pub(super) async fn answered(
     rush: JoinHandle<Result<LoadReport, EngineError>>,
@@ -166,10 +147,47 @@ pub(super) struct Sandbox<'a> {
     pub(super) node: &'a Node,
     pub(super) context: &'a Context,
     /// Name of what runs here: the demo or a drill.
-    pub(super) what: Label,
+    what: Label,
+    faults: Option<&'a Illness>,
 }
 
 impl Sandbox<'_> {
+    /// Plays a script, with a console if there are options for one. Afterwards the console shows the page for the
+    /// result until the user quits; `None` if they quit before.
+    pub(super) async fn play<T>(
+        &self,
+        options: Option<Options>,
+        script: impl AsyncFnOnce(&Guide) -> Result<T>,
+        last_page: impl FnOnce(&Result<T>) -> Story,
+    ) -> Result<Option<T>> {
+        let Some(options) = options else {
+            return Box::pin(script(&Guide(None))).await.map(Some);
+        };
+        // The first page may be written before the console starts.
+        seckill_model::locale::set_language(options.lang);
+        let (pages, story) = watch::channel(Story::default());
+        let guide = Guide(Some(pages));
+        let options = Options { story: Some(story), ..options };
+        let mut console = Box::pin(seckill_console::run(self.node.remote(), options));
+        let result = tokio::select! {
+            left = &mut console => {
+                left?;
+                return Ok(None);
+            }
+            result = Box::pin(script(&guide)) => result,
+        };
+        guide.show(last_page(&result));
+        console.await?;
+        result.map(Some)
+    }
+
+    /// Fails the database of a drill, or ends its failure.
+    pub(super) fn set_database(&self, state: Ill) {
+        if let Some(faults) = self.faults {
+            faults.set(state);
+        }
+    }
+
     pub(super) async fn execute(&self, command: Command) -> Result<Reply> {
         Ok(self.node.operator().execute(command, self.node.stopping()).await?)
     }

@@ -1,6 +1,6 @@
 //! Termination signals.
 
-use seckill_model::message::text;
+use seckill_model::{OsError, message::text};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -11,8 +11,8 @@ pub(super) struct Signals([Signal; 4]);
 
 impl Signals {
     pub(super) fn listen() -> Result<Self> {
-        let listen =
-            |kind| signal(kind).map_err(|error| CliError::failed(text!("cli-signals", error)));
+        let failed = |error| CliError::failed(text!("cli-signals", error = OsError::of(&error)));
+        let listen = |kind| signal(kind).map_err(failed);
         // Runs to the end of the process: the handlers stay when this value is dropped.
         tokio::spawn(exit_at_second_interrupt(listen(SignalKind::interrupt())?));
         Ok(Self([

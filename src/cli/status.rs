@@ -39,8 +39,7 @@ const JOB_RUNS: u32 = 20;
 const EVENTS: u32 = 50;
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
-    let context = Context::open(config, out, Needs::Nothing).await?;
-    let report = context.run(async |context| {
+    let report = Context::with(config, out, Needs::Nothing, async |context| {
         let status = status(context).await;
         // Printed before closing, which waits for a database that another program keeps locked.
         context.out.answer(&status, || render(&status))?;

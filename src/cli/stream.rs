@@ -86,8 +86,7 @@ pub(super) struct ClaimArgs {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) -> Result<u8> {
-    let context = Context::open(config, out, Needs::Both).await?;
-    let done = context.run(async |context| match command {
+    let done = Context::with(config, out, Needs::Both, async |context| match command {
         StreamCommand::Show { partition } => show(context, partition).await,
         StreamCommand::Rewind(args) => rewind(context, &args).await,
         StreamCommand::Claim(args) => claim(context, args).await,
@@ -103,8 +102,7 @@ async fn show(context: &Context, partition: Option<u16>) -> Result<u8> {
     let partitions = show::show(&mut context.servers(), partition, dead_ms).await?;
     context.out.answer(&json!({ "partitions": partitions }), || {
         partitions.iter().map(stream).collect::<Vec<_>>().join("\n\n")
-    })?;
-    Ok(0)
+    })
 }
 
 fn stream(state: &StreamState) -> String {
@@ -154,10 +152,9 @@ async fn rewind(context: &mut Context, args: &RewindArgs) -> Result<u8> {
     let plan = rewind::preview(&mut context.servers(), &args.to, args.partition).await?;
     let text = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
     if args.dry_run {
-        context.out.answer(&json!({ "plan": plan, "done": null }), || {
+        return context.out.answer(&json!({ "plan": plan, "done": null }), || {
             format!("{text}\n{}", Label("cli-stream-dry-run"))
-        })?;
-        return Ok(0);
+        });
     }
     let operator = context.writer(&args.consent)?;
     context.out.say(&text);
@@ -165,8 +162,7 @@ async fn rewind(context: &mut Context, args: &RewindArgs) -> Result<u8> {
     let command = Command::Rewind(plan.clone());
     let reply = reply::execute(&operator, command).await?;
     let Reply::Rewound(done) = &reply else { return Err(CliError::unexpected_reply()) };
-    context.out.answer(&json!({ "plan": plan, "done": done }), || reply::text(&reply))?;
-    Ok(0)
+    context.out.answer(&json!({ "plan": plan, "done": done }), || reply::text(&reply))
 }
 
 fn question(plan: &[Rewind]) -> String {
@@ -235,6 +231,5 @@ async fn remove(
     // An invalid request is rejected before the question.
     let found = remove::preview(&mut context.servers(), &name, partition, dead_ms).await?;
     ask(consent, &text!("cli-remove-consumer", name, groups = found.partitions.len()))?;
-    reply::run(context.out, &operator, Command::RemoveConsumer(found)).await?;
-    Ok(0)
+    reply::run(context.out, &operator, Command::RemoveConsumer(found)).await.map(|_| 0)
 }

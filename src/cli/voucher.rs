@@ -94,8 +94,10 @@ pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -
     // Redis holds no voucher, so it may be unavailable; order IDs come from its counters.
     match command {
         VoucherCommand::List { after, limit } => {
-            let context = Context::open(config, out, Needs::Database).await?;
-            context.run(async |context| list(context, after, limit).await).await
+            Context::with(config, out, Needs::Database, async |context| {
+                list(context, after, limit).await
+            })
+            .await
         }
         VoucherCommand::Create(args) => {
             // Invalid arguments are reported before anything is opened.
@@ -109,13 +111,17 @@ pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -
                 status: args.status,
             };
             let command = Command::CreateVoucher(details.checked()?);
-            let context = Context::open(config, out, Needs::Database).await?;
-            context.run(async |context| reply::run_once(context, command, args.reason).await).await
+            Context::with(config, out, Needs::Database, async |context| {
+                reply::run_once(context, command, args.reason).await
+            })
+            .await
         }
         VoucherCommand::Buy { id, user, reason } => {
             let command = Command::BuyVoucher(id, UserId(user));
-            let context = Context::open(config, out, Needs::Both).await?;
-            context.run(async |context| reply::run_once(context, command, reason).await).await
+            Context::with(config, out, Needs::Both, async |context| {
+                reply::run_once(context, command, reason).await
+            })
+            .await
         }
     }
 }
@@ -124,8 +130,7 @@ async fn list(context: &Context, after: Option<VoucherId>, limit: u32) -> Result
     let mut vouchers = context.store.vouchers(after, limit + 1).await?;
     let next = page(&mut vouchers, limit, |voucher| voucher.id);
     let page = Page { vouchers: vouchers.into_iter().map(Line::from).collect(), next };
-    context.out.answer(&page, || render(&page, after.is_some()))?;
-    Ok(0)
+    context.out.answer(&page, || render(&page, after.is_some()))
 }
 
 fn render(page: &Page, is_continued: bool) -> String {
@@ -137,8 +142,10 @@ fn render(page: &Page, is_continued: bool) -> String {
     let table = Table::new(&page.vouchers)
         .right("#", |line| line.voucher_id.to_string())
         .left(&Label("column-title"), |line| line.details.title.clone())
-        .left(&Label("column-kind"), |line| line.kind)
-        .left(&Label("column-status"), |line| line.details.status)
+        .left(&Label("column-kind"), |line| text!("cli-voucher-kind", kind = line.kind))
+        .left(&Label("column-status"), |line| {
+            text!("cli-voucher-status", status = line.details.status)
+        })
         .right(&Label("column-shop"), |line| or_dash(line.details.shop_id))
         .right(&Label("column-pays"), |line| money(line.details.pay_value))
         .right(&Label("column-worth"), |line| money(line.details.actual_value));

@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::{
     CliError, Result,
     context::{Context, Needs},
-    error,
     output::Output,
     signals::Signals,
 };
@@ -25,17 +24,16 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         return Err(CliError::usage(Label("cli-work-read-only")));
     }
     let mut signals = Signals::listen()?;
-    let context = Context::open(config, out, Needs::Node).await?;
-    let ended = context.run(async |context| work(context, &mut signals).await).await?;
-    out.answer(&ended, || {
+    let work = async |context: &mut Context| work(context, &mut signals).await;
+    let ended = Context::with(config, out, Needs::Node, work).await?;
+    out.verdict(ended.finished, &ended, || {
         let Ended { node, finished, handed_over } = &ended;
         match (finished, handed_over) {
             (true, 0) => text!("cli-work-stopped", node),
             (true, entries) => text!("cli-work-handed-over", node, entries),
             (false, _) => text!("cli-work-unfinished", node),
         }
-    })?;
-    Ok(if ended.finished { 0 } else { error::FAILED })
+    })
 }
 
 /// Runs a node until a signal arrives, its name is taken, or its files are gone.

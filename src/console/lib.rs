@@ -57,10 +57,11 @@ pub use self::{
 // The text of a guide is written by other crates, in the language of the console.
 pub use self::text::{
     audit_log::{result as localized_result, subject as localized_subject},
-    figures::{signed, thousands},
+    figures::{signed, span, thousands},
     phase, settings,
     time::event_name,
 };
+pub use self::views::activity::changes::changed_figures;
 
 /// Appearance and features of the console.
 #[derive(Debug, Default)]

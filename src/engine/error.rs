@@ -3,7 +3,8 @@
 use std::io;
 
 use seckill_model::{
-    Reason, SaleError, VoucherId, ledger::SaleFinding, message::text, order_id::OrderIdError,
+    OsError, Reason, SaleError, VoucherId, ledger::SaleFinding, message::text,
+    order_id::OrderIdError,
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,12 +43,12 @@ pub enum PlanError {
     Foreign,
     /// The operating system reported this error.
     #[error("{}", text!("plan-io", error = _0))]
-    Io(String),
+    Io(OsError),
 }
 
 impl From<io::Error> for PlanError {
     fn from(error: io::Error) -> Self {
-        Self::Io(error.to_string())
+        Self::Io(OsError::of(&error))
     }
 }
 
@@ -88,9 +89,6 @@ pub enum EngineError {
     /// The audit failed.
     #[error("{}", text!("error-audit-failed", finding = _0))]
     Unbalanced(SaleFinding),
-    /// The audit of a benchmark failed.
-    #[error("{}", text!("error-audit-failed", finding = _0))]
-    AuditFailed(String),
     /// A multi-step command that failed after some steps.
     #[error("{}", text!("error-broke-off", why, done))]
     BrokeOff {

@@ -8,7 +8,10 @@ use croner::{Cron, parser::CronParser};
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use seckill_model::{Millis, message::text};
+use seckill_model::{
+    Millis,
+    message::{Label, text},
+};
 
 /// When a job is due.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,8 +69,8 @@ impl Schedule {
         };
         let span = |span: &str| {
             let span: jiff::SignedDuration =
-                span.trim().parse().map_err(|_| unread("a span looks like 30m, 1h or 90s"))?;
-            let span = Duration::try_from(span).map_err(|_| unread("a span is not negative"))?;
+                span.trim().parse().map_err(|_| unread(&Label("schedule-span")))?;
+            let span = Duration::try_from(span).map_err(|_| unread(&Label("schedule-negative")))?;
             Ok(span)
         };
         let schedule = if let Some(rate) = text.strip_prefix("every ") {
@@ -136,19 +139,19 @@ fn read_cron(text: &str) -> Result<Cron, String> {
     let mut fields: Vec<&str> = text.split_whitespace().collect();
     let quartz = fields.len() > 5;
     if !(5..=7).contains(&fields.len()) {
-        return Err(format!("a cron expression has 5, 6 or 7 fields, not {}", fields.len()));
+        return Err(text!("schedule-fields", fields = fields.len()));
     }
     let (month_day, week_day) = if quartz { (3, 5) } else { (2, 4) };
     for (index, field) in fields.iter().enumerate() {
         if field.contains('?') && (*field != "?" || (index != month_day && index != week_day)) {
-            return Err("'?' is only valid as the whole day of the month or of the week".to_owned());
+            return Err(Label("schedule-question-mark").to_owned());
         }
         if field.split(',').any(str::is_empty) {
-            return Err("a list has an empty item".to_owned());
+            return Err(Label("schedule-empty-item").to_owned());
         }
     }
     if fields[month_day] == "?" && fields[week_day] == "?" {
-        return Err("'?' is only valid for one of the two days".to_owned());
+        return Err(Label("schedule-one-day").to_owned());
     }
     if fields[week_day].eq_ignore_ascii_case("L") {
         // The last day of the week is Saturday.

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
-use super::message::text;
+use super::message::{Label, text};
 
 /// Milliseconds since the Unix epoch, UTC: the format in Redis and SQL, and exact in a Lua number.
 #[derive(
@@ -50,7 +50,7 @@ impl Millis {
     fn format(self, pattern: &str, zone: &TimeZone) -> String {
         match Timestamp::from_millisecond(self.0) {
             Ok(at) => at.to_zoned(zone.clone()).strftime(pattern).to_string(),
-            Err(_) => "out of range".to_owned(),
+            Err(_) => Label("time-out-of-range").to_owned(),
         }
     }
 }

@@ -17,6 +17,8 @@ use redis::{
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use seckill_model::{OsError, reason::reason};
 
+use seckill_model::message::Label;
+
 use super::{
     RedisError,
     cluster_slots::{Cluster, Hint, Node},
@@ -224,7 +226,7 @@ impl Redis {
             .await
             .map_err(|error| RedisError::from_redis(&error, place))?;
         let version: String =
-            info.get("redis_version").unwrap_or_else(|| "of unknown version".to_owned());
+            info.get("redis_version").unwrap_or_else(|| Label("common-unknown").to_owned());
         let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let major_minor = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         if major_minor < OLDEST {

@@ -13,6 +13,8 @@ use std::{
 
 use redis::{Cmd, ServerErrorKind, Value};
 
+use seckill_model::message::Label;
+
 use super::flock;
 
 /// Timeout of one reply.
@@ -47,7 +49,7 @@ pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
         Ok((_, at)) if Path::new(&at) != dir => Presence::Foreign(at.into()),
         Ok(_) if loading => Presence::Loading,
         Ok(_) => Presence::Ready,
-        Err(_) => Presence::Foreign(PathBuf::from("an unknown directory")),
+        Err(_) => Presence::Foreign(Label("redis-unknown-directory").to_owned().into()),
     }
 }
 

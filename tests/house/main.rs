@@ -252,3 +252,20 @@ fn documents_name_existing_files() {
     }
     none(wrong);
 }
+
+/// A statement of the document is proven by a test, which it names: `tests_have_long_names`.
+#[test]
+fn the_durability_page_names_existing_tests() {
+    let tests = files("tests", ".rs");
+    let document = read("assets/durability.md");
+    let quoted = document.split('`').skip(1).step_by(2);
+    let is_name = |it: &&str| {
+        it.matches('_').count() > 2
+            && it.chars().all(|c| c.is_ascii_lowercase() || "_0123456789".contains(c))
+    };
+    let names: Vec<&str> = quoted.filter(is_name).collect();
+    assert!(names.len() > 20, "the page names {} tests only", names.len());
+    let is_missing =
+        |name: &&str| !tests.iter().any(|file| file.text.contains(&format!("fn {name}(")));
+    none(names.into_iter().filter(is_missing).map(str::to_owned).collect());
+}

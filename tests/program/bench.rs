@@ -27,9 +27,9 @@ fn both_sides_wrote_all(ran: Ran) {
 }
 
 #[track_caller]
-fn refused(ran: Ran, code: i32, words: &str) {
+fn refused(ran: Ran, code: i32, message: &str) {
     let ran = ran.expect_code(code);
-    assert!(ran.stdout.is_empty() && ran.stderr.contains(words), "{ran}");
+    assert!(ran.stdout.is_empty() && ran.stderr.contains(message), "{ran}");
     assert_eq!(ran.stderr.trim().lines().count(), 1, "{ran}");
 }
 

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 /// Asserts a message on stderr and no panic; the count of dead letters may be on stdout.
 #[track_caller]
-fn refused(ran: Ran, code: i32, words: &str) {
+fn refused(ran: Ran, code: i32, output: &str) {
     let ran = ran.expect_code(code);
-    assert!(ran.stderr.contains(words), "'{words}' is not in: {}", ran.stderr);
+    assert!(ran.stderr.contains(output), "'{output}' is not in: {}", ran.stderr);
     assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
 }
 
@@ -66,16 +66,16 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     let line = &found["letters"][0];
     assert_eq!(line["letter"], letter.as_str());
     assert_eq!((&line["order_id"], &line["act"]), (&ORDER.into(), &"replay".into()), "{line}");
-    let words = home.run(&["dead", "list"]).expect_code(0).stdout;
-    assert!(words.contains("malformed") && words.contains("awaited"), "{words}");
+    let output = home.run(&["dead", "list"]).expect_code(0).stdout;
+    assert!(output.contains("malformed") && output.contains("awaited"), "{output}");
     home.run(&["dead", "list", "--filter", "user=8"]).expect_code(1);
     refused(home.run(&["dead", "list", "--filter", "colour=red"]), 2, "no field 'colour'");
 
     let shown = home.json(&["dead", "show", &letter]);
     assert_eq!(shown["history"][0]["reason"], "by hand");
     assert_eq!(shown["payload"][0], serde_json::json!(["userId", "7"]));
-    let words = home.run(&["dead", "show", &letter]).expect_code(0).stdout;
-    assert!(words.contains("its buyer waits") && words.contains("userId = 7"), "{words}");
+    let output = home.run(&["dead", "show", &letter]).expect_code(0).stdout;
+    assert!(output.contains("its buyer waits") && output.contains("userId = 7"), "{output}");
     refused(home.run(&["dead", "show", "1-1"]), 1, "dead letter 1-1 does not exist");
     refused(home.run(&["dead", "show", "x"]), 2, "not a stream entry ID");
 
@@ -113,12 +113,12 @@ fn a_discard_with_compensation_shows_as_a_cancelled_order() {
     add.arg("seckill:{p0}:dead").arg("*").arg("reason").arg("by hand");
     add.arg("body:userId").arg(7).arg("body:voucherId").arg(&id).arg("body:id").arg(ORDER);
     add.exec(&mut redis).unwrap();
-    let words = home.run(&["dead", "discard", "--all", "--compensate", "--yes"]).expect_code(0);
+    let output = home.run(&["dead", "discard", "--all", "--compensate", "--yes"]).expect_code(0);
     for part in [
         "1  awaited: its buyer waits",
         "1 dead letter discarded, 1 order cancelled, 1 piece returned to stock",
     ] {
-        assert!(words.stdout.contains(part), "'{part}' is not in: {words}");
+        assert!(output.stdout.contains(part), "'{part}' is not in: {output}");
     }
     let shown = home.json(&["orders", "show", ORDER]);
     assert_eq!(shown["order"]["status"], "cancelled", "{shown}");

@@ -15,7 +15,7 @@ fn steering() -> String {
 }
 
 #[test]
-fn json_steers_no_terminal_and_keeps_its_values() {
+fn json_escapes_control_characters_and_keeps_its_values() {
     let home = Seckill::new();
     let _worker = home.spawn(&["work"]);
     home.run(&["sale", "create", "--title", "tea", "--stock", "7"]).expect_code(0);
@@ -72,9 +72,9 @@ fn numbers_are_grouped_and_one_is_singular() {
     let rush = home.run(&["rush", "--voucher", "1", "--users", "1"]).expect_code(0).stdout;
     assert!(rush.starts_with("1 request, "), "{rush}");
     for args in [&["status"][..], &["sale", "list"]] {
-        let words = home.run(args).expect_code(0).stdout;
-        let line = words.lines().find(|line| line.contains("tea")).unwrap();
-        assert!(line.contains(" 70,000  "), "{words}");
-        assert!(line.contains(" 70,001  ") && !line.contains("70000"), "{words}");
+        let output = home.run(args).expect_code(0).stdout;
+        let line = output.lines().find(|line| line.contains("tea")).unwrap();
+        assert!(line.contains(" 70,000  "), "{output}");
+        assert!(line.contains(" 70,001  ") && !line.contains("70000"), "{output}");
     }
 }

@@ -71,7 +71,7 @@ fn ends(worker: Background) {
 }
 
 #[test]
-fn a_rewind_is_shown_asked_for_and_done() {
+fn a_rewind_is_previewed_confirmed_and_executed() {
     let home = sold_out();
     let stream = shown(&home);
     let (first, last) = (stream["first"].clone(), stream["last"].clone());
@@ -88,9 +88,10 @@ fn a_rewind_is_shown_asked_for_and_done() {
     for (key, value) in [("again", 200), ("written", 200), ("missing", 0), ("pending", 0)] {
         assert_eq!(plan[key], value, "{key} of {plan}");
     }
-    let words = home.run(&["stream", "rewind", "--to", "start", "--dry-run"]).expect_code(0).stdout;
+    let output =
+        home.run(&["stream", "rewind", "--to", "start", "--dry-run"]).expect_code(0).stdout;
     for part in ["200  entries redelivered", "200  of them in SQL: acknowledged", "a dry run"] {
-        assert!(words.contains(part), "'{part}' is not in: {words}");
+        assert!(output.contains(part), "'{part}' is not in: {output}");
     }
     let ran = home.run(&["stream", "rewind", "--to", "start", "--json"]);
     refused(ran, 2, "Redeliver 200 entries? 200 are in SQL and are acknowledged, 0 are written");
@@ -132,8 +133,8 @@ fn a_rewind_is_shown_asked_for_and_done() {
     );
     refused(home.run(&["stream", "rewind", "--to", first]), 1, &result);
     let _: u64 = home.redis.query(&["XGROUP", "DESTROY", &orders, group]);
-    let words = home.run(&["stream", "show"]).expect_code(0).stdout;
-    assert!(words.contains("NO GROUP"), "{words}");
+    let output = home.run(&["stream", "show"]).expect_code(0).stdout;
+    assert!(output.contains("NO GROUP"), "{output}");
     let done = json(&home, &["stream", "rewind", "--to", "start", "--yes"]);
     assert_eq!(
         (&done["plan"][0]["group"], &done["plan"][0]["trimmed"]),
@@ -146,7 +147,7 @@ fn a_rewind_is_shown_asked_for_and_done() {
 }
 
 #[test]
-fn entries_are_given_and_a_consumer_removed() {
+fn entries_are_claimed_and_a_consumer_is_removed() {
     let home = sold_out();
     let of = Layout::default().home();
     json(&home, &["stream", "rewind", "--to", "start", "--yes"]);

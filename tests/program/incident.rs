@@ -126,13 +126,13 @@ fn the_log_is_paged_and_filtered_by_kind() {
     assert_eq!(lines(&newest)[0]["act"], "sale pause");
     let older = home.run(&["activity", "--limit", "2", "--json", "--before", &next]);
     assert_eq!((lines(&older).len(), &older.json()["next"]), (1, &Value::Null), "{older}");
-    let words = home.run(&["activity", "--since", "-1h"]).expect_code(0).stdout;
-    assert!(words.contains("why: w [31mhy") && !words.contains('\u{1b}'), "{words}");
+    let output = home.run(&["activity", "--since", "-1h"]).expect_code(0).stdout;
+    assert!(output.contains("why: w [31mhy") && !output.contains('\u{1b}'), "{output}");
     // A pipe gets the complete output.
     let title = "t".repeat(60);
     create(&home, &title, &[]);
-    let words = home.run(&["activity"]).expect_code(0).stdout;
-    assert!(words.contains(&format!("'{title}', stock 20")) && !words.contains('…'), "{words}");
+    let output = home.run(&["activity"]).expect_code(0).stdout;
+    assert!(output.contains(&format!("'{title}', stock 20")) && !output.contains('…'), "{output}");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn without_sql_every_partition_is_read_from_redis() {
         result.contains("the database is unreachable: sales, orders, jobs and the log are unknown"),
         "{result}"
     );
-    assert!(!result.contains("no sale yet"), "{result}");
+    assert!(!result.contains("No sales yet"), "{result}");
     let result = run(&["incident"]).stdout;
     assert!(result.contains("| partitions | 2 |"), "{result}");
 }

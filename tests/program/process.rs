@@ -206,7 +206,7 @@ fn open_to_others(dir: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn nobody_else_may_read_the_data_whatever_the_umask() {
+fn other_users_cannot_read_the_data_with_any_umask() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = Seckill::new();
     std::fs::create_dir(home.data_dir()).unwrap();
@@ -239,7 +239,7 @@ fn nobody_else_may_read_the_data_whatever_the_umask() {
 /// SQLite rolls back when a write fails, so the transaction state of the connection is wrong from then on.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_disk_that_takes_no_more_costs_no_order() {
+fn a_full_disk_loses_no_order() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
     let home = Seckill::new();
@@ -357,7 +357,7 @@ fn a_second_process_attaches_to_the_same_server() {
 }
 
 #[test]
-fn bad_input_gets_a_sentence_and_the_right_code() {
+fn bad_input_gets_a_message_and_the_right_exit_code() {
     let home = Seckill::new();
     let sale = |title: &str, stock: &str, more: &[&str]| {
         let args =
@@ -391,7 +391,7 @@ fn bad_input_gets_a_sentence_and_the_right_code() {
 }
 
 #[test]
-fn servers_that_are_not_there_are_told_by_code_three() {
+fn unreachable_servers_exit_with_code_3() {
     let home = Seckill::new();
     let locked = TestRedis::setup().password("sesame").start();
     let socket = format!("unix://{}", locked.socket().display());
@@ -410,7 +410,7 @@ fn servers_that_are_not_there_are_told_by_code_three() {
 }
 
 #[test]
-fn garbage_in_the_stream_is_set_aside_and_the_rest_goes_on() {
+fn garbage_in_the_stream_becomes_dead_letters_and_the_rest_is_written() {
     let home = Seckill::new();
     let id = create(&home, "10");
     let worker = home.spawn(&["work"]);

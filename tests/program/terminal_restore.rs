@@ -132,7 +132,7 @@ fn a_panic_of_the_console_is_read_on_a_terminal_in_order() {
 }
 
 #[test]
-fn a_panic_elsewhere_is_told_and_the_console_goes_on() {
+fn a_panic_elsewhere_is_reported_and_the_console_continues() {
     let home = Seckill::new();
     let (mut terminal, file) = panicking(&home, "elsewhere");
     fs::write(file, "").unwrap();
@@ -150,7 +150,7 @@ fn a_panic_elsewhere_is_told_and_the_console_goes_on() {
 }
 
 #[test]
-fn a_terminal_that_cannot_be_drawn_on_is_told_and_not_touched() {
+fn an_unusable_terminal_is_reported_and_not_touched() {
     for (term, args) in
         [("dumb", &[][..]), ("", &[]), ("dumb", &["demo"]), ("dumb", &["drill", "poison"])]
     {
@@ -172,7 +172,7 @@ fn a_terminal_that_cannot_be_drawn_on_is_told_and_not_touched() {
 }
 
 #[test]
-fn why_nothing_can_be_drawn_is_told_in_the_language_of_the_console() {
+fn an_unusable_terminal_is_reported_in_the_language_of_the_console() {
     let chinese = ("LANG", "zh_CN.UTF-8");
     for (args, envs, result) in [
         (&[][..], [("TERM", "dumb"), chinese], "控制台不支持终端类型“dumb”"),
@@ -193,12 +193,12 @@ fn why_nothing_can_be_drawn_is_told_in_the_language_of_the_console() {
 }
 
 #[test]
-fn a_broken_theme_is_told_with_its_line_before_anything_starts() {
+fn a_broken_theme_is_reported_with_its_line_before_anything_starts() {
     let home = Seckill::new();
     let theme = home.file("mine.toml");
     fs::write(&theme, "base = \"dark\"\naccentt = 3\n").unwrap();
     let theme = theme.to_str().unwrap();
-    for (args, words) in [
+    for (args, message) in [
         (vec!["--theme", theme], "line 2, column 1: unknown role 'accentt'; remove the line"),
         (vec!["--theme", "dusk"], "unknown theme 'dusk'"),
         (vec!["--lang", "zh", "--theme", "dusk"], "没有主题“dusk”"),
@@ -206,7 +206,7 @@ fn a_broken_theme_is_told_with_its_line_before_anything_starts() {
         let mut terminal = home.pty(&args, 200, 24, &[]);
         assert_eq!(terminal.exit_status(LONG).exit_code(), 2);
         let output = terminal.screen().replace('\n', "");
-        assert!(output.contains(words), "{output}");
+        assert!(output.contains(message), "{output}");
         assert!(!contains(&terminal.output(), TAKES), "the screen was not taken");
         assert!(!home.data_dir().exists());
     }

@@ -51,7 +51,7 @@ fn ends(terminal: &Pty, text: &str) -> Vec<u16> {
 }
 
 #[test]
-fn columns_stay_aligned_whatever_a_title_is_made_of() {
+fn columns_stay_aligned_with_any_title() {
     let home = with_titles();
     for (cols, rows) in [(120, 36), (80, 24)] {
         let mut terminal = home.pty(&[], cols, rows, &[]);
@@ -116,7 +116,7 @@ fn a_terminal_without_utf8_gets_ascii_only() {
 }
 
 #[test]
-fn a_title_that_steers_a_terminal_is_not_passed_on() {
+fn control_characters_of_a_title_are_removed() {
     let home = Seckill::new();
     home.run(&["sale", "create", "--title", "plain", "--stock", "7"]).expect_code(0);
     let runtime = tokio::runtime::Runtime::new().unwrap();

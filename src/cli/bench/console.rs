@@ -97,14 +97,11 @@ struct Rush {
 }
 
 pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Result<u8> {
-    let (context, node, ()) = sandbox::open(config, out, |store| (store, ())).await?;
-    let sandbox = Sandbox { node: &node, context: &context, what: Label("cli-bench") };
-    let measured = Box::pin(measure(sandbox, args)).await;
-    node.stop().await;
-    context.close().await;
-    let report = measured?;
-    out.answer(&report, || render(&report))?;
-    Ok(0)
+    let report = sandbox::run(config, out, Label("cli-bench"), None, async |sandbox| {
+        measure(sandbox, args).await
+    });
+    let report = report.await?;
+    out.answer(&report, || render(&report))
 }
 
 async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {

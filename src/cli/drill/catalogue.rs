@@ -1,29 +1,43 @@
-//! The drills, as data: fault, symptoms on screen, remedy and final checks.
-//!
-//! A text must fit the two lines of the guide at 80x24.
+//! The drills: fault, symptoms on screen, remedy and final check. Their texts are messages of the catalog.
 
 use seckill_engine::telemetry::{
     Snapshot,
     snapshot::{AlarmKind, StreamLine},
 };
-use seckill_model::{
-    ledger::Balance,
-    message::{Label, text},
-};
+use seckill_model::{ledger::Balance, message::text};
 
 use super::super::sandbox::is_settled;
 
-/// The injected fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InjectedFault {
-    NodeDies,
+/// A drill, named after its fault.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    strum::Display,
+    strum::EnumIter,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
+pub(super) enum Drill {
+    /// A node dies while it holds a batch.
+    ConsumerKilled,
+    /// Invalid entries among valid ones.
     Poison,
+    /// The database refuses connections.
     DatabaseAway,
-    RedisKilled,
+    /// Redis is killed.
+    RedisAway,
+    /// The consumer group is destroyed with its pending entries.
     GroupDestroyed,
+    /// The stream loses the bodies of pending entries.
     StreamTrimmed,
+    /// Entries are added a second time.
     Duplicates,
-    ClockSteps,
+    /// The clock of the order IDs steps ahead and back.
+    ClockStep,
 }
 
 /// Who repairs it.
@@ -63,163 +77,83 @@ pub(super) struct Figures {
     pub(super) rising: bool,
 }
 
-/// One drill. The numbers passed to its functions are those of affected entries.
-pub(super) struct Drill {
-    pub(super) name: &'static str,
-    pub(super) about: Label,
-    pub(super) title: Label,
-    pub(super) fault: InjectedFault,
-    /// Duration of the fault in seconds after it was visible; 0 if the remedy ends it.
-    pub(super) duration_s: u64,
-    /// What happens, and where to look; the second number is that of seconds until the fault ends.
-    pub(super) fault_text: fn(u64, u64) -> String,
-    pub(super) remedy: Remedy,
-    /// What to do in this data dir, or what happens automatically.
-    pub(super) remedy_text: fn(&str) -> String,
-    /// The symptom of the fault.
-    pub(super) is_seen: fn(&Snapshot, u64) -> bool,
-    pub(super) seen_text: fn(u64) -> String,
-    /// The symptom of the repair.
-    pub(super) is_repaired: fn(&Snapshot, u64) -> bool,
-    pub(super) repaired_text: Label,
-    /// The final check in addition to the audit.
-    pub(super) holds: fn(&Figures) -> bool,
-    pub(super) check: Label,
-}
+impl Drill {
+    pub(super) fn title(self) -> String {
+        text!("drill-title", drill = self)
+    }
 
-pub(super) const DRILLS: [Drill; 8] = [
-    Drill {
-        name: "consumer-killed",
-        about: Label("drill-about-consumer-killed"),
-        title: Label("common-node-failure"),
-        fault: InjectedFault::NodeDies,
-        duration_s: 0,
-        fault_text: |n, _| text!("drill-consumer-killed-fault", n),
-        remedy: Remedy::Plan,
-        remedy_text: |_| Label("drill-consumer-killed-remedy").to_owned(),
-        is_seen: has_dead_consumer,
-        seen_text: |n| text!("drill-seen-dead-consumer", n),
-        is_repaired: |it, _| is_settled(it),
-        repaired_text: Label("drill-done-no-pending"),
-        holds: |it| it.after == it.before + it.affected,
-        check: Label("drill-consumer-killed-check"),
-    },
-    Drill {
-        name: "poison",
-        about: Label("drill-about-poison"),
-        title: Label("drill-poison-title"),
-        fault: InjectedFault::Poison,
-        duration_s: 0,
-        fault_text: |n, _| text!("drill-poison-fault", n),
-        remedy: Remedy::Discard,
-        remedy_text: |dir| text!("drill-poison-remedy", dir),
-        is_seen: |it, n| alarm(it, |kind| *kind == AlarmKind::DeadLetters { count: n }),
-        seen_text: |n| text!("drill-seen-letters", n),
-        is_repaired: |it, _| stream(it, |stream| stream.dead == 0),
-        repaired_text: Label("drill-done-no-letters"),
-        holds: |it| it.after == it.before + it.waiting,
-        check: Label("drill-poison-check"),
-    },
-    Drill {
-        name: "database-away",
-        about: Label("drill-about-database-away"),
-        title: Label("drill-database-away-title"),
-        fault: InjectedFault::DatabaseAway,
-        duration_s: 8,
-        fault_text: |_, left| text!("drill-database-away-fault", left),
-        remedy: Remedy::Automatic,
-        remedy_text: |_| Label("drill-database-away-remedy").to_owned(),
-        is_seen: |it, _| alarm(it, |kind| matches!(kind, AlarmKind::SqlAway { .. })),
-        seen_text: |_| Label("drill-seen-database-away").to_owned(),
-        is_repaired: |it, _| is_back(it, &it.sql.name),
-        repaired_text: Label("drill-done-database-back"),
-        holds: |it| it.after > it.before,
-        check: Label("drill-database-away-check"),
-    },
-    Drill {
-        name: "redis-away",
-        about: Label("drill-about-redis-away"),
-        title: Label("drill-redis-away-title"),
-        fault: InjectedFault::RedisKilled,
-        duration_s: 0,
-        fault_text: |_, _| Label("drill-redis-away-fault").to_owned(),
-        remedy: Remedy::Automatic,
-        remedy_text: |_| Label("drill-redis-away-remedy").to_owned(),
-        is_seen: |it, _| {
-            let is_away = alarm(it, |kind| matches!(kind, AlarmKind::RedisAway { .. }));
-            is_away || is_back(it, &it.redis.name)
-        },
-        seen_text: |_| Label("drill-seen-redis-away").to_owned(),
-        is_repaired: |it, _| is_back(it, &it.redis.name),
-        repaired_text: Label("drill-done-redis-back"),
-        holds: |it| it.after > it.before,
-        check: Label("drill-redis-away-check"),
-    },
-    Drill {
-        name: "group-destroyed",
-        about: Label("drill-about-group-destroyed"),
-        title: Label("drill-group-destroyed-title"),
-        fault: InjectedFault::GroupDestroyed,
-        duration_s: 8,
-        fault_text: |n, left| text!("drill-group-destroyed-fault", n, left),
-        remedy: Remedy::Automatic,
-        remedy_text: |_| Label("drill-group-destroyed-remedy").to_owned(),
-        is_seen: |it, _| alarm(it, |kind| *kind == AlarmKind::NoGroup),
-        seen_text: |_| Label("drill-seen-no-group").to_owned(),
-        is_repaired: |it, _| stream(it, |stream| stream.group) && is_settled(it),
-        repaired_text: Label("drill-done-group"),
-        holds: |it| it.after == it.before + it.waiting,
-        check: Label("drill-group-destroyed-check"),
-    },
-    Drill {
-        name: "stream-trimmed",
-        about: Label("drill-about-stream-trimmed"),
-        title: Label("drill-stream-trimmed-title"),
-        fault: InjectedFault::StreamTrimmed,
-        duration_s: 0,
-        fault_text: |n, _| text!("drill-stream-trimmed-fault", n),
-        remedy: Remedy::Plan,
-        remedy_text: |_| Label("drill-stream-trimmed-remedy").to_owned(),
-        is_seen: |it, n| has_dead_consumer(it, n) && body_gone(it),
-        seen_text: |n| text!("drill-seen-trimmed", n),
-        is_repaired: |it, _| stream(it, |stream| stream.pending == 0),
-        repaired_text: Label("drill-done-no-pending"),
-        holds: |it| it.after == it.before + it.affected,
-        check: Label("drill-stream-trimmed-check"),
-    },
-    Drill {
-        name: "duplicates",
-        about: Label("drill-about-duplicates"),
-        title: Label("drill-duplicates-title"),
-        fault: InjectedFault::Duplicates,
-        duration_s: 6,
-        fault_text: |n, left| text!("drill-duplicates-fault", n, left),
-        remedy: Remedy::Automatic,
-        remedy_text: |_| Label("drill-duplicates-remedy").to_owned(),
-        is_seen: |it, n| stream(it, |stream| stream.lag == Some(n)),
-        seen_text: |n| text!("drill-seen-lag", n),
-        is_repaired: |it, _| is_settled(it),
-        repaired_text: Label("drill-done-settled"),
-        holds: |it| it.after == it.before,
-        check: Label("drill-duplicates-check"),
-    },
-    Drill {
-        name: "clock-step",
-        about: Label("drill-about-clock-step"),
-        title: Label("drill-clock-step-title"),
-        fault: InjectedFault::ClockSteps,
-        duration_s: 0,
-        fault_text: |_, _| Label("drill-clock-step-fault").to_owned(),
-        remedy: Remedy::Automatic,
-        remedy_text: |_| Label("drill-clock-step-remedy").to_owned(),
-        is_seen: |it, _| it.alarms.is_empty() && matches!(it.audit, Balance::Balanced { .. }),
-        seen_text: |_| Label("drill-seen-calm").to_owned(),
-        is_repaired: |it, _| is_settled(it),
-        repaired_text: Label("drill-done-sales"),
-        holds: |it| it.rising && it.after > it.before,
-        check: Label("drill-clock-step-check"),
-    },
-];
+    /// What happens to `n` entries, and where to look; the fault ends in `left` seconds.
+    pub(super) fn fault(self, n: u64, left: u64) -> String {
+        text!("drill-fault", drill = self, n, left)
+    }
+
+    /// What to do in this data dir, or what happens automatically.
+    pub(super) fn instructions(self, dir: &str) -> String {
+        text!("drill-remedy", drill = self, dir)
+    }
+
+    /// Duration of the fault in seconds after it was visible; 0 if the remedy ends it.
+    pub(super) fn duration_s(self) -> u64 {
+        match self {
+            Self::DatabaseAway | Self::GroupDestroyed => 8,
+            Self::Duplicates => 6,
+            _ => 0,
+        }
+    }
+
+    /// Whether a server is unreachable for a while.
+    pub(super) fn is_outage(self) -> bool {
+        matches!(self, Self::DatabaseAway | Self::RedisAway)
+    }
+
+    pub(super) fn remedy(self) -> Remedy {
+        match self {
+            Self::ConsumerKilled | Self::StreamTrimmed => Remedy::Plan,
+            Self::Poison => Remedy::Discard,
+            _ => Remedy::Automatic,
+        }
+    }
+
+    /// Whether the screen shows the fault in `n` entries.
+    pub(super) fn is_seen(self, it: &Snapshot, n: u64) -> bool {
+        match self {
+            Self::ConsumerKilled => has_dead_consumer(it, n),
+            Self::Poison => alarm(it, |kind| *kind == AlarmKind::DeadLetters { count: n }),
+            Self::DatabaseAway => alarm(it, |kind| matches!(kind, AlarmKind::SqlAway { .. })),
+            Self::RedisAway => {
+                let is_away = alarm(it, |kind| matches!(kind, AlarmKind::RedisAway { .. }));
+                is_away || is_back(it, &it.redis.name)
+            }
+            Self::GroupDestroyed => alarm(it, |kind| *kind == AlarmKind::NoGroup),
+            Self::StreamTrimmed => has_dead_consumer(it, n) && body_gone(it),
+            Self::Duplicates => stream(it, |stream| stream.lag == Some(n)),
+            Self::ClockStep => it.alarms.is_empty() && matches!(it.audit, Balance::Balanced { .. }),
+        }
+    }
+
+    /// Whether the screen shows the repair.
+    pub(super) fn is_repaired(self, it: &Snapshot) -> bool {
+        match self {
+            Self::ConsumerKilled | Self::Duplicates | Self::ClockStep => is_settled(it),
+            Self::Poison => stream(it, |stream| stream.dead == 0),
+            Self::DatabaseAway => is_back(it, &it.sql.name),
+            Self::RedisAway => is_back(it, &it.redis.name),
+            Self::GroupDestroyed => stream(it, |stream| stream.group) && is_settled(it),
+            Self::StreamTrimmed => stream(it, |stream| stream.pending == 0),
+        }
+    }
+
+    /// Whether the final check passes.
+    pub(super) fn holds(self, it: &Figures) -> bool {
+        match self {
+            Self::ConsumerKilled | Self::StreamTrimmed => it.after == it.before + it.affected,
+            Self::Poison | Self::GroupDestroyed => it.after == it.before + it.waiting,
+            Self::DatabaseAway | Self::RedisAway => it.after > it.before,
+            Self::Duplicates => it.after == it.before,
+            Self::ClockStep => it.rising && it.after > it.before,
+        }
+    }
+}
 
 fn stream(snapshot: &Snapshot, is: impl Fn(&StreamLine) -> bool) -> bool {
     snapshot.stream.as_ref().is_some_and(is)
@@ -250,34 +184,22 @@ fn is_back(snapshot: &Snapshot, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use strum::IntoEnumIterator as _;
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
     use seckill_model::locale::set_thread_language;
 
     /// The pages of a drill, each with the keys that it names.
-    fn texts(drill: &Drill) -> [(String, Option<&'static str>); 2] {
-        let remedy = (drill.remedy_text)("/tmp/seckill-demo-AbCdEf");
-        [((drill.fault_text)(128, 8), None), (remedy, drill.remedy.keys())]
+    fn texts(drill: Drill) -> [(String, Option<&'static str>); 2] {
+        let remedy = drill.instructions("/tmp/seckill-demo-AbCdEf");
+        [(drill.fault(128, 8), None), (remedy, drill.remedy().keys())]
     }
 
     /// Columns of the two lines, without cursor, key and wrapping losses.
     fn room(keys: Option<&str>) -> usize {
         let key = keys.map_or(0, |keys| "press ".len() + keys.len() + 2);
         (80 - 6 - key) + (80 - 4) - 12
-    }
-
-    #[test]
-    fn pages_fit_two_lines_of_80_columns_in_each_language() {
-        for lang in ["en", "zh"] {
-            set_thread_language(lang);
-            for drill in &DRILLS {
-                for (text, keys) in texts(drill) {
-                    let long = drill.title.width() + 4 + text.width();
-                    assert!(long <= room(keys), "{}: {long} of {}", drill.name, room(keys));
-                }
-            }
-        }
     }
 
     /// Columns of the three lines in the smallest window, counted the same way.
@@ -287,22 +209,35 @@ mod tests {
     }
 
     #[test]
-    fn pages_fit_three_lines_of_60_columns_in_each_language() {
+    fn pages_fit_the_guide_in_each_language() {
         for lang in ["en", "zh"] {
             set_thread_language(lang);
-            for drill in &DRILLS {
+            for drill in Drill::iter() {
                 for (text, keys) in texts(drill) {
-                    let long = drill.title.width() + 4 + text.width();
-                    assert!(long <= least_room(keys), "{}: {long}", drill.name);
+                    let long = drill.title().width() + 4 + text.width();
+                    assert!(long <= room(keys), "{drill}: {long} of {}", room(keys));
+                    assert!(long <= least_room(keys), "{drill}: {long} of {}", least_room(keys));
                 }
             }
         }
     }
 
     #[test]
-    fn names_are_unique() {
-        for (at, drill) in DRILLS.iter().enumerate() {
-            assert!(DRILLS.iter().skip(at + 1).all(|other| other.name != drill.name));
+    fn every_drill_has_its_texts() {
+        for lang in ["en", "zh"] {
+            set_thread_language(lang);
+            for drill in Drill::iter() {
+                let texts = [
+                    drill.title(),
+                    text!("drill-about", drill),
+                    drill.fault(1, 1),
+                    drill.instructions("x"),
+                    text!("drill-symptom", drill, n = 1),
+                    text!("drill-repaired", drill),
+                    text!("drill-check", drill),
+                ];
+                assert!(!texts.contains(&drill.to_string()), "{lang}: {drill}: {texts:?}");
+            }
         }
     }
 }

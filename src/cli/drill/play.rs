@@ -1,6 +1,6 @@
 //! Runs a drill: a small sale, the fault, waiting for its symptoms and its remedy, and the final checks.
 //!
-//! The specifics of each drill are in the catalogue; this file injects the faults.
+//! The catalogue defines each drill; this file injects the faults.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use seckill_model::{
     filter::Filter,
     message::{Label, text},
 };
-use seckill_store::fault_injection::{Ill, Illness};
+use seckill_store::fault_injection::Ill;
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
         sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, TIMEOUT, answered, is_settled, page},
     },
     Report,
-    catalogue::{Drill, Figures, InjectedFault, Remedy},
+    catalogue::{Drill, Figures, Remedy},
 };
 
 /// The sale before the fault, and the affected one.
@@ -52,8 +52,7 @@ const ORDERS: u32 = 10_000;
 /// A drill with its sandbox.
 pub(super) struct Play<'a> {
     pub(super) sandbox: Sandbox<'a>,
-    pub(super) drill: &'static Drill,
-    pub(super) fault_switch: &'a Illness,
+    pub(super) drill: Drill,
     pub(super) seed: u64,
     /// Without a console, the operator is simulated as well.
     pub(super) guide: &'a Guide,
@@ -71,8 +70,8 @@ struct Affected {
 
 impl Play<'_> {
     pub(super) async fn play(&self) -> Result<Report> {
-        let Drill { name, fault, duration_s, is_seen, is_repaired, .. } = self.drill;
-        let mut report = Report { drill: name, seed: self.seed, ..Report::default() };
+        let drill = self.drill;
+        let mut report = Report { drill: drill.into(), seed: self.seed, ..Report::default() };
         let dir = self.sandbox.context.dir.path().display();
         let ready = text!("drill-get-ready-text", STOCK, dir);
         self.guide.show(page(&Label("drill-get-ready"), &ready, None));
@@ -82,30 +81,30 @@ impl Play<'_> {
 
         let affected = self.inject().await?;
         report.struck = affected.entries;
-        self.show_fault(affected, *duration_s);
+        self.show_fault(affected, drill.duration_s());
         // Headless runs allow for a loaded machine.
-        let outage = *fault == InjectedFault::DatabaseAway && self.guide.is_shown();
+        let outage = drill == Drill::DatabaseAway && self.guide.is_shown();
         let bound = if outage { OUTAGE_SHOWN } else { SHOWN };
-        if self.sandbox.seen(bound, |snapshot| is_seen(snapshot, affected.entries)).await? {
-            report.seen.push((self.drill.seen_text)(affected.entries));
+        if self.sandbox.seen(bound, |snapshot| drill.is_seen(snapshot, affected.entries)).await? {
+            report.seen.push(text!("drill-symptom", drill, n = affected.entries));
         }
         report.check(Label("drill-check-seen"), !report.seen.is_empty());
 
         self.wait_for_end(affected).await;
         self.end_fault().await?;
-        let remedy = (self.drill.remedy_text)(&dir.to_string());
-        self.guide.show(page(&self.drill.title, &remedy, self.drill.remedy.keys()));
+        let (remedy, instructions) = (drill.remedy(), drill.instructions(&dir.to_string()));
+        self.guide.show(page(&drill.title(), &instructions, remedy.keys()));
         if !self.guide.is_shown() {
             self.operate(&mut report).await?;
         }
-        let by_person = self.guide.is_shown() && self.drill.remedy != Remedy::Automatic;
+        let by_person = self.guide.is_shown() && remedy != Remedy::Automatic;
         // The operator may take any time, and may quit.
         let bound = if by_person { Duration::MAX } else { TIMEOUT };
-        if self.sandbox.within(bound, |snapshot| is_repaired(snapshot, affected.entries)).await? {
-            report.done.push(self.drill.repaired_text.to_owned());
+        if self.sandbox.within(bound, |snapshot| drill.is_repaired(snapshot)).await? {
+            report.done.push(text!("drill-repaired", drill));
         }
         report.check(Label("drill-check-repaired"), !report.done.is_empty());
-        if *fault == InjectedFault::StreamTrimmed {
+        if drill == Drill::StreamTrimmed {
             self.sandbox.hold(false).await?;
         }
         if !by_person {
@@ -122,8 +121,7 @@ impl Play<'_> {
     /// follow it.
     async fn open_sale(&self) -> Result<Option<RunningTest>> {
         let voucher = self.sandbox.create(&HOT_POT, STOCK, None).await?;
-        let outage =
-            matches!(self.drill.fault, InjectedFault::DatabaseAway | InjectedFault::RedisKilled);
+        let outage = self.drill.is_outage();
         // In an outage every buyer gets a piece, so that orders arrive at any moment of it.
         let users = if outage { STOCK } else { BUYERS };
         let over = match (self.guide.is_shown(), outage) {
@@ -154,13 +152,13 @@ impl Play<'_> {
         let Sandbox { context, .. } = self.sandbox;
         let (redis, keys, mut conn) = (&context.redis, &context.keys, context.redis.connection());
         let mut affected = Affected::default();
-        match self.drill.fault {
-            InjectedFault::NodeDies => {
+        match self.drill {
+            Drill::ConsumerKilled => {
                 affected.waiting = self.second_sale().await?;
                 affected.entries = self.kill_node(SECOND_STOCK).await?;
                 self.sandbox.hold(false).await?;
             }
-            InjectedFault::StreamTrimmed => {
+            Drill::StreamTrimmed => {
                 affected.waiting = self.second_sale().await?;
                 affected.entries = self.kill_node(SECOND_STOCK).await?;
                 for of in keys.partitions() {
@@ -168,20 +166,20 @@ impl Play<'_> {
                 }
                 // Paused: the live node would claim and rebuild them before they are visible.
             }
-            InjectedFault::Poison => {
+            Drill::Poison => {
                 affected.waiting = self.second_sale().await?;
                 fault_injection::poison(&mut conn, &keys.home(), POISON).await?;
                 affected.entries = POISON as u64;
                 self.sandbox.hold(false).await?;
             }
-            InjectedFault::GroupDestroyed => {
+            Drill::GroupDestroyed => {
                 affected.waiting = self.second_sale().await?;
                 affected.entries = self.kill_node(SECOND_STOCK / 2).await?;
                 for of in keys.partitions() {
                     fault_injection::destroy_group(&mut conn, &of).await?;
                 }
             }
-            InjectedFault::Duplicates => {
+            Drill::Duplicates => {
                 self.sandbox.hold(true).await?;
                 for of in keys.partitions() {
                     let again =
@@ -189,9 +187,9 @@ impl Play<'_> {
                     affected.entries += again as u64;
                 }
             }
-            InjectedFault::DatabaseAway => self.fault_switch.set(Ill::Away),
-            InjectedFault::RedisKilled => fault_injection::kill_redis(redis).await?,
-            InjectedFault::ClockSteps => {
+            Drill::DatabaseAway => self.sandbox.set_database(Ill::Away),
+            Drill::RedisAway => fault_injection::kill_redis(redis).await?,
+            Drill::ClockStep => {
                 self.show_fault(affected, 0);
                 let tomorrow = Label("drill-tomorrows-tea");
                 let today = Label("drill-todays-tea");
@@ -226,13 +224,13 @@ impl Play<'_> {
 
     /// The fault lasts as long as the drill defines, or until its page was read.
     async fn wait_for_end(&self, affected: Affected) {
-        if self.drill.duration_s == 0 {
+        let duration_s = self.drill.duration_s();
+        if duration_s == 0 {
             self.guide.pause(READ).await;
             return;
         }
         let watched = self.guide.is_shown();
-        let seconds =
-            if watched { self.drill.duration_s } else { self.drill.duration_s.min(UNWATCHED_S) };
+        let seconds = if watched { duration_s } else { duration_s.min(UNWATCHED_S) };
         for left in (1..=seconds).rev() {
             self.show_fault(affected, left);
             sleep(Duration::from_secs(1)).await;
@@ -241,9 +239,9 @@ impl Play<'_> {
 
     /// Ends a fault that does not end automatically.
     async fn end_fault(&self) -> Result<()> {
-        match self.drill.fault {
-            InjectedFault::DatabaseAway => self.fault_switch.set(Ill::Not),
-            InjectedFault::GroupDestroyed | InjectedFault::Duplicates => {
+        match self.drill {
+            Drill::DatabaseAway => self.sandbox.set_database(Ill::Not),
+            Drill::GroupDestroyed | Drill::Duplicates => {
                 self.sandbox.hold(false).await?;
             }
             _ => {}
@@ -253,7 +251,7 @@ impl Play<'_> {
 
     /// Performs the operator's actions.
     async fn operate(&self, report: &mut Report) -> Result<()> {
-        match self.drill.remedy {
+        match self.drill.remedy() {
             Remedy::Automatic => {}
             Remedy::Plan => {
                 let (planned, replay) = self.sandbox.recover().await?;
@@ -286,7 +284,8 @@ impl Play<'_> {
         let rising = self.rising(&sales).await?;
         let (entries, waiting) = (affected.entries, affected.waiting);
         let facts = Figures { before, after, affected: entries, waiting, rising };
-        report.check(self.drill.check, (self.drill.holds)(&facts));
+        let check = text!("drill-check", drill = self.drill);
+        report.check(check, self.drill.holds(&facts));
         report.check(Label("drill-check-audit"), audit.balanced);
         report.sales = audit.sales;
         report.passed = report.failure().is_none();
@@ -317,7 +316,7 @@ impl Play<'_> {
     }
 
     fn show_fault(&self, affected: Affected, left: u64) {
-        let text = (self.drill.fault_text)(affected.entries, left);
-        self.guide.show(page(&self.drill.title, &text, None));
+        let text = self.drill.fault(affected.entries, left);
+        self.guide.show(page(&self.drill.title(), &text, None));
     }
 }

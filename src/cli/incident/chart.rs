@@ -1,11 +1,18 @@
-//! Charts of an incident report, in ASCII.
+//! Charts of an incident report: tables with bars of ASCII.
 
 use jiff::tz::TimeZone;
-use seckill_model::Millis;
+use seckill_model::{
+    Millis,
+    message::{Label, text},
+};
 use seckill_store::{OrderFlow, Recorded};
 
-use super::super::output::number;
+use super::super::{
+    output::{number, span},
+    table::Table,
+};
 
+/// Length of the longest bar.
 const BAR: u64 = 24;
 
 /// Admitted and persisted orders, one line per interval, with the outages of that time.
@@ -16,31 +23,25 @@ pub(super) fn orders(
     zone: &TimeZone,
 ) -> String {
     let most = flow.admitted.iter().chain(&flow.persisted).copied().max().unwrap_or(0);
-    let mut text =
-        format!("{:<19}  {:>9} {:<24}  {:>9} {:<24}\n", "from", "admitted", "", "persisted", "");
-    for (place, (admitted, persisted)) in flow.admitted.iter().zip(&flow.persisted).enumerate() {
-        let step = i64::from(flow.step_s) * 1_000;
-        let from = flow.from.plus(step * place as i64);
-        if from >= until {
-            break;
-        }
-        let away = ["redis", "database"]
-            .into_iter()
-            .filter(|it| was_away(it, events, from, from.plus(step)));
-        let away: Vec<String> = away.map(|server| format!("{server} away")).collect();
-        let line = format!(
-            "{:<19}  {:>9} {:<24}  {:>9} {:<24}  {}",
-            from.date_time(zone),
-            number(*admitted),
-            bar(*admitted, most),
-            number(*persisted),
-            bar(*persisted, most),
-            away.join(", ")
-        );
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    let step = i64::from(flow.step_s) * 1_000;
+    let begins = (0..).map(|place| flow.from.plus(step * place)).take_while(|from| *from < until);
+    let lines: Vec<_> = begins
+        .zip(flow.admitted.iter().zip(&flow.persisted))
+        .map(|(from, (admitted, persisted))| {
+            let is_away = |server: &&str| was_away(server, events, from, from.plus(step));
+            let away = ["redis", "database"].into_iter().filter(is_away);
+            let away: Vec<_> = away.map(|server| text!("cli-incident-away", server)).collect();
+            (from, *admitted, *persisted, away.join(", "))
+        })
+        .collect();
+    Table::new(&lines)
+        .left(&Label("column-at"), |(from, ..)| from.date_time(zone))
+        .right(&Label("column-admitted"), |(_, admitted, ..)| number(*admitted))
+        .left("", |(_, admitted, ..)| bar(*admitted, most))
+        .right(&Label("column-persisted"), |(_, _, persisted, _)| number(*persisted))
+        .left("", |(_, _, persisted, _)| bar(*persisted, most))
+        .left("", |(.., away)| away.clone())
+        .to_string()
 }
 
 /// Whether the log records an outage of a server during this interval.
@@ -61,42 +62,27 @@ fn was_away(server: &str, events: &[Recorded], from: Millis, to: Millis) -> bool
 
 /// Histogram of the age of entries.
 pub(super) fn ages(ages_ms: &[u64]) -> String {
-    const EDGES: [(&str, u64); 7] = [
-        ("under 1 s", 1_000),
-        ("under 10 s", 10_000),
-        ("under 1 min", 60_000),
-        ("under 10 min", 600_000),
-        ("under 1 h", 3_600_000),
-        ("under 1 day", 86_400_000),
-        ("older", u64::MAX),
-    ];
-    let mut counts = [0_u64; EDGES.len()];
+    const EDGES: [u64; 6] = [1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000];
+    let mut counts = [0_u64; EDGES.len() + 1];
     for age in ages_ms {
-        let place = EDGES.iter().position(|(_, edge)| age < edge).unwrap_or(EDGES.len() - 1);
-        if let Some(count) = counts.get_mut(place) {
-            *count += 1;
-        }
+        counts[EDGES.partition_point(|edge| edge <= age)] += 1;
     }
     let most = counts.iter().copied().max().unwrap_or(0);
-    let lines = EDGES.iter().zip(counts);
-    lines
-        .map(|((name, _), count)| {
-            format!("{name:<14} {:>9} {}", number(count), bar(count, most)).trim_end().to_owned()
-                + "\n"
-        })
-        .collect()
+    let names = EDGES.map(|edge| text!("cli-incident-younger", age = span(edge)));
+    let names = names.into_iter().chain([Label("cli-incident-older").to_owned()]);
+    let lines: Vec<_> = names.zip(counts).collect();
+    Table::new(&lines)
+        .left("", |(name, _)| name.clone())
+        .right("", |(_, count)| number(*count))
+        .left("", |(_, count)| bar(*count, most))
+        .to_string()
 }
 
 /// A nonzero value is never drawn as zero.
 fn bar(count: u64, most: u64) -> String {
-    let cells = if most == 0 {
-        0
-    } else {
-        (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most))
-    };
+    let cells = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most.max(1)));
     "#".repeat(cells as usize)
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,7 +113,7 @@ mod tests {
         let events = [event(at(12_000), "database away"), event(at(25_000), "database back")];
         let text = orders(&flow, &events, Millis(at(35_000)), &TimeZone::UTC);
         let away: Vec<bool> =
-            text.lines().skip(1).map(|line| line.contains("database away")).collect();
+            text.lines().skip(1).map(|line| line.contains("database unreachable")).collect();
         assert_eq!(away, [false, true, true, false], "{text}");
         assert_eq!(orders(&flow, &[], Millis(at(20_000)), &TimeZone::UTC).lines().count(), 3);
     }
@@ -135,8 +121,10 @@ mod tests {
     #[test]
     fn each_age_has_a_line() {
         let text = ages(&[0, 999, 1_000, 90_000, u64::MAX]);
-        let counts: Vec<&str> =
-            text.lines().filter_map(|it| it.get(14..24)).map(str::trim).collect();
+        let counts: Vec<&str> = text
+            .lines()
+            .filter_map(|it| it.trim_end_matches(['#', ' ']).rsplit(' ').next())
+            .collect();
         assert_eq!(counts, ["2", "1", "0", "1", "0", "0", "1"], "{text}");
     }
 }

@@ -3,13 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use seckill_console::{event_name, localized_result, localized_subject};
-use seckill_engine::{
-    commands::audit_figures,
-    telemetry::{
-        Snapshot,
-        snapshot::{Holder, StreamLine},
-    },
+use seckill_console::{changed_figures, event_name, localized_result, localized_subject};
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{Holder, StreamLine},
 };
 use seckill_model::{
     Millis, OrderEntry,
@@ -94,9 +91,8 @@ fn head(bundle: &Bundle, zone: &TimeZone) -> String {
 }
 
 fn timeline(Timeline { lines, cut }: &Timeline, zone: &TimeZone) -> String {
-    let changed = |line: &Recorded| {
-        audit_figures::changes(line.act.before.as_deref(), line.act.after.as_deref())
-    };
+    let changed =
+        |line: &Recorded| changed_figures(line.act.before.as_deref(), line.act.after.as_deref());
     let mut text = Table::new(lines)
         .left(&Label("column-at"), |line| line.act.at.date_time(zone))
         .left(&Label("column-who"), |line| line.act.operator.clone())

@@ -12,7 +12,7 @@ use std::{
 
 use clap::Args;
 use seckill_model::{
-    Millis,
+    Millis, OsError,
     message::{Label, text},
 };
 use serde::Serialize;
@@ -72,8 +72,9 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
     if let Some(file) = args.out.as_deref().filter(|file| file.exists() && !args.yes) {
         return Err(CliError::usage(text!("cli-incident-exists", file = file.display())));
     }
-    let context = Context::open(config, out, Needs::Nothing).await?;
-    let bundle = context.run(async |context| Ok(collect::collect(context, since, until).await));
+    let bundle = Context::with(config, out, Needs::Nothing, async |context| {
+        Ok(collect::collect(context, since, until).await)
+    });
     let bundle = Box::pin(bundle).await?;
     let markdown = markdown::render(&bundle, args.unmask);
     if let Some(file) = &args.out {
@@ -101,7 +102,11 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
 fn write(file: &Path, text: &str, replace: bool) -> Result<()> {
     let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     let failed = |error: std::io::Error| {
-        CliError::failed(text!("cli-incident-not-written", file = file.display(), error))
+        CliError::failed(text!(
+            "cli-incident-not-written",
+            file = file.display(),
+            error = OsError::of(&error)
+        ))
     };
     let mut new =
         tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;

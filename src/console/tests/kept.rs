@@ -10,7 +10,7 @@ use seckill_engine::{
     telemetry::data_loss::{Closed, Reconciled},
 };
 use seckill_model::{
-    SaleError, VoucherDetails,
+    OsError, SaleError, VoucherDetails,
     dead_letter::{MAX_DATA, MAX_REASON},
     ledger::Side,
     message::Label,
@@ -106,7 +106,7 @@ fn errors() -> Vec<EngineError> {
         LockError::Changed(lock).into(),
         PlanError::Foreign.into(),
         PlanError::Edited.into(),
-        PlanError::Io(words()).into(),
+        PlanError::Io(OsError::Quoted(words())).into(),
         EngineError::Failed(reason!("error-other-operator", who = "kim")),
         no_job("a-b"),
         EngineError::Rejected(reason!(

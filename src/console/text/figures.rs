@@ -75,7 +75,7 @@ pub(crate) fn tiny(number: u64) -> String {
 }
 
 /// `0.4 s`, `42 s`, `3 min`, `2 h`, `5 d`: an age or a wait.
-pub(crate) fn span(millis: u64) -> String {
+pub fn span(millis: u64) -> String {
     let seconds = millis / 1_000;
     let (tenths, minutes, hours) = (millis / 100, seconds / 60, seconds / 3_600);
     match seconds {

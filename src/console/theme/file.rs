@@ -9,7 +9,10 @@ use super::{
     colour,
     palette::{Palette, ROLES, Role},
 };
-use seckill_model::{OsError, message::text};
+use seckill_model::{
+    OsError,
+    message::{Label, text},
+};
 
 use crate::text::settings::{self, Position};
 
@@ -70,7 +73,7 @@ impl Palette {
         let unreadable = |why| ThemeError::Unreadable { path: path.to_owned(), why };
         let size = std::fs::metadata(path).map_err(unreadable)?;
         if !size.is_file() || size.len() > MOST_BYTES {
-            return Err(unreadable(std::io::Error::other("that is no theme file")));
+            return Err(unreadable(std::io::Error::other(Label("theme-not-a-file").read())));
         }
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let read = match std::str::from_utf8(&bytes) {
@@ -199,7 +202,7 @@ mod tests {
         let error = Palette::load("./nowhere/dusk.toml").unwrap_err().to_string();
         assert!(error.contains("cannot read the theme"), "{error}");
         let error = Palette::load("/dev/zero").unwrap_err().to_string();
-        assert!(error.contains("no theme file"), "{error}");
+        assert!(error.contains("not a theme file"), "{error}");
     }
 
     #[test]

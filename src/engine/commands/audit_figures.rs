@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use seckill_model::{Millis, Sale, VoucherId, ledger::Balance};
 use seckill_redis::{
@@ -110,26 +109,6 @@ fn audit(totals: &Totals) -> &'static str {
     }
 }
 
-/// Describes what differs between two lines of figures: `pending 128 → 0, audit off → balanced`.
-pub fn changes(before: Option<&str>, after: Option<&str>) -> String {
-    let read = |text: Option<&str>| -> Map<String, Value> {
-        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-    };
-    let (before, after) = (read(before), read(after));
-    let shown = |value: Option<&Value>| match value {
-        None | Some(Value::Null) => "unknown".to_owned(),
-        Some(Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-    };
-    let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
-    let changed: Vec<String> = names
-        .map(|name| (name, shown(before.get(name)), shown(after.get(name))))
-        .filter(|(_, before, after)| before != after)
-        .map(|(name, before, after)| format!("{} {before} → {after}", name.replace('_', " ")))
-        .collect();
-    changed.join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,19 +119,5 @@ mod tests {
         assert_eq!(unknown, Figures { audit: "unknown", ..Figures::default() });
         let text = serde_json::to_string(&unknown).unwrap();
         assert!(text.contains(r#""pending":null"#) && !text.contains("sale"), "{text}");
-    }
-
-    #[test]
-    fn only_changed_figures_are_described() {
-        let before = r#"{"pending":128,"db_stock":3,"audit":"off"}"#;
-        let after = r#"{"pending":0,"db_stock":3,"audit":"balanced"}"#;
-        let text = changes(Some(before), Some(after));
-        assert!(
-            text.contains("pending 128 → 0") && text.contains("audit off → balanced"),
-            "{text}"
-        );
-        assert!(!text.contains("stock"), "{text}");
-        assert_eq!(changes(None, None), "");
-        assert!(changes(Some(before), None).contains("pending 128 → unknown"));
     }
 }

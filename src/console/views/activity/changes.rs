@@ -1,8 +1,10 @@
-//! Texts of the Activity view.
+//! Texts of the figures that a command changed.
 
-use seckill_model::message::text;
+use seckill_model::message::{Label, text};
 
 use crate::text::{UNKNOWN, figures::signed};
+
+const ITEMS: Label = Label("list-items");
 
 /// Logged figures in the order in which they are shown.
 const ORDER: [&str; 8] =
@@ -34,6 +36,13 @@ pub(crate) fn changes(before: Option<&str>, after: Option<&str>) -> Vec<Change> 
     };
     // The subject of the figures is not a figure.
     names.into_iter().filter(|name| *name != "sale").map(change).collect()
+}
+
+/// The figures that differ, on one line: `pending 128 → 0, audit failed → passed`.
+pub fn changed_figures(before: Option<&str>, after: Option<&str>) -> String {
+    let changes = changes(before, after).into_iter().filter(|it| it.before != it.after);
+    let texts = changes.map(|Change { name, before, after }| format!("{name} {before} → {after}"));
+    texts.collect::<Vec<_>>().join(&ITEMS)
 }
 
 fn figure(value: Option<&serde_json::Value>) -> String {
@@ -69,5 +78,7 @@ mod tests {
             ]
         );
         assert_eq!(changes(None, Some("no JSON")), []);
+        let line = changed_figures(Some(before), Some(after));
+        assert_eq!(line, "pending 1,280 → 0, audit failed → passed, more of it unknown → 3");
     }
 }

@@ -1,6 +1,6 @@
 //! Activity: commands and events, the newest at the bottom, page by page.
 
-mod changes;
+pub(crate) mod changes;
 
 use ratatui::{
     style::Style,
