@@ -701,7 +701,6 @@ cli-sale-window-name = window
 cli-signals = cannot install the signal handlers ({ $error })
 cli-sold-out = sold out
 cli-status-answers = responds in { $ms } ms
-cli-status-audit = audit      { $audit }
 cli-status-audit-failed = FAILED: { $findings }
 cli-status-audit-passed = passed
 cli-status-audit-unknown = unknown: { $error }
@@ -720,7 +719,7 @@ cli-status-stream-kept = { $length ->
     [one] 1 entry
    *[other] { $length } entries
 } kept, the oldest { $oldest } old
-cli-status-stream-line = stream     { $stream }
+cli-status-stream-name = stream
 cli-status-stream-pending = lag { $lag }, pending { $pending }, oldest { $oldest }, dead letters { $dead }
 cli-stream = partition { $partition }  { $length ->
     [one] 1 entry

@@ -27,6 +27,7 @@ use super::{
     output::{Output, number, sentences, span},
     sale,
     snapshot::{damaged, settled, within},
+    table::Table,
 };
 use crate::config::Config;
 
@@ -123,16 +124,19 @@ pub(super) async fn status(context: &mut Context) -> Status {
 
 fn render(status: &Status) -> String {
     let Status { snapshot, partitions, audit_error } = status;
-    let mut text: String = [&snapshot.redis, &snapshot.sql].into_iter().map(server).collect();
     let audit = match (&snapshot.audit, audit_error) {
         (Balance::Unknown, Some(error)) => text!("cli-status-audit-unknown", error),
         (audit, _) => balance(audit),
     };
-    text.push_str(&text!("cli-status-audit", audit));
-    text.push('\n');
-    if let Some(line) = &snapshot.stream {
-        text.push_str(&stream(line));
-    }
+    let servers = [&snapshot.redis, &snapshot.sql];
+    let mut lines = servers.map(|it| (it.name.clone(), server_state(it))).to_vec();
+    lines.push((Label("common-audit").to_owned(), audit));
+    lines.extend(
+        snapshot.stream.as_ref().map(|it| (Label("cli-status-stream-name").to_owned(), stream(it))),
+    );
+    let lines = Table::new(&lines).left("", |(name, _)| name.clone()).left("", |it| it.1.clone());
+    let mut text = lines.to_string();
+    text.extend(snapshot.stream.as_ref().map(consumers));
     let sales = snapshot.sales.as_slice();
     if !snapshot.sql.up && sales.is_empty() {
         text.push_str(&format!("{}\n", Label("cli-status-no-database")));
@@ -175,14 +179,19 @@ pub(super) fn balance(balance: &Balance) -> String {
 
 fn stream(stream: &StreamLine) -> String {
     let lag = stream.lag.map_or_else(|| Label("common-unknown").to_owned(), number);
-    let StreamLine { pending, dead, length, .. } = stream;
-    let mut text = match stream.oldest_pending_ms.map(span) {
+    let StreamLine { pending, dead, .. } = stream;
+    match stream.oldest_pending_ms.map(span) {
         Some(oldest) => text!("cli-status-stream-pending", lag, pending, oldest, dead),
         None => text!("cli-status-stream", lag, pending, dead),
-    };
-    text = format!("{}\n", text!("cli-status-stream-line", stream = text));
+    }
+}
+
+/// The entries that the stream keeps, and its consumers.
+fn consumers(stream: &StreamLine) -> String {
+    let mut text = String::new();
     if let Some(oldest) = stream.oldest_ms.map(span) {
-        text.push_str(&format!("  {}\n", text!("cli-status-stream-kept", length, oldest)));
+        let kept = text!("cli-status-stream-kept", length = stream.length, oldest);
+        text.push_str(&format!("  {kept}\n"));
     }
     for consumer in stream.consumers.iter().filter(|c| c.pending > 0 || c.alive) {
         let (life, pending) = (life(consumer.alive), consumer.pending);
@@ -195,10 +204,6 @@ fn stream(stream: &StreamLine) -> String {
 /// Whether a node sends heartbeats.
 pub(super) fn life(alive: bool) -> Label {
     if alive { Label("cli-alive") } else { Label("cli-dead") }
-}
-
-fn server(health: &Health) -> String {
-    format!("{:<10} {}\n", health.name, server_state(health))
 }
 
 /// Whether a server replies and accepts writes.
