@@ -308,7 +308,8 @@ impl Bench {
         admitting.close();
         admitting.wait().await;
         if report.admitted != orders {
-            let why = report.first_error.or(report.first_rejection).unwrap_or_default();
+            let rejection = report.first_rejection.map(|it| it.to_string());
+            let why = report.first_error.or(rejection).unwrap_or_default();
             let admitted = report.admitted;
             return Err(EngineError::Failed(reason!("bench-not-admitted", orders, admitted, why)));
         }

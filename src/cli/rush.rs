@@ -12,7 +12,7 @@ use seckill_engine::{
     commands::{AggregateLine, Command, LoadReport, LoadTest, Reply},
 };
 use seckill_model::{
-    OsError, VoucherId,
+    OsError, Outcome, VoucherId,
     message::{Label, text},
 };
 
@@ -117,7 +117,10 @@ fn render(report: &LoadReport) -> String {
     text.push_str(&format!("\n\n{}", indented(&figures(&lines).to_string())));
     text.push_str(&format!("\n  {}", text!("cli-rush-settled", seconds)));
     if let Some(reason) = &report.first_rejection {
-        text.push_str(&format!("\n  {}", text!("cli-rush-first-rejection", reason)));
+        text.push_str(&format!(
+            "\n  {}",
+            text!("cli-rush-first-rejection", reason = reason.localized::<Outcome>())
+        ));
     }
     if report.cut_short {
         text.push_str(&format!("\n  {}", Label("cli-rush-cut-short")));

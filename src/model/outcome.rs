@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Millis, OrderId,
@@ -10,7 +10,7 @@ use super::{
 };
 
 /// The reply to a buyer's request. Redis decided all of them except `Busy`, which never reached it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
     /// Admitted; the order will be written under this ID.

@@ -5,7 +5,7 @@
 
 use std::{fmt, ops::Deref};
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::locale::in_english;
@@ -115,6 +115,13 @@ impl PartialEq<str> for Message {
 impl PartialEq<&str> for Message {
     fn eq(&self, text: &&str) -> bool {
         self.text == *text
+    }
+}
+
+/// Only the sentence: JSON for programs has no more.
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
     }
 }
 

@@ -10,8 +10,8 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use rand::{SeedableRng as _, rngs::ChaCha8Rng, seq::SliceRandom as _};
 use seckill_model::{
-    EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english, message::Label,
-    reason::reason,
+    EntryId, Message, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english,
+    message::Label, reason::reason,
 };
 use seckill_redis::{dead_letters, keys::Partition};
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ pub struct LoadReport {
     /// Why the first request without a reply got none.
     pub first_error: Option<String>,
     /// Why the first rejected request was rejected.
-    pub first_rejection: Option<String>,
+    pub first_rejection: Option<Message>,
     /// It was stopped before the last request was sent.
     pub cut_short: bool,
     /// Every admitted order has a result; `false` if the wait timed out.
@@ -484,7 +484,7 @@ impl Tally {
             Ok(Outcome::Admitted { order }) => self.admitted.push(*order),
             Ok(Outcome::Duplicate { .. } | Outcome::SoldOut) => {}
             Ok(other) => {
-                report.first_rejection.get_or_insert_with(|| in_english(|| other.to_string()));
+                report.first_rejection.get_or_insert_with(|| Message::of(other));
             }
             Err(error) => {
                 report.first_error.get_or_insert_with(|| in_english(|| error.to_string()));
