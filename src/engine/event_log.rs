@@ -10,11 +10,11 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use seckill_model::{Message, Millis};
+use seckill_model::{ForeignKey, Message, Millis, Reason, reason::reason};
 use seckill_store::{AuditEntry, NO_OPERATOR, StoreError};
 
 pub(super) use self::follow::follow;
-use super::event::Event;
+use super::event::{Event, seconds};
 use crate::telemetry::{Snapshot, log::events, read_error::ReadError, snapshot::AlarmKind};
 
 /// An alarm shorter than this is not recorded. An unreachable server is recorded immediately.
@@ -129,7 +129,7 @@ impl EventLog {
                     let event = health
                         .error
                         .as_ref()
-                        .map_or_else(|| Event::Quoted(String::new()), read_error);
+                        .map_or_else(|| Event::Other(Reason::default()), read_error);
                     self.begin((kind, subject), [begins, ends], since, event);
                 }
                 None => {
@@ -220,7 +220,8 @@ impl EventLog {
                 // much later.
                 let silent_ms = i64::try_from(self.dead_ms).unwrap_or(i64::MAX);
                 let at = Millis(sign.0.saturating_add(silent_ms));
-                let result = Event::NoHeartbeat(self.dead_ms);
+                let seconds = seconds(self.dead_ms);
+                let result = Event::Other(reason!("event-no-heartbeat", seconds));
                 let mut line = line(&self.node, at, events::NODE_DEAD, &name, &result);
                 line.once = Some(format!("node dead|{}|{}", short(&name), sign.0));
                 lines.push(line);
@@ -233,7 +234,7 @@ impl EventLog {
         let mut kept = Vec::new();
         if now.since(self.minute) >= MINUTE_MS {
             if self.left_out > 0 {
-                let event = Event::Omitted(self.left_out);
+                let event = Event::Other(reason!("event-omitted", lines = self.left_out));
                 kept.push(line(&self.node, now, "left out", "activity", &event));
             }
             (self.minute, self.recorded, self.left_out) = (now, 0, 0);
@@ -276,36 +277,44 @@ fn short(subject: &str) -> String {
 }
 
 fn after(since: Millis, over: Millis) -> Event {
-    Event::Lasted(over.since(since))
+    Event::lasted(over.since(since))
 }
 
 /// Why a server could not be read.
 fn read_error(error: &Message) -> Event {
-    error.data().map_or_else(|| Event::Quoted(error.to_string()), Event::ReadError)
+    error.data().map_or_else(|| Event::Other(error.to_string().into()), Event::ReadError)
 }
 
 fn event_of(kind: &AlarmKind) -> Event {
-    match kind {
+    Event::Other(match kind {
         AlarmKind::RedisAway { error }
         | AlarmKind::RedisReadOnly { error }
         | AlarmKind::SqlAway { error }
-        | AlarmKind::SqlReadOnly { error } => read_error(error),
-        AlarmKind::ForeignKey(found) => Event::ForeignKey(found.holds.clone()),
-        AlarmKind::SqlLocked { .. } => Event::ReadError(ReadError::Sql(StoreError::Locked)),
-        AlarmKind::AuditFailed { finding, .. } => Event::AuditFailed(finding.clone()),
-        AlarmKind::DeadConsumer { pending, known: true, .. } => Event::DeadHolds(*pending),
-        AlarmKind::DeadConsumer { pending, .. } => Event::UnknownHolds(*pending),
-        AlarmKind::SilentConsumer { pending, .. } => Event::SilentHolds(*pending),
-        AlarmKind::LagHigh { lag, .. } => Event::Lag(*lag),
-        AlarmKind::JobFailed { .. } => Event::RunFailed,
-        AlarmKind::DeadLetters { count } => Event::DeadLetters(*count),
-        AlarmKind::NoGroup => Event::NoGroup,
+        | AlarmKind::SqlReadOnly { error } => return read_error(error),
+        AlarmKind::SqlLocked { .. } => return Event::ReadError(ReadError::Sql(StoreError::Locked)),
+        AlarmKind::AuditFailed { finding, .. } => return Event::AuditFailed(finding.clone()),
+        AlarmKind::ForeignKey(found) => {
+            reason!("event-foreign-key", holds = ForeignKey::content(&found.holds))
+        }
+        AlarmKind::DeadConsumer { pending, known: true, .. } => {
+            reason!("event-dead-holds", pending = *pending)
+        }
+        AlarmKind::DeadConsumer { pending, .. } => {
+            reason!("event-unknown-holds", pending = *pending)
+        }
+        AlarmKind::SilentConsumer { pending, .. } => {
+            reason!("event-silent-holds", pending = *pending)
+        }
+        AlarmKind::LagHigh { lag, .. } => reason!("event-lag", lag = *lag),
+        AlarmKind::JobFailed { .. } => reason!("event-run-failed"),
+        AlarmKind::DeadLetters { count } => reason!("event-dead-letters", count = *count),
+        AlarmKind::NoGroup => reason!("event-no-group"),
         // They have no identity and are not recorded.
         AlarmKind::Undelivered { .. }
         | AlarmKind::Damaged { .. }
         | AlarmKind::DataLoss { .. }
-        | AlarmKind::ServerBack { .. } => Event::Quoted(String::new()),
-    }
+        | AlarmKind::ServerBack { .. } => Reason::default(),
+    })
 }
 
 #[cfg(test)]

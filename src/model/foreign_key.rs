@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{Label, text};
+use super::{
+    Reason,
+    message::{Label, text},
+};
 
 /// A key of the program that another program has written: the commands for it fail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +31,8 @@ impl ForeignKey {
     }
 
     /// What it holds, to be read: the name of a type, or that it is not a number.
-    pub fn content(holds: &str) -> &str {
-        if holds == NO_NUMBER { Label("faults-not-a-number").read() } else { holds }
+    pub fn content(holds: &str) -> Reason {
+        if holds == NO_NUMBER { Label("faults-not-a-number").into() } else { holds.into() }
     }
 }
 

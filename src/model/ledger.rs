@@ -4,11 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{
-    VoucherId,
-    locale::in_english,
-    message::{Label, text},
-};
+use super::{Reason, VoucherId, locale::in_english, message::Label, reason::reason};
 
 /// Figures of one sale in Redis, read atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,40 +66,24 @@ pub struct SaleLedger {
 }
 
 /// An inconsistency of a sale.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
     /// The sale is open but missing in Redis.
-    #[error("{}", Label("ledger-sale-is-not-in-redis"))]
     NotLoaded,
     /// Keys of the sale were deleted, replaced or rolled back.
-    #[error("{}", damaged(*.0))]
     Damaged(SaleKey),
     /// SQL was rolled back, or Redis is used with another database.
-    #[error("{}", Label("ledger-sale-is-in-redis-but"))]
     NotInSql,
     /// SQL was rolled back.
-    #[error("{}", text!("ledger-finding-ahead", changes = .0))]
     Ahead(u64),
     /// SQL was rolled back, and the ID was assigned again.
-    #[error("{}", Label("ledger-finding-other-sale"))]
     OtherSale,
     /// An older copy of Redis restored an archived sale.
-    #[error("{}", Label("ledger-finding-still-held"))]
     StillHeld,
     /// Invariant 2: the order has a result, but not the promised one.
-    #[error("{}", text!("ledger-finding-stranded", orders = .0))]
     Stranded(u64),
     /// Invariant 1.
-    #[error(
-        "{}",
-        text!(
-            "ledger-finding-redis-stock",
-            initial = .initial,
-            stock = .stock,
-            admitted = .admitted
-        )
-    )]
     RedisStock {
         /// Total stock, sold or not.
         initial: u64,
@@ -113,13 +93,10 @@ pub enum Finding {
         admitted: u64,
     },
     /// Invariants 1 and 3: negative.
-    #[error("{}", text!("ledger-finding-negative", side = .0, stock = .1))]
     Negative(Side, i64),
     /// A command did not reach Redis, or a repair was interrupted.
-    #[error("{}", text!("ledger-finding-behind", changes = .0))]
     Behind(u64),
     /// Redis and SQL have different initial stocks.
-    #[error("{}", text!("ledger-finding-initial", redis = .redis, sql = .sql))]
     Initial {
         /// By Redis.
         redis: u64,
@@ -127,16 +104,10 @@ pub enum Finding {
         sql: u64,
     },
     /// Invariant 2, Redis side.
-    #[error("{}", text!("ledger-finding-lost", orders = .0))]
     Lost(u64),
     /// Invariant 2, SQL side.
-    #[error("{}", text!("ledger-finding-unknown", orders = .0))]
     Unknown(u64),
     /// Invariant 3.
-    #[error(
-        "{}",
-        text!("ledger-finding-sql-stock", stock = .stock, initial = .initial, live = .live)
-    )]
     SqlStock {
         /// Pieces left.
         stock: i64,
@@ -146,13 +117,10 @@ pub enum Finding {
         live: u64,
     },
     /// Invariant 4.
-    #[error("{}", text!("ledger-finding-doubled", buyers = .0))]
     Doubled(u64),
     /// Invariant 7: a piece that is never returned.
-    #[error("{}", text!("ledger-finding-kept", orders = .0))]
     Kept(u64),
     /// Invariant 5.
-    #[error("{}", text!("ledger-finding-repeated", ids = .0))]
     Repeated(u64),
 }
 
@@ -193,12 +161,19 @@ pub struct SaleFinding {
     pub what: Finding,
 }
 
+impl SaleFinding {
+    /// Its message.
+    pub fn reason(&self) -> Reason {
+        match (self.sale, self.what.reason()) {
+            (Some(sale), what) => reason!("ledger-finding-of-sale", sale, what),
+            (None, what) => what,
+        }
+    }
+}
+
 impl fmt::Display for SaleFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.sale {
-            Some(sale) => f.write_str(&text!("ledger-finding-of-sale", sale, what = self.what)),
-            None => self.what.fmt(f),
-        }
+        self.reason().fmt(f)
     }
 }
 
@@ -255,17 +230,11 @@ pub fn sentences<S: Serializer>(findings: &[impl fmt::Display], to: S) -> Result
     to.collect_seq(findings.iter().map(|finding| in_english(|| finding.to_string())))
 }
 
-fn damaged(key: SaleKey) -> String {
-    match key {
-        SaleKey::Restoring => Label("ledger-finding-restoring").to_owned(),
-        key => text!("ledger-finding-damaged", key),
-    }
-}
-
 /// A repair of findings, ordered by execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[derive(strum::VariantArray)]
+#[derive(strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case", prefix = "ledger-cure-")]
 pub enum Cure {
     /// Restore the sale in SQL from Redis.
     Adopt,
@@ -288,15 +257,7 @@ impl Cure {
 
 impl fmt::Display for Cure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let label = match self {
-            Self::Adopt => Label("ledger-cure-adopt"),
-            Self::Remove => Label("ledger-cure-remove"),
-            Self::Replace => Label("ledger-cure-replace"),
-            Self::Reconcile => Label("ledger-cure-reconcile"),
-            Self::GiveBack => Label("ledger-cure-give-back"),
-            Self::Enqueue => Label("ledger-cure-enqueue"),
-        };
-        label.fmt(f)
+        Label((*self).into()).fmt(f)
     }
 }
 
@@ -308,7 +269,43 @@ pub fn cures(findings: &[Finding]) -> Vec<Cure> {
     cures
 }
 
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(f)
+    }
+}
+
 impl Finding {
+    /// Its message.
+    pub fn reason(&self) -> Reason {
+        match *self {
+            Self::NotLoaded => reason!("ledger-sale-is-not-in-redis"),
+            Self::Damaged(SaleKey::Restoring) => reason!("ledger-finding-restoring"),
+            Self::Damaged(key) => reason!("ledger-finding-damaged", key = key.to_string()),
+            Self::NotInSql => reason!("ledger-sale-is-in-redis-but"),
+            Self::Ahead(changes) => reason!("ledger-finding-ahead", changes),
+            Self::OtherSale => reason!("ledger-finding-other-sale"),
+            Self::StillHeld => reason!("ledger-finding-still-held"),
+            Self::Stranded(orders) => reason!("ledger-finding-stranded", orders),
+            Self::RedisStock { initial, stock, admitted } => {
+                reason!("ledger-finding-redis-stock", initial, stock, admitted)
+            }
+            Self::Negative(side, stock) => {
+                reason!("ledger-finding-negative", side = side.to_string(), stock)
+            }
+            Self::Behind(changes) => reason!("ledger-finding-behind", changes),
+            Self::Initial { redis, sql } => reason!("ledger-finding-initial", redis, sql),
+            Self::Lost(orders) => reason!("ledger-finding-lost", orders),
+            Self::Unknown(orders) => reason!("ledger-finding-unknown", orders),
+            Self::SqlStock { stock, initial, live } => {
+                reason!("ledger-finding-sql-stock", stock, initial, live)
+            }
+            Self::Doubled(buyers) => reason!("ledger-finding-doubled", buyers),
+            Self::Kept(orders) => reason!("ledger-finding-kept", orders),
+            Self::Repeated(ids) => reason!("ledger-finding-repeated", ids),
+        }
+    }
+
     /// The repair; `None` if the operator must decide.
     pub fn cure(&self) -> Option<Cure> {
         match self {

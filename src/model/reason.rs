@@ -107,6 +107,12 @@ impl From<String> for Reason {
     }
 }
 
+impl Default for Reason {
+    fn default() -> Self {
+        Self::Quoted(String::new())
+    }
+}
+
 impl From<Label> for Reason {
     fn from(label: Label) -> Self {
         Self::new(label.0, [])

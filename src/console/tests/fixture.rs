@@ -25,7 +25,7 @@ use seckill_engine::{
 use seckill_model::{
     Cause, EntryError, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderError,
     OrderId, OsError, Phase, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
-    message::Label,
+    message::Label, reason::reason,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -452,7 +452,7 @@ fn jobs() -> Vec<JobLine> {
         next: Some(NOW.plus(754_000)),
         runs: Vec::new(),
     };
-    let closed = JobResult::Closed { orders: 1_204, given_back: 1_204 };
+    let closed = reason!("job-closed", orders = 1_204_u64, given_back = 1_204_u64);
     let mut close = job("close-overdue", "every 30m", "job-about-close-overdue");
     close.runs = vec![
         run(4, JobOutcome::Done, 1_046_000, Message::of(&closed)),

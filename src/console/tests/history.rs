@@ -34,8 +34,7 @@ fn line(
 pub(super) fn log_lines() -> Vec<Recorded> {
     let outcome = |outcome: CommandOutcome| Message::of(&outcome);
     let event = |event: Event| Message::of(&event);
-    let (digest, filter) = ("3f9a1c0b77de".to_owned(), String::new());
-    let plan = Message::of(&Subject::Plan { entries: 86, digest, filter });
+    let plan = Message::of(&reason!("subject-plan", entries = 86_u64, digest = "3f9a1c0b77de"));
     let report = ReplayReport {
         planned: 86,
         seen: 86,
@@ -46,22 +45,23 @@ pub(super) fn log_lines() -> Vec<Recorded> {
     let replayed = outcome(CommandOutcome::Done(Reply::Replayed(report)));
     let mut applied = line(7, 20, "kim", "pending apply", plan, replayed);
     let started = Reply::SaleChanged { voucher: VoucherId(7), state: SaleState::Running };
-    let title = "hot pot 50% off".to_owned();
-    let sale = Message::of(&Subject::NewSale {
-        title,
-        stock: 10_000,
-        limit: None,
-        begin: None,
-        end: None,
-    });
+    let sale = reason!("subject-new-sale", title = "hot pot 50% off", stock = 10_000_u64);
+    let sale = Message::of(&sale);
     applied.act.reason = Some("node-b was killed, and its buyers wait".to_owned());
     applied.act.before = Some(r#"{"stock":3120,"db_stock":3220,"admitted":6880,"persisted":6780,"undelivered":0,"pending":128,"dead":0,"audit":"in flight"}"#.to_owned());
     applied.act.after = Some(r#"{"stock":3120,"db_stock":3140,"admitted":6880,"persisted":6860,"undelivered":0,"pending":42,"dead":0,"audit":"in flight"}"#.to_owned());
     vec![
         line(8, 12, "kim", "sale end", "#8", outcome(CommandOutcome::Failed(sql_away()))),
         applied,
-        line(6, 38, "-", "database back", "sqlite", event(Event::Lasted(7_500))),
-        line(5, 42, "-", "alarm raised", "node-b/1", event(Event::DeadHolds(86))),
+        line(6, 38, "-", "database back", "sqlite", event(Event::lasted(7_500))),
+        line(
+            5,
+            42,
+            "-",
+            "alarm raised",
+            "node-b/1",
+            event(Event::Other(reason!("event-dead-holds", pending = 86_u64))),
+        ),
         line(4, 45, "-", "database away", "sqlite", "disk I/O error"),
         line(3, 110, "kim", "sale start", "#7", outcome(CommandOutcome::Done(started))),
         line(2, 4_000, "-", "node started", "node-a", "seckill 0.1.0"),

@@ -1,16 +1,22 @@
 //! Stored outcomes, startup errors and system errors are shown in the language of the reader.
 
 use seckill_engine::{
-    commands::{command_handler::no_job, group::ClaimReport},
+    commands::{
+        audit_record,
+        command_handler::no_job,
+        group::{
+            ClaimPlan, ClaimReport,
+            claim::{ClaimEntries, ClaimPart},
+        },
+    },
+    dead_letters::LETTER_FIELDS,
     error::PlanError,
-    event::{ClaimPart, Event, RewindPart},
-    jobs::Cancelled,
+    event::Event,
     locks::{LockError, LockName},
-    partition_fault::{PartitionFault, Repair, RepairedFault},
     telemetry::data_loss::{Closed, Reconciled},
 };
 use seckill_model::{
-    OsError, SaleError, VoucherDetails,
+    NewSale, OsError, SaleError, VoucherDetails,
     dead_letter::{MAX_DATA, MAX_REASON},
     ledger::Side,
     message::Label,
@@ -141,24 +147,26 @@ fn errors() -> Vec<EngineError> {
 }
 
 fn job_results() -> Vec<JobResult> {
-    vec![
-        JobResult::Closed { orders: 1, given_back: 1 },
-        JobResult::Trimmed {
-            entries: 1,
-            runs: 2,
-            letters: 3,
-            consumers: vec!["b/1".to_owned()],
-            held: Some("1-1".to_owned()),
-        },
-        JobResult::Archived(vec![SALE]),
-        JobResult::Balanced,
-        JobResult::Failed(EngineError::ReadOnly),
-        JobResult::Panicked("7".to_owned()),
-        JobResult::Cancelled(Cancelled::LockLost),
-        JobResult::Cancelled(Cancelled::TooLong(Duration::from_secs(1))),
-        JobResult::Cancelled(Cancelled::NodeStops),
-        JobResult::Endless(Cancelled::NodeStops),
-    ]
+    let stops = || reason!("job-node-stops");
+    let trimmed = vec![
+        reason!("job-trimmed", entries = 1_u64, runs = 2_u64),
+        reason!("job-trimmed-letters", letters = 3_u64),
+        reason!("job-trimmed-consumers", consumers = "b/1"),
+        reason!("job-trimmed-held", held = "1-1"),
+    ];
+    let others = [
+        reason!("job-closed", orders = 1_u64, given_back = 1_u64),
+        Reason::Joined(trimmed),
+        reason!("job-archived", sales = "#7"),
+        reason!("job-balanced"),
+        reason!("job-panicked", message = "7"),
+        reason!("job-lock-lost"),
+        reason!("job-too-long", most = "1s"),
+        stops(),
+        reason!("job-still-running", cancelled = stops()),
+    ];
+    let failed = JobResult::Failed(EngineError::ReadOnly);
+    others.map(JobResult::Other).into_iter().chain([failed]).collect()
 }
 
 fn outcomes() -> Vec<CommandOutcome> {
@@ -182,34 +190,29 @@ fn outcomes() -> Vec<CommandOutcome> {
 }
 
 fn events() -> Vec<Event> {
-    vec![
-        Event::Lasted(7_500),
-        Event::DeadHolds(86),
-        Event::UnknownHolds(86),
-        Event::SilentHolds(86),
-        Event::Lag(86),
-        Event::RunFailed,
-        Event::DeadLetters(3),
-        Event::NoGroup,
-        Event::NoHeartbeat(5_000),
-        Event::Omitted(70),
-        Event::Stopped,
-        Event::ForeignKey(NO_NUMBER.to_owned()),
-        Event::Repaired(RepairedFault {
-            fault: PartitionFault::FutureId(entry(1)),
-            repair: Repair::Renewed { kept: 5, dead: 1, aside: "k7".to_owned() },
-        }),
-        Event::Repaired(RepairedFault {
-            fault: PartitionFault::GroupBeyond { delivered: entry(2), last: entry(1) },
-            repair: Repair::MovedBack(entry(1)),
-        }),
-        Event::Repaired(RepairedFault {
-            fault: PartitionFault::ForeignKey(ForeignKey {
-                key: "k7".to_owned(),
-                holds: "7".to_owned(),
-            }),
-            repair: Repair::Renamed("k8".to_owned()),
-        }),
+    let pending = 86_u64;
+    let holds = Label("faults-not-a-number");
+    let future = reason!("partitions-future-id", id = "1-1");
+    let beyond = reason!("partitions-group-beyond", delivered = "2-1", last = "1-1");
+    let foreign = reason!("partitions-foreign-key", key = "k7", holds = "7");
+    let aside = "k8";
+    let others = [
+        reason!("event-dead-holds", pending),
+        reason!("event-unknown-holds", pending),
+        reason!("event-silent-holds", pending),
+        reason!("event-lag", lag = pending),
+        reason!("event-run-failed"),
+        reason!("event-dead-letters", count = 3_u64),
+        reason!("event-no-group"),
+        reason!("event-no-heartbeat", seconds = "5.0"),
+        reason!("event-omitted", lines = 70_u64),
+        reason!("event-stopped"),
+        reason!("event-foreign-key", holds),
+        reason!("partitions-renewed", fault = future, kept = 5_u64, dead = 1_u64, aside),
+        reason!("partitions-moved-back", fault = beyond, from = "1-1"),
+        reason!("partitions-renamed", fault = foreign, aside),
+    ];
+    let losses = [
         Event::DataLoss(Reconciled {
             keys: vec!["seckill:{p0}:buyers:7".into()],
             restored: 5,
@@ -222,7 +225,9 @@ fn events() -> Vec<Event> {
             ..Reconciled::default()
         }),
         Event::DataLoss(Reconciled { closed: Some(Closed::Oversold), ..Reconciled::default() }),
-    ]
+        Event::lasted(7_500),
+    ];
+    others.map(Event::Other).into_iter().chain(losses).collect()
 }
 
 fn order_faults() -> Vec<OrderError> {
@@ -247,39 +252,35 @@ fn order_faults() -> Vec<OrderError> {
     all
 }
 
-fn subjects() -> Vec<Subject> {
-    let letters = |named, filter: &str, force| {
-        let filter = filter.to_owned();
-        Subject::Letters { named, filter, force, compensate: force }
+/// Commands whose objects are data.
+fn commands() -> Vec<Command> {
+    let matching = |filter: &str| LetterScope::Matching {
+        filter: Filter::parse(filter, LETTER_FIELDS).unwrap(),
+        last: EntryId::MAX,
     };
-    let (from, to) = ("a/1".to_owned(), "b/1".to_owned());
+    let chosen = LetterScope::Letters(vec![entry(1); 3]);
+    let (begin, end) = (Some(Millis(1_795_000_000_000)), Some(Millis(1_795_003_600_000)));
+    let (from, to, entries) = ("a/1".into(), "b/1".into(), ClaimEntries::UpTo(entry(1)));
+    let part = ClaimPart { partition: 0, from, to, count: 3, entries };
     vec![
-        Subject::NewSale {
-            title: "火锅".to_owned(),
-            stock: 9,
-            limit: Some(2),
-            begin: Some(Millis(1_795_000_000_000)),
-            end: Some(Millis(1_795_003_600_000)),
-        },
-        Subject::NewVoucher(Box::new(VoucherDetails {
+        Command::CreateSale(NewSale { title: "火锅".to_owned(), stock: 9, limit: 2, begin, end }),
+        Command::CreateVoucher(VoucherDetails {
             shop_id: Some(3),
             sub_title: Some("周一至周五".to_owned()),
             rules: Some("不找零".to_owned()),
             pay_value: 8_000,
             actual_value: 10_000,
             ..VoucherDetails::titled("火锅")
-        })),
-        Subject::Pieces(SALE, -3),
-        Subject::LoadTest { voucher: SALE, users: 9, seed: 1 },
-        Subject::Plan { entries: 9, digest: "3f".to_owned(), filter: "idle>30s".to_owned() },
-        Subject::Rewind(vec![RewindPart { partition: 0, was: None, from: entry(1), again: 3 }]),
-        Subject::Claim(vec![ClaimPart { partition: 0, from, to, count: 3 }], true),
-        Subject::Consumer("a/1".to_owned(), Some(1)),
-        Subject::Lock("job:x".to_owned(), "a/1#2".to_owned()),
-        letters(Some(3), "", false),
-        letters(None, "", true),
-        letters(None, "voucher=7", false),
-        Subject::Partition(1),
+        }),
+        Command::Restock { voucher: SALE, by: -3 },
+        Command::LoadTest(LoadTest::new(SALE, 9)),
+        Command::Apply(made_up::plan(&[(entry(1), Verdict::Stuck)], "idle>30s"), Pace::default()),
+        Command::Claim(ClaimPlan { parts: vec![part], gone: 0, force: true }),
+        Command::RemoveConsumer(RemoveReport { consumer: "a/1".into(), partitions: vec![1] }),
+        Command::ReleaseLock { name: "job:x".to_owned(), owner: "a/1#2".to_owned() },
+        Command::ReplayLetters { scope: chosen, force: false },
+        Command::ReplayLetters { scope: matching(""), force: true },
+        Command::DiscardLetters { scope: matching("voucher=7"), compensate: true },
     ]
 }
 
@@ -354,10 +355,17 @@ fn every_order_error_is_localized() {
 
 #[test]
 fn every_subject_is_localized() {
-    for on in subjects() {
-        if !matches!(on, Subject::Consumer(_, None)) {
-            assert_chinese(&Message::of(&on), subject);
-        }
+    for command in commands() {
+        assert_chinese(&audit_record::describe(&command).1, subject);
+    }
+    let (partition, from) = ("0", entry(1));
+    let again = 3_u64;
+    for part in [
+        reason!("subject-partition-no-group-to-redelivers", partition, from, again),
+        reason!("subject-rewind", partition, was = from, from, again),
+        reason!("subject-partition", number = "1"),
+    ] {
+        assert_chinese(&Message::of(&part), subject);
     }
 }
 

@@ -19,7 +19,6 @@ pub(super) use seckill_engine::{
     },
     dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
     error::{RedisError, StoreError},
-    event::Subject,
     jobs::JobResult,
     telemetry::{
         OrdersView, Snapshot, StreamView,

@@ -137,7 +137,7 @@ fn a_holder_that_is_not_a_node_looks_the_same_everywhere() {
 
 #[test]
 fn how_long_it_took_is_the_same_in_both_languages() {
-    let message = Message::of(&Event::Lasted(405_100));
+    let message = Message::of(&Event::lasted(405_100));
     assert_eq!(result(&message), "after 405.1 s");
     set_thread_language("zh");
     assert_eq!(result(&message), "持续 405.1 秒");

@@ -1,13 +1,11 @@
 //! Localizes the audit log and the job history. Entries of older versions are shown unchanged.
 
 use seckill_engine::{
-    commands::outcome::CommandOutcome,
-    event::{Event, Subject},
-    jobs::JobResult,
+    commands::outcome::CommandOutcome, event::Event, jobs::JobResult,
     partition_fault::PartitionFault,
 };
 use seckill_model::{
-    JobOutcome, Message,
+    JobOutcome, Message, Reason,
     message::{Label, text},
 };
 
@@ -41,6 +39,6 @@ pub fn subject(message: &Message) -> String {
     text!(
         "activity-subject",
         key = message.replace(' ', "-"),
-        subject = message.localized::<Subject>()
+        subject = message.localized::<Reason>()
     )
 }

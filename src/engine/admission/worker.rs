@@ -27,7 +27,7 @@ use crate::{
         reply::{Decision, decision, outcome_of},
     },
     deployment,
-    event::{Event, Subject},
+    event::{self, Event},
     ids::{IdWorker, first_second},
     ledger::{
         promise_journal::{Admitted, Journal},
@@ -605,7 +605,7 @@ impl AdmissionWorker {
             let (of, seen) = (&self.partition, &self.damaged_streams);
             let mut reconciler = Reconciler::new(&mut self.servers, of, &self.token).await?;
             let done = reconciler.streams(of, seen).await?;
-            self.note_reconciled(Message::of(&Subject::Partition(self.partition.number())), done);
+            self.note_reconciled(event::partition(self.partition.number()), done);
             self.damaged_streams.clear();
         }
         Ok(())
@@ -621,7 +621,7 @@ impl AdmissionWorker {
         let promises = self.promises(|voucher| self.servers.keys.partition_of(voucher) == *of);
         let done = reconcile(&mut self.servers, of, &promises, &self.token).await?;
         self.journal.forget(&done.refused_ids);
-        self.note_reconciled(Message::of(&Subject::Partition(of.number())), done);
+        self.note_reconciled(event::partition(of.number()), done);
         let AdmissionContext { node, deployment, .. } = &self.context;
         let (conn, dead_ms) = (&mut self.servers.conn, deployment.settings.node_dead_ms);
         await_peers(conn, &self.partition, node, &run, &self.peers, dead_ms).await?;

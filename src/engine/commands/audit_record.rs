@@ -2,15 +2,21 @@
 //!
 //! Each function has one arm per command. Statements are not quoted here: the stores and scripts define them.
 
-use seckill_model::{Message, NewSale, VoucherId, reason::reason};
+use seckill_model::{
+    Message, NewSale, Reason, VoucherDetails, VoucherId, VoucherStatus, ledger::Finding,
+    reason::reason,
+};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{
     EngineError,
-    commands::{Command, LoadTest, apply, group::RemoveReport},
+    commands::{
+        Command, LoadTest, apply,
+        group::{RemoveReport, Rewind, claim::ClaimPart},
+    },
     dead_letters::LetterScope,
     error::{MAX_REASON, MAX_REASON_BYTES},
-    event::Subject,
+    lists::{CLAUSES, PARTS},
     recovery::repair::SaleRepair,
 };
 
@@ -47,31 +53,27 @@ pub fn about(command: &Command) -> Option<VoucherId> {
 /// Name and arguments of the command for the audit log.
 pub fn describe(command: &Command) -> (&'static str, Message) {
     let sale = |voucher: &VoucherId| Message::from(format!("#{voucher}"));
-    let on = |subject: Subject| Message::of(&subject);
+    let on = |subject: Reason| Message::of(&subject);
     match command {
-        Command::CreateVoucher(voucher) => {
-            ("voucher create", on(Subject::NewVoucher(Box::new(voucher.clone()))))
-        }
+        Command::CreateVoucher(voucher) => ("voucher create", on(new_voucher(voucher))),
         // The order identifies the buyer; the log names no buyers.
         Command::BuyVoucher(voucher, _) => ("voucher buy", sale(voucher)),
-        Command::CreateSale(NewSale { title, stock, begin, end, limit }) => {
-            let (title, stock, limit) = (title.clone(), *stock, Some(*limit));
-            ("sale create", on(Subject::NewSale { title, stock, limit, begin: *begin, end: *end }))
-        }
+        Command::CreateSale(new) => ("sale create", on(new_sale(new))),
         Command::StartSale(voucher) => ("sale start", sale(voucher)),
         Command::PauseSale(voucher) => ("sale pause", sale(voucher)),
         Command::ResumeSale(voucher) => ("sale resume", sale(voucher)),
         Command::EndSale(voucher) => ("sale end", sale(voucher)),
         Command::Restock { voucher, by } => {
-            (if *by < 0 { "sale cut" } else { "sale restock" }, on(Subject::Pieces(*voucher, *by)))
+            let name = if *by < 0 { "sale cut" } else { "sale restock" };
+            (name, on(reason!("subject-pieces", sale = *voucher, count = by.unsigned_abs())))
         }
         Command::LoadTest(LoadTest { voucher, users, seed, .. }) => {
-            ("rush", on(Subject::LoadTest { voucher: *voucher, users: *users, seed: *seed }))
+            let (sale, users, seed) = (*voucher, *users, seed.to_string());
+            ("rush", on(reason!("subject-rush", sale, users, seed)))
         }
         Command::StopLoadTest(voucher) => ("rush stop", sale(voucher)),
         Command::Repair(plan) => {
-            let findings = |it: &SaleRepair| (it.voucher_id, it.findings.clone());
-            ("audit repair", on(Subject::Findings(plan.iter().map(findings).collect())))
+            ("audit repair", on(Reason::list(plan.iter().map(sale_findings), PARTS)))
         }
         // These commands change nothing.
         Command::Plan(_)
@@ -81,23 +83,32 @@ pub fn describe(command: &Command) -> (&'static str, Message) {
         | Command::Cancel => ("question", Message::default()),
         Command::Apply(plan, _) => {
             let digest: String = plan.digest().chars().take(12).collect();
-            let (entries, filter) = (plan.totals.entries, plan.head.filter.clone());
-            (apply::APPLY, on(Subject::Plan { entries, digest, filter }))
+            let (entries, filter) = (plan.totals.entries, plan.head.filter.as_str());
+            let subject = match filter {
+                "" => reason!("subject-plan", entries, digest),
+                _ => reason!("subject-plan-filtered", entries, digest, filter),
+            };
+            (apply::APPLY, on(subject))
         }
         Command::Rewind(plan) => {
-            ("stream rewind", on(Subject::Rewind(plan.iter().map(Into::into).collect())))
+            ("stream rewind", on(Reason::list(plan.iter().map(rewind_part), PARTS)))
         }
-        Command::Claim(plan) => (
-            "stream claim",
-            on(Subject::Claim(plan.parts.iter().map(Into::into).collect(), plan.force)),
-        ),
-        Command::RemoveConsumer(RemoveReport { consumer, partitions }) => {
-            let only = <[u16; 1]>::try_from(partitions.as_slice()).ok().map(|[only]| only);
-            ("stream remove-consumer", on(Subject::Consumer(consumer.clone(), only)))
+        Command::Claim(plan) => {
+            let parts = Reason::list(plan.parts.iter().map(claim_part), PARTS);
+            let forced = plan.force.then(|| reason!("subject-claim-forced"));
+            let subject = Reason::Joined([Some(parts), forced].into_iter().flatten().collect());
+            ("stream claim", on(subject))
+        }
+        Command::RemoveConsumer(RemoveReport { consumer: name, partitions }) => {
+            let subject = match partitions.as_slice() {
+                [only] => reason!("subject-consumer-of", name, partition = only.to_string()),
+                _ => reason!("subject-consumer", name),
+            };
+            ("stream remove-consumer", on(subject))
         }
         Command::Pay(order) => ("order pay", order.to_string().into()),
         Command::ReleaseLock { name, owner } => {
-            ("lock release", on(Subject::Lock(name.clone(), owner.clone())))
+            ("lock release", on(reason!("subject-lock", name, owner)))
         }
         Command::RunJob(job) => ("job run", job.as_str().into()),
         Command::SwitchJob { job, paused: true } => ("job pause", job.as_str().into()),
@@ -111,25 +122,61 @@ pub fn describe(command: &Command) -> (&'static str, Message) {
     }
 }
 
-fn letters(scope: &LetterScope, force: bool, compensate: bool) -> Subject {
-    let (named, filter) = match scope {
-        LetterScope::Letters(ids) => (Some(ids.len() as u64), String::new()),
-        LetterScope::Matching { filter, .. } => (None, filter.to_string()),
+fn new_voucher(voucher: &VoucherDetails) -> Reason {
+    let VoucherDetails { title, shop_id, sub_title, rules, .. } = voucher;
+    let (pay, actual) = (voucher.pay_value, voucher.actual_value);
+    let status = match voucher.status {
+        VoucherStatus::On => reason!("subject-voucher-on"),
+        VoucherStatus::Off => reason!("subject-voucher-off"),
+        VoucherStatus::Expired => reason!("subject-voucher-expired"),
     };
-    Subject::Letters { named, filter, force, compensate }
+    let mut parts = vec![reason!("subject-new-voucher", title, pay, actual, status)];
+    parts.extend(shop_id.map(|shop| reason!("subject-shop", shop = shop.to_string())));
+    parts.extend(sub_title.as_ref().map(|text| reason!("subject-sub-title", text)));
+    parts.extend(rules.as_ref().map(|text| reason!("subject-rules", text)));
+    Reason::Joined(parts)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn new_sale(NewSale { title, stock, limit, begin, end }: &NewSale) -> Reason {
+    let mut parts = vec![
+        reason!("subject-new-sale", title, stock = *stock),
+        reason!("subject-limit", limit = *limit),
+    ];
+    parts.extend(begin.map(|begin| reason!("subject-begins", begin)));
+    parts.extend(end.map(|end| reason!("subject-ends", end)));
+    Reason::Joined(parts)
+}
 
-    #[test]
-    fn a_reason_is_bounded() {
-        check_reason(None).unwrap();
-        check_reason(Some(&"锅".repeat(MAX_REASON))).unwrap();
-        for long in ["x".repeat(MAX_REASON + 1), format!("a{}", "\u{301}".repeat(9_000))] {
-            let error = check_reason(Some(&long)).unwrap_err().to_string();
-            assert!(error.contains("shorten"), "{error}");
-        }
+fn sale_findings(repair: &SaleRepair) -> Reason {
+    let findings = Reason::list(repair.findings.iter().map(Finding::reason), CLAUSES);
+    reason!("subject-findings", sale = repair.voucher_id, findings)
+}
+
+fn rewind_part(rewind: &Rewind) -> Reason {
+    let Rewind { from, again, last_delivered, .. } = *rewind;
+    let partition = rewind.partition.to_string();
+    match last_delivered {
+        Some(was) => reason!("subject-rewind", partition, was, from, again),
+        None => reason!("subject-partition-no-group-to-redelivers", partition, from, again),
     }
+}
+
+fn claim_part(part: &ClaimPart) -> Reason {
+    let ClaimPart { partition, from, to, count, .. } = part;
+    reason!("subject-claim", count = *count, partition = partition.to_string(), from, to)
+}
+
+fn letters(scope: &LetterScope, force: bool, compensate: bool) -> Reason {
+    let which = match scope {
+        LetterScope::Letters(ids) => reason!("subject-letters", count = ids.len()),
+        LetterScope::Matching { filter, .. } if filter.is_empty() => {
+            reason!("subject-letters-all")
+        }
+        LetterScope::Matching { filter, .. } => {
+            reason!("subject-letters-matching", filter = filter.to_string())
+        }
+    };
+    let forced = force.then(|| reason!("subject-forced"));
+    let compensated = compensate.then(|| reason!("subject-compensated"));
+    Reason::Joined([Some(which), forced, compensated].into_iter().flatten().collect())
 }

@@ -5,7 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use seckill_model::{EntryId, Message, Millis, OrderEntry, OrderError, locale::in_english};
+use seckill_model::{
+    EntryId, Message, Millis, OrderEntry, OrderError, locale::in_english, reason::reason,
+};
 use seckill_redis::{
     Layout, RedisError, dead_letters,
     keys::Partition,
@@ -16,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError,
-    event::{Event, Subject},
+    event::{self, Event},
     ledger::{
         entry_check::{self, Checked, Rejected},
         promise_journal::InHand,
@@ -151,7 +153,7 @@ impl Writer {
                 }
                 other => {
                     if waiting && other.is_ok() {
-                        let orders = Event::OrdersWritten(part.len() as u64);
+                        let orders = Event::Other(reason!("event-orders", orders = part.len()));
                         self.event(ORDERS_WRITTEN, part, &orders);
                     }
                     return Ok(other?);
@@ -163,7 +165,7 @@ impl Writer {
     fn event(&self, act: &str, part: &[OrderEntry], event: &Event) {
         let Some((outbox, node)) = &self.events else { return };
         let partition = part.first().map_or(0, |order| order.entry.partition);
-        outbox.put_own(node, act, Message::of(&Subject::Partition(partition)), Message::of(event));
+        outbox.put_own(node, act, event::partition(partition), Message::of(event));
     }
 
     /// The clock of Redis. It is read at intervals; in between, the monotonic clock of this process is added.

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use seckill_model::Millis;
+use seckill_model::{Millis, reason::reason};
 use seckill_store::SharedStore;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +56,7 @@ pub(crate) async fn follow(
         outbox.put_event(line, NEAR_MS);
     }
     let now = Millis::now().plus(ahead.unwrap_or(0));
-    outbox.put(log.own(now, "node stopped", &Event::Stopped));
+    outbox.put(log.own(now, "node stopped", &Event::Other(reason!("event-stopped"))));
     let written = tokio::time::timeout(LAST_WRITE, outbox.write(&store)).await;
     if written != Ok(true) {
         for act in outbox.waiting() {
@@ -66,5 +66,5 @@ pub(crate) async fn follow(
 }
 
 fn version() -> Event {
-    Event::Quoted(concat!("seckill ", env!("CARGO_PKG_VERSION")).to_owned())
+    Event::Other(concat!("seckill ", env!("CARGO_PKG_VERSION")).into())
 }

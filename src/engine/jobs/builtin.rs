@@ -5,13 +5,15 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use jiff::ToSpan as _;
 use redis::pipe;
-use seckill_model::{message::Label, order_id::utc_day};
+use seckill_model::{Reason, message::Label, order_id::utc_day, reason::reason};
 
-use super::{Done, Job, JobResult, Missed, Run, Schedule};
+use super::{Done, Job, Missed, Run, Schedule};
 use crate::{
     EngineError,
     deployment::Deployment,
-    ledger, payment,
+    ledger,
+    lists::sales,
+    payment,
     retention::{self, Trimmed},
     settings::Settings,
 };
@@ -75,7 +77,7 @@ async fn close_overdue(run: Run) -> Result<Done, EngineError> {
     let closed = payment::close_overdue(&mut servers, before, now, &run.fence, &run.stop).await?;
     servers.store.forget_give_backs(now.plus(-payment::REMEMBER_MS)).await?;
     let (orders, given_back) = (closed.orders, closed.given_back);
-    Ok(Done { rows: orders, detail: Some(JobResult::Closed { orders, given_back }) })
+    Ok(Done { rows: orders, detail: Some(reason!("job-closed", orders, given_back)) })
 }
 
 async fn drop_id_keys(run: Run) -> Result<Done, EngineError> {
@@ -105,9 +107,18 @@ async fn trim_stream(run: Run) -> Result<Done, EngineError> {
     let keep = -(settings.jobs.keep_runs_ms as i64);
     let forgotten = store.forget_runs(run.due.plus(keep)).await?;
     let rows = all.entries + all.letters + forgotten;
+    Ok(Done { rows, detail: Some(trimmed(all, forgotten)) })
+}
+
+fn trimmed(all: Trimmed, runs: u64) -> Reason {
     let Trimmed { entries, letters, consumers, held } = all;
-    let result = JobResult::Trimmed { entries, runs: forgotten, letters, consumers, held };
-    Ok(Done { rows, detail: Some(result) })
+    let mut parts = vec![reason!("job-trimmed", entries, runs)];
+    parts.extend((letters > 0).then(|| reason!("job-trimmed-letters", letters)));
+    if !consumers.is_empty() {
+        parts.push(reason!("job-trimmed-consumers", consumers = consumers.join(" ")));
+    }
+    parts.extend(held.map(|held| reason!("job-trimmed-held", held)));
+    Reason::Joined(parts)
 }
 
 async fn archive_sales(run: Run) -> Result<Done, EngineError> {
@@ -115,7 +126,7 @@ async fn archive_sales(run: Run) -> Result<Done, EngineError> {
     let mut servers = run.deployment.servers();
     let archived = retention::archive_ended(&mut servers, after, &run.stop).await?;
     let rows = archived.len() as u64;
-    let detail = (!archived.is_empty()).then_some(JobResult::Archived(archived));
+    let detail = (!archived.is_empty()).then(|| reason!("job-archived", sales = sales(&archived)));
     Ok(Done { rows, detail })
 }
 
@@ -125,5 +136,5 @@ async fn check_ledger(run: Run) -> Result<Done, EngineError> {
         return Err(EngineError::Unbalanced(finding));
     }
     let rows = audit.sales.iter().map(|sale| sale.admitted).sum();
-    Ok(Done { rows, detail: Some(JobResult::Balanced) })
+    Ok(Done { rows, detail: Some(reason!("job-balanced")) })
 }

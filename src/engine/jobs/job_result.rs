@@ -1,91 +1,29 @@
 //! Results of job runs as data. Each displays itself in the current language.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
-use seckill_model::{
-    JobOutcome, VoucherId,
-    message::{Label, text},
-};
+use seckill_model::{JobOutcome, Reason, message::Label};
 use serde::{Deserialize, Serialize};
 
-use crate::{EngineError, lists::sales};
+use crate::EngineError;
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobResult {
-    /// Unpaid orders were closed.
-    Closed {
-        /// Number of orders.
-        orders: u64,
-        /// Pieces returned to the stock in Redis.
-        given_back: u64,
-    },
-    /// The stream and the history were trimmed.
-    Trimmed {
-        /// Entries.
-        entries: u64,
-        /// Runs of jobs.
-        runs: u64,
-        /// Dead letters.
-        letters: u64,
-        /// Consumers of dead nodes.
-        consumers: Vec<String>,
-        /// The first entry that is kept because it is not acknowledged.
-        held: Option<String>,
-    },
-    /// Sales were removed from Redis.
-    Archived(Vec<VoucherId>),
-    /// The audit passed.
-    Balanced,
     /// It failed.
     Failed(EngineError),
-    /// It panicked with this message.
-    Panicked(String),
-    /// Its node died or was unresponsive for too long.
-    NodeLost,
-    /// It was cancelled, for that reason.
-    Cancelled(Cancelled),
-    /// It was cancelled for that reason, and is still running.
-    Endless(Cancelled),
-}
-
-/// Why a run was cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cancelled {
-    /// Its lock was lost.
-    #[error("{}", Label("job-lock-lost"))]
-    LockLost,
-    /// It exceeded its time limit.
-    #[error("{}", text!("job-too-long", most = format!("{_0:?}")))]
-    TooLong(Duration),
-    /// Its node is stopping.
-    #[error("{}", Label("job-node-stops"))]
-    NodeStops,
+    /// What it changed, or why it ended early.
+    #[serde(untagged)]
+    Other(Reason),
 }
 
 impl fmt::Display for JobResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&match self {
-            Self::Closed { orders, given_back } => text!("job-closed", orders, given_back),
-            Self::Trimmed { entries, runs, letters, consumers, held } => {
-                let mut text = text!("job-trimmed", entries, runs);
-                text.extend((*letters > 0).then(|| text!("job-trimmed-letters", letters)));
-                if !consumers.is_empty() {
-                    text += &text!("job-trimmed-consumers", consumers = consumers.join(" "));
-                }
-                text.extend(held.as_ref().map(|held| text!("job-trimmed-held", held)));
-                text
-            }
-            Self::Archived(ids) => text!("job-archived", sales = sales(ids)),
-            Self::Balanced => text!("job-balanced"),
-            Self::Failed(why) => return why.fmt(f),
-            Self::Panicked(message) => text!("job-panicked", message),
-            Self::NodeLost => text!("job-node-lost"),
-            Self::Cancelled(why) => return why.fmt(f),
-            Self::Endless(why) => text!("job-still-running", cancelled = why),
-        })
+        match self {
+            Self::Failed(why) => why.fmt(f),
+            Self::Other(text) => text.fmt(f),
+        }
     }
 }
 
@@ -103,7 +41,6 @@ pub fn outcome_name(outcome: JobOutcome) -> Label {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EngineError;
     use crate::telemetry::{Snapshot, alarms::alarms, snapshot::JobLine};
     use seckill_model::{
         Cause, JobRun, Message, Millis,

@@ -12,14 +12,14 @@ mod scheduler;
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use seckill_model::{Fence, JobRun, Millis, message::Label};
+use seckill_model::{Fence, JobRun, Millis, Reason, message::Label};
 use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, deployment::Deployment};
 
 pub use super::schedule::{Schedule, ScheduleError};
 pub use board::board;
-pub use job_result::{Cancelled, JobResult, outcome_name};
+pub use job_result::{JobResult, outcome_name};
 pub use runner::{Runner, job_lock};
 pub use scheduler::schedule;
 
@@ -92,7 +92,7 @@ pub struct Done {
     /// Rows, entries or keys changed.
     pub rows: u64,
     /// Details.
-    pub detail: Option<JobResult>,
+    pub detail: Option<Reason>,
 }
 
 /// Action of a job. A cancelled run is dropped at one of its awaits, so its writes must be consistent at each of them.

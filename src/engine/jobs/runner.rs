@@ -11,7 +11,7 @@ use seckill_redis::{
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use super::{Cancelled, Done, Job, JobResult, Missed, Run, Schedule};
+use super::{Done, Job, JobResult, Missed, Run, Schedule};
 use crate::{
     EngineError,
     deployment::Deployment,
@@ -152,7 +152,7 @@ impl Runner {
         stop: &CancellationToken,
     ) -> Result<u64, EngineError> {
         let now = conn.now().await?;
-        let why = Message::of(&JobResult::NodeLost);
+        let why = Message::of(&reason!("job-node-lost"));
         self.deployment.store.lose_runs(&job.name, guard.token(), &why, now).await?;
         let mut ran = 0;
         for (due, cause) in self.dues(job, due, now).await? {
@@ -237,17 +237,20 @@ impl Runner {
         let why = tokio::select! {
             biased;
             ended = &mut task => return ended_by_itself(ended),
-            () = guard.lost() => Cancelled::LockLost,
-            () = tokio::time::sleep(job.at_most) => Cancelled::TooLong(job.at_most),
-            () = stop.cancelled() => Cancelled::NodeStops,
+            () = guard.lost() => reason!("job-lock-lost"),
+            () = tokio::time::sleep(job.at_most) => {
+                reason!("job-too-long", most = format!("{:?}", job.at_most))
+            }
+            () = stop.cancelled() => reason!("job-node-stops"),
         };
         task.abort();
         match tokio::time::timeout(END_WITHIN, task).await {
             Ok(Ok(result)) => ended_by_itself(Ok(result)),
-            Ok(Err(_)) => (JobOutcome::Cancelled, Some(JobResult::Cancelled(why)), 0),
+            Ok(Err(_)) => (JobOutcome::Cancelled, Some(JobResult::Other(why)), 0),
             Err(_) => {
                 guard.abandon();
-                (JobOutcome::Cancelled, Some(JobResult::Endless(why)), 0)
+                let why = reason!("job-still-running", cancelled = why);
+                (JobOutcome::Cancelled, Some(JobResult::Other(why)), 0)
             }
         }
     }
@@ -270,15 +273,19 @@ type Ended = (JobOutcome, Option<JobResult>, u64);
 
 fn ended_by_itself(ended: Result<Result<Done, EngineError>, JoinError>) -> Ended {
     let panic = match ended {
-        Ok(Ok(done)) => return (JobOutcome::Done, done.detail, done.rows),
+        Ok(Ok(Done { rows, detail })) => {
+            return (JobOutcome::Done, detail.map(JobResult::Other), rows);
+        }
         Ok(Err(error)) => return (JobOutcome::Failed, Some(JobResult::Failed(error)), 0),
         Err(error) => error.try_into_panic(),
     };
     let Ok(panic) = panic else {
         // Its runtime shuts down.
-        return (JobOutcome::Cancelled, Some(JobResult::Cancelled(Cancelled::NodeStops)), 0);
+        let why = reason!("job-node-stops");
+        return (JobOutcome::Cancelled, Some(JobResult::Other(why)), 0);
     };
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    (JobOutcome::Failed, Some(JobResult::Panicked(text)), 0)
+    let why = reason!("job-panicked", message = text);
+    (JobOutcome::Failed, Some(JobResult::Other(why)), 0)
 }

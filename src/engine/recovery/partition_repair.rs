@@ -7,22 +7,22 @@
 use std::{collections::HashSet, time::Duration};
 
 use redis::cmd;
-use seckill_model::{Backing, EntryId, ForeignKey, Message, Millis, OrderEntry};
+use seckill_model::{Backing, EntryId, ForeignKey, Message, Millis, OrderEntry, reason::reason};
 use seckill_redis::{
     Connection, dead_letters,
     group::{self, Rewinding},
     keys::{Partition, type_of},
-    repair,
+    repair::{self, Renewed},
     stream::{self, Delivered},
     stream_stats::RedisStats,
 };
 
 use crate::{
     EngineError,
-    event::{Event, Subject},
+    event::{self, Event},
     ledger::entry_check::backing,
     outbox::Outbox,
-    partition_fault::{PartitionFault, Repair, RepairedFault},
+    partition_fault::PartitionFault,
     recovery::reconcile::{Reconciler, new_token},
     servers::Servers,
     telemetry::{data_loss::REDIS_RECONCILED, log::events::PARTITION_REPAIRED},
@@ -91,40 +91,47 @@ pub async fn repair_partition(
     let stats = servers.partition_stats(of).await?;
     let mut repaired = 0;
     for fault in repairable(of, &stats) {
+        let why = fault.reason();
         let repair = match &fault {
             PartitionFault::ForeignKey(ForeignKey { key, .. }) => {
-                rename(&mut servers.conn, key).await?
+                let aside = repair::aside(key);
+                let renamed = rename(&mut servers.conn, key).await?;
+                renamed.then(|| reason!("partitions-renamed", fault = why, aside))
             }
             // Reconciled, which covers more than a repair of this partition alone.
             PartitionFault::Lost(_) => None,
-            PartitionFault::FutureId(_) => renew(servers, of, stats.now).await?,
+            PartitionFault::FutureId(_) => {
+                let aside = repair::aside(&of.orders());
+                renew(servers, of, stats.now).await?.map(|Renewed { kept, dead, .. }| {
+                    reason!("partitions-renewed", fault = why, kept, dead, aside)
+                })
+            }
             PartitionFault::GroupBeyond { delivered, .. } => {
-                move_back(servers, of, *delivered).await?
+                let from = move_back(servers, of, *delivered).await?;
+                from.map(|from| reason!("partitions-moved-back", fault = why, from = from.in_stream()))
             }
         };
         // Otherwise another node was faster.
-        if let Some(repair) = repair {
-            let done = RepairedFault { fault, repair };
+        if let Some(done) = repair {
+            let subject = event::partition(of.number());
             tracing::warn!(partition = of.number(), %done, "repaired");
-            let subject = Message::of(&Subject::Partition(of.number()));
-            outbox.put_own(node, PARTITION_REPAIRED, subject, Message::of(&Event::Repaired(done)));
+            outbox.put_own(node, PARTITION_REPAIRED, subject, Message::of(&Event::Other(done)));
             repaired += 1;
         }
     }
     Ok(repaired)
 }
 
-async fn rename(conn: &mut Connection, key: &str) -> Result<Option<Repair>, EngineError> {
-    let Some(expected) = type_of(key) else { return Ok(None) };
-    let found = repair::set_aside(conn, key, expected).await?;
-    Ok(found.map(|_| Repair::Renamed(repair::aside(key))))
+async fn rename(conn: &mut Connection, key: &str) -> Result<bool, EngineError> {
+    let Some(expected) = type_of(key) else { return Ok(false) };
+    Ok(repair::set_aside(conn, key, expected).await?.is_some())
 }
 
 async fn renew(
     servers: &mut Servers,
     of: &Partition,
     now: Millis,
-) -> Result<Option<Repair>, EngineError> {
+) -> Result<Option<Renewed>, EngineError> {
     let mut foreign = Vec::new();
     let mut next = horizon(now, of).next();
     while let Some(from) = next.filter(|_| foreign.len() < MOST_FOREIGN) {
@@ -139,18 +146,16 @@ async fn renew(
         let unknown = |it: &&Delivered| !it.order().is_some_and(|it| known.contains(&it.order));
         foreign.extend(page.iter().filter(unknown).map(|it| it.entry));
     }
-    let done = repair::renew_stream(&mut servers.conn, of, AHEAD, REASON, &foreign).await?;
-    let aside = repair::aside(&of.orders());
-    Ok(done.map(|it| Repair::Renewed { kept: it.kept, dead: it.dead, aside }))
+    Ok(repair::renew_stream(&mut servers.conn, of, AHEAD, REASON, &foreign).await?)
 }
 
 /// Moves the group to the oldest entry that is neither in SQL nor a dead letter, or else to the last one: a redelivered
-/// order is written once.
+/// order is written once. Returns that entry.
 async fn move_back(
     servers: &mut Servers,
     of: &Partition,
     delivered: EntryId,
-) -> Result<Option<Repair>, EngineError> {
+) -> Result<Option<EntryId>, EngineError> {
     let start = EntryId { partition: of.number(), ..EntryId::MIN };
     let (mut target, mut next) = (None, Some(start));
     let mut dead: Option<HashSet<EntryId>> = None;
@@ -176,11 +181,11 @@ async fn move_back(
         let mut set = cmd("XGROUP");
         set.arg("SETID").arg(of.orders()).arg(of.group()).arg("0");
         servers.conn.query::<()>(&set).await?;
-        return Ok(Some(Repair::MovedBack(start)));
+        return Ok(Some(start));
     };
     let to = Rewinding { from, seen: Some(delivered), read: None };
     let change = group::rewind(&mut servers.conn, of, &to).await?;
-    Ok(change.is_none().then_some(Repair::MovedBack(from)))
+    Ok(change.is_none().then_some(from))
 }
 
 /// Entries that have a dead letter.
@@ -228,7 +233,7 @@ pub async fn reconcile_streams(
         let done = reconciler.streams(&of, &[]).await?;
         streams += found.len() as u64;
         orders += done.promised;
-        let subject = Message::of(&Subject::Partition(of.number()));
+        let subject = event::partition(of.number());
         outbox.put_own(node, REDIS_RECONCILED, subject, Message::of(&Event::DataLoss(done)));
     }
     Ok((streams, orders))

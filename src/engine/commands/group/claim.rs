@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError,
     commands::group::{no_consumer, partition},
-    event,
     lists::group_by,
     servers::Servers,
 };
@@ -57,13 +56,6 @@ pub struct ClaimPart {
     pub count: u64,
     /// The entries.
     pub entries: ClaimEntries,
-}
-
-impl From<&ClaimPart> for event::ClaimPart {
-    fn from(part: &ClaimPart) -> Self {
-        let ClaimPart { partition, from, to, count, .. } = part.clone();
-        Self { partition, from, to, count }
-    }
 }
 
 /// Entries by ID, or all up to one.

@@ -21,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError,
     commands::group::{partition, partitions},
-    event::RewindPart,
     ledger::entry_check::backing,
     lists::partition_numbers,
     servers::Servers,
@@ -111,13 +110,6 @@ pub struct Rewind {
     pub last_delivered: Option<EntryId>,
     /// Entries ever added before the first one; `None` if deletions make that unknown.
     pub entries_read: Option<u64>,
-}
-
-impl From<&Rewind> for RewindPart {
-    fn from(rewind: &Rewind) -> Self {
-        let Rewind { partition, from, again, last_delivered: was, .. } = *rewind;
-        Self { partition, was, from, again }
-    }
 }
 
 /// Result of a rewind.
