@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::{EngineError, error::PlanError};
-use seckill_model::{FilterError, Message, SaleError, message::Label};
+use seckill_model::{Message, SaleError, message::Label};
 use seckill_redis::{DataDirError, RedisError, server::ServerError};
 use seckill_store::StoreError;
 
@@ -144,12 +144,6 @@ impl From<ConsoleError> for CliError {
 
 impl From<SaleError> for CliError {
     fn from(error: SaleError) -> Self {
-        Self::usage(error.to_string())
-    }
-}
-
-impl From<FilterError> for CliError {
-    fn from(error: FilterError) -> Self {
         Self::usage(error.to_string())
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    Reason, Result,
+    CliError, Reason, Result,
     context::{Context, Needs},
     output::{Output, count, page, rows},
     reply,
@@ -84,7 +84,9 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
                 ..OrderFilter::default()
             };
             // Invalid arguments are reported before anything is opened.
-            let filter = filter.admitted(args.from, args.to)?;
+            let filter = filter
+                .admitted(args.from, args.to)
+                .map_err(|error| CliError::usage(error.to_string()))?;
             // Needs SQL only, so it also works while Redis is unavailable.
             let orders = Context::with(config, out, Needs::Database, async |context| {
                 Ok(context.store.orders(&filter, args.before, args.limit + 1).await?)

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
-use super::message::{Label, text};
+use super::{Reason, message::Label, reason::reason};
 
 /// Milliseconds since the Unix epoch, UTC: the format in Redis and SQL, and exact in a Lua number.
 #[derive(
@@ -65,13 +65,8 @@ impl fmt::Display for Millis {
     }
 }
 
-/// A time that cannot be parsed.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{}", text!("faults-time", text = .0))]
-pub struct TimeError(pub String);
-
 impl FromStr for Millis {
-    type Err = TimeError;
+    type Err = Reason;
 
     /// Parses RFC 3339, a local date and time, a local time of today, or an offset from now (`+90s`, `+10m`, `-2h`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -114,12 +109,12 @@ impl PartialEq for When {
 }
 
 impl FromStr for When {
-    type Err = TimeError;
+    type Err = Reason;
 
     /// Accepts the same formats as [`Millis`].
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let fault = || TimeError(text.chars().take(40).collect());
+        let fault = || reason!("faults-time", text = text.chars().take(40).collect::<String>());
         let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
         let Some(span) = ahead.or(ago) else {
             return absolute(text).map(Self::At).ok_or_else(fault);

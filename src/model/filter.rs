@@ -4,11 +4,7 @@
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-use super::{
-    EntryId,
-    control_chars::shortened,
-    message::{Label, text},
-};
+use super::{EntryId, Reason, control_chars::shortened, message::Label, reason::reason};
 
 /// Value of a field of a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,52 +61,6 @@ enum Test {
     HoldsNot,
 }
 
-/// Why a filter is invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TermError {
-    /// Not a field with an operator.
-    #[error("{}", text!("faults-term", term = .0))]
-    Term(String),
-    /// An unknown field.
-    #[error("{}", text!("faults-term-field", name = .name, known = .known))]
-    Field {
-        /// The field name given.
-        name: String,
-        /// The known fields.
-        known: String,
-    },
-    /// The value does not have the type of the field.
-    #[error("{}", text!("faults-is-not-valid-for-field", field = .field, value = .value, takes = .takes))]
-    Value {
-        /// The field.
-        field: &'static str,
-        /// The value given.
-        value: String,
-        /// The expected type.
-        takes: Label,
-    },
-    /// Not a known word of the field.
-    #[error("{}", text!("faults-field-is-never-use-one", field = .field, value = .value, words = .words))]
-    Word {
-        /// The field.
-        field: &'static str,
-        /// The value given.
-        value: String,
-        /// The known words.
-        words: String,
-    },
-    /// The operator does not apply to the field.
-    #[error("{}", text!("faults-term-test", field = .field, test = .test, takes = .takes))]
-    Test {
-        /// The field.
-        field: &'static str,
-        /// The operator given.
-        test: &'static str,
-        /// The operators that apply.
-        takes: &'static str,
-    },
-}
-
 /// Longer ones first, because `!=` contains `=`.
 const TESTS: [(&str, Test); 6] = [
     ("!=", Test::IsNot),
@@ -123,7 +73,10 @@ const TESTS: [(&str, Test); 6] = [
 
 impl Filter {
     /// Parses comma-separated terms.
-    pub fn parse(text: &str, fields: &[Field]) -> Result<Self, TermError> {
+    ///
+    /// # Errors
+    /// Why a term is invalid.
+    pub fn parse(text: &str, fields: &[Field]) -> Result<Self, Reason> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         let terms = words.map(|word| Term::parse(word, fields)).collect::<Result<_, _>>()?;
         Ok(Self { terms, text: text.trim().to_owned() })
@@ -151,7 +104,7 @@ impl fmt::Display for Filter {
 }
 
 impl Term {
-    fn parse(word: &str, fields: &[Field]) -> Result<Self, TermError> {
+    fn parse(word: &str, fields: &[Field]) -> Result<Self, Reason> {
         let at = word.find(['!', '=', '~', '<', '>']);
         let found = at.and_then(|at| {
             let (name, rest) = word.split_at(at);
@@ -161,11 +114,12 @@ impl Term {
         let Some((name, sign, test, value)) =
             found.filter(|(name, .., value)| !name.is_empty() && !value.is_empty())
         else {
-            return Err(TermError::Term(short(word)));
+            return Err(reason!("faults-term", term = short(word)));
         };
         let Some((field, kind)) = fields.iter().find(|(known, _)| *known == name) else {
             let known: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
-            return Err(TermError::Field { name: short(name), known: known.join(", ") });
+            let known = known.join(", ");
+            return Err(reason!("faults-term-field", name = short(name), known));
         };
         let takes = match kind {
             Kind::Text => "= != ~ !~",
@@ -173,7 +127,7 @@ impl Term {
             Kind::Number | Kind::Span | Kind::Entry => "= != < >",
         };
         if !takes.split(' ').any(|it| it == sign) {
-            return Err(TermError::Test { field, test: sign, takes });
+            return Err(reason!("faults-term-test", field = *field, test = sign, takes));
         }
         let (value, takes) = match kind {
             Kind::Number => (number(value), Label("faults-takes-number")),
@@ -185,14 +139,22 @@ impl Term {
                 let word = value.to_lowercase().replace(' ', "_");
                 if !words.contains(&word.as_str()) {
                     let (value, words) = (short(value), words.join(", "));
-                    return Err(TermError::Word { field, value, words });
+                    return Err(reason!(
+                        "faults-field-is-never-use-one",
+                        field = *field,
+                        value,
+                        words
+                    ));
                 }
                 (Some(Fact::Text(word.into())), Label("faults-takes-text"))
             }
             Kind::Entry => (value.parse().ok().map(Fact::Entry), Label("faults-takes-entry")),
         };
         let given = word.rsplit(sign).next().unwrap_or_default();
-        let value = value.ok_or_else(|| TermError::Value { field, value: short(given), takes })?;
+        let value = value.ok_or_else(|| {
+            let value = short(given);
+            reason!("faults-is-not-valid-for-field", field = *field, value, takes)
+        })?;
         Ok(Self { field, test, value })
     }
 

@@ -36,12 +36,11 @@ pub use entry::{Backing, EntryError, EntryId, OrderEntry};
 pub use foreign_key::{ForeignKey, NO_NUMBER, REPLACED};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
 pub use order::{
-    ClosedOrder, FilterError, LiveOrder, Order, OrderCounts, OrderExcept, OrderFilter, OrderStatus,
-    Payment,
+    ClosedOrder, LiveOrder, Order, OrderCounts, OrderExcept, OrderFilter, OrderStatus, Payment,
 };
 pub use order_error::OrderError;
 pub use order_id::OrderId;
-pub use order_query::{OrderQuery, QueryError};
+pub use order_query::OrderQuery;
 pub use os_error::OsError;
 pub use outcome::Outcome;
 pub use plural::counted;

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, OrderId, Place, UserId, VoucherId, message::text};
+use super::{Millis, OrderId, Place, Reason, UserId, VoucherId, reason::reason};
 
 /// Order status; the numbers are those of the tutorial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::EnumString, strum::FromRepr, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase", parse_err_ty = FilterError, parse_err_fn = unknown_status)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Reason, parse_err_fn = unknown_status)]
 #[repr(i64)]
 pub enum OrderStatus {
     /// Written, not paid.
@@ -73,8 +73,8 @@ impl OrderCounts {
     }
 }
 
-fn unknown_status(text: &str) -> FilterError {
-    FilterError::Status(text.chars().take(30).collect())
+fn unknown_status(text: &str) -> Reason {
+    reason!("faults-order-status", text = text.chars().take(30).collect::<String>())
 }
 
 /// Result of a payment.
@@ -157,39 +157,20 @@ pub struct OrderExcept {
     pub status: Option<OrderStatus>,
 }
 
-/// Why a filter of orders is invalid.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum FilterError {
-    /// Unknown status.
-    #[error("{}", text!("faults-order-status", text = .0))]
-    Status(String),
-    /// A time outside the range of order IDs.
-    #[error("{}", text!("faults-order-time", at = .0))]
-    Time(Millis),
-    /// The times are swapped.
-    #[error("{}", text!("faults-order-window", from = .from, to = .to))]
-    Window {
-        /// Requested begin.
-        from: Millis,
-        /// Requested end.
-        to: Millis,
-    },
-}
-
 impl OrderFilter {
     /// Restricts to orders admitted at `from` or later and before `to`, by the second in their IDs.
     ///
     /// # Errors
-    /// [`FilterError`] for times that are swapped or outside the range of order IDs.
-    pub fn admitted(self, from: Option<Millis>, to: Option<Millis>) -> Result<Self, FilterError> {
+    /// The times are swapped or outside the range of order IDs.
+    pub fn admitted(self, from: Option<Millis>, to: Option<Millis>) -> Result<Self, Reason> {
         if let (Some(from), Some(to)) = (from, to)
             && from > to
         {
-            return Err(FilterError::Window { from, to });
+            return Err(reason!("faults-order-window", from, to));
         }
         let first_of = |at: Option<Millis>, up: i64| {
             let id = |at: Millis| OrderId::new(at.plus(up).0.div_euclid(1_000), 0);
-            at.map(|at| id(at).map_err(|_| FilterError::Time(at))).transpose()
+            at.map(|at| id(at).map_err(|_| reason!("faults-order-time", at))).transpose()
         };
         // A partial second at the end counts as a whole one.
         Ok(Self { from: first_of(from, 0)?, to: first_of(to, 999)?, ..self })
@@ -243,12 +224,13 @@ mod tests {
         assert_eq!((filter.from, filter.to), (first_of(SECOND), first_of(SECOND + 1)));
         let filter = between(SECOND * 1_000, (SECOND + 1) * 1_000).unwrap();
         assert_eq!((filter.from, filter.to), (first_of(SECOND), first_of(SECOND + 1)));
-        assert!(matches!(between(1, 0), Err(FilterError::Window { .. })));
+        assert_eq!(between(1, 0).unwrap_err().id(), Some("faults-order-window"));
         let early = super::super::order_id::EPOCH_SECONDS * 1_000;
         assert!(between(early, early).is_ok());
-        assert_eq!(between(early - 1, early), Err(FilterError::Time(Millis(early - 1))));
+        let outside = |at| Err(reason!("faults-order-time", at = Millis(at)));
+        assert_eq!(between(early - 1, early), outside(early - 1));
         for far in [4_000_000_000_000, i64::MAX] {
-            assert_eq!(between(early, far), Err(FilterError::Time(Millis(far))));
+            assert_eq!(between(early, far), outside(far));
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use super::{
-    FilterError, Millis, Order, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-    clock::TimeError, control_chars::shortened, message::text,
+    Millis, Order, OrderExcept, OrderFilter, OrderId, OrderStatus, Reason, UserId, VoucherId,
+    control_chars::shortened, reason::reason,
 };
 
 /// A query for orders: terms that must all hold.
@@ -18,37 +18,6 @@ pub struct OrderQuery {
     pub id: Option<OrderId>,
     /// Orders that match this filter.
     pub filter: OrderFilter,
-}
-
-/// Why a query is invalid.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QueryError {
-    /// Not a name with a value.
-    #[error("{}", text!("faults-query-term", term = .0))]
-    Term(String),
-    /// An order ID or a time with `!`.
-    #[error("{}", text!("faults-cannot-be-negated-works", field = .0))]
-    NoInverse(&'static str),
-    /// Unknown name.
-    #[error("{}", text!("faults-query-field", field = .0))]
-    Field(String),
-    /// The same name with two values.
-    #[error("{}", text!("faults-query-twice", field = .0))]
-    Twice(&'static str),
-    /// Invalid value of a field.
-    #[error("{}", text!("faults-is-not-valid-takes-number", field = .field, value = .value))]
-    Value {
-        /// The field.
-        field: &'static str,
-        /// The value given.
-        value: String,
-    },
-    /// An unknown status, or a time outside the range of order IDs.
-    #[error(transparent)]
-    Filter(#[from] FilterError),
-    /// Not a time.
-    #[error(transparent)]
-    Time(#[from] TimeError),
 }
 
 const FIELDS: [&str; 6] = ["id", "user", "voucher", "status", "from", "to"];
@@ -75,7 +44,7 @@ impl OrderQuery {
 }
 
 impl FromStr for OrderQuery {
-    type Err = QueryError;
+    type Err = Reason;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut query = Self::default();
@@ -90,18 +59,20 @@ impl FromStr for OrderQuery {
                 Some((name, value)) if !name.is_empty() && !value.is_empty() => (name, value),
                 None if number => ("id", term),
                 None if term.parse::<OrderStatus>().is_ok() => ("status", term),
-                _ => return Err(QueryError::Term(short(word))),
+                _ => return Err(reason!("faults-query-term", term = short(word))),
             };
             let known = FIELDS.into_iter().find(|field| *field == name);
-            let Some(field) = known else { return Err(QueryError::Field(short(name))) };
+            let Some(field) = known else {
+                return Err(reason!("faults-query-field", field = short(name)));
+            };
             if seen.contains(&field) {
-                return Err(QueryError::Twice(field));
+                return Err(reason!("faults-query-twice", field));
             }
             seen.push(field);
             if others && !["user", "voucher", "status"].contains(&field) {
-                return Err(QueryError::NoInverse(field));
+                return Err(reason!("faults-cannot-be-negated-works", field));
             }
-            let fault = || QueryError::Value { field, value: short(value) };
+            let fault = || reason!("faults-is-not-valid-takes-number", field, value = short(value));
             let whole = || value.trim_start_matches('#').parse::<u64>().ok();
             match field {
                 "id" => {
@@ -140,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<OrderQuery, QueryError> {
+    fn read(text: &str) -> Result<OrderQuery, Reason> {
         text.parse()
     }
 
@@ -199,7 +170,7 @@ mod tests {
         for (text, field) in
             [("!from=14:30", "from"), ("!to=-5m", "to"), ("!id=5", "id"), ("!5", "id")]
         {
-            assert_eq!(read(text), Err(QueryError::NoInverse(field)), "{text}");
+            assert_eq!(read(text), Err(reason!("faults-cannot-be-negated-works", field)), "{text}");
         }
         assert!(fault("user=5 !user=6").contains("twice"));
         assert!(fault("paid !unpaid").contains("twice"));

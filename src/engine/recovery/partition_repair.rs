@@ -108,7 +108,9 @@ pub async fn repair_partition(
             }
             PartitionFault::GroupBeyond { delivered, .. } => {
                 let from = move_back(servers, of, *delivered).await?;
-                from.map(|from| reason!("partitions-moved-back", fault = why, from = from.in_stream()))
+                from.map(|from| {
+                    reason!("partitions-moved-back", fault = why, from = from.in_stream())
+                })
             }
         };
         // Otherwise another node was faster.

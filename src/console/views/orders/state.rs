@@ -1,7 +1,7 @@
 //! State of the Orders view: query, page, chosen order, and its trace.
 
 use seckill_engine::{telemetry::OrdersView, trace::Trace};
-use seckill_model::{Order, OrderId, OrderQuery, QueryError};
+use seckill_model::{Order, OrderId, OrderQuery, Reason};
 use tui_input::Input;
 
 use crate::views::table::TableState;
@@ -32,7 +32,7 @@ impl OrdersState {
     }
 
     /// The error in the edited text.
-    pub(crate) fn fault(&self) -> Option<QueryError> {
+    pub(crate) fn fault(&self) -> Option<Reason> {
         self.input.value().parse::<OrderQuery>().err()
     }
 

@@ -6,8 +6,7 @@
 use std::str::FromStr;
 
 use seckill_model::{
-    Backing, EntryId, Millis, OrderEntry, Reason, When, clock::TimeError, message::text,
-    reason::reason,
+    Backing, EntryId, Millis, OrderEntry, Reason, When, message::text, reason::reason,
 };
 use seckill_redis::{
     Connection,
@@ -65,7 +64,8 @@ impl FromStr for To {
             let partition = text.contains('@').then_some(id.partition);
             return Ok(Self::Entry { id, partition });
         }
-        text.parse().map(Self::Time).map_err(|TimeError(text)| PositionError(text))
+        let fault = |_| PositionError(text.chars().take(40).collect());
+        text.parse().map(Self::Time).map_err(fault)
     }
 }
 
