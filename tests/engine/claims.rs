@@ -143,9 +143,9 @@ async fn entries_are_never_claimed_for_an_inactive_consumer() {
         result.contains(&format!("existing consumers: node-b/1, node-c/1, {NODE}/1")),
         "{result}"
     );
-    let from = ClaimScope::Holder("nobody".to_owned());
+    let from = ClaimScope::Holder("unknown".to_owned());
     let result = fault(claim_plan(&world, from, NODE, false).await).to_string();
-    assert!(result.contains("no consumer 'nobody'") && result.contains("node-b/1"), "{result}");
+    assert!(result.contains("no consumer 'unknown'") && result.contains("node-b/1"), "{result}");
     let none = ClaimScope::Entries(vec![EntryId { millis: 7, ..EntryId::MIN }]);
     let result = fault(claim_plan(&world, none, NODE, false).await);
     assert_eq!(result, reason!("group-nothing-to-claim", to = NODE));
@@ -180,7 +180,7 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
     assert_eq!(world.pending().await, 30);
     let alive = world.keys.partition(of).consumer(NODE);
     assert_eq!(fault(remove(&alive, None).await), reason!("group-alive", name = &alive));
-    let outcome = fault(remove("nobody", None).await).to_string();
+    let outcome = fault(remove("unknown", None).await).to_string();
     assert!(outcome.contains(&name) && outcome.contains(&alive), "{outcome}");
     let elsewhere = fault(remove(&name, Some(1 - of)).await);
     assert_eq!(elsewhere.id(), Some("group-no-consumer-in"), "{elsewhere}");

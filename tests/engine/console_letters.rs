@@ -47,7 +47,7 @@ async fn bury(world: &World, count: usize) {
         let mut add = pipe();
         for _ in 0..count.min(1_000) {
             let add = add.cmd("XADD").arg(&dead).arg("*").arg("reason").arg("poison");
-            add.arg("body:userId").arg("nobody").ignore();
+            add.arg("body:userId").arg("unknown").ignore();
         }
         conn.pipe::<()>(&add).await.unwrap();
     }
@@ -56,7 +56,7 @@ async fn bury(world: &World, count: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_read_while_it_is_shown_and_kept_during_an_outage() {
     let mut world = World::start().await;
-    world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1", "note", "\x1b[2J"]).await;
+    world.add_entry(&["userId", "unknown", "voucherId", "7", "id", "1", "note", "\x1b[2J"]).await;
     let dead = |snapshot: &Snapshot| snapshot.stream.as_ref().is_some_and(|it| it.dead == 1);
     let before = snapshot(&world, "it is put aside", dead).await;
     assert!(before.letters.taken.is_none() && before.letters.lines.is_empty());

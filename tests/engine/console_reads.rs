@@ -8,7 +8,7 @@ use seckill_engine::{
     EngineError,
     commands::{
         Command, LoadTest, Reply,
-        group::{GroupAct, Preview, To},
+        group::{GroupAction, Preview, To},
     },
     fault_injection,
     orders::{Location, decode},
@@ -114,15 +114,15 @@ async fn orders_are_paged_and_traced() {
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(unknown)).await else { panic!() };
     assert_eq!((trace.location, trace.entry), (Location::Unknown, None));
 
-    let act = GroupAct::Rewind { to: To::Start, partition: None };
-    let Ok(Reply::Previewed(Preview::Rewind(plan))) = ask(&world, Command::Preview(act)).await
+    let action = GroupAction::Rewind { to: To::Start, partition: None };
+    let Ok(Reply::Previewed(Preview::Rewind(plan))) = ask(&world, Command::Preview(action)).await
     else {
         panic!()
     };
     assert_eq!(plan.iter().map(|it| (it.again, it.written)).collect::<Vec<_>>(), [(250, 250)]);
-    let act = GroupAct::Remove { name: "nobody/1".to_owned() };
-    let refused = ask(&world, Command::Preview(act)).await.unwrap_err();
-    assert!(refused.to_string().contains("there is no consumer 'nobody/1'"), "{refused}");
+    let action = GroupAction::Remove { name: "unknown/1".to_owned() };
+    let refused = ask(&world, Command::Preview(action)).await.unwrap_err();
+    assert!(refused.to_string().contains("there is no consumer 'unknown/1'"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,7 +240,7 @@ async fn a_running_command_is_shown_with_its_operator() {
     assert!(added <= delivered && delivered <= world.redis.connection().now().await.unwrap());
 
     // A clean stop is distinguished from it, and what it handed over from what it wrote.
-    world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1"]).await;
+    world.add_entry(&["userId", "unknown", "voucherId", "7", "id", "1"]).await;
     let other = world.another_node("node-c");
     let buried = |it: &Snapshot| {
         it.entries

@@ -426,7 +426,7 @@ async fn a_due_time_is_not_lost_while_another_process_holds_the_lock() {
     .await;
     drop(guard);
     let first = store.runs(Some("rare"), 10).await.unwrap().pop().unwrap();
-    assert!(first.started >= held_until, "not beside whoever holds the lock: {first:?}");
+    assert!(first.started >= held_until, "not beside the holder of the lock: {first:?}");
     node.stop.cancel();
     task.await.unwrap();
 }

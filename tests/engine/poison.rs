@@ -40,7 +40,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
             let order = order.to_string();
             let kinds: [&[&str]; 5] = [
                 &["userId", &user, "voucherId", &v],
-                &["userId", "nobody", "voucherId", &v, "id", &id],
+                &["userId", "unknown", "voucherId", &v, "id", &id],
                 &["userId", &stranger, "voucherId", "4242", "id", &id],
                 &["userId", &user, "voucherId", &v, "id", &id],
                 &["userId", &stranger, "voucherId", &v, "id", &order],

@@ -134,7 +134,7 @@ async fn a_connection_follows_a_cluster_failover() {
     let failures = set_at_last(&mut conn, KEY).await;
     assert!(!failures.is_empty());
     let new = cluster.wait_for_failover(KEY, old);
-    assert_ne!(run_seen(&conn, KEY), run, "the caller can tell");
+    assert_ne!(run_seen(&conn, KEY), run, "the caller sees the change");
     assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(new)));
     assert_eq!(conn.generation(KEYS[1]), elsewhere, "the other servers did not change");
     set_at_last(&mut other, KEY).await;
@@ -313,9 +313,9 @@ async fn a_standalone_server_and_a_wrong_login_are_reported() {
         assert!(error.to_string().contains("sentinel_pass"), "{error}");
         assert!(!error.to_string().contains("wr0ng"), "{error}");
     }
-    let url = good.replace("/flash", "/nobody");
+    let url = good.replace("/flash", "/unknown");
     let error = Redis::from_url(&url).unwrap().connection().now().await.unwrap_err();
-    assert!(error.is_away() && error.to_string().contains("'nobody'"), "{error}");
+    assert!(error.is_away() && error.to_string().contains("'unknown'"), "{error}");
     let url = format!("redis+sentinel://:secret@127.0.0.1:{}/flash", all.node(0).port());
     let error = Redis::from_url(&url).unwrap().connection().now().await.unwrap_err();
     assert!(error.to_string().contains("sentinel"), "{error}");

@@ -59,14 +59,14 @@ async fn play(plan: &Plan) -> Result<ScenarioReport, String> {
 fn run(seed: u64) -> Ran {
     let plan = Plan::of(seed);
     let started = Instant::now();
-    let tell = || {
+    let scenario = || {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
         let result = runtime.block_on(async { tokio::time::timeout(STORY, play(&plan)).await });
         runtime.shutdown_background();
         result.unwrap_or_else(|_| Err(format!("it took longer than {STORY:?}")))
     };
-    let result = catch_unwind(AssertUnwindSafe(tell));
+    let result = catch_unwind(AssertUnwindSafe(scenario));
     let result = result.unwrap_or_else(|_| Err("it panicked, see above".to_owned()));
     if let Err(why) = &result {
         println!(

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use seckill_engine::{
     commands::{
         LoadTest,
-        group::{ClaimScope, GroupAct, To},
+        group::{ClaimScope, GroupAction, To},
     },
     telemetry::snapshot::SaleLine,
 };
@@ -46,7 +46,7 @@ pub(crate) enum Submission {
     LoadTest(LoadTest),
     Launch(Launch),
     /// A preview follows.
-    Group(GroupAct),
+    Group(GroupAction),
 }
 
 /// The parsed input, or the position of a field and its error.
@@ -148,13 +148,13 @@ impl Form {
             Subject::Rewind(partition) => {
                 let to: Result<To, _> = self.value(0).parse();
                 let to = to.map_err(|fault| (0, text::to_fault(&fault)))?;
-                Ok(Submission::Group(GroupAct::Rewind { to, partition: *partition }))
+                Ok(Submission::Group(GroupAction::Rewind { to, partition: *partition }))
             }
             Subject::Claim(scope) => match self.value(0) {
                 "" => Err((0, Label("stream-enter-consumer-that-receives-them").to_owned())),
                 to => {
                     let (scope, to) = (scope.clone(), to.to_owned());
-                    Ok(Submission::Group(GroupAct::Claim { scope, to }))
+                    Ok(Submission::Group(GroupAction::Claim { scope, to }))
                 }
             },
         }

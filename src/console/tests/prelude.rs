@@ -13,7 +13,7 @@ pub(super) use seckill_engine::{
     EngineError,
     commands::{
         Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope,
-        group::{ClaimScope, GroupAct, Preview, RemoveReport},
+        group::{ClaimScope, GroupAction, Preview, RemoveReport},
         outcome::CommandOutcome,
         plan::made_up,
     },

@@ -196,13 +196,13 @@ pub(super) fn open(tui: &mut Tui, keys: &str) {
         let reply = match tui.sent().as_slice() {
             [Command::Plan(scope)] => Reply::Planned(plan_of(scope)),
             [Command::CountLetters(_)] => Reply::LettersCounted(letters::letters_counted()),
-            [Command::Preview(GroupAct::Rewind { .. })] => {
+            [Command::Preview(GroupAction::Rewind { .. })] => {
                 Reply::Previewed(Preview::Rewind(vec![stream::rewound()]))
             }
-            [Command::Preview(GroupAct::Claim { .. })] => {
+            [Command::Preview(GroupAction::Claim { .. })] => {
                 Reply::Previewed(Preview::Claim(stream::given()))
             }
-            [Command::Preview(GroupAct::Remove { name })] => {
+            [Command::Preview(GroupAction::Remove { name })] => {
                 Reply::Previewed(Preview::Remove(RemoveReport {
                     consumer: name.clone(),
                     partitions: vec![0],

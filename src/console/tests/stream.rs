@@ -189,8 +189,8 @@ fn a_partition_is_chosen_or_all_of_them() {
     tui.press("W");
     "start".chars().for_each(|c| tui.key(KeyCode::Char(c)));
     tui.press("\n");
-    let act = GroupAct::Rewind { to: To::Start, partition: Some(1) };
-    assert_eq!(tui.sent(), [Command::Preview(act)]);
+    let action = GroupAction::Rewind { to: To::Start, partition: Some(1) };
+    assert_eq!(tui.sent(), [Command::Preview(action)]);
 }
 
 pub(super) fn rewound() -> Rewind {
@@ -236,7 +236,7 @@ fn a_rewind_is_confirmed_with_its_counts_and_done_as_shown() {
     tui.key(KeyCode::BackTab);
     tui.press("\t-10m\n");
     let to: To = "-10m".parse().unwrap();
-    assert_eq!(tui.sent(), [Command::Preview(GroupAct::Rewind { to, partition: None })]);
+    assert_eq!(tui.sent(), [Command::Preview(GroupAction::Rewind { to, partition: None })]);
     tui.answer(Ok(Reply::Previewed(Preview::Rewind(vec![rewound()]))));
     tui.press("\n");
     assert!(tui.sent().is_empty(), "Cancel has the focus");
@@ -250,8 +250,8 @@ fn a_rewind_is_confirmed_with_its_counts_and_done_as_shown() {
 fn a_claim_moves_entries_from_the_selected_consumer_to_a_live_one() {
     let mut tui = Tui::open(with_stream(), "3cC\n");
     let scope = ClaimScope::Holder("node-b/1".to_owned());
-    let act = GroupAct::Claim { scope, to: "node-a".to_owned() };
-    assert_eq!(tui.sent(), [Command::Preview(act)]);
+    let action = GroupAction::Claim { scope, to: "node-a".to_owned() };
+    assert_eq!(tui.sent(), [Command::Preview(action)]);
     // The rows are reversed meanwhile.
     let mut later = with_stream();
     later.entries.consumers.reverse();
@@ -264,8 +264,8 @@ fn a_claim_moves_entries_from_the_selected_consumer_to_a_live_one() {
     tui.assert_status("the entry is not pending and cannot be transferred");
     tui.press("kkkkkC\n");
     let scope = ClaimScope::Entries(vec![entry(254)]);
-    let act = GroupAct::Claim { scope, to: "node-a".to_owned() };
-    assert_eq!(tui.sent(), [Command::Preview(act)]);
+    let action = GroupAction::Claim { scope, to: "node-a".to_owned() };
+    assert_eq!(tui.sent(), [Command::Preview(action)]);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn only_a_dead_consumer_without_entries_is_removed() {
     tui.assert_status_contains("no consumer of another live node");
     tui.press("jD");
     let name = "node-c/1".to_owned();
-    assert_eq!(tui.sent(), [Command::Preview(GroupAct::Remove { name: name.clone() })]);
+    assert_eq!(tui.sent(), [Command::Preview(GroupAction::Remove { name: name.clone() })]);
     let found = RemoveReport { consumer: name, partitions: vec![0] };
     tui.answer(Ok(Reply::Previewed(Preview::Remove(found.clone()))));
     tui.press("y");
@@ -386,6 +386,6 @@ fn commands_on_a_consumer_apply_to_all_partitions() {
     tui.assert_shows("Transfer 5 entries of node-b/1");
     tui.press("\n");
     let scope = ClaimScope::Holder("node-b/1".to_owned());
-    let act = GroupAct::Claim { scope, to: "node-c".to_owned() };
-    assert_eq!(tui.sent(), [Command::Preview(act)]);
+    let action = GroupAction::Claim { scope, to: "node-c".to_owned() };
+    assert_eq!(tui.sent(), [Command::Preview(action)]);
 }

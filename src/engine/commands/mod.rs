@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     EngineError,
     commands::{
-        group::{ClaimPlan, ClaimReport, GroupAct, Preview, RemoveReport, Rewind, RewindReport},
+        group::{ClaimPlan, ClaimReport, GroupAction, Preview, RemoveReport, Rewind, RewindReport},
         plan::Plan,
     },
     dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
@@ -73,7 +73,7 @@ pub enum Command {
     /// Count dead letters by state, as a preview. Changes nothing.
     CountLetters(LetterScope),
     /// Preview a command on the consumer group. Changes nothing.
-    Preview(GroupAct),
+    Preview(GroupAction),
     /// Trace an order through the system. Changes nothing.
     Trace(OrderId),
     /// Stop the recovery of this process after the current step.

@@ -17,7 +17,8 @@ use super::super::{
     store::{read, transaction},
 };
 
-const COLUMNS: &str = "id, user_id, voucher_id, place, status, create_time, pay_time, close_time";
+const ORDER_COLUMNS: &str =
+    "id, user_id, voucher_id, place, status, create_time, pay_time, close_time";
 /// Orders of ordinary vouchers have no place.
 const ORDINARY_COLUMNS: &str =
     "id, user_id, voucher_id, NULL AS place, status, create_time, pay_time, close_time";
@@ -87,7 +88,7 @@ impl Store {
     pub async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
         read!(self, |conn| {
             for (columns, table) in
-                [(COLUMNS, "tb_voucher_order"), (ORDINARY_COLUMNS, "tb_ordinary_order")]
+                [(ORDER_COLUMNS, "tb_voucher_order"), (ORDINARY_COLUMNS, "tb_ordinary_order")]
             {
                 let query = format!("SELECT {columns} FROM {table} WHERE id = $1");
                 let order = conn.row(query, params![id]).await?;
@@ -101,7 +102,7 @@ impl Store {
 
     /// The existing ones among these orders of sales, live or closed, in any order; any number of IDs.
     pub async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
-        let query = format!("SELECT {COLUMNS} FROM tb_voucher_order WHERE id = ANY($1)");
+        let query = format!("SELECT {ORDER_COLUMNS} FROM tb_voucher_order WHERE id = ANY($1)");
         self.among(ids, &query).await
     }
 
@@ -371,7 +372,7 @@ fn order_parts(conn: &Conn, filter: &OrderFilter) -> Vec<String> {
     let mut parts =
         vec![format!("SELECT {ORDINARY_COLUMNS} FROM tb_ordinary_order {index} WHERE TRUE")];
     for part in (dialect.order_pages)(of_user, of_voucher) {
-        parts.push(format!("SELECT {COLUMNS} FROM tb_voucher_order {part}"));
+        parts.push(format!("SELECT {ORDER_COLUMNS} FROM tb_voucher_order {part}"));
     }
     parts
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use seckill_engine::{
     commands::{
         Command,
-        group::{ClaimScope, GroupAct, Preview},
+        group::{ClaimScope, GroupAction, Preview},
     },
     telemetry::snapshot::{DeliveryState, GroupConsumer, NodeState},
 };
@@ -87,7 +87,7 @@ impl App {
         if consumer.state == NodeState::Alive || consumer.pending > 0 {
             return self.note(wording::not_removed(&consumer));
         }
-        self.send(Command::Preview(GroupAct::Remove { name: consumer.name }));
+        self.send(Command::Preview(GroupAction::Remove { name: consumer.name }));
     }
 
     /// The chosen consumer with its newest figures over all partitions: commands address it by name.

@@ -9,7 +9,7 @@ pub mod rewind;
 pub mod show;
 
 pub use claim::{ClaimPlan, ClaimReport, ClaimScope};
-pub use preview::{GroupAct, Preview};
+pub use preview::{GroupAction, Preview};
 pub use remove::RemoveReport;
 pub use rewind::{Rewind, RewindReport, To};
 

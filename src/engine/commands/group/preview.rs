@@ -14,7 +14,7 @@ use crate::{
 
 /// A command on the group, as the operator enters it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum GroupAct {
+pub enum GroupAction {
     /// Rewind the group.
     Rewind {
         /// The first entry to deliver again.
@@ -50,20 +50,20 @@ pub enum Preview {
 /// Previews a command.
 pub async fn of(
     operator: &Operator,
-    act: &GroupAct,
+    action: &GroupAction,
     stop: &CancellationToken,
 ) -> Result<Preview, EngineError> {
     let mut servers = operator.servers();
     let dead_ms = operator.deployment.settings.node_dead_ms;
     let reading = async {
-        match act {
-            GroupAct::Rewind { to, partition } => {
+        match action {
+            GroupAction::Rewind { to, partition } => {
                 rewind::preview(&mut servers, to, *partition).await.map(Preview::Rewind)
             }
-            GroupAct::Claim { scope, to } => {
+            GroupAction::Claim { scope, to } => {
                 claim::preview(&mut servers, scope, to, dead_ms, false).await.map(Preview::Claim)
             }
-            GroupAct::Remove { name } => {
+            GroupAction::Remove { name } => {
                 remove::preview(&mut servers, name, None, dead_ms).await.map(Preview::Remove)
             }
         }
