@@ -1504,7 +1504,7 @@ durability-waiting = orders that waited for SQL for over 30 s; SQL and the nodes
 error-audit-failed = audit failed: { $finding }
 error-broke-off = { $why }; { $done }
 error-busy = too many commands are queued in the engine; try again in a moment
-error-foreign-redis = the keys in Redis at { $place } belong to another database; use the --database that belongs to them, or an empty Redis
+error-foreign-redis = the keys in Redis at { $address } belong to another database; use the --database that belongs to them, or an empty Redis
 error-has-started = sale #{ $sale } has already started
 error-is-paused = sale #{ $sale } is paused; resume it instead
 error-long-reason = the reason has { $characters ->
@@ -2035,7 +2035,7 @@ list-parts = ;{" "}
 lock-busy = lock '{ $name }' is held by another owner; wait for it, or see 'seckill locks list'
 lock-changed = lock '{ $name }' has another holder now and was not released; see 'seckill locks list'
 lock-lost = lock '{ $name }' was lost; later writes under it are rejected by its fencing token
-lock-member = lock '{ $name }' needs all of its servers, but { $place } did not grant it: { $why }
+lock-member = lock '{ $name }' needs all of its servers, but { $address } did not grant it: { $why }
 lock-name-control = a lock name must not contain control characters: '{ $name }'
 lock-name-length = a lock name must have 1 to { $most } characters, not { $length }
 lock-no-server = a lock needs at least one server
@@ -2365,8 +2365,8 @@ recovery-verdict-word = { $verdict ->
 ## redis
 
 redis-broke-after-write = the connection broke after the write
-redis-certificate = the certificate of Redis at { $place } is not accepted ({ $reason }); if your own authority signed it, pass that authority's certificate with --redis-ca FILE
-redis-cluster-down = { $place } replied { $reply } for slot { $slot }; start the missing servers, or run 'redis-cli --cluster fix { $place }'
+redis-certificate = the certificate of Redis at { $address } is not accepted ({ $reason }); if your own authority signed it, pass that authority's certificate with --redis-ca FILE
+redis-cluster-down = { $address } replied { $reply } for slot { $slot }; start the missing servers, or run 'redis-cli --cluster fix { $address }'
 redis-cross-slot = the keys of one pipeline are in different slots; please report this
 redis-data-dir-closing = another seckill has been closing { $path } for { $seconds } s; wait for it, or end it
 redis-data-dir-crowded = { $nodes } processes already use { $path }; end some of them
@@ -2388,15 +2388,15 @@ redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
 redis-hosts-service = the name of the service must follow the hosts
 redis-just-failed = it was unreachable a moment ago
 redis-key-moved = { $reply }: the key has moved to another server
-redis-login = Redis at { $place } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
+redis-login = Redis at { $address } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
 redis-no-group = the consumer group is missing; a running node recreates it
 redis-no-master = its sentinels name no live master of '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
 redis-none-is-on-path = none is on PATH
-redis-none-of-its-servers-answers = none of its servers responds; { $place }: { $reason }
+redis-none-of-its-servers-answers = none of its servers responds; { $address }: { $reason }
 redis-not-master = it is no longer the master
-redis-one-of-cluster = { $place } is one server of a cluster ({ $reply }); its URL starts with redis+cluster:// or rediss+cluster://
-redis-redis-at-does-not-answer = Redis at { $place } does not respond ({ $reason }); start it or check the URL
+redis-one-of-cluster = { $address } is one server of a cluster ({ $reply }); its URL starts with redis+cluster:// or rediss+cluster://
+redis-redis-at-does-not-answer = Redis at { $address } does not respond ({ $reason }); start it or check the URL
 redis-redis-ca-does-not-work = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
 redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or pass --redis URL
 redis-refused = Redis rejected the command: { $reason }
@@ -2425,7 +2425,7 @@ redis-server-stuck = the Redis server at { $socket } does not exit; stop it with
 redis-server-unwritten = the Redis server was left running because it could not write its last replies to { $dir }; free disk space, then start and stop seckill once more
 redis-timed-out = no reply in time
 redis-timed-out-after = no reply within { $millis } ms
-redis-too-old = Redis at { $place } is version { $version }, but 7.0 or later is required; upgrade it
+redis-too-old = Redis at { $address } is version { $version }, but 7.0 or later is required; upgrade it
 redis-unknown-directory = an unknown directory
 redis-unserved = no server of the cluster { $cluster } serves slot { $slot }; 'redis-cli --cluster fix HOST:PORT' assigns it
 redis-unwilling = Redis accepts no writes ({ $reason }): { $remedy }; work then continues automatically
@@ -2433,7 +2433,7 @@ redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reaso
 redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; pass a PEM file with the certificate of the authority that signed the server's
 redis-url-ca-unused = --redis-ca requires an encrypted Redis; write its URL with rediss:// or rediss+cluster://, or omit --redis-ca
 redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
-redis-url-no-cluster = Redis at { $place } is a single server, not a cluster; its URL starts with redis:// or rediss://
+redis-url-no-cluster = Redis at { $address } is a single server, not a cluster; its URL starts with redis:// or rediss://
 redis-url-other-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, not with '{ $scheme }'; for example redis://127.0.0.1:6379
 redis-url-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://; for example redis://127.0.0.1:6379
 redis-url-sentinels = the Sentinel URL cannot be parsed: { $fault }; write { $form }
@@ -3083,7 +3083,7 @@ time-window-is-too-small = the window is too small for the chart; use at least 8
 
 ## unread
 
-unread-redis-silent = Redis at { $place } has not replied within { $seconds } s; check whether another program listens there or Redis hangs
+unread-redis-silent = Redis at { $address } has not replied within { $seconds } s; check whether another program listens there or Redis hangs
 unread-sql-silent = { $name } has not replied within { $seconds } s; check whether it hangs or another program locks it
 
 ## view

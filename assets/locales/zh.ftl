@@ -1325,7 +1325,7 @@ durability-waiting = 等待写入 SQL 超过 30 秒的订单；其余由 SQL 和
 error-audit-failed = 对账不符：{ $finding }
 error-broke-off = { $why }；{ $done }
 error-busy = 引擎待处理的操作过多，请稍后再试
-error-foreign-redis = { $place } 的 Redis 属于另一个数据库，请使用与它配套的数据库，或空的 Redis
+error-foreign-redis = { $address } 的 Redis 属于另一个数据库，请使用与它配套的数据库，或空的 Redis
 error-has-started = #{ $sale } 已经开始
 error-is-paused = #{ $sale } 已暂停，请改用恢复操作
 error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，日志最多 { $most } 个字符、{ $most_bytes } 字节，请缩短
@@ -1686,7 +1686,7 @@ list-parts = ；
 lock-busy = 锁“{ $name }”已被其他持有者占用，请等待，'seckill locks list' 可查看
 lock-changed = 锁“{ $name }”已换了持有者，未作更改，'seckill locks list' 可查看
 lock-lost = 锁“{ $name }”已丢失，此后凭它的写入会被栅栏令牌拒绝
-lock-member = 锁“{ $name }”须在所有服务器上加锁，但 { $place } 加锁失败：{ $why }
+lock-member = 锁“{ $name }”须在所有服务器上加锁，但 { $address } 加锁失败：{ $why }
 lock-name-control = 锁名不能含控制字符：“{ $name }”
 lock-name-length = 锁名为 1 到 { $most } 个字符，而不是 { $length } 个
 lock-no-server = 锁至少需要一台服务器
@@ -1968,8 +1968,8 @@ recovery-verdict-word = { $verdict ->
 ## redis
 
 redis-broke-after-write = 写入之后连接中断
-redis-certificate = { $place } 的 Redis 证书不被接受（{ $reason }）；若由自有机构签发，请用 --redis-ca 给出该机构的证书文件
-redis-cluster-down = { $place } 对槽 { $slot } 的应答为 { $reply }；请启动缺少的服务器，或运行 redis-cli --cluster fix { $place }
+redis-certificate = { $address } 的 Redis 证书不被接受（{ $reason }）；若由自有机构签发，请用 --redis-ca 给出该机构的证书文件
+redis-cluster-down = { $address } 对槽 { $slot } 的应答为 { $reply }；请启动缺少的服务器，或运行 redis-cli --cluster fix { $address }
 redis-cross-slot = 同一管道中的键分属不同的槽，请报告此问题
 redis-data-dir-closing = 另一个 seckill 正在关闭 { $path }，已有 { $seconds } 秒，请等待或结束它
 redis-data-dir-crowded = 已有 { $nodes } 个进程在使用 { $path }，请结束一些
@@ -1991,15 +1991,15 @@ redis-hosts-password = 密码中的 /、?、#、@ 须写成 %2F、%3F、%23、%4
 redis-hosts-service = 主机之后应为哨兵的服务名
 redis-just-failed = 刚才无法连接
 redis-key-moved = { $reply }：该键已移到另一台服务器
-redis-login = { $place } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码
+redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码
 redis-no-group = 消费组不存在，运行中的节点会重建
 redis-no-master = 哨兵中没有“{ $service }”的在线主节点
 redis-no-parameters-are-allowed-after = 问号之后不能有内容
 redis-none-is-on-path = PATH 中没有
-redis-none-of-its-servers-answers = 其服务器均不可用，{ $place }：{ $reason }
+redis-none-of-its-servers-answers = 其服务器均不可用，{ $address }：{ $reason }
 redis-not-master = 它已不是主节点
-redis-one-of-cluster = { $place } 是集群中的一台服务器（{ $reply }），其地址以 redis+cluster:// 或 rediss+cluster:// 开头
-redis-redis-at-does-not-answer = 无法连接 { $place } 的 Redis（{ $reason }），请启动它或检查地址
+redis-one-of-cluster = { $address } 是集群中的一台服务器（{ $reply }），其地址以 redis+cluster:// 或 rediss+cluster:// 开头
+redis-redis-at-does-not-answer = 无法连接 { $address } 的 Redis（{ $reason }），请启动它或检查地址
 redis-redis-ca-does-not-work = --redis-ca 不能用于哨兵；请把签发机构加入系统证书，或用 SSL_CERT_FILE 指定该文件
 redis-redis-or-valkey-or-later = 需要 7.0 或更高版本的 Redis 或 Valkey 服务器（{ $found }）；请安装：{ $install }，或指定 --redis URL
 redis-refused = Redis 拒绝：{ $reason }
@@ -2028,7 +2028,7 @@ redis-server-stuck = { $socket } 的 Redis 服务器没有退出，请用 redis-
 redis-server-unwritten = Redis 服务器仍在运行：它无法把最后的应答写入 { $dir }；请腾出磁盘空间，再启动并退出一次 seckill
 redis-timed-out = 没有及时应答
 redis-timed-out-after = { $millis } 毫秒内没有应答
-redis-too-old = { $place } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
+redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
 redis-unknown-directory = 未知目录
 redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用 redis-cli --cluster fix 分配
 redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后自动恢复
@@ -2036,7 +2036,7 @@ redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请给
 redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请给出签发服务器证书的机构的 PEM 证书文件
 redis-url-ca-unused = --redis-ca 用于加密的 Redis，其地址以 rediss:// 或 rediss+cluster:// 开头；否则请去掉 --redis-ca
 redis-url-cluster = 集群地址无法识别：{ $fault }；形如 { $form }
-redis-url-no-cluster = { $place } 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头
+redis-url-no-cluster = { $address } 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头
 redis-url-other-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头，而不是“{ $scheme }”；例如 redis://127.0.0.1:6379
 redis-url-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头；例如 redis://127.0.0.1:6379
 redis-url-sentinels = 哨兵地址无法识别：{ $fault }；形如 { $form }
@@ -2552,7 +2552,7 @@ time-window-is-too-small = 窗口过小，图表至少需要 80x24
 
 ## unread
 
-unread-redis-silent = { $place } 的 Redis 在 { $seconds } 秒内没有应答，请检查那里是否为其他程序，或 Redis 是否卡住
+unread-redis-silent = { $address } 的 Redis 在 { $seconds } 秒内没有应答，请检查那里是否为其他程序，或 Redis 是否卡住
 unread-sql-silent = { $name } 在 { $seconds } 秒内没有应答，请检查它是否卡住，或被其他程序占用
 
 ## view

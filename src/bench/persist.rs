@@ -206,7 +206,7 @@ impl Bench {
             tutorial,
             seckill,
             batch: self.deployment.settings.consumer_batch,
-            redis: self.deployment.redis.place().to_owned(),
+            redis: self.deployment.redis.address().to_owned(),
             database: self.deployment.store.describe(),
         })
     }

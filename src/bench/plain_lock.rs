@@ -28,7 +28,7 @@ pub(super) struct Held {
 impl PlainLock {
     pub(super) async fn connect(redis: &Redis) -> Result<Self, RedisError> {
         let connection = redis.connection().multiplexed(HOME).await?;
-        Ok(Self { connection, release: Script::new(RELEASE), place: redis.place().to_owned() })
+        Ok(Self { connection, release: Script::new(RELEASE), place: redis.address().to_owned() })
     }
 
     /// Takes the lock, or returns `None` if it is held.

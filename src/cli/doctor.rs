@@ -165,7 +165,7 @@ async fn redis(context: &Context, report: &mut Report) {
         return report.unreachable("redis", error);
     }
     let version = conn.server(HOME).map_or_else(String::new, |server| server.version.clone());
-    report.ok("redis", text!("cli-doctor-redis", version, place = context.redis.place()));
+    report.ok("redis", text!("cli-doctor-redis", version, place = context.redis.address()));
     match conn.setting(HOME, "appendonly").await {
         Ok(on) if on == "yes" => {
             let fsync = conn.setting(HOME, "appendfsync").await.unwrap_or_default();

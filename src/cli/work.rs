@@ -40,7 +40,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
 async fn work(context: &mut Context, signals: &mut Signals) -> Result<Ended> {
     let node = context.start_node().await?;
     let name = node.operator().node.clone();
-    let (redis, database) = (context.redis.place(), context.store.describe());
+    let (redis, database) = (context.redis.address(), context.store.describe());
     context.out.say(&text!("cli-work-started", node = name, redis, database));
     let replaced = node.stopping().clone();
     let ended = tokio::select! {

@@ -55,7 +55,7 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<(), EngineErr
     let there: Option<String> = conn.query(cmd("GET").arg(keys.deployment())).await?;
     match there {
         Some(there) if there != ours => {
-            Err(EngineError::Rejected(reason!("error-foreign-redis", place = conn.place())))
+            Err(EngineError::Rejected(reason!("error-foreign-redis", address = conn.address())))
         }
         _ => Ok(()),
     }

@@ -141,7 +141,7 @@ pub(super) struct Cluster {
     seeds: Vec<ConnectionInfo>,
     /// The first seed; its credentials apply to all servers.
     like: ConnectionInfo,
-    place: String,
+    address: String,
     /// The latest slot map fetched by any connection, and what its failure has revealed once it is outdated.
     last: Mutex<Option<(Arc<SlotMap>, Option<Hint>)>>,
 }
@@ -155,9 +155,9 @@ struct MapReply {
 
 impl Cluster {
     /// Returns the cluster behind these addresses; `None` for an empty list.
-    pub(super) fn new(seeds: Vec<ConnectionInfo>, place: String) -> Option<Self> {
+    pub(super) fn new(seeds: Vec<ConnectionInfo>, address: String) -> Option<Self> {
         let like = seeds.first()?.clone();
-        Some(Self { seeds, like, place, last: Mutex::new(None) })
+        Some(Self { seeds, like, address, last: Mutex::new(None) })
     }
 
     /// Returns the latest slot map fetched by any connection, or a new one if that is outdated.
@@ -181,7 +181,7 @@ impl Cluster {
 
     /// Fetches a new slot map.
     pub(super) async fn look(&self, hint: Hint) -> Result<Arc<SlotMap>, RedisError> {
-        let away = |detail| RedisError::Away { place: self.place.clone(), detail };
+        let away = |detail| RedisError::Away { address: self.address.clone(), detail };
         let (mut partial, mut failure) = (None, None);
         let searching = async {
             for round in self.rounds(hint) {
@@ -206,8 +206,8 @@ impl Cluster {
                 *self.last.lock() = Some((Arc::clone(&slots), None));
                 Ok(slots)
             }
-            (None, Some(RedisError::Away { place, detail })) => {
-                Err(away(reason!("redis-none-of-its-servers-answers", place, reason = detail)))
+            (None, Some(RedisError::Away { address, detail })) => {
+                Err(away(reason!("redis-none-of-its-servers-answers", address, reason = detail)))
             }
             (None, Some(error)) => Err(error),
             (None, None) => Err(away(reason!("redis-timed-out"))),
@@ -252,7 +252,7 @@ impl Cluster {
     }
 
     async fn ask(&self, node: &Node) -> Result<MapReply, RedisError> {
-        let place = node.to_string();
+        let address = node.to_string();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(ANSWER_TIMEOUT))
             .set_response_timeout(Some(ANSWER_TIMEOUT));
@@ -268,9 +268,9 @@ impl Cluster {
             ask.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
             ask.query_async::<(Value, String)>(&mut connection).await.map(Some)
         };
-        let answer = asking.await.map_err(|error| RedisError::from_redis(&error, &place))?;
+        let answer = asking.await.map_err(|error| RedisError::from_redis(&error, &address))?;
         let Some((reply, info)) = answer else {
-            return Err(RedisError::Url(reason!("redis-url-no-cluster", place)));
+            return Err(RedisError::Url(reason!("redis-url-no-cluster", address)));
         };
         let slots = SlotMap::read(reply, node).ok_or(RedisError::reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");

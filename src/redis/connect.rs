@@ -36,7 +36,7 @@ const OLDEST: (u32, u32) = (7, 0);
 #[derive(Clone, Debug)]
 pub struct Redis {
     source: Source,
-    place: String,
+    address: String,
 }
 
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ pub(super) struct Connected {
     pub(super) connection: MultiplexedConnection,
     pub(super) info: ServerInfo,
     /// Address without user and password.
-    pub(super) place: String,
+    pub(super) address: String,
 }
 
 impl Redis {
@@ -90,15 +90,15 @@ impl Redis {
             Target::Sentinels { .. } if ca.is_some() => {
                 Err(RedisError::Url(reason!("redis-redis-ca-does-not-work")))
             }
-            Target::Sentinels { sentinels, service, login, place } => {
-                let found = Sentinels::new(sentinels, service, login, place.clone());
-                Ok(Self { source: Source::Sentinels(Arc::new(found)), place })
+            Target::Sentinels { sentinels, service, login, address } => {
+                let found = Sentinels::new(sentinels, service, login, address.clone());
+                Ok(Self { source: Source::Sentinels(Arc::new(found)), address })
             }
-            Target::Cluster { seeds, place } => {
+            Target::Cluster { seeds, address } => {
                 let seeds = seeds.into_iter().map(trust).collect::<Result<Vec<_>, _>>()?;
-                let found = Cluster::new(seeds, place.clone())
+                let found = Cluster::new(seeds, address.clone())
                     .ok_or_else(|| url::wrong_cluster(reason!("redis-hosts-none")))?;
-                Ok(Self { source: Source::Cluster(Arc::new(found)), place })
+                Ok(Self { source: Source::Cluster(Arc::new(found)), address })
             }
         }
     }
@@ -114,14 +114,14 @@ impl Redis {
         info: ConnectionInfo,
         source: impl FnOnce(Client) -> Source,
     ) -> Result<Self, RedisError> {
-        let place = info.addr().to_string();
+        let address = info.addr().to_string();
         let client = Client::open(info).map_err(|_| url::unreadable())?;
-        Ok(Self { source: source(client), place })
+        Ok(Self { source: source(client), address })
     }
 
     /// Address without user and password.
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// The managed server, if this is it.
@@ -159,15 +159,15 @@ impl Redis {
             }
             None => None,
         };
-        let (client, place) = self.client(node.as_ref()).await?;
+        let (client, address) = self.client(node.as_ref()).await?;
         let subscribing = async {
             let mut connection = client.get_async_pubsub().await?;
             connection.subscribe(channel).await?;
             Ok::<_, DriverError>(connection.into_on_message())
         };
         let messages = match tokio::time::timeout(CONNECT_TIMEOUT, subscribing).await {
-            Ok(messages) => messages.map_err(|error| RedisError::from_redis(&error, &place)),
-            Err(_) => Err(RedisError::Away { place, detail: reason!("redis-timed-out") }),
+            Ok(messages) => messages.map_err(|error| RedisError::from_redis(&error, &address)),
+            Err(_) => Err(RedisError::Away { address, detail: reason!("redis-timed-out") }),
         };
         // The program's own messages are valid UTF-8; others are ignored.
         Ok(messages?.filter_map(|message| std::future::ready(message.get_payload().ok())))
@@ -175,7 +175,7 @@ impl Redis {
 
     /// A slot without a server: the cluster needs repair.
     pub(super) fn unserved(&self, slot: u16) -> RedisError {
-        let (cluster, slot) = (self.place(), slot.to_string());
+        let (cluster, slot) = (self.address(), slot.to_string());
         RedisError::Unwilling(reason!("redis-unserved", cluster, slot))
     }
 
@@ -184,15 +184,15 @@ impl Redis {
         match (&self.source, node) {
             (Source::Cluster(cluster), Some(node)) => Ok((cluster.client(node)?, node.to_string())),
             (Source::Cluster(_), None) => Err(self.unserved(routing::slot_of(HOME))),
-            (Source::Server(client), _) => Ok((client.clone(), self.place.clone())),
+            (Source::Server(client), _) => Ok((client.clone(), self.address.clone())),
             (Source::Managed(client, server), _) => {
                 server.ensure().await?;
-                Ok((client.clone(), self.place.clone()))
+                Ok((client.clone(), self.address.clone()))
             }
             (Source::Sentinels(sentinels), _) => {
                 let client = sentinels.master().await?;
-                let place = client.get_connection_info().addr().to_string();
-                Ok((client, place))
+                let address = client.get_connection_info().addr().to_string();
+                Ok((client, address))
             }
         }
     }
@@ -202,41 +202,41 @@ impl Redis {
         node: Option<&Node>,
         answer: Duration,
     ) -> Result<Connected, RedisError> {
-        let (client, place) = self.client(node).await?;
+        let (client, address) = self.client(node).await?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(answer));
         let mut connection = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(|error| RedisError::from_redis(&error, &place))?;
-        let info = self.identify(&mut connection, &place).await?;
-        Ok(Connected { connection, info, place })
+            .map_err(|error| RedisError::from_redis(&error, &address))?;
+        let info = self.identify(&mut connection, &address).await?;
+        Ok(Connected { connection, info, address })
     }
 
     async fn identify(
         &self,
         connection: &mut MultiplexedConnection,
-        place: &str,
+        address: &str,
     ) -> Result<ServerInfo, RedisError> {
         let mut ask = pipe();
         ask.cmd("INFO").arg("server").cmd("INFO").arg("replication");
         let (info, role): (InfoDict, InfoDict) = ask
             .query_async(connection)
             .await
-            .map_err(|error| RedisError::from_redis(&error, place))?;
+            .map_err(|error| RedisError::from_redis(&error, address))?;
         let version: String =
             info.get("redis_version").unwrap_or_else(|| Label("common-unknown").to_owned());
         let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let major_minor = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         if major_minor < OLDEST {
-            return Err(RedisError::TooOld { place: place.to_owned(), version });
+            return Err(RedisError::TooOld { address: address.to_owned(), version });
         }
         // Checked on the connection that will be used: the server may have been demoted since the sentinels were asked.
         let is_master = || role.get::<String>("role").is_some_and(|role| role == "master");
         if matches!(self.source, Source::Sentinels(_)) && !is_master() {
-            let (place, detail) = (place.to_owned(), reason!("redis-not-master"));
-            return Err(RedisError::Away { place, detail });
+            let (address, detail) = (address.to_owned(), reason!("redis-not-master"));
+            return Err(RedisError::Away { address, detail });
         }
         Ok(ServerInfo { version, run_id: info.get("run_id").unwrap_or_default() })
     }
@@ -317,13 +317,13 @@ mod tests {
 
     #[test]
     fn displayed_addresses_have_no_credentials() {
-        for (url, place) in [
+        for (url, address) in [
             ("redis://user:secret@example.test:7000/1", "example.test:7000"),
             ("redis+sentinel://user:secret@a,b:7/m?sentinel_pass=secret", "a:26379,b:7/m"),
             ("redis+cluster://user:secret@a:1,b", "a:1,b:6379"),
         ] {
             let redis = Redis::from_url(url).unwrap();
-            assert_eq!(redis.place(), place);
+            assert_eq!(redis.address(), address);
             assert!(!format!("{redis:?}").contains("secret"), "{redis:?}");
         }
     }

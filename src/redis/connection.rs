@@ -42,7 +42,7 @@ pub struct Connection {
 struct Peer {
     /// Address of a cluster node.
     node: Option<Node>,
-    place: String,
+    address: String,
     info: ServerInfo,
     connection: Option<MultiplexedConnection>,
     generation: u64,
@@ -96,8 +96,8 @@ impl Connection {
     }
 
     /// Address without user and password.
-    pub fn place(&self) -> &str {
-        self.redis.place()
+    pub fn address(&self) -> &str {
+        self.redis.address()
     }
 
     /// Whether keys are spread over several servers.
@@ -227,7 +227,7 @@ impl Connection {
         let slot = self.slot(key);
         let Some(mut connection) = self.peer(slot).and_then(|peer| peer.connection.clone()) else {
             let detail = reason!("redis-broke-after-write");
-            return Err(RedisError::Away { place: self.place_of(slot), detail });
+            return Err(RedisError::Away { address: self.address_of(slot), detail });
         };
         // WAIT with a timeout of 0 blocks forever.
         let bound = bound.min(REPLICAS_TIMEOUT).as_millis().max(1) as u64;
@@ -303,9 +303,9 @@ impl Connection {
         self.peers.iter().position(|peer| peer.node.as_ref() == Some(owner))
     }
 
-    fn place_of(&self, slot: u16) -> String {
+    fn address_of(&self, slot: u16) -> String {
         let peer = self.last_peer(slot).and_then(|index| self.peers.get(index));
-        peer.map_or(self.redis.place(), |peer| &peer.place).to_owned()
+        peer.map_or(self.redis.address(), |peer| &peer.address).to_owned()
     }
 
     async fn reach(&mut self, slot: u16) -> Result<MultiplexedConnection, RedisError> {
@@ -322,7 +322,7 @@ impl Connection {
                 self.peers.retain(|peer| peer.node != node);
                 self.peers.push(Peer {
                     node,
-                    place: made.place,
+                    address: made.address,
                     info: made.info,
                     connection: Some(made.connection.clone()),
                     generation: self.generation,
@@ -388,21 +388,21 @@ impl Connection {
     }
 
     fn classify(&self, slot: u16, error: &DriverError) -> RedisError {
-        let place = self.place_of(slot);
+        let address = self.address_of(slot);
         if self.redis.is_cluster() {
             match server_error(error).as_ref().map(ServerError::code) {
                 // The command was not executed and succeeds on retry: for ASK and TRYAGAIN, once all keys of the slot
                 // have moved.
                 Some("MOVED" | "ASK" | "TRYAGAIN") => {
                     let detail = reason!("redis-key-moved", reply = plain(error));
-                    return RedisError::Away { place, detail };
+                    return RedisError::Away { address, detail };
                 }
                 Some("CLUSTERDOWN") => {
                     let reply = plain(error);
                     let slot = slot.to_string();
                     return RedisError::Unwilling(reason!(
                         "redis-cluster-down",
-                        place,
+                        address,
                         slot,
                         reply
                     ));
@@ -410,6 +410,6 @@ impl Connection {
                 _ => {}
             }
         }
-        RedisError::from_redis(error, &place)
+        RedisError::from_redis(error, &address)
     }
 }

@@ -18,34 +18,34 @@ pub enum RedisError {
     #[error(transparent)]
     Url(Reason),
     /// No server responds, or the connection broke; the outcome of a write is then unknown.
-    #[error("{}", text!("redis-redis-at-does-not-answer", place = .place, reason = .detail))]
+    #[error("{}", text!("redis-redis-at-does-not-answer", address = .address, reason = .detail))]
     Away {
         /// Address.
-        place: String,
+        address: String,
         /// Cause.
         detail: Reason,
     },
     /// Missing or wrong credentials.
-    #[error("{}", text!("redis-login", place = .place, reason = .detail))]
+    #[error("{}", text!("redis-login", address = .address, reason = .detail))]
     Login {
         /// Address.
-        place: String,
+        address: String,
         /// Error from Redis.
         detail: Reason,
     },
     /// The server certificate was rejected: no trusted authority signed it, or it is not valid for this host or time.
-    #[error("{}", text!("redis-certificate", place = .place, reason = .detail))]
+    #[error("{}", text!("redis-certificate", address = .address, reason = .detail))]
     Certificate {
         /// Address.
-        place: String,
+        address: String,
         /// Error of the TLS library.
         detail: String,
     },
     /// The server is older than the scripts require.
-    #[error("{}", text!("redis-too-old", place = .place, version = .version))]
+    #[error("{}", text!("redis-too-old", address = .address, version = .version))]
     TooOld {
         /// Address.
-        place: String,
+        address: String,
         /// Reported version.
         version: String,
     },
@@ -107,30 +107,30 @@ fn unexpected(command: Option<&str>) -> String {
 }
 
 impl RedisError {
-    /// Classifies an error of redis-rs from the server at `place`.
-    pub fn from_redis(error: &DriverError, place: &str) -> Self {
-        let (place, text) = (place.to_owned(), plain(error));
+    /// Classifies an error of redis-rs from the server at `address`.
+    pub fn from_redis(error: &DriverError, address: &str) -> Self {
+        let (address, text) = (address.to_owned(), plain(error));
         let quoted = || Reason::Quoted(text.clone());
         if let Some(reply) = server_error(error) {
             return match reply.code() {
                 "NOGROUP" => Self::NoGroup,
-                "NOAUTH" | "WRONGPASS" => Self::Login { place, detail: quoted() },
+                "NOAUTH" | "WRONGPASS" => Self::Login { address, detail: quoted() },
                 "OOM" | "MISCONF" | "READONLY" | "LOADING" | "MASTERDOWN" | "BUSY"
                 | "NOREPLICAS" | "CLUSTERDOWN" => Self::Unwilling(quoted()),
                 // The server was demoted during a blocking read.
-                "UNBLOCKED" => Self::Away { place, detail: quoted() },
+                "UNBLOCKED" => Self::Away { address, detail: quoted() },
                 "MOVED" | "ASK" => {
-                    Self::Refused(reason!("redis-one-of-cluster", place, reply = text))
+                    Self::Refused(reason!("redis-one-of-cluster", address, reply = text))
                 }
                 _ => Self::Refused(quoted()),
             };
         }
         match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Login { place, detail: quoted() },
+            ErrorKind::AuthenticationFailed => Self::Login { address, detail: quoted() },
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply(None),
-            _ if is_certificate_rejected(error) => Self::Certificate { place, detail: text },
+            _ if is_certificate_rejected(error) => Self::Certificate { address, detail: text },
             ErrorKind::InvalidClientConfig => Self::unusable_url(text),
-            _ => Self::Away { place, detail: reason_of(error) },
+            _ => Self::Away { address, detail: reason_of(error) },
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Sentinels {
     addresses: Vec<ConnectionInfo>,
     service: String,
     master: SentinelNodeConnectionInfo,
-    place: String,
+    address: String,
 }
 
 impl Sentinels {
@@ -29,7 +29,7 @@ impl Sentinels {
         addresses: Vec<ConnectionInfo>,
         service: String,
         login: RedisConnectionInfo,
-        place: String,
+        address: String,
     ) -> Self {
         let master = SentinelNodeConnectionInfo::default().set_redis_connection_info(login);
         // TLS applies to all connections or to none.
@@ -40,24 +40,24 @@ impl Sentinels {
             Some(ConnectionAddr::TcpTls { .. }) => master.set_tls_mode(TlsMode::Secure),
             _ => master,
         };
-        Self { addresses, service, master, place }
+        Self { addresses, service, master, address }
     }
 
     /// The master, whose role was just confirmed.
     pub(super) async fn master(&self) -> Result<Client, RedisError> {
-        let away = |detail| RedisError::Away { place: self.place.clone(), detail };
+        let away = |detail| RedisError::Away { address: self.address.clone(), detail };
         let mut sentinel = Sentinel::build(self.addresses.clone())
-            .map_err(|error| RedisError::from_redis(&error, &self.place))?;
+            .map_err(|error| RedisError::from_redis(&error, &self.address))?;
         let asking = sentinel.async_master_for(&self.service, Some(&self.master));
         match tokio::time::timeout(SEARCH_TIMEOUT, asking).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) if error.kind() == ErrorKind::MasterNameNotFoundBySentinel => {
                 Err(away(reason!("redis-no-master", service = &self.service)))
             }
-            Ok(Err(error)) => Err(match RedisError::from_redis(&error, &self.place) {
-                RedisError::Login { place, detail } => {
+            Ok(Err(error)) => Err(match RedisError::from_redis(&error, &self.address) {
+                RedisError::Login { address, detail } => {
                     let detail = reason!("redis-sentinel-login", reason = detail);
-                    RedisError::Login { place, detail }
+                    RedisError::Login { address, detail }
                 }
                 other => other,
             }),

@@ -21,10 +21,10 @@ pub(super) enum Target {
         sentinels: Vec<ConnectionInfo>,
         service: String,
         login: RedisConnectionInfo,
-        place: String,
+        address: String,
     },
     /// A cluster.
-    Cluster { seeds: Vec<ConnectionInfo>, place: String },
+    Cluster { seeds: Vec<ConnectionInfo>, address: String },
 }
 
 pub(super) fn read(url: &str) -> Result<Target, RedisError> {
@@ -90,8 +90,8 @@ fn sentinels(base: &str, rest: &str) -> Result<Target, RedisError> {
         };
     }
     members = members.into_iter().map(|info| info.set_redis_settings(own.clone())).collect();
-    let place = format!("{}/{service}", place_of(&members));
-    Ok(Target::Sentinels { sentinels: members, service: service.to_owned(), login, place })
+    let address = format!("{}/{service}", address_of(&members));
+    Ok(Target::Sentinels { sentinels: members, service: service.to_owned(), login, address })
 }
 
 fn cluster(base: &str, rest: &str) -> Result<Target, RedisError> {
@@ -104,12 +104,12 @@ fn cluster(base: &str, rest: &str) -> Result<Target, RedisError> {
         return Err(wrong(reason!("redis-no-parameters-are-allowed-after")));
     }
     let seeds = parts.members(base, "0", SERVER_PORT).map_err(wrong)?;
-    let place = place_of(&seeds);
-    Ok(Target::Cluster { seeds, place })
+    let address = address_of(&seeds);
+    Ok(Target::Cluster { seeds, address })
 }
 
 /// Hosts without their login.
-fn place_of(members: &[ConnectionInfo]) -> String {
+fn address_of(members: &[ConnectionInfo]) -> String {
     members.iter().filter_map(Node::of).map(|node| node.to_string()).collect::<Vec<_>>().join(",")
 }
 
@@ -176,12 +176,12 @@ mod tests {
     fn sentinel_credentials_are_separate() {
         let url =
             "redis+sentinel://u:p%40@a,b:7,[::1]/mymaster/3?sentinel_user=s&sentinel_pass=%26";
-        let Ok(Target::Sentinels { sentinels, service, login, place }) = read(url) else {
+        let Ok(Target::Sentinels { sentinels, service, login, address }) = read(url) else {
             panic!()
         };
         assert_eq!(service, "mymaster");
         assert_eq!((login.username(), login.password(), login.db()), (Some("u"), Some("p@"), 3));
-        assert_eq!(place, "a:26379,b:7,[::1]:26379/mymaster");
+        assert_eq!(address, "a:26379,b:7,[::1]:26379/mymaster");
         assert_eq!(sentinels.len(), 3);
         let own = sentinels[2].redis_settings();
         assert_eq!((own.username(), own.password(), own.db()), (Some("s"), Some("&"), 0));
@@ -190,10 +190,10 @@ mod tests {
 
     #[test]
     fn cluster_url_lists_some_hosts() {
-        let Ok(Target::Cluster { seeds, place }) = read("rediss+cluster://:p@a:1, b/") else {
+        let Ok(Target::Cluster { seeds, address }) = read("rediss+cluster://:p@a:1, b/") else {
             panic!()
         };
-        assert_eq!(place, "a:1,b:6379");
+        assert_eq!(address, "a:1,b:6379");
         assert!(seeds.iter().all(|it| it.redis_settings().password() == Some("p")));
         assert!(seeds.iter().all(|it| matches!(it.addr(), ConnectionAddr::TcpTls { .. })));
     }

@@ -428,7 +428,7 @@ async fn a_lock_on_three_servers_is_all_or_nothing() {
 async fn a_lock_on_three_servers_is_retried_or_leaves_nothing() {
     let mut servers = [TestRedis::start(), TestRedis::start(), TestRedis::start()];
     // Servers are locked in order; the last one is held by another owner.
-    servers.sort_by_key(|server| locks_of(&redis_of(server), "x", SHORT).0.place().to_owned());
+    servers.sort_by_key(|server| locks_of(&redis_of(server), "x", SHORT).0.address().to_owned());
     let of = |server: &TestRedis| locks_of(&redis_of(server), "a", Timing::default()).0;
     let wide = MultiLock::new(servers.iter().map(of).collect()).unwrap();
     let (other, lock) = (locks_of(&redis_of(&servers[2]), "b", Timing::default()).0, name("wide"));
@@ -461,7 +461,7 @@ async fn a_lock_on_three_servers_is_retried_or_leaves_nothing() {
 
     let held = other.try_lock(&lock, "t").await.unwrap();
     let error = wide.try_for(&lock, "t", SECOND / 2).await.unwrap_err().to_string();
-    for part in ["needs all of its servers", other.place(), "is held by"] {
+    for part in ["needs all of its servers", other.address(), "is held by"] {
         assert!(error.contains(part), "'{part}' is not in: {error}");
     }
     nothing_held(&servers[..2]).await;

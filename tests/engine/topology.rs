@@ -58,7 +58,7 @@ fn run_seen(conn: &Connection, key: &str) -> String {
 async fn each_command_is_routed_to_the_server_of_its_key() {
     let cluster = TestCluster::setup().password("secret").start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
-    assert!(redis.is_cluster() && !redis.place().contains("secret"));
+    assert!(redis.is_cluster() && !redis.address().contains("secret"));
     let mut conn = redis.connection();
     for key in KEYS {
         conn.query::<()>(&set(key, "v")).await.unwrap();
@@ -287,7 +287,7 @@ async fn one_live_seed_node_is_enough() {
     let begun = Instant::now();
     let error = stranger.connection().query::<()>(&set(KEY, "v")).await.unwrap_err();
     assert!(error.is_away() && begun.elapsed() < BOUND, "{error}");
-    assert!(error.to_string().contains(stranger.place()), "{error}");
+    assert!(error.to_string().contains(stranger.address()), "{error}");
     assert!(stranger.subscribe("c").await.is_err());
 }
 

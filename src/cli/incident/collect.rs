@@ -129,7 +129,7 @@ pub(super) async fn collect(context: &mut Context, since: Millis, until: Millis)
         made: Millis::now(),
         since,
         until,
-        redis: redis.place().to_owned(),
+        redis: redis.address().to_owned(),
         database: match context.store.open_error() {
             Some(error) => Err(error.to_string()),
             None => Ok(context.store.describe()),

@@ -19,7 +19,7 @@ pub(super) fn full() -> Message {
 /// Each kind with realistic figures and errors.
 fn kinds() -> Vec<AlarmKind> {
     let refused = || OsError::Number(111);
-    let place = || "/home/operator/.local/share/seckill/redis.sock".to_owned();
+    let address = || "/home/operator/.local/share/seckill/redis.sock".to_owned();
     let mysql = || "mysql://shop@10.20.30.40:3306/shop".to_owned();
     let redis = |why: ReadError| AlarmKind::RedisAway { error: Message::of(&why) };
     let sql = |why: ReadError| AlarmKind::SqlAway { error: Message::of(&why) };
@@ -35,8 +35,8 @@ fn kinds() -> Vec<AlarmKind> {
         idle_ms: 7_100_000,
     };
     vec![
-        redis(ReadError::Redis(RedisError::Away { place: place(), detail: refused().into() })),
-        redis(ReadError::RedisSilent(place(), 1_500)),
+        redis(ReadError::Redis(RedisError::Away { address: address(), detail: refused().into() })),
+        redis(ReadError::RedisSilent(address(), 1_500)),
         sql(sql_away(reason!("store-reason-connection-failed", reason = refused()))),
         sql(ReadError::SqlSilent(mysql(), 1_500)),
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },

@@ -525,8 +525,8 @@ pub(super) fn overflowing() -> Snapshot {
 /// Redis is unreachable, and the data is 42 seconds old.
 pub(super) fn outage() -> Snapshot {
     let mut snapshot = normal();
-    let (place, detail) = ("127.0.0.1:6379".to_owned(), OsError::Number(111).into());
-    let error = Message::of(&ReadError::Redis(RedisError::Away { place, detail }));
+    let (address, detail) = ("127.0.0.1:6379".to_owned(), OsError::Number(111).into());
+    let error = Message::of(&ReadError::Redis(RedisError::Away { address, detail }));
     snapshot.redis.up = false;
     snapshot.redis.last_ok = Some(NOW.plus(-42_000));
     snapshot.redis.error = Some(error.clone());

@@ -80,7 +80,7 @@ fn group_faults() -> Vec<Reason> {
 
 fn errors() -> Vec<EngineError> {
     let words = || "-7".to_owned();
-    let place = || "127.0.0.1:1".to_owned();
+    let address = || "127.0.0.1:1".to_owned();
     let readonly = || Box::new(EngineError::ReadOnly);
     let partitions = || Reason::list(["0", "1"].map(Reason::from), Label("list-items"));
     let part_done = [
@@ -93,7 +93,7 @@ fn errors() -> Vec<EngineError> {
         reason!("done-repaired", done = 1_u64, planned = 2_u64, sales = "#7"),
     ];
     let (node, value) = ("node-b", 0.0);
-    let away = || RedisError::Away { place: place(), detail: reason!("redis-timed-out") };
+    let away = || RedisError::Away { address: address(), detail: reason!("redis-timed-out") };
     let lock = LockName::new("job:x").unwrap();
     let mut all = vec![
         EngineError::Failed(reason!("error-busy")),
@@ -135,7 +135,7 @@ fn errors() -> Vec<EngineError> {
         )),
         EngineError::Rejected(reason!("error-is-paused", sale = SALE)),
         EngineError::Rejected(reason!("error-has-started", sale = SALE)),
-        EngineError::Rejected(reason!("error-foreign-redis", place = place())),
+        EngineError::Rejected(reason!("error-foreign-redis", address = address())),
         EngineError::NameTaken("node-b".to_owned()),
         EngineError::Failed(reason!("error-short", sale = SALE, by = 9_u64, left = 1_u64)),
         EngineError::NotHeld(SALE),

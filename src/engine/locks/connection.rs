@@ -17,18 +17,22 @@ const SHARED_FAILURE: Duration = Duration::from_millis(100);
 pub(super) struct SharedConnection {
     /// The connection, and when the last attempt failed.
     conn: Mutex<(Connection, Option<Instant>)>,
-    place: String,
+    address: String,
     /// Key whose server stores all locks.
     key: String,
 }
 
 impl SharedConnection {
     pub(super) fn new(redis: &Redis, key: String) -> Self {
-        Self { conn: Mutex::new((redis.connection(), None)), place: redis.place().to_owned(), key }
+        Self {
+            conn: Mutex::new((redis.connection(), None)),
+            address: redis.address().to_owned(),
+            key,
+        }
     }
 
-    pub(super) fn place(&self) -> &str {
-        &self.place
+    pub(super) fn address(&self) -> &str {
+        &self.address
     }
 
     /// Many tasks share one connection, so their calls are pipelined.
@@ -36,8 +40,8 @@ impl SharedConnection {
         let mut shared = self.conn.lock().await;
         let (conn, failure) = &mut *shared;
         if failure.is_some_and(|at| at.elapsed() < SHARED_FAILURE) {
-            let (place, detail) = (self.place.clone(), reason!("redis-just-failed"));
-            return Err(RedisError::Away { place, detail });
+            let (address, detail) = (self.address.clone(), reason!("redis-just-failed"));
+            return Err(RedisError::Away { address, detail });
         }
         match conn.multiplexed(&self.key).await {
             Ok(connection) => Ok((connection, conn.generation(&self.key))),

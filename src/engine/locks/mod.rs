@@ -64,12 +64,12 @@ pub enum LockError {
     #[error("{}", text!("lock-changed", name = _0))]
     Changed(LockName),
     /// Not all servers granted the lock.
-    #[error("{}", text!("lock-member", name, place, why))]
+    #[error("{}", text!("lock-member", name, address, why))]
     Member {
         /// Which lock.
         name: LockName,
         /// Which server.
-        place: String,
+        address: String,
         /// Why not.
         why: Box<LockError>,
     },

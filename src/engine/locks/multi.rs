@@ -35,9 +35,9 @@ impl MultiLock {
     /// # Errors
     /// No server, or the same one twice.
     pub fn new(mut members: Vec<Locks>) -> Result<Self, LockError> {
-        members.sort_by(|a, b| a.place().cmp(b.place()));
+        members.sort_by(|a, b| a.address().cmp(b.address()));
         let twice =
-            members.windows(2).find(|pair| matches!(pair, [a, b] if a.place() == b.place()));
+            members.windows(2).find(|pair| matches!(pair, [a, b] if a.address() == b.address()));
         match twice {
             Some(_) => Err(LockError::ServerTwice),
             None if members.is_empty() => Err(LockError::NoServer),
@@ -59,7 +59,7 @@ impl MultiLock {
         for member in &self.members {
             // An acquisition cancelled here is released by that member's background task.
             let asked = tokio::time::timeout(MEMBER, member.try_lock(name, task)).await;
-            let place = || member.place().to_owned();
+            let address = || member.address().to_owned();
             let why = match asked {
                 Ok(Ok(guard)) => {
                     guards.push(guard);
@@ -69,13 +69,13 @@ impl MultiLock {
                 Err(_) => {
                     let detail =
                         reason!("redis-timed-out-after", millis = MEMBER.as_millis() as u64);
-                    RedisError::Away { place: place(), detail }.into()
+                    RedisError::Away { address: address(), detail }.into()
                 }
             };
             release_all(guards).await;
             return Err(LockError::Member {
                 name: name.clone(),
-                place: place(),
+                address: address(),
                 why: Box::new(why),
             });
         }

@@ -174,8 +174,8 @@ impl Locks {
         let sent = Instant::now();
         let asked = self.ask(attempt.name, attempt.owner, 1, counts);
         let Ok(answer) = tokio::time::timeout(REPLY_TIMEOUT, asked).await else {
-            let (place, detail) = (self.place().to_owned(), reason!("redis-timed-out"));
-            return Err(RedisError::Away { place, detail }.into());
+            let (address, detail) = (self.address().to_owned(), reason!("redis-timed-out"));
+            return Err(RedisError::Away { address, detail }.into());
         };
         match answer? {
             Reply::Held { token, since } => {
@@ -353,8 +353,8 @@ impl Locks {
     }
 
     /// Address of its Redis.
-    pub fn place(&self) -> &str {
-        self.shared.connection.place()
+    pub fn address(&self) -> &str {
+        self.shared.connection.address()
     }
 }
 

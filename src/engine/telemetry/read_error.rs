@@ -13,7 +13,7 @@ use seckill_store::StoreError;
 #[serde(rename_all = "snake_case")]
 pub enum ReadError {
     /// Redis did not reply within this many milliseconds.
-    #[error("{}", text!("unread-redis-silent", place = _0, seconds = seconds(*_1)))]
+    #[error("{}", text!("unread-redis-silent", address = _0, seconds = seconds(*_1)))]
     RedisSilent(String, u64),
     /// Redis failed.
     #[error(transparent)]
@@ -38,8 +38,8 @@ mod tests {
     #[test]
     fn the_text_matches_the_error_and_the_data_is_parsed_back() {
         let away = || {
-            let (place, detail) = ("h:1".to_owned(), reason!("redis-timed-out"));
-            RedisError::Away { place, detail }
+            let (address, detail) = ("h:1".to_owned(), reason!("redis-timed-out"));
+            RedisError::Away { address, detail }
         };
         let read_only = || reason!("store-file-read-only", path = "a.db");
         let full = || StoreError::Away(reason!("store-reason-disk-full"));

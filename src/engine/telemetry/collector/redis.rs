@@ -54,7 +54,7 @@ impl Collector {
             Err(_) => {
                 // The connection may be half open; the next read makes a new one.
                 self.conn.forget();
-                Err(ReadError::RedisSilent(self.conn.place().to_owned(), READ_TIMEOUT_MS))
+                Err(ReadError::RedisSilent(self.conn.address().to_owned(), READ_TIMEOUT_MS))
             }
         };
         if let Some(server) = self.conn.server(HOME) {
