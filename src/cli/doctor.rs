@@ -190,7 +190,7 @@ async fn commands(context: &Context, report: &mut Report) {
     let (mut conn, keys) = (context.redis.connection(), &context.keys);
     match redis_takes_writes(&mut conn, keys).await {
         // A missing permission is reported below.
-        Ok(()) | Err(RedisError::Refused(_)) => {}
+        Ok(()) | Err(RedisError::Rejected(_)) => {}
         Err(error) => return report.unreachable("redis writes", error),
     }
     if context.config.read_only {

@@ -40,7 +40,7 @@ pub enum OrderError {
     OutOfStock(VoucherId),
     /// Rejected by the database; its message.
     #[error("{}", text!("faults-order-refused", reason = .0))]
-    Refused(String),
+    Rejected(String),
     /// Too many attempts; their number.
     #[error("{}", text!("faults-order-too-often", times = .0))]
     TooOften(u64),

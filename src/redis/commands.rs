@@ -121,7 +121,7 @@ fn note(
     denied: &mut Vec<Denied>,
 ) -> Result<(), RedisError> {
     match done {
-        Err(RedisError::Refused(why)) => denied.push((name_of(line), why.to_string())),
+        Err(RedisError::Rejected(why)) => denied.push((name_of(line), why.to_string())),
         // The group could not be created.
         Ok(_) | Err(RedisError::NoGroup) => {}
         Err(error) => return Err(error),

@@ -60,7 +60,7 @@ pub enum RedisError {
     Server(#[from] super::server::ServerError),
     /// Redis rejected this command.
     #[error("{}", text!("redis-refused", reason = .0))]
-    Refused(Reason),
+    Rejected(Reason),
     /// A key of the program holds another type.
     #[error("{0}")]
     Foreign(ForeignKey),
@@ -120,9 +120,9 @@ impl RedisError {
                 // The server was demoted during a blocking read.
                 "UNBLOCKED" => Self::Away { address, detail: quoted() },
                 "MOVED" | "ASK" => {
-                    Self::Refused(reason!("redis-one-of-cluster", address, reply = text))
+                    Self::Rejected(reason!("redis-one-of-cluster", address, reply = text))
                 }
-                _ => Self::Refused(quoted()),
+                _ => Self::Rejected(quoted()),
             };
         }
         match error.kind() {
@@ -142,7 +142,7 @@ impl RedisError {
     /// Error code of the server's reply, if it rejected a command or all writes.
     pub fn code(&self) -> Option<&str> {
         match self {
-            Self::Refused(reply) | Self::Unwilling(reply) => code_of(reply),
+            Self::Rejected(reply) | Self::Unwilling(reply) => code_of(reply),
             _ => None,
         }
     }
@@ -219,7 +219,7 @@ mod tests {
         for line in ["ERR unknown command", "CROSSSLOT Keys in request don't hash to the same slot"]
         {
             let error = sorted(line);
-            assert!(error == RedisError::Refused(Reason::Quoted(line.to_owned())), "{error}");
+            assert!(error == RedisError::Rejected(Reason::Quoted(line.to_owned())), "{error}");
         }
         assert!(matches!(sorted("NOGROUP No such key"), RedisError::NoGroup));
         assert!(matches!(sorted("NOAUTH Authentication required."), RedisError::Login { .. }));

@@ -52,7 +52,7 @@ pub(super) fn slot_of_pipe(pipe: &Pipeline) -> Result<Option<u16>, RedisError> {
     let first = slots.next();
     match slots.find(|slot| Some(*slot) != first) {
         None => Ok(first),
-        Some(_) => Err(RedisError::Refused(reason!("redis-cross-slot"))),
+        Some(_) => Err(RedisError::Rejected(reason!("redis-cross-slot"))),
     }
 }
 
@@ -205,6 +205,6 @@ mod tests {
         one.cmd("GET").arg("{foo}a").cmd("GET").arg("{foo}b");
         assert_eq!(slot_of_pipe(&one).unwrap(), Some(12_182));
         one.cmd("GET").arg("bar");
-        assert_eq!(slot_of_pipe(&one), Err(RedisError::Refused(reason!("redis-cross-slot"))));
+        assert_eq!(slot_of_pipe(&one), Err(RedisError::Rejected(reason!("redis-cross-slot"))));
     }
 }

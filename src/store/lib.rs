@@ -65,7 +65,7 @@ pub enum StoreError {
     /// The database rejected this request with an error that is proven to concern its values; repeating it has the same
     /// result.
     #[error("{}", text!("store-refused", reason = .0))]
-    Refused(Reason),
+    Rejected(Reason),
     /// No such sale.
     #[error("{}", text!("store-no-sale", voucher = .0))]
     NoSale(VoucherId),
@@ -106,7 +106,7 @@ impl StoreError {
             Self::Away(why)
             | Self::Unknown(why)
             | Self::Rule(why)
-            | Self::Refused(why)
+            | Self::Rejected(why)
             | Self::Url(why)
             | Self::Schema(why)
             | Self::File(why) => why,

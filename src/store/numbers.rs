@@ -12,5 +12,5 @@ pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {
 /// A number as stored in SQL.
 pub(super) fn number(number: u64) -> Result<i64, StoreError> {
     let too_large = || reason!("store-reason-too-large", number = number.to_string());
-    i64::try_from(number).map_err(|_| StoreError::Refused(too_large()))
+    i64::try_from(number).map_err(|_| StoreError::Rejected(too_large()))
 }

@@ -65,7 +65,7 @@ columns! {
 /// An invalid value concerns the request that reads it, not the database.
 fn invalid(column: impl Index, value: &impl ToString) -> Fault {
     let (column, value) = (column.to_string(), value.to_string());
-    StoreError::Refused(reason!("store-reason-damaged", column, value)).into()
+    StoreError::Rejected(reason!("store-reason-damaged", column, value)).into()
 }
 
 /// A number that constraints of the tables keep nonnegative.

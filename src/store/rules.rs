@@ -78,7 +78,7 @@ pub(super) fn why_unwritten(
         Some((_, VoucherStatus::Expired)) => reason!("store-rule-expired", voucher),
         Some((_, VoucherStatus::On)) => {
             let order = order.to_string();
-            return StoreError::Refused(reason!("store-reason-id-taken", order));
+            return StoreError::Rejected(reason!("store-reason-id-taken", order));
         }
     })
 }

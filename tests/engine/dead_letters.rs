@@ -116,7 +116,7 @@ async fn a_letter_that_returns_at_once_requires_an_operator() {
         let history = letter.history();
         assert_eq!(history.len() as u64, replays + 1, "{history:?}");
         assert!(history.iter().all(|it| it.reason.contains("not this one")), "{history:?}");
-        let result = |it: &Burial| matches!(it.reason.data(), Some(OrderError::Refused(_)));
+        let result = |it: &Burial| matches!(it.reason.data(), Some(OrderError::Rejected(_)));
         assert!(history.iter().all(result), "{history:?}");
         assert!(history.iter().all(|it| it.consumer == "node-t/1" && it.deliveries == 1));
         assert!(history.is_sorted_by_key(|it| it.at), "{history:?}");

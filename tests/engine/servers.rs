@@ -381,7 +381,7 @@ async fn mariadb_is_strict_regardless_of_its_settings() {
     let store = open(&server.url_of(&name)).await;
     let sale = NewSale { title: "火".repeat(1_001), stock: 1, begin: None, end: None, limit: 1 };
     let error = store.create_sale(&sale, NOW).await.unwrap_err();
-    assert!(matches!(error, StoreError::Refused(_)), "{error}");
+    assert!(matches!(error, StoreError::Rejected(_)), "{error}");
     let sale = NewSale { title: "火锅 🍲".into(), ..sale };
     let made = store.create_sale(&sale, NOW).await.unwrap();
     store.close().await;

@@ -91,12 +91,12 @@ async fn each_command_is_routed_to_the_server_of_its_key() {
     let mut apart = pipe();
     apart.cmd("SET").arg(KEYS[0]).arg("w").cmd("SET").arg(KEYS[1]).arg("w");
     let refused = conn.pipe::<()>(&apart).await.unwrap_err();
-    assert_eq!(refused, RedisError::Refused(reason!("redis-cross-slot")));
+    assert_eq!(refused, RedisError::Rejected(reason!("redis-cross-slot")));
     assert_eq!(cluster.query::<String>(KEY, &["GET", KEY]), "v");
     let apart = cmd("DEL").arg(&KEYS).take();
     let refused = conn.query::<u8>(&apart).await.unwrap_err();
     assert!(
-        matches!(&refused, RedisError::Refused(_)) && refused.code() == Some("CROSSSLOT"),
+        matches!(&refused, RedisError::Rejected(_)) && refused.code() == Some("CROSSSLOT"),
         "{refused}"
     );
 

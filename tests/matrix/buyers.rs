@@ -145,7 +145,7 @@ async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<(VoucherId, 
                 }
                 // Retried.
                 Ok(Outcome::Busy | Outcome::NotReady | Outcome::NotLoaded | Outcome::Paused)
-                | Err(AdmissionError::NoAnswer(_) | AdmissionError::Refused(_)) => {
+                | Err(AdmissionError::NoAnswer(_) | AdmissionError::Rejected(_)) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Ok(Outcome::SoldOut | Outcome::Ended | Outcome::NotStarted { .. }) => break,

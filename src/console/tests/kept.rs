@@ -241,7 +241,7 @@ fn order_faults() -> Vec<OrderError> {
         OrderError::Gone,
         OrderError::NoSale(SALE),
         OrderError::OutOfStock(SALE),
-        OrderError::Refused("-7".to_owned()),
+        OrderError::Rejected("-7".to_owned()),
         OrderError::TooOften(6),
         OrderError::Unkept,
     ]);
@@ -348,7 +348,7 @@ fn every_order_error_is_localized() {
     for old in ["delivered 5 times", ""] {
         assert_eq!(text::order_error(&Message::with_data(old.to_owned(), "{")), old);
     }
-    let foreign = Message::of(&OrderError::Refused("\u{1b}[2J\u{202e}".repeat(100)));
+    let foreign = Message::of(&OrderError::Rejected("\u{1b}[2J\u{202e}".repeat(100)));
     let text = text::order_error(&foreign);
     assert!(text.chars().count() <= MAX_REASON + 1 && !text.contains(['\u{1b}', '\u{202e}']));
 }

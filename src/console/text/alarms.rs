@@ -217,9 +217,9 @@ fn reason(error: &Message) -> String {
             RedisError::Away { detail, .. }
             | RedisError::Login { detail, .. }
             | RedisError::Unwilling(detail)
-            | RedisError::Refused(detail),
+            | RedisError::Rejected(detail),
         )) => detail.to_string(),
-        Some(ReadError::Sql(StoreError::Away(detail) | StoreError::Refused(detail))) => {
+        Some(ReadError::Sql(StoreError::Away(detail) | StoreError::Rejected(detail))) => {
             detail.to_string()
         }
         _ => error.localized::<ReadError>().trim_end_matches(['.', '?', '!', '。']).to_owned(),

@@ -46,9 +46,9 @@ pub enum AdmissionError {
     /// Redis did not answer in time; holds the last error.
     #[error("{}", text!("admission-no-answer", reason = _0))]
     NoAnswer(String),
-    /// Redis refused the batch.
+    /// Redis rejected the batch.
     #[error("{0}")]
-    Refused(String),
+    Rejected(String),
     /// The engine stops.
     #[error("{}", text!("admission-stopping"))]
     Stopping,

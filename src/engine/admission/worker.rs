@@ -326,7 +326,7 @@ impl AdmissionWorker {
                         self.noted.remove(&voucher);
                         return waiting;
                     }
-                    Some(closed) => Err(AdmissionError::Refused(english(&closed.error(voucher)))),
+                    Some(closed) => Err(AdmissionError::Rejected(english(&closed.error(voucher)))),
                 }
             }
             Prepared::Archived(done) => {
@@ -405,7 +405,7 @@ impl AdmissionWorker {
             }
             Err(EngineError::Redis(error)) if error.is_away() => return Err(batch),
             Err(error) => {
-                refuse(batch, &AdmissionError::Refused(english(&error)));
+                refuse(batch, &AdmissionError::Rejected(english(&error)));
                 return Ok(None);
             }
         }
@@ -463,7 +463,7 @@ impl AdmissionWorker {
                     self.last_error = english(&error);
                     return Err(batch);
                 }
-                refuse(batch, &AdmissionError::Refused(english(&error)));
+                refuse(batch, &AdmissionError::Rejected(english(&error)));
                 return Ok(());
             }
         };
@@ -719,7 +719,7 @@ fn pages(batch: Batch, most: usize) -> impl Iterator<Item = Batch> {
 }
 
 fn unreadable() -> AdmissionError {
-    AdmissionError::Refused(english(&RedisError::reply("admit.lua")))
+    AdmissionError::Rejected(english(&RedisError::reply("admit.lua")))
 }
 
 /// An error for a buyer, returned in a reply of the API.

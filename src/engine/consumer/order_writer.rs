@@ -239,7 +239,7 @@ impl Writer {
 /// Returns the fault of the order itself where the error proves one; only such an order may become a dead letter.
 fn row_fault(error: &StoreError) -> Option<OrderError> {
     match error {
-        StoreError::Refused(why) => Some(OrderError::Refused(in_english(|| why.to_string()))),
+        StoreError::Rejected(why) => Some(OrderError::Rejected(in_english(|| why.to_string()))),
         StoreError::NoSale(voucher) => Some(OrderError::NoSale(*voucher)),
         StoreError::OutOfStock(voucher) => Some(OrderError::OutOfStock(*voucher)),
         _ => None,

@@ -389,7 +389,7 @@ async fn last_delivered(
     info.arg("GROUPS").arg(of.orders());
     let groups: Vec<HashMap<String, Value>> = match conn.query(&info).await {
         Ok(groups) => groups,
-        Err(RedisError::Refused(_)) => return Ok(None),
+        Err(RedisError::Rejected(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
     let text = |group: &HashMap<String, Value>, field: &str| match group.get(field) {

@@ -30,7 +30,7 @@ pub(crate) async fn read(
     let fields: Result<HashMap<String, String>, RedisError> =
         servers.conn.query(cmd("HGETALL").arg(servers.keys.sale(voucher))).await;
     let fields = match fields {
-        Err(RedisError::Refused(_) | RedisError::Reply(_)) => return Ok(None),
+        Err(RedisError::Rejected(_) | RedisError::Reply(_)) => return Ok(None),
         fields => fields?,
     };
     let number = |name: &str| fields.get(name)?.parse::<u64>().ok();

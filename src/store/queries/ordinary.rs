@@ -15,7 +15,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Rule`] if there is no such voucher, or it is sold in a flash sale, off the shelf or expired;
-    /// [`StoreError::Refused`] if another order has this ID. Then nothing was written.
+    /// [`StoreError::Rejected`] if another order has this ID. Then nothing was written.
     pub async fn buy(
         &self,
         order: OrderId,

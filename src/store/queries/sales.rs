@@ -140,7 +140,7 @@ impl Store {
     /// `seen`, only if that is still the version.
     ///
     /// # Errors
-    /// [`StoreError::Changed`] for another version; [`StoreError::Refused`] for more pieces than a sale may hold, or
+    /// [`StoreError::Changed`] for another version; [`StoreError::Rejected`] for more pieces than a sale may hold, or
     /// fewer than live orders hold.
     pub async fn restock(
         &self,
@@ -178,7 +178,7 @@ impl Store {
     /// is derived from the live orders. Does nothing if SQL has this version or a newer one.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] if there are more live orders than pieces, or the ID belongs to another voucher.
+    /// [`StoreError::Rejected`] if there are more live orders than pieces, or the ID belongs to another voucher.
     pub async fn adopt_sale(&self, sale: &Sale) -> Result<(), StoreError> {
         let voucher = voucher_key(sale.voucher_id)?;
         let (initial, version) = (number(sale.initial)?, number(sale.version)?);
@@ -260,7 +260,7 @@ async fn insert_voucher(
         )
         .await?;
     let id = id.and_then(|id| u64::try_from(id).ok());
-    let no_number = || StoreError::Refused(reason!("store-database-returned-no-number"));
+    let no_number = || StoreError::Rejected(reason!("store-database-returned-no-number"));
     Ok(id.map(VoucherId).ok_or_else(no_number)?)
 }
 

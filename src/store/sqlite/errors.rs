@@ -46,12 +46,12 @@ pub(super) fn classify(fault: &dyn DatabaseError) -> StoreError {
         code::CORRUPT | code::NOTADB => {
             StoreError::File(reason!("store-file-damaged", reason = fault.message()))
         }
-        code::CONSTRAINT => StoreError::Refused(Reason::Quoted(fault.message().to_owned())),
+        code::CONSTRAINT => StoreError::Rejected(Reason::Quoted(fault.message().to_owned())),
         code::ERROR | code::SCHEMA if is_of_the_schema(fault.message()) => {
             schema_changed(fault.message().to_owned())
         }
         code::TOOBIG | code::MISMATCH | code::RANGE => {
-            StoreError::Refused(Reason::Quoted(fault.to_string()))
+            StoreError::Rejected(Reason::Quoted(fault.to_string()))
         }
         // No other error is proven to concern the request, so no order is discarded because of it.
         _ => StoreError::Away(Reason::Quoted(fault.to_string())),
@@ -117,7 +117,7 @@ mod tests {
 
         let twice =
             SQLITE.store_error(one.execute("INSERT INTO t VALUES (1, 'x')").await.unwrap_err());
-        assert!(matches!(twice, StoreError::Refused(_)), "{twice}");
+        assert!(matches!(twice, StoreError::Rejected(_)), "{twice}");
 
         one.execute("PRAGMA max_page_count = 10").await.unwrap();
         let full = one.execute("INSERT INTO t VALUES (2, zeroblob(1000000))").await.unwrap_err();

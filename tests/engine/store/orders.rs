@@ -172,7 +172,7 @@ pub(crate) async fn what_a_row_cannot_hold_is_refused(store: SharedStore) {
     let top = i64::MAX as u64;
     assert_eq!(store.write_orders(&[entry(1, top, voucher)], NOW).await.unwrap(), [Written::New]);
     let error = store.write_orders(&[entry(2, top + 1, voucher)], NOW).await.unwrap_err();
-    assert!(matches!(error, StoreError::Refused(_)), "{error}");
+    assert!(matches!(error, StoreError::Rejected(_)), "{error}");
     let largest =
         OrderEntry { order: OrderId::from_i64(i64::MAX).unwrap(), ..entry(0, 7, voucher) };
     assert_eq!(store.write_orders(&[largest], NOW).await.unwrap(), [Written::New]);

@@ -121,7 +121,7 @@ pub(crate) async fn vouchers_of_both_kinds_come_in_pages(store: SharedStore) {
     let ordinary = store.create_voucher(&details, NOW).await.unwrap();
     let beyond = VoucherDetails { pay_value: u64::MAX, ..details.clone() };
     let refused = store.create_voucher(&beyond, NOW).await;
-    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::Rejected(_))), "{refused:?}");
     let sale = sale_of(&store, 5).await;
     let first = Voucher { id: ordinary, ordinary: true, details };
     let details = VoucherDetails::titled(sale.title);

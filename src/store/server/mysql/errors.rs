@@ -48,7 +48,7 @@ pub(super) fn classify(error: &dyn DatabaseError) -> StoreError {
         // Unknown column, unknown table.
         1054 | 1146 => return schema_changed(message),
         other if ABOUT_A_ROW.contains(&other) => {
-            return StoreError::Refused(Reason::Quoted(message));
+            return StoreError::Rejected(Reason::Quoted(message));
         }
         // No other error is proven to concern the request, so no order is discarded because of it.
         _ => Reason::Quoted(message),

@@ -46,7 +46,7 @@ pub(super) fn classify(error: &dyn DatabaseError) -> StoreError {
         }
         // About the values of a row: invalid data, and violated constraints.
         code if code.starts_with("22") || code.starts_with("23") => {
-            return StoreError::Refused(Reason::Quoted(message));
+            return StoreError::Rejected(Reason::Quoted(message));
         }
         // No other error is proven to concern the request, so no order is discarded because of it.
         _ => Reason::Quoted(message),
