@@ -1,5 +1,5 @@
 #!lua
--- Returns the place and the stock of closed orders, once per order: only while the buyer still holds
+-- Frees the places of closed orders and returns their stock, once per order: only while the buyer still holds
 -- that order.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)
@@ -14,7 +14,7 @@ for i = 1, #ARGV, 2 do
     given = given + 1
   end
 end
--- For an inconsistent sale, or one that is being reconciled, the stock is derived from its buyers at the end.
+-- A sale that is inconsistent or being reconciled has no valid stock: reconciliation derives it from the buyers.
 if given > 0 and redis.call('TYPE', KEYS[1]).ok == 'hash' then
   if integer(redis.pcall('GET', KEYS[2])) then
     redis.call('INCRBY', KEYS[2], given)

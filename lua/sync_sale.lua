@@ -1,17 +1,18 @@
 #!lua
--- Updates the copy of a sale in Redis to the committed state in SQL. Idempotent; an older version never wins.
+-- Updates the copy of a sale in Redis to the committed state in SQL. Idempotent; an older version is ignored.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 watermark (hash)
 -- ARGV  1 version  2 title  3 begin (ms, 0 = at once)  4 end (ms, 0 = never)  5 state  6 initial
 --       7 limit (orders per user)  8 created (ms)  9 voucher  10 "new" for a newly created sale, "own" from the
 --       process that cuts this sale, else ""  11 server run ID
 --
--- Returns "taken" if the version was applied, "known" if Redis had it or a newer one, "cutting" while a cut of
--- this version or a newer one is in progress (cut.lua): retry soon; "damaged" if the keys of the sale are inconsistent
+-- Returns "taken" if the version was applied, "known" if Redis had it or a newer one, "cutting" while the removal of
+-- stock in this version or a newer one is in progress (cut.lua): retry soon; "damaged" if the keys of the sale are inconsistent
 -- or missing: it must be reconciled with its buyers; "other" if Redis holds another sale with that
 -- ID: it is closed.
 --
--- The stock changes by the difference of `initial`, so that stock sold meanwhile stays sold.
+-- The stock changes by the difference between the old and the new `initial`, so that pieces sold in the meantime stay
+-- sold.
 
 local fields = {'version', ARGV[1], 'title', ARGV[2], 'begin', ARGV[3], 'end', ARGV[4], 'state', ARGV[5],
   'initial', ARGV[6], 'limit', ARGV[7], 'created', ARGV[8]}

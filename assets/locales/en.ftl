@@ -3,7 +3,7 @@
 ## action
 
 action-abort = stop
-    .help = cancel launch, or stop and pause
+    .help = cancel launch or stop load test
     .name = cancel launch
 action-accept = yes
     .help = confirm
@@ -29,7 +29,7 @@ action-copy-row = copy row
     .help = copy the row in export format
     .name = copy row
 action-discard = discard
-    .help = discard letters without a buyer
+    .help = discard if no buyer is waiting
     .name = discard
 action-down = down
     .help = move down
@@ -128,7 +128,7 @@ action-previous-part = previous
 action-previous-view = previous
     .help = previous view
 action-quit = quit
-    .help = quit; confirms during a load test
+    .help = quit; asks during a load test
     .name = quit
 action-quit-now = quit
     .help = quit immediately
@@ -142,7 +142,7 @@ action-repair = repair
     .help = repair the marked sales, or all
     .name = repair ledger
 action-replay-letters = replay
-    .help = replay the marked or selected ones
+    .help = replay marked or selected letters
     .name = replay dead letters
 action-rewind = rewind
     .help = redeliver entries
@@ -212,8 +212,6 @@ activity-no-on-this-page-press = No { $level } on this page.  Press { $key } to 
 activity-node = { $at }, node { $node }
 activity-not-given = not given
 activity-on = OBJECT
-activity-result = RESULT
-activity-result-2 = result
 activity-subject = { $subject }
 activity-to = { $first } to { $last }
 activity-unchanged = unchanged
@@ -224,7 +222,7 @@ activity-who = USER
 
 ## admission
 
-admission-no-answer = no reply in time ({ $reason }); send the request again: an admitted buyer gets the order ID
+admission-no-answer = no reply in time ({ $reason }); send the request again: if the buyer was admitted, the reply contains the order ID
 admission-stopping = the engine is stopping; send the request again once it runs
 
 ## alarms
@@ -245,7 +243,7 @@ alarms-buyers-restored = { $buyers ->
     [one] 1 buyer
    *[other] { $buyers } buyers
 } restored
-alarms-changed-in-sql-but = { $named } changed in SQL but not confirmed by Redis, which uses the old version. A running node delivers the change once Redis accepts writes.
+alarms-changed-in-sql-but = { $named }: changed in SQL but not confirmed by Redis, which still uses the old version. A running node delivers the change once Redis accepts writes.
 alarms-database-is-unreachable-orders-wait = The database is unreachable; orders wait in the stream: { $reason }.
 alarms-database-rejects-writes-orders-wait = The database rejects writes; orders wait in the stream: { $reason }.
 alarms-dead-letters-wait-for-review =
@@ -274,7 +272,7 @@ alarms-lag-database-locked =
     { $waiting ->
         [one] entry waits
        *[other] entries wait
-    }: the database is locked by another program until it releases the lock.
+    }: the database is locked by another program. Writing resumes once it releases the lock.
 alarms-lag-drains =
     { $lag ->
         [one] entry waits
@@ -295,19 +293,19 @@ alarms-orders-re-added-to-stream = { $orders ->
 } re-added to the stream
 alarms-press-then-to-recover-rest = {"  "}Press { $pending } then { $plan } to recover the rest.
 alarms-promises-cannot-be-fulfilled = { $promises ->
-    [one] 1 promise
-   *[other] { $promises } promises
+    [one] 1 admitted order
+   *[other] { $promises } admitted orders
 } cannot be fulfilled
 alarms-reconciled = reconciled with SQL and the stream
 alarms-redis-had-lost-data = Redis lost data: { $parts }.
 alarms-redis-is-unreachable-display = Redis is unreachable; the display is stale. Retrying: { $reason }.
-alarms-redis-key-holds-of-another = Redis key { $key } holds a { $holds } of another program; the lock cannot be acquired.  Rename the key.
-alarms-redis-key-holds-of-another-program = Redis key { $key } holds a { $holds } of another program.  Rename it, then run 'seckill audit --repair'.
+alarms-redis-key-holds-of-another = Redis key { $key } holds a { $holds } that another program wrote; the lock cannot be acquired.  Rename the key.
+alarms-redis-key-holds-of-another-program = Redis key { $key } holds a { $holds } that another program wrote.  Rename it, then run 'seckill audit --repair'.
 alarms-redis-lost = Redis lost { $keys }: { $parts }.
 alarms-redis-rejects-writes-and-all = Redis rejects writes and all sales are stopped: { $step } ({ $reason }).
 alarms-shows-them = {"  "}Press { $letters } to list them.
-alarms-stream-has-no-consumer-group = The stream has no consumer group; a running engine recreates it.  Press { $pending } then { $plan } to recover pending entries.
-alarms-unknown-number-of-dead-letters = {"  "}An unknown number of dead letters without an order is lost.
+alarms-stream-has-no-consumer-group = The stream has no consumer group; a running node recreates it.  Press { $pending } then { $plan } to recover pending entries.
+alarms-unknown-number-of-dead-letters = {"  "}An unknown number of dead letters without an order were lost.
 
 ## bench
 
@@ -334,7 +332,7 @@ bench-tutorial-wrong = of { $orders } orders the tutorial's consumer wrote { $wr
 cli-activity-none = No log entries match.
 cli-activity-older = older entries: { $command }
 cli-activity-period = --since must be before --until
-cli-activity-why = why: { $reason }
+cli-activity-why = reason: { $reason }
 cli-alive = alive
 cli-audit-failed = Audit FAILED.
 cli-audit-failed-because = Audit failed: { $error }.
@@ -342,14 +340,14 @@ cli-audit-nothing = No sales yet, nothing to audit.
 cli-audit-passed = Audit passed: all orders accounted for.
 cli-audit-prevented = the sales cannot be audited until the partition is repaired
 cli-audit-repair = 'seckill audit --repair' shows what can be repaired, and asks for confirmation
-cli-audit-unknown-buyers = At most { $buyers ->
-    [one] 1 buyer
-   *[other] { $buyers } buyers
-} may have been admitted in these losses without any record: no audit can find them.
+cli-audit-unknown-buyers = Up to { $buyers ->
+    [one] 1 admitted buyer
+   *[other] { $buyers } admitted buyers
+} may have been lost without any record; no audit can find them.
 cli-bench = benchmark
-cli-bench-answered = key answered, us
+cli-bench-answered = response to a key, us
 cli-bench-batches = seckill, at most { $batch } per transaction
-cli-bench-drawn = frame drawn, us
+cli-bench-drawn = drawing of a frame, us
 cli-bench-engine-ended = the engine stopped during the load test
 cli-bench-frame = { $bytes } at { $size }
 cli-bench-frame-name = bytes per frame
@@ -409,7 +407,7 @@ cli-dead-no-consumer = no consumer
 cli-dead-no-match = no dead letters match; see 'seckill dead list'
 cli-dead-no-order = no order: { $fault }
 cli-dead-none = No dead letters.
-cli-dead-none-of = None of the dead letters ({ $total }) match.
+cli-dead-none-of = No dead letters match (total: { $total }).
 cli-dead-none-of-these = none of these dead letters exist; see 'seckill dead list'
 cli-dead-not-found = not found
 cli-dead-replay = Replay { $letters ->
@@ -421,7 +419,7 @@ cli-dead-replays = dead after { $replays ->
    *[other] { $replays } replays
 }
 cli-dead-row = in SQL: order { $id } of buyer { $user_id }, sale #{ $voucher_id }, { $status }
-cli-doctor-acl = ACL SETUSER with the user of the URL: { $rules }
+cli-doctor-acl = grant the user of the URL these permissions with ACL SETUSER: { $rules }
 cli-doctor-aof = on, appendfsync { $fsync }
 cli-doctor-both-killed = kill -9 of both
 cli-doctor-check = { $name ->
@@ -430,12 +428,12 @@ cli-doctor-check = { $name ->
     [redis-writes] redis writes
    *[other] { $name }
 }
-cli-doctor-chmod = chmod go= on each of them
+cli-doctor-chmod = run 'chmod go=' on each of them
 cli-doctor-commands = all required commands are allowed
 cli-doctor-data-loss = Possible data loss with these settings, by failure:
 cli-doctor-database = { $version }, { $place }
-cli-doctor-database-killed = kill -9, database
-cli-doctor-database-power = power, database
+cli-doctor-database-killed = kill -9 of the database
+cli-doctor-database-power = power loss of the database
 cli-doctor-disk = { $mib } MiB free
 cli-doctor-failover = failover of Redis
 cli-doctor-fix = fix: { $fix }
@@ -459,7 +457,7 @@ cli-doctor-passed = All checks passed.
 cli-doctor-problems = Problems found.
 cli-doctor-redis = { $version } at { $place }
 cli-doctor-redis-killed = kill -9 of Redis
-cli-doctor-redis-power = power, Redis
+cli-doctor-redis-power = power loss of Redis
 cli-doctor-refused = rejected: { $names } ({ $why })
 cli-doctor-replicas = { $replicas } connected, { $wait } must confirm
 cli-doctor-restore = restore a backup, or pass another --database
@@ -478,11 +476,12 @@ cli-expected-count = expected a non-negative integer
 cli-expected-difference = expected an integer; a negative one removes stock
 cli-expected-range = expected { $from } to { $to }
 cli-failed-and-not-logged = '{ $act }' { $result }; writing the audit log failed as well
+cli-file-not-written = cannot write { $path } ({ $error }); pass another path
 cli-incident = Incident, { $since } to { $until }
 cli-incident-alarm = alarm
 cli-incident-audit = audit
-cli-incident-audit-failed = **audit FAILED**, see the proof below
-cli-incident-audit-passed = audit passed, see the proof below
+cli-incident-audit-failed = **audit FAILED**, see the audit by order ID below
+cli-incident-audit-passed = audit passed, see the audit by order ID below
 cli-incident-audit-timeout = the audit did not finish within five minutes; run 'seckill audit'
 cli-incident-away = { $server } unreachable
 cli-incident-body-gone = body gone
@@ -512,7 +511,7 @@ cli-incident-letters-cut = { $letters ->
 }, and there are more.
 cli-incident-locks-title = Locks
 cli-incident-log-cut = 'seckill activity' shows older lines of this period.
-cli-incident-made = made
+cli-incident-made = created
 cli-incident-missing = Not available:
 cli-incident-no-consumers = The group has no consumers.
 cli-incident-no-group = {" "}The consumer group is MISSING.
@@ -533,10 +532,10 @@ cli-incident-partitions = partitions
 cli-incident-pending = pending entries
 cli-incident-pending-title = Pending entries and their plan
 cli-incident-period = --since must be before --until, and in the past
-cli-incident-proof = the proof
+cli-incident-proof = the audit by order ID
 cli-incident-proof-failed = **Audit FAILED**, checked by order ID, at { $at }.
 cli-incident-proof-passed = Audit passed, checked by order ID, at { $at }.
-cli-incident-proof-title = Proof
+cli-incident-proof-title = Audit by order ID
 cli-incident-reasons = And { $more ->
     [one] 1 more reason
    *[other] { $more } more reasons
@@ -569,7 +568,7 @@ cli-lock-release-effect = Its work is cancelled and its late writes are rejected
 cli-lock-release-unknown = Force-release '{ $name }', held by { $node } ({ $task }), which is not a known node?
 cli-locks-more = { $shown } of { $total } shown; use --limit for more.
 cli-locks-no-end = no end
-cli-locks-no-node = { $node } (no node)
+cli-locks-no-node = { $node } (unknown node)
 cli-locks-none = No locks are held.
 cli-locks-orphan = { $node } (orphan)
 cli-log-filter-invalid = SECKILL_LOG is not a log filter: "{ $filter }" ({ $why }). Use a level or a list of targets: { $example }
@@ -577,7 +576,7 @@ cli-man-not-written = cannot write the man pages to { $dir } ({ $error }); pass 
 cli-ms = { $millis } ms
 cli-next-bought = It is unpaid. Pay it: seckill orders pay { $order }
 cli-next-changed = Entries that changed since the plan was created were skipped; create a new plan.
-cli-next-hollow = 'seckill pending apply' rebuilds orders of entries without a body.
+cli-next-hollow = 'seckill pending apply' rebuilds the orders of entries without a body.
 cli-next-lost = Entries without a body were skipped because Redis lacks some of the sales; 'seckill audit --repair' loads them.
 cli-next-not-found = 'seckill orders show { $order }' shows where it is.
 cli-next-page = next page: { $command }
@@ -596,32 +595,31 @@ cli-orders-of-voucher = buyer { $user }, ordinary voucher #{ $voucher }
 cli-orders-pending = pending as { $entry }, { $of }; 'seckill pending list' shows its holder
 cli-orders-persisted = { $status }, { $of }, written { $written }
 cli-orders-undelivered = undelivered in the stream as { $entry }, { $of }
-cli-orders-unknown = unknown: not in SQL, the stream, the dead letters, or assigned to a buyer
+cli-orders-unknown = unknown: not in SQL, the stream or the dead letters, and not assigned to a buyer
 cli-output-not-written = cannot write the output ({ $error })
 cli-paid = paid
 cli-partition = partition { $n }
 cli-partition-finding = partition { $n }: { $finding }
-cli-partitions-differ = the deployment has { $agreed } partitions; run 'seckill work --partitions { $wanted }' while no node is alive to change that, or omit --partitions
+cli-partitions-differ = the deployment has { $agreed } partitions; omit --partitions, or, to change the number, run 'seckill work --partitions { $wanted }' while no node is alive
 cli-paused = paused
 cli-pending-all-held = All entries are held by live nodes; nothing to do.
 cli-pending-apply = Apply this to up to { $entries ->
     [one] 1 entry
    *[other] { $entries } entries
 }?
-cli-pending-more = { $shown } of { $total } shown; use --limit, --from and --filter for others.
+cli-pending-more = { $shown } of { $total } shown; use --limit, --from or --filter to show others.
 cli-pending-next = 'seckill pending plan' shows the action for each of them.
 cli-pending-no-match = The filter matches no pending entry.
 cli-pending-none = No pending entries.
-cli-pending-none-of = None of the pending entries ({ $total }) match.
+cli-pending-none-of = No pending entries match (total: { $total }).
 cli-plan-apply = Apply it: seckill pending apply; --out FILE saves the plan.
 cli-plan-apply-file = Apply it: seckill pending apply { $path }
 cli-plan-exists = { $path } already exists; pass another name or remove it
 cli-plan-more = … and { $more } more.
-cli-plan-not-written = cannot write { $path } ({ $error }); pass another path
 cli-plan-nothing = Nothing to plan: no pending entries match.
 cli-plan-orders = orders in SQL
 cli-plan-progress = { $act }: { $done } of { $of }
-cli-plan-read-failed = reading the plan failed
+cli-plan-read-failed = reading the plan failed unexpectedly; see the log in the data directory
 cli-plan-rebuilt = { $orders ->
     [one] 1 admitted order exists nowhere else and is
    *[other] { $orders } admitted orders exist nowhere else and are
@@ -634,7 +632,7 @@ cli-remove-consumer = Remove '{ $name }', which holds no entries, from { $groups
     [one] 1 group
    *[other] { $groups } groups
 }?
-cli-repair-manual = manual action needed, compare tb_voucher_order with tb_seckill_voucher: { $finding }
+cli-repair-manual = manual action needed: { $finding }; compare tb_voucher_order with tb_seckill_voucher
 cli-repair-partitions = Repair { $partitions ->
     [one] 1 partition
    *[other] { $partitions } partitions
@@ -675,7 +673,7 @@ cli-rush-requests = { $requests ->
 }, { $rate } per second. Latency in milliseconds:
 cli-rush-settled = persisted { $seconds } s after the last reply
 cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
-cli-sale-at-once = at once
+cli-sale-at-once = immediately
 cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $initial ->
     [one] 1 piece
    *[other] { $initial } pieces
@@ -685,11 +683,11 @@ cli-sale-limit = { $limit ->
    *[other] { $limit } orders
 } per user
 cli-sale-limit-name = limit
-cli-sale-no-end = never
+cli-sale-no-end = no end
 cli-sale-none = No sales yet. Create one: seckill sale create --title 'hot pot 50% off' --stock 100
 cli-sale-none-archived = No archived sales.
 cli-sale-none-archived-before = No older archived sales.
-cli-sale-not-in-redis = gone from Redis
+cli-sale-not-in-redis = removed from Redis
 cli-sale-not-loaded = not loaded
 cli-sale-state = { $state }, changed { $at }
 cli-sale-state-name = state
@@ -737,11 +735,11 @@ cli-stream-group = group { $name }: delivered up to { $delivered }, read { $read
 cli-stream-group-lost = NO GROUP: a running node or 'seckill stream rewind --to start' recreates it at the start
 cli-stream-group-oldest = {", "}the oldest { $entry } added { $age } ago
 cli-stream-malformed = of them malformed: moved to the dead letters
-cli-stream-missing = of them not in SQL: written if stock is left, else dead letters
+cli-stream-missing = of them not in SQL: written if stock is left, otherwise moved to the dead letters
 cli-stream-no-group = no group yet
 cli-stream-pending = of them pending now: settled by their consumer or by this command
-cli-stream-preview = partition { $partition }: the group was delivered up to { $delivered }
-cli-stream-preview-no-group = partition { $partition }: there is no group; it is created
+cli-stream-preview = partition { $partition }: delivered to the group up to { $delivered }
+cli-stream-preview-no-group = partition { $partition }: there is no group; it will be created
 cli-stream-range = from { $first }, to { $last }
 cli-stream-range-age = from { $first }, { $age } old, to { $last }
 cli-stream-rewind = Redeliver { $again ->
@@ -775,10 +773,10 @@ cli-work-handed-over = { $node } has stopped; { $entries ->
     [one] 1 entry was not finished and is
    *[other] { $entries } entries were not finished and are
 } handed over to the other nodes.
-cli-work-read-only = a worker changes data; start it without --read-only
+cli-work-read-only = a node changes data; run 'seckill work' without --read-only
 cli-work-started = { $node } is running with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
 cli-work-stopped = { $node } has stopped; its last batch is finished.
-cli-work-unfinished = { $node } has stopped; a batch was not finished and stays pending for the next start.
+cli-work-unfinished = { $node } has stopped; a batch was not finished and stays pending until the next start.
 
 ## column
 
@@ -827,9 +825,9 @@ column-on = on
 column-order = order
 column-orders = orders
 column-outcome = outcome
-column-pays = pays
+column-pays = price
 column-pending = pending
-column-per-second = a second
+column-per-second = per second
 column-persisted = persisted
 column-phase = phase
 column-ratio = ratio
@@ -861,7 +859,7 @@ column-what = what
 column-when-planned = when planned
 column-who = who
 column-why = why
-column-worth = worth
+column-worth = face value
 
 ## command
 
@@ -967,8 +965,8 @@ command-pieces-limit-per-user-orders =
 command-plan-is-ready = the plan is ready
 command-quit-load-test-rest =
     { $unsent ->
-        [0] Admitted orders stay in the stream; the next engine writes them.
-       *[other] The remaining requests are not sent. Admitted orders stay in the stream; the next engine writes them.
+        [0] Admitted orders stay in the stream; the next running node writes them.
+       *[other] The remaining requests are not sent. Admitted orders stay in the stream; the next running node writes them.
     }
 command-quit-while-command-is-running = Quit while a command is running?
 command-quit-while-load-test = Quit while a load test is running?
@@ -1046,23 +1044,18 @@ common-node = NODE
 common-node-failure = NODE FAILURE
 common-none = none
 common-old = { $age } old
-common-order = order
-common-order-2 = ORDER
 common-orders = orders
 common-pending = pending
 common-persisted = persisted
 common-quit = Quit
 common-reading = reading
 common-reason = reason
-common-sale = sale
-common-sale-2 = SALE
 common-state = STATE
 common-stock = Stock
 common-stream = STREAM
 common-time = TIME
 common-unknown = unknown
 common-user = USER
-common-value = ,{" "}
 common-verdict = verdict
 
 ## console
@@ -1073,6 +1066,7 @@ console-alive = alive
 console-all-marked = all { $count } marked
 console-and-more = and { $count } more
 console-and-more-press-for-all = and { $count } more; press { $key } for all
+console-at-time-in = { $time }, in { $span }
 console-attention = ALARMS
 console-audit-failed = audit FAILED
 console-audit-passed = audit passed
@@ -1098,7 +1092,6 @@ console-held-by-unknown-node = held by an unknown node
 console-hidden = , { $hidden } hidden
 console-history = HISTORY
 console-in = in { $span }
-console-in-2 = { $time }, in { $span }
 console-in-flight = { $orders } in flight
 console-is-no-longer-listed = #{ $voucher } is no longer listed
 console-jobs = { $count ->
@@ -1122,6 +1115,7 @@ console-marked-entries-are-no-longer = { $count ->
    *[other] { $count } marked entries are no longer pending; unmarked
 }
 console-max = max
+console-next-by-schedule = { $next }   ({ $schedule })
 console-no-end = no end
 console-no-group = no group
 console-no-lock-is-held = No locks are held.
@@ -1133,8 +1127,6 @@ console-no-row-contains-press = No row contains '{ $text }'. Press { $key } to c
 console-no-runs-yet = No runs yet.
 console-no-sales-yet-press = No sales yet. Press { $key } to create one.
 console-not-in-redis = not in Redis
-console-of = { $first }–{ $last } of { $total }
-console-of-2 = { $shown } of { $of }
 console-of-locks = { $part } of { $whole } locks
 console-of-on-this-page = { $shown } of { $of } on this page
 console-oldest = oldest { $span }
@@ -1148,6 +1140,7 @@ console-phase = { $phase ->
    *[other] { $phase }
 }
 console-press = press
+console-range-of = { $first }–{ $last } of { $total }
 console-read-only = READ-ONLY
 console-redis-is-unreachable-held-locks = Redis is unreachable: the held locks are unknown.
 console-redis-is-unreachable-pending-entries = Redis is unreachable: the pending entries are unknown.
@@ -1158,14 +1151,14 @@ console-sales-listed = { $count ->
     [one] 1 sale
    *[other] { $count } sales
 }
+console-shown-of = { $shown } of { $of }
 console-since-for-depth = since { $since }, for { $span }, depth { $depth }
-console-sold-out-2 = sold out
+console-sold-out = sold out
 console-starts = starts { $time }
 console-starts-in = starts in { $clock }
 console-stock = STOCK
 console-to = { $begin } to { $end }
 console-until = until { $end }
-console-value-2 = { $next }   ({ $schedule })
 console-waiting-for-first-snapshot = Waiting for the first snapshot from the engine.
 console-window-too-small-x-minimum = window too small: { $width }x{ $height }; minimum 60x15, full view 80x24
 
@@ -1183,7 +1176,7 @@ context-views = All views
 
 ## conventions
 
-conventions-are-loaded-in-pages = { $total } are loaded in pages by ID; sorting works for a single page only
+conventions-are-loaded-in-pages = { $total } rows are loaded in pages by ID; sorting works for a single page only
 conventions-closes-this-then-press-again = { $text }; press { $close } to close this, then { $again } again
 conventions-copied = copied: { $what }
 conventions-copied-tmux-forwards-it-only = copied: { $what }; tmux forwards it only with '{ $setting }'
@@ -1257,10 +1250,10 @@ director-buyers =
         [one] { $count } buyer
        *[other] { $count } buyers
     }
-director-call-off = Cancel launch
+director-cancel = Cancel launch
 director-cancel-launch = Cancel the launch?
 director-cancelled-was-not-started-nothing = cancelled: { $subject } was not started, nothing was changed
-director-console-was-suspended = the console was suspended and is { $late } late
+director-console-was-suspended = the console was suspended and missed the launch time by { $late }
 director-countdown-in-seconds = countdown in seconds, 1 to 3,600
 director-database-is-unreachable = the database is unreachable
 director-database-rejects-writes = the database rejects writes
@@ -1335,7 +1328,7 @@ director-then-within-s =
        *[other] { $count } buyers arrive
     } within { $seconds } s{ $twice }.
 director-until-then-nothing-is-changed = Until then nothing is changed; press { $abort } to cancel.
-director-value-3 = { $subject }, { $buyers }
+director-with-buyers = { $subject }, { $buyers }
 director-within = Within
 
 ## done
@@ -1361,7 +1354,7 @@ done-replayed = { $done ->
     [one] 1 dead letter
    *[other] { $done } dead letters
 } already replayed; run it again for the rest
-done-rewound = the groups of partition { $partitions } were already moved back; run it again for the rest
+done-rewound = the groups of partition { $partitions } were already rewound; run it again for the rest
 
 ## drill
 
@@ -1425,13 +1418,13 @@ drill-redis-not-managed = it was not started by this program; omit --redis
 drill-redis-without-pid = it does not report its process
 drill-remedy = { $drill ->
     [consumer-killed] Press 4 to list its entries, A to plan, y to apply. Pending must drop to 0.
-    [poison] 5 lists, * marks all, D discards; or: seckill --data-dir { $dir } dead discard --all
+    [poison] Press 5, then * and D to discard; or: seckill --data-dir { $dir } dead discard --all
     [database-away] The database is back. ALARMS shows the length of the outage; orders catch up automatically.
     [redis-away] Redis runs again. ALARMS shows the length of the outage; buyers get delayed replies.
     [group-destroyed] The node recreates it at the start of the stream: entries in SQL are acknowledged, the rest is written.
-    [stream-trimmed] In 4, press A to plan a rebuild from the buyers, y to apply it. The node waits for you.
+    [stream-trimmed] In view 4, press A to plan a rebuild from the buyers, y to apply it. The node waits for you.
     [duplicates] Each one exists in SQL and is acknowledged: the lag drains, no new order is written.
-    [clock-step] No action needed: no alarm, audit passed. The final audit compares every ID.
+    [clock-step] No action needed: no alarm, and the audit passes. The final audit compares every ID.
    *[other] { $drill }
 }
 drill-repaired = { $drill ->
@@ -1487,13 +1480,13 @@ drill-true = true
 ## durability
 
 durability-confirmed = no admission that was acknowledged, if the promoted replica confirmed it
-durability-damage = the database may be damaged, and then everything in it
+durability-damage = possibly everything: the database may be damaged
 durability-half-minute = half a minute of admissions, except those already in SQL
 durability-last-commits = orders of the last second in SQL; 'seckill audit' lists them, and --repair writes them again while Redis holds their buyers
 durability-last-seconds = the last two seconds of admissions, except those already in SQL
 durability-nothing = nothing
-durability-put-back = nothing while the nodes live and answer: each restores its admissions of the last 30 s
-durability-standstill = no order, only time: no replica is promoted until the server is back
+durability-put-back = nothing while the nodes live and respond: each restores its admissions of the last 30 s
+durability-standstill = no orders, only downtime: no replica is promoted, so sales wait until the server is back
 durability-undelivered = every admission that is not in SQL yet
 durability-unknown = unknown: the settings could not be read
 durability-unsent = what the failed primary had not replicated, unless the node that admitted it lives and restores it
@@ -1513,22 +1506,22 @@ error-long-reason = the reason has { $characters ->
 } in { $bytes ->
     [one] 1 byte
    *[other] { $bytes } bytes
-}, but the audit log allows { $most } in { $most_bytes }; shorten it
+}, but the audit log allows { $most } characters in { $most_bytes } bytes; shorten it
 error-name-taken = a node named '{ $name }' is already alive; choose another name with 'node' in the settings
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
-error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second: seckill work
+error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second ('seckill work' runs one)
 error-not-loaded = the change of sale #{ $sale } is committed in SQL, but Redis has not confirmed it ({ $why }); a running node delivers it once Redis accepts writes; until then Redis uses the old version
 error-operator-just-finished = a command that has just finished
 error-other-operator = another operator is running a command ({ $who }); wait until it ends, or release the lock of a dead one: seckill locks release operator
-error-other-sale = Redis and SQL hold different sales under number { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis
+error-other-sale = Redis and SQL hold different sales under ID { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis
 error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the excess orders
 error-read-only = read-only: commands are rejected; start without --read-only to make changes
 error-reconciling = '{ $key }' is being reconciled with SQL and is not ready yet; try again
 error-short = cannot remove { $by ->
     [one] 1 piece
    *[other] { $by } pieces
-} from sale #{ $sale }: { $left } unsold; remove fewer, or end the sale
-error-stopped = the engine has stopped; quit and start again
+} from sale #{ $sale }: only { $left } unsold; remove fewer, or end the sale
+error-stopped = the engine has stopped; quit and restart seckill
 error-stopping = the engine is stopping; try again once it is running
 
 ## event
@@ -1539,7 +1532,7 @@ event-dead-holds = dead, holds { $pending ->
    *[other] { $pending } entries
 }
 event-dead-letters = { $count } waiting for review
-event-foreign-key = holds a { $holds }, not written by seckill
+event-foreign-key = holds a { $holds } that seckill did not write
 event-lag = lag of { $lag ->
     [one] 1 entry
    *[other] { $lag } entries
@@ -1565,9 +1558,6 @@ event-unknown-holds = not a known node, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
 }
-
-## events
-
 
 ## export
 
@@ -1651,11 +1641,29 @@ faults-title-control = the title contains a control character (line break, tab o
 faults-title-empty = the title is empty; enter 1 to { $most } characters
 faults-title-heavy = the title has { $bytes } bytes, mostly combining characters; at most { $most } are allowed
 faults-title-long = the title has { $length } characters; at most { $most } are allowed
-faults-value-2 = { $fault }
 faults-voucher-has-no-stock-left = voucher { $voucher } has no stock left in SQL for this order
-faults-voucher-id = '{ $text }' is not a voucher number; 'seckill sale list' shows them
+faults-voucher-id = '{ $text }' is not a voucher ID; 'seckill sale list' shows them
 faults-voucher-status = '{ $text }' is not a voucher status; use on, off or expired
 faults-window = the sale ends ({ $end }) before it begins ({ $begin }); swap the two times
+faults-with-value = { $fault }
+
+## field
+
+field-entry = entry
+field-held = held
+field-holder = holder
+field-lease = lease
+field-lock = lock
+field-next = next
+field-order = order
+field-owner = owner
+field-persisted = persisted
+field-repair = repair
+field-result = result
+field-sale = sale
+field-task = task
+field-token = token
+field-window = window
 
 ## figures
 
@@ -1682,7 +1690,7 @@ forms-pieces-on-sale = pieces on sale
 forms-plan-appears-here-once-both = The plan appears here once both numbers are valid.
 forms-rush-on = Load test on { $sale }
 forms-title = Title
-forms-twice = Twice
+forms-twice = Repeats
 forms-what-buyers-read = shown to buyers
 
 ## group
@@ -1700,13 +1708,13 @@ group-holds = '{ $name }' still holds { $pending ->
    *[other] { $pending } entries
 } of partition { $partition }, which would be lost; process them with 'seckill pending apply --filter holder={ $name }' or move them with 'seckill stream claim --from { $name } --to CONSUMER'
 group-idle = consumer '{ $name }' does not belong to a live node, so entries transferred to it would not be processed; choose another one, or add --force
-group-moved-back = the consumer group was moved back
+group-moved-back = the consumer group was rewound
 group-no-consumer = there is no consumer '{ $name }' in any partition; existing consumers: { $existing }
 group-no-consumer-in = there is no consumer '{ $name }' in partition { $partition }; existing consumers: { $existing }
 group-no-partition = partition { $number } does not exist; the last one is { $last }
 group-no-stream = the order stream of partition { $number } is missing or empty, so nothing can be delivered; see 'seckill stream show'
 group-none = none
-group-nothing = no entry of partition { $number } would be redelivered: there is none between that position and the group; see 'seckill stream show'
+group-nothing = no entry of partition { $number } would be redelivered: there is none between that position and the last delivered entry; see 'seckill stream show'
 group-nothing-to-claim = nothing to claim: none of these entries is pending with a consumer other than '{ $to }'; see 'seckill pending list'
 group-nothing-to-claim-from = nothing to claim: '{ $from }' holds no entries that '{ $to }' does not hold; see 'seckill pending list'
 group-other-partition = entry { $entry } is not in partition { $partition }; omit --partition, or pass the partition of the entry
@@ -1782,6 +1790,7 @@ ledger-audited-ago = { $sales ->
 }
 ledger-auditing-the-sales = Auditing the sales.
 ledger-balanced = passed
+ledger-button-repair = Repair
 ledger-by-hand = manual
 ledger-change = change
 ledger-changed-in-sql-not-confirmed = changed in SQL; not confirmed by Redis
@@ -1791,7 +1800,7 @@ ledger-cure-enqueue = put lost orders back into the stream
 ledger-cure-give-back = return the stock of orders closed in SQL to Redis
 ledger-cure-reconcile = reconcile with SQL, stream and dead letters
 ledger-cure-remove = remove the archived sale from Redis
-ledger-cure-replace = rename the keys of the sale in Redis, load the sale from SQL; entries of either become its orders
+ledger-cure-replace = rename the keys of the sale in Redis, load the sale from SQL; the stream entries of both sales become its orders
 ledger-differences = differences
 ledger-differences-in-sales-none =
     { $found ->
@@ -1840,7 +1849,7 @@ ledger-finding-lost = { $orders ->
 }
 ledger-finding-negative = { $side } stock is below 0: { $stock }; the sale is oversold
 ledger-finding-of-sale = #{ $sale }: { $what }
-ledger-finding-other-sale = Redis holds another sale with this number, created at another time
+ledger-finding-other-sale = Redis holds another sale with this ID, created at another time
 ledger-finding-redis-stock = Redis: initial { $initial } is not stock { $stock } + buyers { $admitted }
 ledger-finding-repeated = { $ids ->
     [one] 1 order ID belongs to two buyers
@@ -1895,8 +1904,6 @@ ledger-of-partitions-repaired-as-well = { $faults ->
 }
 ledger-partition = Partition { $number }: { $fault }
 ledger-press-for-dead-letters-then = press { $letters } for the dead letters, then { $replay } to replay them or { $give } to return their stock
-ledger-repair = repair
-ledger-repair-2 = Repair
 ledger-repair-of-sales = { $sales ->
     [one] {"  "}1 sale: { $cure }
    *[other] {"  "}{ $sales } sales: { $cure }
@@ -1918,7 +1925,7 @@ letters-all = { $count ->
 letters-all-are-marked-press = all are marked; press { $key } to clear the marks
 letters-all-not-only-filtered-ones = All { $count }, not only the { $shown } filtered ones
 letters-buyer-has-another-live-order = the buyer has another live order: press { $give_back } to cancel this one and return its stock
-letters-buyer-has-no-order = the buyer has no order or another one: press { $discard } to remove the letter
+letters-buyer-has-no-order = the buyer has no order, or a different one: press { $discard } to remove the letter
 letters-buyer-is-waiting = the buyer is waiting and no order exists: press { $replay } to replay
 letters-buyer-is-waiting-but-order = the buyer is waiting, but the order ID belongs to another buyer: resolve this manually
 letters-cancel-orders-and-return-stock = Cancel the orders and return the stock?
@@ -1937,6 +1944,7 @@ letters-discard = Discard
 letters-discard-them = Discard them?
 letters-engine-tries-to-write-their = The engine tries to write their orders again.
 letters-every-replay-failed-fix-reason = every replay failed: fix the reason and run 'seckill dead replay --force', or press { $give_back } to cancel the order and return its stock
+letters-fate = { $about }: { $effect }{ $stays }.
 letters-fields = fields
 letters-give-back = Return stock
 letters-given-up = dead since
@@ -1988,18 +1996,16 @@ letters-seckill-dead-show = { $count ->
     [one] 1 more line: 'seckill dead show'
    *[other] { $count } more lines: 'seckill dead show'
 }
+letters-some-stay = { $count ->
+    [one] , 1 is kept
+   *[other] , { $count } are kept
+}
 letters-stay = kept
 letters-stay-dead-replay-force = kept ('dead replay --force')
 letters-the-dead-letters-are-counted = the dead letters are counted
 letters-there-are-no-dead-letters = there are no dead letters
 letters-these-letters-are-no-longer = these letters are no longer present
 letters-user-sale = { $order }, user { $user }, sale { $sale }
-letters-value = { $count ->
-    [one] , 1 stays
-   *[other] , { $count } stay
-}
-letters-value-2 = { $about }: { $effect }{ $stays }.
-letters-value-3 = { $count }  { $verdict }: { $effect }
 letters-verdict = { $verdict ->
     [awaited] buyer waits
     [came_back] failed again
@@ -2007,19 +2013,20 @@ letters-verdict = { $verdict ->
     [not_awaited] no buyer
     [no_sale] no such sale
     [not_loaded] not loaded
-    [id_taken] id taken
+    [id_taken] ID taken
     [holds_another] other order
     [malformed] no order
    *[other] { $verdict }
 }
+letters-verdict-line = { $count }  { $verdict }: { $effect }
 letters-was-entry = { $letter }, was entry { $entry }
 letters-why-awaited = its buyer waits and there is no order: replay it
 letters-why-came-back = it reached the replay limit and failed each time: fix the cause given in its reason and replay it with --force, or discard it with compensation
 letters-why-holds-another = its buyer holds another live order: discard it with compensation, which cancels this one and returns its stock
-letters-why-id-taken = its buyer waits, but the order ID is another buyer's: the operator must decide
+letters-why-id-taken = its buyer waits, but the order ID belongs to another buyer: resolve this manually
 letters-why-malformed = it contains no valid order: discard it
 letters-why-no-sale = there is no such sale, so no buyer waits for it: discard it
-letters-why-not-awaited = its buyer holds no order or another one: discard it
+letters-why-not-awaited = its buyer holds no order, or a different one: discard it
 letters-why-not-loaded = Redis does not hold the sale, so it is unknown whether a buyer waits: load it first ('seckill audit --repair'), or discard it with compensation
 letters-why-written = its order is in SQL: discard it
 letters-will-be-deleted-permanently = { $count } will be deleted permanently
@@ -2055,17 +2062,17 @@ loss-buyers = { $count ->
    *[other] { $count } buyers
 } restored
 loss-keys = lost, replaced or rolled back: { $keys };{" "}
-loss-letters = ; an unknown number of dead letters without an order is lost
+loss-letters = ; an unknown number of dead letters without an order were lost
 loss-nothing = nothing to restore
-loss-other-sale = ; Redis and SQL hold different sales under this number, so the sale stays closed
+loss-other-sale = ; Redis and SQL hold different sales under this ID, so the sale stays closed
 loss-oversold = ; more buyers than pieces, so the sale stays closed
 loss-promised = { $count ->
     [one] 1 order
    *[other] { $count } orders
 } re-added to the stream
 loss-refused = { $count ->
-    [one] 1 promise
-   *[other] { $count } promises
+    [one] 1 admitted order
+   *[other] { $count } admitted orders
 } cannot be fulfilled
 loss-removed = { $count ->
     [one] 1 buyer
@@ -2089,6 +2096,7 @@ orders-clocks-differ-by-at-least = clocks differ by at least { $size }
 orders-closed = closed
 orders-dead-letter-press-to-open = dead letter: { $reason }; press { $key } to open
 orders-delivered = delivered
+orders-heading = ORDERS
 orders-id-time = ID time
 orders-id-user-voucher-paid = id, user=1001, voucher=7, paid, from=14:30, to=-5m; negation: !user=7, !voucher=7, !paid; press { $ask } to search
 orders-in-all = { $count } total
@@ -2110,7 +2118,6 @@ orders-not-found-near-that-second = not found near that second; too many entries
 orders-not-yet = not yet
 orders-order = Order { $id }
 orders-order-is-only-unpaid-orders = order { $id } is { $status }; only unpaid orders can be paid
-orders-orders-2 = ORDERS
 orders-paid = paid
 orders-partition = , partition { $number }
 orders-pay = Pay
@@ -2120,15 +2127,15 @@ orders-place = PLACE
 orders-s = { $seconds }.{ $tenths } s
 orders-searching = searching
 orders-since = SINCE
-orders-sql-did-not-reply-within = SQL did not reply within two seconds. Filter by sale, user or time to narrow the search.
-orders-sql-is-unreachable-orders = SQL is unreachable; orders cannot be read.
-orders-sql-takes-long = SQL is slow
+orders-sql-did-not-reply-within = The database did not reply within two seconds. Filter by sale, user or time to narrow the search.
+orders-sql-is-unreachable-orders = The database is unreachable; orders cannot be read.
+orders-sql-takes-long = database is slow
 orders-status = STATUS
 orders-status-name = { $status }
 orders-the-last = the last { $count }
 orders-time-unknown = time unknown
 orders-to-try = { $last }, to { $consumer }, delivery { $times }
-orders-unknown-not-in-sql-stream = unknown: not in SQL, the stream, the dead letters, or assigned to a buyer
+orders-unknown-not-in-sql-stream = unknown: not in SQL, the stream or the dead letters, and not assigned to a buyer
 orders-unknown-server-is-unreachable-try = unknown: a server is unreachable; try again later
 orders-unpaid-since-once-paid = Unpaid since { $written }. Once paid, it is no longer closed as overdue; this cannot be undone here.
 orders-up-to-press-for-newest = up to { $at }; press { $key } for the newest
@@ -2167,7 +2174,7 @@ os-timed-out = timed out
 
 ## outcome
 
-outcome-admitted = admitted under order { $order }
+outcome-admitted = admitted with order { $order }
 outcome-after-ms = { $outcome } after { $took } ms: { $result }
 outcome-busy = the admission queue is full
 outcome-done = done
@@ -2207,7 +2214,7 @@ partitions-entries = { $entries ->
     [one] 1 partition
    *[other] { $partitions } partitions
 } drain the streams: seckill work
-partitions-foreign-key = the key '{ $key }' in Redis holds a { $holds }, not written by seckill
+partitions-foreign-key = the key '{ $key }' in Redis holds a { $holds } that seckill did not write
 partitions-future-id = the last ID of the order stream, { $id }, is in the future
 partitions-group-beyond = the consumer group is at { $delivered }, beyond the last ID of its stream ({ $last }), and receives no entries
 partitions-letters = { $letters ->
@@ -2234,12 +2241,12 @@ partitions-unknown = the number of waiting entries is unknown to Redis; let a no
 
 pending-why-body-gone = the entry was trimmed or deleted; the buyers hash still has its order
 pending-why-in-hand = it was just delivered to a live node, which may be writing it
-pending-why-malformed = its fields form no order
-pending-why-not-promised = no buyer in Redis was admitted under its order
+pending-why-malformed = its fields do not form a valid order
+pending-why-not-promised = no buyer in Redis was admitted with its order ID
 pending-why-refused = the data in SQL does not allow its order
 pending-why-stuck = no order in SQL, and the holder is dead or has been idle for too long
 pending-why-too-often = delivered too often without an order: it may crash the nodes that read it
-pending-why-written = the order is in SQL; only the acknowledgement is missing
+pending-why-written = its order is in SQL; only the acknowledgement is missing
 
 ## plan
 
@@ -2302,7 +2309,7 @@ presenter-buyers-a-second = buyers per second
 presenter-buyers-s = buyers/s
 presenter-buyers-wait = buyers waiting
 presenter-left = { $share } left
-presenter-lost-promises = Redis lost data; promises that cannot be fulfilled: { $refused }.
+presenter-lost-promises = Redis lost data; admitted orders that cannot be fulfilled: { $refused }.
 presenter-moving = in flight
 presenter-no-sales-yet-press = No sales yet. Press { $arm } to schedule one.
 presenter-opens = opens { $time }
@@ -2368,11 +2375,11 @@ redis-broke-after-write = the connection broke after the write
 redis-certificate = the certificate of Redis at { $address } is not accepted ({ $reason }); if your own authority signed it, pass that authority's certificate with --redis-ca FILE
 redis-cluster-down = { $address } replied { $reply } for slot { $slot }; start the missing servers, or run 'redis-cli --cluster fix { $address }'
 redis-cross-slot = the keys of one pipeline are in different slots; please report this
-redis-data-dir-closing = another seckill has been closing { $path } for { $seconds } s; wait for it, or end it
-redis-data-dir-crowded = { $nodes } processes already use { $path }; end some of them
+redis-data-dir-closing = another seckill has been closing { $path } for { $seconds } s; wait for it, or stop it
+redis-data-dir-crowded = { $nodes } processes already use { $path }; stop some of them
 redis-data-dir-denied = this user cannot write to { $path }; change its owner, or pass another --data-dir
 redis-data-dir-full = the disk of { $path } is full; free disk space, or pass another --data-dir
-redis-data-dir-gone = { $path } was removed while in use: the data in it is lost, and requests are no longer accepted; end all seckill processes, restore a backup, and start again
+redis-data-dir-gone = { $path } was removed while in use: the data in it is lost, and requests are no longer accepted; stop all seckill processes, restore a backup, and start again
 redis-data-dir-no-home = there is no home directory for the data; pass --data-dir
 redis-data-dir-not-a-directory = { $path } is not a directory; pass another --data-dir
 redis-data-dir-read-only = { $path } is on a read-only file system; pass another --data-dir
@@ -2390,11 +2397,11 @@ redis-just-failed = it was unreachable a moment ago
 redis-key-moved = { $reply }: the key has moved to another server
 redis-login = Redis at { $address } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
 redis-no-group = the consumer group is missing; a running node recreates it
-redis-no-master = its sentinels name no live master of '{ $service }'
+redis-no-master = its sentinels name no live primary of '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
 redis-none-is-on-path = none is on PATH
 redis-none-of-its-servers-answers = none of its servers responds; { $address }: { $reason }
-redis-not-master = it is no longer the master
+redis-not-master = it is no longer the primary
 redis-one-of-cluster = { $address } is one server of a cluster ({ $reply }); its URL starts with redis+cluster:// or rediss+cluster://
 redis-redis-at-does-not-answer = Redis at { $address } does not respond ({ $reason }); start it or check the URL
 redis-redis-ca-does-not-work = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
@@ -2403,10 +2410,10 @@ redis-refused = Redis rejected the command: { $reason }
 redis-remedy-disk = free disk space and check its log
 redis-remedy-memory = raise maxmemory or remove other data
 redis-remedy-other = resolve that
-redis-remedy-replica = it is a replica: pass the URL of its master
+redis-remedy-replica = it is a replica: pass the URL of its primary
 redis-remedy-replicas = reconnect its replicas or lower min-replicas-to-write
-redis-reply = Redis sent an unexpected reply; check whether the key holds something else, or whether the server is not Redis
-redis-reply-to = Redis sent an unexpected reply to { $command }; check whether the key holds something else, or whether the server is not Redis
+redis-reply = Redis sent an unexpected reply; check whether another program wrote the key, and whether the server is Redis
+redis-reply-to = Redis sent an unexpected reply to { $command }; check whether another program wrote the key, and whether the server is Redis
 redis-sentinel-login = { $reason }; if the sentinels require their own login, add ?sentinel_user=USER&sentinel_pass=PASSWORD
 redis-sentinels-timed-out = its sentinels did not respond in time
 redis-server-damaged = the append-only file of the Redis server is damaged; back up { $dir }, then run: redis-check-aof --fix { $manifest }
@@ -2422,15 +2429,15 @@ redis-server-loading = the Redis server is still loading its append-only file af
 redis-server-silent = a Redis server holds { $lock } but does not respond at { $socket }; check { $log }, and stop it
 redis-server-spawn = { $path } cannot be started ({ $reason }); reinstall it, or pass --redis URL
 redis-server-stuck = the Redis server at { $socket } does not exit; stop it with redis-cli -s { $socket } shutdown
-redis-server-unwritten = the Redis server was left running because it could not write its last replies to { $dir }; free disk space, then start and stop seckill once more
+redis-server-unwritten = the Redis server was left running because it could not write its latest changes to { $dir }; free disk space, then start and stop seckill once more
 redis-timed-out = no reply in time
 redis-timed-out-after = no reply within { $millis } ms
 redis-too-old = Redis at { $address } is version { $version }, but 7.0 or later is required; upgrade it
 redis-unknown-directory = an unknown directory
 redis-unserved = no server of the cluster { $cluster } serves slot { $slot }; 'redis-cli --cluster fix HOST:PORT' assigns it
-redis-unwilling = Redis accepts no writes ({ $reason }): { $remedy }; work then continues automatically
-redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); pass a PEM file with the certificate of the authority that signed the server's
-redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; pass a PEM file with the certificate of the authority that signed the server's
+redis-unwilling = Redis rejects writes ({ $reason }): { $remedy }; work then continues automatically
+redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); pass a PEM file with the certificate of the authority that signed the server certificate
+redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; pass a PEM file with the certificate of the authority that signed the server certificate
 redis-url-ca-unused = --redis-ca requires an encrypted Redis; write its URL with rediss:// or rediss+cluster://, or omit --redis-ca
 redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
 redis-url-no-cluster = Redis at { $address } is a single server, not a cluster; its URL starts with redis:// or rediss://
@@ -2472,7 +2479,7 @@ reply-dead-letters-discarded = { $count ->
     } returned to stock
 }{ $kept ->
     [0] {""}
-   *[other] , { $kept } left
+   *[other] , { $kept } kept
 }{ $gone ->
     [0] {""}
    *[other] , { $gone } no longer present
@@ -2489,7 +2496,7 @@ reply-dead-letters-replayed = { $count ->
    *[other] { $count } dead letters
 } replayed{ $kept ->
     [0] {""}
-   *[other] , { $kept } left
+   *[other] , { $kept } kept
 }{ $gone ->
     [0] {""}
    *[other] , { $gone } no longer present
@@ -2518,7 +2525,7 @@ reply-repaired = { $buyers ->
    *[other] { $pieces } pieces
 } returned to stock
 reply-replayed = { $overtaken ->
-    [true] nothing applied to the { $seen ->
+    [true] nothing left to apply to the { $seen ->
         [one] 1 entry
        *[other] { $seen } entries
     } of the plan
@@ -2528,7 +2535,7 @@ reply-replayed = { $overtaken ->
     }: { $persisted } written, { $acknowledged } acknowledged, { $dead ->
         [one] 1 dead letter
        *[other] { $dead } dead letters
-    }, { $left } left
+    }, { $left } kept pending
 }{ $rebuilt ->
     [0] {""}
    *[other] , { $rebuilt } rebuilt
@@ -2537,7 +2544,7 @@ reply-replayed = { $overtaken ->
    *[other] , { $hollow } without a body dropped
 }{ $lost ->
     [0] {""}
-   *[other] , { $lost } without a body left
+   *[other] , { $lost } without a body kept pending
 }{ $gone ->
     [0] {""}
    *[other] , { $gone } no longer present
@@ -2552,7 +2559,7 @@ reply-restocked = sale #{ $voucher } has { $initial ->
     [one] 1 piece
    *[other] { $initial } pieces
 } in total
-reply-rewound = consumer group moved back: { $again ->
+reply-rewound = consumer group rewound: { $again ->
     [one] 1 entry
    *[other] { $again } entries
 } to redeliver{ $created ->
@@ -2629,6 +2636,7 @@ schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'ev
 
 ## settings
 
+settings-action-value = '{ $action }': { $why }
 settings-also-applies-while-text = '{ $action }' also applies while text is typed and needs a key such as 'ctrl-q'; '{ $written }' is text
 settings-and-would-share-key = '{ $action }' and '{ $other }' would share the key '{ $key }' in the same context
 settings-base-must-be-one = base must be one of { $names }; remove the line for 'dark'
@@ -2666,7 +2674,6 @@ settings-unknown-action-in-keys-seckill = unknown action '{ $written }' in [keys
 settings-unknown-role-remove-line = unknown role '{ $name }'; remove the line, or use one of base, { $known }
 settings-unknown-setting = unknown setting '{ $key }'; remove the line, or use one of { $known }
 settings-unknown-theme-use-or-toml = unknown theme '{ $name }'; use { $names }, or a TOML file such as ./{ $name }.toml
-settings-value-2 = '{ $action }': { $why }
 settings-wanted-boolean = true or false
 settings-wanted-integer = a non-negative integer in its range
 settings-wanted-keys = a key such as "ctrl-n", or a list of keys
@@ -2730,7 +2737,7 @@ store-cannot-be-opened-as-database = { $path } cannot be opened as a database; c
 store-changed = the sale of voucher { $voucher } was just changed by another user; check it and try again
 store-create-it-with-create-database = { $message }; create it with CREATE DATABASE, or correct --database
 store-database-is-unavailable-work-continues = the database is unavailable ({ $reason }); work continues when it is back
-store-database-returned-no-number = the database returned no number for the voucher
+store-database-returned-no-number = the database returned no ID for the new voucher
 store-directory-does-not-exist-create = the directory { $path } does not exist; create it, or pass another --database
 store-ended = the sale of voucher { $voucher } has ended; create a new one
 store-fenced = the lock '{ $name }' now has another holder; this write came too late and was rejected
@@ -2741,13 +2748,13 @@ store-file-foreign = { $path } contains tables of another program ({ $tables });
 store-file-not-a-file = { $path } is not a file; pass the path of a file as --database
 store-file-read-only = { $path } is read-only; make it and its directory writable, or pass another --database
 store-file-read-only-system = { $path } is on a read-only file system; change that, or pass another --database
-store-file-removed = { $path } was removed while in use: what is written now is lost when this process ends; end all seckill processes, restore a backup, and start again
-store-file-replaced = { $path } was replaced while in use: what is written now does not reach the new file; end all seckill processes and start again
+store-file-removed = { $path } was removed while in use: what is written now is lost when this process ends; stop all seckill processes, restore a backup, and start again
+store-file-replaced = { $path } was replaced while in use: what is written now does not reach the new file; stop all seckill processes and start again
 store-file-unreadable = { $path } cannot be read ({ $reason }); pass another --database
 store-file-unusable = { $path } cannot be used ({ $reason }); pass another --database
 store-is-not-directory-give-another = { $path } is not a directory; pass another --database
 store-is-not-sqlite-database = { $path } is not an SQLite database, or is damaged; pass another --database
-store-is-not-utf-which-sqlite = { $path } is not UTF-8, which SQLite requires; pass another --database
+store-is-not-utf-which-sqlite = the path { $path } is not UTF-8, which SQLite requires; pass another --database
 store-it-cannot-write-free-space = it cannot write: { $message }; free space on its disk
 store-locked = the database is locked by another program ('fuser FILE' finds it); work continues when the lock is released
 store-log-position = '{ $text }' is not a position in the log; pass the one at the end of the previous page, such as 1795000000000-17
@@ -2781,14 +2788,14 @@ store-reason-too-many-connections = it accepts no more connections: { $message }
 store-reason-unreachable = { $server } does not respond
 store-refused = the database rejected it: { $reason }
 store-rule-expired = voucher { $voucher } has expired and cannot be bought; 'seckill voucher list' shows which are on
-store-rule-flash-sale = voucher { $voucher } is sold only in a flash sale; 'seckill rush --voucher { $voucher }' sends buyers to it
+store-rule-flash-sale = voucher { $voucher } is sold only in a flash sale; 'seckill rush --voucher { $voucher }' runs simulated buyers against it
 store-rule-full = voucher { $voucher } already has { $initial } pieces, the maximum of a sale; create another sale
 store-rule-off = voucher { $voucher } has status off and cannot be bought; 'seckill voucher list' shows which are on
 store-rule-sold = { $by } pieces cannot be removed from voucher { $voucher }: { $stock } of { $initial } are unsold, and at least one must remain; end the sale to stop selling
 store-rule-window = the sale of voucher { $voucher } ends at { $end }, so it cannot begin at { $begin }; choose an earlier time
 store-sale-of-voucher = the sale of voucher { $voucher } has not ended; end it before archiving it
 store-schema-changed = the schema was changed by another program: { $reason }; restore it, and work continues
-store-schema-encoding = the encoding of the database is { $encoding }; create one with ENCODING 'UTF8'
+store-schema-encoding = the encoding of the database is { $encoding }; create a database with ENCODING 'UTF8'
 store-schema-half-done = the migration to schema version { $version } was interrupted; restore a backup, or pass another --database
 store-schema-newer = the database has schema version { $version }, created by a newer seckill; this one supports up to { $known }: upgrade seckill, or pass another --database
 store-schema-no-schema = no schema in this user's search_path exists; create one, or set another search_path
@@ -2823,12 +2830,14 @@ stream-all-partitions = all partitions
 stream-and-more-press-for-all = and { $count } more; press { $key } for all
 stream-another-holder =
     { $count ->
-        [one] { $count } pending entry gets
-       *[other] { $count } pending entries get
-    } another holder.
+        [one] { $count } pending entry is
+       *[other] { $count } pending entries are
+    } transferred to another consumer.
 stream-before-the-oldest = { $gone } before the oldest
+stream-button-claim = Claim
+stream-button-remove = Remove
+stream-button-rewind = Rewind
 stream-calculating-effect = calculating the effect
-stream-claim-2 = Claim
 stream-consumer = CONSUMER
 stream-consumer-has-no-details-beyond = a consumer has no details beyond its row
 stream-consumer-or-node = a consumer, or a node for its consumer
@@ -2907,7 +2916,7 @@ stream-oldest = oldest
 stream-opens-them = { $text }; press { $key } to open
 stream-partition = PARTITION
 stream-partition-of-0-to = partition { $number } of 0 to { $last }
-stream-pending-now-once = pending now: handled once
+stream-pending-now-once = pending now: processed only once
 stream-pending-with-idle-delivered =
     pending with { $consumer }, idle { $idle }, delivered { $times ->
         [one] { $times } time
@@ -2918,9 +2927,7 @@ stream-preview = Preview
 stream-read = read
 stream-redeliver-entries = Redeliver entries
 stream-redis-is-unreachable-stream = Redis is unreachable; the stream cannot be read.
-stream-remove-2 = Remove
 stream-remove-the-consumer = Remove the consumer?
-stream-rewind-2 = Rewind
 stream-rewind-group = Rewind the group?
 stream-select-consumer-in-list-above = select a consumer in the list above with { $up } and { $down }, then press { $again } again
 stream-start-entry-id-or-10m = start, an entry ID, 14:30 or -10m
@@ -2960,7 +2967,7 @@ subject-letters-matching = dead letters matching '{ $filter }'
 subject-limit = , limit { $limit }
 subject-lock = '{ $name }' held by { $owner }
 subject-new-sale = '{ $title }', stock { $stock }
-subject-new-voucher = '{ $title }', pays { $pay } for { $actual } cents, { $status }
+subject-new-voucher = '{ $title }', price { $pay } cents, face value { $actual } cents, { $status }
 subject-partition = partition { $number }
 subject-partition-no-group-to-redelivers = partition { $partition } (no group) to { $from }: redelivers { $again ->
     [one] 1 entry
@@ -2997,12 +3004,9 @@ tables-age = AGE
 tables-buyers = BUYERS
 tables-depth = DEPTH
 tables-entry = ENTRY
-tables-entry-2 = entry
 tables-fault = fault
 tables-held = HELD
-tables-held-2 = held
 tables-holder = HOLDER
-tables-holder-2 = holder
 tables-id = ID
 tables-idle = IDLE
 tables-in-flight = IN FLIGHT
@@ -3010,38 +3014,34 @@ tables-initial = INITIAL
 tables-job = JOB
 tables-last = LAST
 tables-lease = LEASE
-tables-lease-2 = lease
 tables-left = LEFT
 tables-left-in-redis = left in Redis
 tables-left-in-sql = left in SQL
 tables-letter = LETTER
 tables-lock = LOCK
-tables-lock-2 = lock
 tables-next = NEXT
-tables-next-2 = next
 tables-node = node
 tables-none-its-fields-are-valid = none; its fields are valid
 tables-of = OF
 tables-on-sale = initial stock
+tables-order = ORDER
 tables-outcome = OUTCOME
 tables-owner = OWNER
-tables-owner-2 = owner
 tables-persisted = PERSISTED
-tables-persisted-2 = persisted
 tables-phase = PHASE
 tables-reason = REASON
 tables-redis-left = REDIS LEFT
 tables-replays = REPLAYS
+tables-result = RESULT
 tables-rows = ROWS
+tables-sale = SALE
 tables-schedule = SCHEDULE
 tables-sql-left = SQL LEFT
 tables-sql-orders = SQL ORDERS
 tables-stock-left = STOCK LEFT
 tables-task = TASK
-tables-task-2 = task
 tables-title = TITLE
 tables-token = TOKEN
-tables-token-2 = token
 tables-took = TOOK
 tables-tries = TRIES
 tables-under-way = in flight
@@ -3049,7 +3049,6 @@ tables-user = user
 tables-verdict = VERDICT
 tables-waiting = WAITING
 tables-window = WINDOW
-tables-window-2 = window
 
 ## terminal
 

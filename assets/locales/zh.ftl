@@ -43,7 +43,7 @@ action-export = 导出
     .help = 把屏幕或表格导出到文件
     .name = 导出
 action-filter = 筛选
-    .help = 按文本筛选行，!文本 为排除
+    .help = 按文本筛选行，!文本 表示排除
     .name = 筛选
 action-fire = 开抢
     .help = 不等倒计时，立即开抢
@@ -108,12 +108,12 @@ action-pause = 暂停
     .help = 暂停或恢复
     .name = 暂停 / 恢复
 action-pay = 支付
-    .help = 支付未付订单
+    .help = 将未支付的订单标为已支付
     .name = 支付
 action-picture = 截图
     .help = 立即保存屏幕截图
 action-plan-recovery = 计划
-    .help = 为待确认消息制定处理计划
+    .help = 为待确认消息制定恢复计划
     .name = 制定恢复计划
 action-present = 演示
     .help = 切换大屏演示
@@ -136,7 +136,7 @@ action-release = 释放
     .help = 强制释放锁
     .name = 释放
 action-remove-consumer = 移除
-    .help = 移除无消息且节点已停的消费者
+    .help = 移除无消息且已失联的消费者
     .name = 移除消费者
 action-repair = 修复
     .help = 修复已标记的秒杀，或全部
@@ -197,9 +197,9 @@ activity-audit = { $key ->
 activity-commands = 操作
 activity-database-is-unreachable-so-log = 数据库不可达，无法读取日志，恢复后自动读取。
 activity-event = { $key ->
-    [voucher-create] 创建优惠券
+    [voucher-create] 新建优惠券
     [voucher-buy] 购买优惠券
-    [sale-create] 创建秒杀
+    [sale-create] 新建秒杀
     [sale-start] 开始秒杀
     [sale-pause] 暂停秒杀
     [sale-resume] 恢复秒杀
@@ -240,7 +240,7 @@ activity-event = { $key ->
     [node-started] 节点启动
     [node-stopped] 节点停止
     [node-dead] 节点失联
-    [redis-reconciled] Redis 数据已补回
+    [redis-reconciled] Redis 数据已补齐
     [partition-repaired] 分区已修复
     [left-out] 省略
    *[other] { $event }
@@ -265,8 +265,6 @@ activity-no-on-this-page-press = 本页没有{ $level }记录。按 { $key } 切
 activity-node = { $at }，节点 { $node }
 activity-not-given = 未填写
 activity-on = 对象
-activity-result = 结果
-activity-result-2 = 结果
 activity-subject = { $key ->
     [lag] 积压
     [audit] 对账
@@ -290,13 +288,13 @@ admission-stopping = 引擎正在停止；请在其恢复运行后重新发送�
 
 ## alarms
 
-alarms-ago-last-run-of-failed = 前 { $job } 的上次运行失败。按 { $jobs } 查看原因，再按 { $run } 重新运行。
+alarms-ago-last-run-of-failed = 前，任务 { $job } 上次运行失败。按 { $jobs } 查看原因，按 { $run } 重新运行。
 alarms-another-program-keeps-the-database = 数据库被其他程序锁定，订单在消息流中等待，锁释放后自动继续。
 alarms-archived-sales-removed = 移除 { $sales } 场已归档的秒杀
 alarms-audit-failed-press-for-details = 对账不符：{ $finding }。按 { $ledger } 查看原因。
 alarms-audit-failed-press-to-repair = 对账不符：{ $finding }。按 { $ledger } 查看原因并修复。
 alarms-buyers-may-be-missing = 可能遗漏 { $buyers } 位买家
-alarms-buyers-restored = 恢复 { $buyers } 位买家
+alarms-buyers-restored = 补回 { $buyers } 位买家
 alarms-changed-in-sql-but = { $named } 已在 SQL 中更改，Redis 尚未确认，仍用旧版本。Redis 恢复写入后由运行中的节点同步。
 alarms-database-is-unreachable-orders-wait = 数据库不可达，订单暂存在消息流中：{ $reason }。
 alarms-database-rejects-writes-orders-wait = 数据库拒绝写入，订单暂存在消息流中：{ $reason }。
@@ -307,16 +305,16 @@ alarms-is-idle = { $consumer } 不属于已知节点，且无活动。按 { $pen
 alarms-is-idle-but-its-node = { $consumer } 的节点在线，但不再读取消息。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
 alarms-is-reachable-again-after = { $server } 已恢复，中断了 { $away }。
 alarms-lag-database-locked = 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
-alarms-lag-drains = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。预计 { $takes }后清空。
-alarms-lag-not-shrinking = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。积压没有下降。
+alarms-lag-drains = 条积压。按 { $stream } 查看消费者，用 'seckill work' 增加节点。预计 { $takes }后清空。
+alarms-lag-not-shrinking = 条积压。按 { $stream } 查看消费者，用 'seckill work' 增加节点。积压没有下降。
 alarms-list-separator = ，
-alarms-lost-in-redis-not-yet = Redis 数据丢失，尚未完成对账：{ $keys }。在此之前相关秒杀暂停准入。
+alarms-lost-in-redis-not-yet = Redis 数据丢失，尚未补齐：{ $keys }。在此之前相关秒杀暂停准入。
 alarms-no-action-needed = 无需处理。
 alarms-no-reply-within-s = { $seconds } 秒内无应答
 alarms-orders-re-added-to-stream = { $orders } 笔订单重新入队
 alarms-press-then-to-recover-rest = 依次按 { $pending }、{ $plan } 处理其余待确认消息。
 alarms-promises-cannot-be-fulfilled = { $promises } 笔订单无法兑现
-alarms-reconciled = 已与 SQL 和消息流对账
+alarms-reconciled = 已按 SQL 和消息流补齐
 alarms-redis-had-lost-data = Redis 曾丢失数据：{ $parts }。
 alarms-redis-is-unreachable-display = Redis 不可达，显示的是旧数据，正在重试：{ $reason }。
 alarms-redis-key-holds-of-another = Redis 键 { $key } 被其他程序占用（{ $holds }），无法加锁。请将该键改名。
@@ -355,7 +353,7 @@ cli-activity-period = --since 必须早于 --until
 cli-activity-why = 原因：{ $reason }
 cli-alive = 在线
 cli-audit-failed = 对账不符。
-cli-audit-failed-because = 对账未通过：{ $error }。
+cli-audit-failed-because = 对账未完成：{ $error }。
 cli-audit-nothing = 还没有秒杀，无需对账。
 cli-audit-passed = 对账通过：所有订单均已核对。
 cli-audit-prevented = 分区修复之前无法对账
@@ -372,7 +370,7 @@ cli-bench-hand-over = { $waiting } 个等待者的交接，p50 微秒
 cli-bench-hand-over-p99 = 交接，p99 微秒
 cli-bench-idle = 占单核 { $both }，无控制台时 { $engine }
 cli-bench-idle-name = 空闲
-cli-bench-load = 每秒 { $watched } 个请求，无控制台时 { $alone } 个
+cli-bench-load = 每秒 { $watched } 次请求，无控制台时 { $alone } 次
 cli-bench-load-name = 压测
 cli-bench-locks-per-second = 每秒加锁，{ $tasks } 个任务
 cli-bench-no-answer = 有请求未得到应答，结果无效：{ $error }
@@ -380,7 +378,7 @@ cli-bench-ratio = 为其 { $ratio } 倍，数据库 { $database }
 cli-bench-slowed = { $slowed }，为 { $rounds } 轮的中位数，半数在 { $low } 到 { $high } 之间
 cli-bench-slowed-name = 减速
 cli-bench-tutorial = 教程的做法，逐条写入
-cli-cancelled = 已取消，未作任何更改
+cli-cancelled = 已取消，未做任何更改
 cli-changed = { $entry }：原为 { $was }，现为 { $is }
 cli-claim = 将 { $entries } 条待确认消息转交给“{ $to }”？
 cli-claim-part = 分区 { $partition }：{ $entries } 条消息，从 { $from } 转交给 { $to }
@@ -405,7 +403,14 @@ cli-dead-none-of-these = 指定的死信均不存在，请用 'seckill dead list
 cli-dead-not-found = 条不存在
 cli-dead-replay = 将 { $letters } 条死信重放到订单流？其余保留。
 cli-dead-replays = 重放 { $replays } 次后仍为死信
-cli-dead-row = SQL 中：订单 { $id }，买家 { $user_id }，秒杀 #{ $voucher_id }，{ $status }
+cli-dead-row = SQL 中：订单 { $id }，买家 { $user_id }，秒杀 #{ $voucher_id }，{ $status ->
+    [unpaid] 未支付
+    [paid] 已支付
+    [used] 已使用
+    [cancelled] 已取消
+    [closed] 已关闭
+   *[other] { $status }
+}
 cli-doctor-acl = 对地址中的用户执行 ACL SETUSER：{ $rules }
 cli-doctor-aof = 已开启，appendfsync { $fsync }
 cli-doctor-both-killed = 两者被 SIGKILL
@@ -480,6 +485,7 @@ cli-expected-count = 应为非负整数
 cli-expected-difference = 应为整数，负数表示减少库存
 cli-expected-range = 应在 { $from } 到 { $to } 之间
 cli-failed-and-not-logged = “{ $act }”{ $result }；写入审计日志也失败了
+cli-file-not-written = 无法写入 { $path }（{ $error }），请换个路径
 cli-incident = 故障报告，{ $since } 到 { $until }
 cli-incident-alarm = 告警
 cli-incident-audit = 对账
@@ -509,7 +515,7 @@ cli-incident-log-cut = 该时段更早的日志见 'seckill activity'。
 cli-incident-made = 生成时间
 cli-incident-missing = 以下内容缺失：
 cli-incident-no-consumers = 消费组没有消费者。
-cli-incident-no-group = 消费组缺失。
+cli-incident-no-group = 消费组不存在。
 cli-incident-no-locks = 没有已知被持有的锁。
 cli-incident-no-log = 该时段没有日志。
 cli-incident-no-nodes = 没有节点。
@@ -525,7 +531,7 @@ cli-incident-orders = 订单走势
 cli-incident-orders-title = 订单走势
 cli-incident-partitions = 分区
 cli-incident-pending = 待确认消息
-cli-incident-pending-title = 待确认消息与处理方案
+cli-incident-pending-title = 待确认消息与恢复计划
 cli-incident-period = --since 必须早于 --until，且为过去的时间
 cli-incident-proof = 对账结果
 cli-incident-proof-failed = { $at } 按订单 ID 对账：**不符**。
@@ -537,7 +543,7 @@ cli-incident-runs = 任务运行记录
 cli-incident-runs-title = 定时任务运行记录，最新在前
 cli-incident-sales-title = 秒杀
 cli-incident-stream = 保留 { $length } 条消息，积压 { $lag }，待确认 { $pending }，死信 { $dead }。
-cli-incident-stream-title = 消息流与消费者组
+cli-incident-stream-title = 消息流与消费组
 cli-incident-stream-unknown = 未知。
 cli-incident-timeline = 时间线
 cli-incident-timeline-title = 时间线
@@ -550,23 +556,23 @@ cli-incident-written-unknown = 已写入 { $file }；对账结果未知。
 cli-incident-younger = 不足 { $age }
 cli-jobs-no-run = 还没有运行记录。
 cli-keys-hint = 在配置文件的 [keys] 中修改按键：mark = "v"
-cli-lock-other-holder = “{ $name }”的持有者不是 { $wanted } 而是 { $holder }，未作任何更改
+cli-lock-other-holder = “{ $name }”的持有者不是 { $wanted } 而是 { $holder }，未做任何更改
 cli-lock-release-alive = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点在线。
 cli-lock-release-dead = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点没有心跳。
 cli-lock-release-effect = 其任务会被取消，之后的写入会被拒绝。
 cli-lock-release-unknown = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点未知。
-cli-locks-more = 共 { $total } 个，显示 { $shown } 个；可用 --limit 查看更多。
-cli-locks-no-end = 永不过期
-cli-locks-no-node = { $node }（未知节点）
+cli-locks-more = 共 { $total } 把，显示 { $shown } 把；可用 --limit 查看更多。
+cli-locks-no-end = 不过期
+cli-locks-no-node = { $node }（无节点）
 cli-locks-none = 没有被持有的锁。
 cli-locks-orphan = { $node }（失联）
-cli-log-filter-invalid = SECKILL_LOG 中的日志过滤规则 "{ $filter }" 无法识别（{ $why }），示例：{ $example }
+cli-log-filter-invalid = SECKILL_LOG 中的日志过滤规则 “{ $filter }” 无法识别（{ $why }），示例：{ $example }
 cli-man-not-written = 无法将手册页写入 { $dir }（{ $error }），请另指定 --dir
 cli-ms = { $millis } 毫秒
-cli-next-bought = 待支付。支付：seckill orders pay { $order }
-cli-next-changed = 制定计划后有变化的消息保持原状：请重新生成计划。
+cli-next-bought = 未支付。支付：seckill orders pay { $order }
+cli-next-changed = 制定计划后有变化的消息已跳过，请重新制定计划。
 cli-next-hollow = 内容丢失的订单可用 'seckill pending apply' 重建。
-cli-next-lost = Redis 中的秒杀数据不全，内容丢失的消息保持原状；可用 'seckill audit --repair' 载入。
+cli-next-lost = Redis 中缺少部分秒杀，内容丢失的消息已跳过；可用 'seckill audit --repair' 载入这些秒杀。
 cli-next-not-found = 可用 'seckill orders show { $order }' 查看去向。
 cli-next-page = 下一页：{ $command }
 cli-next-rewound = 进度见 'seckill stream show'，结果见 'seckill audit'。
@@ -576,9 +582,9 @@ cli-no-answer = { $seconds } 秒内无应答
 cli-order = 订单 { $id }
 cli-orders-dead = 死信（{ $reason }），{ $of }
 cli-orders-issued = 生成于 { $issued }，为 { $day }（UTC）的第 { $sequence } 号
-cli-orders-lost = 已丢失：Redis 中记在{ $of }名下，其他地方均无记录
+cli-orders-lost = 已丢失：{ $of }；仅 Redis 中有记录，其他地方均无
 cli-orders-none = 没有符合条件的订单。在途订单尚未写入 SQL，可用 seckill orders show ID 查看
-cli-orders-of-place = 买家 { $user }，秒杀 #{ $voucher }，该买家的第 { $place } 单
+cli-orders-of-place = 买家 { $user }，秒杀 #{ $voucher }，该买家的第 { $place } 个名额
 cli-orders-of-sale = 买家 { $user }，秒杀 #{ $voucher }
 cli-orders-of-voucher = 买家 { $user }，普通优惠券 #{ $voucher }
 cli-orders-pending = 待确认（{ $entry }），{ $of }；持有者见 'seckill pending list'
@@ -594,7 +600,7 @@ cli-paused = 已暂停
 cli-pending-all-held = 所有消息均由在线节点持有，无需处理。
 cli-pending-apply = 对至多 { $entries } 条消息执行以上计划？
 cli-pending-more = 共 { $total } 条，显示 { $shown } 条；可用 --limit、--from 和 --filter 查看其余。
-cli-pending-next = 'seckill pending plan' 显示对每条消息的处理。
+cli-pending-next = 'seckill pending plan' 列出每条消息的处理办法。
 cli-pending-no-match = 没有符合筛选条件的待确认消息。
 cli-pending-none = 没有待确认消息。
 cli-pending-none-of = { $total } 条待确认消息均不符合条件。
@@ -602,15 +608,14 @@ cli-plan-apply = 执行：seckill pending apply；--out FILE 保存计划。
 cli-plan-apply-file = 执行：seckill pending apply { $path }
 cli-plan-exists = { $path } 已存在，请换个文件名或先删除
 cli-plan-more = ……另有 { $more } 条。
-cli-plan-not-written = 无法写入 { $path }（{ $error }），请换个路径
 cli-plan-nothing = 没有符合条件的待确认消息，无需计划。
 cli-plan-orders = SQL 订单
 cli-plan-progress = { $act }：{ $done } / { $of }
-cli-plan-read-failed = 读取计划失败
+cli-plan-read-failed = 读取计划失败，详见数据目录中的日志
 cli-plan-rebuilt = { $orders } 笔已准入的订单别处均无记录，将重新入队。
 cli-plan-stock = #{ $voucher } SQL 库存
 cli-plan-unreadable = 无法读取计划 { $path }（{ $error }）；可用 'seckill pending plan --out FILE' 生成
-cli-read-only-works = { $why }；仍可用 seckill --read-only 打开控制台
+cli-read-only-works = { $why }；仍可用 'seckill --read-only' 打开控制台
 cli-reason-prompt = 写入审计日志的原因（可不填）：
 cli-remove-consumer = 从 { $groups } 个消费组中移除没有消息的“{ $name }”？
 cli-repair-manual = 需要人工处理，请核对 tb_voucher_order 与 tb_seckill_voucher：{ $finding }
@@ -618,8 +623,8 @@ cli-repair-partitions = 修复 { $partitions } 个分区？
 cli-repair-sales = 对 { $sales } 场秒杀执行以上修复？
 cli-repair-stranded = 需要人工处理：{ $finding }；'seckill dead list' 查看原因，'seckill dead replay --all' 重放，'seckill dead discard --all --compensate' 取消订单并退还库存
 cli-repair-the-partition = 修复该分区
-cli-repaired = 已修复：恢复买家 { $put_back } 位，重新入队订单 { $enqueued } 笔，退还库存 { $given_back } 件。
-cli-repaired-partitions = 已修复分区问题 { $faults } 处，详见 'seckill activity'。
+cli-repaired = 已修复：补回买家 { $put_back } 位，重新入队订单 { $enqueued } 笔，退还库存 { $given_back } 件。
+cli-repaired-partitions = 已修复分区故障 { $faults } 处，详见 'seckill activity'。
 cli-replayed = 已重放
 cli-requests = 请求
 cli-runtime = 无法启动运行时（{ $error }），请检查当前用户的资源限制
@@ -627,27 +632,27 @@ cli-rush-cut-short = 请求未发完即已停止
 cli-rush-dead = { $buyers } 位已准入的买家没有订单，均为死信；原因见 'seckill dead list'
 cli-rush-first-error = 首个错误：{ $error }
 cli-rush-first-rejection = 首次拒绝：{ $reason }
-cli-rush-requests = 共 { $requests } 个请求，每秒 { $rate } 个，耗时单位为毫秒：
-cli-rush-settled = 最后一次应答后 { $seconds } 秒落库
+cli-rush-requests = 共 { $requests } 次请求，每秒 { $rate } 次，耗时单位为毫秒：
+cli-rush-settled = 最后一次应答后 { $seconds } 秒全部落库
 cli-rush-unsettled = 仍有已准入的订单未处理完，可用 'seckill pending list' 和 'seckill audit' 查看。
 cli-sale-at-once = 立即
 cli-sale-end = 结束秒杀 #{ $voucher }“{ $title }”？共 { $initial } 件，未售 { $left } 件；结束后不能重新开始。
 cli-sale-limit = 每人限购 { $limit } 单
 cli-sale-limit-name = 限购
 cli-sale-no-end = 不限
-cli-sale-none = 还没有秒杀。创建：seckill sale create --title '火锅五折券' --stock 100
+cli-sale-none = 还没有秒杀。新建：seckill sale create --title '火锅五折券' --stock 100
 cli-sale-none-archived = 没有已归档的秒杀。
 cli-sale-none-archived-before = 没有更早的已归档秒杀。
 cli-sale-not-in-redis = 已从 Redis 移除
 cli-sale-not-loaded = 未载入
 cli-sale-state = { $state ->
-    [running] 进行中
+    [running] 正常
     [paused] 已暂停
     [ended] 已结束
     [archived] 已归档
    *[other] { $state }
 }，变更于 { $at }
-cli-sale-state-name = 操作状态
+cli-sale-state-name = 运营状态
 cli-sale-stock = { $stock }，共 { $initial }（SQL { $db_stock }）
 cli-sale-stock-not-loaded = 未载入 Redis，SQL 中剩 { $db_stock }，共 { $initial }
 cli-sale-unsold = 未售 { $db_stock }，共 { $initial }
@@ -655,14 +660,14 @@ cli-sale-window = { $begin } 至 { $end }
 cli-sale-window-name = 起止时间
 cli-signals = 无法安装信号处理器（{ $error }）
 cli-sold-out = 售罄
-cli-status-answers = { $ms } 毫秒内应答
+cli-status-answers = 应答耗时 { $ms } 毫秒
 cli-status-audit-failed = 不符：{ $findings }
 cli-status-audit-passed = 通过
 cli-status-audit-unknown = 未知：{ $error }
 cli-status-away = 不可达：{ $error }
 cli-status-consumer = { $name } { $life }，待确认 { $pending }
 cli-status-in-flight = { $orders } 笔订单在途
-cli-status-more-sales = 另有 { $more } 场，'seckill sale list' 列出全部
+cli-status-more-sales = 另有 { $more } 场，用 'seckill sale list' 查看全部
 cli-status-no-database = 数据库不可达：秒杀、订单、任务和日志均未知
 cli-status-no-sales = 还没有秒杀。
 cli-status-no-writes = 拒绝写入：{ $why }
@@ -672,12 +677,12 @@ cli-status-stream-name = 消息流
 cli-status-stream-pending = 积压 { $lag }，待确认 { $pending }（最早 { $oldest }前），死信 { $dead }
 cli-stream = 分区 { $partition }  共写入 { $added } 条，保留 { $length } 条，死信 { $dead } 条
 cli-stream-again = 条重新投递，{ $from } 到 { $to }（{ $from_time } 到 { $to_time }）
-cli-stream-dry-run = 未作任何更改：这是试运行。
+cli-stream-dry-run = 未做任何更改：这是试运行。
 cli-stream-group = 消费组 { $name }：已投递到 { $delivered }，已读 { $read }，积压 { $lag }，待确认 { $pending }
 cli-stream-group-lost = 没有消费组：运行中的节点或 'seckill stream rewind --to start' 会从头重建
 cli-stream-group-oldest = ，最早的 { $entry } 写入于 { $age }前
-cli-stream-malformed = 条格式错误：移入死信
-cli-stream-missing = 条不在 SQL 中：有库存则写入，否则成为死信
+cli-stream-malformed = 条为无效消息：转为死信
+cli-stream-missing = 条不在 SQL 中：有库存则写入，否则转为死信
 cli-stream-no-group = 还没有消费组
 cli-stream-pending = 条目前待确认：由其消费者或本命令处理
 cli-stream-preview = 分区 { $partition }：消费组已投递到 { $delivered }
@@ -693,7 +698,7 @@ cli-stream-trimmed = 条更早的消息已被裁剪或删除，无法恢复
 cli-stream-undelivered = 条在其后，尚未投递
 cli-stream-unheld = 条不在 SQL 中且已无买家持有：照常写入
 cli-stream-written = 条已在 SQL 中：直接确认
-cli-stuck = 滞留
+cli-stuck = 卡住
 cli-unexpected-reply = 引擎返回了意外的结果，详见数据目录中的日志
 cli-voucher-kind = { $kind ->
     [ordinary] 普通
@@ -701,7 +706,7 @@ cli-voucher-kind = { $kind ->
    *[other] { $kind }
 }
 cli-voucher-no-more = 没有更多优惠券。
-cli-voucher-none = 还没有优惠券。创建：seckill voucher create --title '代金券'
+cli-voucher-none = 还没有优惠券。新建：seckill voucher create --title '代金券'
 cli-voucher-status = { $status ->
     [on] 上架
     [off] 下架
@@ -735,7 +740,7 @@ column-depth = 层数
 column-detail = 说明
 column-does = 作用
 column-drill = 演练
-column-due = 应运行
+column-due = 计划时间
 column-entries = 消息数
 column-entry = 消息
 column-fault = 问题
@@ -748,7 +753,7 @@ column-keys = 按键
 column-kind = 类型
 column-last = 上次
 column-last-heartbeat = 最近心跳
-column-lease-left = 剩余租约
+column-lease-left = 剩余租期
 column-left = 剩余
 column-letter = 死信
 column-letters = 死信数
@@ -791,9 +796,9 @@ column-user = 用户
 column-verdict = 判定
 column-voucher = 优惠券
 column-waiting = 等待
-column-what = 事项
+column-what = 事件
 column-when-planned = 计划时
-column-who = 操作者
+column-who = 操作员
 column-why = 原因
 column-worth = 面值
 
@@ -870,7 +875,7 @@ command-order-is-no-longer = 该订单已不在最新一页
 command-pause = 暂停
 command-pause-the-job = 暂停这个任务？
 command-pause-the-sale = 暂停这场秒杀？
-command-pieces-limit-per-user-orders = { $count } 件，每位用户限购 { $limit } 单。
+command-pieces-limit-per-user-orders = { $count } 件，每人限购 { $limit } 单。
 command-plan-is-ready = 计划已就绪
 command-quit-load-test-rest =
     { $unsent ->
@@ -897,7 +902,7 @@ command-start-the-sale-now = 立即开始这场秒杀？
 command-stop-this-command = 中止此操作？
 command-then-pending-dead-in-sql = 完成后：待确认 { $pending } 条，死信 { $letters } 条，SQL 中订单 { $orders } 笔。
 command-there-are-no-pending-entries = 没有待确认消息，无需制定计划
-command-there-is-no-entry = 这里没有可标记的行
+command-there-is-no-entry = 没有可标记的行
 command-there-is-no-sale = 没有可选的秒杀
 command-there-is-no-sale-to-change = 没有可操作的秒杀
 command-these-entries-are-no-longer = 这些消息已不再是待确认状态
@@ -909,9 +914,9 @@ command-try-again-once = { $away }，恢复后请重试
 command-unsold-buyers-are-rejected = 未售出 { $left }；此后拒绝所有买家。
 command-value = { $views }（{ $action }）
 command-value-2 = { $count }  { $verdict }：{ $action }
-command-wait-for-it-one = { $count } 个等待者，其中一个将获得锁。
+command-wait-for-it-one = { $count } 个等待者，释放后由下一个获得。
 command-waiting-for-engine = 等待引擎应答
-command-will-be-re-added = { $rebuilt } 条将重新写入消息流。
+command-will-be-re-added = { $rebuilt } 条将重新入队。
 command-with-no-rate-limit = 不限速
 command-works-in = { $key }（{ $action }）可用于{ $views }
 
@@ -932,23 +937,18 @@ common-node = 节点
 common-node-failure = 节点宕机
 common-none = 无
 common-old = { $age }前
-common-order = 订单
-common-order-2 = 订单
 common-orders = 订单
 common-pending = 待确认
 common-persisted = 落库
 common-quit = 退出
 common-reading = 读取中
 common-reason = 原因
-common-sale = 秒杀
-common-sale-2 = 秒杀
 common-state = 状态
 common-stock = 库存
 common-stream = 消息流
 common-time = 时间
 common-unknown = 未知
 common-user = 用户
-common-value = 、
 common-verdict = 判定
 
 ## console
@@ -956,9 +956,10 @@ common-verdict = 判定
 console-admission = 准入
 console-ago = { $span }前
 console-alive = 在线
-console-all-marked = 全部 { $count } 已标记
+console-all-marked = 已标记全部 { $count }
 console-and-more = 另有 { $count } 个
 console-and-more-press-for-all = 另有 { $count } 场，按 { $key } 查看全部
+console-at-time-in = { $time }，{ $span }后
 console-attention = 告警
 console-audit-failed = 对账不符
 console-audit-passed = 对账通过
@@ -984,8 +985,7 @@ console-held-by-unknown-node = 持有者不是已知节点
 console-hidden = ，隐藏 { $hidden }
 console-history = 运行历史
 console-in = { $span }后
-console-in-2 = { $time }，{ $span }后
-console-in-flight = { $orders } 单在途
+console-in-flight = { $orders } 笔在途
 console-is-no-longer-listed = #{ $voucher } 已不在列表中
 console-jobs = { $count } 个任务
 console-jobs-have-not-been-loaded = 定时任务尚未载入。
@@ -995,11 +995,12 @@ console-keys = 按键
 console-lag = 积压 { $lag }
 console-left-waiting = 剩余 { $left }，{ $waiting } 个在等
 console-locked = 锁定
-console-locks-held = { $total } 个锁
+console-locks-held = { $total } 把锁
 console-marked = 已标记 { $count }
 console-marked-entries-are-no-longer = { $count } 条已标记的消息不再待确认，标记已取消
 console-max = 最大
-console-no-end = 无期限
+console-next-by-schedule = { $next }（{ $schedule }）
+console-no-end = 不过期
 console-no-group = 无消费组
 console-no-lock-is-held = 当前没有被持有的锁。
 console-no-matching-command = 没有匹配的命令。
@@ -1010,14 +1011,12 @@ console-no-row-contains-press = 没有行包含“{ $text }”，按 { $key } �
 console-no-runs-yet = 尚无运行记录。
 console-no-sales-yet-press = 还没有秒杀，按 { $key } 新建一场。
 console-not-in-redis = 不在 Redis
-console-of = 第 { $first }–{ $last } 条，共 { $total } 条
-console-of-2 = { $shown } / { $of }
-console-of-locks = { $part } / { $whole } 个锁
+console-of-locks = { $part } / { $whole } 把锁
 console-of-on-this-page = 本页 { $shown } / { $of }
 console-oldest = 最早 { $steady }前
 console-open-end = 不限时间
 console-orders-per-second = 每秒订单
-console-orphan = 无主
+console-orphan = 失联
 console-paused = 已暂停
 console-pending = 待确认
 console-phase = { $phase ->
@@ -1030,6 +1029,7 @@ console-phase = { $phase ->
    *[other] { $phase }
 }
 console-press = 请按
+console-range-of = 第 { $first }–{ $last } 条，共 { $total } 条
 console-read-only = 只读
 console-redis-is-unreachable-held-locks = Redis 不可达，锁的持有情况未知。
 console-redis-is-unreachable-pending-entries = Redis 不可达，待确认消息未知。
@@ -1037,14 +1037,14 @@ console-rejected = 拒绝
 console-renewed-by-unknown-node = 持有者不是已知节点，正在续期
 console-rush = 压测
 console-sales-listed = { $count } 场秒杀
+console-shown-of = { $shown } / { $of }
 console-since-for-depth = 自 { $since } 起，已 { $span }，重入 { $depth } 层
-console-sold-out-2 = 售罄
+console-sold-out = 售罄
 console-starts = { $time } 开始
 console-starts-in = 距开始 { $clock }
 console-stock = 库存
 console-to = { $begin } 至 { $end }
 console-until = 至 { $end }
-console-value-2 = { $next }（{ $schedule }）
 console-waiting-for-first-snapshot = 正在等待引擎的第一份快照。
 console-window-too-small-x-minimum = 窗口过小：{ $width }x{ $height }；至少 60x15，完整显示需 80x24
 
@@ -1070,7 +1070,7 @@ conventions-default-order-restored = 已恢复默认顺序
 conventions-display-is-paused-press = 画面已冻结，按 { $key } 恢复后才能读取更多
 conventions-does-it = { $count }：按 { $press } 确认
 conventions-in = 见 { $views }
-conventions-more-than-one-page = 消息已超过一页，恢复按 ID 排序
+conventions-more-than-one-page = 已超过一页，恢复按 ID 排序
 conventions-mouse-disabled = 已停用鼠标
 conventions-mouse-enabled-it-selects-rows = 已启用鼠标，可选择行和页签；停用后可在终端中选取文字
 conventions-no-details-are-open-press = 没有打开的详情；按 { $key } 打开
@@ -1081,9 +1081,9 @@ conventions-pasted-text-was-truncated = 粘贴内容已截断为 { $kept } 个�
 conventions-question-has-just-appeared-read = 确认框刚刚弹出；请看清后再按 { $key }
 conventions-read-only-mode-commands = 只读模式：操作已禁用；去掉 --read-only 重新启动
 conventions-select-sale-with-and-then = 请先用 { $up } { $down } 选中要操作的秒杀，再按一次 { $again }
-conventions-sorted-by-ascending = 按 { $head } 升序
-conventions-sorted-by-descending = 按 { $head } 降序
-conventions-sorted-by-of-these = 仅本页 { $rows } 条按{ $head }排序
+conventions-sorted-by-ascending = 按“{ $head }”升序
+conventions-sorted-by-descending = 按“{ $head }”降序
+conventions-sorted-by-of-these = 仅本页 { $rows } 条按“{ $head }”排序
 conventions-stream-is-always-in-delivery = 消息流只能按投递顺序显示
 conventions-these-rows-cannot-be-sorted = 这些行不支持排序
 conventions-this-affects-type-that-number = 涉及 { $count } 条：请先输入该数字，再按 { $press }
@@ -1100,18 +1100,18 @@ demo-audit-passed-text = 准入 { $pieces }，落库 { $pieces }，Redis 和 SQL
 demo-consumer-unresponsive = 消费者无应答；'seckill doctor' 可检查服务器
 demo-countdown = 秒杀即将开始
 demo-countdown-text = { $buyers } 位买家抢 { $pieces } 件。以 Redis 时钟为准，开始前不准入任何订单。
-demo-failed = { $what }中断
+demo-failed = { $what }失败
 demo-json-needs-headless = --json 须与 --headless 一起使用
 demo-load-test = 压测
 demo-load-test-text = Redis 批量准入；每 { $one_in } 位买家有一位重复请求，会被拒绝。消费者暂停，积压上升。
 demo-name = 演示
 demo-no-servers = { $what }使用临时服务器，不保留数据；请去掉 { $flag }
-demo-node-dead-text = { $DYING_NODE } 宕机，持有 { $stuck } 笔已准入但未落库的订单。按 4 查看，按 A 制定恢复计划，按 y 执行。
+demo-node-dead-text = { $DYING_NODE } 宕机，持有 { $stuck } 笔已准入未落库的订单。按 4 查看，A 制定恢复计划，y 执行。
 demo-peak-load = 流量高峰
 demo-recovered = 已恢复并验证
 demo-recovered-text = 恢复订单 { $stuck } 笔，SQL 中共 { $all } 笔，逐笔核对订单号。无丢失，无重复。按 q 结束演示。
 demo-sale-title = 火锅五折
-demo-script-failed = 演示中断：{ $why }
+demo-script-failed = 演示失败：{ $why }
 demo-second-load-test = 第二场压测
 demo-second-sale-title = 奶茶 9.9 元
 demo-sold-out = 已售罄
@@ -1126,7 +1126,7 @@ director-arm = 安排
 director-armed = 倒计时 { $left }
 director-arms-one = { $NONE_ARMED }，按 { $arm } 安排
 director-buyers = { $count } 位买家
-director-call-off = 取消开抢
+director-cancel = 取消开抢
 director-cancel-launch = 取消这次开抢？
 director-cancelled-was-not-started-nothing = 已取消：{ $subject }没有开始，未做任何更改
 director-console-was-suspended = 控制台曾被挂起，已晚了 { $late }
@@ -1180,16 +1180,16 @@ director-stopping-load-test = 正在停止 #{ $voucher } 的压测
 director-then-buyers-come = 随后 { $count } 位买家不限速请求{ $twice }。
 director-then-within-s = 随后 { $count } 位买家在 { $seconds } 秒内请求{ $twice }。
 director-until-then-nothing-is-changed = 在此之前不做任何更改，按 { $abort } 可取消。
-director-value-3 = { $subject }，{ $buyers }
+director-with-buyers = { $subject }，{ $buyers }
 director-within = 时长
 
 ## done
 
-done-applied = 此前已处理 { $planned } 条中的 { $done } 条，可再次执行该计划以继续
+done-applied = 此前已处理 { $done } / { $planned } 条，可再次执行该计划以继续
 done-claimed = 此前已转交 { $done } 条消息，其余请重新执行
 done-discarded = 此前已丢弃 { $done } 条死信，其余请重新执行
 done-removed = 此前已从分区 { $partitions } 移除，其余请重新执行
-done-repaired = 此前已修复 { $planned } 场中的 { $done } 场：{ $sales }，其余请重新执行
+done-repaired = 此前已修复 { $done } / { $planned } 场：{ $sales }，其余请重新执行
 done-replayed = 此前已重放 { $done } 条死信，其余请重新执行
 done-rewound = 此前分区 { $partitions } 的消费组已回退，其余请重新执行
 
@@ -1277,11 +1277,11 @@ drill-repaired = { $drill ->
 }
 drill-report-failed = 未通过。
 drill-report-passed = 通过。
-drill-script-failed = 演练中断：{ $why }
+drill-script-failed = 演练失败：{ $why }
 drill-seen = 现象
 drill-symptom = { $drill ->
     [consumer-killed] 告警：失联消费者持有 { $n } 条消息
-    [poison] 告警：{ $n } 条死信待处理
+    [poison] 告警：{ $n } 条死信待人工处理
     [database-away] 2 秒内告警：数据库不可达
     [redis-away] 告警：Redis 曾不可达
     [group-destroyed] 告警：消息流没有消费组
@@ -1325,21 +1325,21 @@ durability-waiting = 等待写入 SQL 超过 30 秒的订单；其余由 SQL 和
 error-audit-failed = 对账不符：{ $finding }
 error-broke-off = { $why }；{ $done }
 error-busy = 引擎待处理的操作过多，请稍后再试
-error-foreign-redis = { $address } 的 Redis 属于另一个数据库，请使用与它配套的数据库，或空的 Redis
+error-foreign-redis = { $address } 的 Redis 属于另一个数据库，请用 --database 指定与它对应的数据库，或换用空的 Redis
 error-has-started = #{ $sale } 已经开始
 error-is-paused = #{ $sale } 已暂停，请改用恢复操作
-error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，日志最多 { $most } 个字符、{ $most_bytes } 字节，请缩短
+error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，审计日志最多 { $most } 个字符、{ $most_bytes } 字节，请缩短
 error-name-taken = 名为“{ $name }”的节点已在线，请在设置中用 node 另取一个名字
-error-no-job = 没有任务“{ $job }”，'seckill jobs list' 可查看
-error-not-held = Redis 中没有 #{ $sale } 的完整数据，无法得知未售数量；运行中的节点会在一秒内对账：seckill work
+error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
+error-not-held = Redis 中没有 #{ $sale } 的完整数据，无法得知未售数量；运行中的节点会在一秒内补齐：seckill work
 error-not-loaded = #{ $sale } 的更改已提交到 SQL，但 Redis 尚未确认（{ $why }）；Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
 error-operator-just-finished = 刚刚完成的操作
-error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若已失联，可用 seckill locks release operator 释放其锁
-error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 seckill audit --repair 从 SQL 载入
-error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；seckill audit 列出多出的订单
+error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若已失联，可用 'seckill locks release operator' 释放其锁
+error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 'seckill audit --repair' 从 SQL 载入
+error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；多出的订单见 'seckill audit'
 error-read-only = 只读模式不接受操作，去掉 --read-only 重新启动后可更改
-error-reconciling = “{ $key }”正在与 SQL 对账，请稍后重试
-error-short = 不能从 #{ $sale } 撤下 { $by } 件：未售出 { $left } 件；请减少数量，或结束该场
+error-reconciling = “{ $key }”正在按 SQL 补齐，尚不可用，请稍后重试
+error-short = 不能从 #{ $sale } 减少 { $by } 件：未售 { $left } 件；请减少件数，或结束该场
 error-stopped = 引擎已停止，请退出后重新启动
 error-stopping = 引擎正在停止，请在运行后再试
 
@@ -1356,12 +1356,9 @@ event-no-heartbeat = 已 { $seconds } 秒无心跳，其消息由在线节点接
 event-omitted = 一分钟内省略 { $lines } 条，详见日志文件
 event-orders = { $orders } 笔订单
 event-run-failed = 上次运行失败
-event-silent-holds = 无响应，持有 { $pending } 条消息
+event-silent-holds = 停滞，持有 { $pending } 条消息
 event-stopped = 正常停止
 event-unknown-holds = 不是已知节点，持有 { $pending } 条消息
-
-## events
-
 
 ## export
 
@@ -1370,9 +1367,9 @@ export-cannot-write-fix = 无法写入 { $path }（{ $why }）；请排除原因
 export-export = 导出
 export-export-failed-try-again = 导出失败；请重试
 export-frames-bytes-on-average-last = 已绘制 { $frames } 帧，平均 { $mean } 字节，最近 { $last } 字节
-export-into = 写入 { $dir }
+export-into = 写入：{ $dir }
 export-no-rows = 无数据
-export-of-rows = { $total } 行中的 { $rows } 行
+export-of-rows = { $rows } / { $total } 行
 export-rows = { $rows } 行
 export-rows-there-are-more = { $rows } 行，还有更多
 export-screen-as-image-svg = 屏幕，图片（SVG）
@@ -1398,8 +1395,8 @@ faults-field-missing = 缺少字段 { $field }
 faults-foreign-key = Redis 的键“{ $key }”存有 { $holds }，不是本程序写入的；请改名（RENAME { $key } { $aside }），再运行 'seckill audit --repair'
 faults-foreign-lock = Redis 的键“{ $key }”存有 { $holds }，不是本程序写入的；请改名（RENAME { $key } { $aside }）
 faults-is-not-valid-for-field = “{ $value }”不能用于字段 { $field }，该字段应为{ $takes }
-faults-is-not-valid-takes-number = { $field }='{ $value }' 无效；{ $field } 要填数字
-faults-limit = 不支持每位用户限购 { $limit } 单，请填 1 到 { $most }
+faults-is-not-valid-takes-number = { $field }='{ $value }' 无效；{ $field } 须填数字
+faults-limit = 每人限购不能为 { $limit } 单，请填 1 到 { $most }
 faults-no-buyer-in-redis = Redis 中没有以此订单号准入的买家
 faults-not-a-number = 非数字文本
 faults-order-gone = 消息内容已不在流中
@@ -1411,7 +1408,7 @@ faults-order-refused = 数据库拒绝：{ $reason }
 faults-order-status = “{ $text }”不是订单状态；可用 unpaid、paid、used、cancelled、closed
 faults-order-time = 没有 { $at } 的订单；订单号的时间在 2022 到 2090 年之间
 faults-order-too-often = 已投递 { $times } 次，仍没有订单
-faults-order-unkept = Redis 重启前已准入，但库存已空
+faults-order-unkept = Redis 重启前已准入，但已无库存
 faults-order-window = 不存在 { $from } 之后且 { $to } 之前的订单；请对调两个时间
 faults-over = 结束时间 { $end } 已过，请填更晚的时间
 faults-place = “{ $place }”不是有效的买家名额，形如 7 或 7/2
@@ -1419,12 +1416,12 @@ faults-query-field = 不能按“{ $field }”查订单；可用 id、user、vou
 faults-query-term = “{ $term }”不是查询条件；可填订单号，或 user=1001、voucher=7、paid、!status=paid、from=14:30、to=-5m
 faults-query-twice = { $field } 出现两次；只能指定一次
 faults-range = { $name } 为 { $value }，须在 { $least } 到 { $most } 之间
-faults-restock = 库存不能调整 { $by } 件，请填 1 到 { $most } 以补货，或填 -1 到 -{ $most } 撤下
-faults-rules = 使用规则为 1 到 { $most } 个字符，控制字符只可换行
+faults-restock = 库存不能调整 { $by } 件，请填 1 到 { $most } 以增加，或填 -1 到 -{ $most } 以减少
+faults-rules = 使用规则须为 1 到 { $most } 个字符，除换行外不得含控制字符
 faults-sale-state = “{ $text }”不是秒杀的状态；可用 running、paused、ended、archived
 faults-sequence = 当天的订单号已用尽，请等到下一个 UTC 日
-faults-stock = 库存 { $stock } 不可售，请填 1 到 { $most }
-faults-sub-title = 副标题为一行，1 到 { $most } 个字符，不含控制字符
+faults-stock = 库存不能为 { $stock }，请填 1 到 { $most }
+faults-sub-title = 副标题须为一行，1 到 { $most } 个字符，不含控制字符
 faults-takes-entry = 消息 ID，形如 1795000000000-0
 faults-takes-number = 整数
 faults-takes-span = 时长，形如 250ms、90s、5m、2h
@@ -1432,17 +1429,35 @@ faults-takes-text = 文本
 faults-term = “{ $term }”不是筛选条件；形如 'idle>30s'，比较符为 = != < > ~ !~ 之一
 faults-term-field = 没有可筛选的字段“{ $name }”；可用 { $known }
 faults-term-test = 字段 { $field } 不支持“{ $test }”；可用 { $takes }
-faults-there-is-no-sale = 没有 #{ $voucher } 的秒杀
+faults-there-is-no-sale = 没有秒杀 #{ $voucher }
 faults-time = “{ $text }”不是可识别的时间；可填 2026-11-20T14:30:00Z、2026-11-20 14:30（本地时间）、14:30（今天）、+10m、-10m
 faults-title-control = 标题含控制字符（换行、制表符、转义符），请去掉
-faults-title-empty = 需要标题，1 到 { $most } 个字符
+faults-title-empty = 标题为空，请填 1 到 { $most } 个字符
 faults-title-heavy = 标题有 { $bytes } 字节，多为附加符号，最多 { $most } 字节
 faults-title-long = 标题有 { $length } 个字符，最多 { $most } 个
-faults-value-2 = “{ $text }”不是流中的位置；可填 start、消息 ID 如 1795000000000-0，或时间：14:30（今天）、2026-11-20 14:30、-10m
 faults-voucher-has-no-stock-left = #{ $voucher } 在 SQL 中库存不足，无法落库
-faults-voucher-id = “{ $text }”不是券编号，'seckill sale list' 可查看
-faults-voucher-status = “{ $text }”不是券的状态；可用 on、off、expired
+faults-voucher-id = “{ $text }”不是优惠券编号，可用 'seckill sale list' 查看
+faults-voucher-status = “{ $text }”不是优惠券的状态；可用 on、off、expired
 faults-window = 结束时间（{ $end }）早于开始时间（{ $begin }），请对调
+faults-with-value = “{ $text }”不是流中的位置；可填 start、消息 ID 如 1795000000000-0，或时间：14:30（今天）、2026-11-20 14:30、-10m
+
+## field
+
+field-entry = 消息
+field-held = 持有
+field-holder = 持有者
+field-lease = 租期
+field-lock = 锁
+field-next = 下次
+field-order = 订单
+field-owner = 持有标识
+field-persisted = 已落库
+field-repair = 修复
+field-result = 结果
+field-sale = 秒杀
+field-task = 任务
+field-token = 栅栏令牌
+field-window = 起止时间
 
 ## figures
 
@@ -1463,7 +1478,7 @@ forms-go-on = 继续
 forms-is-not-integer = “{ $shown }”不是整数
 forms-limit = 限购
 forms-new-sale = 新建秒杀
-forms-orders-per-user = 每位用户限购的订单数，1 到 20
+forms-orders-per-user = 每人限购的订单数，1 到 20
 forms-percentage-that-requests-twice = 重复请求的百分比，0 到 100
 forms-pieces-on-sale = 库存件数
 forms-plan-appears-here-once-both = 两个数字都有效后，这里显示计划。
@@ -1476,14 +1491,14 @@ forms-what-buyers-read = 买家看到的名称
 
 group-alive = “{ $name }”的节点在线，会重新创建该消费者，请停止节点，或等到它被视为失联
 group-and-more = { $names } 等，另有 { $more } 个
-group-changed = 分区 { $partition }：查看之后{ $change }，该分区未作更改，请重新查看
+group-changed = 分区 { $partition }：其间{ $change }，该分区未做更改，请重试
 group-consumer-gone = 分区 { $partition } 中已没有消费者“{ $name }”
 group-created = 消费组已被创建
 group-destroyed = 消费组已被删除
 group-first-trimmed = 第一条消息已被裁剪或删除
 group-forward = { $to } 在分区 { $partition } 消费组已投递位置 { $delivered } 之后，前移会跳过订单，只能回退
 group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们，请先处理或转交
-group-idle = “{ $name }”不属于在线节点，转交给它的消息无人处理，请另选一个
+group-idle = “{ $name }”不属于在线节点，转交给它的消息无人处理，请另选一个，或加 --force
 group-moved-back = 消费组已被回退
 group-no-consumer = 任何分区中都没有消费者“{ $name }”，现有：{ $existing }
 group-no-consumer-in = 分区 { $partition } 中没有消费者“{ $name }”，现有：{ $existing }
@@ -1495,7 +1510,7 @@ group-nothing-to-claim = 没有可转交的消息：这些消息都不待确认�
 group-nothing-to-claim-from = “{ $from }”没有可转交给“{ $to }”的消息
 group-other-partition = 消息 { $entry } 不属于分区 { $partition }，请不填分区，或填它自己的分区
 group-position = “{ $text }”不是流中的位置；请填 start、消息 ID（如 1795000000000-0）或时间：2026-11-20T14:30:00Z、'2026-11-20 14:30'（本地时间）、14:30（今天）、-10m
-group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 开始
+group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 或从头开始
 
 ## job
 
@@ -1510,27 +1525,27 @@ job-cancelled = 已取消
 job-closed = 关闭 { $orders } 笔，退还 { $given_back } 件
 job-done = 成功
 job-failed = 失败
-job-known = “{ $job }”未运行：已有同一时刻或更晚的运行记录，'seckill jobs history { $job }' 可查看
-job-lock-lost = 锁已丢失，已取消
+job-known = “{ $job }”未运行：已有同一时刻或更晚的运行记录，可用 'seckill jobs history { $job }' 查看
+job-lock-lost = 已取消：锁已丢失
 job-lost = 中断
 job-node-lost = 节点宕机或失联过久
-job-node-stops = 节点停止，已取消
-job-orphan = { $node } 持有“{ $lock }”但已失联，最迟 { $seconds } 秒后释放，也可手动释放：'seckill locks release { $lock }'
+job-node-stops = 已取消：节点正在停止
+job-orphan = { $node } 持有“{ $lock }”但已失联；锁最迟 { $seconds } 秒后过期，也可手动释放：'seckill locks release { $lock }'
 job-panicked = 程序异常：{ $message }
 job-running = 运行中
-job-runs = { $node } 正在运行，请等待其结束，'seckill jobs history' 可查看
-job-still-running = { $cancelled }，仍在运行
-job-too-long = 超过最长时限 { $most }，已取消
+job-runs = { $node } 正在运行，请等待其结束，可用 'seckill jobs history' 查看
+job-still-running = { $cancelled }；仍在运行
+job-too-long = 已取消：超过最长时限 { $most }
 job-trimmed = 裁剪消息 { $entries } 条，清理任务记录 { $runs } 条
 job-trimmed-consumers = ，失联消费者 { $consumers }
-job-trimmed-held = ；{ $held } 起尚未确认
+job-trimmed-held = ；{ $held } 起的消息尚未确认
 job-trimmed-letters = ，死信 { $letters } 条
 
 ## ledger
 
 ledger-all-found = { $sales } 场，{ $found } 处差异：{ $named }
 ledger-all-sales = 全部秒杀：{ $finding }
-ledger-and-more = {" "}等另 { $more } 场
+ledger-and-more = {" "}等，另有 { $more } 场
 ledger-audit-is-running-press-again = 正在对账，完成后再按 { $key }
 ledger-audit-passed-all-orders = 对账通过，所有订单均已核对。
 ledger-audit-runs-once-redis = Redis 和数据库恢复后再对账。
@@ -1538,6 +1553,7 @@ ledger-audit-was-stopped-after-s = 对账超过 { $most } 秒，已停止：请�
 ledger-audited-ago = { $age }前核对 { $sales } 场
 ledger-auditing-the-sales = 正在对账。
 ledger-balanced = 通过
+ledger-button-repair = 修复
 ledger-by-hand = 人工处理
 ledger-change = 变更
 ledger-changed-in-sql-not-confirmed = SQL 中已更改，Redis 尚未确认
@@ -1545,7 +1561,7 @@ ledger-compare-its-orders = 核对其订单（{ $orders }，/{ $query }）与 tb
 ledger-cure-adopt = 将该场写入 SQL，其订单入队
 ledger-cure-enqueue = 将丢失的订单重新入队
 ledger-cure-give-back = 将 SQL 中已关闭订单的库存退还 Redis
-ledger-cure-reconcile = 与 SQL、消息流和死信对账
+ledger-cure-reconcile = 按 SQL、消息流和死信补齐
 ledger-cure-remove = 从 Redis 删除已归档的该场
 ledger-cure-replace = 将 Redis 中那一场的键改名保留，载入 SQL 中的该场；两者的消息都计入该场订单
 ledger-differences = 差异
@@ -1554,26 +1570,26 @@ ledger-differences-in-sales-press = { $off } 场有 { $found } 处差异。按 {
 ledger-differences-of-sale = { $count } 处差异
 ledger-finding-ahead = SQL 缺少这场秒杀最近的 { $changes } 次变更
 ledger-finding-behind = Redis 缺少这场秒杀最近的 { $changes } 次变更
-ledger-finding-damaged = 该场在 Redis 中的键“{ $key }”丢失、被替换或被回退，对账完成前暂停准入
+ledger-finding-damaged = 该场在 Redis 中的键“{ $key }”丢失、被替换或被回退，补齐前暂停准入
 ledger-finding-doubled = { $buyers } 位买家有多笔有效订单
-ledger-finding-initial = 初始库存不一致：Redis 为 { $redis }，SQL 为 { $sql }
+ledger-finding-initial = 总库存不一致：Redis 为 { $redis }，SQL 为 { $sql }
 ledger-finding-kept = { $orders } 笔已关闭订单仍占用 Redis 库存，不会自动退还
 ledger-finding-lost = { $orders } 笔已准入订单不在 SQL、消息流和死信中
 ledger-finding-negative = { $side } 库存低于 0（{ $stock }），已超卖
 ledger-finding-of-sale = #{ $sale }：{ $what }
 ledger-finding-other-sale = Redis 中同号的是另一场秒杀，创建时间不同
-ledger-finding-redis-stock = Redis：初始库存 { $initial } 不等于剩余 { $stock } + 买家 { $admitted }
+ledger-finding-redis-stock = Redis：总库存 { $initial } 不等于剩余 { $stock } + 买家 { $admitted }
 ledger-finding-repeated = { $ids } 个订单号被两位买家持有
-ledger-finding-restoring = 该场正在对账，其间暂停准入
-ledger-finding-sql-stock = SQL：库存 { $stock } 不等于初始 { $initial } - 有效订单 { $live }
+ledger-finding-restoring = 该场数据正在补齐，其间暂停准入
+ledger-finding-sql-stock = SQL：库存 { $stock } 不等于总库存 { $initial } - 有效订单 { $live }
 ledger-finding-still-held = 该场已归档，但仍在 Redis 中
-ledger-finding-stranded = { $orders } 笔已准入订单成为死信且不在 SQL 中，买家在等待；见死信页
+ledger-finding-stranded = { $orders } 笔已准入订单成为死信且不在 SQL 中，原因见死信
 ledger-finding-unknown = SQL 中 { $orders } 笔订单在 Redis 没有买家，库存可能被再次售出
-ledger-in-a-larger-window = 窗口放大后还有 { $count } 行
+ledger-in-a-larger-window = 另有 { $count } 行，请放大窗口
 ledger-in-flight = 在途 { $orders }
 ledger-in-redis = Redis 中
 ledger-in-sql = SQL 中
-ledger-left-of = 剩余 { $stock } + 订单 { $orders } = { $sum }，总量 { $initial }
+ledger-left-of = 剩余 { $stock } + 订单 { $orders } = { $sum }，总库存 { $initial }
 ledger-marked-sales = 已标记的 { $sales } 场，{ $found } 处差异：{ $named }
 ledger-no-automatic-repair-for-these = 这些差异不能自动修复，请看详情
 ledger-no-differences-orders-in-flight = 没有差异，{ $orders } 笔订单正在落库。
@@ -1585,11 +1601,9 @@ ledger-not-repaired-differences-see-details = 不修复：{ $differences } 处�
 ledger-of-partitions-repaired-as-well = 同时修复 { $faults } 处分区故障。
 ledger-partition = 分区 { $number }：{ $fault }
 ledger-press-for-dead-letters-then = 按 { $letters } 打开死信，再按 { $replay } 重放，或按 { $give } 退还库存
-ledger-repair = 修复
-ledger-repair-2 = 修复
 ledger-repair-of-sales = {"  "}{ $sales } 场：{ $cure }
 ledger-repair-the-ledger = 修复对账差异？
-ledger-sale-admits-no-buyers-while = 对账修复期间该场暂停准入，其他秒杀不受影响。
+ledger-sale-admits-no-buyers-while = 补齐数据期间该场暂停准入，其他秒杀不受影响。
 ledger-sale-is-in-redis-but = Redis 中有这场秒杀，SQL 中没有
 ledger-sale-is-not-in-redis = Redis 中没有这场秒杀，运行中的节点会在一秒内载入
 ledger-this-sale-has-no-automatic = 这场秒杀没有可自动修复的差异
@@ -1615,6 +1629,7 @@ letters-discard = 丢弃
 letters-discard-them = 丢弃这些死信？
 letters-engine-tries-to-write-their = 引擎会再次尝试让这些订单落库。
 letters-every-replay-failed-fix-reason = 每次重放都失败：请按原因修复后用 'seckill dead replay --force' 重放，或按 { $give_back } 取消订单并退还库存
+letters-fate = { $about }：{ $effect }{ $stays }。
 letters-fields = 字段
 letters-give-back = 退还
 letters-given-up = 死信记录
@@ -1642,15 +1657,13 @@ letters-replay = 重放
 letters-sale-does-not-exist-so = 秒杀不存在，不会有买家在等：按 { $discard } 删除
 letters-sale-is-not-in-redis = Redis 中没有这场秒杀，无法判断是否有买家在等：用 'seckill audit --repair' 载入，或按 { $give_back } 取消订单
 letters-seckill-dead-show = 另有 { $count } 行：'seckill dead show'
+letters-some-stay = ，保留 { $count } 条
 letters-stay = 保留
 letters-stay-dead-replay-force = 保留（'dead replay --force'）
 letters-the-dead-letters-are-counted = 死信已统计
 letters-there-are-no-dead-letters = 没有死信
 letters-these-letters-are-no-longer = 这些死信都已不存在
 letters-user-sale = { $order }，用户 { $user }，秒杀 { $sale }
-letters-value = ，保留 { $count } 条
-letters-value-2 = { $about }：{ $effect }{ $stays }。
-letters-value-3 = { $count }  { $verdict }：{ $effect }
 letters-verdict = { $verdict ->
     [awaited] 买家等待
     [came_back] 重放失败
@@ -1663,16 +1676,17 @@ letters-verdict = { $verdict ->
     [malformed] 无订单
    *[other] { $verdict }
 }
+letters-verdict-line = { $count }  { $verdict }：{ $effect }
 letters-was-entry = { $letter }，原消息 { $entry }
-letters-why-awaited = 买家在等待且没有订单：重放
-letters-why-came-back = 已达重放次数上限且每次都失败：按原因排除故障后用 --force 重放，或补偿后丢弃
-letters-why-holds-another = 买家已有另一笔有效订单：补偿后丢弃，即取消此订单并退回库存
-letters-why-id-taken = 买家在等待，但该订单号属于另一位买家：须由操作员决定
+letters-why-awaited = 买家在等，尚无订单：重放
+letters-why-came-back = 已达重放次数上限且每次都失败：按原因修复后用 --force 重放，或用 --compensate 丢弃
+letters-why-holds-another = 买家已有另一有效订单：用 --compensate 丢弃，取消此单并退还库存
+letters-why-id-taken = 买家在等，但订单号属于另一位买家：需人工处理
 letters-why-malformed = 不含有效订单：丢弃
-letters-why-no-sale = 秒杀不存在，没有买家等待：丢弃
-letters-why-not-awaited = 买家没有订单，或持有另一笔订单：丢弃
-letters-why-not-loaded = Redis 中没有该秒杀，无法确定是否有买家等待：先加载（'seckill audit --repair'），或补偿后丢弃
-letters-why-written = 订单已写入 SQL：丢弃
+letters-why-no-sale = 秒杀不存在，不会有买家在等：丢弃
+letters-why-not-awaited = 买家没有订单或已有其他订单：丢弃
+letters-why-not-loaded = Redis 中没有这场秒杀，无法判断是否有买家在等：先用 'seckill audit --repair' 载入，或用 --compensate 丢弃
+letters-why-written = 订单已在 SQL 中：丢弃
 letters-will-be-deleted-permanently = { $count } 条永久删除
 
 ## list
@@ -1683,31 +1697,31 @@ list-parts = ；
 
 ## lock
 
-lock-busy = 锁“{ $name }”已被其他持有者占用，请等待，'seckill locks list' 可查看
-lock-changed = 锁“{ $name }”已换了持有者，未作更改，'seckill locks list' 可查看
+lock-busy = 锁“{ $name }”已被其他持有者占用，请等待，可用 'seckill locks list' 查看
+lock-changed = 锁“{ $name }”已换了持有者，因此未释放；可用 'seckill locks list' 查看
 lock-lost = 锁“{ $name }”已丢失，此后凭它的写入会被栅栏令牌拒绝
 lock-member = 锁“{ $name }”须在所有服务器上加锁，但 { $address } 加锁失败：{ $why }
 lock-name-control = 锁名不能含控制字符：“{ $name }”
-lock-name-length = 锁名为 1 到 { $most } 个字符，而不是 { $length } 个
+lock-name-length = 锁名须为 1 到 { $most } 个字符，现为 { $length } 个
 lock-no-server = 锁至少需要一台服务器
-lock-not-held = 锁“{ $name }”无人持有，'seckill locks list' 可查看
-lock-server-twice = 多服务器锁中有一台服务器重复
+lock-not-held = 锁“{ $name }”无人持有，可用 'seckill locks list' 查看当前的锁
+lock-server-twice = 联锁中有一台服务器重复
 lock-too-slow = Redis 在 { $took } 后才应答，租期 { $lease } 已过，请延长租期
 
 ## loss
 
-loss-and-more = { $named } 等另 { $more } 个
+loss-and-more = { $named } 等，另有 { $more } 个
 loss-archived = 移除 { $count } 场已归档的秒杀
 loss-buyers = 补回 { $count } 位买家
 loss-keys = 丢失、被替换或被回退：{ $keys }；
 loss-letters = ；没有订单的死信无法补回，数量未知
-loss-nothing = 没有需要补回的
+loss-nothing = 没有需要补回的数据
 loss-other-sale = ；Redis 与 SQL 中同号的是两场不同的秒杀，该场保持关闭
 loss-oversold = ；买家多于库存，该场保持关闭
 loss-promised = { $count } 笔订单重新入队
 loss-refused = { $count } 笔订单无法兑现
 loss-removed = 移除 { $count } 位订单已关闭的买家
-loss-unknown = 可能有 { $count } 位买家身份未知（仅见于库存）
+loss-unknown = 可能遗漏 { $count } 位买家（由库存推知）
 loss-was-a = { $key }（原为 { $held }）
 
 ## orders
@@ -1722,6 +1736,7 @@ orders-clocks-differ-by-at-least = 时钟至少相差 { $size }
 orders-closed = 关闭
 orders-dead-letter-press-to-open = 死信：{ $reason }；按 { $key } 查看
 orders-delivered = 已投递
+orders-heading = 订单
 orders-id-time = ID 解析
 orders-id-user-voucher-paid = id、user=1001、voucher=7、paid、from=14:30、to=-5m；取反：!user=7、!voucher=7、!paid；按 { $ask } 查询
 orders-in-all = 共 { $count } 笔
@@ -1732,7 +1747,7 @@ orders-issued-number-of-utc = 生成于 { $issued }，{ $day }（UTC）第 { $se
 orders-location = 位置
 orders-lost-assigned-to-its-buyer = 丢失：Redis 中买家持有该订单，其他位置都没有；用 'seckill audit --repair' 修复
 orders-ms = { $size } 毫秒
-orders-never = 没有
+orders-never = 未支付
 orders-newest-first = 最新在前
 orders-no-entry-near-that-second = 该秒附近没有消息；可能已裁剪
 orders-no-longer-assigned = Redis 中买家已不再持有该订单
@@ -1742,8 +1757,7 @@ orders-not-delivered-yet = 尚未投递
 orders-not-found-near-that-second = 该秒附近的消息过多，已检查的部分中没有
 orders-not-yet = 尚未
 orders-order = 订单 { $id }
-orders-order-is-only-unpaid-orders = 订单 { $id } { $status }；只能支付未付订单
-orders-orders-2 = 订单
+orders-order-is-only-unpaid-orders = 订单 { $id } { $status }；只能支付未支付的订单
 orders-paid = 支付
 orders-partition = ，分区 { $number }
 orders-pay = 支付
@@ -1752,7 +1766,7 @@ orders-pending-delivered-and-not = 待确认：已投递未确认；按 { $key }
 orders-place = 名额
 orders-s = { $seconds }.{ $tenths } 秒
 orders-searching = 查找中
-orders-since = 时间
+orders-since = 状态时间
 orders-sql-did-not-reply-within = SQL 两秒内没有应答。指定秒杀、用户或时间可缩小查询范围。
 orders-sql-is-unreachable-orders = SQL 不可达，无法读取订单。
 orders-sql-takes-long = SQL 较慢
@@ -1774,14 +1788,14 @@ orders-unpaid-since-once-paid = 自 { $written } 起未支付。支付后不再�
 orders-up-to-press-for-newest = 截至 { $at }；按 { $key } 查看最新
 orders-user-place-sale = 用户 { $user }，第 { $place } 个名额，秒杀 { $sale }
 orders-user-sale = 用户 { $user }，秒杀 { $sale }
-orders-user-voucher = 用户 { $user }，券 { $sale }
+orders-user-voucher = 用户 { $user }，优惠券 { $sale }
 orders-value = { $first }，{ $second }
 
 ## os
 
 os-address-in-use = 地址已被占用
 os-address-not-available = 地址不可用
-os-already-exists = 已存在
+os-already-exists = 文件已存在
 os-broken-pipe = 对方已断开
 os-busy = 正被占用
 os-connection-aborted = 连接已中止
@@ -1807,19 +1821,19 @@ os-timed-out = 超时
 
 ## outcome
 
-outcome-admitted = 抢购成功，订单号 { $order }
+outcome-admitted = 已准入，订单号 { $order }
 outcome-after-ms = { $outcome }，耗时 { $took } 毫秒：{ $result }
 outcome-busy = 准入队列已满
 outcome-done = 完成
 outcome-duplicate = 不能重复下单，已有订单 { $order }
-outcome-ended = 秒杀已经结束
+outcome-ended = 秒杀已结束
 outcome-failed = 失败：{ $error }
-outcome-not-loaded = 库存数据不存在
-outcome-not-ready = 消息队列不存在
+outcome-not-loaded = Redis 中没有这场秒杀
+outcome-not-ready = 消息流或消费组不存在
 outcome-not-started = 秒杀尚未开始，开始时间 { $begins }
 outcome-paused = 秒杀已暂停
 outcome-ran = { $outcome }，耗时 { $took } 毫秒
-outcome-sold-out = 库存不足
+outcome-sold-out = 秒杀已售罄
 outcome-started = 已开始
 
 ## overview
@@ -1828,7 +1842,7 @@ overview-consumers = 消费者
 overview-left = 剩余
 overview-locks = 锁
 overview-none-from-here = 无
-overview-orphans = { $figure } 个无主锁
+overview-orphans = { $figure } 把无主锁
 overview-recent-events = 最近事件
 overview-rushes = { $count } 场压测
 overview-waiting = { $count } 个等待
@@ -1846,16 +1860,16 @@ partitions-moved-back = { $fault }；已回退到 { $from }
 partitions-node = 节点 { $node } 在线，请先停止所有节点
 partitions-not-now = 分区数为 { $from }，现在不能改为 { $to }：{ $why }
 partitions-other = 分区数现为 { $stored }，本节点仍按 { $known } 运行，请重新启动
-partitions-renamed = { $fault }；已改名为“{ $aside }”并重新写入
+partitions-renamed = { $fault }；已改名为“{ $aside }”并重建
 partitions-renewed = { $fault }；已换用新的消息流，其中 { $kept } 条待写入，{ $dead } 条成为死信；旧消息流“{ $aside }”保留一天
 partitions-stored = tb_setting 中的分区数“{ $text }”无效，请设为 1 到 { $most }
 partitions-unknown = Redis 无法给出未消费的消息数，请先让节点消费完；若无效，请重启 Redis
 
 ## pending
 
-pending-why-body-gone = 消息已被裁剪或删除；订单仍在买家哈希中
-pending-why-in-hand = 刚投递给存活的节点，可能正在写入
-pending-why-malformed = 字段不构成订单
+pending-why-body-gone = 消息已被裁剪或删除；Redis 的买家名单中仍有该订单
+pending-why-in-hand = 刚投递给在线节点，可能正在写入
+pending-why-malformed = 字段无法构成订单
 pending-why-not-promised = Redis 中没有以此订单号准入的买家
 pending-why-refused = SQL 中的数据不允许写入该订单
 pending-why-stuck = SQL 中没有订单，且持有者已失联或空闲过久
@@ -1885,18 +1899,18 @@ presenter-alarm = { $kind ->
     [job-failed] 有定时任务失败，按 { $leave } 再按 { $key } 查看原因。
     [dead-consumer] 笔订单由失联节点持有，按 { $leave } 再按 { $key } 查看。
     [unknown-consumer] 笔订单的持有者不是已知节点，按 { $leave } 再按 { $key } 查看。
-    [silent-consumer] 笔订单由停止消费的节点持有，按 { $leave } 再按 { $key } 查看。
+    [silent-consumer] 笔订单由停滞的消费者持有，按 { $leave } 再按 { $key } 查看。
     [dead-letters] 条死信，按 { $leave } 再按 { $key } 查看。
     [undelivered] 一项秒杀变更尚未同步到 Redis。
     [no-group] 消息流没有消费组。
-    [damaged] Redis 丢失了数据，正在对账修复。
-    [data-loss] Redis 曾丢失数据，已全部恢复。
+    [damaged] Redis 丢失了数据，正在补齐。
+    [data-loss] Redis 曾丢失数据，已全部补回。
     [lost-buyers] Redis 曾丢失数据，可能遗漏部分买家。
    *[other] { $kind }
 }
 presenter-audit = 对账
 presenter-audit-failed = 对账不符
-presenter-audit-open = 对账中
+presenter-audit-open = 对账待定
 presenter-audit-passed = 对账通过
 presenter-audit-unknown = 对账未知
 presenter-buyers-a-second = 每秒买家
@@ -1969,13 +1983,13 @@ recovery-verdict-word = { $verdict ->
 
 redis-broke-after-write = 写入之后连接中断
 redis-certificate = { $address } 的 Redis 证书不被接受（{ $reason }）；若由自有机构签发，请用 --redis-ca 给出该机构的证书文件
-redis-cluster-down = { $address } 对槽 { $slot } 的应答为 { $reply }；请启动缺少的服务器，或运行 redis-cli --cluster fix { $address }
+redis-cluster-down = { $address } 对槽 { $slot } 的应答为 { $reply }；请启动缺少的服务器，或运行 'redis-cli --cluster fix { $address }'
 redis-cross-slot = 同一管道中的键分属不同的槽，请报告此问题
 redis-data-dir-closing = 另一个 seckill 正在关闭 { $path }，已有 { $seconds } 秒，请等待或结束它
 redis-data-dir-crowded = 已有 { $nodes } 个进程在使用 { $path }，请结束一些
 redis-data-dir-denied = 当前用户不能写入 { $path }，请更改其所有者，或另指定 --data-dir
 redis-data-dir-full = { $path } 所在磁盘已满，请腾出空间，或另指定 --data-dir
-redis-data-dir-gone = { $path } 在使用中被删除：其中的数据已丢失，此后不再受理请求；请停止所有 seckill 进程，换上备份后重新启动
+redis-data-dir-gone = { $path } 在使用中被删除：其中的数据已丢失，此后不再受理请求；请停止所有 seckill 进程，恢复备份后重新启动
 redis-data-dir-no-home = 没有可存放数据的主目录，请指定 --data-dir
 redis-data-dir-not-a-directory = { $path } 不是目录，请另指定 --data-dir
 redis-data-dir-read-only = { $path } 位于只读的文件系统，请另指定 --data-dir
@@ -2002,22 +2016,22 @@ redis-one-of-cluster = { $address } 是集群中的一台服务器（{ $reply }�
 redis-redis-at-does-not-answer = 无法连接 { $address } 的 Redis（{ $reason }），请启动它或检查地址
 redis-redis-ca-does-not-work = --redis-ca 不能用于哨兵；请把签发机构加入系统证书，或用 SSL_CERT_FILE 指定该文件
 redis-redis-or-valkey-or-later = 需要 7.0 或更高版本的 Redis 或 Valkey 服务器（{ $found }）；请安装：{ $install }，或指定 --redis URL
-redis-refused = Redis 拒绝：{ $reason }
+redis-refused = Redis 拒绝了该命令：{ $reason }
 redis-remedy-disk = 请腾出其磁盘空间并查看其日志
 redis-remedy-memory = 请调高 maxmemory 或清理其他数据
 redis-remedy-other = 请先排除该问题
 redis-remedy-replica = 它是从节点，请改用主节点的地址
 redis-remedy-replicas = 请恢复其从节点或调低 min-replicas-to-write
-redis-reply = Redis 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis
-redis-reply-to = Redis 对 { $command } 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis
-redis-sentinel-login = { $reason }；若哨兵需要单独登录，请加上 ?sentinel_user 和 sentinel_pass
+redis-reply = Redis 的应答不符合预期；请检查该键是否存有其他内容，该服务器是否为 Redis
+redis-reply-to = Redis 对 { $command } 的应答不符合预期；请检查该键是否存有其他内容，该服务器是否为 Redis
+redis-sentinel-login = { $reason }；若哨兵需要单独登录，请加上 ?sentinel_user=USER&sentinel_pass=PASSWORD
 redis-sentinels-timed-out = 哨兵没有及时应答
 redis-server-damaged = Redis 服务器的 aof 文件已损坏；请备份 { $dir }，再运行：redis-check-aof --fix { $manifest }
-redis-server-detached = 本进程已与 Redis 服务器脱离，请重新启动
-redis-server-died = Redis 服务器随即退出：{ $messages }；详见 { $log }
-redis-server-died-silent = Redis 服务器随即退出，没有留下信息；详见 { $log }
+redis-server-detached = 本进程与 Redis 服务器的关联已解除，请重新启动
+redis-server-died = Redis 服务器启动后立即退出：{ $messages }；详见 { $log }
+redis-server-died-silent = Redis 服务器启动后立即退出，没有留下信息；详见 { $log }
 redis-server-ending = 程序正在退出，不再管理 Redis 服务器
-redis-server-foreign = { $socket } 处的服务器工作在 { $dir }，不是此处；请停止它，或另指定 --data-dir
+redis-server-foreign = { $socket } 处的服务器使用另一个目录 { $dir }；请停止它，或另指定 --data-dir
 redis-server-found-other = { $path } 不是服务器
 redis-server-found-version = { $path } 为 { $version }
 redis-server-full = { $dir } 所在磁盘已满，Redis 服务器无法启动，请腾出空间
@@ -2030,7 +2044,7 @@ redis-timed-out = 没有及时应答
 redis-timed-out-after = { $millis } 毫秒内没有应答
 redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
 redis-unknown-directory = 未知目录
-redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用 redis-cli --cluster fix 分配
+redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用 'redis-cli --cluster fix' 分配
 redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后自动恢复
 redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请给出签发服务器证书的机构的 PEM 证书文件
 redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请给出签发服务器证书的机构的 PEM 证书文件
@@ -2045,7 +2059,7 @@ redis-url-unusable = Redis 地址不可用（{ $reason }）
 
 ## reply
 
-reply-cancelling = 做完当前一步后结束
+reply-cancelling = 做完当前一步后中止
 reply-claimed = { $claimed } 条消息已转交给另一消费者{ $gone ->
     [0] {""}
    *[other] ，{ $gone } 条已不在
@@ -2056,7 +2070,7 @@ reply-claimed = { $claimed } 条消息已转交给另一消费者{ $gone ->
     [true] ；已中止
    *[other] {""}
 }
-reply-closed = 订单 { $order } 此前已关闭，未发生支付
+reply-closed = 订单 { $order } 已关闭，不能支付
 reply-consumer-removed = 已从分区 { $partitions } 移除消费者“{ $consumer }”
 reply-dead-letters-discarded = 已丢弃 { $count } 条死信{ $compensated ->
     [0] {""}
@@ -2087,7 +2101,7 @@ reply-job-ran = { $job } { $outcome }，耗时 { $took } 毫秒
 reply-job-result = ：{ $result }
 reply-job-resumed = { $job } 已恢复
 reply-lock-released = 已强制释放锁“{ $name }”
-reply-no-command-is-running = 没有正在进行、可以中止的操作
+reply-no-command-is-running = 没有正在执行、可以中止的操作
 reply-no-order = 订单 { $order } 不在 SQL 中
 reply-no-rush = #{ $voucher } 没有进行中的压测
 reply-paid = 订单 { $order } 已支付
@@ -2101,10 +2115,10 @@ reply-replayed = { $overtaken ->
    *[other] ，重建 { $rebuilt }
 }{ $hollow ->
     [0] {""}
-   *[other] ，无内容已清除 { $hollow }
+   *[other] ，清除内容丢失的 { $hollow } 条
 }{ $lost ->
     [0] {""}
-   *[other] ，无内容仍保留 { $lost }
+   *[other] ，保留内容丢失的 { $lost } 条
 }{ $gone ->
     [0] {""}
    *[other] ，{ $gone } 条已不在
@@ -2115,17 +2129,17 @@ reply-replayed = { $overtaken ->
     [true] ；已中止
    *[other] {""}
 }
-reply-restocked = #{ $voucher } 现共 { $initial } 件
+reply-restocked = #{ $voucher } 总库存现为 { $initial } 件
 reply-rewound = 消费组已回退，{ $again } 条消息将重新投递{ $created ->
     [0] {""}
    *[other] ，新建消费组 { $created } 个
 }
-reply-rush-done = 压测结束：请求 { $attempts }，准入 { $admitted }，售罄 { $sold_out }，重复 { $duplicate }，{ $rate }/s，p99 { $p99 } ms；{ $settled ->
+reply-rush-done = 压测结束：请求 { $attempts }，准入 { $admitted }，售罄 { $sold_out }，重复 { $duplicate }，每秒 { $rate }，p99 { $p99 } 毫秒；{ $settled ->
     [true] { $seconds } 秒后全部处理完：落库 { $persisted }
    *[other] 尚未全部处理完：已落库 { $persisted }
 }{ $rejected ->
     [0] {""}
-   *[other] ，被拒 { $rejected }
+   *[other] ，拒绝 { $rejected }
 }{ $errors ->
     [0] {""}
    *[other] ，无应答 { $errors }
@@ -2143,7 +2157,7 @@ reply-sale-ended = #{ $voucher } 已永久结束
 reply-sale-open = #{ $voucher } 已开放
 reply-sale-paused = #{ $voucher } 已暂停
 reply-voucher-bought = 订单 { $order } 已落库
-reply-voucher-created = 已新建券 #{ $voucher }
+reply-voucher-created = 优惠券 #{ $voucher } 已新建
 
 ## request
 
@@ -2157,7 +2171,7 @@ request-max = 最大
 request-min = 最小
 request-outcome = 结果
 request-per-second = 每秒
-request-rejected = 被拒
+request-rejected = 拒绝
 request-sold-out = 售罄
 request-total = 合计
 
@@ -2179,20 +2193,21 @@ schedule-negative = 时长不能为负
 schedule-never = 调度“{ $text }”永远不会触发，请另填一个
 schedule-one-day = 日和星期字段只能有一个是 '?'
 schedule-question-mark = '?' 只能单独用作日或星期字段
-schedule-range = 间隔 { $interval } 超出范围，请填 100 ms 到 366 天
+schedule-range = 间隔 { $interval } 超出范围，请填 100 毫秒到 366 天
 schedule-span = 时长应形如 30m、1h 或 90s
 schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 'every 30m'、'after 30m' 或 cron 表达式，如 '0 30 2 * * ?'
 
 ## settings
 
-settings-also-applies-while-text = “{ $action }”在输入文本时也有效，需要 'ctrl-q' 这样的按键，“{ $written }”是文本
-settings-and-would-share-key = “{ $action }”和“{ $other }”在同一视图中都使用按键“{ $key }”
+settings-action-value = “{ $action }”：{ $why }
+settings-also-applies-while-text = “{ $action }”在输入文本时也有效，须用 'ctrl-q' 这样的按键；“{ $written }”会被当作文本输入
+settings-and-would-share-key = “{ $action }”和“{ $other }”在同一界面中都使用按键“{ $key }”
 settings-base-must-be-one = base 须为 { $names } 之一；删去此行则用 'dark'
 settings-cannot-be-capital-letters-open = “{ $action }”不能用“{ $written }”：大写字母会打开确认框，连按两次就会确认
 settings-cannot-read-config-file-check = 配置文件 { $path } 无法读取（{ $why }），请检查 --config
 settings-cannot-read-theme-check-theme = 主题 { $path } 无法读取（{ $why }），请检查 --theme
-settings-changes-data-and-needs-capital = “{ $action }”会改动数据，只能用大写字母，“{ $written }”不是
-settings-correct-or-remove-line = 值不可用：{ $why }；删去此行则{ $instead }
+settings-changes-data-and-needs-capital = “{ $action }”会改动数据，只能用大写字母，不能用“{ $written }”
+settings-correct-or-remove-line = { $why }；请改正，删去此行则{ $instead }
 settings-ctrl-can-only-be-combined = “{ $written }”：ctrl 只能与字母组合
 settings-default = 用默认值（{ $key } = { $value }）
 settings-default-embedded-redis = 使用内置 Redis
@@ -2219,7 +2234,6 @@ settings-unknown-action-in-keys-seckill = [keys] 中没有操作“{ $written }�
 settings-unknown-role-remove-line = 没有颜色角色“{ $name }”，请删去此行，或改为其中之一：base、{ $known }
 settings-unknown-setting = 没有设置项“{ $key }”，请删去此行，或改为其中之一：{ $known }
 settings-unknown-theme-use-or-toml = 没有主题“{ $name }”，请用 { $names }，或 ./{ $name }.toml 这样的 TOML 文件
-settings-value-2 = “{ $action }”：{ $why }
 settings-wanted-boolean = {" "}true 或 false
 settings-wanted-integer = 取值范围内的非负整数
 settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表
@@ -2235,16 +2249,16 @@ status-audit-failed = 对账不符：{ $finding }；详见 'seckill audit'
 status-consumer-dead = { $consumer } 已失联，持有 { $pending } 条消息；恢复：'seckill pending apply'
 status-consumer-silent = { $consumer } 持有 { $pending } 条消息，已 { $idle } 未读取；恢复：'seckill pending apply'
 status-consumer-unknown = { $consumer } 不属于已知节点，持有 { $pending } 条消息；恢复：'seckill pending apply'
-status-damaged = Redis 中的键互不一致：{ $keys }；相关秒杀在节点对账完成前暂停准入（'seckill work' 启动节点）
-status-dead-letters = { $count } 条死信待处理：'seckill dead list'
+status-damaged = Redis 中的键互不一致：{ $keys }；相关秒杀在节点补齐前暂停准入（用 'seckill work' 启动节点）
+status-dead-letters = { $count } 条死信待人工处理：'seckill dead list'
 status-job-failed = 任务 { $job } 上次运行失败（{ $ago }前）；详见 'seckill jobs list'，重新运行：'seckill jobs run { $job }'
-status-lag = 消息积压 { $lag } 条，按当前速度需 { $wait }；'seckill work' 可增加节点
+status-lag = 消息积压 { $lag } 条，按当前速度 { $wait } 后清空；'seckill work' 可增加节点
 status-lag-grows = 消息积压 { $lag } 条且没有减少；'seckill work' 可增加节点
-status-lost = Redis 丢失过数据，已按 SQL 与消息流对账：{ $loss }
+status-lost = Redis 丢失过数据，已按 SQL 和消息流补齐：{ $loss }
 status-lost-nothing-left = ；无需处理
-status-lost-pending = ；失联消费者持有 { $entries } 条消息，请执行 seckill pending apply
-status-lost-refused = ；详见 seckill dead list
-status-lost-unknown = ；事件见 seckill activity
+status-lost-pending = ；失联消费者持有 { $entries } 条消息，请执行 'seckill pending apply'
+status-lost-refused = ；详见 'seckill dead list'
+status-lost-unknown = ；事件见 'seckill activity'
 status-no-group = 消费组不存在，运行中的节点会重建
 status-server-back = { $server } 已恢复，中断 { $away }
 status-sql-locked = { $error }；{ $waiting } 条消息等待写入
@@ -2256,18 +2270,18 @@ store-cannot-be-opened-as-database = 无法作为数据库打开 { $path }，请
 store-changed = #{ $voucher } 刚被他人更改，请查看后再操作
 store-create-it-with-create-database = { $message }；请用 CREATE DATABASE 创建，或更正 --database
 store-database-is-unavailable-work-continues = 数据库不可用（{ $reason }），恢复后自动继续
-store-database-returned-no-number = 数据库没有返回券编号
+store-database-returned-no-number = 数据库没有返回优惠券编号
 store-directory-does-not-exist-create = 目录 { $path } 不存在，请创建，或另指定 --database
 store-ended = #{ $voucher } 已结束，请新建一场
 store-fenced = 锁“{ $name }”已由其他持有者占用，此次写入过迟，已拒绝
-store-file-closed = 无法进入 { $path }（{ $reason }），请另指定 --database
-store-file-damaged = 数据库文件已损坏（{ $reason }），请换上备份
+store-file-closed = 无法访问 { $path }（{ $reason }），请另指定 --database
+store-file-damaged = 数据库文件已损坏（{ $reason }），请恢复备份
 store-file-denied = 当前用户不能写入 { $path }，请更改权限，或另指定 --database
 store-file-foreign = { $path } 中有其他程序的表（{ $tables }），请另指定 --database
 store-file-not-a-file = { $path } 不是文件，--database 须为文件的路径
 store-file-read-only = { $path } 只读，请使文件及其目录可写，或另指定 --database
 store-file-read-only-system = { $path } 位于只读的文件系统，请更改，或另指定 --database
-store-file-removed = { $path } 在使用中被删除：此后写入的数据会在进程结束时丢失；请停止所有 seckill 进程，换上备份后重新启动
+store-file-removed = { $path } 在使用中被删除：此后写入的数据会在进程结束时丢失；请停止所有 seckill 进程，恢复备份后重新启动
 store-file-replaced = { $path } 在使用中被替换：此后写入的数据不会进入新文件；请停止所有 seckill 进程后重新启动
 store-file-unreadable = 无法读取 { $path }（{ $reason }），请另指定 --database
 store-file-unusable = { $path } 不可用（{ $reason }），请另指定 --database
@@ -2279,9 +2293,9 @@ store-locked = 数据库被其他程序锁定（可用 fuser 查出），锁释�
 store-log-position = “{ $text }”不是日志位置，请使用上一页末尾给出的位置，例如 1795000000000-17
 store-no-answer-within-s = { $seconds } 秒内没有应答
 store-no-encrypted-connection-check-store = 无法加密连接：{ $message }；请检查 store.tls
-store-no-sale = 没有 #{ $voucher } 的秒杀，'seckill sale list' 可查看
+store-no-sale = 没有秒杀 #{ $voucher }，可用 'seckill sale list' 查看
 store-order-was-not-written = 订单 { $order } 未写入，也找不到冲突的行
-store-pieces-cannot-be-added = #{ $voucher } 现有 { $initial } 件，不能再加 { $by } 件，请填 1 到 { $room }
+store-pieces-cannot-be-added = #{ $voucher } 现有 { $initial } 件，不能再增加 { $by } 件，请填 1 到 { $room }
 store-reason-closed = 存储已关闭
 store-reason-connection-broke = 连接中断
 store-reason-connection-failed = 连接中断：{ $reason }
@@ -2289,7 +2303,7 @@ store-reason-contention = 并发事务一直在更改相同的行
 store-reason-damaged = 数据库列 { $column } 的值 { $value } 无效
 store-reason-denied = 它拒绝该用户、密码或请求：{ $message }；请检查 --database 和 GRANT
 store-reason-disk-full = 磁盘已满，请腾出空间
-store-reason-drill = 故障演练
+store-reason-drill = 故障注入
 store-reason-file-failed = 数据库文件无法读写：{ $message }
 store-reason-file-is-read-only = 数据库文件只读，请使文件及其目录可写
 store-reason-id-taken = 订单号 { $order } 属于另一笔订单，未购买
@@ -2306,24 +2320,24 @@ store-reason-too-large = { $number } 超出数据库的范围
 store-reason-too-many-connections = 它不再接受连接：{ $message }；请提高其上限，或调低 store.pool
 store-reason-unreachable = { $server } 没有应答
 store-refused = 数据库拒绝：{ $reason }
-store-rule-expired = 券 #{ $voucher } 已过期，不能购买，请选已上架的券
-store-rule-flash-sale = 券 #{ $voucher } 为秒杀券，只能在秒杀中购买
+store-rule-expired = 优惠券 #{ $voucher } 已过期，不能购买；可用 'seckill voucher list' 查看已上架的优惠券
+store-rule-flash-sale = 优惠券 #{ $voucher } 只能在秒杀中购买；可用 'seckill rush --voucher { $voucher }' 压测
 store-rule-full = #{ $voucher } 已有 { $initial } 件，已达一场秒杀的上限，请另建一场
-store-rule-off = 券 #{ $voucher } 已下架，不能购买，请选已上架的券
-store-rule-sold = 不能从 #{ $voucher } 撤下 { $by } 件：共 { $initial } 件，未售 { $stock } 件，至少留 1 件；不再出售请结束该场
+store-rule-off = 优惠券 #{ $voucher } 已下架，不能购买；可用 'seckill voucher list' 查看已上架的优惠券
+store-rule-sold = 不能从 #{ $voucher } 减少 { $by } 件：共 { $initial } 件，未售 { $stock } 件，至少留 1 件；不再出售请结束该场
 store-rule-window = #{ $voucher } 在 { $end } 结束，不能从 { $begin } 开始，请选更早的时间
 store-sale-of-voucher = #{ $voucher } 尚未结束，请先结束再归档
 store-schema-changed = 表结构被其他程序更改：{ $reason }；恢复后自动继续
 store-schema-encoding = 该数据库的文本编码为 { $encoding }，请以 ENCODING 'UTF8' 新建一个
-store-schema-half-done = 该数据库的结构版本 { $version } 只完成了一半；请换上备份，或另指定 --database
+store-schema-half-done = 升级到结构版本 { $version } 时中断，数据库未升级完；请恢复备份，或另指定 --database
 store-schema-newer = 该数据库的结构版本为 { $version }，由更新的 seckill 创建，当前程序只支持到 { $known }；请升级 seckill，或另指定 --database
-store-schema-no-schema = 该用户的 search_path 中没有存在的模式，请创建，或另设一个
+store-schema-no-schema = 该用户的 search_path 中没有存在的模式，请创建一个，或更改 search_path
 store-schema-old-server = 服务器为 { $version }，最低需要 { $oldest }
 store-schema-other = 该数据库的结构版本 { $version } 与当前 seckill 的不同；请用创建它的 seckill，或另指定 --database
 store-schema-stuck = 该数据库的结构无法升级（{ $reason }），请另指定 --database
-store-there-is-no-voucher-seckill = 没有券 #{ $voucher }，请核对编号
+store-there-is-no-voucher-seckill = 没有优惠券 #{ $voucher }，可用 'seckill voucher list' 查看
 store-this-process-paused-within-transaction = 本进程在事务中停顿过久
-store-unknown = 数据库在提交时出错（{ $reason }），结果未知，请查看后再操作
+store-unknown = 数据库在提交时出错（{ $reason }），结果未知，请核对结果后再重试
 store-url-forms = sqlite:PATH、mysql://USER:PASSWORD@HOST/DATABASE 或 postgres://USER:PASSWORD@HOST/DATABASE
 store-url-memory = sqlite::memory: 不可用，因为多个连接共用数据库；请写成 { $forms }
 store-url-mysql = 数据库地址的参数“{ $name }”未知；MySQL 地址可用 { $known }
@@ -2342,15 +2356,17 @@ store-voucher-has-no-stock-left = #{ $voucher } 在 SQL 中库存不足，无法
 ## stream
 
 stream-acknowledged = 已确认
-stream-acknowledged-or-dead = 已确认或死信
+stream-acknowledged-or-dead = 已确认或为死信
 stream-added = 写入
 stream-after-them-delivered-anyway = 其后的：照常投递
 stream-all-partitions = 所有分区
 stream-and-more-press-for-all = 另有 { $count } 个；按 { $key } 查看全部
 stream-another-holder = { $count } 条待确认消息将变更持有者。
 stream-before-the-oldest = 最早消息之前 { $gone } 条
+stream-button-claim = 转交
+stream-button-remove = 移除
+stream-button-rewind = 回退
 stream-calculating-effect = 正在计算影响
-stream-claim-2 = 转交
 stream-consumer = 消费者
 stream-consumer-has-no-details-beyond = 消费者没有更多详情
 stream-consumer-or-node = 消费者，或节点（取其消费者）
@@ -2360,12 +2376,12 @@ stream-enter-consumer-that-receives-them = 请填写接收消息的消费者
 stream-entries-are-redelivered = 将重新投递 { $again } 条：从 { $first }（{ $from }）到 { $to }。
 stream-entries-are-redelivered-in-partitions = 将在 { $count } 个分区重新投递 { $again } 条。
 stream-entry-is-not-pending = 该消息不处于待确认状态，无法转交
-stream-following = 跟随中
+stream-following = 跟随最新
 stream-from = 起点
 stream-give-entry = 转交消息 { $entry }
 stream-give-of = 转交 { $holder } 的 { $pending } 条
 stream-grows-by = 增加 { $rate }
-stream-held-at-press-to-follow = 停在 { $at }；按 { $key } 跟随
+stream-held-at-press-to-follow = 停在 { $at }；按 { $key } 跟随最新
 stream-holds-entries-which-would = { $name } 持有 { $held } 条消息，移除会丢失；请先按 { $key } 转交
 stream-holds-no-entries-to-transfer = { $name } 没有可转交的消息
 stream-in-all-partitions = 适用于所有分区。
@@ -2375,7 +2391,7 @@ stream-in-sql-already-acknowledged = 已在 SQL 中：直接确认
 stream-its-node-is-not-running = 其节点未运行，且不持有消息。将从 { $groups } 个分区的消费组中移除。
 stream-kept = 保留
 stream-made-there = { $made } 个消费组已丢失，将在该处重建。
-stream-malformed-become-dead-letters = 格式错误：转为死信
+stream-malformed-become-dead-letters = 无效消息：转为死信
 stream-newest = 最新
 stream-no-consumer-of-another-live = 没有其他在线节点的消费者可以接收；请先启动一个节点
 stream-no-consumer-reads-the-stream = 没有消费者在读取消息流
@@ -2392,7 +2408,7 @@ stream-nothing-changes-yet-confirmation = 尚未执行：接下来会显示准�
 stream-nothing-yet = 尚无
 stream-number-of-its-day-issued = { $id }，当日第 { $sequence } 号，生成于 { $issued }
 stream-of-added = { $read } / 写入 { $added }
-stream-of-on-this-page = 本页 { $of } 条中的 { $shown } 条
+stream-of-on-this-page = 本页 { $shown } / { $of } 条
 stream-of-these-no-longer-assigned = 其中：已无买家持有该订单
 stream-of-these-not-in-sql = 其中：不在 SQL 中，将被跳过
 stream-older-entries-are-trimmed = 更早的消息已裁剪，无法找回
@@ -2408,9 +2424,7 @@ stream-preview = 预览
 stream-read = 已读
 stream-redeliver-entries = 重新投递消息
 stream-redis-is-unreachable-stream = Redis 不可达，无法读取消息流。
-stream-remove-2 = 移除
 stream-remove-the-consumer = 移除该消费者？
-stream-rewind-2 = 回退
 stream-rewind-group = 回退消费组？
 stream-select-consumer-in-list-above = 请先按 { $up } { $down } 在上方列表中选择一个消费者，再按一次 { $again }
 stream-start-entry-id-or-10m = start、消息 ID、14:30 或 -10m
@@ -2430,7 +2444,7 @@ stream-waiting = 待投递
 ## subject
 
 subject-begins = ，开始于 { $begin }
-subject-claim = 分区 { $partition } 的 { $count } 条，从“{ $from }”到“{ $to }”
+subject-claim = 分区 { $partition } 的 { $count } 条消息，从“{ $from }”到“{ $to }”
 subject-claim-forced = ；强制
 subject-compensated = ，并退还库存
 subject-consumer = “{ $name }”
@@ -2453,7 +2467,7 @@ subject-plan-filtered = 计划 { $digest } 的 { $entries } 条消息，“{ $fi
 subject-rewind = 分区 { $partition }（已投递至 { $was }）回退到 { $from }，{ $again } 条重新投递
 subject-rules = ，使用规则“{ $text }”
 subject-rush = #{ $sale }，买家 { $users }，种子 { $seed }
-subject-shop = ，店铺 { $shop }
+subject-shop = ，商铺 { $shop }
 subject-sub-title = ，副标题“{ $text }”
 subject-voucher-expired = 过期
 subject-voucher-off = 下架
@@ -2466,51 +2480,44 @@ tables-age = 时长
 tables-buyers = 买家
 tables-depth = 层数
 tables-entry = 消息
-tables-entry-2 = 消息
 tables-fault = 问题
 tables-held = 已持有
-tables-held-2 = 持有
 tables-holder = 持有者
-tables-holder-2 = 持有者
 tables-id = ID
 tables-idle = 空闲
 tables-in-flight = 在途
 tables-initial = 总库存
 tables-job = 定时任务
 tables-last = 上次
-tables-lease = 租约
-tables-lease-2 = 租约
+tables-lease = 租期
 tables-left = 剩余
 tables-left-in-redis = Redis 剩余
 tables-left-in-sql = SQL 剩余
 tables-letter = 死信
 tables-lock = 锁
-tables-lock-2 = 锁
 tables-next = 下次
-tables-next-2 = 下次
 tables-node = 节点
 tables-none-its-fields-are-valid = 无，字段有效
 tables-of = 总量
 tables-on-sale = 总库存
+tables-order = 订单
 tables-outcome = 结果
 tables-owner = 持有标识
-tables-owner-2 = 持有标识
 tables-persisted = 落库
-tables-persisted-2 = 已落库
 tables-phase = 状态
 tables-reason = 原因
 tables-redis-left = Redis 剩余
 tables-replays = 重放
+tables-result = 结果
 tables-rows = 行数
+tables-sale = 秒杀
 tables-schedule = 调度
 tables-sql-left = SQL 剩余
 tables-sql-orders = SQL 订单
 tables-stock-left = 剩余库存
 tables-task = 任务
-tables-task-2 = 任务
 tables-title = 标题
 tables-token = 栅栏令牌
-tables-token-2 = 栅栏令牌
 tables-took = 耗时
 tables-tries = 投递
 tables-under-way = 在途
@@ -2518,7 +2525,6 @@ tables-user = 用户
 tables-verdict = 判定
 tables-waiting = 等待
 tables-window = 起止时间
-tables-window-2 = 起止时间
 
 ## terminal
 

@@ -36,11 +36,11 @@ pub(super) struct ActivityArgs {
     /// Events only
     #[arg(long)]
     events: bool,
-    /// Maximum number of lines, the newest ones
+    /// Maximum number of lines; the newest are shown
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows())]
     limit: u32,
     /// Only lines before this position, as printed by the previous page
-    #[arg(long, value_name = "PLACE")]
+    #[arg(long, value_name = "POSITION")]
     before: Option<LogPosition>,
 }
 

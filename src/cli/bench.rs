@@ -29,7 +29,7 @@ pub(super) enum BenchCommand {
     ///
     /// Runs on a temporary server, or on --redis; the multi-server lock always runs on three temporary servers.
     Locks(LocksArgs),
-    /// Orders persisted per second, from stream to acknowledged row, compared with the tutorial's consumer
+    /// Orders persisted per second, from stream to acknowledged row, compared with the consumer of a common tutorial
     ///
     /// Runs on temporary servers, or on --redis and --database. A Redis with a live node and a database with a sale that
     /// is not archived are rejected. All keys of the benchmark are removed at its end, except the order ID counters,
@@ -37,7 +37,7 @@ pub(super) enum BenchCommand {
     Persist(PersistArgs),
     /// The console: idle CPU, overhead on a full load test, time to draw and to respond to a key
     ///
-    /// Runs in a temporary data dir and draws to a hidden terminal.
+    /// Runs in a temporary data directory and draws to a hidden terminal.
     Console(console::ConsoleArgs),
 }
 

@@ -34,32 +34,32 @@ const PAGE: usize = 500;
 pub(super) enum DeadCommand {
     /// List dead letters with verdicts, oldest first
     List {
-        /// Maximum number of letters
+        /// Maximum number of dead letters
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
-        /// Start at this letter
+        /// Start at this dead letter
         #[arg(long, value_name = "LETTER")]
         from: Option<EntryId>,
-        /// Only matching letters: 'verdict=awaited,age>1h,reason~stock'
+        /// Only dead letters that match all terms, such as 'verdict=awaited,age>1h,reason~stock'
         #[arg(long, value_name = "FILTER", value_parser = letter_filter)]
         filter: Option<Filter>,
     },
-    /// Show one letter: fields, history with reasons, and next step
+    /// Show one dead letter: fields, history with reasons, and next step
     Show {
-        /// ID of the letter
+        /// ID of the dead letter
         letter: EntryId,
     },
-    /// Replay letters whose buyer is waiting
+    /// Replay dead letters whose buyer is waiting for the order
     Replay {
         #[command(flatten)]
         which: Which,
-        /// Include letters that reached the replay limit
+        /// Include dead letters that reached the replay limit
         #[arg(long)]
         force: bool,
         #[command(flatten)]
         consent: Consent,
     },
-    /// Discard letters
+    /// Discard dead letters; those of waiting buyers only with --compensate
     Discard {
         #[command(flatten)]
         which: Which,
@@ -80,7 +80,7 @@ pub(super) struct Which {
     /// All dead letters
     #[arg(long)]
     all: bool,
-    /// Matching letters: 'verdict=awaited,voucher=7,reason~stock'
+    /// Dead letters that match all terms, such as 'verdict=awaited,voucher=7,reason~stock'
     #[arg(long, value_name = "FILTER", value_parser = letter_filter)]
     filter: Option<Filter>,
 }

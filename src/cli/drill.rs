@@ -30,7 +30,7 @@ pub(super) struct DrillArgs {
     /// Name of the drill; 'list', or no name, lists the drills
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
     name: Option<String>,
-    /// Run without a terminal, including the operator's actions, and print the result
+    /// Run without a terminal, perform the operator's actions as well, and print the result
     #[arg(long)]
     pub(super) headless: bool,
     /// Random seed for duplicate requests and the order of buyers

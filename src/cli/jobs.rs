@@ -25,7 +25,7 @@ use crate::config::Config;
 pub(super) enum JobsCommand {
     /// List jobs with their next and last runs
     List,
-    /// List the newest runs of one job, or of all
+    /// List the newest runs of one job, or of all jobs
     History {
         /// Name of the job
         name: Option<String>,

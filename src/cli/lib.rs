@@ -87,7 +87,7 @@ struct Global {
     /// Partitions of the order stream [default: the existing number, or 1]
     #[arg(long, global = true, value_name = "N", env = "SECKILL_PARTITIONS")]
     partitions: Option<u16>,
-    /// Settings file [default: seckill/config.toml in the XDG config directory]
+    /// Config file [default: seckill/config.toml in the XDG config directory]
     #[arg(long, global = true, value_name = "FILE", env = "SECKILL_CONFIG")]
     config: Option<PathBuf>,
     /// Read-only mode: reject every command that changes data
@@ -102,21 +102,21 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Play a scripted flash sale with a failure to repair, in a temporary data dir
+    /// Play a scripted flash sale with a failure to repair, in a temporary data directory
     Demo(demo::DemoArgs),
-    /// Practise a recovery in a temporary data dir; without a name, list the drills
+    /// Practise a recovery in a temporary data directory; without a name, list the drills
     Drill(drill::DrillArgs),
-    /// Run the engine without a console until SIGTERM
+    /// Run a node (the engine without a console) until SIGTERM
     Work,
     /// Create, show and control sales
     #[command(subcommand)]
     Sale(sale::SaleCommand),
-    /// Create, buy and list vouchers, with or without a sale
+    /// Create, buy and list vouchers, ordinary ones and those of flash sales
     #[command(subcommand)]
     Voucher(voucher::VoucherCommand),
     /// Run simulated buyers against a sale and wait until every admitted order is settled
     Rush(rush::RushArgs),
-    /// Show a snapshot of the whole system
+    /// Show the current state of servers, nodes and sales, and the open alarms
     Status,
     /// Show and recover pending entries (delivered, not acknowledged)
     #[command(subcommand)]

@@ -26,7 +26,7 @@ use crate::config::Config;
 pub(super) enum OrdersCommand {
     /// List orders in SQL, newest first
     List(ListArgs),
-    /// Show the state of an order and the contents of its ID
+    /// Show where an order is, and decode its ID
     Show {
         /// Order ID
         id: OrderId,

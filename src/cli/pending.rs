@@ -56,7 +56,7 @@ pub(super) enum PendingCommand {
         #[command(flatten)]
         which: Which,
     },
-    /// Show the action for each pending entry and the audit afterwards
+    /// Show the action for each pending entry and the expected audit result
     Plan {
         #[command(flatten)]
         which: Which,
@@ -64,7 +64,7 @@ pub(super) enum PendingCommand {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Apply a plan: from a file, or created and shown now
+    /// Apply a plan from a file, or create one, show it and apply it
     Apply {
         /// Plan file written by 'pending plan --out' or 'pending plan --json'
         #[arg(value_name = "PLAN", conflicts_with = "filter")]
@@ -179,7 +179,7 @@ fn save(plan: &Plan, path: &Path) -> Result<()> {
         let path = path.display();
         CliError::failed(match error.kind() {
             io::ErrorKind::AlreadyExists => text!("cli-plan-exists", path),
-            _ => text!("cli-plan-not-written", path, error = OsError::of(&error)),
+            _ => text!("cli-file-not-written", path, error = OsError::of(&error)),
         })
     };
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;

@@ -80,7 +80,7 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
 }
 
 fn unwritable(path: &Path, why: &io::Error) -> CliError {
-    CliError::failed(text!("cli-plan-not-written", path = path.display(), error = OsError::of(why)))
+    CliError::failed(text!("cli-file-not-written", path = path.display(), error = OsError::of(why)))
 }
 
 async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> Result<LoadReport> {

@@ -28,17 +28,17 @@ use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StreamCommand {
-    /// Show stream, group and consumers of each partition
+    /// Show the stream, the group and the consumers of each partition
     Show {
         /// Only this partition
         #[arg(long, value_name = "N")]
         partition: Option<u16>,
     },
-    /// Redeliver entries from a position: entries missing in SQL are written, the rest is acknowledged
+    /// Redeliver entries from a position on: orders missing in SQL are written, the other entries acknowledged
     Rewind(RewindArgs),
     /// Transfer pending entries to another consumer, which processes them within seconds
     Claim(ClaimArgs),
-    /// Remove a consumer of a dead node without pending entries
+    /// Remove a consumer that has no pending entries and whose node is not running
     RemoveConsumer {
         /// Consumer name, as in `stream show`
         name: String,

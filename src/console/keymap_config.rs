@@ -136,7 +136,8 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     let named = action.setting();
     let mut keys = Vec::new();
     for written in chosen.names() {
-        let key = parse(written).map_err(|why| text!("settings-value-2", action = named, why))?;
+        let key =
+            parse(written).map_err(|why| text!("settings-action-value", action = named, why))?;
         let capital = matches!(key.code, KeyCode::Char(c) if c.is_uppercase());
         let plain = matches!(key.code, KeyCode::Char(_)) && key.modifiers.is_empty();
         if action.is_command() && !(capital && plain) {

@@ -48,7 +48,7 @@ impl App {
         if self.status.dismiss() || std::mem::take(&mut self.presenter.on) {
             return;
         }
-        // Gives up on a pending page.
+        // Cancels a count that is still running.
         if self.work.counting.take().is_some() {
             return self.note(Label("command-counting-dead-letters-was-cancelled"));
         }
@@ -68,7 +68,7 @@ impl App {
         } else if self.view == View::Overview {
             self.tables.sales.let_go();
         } else if !self.status.took_note() {
-            // Otherwise the key dismissed the message, not the view behind it.
+            // If there was a message, the key only dismissed it.
             self.go(View::Overview);
         }
     }

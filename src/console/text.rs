@@ -112,7 +112,7 @@ pub(crate) fn funnel(
     [
         (Label("common-attempts").read(), funnel.attempts),
         (Label("common-admitted").read(), funnel.admitted),
-        (Label("console-sold-out-2").read(), funnel.sold_out),
+        (Label("console-sold-out").read(), funnel.sold_out),
         (Label("console-duplicate").read(), funnel.duplicate),
         (Label("console-rejected").read(), funnel.rejected),
         (Label("console-busy").read(), funnel.busy),

@@ -61,12 +61,12 @@ impl Depth {
 pub(crate) struct Theme {
     /// Secondary text: units, labels, idle totals.
     pub(crate) soft: Style,
-    /// Figures that are not of the selected moment; faint even without colour.
+    /// Figures that are outdated or not of the selected moment; dimmed even without colour.
     pub(crate) dimmed: Style,
     pub(crate) strong: Style,
     /// Title of a section.
     pub(crate) heading: Style,
-    /// The one colour without a state.
+    /// The accent colour, the only one that does not stand for a state.
     pub(crate) accent: Style,
     /// Keys, the current tab, the focused field.
     pub(crate) key: Style,
@@ -74,7 +74,7 @@ pub(crate) struct Theme {
     pub(crate) warn: Style,
     /// Bold as well, so that it stands out without colour.
     pub(crate) bad: Style,
-    /// Bad state in a whole column: less prominent.
+    /// A bad state that fills a whole column: less prominent than [`Theme::bad`].
     pub(crate) broken: Style,
     /// The selected row or button: its own colours if the theme has both, else reversed.
     pub(crate) selected: Style,

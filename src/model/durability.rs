@@ -1,4 +1,4 @@
-//! Durability: from the configuration of the servers to what a failure may lose.
+//! Durability: what a failure may lose, derived from the configuration of the servers.
 //!
 //! The rules are those of the table in assets/durability.md. Power losses and database commits are described by the
 //! servers' documentation; the rest is proven by the tests named in the table.
@@ -23,7 +23,7 @@ pub enum Append {
 }
 
 impl Append {
-    /// From `appendonly` and `appendfsync`.
+    /// Derives it from `appendonly` and `appendfsync`.
     pub fn read(appendonly: &str, appendfsync: &str) -> Self {
         match (appendonly, appendfsync) {
             ("yes", "always") => Self::Always,
@@ -48,7 +48,7 @@ pub enum Commit {
 }
 
 impl Commit {
-    /// From the settings of the databases, by their names; `None` if unknown.
+    /// Derives the weakest guarantee from the settings of a database; `None` if none of them is known.
     pub fn read(settings: &[(String, String)]) -> Option<Self> {
         let all = settings.iter().filter_map(|(name, value)| Self::by(name, value));
         all.max()
@@ -84,7 +84,7 @@ pub struct Setup {
     pub replicas: u32,
     /// Replicas that must confirm an admission before the buyer gets a reply.
     pub wait_replicas: u32,
-    /// The database.
+    /// Where the database has a committed order; `None` if the settings are not readable.
     pub commit: Option<Commit>,
 }
 
@@ -94,15 +94,15 @@ pub struct Setup {
 pub enum Cost {
     /// Nothing.
     Nothing,
-    /// Nothing while the nodes that promised it live.
+    /// Nothing while the nodes that admitted the buyers live.
     PutBack,
-    /// What was not in SQL yet and was not promised by a node in its last seconds.
+    /// What was not in SQL yet, except the admissions of the last 30 s, which the nodes restore.
     Waiting,
     /// The last seconds of what was not in SQL yet.
     LastSeconds,
-    /// Half a minute of it.
+    /// The last half minute of what was not in SQL yet.
     HalfMinute,
-    /// All that was not in SQL yet.
+    /// Everything that was not in SQL yet.
     Undelivered,
     /// What the failed primary had not replicated, unless it is restored.
     Unsent,

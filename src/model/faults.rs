@@ -5,7 +5,7 @@
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-/// A point between two steps that belong together.
+/// A point between two steps of which the second completes the first.
 #[derive(
     Clone,
     Copy,

@@ -1,4 +1,4 @@
-//! Keys of the program in Redis that hold what another program has written.
+//! Redis keys of seckill that another program has overwritten.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{
     message::{Label, text},
 };
 
-/// A key of the program that another program has written: the commands for it fail.
+/// A key that another program has overwritten, so that commands on it fail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     /// The key.
@@ -18,19 +18,19 @@ pub struct ForeignKey {
     pub holds: String,
 }
 
-/// What a string holds that should be a number.
+/// Value of [`ForeignKey::holds`] for a string that should be a number and is not.
 pub const NO_NUMBER: &str = "not-a-number";
 
-/// After the name of a key that was renamed to make room for a new one.
+/// Suffix of a key that was renamed to make room for a new one.
 pub const REPLACED: &str = ":replaced";
 
 impl ForeignKey {
-    /// It is in the way of a lock; nothing else is lost.
+    /// Whether it is the key of a lock, so that no data of a sale is affected.
     pub fn is_lock(&self) -> bool {
         !self.key.contains("{p")
     }
 
-    /// What it holds, to be read: the name of a type, or that it is not a number.
+    /// Describes the content: the name of a type, or that the string is not a number.
     pub fn content(holds: &str) -> Reason {
         if holds == NO_NUMBER { Label("faults-not-a-number").into() } else { holds.into() }
     }

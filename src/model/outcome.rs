@@ -9,7 +9,7 @@ use super::{
     message::{Label, text},
 };
 
-/// The reply to a buyer's request. Redis decided all of them except `Busy`, which never reached it.
+/// The reply to a buyer's request. Redis decides all of them except `Busy`: such a request never reaches Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {

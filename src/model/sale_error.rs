@@ -1,4 +1,4 @@
-//! Limits of sales and vouchers, and why one of them is invalid.
+//! Limits of sales and vouchers, and the errors of invalid ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +9,15 @@ use super::{
 
 /// Largest stock of a sale.
 pub const MAX_STOCK: u64 = 10_000_000;
-/// Most orders per buyer: admission checks each of these places.
+/// Maximum number of orders per buyer; admission checks each of these places.
 pub const MAX_LIMIT: u8 = 20;
 /// Longest title, in visible characters.
 pub const MAX_TITLE: usize = 60;
 /// Longest title in bytes, since one visible character may be many code points.
 pub(super) const MAX_TITLE_BYTES: usize = 1_000;
-/// Longest rules, in visible characters.
+/// Longest terms of use, in visible characters.
 pub const MAX_RULES: usize = 1_000;
-/// Longest rules in bytes, since one visible character may be many code points.
+/// Longest terms of use in bytes, since one visible character may be many code points.
 pub const MAX_RULES_BYTES: usize = 16_000;
 
 /// Why a sale or voucher is invalid.

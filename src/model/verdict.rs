@@ -33,7 +33,7 @@ pub enum Row {
     IdTaken,
     /// There is no such sale.
     NoSale,
-    /// Missing, and no buyer in Redis was admitted under it.
+    /// Missing, and no buyer in Redis was admitted with its ID.
     NotPromised,
 }
 
@@ -75,7 +75,7 @@ pub enum Verdict {
     TooOften,
     /// Its order can never be written because of the data in SQL.
     Refused,
-    /// No buyer in Redis was admitted under its order.
+    /// No buyer in Redis was admitted with its order ID.
     NotPromised,
     /// Held by a live node, and recent.
     InHand,
@@ -119,7 +119,7 @@ pub fn judge(evidence: &Evidence, limits: Limits) -> Verdict {
 }
 
 impl Verdict {
-    /// All of them.
+    /// All verdicts.
     pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
     /// The names of all of them.

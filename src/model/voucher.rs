@@ -31,7 +31,7 @@ impl VoucherStatus {
         self as i64
     }
 
-    /// From a number in SQL.
+    /// Returns the status with this number in SQL.
     pub fn from_code(code: i64) -> Option<Self> {
         Self::from_repr(code)
     }
@@ -66,7 +66,7 @@ pub struct VoucherDetails {
 }
 
 impl VoucherDetails {
-    /// Only a title; available.
+    /// Returns an available voucher with only a title.
     pub fn titled(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
@@ -94,7 +94,7 @@ fn check_rules(rules: &str) -> Result<String, SaleError> {
 pub struct Voucher {
     /// Voucher ID.
     pub id: VoucherId,
-    /// Without stock and window, so without a sale.
+    /// Whether it is an ordinary voucher, which has no stock, no time window and therefore no sale.
     pub ordinary: bool,
     /// Its content.
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Every Redis command that the program sends, in a form that can be tried on separate keys.
+//! Every Redis command that the program sends, in a form that can be tried on scratch keys.
 //!
 //! This is the only such list; a test compares it with the scripts and the sources.
 
@@ -107,7 +107,7 @@ pub async fn try_all(
     let mut script = scripts::TAKES_WRITES.prepare_invoke();
     script.key(of.scratch(&name, "string"));
     note("EVALSHA", conn.invoke::<redis::Value>(&script).await, &mut denied)?;
-    // The result of a failed command does not affect the others.
+    // A denied or unknown command makes others fail that need its result: report only the cause.
     let first = |why: &str| ["NOPERM", "ERR unknown"].iter().any(|it| why.starts_with(it));
     if denied.iter().any(|(_, why)| first(why)) {
         denied.retain(|(_, why)| first(why));
@@ -122,7 +122,7 @@ fn note(
 ) -> Result<(), RedisError> {
     match done {
         Err(RedisError::Rejected(why)) => denied.push((name_of(line), why.to_string())),
-        // The group could not be created.
+        // An earlier XGROUP CREATE failed and is reported.
         Ok(_) | Err(RedisError::NoGroup) => {}
         Err(error) => return Err(error),
     }

@@ -1,6 +1,6 @@
 //! Connecting to Redis: a single server, the master that sentinels name, or a cluster.
 //!
-//! A connection records which server process it talks to: an answer is valid only while that process lives. Commands go
+//! A connection records which server process it talks to: a reply is valid only while that process lives. Commands go
 //! through a `Connection`.
 
 use std::{
@@ -103,7 +103,7 @@ impl Redis {
         }
     }
 
-    /// Uses the managed server.
+    /// Returns the deployment that consists of the managed server.
     pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, RedisError> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
         let info = addr.into_connection_info().map_err(|_| url::unreadable())?;
@@ -124,7 +124,7 @@ impl Redis {
         &self.address
     }
 
-    /// The managed server, if this is it.
+    /// The managed server, if the deployment consists of it.
     pub fn managed(&self) -> Option<&Arc<ManagedServer>> {
         match &self.source {
             Source::Managed(_, server) => Some(server),
@@ -173,13 +173,13 @@ impl Redis {
         Ok(messages?.filter_map(|message| std::future::ready(message.get_payload().ok())))
     }
 
-    /// A slot without a server: the cluster needs repair.
+    /// Error for a slot that no server serves: the cluster needs repair.
     pub(super) fn unserved(&self, slot: u16) -> RedisError {
         let (cluster, slot) = (self.address(), slot.to_string());
         RedisError::Unwilling(reason!("redis-unserved", cluster, slot))
     }
 
-    /// Connection settings of the server, or of this one of a cluster, with its address.
+    /// Returns a client for the server, or for `node` of a cluster, with its address.
     async fn client(&self, node: Option<&Node>) -> Result<(Client, String), RedisError> {
         match (&self.source, node) {
             (Source::Cluster(cluster), Some(node)) => Ok((cluster.client(node)?, node.to_string())),
@@ -242,7 +242,7 @@ impl Redis {
     }
 }
 
-/// The authorities that may sign a server certificate, from a PEM file.
+/// Reads the trusted certificate authorities from a PEM file.
 fn authorities(path: &Path) -> Result<TlsCertificates, RedisError> {
     let root = std::fs::read(path).map_err(|why| {
         RedisError::Url(reason!("redis-url-ca", path, reason = OsError::from(why)))
@@ -253,7 +253,7 @@ fn authorities(path: &Path) -> Result<TlsCertificates, RedisError> {
     }
 }
 
-/// Returns the same server, whose certificate must be signed by one of these authorities.
+/// Returns the connection settings with these certificate authorities as the only trusted ones.
 fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo, RedisError> {
     if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
         return Err(RedisError::Url(reason!("redis-url-ca-unused")));

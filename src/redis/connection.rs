@@ -31,7 +31,7 @@ const REPLICAS_TIMEOUT: Duration = Duration::from_secs(4);
 pub struct Connection {
     redis: Redis,
     answer: Duration,
-    /// The only connection, without a cluster.
+    /// One for each server of a cluster; without a cluster, at most one.
     peers: Vec<Peer>,
     map: ClusterMap,
     generation: u64,
@@ -356,7 +356,7 @@ impl Connection {
         Ok(owner)
     }
 
-    /// Reports the slot map as outdated, also to the other connections, which may have opened none since.
+    /// Marks the slot map as outdated, also for other tasks, unless one of them has fetched a newer map since.
     fn mark_stale(&mut self, hint: Hint) {
         if let (ClusterMap::Known(slots), Some(cluster)) = (&self.map, self.redis.cluster()) {
             cluster.mark_stale(slots, hint);
@@ -381,7 +381,7 @@ impl Connection {
             let owner = Node::redirected(reply.details().unwrap_or_default(), node);
             self.mark_stale(owner.map_or(Hint::None, Hint::First));
         } else if let Some("CLUSTERDOWN" | "LOADING") = code {
-            // It may be isolated or replaced; the other servers know.
+            // This server may be isolated or replaced; the other servers know the current slot map.
             self.mark_stale(node.map_or(Hint::None, Hint::Last));
         }
         sorted

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Connection, Layout, RedisError, lossy_utf8::Text};
 
-/// Milliseconds left at least of a lease of 30 s that is renewed every 10 s.
+/// Minimum remaining lease in milliseconds while the watchdog works: it renews a lease of 30 s every 10 s.
 const RENEWED_MS: u64 = 18_000;
 
 /// A lock and its holder.
@@ -20,9 +20,9 @@ pub struct Holder {
     pub kind: Kind,
     /// Identity of the holder, unique per acquisition.
     pub owner: String,
-    /// Its node.
+    /// Node of the holder.
     pub node: String,
-    /// Its task.
+    /// Task of the holder.
     pub task: String,
     /// Reentrancy depth.
     pub depth: u32,
@@ -34,7 +34,7 @@ pub struct Holder {
     pub token: Option<i64>,
     /// Number of waiters.
     pub waiting: u64,
-    /// Its node sends no heartbeats, or its lease is not being renewed.
+    /// The node sends no heartbeat or, if the node is unknown, the lease is not being renewed.
     pub orphan: bool,
     /// The holder is a known node; otherwise its liveness is unknown.
     pub known: bool,
@@ -62,8 +62,8 @@ pub struct Holders {
     pub foreign: Vec<ForeignKey>,
 }
 
-/// Returns the first `most` held locks. Reads the lock index and these locks only. `alive` decides whether a node is
-/// alive.
+/// Returns the first `most` held locks. Reads the lock index and these locks only. `alive` returns whether a node is
+/// alive, or `None` if it is unknown.
 pub async fn holders(
     conn: &mut Connection,
     keys: &Layout,
@@ -131,7 +131,7 @@ async fn read_locks(
     Ok(rows.filter_map(|((name, facts), body)| holder(name, facts, body, alive)).collect())
 }
 
-/// `None` if it was released between the two reads.
+/// Parses a holder; `None` if the lock was released between the two reads.
 fn holder(
     name: &str,
     (kind, left, waiting): (String, i64, u64),

@@ -40,7 +40,7 @@ fn not_installed(passed_over: &[(PathBuf, Option<String>)]) -> Reason {
     });
     let found = match passed_over {
         [] => reason!("redis-none-is-on-path"),
-        _ => Reason::list(candidates, Label("common-value")),
+        _ => Reason::list(candidates, Label("list-items")),
     };
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     reason!("redis-redis-or-valkey-or-later", found, install = install_command(&release))

@@ -48,7 +48,7 @@ fn short_dir(dir: &Path) -> PathBuf {
         .unwrap_or_else(|| Path::new("/tmp").join(&name))
 }
 
-/// Former socket directory of an abandoned data directory; creates nothing.
+/// Socket path of an abandoned data directory. Creates nothing, unlike [`socket_for`].
 pub(super) fn socket_of(dir: &Path) -> PathBuf {
     let inside = dir.join("redis.sock");
     if fits(&inside) { inside } else { short_dir(dir).join("redis.sock") }

@@ -16,7 +16,7 @@ const SERVER_PORT: u16 = 6_379;
 pub(super) enum Target {
     /// One server.
     Server(ConnectionInfo),
-    /// The master of a service.
+    /// The primary that sentinels name for a service.
     Sentinels {
         sentinels: Vec<ConnectionInfo>,
         service: String,
@@ -108,7 +108,7 @@ fn cluster(base: &str, rest: &str) -> Result<Target, RedisError> {
     Ok(Target::Cluster { seeds, address })
 }
 
-/// Hosts without their login.
+/// Addresses of the hosts, without user and password.
 fn address_of(members: &[ConnectionInfo]) -> String {
     members.iter().filter_map(Node::of).map(|node| node.to_string()).collect::<Vec<_>>().join(",")
 }

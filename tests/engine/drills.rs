@@ -246,7 +246,7 @@ fn poison_is_discarded_with_keys() {
     let home = Seckill::new();
     let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 80, 24, &home, &[]);
     terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("12  dead letters wait"));
-    terminal.wait_for(LONG, "plan the recovery", |screen| screen.contains("5 lists"));
+    terminal.wait_for(LONG, "plan the recovery", |screen| screen.contains("Press 5, then"));
     terminal.send("5");
     terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));
     terminal.send("*");

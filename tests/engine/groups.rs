@@ -353,7 +353,7 @@ async fn a_changed_group_stops_the_rewind() {
     let _: u64 = world.server.query(&["XGROUP", "DESTROY", &of.orders(), &group]);
     let error = rewound(&world, shown).await.unwrap_err();
     let line = world.store.acts(1).await.unwrap().remove(0);
-    let sentence = "the groups of partition 0 were already moved back; run it again for the rest";
+    let sentence = "the groups of partition 0 were already rewound; run it again for the rest";
     assert!(line.result.contains(sentence), "{line:?}");
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
     let change = reason!("group-destroyed");

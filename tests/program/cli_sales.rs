@@ -181,7 +181,7 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     refused(list(&["--status", "refunded"]), 2, "not an order status");
     refused(list(&["--before", "banana"]), 2, "not an order ID");
     refused(list(&["--user", "-1"]), 2, "non-negative integer");
-    refused(list(&["--voucher", "x"]), 2, "not a voucher number");
+    refused(list(&["--voucher", "x"]), 2, "not a voucher ID");
 
     let second = all.iter().find(|order| order["place"] == 2 && order["status"] == "paid").unwrap();
     let number = second["id"].as_str().unwrap();

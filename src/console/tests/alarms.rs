@@ -247,7 +247,7 @@ fn a_loss_shows_its_outcome_and_the_key() {
     );
     assert_eq!(
         shown(0, 0, 2, 0, 0),
-        "Redis lost data: 2 promises cannot be fulfilled.  Press 5 to list them."
+        "Redis lost data: 2 admitted orders cannot be fulfilled.  Press 5 to list them."
     );
     assert_eq!(
         shown(1, 0, 0, 0, 6),

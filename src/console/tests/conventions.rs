@@ -90,7 +90,7 @@ fn paged_lists_are_not_sortable_and_explain_it() {
     let mut tui = Tui::open(overflowing(), "4");
     tui.screen();
     tui.press("o");
-    assert!(tui.status().starts_with("12,340 are loaded in pages by ID"), "{}", tui.status());
+    assert!(tui.status().starts_with("12,340 rows are loaded in pages by ID"), "{}", tui.status());
     let mut tui = Tui::open(normal(), "4");
     tui.screen();
     tui.press("oo");

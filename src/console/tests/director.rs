@@ -186,7 +186,7 @@ fn it_does_not_fire_into_an_outage_or_late() {
     assert!(tui.screen_at(160, 36).contains("nothing was started: Redis is unreachable"));
     let mut tui = armed();
     later(&mut tui, 14_000);
-    assert!(tui.screen_at(160, 36).contains("was suspended and is 4 s late"));
+    assert!(tui.screen_at(160, 36).contains("missed the launch time by 4 s"));
     assert!(tui.sent().is_empty());
 }
 

@@ -136,7 +136,7 @@ fn a_failed_run_is_coloured_as_an_error() {
 #[test]
 fn the_next_run_of_a_paused_job_is_not_unknown() {
     let screen = Tui::open(normal(), "8jl").screen();
-    let label = format!(" {} ", Label("tables-next-2").read());
+    let label = format!(" {} ", Label("field-next").read());
     let next = screen.lines().find(|line| line.starts_with(&label)).unwrap_or_default();
     assert!(next.contains("paused") && !next.contains("unknown"), "{screen}");
 }
@@ -171,7 +171,7 @@ fn results_are_shown_and_errors_stay() {
     let report =
         ReplayReport { seen: 128, persisted: 120, acknowledged: 8, ..ReplayReport::default() };
     tui.answer(Ok(Reply::Replayed(report)));
-    let message = "✔ 128 entries: 120 written, 8 acknowledged, 0 dead letters, 0 left";
+    let message = "✔ 128 entries: 120 written, 8 acknowledged, 0 dead letters, 0 kept pending";
     tui.assert_status(message);
     plan_and_confirm(&mut tui, "A");
     tui.answer(Err(EngineError::Rejected("redis does not answer; try again".into())));

@@ -137,7 +137,7 @@ fn a_dead_letter_of_an_order_names_no_buyer_until_asked() {
 fn query_errors_are_localized() {
     set_thread_language("zh");
     for (query, expected) in [
-        ("user=one", "user 要填数字"),
+        ("user=one", "user 须填数字"),
         ("colour=red", "不能按“colour”查订单"),
         ("status=lost", "不是订单状态"),
         ("from=soon", "不是可识别的时间"),
@@ -168,7 +168,7 @@ fn a_query_runs_once_it_is_valid() {
     let lines = Arc::new(vec![order(1)]);
     let late = OrdersPage { late: Some(asked), ..with_orders().orders };
     tui.show(Snapshot { orders: late, ..normal() });
-    tui.assert_shows("SQL is slow");
+    tui.assert_shows("database is slow");
     tui.assert_shows("within two seconds");
     let orders = OrdersPage { view: asked, taken: Some(NOW), lines, ..OrdersPage::default() };
     tui.show(Snapshot { orders, ..normal() });

@@ -48,5 +48,5 @@ fn the_confirmed_plan_is_the_shown_one_whatever_changed_meanwhile() {
     let report =
         ReplayReport { planned: 87, seen: 87, gone: 80, changed: 7, ..ReplayReport::default() };
     tui.answer(Ok(Reply::Replayed(report)));
-    tui.assert_status_contains("nothing applied to the 87 entries of the plan");
+    tui.assert_shows("nothing left to apply to the 87 entries of the plan");
 }

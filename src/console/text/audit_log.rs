@@ -9,7 +9,7 @@ use seckill_model::{
     message::{Label, text},
 };
 
-/// Outcome of a command, or an event.
+/// Text of the outcome of a command, or of an event.
 pub fn result(message: &Message) -> String {
     match message.data::<CommandOutcome>() {
         Some(outcome) => outcome.to_string(),
@@ -17,25 +17,25 @@ pub fn result(message: &Message) -> String {
     }
 }
 
-/// What is wrong with a partition.
+/// Text of a partition fault.
 pub(crate) fn partition_fault(message: &Message) -> String {
     message.localized::<PartitionFault>()
 }
 
-/// Result of a run of a job.
+/// Text of the result of a job run.
 pub(crate) fn job_result(outcome: JobOutcome, message: Option<&Message>) -> String {
     let Some(message) = message else { return String::new() };
     match message.data::<JobResult>() {
         Some(result) => result.to_string(),
-        // SQL stores it without data.
+        // A run that is marked as lost has no data in SQL.
         None if outcome == JobOutcome::Lost => Label("job-node-lost").to_owned(),
         None => message.to_string(),
     }
 }
 
-/// Object of a command or an event.
+/// Text of the object of a command or an event.
 pub fn subject(message: &Message) -> String {
-    // Objects of some events are not names.
+    // Some objects, such as 'dead letters', are not names, and the catalog translates them.
     text!(
         "activity-subject",
         key = message.replace(' ', "-"),

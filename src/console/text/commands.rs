@@ -54,11 +54,7 @@ pub(crate) fn works_elsewhere(key: &str, meanings: &[(Action, Vec<Context>)]) ->
         match names.split_last() {
             Some((last, [])) => (*last).to_owned(),
             Some((last, rest)) => {
-                format!(
-                    "{}{}{last}",
-                    rest.join(&Label("common-value")),
-                    Label("command-and").read()
-                )
+                format!("{}{}{last}", rest.join(&Label("list-items")), Label("command-and").read())
             }
             None => String::new(),
         }
@@ -71,7 +67,7 @@ pub(crate) fn works_elsewhere(key: &str, meanings: &[(Action, Vec<Context>)]) ->
         let (views, action) = (listed(views), action.label());
         text!("command-value", views, action)
     });
-    let each = each.collect::<Vec<_>>().join(&Label("common-value"));
+    let each = each.collect::<Vec<_>>().join(&Label("list-items"));
     text!("command-is-available", key, each)
 }
 

@@ -16,5 +16,5 @@ pub(crate) fn order_error(message: &Message) -> String {
 /// Why a stream position is invalid.
 pub(crate) fn to_fault(fault: &PositionError) -> String {
     let PositionError(text) = fault;
-    text!("faults-value-2", fault, text)
+    text!("faults-with-value", fault, text)
 }

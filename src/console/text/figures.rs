@@ -95,7 +95,7 @@ pub(crate) fn steady_span(millis: u64) -> String {
     right(&span(millis), width(&span(WIDEST_SPAN)), "")
 }
 
-/// With any column width.
+/// Whole days.
 fn days(hours: u64) -> String {
     let (plain, days) = (hours / 24, thousands(hours / 24));
     text!("figures-d", days, plain)

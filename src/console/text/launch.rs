@@ -1,4 +1,4 @@
-//! Texts of the sale launcher: what is armed, what will happen and when, and why it was aborted.
+//! Texts of scheduled launches: what is scheduled, what will happen and when, and why it was cancelled.
 
 use seckill_engine::telemetry::snapshot::Health;
 use seckill_model::message::{Label, text};
@@ -18,7 +18,7 @@ pub(crate) fn fire_hint() -> String {
     text!("director-arms-one", NONE_ARMED, arm)
 }
 
-/// Below the sale field: the sale with the typed number.
+/// Below the sale field: the sale with the ID that was typed.
 pub(crate) fn planned(title: &str, initial: u64) -> String {
     text!("director-pieces", title, count = initial)
 }
@@ -36,11 +36,11 @@ fn buyers(count: u64) -> String {
     text!("director-buyers", count)
 }
 
-/// The top line of every view: what is armed.
+/// The top line of every view: the scheduled launch.
 pub(crate) fn badge(launch: &Launch, ids: bool) -> String {
     let subject = if ids { subject(launch) } else { launch.title.clone() };
     let buyers = buyers(launch.buyers);
-    text!("director-value-3", subject, buyers)
+    text!("director-with-buyers", subject, buyers)
 }
 
 /// What happens at the end of the countdown, one sentence each.
@@ -81,7 +81,7 @@ pub(crate) fn ask_fire(launch: &Launch) -> Question {
 
 pub(crate) fn ask_disarm(launch: &Launch) -> Question {
     let lines = vec![badge(launch, true), text!("director-no-sale-starts")];
-    Question::new(Label("director-cancel-launch"), lines, Label("director-call-off"))
+    Question::new(Label("director-cancel-launch"), lines, Label("director-cancel"))
 }
 
 /// The question while buyers arrive: progress, and whether the sale is paused as well.
@@ -121,18 +121,18 @@ pub(crate) fn away(redis: &Health, sql: &Health) -> Option<Label> {
     }
 }
 
-/// Why a launch was aborted.
+/// Why a launch was cancelled.
 pub(crate) enum Off {
     Gone,
     Changed,
-    /// Its stock is now this.
+    /// The stock has changed to this.
     Stock(u64),
     Early,
     Late(u64),
     Away(Label),
 }
 
-/// Reports an aborted launch: the reason and the next step.
+/// Reports a cancelled launch: the reason and the next step.
 pub(crate) fn off(launch: &Launch, why: &Off) -> String {
     let subject = subject(launch);
     let arm = key_of(Action::Arm);

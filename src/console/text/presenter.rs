@@ -30,12 +30,12 @@ pub(crate) fn sold_of(initial: u64, took_ms: Option<u64>) -> String {
     }
 }
 
-/// Why a figure is faint.
+/// Why a figure is dimmed: its age, or that it is unknown.
 pub(crate) fn old(age_ms: Option<u64>) -> String {
     age_ms.map_or_else(|| super::UNKNOWN.to_owned(), super::old)
 }
 
-/// An alarm in one line, without names; its keys are those of the views beneath.
+/// An alarm in one line, without names; the keys it mentions work in the views, after leaving presenter mode.
 pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
     // Its name in the catalog, the view to go to, and the figure before the text.
     let none = View::Overview;

@@ -245,7 +245,7 @@ impl Scene<'_> {
 
     /// A filter, and how many rows of a list match it.
     fn filtered(filter: &str, shown: usize, of: usize) -> String {
-        format!("/{filter}   {}", text!("console-of-2", shown, of))
+        format!("/{filter}   {}", text!("console-shown-of", shown, of))
     }
 
     /// A summary in at most half of the heading.

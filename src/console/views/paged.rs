@@ -41,7 +41,7 @@ pub(super) fn summary<R: Row<Id = EntryId, Key = EntryId>>(
     }
     let whole = match loaded as u64 {
         last @ 1.. if page.key == EntryId::MIN => {
-            text!("console-of", first = 1, last, total = total.max(last))
+            text!("console-range-of", first = 1, last, total = total.max(last))
         }
         // Not read is not zero.
         _ if snapshot.stream.is_none() => String::new(),

@@ -125,7 +125,7 @@ fn check_parameters(
 ) -> Result<(), StoreError> {
     let mut names = url.query_pairs().map(|(name, _)| name);
     match names.find(|name| !known.contains(&&**name)) {
-        Some(name) => Err(StoreError::Url(why(name.into(), known.join(&Label("common-value"))))),
+        Some(name) => Err(StoreError::Url(why(name.into(), known.join(&Label("list-items"))))),
         None => Ok(()),
     }
 }

@@ -76,7 +76,7 @@ impl Row for Recorded {
         })
         .by(|line| audit_log::subject(&line.act.subject).into())
         .shown(|_, line, _| subject(line).into()),
-        Column::new(Label("activity-result"), &[(0, REST)], |line: &Self| {
+        Column::new(Label("tables-result"), &[(0, REST)], |line: &Self| {
             Value::Text(line.act.result.to_string())
         })
         .by(|line| audit_log::result(&line.act.result).into())
@@ -251,7 +251,7 @@ fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
     let at = act.at.date_time(scene.zone);
     detail.field_of(1, Label("activity-when"), text!("activity-node", at, node = act.node), plain);
     let style = if weight == Weight::Failed { theme.broken } else { plain };
-    detail.field_of(LINES, Label("activity-result-2"), audit_log::result(&act.result), style);
+    detail.field_of(LINES, Label("field-result"), audit_log::result(&act.result), style);
     if !act.is_event() {
         detail.field_of(1, Label("activity-user"), &act.operator, plain);
         match &act.reason {

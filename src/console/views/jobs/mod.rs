@@ -172,13 +172,13 @@ fn detail(scene: &Scene<'_>, job: &JobLine, cells: u16) -> Detail {
     let next = match job.next {
         Some(at) => {
             let (time, span) = (scene.at(at), figures::span(at.since(scene.now)));
-            text!("console-in-2", time, span)
+            text!("console-at-time-in", time, span)
         }
         None if job.paused => text::PAUSED.to_owned(),
         None => text::UNKNOWN.to_owned(),
     };
-    let next = text!("console-value-2", next, schedule = job.schedule);
-    detail.line(Label("tables-next-2"), vec![next.into()]);
+    let next = text!("console-next-by-schedule", next, schedule = job.schedule);
+    detail.line(Label("field-next"), vec![next.into()]);
     detail.heading(Vec::new());
     let (title, style) = match job.runs.len() {
         0 => (Label("console-no-runs-yet"), theme.soft),

@@ -211,7 +211,7 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
     let theme = scene.theme;
     let mut detail = Detail::new(scene, width);
     let name = text::sale_name(line.voucher_id, &line.title);
-    detail.field_of(1, Label("common-sale"), name, theme.strong);
+    detail.field_of(1, Label("field-sale"), name, theme.strong);
     if line.findings.is_empty() {
         detail.field(
             Label("ledger-differences"),
@@ -223,7 +223,7 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
         detail.field(Label("ledger-differences"), finding.to_string(), theme.bad);
     }
     for (place, cure) in line.cures().into_iter().enumerate() {
-        detail.field(Label("ledger-repair"), format!("{}. {cure}", place + 1), theme.key);
+        detail.field(Label("field-repair"), format!("{}. {cure}", place + 1), theme.key);
     }
     let manual = line.findings.iter().filter(|it| it.cure().is_none());
     let advice: BTreeSet<_> = manual.map(|it| wording::advice(it, line.voucher_id)).collect();

@@ -96,5 +96,5 @@ pub(crate) fn question(plan: &[SaleRepair], marked: bool, partitions: usize) -> 
     if plan.iter().any(|sale| sale.cures.contains(&Cure::Reconcile)) {
         lines.push(text!("ledger-sale-admits-no-buyers-while"));
     }
-    Question::new(Label("ledger-repair-the-ledger"), lines, Label("ledger-repair-2"))
+    Question::new(Label("ledger-repair-the-ledger"), lines, Label("ledger-button-repair"))
 }

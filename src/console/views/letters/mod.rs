@@ -53,9 +53,9 @@ impl Row for LetterLine {
                 _ => scene.theme.warn,
             })
             .right(),
-        Column::new(Label("common-order-2"), &[(150, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(Label("tables-order"), &[(150, 19)], |line: &Self| line.order.into()).right(),
         Column::new(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()).right(),
-        Column::new(Label("common-sale-2"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::new(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
         Column::hidden(Label("tables-holder"), |line: &Self| line.consumer.clone().into()),
         Column::new(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
             Value::name(wording::verdict_word(line.verdict), &line.verdict)
@@ -144,17 +144,17 @@ fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
     match (&line.fault, line.order, line.user, line.voucher) {
         (Some(fault), ..) => {
             let fault = masked(&text::order_error(fault));
-            detail.field(Label("common-order"), text!("letters-none", fault), theme.warn);
+            detail.field(Label("field-order"), text!("letters-none", fault), theme.warn);
         }
         (None, Some(order), Some(user), Some(sale)) => {
             let (user, sale) = (scene.users.number(user), scene.sale_name(sale));
             detail.field(
-                Label("common-order"),
+                Label("field-order"),
                 text!("letters-user-sale", order, user, sale),
                 plain,
             );
         }
-        _ => detail.field(Label("common-order"), Label("common-none"), plain),
+        _ => detail.field(Label("field-order"), Label("common-none"), plain),
     }
     for (name, value) in &line.payload {
         detail.field_of(

@@ -160,13 +160,13 @@ pub(crate) fn question(
         LetterCommand::Replay => text!("letters-into-the-order-stream", count = done),
         _ => text!("letters-will-be-deleted-permanently", count = done),
     };
-    let stays = if stay == 0 { String::new() } else { text!("letters-value", count = stay) };
+    let stays = if stay == 0 { String::new() } else { text!("letters-some-stay", count = stay) };
     let about = scope(about, total);
-    let mut lines = vec![text!("letters-value-2", about, effect, stays)];
+    let mut lines = vec![text!("letters-fate", about, effect, stays)];
     for it in LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0) {
         let count = thousands(counts.of(it));
         let (verdict, effect) = (verdict_word(it), effect_text(command, it));
-        lines.push(text!("letters-value-3", count = format!("{count:>9}"), verdict, effect));
+        lines.push(text!("letters-verdict-line", count = format!("{count:>9}"), verdict, effect));
     }
     if *gone > 0 {
         let gone = thousands(*gone);

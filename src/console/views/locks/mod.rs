@@ -169,13 +169,13 @@ fn detail(scene: &Scene<'_>, lock: &Holder, width_of_pane: u16) -> Detail {
     let mut lease = vec![Span::raw(format!("{left}   "))];
     lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
     let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
-    detail.field_of(1, Label("tables-lock-2"), &lock.name, plain);
+    detail.field_of(1, Label("field-lock"), &lock.name, plain);
     let node = vec![Span::raw(format!("{node}  ")), Span::styled(state.read(), style)];
     detail.line(Label("tables-node"), node);
-    detail.field_of(1, Label("tables-task-2"), &lock.task, plain);
-    detail.field(Label("tables-held-2"), held, plain);
-    detail.line(Label("tables-lease-2"), lease);
-    detail.field(Label("tables-token-2"), token, plain);
-    detail.field_of(1, Label("tables-owner-2"), &lock.owner, plain);
+    detail.field_of(1, Label("field-task"), &lock.task, plain);
+    detail.field(Label("field-held"), held, plain);
+    detail.line(Label("field-lease"), lease);
+    detail.field(Label("field-token"), token, plain);
+    detail.field_of(1, Label("field-owner"), &lock.owner, plain);
     detail
 }

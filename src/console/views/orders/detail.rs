@@ -30,7 +30,7 @@ pub(super) fn of(
     let mut detail = Detail::new(scene, width);
     let trace = state.trace_of(id);
     let decoded = decode(id);
-    detail.field(Label("common-order"), id.to_string(), theme.strong);
+    detail.field(Label("field-order"), id.to_string(), theme.strong);
     let (issued, day) = (decoded.issued.date_time(scene.zone), decoded.day);
     let mut says = text!("orders-issued-number-of-utc", issued, sequence = decoded.sequence, day);
     if let Some(partition) = trace.and_then(|trace| trace.partition) {

@@ -38,7 +38,7 @@ impl Row for Order {
     const PAGING: Paging = Paging::NewestFirst;
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("common-order-2"), &[(0, 19)], |order: &Self| order.id.into()).right(),
+        Column::new(Label("tables-order"), &[(0, 19)], |order: &Self| order.id.into()).right(),
         Column::new(Label("orders-admitted"), &[(0, 8), (100, DATED)], |order: &Self| {
             Value::Time(admitted(order))
         })
@@ -47,7 +47,7 @@ impl Row for Order {
         .right(),
         Column::new(Label("common-user"), &[(0, 8), (72, 12)], |order: &Self| order.user_id.into())
             .right(),
-        Column::new(Label("common-sale-2"), &[(72, 7)], |order: &Self| order.voucher_id.into())
+        Column::new(Label("tables-sale"), &[(72, 7)], |order: &Self| order.voucher_id.into())
             .right(),
         Column::new(Label("orders-place"), &[(100, 5)], |order: &Self| {
             order.place.map(u64::from).into()
@@ -156,7 +156,7 @@ fn draw_body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState
 
 /// Title, age and query.
 fn heading(canvas: &Canvas<'_>, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
-    let (title, taken) = (Label("orders-orders-2"), scene.snapshot.orders.taken);
+    let (title, taken) = (Label("orders-heading"), scene.snapshot.orders.taken);
     let mut heading = scene.page_heading(&title, &[Source::Sql], taken);
     if !state.asked_for().is_empty() {
         let query = scene.fit(state.asked_for(), canvas.width() / 3);

@@ -50,9 +50,9 @@ impl Row for PendingLine {
                 _ => scene.theme.soft,
             })
             .right(),
-        Column::new(Label("common-order-2"), &[(150, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(Label("tables-order"), &[(150, 19)], |line: &Self| line.order.into()).right(),
         Column::new(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()).right(),
-        Column::new(Label("common-sale-2"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::new(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
         Column::new(Label("tables-holder"), &[(0, 16), (120, 24)], |line: &Self| {
             Value::Text(format!("{} {}", line.consumer, state_word(line)))
         })
@@ -182,11 +182,11 @@ fn detail(scene: &Scene<'_>, line: &PendingLine, width: u16) -> Detail {
     let holder = vec![Span::raw(format!("{holder}  ")), Span::styled(state.read(), style)];
     let order = line.order.map(|order| order.to_string());
     let sale = line.voucher.map(|id| scene.sale_name(id));
-    detail.field(Label("tables-entry-2"), line.entry.to_string(), Style::new());
-    detail.line(Label("tables-holder-2"), holder);
-    detail.field(Label("common-order"), shown(order), Style::new());
+    detail.field(Label("field-entry"), line.entry.to_string(), Style::new());
+    detail.line(Label("field-holder"), holder);
+    detail.field(Label("field-order"), shown(order), Style::new());
     detail.line(Label("tables-user"), vec![Span::raw(shown(user))]);
-    detail.field_of(1, Label("common-sale"), shown(sale), Style::new());
+    detail.field_of(1, Label("field-sale"), shown(sale), Style::new());
     detail.field(Label("common-verdict"), shown(line.verdict.map(wording::judged)), Style::new());
     detail.fault(scene, line.fault.as_ref(), line.user);
     detail

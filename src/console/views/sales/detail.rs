@@ -76,9 +76,9 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
         (Label("tables-on-sale"), figures::thousands(sale.initial)),
         (Label("tables-left-in-redis"), text::left_in_redis(sale)),
         (Label("tables-left-in-sql"), figures::thousands(sale.db_stock)),
-        (Label("tables-persisted-2"), figures::thousands(sale.persisted)),
+        (Label("field-persisted"), figures::thousands(sale.persisted)),
         (Label("tables-under-way"), figures::thousands(under_way)),
-        (Label("tables-window-2"), window(scene, sale)),
+        (Label("field-window"), window(scene, sale)),
     ];
     let left_of = half + if w < NARROW { 1 } else { 2 };
     let mut beside = canvas.part(left_of, top, w.saturating_sub(left_of), FIGURES);

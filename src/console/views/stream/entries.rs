@@ -44,8 +44,8 @@ impl Row for EntryLine {
         })
         .soft(),
         Column::new(Label("common-user"), &[(72, 8)], |line: &Self| line.user.into()).right(),
-        Column::new(Label("common-sale-2"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
-        Column::new(Label("common-order-2"), &[(100, 19)], |line: &Self| line.order.into()).right(),
+        Column::new(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+        Column::new(Label("tables-order"), &[(100, 19)], |line: &Self| line.order.into()).right(),
         Column::new(Label("common-state"), &[(0, REST)], |line: &Self| {
             let (before, name, after) = state_words(line);
             Value::Mentions(format!("{before} {name} {after}"), line.user)
@@ -173,12 +173,12 @@ pub(super) fn detail(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Detail 
         _ => state.to_owned(),
     };
     let mut detail = Detail::new(scene, width);
-    detail.field_of(1, Label("tables-entry-2"), line.entry.to_string(), theme.strong);
+    detail.field_of(1, Label("field-entry"), line.entry.to_string(), theme.strong);
     let added = format!("{}   {ago}", added.date_time(scene.zone));
     detail.line(Label("stream-added"), vec![added.into()]);
-    detail.field_of(1, Label("common-order"), order.unwrap_or_else(unknown), plain);
+    detail.field_of(1, Label("field-order"), order.unwrap_or_else(unknown), plain);
     detail.line(Label("tables-user"), vec![user.unwrap_or_else(unknown).into()]);
-    detail.field_of(1, Label("common-sale"), sale.unwrap_or_else(unknown), plain);
+    detail.field_of(1, Label("field-sale"), sale.unwrap_or_else(unknown), plain);
     detail.field_of(1, Label("stream-state"), state, state_style(scene, line));
     detail.fault(scene, line.fault.as_ref(), line.user);
     detail

@@ -88,7 +88,7 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
     ];
     let counts = parts.into_iter().filter(|(count, _)| *count > 0);
     lines.extend(counts.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read())));
-    Question::new(Label("stream-rewind-group"), lines, Label("stream-rewind-2"))
+    Question::new(Label("stream-rewind-group"), lines, Label("stream-button-rewind"))
 }
 
 /// Names both consumers of a transfer.
@@ -102,14 +102,14 @@ pub(crate) fn claim(plan: &ClaimPlan) -> Question {
         lines.push(text!("stream-no-longer-pending-or-already", gone = plan.gone));
     }
     lines.push(text!("stream-delivery-count-is-unchanged-new"));
-    Question::new(Label("stream-transfer-these-entries"), lines, Label("stream-claim-2"))
+    Question::new(Label("stream-transfer-these-entries"), lines, Label("stream-button-claim"))
 }
 
 /// Where a consumer would be removed.
 pub(crate) fn remove(found: &RemoveReport) -> Question {
     let group = text!("stream-its-node-is-not-running", groups = found.partitions.len());
     let lines = vec![found.consumer.clone(), group];
-    Question::new(Label("stream-remove-the-consumer"), lines, Label("stream-remove-2"))
+    Question::new(Label("stream-remove-the-consumer"), lines, Label("stream-button-remove"))
 }
 
 /// Why a consumer is not removed.

@@ -1,8 +1,8 @@
 //! Draws a table with ratatui's [`Table`], [`Layout`] and [`Scrollbar`].
 //!
-//! Written here is what these do not do: cut text gets an ellipsis, measured in cells after [`plain`] removed what
-//! moves or hides other cells; the cells of invisible rows are not built; the sort direction is beside its heading, in
-//! the gap, so that it shortens neither.
+//! This module adds what these lack: truncated text gets an ellipsis and is measured in cells, after [`plain`] has
+//! removed control characters; cells of invisible rows are not built; the sort direction is drawn in the gap beside its
+//! heading, so that it shortens no column.
 
 use ratatui::{
     layout::{Alignment, Constraint, Flex, Layout, Rect},
