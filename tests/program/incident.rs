@@ -45,7 +45,7 @@ const PARTS: [&str; 6] = [
     "## Orders over time",
     "## Pending entries and their plan",
     "## Dead letters",
-    "## Proof",
+    "## Audit by order ID",
 ];
 
 #[test]
@@ -80,7 +80,7 @@ fn a_bundle_is_complete_and_changes_nothing() {
     assert!(plan.contains("1xxxxx7") && !text.contains("1234567"), "{plan}");
     let orders = part(&text, "## Orders over time");
     assert!(orders.contains("####"), "{orders}");
-    let proof = part(&text, "## Proof");
+    let proof = part(&text, "## Audit by order ID");
     assert!(proof.contains("checked by order ID"), "{proof}");
     assert!(!text.contains('\u{1b}') && text.ends_with('\n'));
     // Every row of a table has as many cells as its head.
@@ -127,7 +127,7 @@ fn the_log_is_paged_and_filtered_by_kind() {
     let older = home.run(&["activity", "--limit", "2", "--json", "--before", &next]);
     assert_eq!((lines(&older).len(), &older.json()["next"]), (1, &Value::Null), "{older}");
     let output = home.run(&["activity", "--since", "-1h"]).expect_code(0).stdout;
-    assert!(output.contains("why: w [31mhy") && !output.contains('\u{1b}'), "{output}");
+    assert!(output.contains("reason: w [31mhy") && !output.contains('\u{1b}'), "{output}");
     // A pipe gets the complete output.
     let title = "t".repeat(60);
     create(&home, &title, &[]);
@@ -214,7 +214,7 @@ async fn a_bundle_contains_no_password_and_reports_unreachable_servers() {
     server.kill();
     let half = bundle(3, run(&["incident"]));
     assert!(part(&half, "## Timeline").contains("sale pause"), "{half}");
-    assert!(part(&half, "## Proof").contains("Unknown"), "{half}");
+    assert!(part(&half, "## Audit by order ID").contains("Unknown"), "{half}");
     assert!(half.contains("redis: UNREACHABLE"), "{half}");
     server.restart();
 
