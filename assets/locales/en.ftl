@@ -398,6 +398,7 @@ cli-dead-discard = Delete { $letters ->
     [one] 1 dead letter
    *[other] { $letters } dead letters
 } permanently? Letters of waiting buyers are kept: --compensate returns their stock.
+cli-dead-fields = fields
 cli-dead-letter = dead letter { $letter }
 cli-dead-letter-of = dead letter { $letter }, was entry { $entry }
 cli-dead-missing = dead letter { $letter } does not exist; see 'seckill dead list'
@@ -485,7 +486,12 @@ cli-incident-audit-passed = audit passed, see the audit by order ID below
 cli-incident-audit-timeout = the audit did not finish within five minutes; run 'seckill audit'
 cli-incident-away = { $server } unreachable
 cli-incident-body-gone = body gone
+cli-incident-by-id = the audit by order ID
+cli-incident-by-id-failed = **Audit FAILED**, checked by order ID, at { $at }.
+cli-incident-by-id-passed = Audit passed, checked by order ID, at { $at }.
+cli-incident-by-id-title = Audit by order ID
 cli-incident-chart = Orders in SQL per { $seconds } s: by time of admission and by time of writing. Admitted orders that are not in SQL yet are not included.
+cli-incident-created = created
 cli-incident-database = database
 cli-incident-dead = dead letters
 cli-incident-dead-title = Dead letters
@@ -511,7 +517,6 @@ cli-incident-letters-cut = { $letters ->
 }, and there are more.
 cli-incident-locks-title = Locks
 cli-incident-log-cut = 'seckill activity' shows older lines of this period.
-cli-incident-made = created
 cli-incident-missing = Not available:
 cli-incident-no-consumers = The group has no consumers.
 cli-incident-no-group = {" "}The consumer group is MISSING.
@@ -532,10 +537,6 @@ cli-incident-partitions = partitions
 cli-incident-pending = pending entries
 cli-incident-pending-title = Pending entries and their plan
 cli-incident-period = --since must be before --until, and in the past
-cli-incident-proof = the audit by order ID
-cli-incident-proof-failed = **Audit FAILED**, checked by order ID, at { $at }.
-cli-incident-proof-passed = Audit passed, checked by order ID, at { $at }.
-cli-incident-proof-title = Audit by order ID
 cli-incident-reasons = And { $more ->
     [one] 1 more reason
    *[other] { $more } more reasons
@@ -562,9 +563,9 @@ cli-incident-younger = under { $age }
 cli-jobs-no-run = No run yet.
 cli-keys-hint = Reassign keys with [keys] in the config file: mark = "v"
 cli-lock-other-holder = '{ $name }' is not held by { $wanted } but by { $holder }; nothing was changed
+cli-lock-release = { $question } Its work is cancelled and its late writes are rejected.
 cli-lock-release-alive = Force-release '{ $name }', held by { $node } ({ $task }), which is alive?
 cli-lock-release-dead = Force-release '{ $name }', held by { $node } ({ $task }), which sends no heartbeat?
-cli-lock-release-effect = Its work is cancelled and its late writes are rejected.
 cli-lock-release-unknown = Force-release '{ $name }', held by { $node } ({ $task }), which is not a known node?
 cli-locks-more = { $shown } of { $total } shown; use --limit for more.
 cli-locks-no-end = no end
@@ -678,6 +679,7 @@ cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $init
     [one] 1 piece
    *[other] { $initial } pieces
 }; it cannot be reopened.
+cli-sale-ends = ends
 cli-sale-limit = { $limit ->
     [one] 1 order
    *[other] { $limit } orders
@@ -689,13 +691,12 @@ cli-sale-none-archived = No archived sales.
 cli-sale-none-archived-before = No older archived sales.
 cli-sale-not-in-redis = removed from Redis
 cli-sale-not-loaded = not loaded
+cli-sale-opens = opens
 cli-sale-state = { $state }, changed { $at }
 cli-sale-state-name = state
 cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
 cli-sale-stock-not-loaded = not loaded into Redis, { $db_stock } of { $initial } in SQL
 cli-sale-unsold = { $db_stock } of { $initial } unsold
-cli-sale-window = { $begin } to { $end }
-cli-sale-window-name = window
 cli-signals = cannot install the signal handlers ({ $error })
 cli-sold-out = sold out
 cli-status-answers = responds in { $ms } ms
@@ -876,7 +877,6 @@ command-applying-the-plan = applying the plan
 command-at-most-concurrent-requests = At most { $most } concurrent requests, { $pace }.
 command-available-again-within-its-sale = { $left } available again within its sale window.
 command-available-immediately-before-planned-start = { $left } available immediately, before the planned start.
-command-break-off = Stop
 command-buyers-are-sending-requests =
     { $users ->
         [one] { $users } buyer is
@@ -992,6 +992,7 @@ command-sale-is-paused-every-buyer = The sale is paused: every buyer will be rej
 command-send-simulated-buyers = Start the load test?
 command-start = Start
 command-start-the-sale-now = Start the sale now?
+command-stop-button = Stop
 command-stop-this-command = Stop this command?
 command-then-pending-dead-in-sql =
     Then: { $pending } pending, { $letters ->
@@ -1645,7 +1646,6 @@ faults-voucher-has-no-stock-left = voucher { $voucher } has no stock left in SQL
 faults-voucher-id = '{ $text }' is not a voucher ID; 'seckill sale list' shows them
 faults-voucher-status = '{ $text }' is not a voucher status; use on, off or expired
 faults-window = the sale ends ({ $end }) before it begins ({ $begin }); swap the two times
-faults-with-value = { $fault }
 
 ## field
 
@@ -1918,6 +1918,8 @@ ledger-view-audits-at-most-orders = The view audits at most { $most } orders: ru
 ## letters
 
 letters-1-dead-letter = 1 dead letter, { $letter }
+letters-action-kept = kept
+letters-action-replayed = replayed
 letters-all = { $count ->
     [one] All 1 dead letter
    *[other] All { $count } dead letters
@@ -1952,7 +1954,6 @@ letters-given-up-by = { $deliveries ->
     [one] { $at }, 1 delivery, { $consumer }: { $reason }
    *[other] { $at }, { $deliveries } deliveries, { $consumer }: { $reason }
 }
-letters-go-back = replayed
 letters-into-the-order-stream = { $count ->
     [one] 1 goes back into the order stream
    *[other] { $count } go back into the order stream
@@ -2000,7 +2001,6 @@ letters-some-stay = { $count ->
     [one] , 1 is kept
    *[other] , { $count } are kept
 }
-letters-stay = kept
 letters-stay-dead-replay-force = kept ('dead replay --force')
 letters-the-dead-letters-are-counted = the dead letters are counted
 letters-there-are-no-dead-letters = there are no dead letters

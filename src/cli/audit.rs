@@ -3,6 +3,7 @@
 use clap::Args;
 
 use jiff::tz::TimeZone;
+use seckill_console::{localized_result, localized_subject};
 use seckill_engine::{
     EngineError,
     commands::{Command, Reply, command_handler::Operator},
@@ -254,6 +255,7 @@ fn render(report: &Report, repairing: bool) -> String {
     }
     for Loss { at, node, subject, result } in losses {
         let at = at.date_time(&TimeZone::system());
+        let (subject, result) = (localized_subject(subject), localized_result(result));
         text.push_str(&format!("  {at}  {node}, {subject}: {result}\n"));
     }
     if let Some(Repaired { put_back, enqueued, given_back, partition_faults, .. }) = repaired {

@@ -2,6 +2,7 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
+use seckill_console::order_error;
 use seckill_engine::{
     commands::{Command, Reply},
     dead_letters::{ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted},
@@ -244,7 +245,7 @@ fn render(listing: &Listing, filter: &Filter) -> String {
         .right(&Label("column-sale"), |it| or_dash(it.line.voucher.map(|id| format!("#{id}"))))
         .left(&Label("column-verdict"), |it| it.line.verdict)
         .left(&Label("column-act"), |it| it.act)
-        .left(&Label("column-reason"), |it| shown(&it.line.reason, 60));
+        .left(&Label("column-reason"), |it| shown(&order_error(&it.line.reason), 60));
     let mut text = table.to_string();
     if let Some(next) = next {
         let shown = letters.len();
@@ -259,12 +260,13 @@ fn describe(shown: &Shown) -> String {
         Some(entry) => text!("cli-dead-letter-of", letter = line.letter, entry),
         None => text!("cli-dead-letter", letter = line.letter),
     };
-    text.push_str(&format!("\n  {}: {}\n  fields", line.verdict, shown.letter.why));
+    let (verdict, why) = (line.verdict, line.verdict.why());
+    text.push_str(&format!("\n  {verdict}: {why}\n  {}", Label("cli-dead-fields")));
     for (name, value) in &line.payload {
         text.push_str(&format!("\n    {name} = {value}"));
     }
     if let Some(fault) = &line.fault {
-        text.push_str(&format!("\n  {}", text!("cli-dead-no-order", fault)));
+        text.push_str(&format!("\n  {}", text!("cli-dead-no-order", fault = order_error(fault))));
     }
     if let Some(Order { id, user_id, voucher_id, status, .. }) = &shown.row {
         let status = text!("orders-status-name", status);
@@ -278,7 +280,7 @@ fn describe(shown: &Shown) -> String {
             consumer => consumer.to_owned(),
         };
         let at = at.date_time(&zone);
-        let burial = text!("cli-dead-burial", at, deliveries, from, reason);
+        let burial = text!("cli-dead-burial", at, deliveries, from, reason = order_error(reason));
         text.push_str(&format!("\n    {burial}"));
     }
     text

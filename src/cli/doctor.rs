@@ -149,7 +149,7 @@ fn data_dir(config: &Config, dir: &DataDir, report: &mut Report) {
         })
         .collect();
     if !wide.is_empty() {
-        let found = text!("cli-doctor-open-to-others", paths = wide.join(", "));
+        let found = text!("cli-doctor-open-to-others", paths = wide.join(&Label("list-items")));
         report.check("permissions", false, found, Label("cli-doctor-chmod"));
     }
     if let Ok(space) = rustix::fs::statvfs(dir.path()) {
@@ -214,7 +214,7 @@ async fn commands(context: &Context, report: &mut Report) {
     names.dedup();
     let rule = |name: &&str| format!("+{}", name.to_lowercase().replace(' ', "|"));
     let rules = names.iter().map(rule).collect::<Vec<_>>().join(" ");
-    let found = text!("cli-doctor-refused", names = names.join(", "), why);
+    let found = text!("cli-doctor-refused", names = names.join(&Label("list-items")), why);
     report.check("commands", false, found, text!("cli-doctor-acl", rules));
 }
 

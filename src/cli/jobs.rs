@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
+use seckill_console::job_result;
 use seckill_engine::{
     commands::{Command, command_handler::no_job},
     jobs::{board, builtin, outcome_name},
@@ -122,5 +123,5 @@ pub(super) fn table(runs: &[JobRun]) -> Table<'_, JobRun> {
         .left(&Label("column-outcome"), |run| outcome_name(run.outcome))
         .right(&Label("column-took"), |run| or_dash(run.took_ms.map(span)))
         .right(&Label("column-rows"), |run| or_dash(run.rows.map(number)))
-        .left(&Label("column-detail"), |run| run.detail.as_deref().unwrap_or_default().to_owned())
+        .left(&Label("column-detail"), |run| job_result(run.outcome, run.detail.as_ref()))
 }

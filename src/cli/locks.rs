@@ -92,7 +92,7 @@ async fn release(
         (false, true) => text!("cli-lock-release-alive", name, node, task),
         (false, false) => text!("cli-lock-release-unknown", name, node, task),
     };
-    ask(consent, &format!("{question} {}", Label("cli-lock-release-effect")))?;
+    ask(consent, &text!("cli-lock-release", question))?;
     let release = Command::ReleaseLock { name, owner: holder };
     reply::run(context.out, &operator, release).await.map(|_| 0)
 }

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use seckill_console::phase;
 use seckill_engine::{
     commands::{Command, Reply},
-    telemetry::snapshot::SaleLine,
+    telemetry::{read_error::ReadError, snapshot::SaleLine},
 };
 use seckill_model::{
     Millis, NewSale, Phase, SaleState, VoucherId, When,
@@ -156,7 +156,7 @@ async fn list(context: &mut Context) -> Result<u8> {
     let (_, snapshot) = snapshot::settled(context).await;
     // A failed read is not an empty list.
     if let Some(error) = snapshot.sql.error.or(snapshot.redis.error) {
-        return Err(CliError::unreachable(error));
+        return Err(CliError::unreachable(error.localized::<ReadError>()));
     }
     context.out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
         [] => Label("cli-sale-none").to_owned(),
@@ -239,7 +239,8 @@ fn card(line: &SaleLine) -> String {
     let lines = [
         (Label("column-phase"), phase(line.phase)),
         (Label("cli-sale-state-name"), state),
-        (Label("cli-sale-window-name"), text!("cli-sale-window", begin, end)),
+        (Label("cli-sale-opens"), begin),
+        (Label("cli-sale-ends"), end),
         (Label("cli-sale-limit-name"), text!("cli-sale-limit", limit = line.limit)),
         (Label("column-stock"), stock),
         (Label("column-admitted"), line.admitted.map_or_else(removed, number)),

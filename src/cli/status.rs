@@ -8,6 +8,7 @@ use seckill_engine::{
         Snapshot,
         alarms::alarms,
         data_loss::{self, RecentLosses, Reconciled, add_published},
+        read_error::ReadError,
         snapshot::{Alarm, AlarmKind, Health, StreamLine},
     },
 };
@@ -209,8 +210,8 @@ pub(super) fn life(alive: bool) -> Label {
 /// Whether a server replies and accepts writes.
 pub(super) fn server_state(health: &Health) -> String {
     match (&health.error, &health.unwritable) {
-        (Some(error), _) => text!("cli-status-away", error),
-        (None, Some(why)) => text!("cli-status-no-writes", why),
+        (Some(error), _) => text!("cli-status-away", error = error.localized::<ReadError>()),
+        (None, Some(why)) => text!("cli-status-no-writes", why = why.localized::<ReadError>()),
         (None, None) => {
             text!("cli-status-answers", ms = format!("{:.1}", health.latency_us as f64 / 1_000.0))
         }
@@ -222,7 +223,7 @@ pub(super) fn alarm_text(kind: &AlarmKind) -> String {
         AlarmKind::RedisAway { error }
         | AlarmKind::RedisReadOnly { error }
         | AlarmKind::SqlAway { error }
-        | AlarmKind::SqlReadOnly { error } => error.to_string(),
+        | AlarmKind::SqlReadOnly { error } => error.localized::<ReadError>(),
         AlarmKind::ForeignKey(found) => found.to_string(),
         AlarmKind::SqlLocked { waiting: Some(waiting @ 1..) } => {
             text!("status-sql-locked", error = StoreError::Locked, waiting)

@@ -1,7 +1,11 @@
 //! Which actions can be run by name, and why one is unavailable.
 
 use seckill_engine::telemetry::snapshot::PendingLine;
-use seckill_model::{ledger::SaleAudit, locale::in_english, message::text};
+use seckill_model::{
+    ledger::SaleAudit,
+    locale::in_english,
+    message::{Label, text},
+};
 
 use super::{
     app::App,
@@ -116,5 +120,5 @@ fn homes(action: Action) -> String {
     let of = |context: &Context| {
         keymap::table().iter().any(|it| it.context == *context && it.action == action)
     };
-    Context::views().filter(of).map(Context::heading).collect::<Vec<_>>().join(", ")
+    Context::views().filter(of).map(Context::heading).collect::<Vec<_>>().join(&Label("list-items"))
 }

@@ -216,7 +216,7 @@ impl App {
         match action {
             Action::Help => {
                 let foot = text::export::drawn(self.terminal.drawn);
-                self.dialog = Some(Dialog::Help(Help::new(foot)));
+                self.dialog = Some(Dialog::Help(Help::new(self.context(), foot)));
             }
             Action::Export => {
                 let rows = views::sheet(self).map(|sheet| (sheet.rows.len(), sheet.extent));

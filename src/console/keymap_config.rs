@@ -5,7 +5,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use crossterm::event::{KeyCode, KeyModifiers};
-use seckill_model::message::text;
+use seckill_model::message::{Label, text};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -206,7 +206,7 @@ const NAMED: [(&str, KeyCode); 16] = [
 fn parse(written: &str) -> Result<Key, String> {
     let unknown = || {
         let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
-        let names = NAMED.map(|(name, _)| name).join(", ");
+        let names = NAMED.map(|(name, _)| name).join(&Label("list-items"));
         text!("settings-is-not-key-use-character", shown, names)
     };
     let mut modifiers = KeyModifiers::NONE;

@@ -56,7 +56,8 @@ pub use self::{
 };
 // The text of a guide is written by other crates, in the language of the console.
 pub use self::text::{
-    audit_log::{result as localized_result, subject as localized_subject},
+    audit_log::{job_result, result as localized_result, subject as localized_subject},
+    faults::order_error,
     figures::{signed, span, thousands},
     phase, settings,
     time::event_name,

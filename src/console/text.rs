@@ -5,7 +5,7 @@ pub(crate) mod audit_log;
 pub(crate) mod commands;
 pub(crate) mod conventions;
 pub(crate) mod export;
-mod faults;
+pub(crate) mod faults;
 pub(crate) mod figures;
 pub(crate) mod launch;
 pub(crate) mod presenter;
@@ -21,7 +21,7 @@ use seckill_model::{
 use self::figures::{signed, span, steady_span, within};
 pub(crate) use self::{
     alarms::{AlarmText, alarm},
-    faults::{order_error, to_fault},
+    faults::order_error,
 };
 use super::{
     keymap::{Action, key_of},

@@ -118,7 +118,7 @@ impl Term {
         };
         let Some((field, kind)) = fields.iter().find(|(known, _)| *known == name) else {
             let known: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
-            let known = known.join(", ");
+            let known = known.join(&Label("list-items"));
             return Err(reason!("faults-term-field", name = short(name), known));
         };
         let takes = match kind {
@@ -138,7 +138,7 @@ impl Term {
             Kind::Word(words) => {
                 let word = value.to_lowercase().replace(' ', "_");
                 if !words.contains(&word.as_str()) {
-                    let (value, words) = (short(value), words.join(", "));
+                    let (value, words) = (short(value), words.join(&Label("list-items")));
                     return Err(reason!(
                         "faults-field-is-never-use-one",
                         field = *field,

@@ -66,14 +66,14 @@ async fn claimed_entries_are_processed() {
     let report = claimed(&world, plan).await.unwrap();
     assert_eq!((report.claimed, report.gone, report.hollow), (30, 0, 0));
     let now = held(&world).await;
-    let his: Vec<_> = now.iter().filter(|(_, holder, _)| holder.starts_with(NODE)).collect();
-    assert_eq!(his.len(), 30);
-    assert!(his.iter().all(|(id, _, times)| id.partition == 1 && *times == 1), "{his:?}");
+    let held: Vec<_> = now.iter().filter(|(_, holder, _)| holder.starts_with(NODE)).collect();
+    assert_eq!(held.len(), 30);
+    assert!(held.iter().all(|(id, _, times)| id.partition == 1 && *times == 1), "{held:?}");
 
     let mut some: Vec<EntryId> =
         now.iter().map(|row| row.0).filter(|id| id.partition != 1).step_by(2).collect();
     let wanted = some.len() as u64;
-    some.push(his[0].0);
+    some.push(held[0].0);
     let plan = claim_plan(&world, ClaimScope::Entries(some), NODE, false).await.unwrap();
     assert_eq!((plan.count(), plan.gone, plan.parts.len()), (wanted, 1, 2));
     assert_eq!(claimed(&world, plan).await.unwrap().claimed, wanted);

@@ -288,7 +288,7 @@ async fn wait_asks_for_replicas() {
         trio.node(*replica).thaw();
     }
     let mut order = None;
-    wait_until(PATIENCE, "the buyer learns his order", async || {
+    wait_until(PATIENCE, "the buyer learns the order ID", async || {
         order = ask(&node, voucher, 2).await.ok().and_then(|outcome| outcome.order());
         order.is_some()
     })

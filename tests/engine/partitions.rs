@@ -123,7 +123,10 @@ async fn the_number_of_partitions_changes_only_at_rest() {
     world.start_node();
     let outcome = world.ask(voucher, 1_000).await;
     assert!(matches!(outcome, Outcome::Admitted { .. }), "{outcome:?}");
-    assert!(matches!(world.ask(voucher, 1).await, Outcome::Duplicate { .. }), "he bought before");
+    assert!(
+        matches!(world.ask(voucher, 1).await, Outcome::Duplicate { .. }),
+        "this user bought before"
+    );
     world.settled_and_balanced().await;
     let tally: u64 = world.server.query(&["HGET", &world.keys.tally(voucher), "admitted"]);
     assert_eq!(tally, 61, "what was counted before is counted still");

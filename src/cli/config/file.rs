@@ -68,7 +68,7 @@ fn validate(table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
         let at = error.span().map_or(0, |span| span.start);
         let (key, is_name) = key_at(root, at);
         let message = if is_name {
-            let known = names_in(&key[..key.len() - 1]).join(", ");
+            let known = names_in(&key[..key.len() - 1]).join(&Label("list-items"));
             text!("settings-unknown-setting", key = key.join("."), known)
         } else if is_schedule(&key) && matches!(value_of(root, &key), Some(DeValue::String(_))) {
             with_default(error.message(), &key)

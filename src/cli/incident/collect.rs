@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use seckill_console::order_error;
 use seckill_engine::{
     commands::{
         operator_lock,
         pending::{Classified, Classifier},
     },
     ledger::{self, Audit},
-    telemetry::{Snapshot, snapshot::Health},
+    telemetry::{Snapshot, read_error::ReadError, snapshot::Health},
 };
 use seckill_model::{EntryId, JobRun, Millis, Verdict, message::Label};
 use seckill_redis::{
@@ -89,7 +90,7 @@ impl Bundle {
             (Label("cli-incident-orders"), self.flow.as_ref().err()),
             (Label("cli-incident-pending"), self.pending.as_ref().err()),
             (Label("cli-incident-dead"), self.dead.as_ref().err()),
-            (Label("cli-incident-proof"), self.proof.as_ref().err()),
+            (Label("cli-incident-by-id"), self.proof.as_ref().err()),
         ];
         parts.into_iter().filter_map(|(part, why)| Some(format!("{part}: {}", why?))).collect()
     }
@@ -101,7 +102,7 @@ pub(super) async fn collect(context: &mut Context, since: Millis, until: Millis)
     let Context { redis, keys, .. } = &*context;
     // A server that just timed out is not waited for again in each part.
     let up = |health: &Health| match &health.error {
-        Some(why) if !health.up => Err(why.to_string()),
+        Some(why) if !health.up => Err(why.localized::<ReadError>()),
         _ => Ok(()),
     };
     let store = up(&snapshot.sql).map(|()| &context.store);
@@ -216,7 +217,7 @@ async fn dead(redis: &Redis, keys: &Layout) -> Part<DeadSummary> {
             }
             next = last.letter.next();
             for letter in page {
-                dead.reasons.push(letter.reason.to_string());
+                dead.reasons.push(order_error(&letter.reason));
                 if dead.first.len() < SHOWN {
                     dead.first.push(letter);
                 }

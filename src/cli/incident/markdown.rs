@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use seckill_console::{changed_figures, event_name, localized_result, localized_subject};
+use seckill_console::{
+    changed_figures, event_name, localized_result, localized_subject, order_error,
+};
 use seckill_engine::telemetry::{
     Snapshot,
     snapshot::{Holder, StreamLine},
@@ -51,7 +53,7 @@ pub(super) fn render(bundle: &Bundle, unmask: bool) -> String {
             part(&bundle.pending, |pending| self::pending(pending, bundle, unmask)),
         ),
         (Label("cli-incident-dead-title"), part(&bundle.dead, |dead| self::dead(dead, unmask))),
-        (Label("cli-incident-proof-title"), proof(bundle, &zone)),
+        (Label("cli-incident-by-id-title"), proof(bundle, &zone)),
     ] {
         text.push_str(&format!("\n## {title}\n\n{section}"));
     }
@@ -78,7 +80,7 @@ fn head(bundle: &Bundle, zone: &TimeZone) -> String {
         Err(_) => Label("common-unknown"),
     };
     let fields = [
-        (Label("cli-incident-made"), at(bundle.made)),
+        (Label("cli-incident-created"), at(bundle.made)),
         (Label("cli-incident-from"), at(bundle.since)),
         (Label("cli-incident-to"), at(bundle.until)),
         (Label("cli-incident-version"), env!("CARGO_PKG_VERSION").to_owned()),
@@ -270,7 +272,7 @@ fn dead(dead: &DeadSummary, unmask: bool) -> String {
     }
     let first = Table::new(&dead.first).left(&Label("column-letter"), |letter| letter.letter);
     let first = order_columns(first, |letter| letter.order, unmask)
-        .left(&Label("column-reason"), |letter| digits(&letter.reason, unmask))
+        .left(&Label("column-reason"), |letter| digits(&order_error(&letter.reason), unmask))
         .markdown_or("");
     let title = text!("cli-incident-first", entries = dead.first.len());
     format!("{count}\n\n{reasons}\n{title}\n\n{first}")
@@ -280,9 +282,9 @@ fn proof(bundle: &Bundle, zone: &TimeZone) -> String {
     part(&bundle.proof, |(audit, at)| {
         let at = at.date_time(zone);
         let mut text = if audit.balanced {
-            text!("cli-incident-proof-passed", at)
+            text!("cli-incident-by-id-passed", at)
         } else {
-            text!("cli-incident-proof-failed", at)
+            text!("cli-incident-by-id-failed", at)
         };
         text.push_str("\n\n");
         let sales = audit::sales_table(&audit.sales);

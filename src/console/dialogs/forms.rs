@@ -18,7 +18,7 @@ use seckill_model::{
 use super::Form;
 use crate::{
     launch::{Launch, Target},
-    text::{self, commands::rush_plan, figures, launch as wording, sale_name},
+    text::{commands::rush_plan, figures, launch as wording, sale_name},
 };
 
 /// Most buyers of one load test.
@@ -147,7 +147,7 @@ impl Form {
             Subject::Launch(_) => self.check_launch(sales, now).map(Submission::Launch),
             Subject::Rewind(partition) => {
                 let to: Result<To, _> = self.value(0).parse();
-                let to = to.map_err(|fault| (0, text::to_fault(&fault)))?;
+                let to = to.map_err(|error| (0, error.to_string()))?;
                 Ok(Submission::Group(GroupAction::Rewind { to, partition: *partition }))
             }
             Subject::Claim(scope) => match self.value(0) {

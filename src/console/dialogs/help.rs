@@ -1,4 +1,4 @@
-//! The help screen: the keymap in full.
+//! The help screen: the whole keymap, with the keys of the current view first.
 
 use ratatui::{
     buffer::Buffer,
@@ -16,8 +16,10 @@ use crate::{
     widgets::{fit, left, popup},
 };
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Help {
+    /// Its keys are first.
+    context: Context,
     scroll: usize,
     /// Shown in the lower edge.
     foot: Option<String>,
@@ -27,8 +29,8 @@ pub(crate) struct Help {
 const KEYS: usize = 15;
 
 impl Help {
-    pub(crate) fn new(foot: Option<String>) -> Self {
-        Self { scroll: 0, foot }
+    pub(crate) fn new(context: Context, foot: Option<String>) -> Self {
+        Self { context, scroll: 0, foot }
     }
 
     pub(crate) fn step(&mut self, forward: bool) {
@@ -40,7 +42,7 @@ impl Help {
         let width = if wide { 116 } else { 70 }.min(area.width.saturating_sub(2));
         let inner = width.saturating_sub(6);
         let column = if wide { (inner - 3) / 2 } else { inner };
-        let mut first = sections(theme, usize::from(column));
+        let mut first = self.sections(theme, usize::from(column));
         let split = if wide { half(&first) } else { first.len() };
         let columns =
             [first.split_off(split), first].map(|sections| sections.join(&Line::default()));
@@ -60,23 +62,24 @@ impl Help {
             Paragraph::new(lines).scroll((self.scroll as u16, 0)).render(area, buffer);
         }
     }
-}
 
-/// The bindings of each context below its heading.
-fn sections(theme: Theme, width: usize) -> Vec<Vec<Line<'static>>> {
-    let line = |binding: &Binding| {
-        let keys: Vec<String> = binding.keys.iter().copied().map(Key::label).collect();
-        let keys = left(&keys.join(" "), KEYS, theme.glyphs.ellipsis);
-        let room = width.saturating_sub(KEYS + 1);
-        let meaning = fit(binding.action.help(), room, theme.glyphs.ellipsis);
-        Line::from(vec![Span::styled(keys, theme.key), Span::raw(" "), Span::raw(meaning)])
-    };
-    let section = |context: Context| {
-        let heading = Line::styled(context.heading(), theme.heading);
-        let bound = table().iter().filter(|it| it.context == context && !it.keys.is_empty());
-        std::iter::once(heading).chain(bound.map(line)).collect()
-    };
-    Context::all().map(section).collect()
+    /// The bindings of each context below its heading.
+    fn sections(&self, theme: Theme, width: usize) -> Vec<Vec<Line<'static>>> {
+        let line = |binding: &Binding| {
+            let keys: Vec<String> = binding.keys.iter().copied().map(Key::label).collect();
+            let keys = left(&keys.join(" "), KEYS, theme.glyphs.ellipsis);
+            let room = width.saturating_sub(KEYS + 1);
+            let meaning = fit(binding.action.help(), room, theme.glyphs.ellipsis);
+            Line::from(vec![Span::styled(keys, theme.key), Span::raw(" "), Span::raw(meaning)])
+        };
+        let section = |context: Context| {
+            let heading = Line::styled(context.heading(), theme.heading);
+            let bound = table().iter().filter(|it| it.context == context && !it.keys.is_empty());
+            std::iter::once(heading).chain(bound.map(line)).collect()
+        };
+        let others = Context::all().filter(|context| *context != self.context);
+        std::iter::once(self.context).chain(others).map(section).collect()
+    }
 }
 
 /// Where to split into two columns: at the section nearest to the middle.
@@ -91,12 +94,14 @@ fn half(sections: &[Vec<Line<'_>>]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::theme::Depth;
+    use crate::{theme::Depth, views::View};
 
     #[test]
-    fn every_binding_is_listed() {
+    fn every_binding_is_listed_and_those_of_the_view_are_first() {
+        let help = Help::new(Context::View(View::Sales), None);
         // The narrower of the two columns.
-        let lines = sections(Theme::new(Depth::None, false), 53).concat();
+        let lines = help.sections(Theme::new(Depth::None, false), 53).concat();
+        assert_eq!(lines[0].to_string(), Context::View(View::Sales).heading());
         let rows: Vec<String> = lines.iter().map(Line::to_string).collect();
         for binding in table() {
             let meaning = binding.action.help();

@@ -23,7 +23,7 @@ pub(crate) fn partition_fault(message: &Message) -> String {
 }
 
 /// Text of the result of a job run.
-pub(crate) fn job_result(outcome: JobOutcome, message: Option<&Message>) -> String {
+pub fn job_result(outcome: JobOutcome, message: Option<&Message>) -> String {
     let Some(message) = message else { return String::new() };
     match message.data::<JobResult>() {
         Some(result) => result.to_string(),

@@ -236,7 +236,7 @@ pub(crate) fn break_off(line: &RecoveryLine) -> Question {
     let action = super::time::event_name(&line.act);
     let progress = text!("command-of-2", action, done = line.done, planned = line.planned);
     let lines = vec![progress, text!("command-current-step-is-completed")];
-    Question::new(Label("command-stop-this-command"), lines, Label("command-break-off"))
+    Question::new(Label("command-stop-this-command"), lines, Label("command-stop-button"))
 }
 
 pub(crate) fn release(lock: &Holder) -> Question {

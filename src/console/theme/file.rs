@@ -67,7 +67,7 @@ impl Palette {
         let path = Path::new(asked);
         let looks_like_a_file = asked.contains('/') || path.extension().is_some();
         if !looks_like_a_file && !path.exists() {
-            let names = names().join(", ");
+            let names = names().join(&Label("list-items"));
             return Err(ThemeError::Unknown { name: asked.to_owned(), names });
         }
         let unreadable = |why| ThemeError::Unreadable { path: path.to_owned(), why };
@@ -104,7 +104,7 @@ fn parse(text: &str) -> Result<Palette, Vec<(Position, String)>> {
         if let Some((name, palette)) = found {
             (base, named) = (palette, name);
         } else {
-            let names = names().join(", ");
+            let names = names().join(&Label("list-items"));
             let colors = text!("settings-base-must-be-one", names);
             faults.push((position(value.span().start), colors));
         }
@@ -112,7 +112,7 @@ fn parse(text: &str) -> Result<Palette, Vec<(Position, String)>> {
     let mut colors: Vec<(Role, Color)> = Vec::new();
     for (name, value) in table.iter().filter(|(name, _)| name.get_ref() != "base") {
         let Some(role) = ROLES.iter().find(|(it, ..)| it == name.get_ref()) else {
-            let known = ROLES.map(|(name, ..)| name).join(", ");
+            let known = ROLES.map(|(name, ..)| name).join(&Label("list-items"));
             let colors = text!("settings-unknown-role-remove-line", name = name.get_ref(), known);
             faults.push((position(name.span().start), colors));
             continue;

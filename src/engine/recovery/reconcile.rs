@@ -29,7 +29,7 @@ use crate::{
         rebuild::enqueue_lost,
         sale_copy::{self, Synced},
     },
-    lists::group_by,
+    lists::{self, group_by},
     payment,
     servers::Servers,
     telemetry::data_loss::{Closed, Reconciled},
@@ -110,7 +110,7 @@ pub async fn reconcile(
     done.add(reconciler.streams(of, &[]).await?);
     if done != Reconciled::default() {
         tracing::warn!(
-            keys = done.keys.join(", "),
+            keys = done.keys.join(&lists::ITEMS),
             restored = done.restored,
             removed = done.removed,
             refused = done.refused,

@@ -19,7 +19,7 @@ async fn sold(store: &SharedStore, count: u64) -> (VoucherId, Vec<OrderId>) {
     (voucher, batch.iter().map(|it| it.order).collect())
 }
 
-pub(crate) async fn each_payment_is_told_what_it_came_to(store: SharedStore) {
+pub(crate) async fn each_payment_returns_its_result(store: SharedStore) {
     let (voucher, orders) = sold(&store, 3).await;
     assert_eq!(store.pay(&[], NOW).await.unwrap(), []);
     let asked = [orders[0], id(9), orders[0]];
@@ -102,7 +102,7 @@ pub(crate) async fn the_oldest_close_first_and_only_under_the_lock(store: Shared
     assert_eq!(store.fenced_write(&fence(6), NOW).await.unwrap(), 4);
 }
 
-pub(crate) async fn what_was_closed_is_told_until_redis_knows(store: SharedStore) {
+pub(crate) async fn what_was_closed_is_reported_until_redis_confirms_it(store: SharedStore) {
     let (voucher, orders) = sold(&store, 5).await;
     let (other, _) = {
         let voucher = sale_of(&store, 1).await.voucher_id;

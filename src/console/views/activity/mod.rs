@@ -285,6 +285,6 @@ fn add_figures(detail: &mut Detail, scene: &Scene<'_>, line: &Recorded) {
     }
     if !same.is_empty() {
         let same: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
-        detail.field(Label("activity-unchanged"), same.join(", "), theme.soft);
+        detail.field(Label("activity-unchanged"), same.join(&Label("list-items")), theme.soft);
     }
 }

@@ -187,13 +187,13 @@ pub(crate) fn question(
 /// The effect on letters of this verdict.
 fn effect_text(command: LetterCommand, verdict: LetterVerdict) -> &'static str {
     let text = match (command.effect(verdict), command, verdict) {
-        (Effect::Replayed, ..) => Label("letters-go-back"),
+        (Effect::Replayed, ..) => Label("letters-action-replayed"),
         (Effect::Removed, ..) => Label("letters-removed"),
         (Effect::Cancelled, ..) => Label("letters-cancelled-given-back-removed"),
         (Effect::Stays, LetterCommand::Replay, LetterVerdict::CameBack) => {
             Label("letters-stay-dead-replay-force")
         }
-        (Effect::Stays, ..) => Label("letters-stay"),
+        (Effect::Stays, ..) => Label("letters-action-kept"),
     };
     text.read()
 }
