@@ -2863,7 +2863,7 @@ stream-give-of =
         [one] { $pending } entry
        *[other] { $pending } entries
     } of { $holder }
-stream-grows-by = grows by { $rate }
+stream-grows-by = +{ $rate }
 stream-held-at-press-to-follow = held at { $at }; press { $key } to follow
 stream-holds-entries-which-would =
     { $name } holds { $held ->

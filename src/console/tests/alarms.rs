@@ -1,6 +1,7 @@
 //! Alarms fit in the smallest full window, in each language.
 
 use seckill_engine::telemetry::data_loss::RecentLosses;
+use seckill_redis::Layout;
 
 use super::prelude::*;
 use super::screens::assert_screen;
@@ -61,11 +62,11 @@ fn kinds() -> Vec<AlarmKind> {
         AlarmKind::DeadLetters { count: 1_234_567 },
         AlarmKind::RedisReadOnly { error: full() },
         AlarmKind::ForeignKey(ForeignKey {
-            key: "seckill:{p0}:buyers:1204".to_owned(),
+            key: Layout::default().buyers(VoucherId(1_204)),
             holds: "string".to_owned(),
         }),
         AlarmKind::ForeignKey(ForeignKey {
-            key: "lock:job:close-overdue".to_owned(),
+            key: Layout::default().lock("job:close-overdue"),
             holds: NO_NUMBER.to_owned(),
         }),
         AlarmKind::NoGroup,
@@ -192,14 +193,23 @@ fn only_the_error_of_a_long_alarm_is_truncated() {
 
 /// Dead letters beside a loss, a rejected change, and a Redis that rejects writes.
 fn crowded() -> Vec<Alarm> {
-    let keys = ["orders", "dead", "watermark list", "watermark", "sale:1", "stock:1"];
+    let (layout, sale) = (Layout::default(), VoucherId(1));
+    let of = layout.home();
+    let keys = vec![
+        of.orders(),
+        of.dead(),
+        format!("{} list", of.watermark()),
+        of.watermark(),
+        layout.sale(sale),
+        layout.stock(sale),
+    ];
     let kinds = [
         AlarmKind::RedisReadOnly { error: full() },
         AlarmKind::Undelivered { sales: vec![VoucherId(7)] },
         AlarmKind::DataLoss {
             losses: RecentLosses {
                 at: NOW,
-                keys: keys.iter().map(|key| format!("seckill:{{p0}}:{key}")).collect(),
+                keys,
                 buyers: 0,
                 promised: 18,
                 refused: 0,

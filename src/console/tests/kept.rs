@@ -214,7 +214,7 @@ fn events() -> Vec<Event> {
     ];
     let losses = [
         Event::DataLoss(Reconciled {
-            keys: vec!["seckill:{p0}:buyers:7".into()],
+            keys: vec![seckill_redis::Layout::default().buyers(VoucherId(7))],
             restored: 5,
             removed: 2,
             promised: 1,

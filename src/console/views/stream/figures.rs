@@ -16,18 +16,33 @@ use crate::{
     widgets::{self, Canvas},
 };
 
-/// The most important figures in one line, at constant positions.
-pub(super) fn brief(scene: &Scene<'_>, state: &StreamState, whole: &StreamStats) -> Line<'static> {
+/// The most important figures in one line of `room` cells, at constant positions.
+pub(super) fn brief(
+    scene: &Scene<'_>,
+    state: &StreamState,
+    whole: &StreamStats,
+    room: u16,
+) -> Line<'static> {
     let soft = scene.theme.soft;
     let mut spans = vec![Span::styled(format!("{} ", Label("common-lag").read()), soft)];
-    let (lag, text) = lag(scene, state, whole, BRIEF);
+    let (lag, trend) = lag(scene, state, whole, BRIEF);
     spans.extend(lag);
     spans.push(Span::styled(format!("  {} ", Label("common-pending").read()), soft));
     spans.push(Span::raw(field(whole.pending, BRIEF)));
     spans.push(Span::styled(format!("  {} ", Label("stream-kept").read()), soft));
     spans.push(Span::raw(field(whole.length, BRIEF)));
-    spans.extend(text);
-    Line::from(spans)
+    with_trend(spans, trend, room)
+}
+
+/// Appends the trend if all of it fits: a cut number is a wrong one.
+fn with_trend(spans: Vec<Span<'static>>, trend: Option<Span<'static>>, room: u16) -> Line<'static> {
+    let mut line = Line::from(spans);
+    if let Some(trend) = trend
+        && line.width() + trend.width() <= usize::from(room)
+    {
+        line.push_span(trend);
+    }
+    line
 }
 
 /// Cells of a figure that others follow, in the full and the one-line layout.
@@ -120,22 +135,35 @@ pub(super) fn draw(
         ),
         None => text!("stream-not-counted-added", added = figures::within(whole.added, 9)),
     };
-    let (lag, shown) = lag(scene, state, whole, FIELD);
-    let right = [
-        (Label("common-lag"), lag.into_iter().chain(shown).collect()),
-        (Label("common-pending"), pending),
-        (Label("stream-delivered"), delivered),
-        (Label("stream-read"), vec![Span::raw(read)]),
-    ];
     let w = canvas.width();
-    let middle = if w >= 100 { w / 2 } else { 41 };
-    for (x, room, label, rows) in
-        [(1, middle - 2, 9, left), (middle, w - middle - 1, if w >= 100 { 11 } else { 10 }, right)]
-    {
+    let (middle, label) = if w >= 100 { (w / 2, 11) } else { (41, 10) };
+    let room = w - middle - 1;
+    let (lag, trend) = lag(scene, state, whole, FIELD);
+    let right = [
+        (Label("common-lag"), with_trend(lag, trend, room - label)),
+        (Label("common-pending"), pending.into()),
+        (Label("stream-delivered"), delivered.into()),
+        (Label("stream-read"), read.into()),
+    ];
+    let left = left.map(|(name, value)| (name, Line::from(value)));
+    for (x, room, label, rows) in [(1, middle - 2, 9, left), (middle, room, label, right)] {
         for (y, (name, value)) in rows.into_iter().enumerate() {
             let mut line = canvas.part(x, y as u16, room, 1);
             line.text(0, 0, name.read(), theme.soft);
-            line.line(label, 0, &Line::from(value));
+            line.line(label, 0, &value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trend_is_shown_whole_or_not_at_all() {
+        let shown = |room| {
+            with_trend(vec![Span::raw("1,620 ↑")], Some(Span::raw("  +1,570/s")), room).to_string()
+        };
+        assert_eq!((shown(17).as_str(), shown(16).as_str()), ("1,620 ↑  +1,570/s", "1,620 ↑"));
     }
 }

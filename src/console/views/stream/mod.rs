@@ -51,7 +51,7 @@ pub(super) fn draw(
         return detail::draw_alone(canvas, &mut state.entries, detail);
     }
     if brief {
-        canvas.line(1, y, &figures::brief(scene, state, &whole));
+        canvas.line(1, y, &figures::brief(scene, state, &whole, canvas.width() - 2));
         y += 1;
     } else {
         figures::draw(&mut canvas.part(0, y, w, FIGURES), scene, state, &whole);
