@@ -260,7 +260,8 @@ impl Pty {
             // redraws everything anyway.
             shown.parser.process(b"\x1b[2J");
         }
-        shown.parser.screen_mut().set_size(rows, cols);
+        // Text that wraps in one row, and a wide character in one column, make the emulator panic.
+        shown.parser.screen_mut().set_size(rows.max(2), cols.max(2));
         drop(shown);
         self.master.resize(size(cols, rows)).unwrap();
     }
