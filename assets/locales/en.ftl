@@ -184,7 +184,6 @@ action-zoom-reset = 2 min
 
 ## activity
 
-activity-activity = ACTIVITY
 activity-alarms = alarms
 activity-all = all
 activity-audit = { $key ->
@@ -1933,7 +1932,6 @@ letters-buyer-is-waiting-but-order = the buyer is waiting, but the order ID belo
 letters-cancel-orders-and-return-stock = Cancel the orders and return the stock?
 letters-cancelled-given-back-removed = cancelled, stock returned, removed
 letters-counting-the-dead-letters = counting the dead letters
-letters-dead-letters = DEAD LETTERS
 letters-dead-letters-may-have-waiting = { $count ->
     [one] 1 dead letter may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
    *[other] { $count } dead letters may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
@@ -2096,7 +2094,6 @@ orders-clocks-differ-by-at-least = clocks differ by at least { $size }
 orders-closed = closed
 orders-dead-letter-press-to-open = dead letter: { $reason }; press { $key } to open
 orders-delivered = delivered
-orders-heading = ORDERS
 orders-id-time = ID time
 orders-id-user-voucher-paid = id, user=1001, voucher=7, paid, from=14:30, to=-5m; negation: !user=7, !voucher=7, !paid; press { $ask } to search
 orders-in-all = { $count } total

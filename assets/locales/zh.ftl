@@ -184,7 +184,6 @@ action-zoom-reset = 2 分钟
 
 ## activity
 
-activity-activity = 日志
 activity-alarms = 告警
 activity-all = 全部
 activity-audit = { $key ->
@@ -1624,7 +1623,6 @@ letters-buyer-is-waiting-but-order = 买家在等，但订单号属于另一位�
 letters-cancel-orders-and-return-stock = 取消订单并退还库存？
 letters-cancelled-given-back-removed = 取消订单、退还库存、删除
 letters-counting-the-dead-letters = 正在统计死信
-letters-dead-letters = 死信
 letters-dead-letters-may-have-waiting = { $count } 条死信都可能有买家在等，按 { $replay } 重放，按 { $give_back } 取消订单
 letters-deliveries = { $at }，投递 { $deliveries } 次：{ $reason }
 letters-discard = 丢弃
@@ -1736,7 +1734,6 @@ orders-clocks-differ-by-at-least = 时钟至少相差 { $size }
 orders-closed = 关闭
 orders-dead-letter-press-to-open = 死信：{ $reason }；按 { $key } 查看
 orders-delivered = 已投递
-orders-heading = 订单
 orders-id-time = ID 解析
 orders-id-user-voucher-paid = id、user=1001、voucher=7、paid、from=14:30、to=-5m；取反：!user=7、!voucher=7、!paid；按 { $ask } 查询
 orders-in-all = 共 { $count } 笔

@@ -14,17 +14,13 @@ use seckill_engine::{
     EngineError,
     commands::{Command, Remote, Reply, plan::Plan},
     dead_letters::LetterScope,
-    telemetry::{
-        Snapshot,
-        log::Recorded,
-        snapshot::{Holder, JobLine, LetterLine, PendingLine},
-    },
+    telemetry::Snapshot,
 };
 use seckill_model::{
     EntryId, Millis, NewSale, OrderId,
-    ledger::SaleAudit,
     message::{Label, text},
 };
+use strum::VariantArray as _;
 use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
@@ -42,12 +38,8 @@ use super::{
     text::{self},
     theme::Theme,
     views::{
-        Leases, OrdersState, OverviewState, SalesState, StreamState, TableState, Users, View,
-        is_stale, is_too_small,
-        letters::{
-            self,
-            wording::{LetterCommand, Selected},
-        },
+        Leases, Users, View, Views, is_stale, is_too_small,
+        letters::wording::{LetterCommand, Selected},
     },
 };
 
@@ -67,7 +59,7 @@ pub(crate) struct App {
     pub(super) remote: Remote,
     pub(crate) display: Display,
     pub(crate) view: View,
-    pub(crate) tables: Tables,
+    pub(crate) tables: Views,
     pub(crate) dialog: Option<Dialog>,
     pub(super) work: Work,
     pub(crate) presenter: Presenter,
@@ -99,23 +91,6 @@ impl Display {
     pub(crate) fn seen(&self) -> Millis {
         if self.frozen { self.shown.taken } else { self.now }
     }
-}
-
-/// What the user has chosen in each view.
-#[derive(Debug, Default)]
-pub(crate) struct Tables {
-    pub(crate) overview: OverviewState,
-    pub(crate) sales: SalesState,
-    pub(crate) pending: TableState<PendingLine>,
-    pub(crate) letters: TableState<LetterLine>,
-    pub(crate) stream: StreamState,
-    pub(crate) orders: OrdersState,
-    pub(crate) locks: TableState<Holder>,
-    pub(crate) jobs: TableState<JobLine>,
-    pub(crate) ledger: TableState<SaleAudit>,
-    pub(crate) log: TableState<Recorded>,
-    /// The filter of the current view has the focus.
-    pub(crate) filtering: bool,
 }
 
 /// Commands and forms in progress.
@@ -178,7 +153,7 @@ impl App {
                 leases: Leases::default(),
             },
             view: View::Overview,
-            tables: Tables::default(),
+            tables: Views::default(),
             dialog: None,
             work: Work::default(),
             presenter: Presenter::default(),
@@ -235,39 +210,24 @@ impl App {
         let lag = self.display.shown.stream.as_ref().filter(|_| self.display.shown.redis.up);
         self.display.lag.push(self.display.shown.taken, lag.and_then(|stream| stream.lag));
         self.status.settle_rush(|id| self.display.shown.sale(id).is_some_and(is_gone));
-        if let Some(gone) = self.tables.sales.settle(&self.display.shown) {
-            self.note(text!("console-is-no-longer-listed", voucher = gone));
+        self.display.leases.look(&self.display.shown);
+        let (mut turned, mut notes) = (false, Vec::new());
+        for view in View::VARIANTS {
+            let settled = self.tables.get_mut(*view).settle(&self.display.shown);
+            turned |= settled.turned;
+            notes.extend(settled.note);
+            // While a command is running, marks disappear because it processes their rows.
+            notes.extend(settled.unmarked.filter(|_| self.work.answers.is_empty()));
         }
         if self.selling.look(&self.display.shown, self.tables.sales.chosen) {
             self.leave_what_is_gone();
         }
-        self.tables.locks.settle(&self.display.shown);
-        self.display.leases.look(&self.display.shown);
-        self.tables.jobs.settle(&self.display.shown);
-        self.tables.ledger.settle(&self.display.shown);
-        self.tables.log.settle(&self.display.shown);
-        let pending = self.tables.pending.settle(&self.display.shown);
-        let dead = self.tables.letters.settle(&self.display.shown);
-        let stream = self.tables.stream.settle(&self.display.shown);
-        let orders = self.tables.orders.table.settle(&self.display.shown);
-        if pending.turned || dead.turned || stream || orders.turned {
+        if turned {
             self.look();
         }
         self.trace_order();
-        if pending.unordered || dead.unordered {
-            self.note(&*Label("conventions-more-than-one-page"));
-        }
-        // While a command is running, marks disappear because it processes their rows.
-        if self.work.answers.is_empty() {
-            if pending.marks_gone > 0 {
-                self.note(text!(
-                    "console-marked-entries-are-no-longer",
-                    count = pending.marks_gone
-                ));
-            }
-            if dead.marks_gone > 0 {
-                self.note(letters::wording::marks_gone(dead.marks_gone));
-            }
+        for note in notes {
+            self.note(note);
         }
     }
 

@@ -195,11 +195,7 @@ impl App {
 
     /// The filter of the current view.
     pub(super) fn filter(&mut self) -> Option<&mut Input> {
-        match self.view {
-            View::Orders => Some(&mut self.tables.orders.input),
-            View::Stream => Some(&mut self.tables.stream.entries.controls.filter),
-            _ => self.table_mut().map(|table| &mut table.controls_mut().filter),
-        }
+        self.tables.get_mut(self.view).filter()
     }
 
     pub(super) fn filter_changed(&mut self) {
@@ -310,15 +306,8 @@ impl App {
 
     /// Reports to the engine what is on the screen, so that only that is read.
     pub(super) fn look(&self) {
-        let looking_at = Focus {
-            pending: (self.view == View::Pending).then(|| self.tables.pending.key()),
-            letters_from: (self.view == View::Letters).then(|| self.tables.letters.key()),
-            stream: (self.view == View::Stream).then(|| self.tables.stream.entries.key()),
-            sale: self.looked_at_sale(),
-            orders: (self.view == View::Orders).then(|| self.tables.orders.table.key()),
-            log: (self.view == View::Activity).then(|| self.tables.log.key()),
-            ledger: self.view == View::Ledger,
-        };
+        let mut looking_at = Focus::default();
+        self.tables.get(self.view).focus(&mut looking_at);
         self.remote
             .focus
             .send_if_modified(|focus| std::mem::replace(focus, looking_at) != looking_at);

@@ -2,40 +2,18 @@
 
 use seckill_model::message::Label;
 
-use super::{
-    app::App,
-    text::conventions,
-    views::{TableView as _, View},
-};
+use super::{app::App, text::conventions, views::View};
 
 impl App {
     pub(super) fn go(&mut self, view: View) {
-        if self.display.frozen && !self.was_read(view) {
+        if self.display.frozen && !self.tables.get(view).is_read(&self.display.shown) {
             return self.note(conventions::frozen());
         }
         self.view = view;
         self.tables.filtering = false;
         self.presenter.on = false;
         self.look();
-        match view {
-            View::Sales => self.tables.sales.point_at_one(&self.display.shown),
-            View::Pending => self.tables.pending.settle_cursor(&self.display.shown),
-            View::Letters => self.tables.letters.settle_cursor(&self.display.shown),
-            _ => {}
-        }
-    }
-
-    /// Whether the snapshot holds what the view shows; some data is read only while a view shows it.
-    fn was_read(&self, view: View) -> bool {
-        let snapshot = &self.display.shown;
-        match view {
-            View::Pending => snapshot.pending.taken.is_some(),
-            View::Stream => snapshot.entries.taken.is_some(),
-            View::Letters => snapshot.letters.taken.is_some(),
-            View::Orders => snapshot.orders.taken.is_some(),
-            View::Ledger => snapshot.ledger.taken.is_some(),
-            _ => true,
-        }
+        self.tables.get_mut(view).enter(&self.display.shown);
     }
 
     pub(super) fn close(&mut self) -> bool {

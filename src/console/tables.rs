@@ -15,7 +15,7 @@ use super::{
     export,
     keymap::{Action, key_of},
     text::conventions as wording,
-    views::{self, Page, Row, Step, TableView, Turn, View},
+    views::{self, Page, Row, Step, Table, Turn, View},
     widgets::fit,
 };
 
@@ -30,34 +30,12 @@ const NOTCH: isize = 3;
 
 impl App {
     /// The table of this view.
-    pub(crate) fn table(&self) -> Option<&dyn TableView> {
-        Some(match self.view {
-            View::Overview => return None,
-            View::Sales => &self.tables.sales.table,
-            View::Stream => self.tables.stream.table(),
-            View::Pending => &self.tables.pending,
-            View::Letters => &self.tables.letters,
-            View::Orders => &self.tables.orders.table,
-            View::Locks => &self.tables.locks,
-            View::Jobs => &self.tables.jobs,
-            View::Ledger => &self.tables.ledger,
-            View::Activity => &self.tables.log,
-        })
+    pub(crate) fn table(&self) -> Option<&dyn Table> {
+        self.tables.get(self.view).table()
     }
 
-    pub(crate) fn table_mut(&mut self) -> Option<&mut dyn TableView> {
-        Some(match self.view {
-            View::Overview => return None,
-            View::Sales => &mut self.tables.sales.table,
-            View::Stream => self.tables.stream.table_mut(),
-            View::Pending => &mut self.tables.pending,
-            View::Letters => &mut self.tables.letters,
-            View::Orders => &mut self.tables.orders.table,
-            View::Locks => &mut self.tables.locks,
-            View::Jobs => &mut self.tables.jobs,
-            View::Ledger => &mut self.tables.ledger,
-            View::Activity => &mut self.tables.log,
-        })
+    pub(crate) fn table_mut(&mut self) -> Option<&mut dyn Table> {
+        self.tables.get_mut(self.view).table_mut()
     }
 
     pub(super) fn step_in_table(&mut self, step: Step) -> Turn {
@@ -220,7 +198,7 @@ impl App {
         {
             return self.go(*view);
         }
-        let Some(controls) = self.table().map(TableView::controls) else { return };
+        let Some(controls) = self.table().map(Table::controls) else { return };
         let (row, cursor) = (controls.row_at(event.row), controls.cursor);
         let Some(row) = row else { return };
         if self.view == View::Sales {

@@ -43,7 +43,7 @@ fn every_table_is_filtered_alike() {
     let counts = [
         ('2', "running", "1 of 4"),
         ('2', "!running !ended", "2 of 4"),
-        ('4', "node-b !stuck", "22 of 128 on this page"),
+        ('4', "node-b !stuck", "22 of 128"),
         ('5', "waits", "of 9"),
         ('6', "orphan", "1 of 3"),
         ('6', "stock !node-a", "1 of 3"),

@@ -66,7 +66,7 @@ fn a_star_marks_all_and_unmarks() {
 #[test]
 fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
     let mut tui = Tui::open(with_letters(), "5 /missing\n");
-    tui.assert_shows("2 of 9 on this page");
+    tui.assert_shows("2 of 9");
     tui.assert_shows("1 marked, 1 hidden");
     tui.press("*");
     tui.assert_shows("3 marked, 1 hidden");

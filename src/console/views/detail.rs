@@ -1,25 +1,24 @@
-//! The detail of the chosen row: labels on the left, values beside them. It is below the table, or replaces it if both
-//! do not fit.
+//! The detail of the chosen row: labels on the left, values beside them, under a rule.
 
 use std::borrow::Cow;
 
 use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Layout, Rect},
     style::Style,
     text::{Line, Span},
+    widgets::{Paragraph, Widget},
 };
 use seckill_model::{
     Message, UserId,
     message::{Label, text},
 };
 
-use super::{
-    Scene,
-    table::{self, Row, TableState},
-};
+use super::{Scene, below};
 use crate::{
     text::{self},
     theme::Theme,
-    widgets::{Canvas, left, wrap, wrap_to},
+    widgets::{left, wrap_to},
 };
 
 /// Cells of the labels.
@@ -27,26 +26,23 @@ const LABELS: usize = 15;
 /// Blanks at both edges, and between label and value.
 const MARGINS: u16 = 3;
 
-pub(super) struct Detail {
+pub(crate) struct Detail {
     theme: Theme,
     /// Cells of a value.
     room: usize,
     lines: Vec<Line<'static>>,
     last_label: Option<Label>,
     /// What a note on lines that do not fit says.
-    more: fn(usize) -> String,
+    pub(super) more: fn(usize) -> String,
+    /// Rows from which it is cut to fit below its table, which it would replace otherwise.
+    pub(super) least: Option<u16>,
 }
 
 impl Detail {
     pub(super) fn new(scene: &Scene<'_>, width: u16) -> Self {
         let more = |count: usize| text!("ledger-in-a-larger-window", count);
         let room = usize::from(width.saturating_sub(LABELS as u16 + MARGINS));
-        Self { theme: scene.theme, room, lines: Vec::new(), last_label: None, more }
-    }
-
-    #[must_use]
-    pub(super) fn with_more(self, more: fn(usize) -> String) -> Self {
-        Self { more, ..self }
+        Self { theme: scene.theme, room, lines: Vec::new(), last_label: None, more, least: None }
     }
 
     /// Adds a value, wrapped.
@@ -90,7 +86,7 @@ impl Detail {
     }
 
     /// Adds a line without a label.
-    pub(super) fn heading(&mut self, line: Vec<Span<'static>>) {
+    pub(super) fn heading(&mut self, line: impl Into<Line<'static>>) {
         self.lines.push(line.into());
     }
 
@@ -99,76 +95,23 @@ impl Detail {
         u16::try_from(self.lines.len() + 1).unwrap_or(u16::MAX)
     }
 
-    /// Whether it fits below a table that begins at line `top` of a view.
-    pub(super) fn fits(&self, scene: &Scene<'_>, height: u16, top: u16) -> bool {
-        height >= top + TABLE[usize::from(scene.compact)] + self.height()
-    }
-
-    pub(super) fn draw(mut self, canvas: &mut Canvas<'_>) {
-        canvas.rule(0, self.theme.glyphs.rule, self.theme.soft);
-        self.draw_lines(&mut canvas.below(1));
+    pub(super) fn draw(self, area: Rect, buffer: &mut Buffer) {
+        let rule = self.theme.glyphs.rule.repeat(usize::from(area.width));
+        Line::styled(rule, self.theme.soft).render(area, buffer);
+        self.draw_lines(below(area, 1), buffer);
     }
 
     /// Draws it without a rule.
-    pub(super) fn draw_lines(&mut self, canvas: &mut Canvas<'_>) {
-        let room = usize::from(canvas.height());
+    pub(super) fn draw_lines(mut self, area: Rect, buffer: &mut Buffer) {
+        let room = usize::from(area.height);
         if self.lines.len() > room && room > 0 {
             let more = (self.more)(self.lines.len() - room + 1);
             self.lines.truncate(room - 1);
             let indent = Span::raw(" ".repeat(LABELS));
             self.lines.push(Line::from(vec![indent, Span::styled(more, self.theme.soft)]));
         }
-        for (y, line) in self.lines.iter().enumerate() {
-            canvas.line(1, y as u16, line);
-        }
-    }
-}
-
-/// Rows that a table keeps beside a detail, with its headings.
-const TABLE: [u16; 2] = [4, 3];
-
-/// Draws the table from line `top` on, with the detail of its chosen row; in a low window only the detail. `nothing`
-/// says why there is no row.
-pub(super) fn draw_table<R: Row>(
-    canvas: &mut Canvas<'_>,
-    scene: &Scene<'_>,
-    top: u16,
-    state: &mut TableState<R>,
-    detail: Option<Detail>,
-    nothing: impl FnOnce(&TableState<R>) -> String,
-) {
-    let (w, h) = (canvas.width(), canvas.height());
-    let rows = state.rows(scene.snapshot);
-    if rows.is_empty() {
-        return draw_lines(canvas, scene, top.max(2), &nothing(state));
-    }
-    if detail.as_ref().is_some_and(|detail| !detail.fits(scene, h, top)) {
-        return draw_alone(canvas, state, detail);
-    }
-    let below = detail.as_ref().map_or(0, Detail::height);
-    let cursor = state.position(&rows);
-    table::draw(&mut canvas.part(0, top, w, h - top - below), scene, state, &rows, cursor);
-    if let Some(detail) = detail {
-        detail.draw(&mut canvas.below(h - below));
-    }
-}
-
-/// Draws a detail in place of its table.
-pub(super) fn draw_alone<R: Row>(
-    canvas: &mut Canvas<'_>,
-    state: &mut TableState<R>,
-    detail: Option<Detail>,
-) {
-    state.controls.top = None;
-    if let Some(detail) = detail {
-        detail.draw(&mut canvas.below(1));
-    }
-}
-
-/// Draws a text from line `y` on in place of rows.
-pub(super) fn draw_lines(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16, text: &str) {
-    let lines = wrap(text, usize::from(canvas.width().saturating_sub(2)));
-    for (y, line) in (y..).zip(&lines) {
-        canvas.text(1, y, line, scene.theme.soft);
+        let [_, lines] =
+            Layout::horizontal([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+        Paragraph::new(self.lines).render(lines, buffer);
     }
 }

@@ -30,7 +30,7 @@ use crate::{
     status::Tone,
     text::{self, figures},
     theme::Theme,
-    widgets::{Canvas, fit, left, plain, right, width, wrap, wrap_to},
+    widgets::{fit, left, plain, right, width, wrap, wrap_to},
 };
 
 /// From this width on, servers and audit are shown in full.
@@ -75,7 +75,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Pos
     let [hints] = Layout::horizontal([hints]).areas(foot);
     badges.right_aligned().render(if compact { foot } else { rule }.inner(SIDES), buffer);
     keys(app, hints.inner(SIDES), buffer);
-    draw_body(app, &mut Canvas::new(buffer, body), compact);
+    draw_body(app, body, buffer, compact);
 
     let rows = Constraint::Length(story_rows + answer_rows);
     let [_, messages] = Layout::vertical([Constraint::Fill(1), rows]).areas(body.union(messages));

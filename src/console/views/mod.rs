@@ -1,6 +1,5 @@
-//! The views, one file each, and the frame around them.
-//!
-//! A view draws a snapshot and the user's position in it. It sends nothing.
+//! The views, one folder each, and the frame around them. A new view is a folder with a [`Component`], a field of
+//! [`Views`], and a variant of [`View`].
 
 pub(crate) mod activity;
 mod detail;
@@ -11,50 +10,57 @@ pub(crate) mod letters;
 mod locks;
 pub(crate) mod orders;
 mod overview;
-mod paged;
 pub(crate) mod pending;
 mod presenter;
 mod sales;
+mod scene;
 pub(crate) mod stream;
 mod table;
+mod table_view;
 mod tabs;
 mod user_masking;
 
-use std::ops::Range;
-
-use jiff::tz::TimeZone;
 use ratatui::{
     Frame,
     buffer::Buffer,
-    layout::{Constraint, Position},
-    text::{Line, Span},
+    layout::{Constraint, Position, Rect},
+    text::Line,
     widgets::{Paragraph, Widget},
 };
-
-pub(crate) use locks::Leases;
-pub(crate) use orders::OrdersState;
-pub(crate) use overview::{OverviewState, marks, until};
-pub(crate) use sales::SalesState;
-use seckill_engine::telemetry::{Snapshot, snapshot::Health};
+use seckill_engine::{
+    commands::Focus,
+    telemetry::{
+        Snapshot,
+        log::Recorded,
+        snapshot::{Holder, JobLine, LetterLine, PendingLine},
+    },
+};
 use seckill_model::{
-    Millis, VoucherId,
-    ledger::Balance,
+    Millis,
+    ledger::{Balance, SaleAudit},
     locale::language,
     message::{Label, text},
 };
-pub(crate) use stream::{Pane, StreamState};
 use strum::VariantArray as _;
-pub(crate) use table::{Extent, Marked, Order, Page, Row, Sheet, TableState, TableView, Turn};
-pub(crate) use user_masking::Users;
+use tui_input::Input;
 
+use self::layout::SIDES;
+pub(crate) use self::{
+    locks::Leases,
+    orders::OrdersState,
+    overview::{OverviewState, marks, until},
+    sales::SalesState,
+    scene::{Scene, Source, is_stale},
+    stream::{Pane, StreamState},
+    table::{Extent, Marked, Order, Page, Row, Sheet, Table, TableState, Turn},
+    user_masking::Users,
+};
 use super::{
-    app::{App, Display},
+    app::App,
     dialogs::Dialog,
     keymap::Action,
-    lag_trend::LagTrend,
     presenter::by_title,
     text::{self},
-    theme::Theme,
     widgets::{self, Canvas},
 };
 
@@ -134,22 +140,100 @@ impl Step {
     }
 }
 
-/// Age in milliseconds from which figures are marked as outdated.
-const STALE_MS: u64 = 2_000;
+/// A view: its state, and what it draws and needs.
+///
+/// It sees the console through a [`Scene`], and neither the application nor another view.
+pub(crate) trait Component {
+    /// Draws the view into the area that the frame leaves.
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>);
 
-/// Age from which a page is marked as outdated; pages are read once a second.
-const STALE_PAGE_MS: u64 = 4_000;
+    /// The table that has the focus; the Overview has none.
+    fn table(&self) -> Option<&dyn Table> {
+        None
+    }
 
-/// Whether data of a server is outdated.
-pub(crate) fn is_stale(health: &Health, now: Millis) -> bool {
-    !health.up || health.last_ok.is_none_or(|at| now.since(at) > STALE_MS)
+    fn table_mut(&mut self) -> Option<&mut dyn Table> {
+        None
+    }
+
+    /// The input that filters the view.
+    fn filter(&mut self) -> Option<&mut Input> {
+        self.table_mut().map(|table| &mut table.controls_mut().filter)
+    }
+
+    /// Follows a new snapshot: selections and marks stay on their objects.
+    fn settle(&mut self, _snapshot: &Snapshot) -> Settled {
+        Settled::default()
+    }
+
+    /// The view comes to the screen.
+    fn enter(&mut self, snapshot: &Snapshot) {
+        if let Some(table) = self.table_mut() {
+            table.settle_cursor(snapshot);
+        }
+    }
+
+    /// Whether a snapshot has the data of the view; some is read only while a view shows it.
+    fn is_read(&self, _snapshot: &Snapshot) -> bool {
+        true
+    }
+
+    /// Requests the data that only this view shows.
+    fn focus(&self, _focus: &mut Focus) {}
 }
 
-/// The origin of a panel's figures.
-#[derive(Clone, Copy)]
-enum Source {
-    Redis,
-    Sql,
+/// The effect of a new snapshot on a view.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// Another page has to be read.
+    pub(crate) turned: bool,
+    pub(crate) note: Option<String>,
+    /// Which marks were removed.
+    pub(crate) unmarked: Option<String>,
+}
+
+/// Every view.
+#[derive(Debug, Default)]
+pub(crate) struct Views {
+    pub(crate) overview: OverviewState,
+    pub(crate) sales: SalesState,
+    pub(crate) pending: TableState<PendingLine>,
+    pub(crate) letters: TableState<LetterLine>,
+    pub(crate) stream: StreamState,
+    pub(crate) orders: OrdersState,
+    pub(crate) locks: TableState<Holder>,
+    pub(crate) jobs: TableState<JobLine>,
+    pub(crate) ledger: TableState<SaleAudit>,
+    pub(crate) log: TableState<Recorded>,
+    /// The filter of the current view has the focus.
+    pub(crate) filtering: bool,
+}
+
+macro_rules! component {
+    ($views:expr, $view:expr, $($borrow:tt)+) => {
+        match $view {
+            View::Overview => $($borrow)+ $views.overview,
+            View::Sales => $($borrow)+ $views.sales,
+            View::Stream => $($borrow)+ $views.stream,
+            View::Pending => $($borrow)+ $views.pending,
+            View::Letters => $($borrow)+ $views.letters,
+            View::Locks => $($borrow)+ $views.locks,
+            View::Orders => $($borrow)+ $views.orders,
+            View::Jobs => $($borrow)+ $views.jobs,
+            View::Ledger => $($borrow)+ $views.ledger,
+            View::Activity => $($borrow)+ $views.log,
+        }
+    };
+}
+
+impl Views {
+    pub(crate) fn get(&self, view: View) -> &dyn Component {
+        component!(self, view, &)
+    }
+
+    pub(crate) fn get_mut(&mut self, view: View) -> &mut dyn Component {
+        component!(self, view, &mut)
+    }
 }
 
 /// The audit state without flicker: while orders arrive it is in flight, even in a snapshot that happens to find no
@@ -159,125 +243,6 @@ fn steady_audit(snapshot: &Snapshot) -> Balance {
     match &snapshot.audit {
         Balance::Balanced { .. } if comes => Balance::InFlight { orders: 0 },
         balance => balance.clone(),
-    }
-}
-
-/// Everything that a view can access.
-pub(crate) struct Scene<'a> {
-    snapshot: &'a Snapshot,
-    theme: Theme,
-    now: Millis,
-    zone: &'a TimeZone,
-    compact: bool,
-    /// The chosen sale.
-    chosen: Option<VoucherId>,
-    lag: &'a LagTrend,
-    leases: &'a Leases,
-    users: Users,
-}
-
-impl Scene<'_> {
-    fn health(&self, source: Source) -> &Health {
-        match source {
-            Source::Redis => &self.snapshot.redis,
-            Source::Sql => &self.snapshot.sql,
-        }
-    }
-
-    /// The heading of a panel, with the age of its figures if they are outdated.
-    fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
-        let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading)];
-        for source in sources.iter().filter(|it| is_stale(self.health(**it), self.now)) {
-            spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn));
-        }
-        Line::from(spans)
-    }
-
-    /// As [`Self::heading`], with the age of a page that was not read again for a while.
-    fn page_heading(
-        &self,
-        title: &str,
-        sources: &[Source],
-        taken: Option<Millis>,
-    ) -> Line<'static> {
-        let mut heading = self.heading(title, sources);
-        let is_up = sources.iter().all(|it| !is_stale(self.health(*it), self.now));
-        let age = taken.map(|taken| self.now.since(taken)).filter(|_| is_up);
-        if let Some(age) = age.filter(|age| *age > STALE_PAGE_MS) {
-            heading.push_span(Span::styled(format!("  {}", text::old(age)), self.theme.warn));
-        }
-        heading
-    }
-
-    /// The age of the last figures of a server.
-    fn age(&self, source: Source) -> String {
-        let age = self.health(source).last_ok.map(|at| text::old(self.now.since(at)));
-        let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        let name = if matches!(source, Source::Redis) { text::REDIS } else { text::SQL };
-        format!("{name} {age}")
-    }
-
-    /// Whether the data of Redis is currently unknown.
-    fn is_blind(&self) -> bool {
-        is_stale(&self.snapshot.redis, self.now)
-    }
-
-    fn fit(&self, text: &str, cells: u16) -> String {
-        widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
-    }
-
-    /// A name, truncated so that the state after it is not.
-    fn fit_before(&self, name: &str, state: &str, cells: u16) -> Line<'static> {
-        if state.is_empty() {
-            return name.to_owned().into();
-        }
-        let room = cells.saturating_sub(widgets::width(state) as u16 + 1);
-        format!("{} {state}", self.fit(name, room)).into()
-    }
-
-    /// The number and title of a sale, as far as it is known.
-    fn sale_name(&self, sale: VoucherId) -> String {
-        match self.snapshot.sale(sale) {
-            Some(line) => text::sale_name(sale, &line.title),
-            None => format!("#{sale}"),
-        }
-    }
-
-    /// A filter, and how many rows of a list match it.
-    fn filtered(filter: &str, shown: usize, of: usize) -> String {
-        format!("/{filter}   {}", text!("console-shown-of", shown, of))
-    }
-
-    /// A summary in at most half of the heading.
-    fn summary(&self, canvas: &Canvas<'_>, text: &str) -> Line<'static> {
-        Line::styled(self.fit(text, canvas.width() / 2), self.theme.soft)
-    }
-
-    /// The line of a view at which its table begins.
-    fn table_top(&self) -> u16 {
-        if self.compact { 1 } else { 2 }
-    }
-
-    /// A time to the second, in at most eight cells: only the date if it is another day.
-    fn at_second(&self, at: Millis) -> String {
-        self.on_day(at, 11..19, 5..10)
-    }
-
-    /// A time in the user's time zone; with a date only if it is another day.
-    fn at(&self, at: Millis) -> String {
-        self.on_day(at, 11..16, 5..16)
-    }
-
-    /// A part of a time with its date, depending on whether it is today.
-    fn on_day(&self, at: Millis, today: Range<usize>, other_day: Range<usize>) -> String {
-        let full = at.date_time(self.zone);
-        let part = if self.is_today(at) { today } else { other_day };
-        full.get(part).unwrap_or(&full).to_owned()
-    }
-
-    fn is_today(&self, at: Millis) -> bool {
-        let [day, today] = [at, self.now].map(|at| at.date_time(self.zone));
-        day.get(..10) == today.get(..10)
     }
 }
 
@@ -334,12 +299,12 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
 pub(crate) fn sheet(app: &App) -> Option<Sheet> {
     let table = app.table().filter(|_| has_data(&app.display.shown))?;
     let extent = table.extent(&app.display.shown);
-    table.sheet(&app.display.scene(false, None)).map(|sheet| Sheet { extent, ..sheet })
+    table.sheet(&Scene::of(&app.display)).map(|sheet| Sheet { extent, ..sheet })
 }
 
 /// The chosen row as exported, which names no user.
 pub(crate) fn chosen_row(app: &App) -> Option<Sheet> {
-    let scene = Scene { users: Users::MASKED, ..app.display.scene(false, None) };
+    let scene = Scene { users: Users::MASKED, ..Scene::of(&app.display) };
     match app.view {
         // The Overview has no table, and the filter of Sales may hide the chosen sale.
         View::Overview | View::Sales => {
@@ -350,58 +315,44 @@ pub(crate) fn chosen_row(app: &App) -> Option<Sheet> {
     }
 }
 
-impl Display {
-    /// What a view sees of it; `chosen` is the chosen sale.
-    fn scene(&self, compact: bool, chosen: Option<VoucherId>) -> Scene<'_> {
-        Scene {
-            snapshot: &self.shown,
-            theme: self.theme,
-            now: self.seen(),
-            zone: &self.zone,
-            compact,
-            chosen,
-            lag: &self.lag,
-            leases: &self.leases,
-            users: self.users,
-        }
-    }
-}
-
 /// Whether a snapshot was taken.
 fn has_data(snapshot: &Snapshot) -> bool {
     snapshot.seq > 0 || snapshot.taken != Millis(0)
 }
 
 /// Draws the view into the area that the frame leaves.
-fn draw_body(app: &mut App, canvas: &mut Canvas<'_>, compact: bool) {
-    let App { display, tables, story, .. } = app;
-    let scene = display.scene(compact, tables.sales.chosen);
+fn draw_body(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
+    let App { display, tables, story, view, .. } = app;
+    let (chosen, typing) = (tables.sales.chosen, tables.filtering);
+    let scene = Scene { compact, chosen, typing, ..Scene::of(display) };
     if !has_data(&display.shown) {
-        canvas.text(1, 1, &text::NO_DATA, display.theme.soft);
-        return;
+        return draw_text(area, buffer, &scene, 1, &text::NO_DATA);
     }
-    match app.view {
-        View::Overview => {
-            overview::draw(canvas, &scene, &mut tables.overview);
-            if let Some(number) = story.countdown {
-                widgets::big_number(canvas, display.theme, number);
-            }
-        }
-        View::Sales => sales::draw(canvas, &scene, &mut tables.sales),
-        View::Pending => pending::draw(canvas, &scene, &mut tables.pending),
-        View::Letters => letters::draw(canvas, &scene, &mut tables.letters),
-        View::Stream => stream::draw(canvas, &scene, &mut tables.stream, display.frozen),
-        View::Orders => orders::draw(canvas, &scene, &mut tables.orders, tables.filtering),
-        View::Locks => locks::draw(canvas, &scene, &mut tables.locks),
-        View::Jobs => jobs::draw(canvas, &scene, &mut tables.jobs),
-        View::Ledger => ledger::draw(canvas, &scene, &mut tables.ledger),
-        View::Activity => activity::draw(canvas, &scene, &mut tables.log),
+    tables.get_mut(*view).draw(area, buffer, &scene);
+    if let Some(number) = story.countdown.filter(|_| *view == View::Overview) {
+        widgets::big_number(&mut Canvas::new(buffer, area), display.theme, number);
     }
 }
 
 /// Draws the first line of a view.
-fn draw_head(canvas: &mut Canvas<'_>, heading: &Line<'_>, summary: &Line<'_>) {
-    canvas.line(1, 0, heading);
-    let width = canvas.width().saturating_sub(2);
-    canvas.part(0, 0, width, 1).line_right(0, summary);
+fn draw_head(area: Rect, buffer: &mut Buffer, heading: &Line<'_>, summary: &Line<'_>) {
+    let row = area.inner(SIDES);
+    heading.render(row, buffer);
+    // Aligned with the columns of a table, which leave room for a scrollbar.
+    let room = row.width.saturating_sub(1);
+    let cells = (summary.width() as u16).min(room);
+    summary.render(Rect { x: row.x + room - cells, width: cells, ..row }, buffer);
+}
+
+/// Draws a text from line `top` of an area on.
+fn draw_text(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, top: u16, text: &str) {
+    let lines = widgets::wrap(text, usize::from(area.width.saturating_sub(2)));
+    let lines = lines.into_iter().map(|line| Line::styled(line, scene.theme.soft));
+    Paragraph::new(lines.collect::<Vec<_>>()).render(below(area, top).inner(SIDES), buffer);
+}
+
+/// The part of an area from line `top` on.
+fn below(area: Rect, top: u16) -> Rect {
+    let top = top.min(area.height);
+    Rect { y: area.y + top, height: area.height - top, ..area }
 }

@@ -6,27 +6,30 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
-use seckill_engine::telemetry::{
-    Snapshot,
-    log::{LogPage, LogView, Recorded, Weight, Which},
+use seckill_engine::{
+    commands::Focus,
+    telemetry::{
+        Snapshot,
+        log::{LogPage, LogView, Recorded, Weight, Which},
+    },
 };
 use seckill_model::message::{Label, text};
 
 use super::{
-    Scene, Source,
-    detail::{Detail, draw_table},
-    draw_head,
+    Scene, Source, View,
+    detail::Detail,
     overview::throughput_chart::{sign, sign_glyph},
     table::{Column, Page, Paging, REST, Row, TableState, Value},
+    table_view::TableView,
 };
 use crate::{
     keymap::{Action, key_of},
     text::{
-        self, audit_log, conventions,
+        audit_log, conventions,
         time::{beyond, event_name},
     },
     theme::UNICODE,
-    widgets::{Canvas, left, right, width},
+    widgets::{left, right, width},
 };
 
 /// The levels in the order of their key: all lines, failures and recoveries, commands of operators.
@@ -44,12 +47,12 @@ impl Row for Recorded {
     const PAGING: Paging = Paging::Log;
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.act.at))
+        Column::text(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.act.at))
             .shown(|scene, line, cells| time(scene, line, cells.into()).into())
             // Lines of other days include the date, if there is room.
             .fit(|scene, line| if scene.compact || scene.is_today(line.act.at) { 0 } else { DATED })
             .soft(),
-        Column::new(Label("common-empty"), &[(0, 1)], |line: &Self| {
+        Column::text(Label("common-empty"), &[(0, 1)], |line: &Self| {
             Value::Text(sign_glyph(UNICODE, Weight::of(&line.act)).to_owned())
         })
         .shown(|scene, line, _| {
@@ -57,7 +60,7 @@ impl Row for Recorded {
             Line::styled(glyph, style)
         })
         .unsorted(),
-        Column::new(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
+        Column::text(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
             Value::Text(event_name(&line.act.act))
         })
         .styled(|scene, line| match Weight::of(&line.act) {
@@ -65,18 +68,20 @@ impl Row for Recorded {
             weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
             Weight::Relief | Weight::Command => Style::new(),
         }),
-        Column::new(Label("activity-who"), &[(72, 9)], |line: &Self| {
+        Column::text(Label("activity-who"), &[(72, 9)], |line: &Self| {
             if line.act.is_event() { Value::Nothing } else { line.act.operator.clone().into() }
         })
         .soft(),
-        Column::new(Label("common-node"), &[(110, 10)], |line: &Self| line.act.node.clone().into())
-            .soft(),
-        Column::new(Label("activity-on"), &[(0, 14), (110, 24)], |line: &Self| {
+        Column::text(Label("common-node"), &[(110, 10)], |line: &Self| {
+            line.act.node.clone().into()
+        })
+        .soft(),
+        Column::text(Label("activity-on"), &[(0, 14), (110, 24)], |line: &Self| {
             Value::Text(line.act.subject.to_string())
         })
         .by(|line| audit_log::subject(&line.act.subject).into())
         .shown(|_, line, _| subject(line).into()),
-        Column::new(Label("tables-result"), &[(0, REST)], |line: &Self| {
+        Column::text(Label("tables-result"), &[(0, REST)], |line: &Self| {
             Value::Text(line.act.result.to_string())
         })
         .by(|line| audit_log::result(&line.act.result).into())
@@ -157,12 +162,97 @@ pub(crate) fn turn_level(state: &mut TableState<Recorded>) {
     state.open(LogView { which: LEVELS[(now + 1) % LEVELS.len()], before: None });
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<Recorded>) {
-    let mut heading = scene.heading(&Label("activity-activity"), &[Source::Sql]);
-    heading.extend(levels(scene, state.key().which));
-    draw_head(canvas, &heading, &summary(scene, state));
-    let detail = state.opened(scene.snapshot).map(|line| detail(scene, line, canvas.width()));
-    draw_table(canvas, scene, scene.table_top(), state, detail, |state| nothing(scene, state));
+impl TableView for Recorded {
+    const VIEW: View = View::Activity;
+    const SOURCES: &'static [Source] = &[Source::Sql];
+
+    fn heading(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
+        let mut heading = scene.heading(&Self::VIEW.title().to_uppercase(), Self::SOURCES);
+        heading.extend(levels(scene, state.key().which));
+        heading
+    }
+
+    /// The range of the page, and whether it follows new lines.
+    fn extent(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
+        let (theme, rows) = (scene.theme, state.rows(scene.snapshot));
+        let mut line = Line::default();
+        if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_first_page())
+        {
+            let (first, last) = (scene.at(first.act.at), scene.at(last.act.at));
+            let text = text!("activity-to", first, last);
+            line.push_span(Span::styled(format!("{text}   "), theme.soft));
+        } else if state.follows() && !rows.is_empty() {
+            let follows = Label("activity-following");
+            let text = format!("{} {follows}   ", theme.glyphs.up);
+            line.push_span(Span::styled(text, theme.good));
+        }
+        if !state.follows() && !scene.compact {
+            let text = text!("activity-follows", key = key_of(Action::Last));
+            line.push_span(Span::styled(format!("{text}   "), theme.key));
+        }
+        let (shown, of) = (rows.len(), Self::list(scene.snapshot).len());
+        line.push_span(match state.controls.order {
+            Some(order) => Span::styled(conventions::sorted_page(order, shown), theme.key),
+            None if !state.controls.filter.value().is_empty() => Span::default(),
+            None if shown < of => text!("console-of-on-this-page", shown, of).into(),
+            None => Span::styled(text!("activity-lines", count = shown), theme.soft),
+        });
+        line
+    }
+
+    fn empty(scene: &Scene<'_>, state: &TableState<Self>) -> Option<String> {
+        let Snapshot { log, sql, .. } = scene.snapshot;
+        match state.key().which {
+            _ if log.taken.is_some() && log.view != state.key() => None,
+            _ if log.taken.is_none() && !sql.up => {
+                Some(text!("activity-database-is-unreachable-so-log"))
+            }
+            None => Some(text!("activity-log-is-empty-commands")),
+            level => {
+                let (level, key) = (level_name(level), key_of(Action::Level));
+                Some(text!("activity-no-on-this-page-press", level, key))
+            }
+        }
+    }
+
+    /// Everything that the log has of a line.
+    fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
+        let (theme, act) = (scene.theme, &line.act);
+        let weight = Weight::of(act);
+        let (glyph, style) = sign(theme, weight);
+        let plain = Style::new();
+        let mut detail = Detail::new(scene, cells);
+        let event = vec![
+            Span::styled(format!("{glyph} "), style),
+            Span::styled(event_name(&act.act), theme.strong),
+            Span::raw(format!("  {}", scene.fit(&subject(line), cells.saturating_sub(30)))),
+        ];
+        detail.heading(event);
+        let at = act.at.date_time(scene.zone);
+        detail.field_of(
+            1,
+            Label("activity-when"),
+            text!("activity-node", at, node = act.node),
+            plain,
+        );
+        let style = if weight == Weight::Failed { theme.broken } else { plain };
+        detail.field_of(LINES, Label("field-result"), audit_log::result(&act.result), style);
+        if !act.is_event() {
+            detail.field_of(1, Label("activity-user"), &act.operator, plain);
+            match &act.reason {
+                Some(reason) => detail.field_of(LINES, Label("common-reason"), reason, plain),
+                None => {
+                    detail.field(Label("common-reason"), Label("activity-not-given"), theme.soft);
+                }
+            }
+        }
+        add_figures(&mut detail, scene, line);
+        detail
+    }
+
+    fn focus(page: LogView, focus: &mut Focus) {
+        focus.log = Some(page);
+    }
 }
 
 /// The levels in a row, the selected one underlined.
@@ -184,85 +274,6 @@ fn level_name(level: Option<Which>) -> Label {
         Some(Which::Events) => Label("activity-alarms"),
         Some(Which::Acts) => Label("activity-commands"),
     }
-}
-
-fn summary(scene: &Scene<'_>, state: &TableState<Recorded>) -> Line<'static> {
-    let (theme, rows) = (scene.theme, state.rows(scene.snapshot));
-    let mut spans = Vec::new();
-    let filter = state.controls.filter.value();
-    if !filter.is_empty() {
-        spans.push(Span::raw(format!("/{}   ", scene.fit(filter, 16))));
-    }
-    if state.is_waiting() {
-        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn));
-    }
-    if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_first_page()) {
-        let (first, last) = (scene.at(first.act.at), scene.at(last.act.at));
-        let text = text!("activity-to", first, last);
-        spans.push(Span::styled(format!("{text}   "), theme.soft));
-    } else if state.follows() && !rows.is_empty() {
-        let follows = Label("activity-following");
-        spans.push(Span::styled(format!("{} {follows}   ", theme.glyphs.up), theme.good));
-    }
-    if !state.follows() && !scene.compact {
-        let text = text!("activity-follows", key = key_of(Action::Last));
-        spans.push(Span::styled(format!("{text}   "), theme.key));
-    }
-    let (shown, all) = (rows.len(), Recorded::list(scene.snapshot).len());
-    spans.push(match state.controls.order {
-        Some(order) => Span::styled(conventions::sorted_page(order, shown), theme.key),
-        None if shown == all => Span::styled(text!("activity-lines", count = all), theme.soft),
-        None => Span::styled(text!("console-of-on-this-page", shown, of = all), theme.soft),
-    });
-    Line::from(spans)
-}
-
-/// Why there is no row.
-fn nothing(scene: &Scene<'_>, state: &TableState<Recorded>) -> String {
-    let snapshot = scene.snapshot;
-    let is_known = snapshot.log.taken.is_some();
-    if state.is_waiting() || is_known && snapshot.log.view != state.key() {
-        return text::READING.to_owned();
-    }
-    match (state.controls.filter.value(), state.key().which) {
-        _ if !is_known && !snapshot.sql.up => text!("activity-database-is-unreachable-so-log"),
-        ("", None) => text!("activity-log-is-empty-commands"),
-        ("", level) => {
-            let (level, key) = (level_name(level), key_of(Action::Level));
-            text!("activity-no-on-this-page-press", level, key)
-        }
-        (filter, _) => text::no_match(filter),
-    }
-}
-
-/// Everything that the log has of a line.
-fn detail(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Detail {
-    let (theme, act) = (scene.theme, &line.act);
-    let weight = Weight::of(act);
-    let (glyph, style) = sign(theme, weight);
-    let plain = Style::new();
-    let mut detail = Detail::new(scene, cells);
-    let event = vec![
-        Span::styled(format!("{glyph} "), style),
-        Span::styled(event_name(&act.act), theme.strong),
-        Span::raw(format!("  {}", scene.fit(&subject(line), cells.saturating_sub(30)))),
-    ];
-    detail.heading(event);
-    let at = act.at.date_time(scene.zone);
-    detail.field_of(1, Label("activity-when"), text!("activity-node", at, node = act.node), plain);
-    let style = if weight == Weight::Failed { theme.broken } else { plain };
-    detail.field_of(LINES, Label("field-result"), audit_log::result(&act.result), style);
-    if !act.is_event() {
-        detail.field_of(1, Label("activity-user"), &act.operator, plain);
-        match &act.reason {
-            Some(reason) => detail.field_of(LINES, Label("common-reason"), reason, plain),
-            None => {
-                detail.field(Label("common-reason"), Label("activity-not-given"), theme.soft);
-            }
-        }
-    }
-    add_figures(&mut detail, scene, line);
-    detail
 }
 
 /// The figures that a command changed, one per line, followed by those it did not.

@@ -4,11 +4,11 @@ pub(crate) mod wording;
 
 use std::collections::BTreeSet;
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
+use ratatui::{style::Style, text::Line};
+use seckill_engine::{
+    commands::Focus,
+    telemetry::{Snapshot, snapshot::AlarmKind},
 };
-use seckill_engine::telemetry::{Snapshot, snapshot::AlarmKind};
 use seckill_model::{
     VoucherId,
     ledger::{Balance, SaleAudit, SaleFinding},
@@ -17,17 +17,15 @@ use seckill_model::{
 
 use super::{
     Scene, Source, View,
-    detail::{Detail, draw_table},
-    draw_head,
+    detail::Detail,
     table::{Column, REST, Row, TableState, Value},
+    table_view::TableView,
 };
 use crate::{
     text::{self, figures},
-    widgets::{Canvas, wrap},
+    widgets::wrap,
 };
 
-/// Rows that the table keeps beside the notes.
-const TABLE: u16 = 4;
 /// Lines of one note.
 const NOTE: usize = 2;
 
@@ -40,40 +38,35 @@ impl Row for SaleAudit {
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("tables-id"), &[(0, 5)], |line: &Self| line.voucher_id.into())
-            .soft()
-            .right(),
-        Column::new(Label("tables-title"), &[(0, REST)], |line: &Self| line.title.clone().into()),
-        Column::new(Label("tables-initial"), &[(92, 9), (150, 12)], |line: &Self| {
+        Column::figure(Label("tables-id"), &[(0, 5)], |line: &Self| line.voucher_id.into()).soft(),
+        Column::text(Label("tables-title"), &[(0, REST)], |line: &Self| line.title.clone().into()),
+        Column::figure(Label("tables-initial"), &[(92, 9), (150, 12)], |line: &Self| {
             line.initial.into()
-        })
-        .right(),
-        Column::new(Label("tables-redis-left"), &[(72, 10), (150, 12)], |line: &Self| {
+        }),
+        Column::figure(Label("tables-redis-left"), &[(72, 10), (150, 12)], |line: &Self| {
             line.stock.into()
-        })
-        .right(),
-        Column::new(Label("tables-buyers"), FIGURE, |line: &Self| line.admitted.into()).right(),
-        Column::new(Label("tables-sql-orders"), &[(0, 10), (150, 12)], |line: &Self| {
+        }),
+        Column::figure(Label("tables-buyers"), FIGURE, |line: &Self| line.admitted.into()),
+        Column::figure(Label("tables-sql-orders"), &[(0, 10), (150, 12)], |line: &Self| {
             line.persisted.into()
-        })
-        .right(),
-        Column::new(Label("tables-sql-left"), &[(92, 9), (150, 12)], |line: &Self| {
+        }),
+        Column::figure(Label("tables-sql-left"), &[(92, 9), (150, 12)], |line: &Self| {
             line.db_stock.into()
+        }),
+        Column::figure(Label("tables-in-flight"), &[(112, 9)], |line: &Self| {
+            line.in_flight().into()
         })
-        .right(),
-        Column::new(Label("tables-in-flight"), &[(112, 9)], |line: &Self| line.in_flight().into())
-            .styled(|scene, line| match line.in_flight() {
-                0 => scene.theme.soft,
-                _ => scene.theme.accent,
-            })
-            .right(),
-        Column::new(Label("common-dead"), &[(112, 5)], |line: &Self| line.dead.into())
-            .styled(|scene, line| match line.dead {
+        .styled(|scene, line| match line.in_flight() {
+            0 => scene.theme.soft,
+            _ => scene.theme.accent,
+        }),
+        Column::figure(Label("common-dead"), &[(112, 5)], |line: &Self| line.dead.into()).styled(
+            |scene, line| match line.dead {
                 0 => scene.theme.soft,
                 _ => scene.theme.warn,
-            })
-            .right(),
-        Column::new(Label("common-state"), &[(0, 14)], |line: &Self| state(line).into())
+            },
+        ),
+        Column::text(Label("common-state"), &[(0, 14)], |line: &Self| state(line).into())
             .by(|line| Value::Number(line.findings.len() as i64))
             .styled(|scene, line| match (line.findings.len(), line.in_flight()) {
                 (0, 0) => scene.theme.good,
@@ -105,53 +98,86 @@ fn state(line: &SaleAudit) -> String {
     }
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<SaleAudit>) {
-    let (w, h) = (canvas.width(), canvas.height());
-    let page = &scene.snapshot.ledger;
-    let heading =
-        scene.heading(&View::Ledger.title().to_uppercase(), &[Source::Redis, Source::Sql]);
-    draw_head(canvas, &heading, &summary(scene, state));
-    let detail = state.opened(scene.snapshot).map(|line| detail(scene, line, w));
-    let gap = scene.table_top() - 1;
-    let notes = notes(scene, usize::from(w.saturating_sub(2)));
-    let room = h.saturating_sub(2 * gap + 1 + TABLE);
-    let shown = (notes.len() as u16).min(room);
-    let top = 1 + 2 * gap + shown;
-    let is_alone = detail.as_ref().is_some_and(|detail| !detail.fits(scene, h, top));
-    for (y, (line, style)) in notes.iter().take(shown.into()).enumerate().filter(|_| !is_alone) {
-        canvas.text(1, 1 + gap + y as u16, line, *style);
-    }
-    draw_table(canvas, scene, top, state, detail, |state| match page.lines.len() {
-        // The notes say so.
-        0 => String::new(),
-        _ => text::no_match(state.controls.filter.value()),
-    });
-}
+impl TableView for SaleAudit {
+    const VIEW: View = View::Ledger;
+    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
 
-/// Marks, filter, and the age of the audit.
-fn summary(scene: &Scene<'_>, state: &TableState<SaleAudit>) -> Line<'static> {
-    let (theme, page) = (scene.theme, &scene.snapshot.ledger);
-    let mut spans = Vec::new();
-    if !state.marks.is_empty() {
-        let marked = text::marked(state.marked(scene.snapshot));
-        spans.push(Span::styled(format!("{marked}   "), theme.key));
-    }
-    let filter = state.controls.filter.value();
-    if !filter.is_empty() {
-        let filter = scene.fit(filter, 20);
-        let part = Scene::filtered(&filter, state.rows(scene.snapshot).len(), page.lines.len());
-        spans.push(Span::raw(format!("{part}   ")));
-    }
-    if let Some(taken) = page.taken {
+    /// The age of the audit.
+    fn extent(scene: &Scene<'_>, _: &TableState<Self>) -> Line<'static> {
+        let page = &scene.snapshot.ledger;
+        let Some(taken) = page.taken else { return Line::default() };
         let age = figures::steady_span(scene.now.since(taken));
         let audited = text!("ledger-audited-ago", age, sales = page.lines.len());
-        spans.push(Span::styled(audited, theme.soft));
+        Line::styled(audited, scene.theme.soft)
     }
-    Line::from(spans)
+
+    fn above(scene: &Scene<'_>, cells: u16, rows: u16) -> Vec<Line<'static>> {
+        let mut notes = notes(scene, cells);
+        notes.truncate(rows.into());
+        notes
+    }
+
+    /// The notes say so.
+    fn empty(_: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+        Some(String::new())
+    }
+
+    /// Differences of a sale first, with their repair and what is left to the operator; then its figures.
+    fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
+        let theme = scene.theme;
+        let mut detail = Detail::new(scene, cells);
+        let name = text::sale_name(line.voucher_id, &line.title);
+        detail.field_of(1, Label("field-sale"), name, theme.strong);
+        if line.findings.is_empty() {
+            detail.field(
+                Label("ledger-differences"),
+                Label("ledger-none-every-order-verified"),
+                theme.good,
+            );
+        }
+        for finding in &line.findings {
+            detail.field(Label("ledger-differences"), finding.to_string(), theme.bad);
+        }
+        for (place, cure) in line.cures().into_iter().enumerate() {
+            detail.field(Label("field-repair"), format!("{}. {cure}", place + 1), theme.key);
+        }
+        let manual = line.findings.iter().filter(|it| it.cure().is_none());
+        let advice: BTreeSet<_> = manual.map(|it| wording::advice(it, line.voucher_id)).collect();
+        for advice in advice {
+            detail.field(Label("ledger-by-hand"), advice, theme.warn);
+        }
+        if scene.snapshot.undelivered.contains(&line.voucher_id) {
+            detail.field(
+                Label("ledger-change"),
+                Label("ledger-changed-in-sql-not-confirmed"),
+                theme.warn,
+            );
+        }
+        let in_redis = match line.stock {
+            Some(stock) => sum(stock, line.admitted, line.initial),
+            None => text::NOT_IN_REDIS.to_owned(),
+        };
+        let in_sql = sum(line.db_stock, line.persisted, line.initial);
+        let SaleAudit { undelivered, pending, dead, closed, .. } = *line;
+        let elsewhere =
+            text!("ledger-not-delivered-pending-dead-closed", undelivered, pending, dead, closed);
+        detail.field(Label("ledger-in-redis"), in_redis, Style::new());
+        detail.field(Label("ledger-in-sql"), in_sql, Style::new());
+        detail.field(Label("tables-under-way"), elsewhere, Style::new());
+        detail
+    }
+
+    fn is_read(snapshot: &Snapshot) -> bool {
+        snapshot.ledger.taken.is_some()
+    }
+
+    fn focus((): (), focus: &mut Focus) {
+        focus.ledger = true;
+    }
 }
 
 /// Findings over all sales, wrapped to `cells`.
-fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
+fn notes(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
     let (theme, snapshot) = (scene.theme, scene.snapshot);
     let page = &snapshot.ledger;
     let up = snapshot.redis.up && snapshot.sql.up;
@@ -195,7 +221,8 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
     });
     notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).text, theme.warn)));
     let lines = |(note, style): (String, Style)| {
-        wrap(&note, cells).into_iter().take(NOTE).map(move |line| (line, style))
+        let lines = wrap(&note, cells.into()).into_iter().take(NOTE);
+        lines.map(move |line| Line::styled(line, style))
     };
     notes.into_iter().flat_map(lines).collect()
 }
@@ -204,49 +231,4 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
 fn sum(stock: i64, orders: u64, initial: u64) -> String {
     let sum = stock.saturating_add_unsigned(orders);
     text!("ledger-left-of", stock, orders, sum, initial)
-}
-
-/// Differences of a sale first, with their repair and what is left to the operator; then its figures.
-fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Detail {
-    let theme = scene.theme;
-    let mut detail = Detail::new(scene, width);
-    let name = text::sale_name(line.voucher_id, &line.title);
-    detail.field_of(1, Label("field-sale"), name, theme.strong);
-    if line.findings.is_empty() {
-        detail.field(
-            Label("ledger-differences"),
-            Label("ledger-none-every-order-verified"),
-            theme.good,
-        );
-    }
-    for finding in &line.findings {
-        detail.field(Label("ledger-differences"), finding.to_string(), theme.bad);
-    }
-    for (place, cure) in line.cures().into_iter().enumerate() {
-        detail.field(Label("field-repair"), format!("{}. {cure}", place + 1), theme.key);
-    }
-    let manual = line.findings.iter().filter(|it| it.cure().is_none());
-    let advice: BTreeSet<_> = manual.map(|it| wording::advice(it, line.voucher_id)).collect();
-    for advice in advice {
-        detail.field(Label("ledger-by-hand"), advice, theme.warn);
-    }
-    if scene.snapshot.undelivered.contains(&line.voucher_id) {
-        detail.field(
-            Label("ledger-change"),
-            Label("ledger-changed-in-sql-not-confirmed"),
-            theme.warn,
-        );
-    }
-    let in_redis = match line.stock {
-        Some(stock) => sum(stock, line.admitted, line.initial),
-        None => text::NOT_IN_REDIS.to_owned(),
-    };
-    let in_sql = sum(line.db_stock, line.persisted, line.initial);
-    let SaleAudit { undelivered, pending, dead, closed, .. } = *line;
-    let elsewhere =
-        text!("ledger-not-delivered-pending-dead-closed", undelivered, pending, dead, closed);
-    detail.field(Label("ledger-in-redis"), in_redis, Style::new());
-    detail.field(Label("ledger-in-sql"), in_sql, Style::new());
-    detail.field(Label("tables-under-way"), elsewhere, Style::new());
-    detail
 }

@@ -3,9 +3,12 @@
 pub(crate) mod wording;
 
 use ratatui::style::Style;
-use seckill_engine::telemetry::{
-    Snapshot,
-    snapshot::{LetterLine, LetterPage},
+use seckill_engine::{
+    commands::Focus,
+    telemetry::{
+        Snapshot,
+        snapshot::{LetterLine, LetterPage},
+    },
 };
 use seckill_model::{
     EntryId, LetterAction,
@@ -13,15 +16,12 @@ use seckill_model::{
 };
 
 use super::{
-    Scene, Source,
-    detail::{Detail, draw_table},
-    draw_head, paged,
+    Scene, Source, View,
+    detail::Detail,
     table::{Column, Page, REST, Row, TableState, Value},
+    table_view::TableView,
 };
-use crate::{
-    text::{self, figures},
-    widgets::Canvas,
-};
+use crate::text::{self, figures};
 
 /// Rows of a field; values may be long, and the history has to fit as well.
 const FIELD_ROWS: usize = 2;
@@ -32,32 +32,28 @@ impl Row for LetterLine {
 
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("tables-letter"), &[(0, 15), (100, 19)], |line: &Self| {
+        Column::text(Label("tables-letter"), &[(0, 15), (100, 19)], |line: &Self| {
             Value::Entry(line.letter)
         })
         .fit(|_, line| line.letter.to_string().len()),
-        Column::new(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms))
-            .in_ms()
-            .right(),
+        Column::span(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms)),
         Column::hidden(Label("tables-entry"), |line: &Self| {
             line.entry.map_or(Value::Nothing, Value::Entry)
         }),
-        Column::new(Label("tables-tries"), &[(72, 5)], |line: &Self| line.deliveries.into())
+        Column::figure(Label("tables-tries"), &[(72, 5)], |line: &Self| line.deliveries.into())
             .shown(|_, line, cells| figures::within(line.deliveries, cells.into()).into())
-            .soft()
-            .right(),
-        Column::new(Label("tables-replays"), &[(100, 7)], |line: &Self| line.replays.into())
+            .soft(),
+        Column::figure(Label("tables-replays"), &[(100, 7)], |line: &Self| line.replays.into())
             .shown(|_, line, cells| figures::within(line.replays, cells.into()).into())
             .styled(|scene, line| match line.replays {
                 0 => scene.theme.soft,
                 _ => scene.theme.warn,
-            })
-            .right(),
-        Column::new(Label("tables-order"), &[(150, 19)], |line: &Self| line.order.into()).right(),
-        Column::new(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()).right(),
-        Column::new(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
+            }),
+        Column::figure(Label("tables-order"), &[(150, 19)], |line: &Self| line.order.into()),
+        Column::figure(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()),
+        Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
         Column::hidden(Label("tables-holder"), |line: &Self| line.consumer.clone().into()),
-        Column::new(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
+        Column::text(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
             Value::name(wording::verdict_word(line.verdict), &line.verdict)
         })
         // By urgency: a buyer waits, a decision is needed, or neither.
@@ -66,7 +62,7 @@ impl Row for LetterLine {
             LetterAction::Decide => scene.theme.warn,
             LetterAction::Discard => scene.theme.soft,
         }),
-        Column::new(Label("tables-reason"), &[(0, REST)], |line: &Self| {
+        Column::text(Label("tables-reason"), &[(0, REST)], |line: &Self| {
             Value::Mentions(text::order_error(&line.reason), line.user)
         })
         .soft(),
@@ -87,6 +83,7 @@ impl Row for LetterLine {
             key: *from,
             next: lines.last().filter(|_| *more).and_then(|last| last.letter.next_of_all()),
             total: Some(total.unwrap_or(0)),
+            taken: *taken,
             // There are none, whether or not a page was read.
             is_read: snapshot.redis.up && (taken.is_some() || total == Some(0)),
             ..Page::whole(Self::list(snapshot))
@@ -98,84 +95,83 @@ impl Row for LetterLine {
     }
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<LetterLine>) {
-    let (title, taken) = (Label("letters-dead-letters"), scene.snapshot.letters.taken);
-    let heading = scene.page_heading(&title, &[Source::Redis, Source::Sql], taken);
-    draw_head(canvas, &heading, &paged::summary(scene, state));
-    let detail = state.opened(scene.snapshot).map(|line| detail(scene, line, canvas.width()));
-    draw_table(canvas, scene, scene.table_top(), state, detail, |state| nothing(scene, state));
-}
+impl TableView for LetterLine {
+    const VIEW: View = View::Letters;
+    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
 
-/// There are no dead letters, whether or not a page was read.
-fn has_none(scene: &Scene<'_>) -> bool {
-    !scene.is_blind() && scene.snapshot.stream.as_ref().is_some_and(|stream| stream.dead == 0)
-}
-
-/// Why there is no row.
-fn nothing(scene: &Scene<'_>, state: &TableState<LetterLine>) -> String {
-    let snapshot = scene.snapshot;
-    let page = &snapshot.letters;
-    if page.lines.is_empty() && has_none(scene) {
-        text!("letters-no-dead-letters-entries")
-    } else if scene.is_blind() || page.taken.is_none() && !(snapshot.redis.up && snapshot.sql.up) {
-        text!("letters-redis-or-database-is-unreachable")
-    } else if page.taken.is_none() || page.lines.is_empty() || state.is_waiting() {
-        text::READING.to_owned()
-    } else {
-        text::no_match(state.controls.filter.value())
-    }
-}
-
-/// The most significant fields first.
-fn detail(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Detail {
-    let theme = scene.theme;
-    let plain = Style::new();
-    let mut detail =
-        Detail::new(scene, width).with_more(|count| text!("letters-seckill-dead-show", count));
-    let masked = |text: &str| scene.users.within(text, line.user);
-    let letter = line.letter;
-    let was = match line.entry {
-        Some(entry) => text!("letters-was-entry", letter, entry),
-        None => letter.to_string(),
-    };
-    detail.field(Label("letters-letter"), was, plain);
-    detail.field(Label("common-verdict"), wording::why(line.verdict), theme.strong);
-    detail.field(Label("common-reason"), masked(&text::order_error(&line.reason)), plain);
-    match (&line.fault, line.order, line.user, line.voucher) {
-        (Some(fault), ..) => {
-            let fault = masked(&text::order_error(fault));
-            detail.field(Label("field-order"), text!("letters-none", fault), theme.warn);
+    fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+        let Snapshot { stream, redis, sql, letters, .. } = scene.snapshot;
+        let is_blind = scene.is_blind();
+        if !is_blind && stream.as_ref().is_some_and(|stream| stream.dead == 0) {
+            return Some(text!("letters-no-dead-letters-entries"));
         }
-        (None, Some(order), Some(user), Some(sale)) => {
-            let (user, sale) = (scene.users.number(user), scene.sale_name(sale));
-            detail.field(
-                Label("field-order"),
-                text!("letters-user-sale", order, user, sale),
+        let is_unread = is_blind || letters.taken.is_none() && !(redis.up && sql.up);
+        is_unread.then(|| text!("letters-redis-or-database-is-unreachable"))
+    }
+
+    /// The most significant fields first.
+    fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
+        let theme = scene.theme;
+        let plain = Style::new();
+        let mut detail = Detail::new(scene, cells);
+        detail.more = |count| text!("letters-seckill-dead-show", count);
+        let masked = |text: &str| scene.users.within(text, line.user);
+        let letter = line.letter;
+        let was = match line.entry {
+            Some(entry) => text!("letters-was-entry", letter, entry),
+            None => letter.to_string(),
+        };
+        detail.field(Label("letters-letter"), was, plain);
+        detail.field(Label("common-verdict"), wording::why(line.verdict), theme.strong);
+        detail.field(Label("common-reason"), masked(&text::order_error(&line.reason)), plain);
+        match (&line.fault, line.order, line.user, line.voucher) {
+            (Some(fault), ..) => {
+                let fault = masked(&text::order_error(fault));
+                detail.field(Label("field-order"), text!("letters-none", fault), theme.warn);
+            }
+            (None, Some(order), Some(user), Some(sale)) => {
+                let (user, sale) = (scene.users.number(user), scene.sale_name(sale));
+                detail.field(
+                    Label("field-order"),
+                    text!("letters-user-sale", order, user, sale),
+                    plain,
+                );
+            }
+            _ => detail.field(Label("field-order"), Label("common-none"), plain),
+        }
+        for (name, value) in &line.payload {
+            detail.field_of(
+                FIELD_ROWS,
+                Label("letters-fields"),
+                masked(&format!("{name} = {value}")),
                 plain,
             );
         }
-        _ => detail.field(Label("field-order"), Label("common-none"), plain),
+        if line.fields_more > 0 {
+            let more = text!("letters-more-fields", count = line.fields_more);
+            detail.field(Label("letters-fields"), more, plain);
+        }
+        for it in line.history.iter().rev() {
+            let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
+            let reason = masked(&text::order_error(&it.reason));
+            let text = match &*it.consumer {
+                "" => text!("letters-deliveries", at, deliveries, reason),
+                consumer => text!("letters-given-up-by", at, deliveries, consumer, reason),
+            };
+            detail.field(Label("letters-given-up"), text, theme.soft);
+        }
+        detail
     }
-    for (name, value) in &line.payload {
-        detail.field_of(
-            FIELD_ROWS,
-            Label("letters-fields"),
-            masked(&format!("{name} = {value}")),
-            plain,
-        );
+
+    fn is_read(snapshot: &Snapshot) -> bool {
+        snapshot.letters.taken.is_some()
     }
-    if line.fields_more > 0 {
-        let more = text!("letters-more-fields", count = line.fields_more);
-        detail.field(Label("letters-fields"), more, plain);
+
+    fn focus(page: EntryId, focus: &mut Focus) {
+        focus.letters_from = Some(page);
     }
-    for it in line.history.iter().rev() {
-        let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
-        let reason = masked(&text::order_error(&it.reason));
-        let text = match &*it.consumer {
-            "" => text!("letters-deliveries", at, deliveries, reason),
-            consumer => text!("letters-given-up-by", at, deliveries, consumer, reason),
-        };
-        detail.field(Label("letters-given-up"), text, theme.soft);
+
+    fn unmarked(count: usize) -> Option<String> {
+        Some(text!("letters-marked-letters-are-no-longer", count))
     }
-    detail
 }

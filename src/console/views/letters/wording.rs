@@ -211,10 +211,6 @@ fn nothing_to_do(command: LetterCommand, total: u64) -> String {
     }
 }
 
-pub(crate) fn marks_gone(count: usize) -> String {
-    text!("letters-marked-letters-are-no-longer", count)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

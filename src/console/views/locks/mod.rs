@@ -2,20 +2,26 @@
 
 mod lease_age;
 
-use ratatui::{style::Style, text::Span};
-use seckill_engine::telemetry::{Snapshot, snapshot::Holder};
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{Holder, Holders},
+};
 use seckill_model::message::{Label, text};
 
 pub(crate) use self::lease_age::Leases;
 use super::{
     Scene, Source, View,
-    detail::{Detail, draw_table},
-    draw_head,
+    detail::Detail,
     table::{Column, Page, REST, Row, TableState, Value},
+    table_view::TableView,
 };
 use crate::{
     text::{self, figures},
-    widgets::{Canvas, bar, right, width},
+    widgets::{bar, right, width},
 };
 
 /// Cells of a figure beside its bar.
@@ -28,23 +34,24 @@ impl Row for Holder {
     type Key = ();
 
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("tables-lock"), &[(0, REST), (170, 16)], |lock: &Self| {
+        Column::text(Label("tables-lock"), &[(0, REST), (170, 16)], |lock: &Self| {
             lock.name.clone().into()
         })
         .fit(|_, lock| width(&lock.name).min(40)),
-        Column::new(Label("common-node"), &[(0, 14), (100, 20)], |lock: &Self| {
+        Column::text(Label("common-node"), &[(0, 14), (100, 20)], |lock: &Self| {
             Value::Text(format!("{} {}", lock.node, state_word(lock)))
         })
         .by(|lock| lock.node.clone().into())
         .shown(|scene, lock, cells| scene.fit_before(&lock.node, state_word(lock), cells))
         .styled(|scene, lock| if lock.orphan { scene.theme.bad } else { Style::new() }),
-        Column::new(Label("tables-task"), &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
+        Column::text(Label("tables-task"), &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
             lock.task.clone().into()
         })
         .soft(),
-        Column::new(Label("tables-depth"), &[(0, 5)], |lock: &Self| u64::from(lock.depth).into())
-            .right(),
-        Column::new(Label("tables-lease"), &[(0, 7), (72, 12), (100, 20)], |lock: &Self| {
+        Column::figure(Label("tables-depth"), &[(0, 5)], |lock: &Self| {
+            u64::from(lock.depth).into()
+        }),
+        Column::span(Label("tables-lease"), &[(0, 7), (72, 12), (100, 20)], |lock: &Self| {
             lock.left_ms.map_or(Value::Nothing, Value::Span)
         })
         // A lease without an end is the longest.
@@ -59,28 +66,24 @@ impl Row for Holder {
             let left = right(&left, beside.into(), scene.theme.glyphs.ellipsis);
             spans.push(Span::styled(left, style));
             spans.into()
-        })
-        .in_ms()
-        .right(),
-        Column::new(Label("tables-held"), &[(90, 7)], |lock: &Self| {
+        }),
+        Column::span(Label("tables-held"), &[(90, 7)], |lock: &Self| {
             lock.since.map_or(Value::Nothing, Value::Since)
         })
-        .soft()
-        .in_ms()
-        .right(),
-        Column::new(Label("tables-waiting"), &[(0, 7)], |lock: &Self| lock.waiting.into())
+        .soft(),
+        Column::figure(Label("tables-waiting"), &[(0, 7)], |lock: &Self| lock.waiting.into())
             .styled(|scene, lock| match lock.waiting {
                 0 => scene.theme.soft,
                 _ => scene.theme.strong,
-            })
-            .right(),
-        Column::new(Label("tables-token"), &[(150, 16)], |lock: &Self| {
+            }),
+        Column::figure(Label("tables-token"), &[(150, 16)], |lock: &Self| {
             lock.token.map_or(Value::Nothing, Value::Token)
         })
-        .soft()
-        .right(),
-        Column::new(Label("tables-owner"), &[(170, REST)], |lock: &Self| lock.owner.clone().into())
-            .soft(),
+        .soft(),
+        Column::text(Label("tables-owner"), &[(170, REST)], |lock: &Self| {
+            lock.owner.clone().into()
+        })
+        .soft(),
     ];
 
     fn id(&self) -> Self::Id {
@@ -105,28 +108,6 @@ fn state_word(lock: &Holder) -> &'static str {
     }
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut TableState<Holder>) {
-    let locks = &scene.snapshot.locks;
-    let filter = state.controls.filter.value();
-    let (loaded, total) = (locks.locks.len(), locks.total);
-    let count = match total {
-        _ if !filter.is_empty() => {
-            Scene::filtered(filter, state.rows(scene.snapshot).len(), loaded)
-        }
-        0 => String::new(),
-        total if loaded as u64 >= total => text!("console-locks-held", total),
-        total => text!("console-of-locks", part = loaded, whole = total),
-    };
-    let heading = scene.heading(&View::Locks.title().to_uppercase(), &[Source::Redis]);
-    draw_head(canvas, &heading, &scene.summary(canvas, &count));
-    let detail = state.opened(scene.snapshot).map(|lock| detail(scene, lock, canvas.width()));
-    draw_table(canvas, scene, scene.table_top(), state, detail, |state| match loaded {
-        0 if scene.is_blind() => text!("console-redis-is-unreachable-held-locks"),
-        0 => text!("console-no-lock-is-held"),
-        _ => text::no_match(state.controls.filter.value()),
-    });
-}
-
 /// The current state of a lease.
 struct Lease {
     left: String,
@@ -147,35 +128,58 @@ fn lease(scene: &Scene<'_>, lock: &Holder) -> Lease {
     }
 }
 
-fn detail(scene: &Scene<'_>, lock: &Holder, width_of_pane: u16) -> Detail {
-    let theme = scene.theme;
-    let plain = Style::new();
-    let mut detail = Detail::new(scene, width_of_pane);
-    let (state, style) = match (lock.orphan, lock.known) {
-        (true, _) => (Label("console-orphan"), theme.bad),
-        (false, true) => (text::ALIVE, theme.good),
-        (false, false) if scene.leases.of(lock).is_some_and(|lease| lease.renewed) => {
-            (Label("console-renewed-by-unknown-node"), theme.soft)
-        }
-        (false, false) => (Label("console-held-by-unknown-node"), theme.soft),
-    };
-    let node = scene.fit(&lock.node, width_of_pane.saturating_sub(width(&state) as u16 + 20));
-    let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
-    let span = lock.since.map(|at| figures::span(scene.now.since(at)));
-    let span = span.unwrap_or_else(|| "-".to_owned());
-    let held = text!("console-since-for-depth", since, span, depth = lock.depth);
-    let Lease { left, share, style: running } = lease(scene, lock);
-    let left = text!("console-left-waiting", left, waiting = lock.waiting);
-    let mut lease = vec![Span::raw(format!("{left}   "))];
-    lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
-    let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
-    detail.field_of(1, Label("field-lock"), &lock.name, plain);
-    let node = vec![Span::raw(format!("{node}  ")), Span::styled(state.read(), style)];
-    detail.line(Label("tables-node"), node);
-    detail.field_of(1, Label("field-task"), &lock.task, plain);
-    detail.field(Label("field-held"), held, plain);
-    detail.line(Label("field-lease"), lease);
-    detail.field(Label("field-token"), token, plain);
-    detail.field_of(1, Label("field-owner"), &lock.owner, plain);
-    detail
+impl TableView for Holder {
+    const VIEW: View = View::Locks;
+    const SOURCES: &'static [Source] = &[Source::Redis];
+
+    fn extent(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
+        let Holders { total, locks, .. } = &scene.snapshot.locks;
+        let text = match locks.len() {
+            _ if *total == 0 || !state.controls.filter.value().is_empty() => String::new(),
+            part if (part as u64) < *total => text!("console-of-locks", part, whole = total),
+            _ => text!("console-locks-held", total),
+        };
+        Line::styled(text, scene.theme.soft)
+    }
+
+    fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+        Some(if scene.is_blind() {
+            text!("console-redis-is-unreachable-held-locks")
+        } else {
+            text!("console-no-lock-is-held")
+        })
+    }
+
+    fn detail(scene: &Scene<'_>, lock: &Self, cells: u16) -> Detail {
+        let theme = scene.theme;
+        let plain = Style::new();
+        let mut detail = Detail::new(scene, cells);
+        let (state, style) = match (lock.orphan, lock.known) {
+            (true, _) => (Label("console-orphan"), theme.bad),
+            (false, true) => (text::ALIVE, theme.good),
+            (false, false) if scene.leases.of(lock).is_some_and(|lease| lease.renewed) => {
+                (Label("console-renewed-by-unknown-node"), theme.soft)
+            }
+            (false, false) => (Label("console-held-by-unknown-node"), theme.soft),
+        };
+        let node = scene.fit(&lock.node, cells.saturating_sub(width(&state) as u16 + 20));
+        let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
+        let span = lock.since.map(|at| figures::span(scene.now.since(at)));
+        let span = span.unwrap_or_else(|| "-".to_owned());
+        let held = text!("console-since-for-depth", since, span, depth = lock.depth);
+        let Lease { left, share, style: running } = lease(scene, lock);
+        let left = text!("console-left-waiting", left, waiting = lock.waiting);
+        let mut lease = vec![Span::raw(format!("{left}   "))];
+        lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
+        let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
+        detail.field_of(1, Label("field-lock"), &lock.name, plain);
+        let node = vec![Span::raw(format!("{node}  ")), Span::styled(state.read(), style)];
+        detail.line(Label("tables-node"), node);
+        detail.field_of(1, Label("field-task"), &lock.task, plain);
+        detail.field(Label("field-held"), held, plain);
+        detail.line(Label("field-lease"), lease);
+        detail.field(Label("field-token"), token, plain);
+        detail.field_of(1, Label("field-owner"), &lock.owner, plain);
+        detail
+    }
 }

@@ -5,8 +5,14 @@ mod detail;
 mod state;
 pub(crate) mod wording;
 
-use ratatui::text::{Line, Span};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Layout, Rect},
+    text::{Line, Span},
+    widgets::{Paragraph, Widget as _},
+};
 use seckill_engine::{
+    commands::Focus,
     orders::decode,
     telemetry::{OrdersView, Snapshot, snapshot::OrdersPage},
 };
@@ -14,18 +20,19 @@ use seckill_model::{
     Millis, Order, OrderId, OrderStatus,
     message::{Label, text},
 };
+use tui_input::Input;
 
 pub(crate) use self::state::OrdersState;
 use super::{
-    Scene, Source,
-    detail::draw_table,
-    draw_head,
-    table::{Column, Page, Paging, Row, Value},
+    Component, Scene, Settled, Source, View, below, draw_head,
+    layout::SIDES,
+    table::{Column, Page, Paging, Row, Table, Value},
+    table_view::draw_table,
 };
 use crate::{
     keymap::{Action, key_of},
     text::{self, conventions},
-    widgets::{Canvas, wrap},
+    widgets::wrap,
 };
 
 /// Cells of a time with its date.
@@ -38,23 +45,21 @@ impl Row for Order {
     const PAGING: Paging = Paging::NewestFirst;
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("tables-order"), &[(0, 19)], |order: &Self| order.id.into()).right(),
-        Column::new(Label("orders-admitted"), &[(0, 8), (100, DATED)], |order: &Self| {
+        Column::figure(Label("tables-order"), &[(0, 19)], |order: &Self| order.id.into()),
+        Column::figure(Label("orders-admitted"), &[(0, 8), (100, DATED)], |order: &Self| {
             Value::Time(admitted(order))
         })
         .shown(|scene, order, cells| time(scene, admitted(order), cells))
-        .soft()
-        .right(),
-        Column::new(Label("common-user"), &[(0, 8), (72, 12)], |order: &Self| order.user_id.into())
-            .right(),
-        Column::new(Label("tables-sale"), &[(72, 7)], |order: &Self| order.voucher_id.into())
-            .right(),
-        Column::new(Label("orders-place"), &[(100, 5)], |order: &Self| {
+        .soft(),
+        Column::figure(Label("common-user"), &[(0, 8), (72, 12)], |order: &Self| {
+            order.user_id.into()
+        }),
+        Column::figure(Label("tables-sale"), &[(72, 7)], |order: &Self| order.voucher_id.into()),
+        Column::figure(Label("orders-place"), &[(100, 5)], |order: &Self| {
             order.place.map(u64::from).into()
         })
-        .soft()
-        .right(),
-        Column::new(Label("orders-status"), &[(0, 9)], |order: &Self| {
+        .soft(),
+        Column::text(Label("orders-status"), &[(0, 9)], |order: &Self| {
             Value::name(wording::status(order.status), &order.status)
         })
         .styled(|scene, order| match order.status {
@@ -62,12 +67,11 @@ impl Row for Order {
             OrderStatus::Paid | OrderStatus::Used => scene.theme.good,
             OrderStatus::Cancelled | OrderStatus::Closed => scene.theme.soft,
         }),
-        Column::new(Label("orders-since"), &[(72, 8), (100, DATED)], |order: &Self| {
+        Column::figure(Label("orders-since"), &[(72, 8), (100, DATED)], |order: &Self| {
             Value::Time(since(order))
         })
         .shown(|scene, order, cells| time(scene, since(order), cells))
-        .soft()
-        .right(),
+        .soft(),
     ];
 
     fn id(&self) -> OrderId {
@@ -88,6 +92,7 @@ impl Row for Order {
             next: lines.last().filter(|_| *more).map(|order| before(order.id)),
             held: after.map(before),
             total: None,
+            taken: *taken,
             is_read: taken.is_some(),
             ..Page::whole(Self::list(snapshot))
         }
@@ -114,52 +119,75 @@ fn time(scene: &Scene<'_>, at: Millis, cells: u16) -> Line<'static> {
     if cells < DATED { scene.at_second(at).into() } else { at.date_time(scene.zone).into() }
 }
 
-pub(super) fn draw(
-    canvas: &mut Canvas<'_>,
-    scene: &Scene<'_>,
-    state: &mut OrdersState,
-    typing: bool,
-) {
-    draw_head(canvas, &heading(canvas, scene, state), &summary(scene, state));
-    if !typing {
-        return draw_body(canvas, scene, state);
+impl Component for OrdersState {
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+        draw_head(area, buffer, &heading(area, scene, self), &summary(scene, self));
+        if !scene.typing {
+            return self.draw_list(area, buffer, scene);
+        }
+        let (hint, style) = if let Some(fault) = self.fault() {
+            (fault.to_string(), scene.theme.warn)
+        } else {
+            let ask = key_of(Action::Press);
+            (text!("orders-id-user-voucher-paid", ask), scene.theme.soft)
+        };
+        // Directly above the input.
+        let lines = wrap(&hint, usize::from(area.width.saturating_sub(2)));
+        let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
+        let rows = Constraint::Length(lines.len() as u16);
+        let [list, hint] = Layout::vertical([Constraint::Fill(1), rows]).spacing(1).areas(area);
+        Paragraph::new(lines).style(style).render(hint.inner(SIDES), buffer);
+        self.draw_list(list, buffer, scene);
     }
-    let (w, h) = (canvas.width(), canvas.height());
-    let (hint, style) = if let Some(fault) = state.fault() {
-        (fault.to_string(), scene.theme.warn)
-    } else {
-        let ask = key_of(Action::Press);
-        (text!("orders-id-user-voucher-paid", ask), scene.theme.soft)
-    };
-    // Directly above the input.
-    let lines = wrap(&hint, usize::from(w.saturating_sub(2)));
-    let top = h.saturating_sub(lines.len() as u16);
-    for (y, line) in (top..).zip(&lines) {
-        canvas.text(1, y, line, style);
+
+    fn table(&self) -> Option<&dyn Table> {
+        Some(&self.table)
     }
-    draw_body(&mut canvas.part(0, 0, w, top.saturating_sub(1)), scene, state);
+
+    fn table_mut(&mut self) -> Option<&mut dyn Table> {
+        Some(&mut self.table)
+    }
+
+    fn filter(&mut self) -> Option<&mut Input> {
+        Some(&mut self.input)
+    }
+
+    fn settle(&mut self, snapshot: &Snapshot) -> Settled {
+        Settled { turned: self.table.settle(snapshot).turned, ..Settled::default() }
+    }
+
+    fn is_read(&self, snapshot: &Snapshot) -> bool {
+        snapshot.orders.taken.is_some()
+    }
+
+    fn focus(&self, focus: &mut Focus) {
+        focus.orders = Some(self.table.key());
+    }
 }
 
-fn draw_body(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
-    let (w, top) = (canvas.width(), scene.table_top());
-    let is_known = scene.snapshot.orders.taken.is_some() && !state.table.is_waiting();
-    let is_empty = state.table.rows(scene.snapshot).is_empty();
-    if let Some(id) = state.query().id.filter(|_| is_known && is_empty) {
-        // The order is not in SQL: its trace is the answer.
-        return detail::of(scene, state, id, None, w).draw_lines(&mut canvas.below(top));
+impl OrdersState {
+    fn draw_list(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+        let (width, top) = (area.width, scene.table_top());
+        let is_known = scene.snapshot.orders.taken.is_some() && !self.table.is_waiting();
+        let is_empty = self.table.rows(scene.snapshot).is_empty();
+        if let Some(id) = self.query().id.filter(|_| is_known && is_empty) {
+            // The order is not in SQL: its trace is the answer.
+            let detail = detail::of(scene, self, id, None, width);
+            return detail.draw_lines(below(area, top), buffer);
+        }
+        let opened = self.table.opened(scene.snapshot);
+        let detail = opened.map(|order| detail::of(scene, self, order.id, Some(order), width));
+        let why = nothing(scene, self);
+        draw_table(area, buffer, scene, top, &mut self.table, detail, |_| why);
     }
-    let opened = state.table.opened(scene.snapshot);
-    let detail = opened.map(|order| detail::of(scene, state, order.id, Some(order), w));
-    let why = nothing(scene, state);
-    draw_table(canvas, scene, top, &mut state.table, detail, |_| why);
 }
 
 /// Title, age and query.
-fn heading(canvas: &Canvas<'_>, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
-    let (title, taken) = (Label("orders-heading"), scene.snapshot.orders.taken);
+fn heading(area: Rect, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
+    let (title, taken) = (View::Orders.title().to_uppercase(), scene.snapshot.orders.taken);
     let mut heading = scene.page_heading(&title, &[Source::Sql], taken);
     if !state.asked_for().is_empty() {
-        let query = scene.fit(state.asked_for(), canvas.width() / 3);
+        let query = scene.fit(state.asked_for(), area.width / 3);
         heading.push_span(Span::raw(format!("  {query}")));
     }
     heading

@@ -6,6 +6,8 @@ pub(super) mod stream_panel;
 pub(super) mod throughput_chart;
 
 use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
     style::Style,
     text::{Line, Span},
 };
@@ -20,13 +22,19 @@ pub(crate) use self::{
     state::OverviewState,
     throughput_chart::{marks, until},
 };
-use super::{Scene, Source};
+use super::{Component, Scene, Source};
 use crate::{
     text::{self, figures},
     widgets::{Canvas, bar, left, right, width, wrap, wrap_to},
 };
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
+impl Component for OverviewState {
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+        draw(&mut Canvas::new(buffer, area), scene, self);
+    }
+}
+
+fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
     if scene.compact {
         state.settle(None);
         return draw_compact(canvas, scene);

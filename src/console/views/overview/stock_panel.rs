@@ -18,7 +18,7 @@ use seckill_model::{
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
-    views::{Scene, Source, View, detail::draw_lines},
+    views::{Scene, Source, View, draw_text},
     widgets::{Canvas, bar, fit, width},
 };
 
@@ -30,7 +30,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16
     canvas.line_right(0, &Line::styled(Label("overview-left"), theme.soft));
     let sales = &scene.snapshot.sales;
     if sales.is_empty() {
-        draw_lines(canvas, scene, 1, &text::no_sales());
+        draw_text(canvas.area(), canvas.buffer(), scene, 1, &text::no_sales());
         // In a narrow window it takes two rows.
         return 3;
     }

@@ -1,14 +1,14 @@
 //! Histograms of pending entries by age and by deliveries: whether stuck entries are new or old, and how often they
 //! were tried.
 
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 use seckill_engine::telemetry::census::Census;
 use seckill_model::message::{Label, text};
 
 use crate::{
     text::{self, figures},
-    views::{Scene, is_stale},
-    widgets::{self, Canvas, bar},
+    views::Scene,
+    widgets::{bar, left, right, width},
 };
 
 /// Its rows: one per age class.
@@ -16,9 +16,9 @@ pub(super) const ROWS: u16 = 5;
 /// Columns needed for both histograms.
 const BESIDE: u16 = 72;
 /// Cells of a count.
-const COUNT: u16 = 9;
+const COUNT: usize = 9;
 /// The maximum width of a bar.
-const MOST_BAR: u16 = 40;
+const MOST_BAR: usize = 40;
 /// Counted every two seconds; older counts are outdated.
 const STALE_MS: u64 = 5_000;
 
@@ -29,32 +29,38 @@ struct Class {
     bad: bool,
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
+/// Both histograms side by side, or in a narrow window that of the ages.
+pub(super) fn lines(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
     let census = scene.snapshot.census.as_ref();
-    let w = canvas.width();
-    let both = w >= BESIDE;
-    let half = if both { w / 2 } else { w };
-    let counted = census.map_or(0, |census| census.counted);
-    column(&mut canvas.part(0, 0, half, ROWS), scene, &ages(census), counted);
-    if !both {
-        return;
+    let half = if cells + 2 < BESIDE { cells } else { cells / 2 + 1 };
+    let left = column(scene, half, &ages(census), census);
+    if half == cells {
+        return left;
     }
-    let mut right = canvas.part(half, 0, w - half, ROWS);
-    column(&mut right, scene, &tries(census), counted);
-    let Some(census) = census else { return };
+    // Its margin is the gap between the two.
+    let mut right = column(scene, cells + 2 - half, &tries(census), census);
+    right.resize(left.len() - 1, Line::default());
+    right.push(census.map(|census| notes(scene, census)).unwrap_or_default());
+    left.into_iter()
+        .zip(right)
+        .map(|(left, right)| left.into_iter().chain(right).collect())
+        .collect()
+}
+
+/// How much of the list was counted, and when.
+fn notes(scene: &Scene<'_>, census: &Census) -> Line<'static> {
     let mut notes = Vec::new();
     if !census.whole {
         notes.push(text!("recovery-of-the-oldest", count = census.counted));
     }
     let age = scene.now.since(census.taken);
-    let fresh = !is_stale(&scene.snapshot.redis, scene.now);
     // A list beyond one page is read more often than it is counted.
-    if fresh && (age > STALE_MS || !scene.snapshot.pending.is_whole()) {
+    if !scene.is_blind() && (age > STALE_MS || !scene.snapshot.pending.is_whole()) {
         notes.push(text::old(age));
     }
-    let theme = scene.theme;
-    let style = if age > STALE_MS || !census.whole { theme.warn } else { theme.soft };
-    right.text(1, ROWS - 1, &scene.fit(&notes.join("  "), w - half - 2), style);
+    let is_partial = age > STALE_MS || !census.whole;
+    let style = if is_partial { scene.theme.warn } else { scene.theme.soft };
+    Span::styled(notes.join("  "), style).into()
 }
 
 fn ages(census: Option<&Census>) -> Vec<Class> {
@@ -89,28 +95,31 @@ fn tries(census: Option<&Census>) -> Vec<Class> {
     names.map(|((name, count), bad)| Class { name: name.to_owned(), count, bad }).collect()
 }
 
-/// Names, right-aligned counts, and bars of one scale.
-fn column(canvas: &mut Canvas<'_>, scene: &Scene<'_>, classes: &[Class], counted: u64) {
+/// Names, right-aligned counts, and bars of one scale, in lines of exactly `cells`.
+fn column(
+    scene: &Scene<'_>,
+    cells: u16,
+    classes: &[Class],
+    census: Option<&Census>,
+) -> Vec<Line<'static>> {
     let theme = scene.theme;
-    let names = classes.iter().map(|it| widgets::width(&it.name)).max().unwrap_or(0) as u16;
-    let at = names + COUNT + 3;
-    let cells = canvas.width().saturating_sub(at + 2).min(MOST_BAR);
-    for (row, Class { name, count, bad }) in classes.iter().enumerate() {
-        let y = row as u16;
-        canvas.text(1, y, name, theme.soft);
+    let names = classes.iter().map(|it| width(&it.name)).max().unwrap_or(0);
+    let room = usize::from(cells).saturating_sub(names + COUNT + 5).min(MOST_BAR);
+    let counted = census.map_or(0, |census| census.counted).max(1);
+    let lines = classes.iter().map(|Class { name, count, bad }| {
         let style = match count {
             Some(1..) if *bad => theme.warn,
             Some(1..) => theme.accent,
             _ => theme.soft,
         };
-        let text = match count {
-            Some(count) => figures::within(*count, usize::from(COUNT)),
-            None => text::UNKNOWN.to_owned(),
-        };
-        let mut place = canvas.part(0, y, names + COUNT + 2, 1);
-        place.line_right(0, &Span::styled(text, style).into());
-        let Some(count) = count.filter(|_| counted > 0) else { continue };
-        let share = count as f64 / counted as f64;
-        canvas.line(at, y, &bar(theme, share, cells, style, None).into());
-    }
+        let text = count.map_or_else(|| text::UNKNOWN.to_owned(), |it| figures::within(it, COUNT));
+        let share = count.unwrap_or(0) as f64 / counted as f64;
+        let mut line = Line::from(Span::styled(left(name, names, ""), theme.soft));
+        line.push_span(Span::styled(right(&text, COUNT + 1, ""), style));
+        line.push_span(" ");
+        line.extend(bar(theme, share, room as u16, style, None));
+        line.push_span(" ".repeat(usize::from(cells).saturating_sub(line.width())));
+        line
+    });
+    lines.collect()
 }

@@ -5,7 +5,7 @@ use seckill_model::VoucherId;
 
 use crate::views::{
     Step,
-    table::{TableState, TableView as _},
+    table::{Table as _, TableState},
 };
 
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! The consumers of the group.
 
-use ratatui::style::Style;
+use ratatui::{layout::Rect, style::Style};
 use seckill_engine::telemetry::{
     Snapshot,
     snapshot::{GroupConsumer, NodeState},
@@ -24,14 +24,13 @@ impl Row for GroupConsumer {
     type Key = ();
 
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
-        Column::new(Label("stream-partition"), &[(0, 9)], |it: &Self| {
+        Column::text(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
+        Column::figure(Label("stream-partition"), &[(0, 9)], |it: &Self| {
             u64::from(it.partition).into()
         })
         .when(|snapshot| snapshot.entries.partitions.len() > 1)
-        .soft()
-        .right(),
-        Column::new(Label("common-node"), &[(0, 8)], |it: &Self| {
+        .soft(),
+        Column::text(Label("common-node"), &[(0, 8)], |it: &Self| {
             Value::Text(wording::state(it.state, it.pending > 0).to_owned())
         })
         .styled(|scene, it| match (it.state, it.pending) {
@@ -40,16 +39,13 @@ impl Row for GroupConsumer {
             (NodeState::Stopped, _) => scene.theme.warn,
             (NodeState::Dead, _) => scene.theme.broken,
         }),
-        Column::new(text::PENDING, &[(0, 9)], |it: &Self| it.pending.into())
-            .styled(|scene, it| match it.state {
+        Column::figure(text::PENDING, &[(0, 9)], |it: &Self| it.pending.into()).styled(
+            |scene, it| match it.state {
                 NodeState::Stopped | NodeState::Dead if it.pending > 0 => scene.theme.warn,
                 _ => Style::new(),
-            })
-            .right(),
-        Column::new(Label("tables-idle"), &[(0, 8)], |it: &Self| Value::Span(it.idle_ms))
-            .soft()
-            .in_ms()
-            .right(),
+            },
+        ),
+        Column::span(Label("tables-idle"), &[(0, 8)], |it: &Self| Value::Span(it.idle_ms)).soft(),
     ];
 
     fn id(&self) -> Self::Id {
@@ -76,16 +72,18 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut Strea
     }
     if state.pane == Pane::Consumers {
         let cursor = state.consumers.position(&all);
-        return table::draw(canvas, scene, &mut state.consumers, &all, cursor);
+        let area = canvas.area();
+        return table::draw(area, canvas.buffer(), scene, &mut state.consumers, &all, cursor);
     }
     // Abbreviated here; shown in full once this list has the focus.
-    let (w, h) = (canvas.width(), canvas.height());
+    let h = canvas.height();
     let room = usize::from(h.saturating_sub(1));
     let more = (all.len() > room && room > 1).then(|| all.len() + 1 - room);
     all.truncate(all.len() - more.unwrap_or(0));
     let height = h - u16::from(more.is_some());
     let mut at_rest = TableState::default();
-    table::draw(&mut canvas.part(0, 0, w, height), scene, &mut at_rest, &all, None);
+    let area = Rect { height, ..canvas.area() };
+    table::draw(area, canvas.buffer(), scene, &mut at_rest, &all, None);
     if let Some(count) = more {
         let text = text!("stream-and-more-press-for-all", count, key = key_of(Action::Pane));
         canvas.text(1, height, &text, theme.soft);

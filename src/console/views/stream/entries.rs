@@ -31,11 +31,11 @@ impl Row for EntryLine {
 
     const PAGING: Paging = Paging::NewestLast;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
+        Column::text(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
             Value::Entry(line.entry)
         })
         .fit(|_, line| line.entry.to_string().len()),
-        Column::new(Label("common-time"), &[(0, 8), (72, 12)], |line: &Self| {
+        Column::text(Label("common-time"), &[(0, 8), (72, 12)], |line: &Self| {
             Value::Time(line.entry.added())
         })
         .shown(|scene, line, cells| {
@@ -43,10 +43,10 @@ impl Row for EntryLine {
             full.get(..usize::from(cells)).unwrap_or(&full).to_owned().into()
         })
         .soft(),
-        Column::new(Label("common-user"), &[(72, 8)], |line: &Self| line.user.into()).right(),
-        Column::new(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()).right(),
-        Column::new(Label("tables-order"), &[(100, 19)], |line: &Self| line.order.into()).right(),
-        Column::new(Label("common-state"), &[(0, REST)], |line: &Self| {
+        Column::figure(Label("common-user"), &[(72, 8)], |line: &Self| line.user.into()),
+        Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
+        Column::figure(Label("tables-order"), &[(100, 19)], |line: &Self| line.order.into()),
+        Column::text(Label("common-state"), &[(0, REST)], |line: &Self| {
             let (before, name, after) = state_words(line);
             Value::Mentions(format!("{before} {name} {after}"), line.user)
         })
@@ -85,6 +85,7 @@ impl Row for EntryLine {
             next: lines.first().filter(|_| *older).map(|line| before(line.entry)),
             held: lines.last().and_then(|line| line.entry.next_of_all()).map(before),
             total: whole.map(|it| it.length),
+            taken: *taken,
             is_read: taken.is_some() && whole.is_some(),
             ..Page::whole(Self::list(snapshot))
         }

@@ -7,17 +7,28 @@ mod figures;
 mod state;
 pub(crate) mod wording;
 
-use ratatui::text::{Line, Span};
-use seckill_engine::telemetry::snapshot::{EntryLine, StreamPage};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span},
+};
+use seckill_engine::{
+    commands::Focus,
+    telemetry::{
+        Snapshot,
+        snapshot::{EntryLine, StreamPage},
+    },
+};
 use seckill_model::message::{Label, text};
+use tui_input::Input;
 
 use self::state::total;
 pub(crate) use self::state::{Pane, StreamState};
 use super::{
-    Scene, Source,
-    detail::{self, Detail},
-    is_stale,
-    table::{self, TableState},
+    Component, Scene, Settled, Source, below,
+    detail::Detail,
+    draw_text, is_stale,
+    table::{self, Table, TableState},
 };
 use crate::{
     keymap::{Action, key_of},
@@ -28,27 +39,59 @@ use crate::{
 /// Rows of the figures if all of them fit.
 const FIGURES: u16 = 4;
 
-pub(super) fn draw(
-    canvas: &mut Canvas<'_>,
-    scene: &Scene<'_>,
-    state: &mut StreamState,
-    frozen: bool,
-) {
+impl Component for StreamState {
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+        draw(&mut Canvas::new(buffer, area), scene, self);
+    }
+
+    fn table(&self) -> Option<&dyn Table> {
+        Some(match self.pane {
+            Pane::Entries => &self.entries,
+            Pane::Consumers => &self.consumers,
+        })
+    }
+
+    fn table_mut(&mut self) -> Option<&mut dyn Table> {
+        Some(match self.pane {
+            Pane::Entries => &mut self.entries,
+            Pane::Consumers => &mut self.consumers,
+        })
+    }
+
+    fn filter(&mut self) -> Option<&mut Input> {
+        Some(&mut self.entries.controls.filter)
+    }
+
+    fn settle(&mut self, snapshot: &Snapshot) -> Settled {
+        Settled { turned: self.settle(snapshot), ..Settled::default() }
+    }
+
+    fn is_read(&self, snapshot: &Snapshot) -> bool {
+        snapshot.entries.taken.is_some()
+    }
+
+    fn focus(&self, focus: &mut Focus) {
+        focus.stream = Some(self.entries.key());
+    }
+}
+
+fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let (w, h) = (canvas.width(), canvas.height());
     let page = &scene.snapshot.entries;
-    head(canvas, scene, state, frozen);
+    head(canvas, scene, state);
     let Some(whole) = total(&page.partitions, state.partition()) else {
         let is_read = page.taken.is_some() || scene.snapshot.redis.up;
         let why = if is_read { text::READING } else { Label("stream-redis-is-unreachable-stream") };
-        return detail::draw_lines(canvas, scene, 2, &why);
+        return draw_text(canvas.area(), canvas.buffer(), scene, 2, &why);
     };
     let chosen = state.entries.opened(scene.snapshot).filter(|_| state.pane == Pane::Entries);
-    let detail = chosen.map(|line| entries::detail(scene, line, w));
+    let mut detail = chosen.map(|line| entries::detail(scene, line, w));
     // In a small window the detail replaces what is above it.
     let brief = scene.compact || (detail.is_some() && h < 28);
     let mut y = if brief { 1 } else { 2 };
-    if detail.as_ref().is_some_and(|detail| brief && !detail.fits(scene, h, y + 1)) {
-        return detail::draw_alone(canvas, &mut state.entries, detail);
+    if let Some(detail) = detail.take_if(|it| brief && h < y + 5 + it.height()) {
+        state.entries.controls.top = None;
+        return detail.draw(below(canvas.area(), 1), canvas.buffer());
     }
     if brief {
         canvas.line(1, y, &figures::brief(scene, state, &whole, canvas.width() - 2));
@@ -68,17 +111,17 @@ pub(super) fn draw(
         consumers::draw(&mut canvas.part(0, y, w, rows), scene, state);
         y += rows + 1;
     }
-    let below = detail.as_ref().map_or(0, Detail::height);
+    let under = detail.as_ref().map_or(0, Detail::height);
     if y + 2 <= h {
-        draw_entries(&mut canvas.part(0, y, w, h.saturating_sub(y + below)), scene, state);
+        draw_entries(&mut canvas.part(0, y, w, h.saturating_sub(y + under)), scene, state);
     }
     if let Some(detail) = detail {
-        detail.draw(&mut canvas.below(h.saturating_sub(below)));
+        detail.draw(below(canvas.area(), h.saturating_sub(under)), canvas.buffer());
     }
 }
 
 /// The heading: partition, and whether the list follows.
-fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
+fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let mut heading = scene.page_heading(&Label("common-stream"), &[Source::Redis], page.taken);
@@ -107,7 +150,7 @@ fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState, frozen:
     if state.entries.is_waiting() && !state.entries.is_first_page() {
         spans.push(Span::styled(text::READING.to_owned(), theme.warn));
     } else if state.entries.is_first_page()
-        && (frozen || is_stale(scene.health(Source::Redis), scene.now))
+        && (scene.frozen || is_stale(scene.health(Source::Redis), scene.now))
     {
         // No entries arrive; the badge or the heading shows why.
     } else if state.entries.is_first_page() {
@@ -129,13 +172,14 @@ fn draw_entries(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamSt
     let rows = state.entries.rows(scene.snapshot);
     if rows.is_empty() {
         let why = nothing(&scene.snapshot.entries, &state.entries);
-        return detail::draw_lines(canvas, scene, 0, &why);
+        return draw_text(canvas.area(), canvas.buffer(), scene, 0, &why);
     }
     let at = state.entries.position(&rows);
     let visible = usize::from(canvas.height().saturating_sub(1));
     state.entries.controls.follow(at, rows.len(), visible);
     let cursor = at.filter(|_| state.pane == Pane::Entries);
-    table::draw(canvas, scene, &mut state.entries, &rows, cursor);
+    let area = canvas.area();
+    table::draw(area, canvas.buffer(), scene, &mut state.entries, &rows, cursor);
 }
 
 /// Why there is no row.

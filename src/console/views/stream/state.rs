@@ -5,10 +5,7 @@ use seckill_engine::telemetry::{
     snapshot::{EntryLine, GroupConsumer, StreamStats},
 };
 
-use crate::{
-    lag_trend::LagTrend,
-    views::table::{TableState, TableView},
-};
+use crate::{lag_trend::LagTrend, views::table::TableState};
 
 /// Which list has the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,21 +33,6 @@ impl StreamState {
     /// The trend of the single partition on the screen; `None` while all are shown.
     pub(crate) fn flow(&self) -> Option<&LagTrend> {
         self.partition().map(|_| &self.flow)
-    }
-
-    /// The list that has the focus.
-    pub(crate) fn table(&self) -> &dyn TableView {
-        match self.pane {
-            Pane::Entries => &self.entries,
-            Pane::Consumers => &self.consumers,
-        }
-    }
-
-    pub(crate) fn table_mut(&mut self) -> &mut dyn TableView {
-        match self.pane {
-            Pane::Entries => &mut self.entries,
-            Pane::Consumers => &mut self.consumers,
-        }
     }
 
     /// Moves the focus to the other list.

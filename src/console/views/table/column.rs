@@ -13,6 +13,7 @@ use super::{Page, Paging, paging::PageKey};
 use crate::{
     text::figures,
     views::{Scene, Users},
+    widgets,
 };
 
 /// A column with this width takes what the others leave.
@@ -193,40 +194,29 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-impl From<i64> for Value {
-    fn from(number: i64) -> Self {
-        Self::Number(number)
-    }
-}
-
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
+macro_rules! values {
+    ($($type:ty => $variant:ident,)*) => { $(
+        impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Self::$variant(value)
+            }
+        }
+    )* };
 }
 
-impl From<VoucherId> for Value {
-    fn from(sale: VoucherId) -> Self {
-        Self::Sale(sale)
-    }
-}
-
-impl From<OrderId> for Value {
-    fn from(order: OrderId) -> Self {
-        Self::Order(order)
-    }
-}
-
-impl From<UserId> for Value {
-    fn from(user: UserId) -> Self {
-        Self::User(user)
-    }
+values! {
+    i64 => Number,
+    String => Text,
+    VoucherId => Sale,
+    OrderId => Order,
+    EntryId => Entry,
+    UserId => User,
 }
 
 /// A column: its heading, its value, its width by the width of the table, and what its value does not imply.
@@ -248,7 +238,8 @@ pub(crate) struct Column<R> {
 }
 
 impl<R> Column<R> {
-    pub(crate) const fn new(
+    /// A text, aligned to the left.
+    pub(crate) const fn text(
         title: Label,
         widths: &'static [(u16, u16)],
         value: fn(&R) -> Value,
@@ -270,15 +261,27 @@ impl<R> Column<R> {
         }
     }
 
-    /// Searched by the filter only.
-    pub(crate) const fn hidden(title: Label, value: fn(&R) -> Value) -> Self {
-        Self::new(title, &[], value)
+    /// A figure; heading and cells are aligned to the right.
+    pub(crate) const fn figure(
+        title: Label,
+        widths: &'static [(u16, u16)],
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self { is_right: true, ..Self::text(title, widths, value) }
     }
 
-    /// Aligns heading and cells to the right.
-    pub(crate) const fn right(mut self) -> Self {
-        self.is_right = true;
-        self
+    /// A span of time, as a figure; exports name its unit.
+    pub(crate) const fn span(
+        title: Label,
+        widths: &'static [(u16, u16)],
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self { in_ms: true, ..Self::figure(title, widths, value) }
+    }
+
+    /// Searched by the filter only.
+    pub(crate) const fn hidden(title: Label, value: fn(&R) -> Value) -> Self {
+        Self::text(title, &[], value)
     }
 
     /// Sorts by another value.
@@ -309,7 +312,7 @@ impl<R> Column<R> {
         self
     }
 
-    /// Widens the column to the widest of these over all rows, unless it takes the rest.
+    /// Widens the column to its title and the widest of these over all rows, unless it takes the rest.
     pub(crate) const fn fit(mut self, cells: fn(&Scene<'_>, &R) -> usize) -> Self {
         self.fit = Some(cells);
         self
@@ -318,12 +321,6 @@ impl<R> Column<R> {
     /// Leaves the column out of other snapshots.
     pub(crate) const fn when(mut self, is_useful: fn(&Snapshot) -> bool) -> Self {
         self.when = Some(is_useful);
-        self
-    }
-
-    /// Names the unit of its spans in exports.
-    pub(crate) const fn in_ms(mut self) -> Self {
-        self.in_ms = true;
         self
     }
 
@@ -361,7 +358,10 @@ impl<R> Column<R> {
         }
         let (_, cells) = *self.widths.iter().rev().find(|(from, _)| width >= *from)?;
         let fit = self.fit.filter(|_| cells != REST);
-        let widest = fit.and_then(|fit| rows.iter().map(|row| fit(scene, row)).max());
+        let widest = fit.map(|fit| {
+            let cells = rows.iter().map(|row| fit(scene, row)).max();
+            cells.unwrap_or(0).max(widgets::width(&self.title))
+        });
         Some(cells.max(widest.and_then(|it| u16::try_from(it).ok()).unwrap_or(0)))
     }
 

@@ -5,19 +5,20 @@
 //! heading, so that it shortens no column.
 
 use ratatui::{
+    buffer::Buffer,
     layout::{Alignment, Constraint, Flex, Layout, Rect},
     style::Style,
     text::{Line, Span, Text},
     widgets::{
         self, HighlightSpacing, Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget,
-        Table,
+        Table, Widget as _,
     },
 };
 
 use super::{Column, REST, Row, TableState};
 use crate::{
     views::Scene,
-    widgets::{Canvas, fit, width},
+    widgets::{fit, width},
 };
 
 /// Blanks between columns.
@@ -25,20 +26,20 @@ const GAP: u16 = 2;
 
 /// Draws headings and visible rows; `cursor` is the highlighted one.
 pub(crate) fn draw<R: Row>(
-    canvas: &mut Canvas<'_>,
+    area: Rect,
+    buffer: &mut Buffer,
     scene: &Scene<'_>,
     state: &mut TableState<R>,
     rows: &[&R],
     cursor: Option<usize>,
 ) {
     let theme = scene.theme;
-    let area = canvas.area();
     let visible = usize::from(area.height.saturating_sub(1));
     let columns: Vec<(&Column<R>, u16)> =
         R::COLUMNS.iter().filter_map(|it| Some((it, it.cells(scene, rows, area.width)?))).collect();
     let controls = &mut state.controls;
     controls.follow(cursor, rows.len(), visible);
-    controls.top = canvas.on_screen(0, 1).map(|(_, y)| y);
+    controls.top = (area.height > 1).then_some(area.y + 1);
     controls.sortable =
         columns.iter().filter(|(it, _)| it.is_sortable()).map(|(it, _)| it.title).collect();
     let (order, offset) = (controls.order, controls.offset);
@@ -47,7 +48,7 @@ pub(crate) fn draw<R: Row>(
         REST => Constraint::Fill(1),
         cells => Constraint::Length(cells),
     });
-    let inner = Rect { x: 1, y: 0, width: area.width.saturating_sub(3), height: 1 };
+    let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(3), ..area };
     let places = Layout::horizontal(mark.into_iter().chain(widths))
         .flex(Flex::Start)
         .spacing(GAP)
@@ -89,14 +90,14 @@ pub(crate) fn draw<R: Row>(
         .highlight_spacing(HighlightSpacing::Always)
         // Without the colours of the cells: reversed state colours would be glaring.
         .row_highlight_style(Style::reset().patch(theme.selected));
-    let buffer = canvas.buffer();
     let body_area = Rect { width: area.width.saturating_sub(1), ..area };
     StatefulWidget::render(table, body_area, buffer, &mut selected);
     for ((column, _), place) in columns.iter().zip(of_columns) {
         let Some(order) = order.filter(|order| order.title == column.title) else { continue };
         let sign = if order.is_descending { theme.glyphs.falling } else { theme.glyphs.rising };
         let title = if column.is_right() { place.width } else { width(&column.title) as u16 };
-        canvas.text(place.x + title.min(place.width), 0, sign, theme.key);
+        let gap = Rect { x: place.x + title.min(place.width), ..inner };
+        Span::styled(sign, theme.key).render(gap, buffer);
     }
     if rows.len() > visible && visible > 0 {
         let mut position = ScrollbarState::new(rows.len() - visible + 1)
@@ -109,7 +110,7 @@ pub(crate) fn draw<R: Row>(
             .thumb_symbol(theme.glyphs.thumb)
             .thumb_style(theme.soft);
         let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
-        StatefulWidget::render(bar, below, canvas.buffer(), &mut position);
+        StatefulWidget::render(bar, below, buffer, &mut position);
     }
 }
 

@@ -10,9 +10,9 @@ mod state;
 
 pub(crate) use column::{Column, REST, Row, Value};
 pub(super) use draw::draw;
-pub(crate) use paging::{Page, Paging, Toward, Turn};
+pub(crate) use paging::{Page, PageKey, Paging, Toward, Turn};
 pub(crate) use sheet::{Extent, Sheet};
-pub(crate) use state::{Marked, Order, TableState, TableView};
+pub(crate) use state::{Marked, Order, Table, TableState};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView};
-use seckill_model::EntryId;
+use seckill_model::{EntryId, Millis};
 
 use super::{Extent, Row};
 use crate::views::Step;
@@ -86,6 +86,8 @@ pub(crate) struct Page<'a, R: Row> {
     pub(crate) held: Option<R::Key>,
     /// Rows of the whole list, if they are counted.
     pub(crate) total: Option<u64>,
+    /// When it was read, if that is not when the snapshot was taken.
+    pub(crate) taken: Option<Millis>,
     /// It was read for this snapshot, so missing rows are gone.
     pub(crate) is_read: bool,
 }
@@ -94,7 +96,15 @@ impl<'a, R: Row> Page<'a, R> {
     /// A list that is not paged.
     pub(crate) fn whole(rows: Vec<&'a R>) -> Self {
         let total = Some(rows.len() as u64);
-        Self { key: R::Key::default(), rows, next: None, held: None, total, is_read: true }
+        Self {
+            key: R::Key::default(),
+            rows,
+            next: None,
+            held: None,
+            total,
+            taken: None,
+            is_read: true,
+        }
     }
 
     /// Whether it is the whole list.

@@ -115,7 +115,7 @@ pub(crate) struct TableState<R: Row> {
 
 /// The effect of a new snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct Changes {
     pub(crate) marks_gone: usize,
     /// The page is empty, so another one has to be read.
     pub(crate) turned: bool,
@@ -176,7 +176,7 @@ impl<R: Row> TableState<R> {
     }
 
     /// The loaded rows of the list.
-    fn loaded<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a R> {
+    pub(crate) fn loaded<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a R> {
         let (page, key) = (R::page(snapshot), self.key());
         let mut rows = if key.includes(page.key) { page.rows } else { Vec::new() };
         rows.retain(|row| row.is_of(key));
@@ -222,31 +222,31 @@ impl<R: Row> TableState<R> {
     }
 
     /// Revalidates page, cursor and marks against a new snapshot.
-    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Settled {
-        let (page, mut settled) = (R::page(snapshot), Settled::default());
+    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Changes {
+        let (page, mut changes) = (R::page(snapshot), Changes::default());
         if !page.is_read {
-            return settled;
+            return changes;
         }
         // Sorting one page would hide that the list is longer.
         let is_sortable = R::PAGING != Paging::Forward || page.is_whole();
-        settled.unordered = !is_sortable && self.controls.order.take().is_some();
+        changes.unordered = !is_sortable && self.controls.order.take().is_some();
         if let Some(toward) = self.pager.arrived(page.key) {
             self.enter(&self.rows(snapshot), toward);
         }
         let is_empty = page.rows.is_empty() && page.key == self.key();
         if is_empty && !self.is_first_page() && !self.is_waiting() {
             self.open(self.key());
-            settled.turned = true;
+            changes.turned = true;
         }
         // Only a page shows that a row is gone; marks on other pages are kept.
         let held = self.marks.len();
         let is_there =
             |id: &R::Id| page.rows.iter().any(|row| row.is_markable() && row.id() == *id);
         self.marks.retain(|mark| !R::is_on(&page, mark) || is_there(mark));
-        settled.marks_gone = held - self.marks.len();
+        changes.marks_gone = held - self.marks.len();
         self.all_marked &= page.total != Some(0);
         self.settle_cursor(snapshot);
-        settled
+        changes
     }
 
     /// Puts the cursor on a page that arrived, where its rows continue those of the page before.
@@ -360,7 +360,7 @@ fn sort<R: Row>(rows: &mut Vec<&R>, order: Order) {
 }
 
 /// The table of a view, whatever its rows.
-pub(crate) trait TableView {
+pub(crate) trait Table {
     fn controls(&self) -> &Controls;
 
     fn controls_mut(&mut self) -> &mut Controls;
@@ -386,7 +386,7 @@ pub(crate) trait TableView {
     fn extent(&self, snapshot: &Snapshot) -> Extent;
 }
 
-impl<R: Row> TableView for TableState<R> {
+impl<R: Row> Table for TableState<R> {
     fn controls(&self) -> &Controls {
         &self.controls
     }

@@ -3,7 +3,7 @@
 use seckill_engine::telemetry::{Snapshot, snapshot::JobLine};
 use seckill_model::message::Label;
 
-use super::{Column, REST, Row, TableState, TableView as _, Turn, Value, state::Controls};
+use super::{Column, REST, Row, Table as _, TableState, Turn, Value, state::Controls};
 use crate::views::Step;
 
 #[test]
@@ -70,9 +70,9 @@ impl Row for Sample {
     type Key = ();
 
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new(Label("tables-id"), &[(0, 5)], |row: &Self| row.0.into()),
-        Column::new(Label("tables-left"), &[(90, REST)], |_: &Self| Value::Nothing),
-        Column::new(Label("tables-of"), &[(0, 5)], |row: &Self| i64::from(row.1).into()),
+        Column::text(Label("tables-id"), &[(0, 5)], |row: &Self| row.0.into()),
+        Column::text(Label("tables-left"), &[(90, REST)], |_: &Self| Value::Nothing),
+        Column::text(Label("tables-of"), &[(0, 5)], |row: &Self| i64::from(row.1).into()),
     ];
 
     fn id(&self) -> u8 {

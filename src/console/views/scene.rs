@@ -1,0 +1,160 @@
+//! What a view sees of the console, and the texts that all views share.
+
+use std::ops::Range;
+
+use jiff::tz::TimeZone;
+use ratatui::text::{Line, Span};
+use seckill_engine::telemetry::{Snapshot, snapshot::Health};
+use seckill_model::{Millis, VoucherId};
+
+use super::{Leases, Users};
+use crate::{app::Display, lag_trend::LagTrend, text, theme::Theme, widgets};
+
+/// Age in milliseconds from which figures are marked as outdated.
+const STALE_MS: u64 = 2_000;
+
+/// Age from which a page is marked as outdated; pages are read once a second.
+const STALE_PAGE_MS: u64 = 4_000;
+
+/// Whether data of a server is outdated.
+pub(crate) fn is_stale(health: &Health, now: Millis) -> bool {
+    !health.up || health.last_ok.is_none_or(|at| now.since(at) > STALE_MS)
+}
+
+/// The origin of a panel's figures.
+#[derive(Clone, Copy)]
+pub(crate) enum Source {
+    Redis,
+    Sql,
+}
+
+/// The snapshot on the screen, and how it is drawn.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) frozen: bool,
+    pub(crate) theme: Theme,
+    /// The reference time of ages; it stops while the display is paused.
+    pub(crate) now: Millis,
+    pub(crate) zone: &'a TimeZone,
+    pub(crate) users: Users,
+    pub(super) lag: &'a LagTrend,
+    pub(super) leases: &'a Leases,
+    /// The window is too small for blank rows and details beside the figures.
+    pub(super) compact: bool,
+    /// The chosen sale.
+    pub(super) chosen: Option<VoucherId>,
+    /// The filter has the focus.
+    pub(super) typing: bool,
+}
+
+impl<'a> Scene<'a> {
+    pub(crate) fn of(display: &'a Display) -> Self {
+        Self {
+            snapshot: &display.shown,
+            frozen: display.frozen,
+            theme: display.theme,
+            now: display.seen(),
+            zone: &display.zone,
+            users: display.users,
+            lag: &display.lag,
+            leases: &display.leases,
+            compact: false,
+            chosen: None,
+            typing: false,
+        }
+    }
+
+    pub(super) fn health(&self, source: Source) -> &'a Health {
+        match source {
+            Source::Redis => &self.snapshot.redis,
+            Source::Sql => &self.snapshot.sql,
+        }
+    }
+
+    /// The heading of a panel, with the age of its figures if they are outdated.
+    pub(super) fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
+        let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading)];
+        for source in sources.iter().filter(|it| is_stale(self.health(**it), self.now)) {
+            spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn));
+        }
+        Line::from(spans)
+    }
+
+    /// As [`Self::heading`], with the age of a page that was not read again for a while.
+    pub(super) fn page_heading(
+        &self,
+        title: &str,
+        sources: &[Source],
+        taken: Option<Millis>,
+    ) -> Line<'static> {
+        let mut heading = self.heading(title, sources);
+        let is_up = sources.iter().all(|it| !is_stale(self.health(*it), self.now));
+        let age = taken.map(|taken| self.now.since(taken)).filter(|_| is_up);
+        if let Some(age) = age.filter(|age| *age > STALE_PAGE_MS) {
+            heading.push_span(Span::styled(format!("  {}", text::old(age)), self.theme.warn));
+        }
+        heading
+    }
+
+    /// The age of the last figures of a server.
+    pub(super) fn age(&self, source: Source) -> String {
+        let age = self.health(source).last_ok.map(|at| text::old(self.now.since(at)));
+        let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        let name = if matches!(source, Source::Redis) { text::REDIS } else { text::SQL };
+        format!("{name} {age}")
+    }
+
+    /// Whether the data of Redis is currently unknown.
+    pub(super) fn is_blind(&self) -> bool {
+        is_stale(&self.snapshot.redis, self.now)
+    }
+
+    pub(super) fn fit(&self, text: &str, cells: u16) -> String {
+        widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
+    }
+
+    /// A name, truncated so that the state after it is not.
+    pub(super) fn fit_before(&self, name: &str, state: &str, cells: u16) -> Line<'static> {
+        if state.is_empty() {
+            return name.to_owned().into();
+        }
+        let room = cells.saturating_sub(widgets::width(state) as u16 + 1);
+        format!("{} {state}", self.fit(name, room)).into()
+    }
+
+    /// The number and title of a sale, as far as it is known.
+    pub(super) fn sale_name(&self, sale: VoucherId) -> String {
+        match self.snapshot.sale(sale) {
+            Some(line) => text::sale_name(sale, &line.title),
+            None => format!("#{sale}"),
+        }
+    }
+
+    /// The line of a view at which its table begins.
+    pub(super) fn table_top(&self) -> u16 {
+        if self.compact { 1 } else { 2 }
+    }
+
+    /// A time to the second, in at most eight cells: only the date if it is another day.
+    pub(super) fn at_second(&self, at: Millis) -> String {
+        self.on_day(at, 11..19, 5..10)
+    }
+
+    /// A time in the user's time zone; with a date only if it is another day.
+    pub(super) fn at(&self, at: Millis) -> String {
+        self.on_day(at, 11..16, 5..16)
+    }
+
+    /// A part of a time with its date, depending on whether it is today.
+    fn on_day(&self, at: Millis, today: Range<usize>, other_day: Range<usize>) -> String {
+        let full = at.date_time(self.zone);
+        let part = if self.is_today(at) { today } else { other_day };
+        full.get(part).unwrap_or(&full).to_owned()
+    }
+
+    pub(super) fn is_today(&self, at: Millis) -> bool {
+        let [day, today] = [at, self.now].map(|at| at.date_time(self.zone));
+        day.get(..10) == today.get(..10)
+    }
+}
