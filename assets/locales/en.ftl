@@ -306,6 +306,195 @@ alarms-shows-them = {"  "}Press { $letters } to list them.
 alarms-stream-has-no-consumer-group = The stream has no consumer group; a running node recreates it.  Press { $pending } then { $plan } to recover pending entries.
 alarms-unknown-number-of-dead-letters = {"  "}An unknown number of dead letters without an order were lost.
 
+## ask
+
+ask-apply-plan =
+    { $entries }
+    { $verdicts }
+    Then: { $pending } pending, { $letters ->
+        [one] { $letters } dead letter
+       *[other] { $letters } dead letters
+    }, { $orders ->
+        [one] { $orders } order
+       *[other] { $orders } orders
+    } in SQL.{ $rebuilt ->
+        [0] {""}
+       *[other] {" "}{ $rebuilt } will be re-added to the stream.
+    }
+    { $claims }
+    .title = Apply this plan?
+    .button = Apply
+ask-cancel-launch =
+    { $launch }
+    No sale starts and no requests are sent. The countdown continues until you confirm.
+    .title = Cancel the launch?
+    .button = Cancel launch
+ask-claim =
+    { $count ->
+        [one] { $count } pending entry is
+       *[other] { $count } pending entries are
+    } transferred to another consumer.
+    { $parts }
+    { $gone ->
+        [0] {""}
+       *[other] { $gone } no longer pending, or already held by it.
+    }
+    The delivery count is unchanged. The new holder processes the entries within seconds; entries already in SQL are acknowledged.
+    .title = Transfer these entries?
+    .button = Claim
+ask-create-sale =
+    { $title }
+    { $stock ->
+        [one] { $stock } piece
+       *[other] { $stock } pieces
+    }; limit per user: { $limit ->
+        [one] { $limit } order
+       *[other] { $limit } orders
+    }.
+    { $begin ->
+        [none] Opens immediately.
+       *[other] Opens: { $begin }.
+    }
+    { $end ->
+        [none] No end time.
+       *[other] Ends: { $end }.
+    }
+    .title = Create this sale?
+    .button = Create
+ask-end-sale =
+    { $name }
+    { $left } unsold; buyers are rejected from now on.
+    This cannot be undone.
+    .title = End the sale permanently?
+    .button = End
+ask-launch-now =
+    Now, without waiting for the countdown:
+    { $events }
+    .title = Launch now?
+    .button = Launch
+ask-load-test =
+    { $name }
+    { $plan }
+    { $phase ->
+        [running] { $left } left. The orders are real and consume stock.
+        [sold_out] No stock left: every buyer is rejected as sold out.
+        [paused] The sale is paused: every buyer will be rejected.
+        [planned] The sale has not started: buyers will be rejected.
+       *[other] The sale has ended: every buyer will be rejected.
+    }
+    .title = Start the load test?
+    .button = Start
+ask-pause-job =
+    { $name }
+    No node runs it until it is resumed.
+    .title = Pause the job?
+    .button = Pause
+ask-pause-sale =
+    { $name }
+    { $left } left. Buyers are rejected until it resumes; admitted orders are still written.
+    .title = Pause the sale?
+    .button = Pause
+ask-quit-during-command =
+    { $action }: { $done } of { $planned } done.
+    The current step is completed, the rest is unchanged; a new plan covers it.
+    .title = Quit while a command is running?
+    .button = Quit
+ask-quit-during-launch =
+    { $launch }
+    The launch is cancelled: nothing is started.
+    .title = Quit while a launch is scheduled?
+    .button = Quit
+ask-quit-during-load-test =
+    { $sent } of { $planned ->
+        [one] { $planned } request
+       *[other] { $planned } requests
+    } sent.
+    { $unsent ->
+        [0] Admitted orders stay in the stream; the next running node writes them.
+       *[other] The remaining requests are not sent. Admitted orders stay in the stream; the next running node writes them.
+    }
+    .title = Quit while a load test is running?
+    .button = Quit
+ask-release-lock =
+    { $held }
+    { $holder ->
+        [orphan] Its holder { $node } sends no heartbeat.
+        [alive] Its holder { $node } is alive: its work is cancelled and its late writes are rejected.
+       *[unknown] Its holder { $node } is not a known node and may be active: its work is cancelled and its late writes are rejected.
+    }
+    { $waiting ->
+        [0] No waiters.
+        [one] { $waiting } waiter, which will acquire it next.
+       *[other] { $waiting } waiters, one of which will acquire it next.
+    }
+    .title = Force-release the lock?
+    .button = Release
+ask-remove-consumer =
+    { $name }
+    Its node is not running and it holds no entries. It is removed from the group of { $groups ->
+        [one] { $groups } partition
+       *[other] { $groups } partitions
+    }.
+    .title = Remove the consumer?
+    .button = Remove
+ask-resume-job =
+    { $name }
+    The job resumes its schedule; missed runs are skipped.
+    .title = Resume the job?
+    .button = Resume
+ask-resume-sale =
+    { $name }
+    { $left } available again within its sale window.
+    .title = Resume the sale?
+    .button = Resume
+ask-rewind =
+    { $entries }
+    { $groups }
+    { $counts }
+    .title = Rewind the group?
+    .button = Rewind
+ask-run-job =
+    { $name }
+    Purpose: { $about }.
+    It runs now on this node, unless it is already running on another node.
+    .title = Run the job now?
+    .button = Run
+ask-schedule-launch =
+    { $seconds } s after you confirm, by the Redis clock:
+    { $events }
+    Until then nothing is changed; press { $abort } to cancel.
+    .title = Schedule this launch?
+    .button = Schedule
+ask-start-sale =
+    { $name }
+    { $left } available immediately, before the planned start.
+    .title = Start the sale now?
+    .button = Start
+ask-stop-command =
+    { $action }: { $done } of { $planned }.
+    The current step is completed and finished work is kept. A new plan covers the rest.
+    .title = Stop this command?
+    .button = Stop
+ask-stop-load-test =
+    { $name }
+    { $sent } of { $planned ->
+        [one] { $planned } request
+       *[other] { $planned } requests
+    } sent; no more are sent.
+    Admitted orders are still written.
+    .title = Stop the load test?
+    .button = Stop
+ask-stop-load-test-and-pause =
+    { $name }
+    { $sent } of { $planned ->
+        [one] { $planned } request
+       *[other] { $planned } requests
+    } sent; no more are sent.
+    The sale is paused: buyers are rejected until it resumes.
+    Admitted orders are still written.
+    .title = Stop the load test and pause the sale?
+    .button = Stop
+
 ## bench
 
 bench-database-in-use = the database holds sale #{ $sale }, which is not archived; pass another --database, or omit it
@@ -870,12 +1059,8 @@ command-all-that-are-pending =
        *[other] { $count } entries
     }: all pending.
 command-and = {" "}and{" "}
-command-apply = Apply
-command-apply-this-plan = Apply this plan?
 command-applying-the-plan = applying the plan
 command-at-most-concurrent-requests = At most { $most } concurrent requests, { $pace }.
-command-available-again-within-its-sale = { $left } available again within its sale window.
-command-available-immediately-before-planned-start = { $left } available immediately, before the planned start.
 command-buyers-are-sending-requests =
     { $users ->
         [one] { $users } buyer is
@@ -885,12 +1070,16 @@ command-cancel = Cancel
 command-changing = updating #{ $voucher }
 command-consumer-no-longer-exists = the consumer no longer exists
 command-counting-dead-letters-was-cancelled = counting the dead letters was cancelled; nothing was changed
-command-create-this-sale = Create this sale?
 command-creating = creating { $title }
-command-current-step-is-completed = The current step is completed and finished work is kept. A new plan covers the rest.
-command-current-step-is-completed-rest = The current step is completed, the rest is unchanged; a new plan covers it.
+command-does-not-apply =
+    { $phase ->
+        [planned] #{ $id } has not started yet
+        [running] #{ $id } is already running
+        [paused] #{ $id } is paused; press { $pause } to resume it
+        [sold_out] #{ $id } has started and is sold out
+       *[other] #{ $id } has ended and cannot be changed
+    }
 command-does-nothing-here = { $key } has no function here
-command-end-sale-permanently = End the sale permanently?
 command-engine-has-stopped-display = the engine has stopped; the display is no longer updated
 command-engine-stopped-before-it-replied = the engine stopped before it replied; check Activity ({ $key }) before you repeat the command
 command-entries-marked-ones =
@@ -900,38 +1089,18 @@ command-entries-marked-ones =
     }: the marked ones.
 command-examining-dead-letters = examining the dead letters
 command-examining-entries = examining the entries
-command-force-release-lock = Force-release the lock?
-command-has-ended = #{ $id } has ended and cannot be changed
 command-has-no-function-here-press = { $key } has no function here; press { $help } for the keys
-command-has-not-started-yet = #{ $id } has not started yet
-command-has-started-and-is-sold = #{ $id } has started and is sold out
 command-held = '{ $name }', held by { $node } ({ $task }).
 command-held-by = '{ $name }', held by { $node }.
 command-held-by-live-nodes-nothing = { $held } held by live nodes; nothing to do
 command-holder-no-longer-holds-lock = the holder no longer holds the lock
 command-is-available = { $key } is available in { $each }
 command-is-being-created-wait = { $title } is being created; wait for the engine before creating another sale
-command-is-paused-press-to-resume = #{ $id } is paused; press { $pause } to resume it
 command-is-running = { $name } is running
-command-is-running-already = #{ $id } is already running
-command-it-ends-on = Ends: { $end }.
-command-it-follows-its-schedule-again = The job resumes its schedule; missed runs are skipped.
-command-it-has-no-end = No end time.
-command-it-opens-to-buyers-on = Opens: { $begin }.
-command-it-runs-now = It runs now on this node, unless it is already running on another node.
-command-it-will = Purpose: { $about }.
-command-its-holder-is-alive = Its holder { $node } is alive: its work is cancelled and its late writes are rejected.
-command-its-holder-is-not-known = Its holder { $node } is not a known node and may be active: its work is cancelled and its late writes are rejected.
-command-its-holder-sends-no-heartbeat = Its holder { $node } sends no heartbeat.
 command-job-no-longer-exists = the job no longer exists
-command-left-buyers-are-rejected-until = { $left } left. Buyers are rejected until it resumes; admitted orders are still written.
-command-left-orders-are-real = { $left } left. The orders are real and consume stock.
 command-no-command-is-running = no command is running
-command-no-node-runs-it-until = No node runs it until it is resumed.
 command-no-other-time-range = no other time range is available
 command-no-row-is-selected = no row is selected
-command-no-stock-left-every-buyer = No stock left: every buyer is rejected as sold out.
-command-no-waiters = No waiters.
 command-nothing-was-changed = nothing was changed
 command-nothing-was-changed-form-keeps = nothing was changed; the form keeps your input
 command-nothing-was-created-form-keeps = nothing was created; the form keeps your input
@@ -940,36 +1109,9 @@ command-of =
         [one] { $initial } piece
        *[other] { $initial } pieces
     }
-command-of-2 = { $action }: { $done } of { $planned }.
-command-of-done = { $action }: { $done } of { $planned } done.
-command-of-sent =
-    { $sent } of { $planned ->
-        [one] { $planned } request
-       *[other] { $planned } requests
-    } sent.
-command-opens-immediately = Opens immediately.
 command-optional-for-log-to-edit = optional, for the log; { $key } to edit
 command-order-is-no-longer = the order is no longer on the newest page
-command-pause = Pause
-command-pause-the-job = Pause the job?
-command-pause-the-sale = Pause the sale?
-command-pieces-limit-per-user-orders =
-    { $count ->
-        [one] { $count } piece
-       *[other] { $count } pieces
-    }; limit per user: { $limit ->
-        [one] { $limit } order
-       *[other] { $limit } orders
-    }.
 command-plan-is-ready = the plan is ready
-command-quit-load-test-rest =
-    { $unsent ->
-        [0] Admitted orders stay in the stream; the next running node writes them.
-       *[other] The remaining requests are not sent. Admitted orders stay in the stream; the next running node writes them.
-    }
-command-quit-while-command-is-running = Quit while a command is running?
-command-quit-while-load-test = Quit while a load test is running?
-command-release = Release
 command-requests-by-buyers =
     { $requests ->
         [one] { $requests } request
@@ -978,29 +1120,7 @@ command-requests-by-buyers =
         [one] { $buyers } buyer
        *[other] { $buyers } buyers
     }, { $again } of them twice.
-command-resume = Resume
-command-resume-job = Resume the job?
-command-resume-sale = Resume the sale?
-command-run = Run
-command-run-the-job-now = Run the job now?
-command-rush = Start
-command-sale-has-ended-every-buyer = The sale has ended: every buyer will be rejected.
-command-sale-has-not-started-buyers = The sale has not started: buyers will be rejected.
 command-sale-is-no-longer-listed = the sale is no longer listed
-command-sale-is-paused-every-buyer = The sale is paused: every buyer will be rejected.
-command-send-simulated-buyers = Start the load test?
-command-start = Start
-command-start-the-sale-now = Start the sale now?
-command-stop-button = Stop
-command-stop-this-command = Stop this command?
-command-then-pending-dead-in-sql =
-    Then: { $pending } pending, { $letters ->
-        [one] { $letters } dead letter
-       *[other] { $letters } dead letters
-    }, { $orders ->
-        [one] { $orders } order
-       *[other] { $orders } orders
-    } in SQL.
 command-there-are-no-pending-entries = there are no pending entries to plan for
 command-there-is-no-entry = there is no entry to mark
 command-there-is-no-sale = there is no sale to select
@@ -1011,16 +1131,9 @@ command-this-is-the-first-row = this is the first row
 command-this-is-the-last-row = this is the last row
 command-this-view-has-no-rows = this view has no rows to filter
 command-try-again-once = { $away }; try again once it is reachable
-command-unsold-buyers-are-rejected = { $left } unsold; buyers are rejected from now on.
 command-value = { $views } ({ $action })
 command-value-2 = { $count }  { $verdict }: { $action }
-command-wait-for-it-one =
-    { $count ->
-        [one] { $count } waiter, which
-       *[other] { $count } waiters, one of which
-    } will acquire it next.
 command-waiting-for-engine = waiting for the engine
-command-will-be-re-added = {" "}{ $rebuilt } will be re-added to the stream.
 command-with-no-rate-limit = with no rate limit
 command-works-in = { $key } ({ $action }) is available in { $views }
 
@@ -1241,8 +1354,6 @@ demo-title = DEMO
 
 ## director
 
-director-admitted-orders-are-still-written = Admitted orders are still written.
-director-arm = Schedule
 director-armed = LAUNCH { $left }
 director-arms-one = { $NONE_ARMED }; press { $arm } to schedule one
 director-buyers =
@@ -1250,46 +1361,43 @@ director-buyers =
         [one] { $count } buyer
        *[other] { $count } buyers
     }
-director-cancel = Cancel launch
-director-cancel-launch = Cancel the launch?
 director-cancelled-was-not-started-nothing = cancelled: { $subject } was not started, nothing was changed
 director-console-was-suspended = the console was suspended and missed the launch time by { $late }
 director-countdown-in-seconds = countdown in seconds, 1 to 3,600
 director-database-is-unreachable = the database is unreachable
 director-database-rejects-writes = the database rejects writes
+director-events =
+    { $start }
+    Then { $buyers ->
+        [one] { $buyers } buyer arrives
+       *[other] { $buyers } buyers arrive
+    } { $seconds ->
+        [0] with no rate limit
+       *[other] within { $seconds } s
+    }{ $twice ->
+        [0] {""}
+       *[other] , { $twice } of them twice
+    }.
+    The orders are real and consume stock.
 director-id-of-planned-sale = ID of a planned sale, or a new title
 director-is-not-planned-sale-enter = #{ $id } is not a planned sale; enter a title to create one
 director-it-is-no-longer-listed = the sale is no longer listed
-director-launch = Launch
-director-launch-is-cancelled-nothing = The launch is cancelled: nothing is started.
 director-launch-is-scheduled-press = a launch is scheduled; press { $abort } to cancel it first
-director-launch-now = Launch now?
 director-launch-of-cancelled-nothing = launch of { $subject } cancelled, nothing was started: { $why }; press { $arm } to schedule another
 director-leave-this-empty-for-planned = leave this empty for a planned sale: its stock is set
 director-new-sale = new sale '{ $title }'
 director-no-launch-is-scheduled = no launch is scheduled
 director-no-launch-is-scheduled-and-no-load = no launch is scheduled and no load test is running
 director-no-requests-will-be-sent = no requests will be sent; the sale is paused as soon as it starts
-director-no-sale-starts = No sale starts and no requests are sent. The countdown continues until you confirm.
-director-now-without-waiting-for-countdown = Now, without waiting for the countdown:
-director-of-requests-sent-no-more =
-    { $sent } of { $planned ->
-        [one] { $planned } request
-       *[other] { $planned } requests
-    } sent; no more are sent.
-director-of-them-twice = , { $twice } of them twice
 director-opening = OPENING
-director-orders-are-real-and-consume = The orders are real and consume stock.
 director-pieces =
     { $title }, { $count ->
         [one] { $count } piece
        *[other] { $count } pieces
     }
 director-pieces-of-new-sale = pieces of a new sale, or empty
-director-quit-while-launch-is-scheduled = Quit while a launch is scheduled?
 director-redis-is-unreachable = Redis is unreachable
 director-redis-rejects-writes = Redis rejects writes
-director-s-after-you-confirm = { $seconds } s after you confirm, by the Redis clock:
 director-sale = Sale
 director-sale-is-being-started-load = the sale is being started; the load test follows
 director-sale-is-created-with-pieces =
@@ -1298,11 +1406,9 @@ director-sale-is-created-with-pieces =
        *[other] { $count } pieces
     } and opens immediately.
 director-sale-is-no-longer = the sale is no longer in the planned state
-director-sale-is-paused-buyers = The sale is paused: buyers are rejected until it resumes.
 director-sale-starts-by-itself = the sale starts by itself in { $left }; enter a lower value
 director-sale-starts-by-itself-before = the sale starts by itself before the countdown ends
 director-schedule-launch = Schedule a launch
-director-schedule-this-launch = Schedule this launch?
 director-scheduled-starts-in-s-press = scheduled: { $subject } starts in { $seconds } s; press { $abort } to cancel
 director-several-load-tests-are-running = several load tests are running; select a sale with { $up } and { $down }, then press { $again } again
 director-spread-over-so-many-seconds = duration in seconds; 0: no limit
@@ -1313,21 +1419,7 @@ director-starts-with-pieces-before =
        *[other] { $count } pieces
     }, before its planned time.
 director-stock-changed = the stock changed from { $asked } to { $now }
-director-stop = Stop
-director-stop-load-test = Stop the load test?
-director-stop-load-test-and-pause = Stop the load test and pause the sale?
 director-stopping-load-test = stopping the load test on #{ $voucher }
-director-then-buyers-come =
-    Then { $count ->
-        [one] { $count } buyer arrives
-       *[other] { $count } buyers arrive
-    } with no rate limit{ $twice }.
-director-then-within-s =
-    Then { $count ->
-        [one] { $count } buyer arrives
-       *[other] { $count } buyers arrive
-    } within { $seconds } s{ $twice }.
-director-until-then-nothing-is-changed = Until then nothing is changed; press { $abort } to cancel.
 director-with-buyers = { $subject }, { $buyers }
 director-within = Within
 
@@ -2825,21 +2917,12 @@ stream-added = added
 stream-after-them-delivered-anyway = after that: delivered anyway
 stream-all-partitions = all partitions
 stream-and-more-press-for-all = and { $count } more; press { $key } for all
-stream-another-holder =
-    { $count ->
-        [one] { $count } pending entry is
-       *[other] { $count } pending entries are
-    } transferred to another consumer.
 stream-before-the-oldest = { $gone } before the oldest
-stream-button-claim = Claim
-stream-button-remove = Remove
-stream-button-rewind = Rewind
 stream-calculating-effect = calculating the effect
 stream-consumer = CONSUMER
 stream-consumer-has-no-details-beyond = a consumer has no details beyond its row
 stream-consumer-or-node = a consumer, or a node for its consumer
 stream-delivered = delivered
-stream-delivery-count-is-unchanged-new = The delivery count is unchanged. The new holder processes the entries within seconds; entries already in SQL are acknowledged.
 stream-enter-consumer-that-receives-them = enter the consumer that receives them
 stream-entries-are-redelivered =
     { $again ->
@@ -2872,11 +2955,6 @@ stream-in-all-partitions = In all partitions.
 stream-in-dead-letters = in dead letters
 stream-in-partition-only = In partition { $number } only.
 stream-in-sql-already-acknowledged = already in SQL: acknowledged
-stream-its-node-is-not-running =
-    Its node is not running and it holds no entries. It is removed from the group of { $groups ->
-        [one] { $groups } partition
-       *[other] { $groups } partitions
-    }.
 stream-kept = kept
 stream-made-there =
     { $made ->
@@ -2889,7 +2967,6 @@ stream-no-consumer-of-another-live = no consumer of another live node can take i
 stream-no-consumer-reads-the-stream = no consumer reads the stream
 stream-no-entry-on-this-page = No entry on this page contains '{ $text }'. Press { $key } to clear the filter.
 stream-no-group = NO GROUP
-stream-no-longer-pending-or-already = { $gone } no longer pending, or already held by it.
 stream-no-pending-entries-entries-wait =
     No pending entries. { $count ->
         [one] { $count } entry waits
@@ -2924,8 +3001,6 @@ stream-preview = Preview
 stream-read = read
 stream-redeliver-entries = Redeliver entries
 stream-redis-is-unreachable-stream = Redis is unreachable; the stream cannot be read.
-stream-remove-the-consumer = Remove the consumer?
-stream-rewind-group = Rewind the group?
 stream-select-consumer-in-list-above = select a consumer in the list above with { $up } and { $down }, then press { $again } again
 stream-start-entry-id-or-10m = start, an entry ID, 14:30 or -10m
 stream-state = state
@@ -2935,7 +3010,6 @@ stream-stream-is-empty-each-admitted = The stream is empty. Each admitted buyer 
 stream-there-is-only-one-partition = there is only one partition
 stream-to = To
 stream-too-many-dead-letters = { $text }: too many dead letters to check all; press { $key } to open them
-stream-transfer-these-entries = Transfer these entries?
 stream-trimmed = trimmed
 stream-users-are-masked = users are masked
 stream-users-are-shown = users are shown

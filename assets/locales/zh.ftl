@@ -324,6 +324,167 @@ alarms-shows-them = 按 { $letters } 查看死信。
 alarms-stream-has-no-consumer-group = 消费组不存在，运行中的引擎会重建。依次按 { $pending }、{ $plan } 处理仍待确认的消息。
 alarms-unknown-number-of-dead-letters = 有未关联订单的死信丢失，数量未知。
 
+## ask
+
+ask-apply-plan =
+    { $entries }
+    { $verdicts }
+    完成后：待确认 { $pending } 条，死信 { $letters } 条，SQL 中订单 { $orders } 笔。{ $rebuilt ->
+        [0] {""}
+       *[other] { $rebuilt } 条将重新入队。
+    }
+    { $claims }
+    .title = 执行此计划？
+    .button = 执行
+ask-cancel-launch =
+    { $launch }
+    不会开始秒杀，也不发送请求。确认之前倒计时继续。
+    .title = 取消这次开抢？
+    .button = 取消开抢
+ask-claim =
+    { $count } 条待确认消息将变更持有者。
+    { $parts }
+    { $gone ->
+        [0] {""}
+       *[other] { $gone } 条已不再待确认，或已由其持有。
+    }
+    不计入投递次数。新持有者会在数秒内处理；已在 SQL 中的直接确认。
+    .title = 转交这些消息？
+    .button = 转交
+ask-create-sale =
+    { $title }
+    { $stock } 件，每人限购 { $limit } 单。
+    { $begin ->
+        [none] 立即开放抢购。
+       *[other] 开放时间：{ $begin }。
+    }
+    { $end ->
+        [none] 不设结束时间。
+       *[other] 结束时间：{ $end }。
+    }
+    .title = 新建这场秒杀？
+    .button = 新建
+ask-end-sale =
+    { $name }
+    未售出 { $left }；此后拒绝所有买家。
+    此操作无法撤销。
+    .title = 永久结束这场秒杀？
+    .button = 结束
+ask-launch-now =
+    立即执行，不等倒计时结束：
+    { $events }
+    .title = 立即开抢？
+    .button = 开抢
+ask-load-test =
+    { $name }
+    { $plan }
+    { $phase ->
+        [running] 剩余 { $left }。会产生真实订单并占用库存。
+        [sold_out] 库存为零：所有请求都会返回售罄。
+        [paused] 秒杀已暂停：所有买家都会被拒绝。
+        [planned] 秒杀尚未开始：买家会被拒绝。
+       *[other] 秒杀已结束：所有买家都会被拒绝。
+    }
+    .title = 开始压测？
+    .button = 开始
+ask-pause-job =
+    { $name }
+    恢复之前，所有节点都不再运行它。
+    .title = 暂停这个任务？
+    .button = 暂停
+ask-pause-sale =
+    { $name }
+    剩余 { $left }。恢复前拒绝所有买家；已准入的订单照常落库。
+    .title = 暂停这场秒杀？
+    .button = 暂停
+ask-quit-during-command =
+    { $action }：已完成 { $done } / { $planned }。
+    当前一步会做完，其余不变，可用新计划处理。
+    .title = 操作执行中，仍要退出？
+    .button = 退出
+ask-quit-during-launch =
+    { $launch }
+    取消后不会开始任何秒杀。
+    .title = 已安排开抢，仍要退出？
+    .button = 退出
+ask-quit-during-load-test =
+    已发出 { $sent } / { $planned } 次请求。
+    { $unsent ->
+        [0] 已准入的订单留在消息流中，由下一个引擎落库。
+       *[other] 剩余请求不再发送。已准入的订单留在消息流中，由下一个引擎落库。
+    }
+    .title = 压测进行中，仍要退出？
+    .button = 退出
+ask-release-lock =
+    { $held }
+    { $holder ->
+        [orphan] 持有者 { $node } 已失联（无心跳）。
+        [alive] 持有者 { $node } 在线：其任务将被取消，之后的写入会被拒绝。
+       *[unknown] 持有者 { $node } 不是已知节点，可能仍在运行：其任务将被取消，之后的写入会被拒绝。
+    }
+    { $waiting ->
+        [0] 没有等待者。
+       *[other] { $waiting } 个等待者，释放后由下一个获得。
+    }
+    .title = 强制释放这把锁？
+    .button = 释放
+ask-remove-consumer =
+    { $name }
+    其节点未运行，且不持有消息。将从 { $groups } 个分区的消费组中移除。
+    .title = 移除该消费者？
+    .button = 移除
+ask-resume-job =
+    { $name }
+    恢复按计划运行；暂停期间错过的不补跑。
+    .title = 恢复这个任务？
+    .button = 恢复
+ask-resume-sale =
+    { $name }
+    { $left }将在秒杀时段内重新开放。
+    .title = 恢复这场秒杀？
+    .button = 恢复
+ask-rewind =
+    { $entries }
+    { $groups }
+    { $counts }
+    .title = 回退消费组？
+    .button = 回退
+ask-run-job =
+    { $name }
+    用途：{ $about }。
+    立即在本节点运行；如已在其他节点运行则不重复。
+    .title = 立即运行这个任务？
+    .button = 运行
+ask-schedule-launch =
+    确认后 { $seconds } 秒，以 Redis 时钟为准：
+    { $events }
+    在此之前不做任何更改，按 { $abort } 可取消。
+    .title = 安排这次开抢？
+    .button = 安排
+ask-start-sale =
+    { $name }
+    { $left }立即开放抢购，早于计划时间。
+    .title = 立即开始这场秒杀？
+    .button = 开始
+ask-stop-command =
+    { $action }：{ $done } / { $planned }。
+    当前一步会做完，已完成的不撤销；其余可用新计划处理。
+    .title = 中止此操作？
+    .button = 中止
+ask-stop-load-test =
+    { $name }
+    已发出 { $sent } / { $planned } 次请求，其余不再发送。
+    已准入的订单照常落库。
+    .title = 停止压测？
+    .button = 停止
+ask-stop-load-test-and-pause =
+    { $name }
+    已发出 { $sent } / { $planned } 次请求，其余不再发送。
+    秒杀暂停：恢复前拒绝所有买家。
+    已准入的订单照常落库。
+    .title = 停止压测并暂停秒杀？
+    .button = 停止
+
 ## bench
 
 bench-database-in-use = 数据库中有未归档的秒杀 #{ $sale }，请去掉或另指定 --database
@@ -807,100 +968,49 @@ column-worth = 面值
 command-all-not-only-filtered-ones = 全部 { $count } 条，不只是筛选出的 { $shown } 条。
 command-all-that-are-pending = { $count } 条消息：全部待确认消息。
 command-and = 、
-command-apply = 执行
-command-apply-this-plan = 执行此计划？
 command-applying-the-plan = 正在执行计划
 command-at-most-concurrent-requests = 最大并发 { $most }，{ $pace }。
-command-available-again-within-its-sale = { $left }将在秒杀时段内重新开放。
-command-available-immediately-before-planned-start = { $left }立即开放抢购，早于计划时间。
 command-buyers-are-sending-requests = { $users } 位模拟买家开始请求 #{ $voucher }
 command-cancel = 取消
 command-changing = 正在更新 #{ $voucher }
 command-consumer-no-longer-exists = 该消费者已不存在
 command-counting-dead-letters-was-cancelled = 已取消统计死信，未做任何更改
-command-create-this-sale = 新建这场秒杀？
 command-creating = 正在新建 { $title }
-command-current-step-is-completed = 当前一步会做完，已完成的不撤销；其余可用新计划处理。
-command-current-step-is-completed-rest = 当前一步会做完，其余不变，可用新计划处理。
+command-does-not-apply =
+    { $phase ->
+        [planned] #{ $id } 尚未开始
+        [running] #{ $id } 已在进行中
+        [paused] #{ $id } 已暂停，按 { $pause } 恢复
+        [sold_out] #{ $id } 已开始并已售罄
+       *[other] #{ $id } 已结束，无法更改
+    }
 command-does-nothing-here = { $key } 在此无效
-command-end-sale-permanently = 永久结束这场秒杀？
 command-engine-has-stopped-display = 引擎已停止，画面不再更新
 command-engine-stopped-before-it-replied = 引擎未应答就已停止，请先在日志（{ $key }）中核对结果再重试
 command-entries-marked-ones = { $count } 条消息：已标记的消息。
 command-examining-dead-letters = 正在检查死信
 command-examining-entries = 正在检查消息
-command-force-release-lock = 强制释放这把锁？
-command-has-ended = #{ $id } 已结束，无法更改
 command-has-no-function-here-press = { $key } 在此无效，按 { $help } 查看按键
-command-has-not-started-yet = #{ $id } 尚未开始
-command-has-started-and-is-sold = #{ $id } 已开始并已售罄
 command-held = “{ $name }”，由 { $node }（{ $task }）持有。
 command-held-by = “{ $name }”，由 { $node } 持有。
 command-held-by-live-nodes-nothing = { $held } 条由在线节点处理中，无需操作
 command-holder-no-longer-holds-lock = 该持有者已不再持有这把锁
 command-is-available = { $key } 可用于{ $each }
 command-is-being-created-wait = 正在新建 { $title }，请等引擎应答后再新建
-command-is-paused-press-to-resume = #{ $id } 已暂停，按 { $pause } 恢复
 command-is-running = { $name } 运行中
-command-is-running-already = #{ $id } 已在进行中
-command-it-ends-on = 结束时间：{ $end }。
-command-it-follows-its-schedule-again = 恢复按计划运行；暂停期间错过的不补跑。
-command-it-has-no-end = 不设结束时间。
-command-it-opens-to-buyers-on = 开放时间：{ $begin }。
-command-it-runs-now = 立即在本节点运行；如已在其他节点运行则不重复。
-command-it-will = 用途：{ $about }。
-command-its-holder-is-alive = 持有者 { $node } 在线：其任务将被取消，之后的写入会被拒绝。
-command-its-holder-is-not-known = 持有者 { $node } 不是已知节点，可能仍在运行：其任务将被取消，之后的写入会被拒绝。
-command-its-holder-sends-no-heartbeat = 持有者 { $node } 已失联（无心跳）。
 command-job-no-longer-exists = 该任务已不存在
-command-left-buyers-are-rejected-until = 剩余 { $left }。恢复前拒绝所有买家；已准入的订单照常落库。
-command-left-orders-are-real = 剩余 { $left }。会产生真实订单并占用库存。
 command-no-command-is-running = 没有正在执行的操作
-command-no-node-runs-it-until = 恢复之前，所有节点都不再运行它。
 command-no-other-time-range = 没有其他时间范围
 command-no-row-is-selected = 未选中任何行
-command-no-stock-left-every-buyer = 库存为零：所有请求都会返回售罄。
-command-no-waiters = 没有等待者。
 command-nothing-was-changed = 未做任何更改
 command-nothing-was-changed-form-keeps = 未做任何更改，已填内容保留在表单中
 command-nothing-was-created-form-keeps = 未新建，已填内容保留在表单中
 command-of = { $left } / { $initial } 件
-command-of-2 = { $action }：{ $done } / { $planned }。
-command-of-done = { $action }：已完成 { $done } / { $planned }。
-command-of-sent = 已发出 { $sent } / { $planned } 次请求。
-command-opens-immediately = 立即开放抢购。
 command-optional-for-log-to-edit = 可选，记入日志；按 { $key } 填写
 command-order-is-no-longer = 该订单已不在最新一页
-command-pause = 暂停
-command-pause-the-job = 暂停这个任务？
-command-pause-the-sale = 暂停这场秒杀？
-command-pieces-limit-per-user-orders = { $count } 件，每人限购 { $limit } 单。
 command-plan-is-ready = 计划已就绪
-command-quit-load-test-rest =
-    { $unsent ->
-        [0] 已准入的订单留在消息流中，由下一个引擎落库。
-       *[other] 剩余请求不再发送。已准入的订单留在消息流中，由下一个引擎落库。
-    }
-command-quit-while-command-is-running = 操作执行中，仍要退出？
-command-quit-while-load-test = 压测进行中，仍要退出？
-command-release = 释放
 command-requests-by-buyers = { $buyers } 位买家共 { $requests } 次请求，其中 { $again } 位请求两次。
-command-resume = 恢复
-command-resume-job = 恢复这个任务？
-command-resume-sale = 恢复这场秒杀？
-command-run = 运行
-command-run-the-job-now = 立即运行这个任务？
-command-rush = 开始
-command-sale-has-ended-every-buyer = 秒杀已结束：所有买家都会被拒绝。
-command-sale-has-not-started-buyers = 秒杀尚未开始：买家会被拒绝。
 command-sale-is-no-longer-listed = 该场秒杀已不在列表中
-command-sale-is-paused-every-buyer = 秒杀已暂停：所有买家都会被拒绝。
-command-send-simulated-buyers = 开始压测？
-command-start = 开始
-command-start-the-sale-now = 立即开始这场秒杀？
-command-stop-button = 中止
-command-stop-this-command = 中止此操作？
-command-then-pending-dead-in-sql = 完成后：待确认 { $pending } 条，死信 { $letters } 条，SQL 中订单 { $orders } 笔。
 command-there-are-no-pending-entries = 没有待确认消息，无需制定计划
 command-there-is-no-entry = 没有可标记的行
 command-there-is-no-sale = 没有可选的秒杀
@@ -911,12 +1021,9 @@ command-this-is-the-first-row = 已是第一行
 command-this-is-the-last-row = 已是最后一行
 command-this-view-has-no-rows = 此视图没有可筛选的行
 command-try-again-once = { $away }，恢复后请重试
-command-unsold-buyers-are-rejected = 未售出 { $left }；此后拒绝所有买家。
 command-value = { $views }（{ $action }）
 command-value-2 = { $count }  { $verdict }：{ $action }
-command-wait-for-it-one = { $count } 个等待者，释放后由下一个获得。
 command-waiting-for-engine = 等待引擎应答
-command-will-be-re-added = { $rebuilt } 条将重新入队。
 command-with-no-rate-limit = 不限速
 command-works-in = { $key }（{ $action }）可用于{ $views }
 
@@ -1121,65 +1228,53 @@ demo-title = 演示
 
 ## director
 
-director-admitted-orders-are-still-written = 已准入的订单照常落库。
-director-arm = 安排
 director-armed = 倒计时 { $left }
 director-arms-one = { $NONE_ARMED }，按 { $arm } 安排
 director-buyers = { $count } 位买家
-director-cancel = 取消开抢
-director-cancel-launch = 取消这次开抢？
 director-cancelled-was-not-started-nothing = 已取消：{ $subject }没有开始，未做任何更改
 director-console-was-suspended = 控制台曾被挂起，已晚了 { $late }
 director-countdown-in-seconds = 倒计时秒数，1 到 3,600
 director-database-is-unreachable = 数据库不可达
 director-database-rejects-writes = 数据库拒绝写入
+director-events =
+    { $start }
+    随后 { $buyers } 位买家{ $seconds ->
+        [0] 不限速请求
+       *[other] 在 { $seconds } 秒内请求
+    }{ $twice ->
+        [0] {""}
+       *[other] ，其中 { $twice } 位请求两次
+    }。
+    会产生真实订单并占用库存。
 director-id-of-planned-sale = 未开始的秒杀编号；填标题则新建
 director-is-not-planned-sale-enter = #{ $id } 不是未开始的秒杀；填写标题可新建
 director-it-is-no-longer-listed = 该场秒杀已不在列表中
-director-launch = 开抢
-director-launch-is-cancelled-nothing = 取消后不会开始任何秒杀。
 director-launch-is-scheduled-press = 已安排开抢，请先按 { $abort } 取消
-director-launch-now = 立即开抢？
 director-launch-of-cancelled-nothing = { $subject }的开抢已取消，没有开始：{ $why }；按 { $arm } 可重新安排
 director-leave-this-empty-for-planned = 已有秒杀的库存已设定，请留空
 director-new-sale = 新秒杀“{ $title }”
 director-no-launch-is-scheduled = 没有已安排的开抢
 director-no-launch-is-scheduled-and-no-load = 没有已安排的开抢，也没有进行中的压测
 director-no-requests-will-be-sent = 不再发送请求，秒杀开始后立即暂停
-director-no-sale-starts = 不会开始秒杀，也不发送请求。确认之前倒计时继续。
-director-now-without-waiting-for-countdown = 立即执行，不等倒计时结束：
-director-of-requests-sent-no-more = 已发出 { $sent } / { $planned } 次请求，其余不再发送。
-director-of-them-twice = ，其中 { $twice } 位请求两次
 director-opening = 正在开始
-director-orders-are-real-and-consume = 会产生真实订单并占用库存。
 director-pieces = { $title }，{ $count } 件
 director-pieces-of-new-sale = 新秒杀的件数；已有秒杀留空
-director-quit-while-launch-is-scheduled = 已安排开抢，仍要退出？
 director-redis-is-unreachable = Redis 不可达
 director-redis-rejects-writes = Redis 拒绝写入
-director-s-after-you-confirm = 确认后 { $seconds } 秒，以 Redis 时钟为准：
 director-sale = 秒杀
 director-sale-is-being-started-load = 正在开始秒杀，随后压测
 director-sale-is-created-with-pieces = 新建秒杀“{ $title }”，{ $count } 件，立即开放。
 director-sale-is-no-longer = 该场秒杀已不是未开始状态
-director-sale-is-paused-buyers = 秒杀暂停：恢复前拒绝所有买家。
 director-sale-starts-by-itself = 该场秒杀将在 { $left } 后自行开始，请填更小的值
 director-sale-starts-by-itself-before = 该场秒杀会在倒计时结束前自行开始
 director-schedule-launch = 安排开抢
-director-schedule-this-launch = 安排这次开抢？
 director-scheduled-starts-in-s-press = 已安排：{ $subject }将在 { $seconds } 秒后开抢，按 { $abort } 取消
 director-several-load-tests-are-running = 有多场秒杀正在压测，请先用 { $up } { $down } 选中一场，再按一次 { $again }
 director-spread-over-so-many-seconds = 请求分布的秒数，0 为不限速
 director-start-in = 倒计时
 director-starts-with-pieces-before = #{ $id } 开始，{ $count } 件，早于计划时间。
 director-stock-changed = 库存已由 { $asked } 变为 { $now }
-director-stop = 停止
-director-stop-load-test = 停止压测？
-director-stop-load-test-and-pause = 停止压测并暂停秒杀？
 director-stopping-load-test = 正在停止 #{ $voucher } 的压测
-director-then-buyers-come = 随后 { $count } 位买家不限速请求{ $twice }。
-director-then-within-s = 随后 { $count } 位买家在 { $seconds } 秒内请求{ $twice }。
-director-until-then-nothing-is-changed = 在此之前不做任何更改，按 { $abort } 可取消。
 director-with-buyers = { $subject }，{ $buyers }
 director-within = 时长
 
@@ -2358,17 +2453,12 @@ stream-added = 写入
 stream-after-them-delivered-anyway = 其后的：照常投递
 stream-all-partitions = 所有分区
 stream-and-more-press-for-all = 另有 { $count } 个；按 { $key } 查看全部
-stream-another-holder = { $count } 条待确认消息将变更持有者。
 stream-before-the-oldest = 最早消息之前 { $gone } 条
-stream-button-claim = 转交
-stream-button-remove = 移除
-stream-button-rewind = 回退
 stream-calculating-effect = 正在计算影响
 stream-consumer = 消费者
 stream-consumer-has-no-details-beyond = 消费者没有更多详情
 stream-consumer-or-node = 消费者，或节点（取其消费者）
 stream-delivered = 投递至
-stream-delivery-count-is-unchanged-new = 不计入投递次数。新持有者会在数秒内处理；已在 SQL 中的直接确认。
 stream-enter-consumer-that-receives-them = 请填写接收消息的消费者
 stream-entries-are-redelivered = 将重新投递 { $again } 条：从 { $first }（{ $from }）到 { $to }。
 stream-entries-are-redelivered-in-partitions = 将在 { $count } 个分区重新投递 { $again } 条。
@@ -2385,7 +2475,6 @@ stream-in-all-partitions = 适用于所有分区。
 stream-in-dead-letters = 在死信中
 stream-in-partition-only = 仅限分区 { $number }。
 stream-in-sql-already-acknowledged = 已在 SQL 中：直接确认
-stream-its-node-is-not-running = 其节点未运行，且不持有消息。将从 { $groups } 个分区的消费组中移除。
 stream-kept = 保留
 stream-made-there = { $made } 个消费组已丢失，将在该处重建。
 stream-malformed-become-dead-letters = 无效消息：转为死信
@@ -2394,7 +2483,6 @@ stream-no-consumer-of-another-live = 没有其他在线节点的消费者可以�
 stream-no-consumer-reads-the-stream = 没有消费者在读取消息流
 stream-no-entry-on-this-page = 本页没有包含“{ $text }”的消息。按 { $key } 清除筛选。
 stream-no-group = 无消费组
-stream-no-longer-pending-or-already = { $gone } 条已不再待确认，或已由其持有。
 stream-no-pending-entries-entries-wait = 没有待确认的消息。消息流积压 { $count } 条（{ $key }）。
 stream-no-pending-entries-every-delivered = 没有待确认的消息，已投递的订单全部落库。
 stream-no-pending-entries-lag = 没有待确认的消息。消息流积压未知（{ $key }）。
@@ -2421,8 +2509,6 @@ stream-preview = 预览
 stream-read = 已读
 stream-redeliver-entries = 重新投递消息
 stream-redis-is-unreachable-stream = Redis 不可达，无法读取消息流。
-stream-remove-the-consumer = 移除该消费者？
-stream-rewind-group = 回退消费组？
 stream-select-consumer-in-list-above = 请先按 { $up } { $down } 在上方列表中选择一个消费者，再按一次 { $again }
 stream-start-entry-id-or-10m = start、消息 ID、14:30 或 -10m
 stream-state = 状态
@@ -2432,7 +2518,6 @@ stream-stream-is-empty-each-admitted = 消息流为空。每准入一位买家�
 stream-there-is-only-one-partition = 只有一个分区
 stream-to = 交给
 stream-too-many-dead-letters = { $text }：死信过多，未全部检查；按 { $key } 查看
-stream-transfer-these-entries = 转交这些消息？
 stream-trimmed = 已裁剪
 stream-users-are-masked = 用户已脱敏
 stream-users-are-shown = 已显示用户

@@ -26,7 +26,7 @@ pub(crate) use self::{
 use super::{
     keymap::{Action, key_of},
     views::Marked,
-    widgets::right,
+    widgets::{plain, right},
 };
 
 pub(crate) const REDIS: &str = "redis";
@@ -55,7 +55,7 @@ pub fn phase(phase: Phase) -> String {
 }
 
 pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
-    format!("#{voucher} {title}")
+    format!("#{voucher} {}", plain(title))
 }
 
 pub(crate) fn left_of(left: &str, initial: &str) -> String {

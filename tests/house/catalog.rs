@@ -341,8 +341,10 @@ fn uses() -> Vec<(String, String, BTreeSet<String>)> {
         .into_iter()
         .filter(|it| !["src/model/message.rs", "src/model/reason.rs"].contains(&&*it.path))
     {
-        for opening in ["Label(\"", "text!(\"", "text!(\n", "reason!(\"", "reason!(\n"] {
-            for (at, _) in file.text.match_indices(opening) {
+        let openings = ["text!(", "reason!(", "question!("];
+        let openings = openings.iter().flat_map(|it| [format!("{it}\""), format!("{it}\n")]);
+        for opening in openings.chain(["Label(\"".to_owned()]) {
+            for (at, _) in file.text.match_indices(&opening) {
                 let code = file.text[at + opening.len()..].trim_start();
                 let code = code.strip_prefix('"').unwrap_or(code);
                 let Some((id, rest)) = code.split_once('"') else { continue };

@@ -5,7 +5,7 @@ use seckill_engine::{
     telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
 };
 use seckill_model::{
-    NewSale, Phase,
+    NewSale,
     message::{Label, text},
 };
 
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     keymap::{Action, Context, actions, footer, key_of, lookup},
     views::{orders, pending::wording as recovery},
+    widgets::plain,
 };
 
 pub(crate) const CANCEL: Label = Label("command-cancel");
@@ -77,18 +78,8 @@ fn name(sale: &SaleLine) -> String {
 
 /// Why a command does not apply to the sale's phase.
 pub(crate) fn no_use(sale: &SaleLine) -> String {
-    let (id, pause) = (sale.voucher_id, key_of(Action::Pause));
-    match sale.phase {
-        Phase::Ended | Phase::Archived => {
-            text!("command-has-ended", id)
-        }
-        Phase::Running => text!("command-is-running-already", id),
-        Phase::SoldOut => text!("command-has-started-and-is-sold", id),
-        Phase::Paused => {
-            text!("command-is-paused-press-to-resume", id, pause)
-        }
-        Phase::Planned => text!("command-has-not-started-yet", id),
-    }
+    let (id, phase, pause) = (sale.voucher_id, sale.phase, key_of(Action::Pause));
+    text!("command-does-not-apply", id, phase, pause)
 }
 
 /// A question: title, sentences, button.
@@ -102,7 +93,30 @@ impl Question {
     pub(crate) fn new(title: Label, lines: Vec<String>, yes: Label) -> Self {
         Self { title: title.to_owned(), lines, yes: yes.to_owned() }
     }
+
+    /// A message of the catalog: each line of `text` is a sentence, and its attributes are the title and the button.
+    /// Names in the text must not contain line breaks.
+    pub(crate) fn of(message: Label, text: &str) -> Self {
+        let [title, yes] = ["title", "button"].map(|name| message.attribute(name));
+        let lines = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned);
+        Self {
+            title: title.unwrap_or_default().to_owned(),
+            lines: lines.collect(),
+            yes: yes.unwrap_or_default().to_owned(),
+        }
+    }
 }
+
+/// A question from the catalog, with arguments as for `text!`.
+macro_rules! question {
+    ($id:literal $($args:tt)*) => {
+        $crate::text::commands::Question::of(
+            seckill_model::message::Label($id),
+            &seckill_model::message::text!($id $($args)*),
+        )
+    };
+}
+pub(crate) use question;
 
 fn left(sale: &SaleLine) -> String {
     text!("command-of", left = super::left_in_redis(sale), initial = sale.initial)
@@ -113,34 +127,13 @@ pub(crate) const FOR_GOOD: Label = Label("command-this-cannot-be-undone");
 
 /// A change of a sale's phase.
 pub(crate) fn change(command: &Command, sale: &SaleLine) -> Question {
-    let left = left(sale);
-    let (title, text, yes) = match command {
-        Command::StartSale(_) => (
-            Label("command-start-the-sale-now"),
-            text!("command-available-immediately-before-planned-start", left),
-            Label("command-start"),
-        ),
-        Command::PauseSale(_) => (
-            Label("command-pause-the-sale"),
-            text!("command-left-buyers-are-rejected-until", left),
-            Label("command-pause"),
-        ),
-        Command::ResumeSale(_) => (
-            Label("command-resume-sale"),
-            text!("command-available-again-within-its-sale", left),
-            Label("command-resume"),
-        ),
-        _ => (
-            Label("command-end-sale-permanently"),
-            text!("command-unsold-buyers-are-rejected", left),
-            Label("common-end"),
-        ),
-    };
-    let mut lines = vec![name(sale), text];
-    if matches!(command, Command::EndSale(_)) {
-        lines.push(FOR_GOOD.to_owned());
+    let (name, left) = (name(sale), left(sale));
+    match command {
+        Command::StartSale(_) => question!("ask-start-sale", name, left),
+        Command::PauseSale(_) => question!("ask-pause-sale", name, left),
+        Command::ResumeSale(_) => question!("ask-resume-sale", name, left),
+        _ => question!("ask-end-sale", name, left),
     }
-    Question::new(title, lines, yes)
 }
 
 /// The exact plan of a load test, one sentence per item.
@@ -156,40 +149,14 @@ pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
 
 /// A sale to be created; times are in the user's time zone.
 pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> Question {
-    let stock =
-        text!("command-pieces-limit-per-user-orders", count = sale.stock, limit = sale.limit);
-    let begin = match begin {
-        Some(begin) => text!("command-it-opens-to-buyers-on", begin),
-        None => text!("command-opens-immediately"),
-    };
-    let end = match end {
-        Some(end) => text!("command-it-ends-on", end),
-        None => text!("command-it-has-no-end"),
-    };
-    let lines = vec![sale.title.clone(), stock, begin, end];
-    Question::new(Label("command-create-this-sale"), lines, Label("common-create"))
+    let (title, stock, limit) = (plain(&sale.title), sale.stock, sale.limit);
+    let (begin, end) = (begin.unwrap_or("none"), end.unwrap_or("none"));
+    question!("ask-create-sale", title, stock, limit, begin, end)
 }
 
 pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
-    let mut lines = vec![name(sale)];
-    lines.extend(rush_plan(plan));
-    let left = left(sale);
-    lines.push(match sale.phase {
-        Phase::Running => text!("command-left-orders-are-real", left),
-        Phase::SoldOut => {
-            text!("command-no-stock-left-every-buyer")
-        }
-        Phase::Paused => {
-            text!("command-sale-is-paused-every-buyer")
-        }
-        Phase::Planned => {
-            text!("command-sale-has-not-started-buyers")
-        }
-        Phase::Ended | Phase::Archived => {
-            text!("command-sale-has-ended-every-buyer")
-        }
-    });
-    Question::new(Label("command-send-simulated-buyers"), lines, Label("command-rush"))
+    let (name, left, plan) = (name(sale), left(sale), rush_plan(plan).join("\n"));
+    question!("ask-load-test", name, plan, phase = sale.phase, left)
 }
 
 /// Summarizes a plan, one line per verdict. `shown` is the number of entries that match the filter if the plan covers
@@ -197,32 +164,28 @@ pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
 pub(crate) fn plan(plan: &Plan, shown: Option<usize>, claim_idle_ms: Option<u64>) -> Question {
     let totals = &plan.totals;
     let count = totals.entries;
-    let mut lines = vec![if let Some(shown) = shown {
-        text!("command-all-not-only-filtered-ones", count, shown)
-    } else if plan.head.filter.is_empty() {
-        text!("command-all-that-are-pending", count)
-    } else {
-        text!("command-entries-marked-ones", count)
-    }];
-    for total in &totals.verdicts {
+    let entries = match shown {
+        Some(shown) => text!("command-all-not-only-filtered-ones", count, shown),
+        None if plan.head.filter.is_empty() => text!("command-all-that-are-pending", count),
+        None => text!("command-entries-marked-ones", count),
+    };
+    let verdicts = totals.verdicts.iter().map(|total| {
         let (verdict, action) = (recovery::verdict(total.verdict), recovery::action(total.act));
         let count = format!("{:>9}", thousands(total.entries));
-        lines.push(text!("command-value-2", count, verdict, action));
-    }
+        text!("command-value-2", count, verdict, action)
+    });
+    let claims = |idle| text!("recovery-live-nodes-claim", idle = figures::span(idle));
     let forecast = &totals.forecast;
-    let mut after = text!(
-        "command-then-pending-dead-in-sql",
+    question!(
+        "ask-apply-plan",
+        entries,
+        verdicts = verdicts.collect::<Vec<_>>().join("\n"),
         pending = forecast.pending.after,
         letters = forecast.dead.after,
-        orders = forecast.persisted.after
-    );
-    if forecast.rebuilt > 0 {
-        after += &text!("command-will-be-re-added", rebuilt = forecast.rebuilt);
-    }
-    lines.push(after);
-    let claims = |idle| text!("recovery-live-nodes-claim", idle = figures::span(idle));
-    lines.extend(claim_idle_ms.map(claims));
-    Question::new(Label("command-apply-this-plan"), lines, Label("command-apply"))
+        orders = forecast.persisted.after,
+        rebuilt = forecast.rebuilt,
+        claims = claim_idle_ms.map(claims).unwrap_or_default()
+    )
 }
 
 pub(crate) fn nothing_to_do(plan: &Plan) -> String {
@@ -234,65 +197,41 @@ pub(crate) fn nothing_to_do(plan: &Plan) -> String {
 
 pub(crate) fn break_off(line: &RecoveryLine) -> Question {
     let action = super::time::event_name(&line.act);
-    let progress = text!("command-of-2", action, done = line.done, planned = line.planned);
-    let lines = vec![progress, text!("command-current-step-is-completed")];
-    Question::new(Label("command-stop-this-command"), lines, Label("command-stop-button"))
+    question!("ask-stop-command", action, done = line.done, planned = line.planned)
 }
 
 pub(crate) fn release(lock: &Holder) -> Question {
-    let Holder { name, node, task, .. } = lock;
-    let waiting = match lock.waiting {
-        0 => text!("command-no-waiters"),
-        count => text!("command-wait-for-it-one", count),
-    };
+    let [name, node, task] = [&lock.name, &lock.node, &lock.task].map(|it| plain(it));
     let holder = match (lock.orphan, lock.known) {
-        (true, _) => text!("command-its-holder-sends-no-heartbeat", node),
-        (false, true) => text!("command-its-holder-is-alive", node),
-        (false, false) => text!("command-its-holder-is-not-known", node),
+        (true, _) => "orphan",
+        (false, true) => "alive",
+        (false, false) => "unknown",
     };
     let held = if task.is_empty() {
         text!("command-held-by", name, node)
     } else {
         text!("command-held", name, node, task)
     };
-    let lines = vec![held, holder, waiting];
-    Question::new(Label("command-force-release-lock"), lines, Label("command-release"))
+    question!("ask-release-lock", held, holder, node, waiting = lock.waiting)
 }
 
 pub(crate) fn run_job(job: &JobLine) -> Question {
-    let what = text!("command-it-will", about = job.about);
-    let lines = vec![job.name.clone(), what, text!("command-it-runs-now")];
-    Question::new(Label("command-run-the-job-now"), lines, Label("command-run"))
+    question!("ask-run-job", name = plain(&job.name), about = job.about)
 }
 
 pub(crate) fn switch_job(job: &JobLine) -> Question {
-    let (title, line, yes) = if job.paused {
-        (
-            Label("command-resume-job"),
-            Label("command-it-follows-its-schedule-again"),
-            Label("command-resume"),
-        )
-    } else {
-        (
-            Label("command-pause-the-job"),
-            Label("command-no-node-runs-it-until"),
-            Label("command-pause"),
-        )
-    };
-    Question::new(title, vec![job.name.clone(), line.to_string()], yes)
+    let name = plain(&job.name);
+    if job.paused { question!("ask-resume-job", name) } else { question!("ask-pause-job", name) }
 }
 
 pub(crate) fn quit_command(name: &str, done: u64, planned: u64) -> Question {
-    let progress = text!("command-of-done", action = super::time::event_name(name), done, planned);
-    let lines = vec![progress, text!("command-current-step-is-completed-rest")];
-    Question::new(Label("command-quit-while-command-is-running"), lines, Label("common-quit"))
+    let action = super::time::event_name(name);
+    question!("ask-quit-during-command", action, done, planned)
 }
 
 pub(crate) fn quit(sent: u64, planned: u64) -> Question {
-    let progress = text!("command-of-sent", sent, planned);
-    let lines =
-        vec![progress, text!("command-quit-load-test-rest", unsent = planned.saturating_sub(sent))];
-    Question::new(Label("command-quit-while-load-test"), lines, Label("common-quit"))
+    let unsent = planned.saturating_sub(sent);
+    question!("ask-quit-during-load-test", sent, planned, unsent)
 }
 
 /// Shown while the engine executes the command.

@@ -3,10 +3,14 @@
 use seckill_engine::telemetry::snapshot::Health;
 use seckill_model::message::{Label, text};
 
-use super::{commands::Question, figures::span};
+use super::{
+    commands::{Question, question},
+    figures::span,
+};
 use crate::{
     keymap::{Action, key_of},
     launch::{Launch, Target},
+    widgets::plain,
 };
 
 pub(crate) const NONE_ARMED: Label = Label("director-no-launch-is-scheduled");
@@ -43,67 +47,41 @@ pub(crate) fn badge(launch: &Launch, ids: bool) -> String {
     text!("director-with-buyers", subject, buyers)
 }
 
-/// What happens at the end of the countdown, one sentence each.
-fn what_happens(launch: &Launch) -> Vec<String> {
-    let (count, title) = (launch.pieces, &launch.title);
-    let first = match launch.target {
-        Target::Planned(id) => {
-            text!("director-starts-with-pieces-before", id, count)
-        }
+/// What happens at the end of the countdown, one sentence per line.
+fn events(launch: &Launch) -> String {
+    let (count, title) = (launch.pieces, plain(&launch.title));
+    let start = match launch.target {
+        Target::Planned(id) => text!("director-starts-with-pieces-before", id, count),
         Target::New => text!("director-sale-is-created-with-pieces", title, count),
     };
-    let twice = match launch.twice() {
-        0 => String::new(),
-        twice => text!("director-of-them-twice", twice),
-    };
-    let count = launch.buyers;
-    let second = match launch.within {
-        0 => text!("director-then-buyers-come", count, twice),
-        seconds => text!("director-then-within-s", count, seconds, twice),
-    };
-    let real = text!("director-orders-are-real-and-consume");
-    vec![first, second, real]
+    let (buyers, seconds, twice) = (launch.buyers, launch.within, launch.twice());
+    text!("director-events", start, buyers, seconds, twice)
 }
 
 pub(crate) fn ask_arm(launch: &Launch) -> Question {
     let (seconds, abort) = (launch.countdown, key_of(Action::Abort));
-    let mut lines = vec![text!("director-s-after-you-confirm", seconds)];
-    lines.extend(what_happens(launch));
-    lines.push(text!("director-until-then-nothing-is-changed", abort));
-    Question::new(Label("director-schedule-this-launch"), lines, Label("director-arm"))
+    question!("ask-schedule-launch", seconds, events = events(launch), abort)
 }
 
 pub(crate) fn ask_fire(launch: &Launch) -> Question {
-    let mut lines = vec![text!("director-now-without-waiting-for-countdown")];
-    lines.extend(what_happens(launch));
-    Question::new(Label("director-launch-now"), lines, Label("director-launch"))
+    question!("ask-launch-now", events = events(launch))
 }
 
 pub(crate) fn ask_disarm(launch: &Launch) -> Question {
-    let lines = vec![badge(launch, true), text!("director-no-sale-starts")];
-    Question::new(Label("director-cancel-launch"), lines, Label("director-cancel"))
+    question!("ask-cancel-launch", launch = badge(launch, true))
 }
 
 /// The question while buyers arrive: progress, and whether the sale is paused as well.
 pub(crate) fn ask_abort(name: &str, sent: u64, planned: u64, pauses: bool) -> Question {
-    let mut lines =
-        vec![name.to_owned(), text!("director-of-requests-sent-no-more", sent, planned)];
     if pauses {
-        lines.push(text!("director-sale-is-paused-buyers"));
-    }
-    lines.push(text!("director-admitted-orders-are-still-written"));
-    let title = if pauses {
-        Label("director-stop-load-test-and-pause")
+        question!("ask-stop-load-test-and-pause", name, sent, planned)
     } else {
-        Label("director-stop-load-test")
-    };
-    Question::new(title, lines, Label("director-stop"))
+        question!("ask-stop-load-test", name, sent, planned)
+    }
 }
 
 pub(crate) fn ask_quit(launch: &Launch) -> Question {
-    let armed = badge(launch, true);
-    let lines = vec![armed, text!("director-launch-is-cancelled-nothing")];
-    Question::new(Label("director-quit-while-launch-is-scheduled"), lines, Label("common-quit"))
+    question!("ask-quit-during-launch", launch = badge(launch, true))
 }
 
 /// The unreachable server that a sale command waits for.

@@ -11,10 +11,11 @@ use crate::{
     keymap::{Action, key_of},
     text::{
         self,
-        commands::Question,
+        commands::{Question, question},
         figures::{span, thousands},
     },
     views::View,
+    widgets::plain,
 };
 
 /// The pending list is empty; undelivered entries are not in it.
@@ -64,17 +65,13 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
     let sum = |count: fn(&Rewind) -> u64| plan.iter().map(count).sum::<u64>();
     let again = sum(|it| it.again);
     let made = plan.iter().filter(|it| !it.group).count();
-    let head = if let [only] = plan {
+    let entries = if let [only] = plan {
         let ((from, to), first) = (time(only), only.from);
         text!("stream-entries-are-redelivered", first, from, to, again)
     } else {
         let count = plan.len();
         text!("stream-entries-are-redelivered-in-partitions", count, again)
     };
-    let mut lines = vec![head];
-    if made > 0 {
-        lines.push(text!("stream-made-there", made));
-    }
     let parts = [
         (sum(|it| it.written), Label("stream-in-sql-already-acknowledged")),
         (sum(|it| it.missing), Label("stream-not-in-sql-written-if")),
@@ -87,29 +84,26 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
         (sum(|it| it.skipped_missing), Label("stream-of-these-not-in-sql")),
     ];
     let counts = parts.into_iter().filter(|(count, _)| *count > 0);
-    lines.extend(counts.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read())));
-    Question::new(Label("stream-rewind-group"), lines, Label("stream-button-rewind"))
+    let counts = counts.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read()));
+    let counts = counts.collect::<Vec<_>>().join("\n");
+    let groups = if made > 0 { text!("stream-made-there", made) } else { String::new() };
+    question!("ask-rewind", entries, groups, counts)
 }
 
 /// Names both consumers of a transfer.
 pub(crate) fn claim(plan: &ClaimPlan) -> Question {
-    let mut lines = vec![text!("stream-another-holder", count = plan.count())];
-    for part in &plan.parts {
-        let (count, from, to) = (thousands(part.count), &part.from, &part.to);
-        lines.push(format!("{count:>9}  {from} → {to}"));
-    }
-    if plan.gone > 0 {
-        lines.push(text!("stream-no-longer-pending-or-already", gone = plan.gone));
-    }
-    lines.push(text!("stream-delivery-count-is-unchanged-new"));
-    Question::new(Label("stream-transfer-these-entries"), lines, Label("stream-button-claim"))
+    let parts = plan.parts.iter().map(|part| {
+        let (count, from, to) = (thousands(part.count), plain(&part.from), plain(&part.to));
+        format!("{count:>9}  {from} → {to}")
+    });
+    let parts = parts.collect::<Vec<_>>().join("\n");
+    question!("ask-claim", count = plan.count(), parts, gone = plan.gone)
 }
 
 /// Where a consumer would be removed.
 pub(crate) fn remove(found: &RemoveReport) -> Question {
-    let group = text!("stream-its-node-is-not-running", groups = found.partitions.len());
-    let lines = vec![found.consumer.clone(), group];
-    Question::new(Label("stream-remove-the-consumer"), lines, Label("stream-button-remove"))
+    let (name, groups) = (plain(&found.consumer), found.partitions.len());
+    question!("ask-remove-consumer", name, groups)
 }
 
 /// Why a consumer is not removed.
