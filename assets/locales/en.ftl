@@ -1160,7 +1160,6 @@ common-old = { $age } old
 common-orders = orders
 common-pending = pending
 common-persisted = persisted
-common-quit = Quit
 common-reading = reading
 common-reason = reason
 common-state = STATE

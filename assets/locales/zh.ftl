@@ -1047,7 +1047,6 @@ common-old = { $age }前
 common-orders = 订单
 common-pending = 待确认
 common-persisted = 落库
-common-quit = 退出
 common-reading = 读取中
 common-reason = 原因
 common-state = 状态

@@ -1,6 +1,7 @@
-//! A key as the terminal reports it and as it is printed on the keyboard.
+//! A key as the terminal reports it, as it is printed on the keyboard, and as the settings name it.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use seckill_model::message::{Label, text};
 
 /// A key code with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -8,6 +9,26 @@ pub(crate) struct Key {
     pub(super) code: KeyCode,
     pub(super) modifiers: KeyModifiers,
 }
+
+/// The names of special keys in the settings.
+const NAMED: [(&str, KeyCode); 16] = [
+    ("enter", KeyCode::Enter),
+    ("esc", KeyCode::Esc),
+    ("tab", KeyCode::Tab),
+    ("shift-tab", KeyCode::BackTab),
+    ("space", KeyCode::Char(' ')),
+    ("up", KeyCode::Up),
+    ("down", KeyCode::Down),
+    ("left", KeyCode::Left),
+    ("right", KeyCode::Right),
+    ("pageup", KeyCode::PageUp),
+    ("pagedown", KeyCode::PageDown),
+    ("home", KeyCode::Home),
+    ("end", KeyCode::End),
+    ("insert", KeyCode::Insert),
+    ("delete", KeyCode::Delete),
+    ("backspace", KeyCode::Backspace),
+];
 
 impl Key {
     /// Drops Shift for characters: a capital letter implies it, and terminals differ in whether they report it.
@@ -20,14 +41,12 @@ impl Key {
         Self { code: event.code, modifiers }
     }
 
-    /// Returns the key's label.
+    /// Its label on the keyboard.
     pub(crate) fn label(self) -> String {
         let name = match self.code {
-            KeyCode::Char(' ') => "Space".to_owned(),
             KeyCode::Char(c) if self.modifiers.contains(KeyModifiers::CONTROL) => {
                 c.to_ascii_uppercase().to_string()
             }
-            KeyCode::Char(c) => c.to_string(),
             KeyCode::Up => "↑".to_owned(),
             KeyCode::Down => "↓".to_owned(),
             KeyCode::Left => "←".to_owned(),
@@ -37,8 +56,71 @@ impl Key {
             KeyCode::BackTab => "Shift-Tab".to_owned(),
             other => other.to_string(),
         };
-        let control = if self.modifiers.contains(KeyModifiers::CONTROL) { "Ctrl-" } else { "" };
-        let alt = if self.modifiers.contains(KeyModifiers::ALT) { "Alt-" } else { "" };
-        format!("{control}{alt}{name}")
+        self.modified(["Ctrl-", "Alt-"], &name)
+    }
+
+    /// Its name in the settings.
+    pub(super) fn setting(self) -> String {
+        let name = match (NAMED.iter().find(|(_, code)| *code == self.code), self.code) {
+            (Some((name, _)), _) => (*name).to_owned(),
+            (None, KeyCode::F(number)) => format!("f{number}"),
+            (None, other) => other.to_string(),
+        };
+        self.modified(["ctrl-", "alt-"], &name)
+    }
+
+    fn modified(self, prefixes: [&str; 2], name: &str) -> String {
+        let modifiers = [KeyModifiers::CONTROL, KeyModifiers::ALT].into_iter();
+        let held =
+            modifiers.zip(prefixes).filter(|(modifier, _)| self.modifiers.contains(*modifier));
+        held.map(|(_, prefix)| prefix).chain([name]).collect()
+    }
+
+    /// Parses a name of the settings: `a`, `A`, `ctrl-n`, `alt-x`, `f5`, `pageup`. The crokey crate reads `A` as `a`,
+    /// but capital letters are commands here.
+    pub(super) fn parse(written: &str) -> Result<Self, String> {
+        let unknown = || {
+            let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
+            let names = NAMED.map(|(name, _)| name).join(&Label("list-items"));
+            text!("settings-is-not-key-use-character", shown, names)
+        };
+        let mut modifiers = KeyModifiers::NONE;
+        let mut rest = written;
+        for (prefix, modifier) in [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT)] {
+            if let Some(after) = rest.strip_prefix(prefix) {
+                modifiers |= modifier;
+                rest = after;
+            }
+        }
+        let named = NAMED.iter().find(|(name, _)| *name == rest).map(|(_, code)| *code);
+        let mut chars = rest.chars();
+        let code = match (chars.next(), chars.next(), named) {
+            (.., Some(code)) => code,
+            (Some(c), None, _) if !c.is_control() && !c.is_whitespace() => KeyCode::Char(c),
+            (Some('f'), ..) => match rest[1..].parse() {
+                Ok(number @ 1..=12) => KeyCode::F(number),
+                _ => return Err(unknown()),
+            },
+            _ => return Err(unknown()),
+        };
+        if modifiers.contains(KeyModifiers::CONTROL) {
+            let same = |other: &str| {
+                text!("settings-terminal-cannot-distinguish-from-write", written, other)
+            };
+            return match code {
+                // A terminal sends the same byte for both.
+                KeyCode::Char('i' | 'I') => Err(same("tab")),
+                KeyCode::Char('m' | 'M') => Err(same("enter")),
+                KeyCode::Char('[') => Err(same("esc")),
+                KeyCode::Char(c) if c.is_ascii_alphabetic() => {
+                    Ok(Self { code: KeyCode::Char(c.to_ascii_lowercase()), modifiers })
+                }
+                _ => Err(text!("settings-ctrl-can-only-be-combined", written)),
+            };
+        }
+        if code == KeyCode::BackTab && !modifiers.is_empty() {
+            return Err(unknown());
+        }
+        Ok(Self { code, modifiers })
     }
 }

@@ -1,8 +1,6 @@
 //! The table of key bindings. Dispatch, the help screen, the palette and the footer all follow it.
 
-use std::{borrow::Cow, sync::OnceLock};
-
-use crossterm::event::{KeyCode, KeyModifiers};
+use std::sync::{LazyLock, OnceLock};
 
 use seckill_model::message::Label;
 use strum::VariantArray as _;
@@ -10,8 +8,9 @@ use strum::VariantArray as _;
 pub(crate) use super::key::Key;
 use super::views::View;
 
-/// Every action that a key can trigger, with its message in the catalog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+/// Every action that a key can trigger, with its message in the catalog. Those from [`Self::Arm`] to [`Self::Pay`] are
+/// commands, which change data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", prefix = "action-")]
 pub(crate) enum Action {
     Go(View),
@@ -115,29 +114,7 @@ impl Action {
 
     /// Whether it changes data: such actions are on capital letters and require a confirmation.
     pub(crate) fn is_command(self) -> bool {
-        matches!(
-            self,
-            Self::Arm
-                | Self::Fire
-                | Self::Abort
-                | Self::NewSale
-                | Self::Start
-                | Self::Pause
-                | Self::End
-                | Self::Rush
-                | Self::PlanRecovery
-                | Self::Repair
-                | Self::ReplayLetters
-                | Self::Discard
-                | Self::Compensate
-                | Self::StopCommand
-                | Self::Release
-                | Self::RunJob
-                | Self::Rewind
-                | Self::Claim
-                | Self::RemoveConsumer
-                | Self::Pay
-        )
+        (Self::Arm..=Self::Pay).contains(&self)
     }
 }
 
@@ -206,7 +183,7 @@ impl Context {
 pub(crate) struct Binding {
     pub(crate) context: Context,
     pub(crate) action: Action,
-    pub(crate) keys: Cow<'static, [Key]>,
+    pub(crate) keys: Vec<Key>,
     /// Shown in the footer; earlier bindings take precedence.
     pub(crate) footer: bool,
 }
@@ -218,163 +195,143 @@ impl Binding {
     }
 }
 
-const fn key(code: KeyCode) -> Key {
-    Key { code, modifiers: KeyModifiers::NONE }
-}
-
-const fn letter(c: char) -> Key {
-    key(KeyCode::Char(c))
-}
-
-const fn control(c: char) -> Key {
-    Key { code: KeyCode::Char(c), modifiers: KeyModifiers::CONTROL }
-}
-
-const fn bind(context: Context, action: Action, keys: &'static [Key], footer: bool) -> Binding {
-    Binding { context, action, keys: Cow::Borrowed(keys), footer }
-}
-
 use Action as A;
 use Context as C;
 use View as V;
 
-/// The default bindings.
-pub(crate) const TABLE: &[Binding] = &[
-    bind(C::Views, A::Help, &[letter('?')], true),
-    bind(C::Views, A::Quit, &[letter('q')], true),
-    bind(C::View(V::Overview), A::NewSale, &[letter('N')], true),
-    bind(C::View(V::Overview), A::Rush, &[letter('R')], true),
-    bind(C::View(V::Overview), A::Start, &[letter('S')], true),
-    bind(C::View(V::Overview), A::Pause, &[letter('P')], true),
-    bind(C::View(V::Overview), A::End, &[letter('E')], true),
-    bind(C::View(V::Overview), A::ZoomIn, &[letter('+')], false),
-    bind(C::View(V::Overview), A::ZoomOut, &[letter('-')], false),
-    bind(C::View(V::Overview), A::ZoomReset, &[letter('=')], false),
-    bind(C::View(V::Overview), A::Earlier, &[letter('<')], false),
-    bind(C::View(V::Overview), A::Later, &[letter('>')], false),
-    bind(C::View(V::Overview), A::MarkBefore, &[letter('[')], false),
-    bind(C::View(V::Overview), A::MarkAfter, &[letter(']')], false),
-    bind(C::View(V::Sales), A::NewSale, &[letter('N')], true),
-    bind(C::View(V::Sales), A::Rush, &[letter('R')], true),
-    bind(C::View(V::Sales), A::Start, &[letter('S')], true),
-    bind(C::View(V::Sales), A::Pause, &[letter('P')], true),
-    bind(C::View(V::Sales), A::End, &[letter('E')], true),
-    bind(C::View(V::Sales), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Pending), A::PlanRecovery, &[letter('A')], true),
-    bind(C::View(V::Pending), A::StopCommand, &[letter('X')], false),
-    bind(C::View(V::Pending), A::Mark, &[letter(' ')], true),
-    bind(C::View(V::Pending), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Letters), A::ReplayLetters, &[letter('R')], true),
-    bind(C::View(V::Letters), A::Discard, &[letter('D')], true),
-    bind(C::View(V::Letters), A::Compensate, &[letter('C')], true),
-    bind(C::View(V::Letters), A::StopCommand, &[letter('X')], false),
-    bind(C::View(V::Letters), A::Mark, &[letter(' ')], true),
-    bind(C::View(V::Letters), A::MarkAll, &[letter('*')], true),
-    bind(C::View(V::Letters), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Locks), A::Release, &[letter('X')], true),
-    bind(C::View(V::Locks), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Stream), A::Rewind, &[letter('W')], true),
-    bind(C::View(V::Stream), A::Claim, &[letter('C')], true),
-    bind(C::View(V::Stream), A::RemoveConsumer, &[letter('D')], true),
-    bind(C::View(V::Stream), A::StopCommand, &[letter('X')], false),
-    bind(C::View(V::Stream), A::Pane, &[letter('c')], true),
-    bind(C::View(V::Stream), A::Partition, &[letter('p')], false),
-    bind(C::View(V::Stream), A::Users, &[letter('u')], true),
-    bind(C::View(V::Stream), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Orders), A::Pay, &[letter('P')], true),
-    bind(C::View(V::Orders), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Orders), A::NextPage, &[letter('n')], true),
-    bind(C::View(V::Orders), A::PreviousPage, &[letter('b')], true),
-    bind(C::View(V::Orders), A::Users, &[letter('u')], true),
-    bind(C::View(V::Jobs), A::RunJob, &[letter('T')], true),
-    bind(C::View(V::Jobs), A::Pause, &[letter('P')], true),
-    bind(C::View(V::Jobs), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Ledger), A::Repair, &[letter('A')], true),
-    bind(C::View(V::Ledger), A::Mark, &[letter(' ')], true),
-    bind(C::View(V::Ledger), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Activity), A::Level, &[letter('v')], true),
-    bind(C::View(V::Activity), A::Filter, &[letter('/')], true),
-    bind(C::View(V::Sales), A::Users, &[letter('u')], false),
-    bind(C::View(V::Pending), A::Users, &[letter('u')], true),
-    bind(C::View(V::Letters), A::Users, &[letter('u')], true),
-    bind(C::Views, A::Freeze, &[letter('f')], true),
-    bind(C::Views, A::Palette, &[letter(':')], true),
-    bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
-    bind(C::Views, A::SortNext, &[letter('o')], false),
-    bind(C::Views, A::SortTurn, &[letter('r')], false),
-    bind(C::Views, A::CopyName, &[letter('y')], false),
-    bind(C::Views, A::CopyRow, &[letter('w')], false),
-    bind(C::Views, A::Mouse, &[letter('m')], false),
-    bind(C::Views, A::Export, &[letter('x')], false),
-    bind(C::Views, A::Present, &[letter('t')], false),
-    bind(C::Views, A::Arm, &[letter('L')], false),
-    bind(C::Views, A::Fire, &[letter('F')], false),
-    bind(C::Views, A::Abort, &[letter('H')], false),
-    bind(C::Views, A::Go(V::Overview), &[letter('1')], false),
-    bind(C::Views, A::Go(V::Sales), &[letter('2')], false),
-    bind(C::Views, A::Go(V::Stream), &[letter('3')], false),
-    bind(C::Views, A::Go(V::Pending), &[letter('4')], false),
-    bind(C::Views, A::Go(V::Letters), &[letter('5')], false),
-    bind(C::Views, A::Go(V::Locks), &[letter('6')], false),
-    bind(C::Views, A::Go(V::Orders), &[letter('7')], false),
-    bind(C::Views, A::Go(V::Jobs), &[letter('8')], false),
-    bind(C::Views, A::Go(V::Ledger), &[letter('9')], false),
-    bind(C::Views, A::Go(V::Activity), &[letter('0')], false),
-    bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
-    bind(C::Views, A::PreviousView, &[key(KeyCode::BackTab)], false),
-    bind(C::Views, A::Up, &[key(KeyCode::Up), letter('k')], false),
-    bind(C::Views, A::Down, &[key(KeyCode::Down), letter('j')], false),
-    bind(C::Views, A::PageUp, &[key(KeyCode::PageUp)], false),
-    bind(C::Views, A::PageDown, &[key(KeyCode::PageDown)], false),
-    bind(C::Views, A::First, &[key(KeyCode::Home), letter('g')], false),
-    bind(C::Views, A::Last, &[key(KeyCode::End), letter('G')], false),
-    bind(C::Views, A::Close, &[key(KeyCode::Left), letter('h')], false),
-    bind(C::Views, A::Back, &[key(KeyCode::Esc)], false),
-    bind(C::Presenter, A::Present, &[letter('t')], true),
-    bind(C::Presenter, A::Arm, &[letter('L')], true),
-    bind(C::Presenter, A::Fire, &[letter('F')], true),
-    bind(C::Presenter, A::Abort, &[letter('H')], true),
-    bind(C::Presenter, A::Help, &[letter('?')], true),
-    bind(C::Presenter, A::Quit, &[letter('q')], true),
-    bind(C::Presenter, A::Freeze, &[letter('f')], false),
-    bind(C::Presenter, A::Palette, &[letter(':')], false),
-    bind(C::Presenter, A::Up, &[key(KeyCode::Up), letter('k')], false),
-    bind(C::Presenter, A::Down, &[key(KeyCode::Down), letter('j')], false),
-    bind(C::Presenter, A::Back, &[key(KeyCode::Esc)], false),
-    bind(C::Confirm, A::Accept, &[letter('y')], true),
-    bind(C::Confirm, A::Cancel, &[letter('n'), key(KeyCode::Esc)], true),
-    bind(C::Confirm, A::Press, &[key(KeyCode::Enter)], true),
-    bind(C::Confirm, A::NextPart, &[key(KeyCode::Right), key(KeyCode::Tab), letter('l')], true),
-    bind(
-        C::Confirm,
-        A::PreviousPart,
-        &[key(KeyCode::Left), key(KeyCode::BackTab), letter('h')],
-        false,
-    ),
-    bind(C::Form, A::Press, &[key(KeyCode::Enter)], true),
-    bind(C::Form, A::NextPart, &[key(KeyCode::Tab), key(KeyCode::Down)], true),
-    bind(C::Form, A::PreviousPart, &[key(KeyCode::BackTab), key(KeyCode::Up)], false),
-    bind(C::Form, A::Cancel, &[key(KeyCode::Esc)], true),
-    bind(C::Button, A::NextPart, &[key(KeyCode::Right), letter('l')], false),
-    bind(C::Button, A::PreviousPart, &[key(KeyCode::Left), letter('h')], false),
-    bind(C::Filter, A::Press, &[key(KeyCode::Enter)], true),
-    bind(C::Filter, A::Cancel, &[key(KeyCode::Esc)], true),
-    bind(C::Palette, A::Press, &[key(KeyCode::Enter)], true),
-    bind(C::Palette, A::NextPart, &[key(KeyCode::Down), key(KeyCode::Tab)], true),
-    bind(C::Palette, A::PreviousPart, &[key(KeyCode::Up), key(KeyCode::BackTab)], false),
-    bind(C::Palette, A::Cancel, &[key(KeyCode::Esc)], true),
-    bind(
-        C::Help,
-        A::Cancel,
-        &[key(KeyCode::Esc), letter('?'), letter('q'), key(KeyCode::Enter)],
-        true,
-    ),
-    bind(C::Help, A::Down, &[key(KeyCode::Down), letter('j'), key(KeyCode::PageDown)], true),
-    bind(C::Help, A::Up, &[key(KeyCode::Up), letter('k'), key(KeyCode::PageUp)], false),
-    bind(C::Always, A::QuitNow, &[control('c')], false),
-    bind(C::Always, A::Picture, &[control('x')], false),
-    bind(C::Always, A::Suspend, &[control('z')], false),
+const OVERVIEW: C = C::View(V::Overview);
+const SALES: C = C::View(V::Sales);
+const STREAM: C = C::View(V::Stream);
+const PENDING: C = C::View(V::Pending);
+const LETTERS: C = C::View(V::Letters);
+const LOCKS: C = C::View(V::Locks);
+const ORDERS: C = C::View(V::Orders);
+const JOBS: C = C::View(V::Jobs);
+const LEDGER: C = C::View(V::Ledger);
+const ACTIVITY: C = C::View(V::Activity);
+
+/// The views with a table.
+const TABLES: &[C] = &[SALES, STREAM, PENDING, LETTERS, LOCKS, ORDERS, JOBS, LEDGER, ACTIVITY];
+
+/// The contexts of an action, its keys as the settings name them, and whether the footer shows it.
+type Row = (&'static [Context], Action, &'static str, bool);
+
+const TABLE: &[Row] = &[
+    (&[C::Views], A::Help, "?", true),
+    (&[C::Views], A::Quit, "q", true),
+    (&[OVERVIEW, SALES], A::NewSale, "N", true),
+    (&[OVERVIEW, SALES], A::Rush, "R", true),
+    (&[OVERVIEW, SALES], A::Start, "S", true),
+    (&[OVERVIEW, SALES], A::Pause, "P", true),
+    (&[OVERVIEW, SALES], A::End, "E", true),
+    (&[OVERVIEW], A::ZoomIn, "+", false),
+    (&[OVERVIEW], A::ZoomOut, "-", false),
+    (&[OVERVIEW], A::ZoomReset, "=", false),
+    (&[OVERVIEW], A::Earlier, "<", false),
+    (&[OVERVIEW], A::Later, ">", false),
+    (&[OVERVIEW], A::MarkBefore, "[", false),
+    (&[OVERVIEW], A::MarkAfter, "]", false),
+    (&[PENDING], A::PlanRecovery, "A", true),
+    (&[LETTERS], A::ReplayLetters, "R", true),
+    (&[LETTERS], A::Discard, "D", true),
+    (&[LETTERS], A::Compensate, "C", true),
+    (&[LOCKS], A::Release, "X", true),
+    (&[STREAM], A::Rewind, "W", true),
+    (&[STREAM], A::Claim, "C", true),
+    (&[STREAM], A::RemoveConsumer, "D", true),
+    (&[ORDERS], A::Pay, "P", true),
+    (&[JOBS], A::RunJob, "T", true),
+    (&[JOBS], A::Pause, "P", true),
+    (&[LEDGER], A::Repair, "A", true),
+    (&[PENDING, LETTERS, STREAM], A::StopCommand, "X", false),
+    (&[STREAM], A::Pane, "c", true),
+    (&[STREAM], A::Partition, "p", false),
+    (&[PENDING, LETTERS, LEDGER], A::Mark, "space", true),
+    (&[LETTERS], A::MarkAll, "*", true),
+    (&[ACTIVITY], A::Level, "v", true),
+    (TABLES, A::Filter, "/", true),
+    (&[ORDERS], A::NextPage, "n", true),
+    (&[ORDERS], A::PreviousPage, "b", true),
+    (&[PENDING, LETTERS, STREAM, ORDERS], A::Users, "u", true),
+    (&[SALES], A::Users, "u", false),
+    (&[C::Views], A::Freeze, "f", true),
+    (&[C::Views], A::Palette, ":", true),
+    (&[C::Views], A::Open, "enter,right,l", true),
+    (&[C::Views], A::SortNext, "o", false),
+    (&[C::Views], A::SortTurn, "r", false),
+    (&[C::Views], A::CopyName, "y", false),
+    (&[C::Views], A::CopyRow, "w", false),
+    (&[C::Views], A::Mouse, "m", false),
+    (&[C::Views], A::Export, "x", false),
+    (&[C::Views], A::Present, "t", false),
+    (&[C::Views], A::Arm, "L", false),
+    (&[C::Views], A::Fire, "F", false),
+    (&[C::Views], A::Abort, "H", false),
+    (&[C::Views], A::Go(V::Overview), "1", false),
+    (&[C::Views], A::Go(V::Sales), "2", false),
+    (&[C::Views], A::Go(V::Stream), "3", false),
+    (&[C::Views], A::Go(V::Pending), "4", false),
+    (&[C::Views], A::Go(V::Letters), "5", false),
+    (&[C::Views], A::Go(V::Locks), "6", false),
+    (&[C::Views], A::Go(V::Orders), "7", false),
+    (&[C::Views], A::Go(V::Jobs), "8", false),
+    (&[C::Views], A::Go(V::Ledger), "9", false),
+    (&[C::Views], A::Go(V::Activity), "0", false),
+    (&[C::Views], A::NextView, "tab", false),
+    (&[C::Views], A::PreviousView, "shift-tab", false),
+    (&[C::Views], A::Up, "up,k", false),
+    (&[C::Views], A::Down, "down,j", false),
+    (&[C::Views], A::PageUp, "pageup", false),
+    (&[C::Views], A::PageDown, "pagedown", false),
+    (&[C::Views], A::First, "home,g", false),
+    (&[C::Views], A::Last, "end,G", false),
+    (&[C::Views], A::Close, "left,h", false),
+    (&[C::Views], A::Back, "esc", false),
+    (&[C::Presenter], A::Present, "t", true),
+    (&[C::Presenter], A::Arm, "L", true),
+    (&[C::Presenter], A::Fire, "F", true),
+    (&[C::Presenter], A::Abort, "H", true),
+    (&[C::Presenter], A::Help, "?", true),
+    (&[C::Presenter], A::Quit, "q", true),
+    (&[C::Presenter], A::Freeze, "f", false),
+    (&[C::Presenter], A::Palette, ":", false),
+    (&[C::Presenter], A::Up, "up,k", false),
+    (&[C::Presenter], A::Down, "down,j", false),
+    (&[C::Presenter], A::Back, "esc", false),
+    (&[C::Confirm], A::Accept, "y", true),
+    (&[C::Confirm], A::Cancel, "n,esc", true),
+    (&[C::Confirm], A::Press, "enter", true),
+    (&[C::Confirm], A::NextPart, "right,tab,l", true),
+    (&[C::Confirm], A::PreviousPart, "left,shift-tab,h", false),
+    (&[C::Form, C::Filter, C::Palette], A::Press, "enter", true),
+    (&[C::Form], A::NextPart, "tab,down", true),
+    (&[C::Form], A::PreviousPart, "shift-tab,up", false),
+    (&[C::Button], A::NextPart, "right,l", false),
+    (&[C::Button], A::PreviousPart, "left,h", false),
+    (&[C::Palette], A::NextPart, "down,tab", true),
+    (&[C::Palette], A::PreviousPart, "up,shift-tab", false),
+    (&[C::Form, C::Filter, C::Palette], A::Cancel, "esc", true),
+    (&[C::Help], A::Cancel, "esc,?,q,enter", true),
+    (&[C::Help], A::Down, "down,j,pagedown", true),
+    (&[C::Help], A::Up, "up,k,pageup", false),
+    (&[C::Always], A::QuitNow, "ctrl-c", false),
+    (&[C::Always], A::Picture, "ctrl-x", false),
+    (&[C::Always], A::Suspend, "ctrl-z", false),
 ];
+
+/// The default bindings, one for each context of a row.
+pub(super) static DEFAULT: LazyLock<Vec<Binding>> = LazyLock::new(|| {
+    let bindings = TABLE.iter().flat_map(|(contexts, action, keys, footer)| {
+        let keys: Vec<Key> = keys.split(',').filter_map(|key| Key::parse(key).ok()).collect();
+        contexts.iter().map(move |context| Binding {
+            context: *context,
+            action: *action,
+            keys: keys.clone(),
+            footer: *footer,
+        })
+    });
+    bindings.collect()
+});
 
 /// Custom bindings. A process has one console, and messages name keys without access to a table.
 static CHOSEN: OnceLock<Vec<Binding>> = OnceLock::new();
@@ -402,7 +359,7 @@ pub(crate) fn table() -> &'static [Binding] {
     if let Some(table) = HERE.get() {
         return table;
     }
-    CHOSEN.get().map_or(TABLE, Vec::as_slice)
+    CHOSEN.get().unwrap_or(&DEFAULT)
 }
 
 /// Looks up the action of a key in a context.
@@ -462,15 +419,22 @@ pub(crate) fn actions(context: Context) -> Vec<Action> {
 mod tests {
     use std::collections::HashSet;
 
-    use crossterm::event::KeyEvent;
+    use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
     use super::*;
+
+    #[test]
+    fn every_default_key_has_its_name_in_the_settings() {
+        for key in TABLE.iter().flat_map(|(.., keys, _)| keys.split(',')) {
+            assert_eq!(Key::parse(key).map(Key::setting).as_deref(), Ok(key));
+        }
+    }
 
     #[test]
     fn no_key_means_two_things_at_once() {
         for context in Context::all() {
             let mut seen = HashSet::new();
-            for binding in TABLE.iter().filter(|it| it.is_in(context)) {
+            for binding in DEFAULT.iter().filter(|it| it.is_in(context)) {
                 for key in binding.keys.iter() {
                     assert!(seen.insert(*key), "{} twice in {context:?}", key.label());
                 }
@@ -480,7 +444,7 @@ mod tests {
 
     #[test]
     fn commands_have_capital_letters_and_nothing_else_does_but_last() {
-        for binding in TABLE.iter().filter(|b| b.action != Action::Last) {
+        for binding in DEFAULT.iter().filter(|b| b.action != Action::Last) {
             let capital = binding
                 .keys
                 .iter()
@@ -496,7 +460,7 @@ mod tests {
         assert_eq!(lookup(C::View(V::Pending), Key::of(&event)), None);
         let found = elsewhere(C::View(V::Pending), Key::of(&event));
         assert_eq!(found, [(A::NewSale, vec![C::View(V::Overview), C::View(V::Sales)])]);
-        let found = elsewhere(C::View(V::Pending), letter('R'));
+        let found = elsewhere(C::View(V::Pending), Key::parse("R").unwrap());
         let rush = (A::Rush, vec![C::View(V::Overview), C::View(V::Sales)]);
         assert_eq!(found, [rush, (A::ReplayLetters, vec![C::View(V::Letters)])]);
     }

@@ -2,14 +2,14 @@
 //!
 //! A configuration is applied as a whole or rejected as a whole.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
-use crossterm::event::{KeyCode, KeyModifiers};
-use seckill_model::message::{Label, text};
+use crossterm::event::KeyCode;
+use seckill_model::message::text;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::keymap::{Action, Binding, Context, Key, TABLE};
+use super::keymap::{Action, Binding, Context, DEFAULT, Key};
 
 /// `[keys]`: action names and their keys.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -62,7 +62,7 @@ fn takes_text(context: Context) -> bool {
 /// Actions that can be rebound, in table order.
 fn actions() -> Vec<Action> {
     let mut all = Vec::new();
-    for binding in TABLE.iter().filter(|it| !takes_text(it.context)) {
+    for binding in DEFAULT.iter().filter(|it| !takes_text(it.context)) {
         if !all.contains(&binding.action) {
             all.push(binding.action);
         }
@@ -83,7 +83,7 @@ impl Keys {
     pub(super) fn table(&self) -> Result<Vec<Binding>, KeyFault> {
         let mut lines: Vec<_> = self.0.iter().collect();
         lines.sort_by_key(|(name, _)| name.span().start);
-        let mut table = TABLE.to_vec();
+        let mut table = DEFAULT.to_vec();
         let mut chosen = Vec::new();
         for (written, keys) in lines {
             let at = written.span().start;
@@ -93,7 +93,7 @@ impl Keys {
             for binding in
                 table.iter_mut().filter(|it| it.action == action && !takes_text(it.context))
             {
-                binding.keys = Cow::Owned(keys.clone());
+                binding.keys = keys.clone();
             }
             chosen.push((action, at));
         }
@@ -115,8 +115,8 @@ impl Keys {
         let line = |action| {
             // The additional keys that close Help are not listed.
             let first = table.iter().find(|it| it.action == action && !takes_text(it.context));
-            let keys =
-                first.map_or_else(Vec::new, |it| it.keys.iter().copied().map(spelled).collect());
+            let keys = first
+                .map_or_else(Vec::new, |it| it.keys.iter().copied().map(Key::setting).collect());
             KeyLine { action: action.setting().to_owned(), keys, does: action.help() }
         };
         Ok(actions().into_iter().map(line).collect())
@@ -136,8 +136,8 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     let named = action.setting();
     let mut keys = Vec::new();
     for written in chosen.names() {
-        let key =
-            parse(written).map_err(|why| text!("settings-action-value", action = named, why))?;
+        let key = Key::parse(written)
+            .map_err(|why| text!("settings-action-value", action = named, why))?;
         let capital = matches!(key.code, KeyCode::Char(c) if c.is_uppercase());
         let plain = matches!(key.code, KeyCode::Char(_)) && key.modifiers.is_empty();
         if action.is_command() && !(capital && plain) {
@@ -168,7 +168,7 @@ fn clash(table: &[Binding], action: Action) -> Option<String> {
         for mine in here.iter().filter(|it| it.action == action) {
             for other in here.iter().filter(|it| it.action != action) {
                 if let Some(key) = mine.keys.iter().find(|key| other.keys.contains(key)) {
-                    let (key, other) = (spelled(*key), other.action.setting());
+                    let (key, other) = (key.setting(), other.action.setting());
                     return Some(text!(
                         "settings-and-would-share-key",
                         action = action.setting(),
@@ -180,86 +180,4 @@ fn clash(table: &[Binding], action: Action) -> Option<String> {
         }
     }
     None
-}
-
-const NAMED: [(&str, KeyCode); 16] = [
-    ("enter", KeyCode::Enter),
-    ("esc", KeyCode::Esc),
-    ("tab", KeyCode::Tab),
-    ("shift-tab", KeyCode::BackTab),
-    ("space", KeyCode::Char(' ')),
-    ("up", KeyCode::Up),
-    ("down", KeyCode::Down),
-    ("left", KeyCode::Left),
-    ("right", KeyCode::Right),
-    ("pageup", KeyCode::PageUp),
-    ("pagedown", KeyCode::PageDown),
-    ("home", KeyCode::Home),
-    ("end", KeyCode::End),
-    ("insert", KeyCode::Insert),
-    ("delete", KeyCode::Delete),
-    ("backspace", KeyCode::Backspace),
-];
-
-/// Parses a key name: `a`, `A`, `ctrl-n`, `alt-x`, `f5`, `pageup`. The crokey crate reads `A` as `a`, but capital
-/// letters are commands here.
-fn parse(written: &str) -> Result<Key, String> {
-    let unknown = || {
-        let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
-        let names = NAMED.map(|(name, _)| name).join(&Label("list-items"));
-        text!("settings-is-not-key-use-character", shown, names)
-    };
-    let mut modifiers = KeyModifiers::NONE;
-    let mut rest = written;
-    for (prefix, modifier) in [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT)] {
-        if let Some(after) = rest.strip_prefix(prefix) {
-            modifiers |= modifier;
-            rest = after;
-        }
-    }
-    let mut chars = rest.chars();
-    let code = match (chars.next(), chars.next()) {
-        (Some(c), None) if !c.is_control() && !c.is_whitespace() => KeyCode::Char(c),
-        _ => match NAMED.iter().find(|(name, _)| *name == rest) {
-            Some((_, code)) => *code,
-            None => match rest.strip_prefix('f').and_then(|number| number.parse().ok()) {
-                Some(number @ 1..=12) => KeyCode::F(number),
-                _ => return Err(unknown()),
-            },
-        },
-    };
-    if modifiers.contains(KeyModifiers::CONTROL) {
-        let same =
-            |other: &str| text!("settings-terminal-cannot-distinguish-from-write", written, other);
-        return match code {
-            // A terminal sends the same byte for both.
-            KeyCode::Char('i' | 'I') => Err(same("tab")),
-            KeyCode::Char('m' | 'M') => Err(same("enter")),
-            KeyCode::Char('[') => Err(same("esc")),
-            KeyCode::Char(c) if c.is_ascii_alphabetic() => {
-                Ok(Key { code: KeyCode::Char(c.to_ascii_lowercase()), modifiers })
-            }
-            _ => Err(text!("settings-ctrl-can-only-be-combined", written)),
-        };
-    }
-    if code == KeyCode::BackTab && !modifiers.is_empty() {
-        return Err(unknown());
-    }
-    Ok(Key { code, modifiers })
-}
-
-/// Formats a key as the settings name it.
-fn spelled(key: Key) -> String {
-    let mut text = String::new();
-    for (prefix, modifier) in [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT)] {
-        if key.modifiers.contains(modifier) {
-            text.push_str(prefix);
-        }
-    }
-    match (NAMED.iter().find(|(_, code)| *code == key.code), key.code) {
-        (Some((name, _)), _) => text.push_str(name),
-        (None, KeyCode::Char(c)) => text.push(c),
-        (None, other) => text.push_str(&other.to_string().to_lowercase()),
-    }
-    text
 }

@@ -66,7 +66,16 @@ use super::{
 
 /// Which view is on the screen, with its message in the catalog.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Hash,
+    strum::IntoStaticStr,
+    strum::VariantArray,
 )]
 #[strum(serialize_all = "kebab-case", prefix = "view-")]
 pub(crate) enum View {
@@ -288,7 +297,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
         Some(dialog) => cursor = dialog.draw(area, buffer, app.display.theme),
         None => {}
     }
-    if app.display.theme.glyphs.ascii {
+    if app.display.theme.ascii {
         widgets::to_ascii(buffer, !language().is_ascii());
     }
     app.display.theme.settle(buffer);
