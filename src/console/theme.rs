@@ -10,7 +10,6 @@ mod palette;
 use ratatui::{
     buffer::Buffer,
     style::{Color, Style},
-    symbols::border,
 };
 
 pub(crate) use self::colour::{Rgb, rgb};
@@ -89,13 +88,14 @@ pub(crate) struct Theme {
     background: Color,
     /// Dark on light, for exports that include a background.
     pub(crate) is_light: bool,
+    /// The finished screen is converted to ASCII.
+    pub(crate) ascii: bool,
     pub(crate) glyphs: &'static Glyphs,
 }
 
-/// Every glyph that is not a letter.
+/// Every glyph that is not a letter. [`to_ascii`](crate::widgets::to_ascii) has the ASCII equivalents.
 #[derive(Debug)]
 pub(crate) struct Glyphs {
-    pub(crate) ascii: bool,
     pub(crate) ellipsis: &'static str,
     pub(crate) pointer: &'static str,
     pub(crate) up: &'static str,
@@ -107,8 +107,6 @@ pub(crate) struct Glyphs {
     pub(crate) rule: &'static str,
     pub(crate) full: &'static str,
     pub(crate) empty: &'static str,
-    /// Eighths of a cell, from the thinnest; empty if only whole cells can be drawn.
-    pub(crate) eighths: &'static [&'static str],
     pub(crate) waiting: &'static str,
     pub(crate) rising: &'static str,
     pub(crate) falling: &'static str,
@@ -119,11 +117,9 @@ pub(crate) struct Glyphs {
     /// Marks the cursor on the axis.
     pub(crate) foot: &'static str,
     pub(crate) thumb: &'static str,
-    pub(crate) border: border::Set<'static>,
 }
 
 pub(crate) const UNICODE: &Glyphs = &Glyphs {
-    ascii: false,
     ellipsis: "…",
     pointer: "▸",
     up: "●",
@@ -135,7 +131,6 @@ pub(crate) const UNICODE: &Glyphs = &Glyphs {
     rule: "─",
     full: "█",
     empty: "░",
-    eighths: &["▏", "▎", "▍", "▌", "▋", "▊", "▉"],
     waiting: "·",
     rising: "↑",
     falling: "↓",
@@ -145,42 +140,6 @@ pub(crate) const UNICODE: &Glyphs = &Glyphs {
     corner: "└",
     foot: "┴",
     thumb: "┃",
-    border: border::ROUNDED,
-};
-
-const ASCII: Glyphs = Glyphs {
-    ascii: true,
-    ellipsis: "~",
-    pointer: ">",
-    up: "o",
-    away: "x",
-    check: "ok",
-    cross: "x",
-    moving: "~",
-    mark: "*",
-    rule: "-",
-    full: "#",
-    empty: ".",
-    eighths: &[],
-    waiting: ".",
-    rising: "^",
-    falling: "v",
-    steady: "=",
-    axis: "|",
-    tick: "+",
-    corner: "+",
-    foot: "+",
-    thumb: "|",
-    border: border::Set {
-        top_left: "+",
-        top_right: "+",
-        bottom_left: "+",
-        bottom_right: "+",
-        vertical_left: "|",
-        vertical_right: "|",
-        horizontal_top: "-",
-        horizontal_bottom: "-",
-    },
 };
 
 impl Theme {
@@ -232,7 +191,8 @@ impl Theme {
             text: color(Role::Text),
             background: color(Role::Background),
             is_light: palette.is_light(),
-            glyphs: if ascii { &ASCII } else { UNICODE },
+            ascii,
+            glyphs: UNICODE,
         }
     }
 
@@ -264,7 +224,7 @@ fn is_mono(term: &str) -> bool {
 mod tests {
     use ratatui::style::Modifier;
 
-    use super::*;
+    use super::{palette::BUILT_IN, *};
 
     fn depth(choice: ColorChoice, vars: &[(&str, &str)]) -> Depth {
         let env = |name: &str| {
@@ -292,7 +252,7 @@ mod tests {
 
     #[test]
     fn without_colour_no_style_carries_one() {
-        for (name, palette) in Palette::BUILT_IN {
+        for (name, palette) in BUILT_IN.map(|(name, ..)| (name, Palette::named(name).unwrap())) {
             let theme = Theme::of(&palette, Depth::None, false);
             let states = [theme.good, theme.warn, theme.bad, theme.badge];
             let others = [theme.soft, theme.heading, theme.accent, theme.chart_1];
@@ -309,7 +269,7 @@ mod tests {
 
     #[test]
     fn choice_alarm_and_focus_differ_with_few_colours_and_with_none() {
-        for (name, palette) in Palette::BUILT_IN {
+        for (name, palette) in BUILT_IN.map(|(name, ..)| (name, Palette::named(name).unwrap())) {
             for depth in [Depth::None, Depth::Ansi16, Depth::Ansi256, Depth::True] {
                 let theme = Theme::of(&palette, depth, false);
                 let styles = [

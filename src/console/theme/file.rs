@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use ratatui::style::Color;
+use strum::VariantArray as _;
 use toml::de::{DeTable, DeValue};
 
 use super::{
     colour,
-    palette::{Palette, ROLES, Role},
+    palette::{BUILT_IN, Palette, Role, Shade},
 };
 use seckill_model::{
     OsError,
@@ -77,7 +78,7 @@ impl Palette {
         }
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let read = match std::str::from_utf8(&bytes) {
-            Ok(text) => parse(text),
+            Ok(text) => parse(text, Palette::named),
             Err(error) => Err(vec![settings::not_utf8(&bytes, error)]),
         };
         read.map_err(|faults| ThemeError::Invalid {
@@ -87,56 +88,76 @@ impl Palette {
     }
 }
 
-fn names() -> [&'static str; Palette::BUILT_IN.len()] {
-    Palette::BUILT_IN.map(|(name, _)| name)
+fn names() -> [&'static str; BUILT_IN.len()] {
+    BUILT_IN.map(|(name, ..)| name)
 }
 
-/// Parses a palette, or lists the errors with their positions.
-fn parse(text: &str) -> Result<Palette, Vec<(Position, String)>> {
+/// Parses a palette on the base that the file names, or lists the errors with their positions.
+pub(super) fn parse(
+    text: &str,
+    based_on: impl Fn(&str) -> Option<Palette>,
+) -> Result<Palette, Vec<(Position, String)>> {
     let position = |at: usize| Position::of(text.as_bytes(), at);
     let table = DeTable::parse(text).map_err(|error| vec![settings::syntax(text, &error)])?;
     let table = table.get_ref();
     let mut faults = Vec::new();
-    let (mut base, mut named) = (Palette::default(), "dark");
-    if let Some(value) = table.get("base") {
-        let found =
-            Palette::BUILT_IN.into_iter().find(|(name, _)| value.get_ref().as_str() == Some(*name));
-        if let Some((name, palette)) = found {
-            (base, named) = (palette, name);
-        } else {
-            let names = names().join(&Label("list-items"));
-            let colors = text!("settings-base-must-be-one", names);
-            faults.push((position(value.span().start), colors));
-        }
+    let base = table.get("base");
+    let named = base.map_or(Some(names()[0]), |base| base.get_ref().as_str()).unwrap_or_default();
+    let palette = based_on(named);
+    if let (None, Some(base)) = (&palette, base) {
+        let names = names().join(&Label("list-items"));
+        let colors = text!("settings-base-must-be-one", names);
+        faults.push((position(base.span().start), colors));
     }
-    let mut colors: Vec<(Role, Color)> = Vec::new();
+    let mut shades: Vec<(Role, Shade)> = Vec::new();
     for (name, value) in table.iter().filter(|(name, _)| name.get_ref() != "base") {
-        let Some(role) = ROLES.iter().find(|(it, ..)| it == name.get_ref()) else {
-            let known = ROLES.map(|(name, ..)| name).join(&Label("list-items"));
+        let Ok(role) = name.get_ref().parse::<Role>() else {
+            let known: Vec<_> = Role::VARIANTS.iter().map(|role| role.name()).collect();
+            let known = known.join(&Label("list-items"));
             let colors = text!("settings-unknown-role-remove-line", name = name.get_ref(), known);
             faults.push((position(name.span().start), colors));
             continue;
         };
-        let color = match value.get_ref() {
-            DeValue::String(text) => colour::read(text),
-            DeValue::Integer(number) if number.radix() == 10 => {
-                number.as_str().parse().ok().map(Color::Indexed)
+        match shade(value.get_ref()) {
+            Some(shade) => shades.push((role, shade)),
+            None => {
+                let (role, base) = (role.name(), palette.as_ref().map_or(names()[0], |_| named));
+                let colors = text!("settings-is-not-colour-use-rrggbb", role, base);
+                faults.push((position(value.span().start), colors));
             }
-            _ => None,
-        };
-        if let Some(color) = color {
-            colors.push((role.1, color));
-        } else {
-            let colors = text!("settings-is-not-colour-use-rrggbb", role = role.0, base = named);
-            faults.push((position(value.span().start), colors));
         }
     }
-    if faults.is_empty() { Ok(base.with(&colors)) } else { Err(faults) }
+    match palette {
+        Some(palette) if faults.is_empty() => Ok(palette.with(&shades)),
+        _ => Err(faults),
+    }
+}
+
+/// A colour, or a list of it and its equivalent among the sixteen basic ones.
+fn shade(value: &DeValue<'_>) -> Option<Shade> {
+    let color = |value: &DeValue<'_>| match value {
+        DeValue::String(text) => colour::read(text),
+        DeValue::Integer(number) if number.radix() == 10 => {
+            number.as_str().parse().ok().map(Color::Indexed)
+        }
+        _ => None,
+    };
+    match value.as_array().map(|list| &list[..]) {
+        None => Some(Shade { rich: color(value)?, plain: None }),
+        Some([rich, plain]) => {
+            Some(Shade { rich: color(rich.get_ref())?, plain: Some(color(plain.get_ref())?) })
+        }
+        Some(_) => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &str) -> Result<Palette, Vec<(Position, String)>> {
+        super::parse(text, Palette::named)
+    }
 
     #[test]
     fn a_theme_file_overrides_colours() {
@@ -210,7 +231,7 @@ mod tests {
         let text = include_str!("../../../assets/themes/example.toml");
         assert_eq!(parse(text).map(|_| ()), Ok(()));
         let open = text.replace("\n# ", "\n");
-        for (name, ..) in ROLES {
+        for name in Role::VARIANTS.iter().map(|role| role.name()) {
             assert!(open.lines().any(|line| line.starts_with(&format!("{name} = "))), "{name}");
         }
     }

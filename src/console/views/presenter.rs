@@ -113,14 +113,8 @@ impl Figure {
 
     /// The figure as text, in a constant width.
     fn text(&self, theme: Theme) -> Span<'static> {
-        let signs = match self.signs.as_str() {
-            "✔" => theme.glyphs.check,
-            "✖" => theme.glyphs.cross,
-            "≈" => theme.glyphs.moving,
-            signs => signs,
-        };
-        let cells = width(&self.widest).max(width(signs));
-        Span::styled(right(signs, cells, ""), self.style.patch(theme.strong))
+        let cells = width(&self.widest).max(width(&self.signs));
+        Span::styled(right(&self.signs, cells, ""), self.style.patch(theme.strong))
     }
 
     /// Digits are right-aligned in a constant width, so that nothing moves whatever their number.

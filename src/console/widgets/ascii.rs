@@ -4,21 +4,24 @@
 use ratatui::buffer::Buffer;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Symbols and key names with an ASCII equivalent.
-const ALIKE: [(&str, &str); 13] = [
-    ("←", "<"),
-    ("→", ">"),
-    ("↑", "^"),
-    ("↓", "v"),
-    ("–", "-"),
-    ("—", "-"),
-    ("…", "~"),
-    ("·", "."),
-    ("“", "\""),
-    ("”", "\""),
-    ("‘", "'"),
-    ("’", "'"),
-    ("×", "x"),
+/// Symbols and key names with an ASCII equivalent: what is drawn, and by what it is replaced.
+const ALIKE: [(&str, char); 16] = [
+    ("←", '<'),
+    ("→▸", '>'),
+    ("↑", '^'),
+    ("↓", 'v'),
+    ("–—─", '-'),
+    ("…≈", '~'),
+    ("·░", '.'),
+    ("“”", '"'),
+    ("‘’", '\''),
+    ("×✖", 'x'),
+    ("●", 'o'),
+    ("✔", '+'),
+    ("◆▁▂▃▄▅▆▇", '*'),
+    ("█", '#'),
+    ("│┃", '|'),
+    ("┤└┴╭╮╰╯", '+'),
 ];
 
 /// Replaces non-ASCII characters. With `wide`, letters and wide characters are kept, and only characters that East
@@ -35,13 +38,13 @@ pub(crate) fn to_ascii(buffer: &mut Buffer, wide: bool) {
         if symbol.is_ascii() {
             continue;
         }
-        let alike = ALIKE.iter().find(|(sign, _)| *sign == symbol).map(|(_, alike)| *alike);
+        let alike = ALIKE.iter().find(|(signs, _)| signs.contains(symbol)).map(|(_, it)| *it);
         let cells = symbol.width();
         if alike.is_none() && wide && cells == symbol.width_cjk() {
             continue;
         }
         covered = cells.saturating_sub(1);
-        cell.set_symbol(alike.unwrap_or("?"));
+        cell.set_char(alike.unwrap_or('?'));
     }
 }
 

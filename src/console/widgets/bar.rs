@@ -7,6 +7,9 @@ use ratatui::text::Span;
 
 use crate::theme::Theme;
 
+/// Parts of a cell, from the thinnest.
+const EIGHTHS: [&str; 7] = ["▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
 /// A bar of `cells` cells filled to `share` (0 to 1); the rest is drawn faintly with `rest`, if given.
 pub(crate) fn bar(
     theme: Theme,
@@ -18,7 +21,7 @@ pub(crate) fn bar(
     let glyphs = theme.glyphs;
     let cells = usize::from(cells);
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
-    let steps = glyphs.eighths.len() + 1;
+    let steps = if theme.ascii { 1 } else { EIGHTHS.len() + 1 };
     let mut filled = (share * (cells * steps) as f64).round() as usize;
     // A small share is not drawn as empty, nor a nearly full one as full.
     if share > 0.0 && filled == 0 && cells > 0 {
@@ -30,7 +33,7 @@ pub(crate) fn bar(
     let mut solid = glyphs.full.repeat(filled / steps);
     let part = filled % steps;
     if part > 0 {
-        solid.push_str(glyphs.eighths.get(part - 1).copied().unwrap_or(glyphs.full));
+        solid.push_str(EIGHTHS[part - 1]);
     }
     let left = cells - filled / steps - usize::from(part > 0);
     let mut spans = vec![Span::styled(solid, full)];
@@ -55,6 +58,6 @@ mod tests {
         let shares = [0.0, 0.000_1, 0.5, 0.999_9, 1.0, f64::NAN, 7.0];
         let bars: Vec<_> = shares.iter().map(|share| drawn(*share, false)).collect();
         assert_eq!(bars, ["░░░░", "▏░░░", "██░░", "███▉", "████", "░░░░", "████"]);
-        assert_eq!(drawn(0.5, true), "##..");
+        assert_eq!(drawn(0.6, true), "██░░", "ASCII has whole cells only");
     }
 }

@@ -87,38 +87,6 @@ impl<'a> Canvas<'a> {
         self.line(self.area.width.saturating_sub(cells), y, line);
     }
 
-    /// Applies a style to a row.
-    pub(crate) fn tint(&mut self, y: u16, style: Style) {
-        if y < self.area.height {
-            let row = Rect { y: self.area.y + y, height: 1, ..self.area };
-            self.buffer.set_style(row, style);
-        }
-    }
-
-    /// Resets every other style in the area.
-    pub(crate) fn dim(&mut self, style: Style) {
-        for y in 0..self.area.height {
-            self.tint(y, Style::reset());
-            self.tint(y, style);
-        }
-    }
-
-    /// Clears the area.
-    pub(crate) fn clear(&mut self) {
-        for position in self.area.positions() {
-            self.buffer[position].reset();
-        }
-        // A wide character overlapping the left edge would be cut in half.
-        if let Some(x) = self.area.x.checked_sub(1) {
-            for y in self.area.y..self.area.bottom() {
-                let cell = &mut self.buffer[(x, y)];
-                if width(cell.symbol()) > 1 {
-                    cell.set_symbol(" ");
-                }
-            }
-        }
-    }
-
     /// A rule over the full width.
     pub(crate) fn rule(&mut self, y: u16, glyph: &str, style: Style) {
         let line = glyph.repeat(usize::from(self.area.width));

@@ -7,17 +7,22 @@
 use std::collections::HashSet;
 
 use ratatui::{
+    buffer::Buffer,
+    layout::{
+        Constraint::{Fill, Length},
+        Layout, Rect,
+    },
     style::Style,
     symbols::Marker,
+    text::Span,
     widgets::{
         Widget,
-        canvas::{self, Context, Points},
+        canvas::{Canvas, Context, Points},
     },
 };
 use seckill_engine::telemetry::{Point, Series};
 use seckill_model::Millis;
 
-use super::{Canvas, right, width};
 use crate::{text::figures, theme::Theme};
 
 /// The data of a chart.
@@ -99,16 +104,23 @@ enum Dot {
 const ROOM_FOR_CLOCK: u16 = 12;
 
 /// Draws scale, axis and both rates; returns the axis, if there was room.
-pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) -> Option<Axis> {
-    let clock = canvas.height() >= ROOM_FOR_CLOCK;
-    let below = 1 + u16::from(clock);
-    let (width, height) =
-        (canvas.width().saturating_sub(SCALE), canvas.height().saturating_sub(below));
+pub(crate) fn chart(
+    area: Rect,
+    buffer: &mut Buffer,
+    theme: Theme,
+    shown: &Chart<'_>,
+) -> Option<Axis> {
+    let clock = u16::from(area.height >= ROOM_FOR_CLOCK);
+    let [above, foot, clocks_row] =
+        Layout::vertical([Fill(1), Length(1), Length(clock)]).areas(area);
+    let [scale_area, plot] = Layout::horizontal([Length(SCALE), Fill(1)]).areas(above);
+    let [corner, foot] = Layout::horizontal([Length(SCALE), Fill(1)]).areas(foot);
+    let Rect { width, height, .. } = plot;
     if width < 4 || height < 2 {
         return None;
     }
     // A cell has two by four braille dots; in ASCII it is a single dot.
-    let (across, down) = if theme.glyphs.ascii { (1, 1) } else { (2, 4) };
+    let (across, down) = if theme.ascii { (1, 1) } else { (2, 4) };
     let axis = Axis::new(shown.until, shown.window, width, across);
     let (columns, rows) = (usize::from(width * across), usize::from(height * down));
     let admitted = dots(shown, axis, across, |point| point.admitted);
@@ -158,14 +170,12 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
             (&line, '*', theme.chart_1),
         ];
         for (dots, sign, style) in layers {
-            context.marker(if glyphs.ascii { Marker::Custom(sign) } else { Marker::Braille });
+            context.marker(if theme.ascii { Marker::Custom(sign) } else { Marker::Braille });
             let coords: Vec<_> = dots.iter().map(|(x, y)| (*x as f64, *y as f64)).collect();
             context.draw(&Points { coords: &coords, color: style.fg.unwrap_or_default() });
         }
     };
-    let plot = canvas.part(SCALE, 0, width, height).area();
-    let buffer = canvas.buffer();
-    canvas::Canvas::default()
+    Canvas::default()
         .x_bounds([0.0, (columns - 1) as f64])
         .y_bounds([0.0, (rows - 1) as f64])
         .paint(paint)
@@ -183,48 +193,43 @@ pub(crate) fn chart(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>) ->
             cell.set_style(theme.chart_2);
         }
     }
-    for row in 0..height {
-        let label = match row {
-            0 => figures::compact(top),
-            _ if row == height / 2 && height >= 5 => figures::compact(top / 2.0),
-            _ => String::new(),
+    for row in scale_area.rows() {
+        let (label, edge) = match row.y - scale_area.y {
+            0 => (figures::compact(top), glyphs.tick),
+            y if y == height / 2 && height >= 5 => (figures::compact(top / 2.0), glyphs.tick),
+            _ => (String::new(), glyphs.axis),
         };
-        let edge = if label.is_empty() { glyphs.axis } else { glyphs.tick };
-        canvas.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft);
-        canvas.text(5, row, edge, theme.soft);
+        Span::styled(format!("{label:>4} {edge}"), theme.soft).render(row, buffer);
     }
-    canvas.text(0, height, &right("0", 4, glyphs.ellipsis), theme.soft);
-    canvas.text(5, height, glyphs.corner, theme.soft);
-    canvas.text(SCALE, height, &glyphs.rule.repeat(usize::from(width)), theme.soft);
-    if let Some(column) = cursor {
-        canvas.text(SCALE + column, height, glyphs.foot, theme.key);
-    }
-    for sign in &shown.signs {
-        if let Some(column) = axis.of(sign.at) {
-            canvas.text(SCALE + column, height, sign.glyph, sign.style);
+    Span::styled(format!("   0 {}", glyphs.corner), theme.soft).render(corner, buffer);
+    Span::styled(glyphs.rule.repeat(usize::from(width)), theme.soft).render(foot, buffer);
+    let cursor = shown.cursor.map(|at| (at, glyphs.foot, theme.key));
+    let signs = shown.signs.iter().map(|sign| (sign.at, sign.glyph, sign.style));
+    for (at, glyph, style) in cursor.into_iter().chain(signs) {
+        if let Some(column) = axis.of(at) {
+            buffer[(foot.x + column, foot.y)].set_symbol(glyph).set_style(style);
         }
     }
-    if clock {
-        clocks(&mut canvas.part(SCALE, height + 1, width, 1), theme, shown, axis);
+    if clock > 0 {
+        clocks(Rect { x: foot.x, width, ..clocks_row }, buffer, theme, shown, axis);
     }
     Some(axis)
 }
 
 /// Times at the left, in the middle and at the right.
-fn clocks(canvas: &mut Canvas<'_>, theme: Theme, shown: &Chart<'_>, axis: Axis) {
-    let w = canvas.width();
-    let first = (shown.clock)(axis.begin(0));
-    let room = width(&first) as u16;
-    canvas.text(0, 0, &first, theme.soft);
-    if w >= 3 * room + 4 {
-        let middle = w / 2;
-        let text = (shown.clock)(axis.begin(middle));
-        canvas.text(middle.saturating_sub(room / 2), 0, &text, theme.soft);
+fn clocks(area: Rect, buffer: &mut Buffer, theme: Theme, shown: &Chart<'_>, axis: Axis) {
+    let middle = area.width / 2;
+    let [first, half, last] = [axis.begin(0), axis.begin(middle), shown.until]
+        .map(|at| Span::styled((shown.clock)(at), theme.soft));
+    let room = first.width() as u16;
+    if area.width >= 3 * room + 4 {
+        let x = area.x + middle - room / 2;
+        half.render(Rect { x, width: room, ..area }, buffer);
     }
-    if w >= 2 * room + 2 {
-        let text = (shown.clock)(shown.until);
-        canvas.text(w.saturating_sub(room), 0, &text, theme.soft);
+    if area.width >= 2 * room + 2 {
+        last.into_right_aligned_line().render(area, buffer);
     }
+    first.render(area, buffer);
 }
 
 fn column_ms(window: u64, columns: usize) -> u64 {
@@ -374,7 +379,6 @@ mod tests {
             for ascii in [false, true] {
                 let area = Rect::new(0, 0, 66, 12);
                 let mut buffer = Buffer::empty(area);
-                let mut canvas = Canvas::new(&mut buffer, area);
                 let shown = Chart {
                     series: &series,
                     until,
@@ -383,7 +387,8 @@ mod tests {
                     cursor: None,
                     clock,
                 };
-                let axis = chart(&mut canvas, Theme::new(Depth::None, ascii), &shown).unwrap();
+                let axis =
+                    chart(area, &mut buffer, Theme::new(Depth::None, ascii), &shown).unwrap();
                 // Directly above the axis, where zero is.
                 let drawn = |at: i64| {
                     let column = SCALE + axis.of(Millis(at)).unwrap();
@@ -413,12 +418,11 @@ mod tests {
         for (ascii, sign) in [(false, "⣀"), (true, ".")] {
             let area = Rect::new(0, 0, 66, 12);
             let mut buffer = Buffer::empty(area);
-            let mut canvas = Canvas::new(&mut buffer, area);
             let (until, window) = (Millis(59_000), 60_000);
             let shown =
                 Chart { series: &series, until, window, signs: Vec::new(), cursor: None, clock };
             let theme = Theme::new(Depth::True, ascii);
-            let axis = chart(&mut canvas, theme, &shown).unwrap();
+            let axis = chart(area, &mut buffer, theme, &shown).unwrap();
             let column = SCALE + axis.of(Millis(45_000)).unwrap();
             let cell = &buffer[(column, 12 - 3)];
             assert_eq!((cell.symbol(), Some(cell.fg)), (sign, theme.chart_2.fg), "{ascii}");
@@ -444,12 +448,11 @@ mod tests {
                 for (width, height) in [(30, 5), (46, 8), (66, 12), (150, 20), (250, 40)] {
                     let area = Rect::new(0, 0, width, height);
                     let mut buffer = Buffer::empty(area);
-                    let mut canvas = Canvas::new(&mut buffer, area);
                     let (until, signs) = (Millis(119_000), Vec::new());
                     let shown =
                         Chart { series: &series, until, window, signs, cursor: None, clock };
                     let theme = Theme::new(Depth::True, ascii);
-                    chart(&mut canvas, theme, &shown).unwrap();
+                    chart(area, &mut buffer, theme, &shown).unwrap();
                     let drawn = |style: Style| {
                         let mut cells = buffer.content.iter();
                         cells.any(|cell| cell.symbol() != " " && Some(cell.fg) == style.fg)

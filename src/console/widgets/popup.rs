@@ -5,7 +5,7 @@ use ratatui::{
     layout::{Constraint, Rect},
     style::Style,
     text::Line,
-    widgets::{Block, Clear, Widget},
+    widgets::{Block, BorderType, Clear, Widget},
 };
 
 use super::{fit, width};
@@ -32,7 +32,7 @@ pub(crate) fn popup(
         }
     }
     Clear.render(area, buffer);
-    let mut block = Block::bordered().border_set(theme.glyphs.border).border_style(theme.soft);
+    let mut block = Block::bordered().border_type(BorderType::Rounded).border_style(theme.soft);
     if !title.is_empty() {
         let title = fit(title, usize::from(area.width.saturating_sub(6)), theme.glyphs.ellipsis);
         let style = Style::reset().patch(theme.strong);

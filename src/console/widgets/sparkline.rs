@@ -1,26 +1,10 @@
 //! Stock over time as an area: a value holds until the next one, and an outage is a gap.
 
-use ratatui::{
-    symbols::bar::{NINE_LEVELS, Set},
-    widgets::{Sparkline, Widget},
-};
+use ratatui::widgets::{Sparkline, Widget};
 use seckill_model::Millis;
 
 use super::Canvas;
 use crate::theme::Theme;
-
-/// Whole cells only.
-const ASCII: Set<'_> = Set {
-    full: "*",
-    seven_eighths: "*",
-    three_quarters: "*",
-    five_eighths: "*",
-    half: "*",
-    three_eighths: "*",
-    one_quarter: "*",
-    one_eighth: "*",
-    empty: " ",
-};
 
 /// The data of a curve.
 pub(crate) struct Curve<'a> {
@@ -53,7 +37,6 @@ pub(crate) fn curve(canvas: &mut Canvas<'_>, theme: Theme, shown: &Curve<'_>) {
     Sparkline::default()
         .data(heights)
         .max(eighths)
-        .bar_set(if theme.glyphs.ascii { ASCII } else { NINE_LEVELS })
         .style(theme.accent)
         .render(area, canvas.buffer());
 }

@@ -7,13 +7,17 @@ pub(super) mod throughput_chart;
 
 use ratatui::{
     buffer::Buffer,
-    layout::Rect,
+    layout::{
+        Constraint::{Fill, Length},
+        Layout, Rect,
+    },
     style::Style,
-    text::{Line, Span},
+    text::{Line, Span, Text},
+    widgets::{Paragraph, Row, Table, Widget},
 };
 use seckill_engine::telemetry::{
     log::Weight,
-    snapshot::{Funnel, LoadTestLine, Urgency},
+    snapshot::{Count, Funnel, LoadTestLine, Urgency},
 };
 use seckill_model::message::{Label, text};
 
@@ -22,222 +26,218 @@ pub(crate) use self::{
     state::OverviewState,
     throughput_chart::{marks, until},
 };
-use super::{Component, Scene, Source};
+use super::{Component, Scene, Source, layout::SIDES};
 use crate::{
     text::{self, figures},
-    widgets::{Canvas, bar, left, right, width, wrap, wrap_to},
+    widgets::{bar, left, right, width, wrap, wrap_to},
 };
 
 impl Component for OverviewState {
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
-        draw(&mut Canvas::new(buffer, area), scene, self);
+        draw(area, buffer, scene, self);
     }
 }
 
-fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
+fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut OverviewState) {
     if scene.compact {
         state.settle(None);
-        return draw_compact(canvas, scene);
+        return draw_compact(area.inner(SIDES), buffer, scene);
     }
     // Every row depends on the window alone, so that nothing moves when a figure grows.
-    let (w, h) = (canvas.width(), canvas.height());
-    let alarms = alarm_rows(h);
-    let above = u16::from(h >= ROOMY_BELOW);
-    let main = h.saturating_sub(alarms + 1 + above);
-    let margin = u16::from(h >= ROOMY);
-    // One cell of margin at each side, three between the columns.
-    let column_width = (w - 5) * 9 / 20;
-    let gap = if w >= 110 { 5 } else { 3 };
-    let mut column = canvas.part(1, margin, column_width, main.saturating_sub(margin));
-    let below_stock = 1 + ADMISSION + margin + 1;
-    let for_stock = column.height().saturating_sub(below_stock).max(2);
-    let y = stock_panel::draw(&mut column, scene, for_stock) + 1;
-    column.line(0, y, &scene.heading(&text::ADMISSION, &[Source::Redis]));
-    draw_funnel(&mut column, scene, y + 1, &scene.snapshot.funnel);
-    rush(&mut column, scene, y + ADMISSION + margin);
-    recent_events(&mut column, scene, y + ADMISSION + margin + 2);
-    let right = canvas.part(
-        column_width + gap,
-        margin,
-        w.saturating_sub(column_width + gap + 2),
-        main.saturating_sub(margin),
-    );
-    right_column(right, scene, state);
-    let mut below = canvas.part(1, h.saturating_sub(alarms + 1), w.saturating_sub(2), alarms + 1);
-    attention(&mut below, scene);
+    let (margin, air, alarms) = match area.height {
+        ..22 => (0, 0, 3),
+        22..26 => (1, 0, 3),
+        26..40 => (1, 1, 4),
+        40.. => (1, 1, 6),
+    };
+    let rows = [Length(margin), Fill(1), Length(air), Length(alarms + 1)];
+    let [_, main, _, below] = Layout::vertical(rows).areas(area.inner(SIDES));
+    let gap = if area.width >= 110 { 4 } else { 2 };
+    let columns = [Length((area.width - 5) * 9 / 20), Length(gap), Fill(1), Length(1)];
+    let [left, _, right, _] = Layout::horizontal(columns).areas(main);
+    draw_left(left, buffer, scene, margin);
+    draw_right(right, buffer, scene, state);
+    let (mut rows, more) = alarm_rows(scene, below.width, alarms);
+    let mut heading = Line::from(Span::styled(Label("console-attention"), scene.theme.heading));
+    if more > 0 {
+        let more = format!("   {}", text!("console-and-more", count = more));
+        heading.push_span(Span::styled(more, scene.theme.warn));
+    }
+    rows.insert(0, heading);
+    Paragraph::new(rows).render(below, buffer);
     if state.moment().is_some() {
         // These panels do not follow the selected moment.
-        let dimmed = scene.theme.dimmed;
-        below.dim(dimmed);
-        canvas.part(1, margin, column_width, main.saturating_sub(margin)).dim(dimmed);
+        dim(left, buffer, scene);
+        dim(below, buffer, scene);
     }
 }
 
-/// View height from which panels are separated by a blank row.
-const ROOMY: u16 = 22;
-/// View height from which alarms are preceded by a blank row.
-const ROOMY_BELOW: u16 = 26;
-/// Rows of the funnel with its heading.
-const ADMISSION: u16 = 7;
+/// Shows that the figures of an area are outdated, or not of the selected moment.
+fn dim(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+    buffer.set_style(area, Style::reset().patch(scene.theme.dimmed));
+}
 
-/// Rows reserved for alarms.
-fn alarm_rows(height: u16) -> u16 {
-    match height {
-        ..ROOMY_BELOW => 3,
-        ROOMY_BELOW..40 => 4,
-        40.. => 6,
+/// Rows of the funnel.
+const FUNNEL: u16 = 6;
+
+/// Stock, admission, load tests, and recent events if there is space left.
+fn draw_left(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, margin: u16) {
+    let for_stock = area.height.saturating_sub(FUNNEL + margin + 3).max(2);
+    let stock = stock_panel::draw(area, buffer, scene, for_stock);
+    let rows = [stock, 1, 1, FUNNEL, margin, 1].map(Length);
+    let [_, _, head, funnel, _, rushes, events] =
+        Layout::vertical(rows.into_iter().chain([Fill(1)])).areas(area);
+    scene.heading(&text::ADMISSION, &[Source::Redis]).render(head, buffer);
+    draw_funnel(funnel, buffer, scene, &scene.snapshot.funnel);
+    rush(scene, rushes.width).render(rushes, buffer);
+    draw_recent_events(events, buffer, scene);
+}
+
+fn draw_right(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut OverviewState) {
+    let consumers = match area.height {
+        ..20 => 0,
+        20..30 => 3,
+        30.. => 5,
+    };
+    let chart = throughput_chart::BESIDE;
+    let rows = area.height.saturating_sub(chart + stream_panel::ROWS + consumers);
+    let chart = chart + rows.min((area.height * 2 / 3).max(12));
+    let [chart, stream] = Layout::vertical([Length(chart), Fill(1)]).areas(area);
+    throughput_chart::draw(chart, buffer, scene, state);
+    stream_panel::draw(stream, buffer, scene, consumers);
+    if state.moment().is_some() {
+        dim(stream, buffer, scene);
     }
 }
 
-fn draw_compact(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
-    let (w, h) = (canvas.width(), canvas.height());
-    let alarms = 3;
-    let room = h.saturating_sub(alarms + 4);
-    let mut column = canvas.part(1, 0, w.saturating_sub(2), h);
-    let y = stock_panel::draw(&mut column, scene, room.clamp(2, 6)) + 1;
-    let mut x = 0;
+fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+    const ALARMS: u16 = 3;
+    let room = area.height.saturating_sub(ALARMS + 4).clamp(2, 6);
+    let stock = stock_panel::draw(area, buffer, scene, room);
+    let rows = [Length(stock), Length(1), Length(1), Length(1), Fill(1), Length(ALARMS)];
+    let [_, _, funnel, stream_row, _, alarms] = Layout::vertical(rows).areas(area);
+    let mut line = Line::default();
     for (row, (label, count)) in text::funnel(&scene.snapshot.funnel).into_iter().enumerate() {
         let figure = left(&figures::within(count.total, 7), 7, "");
-        if usize::from(x) + width(label) + 1 + width(&figure) > usize::from(column.width()) {
+        if line.width() + width(label) + 1 + width(&figure) > usize::from(area.width) {
             break;
         }
-        x = column.text(x, y, label, scene.theme.soft) + 1;
         let style = if row < 2 { scene.theme.strong } else { Style::new() };
-        x = column.text(x, y, &figure, style) + 2;
+        line.push_span(Span::styled(format!("{label} "), scene.theme.soft));
+        line.push_span(Span::styled(figure, style));
+        line.push_span("  ");
     }
+    line.render(funnel, buffer);
     if let Some(stream) = &scene.snapshot.stream {
-        stream_panel::in_a_row(&mut column, scene, y + 1, stream);
+        stream_panel::in_a_row(scene, stream).render(stream_row, buffer);
+        if scene.is_blind() {
+            dim(stream_row, buffer, scene);
+        }
     }
-    let mut below = canvas.part(1, h.saturating_sub(alarms), w.saturating_sub(2), alarms);
-    let crowded = scene.snapshot.alarms.len() > usize::from(alarms);
-    let (mut rows, more) = attention_rows(scene, w, alarms - u16::from(crowded));
+    let crowded = scene.snapshot.alarms.len() > usize::from(ALARMS);
+    let (mut rows, more) = alarm_rows(scene, area.width, ALARMS - u16::from(crowded));
     if more > 0 {
         rows.push(Line::styled(text!("console-and-more", count = more), scene.theme.soft));
     }
-    for (row, line) in rows.iter().enumerate() {
-        below.line(0, row as u16, line);
-    }
+    Paragraph::new(rows).render(alarms, buffer);
 }
 
-/// Rows of an admission funnel: total, rate, and share of all requests.
-pub(super) fn draw_funnel(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16, funnel: &Funnel) {
+/// An admission funnel: total, rate, and share of all requests.
+pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, funnel: &Funnel) {
     let (theme, blind) = (scene.theme, scene.is_blind());
-    for (row, (label, count)) in text::funnel(funnel).into_iter().enumerate() {
-        let (y, lead) = (top + row as u16, row == 1);
-        canvas.text(2, y, label, if lead { Style::new() } else { theme.soft });
-        let total = right(&figures::within(count.total, 10), 11, theme.glyphs.ellipsis);
-        let style = if lead { theme.strong } else { Style::new() };
-        let x = canvas.text(11, y, &total, if blind { theme.dimmed } else { style });
-        let flowing = count.per_second >= 0.05 && !blind;
-        let rate = if blind {
-            text::UNKNOWN.to_owned()
-        } else {
-            figures::rate_within(count.per_second, 9)
+    let cells = area.width.saturating_sub(34).min(24);
+    let row = |(row, (label, count)): (usize, (&str, Count))| {
+        let lead = row == 1;
+        let label_style = if lead { Style::new() } else { theme.soft };
+        let total = figures::within(count.total, 10);
+        let total_style = match lead {
+            _ if blind => theme.dimmed,
+            true => theme.strong,
+            false => Style::new(),
         };
-        let rate = right(&rate, 10, theme.glyphs.ellipsis);
-        let x = canvas.text(x, y, &rate, if flowing { Style::new() } else { theme.soft }) + 2;
+        let (rate, rate_style) = match count.per_second {
+            _ if blind => (text::UNKNOWN.to_owned(), theme.soft),
+            rate if rate < 0.05 => (figures::rate_within(rate, 9), theme.soft),
+            rate => (figures::rate_within(rate, 9), Style::new()),
+        };
         // The first row is the total.
-        if row > 0 && canvas.width() > x + 3 {
+        let share = if row > 0 && cells > 3 {
             let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
             let style = if lead && !blind { theme.accent } else { theme.soft };
-            let cells = (canvas.width() - x).min(24);
-            canvas.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
-        }
-    }
+            bar(theme, share, cells, style, None).into()
+        } else {
+            Line::default()
+        };
+        Row::new([
+            Line::styled(format!("  {label}"), label_style),
+            Line::styled(total, total_style).right_aligned(),
+            Line::styled(rate, rate_style).right_aligned(),
+            Line::default(),
+            share,
+        ])
+    };
+    let rows = text::funnel(funnel).into_iter().enumerate().map(row);
+    let widths = [11, 11, 10, cells.min(2), cells].map(Length);
+    Table::new(rows, widths).column_spacing(0).render(area, buffer);
 }
 
 /// The progress of all load tests together; the row is always reserved.
-fn rush(canvas: &mut Canvas<'_>, scene: &Scene<'_>, y: u16) {
+fn rush(scene: &Scene<'_>, cells: u16) -> Line<'static> {
     let theme = scene.theme;
-    canvas.text(0, y, &Label("console-rush"), theme.heading);
     let rushes = &scene.snapshot.load_tests;
+    let head = left(&Label("console-rush"), usize::from(NAMES), "");
+    let mut line = Line::from(Span::styled(head, theme.heading));
     if rushes.is_empty() {
-        canvas.text(NAMES, y, &Label("overview-none-from-here"), theme.soft);
-        return;
+        line.push_span(Span::styled(Label("overview-none-from-here"), theme.soft));
+        return line;
     }
     let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
-    canvas.text(NAMES, y, &scene.fit(&names.join(" "), RUSH_NAMES), Style::new());
+    line.push_span(left(&scene.fit(&names.join(" "), 7), 8, ""));
     let [sent, planned] = [|rush: &LoadTestLine| rush.sent, |rush: &LoadTestLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
-    let digits = if canvas.width() >= 44 { 10 } else { 6 };
+    let digits = if cells >= 44 { 10 } else { 6 };
     let text = text::left_of(&figures::within(sent, digits), &figures::within(planned, digits));
-    let text = right(&text, 2 * digits + 3, theme.glyphs.ellipsis);
-    let x = canvas.text(NAMES + RUSH_NAMES + 1, y, &text, Style::new()) + 2;
+    line.push_span(right(&text, 2 * digits + 3, theme.glyphs.ellipsis));
+    line.push_span("  ");
     let share = sent as f64 / planned.max(1) as f64;
-    let cells = canvas.width().saturating_sub(x).min(24);
-    canvas.line(
-        x,
-        y,
-        &Line::from(bar(theme, share, cells, theme.accent, Some(theme.glyphs.empty))),
-    );
+    let cells = cells.saturating_sub(line.width() as u16).min(24);
+    line.extend(bar(theme, share, cells, theme.accent, Some(theme.glyphs.empty)));
+    line
 }
 
-/// Cells for the sales with a load test.
-const RUSH_NAMES: u16 = 7;
-
-/// Recent commands and events, if the column has space left.
-fn recent_events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, top: u16) {
+/// Recent commands and events, as many as fit, the newest last.
+fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
     let theme = scene.theme;
-    let mut free = canvas.height().saturating_sub(top + 1).min(MOST_RECENT_EVENTS);
-    if free < LEAST_RECENT_EVENTS {
+    let [_, head, list] = Layout::vertical([Length(1), Length(1), Fill(1)]).areas(area);
+    let mut free = list.height.min(8);
+    if free < 3 {
         return;
     }
-    let cells = canvas.width().saturating_sub(RECENT_EVENTS_WORDS + 1);
-    let mut blocks = Vec::new();
+    let mut rows = Vec::new();
     for (at, line) in marks(scene.snapshot) {
         let weight = Weight::of(&line.act);
         if weight <= Weight::Notice {
             continue;
         }
         let shown = text::time::event(&line.act.act, &text::audit_log::subject(&line.act.subject));
-        let rows = wrap_to(&shown, cells.into(), 2, theme.glyphs.ellipsis);
-        let Some(rest) = free.checked_sub(rows.len() as u16) else { break };
+        let lines = wrap_to(&shown, list.width.saturating_sub(16).into(), 2, theme.glyphs.ellipsis);
+        let height = lines.len() as u16;
+        let Some(rest) = free.checked_sub(height) else { break };
         free = rest;
-        blocks.push((at, weight, rows));
+        let (glyph, style) = throughput_chart::sign(theme, weight);
+        let time = Line::styled(scene.at_second(at), theme.soft).right_aligned();
+        let cells = [time.into(), Text::styled(glyph, style), lines.join("\n").into()];
+        rows.push(Row::new(cells).height(height));
     }
-    if blocks.is_empty() {
-        return;
+    if !rows.is_empty() {
+        Line::styled(Label("overview-recent-events"), theme.heading).render(head, buffer);
     }
-    canvas.text(0, top, &Label("overview-recent-events"), theme.heading);
-    let mut y = top + 1;
-    for (at, weight, rows) in blocks.iter().rev() {
-        let (glyph, style) = throughput_chart::sign(theme, *weight);
-        canvas.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft);
-        canvas.text(RECENT_EVENTS_WORDS - 3, y, glyph, style);
-        for row in rows {
-            canvas.text(RECENT_EVENTS_WORDS, y, row, Style::new());
-            y += 1;
-        }
-    }
-}
-
-/// Column of the text of recent events, after time and symbol.
-const RECENT_EVENTS_WORDS: u16 = 15;
-
-/// Lines of recent events: the minimum to show any, and the maximum.
-const LEAST_RECENT_EVENTS: u16 = 3;
-const MOST_RECENT_EVENTS: u16 = 8;
-
-fn right_column(mut canvas: Canvas<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
-    let (w, h) = (canvas.width(), canvas.height());
-    let consumers = match h {
-        ..20 => 0,
-        20..30 => 3,
-        30.. => 5,
-    };
-    // Heading, legend, figures below the chart, and events.
-    let beside = 4 + stream_panel::ROWS + consumers;
-    let rows = h.saturating_sub(beside).min((h * 2 / 3).max(12));
-    throughput_chart::draw(&mut canvas, scene, state, rows);
-    let mut below = canvas.part(0, rows + 4, w, h.saturating_sub(rows + 4));
-    stream_panel::draw(&mut below, scene, usize::from(consumers));
-    if state.moment().is_some() {
-        below.dim(scene.theme.dimmed);
-    }
+    rows.reverse();
+    Table::new(rows, [Length(10), Length(1), Fill(1)]).column_spacing(2).render(list, buffer);
 }
 
 /// Formats alarms in at most `most` rows, and counts those that do not fit. Each gets one row before any gets two.
-fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, usize) {
+fn alarm_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, usize) {
     let theme = scene.theme;
     let alarms = &scene.snapshot.alarms;
     if alarms.is_empty() {
@@ -245,7 +245,7 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
     }
     let texts: Vec<_> = alarms.iter().map(|alarm| text::alarm(&alarm.kind)).collect();
     let column = texts.iter().map(text::AlarmText::indent).max().unwrap_or(0);
-    let room = |indent: usize| cells.saturating_sub(5 + indent as u16);
+    let room = |indent: usize| usize::from(cells).saturating_sub(3 + indent);
     let mut rows = Vec::new();
     let shown = alarms.len().min(usize::from(most));
     let mut spare = usize::from(most) - shown;
@@ -258,9 +258,9 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
         // Text is aligned in one column, unless that would truncate it.
         // A single alarm may use all rows.
         let most = 1 + if shown == 1 { spare } else { spare.min(1) };
-        let fits = wrap(&line.text, usize::from(room(column))).len() <= most;
+        let fits = wrap(&line.text, room(column)).len() <= most;
         let indent = if fits { column } else { line.indent() };
-        let lines = wrap_to(&line.text, room(indent).into(), most, theme.glyphs.ellipsis);
+        let lines = wrap_to(&line.text, room(indent), most, theme.glyphs.ellipsis);
         spare = spare.saturating_sub(lines.len().saturating_sub(1));
         let figure = line.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
         for (row, line) in lines.into_iter().enumerate() {
@@ -274,17 +274,4 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
         }
     }
     (rows, alarms.len() - shown)
-}
-
-fn attention(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
-    let theme = scene.theme;
-    let most = canvas.height().saturating_sub(1);
-    let (rows, more) = attention_rows(scene, canvas.width() + 2, most);
-    let x = canvas.text(0, 0, &Label("console-attention"), theme.heading) + 3;
-    if more > 0 {
-        canvas.text(x, 0, &text!("console-and-more", count = more), theme.warn);
-    }
-    for (row, line) in rows.iter().enumerate() {
-        canvas.line(0, row as u16 + 1, line);
-    }
 }

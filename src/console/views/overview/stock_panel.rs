@@ -4,10 +4,14 @@
 //! rest. Figures are abbreviated if necessary, never truncated.
 
 use ratatui::{
-    layout::Constraint,
+    buffer::Buffer,
+    layout::{
+        Constraint::{Fill, Length},
+        Layout, Rect,
+    },
     style::Style,
     text::{Line, Span},
-    widgets::{Row, Table, Widget},
+    widgets::{Paragraph, Row, Table, Widget},
 };
 use seckill_engine::telemetry::snapshot::SaleLine;
 use seckill_model::{
@@ -19,18 +23,19 @@ use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
     views::{Scene, Source, View, draw_text},
-    widgets::{Canvas, bar, fit, width},
+    widgets::{bar, fit, width},
 };
 
-/// Sales with what is left of each; returns the row after the last.
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
+/// Sales with what is left of each; returns the number of rows.
+pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, rows: u16) -> u16 {
     let theme = scene.theme;
-    canvas.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
+    let [head, list] = Layout::vertical([Length(1), Fill(1)]).areas(area);
+    scene.heading(&text::STOCK, &[Source::Redis]).render(head, buffer);
     // What the bars below show.
-    canvas.line_right(0, &Line::styled(Label("overview-left"), theme.soft));
+    Span::styled(Label("overview-left"), theme.soft).into_right_aligned_line().render(head, buffer);
     let sales = &scene.snapshot.sales;
     if sales.is_empty() {
-        draw_text(canvas.area(), canvas.buffer(), scene, 1, &text::no_sales());
+        draw_text(area, buffer, scene, 1, &text::no_sales());
         // In a narrow window it takes two rows.
         return 3;
     }
@@ -44,7 +49,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16
         kept.pop();
         kept.push(chosen);
     }
-    let (most, bar, gap) = match canvas.width() {
+    let (most, bar, gap) = match area.width {
         ..WIDE => (12, 4, 1),
         width @ WIDE..SPACIOUS => (16, width / 5, 2),
         width @ SPACIOUS.. => (23, (width / 5).min(24), 2),
@@ -55,7 +60,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16
     });
     let phases = [Phase::SoldOut, Phase::Paused, Phase::Ended].map(|it| width(&text::phase(it)));
     let figure = widest.chain(phases).max().unwrap_or_default().min(most) as u16;
-    let name = canvas.width().saturating_sub(figure + bar + 2 * gap);
+    let name = area.width.saturating_sub(figure + bar + 2 * gap);
     let lines = kept.iter().map(|sale| {
         let is_chosen = scene.chosen == Some(sale.voucher_id);
         let pointer = if is_chosen { theme.glyphs.pointer } else { " " };
@@ -65,18 +70,17 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, rows: u16) -> u16
         let name = Line::from(vec![Span::styled(format!("{pointer} "), theme.key), title]);
         Row::new([name, stock(scene, sale, most), stock_bar(scene, sale, bar)])
     });
-    let widths = [name, figure, bar].map(Constraint::Length);
-    let area = canvas.below(1).area();
-    Table::new(lines, widths).column_spacing(gap).render(area, canvas.buffer());
-    let mut y = 1 + kept.len() as u16;
-    if shown < sales.len() {
-        let key = key_of(Action::Go(View::Sales));
-        let count = figures::thousands((sales.len() - shown) as u64);
-        let more = text!("console-and-more-press-for-all", count, key);
-        canvas.text(2, y, &scene.fit(&more, canvas.width()), theme.soft);
-        y += 1;
-    }
-    y
+    let hidden = (sales.len() - shown) as u64;
+    let more = (hidden > 0).then(|| {
+        let (key, count) = (key_of(Action::Go(View::Sales)), figures::thousands(hidden));
+        let more = format!("  {}", text!("console-and-more-press-for-all", count, key));
+        Paragraph::new(more).style(theme.soft)
+    });
+    let taken = 1 + kept.len() as u16 + u16::from(more.is_some());
+    let [table, below] = Layout::vertical([Length(kept.len() as u16), Length(1)]).areas(list);
+    Table::new(lines, [name, figure, bar].map(Length)).column_spacing(gap).render(table, buffer);
+    more.render(below, buffer);
+    taken
 }
 
 /// Widths from which a figure includes the total, and all digits of it.

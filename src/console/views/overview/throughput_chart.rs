@@ -1,8 +1,11 @@
 //! The throughput chart: orders per second over time, and the figures of the current or selected moment.
 
 use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Layout, Rect},
     style::Style,
     text::{Line, Span},
+    widgets::Widget,
 };
 use seckill_engine::telemetry::{
     Point, Snapshot,
@@ -18,7 +21,7 @@ use crate::{
     text::{self, figures, time},
     theme::{Glyphs, Theme},
     views::{Scene, Source, is_stale},
-    widgets::{Canvas, Chart, Sign, chart, right, width},
+    widgets::{Chart, Sign, chart, right, width},
 };
 
 /// Ticks farther apart than this are different moments.
@@ -57,39 +60,34 @@ pub(in crate::views) fn sign_glyph(glyphs: &Glyphs, weight: Weight) -> &'static 
     }
 }
 
-/// Heading, legend, chart, figures, and events at the selected moment; `rows` are those of the chart.
-pub(super) fn draw(
-    canvas: &mut Canvas<'_>,
-    scene: &Scene<'_>,
-    state: &mut OverviewState,
-    rows: u16,
-) {
+/// Rows beside those of the chart: heading, legend, figures and events.
+pub(super) const BESIDE: u16 = 4;
+
+/// Heading, legend, chart, figures, and events at the selected moment.
+pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut OverviewState) {
     let theme = scene.theme;
-    let until = until(scene.snapshot);
+    let rows = [1, 1, area.height.saturating_sub(BESIDE), 1, 1].map(Constraint::Length);
+    let [head, legend_row, plot, below, events_row] = Layout::vertical(rows).areas(area);
     // A truncated age would be misread.
     let sources: [&[Source]; 3] = [&[Source::Redis, Source::Sql], &[Source::Redis], &[]];
     let titles = sources.map(|sources| scene.heading(&Label("console-orders-per-second"), sources));
-    let fits = |title: &Line<'_>| title.width() <= usize::from(canvas.width());
-    let title = titles.into_iter().find(fits).unwrap_or_default();
-    let heading = title.width();
-    canvas.line(0, 0, &title);
-    let text = match state.moment() {
+    let room = usize::from(head.width);
+    let title = titles.into_iter().find(|title| title.width() <= room).unwrap_or_default();
+    let span = match state.moment() {
         Some(at) => {
             let clock = at.time_of_day(scene.zone);
-            Line::styled(text!("time-values-of-rest-is-current", clock), theme.key)
+            Span::styled(text!("time-values-of-rest-is-current", clock), theme.key)
         }
-        None => Line::styled(time::last(state.window()), theme.soft),
+        None => Span::styled(time::last(state.window()), theme.soft),
     };
-    let fits = heading + 2 + text.width() <= usize::from(canvas.width());
-    if !fits && state.moment().is_some() {
-        // The selected moment matters more than the heading.
-        let w = canvas.width();
-        canvas.part(0, 0, w, 1).clear();
+    let fits = title.width() + 2 + span.width() <= room;
+    // The selected moment matters more than the heading.
+    if fits || state.moment().is_none() {
+        title.render(head, buffer);
     }
     if fits || state.moment().is_some() {
-        canvas.line_right(0, &text);
+        span.into_right_aligned_line().render(head, buffer);
     }
-    let w = canvas.width();
     let mut signs: Vec<(Weight, Sign)> = marks(scene.snapshot)
         .map(|(at, line)| {
             let weight = Weight::of(&line.act);
@@ -100,29 +98,34 @@ pub(super) fn draw(
     signs.sort_by_key(|(weight, _)| *weight);
     let shown = Chart {
         series: &scene.snapshot.series,
-        until,
+        until: until(scene.snapshot),
         window: state.window(),
         signs: signs.into_iter().map(|(_, sign)| sign).collect(),
         cursor: state.moment(),
         clock: &|at| at.time_of_day(scene.zone),
     };
-    let axis = chart(&mut canvas.part(0, 2, w, rows), theme, &shown);
+    let axis = chart(plot, buffer, theme, &shown);
     state.settle(axis);
     let moment = axis.zip(state.moment()).map(|(axis, at)| axis.around(at));
     let point = match moment {
         Some(span) => at(scene.snapshot, span),
         None => now(scene),
     };
-    legend(canvas, scene, point.as_ref());
-    let margin = margin(w);
-    let mut below = canvas.part(margin, 2 + rows, w.saturating_sub(margin), 2);
-    match moment {
+    // Beside the scale if there is room.
+    let roomy = area.width >= 54;
+    let [legend_row, below, events_row] = [legend_row, below, events_row].map(|row| {
+        let margin = if roomy { 6 } else { 0 };
+        Rect { x: row.x + margin, width: row.width.saturating_sub(margin), ..row }
+    });
+    legend(scene, point.as_ref(), roomy).render(legend_row, buffer);
+    let figures = match moment {
         Some(span) => {
-            figures_of(&mut below, scene, point.as_ref());
-            events(&mut below, scene, span);
+            events(scene, span, events_row.width).render(events_row, buffer);
+            figures_of(scene, point.as_ref(), below.width)
         }
-        None => latency(&mut below, scene),
-    }
+        None => latency(scene, below.width),
+    };
+    figures.render(below, buffer);
 }
 
 /// Current rates, averaged alike in every view, as a single tick is noise. Unreadable values stay unknown.
@@ -145,103 +148,83 @@ fn at(snapshot: &Snapshot, (from, to): (Millis, Millis)) -> Option<Point> {
     series.between(from, to).or_else(|| near().filter(|point| point.at >= from.plus(-NEAR_MS)))
 }
 
-/// Beside the scale if there is room, else under the heading.
-fn margin(width: u16) -> u16 {
-    if width >= 54 { 6 } else { 0 }
-}
-
-fn legend(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>) {
+fn legend(scene: &Scene<'_>, point: Option<&Point>, roomy: bool) -> Line<'static> {
     let theme = scene.theme;
+    let [line, area] = if theme.ascii { ["*", "."] } else { ["⠤", "⣿"] };
     let legend = [
-        (Label("common-admitted"), point.and_then(|point| point.admitted), theme.chart_1, '⠤'),
-        (Label("common-persisted"), point.and_then(|point| point.persisted), theme.chart_2, '⣿'),
+        (Label("common-admitted"), point.and_then(|point| point.admitted), theme.chart_1, line),
+        (Label("common-persisted"), point.and_then(|point| point.persisted), theme.chart_2, area),
     ];
     let mut spans = Vec::new();
-    let margin = margin(canvas.width());
-    let roomy = margin > 0;
-    for (label, rate, style, unicode) in legend {
-        let sign = match (theme.glyphs.ascii, unicode) {
-            (false, sign) => sign.to_string(),
-            (true, '⠤') => "*".to_owned(),
-            (true, _) => ".".to_owned(),
-        };
+    for (label, rate, style, sign) in legend {
         let rate = rate.map(|rate| figures::rate_within(rate, 9));
         let rate = rate.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        let sign = if roomy { sign.repeat(2) } else { sign };
+        let (sign, gap) = if roomy { (sign.repeat(2), "   ") } else { (sign.to_owned(), " ") };
         spans.push(Span::styled(format!("{sign} "), style));
-        spans.push(Span::raw(label));
-        spans.push(Span::raw(right(&rate, 10, theme.glyphs.ellipsis)));
-        spans.push(Span::raw(if roomy { "   " } else { " " }));
+        let rate = right(&rate, 10, theme.glyphs.ellipsis);
+        spans.push(Span::raw(format!("{label}{rate}{gap}")));
     }
-    canvas.line(margin, 1, &Line::from(spans));
+    spans.into()
 }
 
-fn latency(canvas: &mut Canvas<'_>, scene: &Scene<'_>) {
-    match &scene.snapshot.latency {
-        Some(seen) => {
-            let max = Label("console-max").read();
-            let figures = [("p50", seen.p50), ("p99", seen.p99), (max, seen.max)];
-            let mut text =
-                figures.map(|(label, micros)| (label, figures::latency(micros))).to_vec();
-            text.push(("n", figures::within(seen.samples, 6)));
-            labelled(canvas, scene, &text);
-        }
-        None => {
-            canvas.text(0, 0, &Label("console-no-recent-requests-through"), scene.theme.soft);
-        }
-    }
+fn latency(scene: &Scene<'_>, cells: u16) -> Line<'static> {
+    let Some(seen) = &scene.snapshot.latency else {
+        return Line::styled(Label("console-no-recent-requests-through"), scene.theme.soft);
+    };
+    let max = Label("console-max").read();
+    let [p50, p99, most] = [seen.p50, seen.p99, seen.max].map(figures::latency);
+    let samples = figures::within(seen.samples, 6);
+    labelled(scene, cells, [("p50", p50), ("p99", p99), (max, most), ("n", samples)])
 }
 
-fn figures_of(canvas: &mut Canvas<'_>, scene: &Scene<'_>, point: Option<&Point>) {
+fn figures_of(scene: &Scene<'_>, point: Option<&Point>, cells: u16) -> Line<'static> {
     let Some(point) = point else {
-        canvas.text(0, 0, &Label("time-no-data-for-that-moment"), scene.theme.warn);
-        return;
+        return Line::styled(Label("time-no-data-for-that-moment"), scene.theme.warn);
     };
     let unknown = || text::UNKNOWN.to_owned();
     let figure = |value: Option<u64>| value.map_or_else(unknown, |it| figures::within(it, 6));
     // Nothing was measured without requests.
     let p99 = point.p99_us.map_or_else(|| "-".to_owned(), figures::latency);
-    labelled(
-        canvas,
-        scene,
-        &[
-            ("p99", p99),
-            (Label("common-lag").read(), figure(point.lag)),
-            (Label("common-pending").read(), figure(point.pending)),
-        ],
-    );
+    let (lag, pending) = (figure(point.lag), figure(point.pending));
+    let [lag_label, pending_label] =
+        [Label("common-lag"), Label("common-pending")].map(Label::read);
+    labelled(scene, cells, [("p99", p99), (lag_label, lag), (pending_label, pending)])
 }
-
-/// Cells of a figure with its unit, such as `1.8 ms` and ` 19 ms`.
-const FIGURE: usize = 6;
 
 /// Labels and figures at constant positions.
-fn labelled(canvas: &mut Canvas<'_>, scene: &Scene<'_>, text: &[(&str, String)]) {
-    let mut x = 0;
-    let gap = if canvas.width() >= 50 { 3 } else { 1 };
-    for (label, figure) in text {
+fn labelled<const N: usize>(
+    scene: &Scene<'_>,
+    cells: u16,
+    figures: [(&'static str, String); N],
+) -> Line<'static> {
+    /// Cells of a figure with its unit, such as `1.8 ms` and ` 19 ms`.
+    const FIGURE: usize = 6;
+    let gap = if cells >= 50 { "   " } else { " " };
+    let mut line = Line::default();
+    for (label, figure) in figures {
         // A truncated figure would be misread.
-        if usize::from(x) + width(label) + 1 + width(figure) > usize::from(canvas.width()) {
+        if line.width() + width(label) + 1 + width(&figure) > usize::from(cells) {
             break;
         }
-        x = canvas.text(x, 0, label, scene.theme.soft) + 1;
-        x = canvas.text(x, 0, &right(figure, FIGURE.max(width(figure)), ""), Style::new()) + gap;
+        line.push_span(Span::styled(format!("{label} "), scene.theme.soft));
+        let figure = right(&figure, FIGURE.max(width(&figure)), "");
+        line.push_span(format!("{figure}{gap}"));
     }
+    line
 }
 
-/// Events within a cell of the chart, by importance, and the number of further ones.
-fn events(canvas: &mut Canvas<'_>, scene: &Scene<'_>, (from, to): (Millis, Millis)) {
+/// The most important event within a cell of the chart, and the number of further ones.
+fn events(scene: &Scene<'_>, (from, to): (Millis, Millis), cells: u16) -> Line<'static> {
     let within = marks(scene.snapshot).filter(|(at, _)| (from..to).contains(at));
     let mut lines: Vec<&Recorded> = within.map(|(_, line)| line).collect();
     lines.sort_by_key(|line| std::cmp::Reverse(Weight::of(&line.act)));
-    let Some((first, more)) = lines.split_first() else { return };
+    let Some((first, more)) = lines.split_first() else { return Line::default() };
     let (glyph, style) = sign(scene.theme, Weight::of(&first.act));
-    let x = canvas.text(0, 1, glyph, style) + 1;
     let text = time::event(&first.act.act, &text::audit_log::subject(&first.act.subject));
     let more =
         if more.is_empty() { String::new() } else { text!("time-and-more", more = more.len()) };
     // A truncated count would be misread.
-    let room = canvas.width().saturating_sub(x + width(&more) as u16);
-    let x = canvas.text(x, 1, &scene.fit(&text, room), Style::new());
-    canvas.text(x, 1, &more, Style::new());
+    let room = cells.saturating_sub((width(glyph) + 1 + width(&more)) as u16);
+    let text = format!(" {}{more}", scene.fit(&text, room));
+    Line::from(vec![Span::styled(glyph, style), Span::raw(text)])
 }

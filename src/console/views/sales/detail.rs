@@ -70,7 +70,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
         top += REPEAT;
     }
     let mut left = canvas.part(0, top, half, FIGURES);
-    draw_funnel(&mut left, scene, 1, &sale.funnel);
+    draw_funnel(left.below(1).area(), left.buffer(), scene, &sale.funnel);
     let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
     let facts = [
         (Label("tables-on-sale"), figures::thousands(sale.initial)),
