@@ -4,7 +4,7 @@ use std::{cell::Cell, io, iter::Cycle, rc::Rc, str::Chars, time::Duration};
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
-use ratatui::{Terminal, TerminalOptions, Viewport, backend::CrosstermBackend, layout::Rect};
+use ratatui::{Viewport, layout::Rect};
 use seckill_engine::commands::Remote;
 use seckill_model::Millis;
 use tokio::time::{Instant, Interval, interval_at};
@@ -13,11 +13,8 @@ use super::{
     ConsoleError,
     app::App,
     event_loop::{Keyboard, drive},
-    frame_writer::FrameWriter,
-    terminal::DrawTarget,
+    terminal::{DrawTarget, Frames},
     theme::{ColorChoice, Depth, Palette, Theme},
-    views,
-    widgets::Halves,
 };
 
 /// The scripted keys: every view, and a walk through its rows.
@@ -58,18 +55,9 @@ pub async fn gauge(
     let depth = Depth::detect(ColorChoice::Auto, variable);
     let theme = Theme::of(&Palette::default(), depth, false);
     let mut app = App::new(remote, theme, TimeZone::system(), Millis::now());
-    let writer = FrameWriter::default();
-    let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));
-    let backend = CrosstermBackend::new(writer.clone());
-    let terminal = Terminal::with_options(backend, TerminalOptions { viewport })?;
+    let frames = Frames::new(Viewport::Fixed(Rect::new(0, 0, width, height)))?;
     let pressed = Rc::new(Cell::new(None));
-    let mut target = NullTerminal {
-        terminal,
-        writer,
-        halves: Halves::default(),
-        pressed: Rc::clone(&pressed),
-        drawing,
-    };
+    let mut target = NullTerminal { frames, pressed: Rc::clone(&pressed), drawing };
     let due = person.pause.map(|pause| interval_at(Instant::now() + pause, pause));
     let mut keyboard = ScriptedKeys { keys: KEYS.chars().cycle(), due, pressed };
     tokio::select! {
@@ -100,9 +88,7 @@ impl Keyboard for ScriptedKeys {
 
 /// Measures frames and discards them.
 struct NullTerminal<'a> {
-    terminal: Terminal<CrosstermBackend<FrameWriter>>,
-    writer: FrameWriter,
-    halves: Halves,
+    frames: Frames,
     pressed: Rc<Cell<Option<Instant>>>,
     drawing: &'a mut Drawing,
 }
@@ -110,13 +96,8 @@ struct NullTerminal<'a> {
 impl DrawTarget for NullTerminal<'_> {
     fn draw(&mut self, app: &mut App) -> io::Result<()> {
         let began = Instant::now();
-        let halves = &mut self.halves;
-        self.terminal.draw(|frame| {
-            views::draw(app, frame);
-            halves.settle(frame.buffer_mut());
-        })?;
         let is_first = app.terminal.drawn.frames == 0;
-        self.writer.send(&mut io::sink(), &mut app.terminal.drawn)?;
+        self.frames.draw(app, &mut io::sink())?;
         let micros = |since: Instant| since.elapsed().as_secs_f64() * 1e6;
         self.drawing.frames_us.push(micros(began));
         if !is_first {

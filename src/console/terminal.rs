@@ -13,7 +13,7 @@ use std::{
 };
 
 use ratatui::{
-    Terminal,
+    Terminal, TerminalOptions, Viewport,
     backend::CrosstermBackend,
     crossterm::{
         clipboard::CopyToClipboard,
@@ -61,13 +61,43 @@ pub(super) trait DrawTarget {
     }
 }
 
-/// The real terminal. It is restored on drop.
-pub(super) struct Screen {
-    /// Never dropped: its drop prints to standard error when the terminal is gone, and panics if that is the same
-    /// terminal. [`leave`] does all that is needed.
-    terminal: ManuallyDrop<Terminal<CrosstermBackend<FrameWriter>>>,
+/// Draws the console and sends each frame as one write.
+pub(super) struct Frames {
+    terminal: Terminal<CrosstermBackend<FrameWriter>>,
     writer: FrameWriter,
     halves: Halves,
+}
+
+impl Frames {
+    pub(super) fn new(viewport: Viewport) -> io::Result<Self> {
+        let writer = FrameWriter::default();
+        let backend = CrosstermBackend::new(writer.clone());
+        let terminal = Terminal::with_options(backend, TerminalOptions { viewport })?;
+        Ok(Self { terminal, writer, halves: Halves::default() })
+    }
+
+    pub(super) fn draw(&mut self, app: &mut App, out: &mut impl Write) -> io::Result<()> {
+        let halves = &mut self.halves;
+        self.terminal.draw(|frame| {
+            views::draw(app, frame);
+            halves.settle(frame.buffer_mut());
+        })?;
+        self.writer.send(out, &mut app.terminal.drawn)
+    }
+
+    /// Invalidates the screen, so that all of it is redrawn. `Terminal::clear` would query the cursor position and race
+    /// the event stream for the reply.
+    fn forget(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
+    }
+}
+
+/// The real terminal. It is restored on drop.
+pub(super) struct Screen {
+    /// Never dropped: the drop of the terminal prints to standard error when it is gone, and panics if that is the same
+    /// terminal. [`leave`] does all that is needed.
+    frames: ManuallyDrop<Frames>,
     /// Mouse capture is on.
     mouse: bool,
 }
@@ -77,15 +107,9 @@ impl Screen {
     pub(super) fn take() -> io::Result<Self> {
         restore_on_panic();
         LOST.store(false, Ordering::SeqCst);
-        let writer = FrameWriter::default();
-        let terminal = Terminal::new(CrosstermBackend::new(writer.clone()))?;
+        let frames = ManuallyDrop::new(Frames::new(Viewport::Fullscreen)?);
         enter()?;
-        Ok(Self {
-            terminal: ManuallyDrop::new(terminal),
-            writer,
-            halves: Halves::default(),
-            mouse: false,
-        })
+        Ok(Self { frames, mouse: false })
     }
 
     /// Applies the mouse capture, and sends copied text to the clipboard.
@@ -105,26 +129,12 @@ impl Screen {
         }
         out.flush()
     }
-
-    /// Invalidates the screen, so that all of it is redrawn. `Terminal::clear` would query the cursor position and race
-    /// the event stream for the reply.
-    fn forget(&mut self) -> io::Result<()> {
-        let size = self.terminal.size()?;
-        self.terminal.resize(size.into())
-    }
 }
 
 impl DrawTarget for Screen {
     fn draw(&mut self, app: &mut App) -> io::Result<()> {
         self.serve(app)?;
-        let halves = &mut self.halves;
-        self.terminal
-            .draw(|frame| {
-                views::draw(app, frame);
-                halves.settle(frame.buffer_mut());
-            })
-            .map(|_| ())?;
-        self.writer.send(&mut stdout().lock(), &mut app.terminal.drawn)
+        self.frames.draw(app, &mut stdout().lock())
     }
 
     fn suspend(&mut self) -> io::Result<()> {
@@ -136,7 +146,7 @@ impl DrawTarget for Screen {
         // The stop may arrive a moment after the call returned.
         thread::sleep(Duration::from_millis(50));
         enter()?;
-        self.forget()
+        self.frames.forget()
     }
 
     fn recover(&mut self) -> io::Result<bool> {
@@ -148,7 +158,7 @@ impl DrawTarget for Screen {
             }
             self.mouse = false;
             enter()?;
-            self.forget()?;
+            self.frames.forget()?;
         }
         Ok(lost)
     }
