@@ -4,6 +4,7 @@ use ratatui::{buffer::Cell, style::Modifier};
 use seckill_engine::telemetry::snapshot::Back;
 
 use super::{
+    layout::column,
     prelude::*,
     screens::{CONFIRMATIONS, Case, DETAILS, FORMS, VIEWS, open},
 };
@@ -95,16 +96,10 @@ fn a_small_window_says_so_and_a_large_one_restores() {
     assert_eq!(tui.screen(), before);
 }
 
-/// The cells of the first occurrence of a text.
+/// The first cell of the first occurrence of a text.
 fn find<'b>(buffer: &'b Buffer, text: &str) -> Option<&'b Cell> {
-    let width = usize::from(buffer.area.width);
-    let wanted: Vec<String> = text.chars().map(String::from).collect();
-    buffer.content.chunks(width).find_map(|row| {
-        let at = row.windows(wanted.len()).position(|cells| {
-            cells.iter().zip(&wanted).all(|(cell, wanted)| cell.symbol() == wanted)
-        })?;
-        row.get(at)
-    })
+    let mut rows = buffer.area.rows();
+    rows.find_map(|row| buffer.cell((column(buffer, row.y, text)? as u16, row.y)))
 }
 
 #[test]

@@ -46,40 +46,10 @@ pub(super) fn load_test() -> Snapshot {
     snapshot
 }
 
-/// Cells of a row; second halves of wide characters are empty.
-fn row(buffer: &Buffer, y: u16) -> Vec<&str> {
-    let width = usize::from(buffer.area.width);
-    let cells = buffer.content.iter().skip(usize::from(y) * width).take(width);
-    cells.map(ratatui::buffer::Cell::symbol).collect()
-}
-
 /// The position of a text in a row.
 pub(super) fn column(buffer: &Buffer, y: u16, text: &str) -> Option<usize> {
-    let row = row(buffer, y);
-    (0..row.len()).find(|from| {
-        let mut rest = text;
-        for cell in &row[*from..] {
-            let Some(less) = rest.strip_prefix(cell) else { break };
-            rest = less;
-            if rest.is_empty() {
-                return true;
-            }
-        }
-        skipping(&row[*from..], text)
-    })
-}
-
-/// The same where a wide character is followed by the blank that it covers.
-fn skipping(cells: &[&str], text: &str) -> bool {
-    let mut at = 0;
-    for sign in text.chars() {
-        let sign = sign.to_string();
-        if cells.get(at) != Some(&sign.as_str()) {
-            return false;
-        }
-        at += width(&sign);
-    }
-    true
+    let row = lines(buffer, Rect { y, height: 1, ..buffer.area });
+    row.find(text).map(|at| width(&row[..at]))
 }
 
 /// The screen position of a heading, by its text and style.
@@ -157,7 +127,7 @@ fn header(tui: &mut Tui, (w, h): (u16, u16)) -> (String, [Option<usize>; 2]) {
     let buffer = tui.draw(w, h);
     let servers = ["redis", "sqlite"].map(|name| column(&buffer, 0, name));
     let audit = servers[0].map_or(0, |redis| redis.saturating_sub(if w < 112 { 10 } else { 20 }));
-    (row(&buffer, 0).into_iter().take(audit).collect(), servers)
+    (lines(&buffer, Rect::new(0, 0, audit as u16, 1)), servers)
 }
 
 #[test]

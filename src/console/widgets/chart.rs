@@ -307,6 +307,7 @@ fn scale<'a>(dots: impl Iterator<Item = &'a Dot>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::theme::Depth;
 
     fn series(rates: &[Option<f64>]) -> Series {
         let mut series = Series::default();
@@ -357,38 +358,43 @@ mod tests {
         assert_eq!(values, [10.0, 15.0, 20.0, 40.0]);
     }
 
+    /// A chart up to `until` on an empty screen, and its axis.
+    fn drawn(
+        series: &Series,
+        (until, window): (i64, u64),
+        (width, height): (u16, u16),
+        theme: Theme,
+    ) -> (Buffer, Axis) {
+        let area = Rect::new(0, 0, width, height);
+        let mut buffer = Buffer::empty(area);
+        let shown = Chart { until: Millis(until), ..shown(series, window) };
+        let axis = chart(area, &mut buffer, theme, &shown).unwrap();
+        (buffer, axis)
+    }
+
+    fn filled(points: impl Iterator<Item = (i64, Option<f64>, Option<f64>)>) -> Series {
+        let mut series = Series::default();
+        for (at, admitted, persisted) in points {
+            series.push(Point { at: Millis(at), admitted, persisted, ..Point::default() });
+        }
+        series
+    }
+
     /// The middle third is unreadable; before and after it nothing sells, which is zero.
     #[test]
     fn an_outage_is_a_gap_in_every_window_in_braille_and_in_ascii() {
-        use ratatui::{buffer::Buffer, layout::Rect};
-
-        use crate::theme::Depth;
-
-        let clock = &|at: Millis| at.to_string();
         for window in [30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000] {
-            let until = Millis(1_800_000);
-            let begin = until.0 - window as i64;
+            let until = 1_800_000;
+            let begin = until - window as i64;
             let third = window as i64 / 3;
-            let mut series = Series::default();
-            for at in (begin..=until.0).step_by(1_000) {
+            let series = filled((begin..=until).step_by(1_000).map(|at| {
                 let away = (begin + third..begin + 2 * third).contains(&at);
                 let rate = (!away).then_some(0.0);
-                let point = Point { admitted: rate, persisted: rate, ..Point::default() };
-                series.push(Point { at: Millis(at), ..point });
-            }
+                (at, rate, rate)
+            }));
             for ascii in [false, true] {
-                let area = Rect::new(0, 0, 66, 12);
-                let mut buffer = Buffer::empty(area);
-                let shown = Chart {
-                    series: &series,
-                    until,
-                    window,
-                    signs: Vec::new(),
-                    cursor: None,
-                    clock,
-                };
-                let axis =
-                    chart(area, &mut buffer, Theme::new(Depth::None, ascii), &shown).unwrap();
+                let theme = Theme::new(Depth::None, ascii);
+                let (buffer, axis) = drawn(&series, (until, window), (66, 12), theme);
                 // Directly above the axis, where zero is.
                 let drawn = |at: i64| {
                     let column = SCALE + axis.of(Millis(at)).unwrap();
@@ -404,25 +410,13 @@ mod tests {
     /// 15,000 per second on a scale of 200k, while nothing is admitted any more.
     #[test]
     fn persisted_orders_are_visible_without_admissions() {
-        use ratatui::{buffer::Buffer, layout::Rect};
-
-        use crate::theme::Depth;
-
-        let clock = &|at: Millis| at.to_string();
-        let mut series = Series::default();
-        for second in 0..60 {
+        let series = filled((0..60).map(|second| {
             let (admitted, persisted) = if second < 20 { (150e3, 15e3) } else { (0.0, 900.0) };
-            let point = Point { persisted: Some(persisted), ..Point::default() };
-            series.push(Point { at: Millis(second * 1_000), admitted: Some(admitted), ..point });
-        }
+            (second * 1_000, Some(admitted), Some(persisted))
+        }));
         for (ascii, sign) in [(false, "⣀"), (true, ".")] {
-            let area = Rect::new(0, 0, 66, 12);
-            let mut buffer = Buffer::empty(area);
-            let (until, window) = (Millis(59_000), 60_000);
-            let shown =
-                Chart { series: &series, until, window, signs: Vec::new(), cursor: None, clock };
             let theme = Theme::new(Depth::True, ascii);
-            let axis = chart(area, &mut buffer, theme, &shown).unwrap();
+            let (buffer, axis) = drawn(&series, (59_000, 60_000), (66, 12), theme);
             let column = SCALE + axis.of(Millis(45_000)).unwrap();
             let cell = &buffer[(column, 12 - 3)];
             assert_eq!((cell.symbol(), Some(cell.fg)), (sign, theme.chart_2.fg), "{ascii}");
@@ -432,33 +426,21 @@ mod tests {
     /// Everything is admitted and written within one tick.
     #[test]
     fn a_burst_is_seen_at_every_size() {
-        use ratatui::{buffer::Buffer, layout::Rect};
-
-        use crate::theme::Depth;
-
-        let clock = &|at: Millis| at.to_string();
-        let mut series = Series::default();
-        for second in 0..120 {
+        let series = filled((0..120).map(|second| {
             let (admitted, persisted) = if second == 60 { (900.0, 880.0) } else { (0.0, 0.0) };
-            let point = Point { persisted: Some(persisted), ..Point::default() };
-            series.push(Point { at: Millis(second * 1_000), admitted: Some(admitted), ..point });
-        }
+            (second * 1_000, Some(admitted), Some(persisted))
+        }));
         for ascii in [false, true] {
             for window in [60_000, 120_000, 600_000] {
-                for (width, height) in [(30, 5), (46, 8), (66, 12), (150, 20), (250, 40)] {
-                    let area = Rect::new(0, 0, width, height);
-                    let mut buffer = Buffer::empty(area);
-                    let (until, signs) = (Millis(119_000), Vec::new());
-                    let shown =
-                        Chart { series: &series, until, window, signs, cursor: None, clock };
+                for size in [(30, 5), (46, 8), (66, 12), (150, 20), (250, 40)] {
                     let theme = Theme::new(Depth::True, ascii);
-                    chart(area, &mut buffer, theme, &shown).unwrap();
+                    let (buffer, _) = drawn(&series, (119_000, window), size, theme);
                     let drawn = |style: Style| {
                         let mut cells = buffer.content.iter();
                         cells.any(|cell| cell.symbol() != " " && Some(cell.fg) == style.fg)
                     };
                     let both = [theme.chart_1, theme.chart_2].map(drawn);
-                    assert_eq!(both, [true; 2], "{window} in {width}x{height} ascii: {ascii}");
+                    assert_eq!(both, [true; 2], "{window} in {size:?} ascii: {ascii}");
                 }
             }
         }
