@@ -79,14 +79,13 @@ impl Palette {
             .offers
             .iter()
             .filter_map(|offer| {
-                let alias = score(&offer.alias, &wanted).map(|cost| cost + 1);
-                let cost =
-                    score(&offer.name.to_lowercase(), &wanted).into_iter().chain(alias).min();
-                Some((cost?, offer))
+                let name = rank(&offer.name.to_lowercase(), &wanted);
+                let alias = rank(&offer.alias, &wanted).map(|rank| rank + 1);
+                Some((name.into_iter().chain(alias).min()?, offer))
             })
             .collect();
         // Stable sort; available entries come before unavailable ones.
-        found.sort_by_key(|(cost, offer)| (!wanted.is_empty() && offer.why.is_some(), *cost));
+        found.sort_by_key(|(rank, offer)| (!wanted.is_empty() && offer.why.is_some(), *rank));
         found.into_iter().map(|(_, offer)| offer).collect()
     }
 
@@ -128,40 +127,17 @@ impl Palette {
     }
 }
 
-/// The cost of matching `wanted` as a subsequence of a name: free at its beginning, cheap at word starts and for
-/// adjacent letters. `None` if a letter is missing.
-fn score(name: &str, wanted: &str) -> Option<u32> {
-    const WORD: u32 = 2;
-    const INSIDE: u32 = 12;
-    let letters: Vec<char> = name.chars().collect();
-    let begins = |at: usize| at == 0 || letters.get(at - 1).is_some_and(|c| !c.is_alphanumeric());
-    // Cost of having matched all letters so far, by the position of the last one.
-    let mut ends: Vec<Option<u32>> = vec![None; letters.len()];
-    for (place, c) in wanted.chars().filter(|c| !c.is_whitespace()).enumerate() {
-        let mut next = vec![None; letters.len()];
-        for (at, letter) in letters.iter().enumerate() {
-            if *letter != c {
-                continue;
-            }
-            let jump = match (at, begins(at)) {
-                (0, _) => 0,
-                (_, true) => WORD,
-                _ => INSIDE,
-            };
-            let before = if place == 0 {
-                Some(jump)
-            } else {
-                let beside = at.checked_sub(1).and_then(|at| ends.get(at).copied().flatten());
-                let far = ends.iter().take(at).flatten().min().map(|cost| cost + jump);
-                beside.into_iter().chain(far).min()
-            };
-            if let Some(slot) = next.get_mut(at) {
-                *slot = before;
-            }
-        }
-        ends = next;
+/// How a name matches what is typed, the best first: it begins with it, a word of it does, or it contains it, at least
+/// its letters in this order. `None` if a letter is missing.
+fn rank(name: &str, wanted: &str) -> Option<u8> {
+    let mut letters = name.chars();
+    let mut wanted_letters = wanted.chars().filter(|c| !c.is_whitespace());
+    match name.find(wanted) {
+        Some(0) => Some(0),
+        Some(_) if format!(" {name}").contains(&format!(" {wanted}")) => Some(1),
+        Some(_) => Some(2),
+        None => wanted_letters.all(|c| letters.any(|it| it == c)).then_some(3),
     }
-    if wanted.trim().is_empty() { Some(0) } else { ends.into_iter().flatten().min() }
 }
 
 #[cfg(test)]
