@@ -226,14 +226,33 @@ admission-stopping = the engine is stopping; send the request again once it runs
 
 ## alarms
 
+alarms-after-data-loss =
+    { $refused ->
+        [0] {""}
+       *[other] {"  "}Press { $letters } to list them.
+    }{ $unknown ->
+        [0] {""}
+       *[other] {"  "}Press { $activity } for the event.
+    }{ $lost ->
+        [yes] {"  "}An unknown number of dead letters without an order were lost.
+       *[no] {""}
+    }{ $stuck ->
+        [0] {""}
+       *[other] {"  "}Press { $pending } then { $plan } to recover the rest.
+    }{ $open ->
+        [0] {"  "}No action needed.
+       *[other] {""}
+    }
 alarms-ago-last-run-of-failed = ago the last run of { $job } failed.  Press { $jobs } for the reason, { $run } to run it again.
-alarms-another-program-keeps-the-database = The database is locked by another program; orders wait in the stream until the lock is released.
 alarms-archived-sales-removed = { $sales ->
     [one] 1 archived sale
    *[other] { $sales } archived sales
 } removed
-alarms-audit-failed-press-for-details = Audit failed: { $finding }.  Press { $ledger } for details.
-alarms-audit-failed-press-to-repair = Audit failed: { $finding }.  Press { $ledger } to repair.
+alarms-audit-failed =
+    { $repairable ->
+        [yes] Audit failed: { $finding }.  Press { $ledger } to repair.
+       *[no] Audit failed: { $finding }.  Press { $ledger } for details.
+    }
 alarms-buyers-may-be-missing = { $buyers ->
     [one] 1 buyer
    *[other] { $buyers } buyers
@@ -243,6 +262,26 @@ alarms-buyers-restored = { $buyers ->
    *[other] { $buyers } buyers
 } restored
 alarms-changed-in-sql-but = { $named }: changed in SQL but not confirmed by Redis, which still uses the old version. A running node delivers the change once Redis accepts writes.
+alarms-consumer =
+    { $state ->
+        [dead] { $consumer } is dead.  Press { $pending } to open, { $plan } to recover: { $count ->
+                [one] { $count } entry
+               *[other] { $count } entries
+            }.
+        [unknown] { $consumer } is idle; its node is unknown.  Press { $pending } to open, { $plan } to recover: { $count ->
+                [one] { $count } entry
+               *[other] { $count } entries
+            }.
+       *[silent] { $consumer } is idle but its node is alive.  Press { $pending } to open, { $plan } to recover: { $count ->
+                [one] { $count } entry
+               *[other] { $count } entries
+            }.
+    }
+alarms-data-loss =
+    { $keys ->
+        [none] Redis lost data: { $parts }.
+       *[other] Redis lost { $keys }: { $parts }.
+    }
 alarms-database-is-unreachable-orders-wait = The database is unreachable; orders wait in the stream: { $reason }.
 alarms-database-rejects-writes-orders-wait = The database rejects writes; orders wait in the stream: { $reason }.
 alarms-dead-letters-wait-for-review =
@@ -250,61 +289,46 @@ alarms-dead-letters-wait-for-review =
         [one] dead letter waits
        *[other] dead letters wait
     } for review.  Press { $letters } to open.
-alarms-has-the-event = {"  "}Press { $activity } for the event.
-alarms-is-dead-press-to-open =
-    { $consumer } is dead.  Press { $pending } to open, { $plan } to recover: { $count ->
-        [one] { $count } entry
-       *[other] { $count } entries
-    }.
-alarms-is-idle =
-    { $consumer } is idle; its node is unknown.  Press { $pending } to open, { $plan } to recover: { $count ->
-        [one] { $count } entry
-       *[other] { $count } entries
-    }.
-alarms-is-idle-but-its-node =
-    { $consumer } is idle but its node is alive.  Press { $pending } to open, { $plan } to recover: { $count ->
-        [one] { $count } entry
-       *[other] { $count } entries
-    }.
+alarms-foreign-key =
+    { $kind ->
+        [lock] Redis key { $key } holds a { $holds } that another program wrote; the lock cannot be acquired.  Rename the key.
+       *[other] Redis key { $key } holds a { $holds } that another program wrote.  Rename it, then run 'seckill audit --repair'.
+    }
 alarms-is-reachable-again-after = { $server } is reachable again after { $away }.
-alarms-lag-database-locked =
-    { $waiting ->
-        [one] entry waits
-       *[other] entries wait
-    }: the database is locked by another program. Writing resumes once it releases the lock.
-alarms-lag-drains =
-    { $lag ->
-        [one] entry waits
-       *[other] entries wait
-    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
-alarms-lag-not-shrinking =
-    { $lag ->
-        [one] entry waits
-       *[other] entries wait
-    } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
+alarms-lag-high =
+    { $takes ->
+        [none] { $lag ->
+                [one] entry waits
+               *[other] entries wait
+            } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
+       *[other] { $lag ->
+                [one] entry waits
+               *[other] entries wait
+            } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
+    }
 alarms-list-separator = ,{" "}
 alarms-lost-in-redis-not-yet = Lost in Redis, not yet reconciled: { $keys }.  The affected sales admit no buyers.
-alarms-no-action-needed = {"  "}No action needed.
 alarms-no-reply-within-s = no reply within { $seconds } s
 alarms-orders-re-added-to-stream = { $orders ->
     [one] 1 order
    *[other] { $orders } orders
 } re-added to the stream
-alarms-press-then-to-recover-rest = {"  "}Press { $pending } then { $plan } to recover the rest.
 alarms-promises-cannot-be-fulfilled = { $promises ->
     [one] 1 admitted order
    *[other] { $promises } admitted orders
 } cannot be fulfilled
 alarms-reconciled = reconciled with SQL and the stream
-alarms-redis-had-lost-data = Redis lost data: { $parts }.
 alarms-redis-is-unreachable-display = Redis is unreachable; the display is stale. Retrying: { $reason }.
-alarms-redis-key-holds-of-another = Redis key { $key } holds a { $holds } that another program wrote; the lock cannot be acquired.  Rename the key.
-alarms-redis-key-holds-of-another-program = Redis key { $key } holds a { $holds } that another program wrote.  Rename it, then run 'seckill audit --repair'.
-alarms-redis-lost = Redis lost { $keys }: { $parts }.
 alarms-redis-rejects-writes-and-all = Redis rejects writes and all sales are stopped: { $step } ({ $reason }).
-alarms-shows-them = {"  "}Press { $letters } to list them.
+alarms-sql-locked =
+    { $waiting ->
+        [0] The database is locked by another program; orders wait in the stream until the lock is released.
+       *[other] { $waiting ->
+                [one] entry waits
+               *[other] entries wait
+            }: the database is locked by another program. Writing resumes once it releases the lock.
+    }
 alarms-stream-has-no-consumer-group = The stream has no consumer group; a running node recreates it.  Press { $pending } then { $plan } to recover pending entries.
-alarms-unknown-number-of-dead-letters = {"  "}An unknown number of dead letters without an order were lost.
 
 ## ask
 
@@ -1354,12 +1378,7 @@ demo-title = DEMO
 ## director
 
 director-armed = LAUNCH { $left }
-director-arms-one = { $NONE_ARMED }; press { $arm } to schedule one
-director-buyers =
-    { $count ->
-        [one] { $count } buyer
-       *[other] { $count } buyers
-    }
+director-arms-one = no launch is scheduled; press { $arm } to schedule one
 director-cancelled-was-not-started-nothing = cancelled: { $subject } was not started, nothing was changed
 director-console-was-suspended = the console was suspended and missed the launch time by { $late }
 director-countdown-in-seconds = countdown in seconds, 1 to 3,600
@@ -1385,7 +1404,6 @@ director-launch-is-scheduled-press = a launch is scheduled; press { $abort } to 
 director-launch-of-cancelled-nothing = launch of { $subject } cancelled, nothing was started: { $why }; press { $arm } to schedule another
 director-leave-this-empty-for-planned = leave this empty for a planned sale: its stock is set
 director-new-sale = new sale '{ $title }'
-director-no-launch-is-scheduled = no launch is scheduled
 director-no-launch-is-scheduled-and-no-load = no launch is scheduled and no load test is running
 director-no-requests-will-be-sent = no requests will be sent; the sale is paused as soon as it starts
 director-opening = OPENING
@@ -1419,7 +1437,11 @@ director-starts-with-pieces-before =
     }, before its planned time.
 director-stock-changed = the stock changed from { $asked } to { $now }
 director-stopping-load-test = stopping the load test on #{ $voucher }
-director-with-buyers = { $subject }, { $buyers }
+director-with-buyers =
+    { $subject }, { $buyers ->
+        [one] { $buyers } buyer
+       *[other] { $buyers } buyers
+    }
 director-within = Within
 
 ## done
@@ -1656,6 +1678,14 @@ export-and-following-names-exist-move = { $path } and the following names exist;
 export-cannot-write-fix = cannot write { $path } ({ $why }); fix that, or pass another { $DIR_FLAG }
 export-export = Export
 export-export-failed-try-again = the export failed; try again
+export-format =
+    { $format ->
+        [txt] the screen as text
+        [ansi] the screen as text with colours (ANSI)
+        [svg] the screen as an image (SVG)
+        [csv] the table as CSV
+       *[json] the table as JSON
+    }
 export-frames-bytes-on-average-last = { $frames } frames, { $mean } bytes on average, last { $last }
 export-into = into { $dir }
 export-no-rows = no rows
@@ -1666,12 +1696,7 @@ export-rows =
        *[other] { $rows } rows
     }
 export-rows-there-are-more = { $rows } rows, more exist
-export-screen-as-image-svg = the screen as an image (SVG)
-export-screen-as-text-with-colours = the screen as text with colours (ANSI)
 export-table-not-as-json = cannot export the table as JSON ({ $why }); use CSV
-export-the-screen-as-text = the screen as text
-export-the-table-as-csv = the table as CSV
-export-the-table-as-json = the table as JSON
 export-the-working-directory = the working directory
 export-there-are-no-rows = there are no rows to export; export the screen instead
 export-writing-the-file = writing the file
@@ -2407,8 +2432,11 @@ presenter-pieces = pieces
 presenter-pieces-left-of = pieces left of { $initial }
 presenter-pieces-left-unknown = pieces left: unknown
 presenter-server-back = A server is reachable again after { $away }.
-presenter-sold-of = sold of { $initial }
-presenter-sold-of-in-s = sold of { $initial } in { $seconds } s
+presenter-sold-of =
+    { $seconds ->
+        [none] sold of { $initial }
+       *[other] sold of { $initial } in { $seconds } s
+    }
 presenter-there-is-no-other-sale = there is no other sale to show
 presenter-this-is-the-first-sale = this is the first sale
 presenter-this-is-the-last-sale = this is the last sale

@@ -287,42 +287,72 @@ admission-stopping = 引擎正在停止；请在其恢复运行后重新发送�
 
 ## alarms
 
+alarms-after-data-loss =
+    { $refused ->
+        [0] {""}
+       *[other] 按 { $letters } 查看死信。
+    }{ $unknown ->
+        [0] {""}
+       *[other] 按 { $activity } 查看事件。
+    }{ $lost ->
+        [yes] 有未关联订单的死信丢失，数量未知。
+       *[no] {""}
+    }{ $stuck ->
+        [0] {""}
+       *[other] 依次按 { $pending }、{ $plan } 处理其余待确认消息。
+    }{ $open ->
+        [0] 无需处理。
+       *[other] {""}
+    }
 alarms-ago-last-run-of-failed = 前，任务 { $job } 上次运行失败。按 { $jobs } 查看原因，按 { $run } 重新运行。
-alarms-another-program-keeps-the-database = 数据库被其他程序锁定，订单在消息流中等待，锁释放后自动继续。
 alarms-archived-sales-removed = 移除 { $sales } 场已归档的秒杀
-alarms-audit-failed-press-for-details = 对账不符：{ $finding }。按 { $ledger } 查看原因。
-alarms-audit-failed-press-to-repair = 对账不符：{ $finding }。按 { $ledger } 查看原因并修复。
+alarms-audit-failed =
+    { $repairable ->
+        [yes] 对账不符：{ $finding }。按 { $ledger } 查看原因并修复。
+       *[no] 对账不符：{ $finding }。按 { $ledger } 查看原因。
+    }
 alarms-buyers-may-be-missing = 可能遗漏 { $buyers } 位买家
 alarms-buyers-restored = 补回 { $buyers } 位买家
 alarms-changed-in-sql-but = { $named } 已在 SQL 中更改，Redis 尚未确认，仍用旧版本。Redis 恢复写入后由运行中的节点同步。
+alarms-consumer =
+    { $state ->
+        [dead] { $consumer } 已失联。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
+        [unknown] { $consumer } 不属于已知节点，且无活动。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
+       *[silent] { $consumer } 的节点在线，但不再读取消息。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
+    }
+alarms-data-loss =
+    { $keys ->
+        [none] Redis 曾丢失数据：{ $parts }。
+       *[other] Redis 曾丢失 { $keys }：{ $parts }。
+    }
 alarms-database-is-unreachable-orders-wait = 数据库不可达，订单暂存在消息流中：{ $reason }。
 alarms-database-rejects-writes-orders-wait = 数据库拒绝写入，订单暂存在消息流中：{ $reason }。
 alarms-dead-letters-wait-for-review = 条死信等待人工处理。按 { $letters } 查看。
-alarms-has-the-event = 按 { $activity } 查看事件。
-alarms-is-dead-press-to-open = { $consumer } 已失联。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
-alarms-is-idle = { $consumer } 不属于已知节点，且无活动。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
-alarms-is-idle-but-its-node = { $consumer } 的节点在线，但不再读取消息。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
+alarms-foreign-key =
+    { $kind ->
+        [lock] Redis 键 { $key } 被其他程序占用（{ $holds }），无法加锁。请将该键改名。
+       *[other] Redis 键 { $key } 被其他程序占用（{ $holds }）。请将该键改名，再运行 'seckill audit --repair'。
+    }
 alarms-is-reachable-again-after = { $server } 已恢复，中断了 { $away }。
-alarms-lag-database-locked = 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
-alarms-lag-drains = 条积压。按 { $stream } 查看消费者，用 'seckill work' 增加节点。预计 { $takes }后清空。
-alarms-lag-not-shrinking = 条积压。按 { $stream } 查看消费者，用 'seckill work' 增加节点。积压没有下降。
+alarms-lag-high =
+    { $takes ->
+        [none] 条积压。按 { $stream } 查看消费者，用 'seckill work' 增加节点。积压没有下降。
+       *[other] 条积压。按 { $stream } 查看消费者，用 'seckill work' 增加节点。预计 { $takes }后清空。
+    }
 alarms-list-separator = ，
 alarms-lost-in-redis-not-yet = Redis 数据丢失，尚未补齐：{ $keys }。在此之前相关秒杀暂停准入。
-alarms-no-action-needed = 无需处理。
 alarms-no-reply-within-s = { $seconds } 秒内无应答
 alarms-orders-re-added-to-stream = { $orders } 笔订单重新入队
-alarms-press-then-to-recover-rest = 依次按 { $pending }、{ $plan } 处理其余待确认消息。
 alarms-promises-cannot-be-fulfilled = { $promises } 笔订单无法兑现
 alarms-reconciled = 已按 SQL 和消息流补齐
-alarms-redis-had-lost-data = Redis 曾丢失数据：{ $parts }。
 alarms-redis-is-unreachable-display = Redis 不可达，显示的是旧数据，正在重试：{ $reason }。
-alarms-redis-key-holds-of-another = Redis 键 { $key } 被其他程序占用（{ $holds }），无法加锁。请将该键改名。
-alarms-redis-key-holds-of-another-program = Redis 键 { $key } 被其他程序占用（{ $holds }）。请将该键改名，再运行 'seckill audit --repair'。
-alarms-redis-lost = Redis 曾丢失 { $keys }：{ $parts }。
 alarms-redis-rejects-writes-and-all = Redis 拒绝写入，秒杀无法进行：{ $step }（{ $reason }）。
-alarms-shows-them = 按 { $letters } 查看死信。
+alarms-sql-locked =
+    { $waiting ->
+        [0] 数据库被其他程序锁定，订单在消息流中等待，锁释放后自动继续。
+       *[other] 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
+    }
 alarms-stream-has-no-consumer-group = 消费组不存在，运行中的引擎会重建。依次按 { $pending }、{ $plan } 处理仍待确认的消息。
-alarms-unknown-number-of-dead-letters = 有未关联订单的死信丢失，数量未知。
 
 ## ask
 
@@ -1228,8 +1258,7 @@ demo-title = 演示
 ## director
 
 director-armed = 倒计时 { $left }
-director-arms-one = { $NONE_ARMED }，按 { $arm } 安排
-director-buyers = { $count } 位买家
+director-arms-one = 没有已安排的开抢，按 { $arm } 安排
 director-cancelled-was-not-started-nothing = 已取消：{ $subject }没有开始，未做任何更改
 director-console-was-suspended = 控制台曾被挂起，已晚了 { $late }
 director-countdown-in-seconds = 倒计时秒数，1 到 3,600
@@ -1252,7 +1281,6 @@ director-launch-is-scheduled-press = 已安排开抢，请先按 { $abort } 取�
 director-launch-of-cancelled-nothing = { $subject }的开抢已取消，没有开始：{ $why }；按 { $arm } 可重新安排
 director-leave-this-empty-for-planned = 已有秒杀的库存已设定，请留空
 director-new-sale = 新秒杀“{ $title }”
-director-no-launch-is-scheduled = 没有已安排的开抢
 director-no-launch-is-scheduled-and-no-load = 没有已安排的开抢，也没有进行中的压测
 director-no-requests-will-be-sent = 不再发送请求，秒杀开始后立即暂停
 director-opening = 正在开始
@@ -1274,7 +1302,7 @@ director-start-in = 倒计时
 director-starts-with-pieces-before = #{ $id } 开始，{ $count } 件，早于计划时间。
 director-stock-changed = 库存已由 { $asked } 变为 { $now }
 director-stopping-load-test = 正在停止 #{ $voucher } 的压测
-director-with-buyers = { $subject }，{ $buyers }
+director-with-buyers = { $subject }，{ $buyers } 位买家
 director-within = 时长
 
 ## done
@@ -1460,18 +1488,21 @@ export-and-following-names-exist-move = { $path } 及后续文件名均已存在
 export-cannot-write-fix = 无法写入 { $path }（{ $why }）；请排除原因，或另指定 { $DIR_FLAG }
 export-export = 导出
 export-export-failed-try-again = 导出失败；请重试
+export-format =
+    { $format ->
+        [txt] 屏幕，纯文本
+        [ansi] 屏幕，彩色文本（ANSI）
+        [svg] 屏幕，图片（SVG）
+        [csv] 表格，CSV
+       *[json] 表格，JSON
+    }
 export-frames-bytes-on-average-last = 已绘制 { $frames } 帧，平均 { $mean } 字节，最近 { $last } 字节
 export-into = 写入：{ $dir }
 export-no-rows = 无数据
 export-of-rows = { $rows } / { $total } 行
 export-rows = { $rows } 行
 export-rows-there-are-more = { $rows } 行，还有更多
-export-screen-as-image-svg = 屏幕，图片（SVG）
-export-screen-as-text-with-colours = 屏幕，彩色文本（ANSI）
 export-table-not-as-json = 无法将表格导出为 JSON（{ $why }）；可改用 CSV
-export-the-screen-as-text = 屏幕，纯文本
-export-the-table-as-csv = 表格，CSV
-export-the-table-as-json = 表格，JSON
 export-the-working-directory = 当前目录
 export-there-are-no-rows = 没有可导出的行；可导出屏幕
 export-writing-the-file = 正在写入文件
@@ -2018,8 +2049,11 @@ presenter-pieces = 件数
 presenter-pieces-left-of = 剩余件数，共 { $initial }
 presenter-pieces-left-unknown = 剩余件数：未知
 presenter-server-back = 服务器已恢复，中断了 { $away }。
-presenter-sold-of = 已售件数，共 { $initial }
-presenter-sold-of-in-s = 已售件数，共 { $initial }，用时 { $seconds } 秒
+presenter-sold-of =
+    { $seconds ->
+        [none] 已售件数，共 { $initial }
+       *[other] 已售件数，共 { $initial }，用时 { $seconds } 秒
+    }
 presenter-there-is-no-other-sale = 没有其他秒杀可演示
 presenter-this-is-the-first-sale = 已是第一场秒杀
 presenter-this-is-the-last-sale = 已是最后一场秒杀

@@ -11,7 +11,8 @@ use super::{
     app::App,
     dialogs::{Offer, Palette},
     keymap::{self, Action, Context},
-    text::{self, commands, conventions as wording, launch},
+    launch,
+    text::{self, commands, conventions as wording},
     views::{Row as _, View, ledger::wording as ledger, letters::wording as letters},
 };
 

@@ -25,7 +25,7 @@ use super::{
     status::Tone,
     text::{
         commands::{self, Question},
-        conventions, launch,
+        conventions,
     },
     views::{
         View,
@@ -147,7 +147,7 @@ impl App {
                 Confirm::command(commands::rush(sale, &plan), Command::LoadTest(plan))
             }
             Submission::Launch(launch) => {
-                Confirm::new(launch::ask_arm(&launch), Intent::Arm(Box::new(launch)))
+                Confirm::new(launch.ask_arm(), Intent::Arm(Box::new(launch)))
             }
             // The question follows when the preview arrives.
             Submission::Group(command) => {
@@ -317,7 +317,7 @@ impl App {
     pub(super) fn quit(&mut self) {
         let load_tests = &self.display.newest.load_tests;
         let question = if let Some(launch) = self.director.armed() {
-            launch::ask_quit(launch)
+            launch.ask_quit()
         } else if let Some(line) = self.display.newest.recoveries.iter().find(|it| it.changes) {
             commands::quit_command(&line.act, line.done, line.planned)
         } else if load_tests.is_empty() {

@@ -13,7 +13,7 @@ use super::{
     export::Format,
     keymap::{Action, key_of},
     launch::Launch,
-    text::{self, commands, conventions},
+    text::{commands, conventions},
     views::{self, Pane, Step, Turn, View},
 };
 
@@ -211,7 +211,7 @@ impl App {
     fn run_in_view(&mut self, action: Action) {
         match action {
             Action::Help => {
-                let foot = text::export::drawn(self.terminal.drawn);
+                let foot = self.terminal.drawn.summary();
                 self.dialog = Some(Dialog::Help(Help::new(self.context(), foot)));
             }
             Action::Export => {

@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use seckill_model::message::text;
+
 /// Marks a frame as a synchronized update (DEC mode 2026), so that the terminal shows no partial frame; terminals
 /// without it ignore the sequence.
 const BEGIN: &[u8] = b"\x1b[?2026h";
@@ -20,9 +22,11 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// Average bytes per frame.
-    pub(crate) fn mean(self) -> Option<u64> {
-        self.bytes.checked_div(self.frames)
+    /// The number of frames, and their size.
+    pub(crate) fn summary(self) -> Option<String> {
+        let mean = self.bytes.checked_div(self.frames)?;
+        let (frames, last) = (self.frames, self.last);
+        Some(text!("export-frames-bytes-on-average-last", frames, mean, last))
     }
 }
 
@@ -77,7 +81,7 @@ mod tests {
         let mut hand = writer.clone();
         let (mut out, mut drawn) = (Vec::new(), Drawn::default());
         writer.send(&mut out, &mut drawn).unwrap();
-        assert_eq!((out.as_slice(), drawn.mean()), (&b""[..], None), "nothing is no frame");
+        assert_eq!((out.as_slice(), drawn.summary()), (&b""[..], None), "nothing is no frame");
         hand.write_all(b"ab").unwrap();
         hand.flush().unwrap();
         hand.write_all(b"c").unwrap();

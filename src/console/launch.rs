@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use seckill_engine::commands::{Command, LoadTest, Reply};
+use seckill_engine::{
+    commands::{Command, LoadTest, Reply},
+    telemetry::snapshot::{Health, SaleLine},
+};
 use seckill_model::{
     Millis, NewSale, Phase, VoucherId,
     message::{Label, text},
@@ -17,28 +20,25 @@ use super::{
     keymap::{Action, key_of},
     status::Tone,
     text::{
-        launch::{self as wording, Off},
+        commands::{Question, question},
+        figures::span,
         sale_name,
     },
     views::View,
+    widgets::plain,
 };
 
 /// A console that was suspended for longer than this at the end of the countdown no longer fires.
 const LATE_MS: u64 = 3_000;
 
-/// What a launch opens.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Target {
-    /// An existing planned sale.
-    Planned(VoucherId),
-    /// A sale that is created when the countdown ends.
-    New,
-}
+pub(crate) const NOTHING_TO_STOP: Label = Label("director-no-launch-is-scheduled-and-no-load");
+const OPENING: Label = Label("director-sale-is-being-started-load");
 
 /// A launch as the operator confirms it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Launch {
-    pub(crate) target: Target,
+    /// The planned sale that it opens; without one, a sale is created when the countdown ends.
+    pub(crate) planned: Option<VoucherId>,
     pub(crate) title: String,
     pub(crate) pieces: u64,
     pub(crate) buyers: u64,
@@ -58,9 +58,38 @@ impl Launch {
         LoadTest { rate, ..plan }
     }
 
-    /// How many of its buyers repeat their request.
-    pub(crate) fn twice(&self) -> u64 {
-        self.rush(VoucherId(0)).twice()
+    /// What is sold, in short.
+    fn subject(&self) -> String {
+        match self.planned {
+            Some(id) => sale_name(id, &self.title),
+            None => text!("director-new-sale", title = plain(&self.title)),
+        }
+    }
+
+    /// The launch in the top line of every view, without numbers for an audience.
+    pub(crate) fn badge(&self, ids: bool) -> String {
+        let subject = if ids { self.subject() } else { self.title.clone() };
+        text!("director-with-buyers", subject, buyers = self.buyers)
+    }
+
+    /// What happens at the end of the countdown, one sentence per line.
+    fn events(&self) -> String {
+        let (count, title) = (self.pieces, plain(&self.title));
+        let start = match self.planned {
+            Some(id) => text!("director-starts-with-pieces-before", id, count),
+            None => text!("director-sale-is-created-with-pieces", title, count),
+        };
+        let twice = self.rush(VoucherId(0)).twice();
+        text!("director-events", start, buyers = self.buyers, seconds = self.within, twice)
+    }
+
+    pub(crate) fn ask_arm(&self) -> Question {
+        let (seconds, abort) = (self.countdown, key_of(Action::Abort));
+        question!("ask-schedule-launch", seconds, events = self.events(), abort)
+    }
+
+    pub(crate) fn ask_quit(&self) -> Question {
+        question!("ask-quit-during-launch", launch = self.badge(true))
     }
 }
 
@@ -83,36 +112,27 @@ pub(crate) struct Director {
     last_title: String,
 }
 
-/// What the top line of every view shows of a launch.
-pub(crate) enum LaunchSummary<'a> {
-    Counting(&'a Launch, u64),
-    Opening(&'a Launch),
-}
-
 impl Director {
-    /// What is armed, and the milliseconds until it fires.
-    pub(crate) fn summary(&self, now: Millis) -> Option<LaunchSummary<'_>> {
+    /// The launch whose sale is not open yet, and when it fires; `None` while the sale opens.
+    pub(crate) fn scheduled(&self) -> Option<(&Launch, Option<Millis>)> {
         match self.launch.as_ref()? {
-            (launch, LaunchState::Counting(at)) => {
-                Some(LaunchSummary::Counting(launch, at.since(now)))
-            }
-            (launch, LaunchState::Opening(..)) => Some(LaunchSummary::Opening(launch)),
+            (launch, LaunchState::Counting(at)) => Some((launch, Some(*at))),
+            (launch, LaunchState::Opening(..)) => Some((launch, None)),
             (_, LaunchState::Rushing(_)) => None,
         }
     }
 
     /// The launch that is counting down.
     pub(super) fn armed(&self) -> Option<&Launch> {
-        let (launch, state) = self.launch.as_ref()?;
-        matches!(state, LaunchState::Counting(_)).then_some(launch)
+        self.scheduled().filter(|(_, at)| at.is_some()).map(|(launch, _)| launch)
     }
 
     /// Why no launch can be fired now.
     pub(super) fn why_not_fire(&self) -> Option<String> {
-        match &self.launch {
-            Some((_, LaunchState::Counting(_))) => None,
-            Some((_, LaunchState::Opening(..))) => Some(wording::OPENING.to_owned()),
-            _ => Some(wording::fire_hint()),
+        match self.scheduled() {
+            Some((_, Some(_))) => None,
+            Some((_, None)) => Some(OPENING.to_owned()),
+            None => Some(fire_hint()),
         }
     }
 
@@ -125,11 +145,23 @@ impl Director {
     pub(crate) fn sale(&self) -> Option<VoucherId> {
         match self.launch.as_ref()? {
             (_, LaunchState::Rushing(id)) => Some(*id),
-            (launch, _) => match launch.target {
-                Target::Planned(id) => Some(id),
-                Target::New => None,
-            },
+            (launch, _) => launch.planned,
         }
+    }
+}
+
+fn fire_hint() -> String {
+    text!("director-arms-one", arm = key_of(Action::Arm))
+}
+
+/// The unreachable server that a sale command waits for.
+pub(super) fn away(redis: &Health, sql: &Health) -> Option<Label> {
+    match (redis, sql) {
+        (redis, _) if !redis.up => Some(Label("director-redis-is-unreachable")),
+        (redis, _) if !redis.takes_writes() => Some(Label("director-redis-rejects-writes")),
+        (_, sql) if !sql.up => Some(Label("director-database-is-unreachable")),
+        (_, sql) if !sql.takes_writes() => Some(Label("director-database-rejects-writes")),
+        _ => None,
     }
 }
 
@@ -151,43 +183,43 @@ impl App {
     pub(super) fn arm(&mut self, launch: Launch) {
         let at = self.display.now.plus(i64::try_from(launch.countdown).unwrap_or(0) * 1_000);
         self.director.last_title.clone_from(&launch.title);
-        if let Some(why) = self.unfit(&launch, Some(at)) {
-            return self.call_off(&launch, &why);
-        }
         self.note(text!(
             "director-scheduled-starts-in-s-press",
-            subject = wording::subject(&launch),
-            seconds = &launch.countdown,
+            subject = launch.subject(),
+            seconds = launch.countdown,
             abort = key_of(Action::Abort)
         ));
         self.director.launch = Some((launch, LaunchState::Counting(at)));
+        self.settle_launch();
     }
 
     /// Why a launch no longer matches what the operator confirmed; `at` is when it would fire.
-    fn unfit(&self, launch: &Launch, at: Option<Millis>) -> Option<Off> {
-        let Target::Planned(id) = launch.target else { return None };
-        match self.display.newest.sale(id) {
-            None => Some(Off::Gone),
-            Some(sale) if sale.phase != Phase::Planned => Some(Off::Changed),
-            Some(sale) if sale.initial != launch.pieces => Some(Off::Stock(sale.initial)),
-            Some(sale) if sale.begin.zip(at).is_some_and(|(begin, at)| begin <= at) => {
-                Some(Off::Early)
+    fn unfit(&self, launch: &Launch, at: Option<Millis>) -> Option<String> {
+        let starts = |sale: &SaleLine| sale.begin.zip(at).is_some_and(|(begin, at)| begin <= at);
+        match self.display.newest.sale(launch.planned?) {
+            None => Some(text!("director-it-is-no-longer-listed")),
+            Some(sale) if sale.phase != Phase::Planned => Some(text!("director-sale-is-no-longer")),
+            Some(sale) if sale.initial != launch.pieces => {
+                Some(text!("director-stock-changed", now = sale.initial, asked = launch.pieces))
             }
+            Some(sale) if starts(sale) => Some(text!("director-sale-starts-by-itself-before")),
             Some(_) => None,
         }
     }
 
-    fn call_off(&mut self, launch: &Launch, why: &Off) {
+    /// Cancels the launch, and reports the reason and the next step.
+    fn call_off(&mut self, launch: &Launch, why: &str) {
         self.director.launch = None;
         self.terminal.dirty = true;
         self.close_fire();
-        self.status.failure(wording::off(launch, why));
+        let (subject, arm) = (launch.subject(), key_of(Action::Arm));
+        self.status.failure(text!("director-launch-of-cancelled-nothing", subject, why, arm));
     }
 
     /// Follows the newest snapshot, also while the display is paused.
     pub(super) fn settle_launch(&mut self) {
-        if let Some((launch, LaunchState::Counting(at))) = &self.director.launch
-            && let Some(why) = self.unfit(launch, Some(*at))
+        if let Some((launch, Some(at))) = self.director.scheduled()
+            && let Some(why) = self.unfit(launch, Some(at))
         {
             let launch = launch.clone();
             self.call_off(&launch, &why);
@@ -196,8 +228,7 @@ impl App {
 
     /// Time until the countdown shows another second, or ends.
     pub(super) fn launch_due(&self) -> Option<Duration> {
-        let Some((_, LaunchState::Counting(at))) = &self.director.launch else { return None };
-        let left = at.since(self.display.now);
+        let left = self.director.scheduled()?.1?.since(self.display.now);
         Some(Duration::from_millis(match left {
             0 => 0,
             left => (left - 1) % 1_000 + 1,
@@ -207,17 +238,20 @@ impl App {
     /// Advances the countdown and fires the launch at its end.
     pub(super) fn on_launch_due(&mut self) {
         self.terminal.dirty = true;
-        if let Some((_, LaunchState::Counting(at))) = self.director.launch
+        if let Some((_, Some(at))) = self.director.scheduled()
             && at <= self.display.now
         {
-            self.fire(Some(self.display.now.since(at)));
+            self.fire();
         }
     }
 
     pub(super) fn ask_fire(&mut self) {
-        let Some(launch) = self.director.armed() else { return };
+        let Some(launch) = self.director.armed() else {
+            return;
+        };
+        let question = question!("ask-launch-now", events = launch.events());
         let intent = Intent::Fire(Box::new(launch.clone()));
-        self.dialog = Some(Dialog::Confirm(Confirm::new(wording::ask_fire(launch), intent)));
+        self.dialog = Some(Dialog::Confirm(Confirm::new(question, intent)));
     }
 
     /// Fires the confirmed launch, unless the countdown has already fired it.
@@ -225,12 +259,10 @@ impl App {
         match &mut self.director.launch {
             Some((launch, LaunchState::Counting(_))) if launch == asked => {
                 launch.reason = reason.or_else(|| launch.reason.take());
-                self.fire(None);
+                self.fire();
             }
-            Some((_, LaunchState::Opening(..) | LaunchState::Rushing(_))) => {
-                self.note(wording::OPENING);
-            }
-            _ => self.note(wording::fire_hint()),
+            Some((_, LaunchState::Opening(..) | LaunchState::Rushing(_))) => self.note(OPENING),
+            _ => self.note(fire_hint()),
         }
     }
 
@@ -242,18 +274,21 @@ impl App {
         }
     }
 
-    fn fire(&mut self, late_ms: Option<u64>) {
-        let Some((launch, _)) = self.director.launch.take() else { return };
+    fn fire(&mut self) {
+        let Some((launch, LaunchState::Counting(at))) = self.director.launch.take() else {
+            return;
+        };
         self.close_fire();
-        let away =
-            wording::away(&self.display.newest.redis, &self.display.newest.sql).map(Off::Away);
-        let late = || late_ms.filter(|late| *late > LATE_MS).map(Off::Late);
-        if let Some(why) = away.or_else(late).or_else(|| self.unfit(&launch, None)) {
+        let (newest, late) = (&self.display.newest, self.display.now.since(at));
+        let away = away(&newest.redis, &newest.sql).map(Label::to_owned);
+        let too_late = || text!("director-console-was-suspended", late = span(late));
+        let why = away.or_else(|| (late > LATE_MS).then(too_late));
+        if let Some(why) = why.or_else(|| self.unfit(&launch, None)) {
             return self.call_off(&launch, &why);
         }
-        let command = match launch.target {
-            Target::Planned(id) => Command::StartSale(id),
-            Target::New => {
+        let command = match launch.planned {
+            Some(id) => Command::StartSale(id),
+            None => {
                 let sale =
                     NewSale::checked(&launch.title, launch.pieces, None, None, self.display.now);
                 match sale {
@@ -269,84 +304,79 @@ impl App {
 
     /// Handles the replies that a launch waits for; `false` if this is not one of them.
     pub(super) fn launch_goes_on(&mut self, (command, answer): &Answer) -> bool {
-        match self.director.launch.take() {
-            Some((launch, LaunchState::Opening(asked, withdrawn))) if *asked == *command => {
-                let opened = match answer {
-                    Ok(Ok(Reply::SaleChanged { voucher, .. } | Reply::SaleCreated(voucher))) => {
-                        *voucher
-                    }
-                    // Reported like any failed command; there is nothing to continue.
-                    _ => return false,
-                };
-                self.presenter.sale = Some(opened);
-                self.presenter.launched = true;
-                if withdrawn {
-                    self.send_because(Command::PauseSale(opened), launch.reason);
-                } else if self
-                    .send_because(Command::LoadTest(launch.rush(opened)), launch.reason.clone())
-                {
-                    self.director.launch = Some((launch, LaunchState::Rushing(opened)));
-                }
-                true
+        let is_awaited = match &self.director.launch {
+            Some((_, LaunchState::Opening(asked, _))) => **asked == *command,
+            Some((_, LaunchState::Rushing(voucher))) => {
+                matches!(command, Command::LoadTest(plan) if plan.voucher == *voucher)
             }
-            Some((_, LaunchState::Rushing(voucher))) if matches!(command, Command::LoadTest(plan) if plan.voucher == voucher) => {
-                false
-            }
-            other => {
-                self.director.launch = other;
-                false
-            }
+            _ => false,
+        };
+        let awaited = self.director.launch.take_if(|_| is_awaited);
+        let Some((launch, LaunchState::Opening(_, withdrawn))) = awaited else {
+            return false;
+        };
+        let Ok(Ok(Reply::SaleChanged { voucher: opened, .. } | Reply::SaleCreated(opened))) =
+            answer
+        else {
+            // Reported like any failed command; there is nothing to continue.
+            return false;
+        };
+        let opened = *opened;
+        self.presenter.sale = Some(opened);
+        self.presenter.launched = true;
+        if withdrawn {
+            self.send_because(Command::PauseSale(opened), launch.reason);
+        } else if self.send_because(Command::LoadTest(launch.rush(opened)), launch.reason.clone()) {
+            self.director.launch = Some((launch, LaunchState::Rushing(opened)));
         }
+        true
     }
 
     /// Aborts the confirmed launch, or handles its outcome if it is already over.
     pub(super) fn disarm(&mut self, about: &Launch) {
-        match self.director.launch.take() {
-            Some((launch, LaunchState::Counting(_))) if launch == *about => {
-                self.status.note(
-                    Tone::Good,
-                    text!(
-                        "director-cancelled-was-not-started-nothing",
-                        subject = wording::subject(&launch)
-                    ),
-                    self.display.now,
-                );
+        match &mut self.director.launch {
+            Some((launch, LaunchState::Counting(_))) if launch == about => {
+                let subject = launch.subject();
+                self.director.launch = None;
+                let done = text!("director-cancelled-was-not-started-nothing", subject);
+                self.status.note(Tone::Good, done, self.display.now);
             }
-            Some((launch, LaunchState::Opening(asked, _))) => {
-                self.director.launch = Some((launch, LaunchState::Opening(asked, true)));
+            Some((_, LaunchState::Opening(_, withdrawn))) => {
+                *withdrawn = true;
                 self.note(Label("director-no-requests-will-be-sent"));
             }
-            other => {
-                self.director.launch = other;
-                self.abort();
-            }
+            _ => self.abort(),
         }
     }
 
     /// Asks for confirmation before aborting a launch or stopping its load test.
     pub(super) fn abort(&mut self) {
-        let under_way = match &self.director.launch {
-            Some((launch, LaunchState::Counting(_) | LaunchState::Opening(..))) => {
+        let newest = &self.display.newest;
+        let voucher = match &self.director.launch {
+            Some((_, LaunchState::Rushing(id))) => *id,
+            Some((launch, _)) => {
+                let question = question!("ask-cancel-launch", launch = launch.badge(true));
                 let intent = Intent::Disarm(Box::new(launch.clone()));
-                let confirm = Confirm::new(wording::ask_disarm(launch), intent);
-                self.dialog = Some(Dialog::Confirm(confirm));
+                self.dialog = Some(Dialog::Confirm(Confirm::new(question, intent)));
                 return;
             }
-            Some((_, LaunchState::Rushing(id))) => Some(*id),
-            None if self.display.newest.load_tests.is_empty() => None,
+            None if newest.load_tests.is_empty() => return self.note(NOTHING_TO_STOP),
             None => match self.meant_rush() {
-                Some(id) => Some(id),
+                Some(id) => id,
                 None => return self.choose_rush(),
             },
         };
-        let Some(voucher) = under_way else { return self.note(wording::NOTHING_TO_STOP) };
-        let sale = self.display.newest.sale(voucher);
+        let sale = newest.sale(voucher);
         let pauses = sale.is_some_and(|sale| sale.phase == Phase::Running);
         let name = sale.map_or_else(|| format!("#{voucher}"), |it| sale_name(voucher, &it.title));
-        let of = self.display.newest.load_tests.iter().filter(|rush| rush.voucher_id == voucher);
-        let (sent, planned) =
-            of.fold((0, 0), |sum, rush| (sum.0 + rush.sent, sum.1 + rush.planned));
-        let question = wording::ask_abort(&name, sent, planned, pauses);
+        let of = || newest.load_tests.iter().filter(|rush| rush.voucher_id == voucher);
+        let sent: u64 = of().map(|rush| rush.sent).sum();
+        let planned: u64 = of().map(|rush| rush.planned).sum();
+        let question = if pauses {
+            question!("ask-stop-load-test-and-pause", name, sent, planned)
+        } else {
+            question!("ask-stop-load-test", name, sent, planned)
+        };
         let confirm = Confirm::new(question, Intent::Abort { voucher, pauses });
         self.dialog = Some(Dialog::Confirm(confirm));
     }

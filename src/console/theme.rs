@@ -11,6 +11,7 @@ use ratatui::{
     buffer::Buffer,
     style::{Color, Style},
 };
+use seckill_engine::telemetry::snapshot::Urgency;
 
 pub(crate) use self::colour::{Rgb, rgb};
 use self::palette::Role;
@@ -193,6 +194,14 @@ impl Theme {
             is_light: palette.is_light(),
             ascii,
             glyphs: UNICODE,
+        }
+    }
+
+    pub(crate) fn urgency(self, urgency: Urgency) -> Style {
+        match urgency {
+            Urgency::Critical => self.bad,
+            Urgency::Warning => self.warn,
+            Urgency::Notice => self.good,
         }
     }
 

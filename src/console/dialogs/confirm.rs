@@ -15,7 +15,7 @@ use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{LABEL, buttons, draw_input, typed};
 use crate::{
-    launch::{Launch, Target},
+    launch::Launch,
     text::{
         commands::{CANCEL, Question, REASON, reason_hint},
         conventions,
@@ -154,10 +154,7 @@ impl Confirm {
         match &self.intent {
             Intent::Send(command) => audit_record::about(command),
             Intent::Abort { voucher, .. } => Some(*voucher),
-            Intent::Arm(launch) => match launch.target {
-                Target::Planned(voucher) => Some(voucher),
-                Target::New => None,
-            },
+            Intent::Arm(launch) => launch.planned,
             // The header names what is armed.
             Intent::Fire(_) | Intent::Disarm(_) | Intent::Quit => None,
         }

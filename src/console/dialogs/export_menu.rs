@@ -16,8 +16,7 @@ use strum::VariantArray as _;
 
 use super::draw_list;
 use crate::{
-    export::Format,
-    text::export as wording,
+    export::{Format, row_count},
     theme::Theme,
     views::Extent,
     widgets::{fit, left, popup, right, width},
@@ -77,10 +76,10 @@ impl ExportMenu {
         let line = |format: &Format| {
             let away = format.is_of_table() && self.rows.is_none();
             let [style, key] = if away { [theme.soft; 2] } else { [Style::new(), theme.key] };
-            let rows = if format.is_of_table() { wording::rows(self.rows) } else { String::new() };
+            let rows = if format.is_of_table() { row_count(self.rows) } else { String::new() };
             let of_rows = if format.is_of_table() { ROWS } else { 0 };
             let ellipsis = theme.glyphs.ellipsis;
-            let name = left(&wording::format(*format), cells.saturating_sub(of_rows + 5), ellipsis);
+            let name = left(&format.title(), cells.saturating_sub(of_rows + 5), ellipsis);
             Line::from(vec![
                 Span::styled(format!(" {}  ", format.letter()), key),
                 Span::styled(name, style),

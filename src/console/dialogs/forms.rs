@@ -17,8 +17,9 @@ use seckill_model::{
 
 use super::Form;
 use crate::{
-    launch::{Launch, Target},
-    text::{commands::rush_plan, figures, launch as wording, sale_name},
+    launch::Launch,
+    text::{commands::rush_plan, figures, sale_name},
+    widgets::plain,
 };
 
 /// Most buyers of one load test.
@@ -112,7 +113,9 @@ impl Form {
     pub(super) fn name_sale(&mut self, sales: &[SaleLine]) {
         let found = numbered(self.value(0)).and_then(|id| planned(id, sales));
         if let (Subject::Launch(_), Some(field)) = (&self.subject, self.fields.first_mut()) {
-            field.note = found.map(|sale| wording::planned(&sale.title, sale.initial));
+            field.note = found.map(|sale| {
+                text!("director-pieces", title = plain(&sale.title), count = sale.initial)
+            });
         }
     }
 
@@ -201,15 +204,15 @@ impl Form {
             ),
             None => None,
         };
-        let (target, title, pieces) = if let Some(sale) = planned {
+        let (planned_id, title, pieces) = if let Some(sale) = planned {
             if !self.value(STOCK).is_empty() {
                 return Err((STOCK, Label("director-leave-this-empty-for-planned").to_owned()));
             }
-            (Target::Planned(sale.voucher_id), sale.title.clone(), sale.initial)
+            (Some(sale.voucher_id), sale.title.clone(), sale.initial)
         } else {
             let title = check_title(written).map_err(|fault| (SALE, fault.to_string()))?;
             let pieces = check_stock(self.number(STOCK, 0..=u64::MAX)?);
-            (Target::New, title, pieces.map_err(|fault| (STOCK, fault.to_string()))?)
+            (None, title, pieces.map_err(|fault| (STOCK, fault.to_string()))?)
         };
         let buyers = self.number(BUYERS, 1..=MOST_BUYERS)?;
         let within = self.number(WITHIN, 0..=LONGEST)?;
@@ -219,7 +222,7 @@ impl Form {
             let left = figures::clock(left);
             return Err((COUNTDOWN, text!("director-sale-starts-by-itself", left)));
         }
-        Ok(Launch { target, title, pieces, buyers, within, countdown, reason: None })
+        Ok(Launch { planned: planned_id, title, pieces, buyers, within, countdown, reason: None })
     }
 
     /// Parses a whole number, also with the separators of the screen.

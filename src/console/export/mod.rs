@@ -15,21 +15,22 @@ use std::{
     time::Duration,
 };
 
-use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::tz::TimeZone;
 use ratatui::{buffer::Buffer, layout::Rect};
-use seckill_model::{Millis, message::Label};
-use tokio::task::{JoinHandle, spawn_blocking};
+use seckill_model::{
+    Millis, OsError,
+    message::{Label, text},
+};
+use tokio::task::JoinSet;
 
 use super::{
     app::App,
     status::Tone,
-    text,
     views::{self, Extent, Sheet},
 };
 
 /// The command-line name of the export directory.
-pub(crate) const DIR_FLAG: &str = "--export-dir";
+const DIR_FLAG: &str = "--export-dir";
 
 /// The format of an export, in menu order. Its name is the file extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
@@ -54,6 +55,11 @@ impl Format {
         self.extension().chars().next().unwrap_or_default()
     }
 
+    /// What it contains.
+    pub(crate) fn title(self) -> String {
+        text!("export-format", format = self.extension())
+    }
+
     /// Whether it exports the table, not the screen.
     pub(crate) fn is_of_table(self) -> bool {
         matches!(self, Self::Csv | Self::Json)
@@ -74,15 +80,19 @@ pub(crate) struct Export {
 }
 
 /// Why an export was not written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ExportError {
-    Unwritable {
-        path: PathBuf,
-        why: io::Error,
-    },
+    #[error(
+        "{}",
+        text!("export-cannot-write-fix", path = .0.display(), why = OsError::of(.1), DIR_FLAG)
+    )]
+    Unwritable(PathBuf, io::Error),
+    #[error("{}", text!("export-and-following-names-exist-move", path = .0.display(), DIR_FLAG))]
     Taken(PathBuf),
     /// The table cannot be represented in this format.
+    #[error("{}", text!("export-table-not-as-json", why = .0))]
     Unmade(io::Error),
+    #[error("{}", Label("export-export-failed-try-again"))]
     BrokenOff,
 }
 
@@ -92,6 +102,16 @@ pub(crate) struct Written {
     pub(crate) path: PathBuf,
     /// For a table, its rows and the rows of the whole list.
     pub(crate) rows: Option<(usize, Extent)>,
+}
+
+/// How many rows of a table are exported.
+pub(crate) fn row_count(rows: Option<(usize, Extent)>) -> String {
+    match rows {
+        None => text!("export-no-rows"),
+        Some((rows, Extent { more: false, .. })) => text!("export-rows", rows),
+        Some((rows, Extent { total: None, .. })) => text!("export-rows-there-are-more", rows),
+        Some((rows, Extent { total: Some(total), .. })) => text!("export-of-rows", rows, total),
+    }
 }
 
 /// Exports of one view within one second before the next is rejected.
@@ -108,7 +128,7 @@ impl Export {
                 1 => first.clone(),
                 copy => dir.join(format!("{}-{copy}.{extension}", self.stem)),
             };
-            let wrong = |why| ExportError::Unwritable { path: path.clone(), why };
+            let wrong = |why| ExportError::Unwritable(path.clone(), why);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {
                     let written = file.write_all(self.body.as_bytes()).and_then(|()| file.flush());
@@ -133,7 +153,7 @@ pub(super) type Saved = Result<Written, ExportError>;
 
 /// Exports in progress.
 #[derive(Debug, Default)]
-pub(super) struct Saver(FuturesUnordered<JoinHandle<Saved>>);
+pub(super) struct Saver(JoinSet<Saved>);
 
 /// How long the console waits for a file before it exits.
 const LAST_WRITE: Duration = Duration::from_secs(2);
@@ -141,13 +161,13 @@ const LAST_WRITE: Duration = Duration::from_secs(2);
 impl Saver {
     pub(super) fn start(&mut self, exports: &mut Vec<Export>) {
         for export in exports.drain(..) {
-            self.0.push(spawn_blocking(move || export.write()));
+            self.0.spawn_blocking(move || export.write());
         }
     }
 
     /// The next finished export; pending forever while there is none.
     pub(super) async fn next(&mut self) -> Saved {
-        match self.0.next().await {
+        match self.0.join_next().await {
             Some(saved) => saved.unwrap_or(Err(ExportError::BrokenOff)),
             None => std::future::pending().await,
         }
@@ -155,8 +175,8 @@ impl Saver {
 
     /// Waits for exports in progress, up to a limit.
     pub(super) async fn finish(mut self) {
-        let _ = tokio::time::timeout(LAST_WRITE, async { while self.0.next().await.is_some() {} })
-            .await;
+        let written = async { while self.0.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LAST_WRITE, written).await;
     }
 }
 
@@ -208,12 +228,19 @@ impl App {
     pub(super) fn on_saved(&mut self, saved: Saved) {
         self.terminal.dirty = true;
         match saved {
-            Ok(written) => {
-                let whole = written.rows.is_none_or(|(_, extent)| !extent.more);
-                let tone = if whole { Tone::Good } else { Tone::Mixed };
-                self.status.note(tone, text::export::written(&written), self.display.now);
+            Ok(Written { path, rows }) => {
+                let path = path.display();
+                let part = rows.filter(|(_, extent)| extent.more);
+                let (tone, text) = match part {
+                    None => (Tone::Good, text!("export-written-to", path)),
+                    Some(_) => {
+                        let rows = row_count(part);
+                        (Tone::Mixed, text!("export-written-to-loaded-rows-only", rows, path))
+                    }
+                };
+                self.status.note(tone, text, self.display.now);
             }
-            Err(error) => self.status.failure(text::export::failed(&error)),
+            Err(error) => self.status.failure(error.to_string()),
         }
     }
 }
@@ -258,7 +285,7 @@ mod tests {
     #[test]
     fn obstacles_are_reported() {
         let error = export(Path::new("/nowhere/at/all")).write().unwrap_err();
-        let error = text::export::failed(&error);
+        let error = error.to_string();
         assert!(
             error.contains("/nowhere/at/all/seckill-pending") && error.contains("--export-dir")
         );

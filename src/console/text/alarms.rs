@@ -31,11 +31,6 @@ pub(crate) struct AlarmText {
 pub(crate) const FIGURE: usize = 8;
 
 impl AlarmText {
-    /// With its duration.
-    fn since(age_ms: u64, text: String) -> Self {
-        Self { figure: Some(right(&span(age_ms), FIGURE, "")), text }
-    }
-
     /// With its count.
     pub(super) fn about(count: u64, text: String) -> Self {
         Self { figure: Some(right(&within(count, FIGURE - 1), FIGURE, "")), text }
@@ -53,10 +48,25 @@ impl From<String> for AlarmText {
     }
 }
 
-/// Formats an alarm, with the key that helps.
+/// Formats an alarm: its duration or count in front, and the key that helps.
 pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
+    let text = text(kind);
+    match kind {
+        AlarmKind::DeadConsumer { idle_ms: age_ms, .. }
+        | AlarmKind::SilentConsumer { idle_ms: age_ms, .. }
+        | AlarmKind::JobFailed { ago_ms: age_ms, .. } => {
+            AlarmText { figure: Some(right(&span(*age_ms), FIGURE, "")), text }
+        }
+        AlarmKind::SqlLocked { waiting: Some(count @ 1..) }
+        | AlarmKind::LagHigh { lag: count, .. }
+        | AlarmKind::DeadLetters { count } => AlarmText::about(*count, text),
+        _ => text.into(),
+    }
+}
+
+fn text(kind: &AlarmKind) -> String {
     let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::PlanRecovery));
-    let text = match kind {
+    match kind {
         AlarmKind::RedisAway { error } => {
             text!("alarms-redis-is-unreachable-display", reason = reason(error))
         }
@@ -65,14 +75,14 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             text!("alarms-redis-rejects-writes-and-all", step, reason)
         }
         AlarmKind::ForeignKey(found) => {
+            let kind = if found.is_lock() { "lock" } else { "other" };
             let (key, holds) = (&found.key, ForeignKey::content(&found.holds));
-            if found.is_lock() {
-                text!("alarms-redis-key-holds-of-another", key, holds)
-            } else {
-                text!("alarms-redis-key-holds-of-another-program", key, holds)
-            }
+            text!("alarms-foreign-key", kind, key, holds)
         }
-        AlarmKind::SqlLocked { waiting } => return locked(*waiting),
+        // Another program locks the database. It cannot be ended from here, so the text states the consequence.
+        AlarmKind::SqlLocked { waiting } => {
+            text!("alarms-sql-locked", waiting = waiting.unwrap_or(0))
+        }
         AlarmKind::SqlReadOnly { error } => {
             text!("alarms-database-rejects-writes-orders-wait", reason = reason(error))
         }
@@ -80,42 +90,28 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             text!("alarms-database-is-unreachable-orders-wait", reason = reason(error))
         }
         AlarmKind::AuditFailed { finding, repairable } => {
+            let repairable = if *repairable { "yes" } else { "no" };
             let ledger = key_of(Action::Go(View::Ledger));
-            if *repairable {
-                text!("alarms-audit-failed-press-to-repair", finding, ledger)
-            } else {
-                text!("alarms-audit-failed-press-for-details", finding, ledger)
-            }
+            text!("alarms-audit-failed", repairable, finding, ledger)
         }
-        AlarmKind::DeadConsumer { consumer, known, pending: count, idle_ms } => {
-            let text = if *known {
-                text!("alarms-is-dead-press-to-open", consumer, pending, plan, count)
-            } else {
-                text!("alarms-is-idle", consumer, pending, plan, count)
-            };
-            return AlarmText::since(*idle_ms, text);
+        AlarmKind::DeadConsumer { consumer, known, pending: count, .. } => {
+            let state = if *known { "dead" } else { "unknown" };
+            text!("alarms-consumer", state, consumer, pending, plan, count)
         }
-        AlarmKind::SilentConsumer { consumer, pending: count, idle_ms } => {
-            let text = text!("alarms-is-idle-but-its-node", consumer, pending, plan, count);
-            return AlarmText::since(*idle_ms, text);
+        AlarmKind::SilentConsumer { consumer, pending: count, .. } => {
+            text!("alarms-consumer", state = "silent", consumer, pending, plan, count)
         }
         AlarmKind::LagHigh { lag, drains_ms } => {
-            let stream = key_of(Action::Go(View::Stream));
-            let text = match drains_ms.map(span) {
-                Some(takes) => text!("alarms-lag-drains", lag, stream, takes),
-                None => text!("alarms-lag-not-shrinking", lag, stream),
-            };
-            return AlarmText::about(*lag, text);
+            let takes = drains_ms.map_or_else(|| "none".to_owned(), span);
+            text!("alarms-lag-high", takes, lag, stream = key_of(Action::Go(View::Stream)))
         }
-        AlarmKind::JobFailed { job, ago_ms } => {
+        AlarmKind::JobFailed { job, .. } => {
             let (jobs, run) = (key_of(Action::Go(View::Jobs)), key_of(Action::RunJob));
-            let text = text!("alarms-ago-last-run-of-failed", job, jobs, run);
-            return AlarmText::since(*ago_ms, text);
+            text!("alarms-ago-last-run-of-failed", job, jobs, run)
         }
         AlarmKind::DeadLetters { count } => {
             let letters = key_of(Action::Go(View::Letters));
-            let text = text!("alarms-dead-letters-wait-for-review", count, letters);
-            return AlarmText::about(*count, text);
+            text!("alarms-dead-letters-wait-for-review", count, letters)
         }
         AlarmKind::Undelivered { sales } => {
             let named = sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" ");
@@ -123,16 +119,13 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
         }
         AlarmKind::NoGroup => text!("alarms-stream-has-no-consumer-group", pending, plan),
         AlarmKind::Damaged { keys } => {
-            let keys = list_keys(&short(keys));
-            text!("alarms-lost-in-redis-not-yet", keys)
+            text!("alarms-lost-in-redis-not-yet", keys = list_keys(&short(keys)))
         }
         AlarmKind::DataLoss { losses, pending } => lost(losses, *pending),
         AlarmKind::ServerBack { server, away_ms } => {
-            let away = span(*away_ms);
-            text!("alarms-is-reachable-again-after", server, away)
+            text!("alarms-is-reachable-again-after", server, away = span(*away_ms))
         }
-    };
-    text.into()
+    }
 }
 
 /// What Redis lost, what was restored, and what is left to do; `stuck` entries are held by dead consumers.
@@ -152,48 +145,28 @@ fn lost(losses: &RecentLosses, stuck: u64) -> String {
     } else {
         parts.join(Label("alarms-list-separator").read())
     };
-    let mut text = if keys.is_empty() {
-        text!("alarms-redis-had-lost-data", parts)
-    } else {
-        let keys = list_keys(&short(keys));
-        text!("alarms-redis-lost", keys, parts)
-    };
-    if *refused > 0 {
-        text.push_str(&text!("alarms-shows-them", letters = key_of(Action::Go(View::Letters))));
-    }
-    if *unknown > 0 {
-        text.push_str(&text!(
-            "alarms-has-the-event",
-            activity = key_of(Action::Go(View::Activity))
-        ));
-    }
-    let letters_lost = data_loss::loses_letters(keys);
-    if letters_lost {
-        text.push_str(&text!("alarms-unknown-number-of-dead-letters"));
-    }
-    if stuck > 0 {
-        let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::PlanRecovery));
-        text.push_str(&text!("alarms-press-then-to-recover-rest", pending, plan));
-    } else if refused + unknown == 0 && !letters_lost {
-        text.push_str(&text!("alarms-no-action-needed"));
-    }
-    text
+    let lost_letters = data_loss::loses_letters(keys);
+    let keys = if keys.is_empty() { "none".to_owned() } else { list_keys(&short(keys)) };
+    let outcome = text!("alarms-data-loss", keys, parts);
+    let steps = text!(
+        "alarms-after-data-loss",
+        refused,
+        letters = key_of(Action::Go(View::Letters)),
+        unknown,
+        activity = key_of(Action::Go(View::Activity)),
+        lost = if lost_letters { "yes" } else { "no" },
+        stuck,
+        pending = key_of(Action::Go(View::Pending)),
+        plan = key_of(Action::PlanRecovery),
+        open = refused + unknown + stuck + u64::from(lost_letters)
+    );
+    format!("{outcome}{steps}")
 }
 
 /// Keys without their common prefix: an alarm sometimes has a single row.
 fn short(keys: &[String]) -> Vec<String> {
     let short = |key: &String| key.split_once("}:").map_or(key.as_str(), |(_, it)| it).to_owned();
     keys.iter().map(short).collect()
-}
-
-/// Another program locks the database. It cannot be ended from here, so the text states the consequence.
-fn locked(waiting: Option<u64>) -> AlarmText {
-    let Some(waiting) = waiting.filter(|waiting| *waiting > 0) else {
-        let text = text!("alarms-another-program-keeps-the-database");
-        return text.into();
-    };
-    let text = text!("alarms-lag-database-locked", waiting);
-    AlarmText::about(waiting, text)
 }
 
 /// How to make Redis accept writes again.

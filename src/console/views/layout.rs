@@ -25,7 +25,6 @@ use crate::{
     app::App,
     dialogs::{Dialog, draw_input},
     keymap::{self, Action, Context},
-    launch::LaunchSummary,
     presenter::by_title,
     status::Tone,
     text::{self, figures},
@@ -153,15 +152,14 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
 /// The armed launch in `cells`, for the top line of every view.
 pub(super) fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
     let theme = app.display.theme;
-    let (badge, launch) = match app.director.summary(app.display.now)? {
-        LaunchSummary::Counting(launch, left) => {
-            (text!("director-armed", left = figures::clock(left)), launch)
-        }
-        LaunchSummary::Opening(launch) => (text!("director-opening"), launch),
+    let (launch, at) = app.director.scheduled()?;
+    let badge = match at {
+        Some(at) => text!("director-armed", left = figures::clock(at.since(app.display.now))),
+        None => text!("director-opening"),
     };
     let badge = Span::styled(format!(" {badge} "), theme.badge);
     let room = cells.saturating_sub(badge.width() + 1);
-    let launch = fit(&text::launch::badge(launch, ids), room, theme.glyphs.ellipsis);
+    let launch = fit(&launch.badge(ids), room, theme.glyphs.ellipsis);
     Some(Line::from(vec![badge, Span::raw(" "), Span::styled(launch, theme.strong)]))
 }
 

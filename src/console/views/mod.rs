@@ -61,7 +61,7 @@ use super::{
     keymap::Action,
     presenter::by_title,
     text::{self},
-    widgets::{self, Canvas},
+    widgets,
 };
 
 /// Which view is on the screen, with its message in the catalog.
@@ -339,7 +339,7 @@ fn draw_body(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
     }
     tables.get_mut(*view).draw(area, buffer, &scene);
     if let Some(number) = story.countdown.filter(|_| *view == View::Overview) {
-        widgets::big_number(&mut Canvas::new(buffer, area), display.theme, number);
+        widgets::big_number(area, buffer, display.theme, number);
     }
 }
 

@@ -4,22 +4,24 @@
 
 use ratatui::{
     buffer::Buffer,
-    layout::{Constraint, Flex, HorizontalAlignment, Layout, Margin, Rect},
+    layout::{
+        Constraint::{Fill, Length, Max, Percentage},
+        Flex, HorizontalAlignment, Layout, Margin, Rect,
+    },
     style::Style,
     text::{Line, Span},
     widgets::{Clear, Paragraph, Widget},
 };
-use seckill_engine::telemetry::snapshot::{SaleLine, Urgency};
+use seckill_engine::telemetry::snapshot::SaleLine;
 use seckill_model::{
-    Millis, Phase,
+    Phase,
     ledger::Balance,
     message::{Label, text},
 };
 
-use super::{COMPLETE, Source, is_stale, layout, layout::SIDES, steady_audit};
+use super::{COMPLETE, Scene, Source, is_stale, layout, layout::SIDES, steady_audit};
 use crate::{
     app::App,
-    launch::LaunchSummary,
     text::{self, figures, presenter as wording},
     theme::Theme,
     widgets::{BigText, Pixel, SIGN_ROWS, bar, big_width, fit, right, width},
@@ -29,10 +31,8 @@ use crate::{
 const LARGE: [Pixel; 4] = [(8, 4), (6, 3), (4, 2), (2, 1)];
 /// Scales of the figures below it; if neither fits they are bold text.
 const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
-/// A typical rate in a load test.
-const USUAL_RATE: u64 = 10_000;
-/// A typical number of in-flight orders.
-const USUAL_FLIGHT: u64 = 10_000;
+/// A typical rate of a load test, and a typical number of orders in flight.
+const USUAL: u64 = 10_000;
 /// Cells of the text beside the bar.
 const SHARE: u16 = 13;
 /// Rows reserved for messages, so that nothing moves when one appears.
@@ -81,19 +81,6 @@ impl Figure {
         Self { widest: signs.clone(), signs, style, label: label.into(), brief: None, age: None }
     }
 
-    fn in_brief(self, brief: Label) -> Self {
-        Self { brief: Some(brief), ..self }
-    }
-
-    /// Reserves space for a value of this size.
-    fn up_to(self, most: u64) -> Self {
-        self.reserving(figures::thousands(most))
-    }
-
-    fn reserving(self, widest: impl Into<String>) -> Self {
-        Self { widest: widest.into(), ..self }
-    }
-
     /// Cells in large digits.
     fn cells(&self, pixel: Pixel) -> u16 {
         big_width(&self.signs, pixel).max(big_width(&self.widest, pixel))
@@ -138,18 +125,17 @@ impl Figure {
             Scale::Text => text.width() as u16,
         };
         let label = self.label(theme, usize::from(area.width));
-        let area = area.centered_horizontally(Constraint::Max(cells.max(label.width() as u16)));
-        let [above, below] =
-            Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+        let area = area.centered_horizontally(Max(cells.max(label.width() as u16)));
+        let [above, below] = Layout::vertical([Fill(1), Length(1)]).areas(area);
         match scale {
             Scale::Digits(pixel) if big_width(&self.signs, pixel) <= area.width => {
-                let digits = Constraint::Length(big_width(&self.signs, pixel));
+                let digits = Length(big_width(&self.signs, pixel));
                 let [place] = Layout::horizontal([digits]).flex(Flex::End).areas(above);
                 BigText { text: &self.signs, pixel, theme, style: self.style }
                     .render(place, buffer);
             }
             _ => {
-                let [row] = Layout::vertical([Constraint::Length(1)]).flex(Flex::End).areas(above);
+                let [row] = Layout::vertical([Length(1)]).flex(Flex::End).areas(above);
                 text.into_right_aligned_line().render(row, buffer);
             }
         }
@@ -185,12 +171,12 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     let alarm_rows = u16::from(roomy || (alarm.is_some() && !shared));
     let story_rows = layout::story_lines(app, area.width).len() as u16;
     let [head, body, alarm_row, story, kept, foot] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Fill(1),
-        Constraint::Length(alarm_rows),
-        Constraint::Length(story_rows),
-        Constraint::Length(kept),
-        Constraint::Length(1),
+        Length(1),
+        Fill(1),
+        Length(alarm_rows),
+        Length(story_rows),
+        Length(kept),
+        Length(1),
     ])
     .areas(area);
     let badges = layout::badges(app);
@@ -206,7 +192,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     lines.retain(|line| line.width() > 0);
     lines.truncate(usize::from(most));
     // A longer message covers the guide while it is shown.
-    let rows = Constraint::Length(lines.len() as u16);
+    let rows = Length(lines.len() as u16);
     let [messages] = Layout::vertical([rows]).flex(Flex::End).areas(body.union(kept));
     Clear.render(messages, buffer);
     Paragraph::new(lines).render(messages.inner(SIDES), buffer);
@@ -216,7 +202,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     } else {
         let text =
             if app.display.shown.seq == 0 { text::NO_DATA.to_owned() } else { wording::no_sale() };
-        let middle = body.centered_vertically(Constraint::Length(1));
+        let middle = body.centered_vertically(Length(1));
         Line::styled(text, theme.strong).centered().render(middle, buffer);
     }
 }
@@ -225,113 +211,97 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
 fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
     let (theme, alarms) = (app.display.theme, &app.display.shown.alarms);
     let first = alarms.first()?;
-    let style = match first.urgency {
-        Urgency::Critical => theme.bad,
-        Urgency::Warning => theme.warn,
-        Urgency::Notice => theme.good,
-    };
     let more = match alarms.len() - 1 {
         0 => String::new(),
         more => format!("  {}", text!("presenter-value", count = more)),
     };
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
-    let text = wording::alarm(&first.kind);
-    let text = text.figure.map_or(text.text.clone(), |it| format!("{it}  {}", text.text));
-    let text = fit(&text, room, theme.glyphs.ellipsis);
-    Some(Line::from(vec![Span::styled(format!("! {text}"), style), Span::styled(more, theme.soft)]))
+    let alarm = wording::alarm(&first.kind);
+    let figure = alarm.figure.map(|it| format!("{it}  ")).unwrap_or_default();
+    let text = fit(&format!("{figure}{}", alarm.text), room, theme.glyphs.ellipsis);
+    let text = Span::styled(format!("! {text}"), theme.urgency(first.urgency));
+    Some(Line::from(vec![text, Span::styled(more, theme.soft)]))
 }
 
+/// The page of the scheduled launch, else of the presented sale.
 fn page(app: &App) -> Option<Page> {
-    let (theme, now) = (app.display.theme, app.display.seen());
-    // The countdown is live, also while the display is paused.
-    match app.director.summary(app.display.now) {
-        Some(LaunchSummary::Counting(launch, left)) => {
-            let pieces = figures::thousands(launch.pieces);
-            let buyers = figures::thousands(launch.buyers);
-            return Some(Page {
-                title: launch.title.clone(),
-                phase: None,
-                large: Figure::new(figures::clock(left), theme.key, wording::OPENS),
-                left: None,
-                small: [
-                    Figure::new(pieces, Style::new(), wording::PIECES),
-                    Figure::new(buyers, Style::new(), Label("presenter-buyers-wait")),
-                    flight(theme, &steady_audit(&app.display.shown)),
-                    audit(theme, &steady_audit(&app.display.shown)),
-                ],
-            });
-        }
-        Some(LaunchSummary::Opening(_)) | None => {}
+    let scene = Scene::of(&app.display);
+    let theme = scene.theme;
+    let audited = steady_audit(scene.snapshot);
+    let (flight, audit) = (flight(theme, &audited), audit(theme, &audited));
+    if let Some((launch, Some(at))) = app.director.scheduled() {
+        // The countdown is live, also while the display is paused.
+        let left = figures::clock(at.since(app.display.now));
+        let [pieces, buyers] = [launch.pieces, launch.buyers].map(figures::thousands);
+        let pieces = Figure::new(pieces, Style::new(), PIECES);
+        let buyers = Figure::new(buyers, Style::new(), Label("presenter-buyers-wait"));
+        return Some(Page {
+            title: launch.title.clone(),
+            phase: None,
+            large: Figure::new(left, theme.key, OPENS),
+            left: None,
+            small: [pieces, buyers, flight, audit],
+        });
     }
-    let sale = app.display.shown.sale(app.presented()?)?;
-    let large = match sale.phase {
-        Phase::Planned => before(app, sale, now),
-        Phase::Running | Phase::Paused => left(app, sale),
-        Phase::SoldOut | Phase::Ended | Phase::Archived => sold(app, sale),
-    };
+    let sale = scene.snapshot.sale(app.presented()?)?;
     let share_left = sale.stock.filter(|_| sale.phase != Phase::Planned).map(|stock| {
         let left = stock.max(0).unsigned_abs();
-        (
-            left as f64 / sale.initial.max(1) as f64,
-            text!("presenter-left", share = figures::share(left, sale.initial)),
-        )
+        let share = figures::share(left, sale.initial);
+        (left as f64 / sale.initial.max(1) as f64, text!("presenter-left", share))
     });
     Some(Page {
         title: sale.title.clone(),
         phase: Some(layout::phase(theme, sale.phase)),
-        large,
+        large: large(&scene, sale, app.presenter.took_ms(sale.voucher_id)),
         left: share_left,
-        small: [
-            second(app, sale),
-            written(app, sale),
-            flight(theme, &steady_audit(&app.display.shown)),
-            audit(theme, &steady_audit(&app.display.shown)),
-        ],
+        small: [second(&scene, sale), written(&scene, sale), flight, audit],
     })
 }
 
-fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
-    let theme = app.display.theme;
-    let Some(begin) = sale.begin else { return left(app, sale) };
-    let left = begin.since(now);
-    // Days are not drawn as large digits.
-    if left / 3_600_000 >= 48 {
-        let time = text!("presenter-opens", time = begin.date_time(&app.display.zone));
-        return aged(app, Source::Redis, Figure::new(stock(sale), Style::new(), time));
-    }
-    Figure::new(figures::clock(left), theme.key, wording::OPENS)
-}
+const PIECES: Label = Label("presenter-pieces");
+const OPENS: Label = Label("presenter-until-the-sale-opens");
 
-/// The stock in Redis, in large digits.
-fn stock(sale: &SaleLine) -> String {
-    sale.stock.map_or_else(|| "?".to_owned(), figures::signed)
-}
+/// Two days: from then on a countdown is not drawn as large digits.
+const DAYS_MS: u64 = 48 * 3_600_000;
 
-fn left(app: &App, sale: &SaleLine) -> Figure {
-    let theme = app.display.theme;
-    let label = match sale.stock {
-        Some(_) => text!("presenter-pieces-left-of", initial = sale.initial),
-        None => Label("presenter-pieces-left-unknown").to_owned(),
+/// The countdown to a sale, its stock in Redis, or how many pieces were sold.
+fn large(scene: &Scene<'_>, sale: &SaleLine, took_ms: Option<u64>) -> Figure {
+    let theme = scene.theme;
+    let initial = sale.initial;
+    let stock = sale.stock.map_or_else(|| "?".to_owned(), figures::signed);
+    let begins = sale.begin.filter(|_| sale.phase == Phase::Planned);
+    let figure = match (begins, sale.admitted) {
+        (Some(begin), _) if begin.since(scene.now) < DAYS_MS => {
+            return Figure::new(figures::clock(begin.since(scene.now)), theme.key, OPENS);
+        }
+        (Some(begin), _) => {
+            let label = text!("presenter-opens", time = begin.date_time(scene.zone));
+            Figure::new(stock, Style::new(), label)
+        }
+        (None, Some(admitted)) if sale.phase.is_over() || sale.phase == Phase::SoldOut => {
+            let seconds = took_ms.map(|ms| format!("{:.1}", ms as f64 / 1e3));
+            let seconds = seconds.as_deref().unwrap_or("none");
+            let label = text!("presenter-sold-of", initial, seconds);
+            let widest = figures::thousands(initial);
+            Figure { widest, ..Figure::new(figures::thousands(admitted), theme.key, label) }
+        }
+        (None, _) => {
+            let label = match sale.stock {
+                Some(_) => text!("presenter-pieces-left-of", initial),
+                None => Label("presenter-pieces-left-unknown").to_owned(),
+            };
+            let style = if sale.phase == Phase::Paused { theme.warn } else { theme.key };
+            Figure { widest: figures::thousands(initial), ..Figure::new(stock, style, label) }
+        }
     };
-    let style = if sale.phase == Phase::Paused { theme.warn } else { theme.key };
-    aged(app, Source::Redis, Figure::new(stock(sale), style, label).up_to(sale.initial))
-}
-
-fn sold(app: &App, sale: &SaleLine) -> Figure {
-    let Some(admitted) = sale.admitted else { return left(app, sale) };
-    let label = wording::sold_of(sale.initial, app.presenter.took_ms(sale.voucher_id));
-    let figure = Figure::new(figures::thousands(admitted), app.display.theme.key, label);
-    aged(app, Source::Redis, figure.up_to(sale.initial))
+    aged(scene, Source::Redis, figure)
 }
 
 /// The admission rate while the sale is active; afterwards the number of oversold pieces.
-fn second(app: &App, sale: &SaleLine) -> Figure {
-    let theme = app.display.theme;
+fn second(scene: &Scene<'_>, sale: &SaleLine) -> Figure {
+    let theme = scene.theme;
     match sale.phase {
-        Phase::Planned => {
-            let pieces = figures::thousands(sale.initial);
-            Figure::new(pieces, Style::new(), wording::PIECES)
-        }
+        Phase::Planned => Figure::new(figures::thousands(sale.initial), Style::new(), PIECES),
         Phase::SoldOut | Phase::Ended | Phase::Archived => {
             let below = sale.stock.map_or(0, |stock| stock.min(0).unsigned_abs());
             let over = sale.admitted.map(|admitted| {
@@ -340,43 +310,44 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
             });
             let style = if over == Some(0) { theme.good } else { theme.bad };
             let signs = over.map_or_else(|| "?".to_owned(), figures::thousands);
-            aged(app, Source::Redis, Figure::new(signs, style, Label("presenter-oversold")))
+            aged(scene, Source::Redis, Figure::new(signs, style, Label("presenter-oversold")))
         }
         Phase::Running | Phase::Paused => {
             let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
             // An old rate is not a rate.
-            let (signs, style) = if is_stale(&app.display.shown.redis, app.display.seen()) {
+            let (signs, style) = if scene.is_blind() {
                 ("?".to_owned(), theme.soft)
             } else {
                 (figures::thousands(rate), Style::new())
             };
-            Figure::new(signs, style, Label("presenter-buyers-a-second"))
-                .up_to(USUAL_RATE)
-                .in_brief(Label("presenter-buyers-s"))
+            Figure {
+                widest: figures::thousands(USUAL),
+                brief: Some(Label("presenter-buyers-s")),
+                ..Figure::new(signs, style, Label("presenter-buyers-a-second"))
+            }
         }
     }
 }
 
-fn written(app: &App, sale: &SaleLine) -> Figure {
+fn written(scene: &Scene<'_>, sale: &SaleLine) -> Figure {
     let orders = figures::thousands(sale.persisted);
-    let figure = Figure::new(orders, Style::new(), Label("presenter-orders-written"))
-        .up_to(sale.initial)
-        .in_brief(Label("presenter-written"));
-    aged(app, Source::Sql, figure)
+    let figure = Figure {
+        widest: figures::thousands(sale.initial),
+        brief: Some(Label("presenter-written")),
+        ..Figure::new(orders, Style::new(), Label("presenter-orders-written"))
+    };
+    aged(scene, Source::Sql, figure)
 }
 
 /// Outdated figures are faint and labelled.
-fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
-    let health = match source {
-        Source::Redis => &app.display.shown.redis,
-        Source::Sql => &app.display.shown.sql,
-    };
-    if is_stale(health, app.display.seen()) {
-        let age = wording::old(health.last_ok.map(|at| app.display.seen().since(at)));
-        figure.style = app.display.theme.soft;
-        figure.age = Some(age);
+fn aged(scene: &Scene<'_>, source: Source, figure: Figure) -> Figure {
+    let health = scene.health(source);
+    if !is_stale(health, scene.now) {
+        return figure;
     }
-    figure
+    let age = health.last_ok.map(|at| text::old(scene.now.since(at)));
+    let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
+    Figure { style: scene.theme.soft, age: Some(age), ..figure }
 }
 
 /// Orders between Redis and SQL.
@@ -386,26 +357,32 @@ fn flight(theme: Theme, balance: &Balance) -> Figure {
         Balance::InFlight { orders } => (figures::thousands(*orders), theme.accent),
         Balance::Off { .. } | Balance::Unknown => ("?".to_owned(), theme.soft),
     };
-    Figure::new(signs, style, Label("common-in-flight"))
-        .up_to(USUAL_FLIGHT)
-        .in_brief(Label("presenter-moving"))
+    Figure {
+        widest: figures::thousands(USUAL),
+        brief: Some(Label("presenter-moving")),
+        ..Figure::new(signs, style, Label("common-in-flight"))
+    }
 }
 
 fn audit(theme: Theme, balance: &Balance) -> Figure {
     let (signs, style, label) = match balance {
-        Balance::Balanced { .. } => ("✔", theme.good, wording::BALANCED),
+        Balance::Balanced { .. } => ("✔", theme.good, Label("presenter-audit-passed")),
         Balance::InFlight { .. } => ("≈", theme.accent, Label("presenter-audit-open")),
         Balance::Off { .. } => ("✖", theme.bad, Label("presenter-audit-failed")),
-        Balance::Unknown => ("?", theme.warn, wording::UNKNOWN),
+        Balance::Unknown => ("?", theme.warn, Label("presenter-audit-unknown")),
     };
-    Figure::new(signs.to_owned(), style, label).in_brief(Label("presenter-audit")).reserving("✔")
+    Figure {
+        widest: "✔".to_owned(),
+        brief: Some(Label("presenter-audit")),
+        ..Figure::new(signs.to_owned(), style, label)
+    }
 }
 
 /// The largest scale that fits, with blank rows if some are left.
 fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
     // Three wide columns and one for the audit.
-    let audit = Constraint::Percentage(if area.width < 64 { 17 } else { 20 });
-    let [fill, ..] = [Constraint::Fill(1); 3];
+    let audit = Percentage(if area.width < 64 { 17 } else { 20 });
+    let [fill, ..] = [Fill(1); 3];
     let columns = Layout::horizontal([fill, fill, fill, audit]).spacing(2);
     // Based on usual sizes: one larger figure does not shrink the others.
     let widths = columns.areas::<4>(area).map(|column| column.width);
@@ -433,22 +410,21 @@ fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
     // Scarce spacing is shared, and not more than two rows between the parts.
     let most = rows(large, small, bar_rows) + 8;
     let [title_row, large_area, bar_area, small_area] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(large.rows()),
-        Constraint::Length(bars * bar_rows),
-        Constraint::Length(small.rows()),
+        Length(1),
+        Length(large.rows()),
+        Length(bars * bar_rows),
+        Length(small.rows()),
     ])
     .flex(Flex::SpaceBetween)
-    .areas(area.centered_vertically(Constraint::Max(most)));
+    .areas(area.centered_vertically(Max(most)));
     title(theme, page, title_row.width).centered().render(title_row, buffer);
     page.large.draw(large_area, buffer, theme, large, HorizontalAlignment::Center);
     if let Some((part, text)) = &page.left {
-        let [bar_area, share] =
-            Layout::horizontal([Constraint::Fill(1), Constraint::Length(SHARE)]).areas(bar_area);
+        let [bar_area, share] = Layout::horizontal([Fill(1), Length(SHARE)]).areas(bar_area);
         let line = bar(theme, *part, bar_area.width, theme.accent, Some(theme.glyphs.empty));
         let lines = vec![Line::from(line); usize::from(bar_rows)];
         Paragraph::new(lines).render(bar_area, buffer);
-        let middle = share.centered_vertically(Constraint::Length(1));
+        let middle = share.centered_vertically(Length(1));
         Line::styled(text, theme.strong).right_aligned().render(middle, buffer);
     }
     for (figure, column) in page.small.iter().zip(columns.areas::<4>(small_area)) {

@@ -10,7 +10,7 @@ use ratatui::{
     widgets::Widget,
 };
 
-use super::{Canvas, popup};
+use super::popup;
 use crate::theme::Theme;
 
 /// Pixel rows of a character.
@@ -81,12 +81,11 @@ impl Widget for BigText<'_> {
 }
 
 /// Draws a number in the middle of the area, over existing content.
-pub(crate) fn big_number(canvas: &mut Canvas<'_>, theme: Theme, number: u8) {
+pub(crate) fn big_number(area: Rect, buffer: &mut Buffer, theme: Theme, number: u8) {
     const PIXEL: Pixel = (2, 1);
     let text = &number.to_string();
     let size = (big_width(text, PIXEL) + 8, SIGN_ROWS + 4);
-    let area = canvas.area();
-    let inside = popup(area, canvas.buffer(), theme, size, "", []);
+    let inside = popup(area, buffer, theme, size, "", []);
     let digits = BigText { text, pixel: PIXEL, theme, style: theme.key };
-    digits.render(inside.inner(Margin::new(3, 1)), canvas.buffer());
+    digits.render(inside.inner(Margin::new(3, 1)), buffer);
 }

@@ -28,8 +28,9 @@ pub struct Alarm {
 }
 
 /// Subject of an alarm; the console adds the text and the key that helps.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, strum::IntoStaticStr)]
 #[serde(tag = "alarm", rename_all = "snake_case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum AlarmKind {
     /// Redis is unreachable.
     RedisAway {

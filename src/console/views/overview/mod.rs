@@ -17,7 +17,7 @@ use ratatui::{
 };
 use seckill_engine::telemetry::{
     log::Weight,
-    snapshot::{Count, Funnel, LoadTestLine, Urgency},
+    snapshot::{Count, Funnel, LoadTestLine},
 };
 use seckill_model::message::{Label, text};
 
@@ -250,11 +250,7 @@ fn alarm_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, 
     let shown = alarms.len().min(usize::from(most));
     let mut spare = usize::from(most) - shown;
     for (alarm, line) in alarms.iter().zip(texts).take(shown) {
-        let style = match alarm.urgency {
-            Urgency::Critical => theme.bad,
-            Urgency::Warning => theme.warn,
-            Urgency::Notice => theme.good,
-        };
+        let style = theme.urgency(alarm.urgency);
         // Text is aligned in one column, unless that would truncate it.
         // A single alarm may use all rows.
         let most = 1 + if shown == 1 { spare } else { spare.min(1) };
