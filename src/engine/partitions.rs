@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use futures::{FutureExt as _, future::BoxFuture};
 use redis::{cmd, pipe};
 use seckill_model::{order_id::utc_day, reason::reason};
 use seckill_redis::{Connection, Layout, RedisError, nodes::Nodes, stream_stats};
@@ -68,7 +69,19 @@ pub(super) async fn check(servers: &Servers) -> Result<(), EngineError> {
 ///
 /// # Errors
 /// [`EngineError::Rejected`] with the obstacle: a node, or entries in flight.
-pub async fn change(servers: &mut Servers, new: &Layout, dead_ms: u64) -> Result<(), EngineError> {
+pub fn change<'a>(
+    servers: &'a mut Servers,
+    new: &'a Layout,
+    dead_ms: u64,
+) -> BoxFuture<'a, Result<(), EngineError>> {
+    change_exclusively(servers, new, dead_ms).boxed()
+}
+
+async fn change_exclusively(
+    servers: &mut Servers,
+    new: &Layout,
+    dead_ms: u64,
+) -> Result<(), EngineError> {
     let old = servers.keys.clone();
     if stored(&servers.store).await? != Some(old.count()) {
         return Err(changed());

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{Message, Millis, Sale, SaleState, VoucherId, reason::reason};
 use seckill_store::AuditEntry;
 use tokio_util::sync::CancellationToken;
@@ -32,7 +33,17 @@ use crate::{
 
 impl Operator {
     /// Executes a command to its end and adds it to the audit log, whatever its result.
-    pub async fn execute(
+    ///
+    /// Boxed, as every large future that other crates await: its code is then compiled in this crate alone.
+    pub fn execute<'a>(
+        &'a self,
+        command: Command,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Reply, EngineError>> {
+        self.execute_and_record(command, stop).boxed()
+    }
+
+    async fn execute_and_record(
         &self,
         command: Command,
         stop: &CancellationToken,
@@ -90,10 +101,14 @@ impl Operator {
     }
 
     /// Plans the recovery of pending entries; allowed in read-only mode, since it changes nothing.
-    pub async fn plan(&self, scope: &Scope, stop: &CancellationToken) -> Result<Plan, EngineError> {
+    pub fn plan<'a>(
+        &'a self,
+        scope: &'a Scope,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Plan, EngineError>> {
         match scope {
-            Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries, stop)).await,
-            Scope::All(filter) => Box::pin(plan::make(self, filter, stop)).await,
+            Scope::Entries(entries) => plan::of_entries(self, entries, stop).boxed(),
+            Scope::All(filter) => plan::make(self, filter, stop).boxed(),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
+use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
     Backing, EntryId, OrderEntry, OrderError, OrderId, RecoveryAction, Verdict,
     filter::{Fact, Field, Filter, Kind},
@@ -69,14 +70,17 @@ impl Classifier {
     }
 
     /// One page of the pending list, from `first` to `last` inclusive.
-    pub async fn page(
+    pub fn page(
         &mut self,
         first: EntryId,
         last: EntryId,
-    ) -> Result<Vec<Classified>, EngineError> {
-        let Servers { conn, keys, .. } = &mut self.servers;
-        let page = stream::pending_of_all(conn, keys, first, last, PAGE).await?;
-        self.classify(page).await
+    ) -> BoxFuture<'_, Result<Vec<Classified>, EngineError>> {
+        async move {
+            let Servers { conn, keys, .. } = &mut self.servers;
+            let page = stream::pending_of_all(conn, keys, first, last, PAGE).await?;
+            self.classify(page).await
+        }
+        .boxed()
     }
 
     /// The pending ones among these entries.

@@ -9,6 +9,7 @@ mod verdict;
 
 use std::{collections::HashMap, sync::Arc};
 
+use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{ClosedOrder, EntryId, LetterVerdict, OrderEntry, reason::reason};
 use seckill_redis::dead_letters::{self, COPIES, DeadLetter};
 use seckill_store::Cancelled;
@@ -78,15 +79,18 @@ impl Letters {
     }
 
     /// Classifies one page of letters, oldest first, from `first` through `last`.
-    pub async fn page(
+    pub fn page(
         &mut self,
         first: EntryId,
         last: EntryId,
         count: usize,
-    ) -> Result<Vec<ClassifiedLetter>, EngineError> {
-        let Servers { conn, keys, .. } = &mut self.servers;
-        let page = dead_letters::page_of_all(conn, keys, first, last, count).await?;
-        classify(&mut self.servers, self.max_replays, page).await
+    ) -> BoxFuture<'_, Result<Vec<ClassifiedLetter>, EngineError>> {
+        async move {
+            let Servers { conn, keys, .. } = &mut self.servers;
+            let page = dead_letters::page_of_all(conn, keys, first, last, count).await?;
+            classify(&mut self.servers, self.max_replays, page).await
+        }
+        .boxed()
     }
 
     /// Classifies these letters; missing ones are omitted.

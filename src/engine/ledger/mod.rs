@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use futures::{FutureExt as _, future::BoxFuture};
 use redis::{Value, cmd};
 use seckill_model::{
     ClosedOrder, EntryId, LiveOrder, Message, OrderEntry, OrderError, OrderId, Place, Sale,
@@ -86,7 +87,14 @@ impl Flows {
 }
 
 /// Audits every sale, or the given one.
-pub async fn audit(servers: &mut Servers, only: Option<VoucherId>) -> Result<Audit, EngineError> {
+pub fn audit(
+    servers: &mut Servers,
+    only: Option<VoucherId>,
+) -> BoxFuture<'_, Result<Audit, EngineError>> {
+    audit_sales(servers, only).boxed()
+}
+
+async fn audit_sales(servers: &mut Servers, only: Option<VoucherId>) -> Result<Audit, EngineError> {
     let sales = match only {
         Some(voucher) => vec![servers.store.sale(voucher).await?],
         None => all_sales(servers).await?,

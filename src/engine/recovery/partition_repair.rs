@@ -6,6 +6,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use futures::{FutureExt as _, future::BoxFuture};
 use redis::cmd;
 use seckill_model::{Backing, EntryId, ForeignKey, Message, Millis, OrderEntry, reason::reason};
 use seckill_redis::{
@@ -205,16 +206,19 @@ async fn with_dead_letter(
 }
 
 /// Repairs every partition; returns the number of repaired faults.
-pub async fn repair_all(
-    servers: &mut Servers,
-    outbox: &Outbox,
-    node: &str,
-) -> Result<u64, EngineError> {
-    let mut repaired = 0;
-    for of in servers.keys.partitions() {
-        repaired += repair_partition(servers, &of, outbox, node).await?;
+pub fn repair_all<'a>(
+    servers: &'a mut Servers,
+    outbox: &'a Outbox,
+    node: &'a str,
+) -> BoxFuture<'a, Result<u64, EngineError>> {
+    async move {
+        let mut repaired = 0;
+        for of in servers.keys.partitions() {
+            repaired += repair_partition(servers, &of, outbox, node).await?;
+        }
+        Ok(repaired)
     }
-    Ok(repaired)
+    .boxed()
 }
 
 /// Reconciles streams that have another type or lost entries: orders that Redis or SQL knows are enqueued again. Returns

@@ -3,6 +3,7 @@
 //! SQL is authoritative for written orders, and the buyers hash for promised ones. Findings that neither can resolve
 //! are left to the operator.
 
+use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
     SaleState, VoucherId,
     ledger::{Cure, Finding, cures, sentences},
@@ -66,15 +67,18 @@ pub struct Repaired {
 }
 
 /// Plans the repair of every sale that is not archived; sales without findings are omitted.
-pub async fn plan(servers: &mut Servers) -> Result<Vec<SaleRepair>, EngineError> {
-    let mut plan = Vec::new();
-    for sale in ledger::all_sales(servers).await? {
-        let findings = ledger::audit_sale(servers, &sale).await?.findings;
-        if !findings.is_empty() {
-            plan.push(SaleRepair::of(sale.voucher_id, findings));
+pub fn plan(servers: &mut Servers) -> BoxFuture<'_, Result<Vec<SaleRepair>, EngineError>> {
+    async move {
+        let mut plan = Vec::new();
+        for sale in ledger::all_sales(servers).await? {
+            let findings = ledger::audit_sale(servers, &sale).await?.findings;
+            if !findings.is_empty() {
+                plan.push(SaleRepair::of(sale.voucher_id, findings));
+            }
         }
+        Ok(plan)
     }
-    Ok(plan)
+    .boxed()
 }
 
 /// Executes `plan`, sale by sale.

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
     Millis, OrderFilter, Sale, VoucherId,
     ledger::{Balance, SaleFinding},
@@ -156,7 +157,11 @@ impl Collector {
     }
 
     /// Takes a snapshot. Never fails: an unreachable server is part of the snapshot.
-    pub async fn collect(&mut self) -> Snapshot {
+    pub fn collect(&mut self) -> BoxFuture<'_, Snapshot> {
+        self.read_and_evaluate().boxed()
+    }
+
+    async fn read_and_evaluate(&mut self) -> Snapshot {
         self.read_sql().await;
         self.read_redis().await;
         // Redis timed out, and the data of SQL has become stale by then.
