@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{FutureExt as _, future::BoxFuture};
 use redis::{ExistenceCheck, SetOptions, cmd};
 use seckill_engine::{
     EngineError,
@@ -94,7 +95,15 @@ pub struct Report {
 ///
 /// # Errors
 /// The servers are in use or unavailable, an order was lost or duplicated, or `stop` was cancelled.
-pub async fn run(
+pub fn run(
+    deployment: Deployment,
+    plan: Plan,
+    stop: &CancellationToken,
+) -> BoxFuture<'_, Result<Report, EngineError>> {
+    run_in(deployment, plan, stop).boxed()
+}
+
+async fn run_in(
     deployment: Deployment,
     plan: Plan,
     stop: &CancellationToken,
