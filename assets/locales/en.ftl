@@ -366,6 +366,19 @@ ask-claim =
     The delivery count is unchanged. The new holder processes the entries within seconds; entries already in SQL are acknowledged.
     .title = Transfer these entries?
     .button = Claim
+ask-compensate-letters =
+    { $about }: { $done } will be deleted permanently{ $stay ->
+        [0] {""}
+        [one] , 1 is kept
+       *[other] , { $stay } are kept
+    }.
+    { $verdicts }
+    { $orders ->
+        [one] 1 order is cancelled and the stock is returned. This cannot be undone.
+       *[other] { $orders } orders are cancelled and the stock is returned. This cannot be undone.
+    }
+    .title = Cancel the orders and return the stock?
+    .button = Return stock
 ask-create-sale =
     { $title }
     { $stock ->
@@ -385,6 +398,16 @@ ask-create-sale =
     }
     .title = Create this sale?
     .button = Create
+ask-discard-letters =
+    { $about }: { $done } will be deleted permanently{ $stay ->
+        [0] {""}
+        [one] , 1 is kept
+       *[other] , { $stay } are kept
+    }.
+    { $verdicts }
+    This cannot be undone.
+    .title = Discard them?
+    .button = Discard
 ask-end-sale =
     { $name }
     { $left } unsold; buyers are rejected from now on.
@@ -418,6 +441,12 @@ ask-pause-sale =
     { $left } left. Buyers are rejected until it resumes; admitted orders are still written.
     .title = Pause the sale?
     .button = Pause
+ask-pay-order =
+    Order { $id }
+    { $buyer }
+    Unpaid since { $written }. Once paid, it is no longer closed as overdue; this cannot be undone here.
+    .title = Pay the order?
+    .button = Pay
 ask-quit-during-command =
     { $action }: { $done } of { $planned } done.
     The current step is completed, the rest is unchanged; a new plan covers it.
@@ -461,6 +490,54 @@ ask-remove-consumer =
     }.
     .title = Remove the consumer?
     .button = Remove
+ask-repair-ledger =
+    { $scope ->
+        [none] {""}
+        [marked] { $sales ->
+            [one] 1 marked sale
+           *[other] { $sales } marked sales
+        }, { $found ->
+            [one] 1 difference
+           *[other] { $found } differences
+        }: { $named }
+       *[other] { $sales ->
+            [one] 1 sale
+           *[other] { $sales } sales
+        }, { $found ->
+            [one] 1 difference
+           *[other] { $found } differences
+        }: { $named }
+    }
+    { $repairs }
+    { $faults ->
+        [0] {""}
+        [one] 1 partition fault is also repaired.
+       *[other] { $faults } partition faults are also repaired.
+    }
+    { $left ->
+        [0] {""}
+        [one] Not repaired: 1 difference; see the details.
+       *[other] Not repaired: { $left } differences; see the details.
+    }
+    { $pauses ->
+        [true] A sale admits no buyers while it is reconciled; other sales continue.
+       *[false] {""}
+    }
+    .title = Repair the ledger?
+    .button = Repair
+ask-replay-letters =
+    { $about }: { $done ->
+        [one] 1 goes back into the order stream
+       *[other] { $done } go back into the order stream
+    }{ $stay ->
+        [0] {""}
+        [one] , 1 is kept
+       *[other] , { $stay } are kept
+    }.
+    { $verdicts }
+    The engine tries to write their orders again.
+    .title = Replay them?
+    .button = Replay
 ask-resume-job =
     { $name }
     The job resumes its schedule; missed runs are skipped.
@@ -1150,7 +1227,6 @@ command-there-is-no-entry = there is no entry to mark
 command-there-is-no-sale = there is no sale to select
 command-there-is-no-sale-to-change = there is no sale to change
 command-these-entries-are-no-longer = these entries are no longer pending
-command-this-cannot-be-undone = This cannot be undone.
 command-this-is-the-first-row = this is the first row
 command-this-is-the-last-row = this is the last row
 command-this-view-has-no-rows = this view has no rows to filter
@@ -1885,18 +1961,8 @@ job-trimmed-letters = , { $letters ->
 
 ## ledger
 
-ledger-all-found =
-    { $sales ->
-        [one] 1 sale
-       *[other] { $sales } sales
-    }, { $found ->
-        [one] 1 difference
-       *[other] { $found } differences
-    }: { $named }
 ledger-all-sales = All sales: { $finding }
-ledger-and-more = {" "}and { $more } more
 ledger-audit-is-running-press-again = the audit is running; press { $key } again when it is done
-ledger-audit-passed-all-orders = Audit passed: all orders are accounted for.
 ledger-audit-runs-once-redis = The audit runs once Redis and the database are reachable again.
 ledger-audit-was-stopped-after-s = The audit was stopped after { $most } s: run 'seckill audit' in a shell.
 ledger-audited-ago = { $sales ->
@@ -1905,7 +1971,6 @@ ledger-audited-ago = { $sales ->
 }
 ledger-auditing-the-sales = Auditing the sales.
 ledger-balanced = passed
-ledger-button-repair = Repair
 ledger-by-hand = manual
 ledger-change = change
 ledger-changed-in-sql-not-confirmed = changed in SQL; not confirmed by Redis
@@ -1917,25 +1982,6 @@ ledger-cure-reconcile = reconcile with SQL, stream and dead letters
 ledger-cure-remove = remove the archived sale from Redis
 ledger-cure-replace = rename the keys of the sale in Redis, load the sale from SQL; the stream entries of both sales become its orders
 ledger-differences = differences
-ledger-differences-in-sales-none =
-    { $found ->
-        [one] 1 difference
-       *[other] { $found } differences
-    } in { $off ->
-        [one] 1 sale
-       *[other] { $off } sales
-    }, none with an automatic repair.  Press { $open } for the steps.
-ledger-differences-in-sales-press =
-    { $found ->
-        [one] 1 difference
-       *[other] { $found } differences
-    } in { $off ->
-        [one] 1 sale
-       *[other] { $off } sales
-    }.  Press { $open } for details, { $key } to repair { $repairable ->
-        [one] 1 sale
-       *[other] { $repairable } sales
-    }.
 ledger-differences-of-sale = { $count ->
     [one] 1 difference
    *[other] { $count } differences
@@ -1992,88 +2038,85 @@ ledger-left-of = { $orders ->
     [one] { $stock } left + 1 order = { $sum }, of { $initial }
    *[other] { $stock } left + { $orders } orders = { $sum }, of { $initial }
 }
-ledger-marked-sales =
-    { $sales ->
-        [one] 1 marked sale
-       *[other] { $sales } marked sales
-    }, { $found ->
-        [one] 1 difference
-       *[other] { $found } differences
-    }: { $named }
+ledger-more-sales = { $named } and { $more } more
 ledger-no-automatic-repair-for-these = no automatic repair for these differences; see the details
-ledger-no-differences-orders-in-flight = { $orders ->
-    [one] No differences; 1 order in flight to SQL.
-   *[other] No differences; { $orders } orders in flight to SQL.
-}
 ledger-no-differences-so = no differences, so there is nothing to repair
 ledger-no-sales-yet-nothing = No sales yet, nothing to audit.
 ledger-none-every-order-verified = none: every order verified by its ID
 ledger-not-delivered-pending-dead-closed = { $undelivered } not delivered, { $pending } pending, { $dead } dead, { $closed } closed
-ledger-not-repaired-differences-see-details = { $differences ->
-    [one] Not repaired: 1 difference; see the details.
-   *[other] Not repaired: { $differences } differences; see the details.
-}
-ledger-of-partitions-repaired-as-well = { $faults ->
-    [one] 1 partition fault was also repaired.
-   *[other] { $faults } partition faults were also repaired.
-}
 ledger-partition = Partition { $number }: { $fault }
 ledger-press-for-dead-letters-then = press { $letters } for the dead letters, then { $replay } to replay them or { $give } to return their stock
 ledger-repair-of-sales = { $sales ->
     [one] {"  "}1 sale: { $cure }
    *[other] {"  "}{ $sales } sales: { $cure }
 }
-ledger-repair-the-ledger = Repair the ledger?
-ledger-sale-admits-no-buyers-while = A sale admits no buyers while it is reconciled; other sales continue.
 ledger-sale-is-in-redis-but = the sale is in Redis but not in SQL
 ledger-sale-is-not-in-redis = the sale is not in Redis; a running node loads it within a second
 ledger-this-sale-has-no-automatic = this sale has no automatic repair
+ledger-verdict =
+    { $found ->
+        [0] { $flying ->
+            [0] Audit passed: all orders are accounted for.
+            [one] No differences; 1 order in flight to SQL.
+           *[other] No differences; { $flying } orders in flight to SQL.
+        }
+        [one] 1 difference in{" "}
+       *[other] { $found } differences in{" "}
+    }{ $off ->
+        [0] {""}
+        [one] 1 sale
+       *[other] { $off } sales
+    }{ $found ->
+        [0] {""}
+       *[other] { $repairable ->
+            [0] , none with an automatic repair.  Press { $open } for the steps.
+            [one] .  Press { $open } for details, { $key } to repair 1 sale.
+           *[other] .  Press { $open } for details, { $key } to repair { $repairable } sales.
+        }
+    }
 ledger-view-audits-at-most-orders = The view audits at most { $most } orders: run 'seckill audit' in a shell.
 
 ## letters
 
-letters-1-dead-letter = 1 dead letter, { $letter }
-letters-action-kept = kept
-letters-action-replayed = replayed
-letters-all = { $count ->
-    [one] All 1 dead letter
-   *[other] All { $count } dead letters
+letters-advice = { $verdict ->
+    [awaited] the buyer is waiting and no order exists: press { $replay } to replay
+    [came_back] every replay failed: fix the reason and run 'seckill dead replay --force', or press { $give_back } to cancel the order and return its stock
+    [written] the order is in SQL: press { $discard } to remove the letter
+    [not_awaited] the buyer has no order, or a different one: press { $discard } to remove the letter
+    [no_sale] the sale does not exist, so no buyer can be waiting: press { $discard } to remove the letter
+    [not_loaded] the sale is not in Redis, so waiting buyers are unknown: load it with 'seckill audit --repair', or press { $give_back } to cancel the order
+    [id_taken] the buyer is waiting, but the order ID belongs to another buyer: resolve this manually
+    [holds_another] the buyer has another live order: press { $give_back } to cancel this one and return its stock
+   *[malformed] no order can be created from it: press { $discard } to remove the letter
 }
 letters-all-are-marked-press = all are marked; press { $key } to clear the marks
-letters-all-not-only-filtered-ones = All { $count }, not only the { $shown } filtered ones
-letters-buyer-has-another-live-order = the buyer has another live order: press { $give_back } to cancel this one and return its stock
-letters-buyer-has-no-order = the buyer has no order, or a different one: press { $discard } to remove the letter
-letters-buyer-is-waiting = the buyer is waiting and no order exists: press { $replay } to replay
-letters-buyer-is-waiting-but-order = the buyer is waiting, but the order ID belongs to another buyer: resolve this manually
-letters-cancel-orders-and-return-stock = Cancel the orders and return the stock?
-letters-cancelled-given-back-removed = cancelled, stock returned, removed
 letters-counting-the-dead-letters = counting the dead letters
-letters-dead-letters-may-have-waiting = { $count ->
-    [one] 1 dead letter may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
-   *[other] { $count } dead letters may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
-}
 letters-deliveries = { $deliveries ->
     [one] { $at }, 1 delivery: { $reason }
    *[other] { $at }, { $deliveries } deliveries: { $reason }
 }
-letters-discard = Discard
-letters-discard-them = Discard them?
-letters-engine-tries-to-write-their = The engine tries to write their orders again.
-letters-every-replay-failed-fix-reason = every replay failed: fix the reason and run 'seckill dead replay --force', or press { $give_back } to cancel the order and return its stock
-letters-fate = { $about }: { $effect }{ $stays }.
+letters-effect = { $effect ->
+    [replayed] replayed
+    [removed] removed
+    [cancelled] cancelled, stock returned, removed
+    [exhausted] kept ('dead replay --force')
+   *[stays] kept
+}
 letters-fields = fields
-letters-give-back = Return stock
 letters-given-up = dead since
 letters-given-up-by = { $deliveries ->
     [one] { $at }, 1 delivery, { $consumer }: { $reason }
    *[other] { $at }, { $deliveries } deliveries, { $consumer }: { $reason }
 }
-letters-into-the-order-stream = { $count ->
-    [one] 1 goes back into the order stream
-   *[other] { $count } go back into the order stream
-}
 letters-letter = letter
-letters-marked = { $count } marked
+letters-marked =
+    { $count } marked{ $filtered ->
+        [0] {""}
+       *[other] , { $filtered } of them hidden by the filter
+    }{ $elsewhere ->
+        [0] {""}
+       *[other] , { $elsewhere } on other pages
+    }
 letters-marked-letters-are-no-longer = { $count ->
     [one] 1 marked letter is no longer present; unmarked
    *[other] { $count } marked letters are no longer present; unmarked
@@ -2083,39 +2126,35 @@ letters-more-fields = { $count ->
     [one] 1 more field
    *[other] { $count } more fields
 }
-letters-no-buyer-is-waiting = { $count ->
-    [one] no buyer is waiting for 1 dead letter; press { $discard } to remove it
-   *[other] no buyer is waiting for { $count } dead letters; press { $discard } to remove them
-}
 letters-no-dead-letters-entries = No dead letters. Entries that cannot be processed appear here with a reason.
-letters-no-order-can-be-created = no order can be created from it: press { $discard } to remove the letter
 letters-none = none: { $fault }
-letters-none-can-be-replayed = { $count ->
-    [one] the dead letter cannot be replayed; press { $open } for the reason
-   *[other] none of { $count } dead letters can be replayed; press { $open } for the reasons
+letters-nothing-to-do = { $command ->
+    [replay] { $count ->
+        [one] the dead letter cannot be replayed; press { $open } for the reason
+       *[other] none of { $count } dead letters can be replayed; press { $open } for the reasons
+    }
+    [discard] { $count ->
+        [one] 1 dead letter may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
+       *[other] { $count } dead letters may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
+    }
+   *[compensate] { $count ->
+        [one] no buyer is waiting for 1 dead letter; press { $discard } to remove it
+       *[other] no buyer is waiting for { $count } dead letters; press { $discard } to remove them
+    }
 }
-letters-of-them-hidden-by-filter = , { $hidden } of them hidden by the filter
-letters-on-other-pages = , { $other } on other pages
-letters-order-is-in-sql-press = the order is in SQL: press { $discard } to remove the letter
-letters-orders-are-cancelled-and-stock = { $orders ->
-    [one] 1 order is cancelled and the stock is returned. This cannot be undone.
-   *[other] { $orders } orders are cancelled and the stock is returned. This cannot be undone.
-}
-letters-put-them-back = Replay them?
+letters-one = 1 dead letter, { $letter }
 letters-redis-or-database-is-unreachable = Redis or the database is unreachable; dead letters cannot be read.
-letters-removed = removed
-letters-replay = Replay
-letters-sale-does-not-exist-so = the sale does not exist, so no buyer can be waiting: press { $discard } to remove the letter
-letters-sale-is-not-in-redis = the sale is not in Redis, so waiting buyers are unknown: load it with 'seckill audit --repair', or press { $give_back } to cancel the order
+letters-scope-all = { $shown ->
+    [none] { $count ->
+        [one] All 1 dead letter
+       *[other] All { $count } dead letters
+    }
+   *[other] All { $count }, not only the { $shown } filtered ones
+}
 letters-seckill-dead-show = { $count ->
     [one] 1 more line: 'seckill dead show'
    *[other] { $count } more lines: 'seckill dead show'
 }
-letters-some-stay = { $count ->
-    [one] , 1 is kept
-   *[other] , { $count } are kept
-}
-letters-stay-dead-replay-force = kept ('dead replay --force')
 letters-the-dead-letters-are-counted = the dead letters are counted
 letters-there-are-no-dead-letters = there are no dead letters
 letters-these-letters-are-no-longer = these letters are no longer present
@@ -2143,7 +2182,6 @@ letters-why-no-sale = there is no such sale, so no buyer waits for it: discard i
 letters-why-not-awaited = its buyer holds no order, or a different one: discard it
 letters-why-not-loaded = Redis does not hold the sale, so it is unknown whether a buyer waits: load it first ('seckill audit --repair'), or discard it with compensation
 letters-why-written = its order is in SQL: discard it
-letters-will-be-deleted-permanently = { $count } will be deleted permanently
 
 ## list
 
@@ -2229,12 +2267,9 @@ orders-no-orders-in-sql-yet = No orders in SQL yet. New orders enter the stream 
 orders-not-delivered-yet = not delivered yet
 orders-not-found-near-that-second = not found near that second; too many entries to check all
 orders-not-yet = not yet
-orders-order = Order { $id }
 orders-order-is-only-unpaid-orders = order { $id } is { $status }; only unpaid orders can be paid
 orders-paid = paid
 orders-partition = , partition { $number }
-orders-pay = Pay
-orders-pay-the-order = Pay the order?
 orders-pending-delivered-and-not = pending: delivered, not acknowledged; press { $key } to open
 orders-place = PLACE
 orders-s = { $seconds }.{ $tenths } s
@@ -2250,7 +2285,6 @@ orders-time-unknown = time unknown
 orders-to-try = { $last }, to { $consumer }, delivery { $times }
 orders-unknown-not-in-sql-stream = unknown: not in SQL, the stream or the dead letters, and not assigned to a buyer
 orders-unknown-server-is-unreachable-try = unknown: a server is unreachable; try again later
-orders-unpaid-since-once-paid = Unpaid since { $written }. Once paid, it is no longer closed as overdue; this cannot be undone here.
 orders-up-to-press-for-newest = up to { $at }; press { $key } for the newest
 orders-user-place-sale = user { $user }, place { $place }, sale { $sale }
 orders-user-sale = user { $user }, sale { $sale }

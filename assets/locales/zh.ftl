@@ -381,6 +381,15 @@ ask-claim =
     不计入投递次数。新持有者会在数秒内处理；已在 SQL 中的直接确认。
     .title = 转交这些消息？
     .button = 转交
+ask-compensate-letters =
+    { $about }：{ $done } 条永久删除{ $stay ->
+        [0] {""}
+       *[other] ，保留 { $stay } 条
+    }。
+    { $verdicts }
+    { $orders } 笔订单将被取消，库存退还。此操作无法撤销。
+    .title = 取消订单并退还库存？
+    .button = 退还
 ask-create-sale =
     { $title }
     { $stock } 件，每人限购 { $limit } 单。
@@ -394,6 +403,15 @@ ask-create-sale =
     }
     .title = 新建这场秒杀？
     .button = 新建
+ask-discard-letters =
+    { $about }：{ $done } 条永久删除{ $stay ->
+        [0] {""}
+       *[other] ，保留 { $stay } 条
+    }。
+    { $verdicts }
+    此操作无法撤销。
+    .title = 丢弃这些死信？
+    .button = 丢弃
 ask-end-sale =
     { $name }
     未售出 { $left }；此后拒绝所有买家。
@@ -427,6 +445,12 @@ ask-pause-sale =
     剩余 { $left }。恢复前拒绝所有买家；已准入的订单照常落库。
     .title = 暂停这场秒杀？
     .button = 暂停
+ask-pay-order =
+    订单 { $id }
+    { $buyer }
+    自 { $written } 起未支付。支付后不再因超时关闭；此处无法撤销。
+    .title = 支付该订单？
+    .button = 支付
 ask-quit-during-command =
     { $action }：已完成 { $done } / { $planned }。
     当前一步会做完，其余不变，可用新计划处理。
@@ -463,6 +487,36 @@ ask-remove-consumer =
     其节点未运行，且不持有消息。将从 { $groups } 个分区的消费组中移除。
     .title = 移除该消费者？
     .button = 移除
+ask-repair-ledger =
+    { $scope ->
+        [none] {""}
+        [marked] 已标记的 { $sales } 场，{ $found } 处差异：{ $named }
+       *[other] { $sales } 场，{ $found } 处差异：{ $named }
+    }
+    { $repairs }
+    { $faults ->
+        [0] {""}
+       *[other] 同时修复 { $faults } 处分区故障。
+    }
+    { $left ->
+        [0] {""}
+       *[other] 不修复：{ $left } 处差异，请看详情。
+    }
+    { $pauses ->
+        [true] 补齐数据期间该场暂停准入，其他秒杀不受影响。
+       *[false] {""}
+    }
+    .title = 修复对账差异？
+    .button = 修复
+ask-replay-letters =
+    { $about }：{ $done } 条重放到订单流{ $stay ->
+        [0] {""}
+       *[other] ，保留 { $stay } 条
+    }。
+    { $verdicts }
+    引擎会再次尝试让这些订单落库。
+    .title = 重放这些死信？
+    .button = 重放
 ask-resume-job =
     { $name }
     恢复按计划运行；暂停期间错过的不补跑。
@@ -1046,7 +1100,6 @@ command-there-is-no-entry = 没有可标记的行
 command-there-is-no-sale = 没有可选的秒杀
 command-there-is-no-sale-to-change = 没有可操作的秒杀
 command-these-entries-are-no-longer = 这些消息已不再是待确认状态
-command-this-cannot-be-undone = 此操作无法撤销。
 command-this-is-the-first-row = 已是第一行
 command-this-is-the-last-row = 已是最后一行
 command-this-view-has-no-rows = 此视图没有可筛选的行
@@ -1667,17 +1720,13 @@ job-trimmed-letters = ，死信 { $letters } 条
 
 ## ledger
 
-ledger-all-found = { $sales } 场，{ $found } 处差异：{ $named }
 ledger-all-sales = 全部秒杀：{ $finding }
-ledger-and-more = {" "}等，另有 { $more } 场
 ledger-audit-is-running-press-again = 正在对账，完成后再按 { $key }
-ledger-audit-passed-all-orders = 对账通过，所有订单均已核对。
 ledger-audit-runs-once-redis = Redis 和数据库恢复后再对账。
 ledger-audit-was-stopped-after-s = 对账超过 { $most } 秒，已停止：请在终端运行 'seckill audit'。
 ledger-audited-ago = { $age }前核对 { $sales } 场
 ledger-auditing-the-sales = 正在对账。
 ledger-balanced = 通过
-ledger-button-repair = 修复
 ledger-by-hand = 人工处理
 ledger-change = 变更
 ledger-changed-in-sql-not-confirmed = SQL 中已更改，Redis 尚未确认
@@ -1689,8 +1738,6 @@ ledger-cure-reconcile = 按 SQL、消息流和死信补齐
 ledger-cure-remove = 从 Redis 删除已归档的该场
 ledger-cure-replace = 将 Redis 中那一场的键改名保留，载入 SQL 中的该场；两者的消息都计入该场订单
 ledger-differences = 差异
-ledger-differences-in-sales-none = { $off } 场有 { $found } 处差异，均不能自动修复。按 { $open } 查看处理办法。
-ledger-differences-in-sales-press = { $off } 场有 { $found } 处差异。按 { $open } 查看原因，按 { $key } 修复其中 { $repairable } 场。
 ledger-differences-of-sale = { $count } 处差异
 ledger-finding-ahead = SQL 缺少这场秒杀最近的 { $changes } 次变更
 ledger-finding-behind = Redis 缺少这场秒杀最近的 { $changes } 次变更
@@ -1714,75 +1761,83 @@ ledger-in-flight = 在途 { $orders }
 ledger-in-redis = Redis 中
 ledger-in-sql = SQL 中
 ledger-left-of = 剩余 { $stock } + 订单 { $orders } = { $sum }，总库存 { $initial }
-ledger-marked-sales = 已标记的 { $sales } 场，{ $found } 处差异：{ $named }
+ledger-more-sales = { $named } 等，另有 { $more } 场
 ledger-no-automatic-repair-for-these = 这些差异不能自动修复，请看详情
-ledger-no-differences-orders-in-flight = 没有差异，{ $orders } 笔订单正在落库。
 ledger-no-differences-so = 没有差异，无需修复
 ledger-no-sales-yet-nothing = 还没有秒杀，无需对账。
 ledger-none-every-order-verified = 无，逐笔订单号核对一致
 ledger-not-delivered-pending-dead-closed = 未投递 { $undelivered }，待确认 { $pending }，死信 { $dead }，已关闭 { $closed }
-ledger-not-repaired-differences-see-details = 不修复：{ $differences } 处差异，请看详情。
-ledger-of-partitions-repaired-as-well = 同时修复 { $faults } 处分区故障。
 ledger-partition = 分区 { $number }：{ $fault }
 ledger-press-for-dead-letters-then = 按 { $letters } 打开死信，再按 { $replay } 重放，或按 { $give } 退还库存
 ledger-repair-of-sales = {"  "}{ $sales } 场：{ $cure }
-ledger-repair-the-ledger = 修复对账差异？
-ledger-sale-admits-no-buyers-while = 补齐数据期间该场暂停准入，其他秒杀不受影响。
 ledger-sale-is-in-redis-but = Redis 中有这场秒杀，SQL 中没有
 ledger-sale-is-not-in-redis = Redis 中没有这场秒杀，运行中的节点会在一秒内载入
 ledger-this-sale-has-no-automatic = 这场秒杀没有可自动修复的差异
+ledger-verdict =
+    { $found ->
+        [0] { $flying ->
+            [0] 对账通过，所有订单均已核对。
+           *[other] 没有差异，{ $flying } 笔订单正在落库。
+        }
+       *[other] { $off } 场有 { $found } 处差异{ $repairable ->
+            [0] ，均不能自动修复。按 { $open } 查看处理办法。
+           *[other] 。按 { $open } 查看原因，按 { $key } 修复其中 { $repairable } 场。
+        }
+    }
 ledger-view-audits-at-most-orders = 订单超过 { $most } 笔，画面不做对账：请在终端运行 'seckill audit'。
 
 ## letters
 
-letters-1-dead-letter = 1 条死信 { $letter }
-letters-action-kept = 保留
-letters-action-replayed = 重放
-letters-all = 全部 { $count } 条死信
+letters-advice = { $verdict ->
+    [awaited] 买家在等，尚无订单：按 { $replay } 重放
+    [came_back] 每次重放都失败：请按原因修复后用 'seckill dead replay --force' 重放，或按 { $give_back } 取消订单并退还库存
+    [written] 订单已在 SQL 中：按 { $discard } 删除
+    [not_awaited] 买家没有订单或已有其他订单：按 { $discard } 删除
+    [no_sale] 秒杀不存在，不会有买家在等：按 { $discard } 删除
+    [not_loaded] Redis 中没有这场秒杀，无法判断是否有买家在等：用 'seckill audit --repair' 载入，或按 { $give_back } 取消订单
+    [id_taken] 买家在等，但订单号属于另一位买家：需人工处理
+    [holds_another] 买家已有另一有效订单：按 { $give_back } 取消此单并退还库存
+   *[malformed] 无法生成订单：按 { $discard } 删除
+}
 letters-all-are-marked-press = 已全部标记，按 { $key } 取消
-letters-all-not-only-filtered-ones = 全部 { $count } 条，不只是筛选出的 { $shown } 条
-letters-buyer-has-another-live-order = 买家已有另一有效订单：按 { $give_back } 取消此单并退还库存
-letters-buyer-has-no-order = 买家没有订单或已有其他订单：按 { $discard } 删除
-letters-buyer-is-waiting = 买家在等，尚无订单：按 { $replay } 重放
-letters-buyer-is-waiting-but-order = 买家在等，但订单号属于另一位买家：需人工处理
-letters-cancel-orders-and-return-stock = 取消订单并退还库存？
-letters-cancelled-given-back-removed = 取消订单、退还库存、删除
 letters-counting-the-dead-letters = 正在统计死信
-letters-dead-letters-may-have-waiting = { $count } 条死信都可能有买家在等，按 { $replay } 重放，按 { $give_back } 取消订单
 letters-deliveries = { $at }，投递 { $deliveries } 次：{ $reason }
-letters-discard = 丢弃
-letters-discard-them = 丢弃这些死信？
-letters-engine-tries-to-write-their = 引擎会再次尝试让这些订单落库。
-letters-every-replay-failed-fix-reason = 每次重放都失败：请按原因修复后用 'seckill dead replay --force' 重放，或按 { $give_back } 取消订单并退还库存
-letters-fate = { $about }：{ $effect }{ $stays }。
+letters-effect = { $effect ->
+    [replayed] 重放
+    [removed] 删除
+    [cancelled] 取消订单、退还库存、删除
+    [exhausted] 保留（'dead replay --force'）
+   *[stays] 保留
+}
 letters-fields = 字段
-letters-give-back = 退还
 letters-given-up = 死信记录
 letters-given-up-by = { $at }，{ $consumer } 投递 { $deliveries } 次：{ $reason }
-letters-into-the-order-stream = { $count } 条重放到订单流
 letters-letter = 死信
-letters-marked = 已标记 { $count } 条
+letters-marked =
+    已标记 { $count } 条{ $filtered ->
+        [0] {""}
+       *[other] ，其中 { $filtered } 条被筛选隐藏
+    }{ $elsewhere ->
+        [0] {""}
+       *[other] ，{ $elsewhere } 条在其他页
+    }
 letters-marked-letters-are-no-longer = { $count } 条已标记的死信已不在，标记已取消
 letters-marked-no-longer-present = { $gone }  条已标记的死信已不在
 letters-more-fields = 另有 { $count } 个字段
-letters-no-buyer-is-waiting = { $count } 条死信都没有买家在等，按 { $discard } 删除
 letters-no-dead-letters-entries = 没有死信。无法处理的消息会连同原因列在这里。
-letters-no-order-can-be-created = 无法生成订单：按 { $discard } 删除
 letters-none = 无：{ $fault }
-letters-none-can-be-replayed = { $count } 条死信都不能重放，按 { $open } 查看原因
-letters-of-them-hidden-by-filter = ，其中 { $hidden } 条被筛选隐藏
-letters-on-other-pages = ，{ $other } 条在其他页
-letters-order-is-in-sql-press = 订单已在 SQL 中：按 { $discard } 删除
-letters-orders-are-cancelled-and-stock = { $orders } 笔订单将被取消，库存退还。此操作无法撤销。
-letters-put-them-back = 重放这些死信？
+letters-nothing-to-do = { $command ->
+    [replay] { $count } 条死信都不能重放，按 { $open } 查看原因
+    [discard] { $count } 条死信都可能有买家在等，按 { $replay } 重放，按 { $give_back } 取消订单
+   *[compensate] { $count } 条死信都没有买家在等，按 { $discard } 删除
+}
+letters-one = 1 条死信 { $letter }
 letters-redis-or-database-is-unreachable = Redis 或数据库不可达，无法读取死信。
-letters-removed = 删除
-letters-replay = 重放
-letters-sale-does-not-exist-so = 秒杀不存在，不会有买家在等：按 { $discard } 删除
-letters-sale-is-not-in-redis = Redis 中没有这场秒杀，无法判断是否有买家在等：用 'seckill audit --repair' 载入，或按 { $give_back } 取消订单
+letters-scope-all = { $shown ->
+    [none] 全部 { $count } 条死信
+   *[other] 全部 { $count } 条，不只是筛选出的 { $shown } 条
+}
 letters-seckill-dead-show = 另有 { $count } 行：'seckill dead show'
-letters-some-stay = ，保留 { $count } 条
-letters-stay-dead-replay-force = 保留（'dead replay --force'）
 letters-the-dead-letters-are-counted = 死信已统计
 letters-there-are-no-dead-letters = 没有死信
 letters-these-letters-are-no-longer = 这些死信都已不存在
@@ -1810,7 +1865,6 @@ letters-why-no-sale = 秒杀不存在，不会有买家在等：丢弃
 letters-why-not-awaited = 买家没有订单或已有其他订单：丢弃
 letters-why-not-loaded = Redis 中没有这场秒杀，无法判断是否有买家在等：先用 'seckill audit --repair' 载入，或用 --compensate 丢弃
 letters-why-written = 订单已在 SQL 中：丢弃
-letters-will-be-deleted-permanently = { $count } 条永久删除
 
 ## list
 
@@ -1878,12 +1932,9 @@ orders-no-orders-in-sql-yet = SQL 中还没有订单。新订单先进入消息�
 orders-not-delivered-yet = 尚未投递
 orders-not-found-near-that-second = 该秒附近的消息过多，已检查的部分中没有
 orders-not-yet = 尚未
-orders-order = 订单 { $id }
 orders-order-is-only-unpaid-orders = 订单 { $id } { $status }；只能支付未支付的订单
 orders-paid = 支付
 orders-partition = ，分区 { $number }
-orders-pay = 支付
-orders-pay-the-order = 支付该订单？
 orders-pending-delivered-and-not = 待确认：已投递未确认；按 { $key } 查看
 orders-place = 名额
 orders-s = { $seconds }.{ $tenths } 秒
@@ -1906,7 +1957,6 @@ orders-time-unknown = 时间未知
 orders-to-try = { $last }，给 { $consumer }，第 { $times } 次
 orders-unknown-not-in-sql-stream = 未知：SQL、消息流、死信和买家记录中都没有
 orders-unknown-server-is-unreachable-try = 未知：服务器不可达；请稍后再试
-orders-unpaid-since-once-paid = 自 { $written } 起未支付。支付后不再因超时关闭；此处无法撤销。
 orders-up-to-press-for-newest = 截至 { $at }；按 { $key } 查看最新
 orders-user-place-sale = 用户 { $user }，第 { $place } 个名额，秒杀 { $sale }
 orders-user-sale = 用户 { $user }，秒杀 { $sale }

@@ -6,8 +6,6 @@
 use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
 use seckill_model::{Millis, Phase, VoucherId};
 
-use super::app::App;
-
 /// How long a sale without a rate stays active before another one replaces it: a slow sale pauses between orders.
 const HOLD_MS: u64 = 5_000;
 /// How long a sale stays active while no other one sells.
@@ -47,18 +45,6 @@ impl ActiveSale {
             }
         }
         self.0.is_some() && self.sale() != before
-    }
-}
-
-impl App {
-    /// The sale shown by the presenter layout, and by the header while no sale is chosen: the one with a load test from
-    /// here, else the active one, else the chosen one. Old sales are not listed in a snapshot.
-    pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
-        let rushed = self.display.shown.rushed();
-        let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
-        let mut candidates =
-            only.into_iter().chain(self.selling.sale()).chain(self.tables.sales.chosen);
-        candidates.find_map(|voucher| self.display.shown.sale(voucher))
     }
 }
 

@@ -1,10 +1,10 @@
-//! The state of the console: what is shown, what is open, which replies are outstanding.
+//! The state of the console: what is shown, what is open, which replies are outstanding, and which sale is meant.
 //!
 //! Events change it; nothing in here waits, draws, or accesses the terminal.
 
 use std::{path::PathBuf, sync::Arc};
 
-use crossterm::event::{Event, KeyEvent, KeyEventKind};
+use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use futures::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt},
@@ -14,10 +14,10 @@ use seckill_engine::{
     EngineError,
     commands::{Command, Remote, Reply, plan::Plan},
     dead_letters::LetterScope,
-    telemetry::Snapshot,
+    telemetry::{Snapshot, snapshot::SaleLine},
 };
 use seckill_model::{
-    EntryId, Millis, NewSale, OrderId,
+    EntryId, Millis, NewSale, VoucherId,
     message::{Label, text},
 };
 use strum::VariantArray as _;
@@ -38,7 +38,7 @@ use super::{
     text::{self},
     theme::Theme,
     views::{
-        Leases, Users, View, Views, is_stale, is_too_small,
+        Leases, Step, Table, Users, View, Views, is_stale, is_too_small,
         letters::wording::{LetterCommand, Selected},
     },
 };
@@ -100,8 +100,6 @@ pub(super) struct Work {
     pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     /// Dead letters being counted for a pending question about this.
     pub(super) counting: Option<(LetterCommand, LetterScope, Selected)>,
-    /// The order whose trace was requested.
-    pub(super) tracing: Option<OrderId>,
     /// The sale whose creation is outstanding.
     pub(super) creating: Option<NewSale>,
     /// The last plan, with the marks it was made for.
@@ -111,6 +109,9 @@ pub(super) struct Work {
     /// Commands recently run from the palette, the newest first.
     pub(super) asked: Vec<Action>,
 }
+
+/// Rows per notch of the wheel.
+const NOTCH: isize = 3;
 
 /// What the event loop and the terminal do next, and what was drawn last.
 #[derive(Debug, Default)]
@@ -225,7 +226,7 @@ impl App {
         if turned {
             self.look();
         }
-        self.trace_order();
+        self.send_wanted();
         for note in notes {
             self.note(note);
         }
@@ -295,7 +296,7 @@ impl App {
         let context = self.context();
         if let Some(action) = keymap::lookup(context, key) {
             self.run(action);
-            self.trace_order();
+            self.send_wanted();
         } else if matches!(context, Context::Form | Context::Palette | Context::Filter) {
             self.type_in(event);
         } else {
@@ -314,6 +315,15 @@ impl App {
         }
     }
 
+    /// The table of this view.
+    pub(crate) fn table(&self) -> Option<&dyn Table> {
+        self.tables.get(self.view).table()
+    }
+
+    pub(crate) fn table_mut(&mut self) -> Option<&mut dyn Table> {
+        self.tables.get_mut(self.view).table_mut()
+    }
+
     /// The context that keys are looked up in.
     pub(crate) fn context(&self) -> Context {
         match &self.dialog {
@@ -328,7 +338,101 @@ impl App {
         if self.presenter.on { Context::Presenter } else { Context::View(self.view) }
     }
 
+    /// Sends the command that the view needs without a key, if any.
+    pub(super) fn send_wanted(&mut self) {
+        if let Some(command) = self.tables.get_mut(self.view).wants()
+            && !self.send(command.clone())
+        {
+            self.tables.orders.miss_trace(&command);
+        }
+    }
+
     pub(super) fn note(&mut self, text: impl Into<String>) {
         self.status.note(Tone::Note, text, self.display.now);
+    }
+
+    /// A click chooses, the wheel moves. Neither opens, confirms nor runs anything.
+    fn on_mouse(&mut self, event: MouseEvent) {
+        if !self.terminal.mouse || self.presenter.on {
+            return;
+        }
+        let wheel = match event.kind {
+            MouseEventKind::ScrollUp => Some(false),
+            MouseEventKind::ScrollDown => Some(true),
+            MouseEventKind::Down(MouseButton::Left) => None,
+            _ => return,
+        };
+        self.terminal.dirty = true;
+        match (&mut self.dialog, wheel) {
+            (Some(Dialog::Help(help)), Some(down)) => return help.step(down),
+            // Questions are answered with keys only.
+            (Some(_), _) => return,
+            (None, _) => {}
+        }
+        self.status.key_pressed();
+        if let Some(down) = wheel {
+            if self.table().is_some_and(|table| table.controls().total > 0) {
+                self.step(Step::By(if down { NOTCH } else { -NOTCH }));
+            }
+            return;
+        }
+        let tab = self.terminal.tabs.iter().find(|(cells, _)| cells.contains(&event.column));
+        if event.row == 1
+            && let Some((_, view)) = tab
+        {
+            return self.go(*view);
+        }
+        let Some(controls) = self.table().map(Table::controls) else { return };
+        let (row, cursor) = (controls.row_at(event.row), controls.cursor);
+        let Some(row) = row else { return };
+        if self.view == View::Sales {
+            // The cursor may be on a sale that the filter hides.
+            return self.tables.sales.choose_row(&self.display.shown, row);
+        }
+        let now = cursor.unwrap_or(0);
+        if row != now {
+            self.step(Step::By(row as isize - now as isize));
+        }
+    }
+
+    /// The sale that keys apply to: the row under the cursor in the table, elsewhere the chosen sale.
+    pub(super) fn pointed_sale(&self) -> Option<&SaleLine> {
+        let sales = &self.tables.sales;
+        let pointed = if self.view == View::Sales { sales.pointed() } else { sales.chosen };
+        pointed.and_then(|voucher| self.display.shown.sale(voucher))
+    }
+
+    /// The sale that a command would affect, which the header names: the subject of the open dialog, else
+    /// [`Self::pointed_sale`], else on the Overview the only open sale. `None` if the operator has to choose.
+    pub(crate) fn target_sale(&self) -> Option<&SaleLine> {
+        if let Some(asked) = self.dialog.as_ref().and_then(Dialog::sale) {
+            return self.display.shown.sale(asked).or_else(|| self.display.newest.sale(asked));
+        }
+        let only = || {
+            let sales = &self.display.shown.sales;
+            let mut open = sales.iter().filter(|sale| !sale.phase.is_over());
+            match (open.next(), open.next(), sales.as_slice()) {
+                // A sale that has ended is still the answer.
+                (Some(only), None, _) | (None, _, [only]) => Some(only),
+                _ => None,
+            }
+        };
+        self.pointed_sale().or_else(|| if self.view == View::Overview { only() } else { None })
+    }
+
+    /// [`App::pointed_sale`], or the shown sale in the presenter layout.
+    pub(super) fn seen_sale(&self) -> Option<VoucherId> {
+        let pointed = || self.pointed_sale().map(|sale| sale.voucher_id);
+        if self.presenter.on { self.presented() } else { pointed() }
+    }
+
+    /// The sale shown by the presenter layout, and by the header while no sale is chosen: the one with a load test from
+    /// here, else the active one, else the chosen one. Old sales are not listed in a snapshot.
+    pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
+        let rushed = self.display.shown.rushed();
+        let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
+        let mut candidates =
+            only.into_iter().chain(self.selling.sale()).chain(self.tables.sales.chosen);
+        candidates.find_map(|voucher| self.display.shown.sale(voucher))
     }
 }

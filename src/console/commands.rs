@@ -7,35 +7,38 @@ use futures::future::FutureExt;
 use seckill_engine::{
     commands::{Command, Pace, ReplayReport, Reply, Scope, plan::Plan},
     dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
-    recovery::repair::SaleRepair,
-    telemetry::snapshot::SaleLine,
-    trace::Trace,
+    telemetry::snapshot::{PendingLine, SaleLine},
 };
 use seckill_model::{
-    EntryId, Millis, Phase,
-    filter::Filter,
+    Phase,
+    locale::in_english,
     message::{Label, text},
 };
 
 use super::{
     app::{Answer, App, Course},
-    dialogs::{Confirm, Dialog, Form, Intent, Subject, Submission},
-    keymap::{Action, key_of},
+    dialogs::{Confirm, Dialog, Form, Intent, Offer, Palette, Subject, Submission},
+    keymap::{self, Action, Context, key_of},
+    launch,
     presenter::is_gone,
     status::Tone,
     text::{
+        self,
         commands::{self, Question},
         conventions,
     },
     views::{
-        View,
+        Row as _, View,
         ledger::wording as ledger,
-        letters::wording::{self as letters, LetterCommand},
+        letters::{
+            in_scope,
+            wording::{self as letters, LetterCommand},
+        },
     },
 };
 
-/// Maximum age of an audit that can be acted on, in milliseconds.
-const FRESH_MS: u64 = 15_000;
+/// Maximum number of recent actions in the palette.
+const REMEMBERED: usize = 20;
 
 impl App {
     /// Opens the question or form of a command, or reports why there is none.
@@ -51,7 +54,6 @@ impl App {
             Action::Fire => self.ask_fire(),
             Action::Abort => self.abort(),
             Action::NewSale => self.ask_new_sale(),
-            Action::PlanRecovery => self.request_plan(),
             Action::Repair => self.ask_repair(),
             Action::ReplayLetters => self.count_letters(LetterCommand::Replay),
             Action::Discard => self.count_letters(LetterCommand::Discard),
@@ -60,11 +62,8 @@ impl App {
             Action::Rewind => self.ask_rewind(),
             Action::Claim => self.ask_claim(),
             Action::RemoveConsumer => self.ask_remove(),
-            Action::Pay => self.ask_pay(),
-            Action::Release => self.ask_release(),
-            Action::RunJob => self.ask_job(true),
-            Action::Pause if self.view == View::Jobs => self.ask_job(false),
-            _ => {
+            action if self.run_by_view(action) => {}
+            action => {
                 if let Some(sale) = self.meant_sale(action) {
                     self.ask_sale(action, &sale);
                 }
@@ -129,18 +128,14 @@ impl App {
     pub(super) fn submit(&mut self, submission: Submission) -> Option<Dialog> {
         let confirm = match submission {
             Submission::NewSale(sale) => {
-                let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.display.zone));
-                let (begin, end) = (at(sale.begin), at(sale.end));
+                let [begin, end] =
+                    [sale.begin, sale.end].map(|at| at.map(|at| at.date_time(&self.display.zone)));
                 let question = commands::create(&sale, begin.as_deref(), end.as_deref());
                 Confirm::command(question, Command::CreateSale(sale))
             }
             Submission::LoadTest(plan) => {
-                let sale = self
-                    .display
-                    .newest
-                    .sale(plan.voucher)
-                    .or_else(|| self.display.shown.sale(plan.voucher));
-                let Some(sale) = sale else {
+                let snapshots = [&self.display.newest, &self.display.shown];
+                let Some(sale) = snapshots.into_iter().find_map(|it| it.sale(plan.voucher)) else {
                     self.note(commands::NO_SALE);
                     return None;
                 };
@@ -166,74 +161,57 @@ impl App {
         }
     }
 
-    /// Requests a plan; the question follows when it arrives.
-    fn request_plan(&mut self) {
-        let marks: Vec<EntryId> = self.tables.pending.marks.iter().copied().collect();
-        self.send(Command::Plan(if marks.is_empty() {
-            Scope::All(Filter::default())
-        } else {
-            Scope::Entries(marks)
-        }));
-    }
-
     /// Asks for confirmation of a plan, with its exact counts; confirming executes exactly this plan. The engine skips
     /// entries that changed since it was made.
-    fn ask_plan(&mut self, plan: Plan, scope: &Scope) {
+    fn ask_plan(&mut self, plan: &Plan, scope: &Scope) {
         if plan.totals.to_do() == 0 {
-            return self.note(commands::nothing_to_do(&plan));
+            return self.note(commands::nothing_to_do(plan));
         }
-        if self.dialog.is_some() || self.tables.filtering {
-            let text = conventions::behind(
-                Label("command-plan-is-ready"),
-                self.context(),
-                Action::PlanRecovery,
-            );
-            return self.note(text);
+        if self.is_covered(Label("command-plan-is-ready"), Action::PlanRecovery) {
+            return;
         }
-        let all = plan.head.filter.is_empty();
-        let filtered = all && !self.tables.pending.controls.filter.value().is_empty();
-        let shown = filtered.then(|| self.tables.pending.rows(&self.display.shown).len());
-        let consumers = self.display.newest.stream.iter().flat_map(|stream| &stream.consumers);
-        let is_claimed = consumers.into_iter().any(|it| it.alive);
-        let claim_idle_ms = self.display.newest.claim_idle_ms.filter(|_| is_claimed);
-        let question = commands::plan(&plan, shown, claim_idle_ms);
+        let state = &self.tables.pending;
+        let filtered = plan.head.filter.is_empty() && !state.controls.filter.value().is_empty();
+        let shown = filtered.then(|| state.rows(&self.display.shown).len());
+        let newest = &self.display.newest;
+        let mut consumers = newest.stream.iter().flat_map(|stream| &stream.consumers);
+        let claim_idle_ms = newest.claim_idle_ms.filter(|_| consumers.any(|it| it.alive));
+        let command = Command::Apply(plan.clone(), Pace::default());
+        let confirm = Confirm::command(commands::plan(plan, shown, claim_idle_ms), command);
         if let Scope::Entries(marks) = scope {
             self.work.planned = Some((plan.clone(), marks.clone()));
         }
-        let confirm = Confirm::command(question, Command::Apply(plan, Pace::default()))
-            .unbidden(self.display.now);
-        self.dialog = Some(Dialog::Confirm(confirm));
+        self.confirm_reply(confirm);
     }
 
-    /// Asks for confirmation of the repair of the marked sales, or of all, as the newest audit found them.
+    /// Whether the user is typing or answering a question, so that no other one can open: `what` is ready then, and
+    /// `again` asks for it again.
+    pub(super) fn is_covered(&mut self, what: Label, again: Action) -> bool {
+        self.status.key_pressed();
+        let is_covered = self.dialog.is_some() || self.tables.filtering;
+        if is_covered {
+            self.note(conventions::behind(what, self.context(), again));
+        }
+        is_covered
+    }
+
+    /// Opens a question that a reply leads to.
+    pub(super) fn confirm_reply(&mut self, confirm: Confirm) {
+        self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.display.now)));
+    }
+
+    /// Repairs what the newest audit found; the question is in the Ledger.
     fn ask_repair(&mut self) {
         if self.view != View::Ledger {
             self.go(View::Ledger);
-            if self.view != View::Ledger {
-                return;
-            }
         }
-        if let Some(away) = self.away() {
-            return self.note(away);
+        if self.view != View::Ledger {
+            return;
         }
-        let page = &self.display.newest.ledger;
-        let fresh = page.taken.is_some_and(|at| self.display.newest.taken.since(at) <= FRESH_MS);
-        if !fresh {
-            let why = page.limit.map_or_else(ledger::awaited, ledger::limit);
-            return self.note(why);
+        match self.away() {
+            Some(away) => self.note(away),
+            None => drop(self.run_by_view(Action::Repair)),
         }
-        let marks = &self.tables.ledger.marks;
-        let meant = page.lines.iter().filter(|line| {
-            !line.findings.is_empty() && (marks.is_empty() || marks.contains(&line.voucher_id))
-        });
-        let meant = meant.map(|line| SaleRepair::of(line.voucher_id, line.findings.clone()));
-        let (plan, left): (Vec<_>, Vec<_>) = meant.partition(|sale| !sale.cures.is_empty());
-        if plan.is_empty() && page.partitions.is_empty() {
-            let none = left.is_empty();
-            return self.note(if none { ledger::NOTHING_TO_REPAIR } else { ledger::BY_HAND });
-        }
-        let question = ledger::question(&plan, !marks.is_empty(), page.partitions.len());
-        self.confirm(question, Command::Repair(plan));
     }
 
     /// Requests a count of dead letters by verdict; the question follows when it arrives.
@@ -241,10 +219,8 @@ impl App {
         if self.work.counting.is_some() {
             return self.note(Label("letters-counting-the-dead-letters"));
         }
-        let (scope, about) = match self.letters_in_scope() {
-            Ok(meant) => meant,
-            Err(why) => return self.note(why),
-        };
+        let meant = in_scope(&self.tables.letters, &self.display.shown);
+        let Some((scope, about)) = meant else { return self.note(commands::NOTHING_CHOSEN) };
         if self.send(Command::CountLetters(scope.clone())) {
             self.work.counting = Some((kind, scope, about));
         }
@@ -255,32 +231,17 @@ impl App {
         // A cancelled count may still arrive.
         let awaited = self.work.counting.take_if(|(_, scope, _)| scope == counted);
         let Some((kind, scope, about)) = awaited else { return };
-        if self.dialog.is_some() || self.tables.filtering {
-            let text = conventions::behind(
-                Label("letters-the-dead-letters-are-counted"),
-                self.context(),
-                kind.action(),
-            );
-            return self.note(text);
+        if self.is_covered(Label("letters-the-dead-letters-are-counted"), kind.action()) {
+            return;
         }
-        let done = kind.done(&found.counts);
-        match letters::question(kind, found, &about) {
-            Ok(question) => {
-                // Letters added after the count are excluded.
-                let scope = scope.as_counted(found);
-                let command = match kind {
-                    LetterCommand::Replay => Command::ReplayLetters { scope, force: false },
-                    LetterCommand::Discard => Command::DiscardLetters { scope, compensate: false },
-                    LetterCommand::Compensate => {
-                        Command::DiscardLetters { scope, compensate: true }
-                    }
-                };
-                let confirm =
-                    Confirm::command(question, command).about(done).unbidden(self.display.now);
-                self.dialog = Some(Dialog::Confirm(confirm));
-            }
-            Err(why) => self.note(why),
-        }
+        let question = match letters::question(kind, found, &about) {
+            Ok(question) => question,
+            Err(why) => return self.note(why),
+        };
+        // Letters added after the count are excluded.
+        let command = kind.command(scope.as_counted(found));
+        let confirm = Confirm::command(question, command).about(kind.done(&found.counts));
+        self.confirm_reply(confirm);
     }
 
     fn ask_stop(&mut self) {
@@ -289,28 +250,6 @@ impl App {
         };
         let question = commands::break_off(line);
         self.confirm(question, Command::Cancel);
-    }
-
-    /// Releases the lock of the exact holder that the question names.
-    fn ask_release(&mut self) {
-        let Some(lock) = self.tables.locks.chosen(&self.display.newest).cloned() else {
-            return self.note(Label("command-holder-no-longer-holds-lock"));
-        };
-        let question = commands::release(&lock);
-        let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
-        self.confirm(question, command);
-    }
-
-    fn ask_job(&mut self, run: bool) {
-        let Some(job) = self.tables.jobs.chosen(&self.display.newest).cloned() else {
-            return self.note(Label("command-job-no-longer-exists"));
-        };
-        if run {
-            self.confirm(commands::run_job(&job), Command::RunJob(job.name));
-        } else {
-            let question = commands::switch_job(&job);
-            self.confirm(question, Command::SwitchJob { job: job.name, paused: !job.paused });
-        }
     }
 
     /// Asks for confirmation before quitting while something is in progress.
@@ -381,16 +320,10 @@ impl App {
     }
 
     fn on_failure(&mut self, command: &Command, why: String) {
-        match command {
-            Command::CountLetters(failed) => {
-                self.work.counting.take_if(|(_, scope, _)| scope == failed);
-            }
-            Command::Trace(id) => {
-                self.work.tracing.take_if(|awaited| awaited == id);
-                self.tables.orders.miss_trace(*id);
-            }
-            _ => {}
+        if let Command::CountLetters(failed) = command {
+            self.work.counting.take_if(|(_, scope, _)| scope == failed);
         }
+        self.tables.orders.miss_trace(command);
         self.status.failure(why);
     }
 
@@ -398,15 +331,16 @@ impl App {
     fn on_reply(&mut self, command: Command, reply: &Reply) {
         match (reply, command) {
             (Reply::LettersCounted(found), Command::CountLetters(scope)) => {
-                self.status.key_pressed();
                 return self.ask_letters(found, &scope);
             }
             (Reply::Previewed(preview), _) => return self.ask_previewed(preview),
-            (Reply::Planned(plan), Command::Plan(scope)) => {
+            (Reply::Planned(plan), Command::Plan(scope)) => return self.ask_plan(plan, &scope),
+            (Reply::Traced(trace), _) => {
                 self.status.key_pressed();
-                return self.ask_plan(plan.clone(), &scope);
+                self.tables.orders.take_trace(trace);
+                // The user may have moved on to another order.
+                return self.send_wanted();
             }
-            (Reply::Traced(trace), _) => return self.take_trace(Trace::clone(trace)),
             (Reply::SaleCreated(id), _) => self.tables.sales.await_sale(*id),
             (Reply::Replayed(ReplayReport { cut_short: false, .. }), Command::Apply(plan, _)) => {
                 let done = self.work.planned.take_if(|(planned, _)| *planned == plan);
@@ -429,4 +363,102 @@ impl App {
         let tone = if reply.is_success() { Tone::Good } else { Tone::Mixed };
         self.status.note(tone, reply.to_string(), self.display.now);
     }
+
+    /// The palette with every named action: those of this view first.
+    pub(super) fn palette(&self) -> Palette {
+        let here = keymap::actions(self.place());
+        let elsewhere = Context::views().flat_map(keymap::actions);
+        let mut offers: Vec<Offer> = Vec::new();
+        for action in here.iter().copied().chain(elsewhere) {
+            let homes = homes(action);
+            // A repair opens the Ledger by itself.
+            let why = if here.contains(&action) || action == Action::Repair {
+                self.why_not(action)
+            } else {
+                Some(text!("conventions-in", views = homes))
+            };
+            // Bindings of all views apply here.
+            let is_useful = here.contains(&action) || !homes.is_empty();
+            if is_useful && !offers.iter().any(|it| it.action == action) {
+                offers.extend(offer(action, why));
+            }
+        }
+        Palette::new(offers, &self.work.asked)
+    }
+
+    /// Remembers an action run by name.
+    pub(super) fn remember(&mut self, action: Action) {
+        self.work.asked.retain(|it| *it != action);
+        self.work.asked.insert(0, action);
+        self.work.asked.truncate(REMEMBERED);
+    }
+
+    /// The unreachable server that a command would have to wait for.
+    pub(super) fn away(&self) -> Option<String> {
+        let away = launch::away(&self.display.newest.redis, &self.display.newest.sql);
+        away.map(|server| text!("command-try-again-once", away = server))
+    }
+
+    /// Why an action of this view would have no effect, for the palette and for its key.
+    pub(super) fn why_not(&self, action: Action) -> Option<String> {
+        let (newest, is_overview) = (&self.display.newest, self.view == View::Overview);
+        if action.is_command() && newest.read_only {
+            return Some(text::READ_ONLY.to_lowercase());
+        }
+        let (is_useless, why) = match action {
+            Action::PlanRecovery => {
+                let is_none = PendingLine::page(newest).total == Some(0);
+                (newest.redis.up && is_none, Label("command-there-are-no-pending-entries"))
+            }
+            Action::Repair => (ledger::is_balanced(&newest.ledger), ledger::NOTHING_TO_REPAIR),
+            Action::ReplayLetters | Action::Discard | Action::Compensate => {
+                let stream = newest.stream.as_ref();
+                (stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD)
+            }
+            Action::StopCommand => {
+                let is_running = newest.recoveries.iter().any(|line| line.changes);
+                (!is_running, Label("command-no-command-is-running"))
+            }
+            Action::Start | Action::Pause | Action::End | Action::Rush
+                if self.view != View::Jobs =>
+            {
+                let is_none = self.display.shown.sales.is_empty();
+                return is_none.then(|| commands::NO_SALE.to_owned()).or_else(|| self.away());
+            }
+            Action::Fire => return self.director.why_not_fire(),
+            Action::Abort => {
+                let is_none = self.director.launch.is_none() && newest.load_tests.is_empty();
+                (is_none, launch::NOTHING_TO_STOP)
+            }
+            Action::Filter => (is_overview, commands::NO_FILTER),
+            Action::SortNext | Action::SortTurn => match self.paged_total() {
+                Some(total) => return Some(conventions::in_pages(total)),
+                None => (is_overview, conventions::NO_TABLE),
+            },
+            Action::CopyName
+            | Action::CopyRow
+            | Action::Release
+            | Action::RunJob
+            | Action::Pause
+            | Action::Pay => return (!self.has_choice()).then(|| self.no_choice()),
+            _ => return None,
+        };
+        is_useless.then(|| why.to_owned())
+    }
+}
+
+fn offer(action: Action, why: Option<String>) -> Option<Offer> {
+    let name = action.name()?;
+    // The English name and the settings name, in every language.
+    let english = in_english(|| action.name()).unwrap_or_default();
+    let alias = format!("{english} {}", action.setting().replace('-', " "));
+    Some(Offer { action, name, alias, why })
+}
+
+/// The views in which an action is available.
+fn homes(action: Action) -> String {
+    let of = |context: &Context| {
+        keymap::table().iter().any(|it| it.context == *context && it.action == action)
+    };
+    Context::views().filter(of).map(Context::heading).collect::<Vec<_>>().join(&Label("list-items"))
 }

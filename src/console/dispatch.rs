@@ -1,21 +1,35 @@
 //! Executes actions: moving, opening, typing, confirming.
 
-use std::sync::Arc;
-
 use crossterm::event::Event;
-use seckill_engine::commands::{Command, Focus, audit_record};
-use seckill_model::message::{Label, text};
+use seckill_engine::{
+    commands::{Command, Focus, audit_record},
+    telemetry::snapshot::PendingLine,
+};
+use seckill_model::{
+    is_display_control,
+    message::{Label, text},
+};
 use tui_input::Input;
 
 use super::{
     app::{App, Course},
     dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, Palette, is_cut, typed},
-    export::Format,
+    export::{self, Format},
     keymap::{Action, key_of},
     launch::Launch,
     text::{commands, conventions},
-    views::{self, Pane, Step, Turn, View},
+    views::{
+        self, Effect, Pane, Row as _, Scene, Step, Turn, View, orders::wording::query_of_sale,
+    },
+    widgets::fit,
 };
+
+/// Most bytes of a copy: more than any row, and accepted by every terminal.
+const MOST_COPIED: usize = 32 * 1024;
+/// Cells of a copy that the status line repeats.
+const REPEATED: usize = 40;
+/// The setting that makes tmux forward a copy.
+const TMUX_SETTING: &str = "set -s set-clipboard on";
 
 impl App {
     pub(super) fn run(&mut self, action: Action) {
@@ -183,7 +197,7 @@ impl App {
 
     fn run_in_filter(&mut self, action: Action) {
         // An invalid query is corrected, not submitted.
-        let taken = action == Action::Cancel || self.view != View::Orders || self.ask_orders();
+        let taken = action == Action::Cancel || self.tables.get_mut(self.view).submit_filter();
         self.tables.filtering = !taken;
         if action == Action::Cancel
             && let Some(filter) = self.filter()
@@ -198,13 +212,14 @@ impl App {
         self.tables.get_mut(self.view).filter()
     }
 
-    pub(super) fn filter_changed(&mut self) {
-        let shown = Arc::clone(&self.display.shown);
-        if let Some(table) = self.table_mut() {
-            table.settle_cursor(&shown);
+    fn filter_changed(&mut self) {
+        let view = self.tables.get_mut(self.view);
+        if let Some(table) = view.table_mut() {
+            table.settle_cursor(&self.display.shown);
         }
-        if self.view == View::Orders && !self.tables.filtering {
-            self.ask_orders();
+        if !self.tables.filtering {
+            self.tables.get_mut(self.view).submit_filter();
+            self.look();
         }
     }
 
@@ -219,9 +234,7 @@ impl App {
                 let menu = ExportMenu::new(rows, self.terminal.export_dir.as_deref());
                 self.dialog = Some(Dialog::Export(menu));
             }
-            Action::Palette => {
-                self.dialog = Some(Dialog::Palette(self.palette()));
-            }
+            Action::Palette => self.dialog = Some(Dialog::Palette(self.palette())),
             Action::Go(view) => self.go(view),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
@@ -239,38 +252,36 @@ impl App {
             Action::Open => self.open(),
             Action::Close => {
                 if !self.close() {
-                    self.note(text!(
-                        "conventions-no-details-are-open-press",
-                        key = key_of(Action::Open)
-                    ));
+                    let key = key_of(Action::Open);
+                    self.note(text!("conventions-no-details-are-open-press", key));
                 }
             }
             Action::Back => self.back(),
-            Action::Mark => self.mark(),
-            Action::MarkAll => self.mark_all(),
             Action::SortNext => self.order(false),
             Action::SortTurn => self.order(true),
             Action::CopyName => self.copy(false),
             Action::CopyRow => self.copy(true),
-            Action::Mouse => self.switch_mouse(),
-            Action::Freeze => self.freeze(),
-            Action::ZoomIn => self.zoom(-1),
-            Action::ZoomOut => self.zoom(1),
-            Action::ZoomReset => self.tables.overview.reset(),
-            Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter => {
-                self.scrub(action);
+            Action::Mouse => {
+                self.terminal.mouse = !self.terminal.mouse;
+                self.note(if self.terminal.mouse {
+                    Label("conventions-mouse-enabled-it-selects-rows")
+                } else {
+                    Label("conventions-mouse-disabled")
+                });
             }
-            Action::Level => self.turn_level(),
+            Action::Freeze => self.freeze(),
+            Action::Users => {
+                self.display.users.shown = !self.display.users.shown;
+                self.note(if self.display.users.shown {
+                    Label("stream-users-are-shown")
+                } else {
+                    Label("stream-users-are-masked")
+                });
+            }
             Action::Present => self.present(),
             Action::Quit => self.quit(),
             Action::Pane => self.tables.stream.switch(),
             Action::Partition => self.next_partition(),
-            Action::Users => self.switch_users(),
-            Action::NextPage | Action::PreviousPage => {
-                let step = Step::Screens(if action == Action::NextPage { 1 } else { -1 });
-                let turn = self.tables.orders.table.beyond(&self.display.shown, step);
-                self.turn(turn);
-            }
             // Handled in dialogs or above.
             Action::Accept
             | Action::Cancel
@@ -280,27 +291,57 @@ impl App {
             | Action::QuitNow
             | Action::Picture
             | Action::Suspend => {}
-            command => self.ask(command),
+            action if action.is_command() => self.ask(action),
+            action => {
+                let is_scrub = matches!(
+                    action,
+                    Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter
+                );
+                // The chart stays while the user moves along it.
+                if is_scrub && self.tables.overview.has_chart() && !self.display.frozen {
+                    self.freeze();
+                }
+                self.run_by_view(action);
+            }
         }
+    }
+
+    /// Passes an action to the view; returns whether the view has it.
+    pub(super) fn run_by_view(&mut self, action: Action) -> bool {
+        let scene = Scene::of(&self.display);
+        match self.tables.get_mut(self.view).run(action, &scene) {
+            Some(Effect::Done) => {}
+            Some(Effect::Note(text)) => self.note(text),
+            Some(Effect::Confirm(question, command)) => self.confirm(question, command),
+            Some(Effect::Send(command)) => {
+                self.send(command);
+            }
+            None => return false,
+        }
+        true
+    }
+
+    /// No other query can be answered while the display is paused.
+    fn keeps_query(&self) -> bool {
+        self.display.frozen && self.view == View::Orders
     }
 
     pub(super) fn step(&mut self, step: Step) {
         if self.presenter.on {
             return self.step_in_presenter(step);
         }
+        let shown = &self.display.shown;
         let turn = match self.view {
-            View::Overview if self.tables.sales.step_choice(&self.display.shown, step) => {
-                Turn::Moved
-            }
+            View::Overview if self.tables.sales.step_choice(shown, step) => Turn::Moved,
             View::Overview => Turn::edge(step),
-            _ => self.step_in_table(step),
+            view => self.tables.get_mut(view).step(shown, step, self.display.frozen),
         };
         let of_sales = matches!(self.view, View::Overview | View::Sales);
         match turn {
-            Turn::Edge { .. } if of_sales && self.display.shown.sales.is_empty() => {
+            Turn::Edge { .. } if of_sales && shown.sales.is_empty() => {
                 self.note(Label("command-there-is-no-sale"));
             }
-            turn => self.turn(turn),
+            turn => turn.note().into_iter().for_each(|note| self.note(note)),
         }
     }
 
@@ -314,6 +355,7 @@ impl App {
     }
 
     fn open(&mut self) {
+        let sales = &mut self.tables.sales;
         match self.view {
             View::Overview if self.display.shown.sales.is_empty() => self.note(commands::NO_SALE),
             View::Overview => {
@@ -324,17 +366,17 @@ impl App {
                 self.go(View::Sales);
                 self.tables.sales.table.controls.detail = true;
             }
-            View::Sales if self.tables.sales.table.controls.detail => {
-                self.choose_pointed();
+            View::Sales if sales.table.controls.detail => {
+                sales.choose_pointed();
                 self.open_orders_of_sale();
             }
             View::Stream if self.tables.stream.pane == Pane::Consumers => {
-                self.note(Label("stream-consumer-has-no-details-beyond").read());
+                self.note(Label("stream-consumer-has-no-details-beyond"));
             }
             _ if !self.has_choice() => self.note(self.no_choice()),
             view => {
                 match view {
-                    View::Sales => self.choose_pointed(),
+                    View::Sales => self.tables.sales.choose_pointed(),
                     View::Orders => self.tables.orders.forget_trace(),
                     _ => {}
                 }
@@ -345,9 +387,174 @@ impl App {
         }
     }
 
-    fn zoom(&mut self, by: isize) {
-        if !self.tables.overview.zoom(by) {
-            self.note(Label("command-no-other-time-range"));
+    /// Opens the orders of the chosen sale.
+    fn open_orders_of_sale(&mut self) {
+        let Some(sale) = self.pointed_sale().map(|sale| sale.voucher_id) else {
+            return self.note(commands::NOTHING_CHOSEN);
+        };
+        if self.display.frozen {
+            return self.note(conventions::frozen());
         }
+        self.tables.orders.input = query_of_sale(sale).into();
+        self.go(View::Orders);
+        self.tables.orders.ask();
+    }
+
+    pub(super) fn go(&mut self, view: View) {
+        if self.display.frozen && !self.tables.get(view).is_read(&self.display.shown) {
+            return self.note(conventions::frozen());
+        }
+        self.view = view;
+        self.tables.filtering = false;
+        self.presenter.on = false;
+        self.look();
+        self.tables.get_mut(view).enter(&self.display.shown);
+    }
+
+    pub(super) fn close(&mut self) -> bool {
+        let table = self.table_mut();
+        table.is_some_and(|table| std::mem::take(&mut table.controls_mut().detail))
+    }
+
+    /// Dismisses one thing at a time, the most urgent first.
+    pub(super) fn back(&mut self) {
+        if self.status.dismiss() || std::mem::take(&mut self.presenter.on) {
+            return;
+        }
+        // Cancels a count that is still running.
+        if self.work.counting.take().is_some() {
+            return self.note(Label("command-counting-dead-letters-was-cancelled"));
+        }
+        self.tables.orders.cancel_trace();
+        if self.tables.overview.let_go() || self.close() {
+            return;
+        }
+        let keeps_query = self.keeps_query();
+        if let Some(filter) = self.filter()
+            && !filter.value().is_empty()
+        {
+            if keeps_query {
+                return self.note(conventions::frozen());
+            }
+            filter.reset();
+            self.filter_changed();
+        } else if self.view == View::Overview {
+            self.tables.sales.let_go();
+        } else if !self.status.took_note() {
+            // If there was a message, the key only dismissed it.
+            self.go(View::Overview);
+        }
+    }
+
+    /// The ID or name of the chosen row.
+    fn chosen_name(&self) -> Option<String> {
+        match self.table() {
+            None => self.pointed_sale().map(|sale| sale.voucher_id.to_string()),
+            Some(table) => table.chosen_name(&self.display.shown),
+        }
+    }
+
+    pub(super) fn has_choice(&self) -> bool {
+        self.chosen_name().is_some()
+    }
+
+    /// Why no row is chosen.
+    pub(super) fn no_choice(&self) -> String {
+        let shown = &self.display.shown;
+        let has_none = shown.redis.up && PendingLine::page(shown).total == Some(0);
+        if self.view == View::Pending && has_none {
+            return Label("conventions-no-pending-entries").to_owned();
+        }
+        let [up, down] = [Action::Up, Action::Down].map(key_of);
+        text!("conventions-no-row-is-selected-use", up, down)
+    }
+
+    /// The total of a list that is read in pages in a fixed order, if it is longer than one page.
+    pub(super) fn paged_total(&self) -> Option<u64> {
+        self.table()?.fixed_order(&self.display.shown)
+    }
+
+    /// Sorts by the next column, or reverses the order.
+    pub(super) fn order(&mut self, turn: bool) {
+        if let Some(total) = self.paged_total() {
+            return self.note(conventions::in_pages(total));
+        }
+        if self.view == View::Stream {
+            return self.note(Label("conventions-stream-is-always-in-delivery"));
+        }
+        let Some(table) = self.table_mut() else { return self.note(conventions::NO_TABLE) };
+        let controls = table.controls_mut();
+        let before = controls.order;
+        match &mut controls.order {
+            Some(order) if turn => order.is_descending = !order.is_descending,
+            None if turn => {
+                let key = key_of(Action::SortNext);
+                return self.note(text!("conventions-no-sort-column-press", key));
+            }
+            _ => controls.next_order(),
+        }
+        let text = match (before, controls.order) {
+            (_, Some(order)) => conventions::ordered(order),
+            (Some(_), None) => text!("conventions-default-order-restored"),
+            (None, None) => text!("conventions-these-rows-cannot-be-sorted"),
+        };
+        self.note(text);
+    }
+
+    /// Copies the chosen row, or its name, to the clipboard.
+    pub(super) fn copy(&mut self, whole: bool) {
+        let text = match self.chosen_name() {
+            Some(_) if whole => {
+                views::chosen_row(self).and_then(|sheet| export::row(&sheet, sheet.cursor?))
+            }
+            name => name,
+        };
+        let Some(text) = text else { return self.note(self.no_choice()) };
+        let text = plain(&text);
+        let shown = fit(&text, REPEATED, self.display.theme.glyphs.ellipsis);
+        self.note(if self.terminal.in_tmux {
+            text!("conventions-copied-tmux-forwards-it-only", what = shown, setting = TMUX_SETTING)
+        } else {
+            text!("conventions-copied", what = shown)
+        });
+        self.terminal.clipboard = Some(text);
+    }
+
+    /// Pauses or resumes the display; snapshots are collected meanwhile.
+    pub(super) fn freeze(&mut self) {
+        self.display.frozen = !self.display.frozen;
+        if self.display.frozen {
+            if self.view == View::Overview && self.tables.overview.has_chart() {
+                let [earlier, later, go_on] =
+                    [Action::Earlier, Action::Later, Action::Freeze].map(key_of);
+                self.note(text!("time-display-paused-and-step-through", earlier, later, go_on));
+            }
+        } else {
+            self.tables.overview.let_go();
+            self.show_newest();
+        }
+    }
+}
+
+/// Returns one line of limited length without control characters.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for c in text.chars() {
+        if plain.len() + c.len_utf8() > MOST_COPIED {
+            break;
+        }
+        plain.push(if is_display_control(c) { ' ' } else { c });
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_one_bounded_line_without_control_characters() {
+        assert_eq!(plain("a\x1b[31m\r\nb\u{9b}c"), "a [31m  b c");
+        assert!(plain(&"锅".repeat(MOST_COPIED)).len() <= MOST_COPIED);
     }
 }

@@ -5,7 +5,6 @@
 
 mod active_sale;
 mod app;
-mod availability;
 mod bench_harness;
 mod commands;
 mod dialogs;
@@ -21,18 +20,13 @@ mod keymap_config;
 mod lag_trend;
 mod launch;
 mod locale;
-mod navigation;
 mod presenter;
-mod row_selection;
-mod sale_selection;
 mod status;
-mod tables;
 mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
 mod theme;
-mod time_travel;
 mod views;
 mod widgets;
 

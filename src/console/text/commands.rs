@@ -21,8 +21,6 @@ use crate::{
 
 pub(crate) const CANCEL: Label = Label("command-cancel");
 pub(crate) const NO_SALE: Label = Label("command-there-is-no-sale-to-change");
-pub(crate) const NOTHING_PENDING: Label = Label("command-there-are-no-pending-entries");
-pub(crate) const NOTHING_UNDER_WAY: Label = Label("command-no-command-is-running");
 pub(crate) const NOTHING_CHOSEN: Label = Label("command-no-row-is-selected");
 pub(crate) const NOTHING_MARKED: Label = Label("command-there-is-no-entry");
 pub(crate) const NO_FILTER: Label = Label("command-this-view-has-no-rows");
@@ -90,10 +88,6 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    pub(crate) fn new(title: Label, lines: Vec<String>, yes: Label) -> Self {
-        Self { title: title.to_owned(), lines, yes: yes.to_owned() }
-    }
-
     /// A message of the catalog: each line of `text` is a sentence, and its attributes are the title and the button.
     /// Names in the text must not contain line breaks.
     pub(crate) fn of(message: Label, text: &str) -> Self {
@@ -121,9 +115,6 @@ pub(crate) use question;
 fn left(sale: &SaleLine) -> String {
     text!("command-of", left = super::left_in_redis(sale), initial = sale.initial)
 }
-
-/// It cannot be undone.
-pub(crate) const FOR_GOOD: Label = Label("command-this-cannot-be-undone");
 
 /// A change of a sale's phase.
 pub(crate) fn change(command: &Command, sale: &SaleLine) -> Question {

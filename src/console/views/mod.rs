@@ -28,7 +28,7 @@ use ratatui::{
     widgets::{Paragraph, Widget},
 };
 use seckill_engine::{
-    commands::Focus,
+    commands::{Command, Focus},
     telemetry::{
         Snapshot,
         log::Recorded,
@@ -48,11 +48,11 @@ use self::layout::SIDES;
 pub(crate) use self::{
     locks::Leases,
     orders::OrdersState,
-    overview::{OverviewState, marks, until},
+    overview::OverviewState,
     sales::SalesState,
     scene::{Scene, Source, is_stale},
     stream::{Pane, StreamState},
-    table::{Extent, Marked, Order, Page, Row, Sheet, Table, TableState, Turn},
+    table::{Extent, Marked, Order, Row, Sheet, Table, TableState, Turn},
     user_masking::Users,
 };
 use super::{
@@ -60,7 +60,7 @@ use super::{
     dialogs::Dialog,
     keymap::Action,
     presenter::by_title,
-    text::{self},
+    text::{self, commands::Question},
     widgets,
 };
 
@@ -170,6 +170,26 @@ pub(crate) trait Component {
         self.table_mut().map(|table| &mut table.controls_mut().filter)
     }
 
+    /// Applies the typed filter; `false` if it is invalid.
+    fn submit_filter(&mut self) -> bool {
+        true
+    }
+
+    /// Moves the cursor.
+    fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
+        self.table_mut().map_or(Turn::Waiting, |table| table.step(snapshot, step, is_frozen))
+    }
+
+    /// Carries out an action; `None` if it is none of this view.
+    fn run(&mut self, _action: Action, _scene: &Scene<'_>) -> Option<Effect> {
+        None
+    }
+
+    /// The command that the view needs without a key; it is sent once.
+    fn wants(&mut self) -> Option<Command> {
+        None
+    }
+
     /// Follows a new snapshot: selections and marks stay on their objects.
     fn settle(&mut self, _snapshot: &Snapshot) -> Settled {
         Settled::default()
@@ -189,6 +209,21 @@ pub(crate) trait Component {
 
     /// Requests the data that only this view shows.
     fn focus(&self, _focus: &mut Focus) {}
+}
+
+/// What an action leads to.
+pub(crate) enum Effect {
+    Done,
+    Note(String),
+    /// The command is sent once the user confirms it.
+    Confirm(Question, Command),
+    Send(Command),
+}
+
+impl Effect {
+    pub(crate) fn note(text: impl Into<String>) -> Self {
+        Self::Note(text.into())
+    }
 }
 
 /// The effect of a new snapshot on a view.

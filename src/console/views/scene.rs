@@ -28,10 +28,12 @@ pub(crate) enum Source {
     Sql,
 }
 
-/// The snapshot on the screen, and how it is drawn.
+/// The snapshot on the screen, how it is drawn, and the newest snapshot, which commands refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
     pub(crate) snapshot: &'a Snapshot,
+    /// The newest snapshot; the same one unless the display is paused.
+    pub(crate) newest: &'a Snapshot,
     pub(crate) frozen: bool,
     pub(crate) theme: Theme,
     /// The reference time of ages; it stops while the display is paused.
@@ -52,6 +54,7 @@ impl<'a> Scene<'a> {
     pub(crate) fn of(display: &'a Display) -> Self {
         Self {
             snapshot: &display.shown,
+            newest: &display.newest,
             frozen: display.frozen,
             theme: display.theme,
             now: display.seen(),

@@ -11,13 +11,16 @@ use seckill_engine::{commands::Focus, telemetry::Snapshot};
 use seckill_model::message::{Label, text};
 
 use super::{
-    Component, Scene, Settled, Source, View, below,
+    Component, Effect, Scene, Settled, Source, Step, Turn, View, below,
     detail::Detail,
     draw_head, draw_text,
     layout::SIDES,
     table::{self, PageKey as _, Row, Table, TableState},
 };
-use crate::text::{self, figures};
+use crate::{
+    keymap::{Action, key_of},
+    text::{self, commands, conventions, figures},
+};
 
 /// Rows that a table keeps beside a detail, with its headings: in a full window, and in a compact one.
 const LEAST: [u16; 2] = [4, 3];
@@ -29,6 +32,8 @@ pub(crate) trait TableView: Row {
     const SOURCES: &'static [Source];
     /// From this width on, the detail of the chosen row is always open, beside the table.
     const BESIDE: u16 = u16::MAX;
+    /// Why a row has no mark.
+    const UNMARKABLE: Label = commands::NOTHING_MARKED;
 
     fn heading(scene: &Scene<'_>, _state: &TableState<Self>) -> Line<'static> {
         let taken = Self::page(scene.snapshot).taken;
@@ -60,6 +65,11 @@ pub(crate) trait TableView: Row {
 
     /// All that is known of a row.
     fn detail(scene: &Scene<'_>, row: &Self, cells: u16) -> Detail;
+
+    /// Carries out an action of the view.
+    fn run(_state: &mut TableState<Self>, _action: Action, _scene: &Scene<'_>) -> Option<Effect> {
+        None
+    }
 
     /// Whether a snapshot has the list.
     fn is_read(_snapshot: &Snapshot) -> bool {
@@ -98,6 +108,27 @@ impl<R: TableView> Component for TableState<R> {
         if draw_table(area, buffer, scene, top + gap, self, detail, why) {
             Paragraph::new(above).render(below(area, top).inner(SIDES), buffer);
         }
+    }
+
+    fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+        let is_marked = match action {
+            Action::Mark if self.all_marked => {
+                let key = key_of(Action::MarkAll);
+                return Some(Effect::Note(text!("letters-all-are-marked-press", key)));
+            }
+            Action::Mark => self.mark(scene.snapshot),
+            Action::MarkAll => self.mark_all(scene.snapshot),
+            _ => return R::run(self, action, scene),
+        };
+        if !is_marked {
+            return Some(Effect::note(R::UNMARKABLE));
+        }
+        if action == Action::Mark
+            && let Turn::Frozen = Table::step(self, scene.snapshot, Step::By(1), scene.frozen)
+        {
+            return Some(Effect::Note(conventions::frozen()));
+        }
+        Some(Effect::Done)
     }
 
     fn table(&self) -> Option<&dyn Table> {

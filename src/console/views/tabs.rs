@@ -12,6 +12,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::Widget,
 };
+use seckill_engine::telemetry::snapshot::StreamLine;
 use strum::VariantArray as _;
 
 use super::{View, pending};
@@ -19,7 +20,7 @@ use crate::{
     app::App,
     keymap::{Action, key_of},
     text::figures,
-    widgets::width,
+    widgets::left,
 };
 
 /// How the tabs share a line.
@@ -51,34 +52,37 @@ const FITS: [Fit; 8] = [
     Fit { gap: 1, space: 1, count: 3, all: false, below: false, named: false },
 ];
 
-struct Tab {
-    view: View,
-    key: String,
-    name: &'static str,
-    /// The count of a view, if it has one.
-    count: Option<u64>,
-}
-
-impl Fit {
-    /// Stuck entries need attention.
-    fn counts(self, tab: &Tab) -> bool {
-        tab.count.is_some() && (self.all || matches!(tab.view, View::Pending | View::Letters))
+/// A tab, and its count if that is on the rule below. Cells are reserved for the count, so that no tab moves.
+fn tab(app: &App, fit: Fit, view: View) -> (Line<'static>, Option<Span<'static>>) {
+    let theme = app.display.theme;
+    let snapshot = &app.display.shown;
+    let stream = snapshot.stream.as_ref();
+    let (count, is_loud) = match view {
+        View::Pending => (Some(pending::pending_in(snapshot)), has_dead_holder(stream)),
+        View::Letters => (Some(stream.map_or(0, |it| it.dead)), true),
+        View::Sales if fit.all => (Some(snapshot.sales.len() as u64), false),
+        View::Locks if fit.all => (Some(snapshot.locks.total), false),
+        _ => (None, false),
+    };
+    let mut title = Line::from(Span::styled(key_of(Action::Go(view)), theme.key));
+    if fit.named || app.view == view || count.is_some() {
+        let current = theme.strong.patch(Style::new().underlined());
+        let style = if app.view == view { current } else { Style::new() };
+        title.push_span(" ".repeat(fit.space));
+        title.push_span(Span::styled(view.tab(), style));
     }
-
-    fn names(self, tab: &Tab, current: View) -> bool {
-        self.named || tab.view == current || self.counts(tab)
+    let Some(count) = count else { return (title, None) };
+    let style = if is_loud { theme.warn } else { theme.soft };
+    let text = match fit.count {
+        _ if count == 0 => String::new(),
+        ..4 => format!(" {}", figures::tiny(count)),
+        cells => format!(" {}", figures::within(count, cells)),
+    };
+    if fit.below {
+        return (title, (count > 0).then(|| Span::styled(format!("{text} "), style)));
     }
-
-    fn cells(self, tab: &Tab, current: View) -> usize {
-        let name = self.space + width(tab.name);
-        let name = if self.names(tab, current) { name } else { 0 };
-        let counted = self.counts(tab) && !self.below;
-        width(&tab.key) + name + if counted { self.count + 1 } else { 0 }
-    }
-
-    fn count_text(self, count: u64) -> String {
-        if self.count < 4 { figures::tiny(count) } else { figures::within(count, self.count) }
-    }
+    title.push_span(Span::styled(left(&text, fit.count + 1, ""), style));
+    (title, None)
 }
 
 /// Draws the tabs, and counts on the rule below if there is one; returns the cells of each view.
@@ -88,61 +92,28 @@ pub(super) fn draw(
     rule: Rect,
     buffer: &mut Buffer,
 ) -> Vec<(Range<u16>, View)> {
-    let theme = app.display.theme;
-    let stream = app.display.shown.stream.as_ref();
-    let tab = |view: &View| {
-        let count = match view {
-            View::Sales => Some(app.display.shown.sales.len() as u64),
-            View::Pending => Some(pending::pending_in(&app.display.shown)),
-            View::Letters => Some(stream.map_or(0, |it| it.dead)),
-            View::Locks => Some(app.display.shown.locks.total),
-            _ => None,
-        };
-        Tab { view: *view, key: key_of(Action::Go(*view)), name: view.tab(), count }
-    };
-    let tabs: Vec<Tab> = View::VARIANTS.iter().map(tab).collect();
     // One blank before the first tab.
     let room = usize::from(area.width).saturating_sub(1);
+    let tabs = |fit| View::VARIANTS.iter().map(move |view| tab(app, fit, *view));
     let fits = |fit: &Fit| {
-        let cells: usize = tabs.iter().map(|tab| fit.cells(tab, app.view)).sum();
-        let line = cells + usize::from(fit.gap) * (tabs.len() - 1) <= room;
-        line && (!fit.below || !rule.is_empty())
+        let cells: usize = tabs(*fit).map(|(title, _)| title.width() + usize::from(fit.gap)).sum();
+        cells - usize::from(fit.gap) <= room && !(fit.below && rule.is_empty())
     };
     let [.., narrowest] = FITS;
     let fit = FITS.into_iter().find(fits).unwrap_or(narrowest);
     let mut places = Vec::new();
     let mut x = area.x + 1;
-    for tab in tabs {
-        let place = Rect { x, width: fit.cells(&tab, app.view) as u16, ..area };
-        let mut title = Line::from(Span::styled(tab.key.clone(), theme.key));
-        if fit.names(&tab, app.view) {
-            let current = theme.strong.patch(Style::new().underlined());
-            let style = if app.view == tab.view { current } else { Style::new() };
-            title.push_span(" ".repeat(fit.space));
-            title.push_span(Span::styled(tab.name, style));
-        }
-        if let Some(count) = tab.count.filter(|count| *count > 0 && fit.counts(&tab)) {
-            let loud = match tab.view {
-                View::Pending => has_dead_holder(app),
-                view => view == View::Letters,
-            };
-            let style = if loud { theme.warn } else { theme.soft };
-            let count = fit.count_text(count);
-            if fit.below {
-                Span::styled(format!(" {count} "), style)
-                    .render(Rect { y: rule.y, ..place }, buffer);
-            } else {
-                title.push_span(Span::styled(format!(" {count}"), style));
-            }
-        }
+    for (view, (title, below)) in View::VARIANTS.iter().zip(tabs(fit)) {
+        let place = Rect { x, width: title.width() as u16, ..area };
+        below.render(Rect { y: rule.y, ..place }, buffer);
         title.render(place, buffer);
         x = place.right() + fit.gap;
-        places.push((place.x..place.right(), tab.view));
+        places.push((place.x..place.right(), *view));
     }
     places
 }
 
-fn has_dead_holder(app: &App) -> bool {
-    let consumers = app.display.shown.stream.iter().flat_map(|stream| &stream.consumers);
+fn has_dead_holder(stream: Option<&StreamLine>) -> bool {
+    let consumers = stream.into_iter().flat_map(|stream| &stream.consumers);
     consumers.into_iter().any(|consumer| !consumer.alive && consumer.pending > 0)
 }

@@ -32,11 +32,6 @@ impl<'a> Canvas<'a> {
         Canvas { buffer: self.buffer, area: part.intersection(self.area) }
     }
 
-    /// The part of this area from line `y` on.
-    pub(crate) fn below(&mut self, y: u16) -> Canvas<'_> {
-        self.part(0, y, self.area.width, self.area.height.saturating_sub(y))
-    }
-
     /// The area on the screen.
     pub(crate) fn area(&self) -> Rect {
         self.area
@@ -85,11 +80,5 @@ impl<'a> Canvas<'a> {
         let cells: usize = line.spans.iter().map(|span| width(&span.content)).sum();
         let cells = u16::try_from(cells).unwrap_or(u16::MAX);
         self.line(self.area.width.saturating_sub(cells), y, line);
-    }
-
-    /// A rule over the full width.
-    pub(crate) fn rule(&mut self, y: u16, glyph: &str, style: Style) {
-        let line = glyph.repeat(usize::from(self.area.width));
-        self.text(0, y, &line, style);
     }
 }

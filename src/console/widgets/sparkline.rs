@@ -1,9 +1,12 @@
 //! Stock over time as an area: a value holds until the next one, and an outage is a gap.
 
-use ratatui::widgets::{Sparkline, Widget};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    widgets::{Sparkline, Widget},
+};
 use seckill_model::Millis;
 
-use super::Canvas;
 use crate::theme::Theme;
 
 /// The data of a curve.
@@ -25,8 +28,8 @@ impl Curve<'_> {
 }
 
 /// Draws it over the whole area. A small stock is not drawn as none.
-pub(crate) fn curve(canvas: &mut Canvas<'_>, theme: Theme, shown: &Curve<'_>) {
-    let (area, (from, until)) = (canvas.area(), shown.span);
+pub(crate) fn curve(area: Rect, buffer: &mut Buffer, theme: Theme, shown: &Curve<'_>) {
+    let (from, until) = shown.span;
     let eighths = u64::from(area.height) * 8;
     let heights = (1..=area.width).map(|column| {
         // The right edge is now: a column shows the value at its end.
@@ -34,11 +37,7 @@ pub(crate) fn curve(canvas: &mut Canvas<'_>, theme: Theme, shown: &Curve<'_>) {
         let left = shown.at(from.plus((until.since(from) as f64 * share) as i64))?;
         Some(left.max(0).unsigned_abs().saturating_mul(eighths).div_ceil(shown.top.max(1)))
     });
-    Sparkline::default()
-        .data(heights)
-        .max(eighths)
-        .style(theme.accent)
-        .render(area, canvas.buffer());
+    Sparkline::default().data(heights).max(eighths).style(theme.accent).render(area, buffer);
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use seckill_engine::{
 use seckill_model::message::{Label, text};
 
 use super::{
-    Scene, Source, View,
+    Effect, Scene, Source, View,
     detail::Detail,
     overview::throughput_chart::{sign, sign_glyph},
     table::{Column, Page, Paging, REST, Row, TableState, Value},
@@ -156,12 +156,6 @@ fn time(scene: &Scene<'_>, line: &Recorded, room: usize) -> String {
     }
 }
 
-/// Selects the next level, at its newest line.
-pub(crate) fn turn_level(state: &mut TableState<Recorded>) {
-    let now = LEVELS.iter().position(|level| *level == state.key().which).unwrap_or(0);
-    state.open(LogView { which: LEVELS[(now + 1) % LEVELS.len()], before: None });
-}
-
 impl TableView for Recorded {
     const VIEW: View = View::Activity;
     const SOURCES: &'static [Source] = &[Source::Sql];
@@ -248,6 +242,17 @@ impl TableView for Recorded {
         }
         add_figures(&mut detail, scene, line);
         detail
+    }
+
+    /// Selects the next level, at its newest line.
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+        if action != Action::Level {
+            return None;
+        }
+        let now = LEVELS.iter().position(|level| *level == state.key().which).unwrap_or(0);
+        state.open(LogView { which: LEVELS[(now + 1) % LEVELS.len()], before: None });
+        state.settle(scene.snapshot);
+        Some(Effect::Done)
     }
 
     fn focus(page: LogView, focus: &mut Focus) {

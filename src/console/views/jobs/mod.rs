@@ -5,6 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 use seckill_engine::{
+    commands::Command,
     jobs::outcome_name,
     telemetry::{Snapshot, snapshot::JobLine},
 };
@@ -14,13 +15,14 @@ use seckill_model::{
 };
 
 use super::{
-    Scene, Source, View,
+    Effect, Scene, Source, View,
     detail::Detail,
     table::{Column, REST, Row, TableState, Value},
     table_view::TableView,
 };
 use crate::{
-    text::{self, figures},
+    keymap::Action,
+    text::{self, commands, figures},
     theme::Theme,
     widgets::{left, right, width, wrap},
 };
@@ -149,6 +151,23 @@ impl TableView for JobLine {
             detail.heading(line);
         }
         detail
+    }
+
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+        if !matches!(action, Action::RunJob | Action::Pause) {
+            return None;
+        }
+        let Some(job) = state.chosen(scene.newest) else {
+            return Some(Effect::note(Label("command-job-no-longer-exists")));
+        };
+        let name = job.name.clone();
+        let (question, command) = if action == Action::RunJob {
+            (commands::run_job(job), Command::RunJob(name))
+        } else {
+            let command = Command::SwitchJob { job: name, paused: !job.paused };
+            (commands::switch_job(job), command)
+        };
+        Some(Effect::Confirm(question, command))
     }
 }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use ratatui::{style::Style, text::Line};
 use seckill_engine::{
-    commands::Focus,
+    commands::{Command, Focus},
+    recovery::repair::SaleRepair,
     telemetry::{Snapshot, snapshot::AlarmKind},
 };
 use seckill_model::{
@@ -16,16 +17,19 @@ use seckill_model::{
 };
 
 use super::{
-    Scene, Source, View,
+    Effect, Scene, Source, View,
     detail::Detail,
     table::{Column, REST, Row, TableState, Value},
     table_view::TableView,
 };
 use crate::{
+    keymap::Action,
     text::{self, figures},
     widgets::wrap,
 };
 
+/// Maximum age of an audit that can be acted on, in milliseconds.
+const FRESH_MS: u64 = 15_000;
 /// Lines of one note.
 const NOTE: usize = 2;
 
@@ -101,6 +105,7 @@ fn state(line: &SaleAudit) -> String {
 impl TableView for SaleAudit {
     const VIEW: View = View::Ledger;
     const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
+    const UNMARKABLE: Label = Label("ledger-this-sale-has-no-automatic");
 
     /// The age of the audit.
     fn extent(scene: &Scene<'_>, _: &TableState<Self>) -> Line<'static> {
@@ -165,6 +170,30 @@ impl TableView for SaleAudit {
         detail.field(Label("ledger-in-sql"), in_sql, Style::new());
         detail.field(Label("tables-under-way"), elsewhere, Style::new());
         detail
+    }
+
+    /// Asks for confirmation of the repair of the marked sales, or of all, as the newest audit found them.
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+        if action != Action::Repair {
+            return None;
+        }
+        let page = &scene.newest.ledger;
+        if page.taken.is_none_or(|at| scene.newest.taken.since(at) > FRESH_MS) {
+            return Some(Effect::Note(page.limit.map_or_else(wording::awaited, wording::limit)));
+        }
+        let meant = page.lines.iter().filter(|line| {
+            let is_marked = state.marks.is_empty() || state.marks.contains(&line.voucher_id);
+            is_marked && !line.findings.is_empty()
+        });
+        let meant = meant.map(|line| SaleRepair::of(line.voucher_id, line.findings.clone()));
+        let (plan, left): (Vec<_>, Vec<_>) = meant.partition(|sale| !sale.cures.is_empty());
+        if plan.is_empty() && page.partitions.is_empty() {
+            let none = left.is_empty();
+            let text = if none { wording::NOTHING_TO_REPAIR } else { wording::BY_HAND };
+            return Some(Effect::note(text));
+        }
+        let question = wording::question(&plan, !state.marks.is_empty(), page.partitions.len());
+        Some(Effect::Confirm(question, Command::Repair(plan)))
     }
 
     fn is_read(snapshot: &Snapshot) -> bool {

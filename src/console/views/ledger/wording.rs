@@ -1,6 +1,9 @@
 //! Texts of the Ledger view: the findings of an audit per sale, and the effects of a repair.
 
-use seckill_engine::{recovery::repair::SaleRepair, telemetry::ledger_page::AuditLimit};
+use seckill_engine::{
+    recovery::repair::SaleRepair,
+    telemetry::ledger_page::{AuditLimit, LedgerPage},
+};
 use seckill_model::{
     VoucherId,
     ledger::{Cure, Finding, SaleAudit},
@@ -9,30 +12,27 @@ use seckill_model::{
 
 use crate::{
     keymap::{Action, key_of},
-    text::commands::Question,
+    text::commands::{Question, question},
     views::{View, orders::wording::query_of_sale},
 };
 
 pub(crate) const NOTHING_TO_REPAIR: Label = Label("ledger-no-differences-so");
 pub(crate) const BY_HAND: Label = Label("ledger-no-automatic-repair-for-these");
 
+/// Whether an audit found no difference.
+pub(crate) fn is_balanced(page: &LedgerPage) -> bool {
+    let is_found = page.lines.iter().any(|line| !line.findings.is_empty());
+    page.taken.is_some() && !is_found && page.partitions.is_empty()
+}
+
 /// The result over all sales.
 pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
     let off = lines.iter().filter(|line| !line.findings.is_empty()).count() as u64;
     let found: u64 = lines.iter().map(|line| line.findings.len() as u64).sum();
     let repairable = lines.iter().filter(|line| !line.cures().is_empty()).count() as u64;
-    let flying = lines.iter().map(SaleAudit::in_flight).sum();
-    if off == 0 {
-        return match flying {
-            0 => text!("ledger-audit-passed-all-orders"),
-            orders => text!("ledger-no-differences-orders-in-flight", orders),
-        };
-    }
+    let flying: u64 = lines.iter().map(SaleAudit::in_flight).sum();
     let (key, open) = (key_of(Action::Repair), key_of(Action::Open));
-    match repairable {
-        0 => text!("ledger-differences-in-sales-none", found, off, open),
-        _ => text!("ledger-differences-in-sales-press", found, off, open, key, repairable),
-    }
+    text!("ledger-verdict", found, off, flying, repairable, key, open)
 }
 
 /// Why no newer audit can be run from here.
@@ -65,36 +65,27 @@ const NAMED: usize = 8;
 
 /// Asks for confirmation of a repair, with its exact counts.
 pub(crate) fn question(plan: &[SaleRepair], marked: bool, partitions: usize) -> Question {
-    let mut lines = Vec::new();
-    let found: usize = plan.iter().map(|sale| sale.findings.len()).sum();
-    let left: usize = plan.iter().map(|sale| sale.left.len()).sum();
-    if !plan.is_empty() {
-        let named = plan.iter().take(NAMED).map(|sale| format!("#{}", sale.voucher_id));
-        let mut named = named.collect::<Vec<_>>().join(" ");
-        if let Some(more @ 1..) = plan.len().checked_sub(NAMED) {
-            named.push_str(&text!("ledger-and-more", more));
-        }
-        let sales = plan.len();
-        lines.push(if marked {
-            text!("ledger-marked-sales", sales, found, named)
-        } else {
-            text!("ledger-all-found", sales, found, named)
-        });
+    let named = plan.iter().take(NAMED).map(|sale| format!("#{}", sale.voucher_id));
+    let mut named = named.collect::<Vec<_>>().join(" ");
+    if let Some(more @ 1..) = plan.len().checked_sub(NAMED) {
+        named = text!("ledger-more-sales", named, more);
     }
-    for &each in Cure::ALL {
-        let sales = plan.iter().filter(|sale| sale.cures.contains(&each)).count();
-        if sales > 0 {
-            lines.push(text!("ledger-repair-of-sales", sales, cure = each));
-        }
-    }
-    if partitions > 0 {
-        lines.push(text!("ledger-of-partitions-repaired-as-well", faults = partitions));
-    }
-    if left > 0 {
-        lines.push(text!("ledger-not-repaired-differences-see-details", differences = left));
-    }
-    if plan.iter().any(|sale| sale.cures.contains(&Cure::Reconcile)) {
-        lines.push(text!("ledger-sale-admits-no-buyers-while"));
-    }
-    Question::new(Label("ledger-repair-the-ledger"), lines, Label("ledger-button-repair"))
+    let with = |cure: &Cure| plan.iter().filter(|sale| sale.cures.contains(cure)).count();
+    let repairs = Cure::ALL.iter().map(|cure| (cure, with(cure))).filter(|(_, sales)| *sales > 0);
+    let repairs = repairs.map(|(cure, sales)| text!("ledger-repair-of-sales", sales, cure));
+    question!(
+        "ask-repair-ledger",
+        scope = match plan {
+            [] => "none",
+            _ if marked => "marked",
+            _ => "all",
+        },
+        sales = plan.len(),
+        found = plan.iter().map(|sale| sale.findings.len()).sum::<usize>(),
+        named,
+        repairs = repairs.collect::<Vec<_>>().join("\n"),
+        faults = partitions,
+        left = plan.iter().map(|sale| sale.left.len()).sum::<usize>(),
+        pauses = with(&Cure::Reconcile) > 0,
+    )
 }

@@ -5,6 +5,7 @@ pub(crate) mod wording;
 use ratatui::style::Style;
 use seckill_engine::{
     commands::Focus,
+    dead_letters::LetterScope,
     telemetry::{
         Snapshot,
         snapshot::{LetterLine, LetterPage},
@@ -12,9 +13,11 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryId, LetterAction,
+    filter::Filter,
     message::{Label, text},
 };
 
+use self::wording::Selected;
 use super::{
     Scene, Source, View,
     detail::Detail,
@@ -174,4 +177,24 @@ impl TableView for LetterLine {
     fn unmarked(count: usize) -> Option<String> {
         Some(text!("letters-marked-letters-are-no-longer", count))
     }
+}
+
+/// The letters that a command applies to: the marked ones, else the one under the cursor.
+pub(crate) fn in_scope(
+    state: &TableState<LetterLine>,
+    snapshot: &Snapshot,
+) -> Option<(LetterScope, Selected)> {
+    if state.all_marked {
+        // The engine reports up to which ID it counted.
+        let scope = LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX };
+        let filtered = !state.controls.filter.value().is_empty();
+        let shown = filtered.then(|| state.rows(snapshot).len());
+        return Some((scope, Selected::All { shown }));
+    }
+    if !state.marks.is_empty() {
+        let marks = state.marks.iter().copied().collect();
+        return Some((LetterScope::Letters(marks), Selected::Marked(state.marked(snapshot))));
+    }
+    let letter = state.chosen(snapshot)?.letter;
+    Some((LetterScope::Letters(vec![letter]), Selected::One(letter.to_string())))
 }

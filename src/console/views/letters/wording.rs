@@ -1,6 +1,9 @@
 //! Texts of dead letters: their verdicts, the effects of a command, and its outcome.
 
-use seckill_engine::dead_letters::LettersCounted;
+use seckill_engine::{
+    commands::Command,
+    dead_letters::{LetterScope, LettersCounted},
+};
 use seckill_model::{
     LetterCounts, LetterVerdict,
     message::{Label, text},
@@ -9,7 +12,7 @@ use seckill_model::{
 use crate::{
     keymap::{Action, key_of},
     text::{
-        commands::{FOR_GOOD, Question},
+        commands::{Question, question},
         figures::thousands,
     },
     views::Marked,
@@ -18,7 +21,8 @@ use crate::{
 pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
 
 /// What a command does with dead letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum LetterCommand {
     /// Puts letters with a waiting buyer back into the stream.
     Replay,
@@ -43,30 +47,26 @@ pub(crate) enum Selected {
 /// Describes the scope, given the `total`.
 fn scope(about: &Selected, total: u64) -> String {
     match about {
-        Selected::One(letter) => text!("letters-1-dead-letter", letter),
-        Selected::All { shown: None } => text!("letters-all", count = total),
-        Selected::All { shown: Some(shown) } => {
-            text!("letters-all-not-only-filtered-ones", count = total, shown)
+        Selected::One(letter) => text!("letters-one", letter),
+        Selected::All { shown } => {
+            let shown = shown.map_or_else(|| "none".to_owned(), |shown| thousands(shown as u64));
+            text!("letters-scope-all", count = total, shown)
         }
         Selected::Marked(Marked { count, filtered, elsewhere }) => {
-            let mut text = text!("letters-marked", count);
-            if *filtered > 0 {
-                text += &text!("letters-of-them-hidden-by-filter", hidden = filtered);
-            }
-            if *elsewhere > 0 {
-                text += &text!("letters-on-other-pages", other = elsewhere);
-            }
-            text
+            text!("letters-marked", count, filtered, elsewhere)
         }
     }
 }
 
 /// The effect on letters of one verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 enum Effect {
     Replayed,
     Removed,
     Cancelled,
+    /// Kept, as every replay failed; the command line can replay it.
+    Exhausted,
     Stays,
 }
 
@@ -83,6 +83,7 @@ impl LetterCommand {
     fn effect(self, verdict: LetterVerdict) -> Effect {
         match (self, verdict) {
             (Self::Replay, LetterVerdict::Awaited) => Effect::Replayed,
+            (Self::Replay, LetterVerdict::CameBack) => Effect::Exhausted,
             (Self::Replay, _) | (_, LetterVerdict::IdTaken) => Effect::Stays,
             (Self::Discard, verdict) if verdict.is_awaited() => Effect::Stays,
             (Self::Compensate, verdict) if verdict.is_awaited() => Effect::Cancelled,
@@ -90,9 +91,18 @@ impl LetterCommand {
         }
     }
 
+    /// The command of the engine.
+    pub(crate) fn command(self, scope: LetterScope) -> Command {
+        match self {
+            Self::Replay => Command::ReplayLetters { scope, force: false },
+            Self::Discard => Command::DiscardLetters { scope, compensate: false },
+            Self::Compensate => Command::DiscardLetters { scope, compensate: true },
+        }
+    }
+
     /// How many of them it changes.
     pub(crate) fn done(self, counts: &LetterCounts) -> u64 {
-        counts.total() - self.count(counts, Effect::Stays)
+        counts.total() - self.count(counts, Effect::Stays) - self.count(counts, Effect::Exhausted)
     }
 
     /// How many of them have that effect.
@@ -107,27 +117,15 @@ pub(crate) fn verdict_word(verdict: LetterVerdict) -> String {
     text!("letters-verdict", verdict)
 }
 
+/// The keys of the commands that a text may name: replay, discard, compensate.
+fn keys() -> [String; 3] {
+    [Action::ReplayLetters, Action::Discard, Action::Compensate].map(key_of)
+}
+
 /// The reason and the consequence, with the key for it.
 pub(crate) fn why(verdict: LetterVerdict) -> String {
-    let (replay, discard, give_back) =
-        (key_of(Action::ReplayLetters), key_of(Action::Discard), key_of(Action::Compensate));
-    match verdict {
-        LetterVerdict::Awaited => text!("letters-buyer-is-waiting", replay),
-        LetterVerdict::CameBack => text!("letters-every-replay-failed-fix-reason", give_back),
-        LetterVerdict::Written => {
-            text!("letters-order-is-in-sql-press", discard)
-        }
-        LetterVerdict::NotAwaited => text!("letters-buyer-has-no-order", discard),
-        LetterVerdict::NoSale => text!("letters-sale-does-not-exist-so", discard),
-        LetterVerdict::NotLoaded => text!("letters-sale-is-not-in-redis", give_back),
-        LetterVerdict::IdTaken => text!("letters-buyer-is-waiting-but-order"),
-        LetterVerdict::HoldsAnother => {
-            text!("letters-buyer-has-another-live-order", give_back)
-        }
-        LetterVerdict::Malformed => {
-            text!("letters-no-order-can-be-created", discard)
-        }
-    }
+    let [replay, discard, give_back] = keys();
+    text!("letters-advice", verdict, replay, discard, give_back)
 }
 
 /// What the command would do, in exact counts; or why there is nothing to do.
@@ -137,78 +135,51 @@ pub(crate) fn question(
     about: &Selected,
 ) -> Result<Question, String> {
     let LettersCounted { counts, gone, .. } = found;
-    let stay = command.count(counts, Effect::Stays);
-    let (total, done) = (counts.total(), counts.total() - stay);
-    let given_back = command.count(counts, Effect::Cancelled);
+    let (total, done) = (counts.total(), command.done(counts));
+    let stay = total - done;
+    let orders = command.count(counts, Effect::Cancelled);
     if total == 0 {
         let all = matches!(about, Selected::All { .. });
         return Err(if all { NOTHING_DEAD } else { Label("letters-these-letters-are-no-longer") }
             .to_string());
     }
-    if done == 0 || (command == LetterCommand::Compensate && given_back == 0) {
-        let only = LetterVerdict::ALL.iter().copied().find(|it| total == 1 && counts.of(*it) == 1);
-        return Err(only.map_or_else(|| nothing_to_do(command, total), why));
+    let present = || LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0);
+    if done == 0 || (command == LetterCommand::Compensate && orders == 0) {
+        let [replay, discard, give_back] = keys();
+        let (name, open) = (<&str>::from(command), key_of(Action::Open));
+        return Err(match present().next().filter(|_| total == 1) {
+            Some(only) => why(only),
+            None => text!(
+                "letters-nothing-to-do",
+                command = name,
+                count = total,
+                open,
+                replay,
+                discard,
+                give_back
+            ),
+        });
     }
-    let (title, yes) = match command {
-        LetterCommand::Replay => (Label("letters-put-them-back"), Label("letters-replay")),
-        LetterCommand::Discard => (Label("letters-discard-them"), Label("letters-discard")),
-        LetterCommand::Compensate => {
-            (Label("letters-cancel-orders-and-return-stock"), Label("letters-give-back"))
-        }
-    };
-    let effect = match command {
-        LetterCommand::Replay => text!("letters-into-the-order-stream", count = done),
-        _ => text!("letters-will-be-deleted-permanently", count = done),
-    };
-    let stays = if stay == 0 { String::new() } else { text!("letters-some-stay", count = stay) };
     let about = scope(about, total);
-    let mut lines = vec![text!("letters-fate", about, effect, stays)];
-    for it in LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0) {
-        let count = thousands(counts.of(it));
-        let (verdict, effect) = (verdict_word(it), effect_text(command, it));
-        lines.push(text!("letters-verdict-line", count = format!("{count:>9}"), verdict, effect));
-    }
+    let figure = |count: u64| format!("{:>9}", thousands(count));
+    let mut verdicts: Vec<String> = present()
+        .map(|it| {
+            let effect = text!("letters-effect", effect = <&str>::from(command.effect(it)));
+            let count = figure(counts.of(it));
+            text!("letters-verdict-line", count, verdict = verdict_word(it), effect)
+        })
+        .collect();
     if *gone > 0 {
-        let gone = thousands(*gone);
-        lines.push(text!("letters-marked-no-longer-present", gone = format!("{gone:>9}")));
+        verdicts.push(text!("letters-marked-no-longer-present", gone = figure(*gone)));
     }
-    lines.push(match command {
-        LetterCommand::Replay => {
-            text!("letters-engine-tries-to-write-their")
-        }
-        LetterCommand::Discard => FOR_GOOD.to_string(),
+    let verdicts = verdicts.join("\n");
+    Ok(match command {
+        LetterCommand::Replay => question!("ask-replay-letters", about, done, stay, verdicts),
+        LetterCommand::Discard => question!("ask-discard-letters", about, done, stay, verdicts),
         LetterCommand::Compensate => {
-            text!("letters-orders-are-cancelled-and-stock", orders = given_back)
+            question!("ask-compensate-letters", about, done, stay, verdicts, orders)
         }
-    });
-    Ok(Question::new(title, lines, yes))
-}
-
-/// The effect on letters of this verdict.
-fn effect_text(command: LetterCommand, verdict: LetterVerdict) -> &'static str {
-    let text = match (command.effect(verdict), command, verdict) {
-        (Effect::Replayed, ..) => Label("letters-action-replayed"),
-        (Effect::Removed, ..) => Label("letters-removed"),
-        (Effect::Cancelled, ..) => Label("letters-cancelled-given-back-removed"),
-        (Effect::Stays, LetterCommand::Replay, LetterVerdict::CameBack) => {
-            Label("letters-stay-dead-replay-force")
-        }
-        (Effect::Stays, ..) => Label("letters-action-kept"),
-    };
-    text.read()
-}
-
-fn nothing_to_do(command: LetterCommand, total: u64) -> String {
-    let (discard, replay, give_back) =
-        (key_of(Action::Discard), key_of(Action::ReplayLetters), key_of(Action::Compensate));
-    let (count, open) = (total, key_of(Action::Open));
-    match command {
-        LetterCommand::Replay => text!("letters-none-can-be-replayed", count, open),
-        LetterCommand::Discard => {
-            text!("letters-dead-letters-may-have-waiting", count, replay, give_back)
-        }
-        LetterCommand::Compensate => text!("letters-no-buyer-is-waiting", count, discard),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -6,21 +6,25 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
-use seckill_engine::telemetry::{
-    Snapshot,
-    snapshot::{Holder, Holders},
+use seckill_engine::{
+    commands::Command,
+    telemetry::{
+        Snapshot,
+        snapshot::{Holder, Holders},
+    },
 };
 use seckill_model::message::{Label, text};
 
 pub(crate) use self::lease_age::Leases;
 use super::{
-    Scene, Source, View,
+    Effect, Scene, Source, View,
     detail::Detail,
     table::{Column, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
 use crate::{
-    text::{self, figures},
+    keymap::Action,
+    text::{self, commands, figures},
     widgets::{bar, right, width},
 };
 
@@ -181,5 +185,17 @@ impl TableView for Holder {
         detail.field(Label("field-token"), token, plain);
         detail.field_of(1, Label("field-owner"), &lock.owner, plain);
         detail
+    }
+
+    /// Releases the lock of the exact holder that the question names.
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+        if action != Action::Release {
+            return None;
+        }
+        let Some(lock) = state.chosen(scene.newest) else {
+            return Some(Effect::note(Label("command-holder-no-longer-holds-lock")));
+        };
+        let command = Command::ReleaseLock { name: lock.name.clone(), owner: lock.owner.clone() };
+        Some(Effect::Confirm(commands::release(lock), command))
     }
 }

@@ -1,6 +1,5 @@
 //! Orders: rows of SQL, page by page, and the trace of one order.
 
-mod commands;
 mod detail;
 mod state;
 pub(crate) mod wording;
@@ -12,7 +11,7 @@ use ratatui::{
     widgets::{Paragraph, Widget as _},
 };
 use seckill_engine::{
-    commands::Focus,
+    commands::{Command, Focus},
     orders::decode,
     telemetry::{OrdersView, Snapshot, snapshot::OrdersPage},
 };
@@ -24,15 +23,15 @@ use tui_input::Input;
 
 pub(crate) use self::state::OrdersState;
 use super::{
-    Component, Scene, Settled, Source, View, below, draw_head,
+    Component, Effect, Scene, Settled, Source, Step, View, below, draw_head,
     layout::SIDES,
     table::{Column, Page, Paging, Row, Table, Value},
     table_view::draw_table,
 };
 use crate::{
     keymap::{Action, key_of},
-    text::{self, conventions},
-    widgets::wrap,
+    text::{self, commands::question, conventions},
+    widgets::{plain, wrap},
 };
 
 /// Cells of a time with its date.
@@ -152,6 +151,25 @@ impl Component for OrdersState {
         Some(&mut self.input)
     }
 
+    fn submit_filter(&mut self) -> bool {
+        self.ask()
+    }
+
+    fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+        let page = match action {
+            Action::NextPage => Step::Screens(1),
+            Action::PreviousPage => Step::Screens(-1),
+            Action::Pay => return Some(self.pay(scene)),
+            _ => return None,
+        };
+        let turn = self.table.beyond(scene.snapshot, page, scene.frozen);
+        Some(turn.note().map_or(Effect::Done, Effect::Note))
+    }
+
+    fn wants(&mut self) -> Option<Command> {
+        self.wants_trace().map(Command::Trace)
+    }
+
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
         Settled { turned: self.table.settle(snapshot).turned, ..Settled::default() }
     }
@@ -166,6 +184,21 @@ impl Component for OrdersState {
 }
 
 impl OrdersState {
+    /// Pays the chosen order, as the newest snapshot shows it.
+    fn pay(&self, scene: &Scene<'_>) -> Effect {
+        let Some(order) = self.table.chosen(scene.newest) else {
+            return Effect::note(Label("command-order-is-no-longer"));
+        };
+        if order.status != OrderStatus::Unpaid {
+            return Effect::Note(wording::not_unpaid(order));
+        }
+        let sale = Scene { snapshot: scene.newest, ..*scene }.sale_name(order.voucher_id);
+        let buyer = wording::buyer(&scene.users.number(order.user_id), order.place, &sale);
+        let written = order.create_time.date_time(scene.zone);
+        let question = question!("ask-pay-order", id = order.id, buyer = plain(&buyer), written);
+        Effect::Confirm(question, Command::Pay(order.id))
+    }
+
     fn draw_list(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         let (width, top) = (area.width, scene.table_top());
         let is_known = scene.snapshot.orders.taken.is_some() && !self.table.is_waiting();

@@ -1,6 +1,6 @@
 //! State of the Orders view: query, page, chosen order, and its trace.
 
-use seckill_engine::{telemetry::OrdersView, trace::Trace};
+use seckill_engine::{commands::Command, telemetry::OrdersView, trace::Trace};
 use seckill_model::{Order, OrderId, OrderQuery, Reason};
 use tui_input::Input;
 
@@ -16,6 +16,8 @@ pub(crate) struct OrdersState {
     trace: Option<Trace>,
     /// The order whose trace was requested last.
     asked: Option<OrderId>,
+    /// The order whose trace is outstanding.
+    tracing: Option<OrderId>,
     /// The order whose trace is unavailable.
     unanswered: Option<OrderId>,
 }
@@ -48,17 +50,16 @@ impl OrdersState {
         true
     }
 
-    /// The order to trace now; each is requested once.
-    pub(crate) fn wants_trace(&mut self) -> Option<OrderId> {
+    /// Requests the trace of the chosen order, one at a time and each once.
+    pub(super) fn wants_trace(&mut self) -> Option<OrderId> {
         let wanted = match self.query().id {
             Some(id) => id,
             None => self.table.cursor.filter(|_| self.table.controls.detail)?,
         };
-        if self.asked == Some(wanted) {
+        if self.tracing.is_some() || self.asked == Some(wanted) {
             return None;
         }
-        self.asked = Some(wanted);
-        self.unanswered = None;
+        (self.asked, self.tracing, self.unanswered) = (Some(wanted), Some(wanted), None);
         Some(wanted)
     }
 
@@ -67,12 +68,22 @@ impl OrdersState {
         self.asked = None;
     }
 
-    pub(crate) fn take_trace(&mut self, trace: Trace) {
-        self.trace = Some(trace);
+    /// Waits no longer; the trace may still arrive.
+    pub(crate) fn cancel_trace(&mut self) {
+        self.tracing = None;
     }
 
-    pub(crate) fn miss_trace(&mut self, id: OrderId) {
-        self.unanswered = Some(id);
+    pub(crate) fn take_trace(&mut self, trace: &Trace) {
+        self.tracing.take_if(|id| *id == trace.id);
+        self.trace = Some(trace.clone());
+    }
+
+    /// A command failed; it may be the one that requested a trace.
+    pub(crate) fn miss_trace(&mut self, failed: &Command) {
+        if let Command::Trace(id) = failed {
+            self.tracing.take_if(|awaited| awaited == id);
+            self.unanswered = Some(*id);
+        }
     }
 
     /// The trace was requested and is unavailable.

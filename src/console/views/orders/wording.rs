@@ -8,7 +8,7 @@ use seckill_model::{
 
 use crate::{
     keymap::{Action, key_of},
-    text::{commands::Question, figures::span, order_error},
+    text::{figures::span, order_error},
     views::View,
 };
 
@@ -70,13 +70,6 @@ pub(crate) fn location(location: &Location) -> Option<String> {
         Location::Lost { .. } => text!("orders-lost-assigned-to-its-buyer"),
         Location::Unknown => text!("orders-unknown-not-in-sql-stream"),
     })
-}
-
-/// Asks for confirmation of a payment.
-pub(crate) fn pay(order: &Order, buyer: String, written: &str) -> Question {
-    let unpaid = text!("orders-unpaid-since-once-paid", written);
-    let lines = vec![text!("orders-order", id = order.id), buyer, unpaid];
-    Question::new(Label("orders-pay-the-order"), lines, Label("orders-pay"))
 }
 
 pub(crate) fn not_unpaid(order: &Order) -> String {

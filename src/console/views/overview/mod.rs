@@ -21,13 +21,12 @@ use seckill_engine::telemetry::{
 };
 use seckill_model::message::{Label, text};
 
+pub(crate) use self::state::OverviewState;
 use self::stream_panel::NAMES;
-pub(crate) use self::{
-    state::OverviewState,
-    throughput_chart::{marks, until},
-};
-use super::{Component, Scene, Source, layout::SIDES};
+use self::throughput_chart::{marks, until};
+use super::{Component, Effect, Scene, Source, layout::SIDES};
 use crate::{
+    keymap::{Action, key_of},
     text::{self, figures},
     widgets::{bar, left, right, width, wrap, wrap_to},
 };
@@ -35,6 +34,46 @@ use crate::{
 impl Component for OverviewState {
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         draw(area, buffer, scene, self);
+    }
+
+    /// Changes the span of the chart, or moves along it.
+    fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+        let later = matches!(action, Action::Later | Action::MarkAfter);
+        let (snapshot, until) = (scene.snapshot, until(scene.snapshot));
+        let note = match action {
+            Action::ZoomReset => {
+                self.reset();
+                None
+            }
+            Action::ZoomIn | Action::ZoomOut => {
+                let is_last = !self.zoom(if action == Action::ZoomIn { -1 } else { 1 });
+                is_last.then(|| Label("command-no-other-time-range").to_owned())
+            }
+            Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter
+                if !self.has_chart() =>
+            {
+                Some(Label("time-window-is-too-small").to_owned())
+            }
+            Action::Earlier | Action::Later if self.step(later, until) => None,
+            Action::Later => Some(text!("time-this-is-latest-moment")),
+            Action::Earlier => {
+                Some(text!("time-start-of-chart-press", zoom = key_of(Action::ZoomOut)))
+            }
+            Action::MarkBefore | Action::MarkAfter => {
+                // Skips what is not worth stopping at.
+                let marks =
+                    marks(snapshot).filter(|(_, line)| Weight::of(&line.act) > Weight::Notice);
+                let times: Vec<_> = marks.map(|(at, _)| at).collect();
+                let none = if later {
+                    Label("time-no-later-command-or-alarm")
+                } else {
+                    Label("time-no-earlier-command-or-alarm")
+                };
+                (!self.jump(later, until, &times)).then(|| none.to_owned())
+            }
+            _ => return None,
+        };
+        Some(note.map_or(Effect::Done, Effect::Note))
     }
 }
 

@@ -8,7 +8,7 @@ use ratatui::{
     text::{Line, Span},
 };
 use seckill_engine::{
-    commands::Focus,
+    commands::{Command, Focus, Scope},
     telemetry::{
         Snapshot,
         snapshot::{PendingLine, PendingPage},
@@ -16,17 +16,21 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryId, Verdict,
+    filter::Filter,
     message::{Label, text},
 };
 
 use super::{
-    Scene, Source, View,
+    Effect, Scene, Source, View,
     detail::Detail,
     stream,
     table::{Column, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
-use crate::text::{self};
+use crate::{
+    keymap::Action,
+    text::{self},
+};
 
 impl Row for PendingLine {
     type Id = EntryId;
@@ -165,6 +169,16 @@ impl TableView for PendingLine {
         detail.field(Label("common-verdict"), shown(verdict), Style::new());
         detail.fault(scene, line.fault.as_ref(), line.user);
         detail
+    }
+
+    /// Requests a plan for the marked entries, or for all; the question follows when it arrives.
+    fn run(state: &mut TableState<Self>, action: Action, _: &Scene<'_>) -> Option<Effect> {
+        let scope = match action {
+            Action::PlanRecovery if state.marks.is_empty() => Scope::All(Filter::default()),
+            Action::PlanRecovery => Scope::Entries(state.marks.iter().copied().collect()),
+            _ => return None,
+        };
+        Some(Effect::Send(Command::Plan(scope)))
     }
 
     fn is_read(snapshot: &Snapshot) -> bool {

@@ -1,15 +1,17 @@
 //! One sale in detail: phase, outcome of its requests, and stock over time.
 
 use ratatui::{
-    style::Style,
+    buffer::Buffer,
+    layout::{Constraint, Layout, Margin, Rect},
     text::{Line, Span},
+    widgets::{Paragraph, Widget as _},
 };
 use seckill_engine::telemetry::{
     snapshot::{SaleLine, SaleOrders},
     stock::StockCurve,
 };
 use seckill_model::{
-    Millis, OrderCounts, OrderStatus, UserId,
+    OrderCounts, OrderStatus, UserId,
     message::{Label, text},
 };
 
@@ -17,8 +19,13 @@ use super::window;
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
-    views::{Scene, layout, orders::wording, overview::draw_funnel},
-    widgets::{Canvas, Curve, curve, right, width},
+    views::{
+        Scene, below,
+        layout::{self, SIDES},
+        orders::wording,
+        overview::draw_funnel,
+    },
+    widgets::{Curve, curve, left, right, width},
 };
 
 /// Rows of the figures: a rule, the name, the funnel, order states, six lines.
@@ -46,31 +53,44 @@ pub(super) fn rows(height: u16, sales: usize) -> Option<u16> {
     Some(FIGURES + repeat + curve)
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
-    let w = canvas.width();
-    canvas.rule(0, theme.glyphs.rule, theme.soft);
-    counted(canvas, scene, sale);
+    let cells = area.width.saturating_sub(2);
+    let has_repeat = u16::from(area.height >= FIGURES + REPEAT);
+    let dashes = theme.glyphs.rule.repeat(usize::from(area.width));
+    Line::styled(dashes, theme.soft).render(area, buffer);
+    let age = Line::styled(counted(scene, sale), theme.soft).right_aligned();
+    age.render(area.inner(Margin::new(2, 0)), buffer);
+
     let name = text::sale_name(sale.voucher_id, &sale.title);
-    let x = canvas.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong);
+    let name = Span::styled(scene.fit(&name, area.width.saturating_sub(14)), theme.strong);
     let (word, style) = layout::phase(theme, sale.phase);
-    canvas.text(x + 2, 1, &word, style);
-    draw_conversion(&mut canvas.part(1, 2, w.saturating_sub(2), 1), scene, sale);
     let key = text!("sale-press-for-its-orders", key = key_of(Action::Open));
-    let states = order_states(scene, sale);
-    draw_with_key(&mut canvas.part(1, 3, w.saturating_sub(2), 1), scene, &states, &key);
-    let half = match w {
-        ..NARROW => FUNNEL,
-        NARROW..100 => 38,
-        100.. => 52,
+    let mut lines = vec![
+        Line::from(vec![name, Span::raw("  "), Span::styled(word, style)]),
+        conversion(scene, sale, cells),
+        with_key(scene, order_states(scene, sale), &key, cells),
+    ];
+    lines.extend((has_repeat > 0).then(|| repeat_buyers(scene, sale, cells)));
+    Paragraph::new(lines).render(below(area, 1).inner(SIDES), buffer);
+
+    let (half, gap) = match area.width {
+        ..NARROW => (FUNNEL, 2),
+        NARROW..100 => (38, 3),
+        100.. => (52, 3),
     };
-    let (h, mut top) = (canvas.height(), 3);
-    if h >= FIGURES + REPEAT {
-        draw_repeat_buyers(&mut canvas.part(1, 4, w.saturating_sub(2), 1), scene, sale);
-        top += REPEAT;
+    let [funnel, beside] = Layout::horizontal([Constraint::Length(half), Constraint::Fill(1)])
+        .spacing(gap)
+        .areas(below(area, FIGURES - 6 + has_repeat));
+    draw_funnel(funnel, buffer, scene, &sale.funnel);
+    Paragraph::new(facts(scene, sale, beside.width)).render(beside, buffer);
+    if area.height >= FIGURES + REPEAT + CURVE.0 {
+        stock(below(area, FIGURES + REPEAT).inner(SIDES), buffer, scene, sale);
     }
-    let mut left = canvas.part(0, top, half, FIGURES);
-    draw_funnel(left.below(1).area(), left.buffer(), scene, &sale.funnel);
+}
+
+/// The figures of a sale; those that are short enough are aligned to the right.
+fn facts(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
     let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
     let facts = [
         (Label("tables-on-sale"), figures::thousands(sale.initial)),
@@ -80,26 +100,19 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
         (Label("tables-under-way"), figures::thousands(under_way)),
         (Label("field-window"), window(scene, sale)),
     ];
-    let left_of = half + if w < NARROW { 1 } else { 2 };
-    let mut beside = canvas.part(left_of, top, w.saturating_sub(left_of), FIGURES);
-    let at = beside.width().saturating_sub(FACT + 1).min(16);
-    let room = beside.width().saturating_sub(at);
-    for (row, (label, fact)) in facts.iter().enumerate() {
-        beside.text(1, row as u16 + 1, label, theme.soft);
-        // Below the figures if it is no wider than they are.
-        let cells = usize::from(FACT);
+    let at = cells.saturating_sub(FACT + 1).min(15);
+    let line = |(label, fact): (Label, String)| {
+        let label = Span::styled(left(&label, at.into(), ""), scene.theme.soft);
+        let is_short = width(&fact) <= usize::from(FACT);
         let fact =
-            if width(fact) <= cells { right(fact, cells, "") } else { scene.fit(fact, room) };
-        beside.text(at, row as u16 + 1, &fact, Style::new());
-    }
-    let under = FIGURES + REPEAT;
-    if h > under {
-        stock(&mut canvas.part(1, under, w.saturating_sub(2), h - under), scene, sale);
-    }
+            if is_short { right(&fact, FACT.into(), "") } else { scene.fit(&fact, cells - at) };
+        Line::from(vec![label, Span::raw(fact)])
+    };
+    facts.into_iter().map(line).collect()
 }
 
 /// From the request to the row in SQL, each step with its share of the previous one, if all fit.
-fn draw_conversion(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+fn conversion(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static> {
     let theme = scene.theme;
     let attempts = sale.funnel.attempts.total;
     let steps = [
@@ -111,7 +124,7 @@ fn draw_conversion(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
         let mut spans = Vec::new();
         for (label, count, of) in steps {
             let arrow = if spans.is_empty() { "" } else { " → " };
-            spans.push(Span::styled(format!("{arrow}{} ", label.read()), theme.soft));
+            spans.push(Span::styled(format!("{arrow}{label} "), theme.soft));
             let figure = count.map_or_else(|| text::UNKNOWN.into(), figures::thousands);
             spans.push(Span::styled(figure, theme.strong));
             // No share of zero.
@@ -122,16 +135,17 @@ fn draw_conversion(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) 
         Line::from(spans)
     };
     let whole = line(true);
-    let fits = whole.width() <= usize::from(canvas.width());
-    canvas.line(0, 0, &if fits { whole } else { line(false) });
+    if whole.width() <= usize::from(cells) { whole } else { line(false) }
 }
 
 /// A line with the key that leads on, if both fit.
-fn draw_with_key(canvas: &mut Canvas<'_>, scene: &Scene<'_>, line: &Line<'_>, key: &str) {
-    canvas.line(0, 0, line);
-    if line.width() + 2 + width(key) <= usize::from(canvas.width()) {
-        canvas.line_right(0, &Line::styled(key, scene.theme.soft));
+fn with_key(scene: &Scene<'_>, mut line: Line<'static>, key: &str, cells: u16) -> Line<'static> {
+    let rest = usize::from(cells).saturating_sub(line.width() + width(key));
+    if rest >= 2 {
+        line.push_span(" ".repeat(rest));
+        line.push_span(Span::styled(key.to_owned(), scene.theme.soft));
     }
+    line
 }
 
 /// Order states in SQL, counted for this sale only.
@@ -179,16 +193,13 @@ fn states(counts: &OrderCounts) -> impl Iterator<Item = (String, String)> {
 
 /// The age of the counts, which differs from the rest of the figures. Always shown, as it would flicker otherwise; on
 /// the rule it covers no text.
-fn counted(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+fn counted(scene: &Scene<'_>, sale: &SaleLine) -> String {
     let known = orders(scene, sale).filter(|known| known.counts.is_some());
-    if let Some(known) = known {
+    known.map_or_else(String::new, |known| {
         // Tenths would change constantly.
         let age_ms = scene.now.since(known.taken).div_ceil(1_000).max(1) * 1_000;
-        let age = figures::steady_span(age_ms);
-        let text = format!(" {} ", text!("sale-orders-counted-ago", age));
-        let x = canvas.width().saturating_sub(width(&text) as u16 + 2);
-        canvas.text(x, 0, &text, scene.theme.soft);
-    }
+        format!(" {} ", text!("sale-orders-counted-ago", age = figures::steady_span(age_ms)))
+    })
 }
 
 /// The SQL counts of that sale, if they were read.
@@ -197,8 +208,8 @@ fn orders<'a>(scene: &Scene<'a>, sale: &SaleLine) -> Option<&'a SaleOrders> {
 }
 
 /// Users with more than one order.
-fn draw_repeat_buyers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
-    let label = Label("sale-buyers-with-several-orders").read();
+fn repeat_buyers(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static> {
+    let label = Label("sale-buyers-with-several-orders");
     let known = orders(scene, sale).and_then(|known| known.repeat_buyers.as_deref());
     let buyer = |(user, orders): &(UserId, u64)| {
         format!("{} ×{}", scene.users.number(*user), figures::thousands(*orders))
@@ -208,61 +219,61 @@ fn draw_repeat_buyers(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLin
         Some([]) => text!("common-none"),
         Some(known) => known.iter().map(buyer).collect::<Vec<_>>().join("  "),
     };
-    let text = scene.fit(&text, canvas.width().saturating_sub(width(label) as u16 + 2));
-    let head = Span::styled(label, scene.theme.soft);
+    let text = scene.fit(&text, cells.saturating_sub(width(&label) as u16 + 2));
+    let head = Span::styled(label.read(), scene.theme.soft);
     let line = Line::from(vec![head, Span::raw(format!("  {text}"))]);
-    match known {
-        Some([_, ..]) => {
-            let key = text!("sale-press-to-show-or-mask", key = key_of(Action::Users));
-            draw_with_key(canvas, scene, &line, &key);
-        }
-        _ => {
-            canvas.line(0, 0, &line);
-        }
+    if known.is_none_or(<[_]>::is_empty) {
+        return line;
     }
+    let key = text!("sale-press-to-show-or-mask", key = key_of(Action::Users));
+    with_key(scene, line, &key, cells)
 }
 
 /// The stock since this node first saw the sale, up to the snapshot.
-fn stock(canvas: &mut Canvas<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
-    let (w, h) = (canvas.width(), canvas.height());
-    canvas.text(0, 1, &Label("sale-stock-over-time"), theme.heading);
+    let [_, head, body, times] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    Line::styled(Label("sale-stock-over-time").read(), theme.heading).render(head, buffer);
     let known = scene.snapshot.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
     let Some(points) = known.map(StockCurve::points) else {
-        canvas.text(0, 2, &Label("sale-no-data-from-redis"), theme.soft);
-        return;
+        return Line::styled(Label("sale-no-data-from-redis").read(), theme.soft)
+            .render(body, buffer);
     };
     let until = scene.snapshot.taken;
     let first = points.first().map_or(until, |(at, _)| *at);
     // A curve without duration would be a solid block.
     let from = first.min(until.plus(-LEAST_MS));
-    canvas.line_right(
-        1,
-        &Line::styled(text!("sale-last", span = figures::span(until.since(from))), theme.soft),
-    );
+    let span = text!("sale-last", span = figures::span(until.since(from)));
+    let [_, span_area] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(width(&span) as u16)])
+            .areas(head);
+    Line::styled(span, theme.soft).render(span_area, buffer);
+    let [edge, curve_area] =
+        Layout::horizontal([Constraint::Length(EDGE), Constraint::Fill(1)]).areas(body);
     let scale = figures::compact(sale.initial as f64);
-    let margin = 6;
-    let rows = h.saturating_sub(3);
-    for row in 0..rows {
-        let (label, edge) = match row {
-            0 => (scale.as_str(), theme.glyphs.tick),
-            _ => ("", theme.glyphs.axis),
-        };
-        canvas.text(0, 2 + row, &right(label, 4, ""), theme.soft);
-        canvas.text(5, 2 + row, edge, theme.soft);
-    }
+    let labels = (0..body.height).map(|row| match row {
+        0 => format!("{} {}", right(&scale, 4, ""), theme.glyphs.tick),
+        _ => format!("     {}", theme.glyphs.axis),
+    });
+    let labels: Vec<Line<'_>> = labels.map(Line::from).collect();
+    Paragraph::new(labels).style(theme.soft).render(edge, buffer);
     let shown = Curve { points, span: (from, until), top: sale.initial };
-    curve(&mut canvas.part(margin, 2, w.saturating_sub(margin), rows), theme, &shown);
-    let at = |at: Millis| at.time_of_day(scene.zone);
-    let [first, last] = [at(from), at(until)];
-    canvas.text(0, 2 + rows, &right("0", 4, ""), theme.soft);
-    let x = canvas.text(5, 2 + rows, theme.glyphs.corner, theme.soft);
-    let x = canvas.text(x + 1, 2 + rows, &first, theme.soft) + 1;
-    let end = w.saturating_sub(width(&last) as u16);
-    let rule = theme.glyphs.rule.repeat(usize::from(end.saturating_sub(x + 1)));
-    canvas.text(x, 2 + rows, &rule, theme.soft);
-    canvas.text(end, 2 + rows, &last, theme.soft);
+    curve(curve_area, buffer, theme, &shown);
+    let [first, last] = [from, until].map(|at| at.time_of_day(scene.zone));
+    let used = EDGE + (width(&first) + width(&last)) as u16 + 3;
+    let rule = theme.glyphs.rule.repeat(times.width.saturating_sub(used).into());
+    let axis = format!("   0 {} {first} {rule} {last}", theme.glyphs.corner);
+    Line::styled(axis, theme.soft).render(times, buffer);
 }
+
+/// Cells of the scale beside a curve.
+const EDGE: u16 = 6;
 
 /// Minimum span of a curve in milliseconds.
 const LEAST_MS: i64 = 10_000;

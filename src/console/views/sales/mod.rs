@@ -20,13 +20,13 @@ use seckill_model::{
 
 pub(crate) use self::state::SalesState;
 use super::{
-    Component, Scene, Settled, Source, View, below, draw_head, layout,
+    Component, Scene, Settled, Source, Step, Turn, View, below, draw_head, layout,
     table::{Column, REST, Row, Table, Value},
     table_view::{draw_rows, nothing, summary},
 };
 use crate::{
     text::{self, figures},
-    widgets::{Canvas, bar, width},
+    widgets::{bar, width},
 };
 
 const SOURCES: &[Source] = &[Source::Redis, Source::Sql];
@@ -115,7 +115,7 @@ impl Component for SalesState {
         let height = opened.map(|_| detail::rows(area.height, rows.len()));
         if let (Some(sale), Some(None)) = (opened, height) {
             state.controls.top = None;
-            return detail::draw(&mut Canvas::new(buffer, below(area, 1)), scene, sale);
+            return detail::draw(below(area, 1), buffer, scene, sale);
         }
         let under = Constraint::Length(height.flatten().unwrap_or(0));
         let [list, under] =
@@ -124,7 +124,7 @@ impl Component for SalesState {
             nothing(scene, it, |_, _| Some(text::no_sales()))
         });
         if let Some(sale) = opened {
-            detail::draw(&mut Canvas::new(buffer, under), scene, sale);
+            detail::draw(under, buffer, scene, sale);
         }
     }
 
@@ -134,6 +134,15 @@ impl Component for SalesState {
 
     fn table_mut(&mut self) -> Option<&mut dyn Table> {
         Some(&mut self.table)
+    }
+
+    /// The sale under the cursor is chosen.
+    fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
+        let turn = self.table.step(snapshot, step, is_frozen);
+        if turn == Turn::Moved {
+            self.chosen = self.table.cursor;
+        }
+        turn
     }
 
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {

@@ -29,6 +29,11 @@ impl SalesState {
         (self.chosen, self.table.cursor) = (Some(voucher), Some(voucher));
     }
 
+    /// Chooses the sale under the cursor.
+    pub(crate) fn choose_pointed(&mut self) {
+        self.chosen = self.table.cursor.or(self.chosen);
+    }
+
     /// Chooses the sale in that row of the table.
     pub(crate) fn choose_row(&mut self, snapshot: &Snapshot, row: usize) {
         self.table.point_at(&self.table.rows(snapshot), row);

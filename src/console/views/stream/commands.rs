@@ -112,18 +112,13 @@ impl App {
 
     /// Asks for confirmation of a command on the group; confirming executes exactly this plan.
     pub(crate) fn ask_previewed(&mut self, preview: &Preview) {
-        self.status.key_pressed();
-        if self.dialog.is_some() || self.tables.filtering {
-            let again = match preview {
-                Preview::Rewind(_) => Action::Rewind,
-                Preview::Claim(_) => Action::Claim,
-                Preview::Remove(_) => Action::RemoveConsumer,
-            };
-            return self.note(conventions::behind(
-                Label("stream-statistics-are-ready"),
-                self.context(),
-                again,
-            ));
+        let again = match preview {
+            Preview::Rewind(_) => Action::Rewind,
+            Preview::Claim(_) => Action::Claim,
+            Preview::Remove(_) => Action::RemoveConsumer,
+        };
+        if self.is_covered(Label("stream-statistics-are-ready"), again) {
+            return;
         }
         let confirm = match preview {
             Preview::Rewind(plan) => {
@@ -140,7 +135,7 @@ impl App {
                 Confirm::command(wording::remove(found), Command::RemoveConsumer(found.clone()))
             }
         };
-        self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.display.now)));
+        self.confirm_reply(confirm);
     }
 }
 

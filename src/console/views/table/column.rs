@@ -231,7 +231,7 @@ pub(crate) struct Column<R> {
     line: Option<fn(&Scene<'_>, &R, u16) -> Line<'static>>,
     fit: Option<fn(&Scene<'_>, &R) -> usize>,
     when: Option<fn(&Snapshot) -> bool>,
-    is_right: bool,
+    pub(super) is_right: bool,
     in_ms: bool,
     is_sortable: bool,
     is_exported: bool,
@@ -345,10 +345,6 @@ impl<R> Column<R> {
 
     fn is_useful(&self, snapshot: &Snapshot) -> bool {
         self.when.is_none_or(|is_useful| is_useful(snapshot))
-    }
-
-    pub(super) fn is_right(&self) -> bool {
-        self.is_right
     }
 
     /// Its cells in a table of this width with these rows; `None` if it has no room.

@@ -56,7 +56,7 @@ pub(crate) fn draw<R: Row>(
     let of_columns = &places[usize::from(R::MARKS)..];
     let cut = |line: Line<'static>, column: &Column<R>, cells: u16| {
         let line = fit_line(line, usize::from(cells), theme.glyphs.ellipsis);
-        Text::from(if column.is_right() { line.alignment(Alignment::Right) } else { line })
+        Text::from(if column.is_right { line.alignment(Alignment::Right) } else { line })
     };
     let heads = columns.iter().zip(of_columns).map(|((column, _), place)| {
         cut(Line::styled(column.title.read(), theme.heading), column, place.width)
@@ -95,7 +95,7 @@ pub(crate) fn draw<R: Row>(
     for ((column, _), place) in columns.iter().zip(of_columns) {
         let Some(order) = order.filter(|order| order.title == column.title) else { continue };
         let sign = if order.is_descending { theme.glyphs.falling } else { theme.glyphs.rising };
-        let title = if column.is_right() { place.width } else { width(&column.title) as u16 };
+        let title = if column.is_right { place.width } else { width(&column.title) as u16 };
         let gap = Rect { x: place.x + title.min(place.width), ..inner };
         Span::styled(sign, theme.key).render(gap, buffer);
     }

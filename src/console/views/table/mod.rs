@@ -10,7 +10,7 @@ mod state;
 
 pub(crate) use column::{Column, REST, Row, Value};
 pub(super) use draw::draw;
-pub(crate) use paging::{Page, PageKey, Paging, Toward, Turn};
+pub(crate) use paging::{Page, PageKey, Paging, Turn};
 pub(crate) use sheet::{Extent, Sheet};
 pub(crate) use state::{Marked, Order, Table, TableState};
 

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView};
-use seckill_model::{EntryId, Millis};
+use seckill_model::{EntryId, Millis, message::Label};
 
 use super::{Extent, Row};
-use crate::views::Step;
+use crate::{text::conventions, views::Step};
 
 /// What the engine needs to read a page. The default is the first page of the default list.
 pub(crate) trait PageKey: Copy + Default + PartialEq + fmt::Debug {
@@ -130,7 +130,7 @@ impl<R: Row<Id = EntryId, Key = EntryId>> Page<'_, R> {
 
 /// Direction of paging, away from the first page or back to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Toward {
+pub(super) enum Toward {
     Further,
     Back,
     First,
@@ -146,69 +146,63 @@ pub(crate) enum Turn {
     Edge {
         top: bool,
     },
-    /// Another page has to be read.
-    Page(Toward),
-    /// The page has to be held, as the user left the end to which rows are added.
-    Hold,
+    /// The further page is not read while the display is paused.
+    Frozen,
 }
 
 impl Turn {
     pub(crate) fn edge(step: Step) -> Self {
         Self::Edge { top: !step.is_forward() }
     }
+
+    /// Why the cursor did not move.
+    pub(crate) fn note(self) -> Option<String> {
+        match self {
+            Self::Moved | Self::Waiting => None,
+            Self::Edge { top: true } => Some(Label("command-this-is-the-first-row").to_owned()),
+            Self::Edge { top: false } => Some(Label("command-this-is-the-last-row").to_owned()),
+            Self::Frozen => Some(conventions::frozen()),
+        }
+    }
 }
 
 /// The page to be read, and the way back to the first one.
 #[derive(Debug, Default)]
 pub(super) struct Pager<K> {
-    at: K,
-    /// Pages between the first one and this; the last is the nearest.
-    nearer: Vec<K>,
+    /// Pages from the first one to this; none is the first page of the default list.
+    path: Vec<K>,
     /// The direction of a requested page that has not arrived.
-    awaited: Option<Toward>,
+    pub(super) awaited: Option<Toward>,
 }
 
 impl<K: PageKey> Pager<K> {
     pub(super) fn at(&self) -> K {
-        self.at
-    }
-
-    pub(super) fn is_first(&self) -> bool {
-        self.at == self.at.first()
-    }
-
-    pub(super) fn is_waiting(&self) -> bool {
-        self.awaited.is_some()
+        self.path.last().copied().unwrap_or_default()
     }
 
     /// The direction in which the awaited page was requested, if `shown` is that page.
     pub(super) fn arrived(&mut self, shown: K) -> Option<Toward> {
-        self.awaited.take_if(|_| shown == self.at)
+        let at = self.at();
+        self.awaited.take_if(|_| shown == at)
     }
 
     /// Moves to another list.
     pub(super) fn open(&mut self, list: K) {
-        *self = Self { at: list.first(), nearer: Vec::new(), awaited: Some(Toward::First) };
+        *self = Self { path: vec![list.first()], awaited: Some(Toward::First) };
     }
 
     /// Moves to another page; `further` is the one after this.
     pub(super) fn turn(&mut self, toward: Toward, further: Option<K>) {
-        match (toward, further) {
-            (Toward::Further, Some(further)) => self.hold(further),
-            (Toward::Further, None) => return,
-            (Toward::Back, _) => self.at = self.nearer.pop().unwrap_or(self.at.first()),
-            (Toward::First, _) => return self.open(self.at),
+        match toward {
+            Toward::Further => self.path.extend(further),
+            Toward::Back => drop(self.path.pop()),
+            Toward::First => self.path.truncate(1),
         }
         self.awaited = Some(toward);
     }
 
     /// Replaces the page by one that new rows do not move.
     pub(super) fn hold(&mut self, page: K) {
-        self.nearer.push(std::mem::replace(&mut self.at, page));
-    }
-
-    /// Gives up on a page that does not arrive.
-    pub(super) fn stop_waiting(&mut self) {
-        self.awaited = None;
+        self.path.push(page);
     }
 }

@@ -7,8 +7,8 @@ use seckill_model::message::Label;
 use tui_input::Input;
 
 use super::{
-    Extent, Paging, Row, Sheet, Toward, Turn,
-    paging::{PageKey as _, Pager},
+    Extent, Paging, Row, Sheet, Turn,
+    paging::{PageKey as _, Pager, Toward},
 };
 use crate::views::{Scene, Step};
 
@@ -151,17 +151,17 @@ impl<R: Row> TableState<R> {
 
     /// Whether a requested page has not arrived.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.pager.is_waiting()
+        self.pager.awaited.is_some()
     }
 
     /// Whether this is the first page, to which new rows are added.
     pub(crate) fn is_first_page(&self) -> bool {
-        self.pager.is_first()
+        self.key() == self.key().first()
     }
 
     /// Whether the cursor follows the newest row, at the end.
     pub(crate) fn follows(&self) -> bool {
-        R::PAGING.is_newest_last() && self.cursor.is_none() && self.pager.is_first()
+        R::PAGING.is_newest_last() && self.cursor.is_none() && self.is_first_page()
     }
 
     /// The loaded rows that match the filter, in the requested order; none while the page is of another list.
@@ -217,7 +217,7 @@ impl<R: Row> TableState<R> {
         }
         if R::PAGING == Paging::Log {
             // Every snapshot has the newest lines.
-            self.pager.stop_waiting();
+            self.pager.awaited = None;
         }
     }
 
@@ -227,9 +227,8 @@ impl<R: Row> TableState<R> {
         if !page.is_read {
             return changes;
         }
-        // Sorting one page would hide that the list is longer.
-        let is_sortable = R::PAGING != Paging::Forward || page.is_whole();
-        changes.unordered = !is_sortable && self.controls.order.take().is_some();
+        let is_fixed = self.fixed_order(snapshot).is_some();
+        changes.unordered = is_fixed && self.controls.order.take().is_some();
         if let Some(toward) = self.pager.arrived(page.key) {
             self.enter(&self.rows(snapshot), toward);
         }
@@ -252,7 +251,7 @@ impl<R: Row> TableState<R> {
     /// Puts the cursor on a page that arrived, where its rows continue those of the page before.
     fn enter(&mut self, rows: &[&R], toward: Toward) {
         let newest_last = R::PAGING.is_newest_last();
-        let at_start = toward == Toward::First || R::PAGING.is_held() && self.pager.is_first();
+        let at_start = toward == Toward::First || R::PAGING.is_held() && self.is_first_page();
         let from_below = (toward == Toward::Further) == newest_last;
         let row = match (at_start, from_below) {
             (true, _) if newest_last => None,
@@ -289,15 +288,37 @@ impl<R: Row> TableState<R> {
         has_moved
     }
 
-    /// The effect of a step beyond the rows of this page.
-    pub(crate) fn beyond(&self, snapshot: &Snapshot, step: Step) -> Turn {
+    /// Requests the page beyond the rows of this one. While the display is paused, none can be read.
+    pub(crate) fn beyond(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
         let next = R::page(snapshot).next.filter(|next| self.key().first() == next.first());
-        match step.is_forward() != R::PAGING.is_newest_last() {
-            _ if self.is_waiting() => Turn::Waiting,
-            true if next.is_some() => Turn::Page(Toward::Further),
-            false if !self.is_first_page() && step == Step::First => Turn::Page(Toward::First),
-            false if !self.is_first_page() => Turn::Page(Toward::Back),
-            _ => Turn::edge(step),
+        let toward = match step.is_forward() != R::PAGING.is_newest_last() {
+            _ if self.is_waiting() => return Turn::Waiting,
+            true if next.is_some() => Toward::Further,
+            false if !self.is_first_page() && step == Step::First => Toward::First,
+            false if !self.is_first_page() => Toward::Back,
+            _ => return Turn::edge(step),
+        };
+        self.turn(snapshot, toward, is_frozen)
+    }
+
+    fn turn(&mut self, snapshot: &Snapshot, toward: Toward, is_frozen: bool) -> Turn {
+        if is_frozen {
+            return Turn::Frozen;
+        }
+        if toward == Toward::First {
+            self.open(self.key());
+            self.settle(snapshot);
+        } else {
+            self.pager.turn(toward, R::page(snapshot).next);
+        }
+        Turn::Waiting
+    }
+
+    /// Holds the visible page, so that new rows do not move it.
+    fn hold(&mut self, snapshot: &Snapshot) {
+        let page = R::page(snapshot);
+        if let Some(held) = page.held.filter(|_| self.key().includes(page.key)) {
+            self.pager.hold(held);
         }
     }
 
@@ -371,19 +392,17 @@ pub(crate) trait Table {
     /// Revalidates the cursor: it stays on its row, or moves to the one that took its place.
     fn settle_cursor(&mut self, snapshot: &Snapshot);
 
-    fn step(&mut self, snapshot: &Snapshot, step: Step) -> Turn;
-
-    /// Moves to another page, which has to be read.
-    fn turn(&mut self, snapshot: &Snapshot, toward: Toward);
-
-    /// Holds the visible page.
-    fn hold(&mut self, snapshot: &Snapshot);
+    /// Moves the cursor, onto another page if necessary.
+    fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn;
 
     /// All loaded rows that match the filter; `None` if nothing was read yet.
     fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet>;
 
     /// How much of the list is loaded.
     fn extent(&self, snapshot: &Snapshot) -> Extent;
+
+    /// The rows of a list of several pages that cannot be sorted: sorting one page would hide that there are more.
+    fn fixed_order(&self, snapshot: &Snapshot) -> Option<u64>;
 }
 
 impl<R: Row> Table for TableState<R> {
@@ -407,12 +426,12 @@ impl<R: Row> Table for TableState<R> {
         }
     }
 
-    fn step(&mut self, snapshot: &Snapshot, step: Step) -> Turn {
+    fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
         let (paging, is_first) = (R::PAGING, self.is_first_page());
         let newest = if paging.is_newest_last() { Step::Last } else { Step::First };
         if step == newest && paging != Paging::Forward && !is_first {
             // Also if another page does not arrive.
-            return Turn::Page(Toward::First);
+            return self.turn(snapshot, Toward::First, is_frozen);
         }
         if step == Step::Last && paging.is_newest_last() && self.controls.order.is_none() {
             return if self.cursor.take().is_some() { Turn::Moved } else { Turn::edge(step) };
@@ -424,27 +443,13 @@ impl<R: Row> Table for TableState<R> {
         let is_log = paging == Paging::Log && is_first;
         let has_moved =
             if is_log { self.move_in_log(&rows, step) } else { self.move_cursor(&rows, step) };
-        match has_moved {
-            true if paging.is_held() && is_first => Turn::Hold,
-            true => Turn::Moved,
-            false => self.beyond(snapshot, step),
+        if !has_moved {
+            return self.beyond(snapshot, step, is_frozen);
         }
-    }
-
-    fn turn(&mut self, snapshot: &Snapshot, toward: Toward) {
-        if toward == Toward::First {
-            self.open(self.key());
-            self.settle(snapshot);
-        } else {
-            self.pager.turn(toward, R::page(snapshot).next);
+        if paging.is_held() && is_first {
+            self.hold(snapshot);
         }
-    }
-
-    fn hold(&mut self, snapshot: &Snapshot) {
-        let page = R::page(snapshot);
-        if let Some(held) = page.held.filter(|_| self.key().includes(page.key)) {
-            self.pager.hold(held);
-        }
+        Turn::Moved
     }
 
     fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet> {
@@ -455,5 +460,10 @@ impl<R: Row> Table for TableState<R> {
 
     fn extent(&self, snapshot: &Snapshot) -> Extent {
         R::page(snapshot).extent()
+    }
+
+    fn fixed_order(&self, snapshot: &Snapshot) -> Option<u64> {
+        let page = R::page(snapshot);
+        page.total.filter(|_| R::PAGING == Paging::Forward && !page.is_whole())
     }
 }

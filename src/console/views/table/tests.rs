@@ -41,13 +41,13 @@ fn the_cursor_follows_the_item_and_not_the_row() {
     };
     let all = jobs(&["a", "b", "c"]);
     state.settle(&all);
-    assert_eq!(state.step(&all, Step::By(1)), Turn::Moved);
+    assert_eq!(state.step(&all, Step::By(1), false), Turn::Moved);
     state.settle(&jobs(&["b", "a"]));
     assert_eq!(name(&state, &["b", "a"]).as_deref(), Some("b"));
     state.settle(&jobs(&["a"]));
     assert_eq!(name(&state, &["a"]).as_deref(), Some("a"));
     state.settle(&jobs(&[]));
-    assert_eq!(state.step(&jobs(&[]), Step::Last), Turn::edge(Step::Last));
+    assert_eq!(state.step(&jobs(&[]), Step::Last, false), Turn::edge(Step::Last));
 }
 
 #[test]
