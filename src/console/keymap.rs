@@ -435,7 +435,7 @@ mod tests {
         for context in Context::all() {
             let mut seen = HashSet::new();
             for binding in DEFAULT.iter().filter(|it| it.is_in(context)) {
-                for key in binding.keys.iter() {
+                for key in &binding.keys {
                     assert!(seen.insert(*key), "{} twice in {context:?}", key.label());
                 }
             }

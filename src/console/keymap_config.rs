@@ -93,7 +93,7 @@ impl Keys {
             for binding in
                 table.iter_mut().filter(|it| it.action == action && !takes_text(it.context))
             {
-                binding.keys = keys.clone();
+                binding.keys.clone_from(&keys);
             }
             chosen.push((action, at));
         }

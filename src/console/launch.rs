@@ -286,16 +286,15 @@ impl App {
         if let Some(why) = why.or_else(|| self.unfit(&launch, None)) {
             return self.call_off(&launch, &why);
         }
-        let command = match launch.planned {
-            Some(id) => Command::StartSale(id),
-            None => {
-                let sale =
-                    NewSale::checked(&launch.title, launch.pieces, None, None, self.display.now);
-                match sale {
-                    Ok(sale) => Command::CreateSale(sale),
-                    Err(fault) => return self.status.failure(fault.to_string()),
-                }
-            }
+        let Launch { title, pieces, .. } = &launch;
+        let command = match launch.planned.map(Command::StartSale) {
+            Some(start) => Ok(start),
+            None => NewSale::checked(title, *pieces, None, None, self.display.now)
+                .map(Command::CreateSale),
+        };
+        let command = match command {
+            Ok(command) => command,
+            Err(fault) => return self.status.failure(fault.to_string()),
         };
         if self.send_because(command.clone(), launch.reason.clone()) {
             self.director.launch = Some((launch, LaunchState::Opening(Box::new(command), false)));

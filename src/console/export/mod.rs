@@ -231,12 +231,11 @@ impl App {
             Ok(Written { path, rows }) => {
                 let path = path.display();
                 let part = rows.filter(|(_, extent)| extent.more);
-                let (tone, text) = match part {
-                    None => (Tone::Good, text!("export-written-to", path)),
-                    Some(_) => {
-                        let rows = row_count(part);
-                        (Tone::Mixed, text!("export-written-to-loaded-rows-only", rows, path))
-                    }
+                let (tone, text) = if part.is_some() {
+                    let rows = row_count(part);
+                    (Tone::Mixed, text!("export-written-to-loaded-rows-only", rows, path))
+                } else {
+                    (Tone::Good, text!("export-written-to", path))
                 };
                 self.status.note(tone, text, self.display.now);
             }

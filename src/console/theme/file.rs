@@ -118,14 +118,13 @@ pub(super) fn parse(
             faults.push((position(name.span().start), colors));
             continue;
         };
-        match shade(value.get_ref()) {
-            Some(shade) => shades.push((role, shade)),
-            None => {
-                let (role, base) = (role.name(), palette.as_ref().map_or(names()[0], |_| named));
-                let colors = text!("settings-is-not-colour-use-rrggbb", role, base);
-                faults.push((position(value.span().start), colors));
-            }
+        if let Some(shade) = shade(value.get_ref()) {
+            shades.push((role, shade));
+            continue;
         }
+        let (role, base) = (role.name(), palette.as_ref().map_or(names()[0], |_| named));
+        let colors = text!("settings-is-not-colour-use-rrggbb", role, base);
+        faults.push((position(value.span().start), colors));
     }
     match palette {
         Some(palette) if faults.is_empty() => Ok(palette.with(&shades)),

@@ -1,6 +1,12 @@
 //! The consumers of the group.
 
-use ratatui::{layout::Rect, style::Style};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Style,
+    text::Line,
+    widgets::{Paragraph, Widget},
+};
 use seckill_engine::telemetry::{
     Snapshot,
     snapshot::{GroupConsumer, NodeState},
@@ -12,10 +18,10 @@ use crate::{
     keymap::{Action, key_of},
     text::{self},
     views::{
-        Scene,
+        Scene, draw_text,
+        layout::SIDES,
         table::{self, Column, Page, REST, Row, TableState, Value},
     },
-    widgets::Canvas,
 };
 
 impl Row for GroupConsumer {
@@ -62,30 +68,27 @@ impl Row for GroupConsumer {
     }
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
     let mut all = GroupConsumer::list(scene.snapshot);
     if all.is_empty() {
-        canvas.text(1, 0, Label("stream-consumer").read(), theme.heading);
-        canvas.text(1, 1, Label("stream-no-consumer-reads-the-stream").read(), theme.soft);
-        return;
+        let head = Line::styled(Label("stream-consumer"), theme.heading);
+        let none = Line::styled(Label("stream-no-consumer-reads-the-stream"), theme.soft);
+        return Paragraph::new(vec![head, none]).render(area.inner(SIDES), buffer);
     }
     if state.pane == Pane::Consumers {
         let cursor = state.consumers.position(&all);
-        let area = canvas.area();
-        return table::draw(area, canvas.buffer(), scene, &mut state.consumers, &all, cursor);
+        return table::draw(area, buffer, scene, &mut state.consumers, &all, cursor);
     }
     // Abbreviated here; shown in full once this list has the focus.
-    let h = canvas.height();
-    let room = usize::from(h.saturating_sub(1));
+    let room = usize::from(area.height.saturating_sub(1));
     let more = (all.len() > room && room > 1).then(|| all.len() + 1 - room);
     all.truncate(all.len() - more.unwrap_or(0));
-    let height = h - u16::from(more.is_some());
+    let height = area.height - u16::from(more.is_some());
     let mut at_rest = TableState::default();
-    let area = Rect { height, ..canvas.area() };
-    table::draw(area, canvas.buffer(), scene, &mut at_rest, &all, None);
+    table::draw(Rect { height, ..area }, buffer, scene, &mut at_rest, &all, None);
     if let Some(count) = more {
         let text = text!("stream-and-more-press-for-all", count, key = key_of(Action::Pane));
-        canvas.text(1, height, &text, theme.soft);
+        draw_text(area, buffer, scene, height, &text);
     }
 }

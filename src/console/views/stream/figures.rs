@@ -2,7 +2,15 @@
 
 use std::cmp::Ordering;
 
-use ratatui::text::{Line, Span};
+use ratatui::{
+    buffer::Buffer,
+    layout::{
+        Constraint::{Fill, Length},
+        Layout, Rect,
+    },
+    text::{Line, Span},
+    widgets::{Row, Table, Widget},
+};
 use seckill_engine::telemetry::snapshot::StreamStats;
 use seckill_model::{
     EntryId,
@@ -12,8 +20,8 @@ use seckill_model::{
 use super::{StreamState, wording};
 use crate::{
     text::{self, figures},
-    views::{Scene, overview::stream_panel},
-    widgets::{self, Canvas},
+    views::{Scene, layout::SIDES, overview::stream_panel},
+    widgets,
 };
 
 /// The most important figures in one line of `room` cells, at constant positions.
@@ -86,7 +94,8 @@ const ID: usize = 16;
 
 /// Two columns: the content of the stream, and the progress of its group.
 pub(super) fn draw(
-    canvas: &mut Canvas<'_>,
+    area: Rect,
+    buffer: &mut Buffer,
     scene: &Scene<'_>,
     state: &StreamState,
     whole: &StreamStats,
@@ -135,23 +144,22 @@ pub(super) fn draw(
         ),
         None => text!("stream-not-counted-added", added = figures::within(whole.added, 9)),
     };
-    let w = canvas.width();
+    let w = area.width;
     let (middle, label) = if w >= 100 { (w / 2, 11) } else { (41, 10) };
-    let room = w - middle - 1;
     let (lag, trend) = lag(scene, state, whole, FIELD);
     let right = [
-        (Label("common-lag"), with_trend(lag, trend, room - label)),
+        (Label("common-lag"), with_trend(lag, trend, w - middle - 1 - label)),
         (Label("common-pending"), pending.into()),
         (Label("stream-delivered"), delivered.into()),
         (Label("stream-read"), read.into()),
     ];
     let left = left.map(|(name, value)| (name, Line::from(value)));
-    for (x, room, label, rows) in [(1, middle - 2, 9, left), (middle, room, label, right)] {
-        for (y, (name, value)) in rows.into_iter().enumerate() {
-            let mut line = canvas.part(x, y as u16, room, 1);
-            line.text(0, 0, name.read(), theme.soft);
-            line.line(label, 0, &value);
-        }
+    let columns = [Length(middle - 2), Fill(1)];
+    let columns: [Rect; 2] = Layout::horizontal(columns).spacing(1).areas(area.inner(SIDES));
+    for (area, label, rows) in [(columns[0], 9, left), (columns[1], label, right)] {
+        let rows =
+            rows.into_iter().map(|(name, value)| Row::new([Line::styled(name, theme.soft), value]));
+        Table::new(rows, [Length(label), Fill(1)]).column_spacing(0).render(area, buffer);
     }
 }
 

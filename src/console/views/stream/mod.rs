@@ -9,8 +9,12 @@ pub(crate) mod wording;
 
 use ratatui::{
     buffer::Buffer,
-    layout::Rect,
+    layout::{
+        Constraint::{Fill, Length},
+        Layout, Rect,
+    },
     text::{Line, Span},
+    widgets::Widget,
 };
 use seckill_engine::{
     commands::Focus,
@@ -27,13 +31,13 @@ pub(crate) use self::state::{Pane, StreamState};
 use super::{
     Component, Scene, Settled, Source, below,
     detail::Detail,
-    draw_text, is_stale,
+    draw_head, draw_text,
+    layout::SIDES,
     table::{self, Table, TableState},
 };
 use crate::{
     keymap::{Action, key_of},
     text::{self},
-    widgets::Canvas,
 };
 
 /// Rows of the figures if all of them fit.
@@ -41,7 +45,7 @@ const FIGURES: u16 = 4;
 
 impl Component for StreamState {
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
-        draw(&mut Canvas::new(buffer, area), scene, self);
+        draw(area, buffer, scene, self);
     }
 
     fn table(&self) -> Option<&dyn Table> {
@@ -75,111 +79,107 @@ impl Component for StreamState {
     }
 }
 
-fn draw(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
-    let (w, h) = (canvas.width(), canvas.height());
+fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamState) {
     let page = &scene.snapshot.entries;
-    head(canvas, scene, state);
+    head(area, buffer, scene, state);
     let Some(whole) = total(&page.partitions, state.partition()) else {
         let is_read = page.taken.is_some() || scene.snapshot.redis.up;
         let why = if is_read { text::READING } else { Label("stream-redis-is-unreachable-stream") };
-        return draw_text(canvas.area(), canvas.buffer(), scene, 2, &why);
+        return draw_text(area, buffer, scene, 2, &why);
     };
     let chosen = state.entries.opened(scene.snapshot).filter(|_| state.pane == Pane::Entries);
-    let mut detail = chosen.map(|line| entries::detail(scene, line, w));
+    let mut detail = chosen.map(|line| entries::detail(scene, line, area.width));
     // In a small window the detail replaces what is above it.
-    let brief = scene.compact || (detail.is_some() && h < 28);
-    let mut y = if brief { 1 } else { 2 };
-    if let Some(detail) = detail.take_if(|it| brief && h < y + 5 + it.height()) {
+    let brief = scene.compact || (detail.is_some() && area.height < 28);
+    let (top, figure_rows, air) = if brief { (1, 1, 0) } else { (2, FIGURES, 1) };
+    if let Some(detail) = detail.take_if(|it| brief && area.height < top + 5 + it.height()) {
         state.entries.controls.top = None;
-        return detail.draw(below(canvas.area(), 1), canvas.buffer());
+        return detail.draw(below(area, 1), buffer);
     }
-    if brief {
-        canvas.line(1, y, &figures::brief(scene, state, &whole, canvas.width() - 2));
-        y += 1;
-    } else {
-        figures::draw(&mut canvas.part(0, y, w, FIGURES), scene, state, &whole);
-        y += FIGURES + 1;
-    }
-    if state.pane == Pane::Consumers || !brief {
-        let rest = h.saturating_sub(y);
-        let wanted = page.consumers.len().max(1) as u16 + 1;
-        let rows = match state.pane {
-            Pane::Consumers if brief || h < 14 => rest,
-            Pane::Consumers => wanted.min(rest * 2 / 3),
-            Pane::Entries => wanted.min(if h >= 26 { 6 } else { 4 }),
-        };
-        consumers::draw(&mut canvas.part(0, y, w, rows), scene, state);
-        y += rows + 1;
-    }
+    let rest = area.height.saturating_sub(top + figure_rows + air);
+    let wanted = page.consumers.len().max(1) as u16 + 1;
+    let consumer_rows = match state.pane {
+        Pane::Consumers if brief || area.height < 14 => rest,
+        Pane::Consumers => wanted.min(rest * 2 / 3),
+        Pane::Entries if brief => 0,
+        Pane::Entries => wanted.min(if area.height >= 26 { 6 } else { 4 }),
+    };
+    let gap = u16::from((1..rest).contains(&consumer_rows));
     let under = detail.as_ref().map_or(0, Detail::height);
-    if y + 2 <= h {
-        draw_entries(&mut canvas.part(0, y, w, h.saturating_sub(y + under)), scene, state);
+    let [_, figures_area, _, consumers_area, _, entries_area, detail_area] = Layout::vertical([
+        Length(top),
+        Length(figure_rows),
+        Length(air),
+        Length(consumer_rows),
+        Length(gap),
+        Fill(1),
+        Length(under),
+    ])
+    .areas(area);
+    if brief {
+        let line = figures::brief(scene, state, &whole, area.width - 2);
+        line.render(figures_area.inner(SIDES), buffer);
+    } else {
+        figures::draw(figures_area, buffer, scene, state, &whole);
+    }
+    if consumer_rows > 0 {
+        consumers::draw(consumers_area, buffer, scene, state);
+    }
+    if entries_area.height >= 2 {
+        draw_entries(entries_area, buffer, scene, state);
     }
     if let Some(detail) = detail {
-        detail.draw(below(canvas.area(), h.saturating_sub(under)), canvas.buffer());
+        detail.draw(detail_area, buffer);
     }
 }
 
 /// The heading: partition, and whether the list follows.
-fn head(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &StreamState) {
+fn head(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &StreamState) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let mut heading = scene.page_heading(&Label("common-stream"), &[Source::Redis], page.taken);
     if page.partitions.len() > 1 {
+        let last = page.partitions.len().saturating_sub(1);
         let text = match state.partition() {
-            Some(number) => text!(
-                "stream-partition-of-0-to",
-                number,
-                last = page.partitions.len().saturating_sub(1)
-            ),
-            None => Label("stream-all-partitions").read().to_owned(),
+            Some(number) => text!("stream-partition-of-0-to", number, last),
+            None => Label("stream-all-partitions").to_owned(),
         };
-        heading.push_span(Span::raw(format!("  {text}")));
+        heading.push_span(format!("  {text}"));
     }
-    canvas.line(1, 0, &heading);
-    let mut spans = Vec::new();
+    let mut summary = Line::default();
     let filter = state.entries.controls.filter.value();
     if !filter.is_empty() {
-        let shown = text!(
-            "stream-of-on-this-page",
-            shown = state.entries.rows(scene.snapshot).len(),
-            of = page.lines.len()
-        );
-        spans.push(Span::raw(format!("/{}   {shown}   ", scene.fit(filter, 20))));
+        let (shown, of) = (state.entries.rows(scene.snapshot).len(), page.lines.len());
+        let shown = text!("stream-of-on-this-page", shown, of);
+        summary.push_span(format!("/{}   {shown}   ", scene.fit(filter, 20)));
     }
-    if state.entries.is_waiting() && !state.entries.is_first_page() {
-        spans.push(Span::styled(text::READING.to_owned(), theme.warn));
-    } else if state.entries.is_first_page()
-        && (scene.frozen || is_stale(scene.health(Source::Redis), scene.now))
-    {
-        // No entries arrive; the badge or the heading shows why.
-    } else if state.entries.is_first_page() {
-        spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good));
-        spans.push(Span::styled(Label("stream-following").read(), theme.soft));
-    } else {
+    let is_first = state.entries.is_first_page();
+    if state.entries.is_waiting() && !is_first {
+        summary.push_span(Span::styled(text::READING, theme.warn));
+    } else if !is_first {
         let at = page.lines.last().map(|line| entries::time(scene, line.entry));
-        let at = at.unwrap_or_else(|| text::UNKNOWN.read().to_owned());
-        spans.push(Span::styled(
-            text!("stream-held-at-press-to-follow", at, key = key_of(Action::Last)),
-            theme.warn,
-        ));
+        let at = at.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        let held = text!("stream-held-at-press-to-follow", at, key = key_of(Action::Last));
+        summary.push_span(Span::styled(held, theme.warn));
+    } else if !scene.frozen && !scene.is_blind() {
+        // Else no entries arrive; the badge or the heading shows why.
+        summary.push_span(Span::styled(format!("{} ", theme.glyphs.falling), theme.good));
+        summary.push_span(Span::styled(Label("stream-following"), theme.soft));
     }
-    let width = canvas.width().saturating_sub(2);
-    canvas.part(0, 0, width, 1).line_right(0, &Line::from(spans));
+    draw_head(area, buffer, &heading, &summary);
 }
 
-fn draw_entries(canvas: &mut Canvas<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+fn draw_entries(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamState) {
     let rows = state.entries.rows(scene.snapshot);
     if rows.is_empty() {
         let why = nothing(&scene.snapshot.entries, &state.entries);
-        return draw_text(canvas.area(), canvas.buffer(), scene, 0, &why);
+        return draw_text(area, buffer, scene, 0, &why);
     }
     let at = state.entries.position(&rows);
-    let visible = usize::from(canvas.height().saturating_sub(1));
+    let visible = usize::from(area.height.saturating_sub(1));
     state.entries.controls.follow(at, rows.len(), visible);
     let cursor = at.filter(|_| state.pane == Pane::Entries);
-    let area = canvas.area();
-    table::draw(area, canvas.buffer(), scene, &mut state.entries, &rows, cursor);
+    table::draw(area, buffer, scene, &mut state.entries, &rows, cursor);
 }
 
 /// Why there is no row.
