@@ -1,11 +1,10 @@
-//! Drawing primitives of the views: clipped text, bars, the chart, large digits.
+//! Drawing primitives of the views: text in cells, bars, the chart, large digits.
 //!
 //! They depend on neither snapshots nor keys.
 
 mod ascii;
 mod bar;
 mod big_digits;
-mod canvas;
 mod chart;
 mod halves;
 mod popup;
@@ -16,7 +15,6 @@ mod text_width;
 pub(crate) use ascii::to_ascii;
 pub(crate) use bar::bar;
 pub(crate) use big_digits::{BigText, Pixel, SIGN_ROWS, big_number, big_width};
-pub(crate) use canvas::Canvas;
 pub(crate) use chart::{Axis, Chart, Sign, chart};
 pub(crate) use halves::Halves;
 pub(crate) use popup::popup;
