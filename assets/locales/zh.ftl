@@ -352,7 +352,7 @@ alarms-sql-locked =
         [0] 数据库被其他程序锁定，订单在消息流中等待，锁释放后自动继续。
        *[other] 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
     }
-alarms-stream-has-no-consumer-group = 消费组不存在，运行中的引擎会重建。依次按 { $pending }、{ $plan } 处理仍待确认的消息。
+alarms-stream-has-no-consumer-group = 消费组不存在，运行中的节点会重建。依次按 { $pending }、{ $plan } 处理仍待确认的消息。
 
 ## ask
 
@@ -464,8 +464,8 @@ ask-quit-during-launch =
 ask-quit-during-load-test =
     已发出 { $sent } / { $planned } 次请求。
     { $unsent ->
-        [0] 已准入的订单留在消息流中，由下一个引擎落库。
-       *[other] 剩余请求不再发送。已准入的订单留在消息流中，由下一个引擎落库。
+        [0] 已准入的订单留在消息流中，由下一个运行的节点落库。
+       *[other] 剩余请求不再发送。已准入的订单留在消息流中，由下一个运行的节点落库。
     }
     .title = 压测进行中，仍要退出？
     .button = 退出
@@ -509,7 +509,7 @@ ask-repair-ledger =
     .title = 修复对账差异？
     .button = 修复
 ask-replay-letters =
-    { $about }：{ $done } 条重放到订单流{ $stay ->
+    { $about }：{ $done } 条重放到消息流{ $stay ->
         [0] {""}
        *[other] ，保留 { $stay } 条
     }。
@@ -610,15 +610,15 @@ cli-bench-drawn = 画面绘制，微秒
 cli-bench-engine-ended = 引擎在压测期间停止
 cli-bench-frame = { $bytes }，窗口 { $size }
 cli-bench-frame-name = 每帧字节
-cli-bench-hand-over = { $waiting } 个等待者的交接，p50 微秒
-cli-bench-hand-over-p99 = 交接，p99 微秒
+cli-bench-hand-over = 锁交接（{ $waiting } 个等待者），p50 微秒
+cli-bench-hand-over-p99 = 锁交接，p99 微秒
 cli-bench-idle = 占单核 { $both }，无控制台时 { $engine }
 cli-bench-idle-name = 空闲
 cli-bench-load = 每秒 { $watched } 次请求，无控制台时 { $alone } 次
 cli-bench-load-name = 压测
 cli-bench-locks-per-second = 每秒加锁，{ $tasks } 个任务
 cli-bench-no-answer = 有请求未得到应答，结果无效：{ $error }
-cli-bench-ratio = 为其 { $ratio } 倍，数据库 { $database }
+cli-bench-ratio = 速度为教程做法的 { $ratio } 倍，数据库：{ $database }
 cli-bench-slowed = { $slowed }，为 { $rounds } 轮的中位数，半数在 { $low } 到 { $high } 之间
 cli-bench-slowed-name = 减速
 cli-bench-tutorial = 教程的做法，逐条写入
@@ -646,7 +646,7 @@ cli-dead-none = 没有死信。
 cli-dead-none-of = 共 { $total } 条死信，均不符合条件。
 cli-dead-none-of-these = 指定的死信均不存在，请用 'seckill dead list' 查看
 cli-dead-not-found = 条不存在
-cli-dead-replay = 将 { $letters } 条死信重放到订单流？其余保留。
+cli-dead-replay = 将 { $letters } 条死信重放到消息流？其余保留。
 cli-dead-replays = 重放 { $replays } 次后仍为死信
 cli-dead-row = SQL 中：订单 { $id }，买家 { $user_id }，秒杀 #{ $voucher_id }，{ $status ->
     [unpaid] 未支付
@@ -658,7 +658,7 @@ cli-dead-row = SQL 中：订单 { $id }，买家 { $user_id }，秒杀 #{ $vouch
 }
 cli-doctor-acl = 对地址中的用户执行 ACL SETUSER：{ $rules }
 cli-doctor-aof = 已开启，appendfsync { $fsync }
-cli-doctor-both-killed = 两者被 SIGKILL
+cli-doctor-both-killed = 两者同时被 SIGKILL
 cli-doctor-check = { $name ->
     [server] 服务器程序
     [data-dir] 数据目录
@@ -738,14 +738,14 @@ cli-incident-audit-failed = **对账不符**，见下文对账结果
 cli-incident-audit-passed = 对账通过，见下文对账结果
 cli-incident-audit-timeout = 对账未能在五分钟内完成，请运行 'seckill audit'
 cli-incident-away = { $server ->
-    [redis] Redis
-    [database] 数据库
-   *[other] { $server }
-}不可达
+    [redis] Redis 不可达
+    [database] 数据库不可达
+   *[other] { $server } 不可达
+}
 cli-incident-body-gone = 内容丢失
 cli-incident-by-id = 对账结果
-cli-incident-by-id-failed = { $at } 按订单 ID 对账：**不符**。
-cli-incident-by-id-passed = { $at } 按订单 ID 对账：通过。
+cli-incident-by-id-failed = { $at } 按订单号对账：**不符**。
+cli-incident-by-id-passed = { $at } 按订单号对账：通过。
 cli-incident-by-id-title = 对账结果
 cli-incident-chart = SQL 中每 { $seconds } 秒的订单数，分别按准入时间和写入时间统计；尚未写入 SQL 的订单不计。
 cli-incident-created = 生成时间
@@ -808,15 +808,15 @@ cli-lock-release-dead = 强制释放 { $node }（{ $task }）持有的“{ $name
 cli-lock-release-unknown = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点未知。
 cli-locks-more = 共 { $total } 把，显示 { $shown } 把；可用 --limit 查看更多。
 cli-locks-no-end = 不过期
-cli-locks-no-node = { $node }（无节点）
+cli-locks-no-node = { $node }（未知节点）
 cli-locks-none = 没有被持有的锁。
 cli-locks-orphan = { $node }（失联）
-cli-log-filter-invalid = SECKILL_LOG 中的日志过滤规则 “{ $filter }” 无法识别（{ $why }），示例：{ $example }
+cli-log-filter-invalid = SECKILL_LOG 不是有效的日志过滤规则：“{ $filter }”（{ $why }）。请填一个级别或目标列表，例如 { $example }
 cli-man-not-written = 无法将手册页写入 { $dir }（{ $error }），请另指定 --dir
 cli-ms = { $millis } 毫秒
 cli-next-bought = 未支付。支付：seckill orders pay { $order }
 cli-next-changed = 制定计划后有变化的消息已跳过，请重新制定计划。
-cli-next-hollow = 内容丢失的订单可用 'seckill pending apply' 重建。
+cli-next-hollow = 内容丢失的消息，其订单可用 'seckill pending apply' 重建。
 cli-next-lost = Redis 中缺少部分秒杀，内容丢失的消息已跳过；可用 'seckill audit --repair' 载入这些秒杀。
 cli-next-not-found = 可用 'seckill orders show { $order }' 查看去向。
 cli-next-page = 下一页：{ $command }
@@ -828,7 +828,7 @@ cli-order = 订单 { $id }
 cli-orders-dead = 死信（{ $reason }），{ $of }
 cli-orders-issued = 生成于 { $issued }，为 { $day }（UTC）的第 { $sequence } 号
 cli-orders-lost = 已丢失：{ $of }；仅 Redis 中有记录，其他地方均无
-cli-orders-none = 没有符合条件的订单。在途订单尚未写入 SQL，可用 seckill orders show ID 查看
+cli-orders-none = 没有符合条件的订单。在途订单尚未写入 SQL，可用 'seckill orders show ID' 查看
 cli-orders-of-place = 买家 { $user }，秒杀 #{ $voucher }，该买家的第 { $place } 个名额
 cli-orders-of-sale = 买家 { $user }，秒杀 #{ $voucher }
 cli-orders-of-voucher = 买家 { $user }，普通优惠券 #{ $voucher }
@@ -883,7 +883,7 @@ cli-rush-unsettled = 仍有已准入的订单未处理完，可用 'seckill pend
 cli-sale-at-once = 立即
 cli-sale-end = 结束秒杀 #{ $voucher }“{ $title }”？共 { $initial } 件，未售 { $left } 件；结束后不能重新开始。
 cli-sale-ends = 结束
-cli-sale-limit = 每人限购 { $limit } 单
+cli-sale-limit = 每人 { $limit } 单
 cli-sale-limit-name = 限购
 cli-sale-no-end = 不限
 cli-sale-none = 还没有秒杀。新建：seckill sale create --title '火锅五折券' --stock 100
@@ -1312,7 +1312,7 @@ demo-title = 演示
 
 director-armed = 倒计时 { $left }
 director-arms-one = 没有已安排的开抢，按 { $arm } 安排
-director-cancelled-was-not-started-nothing = 已取消：{ $subject }没有开始，未做任何更改
+director-cancelled-was-not-started-nothing = 已取消开抢：{ $subject }，秒杀没有开始，未做任何更改
 director-console-was-suspended = 控制台曾被挂起，已晚了 { $late }
 director-countdown-in-seconds = 倒计时秒数，1 到 3,600
 director-database-is-unreachable = 数据库不可达
@@ -1331,7 +1331,7 @@ director-id-of-planned-sale = 未开始的秒杀编号；填标题则新建
 director-is-not-planned-sale-enter = #{ $id } 不是未开始的秒杀；填写标题可新建
 director-it-is-no-longer-listed = 该场秒杀已不在列表中
 director-launch-is-scheduled-press = 已安排开抢，请先按 { $abort } 取消
-director-launch-of-cancelled-nothing = { $subject }的开抢已取消，没有开始：{ $why }；按 { $arm } 可重新安排
+director-launch-of-cancelled-nothing = 开抢已取消，秒杀没有开始（{ $subject }）：{ $why }；按 { $arm } 可重新安排
 director-leave-this-empty-for-planned = 已有秒杀的库存已设定，请留空
 director-new-sale = 新秒杀“{ $title }”
 director-no-launch-is-scheduled-and-no-load = 没有已安排的开抢，也没有进行中的压测
@@ -1348,7 +1348,7 @@ director-sale-is-no-longer = 该场秒杀已不是未开始状态
 director-sale-starts-by-itself = 该场秒杀将在 { $left } 后自行开始，请填更小的值
 director-sale-starts-by-itself-before = 该场秒杀会在倒计时结束前自行开始
 director-schedule-launch = 安排开抢
-director-scheduled-starts-in-s-press = 已安排：{ $subject }将在 { $seconds } 秒后开抢，按 { $abort } 取消
+director-scheduled-starts-in-s-press = 已安排开抢：{ $subject }，{ $seconds } 秒后开始，按 { $abort } 取消
 director-several-load-tests-are-running = 有多场秒杀正在压测，请先用 { $up } { $down } 选中一场，再按一次 { $again }
 director-spread-over-so-many-seconds = 请求分布的秒数，0 为不限速
 director-start-in = 倒计时
@@ -1408,7 +1408,7 @@ drill-false = 不成立
 drill-fault = { $drill ->
     [consumer-killed] node-b 宕机，持有 { $n } 笔订单。“告警”会提示并给出条数。
     [poison] 正常消息中混入 { $n } 条无效消息。“告警”会给出死信条数。
-    [database-away] “告警”会在 2 秒内提示。订单暂存在消息流中。{ $left } 秒后恢复。
+    [database-away] “告警”会在 2 秒内提示。订单暂存在消息流中。{ $left } 秒后数据库恢复。
     [redis-away] 压测中 Redis 收到 SIGKILL。下一个用到它的进程会重新启动它，无需操作。
     [group-destroyed] 消费组连同 { $n } 条待确认消息被销毁，“告警”会提示。{ $left } 秒后节点可修复。
     [stream-trimmed] node-b 宕机，持有 { $n } 条消息，且消息内容已丢失。按 4 可见每条都是“内容丢失”。
@@ -1434,7 +1434,7 @@ drill-remedy = { $drill ->
     [database-away] 数据库已恢复。“告警”会显示中断时长；订单自动追平。
     [redis-away] Redis 已重新运行。“告警”会显示中断时长；买家稍后得到应答。
     [group-destroyed] 节点从头重建消费组：SQL 中已有的直接确认，其余落库。
-    [stream-trimmed] 在 4 中按 A 制定计划（按买家名单重建），按 y 执行。节点等待操作。
+    [stream-trimmed] 按 4，按 A 制定计划（按买家名单重建），按 y 执行。节点等待操作。
     [duplicates] 每条都已在 SQL 中，直接确认：积压清空，不产生新订单。
     [clock-step] 无需操作：没有告警，对账通过。最终对账会核对每个订单号。
    *[other] { $drill }
@@ -1482,14 +1482,14 @@ drill-true = 成立
 
 ## durability
 
-durability-confirmed = 已确认的准入不会丢失，前提是被提升的副本确认过
+durability-confirmed = 已应答买家的准入不会丢失，前提是被提升的从节点确认过
 durability-damage = 数据库可能损坏，其中的数据可能全部丢失
 durability-half-minute = 最近半分钟的准入（已写入 SQL 的除外）
 durability-last-commits = SQL 中最近一秒的订单；'seckill audit' 会列出，买家仍在 Redis 中时可用 --repair 重新写入
 durability-last-seconds = 最近两秒的准入（已写入 SQL 的除外）
 durability-nothing = 无
 durability-put-back = 节点存活且正常响应时无损失：各节点会恢复自己最近 30 秒内的准入
-durability-standstill = 不丢订单，只有停机时间：服务器恢复前不会提升副本
+durability-standstill = 不丢订单，只会停机：不会提升从节点，秒杀须等服务器恢复
 durability-undelivered = 尚未写入 SQL 的全部准入
 durability-unknown = 未知：无法读取服务器配置
 durability-unsent = 故障主节点尚未复制的数据，除非准入它的节点存活并将其恢复
@@ -1506,7 +1506,7 @@ error-is-paused = #{ $sale } 已暂停，请改用恢复操作
 error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，审计日志最多 { $most } 个字符、{ $most_bytes } 字节，请缩短
 error-name-taken = 名为“{ $name }”的节点已在线，请在设置中用 node 另取一个名字
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
-error-not-held = Redis 中没有 #{ $sale } 的完整数据，无法得知未售数量；运行中的节点会在一秒内补齐：seckill work
+error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数量；运行中的节点会在一秒内补齐（可用 'seckill work' 启动节点）
 error-not-loaded = #{ $sale } 的更改已提交到 SQL，但 Redis 尚未确认（{ $why }）；Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
 error-operator-just-finished = 刚刚完成的操作
 error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若已失联，可用 'seckill locks release operator' 释放其锁
@@ -1516,7 +1516,7 @@ error-read-only = 只读模式不接受操作，去掉 --read-only 重新启动�
 error-reconciling = “{ $key }”正在按 SQL 补齐，尚不可用，请稍后重试
 error-short = 不能从 #{ $sale } 减少 { $by } 件：未售 { $left } 件；请减少件数，或结束该场
 error-stopped = 引擎已停止，请退出后重新启动
-error-stopping = 引擎正在停止，请在运行后再试
+error-stopping = 引擎正在停止，请在其恢复运行后重试
 
 ## event
 
@@ -1669,25 +1669,25 @@ forms-what-buyers-read = 买家看到的名称
 group-alive = “{ $name }”的节点在线，会重新创建该消费者，请停止节点，或等到它被视为失联
 group-and-more = { $names } 等，另有 { $more } 个
 group-changed = 分区 { $partition }：其间{ $change }，该分区未做更改，请重试
-group-consumer-gone = 分区 { $partition } 中已没有消费者“{ $name }”
+group-consumer-gone = 分区 { $partition } 中已没有消费者“{ $name }”，可用 'seckill stream show' 查看
 group-created = 消费组已被创建
-group-destroyed = 消费组已被删除
+group-destroyed = 消费组已被销毁
 group-first-trimmed = 第一条消息已被裁剪或删除
 group-forward = { $to } 在分区 { $partition } 消费组已投递位置 { $delivered } 之后，前移会跳过订单，只能回退
-group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们，请先处理或转交
+group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们；请先用 'seckill pending apply --filter holder={ $name }' 处理，或用 'seckill stream claim --from { $name } --to CONSUMER' 转交
 group-idle = “{ $name }”不属于在线节点，转交给它的消息无人处理，请另选一个，或加 --force
 group-moved-back = 消费组已被回退
 group-no-consumer = 任何分区中都没有消费者“{ $name }”，现有：{ $existing }
 group-no-consumer-in = 分区 { $partition } 中没有消费者“{ $name }”，现有：{ $existing }
 group-no-partition = 没有分区 { $number }，最后一个是 { $last }
-group-no-stream = 分区 { $number } 的订单流不存在或为空，没有可投递的消息
+group-no-stream = 分区 { $number } 的消息流不存在或为空，没有可投递的消息；可用 'seckill stream show' 查看
 group-none = 无
-group-nothing = 分区 { $number } 没有消息会重新投递，该位置与消费组之间没有消息
-group-nothing-to-claim = 没有可转交的消息：这些消息都不待确认，或已在“{ $to }”处
-group-nothing-to-claim-from = “{ $from }”没有可转交给“{ $to }”的消息
+group-nothing = 分区 { $number } 没有消息会重新投递：该位置与最后投递的消息之间没有消息；可用 'seckill stream show' 查看
+group-nothing-to-claim = 没有可转交的消息：这些消息都已不再待确认，或已由“{ $to }”持有；可用 'seckill pending list' 查看
+group-nothing-to-claim-from = “{ $from }”没有可转交给“{ $to }”的消息，可用 'seckill pending list' 查看
 group-other-partition = 消息 { $entry } 不属于分区 { $partition }，请不填分区，或填它自己的分区
 group-position = “{ $text }”不是流中的位置；请填 start、消息 ID（如 1795000000000-0）或时间：2026-11-20T14:30:00Z、'2026-11-20 14:30'（本地时间）、14:30（今天）、-10m
-group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 或从头开始
+group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 开始，或用 '--to start' 从头开始
 
 ## job
 
@@ -1940,9 +1940,9 @@ orders-place = 名额
 orders-s = { $seconds }.{ $tenths } 秒
 orders-searching = 查找中
 orders-since = 状态时间
-orders-sql-did-not-reply-within = SQL 两秒内没有应答。指定秒杀、用户或时间可缩小查询范围。
-orders-sql-is-unreachable-orders = SQL 不可达，无法读取订单。
-orders-sql-takes-long = SQL 较慢
+orders-sql-did-not-reply-within = 数据库两秒内没有应答。指定秒杀、用户或时间可缩小查询范围。
+orders-sql-is-unreachable-orders = 数据库不可达，无法读取订单。
+orders-sql-takes-long = 数据库较慢
 orders-status = 状态
 orders-status-name = { $status ->
     [unpaid] 未支付
@@ -2022,9 +2022,9 @@ overview-waiting = { $count } 个等待
 ## partitions
 
 partitions-changed = 分区数刚被其他进程更改，请重新启动
-partitions-entries = 有 { $entries } 条消息在途，请让 { $partitions } 个分区的节点消费完：seckill work
+partitions-entries = 有 { $entries } 条消息在途，请以 { $partitions } 个分区运行节点（seckill work），直到消费完
 partitions-foreign-key = Redis 的键“{ $key }”存有 { $holds }，不是本程序写入的
-partitions-future-id = 订单流的最后 ID { $id } 晚于当前时间
+partitions-future-id = 消息流的最后 ID { $id } 晚于当前时间
 partitions-group-beyond = 消费组位于 { $delivered }，超出消息流的最后 ID { $last }，读不到消息
 partitions-letters = 有 { $letters } 条死信待人工处理
 partitions-lost = 消息流“{ $key }”丢失了消息
@@ -2126,7 +2126,7 @@ recovery-age = 时长 { $sign } { $border }
 recovery-delivered-2-4-times = 投递 2–4 次
 recovery-delivered-5-times = 投递 5 次以上
 recovery-delivered-once = 投递 1 次
-recovery-live-nodes-claim = 空闲超过 { $idle } 的消息由在线节点自动接管。
+recovery-live-nodes-claim = 空闲超过 { $idle }的消息由在线节点自动接管。
 recovery-min = { $minutes } 分
 recovery-of = { $action } { $done } / { $planned }
 recovery-of-the-oldest = 仅统计最早的 { $count } 条
@@ -2157,7 +2157,7 @@ recovery-verdict-word = { $verdict ->
 ## redis
 
 redis-broke-after-write = 写入之后连接中断
-redis-certificate = { $address } 的 Redis 证书不被接受（{ $reason }）；若由自有机构签发，请用 --redis-ca 给出该机构的证书文件
+redis-certificate = { $address } 的 Redis 证书不被接受（{ $reason }）；若由自建 CA 签发，请用 --redis-ca FILE 指定该 CA 的证书
 redis-cluster-down = { $address } 对槽 { $slot } 的应答为 { $reply }；请启动缺少的服务器，或运行 'redis-cli --cluster fix { $address }'
 redis-cross-slot = 同一管道中的键分属不同的槽，请报告此问题
 redis-data-dir-closing = 另一个 seckill 正在关闭 { $path }，已有 { $seconds } 秒，请等待或结束它
@@ -2180,7 +2180,7 @@ redis-hosts-password = 密码中的 /、?、#、@ 须写成 %2F、%3F、%23、%4
 redis-hosts-service = 主机之后应为哨兵的服务名
 redis-just-failed = 刚才无法连接
 redis-key-moved = { $reply }：该键已移到另一台服务器
-redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码
+redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码：redis://USER:PASSWORD@HOST 或 unix:///PATH?user=USER&pass=PASSWORD
 redis-no-group = 消费组不存在，运行中的节点会重建
 redis-no-master = 哨兵中没有“{ $service }”的在线主节点
 redis-no-parameters-are-allowed-after = 问号之后不能有内容
@@ -2189,7 +2189,7 @@ redis-none-of-its-servers-answers = 其服务器均不可用，{ $address }：{ 
 redis-not-master = 它已不是主节点
 redis-one-of-cluster = { $address } 是集群中的一台服务器（{ $reply }），其地址以 redis+cluster:// 或 rediss+cluster:// 开头
 redis-redis-at-does-not-answer = 无法连接 { $address } 的 Redis（{ $reason }），请启动它或检查地址
-redis-redis-ca-does-not-work = --redis-ca 不能用于哨兵；请把签发机构加入系统证书，或用 SSL_CERT_FILE 指定该文件
+redis-redis-ca-does-not-work = --redis-ca 不能用于哨兵；请把该 CA 加入系统证书，或用 SSL_CERT_FILE 指定证书文件
 redis-redis-or-valkey-or-later = 需要 7.0 或更高版本的 Redis 或 Valkey 服务器（{ $found }）；请安装：{ $install }，或指定 --redis URL
 redis-refused = Redis 拒绝了该命令：{ $reason }
 redis-remedy-disk = 请腾出其磁盘空间并查看其日志
@@ -2197,11 +2197,11 @@ redis-remedy-memory = 请调高 maxmemory 或清理其他数据
 redis-remedy-other = 请先排除该问题
 redis-remedy-replica = 它是从节点，请改用主节点的地址
 redis-remedy-replicas = 请恢复其从节点或调低 min-replicas-to-write
-redis-reply = Redis 的应答不符合预期；请检查该键是否存有其他内容，该服务器是否为 Redis
-redis-reply-to = Redis 对 { $command } 的应答不符合预期；请检查该键是否存有其他内容，该服务器是否为 Redis
+redis-reply = Redis 的应答不符合预期；请检查该键是否被其他程序写过，以及该服务器是否为 Redis
+redis-reply-to = Redis 对 { $command } 的应答不符合预期；请检查该键是否被其他程序写过，以及该服务器是否为 Redis
 redis-sentinel-login = { $reason }；若哨兵需要单独登录，请加上 ?sentinel_user=USER&sentinel_pass=PASSWORD
 redis-sentinels-timed-out = 哨兵没有及时应答
-redis-server-damaged = Redis 服务器的 aof 文件已损坏；请备份 { $dir }，再运行：redis-check-aof --fix { $manifest }
+redis-server-damaged = Redis 服务器的 AOF 文件已损坏；请备份 { $dir }，再运行：redis-check-aof --fix { $manifest }
 redis-server-detached = 本进程与 Redis 服务器的关联已解除，请重新启动
 redis-server-died = Redis 服务器启动后立即退出：{ $messages }；详见 { $log }
 redis-server-died-silent = Redis 服务器启动后立即退出，没有留下信息；详见 { $log }
@@ -2210,19 +2210,19 @@ redis-server-foreign = { $socket } 处的服务器使用另一个目录 { $dir }
 redis-server-found-other = { $path } 不是服务器
 redis-server-found-version = { $path } 为 { $version }
 redis-server-full = { $dir } 所在磁盘已满，Redis 服务器无法启动，请腾出空间
-redis-server-loading = { $seconds } 秒后 Redis 服务器仍在载入 aof 文件，请稍后再试
+redis-server-loading = { $seconds } 秒后 Redis 服务器仍在载入 AOF 文件，请稍后再试
 redis-server-silent = 有 Redis 服务器占用 { $lock }，但在 { $socket } 没有应答；请查看 { $log }，并停止它
 redis-server-spawn = 无法启动 { $path }（{ $reason }），请重新安装，或指定 --redis URL
 redis-server-stuck = { $socket } 的 Redis 服务器没有退出，请用 redis-cli -s { $socket } shutdown 停止
-redis-server-unwritten = Redis 服务器仍在运行：它无法把最后的应答写入 { $dir }；请腾出磁盘空间，再启动并退出一次 seckill
+redis-server-unwritten = Redis 服务器仍在运行：它无法把最近的更改写入 { $dir }；请腾出磁盘空间，再启动并退出一次 seckill
 redis-timed-out = 没有及时应答
 redis-timed-out-after = { $millis } 毫秒内没有应答
 redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
 redis-unknown-directory = 未知目录
-redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用 'redis-cli --cluster fix' 分配
+redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用 'redis-cli --cluster fix HOST:PORT' 分配
 redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后自动恢复
-redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请给出签发服务器证书的机构的 PEM 证书文件
-redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请给出签发服务器证书的机构的 PEM 证书文件
+redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请指定签发服务器证书的 CA 的 PEM 证书文件
+redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请指定签发服务器证书的 CA 的 PEM 证书文件
 redis-url-ca-unused = --redis-ca 用于加密的 Redis，其地址以 rediss:// 或 rediss+cluster:// 开头；否则请去掉 --redis-ca
 redis-url-cluster = 集群地址无法识别：{ $fault }；形如 { $form }
 redis-url-no-cluster = { $address } 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头
@@ -2422,12 +2422,12 @@ settings-wrong-value = { $key } 应为{ $wanted }
 
 status-audit-failed = 对账不符：{ $finding }；详见 'seckill audit'
 status-consumer-dead = { $consumer } 已失联，持有 { $pending } 条消息；恢复：'seckill pending apply'
-status-consumer-silent = { $consumer } 持有 { $pending } 条消息，已 { $idle } 未读取；恢复：'seckill pending apply'
+status-consumer-silent = { $consumer } 持有 { $pending } 条消息，已 { $idle }未读取；恢复：'seckill pending apply'
 status-consumer-unknown = { $consumer } 不属于已知节点，持有 { $pending } 条消息；恢复：'seckill pending apply'
 status-damaged = Redis 中的键互不一致：{ $keys }；相关秒杀在节点补齐前暂停准入（用 'seckill work' 启动节点）
 status-dead-letters = { $count } 条死信待人工处理：'seckill dead list'
 status-job-failed = 任务 { $job } 上次运行失败（{ $ago }前）；详见 'seckill jobs list'，重新运行：'seckill jobs run { $job }'
-status-lag = 消息积压 { $lag } 条，按当前速度 { $wait } 后清空；'seckill work' 可增加节点
+status-lag = 消息积压 { $lag } 条，按当前速度 { $wait }后清空；'seckill work' 可增加节点
 status-lag-grows = 消息积压 { $lag } 条且没有减少；'seckill work' 可增加节点
 status-lost = Redis 丢失过数据，已按 SQL 和消息流补齐：{ $loss }
 status-lost-nothing-left = ；无需处理
@@ -2462,7 +2462,7 @@ store-file-unreadable = 无法读取 { $path }（{ $reason }），请另指定 -
 store-file-unusable = { $path } 不可用（{ $reason }），请另指定 --database
 store-is-not-directory-give-another = { $path } 不是目录，请另指定 --database
 store-is-not-sqlite-database = { $path } 不是 SQLite 数据库，或已损坏，请另指定 --database
-store-is-not-utf-which-sqlite = { $path } 不是 SQLite 所需的 UTF-8，请另指定 --database
+store-is-not-utf-which-sqlite = 路径 { $path } 不是 UTF-8 编码（SQLite 要求），请另指定 --database
 store-it-cannot-write-free-space = 它无法写入：{ $message }；请腾出磁盘空间
 store-locked = 数据库被其他程序锁定（可用 fuser 查出），锁释放后自动继续
 store-log-position = “{ $text }”不是日志位置，请使用上一页末尾给出的位置，例如 1795000000000-17
@@ -2623,7 +2623,7 @@ subject-letters-matching = 符合“{ $filter }”的死信
 subject-limit = ，每人限购 { $limit }
 subject-lock = “{ $name }”，持有者 { $owner }
 subject-new-sale = “{ $title }”，库存 { $stock }
-subject-new-voucher = “{ $title }”，{ $pay } 分抵 { $actual } 分，{ $status }
+subject-new-voucher = “{ $title }”，售价 { $pay } 分，面值 { $actual } 分，{ $status }
 subject-partition = 分区 { $number }
 subject-partition-no-group-to-redelivers = 分区 { $partition }（无消费组）回退到 { $from }，{ $again } 条重新投递
 subject-pieces = #{ $sale }，{ $count } 件
@@ -2723,7 +2723,7 @@ time-window-is-too-small = 窗口过小，图表至少需要 80x24
 
 ## unread
 
-unread-redis-silent = { $address } 的 Redis 在 { $seconds } 秒内没有应答，请检查那里是否为其他程序，或 Redis 是否卡住
+unread-redis-silent = { $address } 的 Redis 在 { $seconds } 秒内没有应答，请检查该地址上是否为其他程序，或 Redis 是否卡住
 unread-sql-silent = { $name } 在 { $seconds } 秒内没有应答，请检查它是否卡住，或被其他程序占用
 
 ## view

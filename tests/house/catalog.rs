@@ -211,6 +211,11 @@ const NAMES: &[&str] = &[
     "stock",
     "rewind",
     "Ctrl",
+    "CA",
+    "CONSUMER",
+    "PORT",
+    "claim",
+    "holder",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.

@@ -333,11 +333,11 @@ fn an_unreadable_server_is_logged() {
     for (unread, expected) in [
         (
             ReadError::Redis(RedisError::Reply(None)),
-            "Redis 的应答不符合预期；请检查该键是否存有其他内容，该服务器是否为 Redis",
+            "Redis 的应答不符合预期；请检查该键是否被其他程序写过，以及该服务器是否为 Redis",
         ),
         (
             ReadError::Redis(RedisError::reply("CLUSTER SLOTS")),
-            "Redis 对 CLUSTER SLOTS 的应答不符合预期；请检查该键是否存有其他内容，该服务器是否为 Redis",
+            "Redis 对 CLUSTER SLOTS 的应答不符合预期；请检查该键是否被其他程序写过，以及该服务器是否为 Redis",
         ),
         (ReadError::Redis(RedisError::NoGroup), "消费组不存在，运行中的节点会重建"),
         (

@@ -16,7 +16,7 @@ fn asked_to_apply() -> Tui {
 #[test]
 fn a_question_about_a_plan_shows_when_live_nodes_claim_entries() {
     for (lang, expected) in
-        [("en", "that are idle for 30 s"), ("zh", "空闲超过 30 秒 的消息由在线节点自动接管")]
+        [("en", "that are idle for 30 s"), ("zh", "空闲超过 30 秒的消息由在线节点自动接管")]
     {
         set_thread_language(lang);
         asked_to_apply().assert_shows(expected);
