@@ -1181,6 +1181,10 @@ command-does-not-apply =
        *[other] #{ $id } has ended and cannot be changed
     }
 command-does-nothing-here = { $key } has no function here
+command-edge = { $top ->
+    [true] this is the first row
+   *[false] this is the last row
+}
 command-engine-has-stopped-display = the engine has stopped; the display is no longer updated
 command-engine-stopped-before-it-replied = the engine stopped before it replied; check Activity ({ $key }) before you repeat the command
 command-entries-marked-ones =
@@ -1227,8 +1231,6 @@ command-there-is-no-entry = there is no entry to mark
 command-there-is-no-sale = there is no sale to select
 command-there-is-no-sale-to-change = there is no sale to change
 command-these-entries-are-no-longer = these entries are no longer pending
-command-this-is-the-first-row = this is the first row
-command-this-is-the-last-row = this is the last row
 command-this-view-has-no-rows = this view has no rows to filter
 command-try-again-once = { $away }; try again once it is reachable
 command-value = { $views } ({ $action })
@@ -1301,7 +1303,6 @@ console-ends-in = ends in { $clock }
 console-from = from { $begin }
 console-frozen = FROZEN
 console-held-by-unknown-node = held by an unknown node
-console-hidden = , { $hidden } hidden
 console-history = HISTORY
 console-in = in { $span }
 console-in-flight = { $orders } in flight
@@ -1321,7 +1322,11 @@ console-locks-held = { $total ->
     [one] 1 lock
    *[other] { $total } locks
 }
-console-marked = { $count } marked
+console-marked =
+    { $count } marked{ $hidden ->
+        [0] {""}
+       *[other] , { $hidden } hidden
+    }
 console-marked-entries-are-no-longer = { $count ->
     [one] 1 marked entry is no longer pending; unmarked
    *[other] { $count } marked entries are no longer pending; unmarked
@@ -1397,8 +1402,10 @@ conventions-display-is-paused-press = the display is paused; press { $key } to r
 conventions-does-it = { $count }: press { $press } to confirm
 conventions-in = in { $views }
 conventions-more-than-one-page = more than one page of rows: sorted by ID again
-conventions-mouse-disabled = mouse disabled
-conventions-mouse-enabled-it-selects-rows = mouse enabled: it selects rows and tabs; disable it to select text in the terminal
+conventions-mouse = { $is_enabled ->
+    [true] mouse enabled: it selects rows and tabs; disable it to select text in the terminal
+   *[false] mouse disabled
+}
 conventions-no-details-are-open-press = no details are open; press { $key } to open them
 conventions-no-pending-entries = no pending entries
 conventions-no-row-is-selected-use = no row is selected; use { $up } and { $down }
@@ -1407,8 +1414,10 @@ conventions-pasted-text-was-truncated = the pasted text was truncated to { $kept
 conventions-question-has-just-appeared-read = the question has just appeared; read it, then press { $key } again
 conventions-read-only-mode-commands = read-only mode: commands are disabled; restart without --read-only
 conventions-select-sale-with-and-then = select the sale with { $up } and { $down }, then press { $again } again
-conventions-sorted-by-ascending = sorted by { $head }, ascending
-conventions-sorted-by-descending = sorted by { $head }, descending
+conventions-sorted = { $is_descending ->
+    [true] sorted by { $head }, descending
+   *[false] sorted by { $head }, ascending
+}
 conventions-sorted-by-of-these = sorted by { $head } within these { $rows }
 conventions-stream-is-always-in-delivery = the stream is always in delivery order
 conventions-these-rows-cannot-be-sorted = these rows cannot be sorted
@@ -2243,6 +2252,11 @@ orders-and-acknowledged-time-unknown-redis = and acknowledged; time unknown, Red
 orders-and-more = { $count } or more
 orders-assigned-to-its-buyer = assigned to its buyer in Redis
 orders-atomically-as-entry = atomically, as entry { $entry }
+orders-bought-by = { $place ->
+    [0] user { $user }, voucher { $sale }
+    [1] user { $user }, sale { $sale }
+   *[other] user { $user }, place { $place }, sale { $sale }
+}
 orders-buyer = buyer
 orders-clocks-differ-by-at-least = clocks differ by at least { $size }
 orders-closed = closed
@@ -2286,9 +2300,6 @@ orders-to-try = { $last }, to { $consumer }, delivery { $times }
 orders-unknown-not-in-sql-stream = unknown: not in SQL, the stream or the dead letters, and not assigned to a buyer
 orders-unknown-server-is-unreachable-try = unknown: a server is unreachable; try again later
 orders-up-to-press-for-newest = up to { $at }; press { $key } for the newest
-orders-user-place-sale = user { $user }, place { $place }, sale { $sale }
-orders-user-sale = user { $user }, sale { $sale }
-orders-user-voucher = user { $user }, voucher { $sale }
 orders-value = { $first }, { $second }
 
 ## os
@@ -3072,8 +3083,10 @@ stream-there-is-only-one-partition = there is only one partition
 stream-to = To
 stream-too-many-dead-letters = { $text }: too many dead letters to check all; press { $key } to open them
 stream-trimmed = trimmed
-stream-users-are-masked = users are masked
-stream-users-are-shown = users are shown
+stream-users = { $are_shown ->
+    [true] users are shown
+   *[false] users are masked
+}
 stream-waiting = waiting
 
 ## subject
@@ -3203,8 +3216,10 @@ time-display-paused-and-step-through = display paused; { $earlier } and { $later
 time-last-min = last { $minutes } min
 time-last-s = last { $seconds } s
 time-no-data-for-that-moment = no data for that moment
-time-no-earlier-command-or-alarm = no earlier command or alarm in the chart
-time-no-later-command-or-alarm = no later command or alarm
+time-no-mark = { $later ->
+    [true] no later command or alarm
+   *[false] no earlier command or alarm in the chart
+}
 time-out-of-range = out of range
 time-start-of-chart-press = start of the chart; press { $zoom } for a longer range
 time-this-is-latest-moment = this is the latest moment

@@ -1069,6 +1069,10 @@ command-does-not-apply =
        *[other] #{ $id } 已结束，无法更改
     }
 command-does-nothing-here = { $key } 在此无效
+command-edge = { $top ->
+    [true] 已是第一行
+   *[false] 已是最后一行
+}
 command-engine-has-stopped-display = 引擎已停止，画面不再更新
 command-engine-stopped-before-it-replied = 引擎未应答就已停止，请先在日志（{ $key }）中核对结果再重试
 command-entries-marked-ones = { $count } 条消息：已标记的消息。
@@ -1100,8 +1104,6 @@ command-there-is-no-entry = 没有可标记的行
 command-there-is-no-sale = 没有可选的秒杀
 command-there-is-no-sale-to-change = 没有可操作的秒杀
 command-these-entries-are-no-longer = 这些消息已不再是待确认状态
-command-this-is-the-first-row = 已是第一行
-command-this-is-the-last-row = 已是最后一行
 command-this-view-has-no-rows = 此视图没有可筛选的行
 command-try-again-once = { $away }，恢复后请重试
 command-value = { $views }（{ $action }）
@@ -1171,7 +1173,6 @@ console-ends-in = 距结束 { $clock }
 console-from = { $begin } 起
 console-frozen = 已冻结
 console-held-by-unknown-node = 持有者不是已知节点
-console-hidden = ，隐藏 { $hidden }
 console-history = 运行历史
 console-in = { $span }后
 console-in-flight = { $orders } 笔在途
@@ -1185,7 +1186,11 @@ console-lag = 积压 { $lag }
 console-left-waiting = 剩余 { $left }，{ $waiting } 个在等
 console-locked = 锁定
 console-locks-held = { $total } 把锁
-console-marked = 已标记 { $count }
+console-marked =
+    已标记 { $count }{ $hidden ->
+        [0] {""}
+       *[other] ，隐藏 { $hidden }
+    }
 console-marked-entries-are-no-longer = { $count } 条已标记的消息不再待确认，标记已取消
 console-max = 最大
 console-next-by-schedule = { $next }（{ $schedule }）
@@ -1260,8 +1265,10 @@ conventions-display-is-paused-press = 画面已冻结，按 { $key } 恢复后�
 conventions-does-it = { $count }：按 { $press } 确认
 conventions-in = 见 { $views }
 conventions-more-than-one-page = 已超过一页，恢复按 ID 排序
-conventions-mouse-disabled = 已停用鼠标
-conventions-mouse-enabled-it-selects-rows = 已启用鼠标，可选择行和页签；停用后可在终端中选取文字
+conventions-mouse = { $is_enabled ->
+    [true] 已启用鼠标，可选择行和页签；停用后可在终端中选取文字
+   *[false] 已停用鼠标
+}
 conventions-no-details-are-open-press = 没有打开的详情；按 { $key } 打开
 conventions-no-pending-entries = 没有待确认的消息
 conventions-no-row-is-selected-use = 未选中任何行；用 { $up } { $down } 选择
@@ -1270,8 +1277,10 @@ conventions-pasted-text-was-truncated = 粘贴内容已截断为 { $kept } 个�
 conventions-question-has-just-appeared-read = 确认框刚刚弹出；请看清后再按 { $key }
 conventions-read-only-mode-commands = 只读模式：操作已禁用；去掉 --read-only 重新启动
 conventions-select-sale-with-and-then = 请先用 { $up } { $down } 选中要操作的秒杀，再按一次 { $again }
-conventions-sorted-by-ascending = 按“{ $head }”升序
-conventions-sorted-by-descending = 按“{ $head }”降序
+conventions-sorted = { $is_descending ->
+    [true] 按“{ $head }”降序
+   *[false] 按“{ $head }”升序
+}
 conventions-sorted-by-of-these = 仅本页 { $rows } 条按“{ $head }”排序
 conventions-stream-is-always-in-delivery = 消息流只能按投递顺序显示
 conventions-these-rows-cannot-be-sorted = 这些行不支持排序
@@ -1908,6 +1917,11 @@ orders-and-acknowledged-time-unknown-redis = 并已确认；时间未知，Redis
 orders-and-more = { $count } 笔以上
 orders-assigned-to-its-buyer = Redis 中买家持有该订单
 orders-atomically-as-entry = 原子写入，消息 { $entry }
+orders-bought-by = { $place ->
+    [0] 用户 { $user }，优惠券 { $sale }
+    [1] 用户 { $user }，秒杀 { $sale }
+   *[other] 用户 { $user }，第 { $place } 个名额，秒杀 { $sale }
+}
 orders-buyer = 买家
 orders-clocks-differ-by-at-least = 时钟至少相差 { $size }
 orders-closed = 关闭
@@ -1958,9 +1972,6 @@ orders-to-try = { $last }，给 { $consumer }，第 { $times } 次
 orders-unknown-not-in-sql-stream = 未知：SQL、消息流、死信和买家记录中都没有
 orders-unknown-server-is-unreachable-try = 未知：服务器不可达；请稍后再试
 orders-up-to-press-for-newest = 截至 { $at }；按 { $key } 查看最新
-orders-user-place-sale = 用户 { $user }，第 { $place } 个名额，秒杀 { $sale }
-orders-user-sale = 用户 { $user }，秒杀 { $sale }
-orders-user-voucher = 用户 { $user }，优惠券 { $sale }
 orders-value = { $first }，{ $second }
 
 ## os
@@ -2602,8 +2613,10 @@ stream-there-is-only-one-partition = 只有一个分区
 stream-to = 交给
 stream-too-many-dead-letters = { $text }：死信过多，未全部检查；按 { $key } 查看
 stream-trimmed = 已裁剪
-stream-users-are-masked = 用户已脱敏
-stream-users-are-shown = 已显示用户
+stream-users = { $are_shown ->
+    [true] 已显示用户
+   *[false] 用户已脱敏
+}
 stream-waiting = 待投递
 
 ## subject
@@ -2712,8 +2725,10 @@ time-display-paused-and-step-through = 画面已冻结，{ $earlier } 和 { $lat
 time-last-min = 最近 { $minutes } 分钟
 time-last-s = 最近 { $seconds } 秒
 time-no-data-for-that-moment = 该时刻没有数据
-time-no-earlier-command-or-alarm = 图表中此刻之前没有操作或告警
-time-no-later-command-or-alarm = 此刻之后没有操作或告警
+time-no-mark = { $later ->
+    [true] 此刻之后没有操作或告警
+   *[false] 图表中此刻之前没有操作或告警
+}
 time-out-of-range = 超出范围
 time-start-of-chart-press = 图表起点，按 { $zoom } 显示更长时间
 time-this-is-latest-moment = 已是最新时刻

@@ -31,14 +31,14 @@ use super::{
     frame_writer::Drawn,
     guide_banner::Story,
     keymap::{self, Action, Context, Key, key_of},
-    lag_trend::LagTrend,
     launch::Director,
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
     text::{self},
     theme::Theme,
+    view::View,
     views::{
-        Leases, Step, Table, Users, View, Views, is_stale, is_too_small,
+        Display, Step, Table, Views, is_stale, is_too_small,
         letters::wording::{LetterCommand, Selected},
     },
 };
@@ -68,29 +68,6 @@ pub(crate) struct App {
     pub(crate) status: Status,
     pub(crate) story: Story,
     pub(crate) terminal: TerminalState,
-}
-
-/// What is shown, and how.
-pub(crate) struct Display {
-    /// The snapshot on the screen.
-    pub(crate) shown: Arc<Snapshot>,
-    /// The newest snapshot; the same one unless the display is paused.
-    pub(crate) newest: Arc<Snapshot>,
-    pub(crate) frozen: bool,
-    pub(crate) now: Millis,
-    pub(crate) zone: TimeZone,
-    pub(crate) theme: Theme,
-    /// Whether user numbers are shown, in every view.
-    pub(crate) users: Users,
-    pub(crate) lag: LagTrend,
-    pub(crate) leases: Leases,
-}
-
-impl Display {
-    /// The reference time; it stops while the display is paused.
-    pub(crate) fn seen(&self) -> Millis {
-        if self.frozen { self.shown.taken } else { self.now }
-    }
 }
 
 /// Commands and forms in progress.
@@ -142,17 +119,7 @@ impl App {
         let first = remote.snapshots.borrow().clone();
         let mut app = Self {
             remote,
-            display: Display {
-                shown: Arc::default(),
-                newest: Arc::default(),
-                frozen: false,
-                now,
-                zone,
-                theme,
-                users: Users::default(),
-                lag: LagTrend::default(),
-                leases: Leases::default(),
-            },
+            display: Display::new(theme, zone, now),
             view: View::Overview,
             tables: Views::default(),
             dialog: None,

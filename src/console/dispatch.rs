@@ -19,7 +19,8 @@ use super::{
     launch::Launch,
     text::{commands, conventions},
     views::{
-        self, Effect, Pane, Row as _, Scene, Step, Turn, View, orders::wording::query_of_sale,
+        Effect, Order, Pane, Row as _, Scene, Sheet, Step, Turn, Users, View,
+        orders::wording::query_of_sale,
     },
     widgets::fit,
 };
@@ -230,7 +231,7 @@ impl App {
                 self.dialog = Some(Dialog::Help(Help::new(self.context(), foot)));
             }
             Action::Export => {
-                let rows = views::sheet(self).map(|sheet| (sheet.rows.len(), sheet.extent));
+                let rows = self.sheet().map(|sheet| (sheet.rows.len(), sheet.extent));
                 let menu = ExportMenu::new(rows, self.terminal.export_dir.as_deref());
                 self.dialog = Some(Dialog::Export(menu));
             }
@@ -263,20 +264,12 @@ impl App {
             Action::CopyRow => self.copy(true),
             Action::Mouse => {
                 self.terminal.mouse = !self.terminal.mouse;
-                self.note(if self.terminal.mouse {
-                    Label("conventions-mouse-enabled-it-selects-rows")
-                } else {
-                    Label("conventions-mouse-disabled")
-                });
+                self.note(text!("conventions-mouse", is_enabled = self.terminal.mouse));
             }
             Action::Freeze => self.freeze(),
             Action::Users => {
                 self.display.users.shown = !self.display.users.shown;
-                self.note(if self.display.users.shown {
-                    Label("stream-users-are-shown")
-                } else {
-                    Label("stream-users-are-masked")
-                });
+                self.note(text!("stream-users", are_shown = self.display.users.shown));
             }
             Action::Present => self.present(),
             Action::Quit => self.quit(),
@@ -494,18 +487,40 @@ impl App {
             _ => controls.next_order(),
         }
         let text = match (before, controls.order) {
-            (_, Some(order)) => conventions::ordered(order),
+            (_, Some(Order { title: head, is_descending })) => {
+                text!("conventions-sorted", head, is_descending)
+            }
             (Some(_), None) => text!("conventions-default-order-restored"),
             (None, None) => text!("conventions-these-rows-cannot-be-sorted"),
         };
         self.note(text);
     }
 
+    /// The table of the view with all loaded rows that match the filter; `None` if there is none or it was not read yet.
+    pub(crate) fn sheet(&self) -> Option<Sheet> {
+        let table = self.table().filter(|_| self.display.has_data())?;
+        let extent = table.extent(&self.display.shown);
+        table.sheet(&Scene::of(&self.display)).map(|sheet| Sheet { extent, ..sheet })
+    }
+
+    /// The chosen row as exported, which names no user.
+    fn chosen_row(&self) -> Option<Sheet> {
+        let scene = Scene { users: Users::MASKED, ..Scene::of(&self.display) };
+        match self.view {
+            // The Overview has no table, and the filter of Sales may hide the chosen sale.
+            View::Overview | View::Sales => {
+                let sale = [self.pointed_sale()?];
+                Some(Sheet::of(&self.tables.sales.table, &scene, &sale, Some(0)))
+            }
+            _ => self.table()?.sheet(&scene),
+        }
+    }
+
     /// Copies the chosen row, or its name, to the clipboard.
     pub(super) fn copy(&mut self, whole: bool) {
         let text = match self.chosen_name() {
             Some(_) if whole => {
-                views::chosen_row(self).and_then(|sheet| export::row(&sheet, sheet.cursor?))
+                self.chosen_row().and_then(|sheet| export::row(&sheet, sheet.cursor?))
             }
             name => name,
         };

@@ -6,7 +6,7 @@ use seckill_model::message::Label;
 use strum::VariantArray as _;
 
 pub(crate) use super::key::Key;
-use super::views::View;
+use super::view::View;
 
 /// Every action that a key can trigger, with its message in the catalog. Those from [`Self::Arm`] to [`Self::Pay`] are
 /// commands, which change data.

@@ -24,7 +24,7 @@ use super::{
         figures::span,
         sale_name,
     },
-    views::View,
+    view::View,
     widgets::plain,
 };
 

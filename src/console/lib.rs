@@ -12,6 +12,7 @@ mod dispatch;
 mod event_loop;
 mod export;
 mod form_drafts;
+mod frame;
 mod frame_writer;
 mod guide_banner;
 mod key;
@@ -27,6 +28,7 @@ mod terminal;
 mod tests;
 mod text;
 mod theme;
+mod view;
 mod views;
 mod widgets;
 

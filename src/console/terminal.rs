@@ -30,7 +30,7 @@ use ratatui::{
 };
 use rustix::process::Signal;
 
-use super::{app::App, frame_writer::FrameWriter, views, widgets::Halves};
+use super::{app::App, frame, frame_writer::FrameWriter, widgets::Halves};
 
 /// The console owns the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -79,7 +79,7 @@ impl Frames {
     pub(super) fn draw(&mut self, app: &mut App, out: &mut impl Write) -> io::Result<()> {
         let halves = &mut self.halves;
         self.terminal.draw(|frame| {
-            views::draw(app, frame);
+            frame::draw(app, frame);
             halves.settle(frame.buffer_mut());
         })?;
         self.writer.send(out, &mut app.terminal.drawn)

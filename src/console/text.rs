@@ -7,6 +7,7 @@ pub(crate) mod conventions;
 pub(crate) mod faults;
 pub(crate) mod figures;
 pub(crate) mod presenter;
+pub(crate) mod recovery;
 pub mod settings;
 pub(crate) mod time;
 
@@ -23,7 +24,6 @@ pub(crate) use self::{
 };
 use super::{
     keymap::{Action, key_of},
-    views::Marked,
     widgets::{plain, right},
 };
 
@@ -125,14 +125,6 @@ pub(crate) fn drains_in(millis: u64) -> String {
 pub(crate) fn oldest(millis: u64) -> String {
     let (span, steady) = (span(millis), steady_span(millis));
     text!("console-oldest", span, steady)
-}
-
-pub(crate) fn marked(marked: Marked) -> String {
-    let mut text = text!("console-marked", count = marked.count);
-    if marked.filtered > 0 {
-        text += &text!("console-hidden", hidden = marked.filtered);
-    }
-    text
 }
 
 /// An error, with the key that dismisses it.

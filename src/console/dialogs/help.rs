@@ -94,7 +94,7 @@ fn half(sections: &[Vec<Line<'_>>]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{theme::Depth, views::View};
+    use crate::{theme::Depth, view::View};
 
     #[test]
     fn every_binding_is_listed_and_those_of_the_view_are_first() {

@@ -143,7 +143,7 @@ fn rank(name: &str, wanted: &str) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::views::View;
+    use crate::view::View;
 
     fn palette(used: &[Action]) -> Palette {
         let offer = |action, name, why: Option<&str>| Offer {

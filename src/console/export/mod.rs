@@ -25,8 +25,9 @@ use tokio::task::JoinSet;
 
 use super::{
     app::App,
+    frame,
     status::Tone,
-    views::{self, Extent, Sheet},
+    views::{Extent, Sheet},
 };
 
 /// The command-line name of the export directory.
@@ -190,7 +191,7 @@ impl App {
     pub(super) fn export(&mut self, format: Format) {
         let mut rows = None;
         let body = if format.is_of_table() {
-            let Some(sheet) = views::sheet(self) else {
+            let Some(sheet) = self.sheet() else {
                 return self.note(&*Label("export-there-are-no-rows"));
             };
             rows = Some((sheet.rows.len(), sheet.extent));
@@ -206,7 +207,7 @@ impl App {
         } else {
             let (width, height) = self.terminal.size;
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-            views::paint(self, &mut buffer);
+            frame::paint(self, &mut buffer);
             match format {
                 Format::Text => screen::text(&buffer),
                 Format::Ansi => screen::ansi(&buffer),

@@ -304,7 +304,7 @@ fn the_outcome_is_reported() {
 fn contrasts(app: &mut App, width: u16, height: u16) -> Vec<String> {
     use ratatui::{buffer::Buffer, layout::Rect, style::Color};
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    views::paint(app, &mut buffer);
+    frame::paint(app, &mut buffer);
     let same = |cell: &&ratatui::buffer::Cell| {
         cell.symbol() != " " && cell.fg == cell.bg && cell.fg != Color::Reset
     };

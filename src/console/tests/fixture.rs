@@ -35,8 +35,8 @@ use super::{
 };
 use crate::{
     app::App,
+    frame,
     theme::{Depth, Theme},
-    views,
 };
 
 pub(super) const NOW: Millis = Millis(1_795_000_000_000);
@@ -139,7 +139,7 @@ impl Tui {
     pub(super) fn draw(&mut self, width: u16, height: u16) -> Buffer {
         let mut terminal = Terminal::new(TestBackend::new(width, height));
         if let Ok(terminal) = &mut terminal {
-            let _ = terminal.draw(|frame| views::draw(&mut self.app, frame));
+            let _ = terminal.draw(|frame| frame::draw(&mut self.app, frame));
             return terminal.backend().buffer().clone();
         }
         Buffer::default()

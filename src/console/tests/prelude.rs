@@ -60,6 +60,7 @@ pub(super) use crate::{
     app::App,
     dialogs::{Dialog, Form},
     export::ExportError,
+    frame,
     guide_banner::Story,
     keymap,
     text::audit_log::result,

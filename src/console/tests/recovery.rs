@@ -51,7 +51,7 @@ fn users_are_masked_in_every_view_until_asked() {
             assert!(tui.screen_at(200, 50).contains("***"), "{}", tui.screen_at(200, 50));
         }
         let mut tui = Tui::open(with_users(), view);
-        let sheet = views::sheet(&tui.app).map(|sheet| format!("{:?}", sheet.rows));
+        let sheet = tui.app.sheet().map(|sheet| format!("{:?}", sheet.rows));
         assert!(!names_one(&sheet.unwrap_or_default()));
         tui.press("u");
         tui.assert_status("users are shown");

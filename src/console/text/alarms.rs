@@ -16,7 +16,7 @@ use seckill_model::{
 use super::figures::{span, within};
 use crate::{
     keymap::{Action, key_of},
-    views::View,
+    view::View,
     widgets::right,
 };
 

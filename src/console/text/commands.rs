@@ -11,11 +11,10 @@ use seckill_model::{
 
 use super::{
     figures::{self, thousands},
-    sale_name,
+    recovery, sale_name,
 };
 use crate::{
     keymap::{Action, Context, actions, footer, key_of, lookup},
-    views::{orders, pending::wording as recovery},
     widgets::plain,
 };
 
@@ -243,7 +242,7 @@ pub(crate) fn sent(command: &Command) -> String {
         Command::CountLetters(_) => text!("command-examining-dead-letters"),
         Command::RunJob(name) => text!("command-is-running", name),
         Command::Preview(_) => text!("stream-calculating-effect"),
-        Command::Trace(_) => orders::wording::LOOKING.to_owned(),
+        Command::Trace(_) => Label("orders-searching").to_owned(),
         _ => text!("command-waiting-for-engine"),
     }
 }

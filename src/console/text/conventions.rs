@@ -2,27 +2,9 @@
 
 use seckill_model::message::{Label, text};
 
-use crate::{
-    keymap::{Action, Context, footer, key_of},
-    views::Order,
-};
+use crate::keymap::{Action, Context, footer, key_of};
 
 pub(crate) const NO_TABLE: Label = Label("conventions-this-view-has-no-table");
-
-pub(crate) fn ordered(order: Order) -> String {
-    let head = order.title;
-    if order.is_descending {
-        text!("conventions-sorted-by-descending", head)
-    } else {
-        text!("conventions-sorted-by-ascending", head)
-    }
-}
-
-/// The heading of a sorted page.
-pub(crate) fn sorted_page(order: Order, rows: usize) -> String {
-    let head = order.title.to_lowercase();
-    text!("conventions-sorted-by-of-these", head, rows)
-}
 
 /// Why a paged list keeps its order.
 pub(crate) fn in_pages(total: u64) -> String {

@@ -6,7 +6,7 @@ use seckill_model::message::text;
 use super::{alarms::AlarmText, figures::span};
 use crate::{
     keymap::{Action, key_of},
-    views::View,
+    view::View,
 };
 
 pub(crate) fn no_sale() -> String {

@@ -1,29 +1,25 @@
-//! The views, one folder each, and the frame around them. A new view is a folder with a [`Component`], a field of
-//! [`Views`], and a variant of [`View`].
+//! The views, one folder each. A new view is a folder with a [`Component`], a field of [`Views`], and a variant of
+//! [`View`].
 
 pub(crate) mod activity;
 mod detail;
 mod jobs;
-mod layout;
 pub(crate) mod ledger;
 pub(crate) mod letters;
 mod locks;
 pub(crate) mod orders;
 mod overview;
 pub(crate) mod pending;
-mod presenter;
 mod sales;
 mod scene;
 pub(crate) mod stream;
 mod table;
 mod table_view;
-mod tabs;
 mod user_masking;
 
 use ratatui::{
-    Frame,
     buffer::Buffer,
-    layout::{Constraint, Position, Rect},
+    layout::{Margin, Rect},
     text::Line,
     widgets::{Paragraph, Widget},
 };
@@ -35,92 +31,22 @@ use seckill_engine::{
         snapshot::{Holder, JobLine, LetterLine, PendingLine},
     },
 };
-use seckill_model::{
-    Millis,
-    ledger::{Balance, SaleAudit},
-    locale::language,
-    message::{Label, text},
-};
-use strum::VariantArray as _;
+use seckill_model::ledger::SaleAudit;
 use tui_input::Input;
 
-use self::layout::SIDES;
 pub(crate) use self::{
     locks::Leases,
     orders::OrdersState,
     overview::OverviewState,
-    sales::SalesState,
-    scene::{Scene, Source, is_stale},
+    pending::pending_in,
+    sales::{SalesState, phase},
+    scene::{COMPLETE, Display, Scene, Source, is_stale, is_too_small},
     stream::{Pane, StreamState},
-    table::{Extent, Marked, Order, Row, Sheet, Table, TableState, Turn},
+    table::{Extent, Order, Row, Sheet, Table, TableState, Turn},
     user_masking::Users,
 };
-use super::{
-    app::App,
-    dialogs::Dialog,
-    keymap::Action,
-    presenter::by_title,
-    text::{self, commands::Question},
-    widgets,
-};
-
-/// Which view is on the screen, with its message in the catalog.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Hash,
-    strum::IntoStaticStr,
-    strum::VariantArray,
-)]
-#[strum(serialize_all = "kebab-case", prefix = "view-")]
-pub(crate) enum View {
-    #[default]
-    Overview,
-    Sales,
-    Stream,
-    Pending,
-    Letters,
-    Locks,
-    Orders,
-    Jobs,
-    Ledger,
-    Activity,
-}
-
-impl View {
-    fn message(self) -> Label {
-        Label(self.into())
-    }
-
-    /// Its name as a heading.
-    pub(crate) fn title(self) -> &'static str {
-        self.message().read()
-    }
-
-    /// Its name on the tab line.
-    pub(crate) fn tab(self) -> &'static str {
-        self.message().attribute("tab").unwrap_or_else(|| self.title())
-    }
-
-    /// Its name in files.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Letters => "dead",
-            other => Action::Go(other).setting(),
-        }
-    }
-
-    pub(crate) fn beside(self, forward: bool) -> Self {
-        let all = Self::VARIANTS;
-        let by = if forward { 1 } else { all.len() - 1 };
-        all[(self as usize + by) % all.len()]
-    }
-}
+use super::{keymap::Action, text::commands::Question, widgets};
+pub(crate) use crate::view::View;
 
 /// A movement of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,103 +206,8 @@ impl Views {
     }
 }
 
-/// The audit state without flicker: while orders arrive it is in flight, even in a snapshot that happens to find no
-/// such order.
-fn steady_audit(snapshot: &Snapshot) -> Balance {
-    let comes = snapshot.funnel.admitted.per_second > 0.0 || snapshot.written.per_second > 0.0;
-    match &snapshot.audit {
-        Balance::Balanced { .. } if comes => Balance::InFlight { orders: 0 },
-        balance => balance.clone(),
-    }
-}
-
-/// Smallest window of the full console, and of the reduced one.
-const COMPLETE: (u16, u16) = (80, 24);
-const COMPACT: (u16, u16) = (60, 15);
-
-/// Whether a window is too small for more than a message.
-pub(crate) fn is_too_small(width: u16, height: u16) -> bool {
-    width < COMPACT.0 || height < COMPACT.1
-}
-
-/// Draws everything.
-pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
-    let area = frame.area();
-    app.terminal.size = (area.width, area.height);
-    if let Some(at) = paint(app, frame.buffer_mut()) {
-        frame.set_cursor_position(at);
-    }
-}
-
-/// Draws everything into `buffer`, and returns the cursor position.
-pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
-    let area = buffer.area;
-    app.terminal.unseen = is_too_small(area.width, area.height);
-    if app.terminal.unseen {
-        let size =
-            text!("console-window-too-small-x-minimum", width = area.width, height = area.height);
-        let lines = widgets::wrap(&size, usize::from(area.width));
-        let middle = area.centered_vertically(Constraint::Length(lines.len() as u16));
-        let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
-        Paragraph::new(lines).style(app.display.theme.strong).centered().render(middle, buffer);
-        app.display.theme.settle(buffer);
-        return None;
-    }
-    let mut cursor = layout::draw(app, area, buffer);
-    match &mut app.dialog {
-        Some(Dialog::Confirm(confirm)) if app.presenter.on => {
-            let titles: Vec<&str> = confirm.launched().into_iter().collect();
-            let word = |text: &str| by_title(&app.display.newest, &titles, text);
-            cursor = confirm.draw(area, buffer, app.display.theme, word);
-        }
-        Some(dialog) => cursor = dialog.draw(area, buffer, app.display.theme),
-        None => {}
-    }
-    if app.display.theme.ascii {
-        widgets::to_ascii(buffer, !language().is_ascii());
-    }
-    app.display.theme.settle(buffer);
-    cursor
-}
-
-/// The table of the view with all loaded rows that match the filter; `None` if there is none or it was not read yet.
-pub(crate) fn sheet(app: &App) -> Option<Sheet> {
-    let table = app.table().filter(|_| has_data(&app.display.shown))?;
-    let extent = table.extent(&app.display.shown);
-    table.sheet(&Scene::of(&app.display)).map(|sheet| Sheet { extent, ..sheet })
-}
-
-/// The chosen row as exported, which names no user.
-pub(crate) fn chosen_row(app: &App) -> Option<Sheet> {
-    let scene = Scene { users: Users::MASKED, ..Scene::of(&app.display) };
-    match app.view {
-        // The Overview has no table, and the filter of Sales may hide the chosen sale.
-        View::Overview | View::Sales => {
-            let sale = [app.pointed_sale()?];
-            Some(Sheet::of(&app.tables.sales.table, &scene, &sale, Some(0)))
-        }
-        _ => app.table()?.sheet(&scene),
-    }
-}
-
-/// Whether a snapshot was taken.
-fn has_data(snapshot: &Snapshot) -> bool {
-    snapshot.seq > 0 || snapshot.taken != Millis(0)
-}
-
-/// Draws the view into the area that the frame leaves.
-fn draw_body(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
-    let App { display, tables, story, view, .. } = app;
-    let (chosen, typing) = (tables.sales.chosen, tables.filtering);
-    let scene = Scene { compact, chosen, typing, ..Scene::of(display) };
-    if !has_data(&display.shown) {
-        return draw_text(area, buffer, &scene, 1, &text::NO_DATA);
-    }
-    tables.get_mut(*view).draw(area, buffer, &scene);
-    if let Some(number) = story.countdown.filter(|_| *view == View::Overview) {
-        widgets::big_number(area, buffer, display.theme, number);
-    }
-}
+/// One cell at each side.
+pub(crate) const SIDES: Margin = Margin::new(1, 0);
 
 /// Draws the first line of a view.
 fn draw_head(area: Rect, buffer: &mut Buffer, heading: &Line<'_>, summary: &Line<'_>) {
@@ -389,7 +220,7 @@ fn draw_head(area: Rect, buffer: &mut Buffer, heading: &Line<'_>, summary: &Line
 }
 
 /// Draws a text from line `top` of an area on.
-fn draw_text(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, top: u16, text: &str) {
+pub(crate) fn draw_text(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, top: u16, text: &str) {
     let lines = widgets::wrap(text, usize::from(area.width.saturating_sub(2)));
     let lines = lines.into_iter().map(|line| Line::styled(line, scene.theme.soft));
     Paragraph::new(lines.collect::<Vec<_>>()).render(below(area, top).inner(SIDES), buffer);

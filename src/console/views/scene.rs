@@ -1,6 +1,6 @@
 //! What a view sees of the console, and the texts that all views share.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use jiff::tz::TimeZone;
 use ratatui::text::{Line, Span};
@@ -8,7 +8,16 @@ use seckill_engine::telemetry::{Snapshot, snapshot::Health};
 use seckill_model::{Millis, VoucherId};
 
 use super::{Leases, Users};
-use crate::{app::Display, lag_trend::LagTrend, text, theme::Theme, widgets};
+use crate::{lag_trend::LagTrend, text, theme::Theme, widgets};
+
+/// Smallest window of the full console, and of the reduced one.
+pub(crate) const COMPLETE: (u16, u16) = (80, 24);
+const COMPACT: (u16, u16) = (60, 15);
+
+/// Whether a window is too small for more than a message.
+pub(crate) fn is_too_small(width: u16, height: u16) -> bool {
+    width < COMPACT.0 || height < COMPACT.1
+}
 
 /// Age in milliseconds from which figures are marked as outdated.
 const STALE_MS: u64 = 2_000;
@@ -28,6 +37,48 @@ pub(crate) enum Source {
     Sql,
 }
 
+/// What is shown, and how.
+pub(crate) struct Display {
+    /// The snapshot on the screen.
+    pub(crate) shown: Arc<Snapshot>,
+    /// The newest snapshot; the same one unless the display is paused.
+    pub(crate) newest: Arc<Snapshot>,
+    pub(crate) frozen: bool,
+    pub(crate) now: Millis,
+    pub(crate) zone: TimeZone,
+    pub(crate) theme: Theme,
+    /// Whether user numbers are shown, in every view.
+    pub(crate) users: Users,
+    pub(crate) lag: LagTrend,
+    pub(crate) leases: Leases,
+}
+
+impl Display {
+    pub(crate) fn new(theme: Theme, zone: TimeZone, now: Millis) -> Self {
+        Self {
+            shown: Arc::default(),
+            newest: Arc::default(),
+            frozen: false,
+            now,
+            zone,
+            theme,
+            users: Users::default(),
+            lag: LagTrend::default(),
+            leases: Leases::default(),
+        }
+    }
+
+    /// The reference time; it stops while the display is paused.
+    pub(crate) fn seen(&self) -> Millis {
+        if self.frozen { self.shown.taken } else { self.now }
+    }
+
+    /// Whether a snapshot was taken.
+    pub(crate) fn has_data(&self) -> bool {
+        self.shown.seq > 0 || self.shown.taken != Millis(0)
+    }
+}
+
 /// The snapshot on the screen, how it is drawn, and the newest snapshot, which commands refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
@@ -40,14 +91,14 @@ pub(crate) struct Scene<'a> {
     pub(crate) now: Millis,
     pub(crate) zone: &'a TimeZone,
     pub(crate) users: Users,
-    pub(super) lag: &'a LagTrend,
-    pub(super) leases: &'a Leases,
+    pub(crate) lag: &'a LagTrend,
+    pub(crate) leases: &'a Leases,
     /// The window is too small for blank rows and details beside the figures.
-    pub(super) compact: bool,
+    pub(crate) compact: bool,
     /// The chosen sale.
-    pub(super) chosen: Option<VoucherId>,
+    pub(crate) chosen: Option<VoucherId>,
     /// The filter has the focus.
-    pub(super) typing: bool,
+    pub(crate) typing: bool,
 }
 
 impl<'a> Scene<'a> {
@@ -68,7 +119,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    pub(super) fn health(&self, source: Source) -> &'a Health {
+    pub(crate) fn health(&self, source: Source) -> &'a Health {
         match source {
             Source::Redis => &self.snapshot.redis,
             Source::Sql => &self.snapshot.sql,
@@ -76,7 +127,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The heading of a panel, with the age of its figures if they are outdated.
-    pub(super) fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
+    pub(crate) fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
         let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading)];
         for source in sources.iter().filter(|it| is_stale(self.health(**it), self.now)) {
             spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn));
@@ -85,7 +136,7 @@ impl<'a> Scene<'a> {
     }
 
     /// As [`Self::heading`], with the age of a page that was not read again for a while.
-    pub(super) fn page_heading(
+    pub(crate) fn page_heading(
         &self,
         title: &str,
         sources: &[Source],
@@ -101,7 +152,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The age of the last figures of a server.
-    pub(super) fn age(&self, source: Source) -> String {
+    pub(crate) fn age(&self, source: Source) -> String {
         let age = self.health(source).last_ok.map(|at| text::old(self.now.since(at)));
         let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
         let name = if matches!(source, Source::Redis) { text::REDIS } else { text::SQL };
@@ -109,16 +160,16 @@ impl<'a> Scene<'a> {
     }
 
     /// Whether the data of Redis is currently unknown.
-    pub(super) fn is_blind(&self) -> bool {
+    pub(crate) fn is_blind(&self) -> bool {
         is_stale(&self.snapshot.redis, self.now)
     }
 
-    pub(super) fn fit(&self, text: &str, cells: u16) -> String {
+    pub(crate) fn fit(&self, text: &str, cells: u16) -> String {
         widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
     }
 
     /// A name, truncated so that the state after it is not.
-    pub(super) fn fit_before(&self, name: &str, state: &str, cells: u16) -> Line<'static> {
+    pub(crate) fn fit_before(&self, name: &str, state: &str, cells: u16) -> Line<'static> {
         if state.is_empty() {
             return name.to_owned().into();
         }
@@ -127,7 +178,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The number and title of a sale, as far as it is known.
-    pub(super) fn sale_name(&self, sale: VoucherId) -> String {
+    pub(crate) fn sale_name(&self, sale: VoucherId) -> String {
         match self.snapshot.sale(sale) {
             Some(line) => text::sale_name(sale, &line.title),
             None => format!("#{sale}"),
@@ -135,17 +186,17 @@ impl<'a> Scene<'a> {
     }
 
     /// The line of a view at which its table begins.
-    pub(super) fn table_top(&self) -> u16 {
+    pub(crate) fn table_top(&self) -> u16 {
         if self.compact { 1 } else { 2 }
     }
 
     /// A time to the second, in at most eight cells: only the date if it is another day.
-    pub(super) fn at_second(&self, at: Millis) -> String {
+    pub(crate) fn at_second(&self, at: Millis) -> String {
         self.on_day(at, 11..19, 5..10)
     }
 
     /// A time in the user's time zone; with a date only if it is another day.
-    pub(super) fn at(&self, at: Millis) -> String {
+    pub(crate) fn at(&self, at: Millis) -> String {
         self.on_day(at, 11..16, 5..16)
     }
 
@@ -156,7 +207,7 @@ impl<'a> Scene<'a> {
         full.get(part).unwrap_or(&full).to_owned()
     }
 
-    pub(super) fn is_today(&self, at: Millis) -> bool {
+    pub(crate) fn is_today(&self, at: Millis) -> bool {
         let [day, today] = [at, self.now].map(|at| at.date_time(self.zone));
         day.get(..10) == today.get(..10)
     }

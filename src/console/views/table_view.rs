@@ -11,11 +11,10 @@ use seckill_engine::{commands::Focus, telemetry::Snapshot};
 use seckill_model::message::{Label, text};
 
 use super::{
-    Component, Effect, Scene, Settled, Source, Step, Turn, View, below,
+    Component, Effect, SIDES, Scene, Settled, Source, Step, Turn, View, below,
     detail::Detail,
     draw_head, draw_text,
-    layout::SIDES,
-    table::{self, PageKey as _, Row, Table, TableState},
+    table::{self, Marked, PageKey as _, Row, Table, TableState},
 };
 use crate::{
     keymap::{Action, key_of},
@@ -241,7 +240,8 @@ pub(super) fn summary<R: Row>(
         let text = text!("console-all-marked", count = page.total.unwrap_or(0));
         parts.push(Span::styled(text, theme.key));
     } else if !state.marks.is_empty() {
-        parts.push(Span::styled(text::marked(state.marked(snapshot)), theme.key));
+        let Marked { count, filtered: hidden, .. } = state.marked(snapshot);
+        parts.push(Span::styled(text!("console-marked", count, hidden), theme.key));
     }
     let filter = state.controls.filter.value();
     if !filter.is_empty() {

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     keymap::{Action, key_of},
     text::{
-        audit_log, conventions,
+        audit_log,
         time::{beyond, event_name},
     },
     theme::UNICODE,
@@ -101,19 +101,15 @@ impl Row for Recorded {
     }
 
     /// The page that was read; until it arrives, the newest lines of the snapshot.
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        match snapshot.log.taken {
-            Some(_) => snapshot.log.lines.iter().collect(),
-            None => snapshot.activity.iter().rev().collect(),
-        }
-    }
-
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let rows = Self::list(snapshot);
-        let LogPage { view, older, .. } = snapshot.log;
-        let before = rows.first().filter(|_| older).map(|line| line.position());
-        let next = before.map(|before| LogView { before: Some(before), ..view });
-        Page { key: view, next, total: None, ..Page::whole(rows) }
+        let LogPage { view, older, taken, lines } = &snapshot.log;
+        let page = match taken {
+            Some(_) => Page::whole(lines.iter()),
+            None => Page::whole(snapshot.activity.iter().rev()),
+        };
+        let before = page.rows.first().filter(|_| *older).map(|line| line.position());
+        let next = before.map(|before| LogView { before: Some(before), ..*view });
+        Page { key: *view, next, total: None, ..page }
     }
 
     fn is_of(&self, list: LogView) -> bool {
@@ -184,9 +180,9 @@ impl TableView for Recorded {
             let text = text!("activity-follows", key = key_of(Action::Last));
             line.push_span(Span::styled(format!("{text}   "), theme.key));
         }
-        let (shown, of) = (rows.len(), Self::list(scene.snapshot).len());
+        let (shown, of) = (rows.len(), Self::page(scene.snapshot).rows.len());
         line.push_span(match state.controls.order {
-            Some(order) => Span::styled(conventions::sorted_page(order, shown), theme.key),
+            Some(order) => Span::styled(order.summary(shown), theme.key),
             None if !state.controls.filter.value().is_empty() => Span::default(),
             None if shown < of => text!("console-of-on-this-page", shown, of).into(),
             None => Span::styled(text!("activity-lines", count = shown), theme.soft),

@@ -17,7 +17,7 @@ use seckill_model::{
 use super::{
     Effect, Scene, Source, View,
     detail::Detail,
-    table::{Column, REST, Row, TableState, Value},
+    table::{Column, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
 use crate::{
@@ -93,8 +93,8 @@ impl Row for JobLine {
         self.name.clone()
     }
 
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        snapshot.jobs.iter().collect()
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        Page::whole(&snapshot.jobs)
     }
 }
 

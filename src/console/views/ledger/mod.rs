@@ -19,7 +19,7 @@ use seckill_model::{
 use super::{
     Effect, Scene, Source, View,
     detail::Detail,
-    table::{Column, REST, Row, TableState, Value},
+    table::{Column, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
 use crate::{
@@ -83,8 +83,8 @@ impl Row for SaleAudit {
         self.voucher_id
     }
 
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        snapshot.ledger.lines.iter().collect()
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        Page::whole(snapshot.ledger.lines.iter())
     }
 
     /// Repaired sales lose their marks.

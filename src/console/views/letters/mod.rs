@@ -75,10 +75,6 @@ impl Row for LetterLine {
         self.letter
     }
 
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        snapshot.letters.lines.iter().collect()
-    }
-
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let LetterPage { from, taken, more, lines } = &snapshot.letters;
         let total = snapshot.stream.as_ref().map(|stream| stream.dead);
@@ -89,7 +85,7 @@ impl Row for LetterLine {
             taken: *taken,
             // There are none, whether or not a page was read.
             is_read: snapshot.redis.up && (taken.is_some() || total == Some(0)),
-            ..Page::whole(Self::list(snapshot))
+            ..Page::whole(lines.iter())
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
         commands::{Question, question},
         figures::thousands,
     },
-    views::Marked,
+    views::table::Marked,
 };
 
 pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");

@@ -94,12 +94,8 @@ impl Row for Holder {
         (self.name.clone(), self.owner.clone())
     }
 
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        snapshot.locks.locks.iter().collect()
-    }
-
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        Page { total: Some(snapshot.locks.total), ..Page::whole(Self::list(snapshot)) }
+        Page { total: Some(snapshot.locks.total), ..Page::whole(&snapshot.locks.locks) }
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn of(
             let unknown = Label("orders-unknown-server-is-unreachable-try");
             detail.field(Label("orders-location"), unknown, theme.warn);
         }
-        None => detail.field(Label("orders-location"), wording::LOOKING, theme.soft),
+        None => detail.field(Label("orders-location"), Label("orders-searching"), theme.soft),
         Some(trace) => add_trace(&mut detail, scene, trace, row),
     }
     if let Some(order) = row {

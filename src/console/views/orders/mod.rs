@@ -23,14 +23,13 @@ use tui_input::Input;
 
 pub(crate) use self::state::OrdersState;
 use super::{
-    Component, Effect, Scene, Settled, Source, Step, View, below, draw_head,
-    layout::SIDES,
+    Component, Effect, SIDES, Scene, Settled, Source, Step, View, below, draw_head,
     table::{Column, Page, Paging, Row, Table, Value},
     table_view::draw_table,
 };
 use crate::{
     keymap::{Action, key_of},
-    text::{self, commands::question, conventions},
+    text::{self, commands::question},
     widgets::{plain, wrap},
 };
 
@@ -77,10 +76,6 @@ impl Row for Order {
         self.id
     }
 
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        snapshot.orders.lines.iter().collect()
-    }
-
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let OrdersPage { view, taken, more, lines, .. } = &snapshot.orders;
         let before = |id: OrderId| OrdersView { before: Some(id), ..*view };
@@ -93,7 +88,7 @@ impl Row for Order {
             total: None,
             taken: *taken,
             is_read: taken.is_some(),
-            ..Page::whole(Self::list(snapshot))
+            ..Page::whole(lines.iter())
         }
     }
 }
@@ -246,7 +241,7 @@ fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
     };
     let count = rows.len();
     let range = match (state.table.controls.order, is_newest, page.more) {
-        (Some(order), ..) => Span::styled(conventions::sorted_page(order, count), theme.key),
+        (Some(order), ..) => Span::styled(order.summary(count), theme.key),
         // In a small window the heading needs the room.
         (None, false, _) if scene.compact => return held.into(),
         (None, _, true) => Span::styled(text!("orders-and-more", count), theme.soft),

@@ -1,18 +1,13 @@
 //! Texts of orders in SQL, and of an order's trace.
 
 use seckill_engine::orders::Location;
-use seckill_model::{
-    Order, OrderStatus, VoucherId,
-    message::{Label, text},
-};
+use seckill_model::{Order, OrderStatus, VoucherId, message::text};
 
 use crate::{
     keymap::{Action, key_of},
     text::{figures::span, order_error},
     views::View,
 };
-
-pub(crate) const LOOKING: Label = Label("orders-searching");
 
 pub(crate) fn status(status: OrderStatus) -> String {
     text!("orders-status-name", status)
@@ -42,14 +37,8 @@ pub(crate) fn after(millis: i64) -> String {
 }
 
 pub(crate) fn buyer(user: &str, place: Option<u8>, sale: &str) -> String {
-    match place {
-        Some(place) if place > 1 => {
-            text!("orders-user-place-sale", user, place, sale)
-        }
-        Some(_) => text!("orders-user-sale", user, sale),
-        // An ordinary voucher.
-        None => text!("orders-user-voucher", user, sale),
-    }
+    // An ordinary voucher has no places.
+    text!("orders-bought-by", user, place = place.unwrap_or(0), sale)
 }
 
 /// Where the order is, in a sentence; `None` if SQL has the rest.

@@ -24,7 +24,7 @@ use seckill_model::message::{Label, text};
 pub(crate) use self::state::OverviewState;
 use self::stream_panel::NAMES;
 use self::throughput_chart::{marks, until};
-use super::{Component, Effect, Scene, Source, layout::SIDES};
+use super::{Component, Effect, SIDES, Scene, Source};
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
@@ -64,12 +64,7 @@ impl Component for OverviewState {
                 let marks =
                     marks(snapshot).filter(|(_, line)| Weight::of(&line.act) > Weight::Notice);
                 let times: Vec<_> = marks.map(|(at, _)| at).collect();
-                let none = if later {
-                    Label("time-no-later-command-or-alarm")
-                } else {
-                    Label("time-no-earlier-command-or-alarm")
-                };
-                (!self.jump(later, until, &times)).then(|| none.to_owned())
+                (!self.jump(later, until, &times)).then(|| text!("time-no-mark", later))
             }
             _ => return None,
         };

@@ -1,7 +1,6 @@
 //! Pending: delivered, unacknowledged entries, page by page.
 
 mod histogram;
-pub(crate) mod wording;
 
 use ratatui::{
     style::Style,
@@ -29,7 +28,7 @@ use super::{
 };
 use crate::{
     keymap::Action,
-    text::{self},
+    text::{self, recovery},
 };
 
 impl Row for PendingLine {
@@ -61,14 +60,14 @@ impl Row for PendingLine {
         .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken }),
         Column::text(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
             match (line.verdict, fault(line)) {
-                (Some(verdict), _) => Value::name(wording::verdict_word(verdict), &verdict),
+                (Some(verdict), _) => Value::name(recovery::verdict_word(verdict), &verdict),
                 (None, Some(fault)) => Value::Mentions(fault, line.user),
                 (None, None) => Value::Text(String::new()),
             }
         })
-        .by(|line| line.verdict.map(wording::verdict_word).into())
+        .by(|line| line.verdict.map(recovery::verdict_word).into())
         .searched(|line| {
-            let verdict = line.verdict.map(wording::verdict_word).unwrap_or_default();
+            let verdict = line.verdict.map(recovery::verdict_word).unwrap_or_default();
             format!("{verdict} {}", fault(line).unwrap_or_default())
         })
         .styled(|scene, line| match line.verdict {
@@ -82,10 +81,6 @@ impl Row for PendingLine {
         self.entry
     }
 
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        snapshot.pending.lines.iter().collect()
-    }
-
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let PendingPage { from, taken, more, lines } = &snapshot.pending;
         Page {
@@ -94,7 +89,7 @@ impl Row for PendingLine {
             total: Some(pending_in(snapshot)),
             taken: *taken,
             is_read: snapshot.redis.up && taken.is_some(),
-            ..Page::whole(Self::list(snapshot))
+            ..Page::whole(lines)
         }
     }
 
@@ -104,7 +99,7 @@ impl Row for PendingLine {
 }
 
 /// The number of pending entries: of the whole list if it was read for this snapshot, shortly after the count.
-pub(super) fn pending_in(snapshot: &Snapshot) -> u64 {
+pub(crate) fn pending_in(snapshot: &Snapshot) -> u64 {
     let page = &snapshot.pending;
     if page.is_whole() && page.taken == Some(snapshot.taken) {
         return page.lines.len() as u64;
@@ -159,7 +154,7 @@ impl TableView for PendingLine {
         let holder = vec![format!("{name}  ").into(), Span::styled(holder(line).read(), style)];
         let order = line.order.map(|order| order.to_string());
         let sale = line.voucher.map(|id| scene.sale_name(id));
-        let verdict = line.verdict.map(wording::judged);
+        let verdict = line.verdict.map(recovery::judged);
         let mut detail = Detail::new(scene, cells);
         detail.field(Label("field-entry"), line.entry.to_string(), Style::new());
         detail.line(Label("field-holder"), holder);

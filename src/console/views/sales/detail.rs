@@ -15,16 +15,11 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::window;
+use super::{phase, window};
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
-    views::{
-        Scene, below,
-        layout::{self, SIDES},
-        orders::wording,
-        overview::draw_funnel,
-    },
+    views::{SIDES, Scene, below, orders::wording, overview::draw_funnel},
     widgets::{Curve, curve, left, right, width},
 };
 
@@ -64,7 +59,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &Sa
 
     let name = text::sale_name(sale.voucher_id, &sale.title);
     let name = Span::styled(scene.fit(&name, area.width.saturating_sub(14)), theme.strong);
-    let (word, style) = layout::phase(theme, sale.phase);
+    let (word, style) = phase(theme, sale.phase);
     let key = text!("sale-press-for-its-orders", key = key_of(Action::Open));
     let mut lines = vec![
         Line::from(vec![name, Span::raw("  "), Span::styled(word, style)]),

@@ -6,7 +6,7 @@ mod state;
 use ratatui::{
     buffer::Buffer,
     layout::{Constraint, Layout, Rect},
-    style::Style,
+    style::{Modifier, Style},
     text::Line,
 };
 use seckill_engine::{
@@ -14,18 +14,19 @@ use seckill_engine::{
     telemetry::{Snapshot, snapshot::SaleLine},
 };
 use seckill_model::{
-    VoucherId,
+    Phase, VoucherId,
     message::{Label, text},
 };
 
 pub(crate) use self::state::SalesState;
 use super::{
-    Component, Scene, Settled, Source, Step, Turn, View, below, draw_head, layout,
-    table::{Column, REST, Row, Table, Value},
+    Component, Scene, Settled, Source, Step, Turn, View, below, draw_head,
+    table::{Column, Page, REST, Row, Table, Value},
     table_view::{draw_rows, nothing, summary},
 };
 use crate::{
     text::{self, figures},
+    theme::Theme,
     widgets::{bar, width},
 };
 
@@ -46,7 +47,7 @@ impl Row for SaleLine {
         Column::text(Label("tables-phase"), &[(0, 8)], |sale: &Self| {
             Value::name(text::phase(sale.phase), &sale.phase)
         })
-        .styled(|scene, sale| layout::phase_style(scene.theme, sale.phase)),
+        .styled(|scene, sale| phase_style(scene.theme, sale.phase)),
         Column::text(Label("tables-stock-left"), &[(100, 12)], |_: &Self| Value::Nothing)
             .by(|sale| sale.stock.map(|left| (share(left, sale) * 1e9) as i64).into())
             .shown(|scene, sale, cells| {
@@ -84,8 +85,8 @@ impl Row for SaleLine {
         self.voucher_id
     }
 
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        snapshot.sales.iter().collect()
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        Page::whole(&snapshot.sales)
     }
 }
 
@@ -97,6 +98,21 @@ fn figure_width(sale: &SaleLine) -> usize {
 /// The share of the stock that is left.
 fn share(left: i64, sale: &SaleLine) -> f64 {
     left.max(0) as f64 / sale.initial.max(1) as f64
+}
+
+/// A phase in capitals, in the colour of its state.
+pub(crate) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
+    (text::phase(phase).to_uppercase(), phase_style(theme, phase))
+}
+
+pub(crate) fn phase_style(theme: Theme, phase: Phase) -> Style {
+    match phase {
+        Phase::Running => theme.good.add_modifier(Modifier::BOLD),
+        Phase::Paused => theme.warn,
+        Phase::Planned => theme.accent,
+        Phase::SoldOut => theme.strong,
+        Phase::Ended | Phase::Archived => theme.soft,
+    }
 }
 
 impl Component for SalesState {

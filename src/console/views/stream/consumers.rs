@@ -18,8 +18,7 @@ use crate::{
     keymap::{Action, key_of},
     text::{self},
     views::{
-        Scene, draw_text,
-        layout::SIDES,
+        SIDES, Scene, draw_text,
         table::{self, Column, Page, REST, Row, TableState, Value},
     },
 };
@@ -58,19 +57,15 @@ impl Row for GroupConsumer {
         (self.partition, self.name.clone())
     }
 
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        snapshot.entries.consumers.iter().collect()
-    }
-
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let is_read = snapshot.entries.taken.is_some();
-        Page { is_read, ..Page::whole(Self::list(snapshot)) }
+        Page { is_read, ..Page::whole(&snapshot.entries.consumers) }
     }
 }
 
 pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
-    let mut all = GroupConsumer::list(scene.snapshot);
+    let mut all = GroupConsumer::page(scene.snapshot).rows;
     if all.is_empty() {
         let head = Line::styled(Label("stream-consumer"), theme.heading);
         let none = Line::styled(Label("stream-no-consumer-reads-the-stream"), theme.soft);

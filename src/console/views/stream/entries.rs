@@ -72,10 +72,6 @@ impl Row for EntryLine {
         self.entry
     }
 
-    fn list(snapshot: &Snapshot) -> Vec<&Self> {
-        snapshot.entries.lines.iter().collect()
-    }
-
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let StreamPage { view, taken, older, lines, partitions, .. } = &snapshot.entries;
         let before = |entry: EntryId| StreamView { before: Some(entry), ..*view };
@@ -87,7 +83,7 @@ impl Row for EntryLine {
             total: whole.map(|it| it.length),
             taken: *taken,
             is_read: taken.is_some() && whole.is_some(),
-            ..Page::whole(Self::list(snapshot))
+            ..Page::whole(lines.iter())
         }
     }
 }

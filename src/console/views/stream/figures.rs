@@ -20,7 +20,7 @@ use seckill_model::{
 use super::{StreamState, wording};
 use crate::{
     text::{self, figures},
-    views::{Scene, layout::SIDES, overview::stream_panel},
+    views::{SIDES, Scene, overview::stream_panel},
     widgets,
 };
 

@@ -29,10 +29,9 @@ use tui_input::Input;
 use self::state::total;
 pub(crate) use self::state::{Pane, StreamState};
 use super::{
-    Component, Scene, Settled, Source, below,
+    Component, SIDES, Scene, Settled, Source, below,
     detail::Detail,
     draw_head, draw_text,
-    layout::SIDES,
     table::{self, Table, TableState},
 };
 use crate::{

@@ -43,13 +43,8 @@ pub(crate) trait Row: Sized + 'static {
         }
     }
 
-    /// The loaded rows.
-    fn list(snapshot: &Snapshot) -> Vec<&Self>;
-
     /// The loaded page.
-    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        Page::whole(Self::list(snapshot))
-    }
+    fn page(snapshot: &Snapshot) -> Page<'_, Self>;
 
     /// Whether a row with this ID would be on the page.
     fn is_on(_page: &Page<'_, Self>, _id: &Self::Id) -> bool {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView};
-use seckill_model::{EntryId, Millis, message::Label};
+use seckill_model::{EntryId, Millis, message::text};
 
 use super::{Extent, Row};
 use crate::{text::conventions, views::Step};
@@ -94,7 +94,8 @@ pub(crate) struct Page<'a, R: Row> {
 
 impl<'a, R: Row> Page<'a, R> {
     /// A list that is not paged.
-    pub(crate) fn whole(rows: Vec<&'a R>) -> Self {
+    pub(crate) fn whole(rows: impl IntoIterator<Item = &'a R>) -> Self {
+        let rows: Vec<_> = rows.into_iter().collect();
         let total = Some(rows.len() as u64);
         Self {
             key: R::Key::default(),
@@ -159,8 +160,7 @@ impl Turn {
     pub(crate) fn note(self) -> Option<String> {
         match self {
             Self::Moved | Self::Waiting => None,
-            Self::Edge { top: true } => Some(Label("command-this-is-the-first-row").to_owned()),
-            Self::Edge { top: false } => Some(Label("command-this-is-the-last-row").to_owned()),
+            Self::Edge { top } => Some(text!("command-edge", top)),
             Self::Frozen => Some(conventions::frozen()),
         }
     }

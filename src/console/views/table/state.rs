@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use seckill_engine::telemetry::Snapshot;
-use seckill_model::message::Label;
+use seckill_model::message::{Label, text};
 use tui_input::Input;
 
 use super::{
@@ -18,6 +18,13 @@ pub(crate) struct Order {
     /// Heading of the column.
     pub(crate) title: Label,
     pub(crate) is_descending: bool,
+}
+
+impl Order {
+    /// The summary of a sorted page.
+    pub(crate) fn summary(self, rows: usize) -> String {
+        text!("conventions-sorted-by-of-these", head = self.title.to_lowercase(), rows)
+    }
 }
 
 /// What a user can set in any table, and what was visible last.

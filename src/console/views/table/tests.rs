@@ -3,7 +3,7 @@
 use seckill_engine::telemetry::{Snapshot, snapshot::JobLine};
 use seckill_model::message::Label;
 
-use super::{Column, REST, Row, Table as _, TableState, Turn, Value, state::Controls};
+use super::{Column, Page, REST, Row, Table as _, TableState, Turn, Value, state::Controls};
 use crate::views::Step;
 
 #[test]
@@ -83,10 +83,10 @@ impl Row for Sample {
         self.1.to_string()
     }
 
-    fn list(_: &Snapshot) -> Vec<&Self> {
-        const { &[Self(Some(2), 0), Self(None, 1), Self(Some(10), 2), Self(Some(2), 3)] }
-            .iter()
-            .collect()
+    fn page(_: &Snapshot) -> Page<'_, Self> {
+        const ROWS: &[Sample] =
+            &[Sample(Some(2), 0), Sample(None, 1), Sample(Some(10), 2), Sample(Some(2), 3)];
+        Page::whole(ROWS)
     }
 }
 

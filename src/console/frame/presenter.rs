@@ -19,11 +19,12 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{COMPLETE, Scene, Source, is_stale, layout, layout::SIDES, steady_audit};
+use super::{answer_lines, armed, badges, draw_story, keys, steady_audit, story_lines};
 use crate::{
     app::App,
     text::{self, figures, presenter as wording},
     theme::Theme,
+    views::{COMPLETE, SIDES, Scene, Source, is_stale, phase},
     widgets::{BigText, Pixel, SIGN_ROWS, bar, big_width, fit, right, width},
 };
 
@@ -169,7 +170,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     let shared = !roomy && kept == ANSWER;
     // Its row is reserved, so that nothing moves when an alarm appears.
     let alarm_rows = u16::from(roomy || (alarm.is_some() && !shared));
-    let story_rows = layout::story_lines(app, area.width).len() as u16;
+    let story_rows = story_lines(app, area.width).len() as u16;
     let [head, body, alarm_row, story, kept, foot] = Layout::vertical([
         Length(1),
         Fill(1),
@@ -179,16 +180,16 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
         Length(1),
     ])
     .areas(area);
-    let badges = layout::badges(app);
+    let badges = badges(app);
     let room = usize::from(area.width).saturating_sub(badges.width() + 4);
     let program = || Line::styled(text::PROGRAM, theme.soft);
-    layout::armed(app, room, false).unwrap_or_else(program).render(head.inner(SIDES), buffer);
+    armed(app, room, false).unwrap_or_else(program).render(head.inner(SIDES), buffer);
     badges.right_aligned().render(head.inner(SIDES), buffer);
-    layout::keys(app, foot.inner(SIDES), buffer);
-    layout::draw_story(app, story, buffer);
+    keys(app, foot.inner(SIDES), buffer);
+    draw_story(app, story, buffer);
     let most = ANSWER - u16::from(shared && alarm.is_some());
     alarm.unwrap_or_default().render(if shared { kept } else { alarm_row }.inner(SIDES), buffer);
-    let mut lines = layout::answer_lines(app, area.width);
+    let mut lines = answer_lines(app, area.width);
     lines.retain(|line| line.width() > 0);
     lines.truncate(usize::from(most));
     // A longer message covers the guide while it is shown.
@@ -251,7 +252,7 @@ fn page(app: &App) -> Option<Page> {
     });
     Some(Page {
         title: sale.title.clone(),
-        phase: Some(layout::phase(theme, sale.phase)),
+        phase: Some(phase(theme, sale.phase)),
         large: large(&scene, sale, app.presenter.took_ms(sale.voucher_id)),
         left: share_left,
         small: [second(&scene, sale), written(&scene, sale), flight, audit],

@@ -15,11 +15,12 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::StreamLine;
 use strum::VariantArray as _;
 
-use super::{View, pending};
 use crate::{
     app::App,
     keymap::{Action, key_of},
     text::figures,
+    view::View,
+    views::pending_in,
     widgets::left,
 };
 
@@ -58,7 +59,7 @@ fn tab(app: &App, fit: Fit, view: View) -> (Line<'static>, Option<Span<'static>>
     let snapshot = &app.display.shown;
     let stream = snapshot.stream.as_ref();
     let (count, is_loud) = match view {
-        View::Pending => (Some(pending::pending_in(snapshot)), has_dead_holder(stream)),
+        View::Pending => (Some(pending_in(snapshot)), has_dead_holder(stream)),
         View::Letters => (Some(stream.map_or(0, |it| it.dead)), true),
         View::Sales if fit.all => (Some(snapshot.sales.len() as u64), false),
         View::Locks if fit.all => (Some(snapshot.locks.total), false),

@@ -1,15 +1,20 @@
-//! The frame around every view: header, tabs, guide, status line, keys.
+//! The whole screen: the view, and the frame around it with header, tabs, guide, status line and keys.
+
+mod presenter;
+mod tabs;
 
 use ratatui::{
+    Frame,
     buffer::Buffer,
-    layout::{Constraint, Layout, Margin, Position, Rect},
-    style::{Modifier, Style},
+    layout::{Constraint, Layout, Position, Rect},
+    style::Style,
     text::{Line, Span},
     widgets::{Clear, Paragraph, Widget},
 };
 use seckill_engine::{
     error::StoreError,
     telemetry::{
+        Snapshot,
         read_error::ReadError,
         snapshot::{Health, SaleLine},
     },
@@ -17,10 +22,10 @@ use seckill_engine::{
 use seckill_model::{
     Millis, Phase,
     ledger::Balance,
+    locale::language,
     message::{Label, text},
 };
 
-use super::{COMPLETE, View, draw_body, is_stale, presenter, tabs};
 use crate::{
     app::App,
     dialogs::{Dialog, draw_input},
@@ -29,7 +34,9 @@ use crate::{
     status::Tone,
     text::{self, figures},
     theme::Theme,
-    widgets::{fit, left, plain, right, width, wrap, wrap_to},
+    view::View,
+    views::{COMPLETE, SIDES, Scene, draw_text, is_stale, is_too_small, phase},
+    widgets::{self, fit, left, plain, right, width, wrap, wrap_to},
 };
 
 /// From this width on, servers and audit are shown in full.
@@ -42,8 +49,48 @@ const MOST_IN_FLIGHT: u64 = 99_999;
 /// Rows of the guide while it is active.
 const STORY: u16 = 2;
 
+/// Draws everything.
+pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    app.terminal.size = (area.width, area.height);
+    if let Some(at) = paint(app, frame.buffer_mut()) {
+        frame.set_cursor_position(at);
+    }
+}
+
+/// Draws everything into `buffer`, and returns the cursor position.
+pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
+    let area = buffer.area;
+    app.terminal.unseen = is_too_small(area.width, area.height);
+    if app.terminal.unseen {
+        let size =
+            text!("console-window-too-small-x-minimum", width = area.width, height = area.height);
+        let lines = wrap(&size, usize::from(area.width));
+        let middle = area.centered_vertically(Constraint::Length(lines.len() as u16));
+        let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
+        Paragraph::new(lines).style(app.display.theme.strong).centered().render(middle, buffer);
+        app.display.theme.settle(buffer);
+        return None;
+    }
+    let mut cursor = draw_frame(app, area, buffer);
+    match &mut app.dialog {
+        Some(Dialog::Confirm(confirm)) if app.presenter.on => {
+            let titles: Vec<&str> = confirm.launched().into_iter().collect();
+            let word = |text: &str| by_title(&app.display.newest, &titles, text);
+            cursor = confirm.draw(area, buffer, app.display.theme, word);
+        }
+        Some(dialog) => cursor = dialog.draw(area, buffer, app.display.theme),
+        None => {}
+    }
+    if app.display.theme.ascii {
+        widgets::to_ascii(buffer, !language().is_ascii());
+    }
+    app.display.theme.settle(buffer);
+    cursor
+}
+
 /// Draws the frame and the view in it; returns the cursor position.
-pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     if app.presenter.on {
         presenter::draw(app, area, buffer);
         return None;
@@ -74,7 +121,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Pos
     let [hints] = Layout::horizontal([hints]).areas(foot);
     badges.right_aligned().render(if compact { foot } else { rule }.inner(SIDES), buffer);
     keys(app, hints.inner(SIDES), buffer);
-    draw_body(app, body, buffer, compact);
+    draw_view(app, body, buffer, compact);
 
     let rows = Constraint::Length(story_rows + answer_rows);
     let [_, messages] = Layout::vertical([Constraint::Fill(1), rows]).areas(body.union(messages));
@@ -91,14 +138,25 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Pos
     if app.tables.filtering { filter_input(app, answers.inner(SIDES), buffer) } else { None }
 }
 
-/// One cell at each side.
-pub(super) const SIDES: Margin = Margin::new(1, 0);
+/// Draws the view into the area that the frame leaves.
+fn draw_view(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
+    let App { display, tables, story, view, .. } = app;
+    let (chosen, typing) = (tables.sales.chosen, tables.filtering);
+    let scene = Scene { compact, chosen, typing, ..Scene::of(display) };
+    if !display.has_data() {
+        return draw_text(area, buffer, &scene, 1, &text::NO_DATA);
+    }
+    tables.get_mut(*view).draw(area, buffer, &scene);
+    if let Some(number) = story.countdown.filter(|_| *view == View::Overview) {
+        widgets::big_number(area, buffer, display.theme, number);
+    }
+}
 
 fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = app.display.theme;
     let wide = area.width + 2 >= WIDE;
     let mut states = Line::default();
-    states.extend(audit(theme, &super::steady_audit(&app.display.shown), wide));
+    states.extend(audit(theme, &steady_audit(&app.display.shown), wide));
     // The state of the servers is live, even while the display is paused.
     for (server, name) in
         [(&app.display.newest.redis, text::REDIS), (&app.display.newest.sql, text::SQL)]
@@ -150,7 +208,7 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
 }
 
 /// The armed launch in `cells`, for the top line of every view.
-pub(super) fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
+fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
     let theme = app.display.theme;
     let (launch, at) = app.director.scheduled()?;
     let badge = match at {
@@ -161,21 +219,6 @@ pub(super) fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>>
     let room = cells.saturating_sub(badge.width() + 1);
     let launch = fit(&launch.badge(ids), room, theme.glyphs.ellipsis);
     Some(Line::from(vec![badge, Span::raw(" "), Span::styled(launch, theme.strong)]))
-}
-
-/// A phase in capitals, in the colour of its state.
-pub(super) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
-    (text::phase(phase).to_uppercase(), phase_style(theme, phase))
-}
-
-pub(super) fn phase_style(theme: Theme, phase: Phase) -> Style {
-    match phase {
-        Phase::Running => theme.good.add_modifier(Modifier::BOLD),
-        Phase::Paused => theme.warn,
-        Phase::Planned => theme.accent,
-        Phase::SoldOut => theme.strong,
-        Phase::Ended | Phase::Archived => theme.soft,
-    }
 }
 
 fn time_left(sale: &SaleLine, now: Millis, wide: bool) -> Option<String> {
@@ -222,6 +265,16 @@ fn health(
     [Span::raw(format!("  {} ", plain(name))), Span::styled(glyph, style)].into_iter().chain(text)
 }
 
+/// The audit state without flicker: while orders arrive it is in flight, even in a snapshot that happens to find no
+/// such order.
+fn steady_audit(snapshot: &Snapshot) -> Balance {
+    let comes = snapshot.funnel.admitted.per_second > 0.0 || snapshot.written.per_second > 0.0;
+    match &snapshot.audit {
+        Balance::Balanced { .. } if comes => Balance::InFlight { orders: 0 },
+        balance => balance.clone(),
+    }
+}
+
 fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
     let glyphs = theme.glyphs;
     let (glyph, style, full) = match balance {
@@ -240,7 +293,7 @@ fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
 }
 
 /// Important properties of the display, as badges.
-pub(super) fn badges(app: &App) -> Line<'static> {
+fn badges(app: &App) -> Line<'static> {
     let theme = app.display.theme;
     let mut badges = Vec::new();
     if app.display.shown.read_only {
@@ -255,7 +308,7 @@ pub(super) fn badges(app: &App) -> Line<'static> {
 }
 
 /// Key hints of the context, as many as fit: packed more closely if there are many.
-pub(super) fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
+fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
     let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
     let hints = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
@@ -282,7 +335,7 @@ pub(super) fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
 
 /// The status line, of at least one row, so that nothing moves when a message appears; filter input has a row of its
 /// own below.
-pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
+fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let theme = app.display.theme;
     let typed = app.tables.filtering.then(Line::default);
     let Some((tone, message, more)) = app.status.shown() else { return vec![Line::default()] };
@@ -323,7 +376,7 @@ fn filter_input(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Positi
 }
 
 /// The guide with its key, as far as there are rows.
-pub(super) fn draw_story(app: &App, area: Rect, buffer: &mut Buffer) {
+fn draw_story(app: &App, area: Rect, buffer: &mut Buffer) {
     let lines = story_lines(app, area.width);
     if !lines.is_empty() {
         Paragraph::new(lines).render(area.inner(SIDES), buffer);
@@ -333,7 +386,7 @@ pub(super) fn draw_story(app: &App, area: Rect, buffer: &mut Buffer) {
 
 /// The guide in one or two lines, three below 80 columns, its title first. In the presenter layout the figures matter
 /// more.
-pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
+fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let (story, theme) = (&app.story, app.display.theme);
     if story.is_blank() {
         return Vec::new();
