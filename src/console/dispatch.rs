@@ -526,7 +526,7 @@ impl App {
         };
         let Some(text) = text else { return self.note(self.no_choice()) };
         let text = plain(&text);
-        let shown = fit(&text, REPEATED, self.display.theme.glyphs.ellipsis);
+        let shown = fit(&text, REPEATED);
         self.note(if self.terminal.in_tmux {
             text!("conventions-copied-tmux-forwards-it-only", what = shown, setting = TMUX_SETTING)
         } else {

@@ -77,7 +77,7 @@ pub(crate) fn no_sales() -> String {
 /// User input, shortened for use in a message.
 pub(crate) fn echo(text: &str) -> String {
     const CELLS: usize = 20;
-    crate::widgets::fit(text, CELLS, "…")
+    crate::widgets::fit(text, CELLS)
 }
 
 pub(crate) fn no_match(text: &str) -> String {
@@ -99,7 +99,7 @@ pub(crate) fn age(age: Option<u64>) -> String {
 pub(crate) const BALANCED: Label = Label("console-audit-passed");
 
 pub(crate) fn in_flight(orders: u64) -> String {
-    let orders = right(&within(orders, 6), 6, "");
+    let orders = right(&within(orders, 6), 6);
     text!("console-in-flight", orders)
 }
 

@@ -91,57 +91,31 @@ pub(crate) struct Theme {
     pub(crate) is_light: bool,
     /// The finished screen is converted to ASCII.
     pub(crate) ascii: bool,
-    pub(crate) glyphs: &'static Glyphs,
 }
 
 /// Every glyph that is not a letter. [`to_ascii`](crate::widgets::to_ascii) has the ASCII equivalents.
-#[derive(Debug)]
-pub(crate) struct Glyphs {
-    pub(crate) ellipsis: &'static str,
-    pub(crate) pointer: &'static str,
-    pub(crate) up: &'static str,
-    pub(crate) away: &'static str,
-    pub(crate) check: &'static str,
-    pub(crate) cross: &'static str,
-    pub(crate) moving: &'static str,
-    pub(crate) mark: &'static str,
-    pub(crate) rule: &'static str,
-    pub(crate) full: &'static str,
-    pub(crate) empty: &'static str,
-    pub(crate) waiting: &'static str,
-    pub(crate) rising: &'static str,
-    pub(crate) falling: &'static str,
-    pub(crate) steady: &'static str,
-    pub(crate) axis: &'static str,
-    pub(crate) tick: &'static str,
-    pub(crate) corner: &'static str,
+pub(crate) mod glyphs {
+    pub(crate) const POINTER: &str = "▸";
+    pub(crate) const UP: &str = "●";
+    pub(crate) const AWAY: &str = "✖";
+    pub(crate) const CHECK: &str = "✔";
+    pub(crate) const CROSS: &str = "✖";
+    pub(crate) const MOVING: &str = "≈";
+    pub(crate) const MARK: &str = "◆";
+    pub(crate) const RULE: &str = "─";
+    pub(crate) const FULL: &str = "█";
+    pub(crate) const EMPTY: &str = "░";
+    pub(crate) const WAITING: &str = "·";
+    pub(crate) const RISING: &str = "↑";
+    pub(crate) const FALLING: &str = "↓";
+    pub(crate) const STEADY: &str = "→";
+    pub(crate) const AXIS: &str = "│";
+    pub(crate) const TICK: &str = "┤";
+    pub(crate) const CORNER: &str = "└";
     /// Marks the cursor on the axis.
-    pub(crate) foot: &'static str,
-    pub(crate) thumb: &'static str,
+    pub(crate) const FOOT: &str = "┴";
+    pub(crate) const THUMB: &str = "┃";
 }
-
-pub(crate) const UNICODE: &Glyphs = &Glyphs {
-    ellipsis: "…",
-    pointer: "▸",
-    up: "●",
-    away: "✖",
-    check: "✔",
-    cross: "✖",
-    moving: "≈",
-    mark: "◆",
-    rule: "─",
-    full: "█",
-    empty: "░",
-    waiting: "·",
-    rising: "↑",
-    falling: "↓",
-    steady: "→",
-    axis: "│",
-    tick: "┤",
-    corner: "└",
-    foot: "┴",
-    thumb: "┃",
-};
 
 impl Theme {
     #[cfg(test)]
@@ -193,7 +167,6 @@ impl Theme {
             background: color(Role::Background),
             is_light: palette.is_light(),
             ascii,
-            glyphs: UNICODE,
         }
     }
 

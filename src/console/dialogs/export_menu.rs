@@ -78,12 +78,11 @@ impl ExportMenu {
             let [style, key] = if away { [theme.soft; 2] } else { [Style::new(), theme.key] };
             let rows = if format.is_of_table() { row_count(self.rows) } else { String::new() };
             let of_rows = if format.is_of_table() { ROWS } else { 0 };
-            let ellipsis = theme.glyphs.ellipsis;
-            let name = left(&format.title(), cells.saturating_sub(of_rows + 5), ellipsis);
+            let name = left(&format.title(), cells.saturating_sub(of_rows + 5));
             Line::from(vec![
                 Span::styled(format!(" {}  ", format.letter()), key),
                 Span::styled(name, style),
-                Span::styled(right(&rows, of_rows, ellipsis), theme.soft),
+                Span::styled(right(&rows, of_rows), theme.soft),
             ])
         };
         let mut lines: Vec<Line<'_>> = Format::VARIANTS.iter().map(line).collect();
@@ -93,14 +92,14 @@ impl ExportMenu {
         let cursor = self.cursor + usize::from(self.cursor >= screen);
         draw_list(list, buffer, theme, lines, Some(cursor));
         let dir = self.dir.as_deref().unwrap_or(&Label("export-the-working-directory"));
-        let dir = text!("export-into", dir = tail(dir, cells.saturating_sub(8), theme));
-        let dir = fit(&dir, cells.saturating_sub(2), theme.glyphs.ellipsis);
+        let dir = text!("export-into", dir = tail(dir, cells.saturating_sub(8)));
+        let dir = fit(&dir, cells.saturating_sub(2));
         Span::styled(format!(" {dir}"), theme.soft).render(dir_area, buffer);
     }
 }
 
 /// The end of a path, which is more specific than its beginning.
-fn tail(path: &str, cells: usize, theme: Theme) -> String {
+fn tail(path: &str, cells: usize) -> String {
     if width(path) <= cells {
         return path.to_owned();
     }
@@ -111,5 +110,5 @@ fn tail(path: &str, cells: usize, theme: Theme) -> String {
             break;
         }
     }
-    format!("{}{kept}", theme.glyphs.ellipsis)
+    format!("…{kept}")
 }

@@ -146,7 +146,7 @@ impl Form {
         let room = usize::from(width.saturating_sub(15));
         let shown = self.fields.iter().map(|field| match (&field.fault, &field.note) {
             (Some(fault), _) => wrap(fault, room),
-            (None, Some(note)) => vec![fit(note, room, theme.glyphs.ellipsis)],
+            (None, Some(note)) => vec![fit(note, room)],
             (None, None) => vec![field.hint.to_string()],
         });
         let shown: Vec<Vec<String>> = shown.collect();

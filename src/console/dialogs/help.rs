@@ -67,9 +67,9 @@ impl Help {
     fn sections(&self, theme: Theme, width: usize) -> Vec<Vec<Line<'static>>> {
         let line = |binding: &Binding| {
             let keys: Vec<String> = binding.keys.iter().copied().map(Key::label).collect();
-            let keys = left(&keys.join(" "), KEYS, theme.glyphs.ellipsis);
+            let keys = left(&keys.join(" "), KEYS);
             let room = width.saturating_sub(KEYS + 1);
-            let meaning = fit(binding.action.help(), room, theme.glyphs.ellipsis);
+            let meaning = fit(binding.action.help(), room);
             Line::from(vec![Span::styled(keys, theme.key), Span::raw(" "), Span::raw(meaning)])
         };
         let section = |context: Context| {

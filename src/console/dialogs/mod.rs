@@ -26,7 +26,10 @@ use ratatui::{
 use seckill_model::VoucherId;
 use tui_input::Input;
 
-use super::{keymap::Context, theme::Theme};
+use super::{
+    keymap::Context,
+    theme::{Theme, glyphs},
+};
 
 /// The open dialog.
 #[derive(Debug)]
@@ -103,7 +106,7 @@ fn buttons(theme: Theme, labels: [&str; 2], focus: Option<usize>) -> Line<'stati
 
 /// Marks the lower edge of a dialog that has more rows below.
 fn more(theme: Theme) -> Line<'static> {
-    Line::styled(format!(" {} ", theme.glyphs.falling), theme.key).right_aligned()
+    Line::styled(format!(" {} ", glyphs::FALLING), theme.key).right_aligned()
 }
 
 /// A list with a cursor.

@@ -108,13 +108,13 @@ impl Palette {
         }
         let line = |(row, offer): (usize, &&Offer)| {
             let style = if offer.why.is_some() { theme.soft } else { Style::new() };
-            let name = left(offer.name, NAME.max(widgets::width(offer.name) + 1), "");
-            let key = right(&key_of(offer.action), KEY, theme.glyphs.ellipsis);
+            let name = left(offer.name, NAME.max(widgets::width(offer.name) + 1));
+            let key = right(&key_of(offer.action), KEY);
             let recent = row < self.recent && self.input.value().is_empty();
             let recent = recent.then_some(&*Label("conventions-used-before"));
             let room = usize::from(list.width).saturating_sub(widgets::width(&name) + KEY + 3);
             let beside = offer.why.as_deref().or(recent).unwrap_or_default();
-            let beside = fit(beside, room, theme.glyphs.ellipsis);
+            let beside = fit(beside, room);
             Line::from(vec![
                 Span::styled(name, style),
                 Span::styled(key, theme.key),

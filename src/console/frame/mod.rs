@@ -33,7 +33,7 @@ use crate::{
     presenter::by_title,
     status::Tone,
     text::{self, figures},
-    theme::Theme,
+    theme::{Theme, glyphs},
     view::View,
     views::{COMPLETE, SIDES, Scene, draw_text, is_stale, is_too_small, phase},
     widgets::{self, fit, left, plain, right, width, wrap, wrap_to},
@@ -112,7 +112,7 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     ])
     .areas(area);
     header(app, head.inner(SIDES), buffer);
-    let dashes = theme.glyphs.rule.repeat(usize::from(rule.width));
+    let dashes = glyphs::RULE.repeat(usize::from(rule.width));
     Line::styled(dashes, theme.soft).render(rule, buffer);
     app.terminal.tabs = tabs::draw(app, tab_row, rule, buffer);
     let badges = badges(app);
@@ -182,7 +182,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
 /// the number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not over.
 fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     let (theme, shown) = (app.display.theme, &app.display.shown);
-    let mut line = Line::from(Span::styled(format!("{} ", theme.glyphs.pointer), theme.soft));
+    let mut line = Line::from(Span::styled(format!("{} ", glyphs::POINTER), theme.soft));
     let rushed = shown.rushed().len();
     if app.target_sale().is_none() && rushed > 1 {
         line.push_span(Span::styled(text!("overview-rushes", count = rushed), theme.strong));
@@ -201,7 +201,7 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     }
     room = room.saturating_sub(width(&time) + 2);
     let title = text::sale_name(sale.voucher_id, &sale.title);
-    line.push_span(Span::styled(fit(&title, room, theme.glyphs.ellipsis), theme.strong));
+    line.push_span(Span::styled(fit(&title, room), theme.strong));
     line.push_span(Span::styled(format!("  {word}"), style));
     line.push_span(format!("  {time}"));
     line
@@ -217,7 +217,7 @@ fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
     };
     let badge = Span::styled(format!(" {badge} "), theme.badge);
     let room = cells.saturating_sub(badge.width() + 1);
-    let launch = fit(&launch.badge(ids), room, theme.glyphs.ellipsis);
+    let launch = fit(&launch.badge(ids), room);
     Some(Line::from(vec![badge, Span::raw(" "), Span::styled(launch, theme.strong)]))
 }
 
@@ -247,20 +247,20 @@ fn health(
     let name = health.name.split_whitespace().next().unwrap_or(fallback);
     let age = health.last_ok.map(|at| now.since(at));
     let (glyph, [style, beside], text) = if !health.up {
-        (theme.glyphs.away, [theme.bad; 2], text::age(age))
+        (glyphs::AWAY, [theme.bad; 2], text::age(age))
     } else if let Some(why) = &health.unwritable {
         let locked = why.data() == Some(ReadError::Sql(StoreError::Locked));
         let locked = locked.then(|| text!("console-locked"));
         let text = locked.unwrap_or_else(|| figures::latency(health.latency_us));
-        (theme.glyphs.away, [theme.bad; 2], text)
+        (glyphs::AWAY, [theme.bad; 2], text)
     } else if is_stale(health, now) {
         ("!", [theme.warn; 2], text::age(age))
     } else {
-        (theme.glyphs.up, [theme.good, theme.soft], figures::latency(health.latency_us))
+        (glyphs::UP, [theme.good, theme.soft], figures::latency(health.latency_us))
     };
     let text = wide.then(|| {
         let room = width(&figures::steady_span(0));
-        Span::styled(format!(" {}", right(&text, room, theme.glyphs.ellipsis)), beside)
+        Span::styled(format!(" {}", right(&text, room)), beside)
     });
     [Span::raw(format!("  {} ", plain(name))), Span::styled(glyph, style)].into_iter().chain(text)
 }
@@ -276,11 +276,10 @@ fn steady_audit(snapshot: &Snapshot) -> Balance {
 }
 
 fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
-    let glyphs = theme.glyphs;
     let (glyph, style, full) = match balance {
-        Balance::Balanced { .. } => (glyphs.check, theme.good, text::BALANCED.to_owned()),
-        Balance::InFlight { orders } => (glyphs.moving, theme.accent, text::in_flight(*orders)),
-        Balance::Off { .. } => (glyphs.cross, theme.bad, text!("console-audit-failed")),
+        Balance::Balanced { .. } => (glyphs::CHECK, theme.good, text::BALANCED.to_owned()),
+        Balance::InFlight { orders } => (glyphs::MOVING, theme.accent, text::in_flight(*orders)),
+        Balance::Off { .. } => (glyphs::CROSS, theme.bad, text!("console-audit-failed")),
         Balance::Unknown => ("?", theme.warn, text!("console-audit-unknown")),
     };
     if !wide {
@@ -288,7 +287,7 @@ fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
     }
     // As wide as the widest state, so that nothing beside it moves.
     let widest = width(&text::in_flight(MOST_IN_FLIGHT)).max(width(&text::BALANCED));
-    let full = left(&full, widest, "");
+    let full = left(&full, widest);
     [Span::styled(format!("{glyph} "), style), Span::styled(full, style)]
 }
 
@@ -341,9 +340,9 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let Some((tone, message, more)) = app.status.shown() else { return vec![Line::default()] };
     let (glyph, style) = match tone {
         Tone::Note => ("", Style::new()),
-        Tone::Good => (theme.glyphs.check, theme.good),
+        Tone::Good => (glyphs::CHECK, theme.good),
         Tone::Mixed => ("!", theme.warn),
-        Tone::Failure => (theme.glyphs.cross, theme.bad),
+        Tone::Failure => (glyphs::CROSS, theme.bad),
     };
     let mut message = if app.presenter.on {
         by_title(&app.display.newest, &[app.director.last_title()], message)
@@ -358,7 +357,7 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     lines.truncate(3);
     let rows = lines.into_iter().enumerate().map(|(row, line)| {
         let head = if row == 0 { glyph } else { "" };
-        let head = left(head, indent, "");
+        let head = left(head, indent);
         Line::from(vec![Span::styled(head, style), Span::styled(line, style)])
     });
     rows.chain(typed).collect()
@@ -391,9 +390,9 @@ fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     if story.is_blank() {
         return Vec::new();
     }
-    let head = if story.done { theme.glyphs.check } else { theme.glyphs.pointer };
-    let title = fit(&format!("{head} {}", story.title), usize::MAX, "");
-    let whole = fit(&format!("{title} {}", story.text), usize::MAX, "");
+    let head = if story.done { glyphs::CHECK } else { glyphs::POINTER };
+    let title = fit(&format!("{head} {}", story.title), usize::MAX);
+    let whole = fit(&format!("{title} {}", story.text), usize::MAX);
     // The key is beside the first line only; the others have the full width.
     let beside_key = usize::from(cells).saturating_sub(story_key(app).width() + 6);
     let first = wrap(&whole, beside_key).swap_remove(0);
@@ -405,7 +404,7 @@ fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         None => Line::styled(first, theme.key),
     }];
     if !rest.is_empty() {
-        let rest = wrap_to(rest, room, most, theme.glyphs.ellipsis);
+        let rest = wrap_to(rest, room, most);
         lines.extend(rest.into_iter().map(|line| Line::raw(format!("  {line}"))));
     }
     lines
@@ -418,7 +417,7 @@ fn story_key(app: &App) -> Line<'static> {
     let leaves = app.presenter.on && !keymap::holds(Context::Presenter, first.unwrap_or_default());
     let leave =
         if leaves { format!("{}  ", keymap::key_of(Action::Present)) } else { String::new() };
-    let key = fit(&format!("{leave}{key}"), 12, app.display.theme.glyphs.ellipsis);
+    let key = fit(&format!("{leave}{key}"), 12);
     Line::from(vec![
         Span::styled(format!("{} ", Label("console-press")), app.display.theme.soft),
         Span::styled(format!(" {key} "), app.display.theme.key.patch(app.display.theme.selected)),

@@ -23,7 +23,7 @@ use super::{answer_lines, armed, badges, draw_story, keys, steady_audit, story_l
 use crate::{
     app::App,
     text::{self, figures, presenter as wording},
-    theme::Theme,
+    theme::{Theme, glyphs},
     views::{COMPLETE, SIDES, Scene, Source, is_stale, phase},
     widgets::{BigText, Pixel, SIGN_ROWS, bar, big_width, fit, right, width},
 };
@@ -92,17 +92,17 @@ impl Figure {
         let brief = self.brief.filter(|_| width(&self.label) >= cells);
         let label = brief.map_or(self.label.as_str(), |brief| brief.read());
         let Some(age) = &self.age else {
-            return Span::raw(fit(label, cells, theme.glyphs.ellipsis));
+            return Span::raw(fit(label, cells));
         };
         let both = format!("{label}  {age}");
         let shown = if width(&both) > cells { age } else { &both };
-        Span::styled(fit(shown, cells, theme.glyphs.ellipsis), theme.warn)
+        Span::styled(fit(shown, cells), theme.warn)
     }
 
     /// The figure as text, in a constant width.
     fn text(&self, theme: Theme) -> Span<'static> {
         let cells = width(&self.widest).max(width(&self.signs));
-        Span::styled(right(&self.signs, cells, ""), self.style.patch(theme.strong))
+        Span::styled(right(&self.signs, cells), self.style.patch(theme.strong))
     }
 
     /// Digits are right-aligned in a constant width, so that nothing moves whatever their number.
@@ -132,8 +132,7 @@ impl Figure {
             Scale::Digits(pixel) if big_width(&self.signs, pixel) <= area.width => {
                 let digits = Length(big_width(&self.signs, pixel));
                 let [place] = Layout::horizontal([digits]).flex(Flex::End).areas(above);
-                BigText { text: &self.signs, pixel, theme, style: self.style }
-                    .render(place, buffer);
+                BigText { text: &self.signs, pixel, style: self.style }.render(place, buffer);
             }
             _ => {
                 let [row] = Layout::vertical([Length(1)]).flex(Flex::End).areas(above);
@@ -219,7 +218,7 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
     let alarm = wording::alarm(&first.kind);
     let figure = alarm.figure.map(|it| format!("{it}  ")).unwrap_or_default();
-    let text = fit(&format!("{figure}{}", alarm.text), room, theme.glyphs.ellipsis);
+    let text = fit(&format!("{figure}{}", alarm.text), room);
     let text = Span::styled(format!("! {text}"), theme.urgency(first.urgency));
     Some(Line::from(vec![text, Span::styled(more, theme.soft)]))
 }
@@ -422,7 +421,7 @@ fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
     page.large.draw(large_area, buffer, theme, large, HorizontalAlignment::Center);
     if let Some((part, text)) = &page.left {
         let [bar_area, share] = Layout::horizontal([Fill(1), Length(SHARE)]).areas(bar_area);
-        let line = bar(theme, *part, bar_area.width, theme.accent, Some(theme.glyphs.empty));
+        let line = bar(theme, *part, bar_area.width, theme.accent, Some(glyphs::EMPTY));
         let lines = vec![Line::from(line); usize::from(bar_rows)];
         Paragraph::new(lines).render(bar_area, buffer);
         let middle = share.centered_vertically(Length(1));
@@ -437,6 +436,6 @@ fn title(theme: Theme, page: &Page, cells: u16) -> Line<'static> {
     let phase = page.phase.as_ref();
     let phase = phase.map(|(word, style)| Span::styled(format!("  {word}"), *style));
     let room = usize::from(cells).saturating_sub(phase.as_ref().map_or(0, Span::width));
-    let title = fit(&page.title, room, theme.glyphs.ellipsis);
+    let title = fit(&page.title, room);
     std::iter::once(Span::styled(title, theme.strong)).chain(phase).collect()
 }

@@ -82,7 +82,7 @@ fn tab(app: &App, fit: Fit, view: View) -> (Line<'static>, Option<Span<'static>>
     if fit.below {
         return (title, (count > 0).then(|| Span::styled(format!("{text} "), style)));
     }
-    title.push_span(Span::styled(left(&text, fit.count + 1, ""), style));
+    title.push_span(Span::styled(left(&text, fit.count + 1), style));
     (title, None)
 }
 

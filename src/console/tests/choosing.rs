@@ -37,7 +37,7 @@ fn viewing_the_sales_selects_none() {
     assert_eq!(tui.app.presented(), Some(VoucherId(5)), "a snapshot later");
     tui.press("1");
     speaks_of(&mut tui, 5, "back on the Overview");
-    let pointer = tui.app.display.theme.glyphs.pointer;
+    let pointer = glyphs::POINTER;
     tui.assert_hides(format!("{pointer} #6"));
     tui.press("2k1");
     speaks_of(&mut tui, 5, "a key that moves nothing");

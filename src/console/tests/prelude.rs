@@ -64,7 +64,7 @@ pub(super) use crate::{
     guide_banner::Story,
     keymap,
     text::audit_log::result,
-    theme::{Depth, Theme},
+    theme::{Depth, Theme, glyphs},
     views::{self, View},
     widgets::width,
 };

@@ -304,7 +304,7 @@ fn a_filter_of_the_sales_searches_all_of_them_and_the_table_ends_with_the_last()
 fn a_chosen_sale_is_on_the_overview_however_many_come_before_it() {
     let mut tui = Tui::open(crowded(), "2G1");
     let text = tui.screen();
-    let pointer = tui.app.display.theme.glyphs.pointer;
+    let pointer = glyphs::POINTER;
     assert!(text.contains(&format!("{pointer} #2 cinema")), "{text}");
     assert!(text.contains("#1 hot pot"), "{text}");
 }

@@ -33,7 +33,7 @@ pub(crate) const FIGURE: usize = 8;
 impl AlarmText {
     /// With its count.
     pub(super) fn about(count: u64, text: String) -> Self {
-        Self { figure: Some(right(&within(count, FIGURE - 1), FIGURE, "")), text }
+        Self { figure: Some(right(&within(count, FIGURE - 1), FIGURE)), text }
     }
 
     /// Cells before the text.
@@ -55,7 +55,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
         AlarmKind::DeadConsumer { idle_ms: age_ms, .. }
         | AlarmKind::SilentConsumer { idle_ms: age_ms, .. }
         | AlarmKind::JobFailed { ago_ms: age_ms, .. } => {
-            AlarmText { figure: Some(right(&span(*age_ms), FIGURE, "")), text }
+            AlarmText { figure: Some(right(&span(*age_ms), FIGURE)), text }
         }
         AlarmKind::SqlLocked { waiting: Some(count @ 1..) }
         | AlarmKind::LagHigh { lag: count, .. }

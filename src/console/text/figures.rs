@@ -92,7 +92,7 @@ const WIDEST_SPAN: u64 = 7_199_000;
 
 /// A right-aligned span of fixed width, for use before other words.
 pub(crate) fn steady_span(millis: u64) -> String {
-    right(&span(millis), width(&span(WIDEST_SPAN)), "")
+    right(&span(millis), width(&span(WIDEST_SPAN)))
 }
 
 /// Whole days.

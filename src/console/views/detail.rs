@@ -17,7 +17,7 @@ use seckill_model::{
 use super::{Scene, below};
 use crate::{
     text::{self},
-    theme::Theme,
+    theme::{Theme, glyphs},
     widgets::{left, wrap_to},
 };
 
@@ -58,7 +58,7 @@ impl Detail {
         value: impl Into<Cow<'a, str>>,
         style: Style,
     ) {
-        for part in wrap_to(&value.into(), self.room, most, self.theme.glyphs.ellipsis) {
+        for part in wrap_to(&value.into(), self.room, most) {
             self.line(label, vec![Span::styled(part, style)]);
         }
     }
@@ -80,7 +80,7 @@ impl Detail {
     /// Adds one line. A label is not repeated.
     pub(super) fn line(&mut self, label: Label, value: Vec<Span<'static>>) {
         let is_new = self.last_label.replace(label) != Some(label);
-        let head = left(if is_new { label.read() } else { "" }, LABELS, "");
+        let head = left(if is_new { label.read() } else { "" }, LABELS);
         let head = Span::styled(head, self.theme.soft);
         self.lines.push(std::iter::once(head).chain(value).collect());
     }
@@ -96,7 +96,7 @@ impl Detail {
     }
 
     pub(super) fn draw(self, area: Rect, buffer: &mut Buffer) {
-        let rule = self.theme.glyphs.rule.repeat(usize::from(area.width));
+        let rule = glyphs::RULE.repeat(usize::from(area.width));
         Line::styled(rule, self.theme.soft).render(area, buffer);
         self.draw_lines(below(area, 1), buffer);
     }

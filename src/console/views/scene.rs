@@ -165,7 +165,7 @@ impl<'a> Scene<'a> {
     }
 
     pub(crate) fn fit(&self, text: &str, cells: u16) -> String {
-        widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
+        widgets::fit(text, usize::from(cells))
     }
 
     /// A name, truncated so that the state after it is not.

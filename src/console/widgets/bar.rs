@@ -5,7 +5,7 @@
 
 use ratatui::text::Span;
 
-use crate::theme::Theme;
+use crate::theme::{Theme, glyphs};
 
 /// Parts of a cell, from the thinnest.
 const EIGHTHS: [&str; 7] = ["▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -18,7 +18,6 @@ pub(crate) fn bar(
     full: ratatui::style::Style,
     rest: Option<&str>,
 ) -> Vec<Span<'static>> {
-    let glyphs = theme.glyphs;
     let cells = usize::from(cells);
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let steps = if theme.ascii { 1 } else { EIGHTHS.len() + 1 };
@@ -30,7 +29,7 @@ pub(crate) fn bar(
     if share < 1.0 && filled == cells * steps && cells > 0 {
         filled -= 1;
     }
-    let mut solid = glyphs.full.repeat(filled / steps);
+    let mut solid = glyphs::FULL.repeat(filled / steps);
     let part = filled % steps;
     if part > 0 {
         solid.push_str(EIGHTHS[part - 1]);
@@ -50,7 +49,7 @@ mod tests {
 
     fn drawn(share: f64, ascii: bool) -> String {
         let theme = Theme::new(Depth::None, ascii);
-        Line::from(bar(theme, share, 4, theme.accent, Some(theme.glyphs.empty))).to_string()
+        Line::from(bar(theme, share, 4, theme.accent, Some(glyphs::EMPTY))).to_string()
     }
 
     #[test]

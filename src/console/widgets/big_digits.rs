@@ -11,7 +11,7 @@ use ratatui::{
 };
 
 use super::popup;
-use crate::theme::Theme;
+use crate::theme::{Theme, glyphs};
 
 /// Pixel rows of a character.
 pub(crate) const SIGN_ROWS: u16 = 5;
@@ -56,7 +56,6 @@ pub(crate) fn big_width(text: &str, pixel: Pixel) -> u16 {
 pub(crate) struct BigText<'a> {
     pub(crate) text: &'a str,
     pub(crate) pixel: Pixel,
-    pub(crate) theme: Theme,
     pub(crate) style: Style,
 }
 
@@ -71,7 +70,7 @@ impl Widget for BigText<'_> {
                     let (x, y) = (x + column * wide, area.y + row * high);
                     let block = Rect::new(x, y, wide, high).intersection(area);
                     for cell in block.positions() {
-                        buffer[cell].set_symbol(self.theme.glyphs.full).set_style(self.style);
+                        buffer[cell].set_symbol(glyphs::FULL).set_style(self.style);
                     }
                 }
             }
@@ -86,6 +85,6 @@ pub(crate) fn big_number(area: Rect, buffer: &mut Buffer, theme: Theme, number: 
     let text = &number.to_string();
     let size = (big_width(text, PIXEL) + 8, SIGN_ROWS + 4);
     let inside = popup(area, buffer, theme, size, "", []);
-    let digits = BigText { text, pixel: PIXEL, theme, style: theme.key };
+    let digits = BigText { text, pixel: PIXEL, style: theme.key };
     digits.render(inside.inner(Margin::new(3, 1)), buffer);
 }

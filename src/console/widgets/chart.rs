@@ -23,7 +23,10 @@ use ratatui::{
 use seckill_engine::telemetry::{Point, Series};
 use seckill_model::Millis;
 
-use crate::{text::figures, theme::Theme};
+use crate::{
+    text::figures,
+    theme::{Theme, glyphs},
+};
 
 /// The data of a chart.
 pub(crate) struct Chart<'a> {
@@ -162,7 +165,6 @@ pub(crate) fn chart(
     // these cells contain only a short burst of writes.
     let (line, strokes): (Vec<_>, Vec<_>) =
         line.into_iter().partition(|(x, y)| levels.contains(&cell(*x, *y)));
-    let glyphs = theme.glyphs;
     let paint = |context: &mut Context<'_>| {
         let layers = [
             (&strokes, '*', theme.chart_1),
@@ -185,7 +187,7 @@ pub(crate) fn chart(
         let cell = &mut buffer[position];
         if cursor == Some(position.x - plot.x) {
             if cell.symbol() == " " {
-                cell.set_symbol(glyphs.axis);
+                cell.set_symbol(glyphs::AXIS);
             }
             cell.set_style(Style::reset()).set_style(theme.key);
         } else if cell.symbol() != " " && cell.fg == theme.chart_2.fg.unwrap_or_default() {
@@ -195,15 +197,15 @@ pub(crate) fn chart(
     }
     for row in scale_area.rows() {
         let (label, edge) = match row.y - scale_area.y {
-            0 => (figures::compact(top), glyphs.tick),
-            y if y == height / 2 && height >= 5 => (figures::compact(top / 2.0), glyphs.tick),
-            _ => (String::new(), glyphs.axis),
+            0 => (figures::compact(top), glyphs::TICK),
+            y if y == height / 2 && height >= 5 => (figures::compact(top / 2.0), glyphs::TICK),
+            _ => (String::new(), glyphs::AXIS),
         };
         Span::styled(format!("{label:>4} {edge}"), theme.soft).render(row, buffer);
     }
-    Span::styled(format!("   0 {}", glyphs.corner), theme.soft).render(corner, buffer);
-    Span::styled(glyphs.rule.repeat(usize::from(width)), theme.soft).render(foot, buffer);
-    let cursor = shown.cursor.map(|at| (at, glyphs.foot, theme.key));
+    Span::styled(format!("   0 {}", glyphs::CORNER), theme.soft).render(corner, buffer);
+    Span::styled(glyphs::RULE.repeat(usize::from(width)), theme.soft).render(foot, buffer);
+    let cursor = shown.cursor.map(|at| (at, glyphs::FOOT, theme.key));
     let signs = shown.signs.iter().map(|sign| (sign.at, sign.glyph, sign.style));
     for (at, glyph, style) in cursor.into_iter().chain(signs) {
         if let Some(column) = axis.of(at) {

@@ -34,7 +34,7 @@ pub(crate) fn popup(
     Clear.render(area, buffer);
     let mut block = Block::bordered().border_type(BorderType::Rounded).border_style(theme.soft);
     if !title.is_empty() {
-        let title = fit(title, usize::from(area.width.saturating_sub(6)), theme.glyphs.ellipsis);
+        let title = fit(title, usize::from(area.width.saturating_sub(6)));
         let style = Style::reset().patch(theme.strong);
         block = block.title_top(Line::styled(format!(" {title} "), style));
     }

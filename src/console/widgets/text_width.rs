@@ -16,37 +16,39 @@ pub(crate) fn width(text: &str) -> usize {
     visible(&plain(text)).map(|(_, width)| width).sum()
 }
 
-/// Truncates a text to at most `limit` cells, including a one-cell ellipsis.
-pub(crate) fn fit(text: &str, limit: usize, ellipsis: &str) -> String {
-    let text = plain(text);
-    if visible(&text).map(|(_, width)| width).sum::<usize>() <= limit {
-        return text.into_owned();
-    }
-    let room = limit.saturating_sub(width(ellipsis));
+/// Ends a truncated text.
+const ELLIPSIS: &str = "…";
+
+/// The beginning of a sanitized text in at most `limit` cells.
+fn cut(text: &str, limit: usize) -> String {
     let mut used = 0;
-    let mut cut: String = visible(&text)
-        .take_while(|(_, width)| {
-            used += width;
-            used <= room
-        })
-        .map(|(part, _)| part)
-        .collect();
-    if limit > 0 {
-        cut.push_str(ellipsis);
+    let fits = |(_, width): &(&str, usize)| {
+        used += width;
+        used <= limit
+    };
+    visible(text).take_while(fits).map(|(part, _)| part).collect()
+}
+
+/// Truncates a text to at most `limit` cells, including an ellipsis.
+pub(crate) fn fit(text: &str, limit: usize) -> String {
+    let text = plain(text);
+    match limit {
+        _ if width(&text) <= limit => text.into_owned(),
+        0 => String::new(),
+        limit => cut(&text, limit - 1) + ELLIPSIS,
     }
-    cut
 }
 
 /// Truncates or pads to exactly `limit` cells, left-aligned.
-pub(crate) fn left(text: &str, limit: usize, ellipsis: &str) -> String {
-    let mut text = fit(text, limit, ellipsis);
+pub(crate) fn left(text: &str, limit: usize) -> String {
+    let mut text = fit(text, limit);
     text.extend(std::iter::repeat_n(' ', limit.saturating_sub(width(&text))));
     text
 }
 
 /// Truncates or pads to exactly `limit` cells, right-aligned.
-pub(crate) fn right(text: &str, limit: usize, ellipsis: &str) -> String {
-    let text = fit(text, limit, ellipsis);
+pub(crate) fn right(text: &str, limit: usize) -> String {
+    let text = fit(text, limit);
     let mut padded = " ".repeat(limit.saturating_sub(width(&text)));
     padded.push_str(&text);
     padded
@@ -81,13 +83,12 @@ pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
 }
 
 /// As [`wrap`], with at most `most` lines; the last one ends with an ellipsis if text was cut.
-pub(crate) fn wrap_to(text: &str, limit: usize, most: usize, ellipsis: &str) -> Vec<String> {
+pub(crate) fn wrap_to(text: &str, limit: usize, most: usize) -> Vec<String> {
     let mut lines = wrap(text, limit);
     let is_cut = lines.len() > most;
     lines.truncate(most);
     if let Some(last) = lines.last_mut().filter(|_| is_cut) {
-        let cut = fit(last, limit.saturating_sub(width(ellipsis)), "");
-        *last = format!("{}{ellipsis}", cut.trim_end());
+        *last = cut(last, limit.saturating_sub(1)).trim_end().to_owned() + ELLIPSIS;
     }
     lines
 }
@@ -115,13 +116,13 @@ mod tests {
 
     #[test]
     fn cuts_by_cells_and_not_by_chars() {
-        assert_eq!(fit("火锅五折", 8, "…"), "火锅五折");
-        assert_eq!(fit("火锅五折", 7, "…"), "火锅五…");
-        assert_eq!(fit("火锅五折", 6, "…"), "火锅…");
-        assert_eq!(fit("👩‍👩‍👧‍👦 family", 4, "…"), "👩 …");
-        assert_eq!(fit("a\x1b[2Jb\u{202e}c", 20, "…"), "a[2Jbc");
-        assert_eq!((left("锅", 4, "…"), right("锅", 4, "…")), ("锅  ".into(), "  锅".into()));
-        assert_eq!(fit("abc", 0, "…"), "");
+        assert_eq!(fit("火锅五折", 8), "火锅五折");
+        assert_eq!(fit("火锅五折", 7), "火锅五…");
+        assert_eq!(fit("火锅五折", 6), "火锅…");
+        assert_eq!(fit("👩‍👩‍👧‍👦 family", 4), "👩 …");
+        assert_eq!(fit("a\x1b[2Jb\u{202e}c", 20), "a[2Jbc");
+        assert_eq!((left("锅", 4), right("锅", 4)), ("锅  ".into(), "  锅".into()));
+        assert_eq!(fit("abc", 0), "");
     }
 
     #[test]
@@ -145,14 +146,14 @@ mod tests {
     proptest! {
         #[test]
         fn fitted_text_fits(text: String, limit in 0..30_usize) {
-            prop_assert!(width(&fit(&text, limit, "…")) <= limit);
+            prop_assert!(width(&fit(&text, limit)) <= limit);
             prop_assert!(wrap(&text, limit + 2).iter().all(|line| width(line) <= limit + 2));
         }
 
         #[test]
         fn padding_is_exact_for_ascii(text in "[ -~]{0,30}", limit in 0..30_usize) {
-            prop_assert_eq!(width(&left(&text, limit, "…")), limit);
-            prop_assert_eq!(width(&right(&text, limit, "…")), limit);
+            prop_assert_eq!(width(&left(&text, limit)), limit);
+            prop_assert_eq!(width(&right(&text, limit)), limit);
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::{
         audit_log,
         time::{beyond, event_name},
     },
-    theme::UNICODE,
+    theme::glyphs,
     widgets::{left, right, width},
 };
 
@@ -53,7 +53,7 @@ impl Row for Recorded {
             .fit(|scene, line| if scene.compact || scene.is_today(line.act.at) { 0 } else { DATED })
             .soft(),
         Column::text(Label("common-empty"), &[(0, 1)], |line: &Self| {
-            Value::Text(sign_glyph(UNICODE, Weight::of(&line.act)).to_owned())
+            Value::Text(sign_glyph(Weight::of(&line.act)).to_owned())
         })
         .shown(|scene, line, _| {
             let (glyph, style) = sign(scene.theme, Weight::of(&line.act));
@@ -148,7 +148,7 @@ fn time(scene: &Scene<'_>, line: &Recorded, room: usize) -> String {
     let full = line.act.at.date_time(scene.zone);
     match full.get(5..) {
         Some(dated) if room >= DATED && !scene.is_today(line.act.at) => dated.to_owned(),
-        _ => right(&scene.at_second(line.act.at), room, ""),
+        _ => right(&scene.at_second(line.act.at), room),
     }
 }
 
@@ -173,7 +173,7 @@ impl TableView for Recorded {
             line.push_span(Span::styled(format!("{text}   "), theme.soft));
         } else if state.follows() && !rows.is_empty() {
             let follows = Label("activity-following");
-            let text = format!("{} {follows}   ", theme.glyphs.up);
+            let text = format!("{} {follows}   ", glyphs::UP);
             line.push_span(Span::styled(text, theme.good));
         }
         if !state.follows() && !scene.compact {
@@ -285,10 +285,9 @@ fn add_figures(detail: &mut Detail, scene: &Scene<'_>, line: &Recorded) {
     let names = changed.iter().map(|it| width(&it.name)).max().unwrap_or(0);
     let figures = changed.iter().map(|it| width(&it.before).max(width(&it.after))).max();
     for it in &changed {
-        let [before, after] =
-            [&it.before, &it.after].map(|text| right(text, figures.unwrap_or(0), ""));
+        let [before, after] = [&it.before, &it.after].map(|text| right(text, figures.unwrap_or(0)));
         let change = vec![
-            Span::styled(left(&it.name, names, ""), theme.soft),
+            Span::styled(left(&it.name, names), theme.soft),
             Span::raw(format!("   {before}")),
             Span::styled(" → ", theme.soft),
             Span::styled(after, theme.strong),

@@ -183,20 +183,19 @@ fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
 /// One run, with its full result.
 fn run_lines(scene: &Scene<'_>, run: &JobRun, node: usize, cells: u16) -> Vec<Line<'static>> {
     let theme = scene.theme;
-    let ellipsis = theme.glyphs.ellipsis;
     let due = |at: Millis| match cells {
         // In a narrow window today's date is omitted.
-        ..DATED => left(&scene.at(at), 11, ellipsis),
-        DATED.. => left(&at.date_time(scene.zone), 19, ellipsis),
+        ..DATED => left(&scene.at(at), 11),
+        DATED.. => left(&at.date_time(scene.zone), 19),
     };
-    let outcome = left(outcome_name(run.outcome).read(), 9, ellipsis);
+    let outcome = left(outcome_name(run.outcome).read(), 9);
     let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
-    let cause = left(&text!("console-cause", cause = run.cause), 8, ellipsis);
+    let cause = left(&text!("console-cause", cause = run.cause), 8);
     let head = Line::from(vec![
         Span::raw(format!("{}  ", due(run.due))),
         Span::styled(outcome, outcome_style(theme, run.outcome)),
-        Span::raw(format!(" {}  ", right(&took, 7, ellipsis))),
-        Span::styled(format!("{cause}  {}  ", left(&run.node, node, ellipsis)), theme.soft),
+        Span::raw(format!(" {}  ", right(&took, 7))),
+        Span::styled(format!("{cause}  {}  ", left(&run.node, node)), theme.soft),
     ]);
     let indent = head.width();
     let result = text::audit_log::job_result(run.outcome, run.detail.as_ref());

@@ -67,7 +67,7 @@ impl Row for Holder {
             let mut spans: Vec<_> =
                 share.into_iter().flat_map(|it| bar(scene.theme, it, room, style, None)).collect();
             let beside = if share.is_some() { cells - room } else { cells };
-            let left = right(&left, beside.into(), scene.theme.glyphs.ellipsis);
+            let left = right(&left, beside.into());
             spans.push(Span::styled(left, style));
             spans.into()
         }),

@@ -28,6 +28,7 @@ use super::{Component, Effect, SIDES, Scene, Source};
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
+    theme::glyphs,
     widgets::{bar, left, right, width, wrap, wrap_to},
 };
 
@@ -152,7 +153,7 @@ fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
     let [_, _, funnel, stream_row, _, alarms] = Layout::vertical(rows).areas(area);
     let mut line = Line::default();
     for (row, (label, count)) in text::funnel(&scene.snapshot.funnel).into_iter().enumerate() {
-        let figure = left(&figures::within(count.total, 7), 7, "");
+        let figure = left(&figures::within(count.total, 7), 7);
         if line.width() + width(label) + 1 + width(&figure) > usize::from(area.width) {
             break;
         }
@@ -219,23 +220,23 @@ pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, fu
 fn rush(scene: &Scene<'_>, cells: u16) -> Line<'static> {
     let theme = scene.theme;
     let rushes = &scene.snapshot.load_tests;
-    let head = left(&Label("console-rush"), usize::from(NAMES), "");
+    let head = left(&Label("console-rush"), usize::from(NAMES));
     let mut line = Line::from(Span::styled(head, theme.heading));
     if rushes.is_empty() {
         line.push_span(Span::styled(Label("overview-none-from-here"), theme.soft));
         return line;
     }
     let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
-    line.push_span(left(&scene.fit(&names.join(" "), 7), 8, ""));
+    line.push_span(left(&scene.fit(&names.join(" "), 7), 8));
     let [sent, planned] = [|rush: &LoadTestLine| rush.sent, |rush: &LoadTestLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
     let digits = if cells >= 44 { 10 } else { 6 };
     let text = text::left_of(&figures::within(sent, digits), &figures::within(planned, digits));
-    line.push_span(right(&text, 2 * digits + 3, theme.glyphs.ellipsis));
+    line.push_span(right(&text, 2 * digits + 3));
     line.push_span("  ");
     let share = sent as f64 / planned.max(1) as f64;
     let cells = cells.saturating_sub(line.width() as u16).min(24);
-    line.extend(bar(theme, share, cells, theme.accent, Some(theme.glyphs.empty)));
+    line.extend(bar(theme, share, cells, theme.accent, Some(glyphs::EMPTY)));
     line
 }
 
@@ -254,7 +255,7 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
             continue;
         }
         let shown = text::time::event(&line.act.act, &text::audit_log::subject(&line.act.subject));
-        let lines = wrap_to(&shown, list.width.saturating_sub(16).into(), 2, theme.glyphs.ellipsis);
+        let lines = wrap_to(&shown, list.width.saturating_sub(16).into(), 2);
         let height = lines.len() as u16;
         let Some(rest) = free.checked_sub(height) else { break };
         free = rest;
@@ -290,7 +291,7 @@ fn alarm_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, 
         let most = 1 + if shown == 1 { spare } else { spare.min(1) };
         let fits = wrap(&line.text, room(column)).len() <= most;
         let indent = if fits { column } else { line.indent() };
-        let lines = wrap_to(&line.text, room(indent), most, theme.glyphs.ellipsis);
+        let lines = wrap_to(&line.text, room(indent), most);
         spare = spare.saturating_sub(lines.len().saturating_sub(1));
         let figure = line.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
         for (row, line) in lines.into_iter().enumerate() {

@@ -22,6 +22,7 @@ use seckill_model::{
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
+    theme::glyphs,
     views::{Scene, Source, View, draw_text},
     widgets::{bar, fit, width},
 };
@@ -63,7 +64,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, rows: u16
     let name = area.width.saturating_sub(figure + bar + 2 * gap);
     let lines = kept.iter().map(|sale| {
         let is_chosen = scene.chosen == Some(sale.voucher_id);
-        let pointer = if is_chosen { theme.glyphs.pointer } else { " " };
+        let pointer = if is_chosen { glyphs::POINTER } else { " " };
         let title = text::sale_name(sale.voucher_id, &sale.title);
         let style = if sale.phase.is_over() { theme.soft } else { Style::new() };
         let title = Span::styled(scene.fit(&title, name.saturating_sub(2)), style);
@@ -113,7 +114,7 @@ fn stock(scene: &Scene<'_>, sale: &SaleLine, cells: usize) -> Line<'static> {
         }
         (Phase::Running, Some(left)) => (left_of(left, sale.initial, cells), Style::new()),
     };
-    Line::styled(fit(&text, cells, theme.glyphs.ellipsis), style).right_aligned()
+    Line::styled(fit(&text, cells), style).right_aligned()
 }
 
 /// The stock beside the initial stock, if there is room; with all digits if even an unsold sale has room for them.
@@ -131,9 +132,9 @@ fn left_of(left: i64, initial: u64, cells: usize) -> String {
 fn stock_bar(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static> {
     let theme = scene.theme;
     if sale.phase == Phase::Planned {
-        return Line::styled(theme.glyphs.waiting.repeat(cells.into()), theme.soft);
+        return Line::styled(glyphs::WAITING.repeat(cells.into()), theme.soft);
     }
     let share = sale.stock.unwrap_or(0).max(0) as f64 / sale.initial.max(1) as f64;
     let style = if sale.phase == Phase::Running { theme.accent } else { theme.soft };
-    bar(theme, share, cells, style, Some(theme.glyphs.empty)).into()
+    bar(theme, share, cells, style, Some(glyphs::EMPTY)).into()
 }

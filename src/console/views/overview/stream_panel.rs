@@ -21,7 +21,7 @@ use super::dim;
 use crate::{
     lag_trend::LagTrend,
     text::{self, figures},
-    theme::Theme,
+    theme::{Theme, glyphs},
     views::{Scene, Source},
     widgets::{left, right},
 };
@@ -52,7 +52,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, consumers
     }
     let figure = |label_of: Label, count, style| {
         let count = figures::within(count, 9);
-        Line::from(vec![label(theme, &label_of), Span::styled(left(&count, 9, ""), style)])
+        Line::from(vec![label(theme, &label_of), Span::styled(left(&count, 9), style)])
     };
     let mut pending = figure(text::PENDING, stream.pending, Style::new());
     if let Some(age) = stream.oldest_pending_ms.filter(|_| stream.pending > 0) {
@@ -66,20 +66,20 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, consumers
     // A lock that is never released needs attention; a queue does not.
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
     if orphans > 0 {
-        let figure = right(&figures::tiny(orphans), 3, "");
+        let figure = right(&figures::tiny(orphans), 3);
         let orphans = text!("overview-orphans", figure, count = orphans);
         push(&mut locks_row, Span::styled(orphans, theme.warn));
         locks_row.push_span(gap);
     }
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
     if waiting > 0 {
-        let count = right(&figures::tiny(waiting), 3, "");
+        let count = right(&figures::tiny(waiting), 3);
         push(&mut locks_row, Span::styled(text!("overview-waiting", count), theme.soft));
     }
     let [figures_area, list_area] = Layout::vertical([ROWS, consumers].map(Length)).areas(area);
     Paragraph::new(vec![stream_row, pending, dead, locks_row]).render(figures_area, buffer);
     if let Some(oldest) = stream.oldest_ms.filter(|_| !blind && area.width >= 62) {
-        let entries = right(&figures::within(stream.length, 9), 9, "");
+        let entries = right(&figures::within(stream.length, 9), 9);
         let kept = if area.width >= 80 {
             text!("console-kept-oldest", entries, oldest = figures::steady_span(oldest))
         } else {
@@ -99,7 +99,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, consumers
 }
 
 fn label(theme: Theme, label: &str) -> Span<'static> {
-    Span::styled(left(label, usize::from(NAMES), theme.glyphs.ellipsis), theme.heading)
+    Span::styled(left(label, usize::from(NAMES)), theme.heading)
 }
 
 /// The consumers, those that need attention first, as many as fit.
@@ -115,10 +115,10 @@ fn list(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, stream: &StreamLine)
     let names = area.width.saturating_sub(24).clamp(8, 30);
     let lines = all.iter().take(shown).map(|consumer| {
         let (glyph, style, word) = match (consumer.alive, consumer.known) {
-            _ if scene.is_blind() => (theme.glyphs.waiting, theme.soft, text::UNKNOWN),
-            (true, _) => (theme.glyphs.up, theme.good, text::ALIVE),
-            (false, true) => (theme.glyphs.away, theme.bad, text::DEAD_HOLDER),
-            (false, false) => (theme.glyphs.away, theme.warn, text::STRANGER),
+            _ if scene.is_blind() => (glyphs::WAITING, theme.soft, text::UNKNOWN),
+            (true, _) => (glyphs::UP, theme.good, text::ALIVE),
+            (false, true) => (glyphs::AWAY, theme.bad, text::DEAD_HOLDER),
+            (false, false) => (glyphs::AWAY, theme.warn, text::STRANGER),
         };
         Row::new([
             Line::styled(glyph, style),
@@ -141,7 +141,7 @@ pub(super) fn in_a_row(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> 
     let mut line = lag(scene, stream);
     for (label, count) in [(text::PENDING, stream.pending), (text::DEAD, stream.dead)] {
         line.push_span(Span::styled(format!("  {label} "), scene.theme.heading));
-        line.push_span(Span::raw(left(&figures::within(count, 5), 5, "")));
+        line.push_span(Span::raw(left(&figures::within(count, 5), 5)));
     }
     line
 }
@@ -154,7 +154,7 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
         None => (text!("console-lag", lag = text::UNKNOWN), theme.warn),
         Some(lag) => (text!("console-lag", lag = figures::within(lag, 9)), Style::new()),
     };
-    let text = Span::styled(left(&text, LAG, theme.glyphs.ellipsis), style);
+    let text = Span::styled(left(&text, LAG), style);
     let lag = stream.lag.filter(|_| stream.group).unwrap_or(0);
     let (glyph, style) = arrow(theme, scene.lag, lag);
     Line::from(vec![label(theme, &text::STREAM), text, Span::styled(format!(" {glyph}"), style)])
@@ -164,8 +164,8 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
 pub(in crate::views) fn arrow(theme: Theme, flow: &LagTrend, lag: u64) -> (&'static str, Style) {
     match flow.trend().filter(|_| lag > 0) {
         None => (" ", Style::new()),
-        Some(Ordering::Greater) => (theme.glyphs.rising, theme.warn),
-        Some(Ordering::Less) => (theme.glyphs.falling, theme.good),
-        Some(Ordering::Equal) => (theme.glyphs.steady, theme.soft),
+        Some(Ordering::Greater) => (glyphs::RISING, theme.warn),
+        Some(Ordering::Less) => (glyphs::FALLING, theme.good),
+        Some(Ordering::Equal) => (glyphs::STEADY, theme.soft),
     }
 }

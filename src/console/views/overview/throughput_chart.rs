@@ -19,7 +19,7 @@ use seckill_model::{
 use super::OverviewState;
 use crate::{
     text::{self, figures, time},
-    theme::{Glyphs, Theme},
+    theme::{Theme, glyphs},
     views::{Scene, Source, is_stale},
     widgets::{Chart, Sign, chart, right, width},
 };
@@ -47,16 +47,16 @@ pub(in crate::views) fn sign(theme: Theme, weight: Weight) -> (&'static str, Sty
         Weight::Relief => theme.good,
         Weight::Notice => theme.soft,
     };
-    (sign_glyph(theme.glyphs, weight), style)
+    (sign_glyph(weight), style)
 }
 
-pub(in crate::views) fn sign_glyph(glyphs: &Glyphs, weight: Weight) -> &'static str {
+pub(in crate::views) fn sign_glyph(weight: Weight) -> &'static str {
     match weight {
         Weight::Trouble => "!",
-        Weight::Failed => glyphs.cross,
-        Weight::Command => glyphs.mark,
-        Weight::Relief => glyphs.up,
-        Weight::Notice => glyphs.waiting,
+        Weight::Failed => glyphs::CROSS,
+        Weight::Command => glyphs::MARK,
+        Weight::Relief => glyphs::UP,
+        Weight::Notice => glyphs::WAITING,
     }
 }
 
@@ -161,7 +161,7 @@ fn legend(scene: &Scene<'_>, point: Option<&Point>, roomy: bool) -> Line<'static
         let rate = rate.unwrap_or_else(|| text::UNKNOWN.to_owned());
         let (sign, gap) = if roomy { (sign.repeat(2), "   ") } else { (sign.to_owned(), " ") };
         spans.push(Span::styled(format!("{sign} "), style));
-        let rate = right(&rate, 10, theme.glyphs.ellipsis);
+        let rate = right(&rate, 10);
         spans.push(Span::raw(format!("{label}{rate}{gap}")));
     }
     spans.into()
@@ -207,7 +207,7 @@ fn labelled<const N: usize>(
             break;
         }
         line.push_span(Span::styled(format!("{label} "), scene.theme.soft));
-        let figure = right(&figure, FIGURE.max(width(&figure)), "");
+        let figure = right(&figure, FIGURE.max(width(&figure)));
         line.push_span(format!("{figure}{gap}"));
     }
     line

@@ -114,8 +114,8 @@ fn column(
         };
         let text = count.map_or_else(|| text::UNKNOWN.to_owned(), |it| figures::within(it, COUNT));
         let share = count.unwrap_or(0) as f64 / counted as f64;
-        let mut line = Line::from(Span::styled(left(name, names, ""), theme.soft));
-        line.push_span(Span::styled(right(&text, COUNT + 1, ""), style));
+        let mut line = Line::from(Span::styled(left(name, names), theme.soft));
+        line.push_span(Span::styled(right(&text, COUNT + 1), style));
         line.push_span(" ");
         line.extend(bar(theme, share, room as u16, style, None));
         line.push_span(" ".repeat(usize::from(cells).saturating_sub(line.width())));

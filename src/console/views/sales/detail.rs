@@ -19,6 +19,7 @@ use super::{phase, window};
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
+    theme::glyphs,
     views::{SIDES, Scene, below, orders::wording, overview::draw_funnel},
     widgets::{Curve, curve, left, right, width},
 };
@@ -52,7 +53,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &Sa
     let theme = scene.theme;
     let cells = area.width.saturating_sub(2);
     let has_repeat = u16::from(area.height >= FIGURES + REPEAT);
-    let dashes = theme.glyphs.rule.repeat(usize::from(area.width));
+    let dashes = glyphs::RULE.repeat(usize::from(area.width));
     Line::styled(dashes, theme.soft).render(area, buffer);
     let age = Line::styled(counted(scene, sale), theme.soft).right_aligned();
     age.render(area.inner(Margin::new(2, 0)), buffer);
@@ -97,10 +98,9 @@ fn facts(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
     ];
     let at = cells.saturating_sub(FACT + 1).min(15);
     let line = |(label, fact): (Label, String)| {
-        let label = Span::styled(left(&label, at.into(), ""), scene.theme.soft);
+        let label = Span::styled(left(&label, at.into()), scene.theme.soft);
         let is_short = width(&fact) <= usize::from(FACT);
-        let fact =
-            if is_short { right(&fact, FACT.into(), "") } else { scene.fit(&fact, cells - at) };
+        let fact = if is_short { right(&fact, FACT.into()) } else { scene.fit(&fact, cells - at) };
         Line::from(vec![label, Span::raw(fact)])
     };
     facts.into_iter().map(line).collect()
@@ -253,8 +253,8 @@ fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
         Layout::horizontal([Constraint::Length(EDGE), Constraint::Fill(1)]).areas(body);
     let scale = figures::compact(sale.initial as f64);
     let labels = (0..body.height).map(|row| match row {
-        0 => format!("{} {}", right(&scale, 4, ""), theme.glyphs.tick),
-        _ => format!("     {}", theme.glyphs.axis),
+        0 => format!("{} {}", right(&scale, 4), glyphs::TICK),
+        _ => format!("     {}", glyphs::AXIS),
     });
     let labels: Vec<Line<'_>> = labels.map(Line::from).collect();
     Paragraph::new(labels).style(theme.soft).render(edge, buffer);
@@ -262,8 +262,8 @@ fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
     curve(curve_area, buffer, theme, &shown);
     let [first, last] = [from, until].map(|at| at.time_of_day(scene.zone));
     let used = EDGE + (width(&first) + width(&last)) as u16 + 3;
-    let rule = theme.glyphs.rule.repeat(times.width.saturating_sub(used).into());
-    let axis = format!("   0 {} {first} {rule} {last}", theme.glyphs.corner);
+    let rule = glyphs::RULE.repeat(times.width.saturating_sub(used).into());
+    let axis = format!("   0 {} {first} {rule} {last}", glyphs::CORNER);
     Line::styled(axis, theme.soft).render(times, buffer);
 }
 

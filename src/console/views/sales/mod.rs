@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     text::{self, figures},
-    theme::Theme,
+    theme::{Theme, glyphs},
     widgets::{bar, width},
 };
 
@@ -52,7 +52,7 @@ impl Row for SaleLine {
             .by(|sale| sale.stock.map(|left| (share(left, sale) * 1e9) as i64).into())
             .shown(|scene, sale, cells| {
                 let (theme, share) = (scene.theme, share(sale.stock.unwrap_or(0), sale));
-                bar(theme, share, cells, theme.accent, Some(theme.glyphs.empty)).into()
+                bar(theme, share, cells, theme.accent, Some(glyphs::EMPTY)).into()
             })
             .not_exported(),
         Column::figure(Label("tables-left"), FIGURE, |sale: &Self| sale.stock.into())

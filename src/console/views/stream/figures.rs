@@ -58,7 +58,7 @@ const FIELD: usize = 9;
 const BRIEF: usize = 7;
 
 fn field(count: u64, cells: usize) -> String {
-    widgets::left(&figures::within(count, cells), cells, "")
+    widgets::left(&figures::within(count, cells), cells)
 }
 
 /// The lag with its trend and drain time.
@@ -70,7 +70,7 @@ fn lag(
 ) -> (Vec<Span<'static>>, Option<Span<'static>>) {
     let theme = scene.theme;
     let in_field =
-        |word: &str, style| (vec![Span::styled(widgets::left(word, cells + 2, ""), style)], None);
+        |word: &str, style| (vec![Span::styled(widgets::left(word, cells + 2), style)], None);
     if !whole.group && whole.length > 0 {
         return in_field(Label("stream-no-group").read(), theme.bad);
     }
@@ -109,7 +109,7 @@ pub(super) fn draw(
             let ago = text!("console-ago", span = figures::steady_span(now.since(id.added())));
             let id = id.to_string();
             let cells = ID.max(widgets::width(&id));
-            vec![Span::raw(widgets::left(&id, cells, "")), soft(format!(" {ago}"))]
+            vec![Span::raw(widgets::left(&id, cells)), soft(format!(" {ago}"))]
         }
         None => vec![dash()],
     };

@@ -37,6 +37,7 @@ use super::{
 use crate::{
     keymap::{Action, key_of},
     text::{self},
+    theme::glyphs,
 };
 
 /// Rows of the figures if all of them fit.
@@ -162,7 +163,7 @@ fn head(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &StreamState)
         summary.push_span(Span::styled(held, theme.warn));
     } else if !scene.frozen && !scene.is_blind() {
         // Else no entries arrive; the badge or the heading shows why.
-        summary.push_span(Span::styled(format!("{} ", theme.glyphs.falling), theme.good));
+        summary.push_span(Span::styled(format!("{} ", glyphs::FALLING), theme.good));
         summary.push_span(Span::styled(Label("stream-following"), theme.soft));
     }
     draw_head(area, buffer, &heading, &summary);

@@ -17,6 +17,7 @@ use ratatui::{
 
 use super::{Column, REST, Row, TableState};
 use crate::{
+    theme::glyphs,
     views::Scene,
     widgets::{fit, width},
 };
@@ -55,7 +56,7 @@ pub(crate) fn draw<R: Row>(
         .split(inner);
     let of_columns = &places[usize::from(R::MARKS)..];
     let cut = |line: Line<'static>, column: &Column<R>, cells: u16| {
-        let line = fit_line(line, usize::from(cells), theme.glyphs.ellipsis);
+        let line = fit_line(line, usize::from(cells));
         Text::from(if column.is_right { line.alignment(Alignment::Right) } else { line })
     };
     let heads = columns.iter().zip(of_columns).map(|((column, _), place)| {
@@ -65,7 +66,7 @@ pub(crate) fn draw<R: Row>(
     let (is_outdated, dimmed) = (R::FROM_REDIS && scene.is_blind(), theme.dimmed);
     let body = rows.iter().skip(offset).take(visible).map(|row| {
         let is_marked = state.is_marked(row);
-        let mark = if is_marked { theme.glyphs.mark } else { " " };
+        let mark = if is_marked { glyphs::MARK } else { " " };
         let mark =
             R::MARKS.then(|| Text::styled(mark, if is_outdated { dimmed } else { theme.key }));
         let cells = columns.iter().zip(of_columns).enumerate().map(|(at, ((column, _), place))| {
@@ -94,7 +95,7 @@ pub(crate) fn draw<R: Row>(
     StatefulWidget::render(table, body_area, buffer, &mut selected);
     for ((column, _), place) in columns.iter().zip(of_columns) {
         let Some(order) = order.filter(|order| order.title == column.title) else { continue };
-        let sign = if order.is_descending { theme.glyphs.falling } else { theme.glyphs.rising };
+        let sign = if order.is_descending { glyphs::FALLING } else { glyphs::RISING };
         let title = if column.is_right { place.width } else { width(&column.title) as u16 };
         let gap = Rect { x: place.x + title.min(place.width), ..inner };
         Span::styled(sign, theme.key).render(gap, buffer);
@@ -107,7 +108,7 @@ pub(crate) fn draw<R: Row>(
             .begin_symbol(None)
             .end_symbol(None)
             .track_symbol(None)
-            .thumb_symbol(theme.glyphs.thumb)
+            .thumb_symbol(glyphs::THUMB)
             .thumb_style(theme.soft);
         let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
         StatefulWidget::render(bar, below, buffer, &mut position);
@@ -115,10 +116,10 @@ pub(crate) fn draw<R: Row>(
 }
 
 /// Truncates a line to `cells`.
-fn fit_line(line: Line<'static>, cells: usize, ellipsis: &str) -> Line<'static> {
+fn fit_line(line: Line<'static>, cells: usize) -> Line<'static> {
     let mut room = cells;
     let cut = |span: Span<'static>| {
-        let content = fit(&span.content, room, ellipsis);
+        let content = fit(&span.content, room);
         room -= width(&content);
         Span { content: content.into(), ..span }
     };

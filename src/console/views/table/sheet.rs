@@ -4,7 +4,7 @@ use seckill_model::locale::in_english;
 use serde_json::Value as Json;
 
 use super::{Row, TableState};
-use crate::{theme::UNICODE, views::Scene};
+use crate::{theme::glyphs, views::Scene};
 
 /// How much of a list is loaded: the engine reads most lists page by page. Filters are not considered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Sheet {
         let with_marks = rows.iter().any(|row| state.is_marked(row));
         let mark = with_marks.then(|| "mark".to_owned());
         let mark_of = |row: &R| {
-            let mark = if state.is_marked(row) { UNICODE.mark.into() } else { Json::Null };
+            let mark = if state.is_marked(row) { glyphs::MARK.into() } else { Json::Null };
             with_marks.then_some(mark)
         };
         let values = |row: &&R| {
