@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the pictures and the recording of the README again: assets/*.svg and assets/demo.cast. They are what
-# the real program shows in a real pseudo-terminal, exported by itself; see tests/program/pictures.rs.
+# Regenerates the pictures and the recording of the README: assets/*.svg and assets/demo.cast. The program
+# itself exports them from a pseudo-terminal; see tests/program/pictures.rs.
 #
 #     ./assets/pictures.sh            all of them, in about two minutes
 #     ./assets/pictures.sh dead       those whose test has this in its name

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, run and test seckill. `--help` says what that is.
+# Installs the missing tools to build, run and test seckill. `--help` lists them.
 #
 # Written for bash 3.2 as well, which macOS still ships: no associative arrays, and no expansion of an
 # array that may be empty.
@@ -14,21 +14,21 @@ usage() {
     cat <<'HELP'
 usage: assets/setup.sh [--tests] [--help]
 
-Installs what is missing to build, run and test seckill:
+Installs the missing tools to build, run and test seckill:
 
-  redis server   Redis or Valkey 7.0 or later; the program starts one of its own
-  redis-cli      (or valkey-cli) for a person who wants to look inside
-  C compiler     SQLite is compiled into the program
-  sqlite3        for a person who wants to look into the database
+  redis server   Redis or Valkey 7.0 or later; seckill starts it as its embedded server
+  redis-cli      (or valkey-cli) to inspect Redis
+  C compiler     compiles SQLite, which is part of seckill
+  sqlite3        to inspect the database
 
-With --tests also the servers that the tests start for themselves, in directories of their own:
+With --tests, also the servers that the tests start in temporary directories:
 
   mariadbd       MariaDB 10.6 or later
   postgres       PostgreSQL 12 or later, with initdb
-  libfaketime    gives one process a wrong clock
+  libfaketime    sets a different clock for one process
 
-It knows Debian, Ubuntu, Fedora, Arch and macOS with Homebrew, asks nothing, starts no service, and
-changes nothing when all is there. As another user than root it calls sudo. Rust is checked, not
+Supports Debian, Ubuntu, Fedora, Arch, and macOS with Homebrew. Asks no questions, starts no service, and
+changes nothing if every tool is present. Uses sudo unless run as root. Rust is checked but not
 installed.
 HELP
 }
@@ -37,15 +37,15 @@ say() { printf '%s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# True when version $1 (7.0.15) is at least $2 (7.0); what follows the second number does not count.
+# True if version $1 (7.0.15) is at least $2 (7.0); only the first two numbers are compared.
 at_least() {
     local major=${1%%.*} rest=${1#*.} wanted_major=${2%%.*} wanted_minor=${2#*.}
     local minor=${rest%%.*}
     ((major > wanted_major || (major == wanted_major && minor >= wanted_minor)))
 }
 
-# The version that program $1 prints when it is run under the name $2, or nothing. A file that is
-# merely called redis-server does not print such a line, and is passed over.
+# The version that program $1 prints when it is run under the name $2, or nothing. Another program
+# named redis-server does not print such a line and is skipped.
 server_version() {
     local line
     line=$(exec -a "$2" "$1" --version </dev/null 2>/dev/null | head -n 1) || true
@@ -57,7 +57,7 @@ server_version() {
 # Sets server_path, server_name and server_found to the first server that is new enough, else to the
 # first one of any age. Returns 0 only for one that is new enough.
 #
-# Redis is one binary that acts by the name it is called by. Debian's redis-tools ships it as
+# Redis is one binary whose role depends on the name it is run under. Debian's redis-tools ships it as
 # redis-check-rdb without the service that redis-server would start.
 find_server() {
     server_path="" server_name="" server_found=""
@@ -80,7 +80,7 @@ find_server() {
     return 1
 }
 
-# The server of MariaDB, which is on the PATH of root only.
+# The MariaDB server, which is on the PATH of root only.
 find_mariadb() {
     local path
     for path in "$(command -v mariadbd || true)" /usr/sbin/mariadbd /usr/libexec/mariadbd; do
@@ -101,11 +101,11 @@ find_faketime() {
             return
         fi
     done
-    # Its tests are of no use where a library can't be put before others.
+    # Not needed on macOS, where no library can be preloaded and its tests do not run.
     [[ $(uname -s) == Darwin ]] && say none
 }
 
-# The server of PostgreSQL; Debian keeps those of several versions beside each other, off PATH.
+# The PostgreSQL server; Debian installs several versions side by side, outside PATH.
 find_postgres() {
     local path
     for path in "$(command -v postgres || true)" /usr/lib/postgresql/*/bin/postgres \
@@ -120,7 +120,7 @@ find_postgres() {
 
 have_cli() { have redis-cli || have valkey-cli; }
 
-# Compiles and links something, since a compiler without headers or linker is of no use.
+# Compiles and links a program, because a compiler without headers or a linker is not enough.
 have_compiler() {
     # On macOS without its command line tools, cc is a stub that opens a window.
     if [[ $(uname -s) == Darwin ]] && ! xcode-select -p >/dev/null 2>&1; then
@@ -134,10 +134,10 @@ as_root() {
     if [[ $(id -u) == 0 ]]; then
         "$@"
     elif have sudo; then
-        # Without a terminal sudo can't ask for a password; -n makes it fail with a sentence instead.
+        # Without a terminal, sudo cannot ask for a password; -n makes it fail with a message instead.
         if [[ -t 0 ]]; then sudo "$@"; else sudo -n "$@"; fi
     else
-        fail "this needs root, and there is no sudo; run it as root: $*"
+        fail "this command needs root, and sudo is missing; run it as root: $*"
     fi
 }
 
@@ -150,15 +150,15 @@ platform() {
     else say unknown; fi
 }
 
-# Whether apt has a version of $1 to offer. Not a pipe into `grep -q`, which hangs up at the first hit:
-# apt-cache would now and then die of it, and count as a refusal.
+# Whether apt has a candidate version of $1. Not a pipe into `grep -q`, which exits at the first match:
+# apt-cache would sometimes fail with SIGPIPE, which would count as "no".
 apt_offers() {
     local policy
     policy=$(LC_ALL=C apt-cache policy "$1" 2>/dev/null) || return 1
     [[ $policy =~ Candidate:\ [0-9] ]]
 }
 
-# The *-tools packages carry the server binary and no service, so nothing is started or enabled.
+# The *-tools packages contain the server binary but no service, so nothing is started or enabled.
 apt_redis() {
     if apt_offers redis-tools; then say redis-tools
     elif apt_offers valkey-tools; then say valkey-tools
@@ -168,8 +168,8 @@ apt_redis() {
 install_apt() {
     local redis="" status=0
     say "refreshing the package lists"
-    # One dead source among several is no reason to stop; what is really missing fails below.
-    as_root apt-get update -qq || say "not every package list could be refreshed; going on with what is there"
+    # One unreachable source among several is not fatal; a package that is really missing fails below.
+    as_root apt-get update -qq || say "some package lists could not be refreshed; continuing with the existing ones"
     set --
     if [[ $need_redis == yes ]]; then
         # Assigned first: a failure inside an argument would not stop the script.
@@ -189,12 +189,12 @@ install_apt() {
     return "$status"
 }
 
-# Debian's package of the server makes a database of its own, "main", and starts it now and at each boot.
-# Without one its service has nothing to start. The setting stands only while the package is installed:
-# what a person makes later with pg_createcluster is his own affair.
+# Debian's server package creates a cluster named "main" and starts it now and at each boot. Without a
+# cluster, its service has nothing to start. The setting applies only during the installation, not to
+# clusters that a user creates later with pg_createcluster.
 readonly cluster_rule=/etc/postgresql-common/createcluster.d/seckill-setup.conf
 no_main_cluster() {
-    # One that is there already is left as it is.
+    # An existing setting is left unchanged.
     if [[ ! -e $cluster_rule ]]; then
         as_root mkdir -p "${cluster_rule%/*}"
         printf 'create_main_cluster = false\n' | as_root tee "$cluster_rule" >/dev/null
@@ -204,7 +204,7 @@ main_cluster_again() { as_root rm -f "$cluster_rule"; }
 
 install_dnf() {
     set --
-    # Fedora's packages leave their services switched off.
+    # Fedora's packages do not enable their services.
     if [[ $need_redis == yes ]]; then
         if dnf -q list valkey >/dev/null 2>&1; then set -- "$@" valkey; else set -- "$@" redis; fi
     fi
@@ -219,7 +219,7 @@ install_dnf() {
 
 install_pacman() {
     set --
-    # Arch never starts a service by itself.
+    # Arch never starts a service automatically.
     if [[ $need_redis == yes ]]; then set -- "$@" valkey; fi
     if [[ $need_compiler == yes ]]; then set -- "$@" gcc; fi
     if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
@@ -227,7 +227,7 @@ install_pacman() {
     if [[ $need_postgres == yes ]]; then set -- "$@" postgresql; fi
     if [[ $need_faketime == yes ]]; then set -- "$@" libfaketime; fi
     say "installing $*"
-    # A refresh without an upgrade can break an Arch, so only where there is no list at all.
+    # A refresh without an upgrade can break Arch, so refresh only if there is no package list at all.
     if compgen -G '/var/lib/pacman/sync/*.db' >/dev/null; then
         as_root pacman -S --needed --noconfirm "$@"
     else
@@ -239,7 +239,7 @@ install_brew() {
     set --
     # `brew install` starts nothing; that would be `brew services`.
     if [[ $need_redis == yes ]]; then
-        # The two exclude each other; an older redis is upgraded rather than fought.
+        # The two packages conflict, so an older redis is upgraded instead.
         if brew list redis >/dev/null 2>&1; then brew upgrade redis; else set -- "$@" valkey; fi
     fi
     if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
@@ -267,7 +267,7 @@ look() {
     fi
 }
 
-# Where a person's cargo is, also when PATH was cut down by sudo.
+# The path of the user's cargo, even if sudo has reset PATH.
 find_cargo() {
     local home dir
     if have cargo; then
@@ -292,39 +292,39 @@ check_cargo() {
     fi
     line=$("$cargo" --version 2>/dev/null) || line=""
     if ! [[ $line =~ ^cargo\ ([0-9]+\.[0-9]+\.[0-9]+) ]]; then
-        fail "$cargo does not tell its version; install Rust $oldest_cargo or later with rustup (https://rustup.rs)"
+        fail "$cargo does not report its version; install Rust $oldest_cargo or later with rustup (https://rustup.rs)"
     fi
     if ! at_least "${BASH_REMATCH[1]}" "$oldest_cargo"; then
-        fail "cargo is ${BASH_REMATCH[1]}, and $oldest_cargo or later is needed; run 'rustup update stable' (https://rustup.rs)"
+        fail "cargo is ${BASH_REMATCH[1]}, but $oldest_cargo or later is required; run 'rustup update stable' (https://rustup.rs)"
     fi
     say "cargo: found ${BASH_REMATCH[1]} at $cargo"
 }
 
-# Says what is there now, and fails for the first thing that is not.
+# Reports what is installed, and fails at the first tool that is missing.
 report() {
     if ! find_server; then
         if [[ -n $server_found ]]; then
-            fail "the redis server here is $server_found ($server_path), and $oldest_server or later is needed; install a newer one from https://valkey.io/download or https://redis.io/downloads, or give the program the URL of one with --redis"
+            fail "the redis server is version $server_found ($server_path), but $oldest_server or later is required; install a newer one from https://valkey.io/download or https://redis.io/downloads, or pass the URL of one to seckill with --redis"
         fi
         fail "no redis server was found; install Redis or Valkey $oldest_server or later from https://valkey.io/download or https://redis.io/downloads"
     fi
     if [[ ${server_path##*/} == "$server_name" ]]; then
         say "redis server: found $server_found at $server_path"
     else
-        say "redis server: found $server_found at $server_path (it serves under the name $server_name)"
+        say "redis server: found $server_found at $server_path (run under the name $server_name)"
     fi
-    have_cli || fail "redis-cli is missing; install the package that has it (redis-tools, valkey or redis)"
+    have_cli || fail "redis-cli is missing; install the package that contains it (redis-tools, valkey or redis)"
     say "redis-cli: found at $(command -v redis-cli || command -v valkey-cli)"
     have_compiler || fail "no C compiler that can compile and link was found as 'cc'; install gcc or clang with the C library's headers"
     say "C compiler: found at $(command -v cc)"
     have sqlite3 || fail "sqlite3 is missing; install SQLite's command line program"
     say "sqlite3: found at $(command -v sqlite3)"
     if [[ $for_tests == yes ]]; then
-        find_mariadb >/dev/null || fail "the MariaDB server (mariadbd) is missing; install the package that has it (mariadb-server-core, mariadb-server or mariadb)"
+        find_mariadb >/dev/null || fail "the MariaDB server (mariadbd) is missing; install the package that contains it (mariadb-server-core, mariadb-server or mariadb)"
         say "mariadbd: found at $(find_mariadb)"
-        find_postgres >/dev/null || fail "the PostgreSQL server (postgres, initdb) is missing; install the package that has it (postgresql or postgresql-server)"
+        find_postgres >/dev/null || fail "the PostgreSQL server (postgres, initdb) is missing; install the package that contains it (postgresql or postgresql-server)"
         say "postgres: found at $(find_postgres)"
-        find_faketime >/dev/null || fail "libfaketime is missing; install the package that has it (libfaketime)"
+        find_faketime >/dev/null || fail "libfaketime is missing; install the package that contains it (libfaketime)"
         say "libfaketime: found at $(find_faketime)"
     fi
     check_cargo
@@ -354,13 +354,13 @@ if [[ $need_redis$need_compiler$need_sqlite$need_mariadb$need_postgres$need_fake
         pacman) install_pacman ;;
         brew) install_brew ;;
         macos-without-brew)
-            fail "Homebrew is missing (https://brew.sh); install it, or yourself: valkey $oldest_server or later, sqlite3, and the C compiler of 'xcode-select --install'"
+            fail "Homebrew is missing (https://brew.sh); install it, or install these yourself: valkey $oldest_server or later, sqlite3, and the C compiler (xcode-select --install)"
             ;;
         *)
-            fail "this system is unknown to the script; install yourself: a Redis or Valkey server $oldest_server or later with its command line program, a C compiler, and sqlite3; for the tests the servers of MariaDB and PostgreSQL"
+            fail "this system is not supported by the script; install these yourself: a Redis or Valkey server $oldest_server or later with its command-line client, a C compiler, and sqlite3; for the tests, also the MariaDB and PostgreSQL servers"
             ;;
     esac
-    # Bash remembers where programs were, and where they were not.
+    # Bash caches the paths of programs.
     hash -r
 fi
 report

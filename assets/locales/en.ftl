@@ -343,7 +343,7 @@ ask-apply-plan =
        *[other] { $orders } orders
     } in SQL.{ $rebuilt ->
         [0] {""}
-       *[other] {" "}{ $rebuilt } will be re-added to the stream.
+       *[other] {" "}Orders re-added to the stream: { $rebuilt }.
     }
     { $claims }
     .title = Apply this plan?
@@ -361,7 +361,7 @@ ask-claim =
     { $parts }
     { $gone ->
         [0] {""}
-       *[other] { $gone } no longer pending, or already held by it.
+       *[other] { $gone } no longer pending, or already held by that consumer.
     }
     The delivery count is unchanged. The new holder processes the entries within seconds; entries already in SQL are acknowledged.
     .title = Transfer these entries?
@@ -484,9 +484,9 @@ ask-release-lock =
     .button = Release
 ask-remove-consumer =
     { $name }
-    Its node is not running and it holds no entries. It is removed from the group of { $groups ->
-        [one] { $groups } partition
-       *[other] { $groups } partitions
+    Its node is not running and it holds no entries. It is removed from { $groups ->
+        [one] the group of { $groups } partition
+       *[other] the groups of { $groups } partitions
     }.
     .title = Remove the consumer?
     .button = Remove
@@ -603,18 +603,18 @@ bench-disturbed = { $what }; run the benchmark again while no other program uses
 bench-entry-malformed = an entry of the tutorial's stream is not an order
 bench-lock-held = another process holds the lock of a buyer
 bench-no-progress = the consumer has written nothing for { $seconds } s; see the log in the data directory
-bench-not-admitted = of { $orders } buyers { $admitted } were admitted ({ $why })
+bench-not-admitted = only { $admitted } of { $orders } buyers were admitted ({ $why })
 bench-order-exists = a buyer of the tutorial's stream already has an order
-bench-other-bench = another benchmark uses this Redis, or one was killed on it; wait for it, or unlink the keys { $keys }
+bench-other-bench = another benchmark uses this Redis, or a killed one left its keys there; wait until it ends, or delete the keys { $keys }
 bench-redis-in-use = node { $node } is alive on this Redis; pass another --redis, or omit it
-bench-sale-gone = the sale of the benchmark is gone
+bench-sale-gone = the sale of the benchmark no longer exists
 bench-seckill-sale = benchmark: the engine's consumer
-bench-seckill-wrong = of { $orders } orders the engine's consumer wrote { $written }, and { $dead } are dead letters
+bench-seckill-wrong = the engine's consumer wrote { $written } of { $orders } orders; dead letters: { $dead }
 bench-sold-out = the sale of the tutorial's stream is sold out
 bench-stopped = stopped before both sides were measured
 bench-stream-empty = the stream ended before every order was written
 bench-tutorial-sale = benchmark: the tutorial's consumer
-bench-tutorial-wrong = of { $orders } orders the tutorial's consumer wrote { $written }, and { $left } pieces are left
+bench-tutorial-wrong = the tutorial's consumer wrote { $written } of { $orders } orders; pieces left: { $left }
 
 ## cli
 
@@ -739,7 +739,7 @@ cli-doctor-more-replicas = connect more replicas or lower engine.wait_replicas; 
 cli-doctor-no-aof = off: a restart of Redis loses admitted orders
 cli-doctor-no-config = this user has no permission to read CONFIG
 cli-doctor-no-eviction = CONFIG SET maxmemory-policy noeviction: evicting a key loses buyers
-cli-doctor-no-terminal = the console needs one; commands with --json do not
+cli-doctor-no-terminal = run the console in a terminal; 'seckill status' and 'seckill demo --headless' need none
 cli-doctor-node-killed = kill -9 of a node
 cli-doctor-open-to-others = open to other users: { $paths }
 cli-doctor-partitions = { $partitions }, all served
@@ -770,8 +770,8 @@ cli-file-not-written = cannot write { $path } ({ $error }); pass another path
 cli-incident = Incident, { $since } to { $until }
 cli-incident-alarm = alarm
 cli-incident-audit = audit
-cli-incident-audit-failed = **audit FAILED**, see the audit by order ID below
-cli-incident-audit-passed = audit passed, see the audit by order ID below
+cli-incident-audit-failed = **FAILED**, see the audit by order ID below
+cli-incident-audit-passed = passed, see the audit by order ID below
 cli-incident-audit-timeout = the audit did not finish within five minutes; run 'seckill audit'
 cli-incident-away = { $server } unreachable
 cli-incident-body-gone = body gone
@@ -832,7 +832,7 @@ cli-incident-reasons = And { $more ->
 }.
 cli-incident-redis = redis
 cli-incident-runs = job runs
-cli-incident-runs-title = Runs of jobs, newest first
+cli-incident-runs-title = Job runs, newest first
 cli-incident-sales-title = Sales
 cli-incident-stream = { $length ->
     [one] 1 entry
@@ -849,10 +849,10 @@ cli-incident-written-failed = { $file } written; audit FAILED.
 cli-incident-written-passed = { $file } written; audit passed.
 cli-incident-written-unknown = { $file } written; audit unknown.
 cli-incident-younger = under { $age }
-cli-jobs-no-run = No run yet.
+cli-jobs-no-run = No job runs yet.
 cli-keys-hint = Reassign keys with [keys] in the config file: mark = "v"
 cli-lock-other-holder = '{ $name }' is not held by { $wanted } but by { $holder }; nothing was changed
-cli-lock-release = { $question } Its work is cancelled and its late writes are rejected.
+cli-lock-release = { $question } The holder's work is cancelled and its late writes are rejected.
 cli-lock-release-alive = Force-release '{ $name }', held by { $node } ({ $task }), which is alive?
 cli-lock-release-dead = Force-release '{ $name }', held by { $node } ({ $task }), which sends no heartbeat?
 cli-lock-release-unknown = Force-release '{ $name }', held by { $node } ({ $task }), which is not a known node?
@@ -867,7 +867,7 @@ cli-ms = { $millis } ms
 cli-next-bought = It is unpaid. Pay it: seckill orders pay { $order }
 cli-next-changed = Entries that changed since the plan was created were skipped; create a new plan.
 cli-next-hollow = 'seckill pending apply' rebuilds the orders of entries without a body.
-cli-next-lost = Entries without a body were skipped because Redis lacks some of the sales; 'seckill audit --repair' loads them.
+cli-next-lost = Entries without a body were skipped because Redis lacks their sales. Load the sales with 'seckill audit --repair', then create a new plan.
 cli-next-not-found = 'seckill orders show { $order }' shows where it is.
 cli-next-page = next page: { $command }
 cli-next-rewound = 'seckill stream show' shows the progress, and 'seckill audit' the result.
@@ -878,7 +878,7 @@ cli-order = order { $id }
 cli-orders-dead = dead letter ({ $reason }), { $of }
 cli-orders-issued = issued { $issued }, number { $sequence } of { $day } (UTC)
 cli-orders-lost = LOST: assigned to { $of } in Redis and stored nowhere else
-cli-orders-none = No orders match. Orders in flight are not in SQL yet: seckill orders show ID
+cli-orders-none = No orders match. Orders in flight are not in SQL yet; look one up with 'seckill orders show ID'.
 cli-orders-of-place = buyer { $user }, sale #{ $voucher }, place { $place } of the buyer
 cli-orders-of-sale = buyer { $user }, sale #{ $voucher }
 cli-orders-of-voucher = buyer { $user }, ordinary voucher #{ $voucher }
@@ -890,10 +890,10 @@ cli-output-not-written = cannot write the output ({ $error })
 cli-paid = paid
 cli-partition = partition { $n }
 cli-partition-finding = partition { $n }: { $finding }
-cli-partitions-differ = the deployment has { $agreed } partitions; omit --partitions, or, to change the number, run 'seckill work --partitions { $wanted }' while no node is alive
+cli-partitions-differ = the number of partitions of this deployment is { $agreed }; omit --partitions, or, to change it, run 'seckill work --partitions { $wanted }' while no node is alive
 cli-paused = paused
 cli-pending-all-held = All entries are held by live nodes; nothing to do.
-cli-pending-apply = Apply this to up to { $entries ->
+cli-pending-apply = Apply this plan to at most { $entries ->
     [one] 1 entry
    *[other] { $entries } entries
 }?
@@ -931,7 +931,7 @@ cli-repair-sales = Apply this repair to { $sales ->
     [one] 1 sale
    *[other] { $sales } sales
 }?
-cli-repair-stranded = manual action needed: { $finding }; 'seckill dead list' shows why, 'seckill dead replay --all' replays them, 'seckill dead discard --all --compensate' cancels them and returns their stock
+cli-repair-stranded = manual action needed: { $finding }; 'seckill dead replay --all' replays them, 'seckill dead discard --all --compensate' cancels them and returns their stock
 cli-repair-the-partition = repair the partition
 cli-repaired = Repaired: { $put_back ->
     [one] 1 buyer
@@ -952,22 +952,22 @@ cli-requests = requests
 cli-runtime = cannot start the runtime ({ $error }); check the resource limits of this user
 cli-rush-cut-short = stopped before all requests were sent
 cli-rush-dead = { $buyers ->
-    [one] 1 admitted buyer has no order: it is a dead letter
-   *[other] { $buyers } admitted buyers have no order: each is a dead letter
-}; 'seckill dead list' shows why
+    [one] The order of 1 admitted buyer is a dead letter
+   *[other] The orders of { $buyers } admitted buyers are dead letters
+}; 'seckill dead list' shows why.
 cli-rush-first-error = first error: { $error }
 cli-rush-first-rejection = first rejection: { $reason }
 cli-rush-requests = { $requests ->
     [one] 1 request
    *[other] { $requests } requests
 }, { $rate } per second. Latency in milliseconds:
-cli-rush-settled = persisted { $seconds } s after the last reply
+cli-rush-settled = waited { $seconds } s after the last reply for the orders to settle
 cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
 cli-sale-at-once = immediately
 cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $initial ->
     [one] 1 piece
    *[other] { $initial } pieces
-}; it cannot be reopened.
+}. The sale cannot be reopened.
 cli-sale-ends = ends
 cli-sale-limit = { $limit ->
     [one] 1 order
@@ -1021,7 +1021,7 @@ cli-stream-again = { $entries ->
    *[other] entries
 } redelivered, { $from } to { $to } ({ $from_time } to { $to_time })
 cli-stream-dry-run = Nothing was changed: this is a dry run.
-cli-stream-group = group { $name }: delivered up to { $delivered }, read { $read }, lag { $lag }, pending { $pending }
+cli-stream-group = group { $name }: delivered up to { $delivered }, entries read { $read }, lag { $lag }, pending { $pending }
 cli-stream-group-lost = NO GROUP: a running node or 'seckill stream rewind --to start' recreates it at the start
 cli-stream-group-oldest = {", "}the oldest { $entry } added { $age } ago
 cli-stream-malformed = of them malformed: moved to the dead letters
@@ -1046,7 +1046,7 @@ cli-stream-rewind-skipped = {" "}{ $skipped ->
     [one] 1 older entry is neither pending nor in SQL: it is SKIPPED.
    *[other] { $skipped } older entries are neither pending nor in SQL: they are SKIPPED.
 }
-cli-stream-rewind-unheld = {" "}{ $unheld } of the written ones are no longer assigned to a buyer; the audit will report them.
+cli-stream-rewind-unheld = {" "}Of the written ones, no longer assigned to a buyer: { $unheld }; the audit will report them.
 cli-stream-skipped = older entries are kept but not delivered
 cli-stream-skipped-missing = of those not in SQL: SKIPPED; '--to start' would deliver them
 cli-stream-trimmed = older entries were trimmed or deleted: gone
@@ -1108,7 +1108,7 @@ column-letter = letter
 column-letters = letters
 column-lock = lock
 column-max = max
-column-multilock = multilock, { $servers } servers
+column-multilock = multi-server ({ $servers })
 column-next = next
 column-node = node
 column-on = on
@@ -1583,7 +1583,7 @@ drill-check = { $drill ->
 drill-check-admitted-in-sql = every admitted order is in SQL
 drill-check-audit = audit passed: all orders accounted for
 drill-check-no-dead-letters = there are no dead letters
-drill-check-plan = the plan contains all of them
+drill-check-plan = the plan covers every affected entry
 drill-check-repaired = the fault was repaired
 drill-check-seen = the screen showed the fault
 drill-check-settled = no orders are in flight
@@ -1596,14 +1596,14 @@ drill-fault = { $drill ->
     [poison] { $n } invalid entries were added among valid ones. ALARMS counts the dead letters.
     [database-away] ALARMS reports it within 2 s. Orders wait in the stream. The database returns in { $left } s.
     [redis-away] SIGKILL during the load test. The next process that needs Redis restarts it: no action needed.
-    [group-destroyed] The group was destroyed, with { $n } pending entries. ALARMS reports it. The node may repair it in { $left } s.
+    [group-destroyed] The group was destroyed, with { $n } pending entries. ALARMS reports it. The node recreates it in { $left } s.
     [stream-trimmed] node-b died with { $n } entries, and the stream lost their bodies. View 4 shows each as: body gone.
     [duplicates] { $n } entries were added a second time. The lag under STREAM shows them for { $left } s.
     [clock-step] The clock of the order IDs steps 25 h ahead, then back, with sales in between. The audit keeps passing.
    *[other] { $drill }
 }
 drill-get-ready = GET READY
-drill-get-ready-text = { $STOCK } pieces go on sale shortly. Use --data-dir { $dir } to work here from another terminal
+drill-get-ready-text = { $STOCK } pieces go on sale shortly. Use --data-dir { $dir } to work here from another terminal.
 drill-load-test = the load test
 drill-load-test-text = { $users } buyers request { $STOCK } pieces.
 drill-load-test-title = LOAD TEST
@@ -1611,9 +1611,9 @@ drill-name = drill
 drill-of-seed = { $drill }, seed { $seed }
 drill-passed = PASSED
 drill-passed-text = Every order was verified by its ID. Press q to end the drill.
-drill-redis-not-killed = Redis is not killed: { $why }
+drill-redis-not-killed = cannot kill Redis: { $why }
 drill-redis-not-managed = it was not started by this program; omit --redis
-drill-redis-without-pid = it does not report its process
+drill-redis-without-pid = it does not report its process ID
 drill-remedy = { $drill ->
     [consumer-killed] Press 4 to list its entries, A to plan, y to apply. Pending must drop to 0.
     [poison] Press 5, then * and D to discard; or: seckill --data-dir { $dir } dead discard --all
@@ -1677,10 +1677,10 @@ drill-true = true
 
 ## durability
 
-durability-confirmed = no admission that was acknowledged, if the promoted replica confirmed it
+durability-confirmed = no acknowledged admission, provided that the promoted replica confirmed it
 durability-damage = possibly everything: the database may be damaged
 durability-half-minute = half a minute of admissions, except those already in SQL
-durability-last-commits = orders of the last second in SQL; 'seckill audit' lists them, and --repair writes them again while Redis holds their buyers
+durability-last-commits = orders committed to SQL in the last second; 'seckill audit' lists them, and --repair writes them again while Redis holds their buyers
 durability-last-seconds = the last two seconds of admissions, except those already in SQL
 durability-nothing = nothing
 durability-put-back = nothing while the nodes live and respond: each restores its admissions of the last 30 s
@@ -1705,12 +1705,12 @@ error-long-reason = the reason has { $characters ->
     [one] 1 byte
    *[other] { $bytes } bytes
 }, but the audit log allows { $most } characters in { $most_bytes } bytes; shorten it
-error-name-taken = a node named '{ $name }' is already alive; choose another name with 'node' in the settings
+error-name-taken = a node named '{ $name }' is already alive; choose another name with 'node' in the config file
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second ('seckill work' runs one)
 error-not-loaded = the change of sale #{ $sale } is committed in SQL, but Redis has not confirmed it ({ $why }); a running node delivers it once Redis accepts writes; until then Redis uses the old version
-error-operator-just-finished = a command that has just finished
-error-other-operator = another operator is running a command ({ $who }); wait until it ends, or release the lock of a dead one: seckill locks release operator
+error-operator-just-finished = just finished
+error-other-operator = another operator is running a command ({ $who }); wait until it ends, or, if its process is dead, run 'seckill locks release operator'
 error-other-sale = Redis and SQL hold different sales under ID { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis
 error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the excess orders
 error-read-only = read-only: commands are rejected; start without --read-only to make changes
@@ -2010,8 +2010,8 @@ ledger-finding-doubled = { $buyers ->
 }
 ledger-finding-initial = the initial stock is { $redis } in Redis and { $sql } in SQL
 ledger-finding-kept = { $orders ->
-    [one] 1 closed order still takes stock in Redis and is not returned automatically
-   *[other] { $orders } closed orders still take stock in Redis and are not returned automatically
+    [one] 1 closed order still takes stock in Redis, which is not returned automatically
+   *[other] { $orders } closed orders still take stock in Redis, which is not returned automatically
 }
 ledger-finding-lost = { $orders ->
     [one] 1 admitted order is neither in SQL nor in the stream nor a dead letter
@@ -2155,7 +2155,7 @@ letters-one = 1 dead letter, { $letter }
 letters-redis-or-database-is-unreachable = Redis or the database is unreachable; dead letters cannot be read.
 letters-scope-all = { $shown ->
     [none] { $count ->
-        [one] All 1 dead letter
+        [one] The only dead letter
        *[other] All { $count } dead letters
     }
    *[other] All { $count }, not only the { $shown } filtered ones
@@ -2550,7 +2550,7 @@ redis-hosts-databases = a cluster has no databases to choose from
 redis-hosts-host = a host, port or database is invalid
 redis-hosts-missing = a host is missing
 redis-hosts-none = it names no host
-redis-hosts-only = only hosts are allowed
+redis-hosts-only = Unix sockets are not allowed here; write hosts
 redis-hosts-parameters = only sentinel_user and sentinel_pass are allowed after the ?
 redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
 redis-hosts-service = the name of the service must follow the hosts
@@ -2570,7 +2570,7 @@ redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $fo
 redis-refused = Redis rejected the command: { $reason }
 redis-remedy-disk = free disk space and check its log
 redis-remedy-memory = raise maxmemory or remove other data
-redis-remedy-other = resolve that
+redis-remedy-other = resolve the cause
 redis-remedy-replica = it is a replica: pass the URL of its primary
 redis-remedy-replicas = reconnect its replicas or lower min-replicas-to-write
 redis-reply = Redis sent an unexpected reply; check whether another program wrote the key, and whether the server is Redis
@@ -2578,7 +2578,7 @@ redis-reply-to = Redis sent an unexpected reply to { $command }; check whether a
 redis-sentinel-login = { $reason }; if the sentinels require their own login, add ?sentinel_user=USER&sentinel_pass=PASSWORD
 redis-sentinels-timed-out = its sentinels did not respond in time
 redis-server-damaged = the append-only file of the Redis server is damaged; back up { $dir }, then run: redis-check-aof --fix { $manifest }
-redis-server-detached = this process has detached from the Redis server; start again
+redis-server-detached = this process has detached from the Redis server; restart seckill
 redis-server-died = the Redis server exited at once: { $messages }; see { $log }
 redis-server-died-silent = the Redis server exited at once without a message; see { $log }
 redis-server-ending = the program is shutting down and no longer manages the Redis server
@@ -2787,12 +2787,12 @@ sale-stock-over-time = STOCK OVER TIME
 
 schedule-empty-item = a list has an empty item
 schedule-fields = a cron expression has 5, 6 or 7 fields, not { $fields }
-schedule-negative = a span is not negative
+schedule-negative = a duration cannot be negative
 schedule-never = the schedule '{ $text }' is never due; use one with a next run
-schedule-one-day = '?' is only valid for one of the two days
-schedule-question-mark = '?' is only valid as the whole day of the month or of the week
+schedule-one-day = '?' is valid in only one of the two day fields
+schedule-question-mark = '?' is valid only as the entire field for the day of the month or the day of the week
 schedule-range = an interval of { $interval } is not allowed; use 100 ms to 366 days
-schedule-span = a span looks like 30m, 1h or 90s
+schedule-span = a duration looks like 30m, 1h or 90s
 schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'every 30m', 'after 30m' or a cron expression such as '0 30 2 * * ?'
 
 ## settings
@@ -2800,7 +2800,7 @@ schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'ev
 settings-action-value = '{ $action }': { $why }
 settings-also-applies-while-text = '{ $action }' also applies while text is typed and needs a key such as 'ctrl-q'; '{ $written }' is text
 settings-and-would-share-key = '{ $action }' and '{ $other }' would share the key '{ $key }' in the same context
-settings-base-must-be-one = base must be one of { $names }; remove the line for 'dark'
+settings-base-must-be-one = base must be one of { $names }; remove the line to use 'dark'
 settings-cannot-be-capital-letters-open = '{ $action }' cannot be '{ $written }': capital letters open confirmations, and pressing one twice would confirm
 settings-cannot-read-config-file-check = cannot read the config file { $path } ({ $why }); check --config
 settings-cannot-read-theme-check-theme = cannot read the theme { $path } ({ $why }); check --theme
@@ -2820,7 +2820,7 @@ settings-has-no-key-left = '{ $action }' has no key left
 settings-invalid-config-file = invalid config file { $path }: { $why }
 settings-invalid-theme = invalid theme { $path }: { $why }
 settings-invalid-toml = invalid TOML: { $why }; correct or remove the line
-settings-is-not-colour-use-rrggbb = { $role } is not a colour; use "#rrggbb", a number from 0 to 255, or a name such as "bright-red" or "default"; remove the line for the { $role } of '{ $base }'
+settings-is-not-colour-use-rrggbb = { $role } is not a colour; use "#rrggbb", a number from 0 to 255, or a name such as "bright-red" or "default"; remove the line to use the { $role } of '{ $base }'
 settings-is-not-key-use-character = '{ $shown }' is not a key; use a character, 'ctrl-n', 'alt-x', 'f5', or one of { $names }
 settings-more-errors = { $text } ({ $more ->
         [one] 1 more error
@@ -2947,7 +2947,7 @@ store-reason-statement-timed-out = a statement took longer than store.statement_
 store-reason-too-large = { $number } is too large for the database
 store-reason-too-many-connections = it accepts no more connections: { $message }; raise its limit or lower store.pool
 store-reason-unreachable = { $server } does not respond
-store-refused = the database rejected it: { $reason }
+store-refused = the database rejected the request: { $reason }
 store-rule-expired = voucher { $voucher } has expired and cannot be bought; 'seckill voucher list' shows which are on
 store-rule-flash-sale = voucher { $voucher } is sold only in a flash sale; 'seckill rush --voucher { $voucher }' runs simulated buyers against it
 store-rule-full = voucher { $voucher } already has { $initial } pieces, the maximum of a sale; create another sale
@@ -2960,7 +2960,7 @@ store-schema-encoding = the encoding of the database is { $encoding }; create a 
 store-schema-half-done = the migration to schema version { $version } was interrupted; restore a backup, or pass another --database
 store-schema-newer = the database has schema version { $version }, created by a newer seckill; this one supports up to { $known }: upgrade seckill, or pass another --database
 store-schema-no-schema = no schema in this user's search_path exists; create one, or set another search_path
-store-schema-old-server = the server is { $version }; the oldest supported is { $oldest }
+store-schema-old-server = the server is { $version }, but { $oldest } or later is required; upgrade it
 store-schema-other = schema version { $version } of the database differs from that of this seckill; use the seckill that created it, or pass another --database
 store-schema-stuck = the schema of the database cannot be upgraded ({ $reason }); pass another --database
 store-there-is-no-voucher-seckill = there is no voucher { $voucher }; 'seckill voucher list' shows them
@@ -3241,7 +3241,7 @@ view-jobs = Jobs
     .help = go to Jobs
     .name = jobs
 view-ledger = Ledger
-    .help = go to the Ledger
+    .help = go to Ledger
     .name = ledger (audit)
 view-letters = Dead letters
     .help = go to Dead letters
@@ -3254,7 +3254,7 @@ view-orders = Orders
     .help = go to Orders
     .name = orders
 view-overview = Overview
-    .help = go to the Overview
+    .help = go to Overview
     .name = overview
 view-pending = Pending
     .help = go to Pending

@@ -120,7 +120,7 @@ async fn run_in(
     bench.tasks.close();
     let ended = tokio::time::timeout(END_WITHIN, bench.tasks.wait()).await;
     if ended.is_err() {
-        tracing::warn!("a task of the bench did not end in time");
+        tracing::warn!("a task of the benchmark did not end in time");
     }
     let gone = unlink(&mut conn, &bench.deployment.keys, &bench.made).await;
     let archived = archive(&bench.deployment.store, &bench.made).await;

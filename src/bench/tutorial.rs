@@ -1,7 +1,7 @@
 //! The consumer of the tutorials on a separate stream: one order at a time, each under a lock.
 //!
-//! As described there, with its bugs fixed: only written entries are acknowledged, in the stream they came from. It
-//! uses neither the engine's consumer nor its locks nor its store.
+//! As described there, with the bugs fixed: only written entries are acknowledged, in the stream they came from. It
+//! uses neither the consumer nor the locks of the engine, and has its own SQL statements.
 
 use std::time::{Duration, Instant};
 

@@ -56,7 +56,8 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
     let filter = ActivityFilter { since: args.since, until: args.until, which };
     let read = async |context: &mut Context| {
         let losses = if args.before.is_none() && which != Some(Which::Acts) {
-            // Before the log: what is written meanwhile is in both. A Redis that is unreachable has none to add.
+            // Read before the log, so that none is missed: one recorded in between is in both. An unreachable Redis
+            // adds none.
             let published = published(&mut context.redis.connection(), &context.keys.home()).await;
             published.unwrap_or_default()
         } else {
@@ -76,7 +77,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
     out.verdict(!lines.is_empty(), &document, || render(&lines, next))
 }
 
-/// A line with its figures as objects; the ID is below 0 while the database does not have it yet.
+/// A line as JSON, with its figures as objects. Its ID is negative until the line is in the database.
 fn document(line: &Recorded) -> Value {
     let mut document = json!(line);
     document["kind"] = if line.act.is_event() { "event" } else { "command" }.into();
@@ -87,7 +88,8 @@ fn document(line: &Recorded) -> Value {
     document
 }
 
-/// One long subject must not push the results off the screen; a pipe and JSON have all of it.
+/// Maximum width of a cell on a terminal, so that a long subject does not push the results off the screen. Output to a
+/// pipe and JSON are complete.
 const WIDEST: usize = 60;
 
 /// The newest line is the last.

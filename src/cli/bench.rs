@@ -105,7 +105,7 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> 
 /// Independent servers for the multi-server lock.
 const SERVERS: usize = 3;
 
-/// Starts them, each in a temporary data dir; `servers` also holds those started before a failure.
+/// Starts them, each in a temporary data directory; `servers` also holds those started before a failure.
 async fn start(servers: &mut Vec<Redis>) -> Result<()> {
     for _ in 0..SERVERS {
         let server =

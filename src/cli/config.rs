@@ -37,7 +37,7 @@ pub struct Config {
     pub redis_ca: Option<PathBuf>,
     /// Database URL; `None` is SQLite in the data dir.
     pub database: Option<String>,
-    /// Partitions of the order stream; `None` is the existing number, or 1.
+    /// Number of partitions, each with its own order stream; `None` is the existing number, or 1.
     pub partitions: Option<u16>,
     /// Reject every command that changes something.
     pub read_only: bool,

@@ -41,8 +41,9 @@ pub(super) enum DeadCommand {
         /// Start at this dead letter
         #[arg(long, value_name = "LETTER")]
         from: Option<EntryId>,
-        /// Only dead letters that match all terms, such as 'verdict=awaited,age>1h,reason~stock'
-        #[arg(long, value_name = "FILTER", value_parser = letter_filter)]
+        /// Only dead letters that match all terms, such as 'verdict=awaited,age>1h,reason~stock'; fields: letter,
+        /// entry, verdict, act, reason, consumer, age, deliveries, replays, order, user, voucher
+        #[arg(long, value_name = "TERMS", value_parser = letter_filter)]
         filter: Option<Filter>,
     },
     /// Show one dead letter: fields, history with reasons, and next step
@@ -75,14 +76,14 @@ pub(super) enum DeadCommand {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["letters", "all", "filter"]))]
 pub(super) struct Which {
-    /// IDs of dead letters, as in `dead list`
+    /// IDs of dead letters, as in 'dead list'
     #[arg(value_name = "LETTER")]
     letters: Vec<EntryId>,
     /// All dead letters
     #[arg(long)]
     all: bool,
-    /// Dead letters that match all terms, such as 'verdict=awaited,voucher=7,reason~stock'
-    #[arg(long, value_name = "FILTER", value_parser = letter_filter)]
+    /// Dead letters that match all terms, such as 'verdict=awaited,voucher=7,reason~stock'; fields as in 'dead list'
+    #[arg(long, value_name = "TERMS", value_parser = letter_filter)]
     filter: Option<Filter>,
 }
 

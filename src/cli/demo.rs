@@ -1,4 +1,4 @@
-//! `seckill demo`: a scripted flash sale in a temporary data dir, with a failure to repair.
+//! `seckill demo`: a scripted flash sale in a temporary data directory, with a failure to repair.
 //!
 //! With `--headless` the script runs without a terminal and at full speed.
 
@@ -30,7 +30,7 @@ use super::{
 
 pub(super) const NAME: Label = Label("demo-name");
 const COUNTDOWN_S: u8 = 5;
-/// Duration of the first sale's load when displayed.
+/// Duration of the load test of the first sale, if there is a console.
 const LOAD_DURATION: Duration = Duration::from_secs(12);
 const LOAD_TEST: Label = Label("demo-load-test");
 /// Maximum number of entries held by the dying node.
@@ -125,7 +125,7 @@ impl Script<'_> {
     async fn play(&self, guide: &Guide) -> Result<Played> {
         let Self { sandbox, args } = self;
         let (first, stock) = (self.countdown(guide).await?, self.first_stock());
-        // Paused while it is shown, so that the growing stream is visible.
+        // With a console, the consumer is paused, so that the growing stream is visible.
         sandbox.hold(guide.is_shown()).await?;
         let load_test = self.load_test(first);
         let requests = load_test.users + load_test.twice();

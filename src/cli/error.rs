@@ -13,11 +13,11 @@ use crate::config::ConfigError;
 
 /// Exit code of a negative result, or of a command that failed.
 pub(super) const FAILED: u8 = 1;
-/// Exit code of wrong usage.
+/// Exit code of a usage error.
 pub(super) const USAGE: u8 = 2;
-/// Exit code while Redis, the database or the data dir cannot be used.
+/// Exit code while Redis, the database or the data directory cannot be used.
 pub(super) const UNREACHABLE: u8 = 3;
-/// Exit code after a second Ctrl-C, as a shell reports a program ended by it.
+/// Exit code after a second Ctrl-C: what a shell reports for a program that Ctrl-C ended.
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// The result of a command, or of a step of it.
@@ -36,7 +36,7 @@ pub(crate) struct CliError {
 }
 
 impl CliError {
-    /// The message in the current language, safe for a terminal. Each of several errors has a line.
+    /// The message in the current language, safe for a terminal. Each of several errors is on its own line.
     pub(crate) fn message(&self) -> String {
         if !self.is_list {
             return plain(&self.text.localized::<EngineError>());

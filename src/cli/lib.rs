@@ -84,7 +84,7 @@ struct Global {
         hide_env_values = true
     )]
     database: Option<String>,
-    /// Partitions of the order stream [default: the existing number, or 1]
+    /// Number of partitions, each with its own order stream [default: the existing number, or 1]
     #[arg(long, global = true, value_name = "N", env = "SECKILL_PARTITIONS")]
     partitions: Option<u16>,
     /// Config file [default: seckill/config.toml in the XDG config directory]

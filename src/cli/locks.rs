@@ -37,7 +37,7 @@ pub(super) enum LocksCommand {
         /// Name of the lock
         #[arg(value_parser = |name: &str| LockName::new(name))]
         name: LockName,
-        /// Only if this owner holds it, as in `locks list --json`
+        /// Only if this owner holds it, as in 'locks list --json'
         #[arg(long, value_name = "OWNER")]
         owner: Option<String>,
         #[command(flatten)]

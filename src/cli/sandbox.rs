@@ -1,4 +1,4 @@
-//! Sandbox of the demo and the drills: a temporary data dir with an engine, and pages of a guide.
+//! Sandbox of the demo and the drills: a temporary data directory with an engine, and pages of a guide.
 //!
 //! Independent of the script: it reports events here and waits here for snapshots.
 
@@ -50,7 +50,7 @@ pub(super) struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Options of the console, if there is one. `what` is what runs.
+    /// Options of the console, or `None` if headless. `what` names the demo or drill.
     pub(super) fn options(&self, what: Label) -> Result<Option<Options>> {
         let Self { config, display, .. } = self;
         if let Some(flag) = self.server_flag {
@@ -70,7 +70,7 @@ impl Setup<'_> {
     }
 }
 
-/// Runs `work` with a node in a temporary data dir. `fault_seed` allows to fail its database.
+/// Runs `work` with a node in a temporary data directory. With a `fault_seed`, its database can be made to fail.
 pub(super) async fn run<T>(
     config: &Config,
     out: Output,
@@ -153,7 +153,7 @@ pub(super) struct Sandbox<'a> {
 
 impl Sandbox<'_> {
     /// Plays a script, with a console if there are options for one. Afterwards the console shows the page for the
-    /// result until the user quits; `None` if they quit before.
+    /// result until the user quits. Returns `None` if they quit before the script ends.
     pub(super) async fn play<T>(
         &self,
         options: Option<Options>,
@@ -181,7 +181,7 @@ impl Sandbox<'_> {
         result.map(Some)
     }
 
-    /// Fails the database of a drill, or ends its failure.
+    /// Makes the database of a drill fail, or ends its failure.
     pub(super) fn set_database(&self, state: Ill) {
         if let Some(faults) = self.faults {
             faults.set(state);

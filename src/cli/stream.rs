@@ -40,7 +40,7 @@ pub(super) enum StreamCommand {
     Claim(ClaimArgs),
     /// Remove a consumer that has no pending entries and whose node is not running
     RemoveConsumer {
-        /// Consumer name, as in `stream show`
+        /// Consumer name, as in 'stream show'
         name: String,
         /// Only from the group of this partition
         #[arg(long, value_name = "N")]
@@ -72,7 +72,7 @@ pub(super) struct ClaimArgs {
     /// Receiver: a consumer, or a node for its consumer in each partition
     #[arg(long, value_name = "CONSUMER")]
     to: String,
-    /// Entry IDs, as in `pending list`
+    /// Entry IDs, as in 'pending list'
     #[arg(value_name = "ENTRY", group = "what")]
     entries: Vec<EntryId>,
     /// All entries of this consumer

@@ -1,5 +1,5 @@
-//! Determines which sale is active: the one that the presenter layout, and the header while no sale is chosen, refer
-//! to, whichever process its buyers reach.
+//! Determines the active sale: the one shown by the presenter layout, and by the header while no sale is chosen. Its
+//! buyers may reach any process.
 //!
 //! The choice is sticky: rates fluctuate, and are unknown while Redis is unreachable.
 

@@ -66,7 +66,7 @@ impl Launch {
         }
     }
 
-    /// The launch in the top line of every view, without numbers for an audience.
+    /// The launch in the top line of every view; without IDs in presenter mode.
     pub(crate) fn badge(&self, ids: bool) -> String {
         let subject = if ids { self.subject() } else { self.title.clone() };
         text!("director-with-buyers", subject, buyers = self.buyers)

@@ -60,7 +60,7 @@ pub(crate) fn left_of(left: &str, initial: &str) -> String {
     format!("{left} / {initial}")
 }
 
-/// The stock in Redis; unknown until Redis was read.
+/// The stock in Redis; unknown until Redis has been read.
 pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
     match (sale.stock, sale.admitted) {
         (Some(left), _) => signed(left),

@@ -245,7 +245,7 @@ impl EventLog {
                 kept.push(line);
             } else {
                 self.left_out += 1;
-                tracing::warn!(?line, "too much happens at once; this line is left out of the log");
+                tracing::warn!(?line, "too many events; this line is omitted from the audit log");
             }
         }
         kept

@@ -65,7 +65,7 @@ impl HeartbeatTask {
             Ok(0) => {}
             Ok(_) => _ = outbox.write(&servers.store).await,
             Err(error) => {
-                tracing::debug!(%error, partition = partition.number(), "partition not checked");
+                tracing::debug!(%error, partition = partition.number(), "partition check failed");
             }
         }
     }

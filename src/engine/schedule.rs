@@ -133,8 +133,8 @@ impl Schedule {
     }
 }
 
-/// Six and seven fields are read as the tutorial's table has it (Quartz): seconds first, days of the
-/// week 1 to 7 with 1 for Sunday. Five fields are those of crontab, where 1 is Monday.
+/// Six or seven fields follow Quartz: seconds first, days of the week 1 to 7 with 1 for Sunday. Five fields follow
+/// crontab, where 1 is Monday.
 fn read_cron(text: &str) -> Result<Cron, String> {
     let mut fields: Vec<&str> = text.split_whitespace().collect();
     let quartz = fields.len() > 5;

@@ -460,7 +460,7 @@ async fn audit(
     let page = match result {
         Ok(Ok(page)) => page,
         Ok(Err(error)) => {
-            tracing::warn!(%error, "the audit was interrupted; it is retried");
+            tracing::warn!(%error, "the audit was interrupted; retrying");
             return Audited::Interrupted;
         }
         Err(_) => return Audited::TooSlow,

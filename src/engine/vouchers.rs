@@ -117,7 +117,7 @@ impl Vouchers<'_> {
             other => return Ok(other?),
         };
         if let Err(why) = self.resync(voucher).await {
-            tracing::warn!(%voucher, %why, "Redis does not know yet what SQL says of this sale");
+            tracing::warn!(%voucher, %why, "the sale is not synced to Redis yet");
         }
         Err(error.into())
     }
@@ -208,7 +208,7 @@ impl Vouchers<'_> {
             try_sync(self.servers, &sale, whose).await
         };
         if let Err(error) = done.await {
-            tracing::warn!(%voucher, %error, "pieces of a cut that failed were not put back yet");
+            tracing::warn!(%voucher, %error, "the pieces of a failed removal are not restored yet");
         }
     }
 

@@ -44,13 +44,13 @@ pub enum OrderError {
     /// Too many attempts; their number.
     #[error("{}", text!("faults-order-too-often", times = .0))]
     TooOften(u64),
-    /// Promised by a Redis that was lost since; the last piece went to another buyer.
+    /// Promised by a Redis whose data was lost since then; the last piece went to another buyer.
     #[error("{}", Label("faults-order-unkept"))]
     Unkept,
-    /// No buyer was admitted under it: a foreign entry, or one of a returned order.
+    /// No buyer was admitted with this order ID: a foreign entry, or one of a returned order.
     #[error("{}", Label("faults-no-buyer-in-redis"))]
     NotPromised,
-    /// Promised by a Redis that was lost since; the buyer has got this order since.
+    /// Promised by a Redis whose data was lost since then; the buyer now holds this order.
     #[error("{}", text!("faults-order-promised", order = .0))]
     Promised(OrderId),
 }

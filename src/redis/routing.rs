@@ -12,7 +12,7 @@ use super::RedisError;
 /// Number of slots in a cluster.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// Commands without a key go to the server of this tag, that of the first partition.
+/// Hash tag of the first partition, whose server receives the commands without a key.
 pub const HOME: &str = "{p0}";
 
 /// Slot of a key: CRC16 (XMODEM) of its hash tag, or of the whole key.

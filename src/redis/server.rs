@@ -147,7 +147,7 @@ async fn watch(server: Weak<Inner>) {
             return;
         }
         if let Err(gone) = server.check() {
-            tracing::error!(error = %gone, "the Redis server is ended");
+            tracing::error!(error = %gone, "stopping the Redis server");
             // Blocking, with a timeout.
             let _ = tokio::task::spawn_blocking(move || server.end_without_files()).await;
             return;

@@ -38,7 +38,7 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// Whether the command failed. Data that is too long is not stored; then the sentence decides.
+    /// Whether the command failed. Data that is too long is not stored; then the text of the result decides.
     pub fn failed(&self) -> bool {
         self.result.part::<IgnoredAny>("/failed").is_some() || self.result.starts_with("failed: ")
     }

@@ -78,7 +78,7 @@ fn validate(table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
         };
         Invalid { at, key, message }
     })?;
-    // Reported for the file, unless a flag overrides the setting.
+    // Reported with its position in the file, even if a flag overrides the setting.
     config.check().map_err(|error| {
         let key: Vec<String> = error.name.split('.').map(str::to_owned).collect();
         let at = offset_of(root, &key).unwrap_or(0);

@@ -107,7 +107,7 @@ impl Form {
         }
         self.name_sale(sales);
         let fault = match self.subject {
-            // An error of these refers to the state when the form was submitted.
+            // These are checked at submission only, against the state at that time.
             Subject::Rewind(_) | Subject::Claim(_) => None,
             _ => self.check(sales, now).err(),
         };

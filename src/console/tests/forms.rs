@@ -1,4 +1,4 @@
-//! Forms keep their position and height, and the creation of a sale from the form to the reply.
+//! Position and height of forms, and the creation of a sale from the form to the reply.
 
 use super::prelude::*;
 use seckill_model::NewSale;

@@ -182,7 +182,7 @@ fn commands() -> Vec<Command> {
     ]
 }
 
-/// The Chinese text, from what SQL returns.
+/// Asserts that a message is shown in Chinese after it was stored in SQL and read back.
 fn assert_chinese(message: &Message, text: impl Fn(&Message) -> String) {
     let read = Message::from_stored(message.stored());
     set_thread_language("en");
@@ -301,7 +301,7 @@ fn vanished_entries_are_not_reported_as_settled() {
             assert!(!guessed.iter().any(|it| text.contains(it)), "{text}");
         }
     }
-    // A line that is in the log already.
+    // A line that an older version stored.
     let old = r#"{"text":"3 letters: 0 replayed, 0 refused, 3 gone","is":{"done":{"letters_replayed":{"seen":3,"replayed":0,"refused":{"awaited":0,"came_back":0,"written":0,"not_awaited":0,"no_sale":0,"not_loaded":0,"id_taken":0,"malformed":0},"gone":3,"cut_short":false}}}}"#;
     assert_eq!(result(&Message::from_stored(old.to_owned())), "已重放 0 条死信，3 条已不在");
     set_thread_language("en");

@@ -116,7 +116,7 @@ pub(super) fn all() -> LetterScope {
     LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX }
 }
 
-/// The same after the count.
+/// All letters that were counted.
 pub(super) fn all_counted() -> LetterScope {
     LetterScope::Matching { filter: Filter::default(), last: letter(8) }
 }
@@ -152,7 +152,7 @@ fn a_command_applies_to_what_was_counted_and_only_after_confirmation() {
         for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('n')] {
             ask(&mut tui, key, &all());
             tui.key(no);
-            // Enter cancels, but if a number has to be typed it says so.
+            // Enter cancels, unless a number must be typed: then the status line says so.
             if (key, no) == ("C", KeyCode::Enter) {
                 tui.assert_status_contains("this affects 8");
                 tui.press("\x1b");

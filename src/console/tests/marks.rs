@@ -1,4 +1,4 @@
-//! Marks: which dead letters or entries a command applies to, and that the question says so.
+//! Marks: which dead letters or entries a command applies to, and how the confirmation states it.
 
 use super::letters::{all, ask, away, without};
 use super::prelude::*;

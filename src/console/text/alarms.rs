@@ -79,7 +79,7 @@ fn text(kind: &AlarmKind) -> String {
             let (key, holds) = (&found.key, ForeignKey::content(&found.holds));
             text!("alarms-foreign-key", kind, key, holds)
         }
-        // Another program locks the database. It cannot be ended from here, so the text states the consequence.
+        // seckill cannot release the lock of another program, so the text states the consequence.
         AlarmKind::SqlLocked { waiting } => {
             text!("alarms-sql-locked", waiting = waiting.unwrap_or(0))
         }

@@ -199,10 +199,10 @@ impl AdmissionWorker {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(
                 %error,
-                "the last check of Redis failed: it may have lost buyers; run 'seckill audit' once it answers"
+                "the final check of Redis failed: it may have lost buyers; run 'seckill audit' once it responds"
             ),
             Err(_) => tracing::error!(
-                "the last check of Redis timed out: it may have lost buyers; run 'seckill audit' once it answers"
+                "the final check of Redis timed out: it may have lost buyers; run 'seckill audit' once it responds"
             ),
         }
     }
@@ -529,7 +529,7 @@ impl AdmissionWorker {
                     Err(left) => waiting = left,
                 },
                 Err(error) => {
-                    tracing::warn!(%error, "admission waits for Redis and SQL");
+                    tracing::warn!(%error, "reconciliation failed; admission waits");
                     self.last_error = english(&error);
                 }
             }
@@ -640,7 +640,7 @@ impl AdmissionWorker {
             ids.iter().take(1_000).map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
         let (promised, refused) = (ids(&done.promised_ids), ids(&done.refused_ids));
-        tracing::warn!(promised, refused, "Redis had lost promises");
+        tracing::warn!(promised, refused, "Redis had lost admissions");
         let AdmissionContext { outbox, node, .. } = &self.context;
         outbox.put_own(node, REDIS_RECONCILED, subject, Message::of(&Event::DataLoss(done)));
     }

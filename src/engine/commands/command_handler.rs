@@ -141,7 +141,7 @@ impl Operator {
         let result = Box::pin(guard.run(self.run(command, &stop))).await;
         drop(under_way);
         if let Err(error) = guard.release().await {
-            tracing::warn!(%error, "the operator's lock was not given back");
+            tracing::warn!(%error, "the operator lock was not released");
         }
         result?
     }

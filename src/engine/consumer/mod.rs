@@ -107,7 +107,7 @@ impl Consumer {
         };
         tokio::select! {
             () = self.keep_working(&stop) => {}
-            () = late => tracing::warn!(consumer = self.name, "the batch in hand took too long"),
+            () = late => tracing::warn!(consumer = self.name, "the current batch took too long"),
         }
         match tokio::time::timeout(HAND_OVER_WITHIN, self.hand_over()).await {
             Ok(Ok(entries)) => {
@@ -117,7 +117,7 @@ impl Consumer {
                 entries
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, consumer = self.name, "what is pending was not handed over");
+                tracing::warn!(%error, consumer = self.name, "entries were not handed over");
                 0
             }
             Err(_) => 0,
@@ -156,12 +156,12 @@ impl Consumer {
             };
             if matches!(error, EngineError::Redis(RedisError::NoGroup)) {
                 let made = stream::ensure_group(&mut self.reader.conn, &self.partition).await;
-                tracing::warn!(made = made.is_ok(), "the consumer group was gone");
+                tracing::warn!(made = made.is_ok(), "the consumer group was missing");
                 if made.is_ok() {
                     continue;
                 }
             } else if !matches!(error, EngineError::Stopping) {
-                tracing::warn!(%error, consumer = self.name, "the consumer pauses");
+                tracing::warn!(%error, consumer = self.name, "the consumer failed; retrying");
             }
             wait(stop, &mut pause).await;
         }
@@ -330,7 +330,7 @@ impl Consumer {
             if !claimed.gone.is_empty() {
                 // Redis has dropped them from the pending list; their buyers still wait.
                 let ids: Vec<String> = claimed.gone.iter().map(ToString::to_string).collect();
-                tracing::error!(entries = ids.join(" "), "pending entries had no body any more");
+                tracing::error!(entries = ids.join(" "), "pending entries no longer have a body");
                 self.rebuild().await?;
             }
             from = claimed.next;
@@ -344,7 +344,7 @@ impl Consumer {
         let gone = stream::gone(&mut self.reader.conn, &self.partition).await?;
         if !gone.is_empty() {
             let rebuilt = rebuild(&mut self.writer.servers, &self.partition).await?;
-            tracing::warn!(orders = rebuilt.orders, "orders were put into the stream again");
+            tracing::warn!(orders = rebuilt.orders, "lost orders were re-added to the stream");
             stream::rebuilt(&mut self.reader.conn, &self.partition, &gone).await?;
         }
         Ok(())
@@ -404,7 +404,7 @@ impl Consumer {
         for released in join_all(guards.into_values().map(Guard::release)).await {
             // A lost lock is harmless: the unique index guarantees the same.
             if let Err(error) = released {
-                tracing::warn!(%error, "an order lock was not given back");
+                tracing::warn!(%error, "an order lock was not released");
             }
         }
         self.note_waiting(&settled?);

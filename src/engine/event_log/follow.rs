@@ -60,7 +60,7 @@ pub(crate) async fn follow(
     let written = tokio::time::timeout(LAST_WRITE, outbox.write(&store)).await;
     if written != Ok(true) {
         for act in outbox.waiting() {
-            tracing::error!(?act, "the node stops and the audit log lacks this line");
+            tracing::error!(?act, "the node stops without this line in the audit log");
         }
     }
 }

@@ -80,7 +80,7 @@ impl Runner {
         match guard.release_after(keep).await {
             Ok(()) | Err(LockError::Lost(_)) => {}
             Err(error) => {
-                tracing::warn!(job = job.name, %error, "a job's lock is given back later");
+                tracing::warn!(job = job.name, %error, "a job's lock will be released later");
             }
         }
         Ok(match ran? {
@@ -106,7 +106,7 @@ impl Runner {
         let now = self.deployment.redis.connection().now().await?;
         let ran = self.run_one(job, now, Cause::Operator, now, &guard, stop).await;
         if let Err(error) = guard.release().await {
-            tracing::warn!(job = job.name, %error, "the job's lock was not given back");
+            tracing::warn!(job = job.name, %error, "the job's lock was not released");
         }
         let superseded = || EngineError::Rejected(reason!("job-known", job = &job.name));
         ran?.ok_or_else(superseded)
@@ -223,7 +223,7 @@ impl Runner {
         let end = RunEnd { outcome, took_ms: begun.elapsed().as_millis() as u64, detail, rows };
         if outcome != JobOutcome::Done {
             let detail = end.detail.as_deref().unwrap_or_default();
-            tracing::warn!(job = job.name, %outcome, detail, "a job did not end as it should");
+            tracing::warn!(job = job.name, %outcome, detail, "a job did not complete");
         }
         self.write_end(id, &end).await?;
         Ok(Some(end))

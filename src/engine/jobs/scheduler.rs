@@ -26,7 +26,7 @@ pub async fn schedule(jobs: Vec<Job>, runner: Runner, pool: usize, stop: Cancell
     }
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a job is not scheduled any more on this node");
+            tracing::error!(%error, "a job is no longer scheduled on this node");
         }
     }
 }
@@ -67,7 +67,7 @@ impl Follow {
                     sleep(next(&mut pause), &stop).await;
                 }
                 Err(error) => {
-                    tracing::warn!(job = self.job.name, %error, "the job waits for its servers");
+                    tracing::warn!(job = self.job.name, %error, "the job did not start; retrying");
                     sleep(next(&mut pause), &stop).await;
                 }
             }

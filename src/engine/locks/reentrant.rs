@@ -332,7 +332,7 @@ impl Locks {
         match result {
             Err(error) if error.is_away() => Some(later),
             Err(error @ (LockError::Redis(_) | LockError::Busy(_))) => {
-                tracing::warn!(%error, "a lock ends with its lease");
+                tracing::warn!(%error, "a lock was not released; it expires with its lease");
                 None
             }
             _ => None,

@@ -77,7 +77,7 @@ async fn listen(locks: &Locks, redis: &Redis, stop: &CancellationToken) {
                     }
                     shared.bells.set_listening(false);
                 }
-                Err(error) => tracing::debug!(%error, "no subscription to locks"),
+                Err(error) => tracing::debug!(%error, "cannot subscribe to lock messages"),
             }
             tokio::time::sleep(RETRY).await;
         }
@@ -123,7 +123,7 @@ async fn clean_up(
     };
     match tokio::time::timeout(SHUTDOWN_TIMEOUT, last).await {
         Ok(left) if left.is_empty() => {}
-        _ => tracing::warn!("locks that were dropped last end with their lease"),
+        _ => tracing::warn!("some locks were not released; they expire with their lease"),
     }
 }
 

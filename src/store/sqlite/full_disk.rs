@@ -1,6 +1,6 @@
 //! Reads a file on a full disk, without the shared-memory index of the log.
 //!
-//! SQLite has no room for that index then, and even refuses to read. A connection with exclusive access keeps the index
+//! Without space for that index, SQLite refuses even to read. A connection with exclusive access keeps the index
 //! in memory instead. Other processes cannot open the file meanwhile, so this ends as soon as there is room.
 
 use std::sync::{
@@ -16,7 +16,7 @@ use super::{
     pool::{READ, TURN, sessions},
 };
 
-/// Settings of a connection that needs no room.
+/// Settings of a connection that needs no disk space.
 pub(super) fn options(options: SqliteConnectOptions) -> SqliteConnectOptions {
     options.locking_mode(SqliteLockingMode::Exclusive).pragma("query_only", "on")
 }

@@ -82,7 +82,7 @@ impl SqliteFile {
         }
         .await;
         if let Err(fault) = folded {
-            tracing::warn!(?fault, "the log of the database was not folded");
+            tracing::warn!(?fault, "the write-ahead log was not checkpointed");
         }
     }
 

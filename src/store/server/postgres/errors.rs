@@ -15,8 +15,8 @@ pub(super) fn is_transient(error: &dyn DatabaseError) -> bool {
 }
 
 pub(super) fn is_rolled_back(error: &dyn DatabaseError) -> bool {
-    // An error of the transaction itself, not of the connection (08), of an operator who shuts the server down (57), of
-    // its system (58) or internal (XX).
+    // An error of the transaction itself, as opposed to a connection error (08), a shutdown by an operator (57), a
+    // system error (58) or an internal error (XX).
     error
         .code()
         .is_some_and(|it| !["08", "57", "58", "XX"].iter().any(|class| it.starts_with(class)))
