@@ -31,9 +31,10 @@ pub(super) enum BenchCommand {
     Locks(LocksArgs),
     /// Orders persisted per second, from stream to acknowledged row, compared with the consumer of a common tutorial
     ///
-    /// Runs on temporary servers, or on --redis and --database. A Redis with a live node and a database with a sale that
-    /// is not archived are rejected. All keys of the benchmark are removed at its end, except the order ID counters,
-    /// so that no ID is used twice; the rows of its two sales stay in the database, and the sales are archived.
+    /// Runs on temporary servers, or on --redis and --database. A Redis with a live node and a database with a sale
+    /// that is not archived are rejected. All keys of the benchmark are removed at its end, except the order ID
+    /// counters, so that no ID is used twice; the rows of its two sales stay in the database, and the sales are
+    /// archived.
     Persist(PersistArgs),
     /// The console: idle CPU, overhead on a full load test, time to draw and to respond to a key
     ///

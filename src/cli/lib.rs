@@ -69,7 +69,8 @@ struct Global {
     /// Directory for all state [default: the XDG data directory]
     #[arg(long, global = true, value_name = "DIR", env = "SECKILL_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: an embedded server in the data directory]
+    /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: an embedded server
+    /// in the data directory]
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     redis: Option<String>,
     /// CA certificates (PEM) for an encrypted Redis [default: the system's]

@@ -496,7 +496,8 @@ impl App {
         self.note(text);
     }
 
-    /// The table of the view with all loaded rows that match the filter; `None` if there is none or it was not read yet.
+    /// The table of the view with all loaded rows that match the filter; `None` if there is none or it was not read
+    /// yet.
     pub(crate) fn sheet(&self) -> Option<Sheet> {
         let table = self.table().filter(|_| self.display.has_data())?;
         let extent = table.extent(&self.display.shown);

@@ -122,8 +122,8 @@ impl Vouchers<'_> {
         Err(error.into())
     }
 
-    /// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them if
-    /// SQL refuses.
+    /// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them
+    /// if SQL refuses.
     async fn cut(&mut self, voucher: VoucherId, by: u64) -> Result<Sale, EngineError> {
         let seen = self.take_out(voucher, by).await?;
         faults::pass(Point::AfterCut);

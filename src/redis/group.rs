@@ -23,8 +23,8 @@ pub struct Rewinding {
     pub read: Option<u64>,
 }
 
-/// Moves the group back, or creates it if it is missing. Returns what has changed since it was read; then it stays where it
-/// is.
+/// Moves the group back, or creates it if it is missing. Returns what has changed since it was read; then it stays
+/// where it is.
 pub async fn rewind(
     conn: &mut Connection,
     of: &Partition,

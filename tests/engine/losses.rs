@@ -466,8 +466,8 @@ async fn each_has_an_order(world: &World, voucher: VoucherId) {
     }
 }
 
-/// Neither SQL nor the stream nor a journal knows of them, only the consumers: their pieces are not sold again, whichever node
-/// notices first.
+/// Neither SQL nor the stream nor a journal knows of them, only the consumers: their pieces are not sold again,
+/// whichever node notices first.
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_pending_at_consumers_are_not_sold_again() {
     // Each consumer holds a batch, and the one that it has read ahead.
@@ -857,7 +857,8 @@ async fn a_loss_while_sql_is_away_admits_no_buyer_until_it_is_back() {
     world.settled_and_balanced().await;
 }
 
-/// With the stream and the buyers gone at once only the node that admitted a buyer knows of it, whichever notices first.
+/// With the stream and the buyers gone at once only the node that admitted a buyer knows of it, whichever notices
+/// first.
 #[tokio::test(flavor = "multi_thread")]
 async fn promises_of_another_node_survive_the_loss_of_stream_and_buyers() {
     let (world, voucher) = World::with_sale(300).await;

@@ -179,7 +179,8 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Names the sale that a command would affect, so that no dialog ever differs from the header. If there is none yet:
-/// the number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not over.
+/// the number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not
+/// over.
 fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     let (theme, shown) = (app.display.theme, &app.display.shown);
     let mut line = Line::from(Span::styled(format!("{} ", glyphs::POINTER), theme.soft));

@@ -37,7 +37,7 @@ impl Users {
             let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
             let (digits, after) = from.split_at(end);
             out.push_str(before);
-            let named = ["buyer ", "user ", "买家 "].iter().any(|it| out.ends_with(it));
+            let named = ["buyer ", "user ", "买家 ", "用户 "].iter().any(|it| out.ends_with(it));
             let meant = digits == user && (named || digits.len() >= MIN_DIGITS);
             out.push_str(&if field || meant { masked(digits) } else { digits.to_owned() });
             rest = after;
@@ -68,6 +68,7 @@ mod tests {
         let label = "buyer 1004 already holds order 910041004 for voucher 7";
         assert_eq!(within(label, Some(1_004)), label.replace("buyer 1004", "buyer ***04"));
         assert_eq!(within("买家 5 已持有 #5 的订单 5", Some(5)), "买家 *** 已持有 #5 的订单 5");
+        assert_eq!(within("用户 5 已持有", Some(5)), "用户 *** 已持有");
         assert_eq!(within("delivered 5 times", Some(5)), "delivered 5 times");
         assert_eq!(within("buyer 5 holds order 9", Some(5)), "buyer *** holds order 9");
         assert_eq!(within("Duplicate entry '1004-7'", Some(1_004)), "Duplicate entry '***04-7'");

@@ -1,8 +1,8 @@
 //! Admission: the one place where a buyer takes a piece.
 //!
 //! Requests wait in a bounded queue for each partition. Its [`AdmissionWorker`] takes those that arrived while the last
-//! batches were in flight and decides all of them in one call of the admission script: no timer, so a lone buyer pays one
-//! round trip, and a stampede pays little more.
+//! batches were in flight and decides all of them in one call of the admission script: no timer, so a lone buyer pays
+//! one round trip, and a stampede pays little more.
 
 mod reply;
 mod worker;
@@ -107,8 +107,8 @@ impl AdmissionRequest {
 pub(super) type Batch = Vec<AdmissionRequest>;
 
 impl Admission {
-    /// Creates a queue and its worker for each partition: a partition that cannot be reached does not delay the others. The
-    /// workers end when their `stop` is cancelled, and reply to every request that still waits.
+    /// Creates a queue and its worker for each partition: a partition that cannot be reached does not delay the others.
+    /// The workers end when their `stop` is cancelled, and reply to every request that still waits.
     pub fn new(context: &AdmissionContext) -> (Self, Vec<AdmissionWorker>) {
         let (mut queues, mut workers) = (Vec::new(), Vec::new());
         for partition in context.deployment.keys.partitions() {

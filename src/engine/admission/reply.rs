@@ -41,8 +41,8 @@ pub(super) fn decision(reply: Value) -> Option<Decision> {
     Some(Decision::Each(answers))
 }
 
-/// The decision for one request, and the place that the order has among those of its user. A buyer who holds the very ID
-/// that was proposed was admitted by an earlier attempt whose reply was lost.
+/// The decision for one request, and the place that the order has among those of its user. A buyer who holds the very
+/// ID that was proposed was admitted by an earlier attempt whose reply was lost.
 pub(super) fn outcome_of(answer: &Value, proposed: Option<OrderId>) -> Option<(Outcome, u8)> {
     match answer {
         Value::Int(place @ ..=-1) => {

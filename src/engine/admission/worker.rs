@@ -1,7 +1,7 @@
 //! The task that runs the admission script for one partition. A node has one for each partition.
 //!
-//! It admits only through a Redis that was reconciled with SQL. It remembers its recent promises, because Redis may lose
-//! its last seconds: a restart or a failover is noticed before the next buyer is admitted.
+//! It admits only through a Redis that was reconciled with SQL. It remembers its recent promises, because Redis may
+//! lose its last seconds: a restart or a failover is noticed before the next buyer is admitted.
 
 use std::{
     collections::HashMap,
@@ -45,7 +45,8 @@ use crate::{
 /// Batches in flight at once: Redis works on one while the next is being packed.
 const IN_FLIGHT: usize = 2;
 const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
-/// How often Redis is checked when no request comes: a restart must be noticed while the journal still holds what it lost.
+/// How often Redis is checked when no request comes: a restart must be noticed while the journal still holds what it
+/// lost.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// Bound on the last check before the task ends.
 const FINAL_CHECK_WITHIN: Duration = Duration::from_secs(2);
@@ -207,8 +208,8 @@ impl AdmissionWorker {
         }
     }
 
-    /// Whether Redis answers, is the run that was reconciled, and its streams have lost nothing. Starts to reconcile sales
-    /// whose keys are inconsistent.
+    /// Whether Redis answers, is the run that was reconciled, and its streams have lost nothing. Starts to reconcile
+    /// sales whose keys are inconsistent.
     ///
     /// Redis itself records that it was reconciled: a FLUSHALL removes the record.
     async fn is_reconciled(&mut self) -> bool {
@@ -381,8 +382,8 @@ impl AdmissionWorker {
         all
     }
 
-    /// Proposes an order ID for each request and calls the script. Returns `None` if the batch needs no call, and the batch
-    /// if Redis is unreachable.
+    /// Proposes an order ID for each request and calls the script. Returns `None` if the batch needs no call, and the
+    /// batch if Redis is unreachable.
     async fn send(&mut self, mut batch: Batch) -> Result<Option<Flight>, Batch> {
         let Some(voucher) = batch.first().map(|request| request.voucher) else { return Ok(None) };
         let now = Instant::now();
@@ -512,8 +513,8 @@ impl AdmissionWorker {
         self.context.meters.note_latencies(took);
     }
 
-    /// Waits until Redis answers again, reconciles it if it was restarted, and retries the requests whose outcome is unknown:
-    /// with the same IDs, so that no buyer is admitted twice.
+    /// Waits until Redis answers again, reconciles it if it was restarted, and retries the requests whose outcome is
+    /// unknown: with the same IDs, so that no buyer is admitted twice.
     async fn recover(&mut self, mut waiting: Vec<Batch>, stop: &CancellationToken) {
         let mut pause = BACKOFF[0];
         loop {

@@ -187,8 +187,8 @@ impl Applying {
         }
     }
 
-    /// Claims entries and writes their orders. An entry that was delivered again since it was classified is no longer idle
-    /// and is skipped.
+    /// Claims entries and writes their orders. An entry that was delivered again since it was classified is no longer
+    /// idle and is skipped.
     async fn take_over(
         &mut self,
         stuck: Vec<Classified>,

@@ -69,8 +69,8 @@ impl Writer {
         Self { servers, clock: None, in_hand: InHand::default(), events: None }
     }
 
-    /// The writer of a consumer: it reports the orders in progress to the admission tasks of its process, and outages of
-    /// the database as events of `node`.
+    /// The writer of a consumer: it reports the orders in progress to the admission tasks of its process, and outages
+    /// of the database as events of `node`.
     pub fn reporting(servers: Servers, in_hand: InHand, outbox: Outbox, node: String) -> Self {
         Self { servers, clock: None, in_hand, events: Some((outbox, node)) }
     }

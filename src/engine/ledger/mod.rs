@@ -1,8 +1,8 @@
 //! The audit: follows every admitted order by its ID, from the buyers hash to SQL.
 //!
 //! Orders only move forward (buyers, stream, pending, SQL or dead letter), and the places are read in that order: an
-//! order that moves during the audit is found further on, and not reported as lost. Replayed letters move back, so the places
-//! are read again before an order counts as lost.
+//! order that moves during the audit is found further on, and not reported as lost. Replayed letters move back, so the
+//! places are read again before an order counts as lost.
 
 pub(crate) mod entry_check;
 pub mod promise_journal;

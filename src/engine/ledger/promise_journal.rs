@@ -1,8 +1,8 @@
 //! Admissions of the last seconds and orders in progress, kept outside Redis.
 //!
 //! With `appendfsync everysec` a killed server may lose the replies of its last two seconds: it delays its write while
-//! the disk syncs; one that is restored from an older copy loses more. Buyers had the reply "admitted" by then, so the node
-//! that replied keeps them in memory for longer than an order needs to reach SQL.
+//! the disk syncs; one that is restored from an older copy loses more. Buyers had the reply "admitted" by then, so the
+//! node that replied keeps them in memory for longer than an order needs to reach SQL.
 
 use std::{
     collections::VecDeque,

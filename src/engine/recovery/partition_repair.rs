@@ -1,8 +1,8 @@
 //! Faults of a partition and their repair: a stream whose last ID is ahead of the clock, a group beyond the end of its
 //! stream, keys that another program has overwritten.
 //!
-//! [`faults`] detects, [`repair_partition`] repairs; a node does so every second, and `audit --repair` without one. Sales
-//! are out of scope.
+//! [`faults`] detects, [`repair_partition`] repairs; a node does so every second, and `audit --repair` without one.
+//! Sales are out of scope.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -221,9 +221,9 @@ pub fn repair_all<'a>(
     .boxed()
 }
 
-/// Reconciles streams that have another type or lost entries: orders that Redis or SQL knows are enqueued again. Returns
-/// how many streams those were, and how many orders. A live node does this automatically.
-/// After an error, finished repairs are kept.
+/// Reconciles streams that have another type or lost entries: orders that Redis or SQL knows are enqueued again.
+/// Returns how many streams those were, and how many orders. A live node does this automatically. After an error,
+/// finished repairs are kept.
 pub async fn reconcile_streams(
     servers: &mut Servers,
     outbox: &Outbox,

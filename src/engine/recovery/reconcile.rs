@@ -2,9 +2,9 @@
 //! or rolled back may have lost.
 //!
 //! A whole partition is reconciled before the first admission of a node and after each restart of Redis; a single sale
-//! whose keys are inconsistent is reconciled alone, while the others continue. Until it is finished, the sale admits no buyers: a
-//! promised piece must not be sold again. Each node knows only its own promises, so on a restarted server it waits for
-//! the other nodes that were alive before it admits buyers.
+//! whose keys are inconsistent is reconciled alone, while the others continue. Until it is finished, the sale admits no
+//! buyers: a promised piece must not be sold again. Each node knows only its own promises, so on a restarted server it
+//! waits for the other nodes that were alive before it admits buyers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -307,8 +307,8 @@ impl<'a> Reconciler<'a> {
         }
     }
 
-    /// Reconciles one sale with SQL, the stream, the dead letters, and its `promises`, as far as `scope` requires it. It
-    /// admits no buyers until then.
+    /// Reconciles one sale with SQL, the stream, the dead letters, and its `promises`, as far as `scope` requires it.
+    /// It admits no buyers until then.
     ///
     /// # Errors
     /// A server is unreachable, or other processes take too long to reconcile the sale.

@@ -1,5 +1,5 @@
-//! The newest version of each sale that this node has seen in SQL. It never admits buyers to a sale whose version in Redis
-//! is older.
+//! The newest version of each sale that this node has seen in SQL. It never admits buyers to a sale whose version in
+//! Redis is older.
 
 use std::{collections::HashMap, sync::Arc};
 

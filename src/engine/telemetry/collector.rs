@@ -110,8 +110,8 @@ struct Sample {
 }
 
 impl Collector {
-    /// Returns a collector for `node` (empty without an engine). It also checks the locks of `lock_names` while they are
-    /// not held: a key of another type blocks all callers.
+    /// Returns a collector for `node` (empty without an engine). It also checks the locks of `lock_names` while they
+    /// are not held: a key of another type blocks all callers.
     pub fn new(
         deployment: &Deployment,
         meters: Arc<Meters>,

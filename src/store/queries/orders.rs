@@ -24,8 +24,9 @@ const ORDINARY_COLUMNS: &str =
     "id, user_id, voucher_id, NULL AS place, status, create_time, pay_time, close_time";
 
 impl Store {
-    /// Writes a batch of orders in one transaction: the stock of each voucher is updated before its rows
-    /// are inserted, except in a mixed batch on SQLite. The results are in the order of `entries`. Fails as a whole: then nothing was written.
+    /// Writes a batch of orders in one transaction: the stock of each voucher is updated before its rows are inserted,
+    /// except in a mixed batch on SQLite. The results are in the order of `entries`. Fails as a whole: then nothing was
+    /// written.
     pub async fn write_orders(
         &self,
         entries: &[OrderEntry],

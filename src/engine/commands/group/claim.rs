@@ -214,8 +214,8 @@ impl Receiver<'_> {
 /// Executes the plan.
 ///
 /// # Errors
-/// [`EngineError::Failed`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by then stay
-/// transferred.
+/// [`EngineError::Failed`] if the receiver is gone or no longer active; Redis is unreachable. Entries transferred by
+/// then stay transferred.
 pub async fn apply(
     servers: &mut Servers,
     plan: &ClaimPlan,
