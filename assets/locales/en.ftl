@@ -1327,10 +1327,6 @@ console-marked =
         [0] {""}
        *[other] , { $hidden } hidden
     }
-console-marked-entries-are-no-longer = { $count ->
-    [one] 1 marked entry is no longer pending; unmarked
-   *[other] { $count } marked entries are no longer pending; unmarked
-}
 console-max = max
 console-next-by-schedule = { $next }   ({ $schedule })
 console-no-end = no end
@@ -1375,6 +1371,16 @@ console-starts = starts { $time }
 console-starts-in = starts in { $clock }
 console-stock = STOCK
 console-to = { $begin } to { $end }
+console-unmarked = { $view ->
+    [dead] { $count ->
+        [one] 1 marked letter is no longer present; unmarked
+       *[other] { $count } marked letters are no longer present; unmarked
+    }
+   *[pending] { $count ->
+        [one] 1 marked entry is no longer pending; unmarked
+       *[other] { $count } marked entries are no longer pending; unmarked
+    }
+}
 console-until = until { $end }
 console-waiting-for-first-snapshot = Waiting for the first snapshot from the engine.
 console-window-too-small-x-minimum = window too small: { $width }x{ $height }; minimum 60x15, full view 80x24
@@ -2126,10 +2132,6 @@ letters-marked =
         [0] {""}
        *[other] , { $elsewhere } on other pages
     }
-letters-marked-letters-are-no-longer = { $count ->
-    [one] 1 marked letter is no longer present; unmarked
-   *[other] { $count } marked letters are no longer present; unmarked
-}
 letters-marked-no-longer-present = { $gone }  marked, no longer present
 letters-more-fields = { $count ->
     [one] 1 more field

@@ -1191,7 +1191,6 @@ console-marked =
         [0] {""}
        *[other] ，隐藏 { $hidden }
     }
-console-marked-entries-are-no-longer = { $count } 条已标记的消息不再待确认，标记已取消
 console-max = 最大
 console-next-by-schedule = { $next }（{ $schedule }）
 console-no-end = 不过期
@@ -1238,6 +1237,10 @@ console-starts = { $time } 开始
 console-starts-in = 距开始 { $clock }
 console-stock = 库存
 console-to = { $begin } 至 { $end }
+console-unmarked = { $view ->
+    [dead] { $count } 条已标记的死信已不在，标记已取消
+   *[pending] { $count } 条已标记的消息不再待确认，标记已取消
+}
 console-until = 至 { $end }
 console-waiting-for-first-snapshot = 正在等待引擎的第一份快照。
 console-window-too-small-x-minimum = 窗口过小：{ $width }x{ $height }；至少 60x15，完整显示需 80x24
@@ -1830,7 +1833,6 @@ letters-marked =
         [0] {""}
        *[other] ，{ $elsewhere } 条在其他页
     }
-letters-marked-letters-are-no-longer = { $count } 条已标记的死信已不在，标记已取消
 letters-marked-no-longer-present = { $gone }  条已标记的死信已不在
 letters-more-fields = 另有 { $count } 个字段
 letters-no-dead-letters-entries = 没有死信。无法处理的消息会连同原因列在这里。

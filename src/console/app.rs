@@ -21,7 +21,7 @@ use seckill_model::{
     message::{Label, text},
 };
 use strum::VariantArray as _;
-use tokio::sync::{oneshot::error::RecvError, watch};
+use tokio::sync::oneshot::error::RecvError;
 
 use super::{
     active_sale::ActiveSale,
@@ -96,6 +96,7 @@ pub(crate) struct TerminalState {
     pub(crate) course: Course,
     /// The window is too small to draw, so that only the quit keys work.
     pub(crate) unseen: bool,
+    /// Something visible changed since the last frame.
     pub(super) dirty: bool,
     /// Output counters of the terminal.
     pub(crate) drawn: Drawn,
@@ -133,25 +134,6 @@ impl App {
         };
         app.on_snapshot(first);
         app
-    }
-
-    /// The channel of snapshots.
-    pub(super) fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.remote.snapshots.clone()
-    }
-
-    /// Redraws the whole screen.
-    pub(super) fn redraw(&mut self) {
-        self.terminal.dirty = true;
-    }
-
-    /// Returns whether something visible changed since the last call.
-    pub(crate) fn take_dirty(&mut self) -> bool {
-        std::mem::take(&mut self.terminal.dirty)
-    }
-
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.terminal.dirty
     }
 
     /// The next reply of the engine; pending forever while none is outstanding.

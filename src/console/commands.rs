@@ -34,6 +34,7 @@ use super::{
             in_scope,
             wording::{self as letters, LetterCommand},
         },
+        stream,
     },
 };
 
@@ -59,9 +60,6 @@ impl App {
             Action::Discard => self.count_letters(LetterCommand::Discard),
             Action::Compensate => self.count_letters(LetterCommand::Compensate),
             Action::StopCommand => self.ask_stop(),
-            Action::Rewind => self.ask_rewind(),
-            Action::Claim => self.ask_claim(),
-            Action::RemoveConsumer => self.ask_remove(),
             action if self.run_by_view(action) => {}
             action => {
                 if let Some(sale) = self.meant_sale(action) {
@@ -333,7 +331,13 @@ impl App {
             (Reply::LettersCounted(found), Command::CountLetters(scope)) => {
                 return self.ask_letters(found, &scope);
             }
-            (Reply::Previewed(preview), _) => return self.ask_previewed(preview),
+            (Reply::Previewed(preview), _) => {
+                let (again, confirm) = stream::commands::confirm(preview, &self.display.zone);
+                if !self.is_covered(Label("stream-statistics-are-ready"), again) {
+                    self.confirm_reply(confirm);
+                }
+                return;
+            }
             (Reply::Planned(plan), Command::Plan(scope)) => return self.ask_plan(plan, &scope),
             (Reply::Traced(trace), _) => {
                 self.status.key_pressed();

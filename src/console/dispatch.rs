@@ -273,8 +273,6 @@ impl App {
             }
             Action::Present => self.present(),
             Action::Quit => self.quit(),
-            Action::Pane => self.tables.stream.switch(),
-            Action::Partition => self.next_partition(),
             // Handled in dialogs or above.
             Action::Accept
             | Action::Cancel
@@ -306,6 +304,7 @@ impl App {
             Some(Effect::Done) => {}
             Some(Effect::Note(text)) => self.note(text),
             Some(Effect::Confirm(question, command)) => self.confirm(question, command),
+            Some(Effect::Form(form)) => self.dialog = Some(Dialog::Form(form)),
             Some(Effect::Send(command)) => {
                 self.send(command);
             }

@@ -119,7 +119,7 @@ async fn turn(
     saver: &mut Saver,
 ) -> io::Result<()> {
     let mut signals = Signals::new()?;
-    let mut snapshots = Some(app.snapshots());
+    let mut snapshots = Some(app.remote.snapshots.clone());
     let mut story = story;
     if let Some(story) = &mut story {
         app.on_story(story.borrow_and_update().clone());
@@ -132,8 +132,8 @@ async fn turn(
         // Also between two inputs of a burst, such as a paste.
         let pause = if answering { KEY_FRAME } else { FRAME };
         let due = drawn.map_or_else(Instant::now, |at| at + pause);
-        if app.is_dirty() && due <= Instant::now() {
-            app.take_dirty();
+        if app.terminal.dirty && due <= Instant::now() {
+            app.terminal.dirty = false;
             app.display.now = Millis::now().plus(app.display.newest.clock_ahead_ms);
             // Otherwise it would be drawn over the shell to which a panic restored the terminal.
             target.recover()?;
@@ -156,7 +156,7 @@ async fn turn(
             saved = saver.next() => Woken::Saved(saved),
             page = changed(&mut story) => Woken::Story(page),
             _ = tick.tick() => Woken::Tick,
-            () = sleep_until(due), if app.is_dirty() => Woken::Frame,
+            () = sleep_until(due), if app.terminal.dirty => Woken::Frame,
         };
         app.display.now = Millis::now().plus(app.display.newest.clock_ahead_ms);
         match woken {
@@ -186,7 +186,7 @@ async fn turn(
                     return Ok(());
                 }
                 if target.recover()? {
-                    app.redraw();
+                    app.terminal.dirty = true;
                 }
                 app.on_tick();
             }
@@ -201,7 +201,7 @@ async fn turn(
             Course::Suspend => {
                 keyboard.release();
                 target.suspend()?;
-                app.redraw();
+                app.terminal.dirty = true;
             }
         }
     }

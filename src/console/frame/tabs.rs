@@ -67,7 +67,7 @@ fn tab(app: &App, fit: Fit, view: View) -> (Line<'static>, Option<Span<'static>>
     };
     let mut title = Line::from(Span::styled(key_of(Action::Go(view)), theme.key));
     if fit.named || app.view == view || count.is_some() {
-        let current = theme.strong.patch(Style::new().underlined());
+        let current = theme.strong.underlined();
         let style = if app.view == view { current } else { Style::new() };
         title.push_span(" ".repeat(fit.space));
         title.push_span(Span::styled(view.tab(), style));

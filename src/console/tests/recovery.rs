@@ -124,9 +124,9 @@ fn a_lease_runs_down_between_snapshots_and_warns_without_renewals() {
     let mut tui = Tui::open(lent(NOW, 30_000), "6");
     let full = tui.screen();
     assert!(full.contains(&format!("{}    30 s", "█".repeat(12))), "{full}");
-    tui.app.take_dirty();
+    tui.app.terminal.dirty = false;
     at(&mut tui, NOW.plus(1_500));
-    assert!(tui.app.take_dirty(), "it moves without a snapshot");
+    assert!(tui.app.terminal.dirty, "it moves without a snapshot");
     let later = tui.screen();
     assert!(later.contains(&format!("{}▍    28 s", "█".repeat(11))), "{later}");
     let warned = |tui: &mut Tui| {

@@ -45,6 +45,16 @@ impl Detail {
         Self { theme: scene.theme, room, lines: Vec::new(), last_label: None, more, least: None }
     }
 
+    /// Adds a value in the style of ordinary text, wrapped.
+    pub(super) fn text<'a>(&mut self, label: Label, value: impl Into<Cow<'a, str>>) {
+        self.field(label, value, Style::new());
+    }
+
+    /// As [`Self::text`], in one line.
+    pub(super) fn brief<'a>(&mut self, label: Label, value: impl Into<Cow<'a, str>>) {
+        self.field_of(1, label, value, Style::new());
+    }
+
     /// Adds a value, wrapped.
     pub(super) fn field<'a>(&mut self, label: Label, value: impl Into<Cow<'a, str>>, style: Style) {
         self.field_of(usize::MAX, label, value, style);

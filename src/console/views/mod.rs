@@ -40,12 +40,12 @@ pub(crate) use self::{
     overview::OverviewState,
     pending::pending_in,
     sales::{SalesState, phase},
-    scene::{COMPLETE, Display, Scene, Source, is_stale, is_too_small},
+    scene::{COMPLETE, Display, Scene, Source, fit_before, is_stale, is_too_small},
     stream::{Pane, StreamState},
     table::{Extent, Order, Row, Sheet, Table, TableState, Turn},
     user_masking::Users,
 };
-use super::{keymap::Action, text::commands::Question, widgets};
+use super::{dialogs::Form, keymap::Action, text::commands::Question, widgets};
 pub(crate) use crate::view::View;
 
 /// A movement of the cursor.
@@ -143,6 +143,7 @@ pub(crate) enum Effect {
     Note(String),
     /// The command is sent once the user confirms it.
     Confirm(Question, Command),
+    Form(Form),
     Send(Command),
 }
 

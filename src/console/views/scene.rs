@@ -8,7 +8,12 @@ use seckill_engine::telemetry::{Snapshot, snapshot::Health};
 use seckill_model::{Millis, VoucherId};
 
 use super::{Leases, Users};
-use crate::{lag_trend::LagTrend, text, theme::Theme, widgets};
+use crate::{
+    lag_trend::LagTrend,
+    text,
+    theme::Theme,
+    widgets::{fit, width},
+};
 
 /// Smallest window of the full console, and of the reduced one.
 pub(crate) const COMPLETE: (u16, u16) = (80, 24);
@@ -164,19 +169,6 @@ impl<'a> Scene<'a> {
         is_stale(&self.snapshot.redis, self.now)
     }
 
-    pub(crate) fn fit(&self, text: &str, cells: u16) -> String {
-        widgets::fit(text, usize::from(cells))
-    }
-
-    /// A name, truncated so that the state after it is not.
-    pub(crate) fn fit_before(&self, name: &str, state: &str, cells: u16) -> Line<'static> {
-        if state.is_empty() {
-            return name.to_owned().into();
-        }
-        let room = cells.saturating_sub(widgets::width(state) as u16 + 1);
-        format!("{} {state}", self.fit(name, room)).into()
-    }
-
     /// The number and title of a sale, as far as it is known.
     pub(crate) fn sale_name(&self, sale: VoucherId) -> String {
         match self.snapshot.sale(sale) {
@@ -211,4 +203,13 @@ impl<'a> Scene<'a> {
         let [day, today] = [at, self.now].map(|at| at.date_time(self.zone));
         day.get(..10) == today.get(..10)
     }
+}
+
+/// A name, truncated so that the state after it is not.
+pub(crate) fn fit_before(name: &str, state: &str, cells: u16) -> Line<'static> {
+    if state.is_empty() {
+        return name.to_owned().into();
+    }
+    let room = usize::from(cells).saturating_sub(width(state) + 1);
+    format!("{} {state}", fit(name, room)).into()
 }

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     keymap::{Action, key_of},
     text::{self, commands, conventions, figures},
+    widgets::fit,
 };
 
 /// Rows that a table keeps beside a detail, with its headings: in a full window, and in a compact one.
@@ -77,11 +78,6 @@ pub(crate) trait TableView: Row {
 
     /// Requests a page, if it is read only while the view shows it.
     fn focus(_page: Self::Key, _focus: &mut Focus) {}
-
-    /// Reports marks that were removed because their rows are gone.
-    fn unmarked(_count: usize) -> Option<String> {
-        None
-    }
 }
 
 impl<R: TableView> Component for TableState<R> {
@@ -140,11 +136,13 @@ impl<R: TableView> Component for TableState<R> {
 
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
         let changes = TableState::settle(self, snapshot);
-        let text = Label("conventions-more-than-one-page");
+        let (text, count) = (Label("conventions-more-than-one-page"), changes.marks_gone);
+        // A repaired sale has no mark, which the result of the repair says.
+        let is_reported = count > 0 && R::VIEW != View::Ledger;
         Settled {
             turned: changes.turned,
             note: changes.unordered.then(|| text.to_owned()),
-            unmarked: Some(changes.marks_gone).filter(|gone| *gone > 0).and_then(R::unmarked),
+            unmarked: is_reported.then(|| text!("console-unmarked", view = R::VIEW.name(), count)),
         }
     }
 
@@ -251,7 +249,7 @@ pub(super) fn summary<R: Row>(
         } else {
             text!("console-of-on-this-page", shown, of)
         };
-        parts.push(Span::raw(format!("/{}   {part}", scene.fit(filter, 20))));
+        parts.push(Span::raw(format!("/{}   {part}", fit(filter, 20))));
     }
     if state.is_waiting() {
         parts.push(Span::styled(text::READING.read(), theme.warn));

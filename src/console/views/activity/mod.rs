@@ -29,11 +29,15 @@ use crate::{
         time::{beyond, event_name},
     },
     theme::glyphs,
-    widgets::{left, right, width},
+    widgets::{fit, left, right, width},
 };
 
 /// The levels in the order of their key: all lines, failures and recoveries, commands of operators.
-const LEVELS: [Option<Which>; 3] = [None, Some(Which::Events), Some(Which::Acts)];
+const LEVELS: [(Option<Which>, Label); 3] = [
+    (None, Label("activity-all")),
+    (Some(Which::Events), Label("activity-alarms")),
+    (Some(Which::Acts), Label("activity-commands")),
+];
 
 /// Cells of a time with its date.
 const DATED: usize = 14;
@@ -158,7 +162,7 @@ impl TableView for Recorded {
 
     fn heading(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
         let mut heading = scene.heading(&Self::VIEW.title().to_uppercase(), Self::SOURCES);
-        heading.extend(levels(scene, state.key().which));
+        heading.extend(levels(scene, state));
         heading
     }
 
@@ -198,8 +202,8 @@ impl TableView for Recorded {
                 Some(text!("activity-database-is-unreachable-so-log"))
             }
             None => Some(text!("activity-log-is-empty-commands")),
-            level => {
-                let (level, key) = (level_name(level), key_of(Action::Level));
+            Some(_) => {
+                let ((_, level), key) = (LEVELS[level(state)], key_of(Action::Level));
                 Some(text!("activity-no-on-this-page-press", level, key))
             }
         }
@@ -210,27 +214,23 @@ impl TableView for Recorded {
         let (theme, act) = (scene.theme, &line.act);
         let weight = Weight::of(act);
         let (glyph, style) = sign(theme, weight);
-        let plain = Style::new();
         let mut detail = Detail::new(scene, cells);
         let event = vec![
             Span::styled(format!("{glyph} "), style),
             Span::styled(event_name(&act.act), theme.strong),
-            Span::raw(format!("  {}", scene.fit(&subject(line), cells.saturating_sub(30)))),
+            Span::raw(format!("  {}", fit(&subject(line), cells.saturating_sub(30).into()))),
         ];
         detail.heading(event);
         let at = act.at.date_time(scene.zone);
-        detail.field_of(
-            1,
-            Label("activity-when"),
-            text!("activity-node", at, node = act.node),
-            plain,
-        );
-        let style = if weight == Weight::Failed { theme.broken } else { plain };
+        detail.brief(Label("activity-when"), text!("activity-node", at, node = act.node));
+        let style = if weight == Weight::Failed { theme.broken } else { Style::new() };
         detail.field_of(LINES, Label("field-result"), audit_log::result(&act.result), style);
         if !act.is_event() {
-            detail.field_of(1, Label("activity-user"), &act.operator, plain);
+            detail.brief(Label("activity-user"), &act.operator);
             match &act.reason {
-                Some(reason) => detail.field_of(LINES, Label("common-reason"), reason, plain),
+                Some(reason) => {
+                    detail.field_of(LINES, Label("common-reason"), reason, Style::new());
+                }
                 None => {
                     detail.field(Label("common-reason"), Label("activity-not-given"), theme.soft);
                 }
@@ -245,8 +245,8 @@ impl TableView for Recorded {
         if action != Action::Level {
             return None;
         }
-        let now = LEVELS.iter().position(|level| *level == state.key().which).unwrap_or(0);
-        state.open(LogView { which: LEVELS[(now + 1) % LEVELS.len()], before: None });
+        let (which, _) = LEVELS[(level(state) + 1) % LEVELS.len()];
+        state.open(LogView { which, before: None });
         state.settle(scene.snapshot);
         Some(Effect::Done)
     }
@@ -256,25 +256,21 @@ impl TableView for Recorded {
     }
 }
 
-/// The levels in a row, the selected one underlined.
-fn levels(scene: &Scene<'_>, chosen: Option<Which>) -> Vec<Span<'static>> {
-    let theme = scene.theme;
-    let span = |level| {
-        let is_chosen = level == chosen;
-        let style =
-            if is_chosen { theme.strong.patch(Style::new().underlined()) } else { theme.soft };
-        [Span::raw("  "), Span::styled(level_name(level).read(), style)]
-    };
-    let spans = LEVELS.into_iter().flat_map(span);
-    std::iter::once(Span::raw(" ")).chain(spans).collect()
+/// The place of the selected level.
+fn level(state: &TableState<Recorded>) -> usize {
+    LEVELS.iter().position(|(level, _)| *level == state.key().which).unwrap_or(0)
 }
 
-fn level_name(level: Option<Which>) -> Label {
-    match level {
-        None => Label("activity-all"),
-        Some(Which::Events) => Label("activity-alarms"),
-        Some(Which::Acts) => Label("activity-commands"),
+/// The levels in a row, the selected one underlined.
+fn levels(scene: &Scene<'_>, state: &TableState<Recorded>) -> Vec<Span<'static>> {
+    let theme = scene.theme;
+    let mut spans = vec![Span::raw(" ")];
+    for (place, (_, name)) in LEVELS.iter().enumerate() {
+        let is_selected = place == level(state);
+        let style = if is_selected { theme.strong.underlined() } else { theme.soft };
+        spans.extend([Span::raw("  "), Span::styled(name.read(), style)]);
     }
+    spans
 }
 
 /// The figures that a command changed, one per line, followed by those it did not.

@@ -24,7 +24,7 @@ use crate::{
     keymap::Action,
     text::{self, commands, figures},
     theme::Theme,
-    widgets::{left, right, width, wrap},
+    widgets::{fit, left, right, width, wrap},
 };
 
 /// From this width on, a run has its full date.
@@ -124,7 +124,7 @@ impl TableView for JobLine {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         detail.least = Some(ABOVE + 1);
-        let about = scene.fit(&job.about, cells.saturating_sub(width(&job.name) as u16 + 4));
+        let about = fit(&job.about, usize::from(cells).saturating_sub(width(&job.name) + 4));
         detail.heading(vec![
             Span::styled(job.name.clone(), theme.strong),
             Span::styled(format!("  {about}"), theme.soft),

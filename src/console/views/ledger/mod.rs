@@ -166,9 +166,9 @@ impl TableView for SaleAudit {
         let SaleAudit { undelivered, pending, dead, closed, .. } = *line;
         let elsewhere =
             text!("ledger-not-delivered-pending-dead-closed", undelivered, pending, dead, closed);
-        detail.field(Label("ledger-in-redis"), in_redis, Style::new());
-        detail.field(Label("ledger-in-sql"), in_sql, Style::new());
-        detail.field(Label("tables-under-way"), elsewhere, Style::new());
+        detail.text(Label("ledger-in-redis"), in_redis);
+        detail.text(Label("ledger-in-sql"), in_sql);
+        detail.text(Label("tables-under-way"), elsewhere);
         detail
     }
 

@@ -111,7 +111,6 @@ impl TableView for LetterLine {
     /// The most significant fields first.
     fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
         let theme = scene.theme;
-        let plain = Style::new();
         let mut detail = Detail::new(scene, cells);
         detail.more = |count| text!("letters-seckill-dead-show", count);
         let masked = |text: &str| scene.users.within(text, line.user);
@@ -120,9 +119,9 @@ impl TableView for LetterLine {
             Some(entry) => text!("letters-was-entry", letter, entry),
             None => letter.to_string(),
         };
-        detail.field(Label("letters-letter"), was, plain);
+        detail.text(Label("letters-letter"), was);
         detail.field(Label("common-verdict"), wording::why(line.verdict), theme.strong);
-        detail.field(Label("common-reason"), masked(&text::order_error(&line.reason)), plain);
+        detail.text(Label("common-reason"), masked(&text::order_error(&line.reason)));
         match (&line.fault, line.order, line.user, line.voucher) {
             (Some(fault), ..) => {
                 let fault = masked(&text::order_error(fault));
@@ -130,25 +129,17 @@ impl TableView for LetterLine {
             }
             (None, Some(order), Some(user), Some(sale)) => {
                 let (user, sale) = (scene.users.number(user), scene.sale_name(sale));
-                detail.field(
-                    Label("field-order"),
-                    text!("letters-user-sale", order, user, sale),
-                    plain,
-                );
+                detail.text(Label("field-order"), text!("letters-user-sale", order, user, sale));
             }
-            _ => detail.field(Label("field-order"), Label("common-none"), plain),
+            _ => detail.text(Label("field-order"), Label("common-none")),
         }
         for (name, value) in &line.payload {
-            detail.field_of(
-                FIELD_ROWS,
-                Label("letters-fields"),
-                masked(&format!("{name} = {value}")),
-                plain,
-            );
+            let text = masked(&format!("{name} = {value}"));
+            detail.field_of(FIELD_ROWS, Label("letters-fields"), text, Style::new());
         }
         if line.fields_more > 0 {
             let more = text!("letters-more-fields", count = line.fields_more);
-            detail.field(Label("letters-fields"), more, plain);
+            detail.text(Label("letters-fields"), more);
         }
         for it in line.history.iter().rev() {
             let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
@@ -168,10 +159,6 @@ impl TableView for LetterLine {
 
     fn focus(page: EntryId, focus: &mut Focus) {
         focus.letters_from = Some(page);
-    }
-
-    fn unmarked(count: usize) -> Option<String> {
-        Some(text!("letters-marked-letters-are-no-longer", count))
     }
 }
 

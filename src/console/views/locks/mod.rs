@@ -19,13 +19,14 @@ pub(crate) use self::lease_age::Leases;
 use super::{
     Effect, Scene, Source, View,
     detail::Detail,
+    fit_before,
     table::{Column, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
 use crate::{
     keymap::Action,
     text::{self, commands, figures},
-    widgets::{bar, right, width},
+    widgets::{bar, fit, right, width},
 };
 
 /// Cells of a figure beside its bar.
@@ -46,7 +47,7 @@ impl Row for Holder {
             Value::Text(format!("{} {}", lock.node, state_word(lock)))
         })
         .by(|lock| lock.node.clone().into())
-        .shown(|scene, lock, cells| scene.fit_before(&lock.node, state_word(lock), cells))
+        .shown(|_, lock, cells| fit_before(&lock.node, state_word(lock), cells))
         .styled(|scene, lock| if lock.orphan { scene.theme.bad } else { Style::new() }),
         Column::text(Label("tables-task"), &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
             lock.task.clone().into()
@@ -152,7 +153,6 @@ impl TableView for Holder {
 
     fn detail(scene: &Scene<'_>, lock: &Self, cells: u16) -> Detail {
         let theme = scene.theme;
-        let plain = Style::new();
         let mut detail = Detail::new(scene, cells);
         let (state, style) = match (lock.orphan, lock.known) {
             (true, _) => (Label("console-orphan"), theme.bad),
@@ -162,7 +162,7 @@ impl TableView for Holder {
             }
             (false, false) => (Label("console-held-by-unknown-node"), theme.soft),
         };
-        let node = scene.fit(&lock.node, cells.saturating_sub(width(&state) as u16 + 20));
+        let node = fit(&lock.node, usize::from(cells).saturating_sub(width(&state) + 20));
         let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
         let span = lock.since.map(|at| figures::span(scene.now.since(at)));
         let span = span.unwrap_or_else(|| "-".to_owned());
@@ -172,14 +172,14 @@ impl TableView for Holder {
         let mut lease = vec![Span::raw(format!("{left}   "))];
         lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
         let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
-        detail.field_of(1, Label("field-lock"), &lock.name, plain);
+        detail.brief(Label("field-lock"), &lock.name);
         let node = vec![Span::raw(format!("{node}  ")), Span::styled(state.read(), style)];
         detail.line(Label("tables-node"), node);
-        detail.field_of(1, Label("field-task"), &lock.task, plain);
-        detail.field(Label("field-held"), held, plain);
+        detail.brief(Label("field-task"), &lock.task);
+        detail.text(Label("field-held"), held);
         detail.line(Label("field-lease"), lease);
-        detail.field(Label("field-token"), token, plain);
-        detail.field_of(1, Label("field-owner"), &lock.owner, plain);
+        detail.text(Label("field-token"), token);
+        detail.brief(Label("field-owner"), &lock.owner);
         detail
     }
 

@@ -26,7 +26,6 @@ pub(super) fn of(
     width: u16,
 ) -> Detail {
     let theme = scene.theme;
-    let plain = Style::new();
     let mut detail = Detail::new(scene, width);
     let trace = state.trace_of(id);
     let decoded = decode(id);
@@ -36,11 +35,11 @@ pub(super) fn of(
     if let Some(partition) = trace.and_then(|trace| trace.partition) {
         says += &text!("orders-partition", number = partition.to_string());
     }
-    detail.field(Label("orders-id-time"), says, plain);
+    detail.text(Label("orders-id-time"), says);
     let bought = row.map(|order| (order.user_id, order.voucher_id, order.place));
     if let Some((user, voucher, place)) = bought.or_else(|| trace.and_then(bought_by)) {
         let buyer = wording::buyer(&scene.users.number(user), place, &scene.sale_name(voucher));
-        detail.field(Label("orders-buyer"), buyer, plain);
+        detail.text(Label("orders-buyer"), buyer);
     }
     match trace {
         None if state.is_unanswered(id) => {
@@ -61,7 +60,7 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
     let theme = scene.theme;
     let written = order.create_time;
     let added = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
-    detail.field(Label("orders-in-sql"), exact(scene, written, added), Style::new());
+    detail.text(Label("orders-in-sql"), exact(scene, written, added));
     let status = wording::status(order.status);
     let paid = |paid: Millis| exact(scene, paid, Some(written));
     let (paid, style) = match (order.status, order.pay_time) {
@@ -81,7 +80,6 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
 /// Its buyer record in Redis, its stream entry, and the holder of that.
 fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<&Order>) {
     let theme = scene.theme;
-    let (plain, soft) = (Style::new(), theme.soft);
     // The row is newer than the trace.
     if let Some(location) = wording::location(&trace.location).filter(|_| row.is_none()) {
         let location = scene.users.within(&location, bought_by(trace).map(|(user, ..)| user));
@@ -98,15 +96,15 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
         };
         let at = at.map(|at| exact(scene, at, None));
         let at = at.unwrap_or_else(|| text!("orders-time-unknown"));
-        detail.field(Label("common-admitted"), wording::and(&at, &held), plain);
+        detail.text(Label("common-admitted"), wording::and(&at, &held));
     }
     match &trace.entry {
         Some((entry, holding)) => {
             let entry = text!("orders-atomically-as-entry", entry);
-            detail.field(Label("orders-in-stream"), entry, plain);
+            detail.text(Label("orders-in-stream"), entry);
             let (delivered, style) = match holding {
                 DeliveryState::Acknowledged => {
-                    (text!("orders-and-acknowledged-time-unknown-redis"), plain)
+                    (text!("orders-and-acknowledged-time-unknown-redis"), Style::new())
                 }
                 DeliveryState::Undelivered => (text!("orders-not-delivered-yet"), theme.accent),
                 DeliveryState::Unknown => (text::UNKNOWN.to_owned(), theme.warn),
@@ -125,7 +123,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
             } else {
                 Label("orders-no-entry-near-that-second")
             };
-            detail.field(Label("orders-in-stream"), none, soft);
+            detail.field(Label("orders-in-stream"), none, theme.soft);
         }
         None => {}
     }

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     keymap::{Action, key_of},
     text::{self, commands::question},
-    widgets::{plain, wrap},
+    widgets::{fit, plain, wrap},
 };
 
 /// Cells of a time with its date.
@@ -215,7 +215,7 @@ fn heading(area: Rect, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> 
     let (title, taken) = (View::Orders.title().to_uppercase(), scene.snapshot.orders.taken);
     let mut heading = scene.page_heading(&title, &[Source::Sql], taken);
     if !state.asked_for().is_empty() {
-        let query = scene.fit(state.asked_for(), area.width / 3);
+        let query = fit(state.asked_for(), (area.width / 3).into());
         heading.push_span(Span::raw(format!("  {query}")));
     }
     heading

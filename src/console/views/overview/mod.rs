@@ -29,7 +29,7 @@ use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
     theme::glyphs,
-    widgets::{bar, left, right, width, wrap, wrap_to},
+    widgets::{bar, fit, left, right, width, wrap, wrap_to},
 };
 
 impl Component for OverviewState {
@@ -227,7 +227,7 @@ fn rush(scene: &Scene<'_>, cells: u16) -> Line<'static> {
         return line;
     }
     let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
-    line.push_span(left(&scene.fit(&names.join(" "), 7), 8));
+    line.push_span(left(&fit(&names.join(" "), 7), 8));
     let [sent, planned] = [|rush: &LoadTestLine| rush.sent, |rush: &LoadTestLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
     let digits = if cells >= 44 { 10 } else { 6 };

@@ -67,7 +67,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, rows: u16
         let pointer = if is_chosen { glyphs::POINTER } else { " " };
         let title = text::sale_name(sale.voucher_id, &sale.title);
         let style = if sale.phase.is_over() { theme.soft } else { Style::new() };
-        let title = Span::styled(scene.fit(&title, name.saturating_sub(2)), style);
+        let title = Span::styled(fit(&title, name.saturating_sub(2).into()), style);
         let name = Line::from(vec![Span::styled(format!("{pointer} "), theme.key), title]);
         Row::new([name, stock(scene, sale, most), stock_bar(scene, sale, bar)])
     });

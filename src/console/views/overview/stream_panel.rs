@@ -23,7 +23,7 @@ use crate::{
     text::{self, figures},
     theme::{Theme, glyphs},
     views::{Scene, Source},
-    widgets::{left, right},
+    widgets::{fit, left, right},
 };
 
 /// Rows without the consumers: stream, pending, dead letters, locks.
@@ -122,7 +122,7 @@ fn list(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, stream: &StreamLine)
         };
         Row::new([
             Line::styled(glyph, style),
-            scene.fit(&consumer.name, names).into(),
+            fit(&consumer.name, names.into()).into(),
             Line::styled(word, style),
             Line::from(figures::within(consumer.pending, 9)).right_aligned(),
         ])

@@ -21,7 +21,7 @@ use crate::{
     text::{self, figures, time},
     theme::{Theme, glyphs},
     views::{Scene, Source, is_stale},
-    widgets::{Chart, Sign, chart, right, width},
+    widgets::{Chart, Sign, chart, fit, right, width},
 };
 
 /// Ticks farther apart than this are different moments.
@@ -225,6 +225,6 @@ fn events(scene: &Scene<'_>, (from, to): (Millis, Millis), cells: u16) -> Line<'
         if more.is_empty() { String::new() } else { text!("time-and-more", more = more.len()) };
     // A truncated count would be misread.
     let room = cells.saturating_sub((width(glyph) + 1 + width(&more)) as u16);
-    let text = format!(" {}{more}", scene.fit(&text, room));
+    let text = format!(" {}{more}", fit(&text, room.into()));
     Line::from(vec![Span::styled(glyph, style), Span::raw(text)])
 }

@@ -22,12 +22,8 @@ const MOST_BAR: usize = 40;
 /// Counted every two seconds; older counts are outdated.
 const STALE_MS: u64 = 5_000;
 
-/// One class: name, count, and whether any entry in it is a problem.
-struct Class {
-    name: String,
-    count: Option<u64>,
-    bad: bool,
-}
+/// One class: its name and count.
+type Class = (String, Option<u64>);
 
 /// Both histograms side by side, or in a narrow window that of the ages.
 pub(super) fn lines(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
@@ -67,12 +63,7 @@ fn ages(census: Option<&Census>) -> Vec<Class> {
     let [.., oldest] = Census::AGES_MS;
     let names = Census::AGES_MS.map(|border| aged('<', border)).into_iter();
     let counts = census.map_or([None; 5], |census| census.ages.map(Some));
-    names
-        .chain([aged('>', oldest)])
-        .zip(counts)
-        .zip([false, false, false, false, true])
-        .map(|((name, count), bad)| Class { name, count, bad })
-        .collect()
+    names.chain([aged('>', oldest)]).zip(counts).collect()
 }
 
 /// An age class, with its border in the unit of its configuration.
@@ -91,11 +82,11 @@ fn tries(census: Option<&Census>) -> Vec<Class> {
         Label("recovery-delivered-2-4-times"),
         Label("recovery-delivered-5-times"),
     ];
-    let names = names.into_iter().zip(counts).zip([false, false, true]);
-    names.map(|((name, count), bad)| Class { name: name.to_owned(), count, bad }).collect()
+    names.map(Label::to_owned).into_iter().zip(counts).collect()
 }
 
-/// Names, right-aligned counts, and bars of one scale, in lines of exactly `cells`.
+/// Names, right-aligned counts, and bars of one scale, in lines of exactly `cells`. Entries of the last class are a
+/// problem.
 fn column(
     scene: &Scene<'_>,
     cells: u16,
@@ -103,12 +94,12 @@ fn column(
     census: Option<&Census>,
 ) -> Vec<Line<'static>> {
     let theme = scene.theme;
-    let names = classes.iter().map(|it| width(&it.name)).max().unwrap_or(0);
+    let names = classes.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
     let room = usize::from(cells).saturating_sub(names + COUNT + 5).min(MOST_BAR);
     let counted = census.map_or(0, |census| census.counted).max(1);
-    let lines = classes.iter().map(|Class { name, count, bad }| {
+    let lines = classes.iter().enumerate().map(|(place, (name, count))| {
         let style = match count {
-            Some(1..) if *bad => theme.warn,
+            Some(1..) if place + 1 == classes.len() => theme.warn,
             Some(1..) => theme.accent,
             _ => theme.soft,
         };

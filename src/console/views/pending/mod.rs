@@ -22,13 +22,14 @@ use seckill_model::{
 use super::{
     Effect, Scene, Source, View,
     detail::Detail,
-    stream,
+    fit_before, stream,
     table::{Column, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
 use crate::{
     keymap::Action,
     text::{self, recovery},
+    widgets::fit,
 };
 
 impl Row for PendingLine {
@@ -56,7 +57,7 @@ impl Row for PendingLine {
             Value::Text(format!("{} {}", line.consumer, state_word(line)))
         })
         .by(|line| line.consumer.clone().into())
-        .shown(|scene, line, cells| scene.fit_before(&line.consumer, state_word(line), cells))
+        .shown(|_, line, cells| fit_before(&line.consumer, state_word(line), cells))
         .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken }),
         Column::text(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
             match (line.verdict, fault(line)) {
@@ -150,18 +151,18 @@ impl TableView for PendingLine {
         let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
         let user = line.user.map(|user| stream::wording::user(&scene.users.number(user)));
         let style = if line.holder_alive { theme.good } else { theme.bad };
-        let name = scene.fit(&line.consumer, cells.saturating_sub(28));
+        let name = fit(&line.consumer, cells.saturating_sub(28).into());
         let holder = vec![format!("{name}  ").into(), Span::styled(holder(line).read(), style)];
         let order = line.order.map(|order| order.to_string());
         let sale = line.voucher.map(|id| scene.sale_name(id));
         let verdict = line.verdict.map(recovery::judged);
         let mut detail = Detail::new(scene, cells);
-        detail.field(Label("field-entry"), line.entry.to_string(), Style::new());
+        detail.text(Label("field-entry"), line.entry.to_string());
         detail.line(Label("field-holder"), holder);
-        detail.field(Label("field-order"), shown(order), Style::new());
+        detail.text(Label("field-order"), shown(order));
         detail.line(Label("tables-user"), vec![shown(user).into()]);
-        detail.field_of(1, Label("field-sale"), shown(sale), Style::new());
-        detail.field(Label("common-verdict"), shown(verdict), Style::new());
+        detail.brief(Label("field-sale"), shown(sale));
+        detail.text(Label("common-verdict"), shown(verdict));
         detail.fault(scene, line.fault.as_ref(), line.user);
         detail
     }
@@ -182,9 +183,5 @@ impl TableView for PendingLine {
 
     fn focus(page: EntryId, focus: &mut Focus) {
         focus.pending = Some(page);
-    }
-
-    fn unmarked(count: usize) -> Option<String> {
-        Some(text!("console-marked-entries-are-no-longer", count))
     }
 }

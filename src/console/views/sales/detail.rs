@@ -21,7 +21,7 @@ use crate::{
     text::{self, figures},
     theme::glyphs,
     views::{SIDES, Scene, below, orders::wording, overview::draw_funnel},
-    widgets::{Curve, curve, left, right, width},
+    widgets::{Curve, curve, fit, left, right, width},
 };
 
 /// Rows of the figures: a rule, the name, the funnel, order states, six lines.
@@ -59,7 +59,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &Sa
     age.render(area.inner(Margin::new(2, 0)), buffer);
 
     let name = text::sale_name(sale.voucher_id, &sale.title);
-    let name = Span::styled(scene.fit(&name, area.width.saturating_sub(14)), theme.strong);
+    let name = Span::styled(fit(&name, area.width.saturating_sub(14).into()), theme.strong);
     let (word, style) = phase(theme, sale.phase);
     let key = text!("sale-press-for-its-orders", key = key_of(Action::Open));
     let mut lines = vec![
@@ -100,7 +100,8 @@ fn facts(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
     let line = |(label, fact): (Label, String)| {
         let label = Span::styled(left(&label, at.into()), scene.theme.soft);
         let is_short = width(&fact) <= usize::from(FACT);
-        let fact = if is_short { right(&fact, FACT.into()) } else { scene.fit(&fact, cells - at) };
+        let fact =
+            if is_short { right(&fact, FACT.into()) } else { fit(&fact, (cells - at).into()) };
         Line::from(vec![label, Span::raw(fact)])
     };
     facts.into_iter().map(line).collect()
@@ -214,7 +215,7 @@ fn repeat_buyers(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static
         Some([]) => text!("common-none"),
         Some(known) => known.iter().map(buyer).collect::<Vec<_>>().join("  "),
     };
-    let text = scene.fit(&text, cells.saturating_sub(width(&label) as u16 + 2));
+    let text = fit(&text, usize::from(cells).saturating_sub(width(&label) + 2));
     let head = Span::styled(label.read(), scene.theme.soft);
     let line = Line::from(vec![head, Span::raw(format!("  {text}"))]);
     if known.is_none_or(<[_]>::is_empty) {

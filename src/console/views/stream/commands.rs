@@ -1,142 +1,121 @@
-//! Key actions of the Stream view: paging, and commands on its consumer group, each with a preview.
+//! Actions of the Stream view: commands on its consumer group, each with a preview.
 
 use std::collections::BTreeMap;
 
+use jiff::tz::TimeZone;
 use seckill_engine::{
     commands::{
         Command,
-        group::{ClaimScope, GroupAction, Preview},
+        group::{ClaimScope, GroupAction, Preview, Rewind},
     },
     telemetry::snapshot::{DeliveryState, GroupConsumer, NodeState},
 };
-use seckill_model::message::{Label, text};
+use seckill_model::{
+    Millis,
+    message::{Label, text},
+};
 
-use super::{Pane, wording};
+use super::{Effect, Pane, Scene, StreamState, wording};
 use crate::{
-    app::App,
-    dialogs::{Confirm, Dialog, Form},
+    dialogs::{Confirm, Form},
     keymap::{Action, key_of},
     text::{commands, conventions},
 };
 
-impl App {
-    pub(crate) fn next_partition(&mut self) {
-        if self.display.frozen {
-            return self.note(conventions::frozen());
-        }
-        if self.tables.stream.next_partition(&self.display.shown) {
-            self.look();
-        } else {
-            self.note(Label("stream-there-is-only-one-partition").read());
-        }
-    }
-
-    pub(crate) fn ask_rewind(&mut self) {
-        let form = Form::rewind(self.tables.stream.partition());
-        self.dialog = Some(Dialog::Form(form));
+impl StreamState {
+    /// Carries out an action of this view, or says why it has no effect.
+    pub(super) fn act(
+        &mut self,
+        action: Action,
+        scene: &Scene<'_>,
+    ) -> Option<Result<Effect, String>> {
+        Some(match action {
+            Action::Pane => {
+                self.switch();
+                Ok(Effect::Done)
+            }
+            Action::Partition if scene.frozen => Err(conventions::frozen()),
+            Action::Partition if self.next_partition(scene.snapshot) => Ok(Effect::Done),
+            Action::Partition => Err(Label("stream-there-is-only-one-partition").to_owned()),
+            Action::Rewind => Ok(Effect::Form(Form::rewind(self.partition()))),
+            Action::Claim => self.claim(scene),
+            Action::RemoveConsumer => self.remove(scene),
+            _ => return None,
+        })
     }
 
     /// Transfers the chosen entry, or all entries of the chosen consumer.
-    pub(crate) fn ask_claim(&mut self) {
-        let (scope, title, holder) = match self.tables.stream.pane {
+    fn claim(&self, scene: &Scene<'_>) -> Result<Effect, String> {
+        let (scope, title, holder) = match self.pane {
             Pane::Consumers => {
-                let Some(consumer) = self.meant_consumer() else { return };
-                if consumer.pending == 0 {
-                    return self
-                        .note(text!("stream-holds-no-entries-to-transfer", name = consumer.name));
+                let GroupConsumer { name, pending, .. } = self.meant_consumer(scene)?;
+                if pending == 0 {
+                    return Err(text!("stream-holds-no-entries-to-transfer", name));
                 }
-                let title =
-                    text!("stream-give-of", holder = consumer.name, pending = consumer.pending);
-                (ClaimScope::Holder(consumer.name.clone()), title, consumer.name)
+                let title = text!("stream-give-of", holder = name, pending);
+                (ClaimScope::Holder(name.clone()), title, name)
             }
             Pane::Entries => {
-                let Some(line) = self.tables.stream.entries.chosen(&self.display.shown).cloned()
-                else {
-                    return self.note(commands::NOTHING_CHOSEN);
-                };
-                let DeliveryState::Pending { consumer, .. } = line.holding else {
-                    return self.note(Label("stream-entry-is-not-pending").read());
+                let line = self.entries.chosen(scene.snapshot).ok_or(commands::NOTHING_CHOSEN)?;
+                let DeliveryState::Pending { consumer, .. } = &line.holding else {
+                    return Err(Label("stream-entry-is-not-pending").to_owned());
                 };
                 let title = text!("stream-give-entry", entry = line.entry);
-                (ClaimScope::Entries(vec![line.entry]), title, consumer)
+                (ClaimScope::Entries(vec![line.entry]), title, consumer.clone())
             }
         };
         // A node has one consumer per partition.
         let mut held: BTreeMap<&str, u64> = BTreeMap::new();
-        for it in self.display.newest.entries.consumers.iter().filter(|it| it.takes) {
+        for it in scene.newest.entries.consumers.iter().filter(|it| it.takes) {
             *held.entry(node_of(&it.name)).or_default() += it.pending;
         }
         held.remove(node_of(&holder));
-        let Some((to, _)) = held.into_iter().min_by_key(|(_, pending)| *pending) else {
-            return self.note(Label("stream-no-consumer-of-another-live").read());
-        };
-        self.dialog = Some(Dialog::Form(Form::claim(scope, title, to)));
+        let receiver = held.into_iter().min_by_key(|(_, pending)| *pending);
+        let (to, _) = receiver.ok_or(Label("stream-no-consumer-of-another-live"))?;
+        Ok(Effect::Form(Form::claim(scope, title, to)))
     }
 
-    pub(crate) fn ask_remove(&mut self) {
-        if self.tables.stream.pane == Pane::Entries {
-            self.tables.stream.switch();
-            return self.note(text!(
-                "stream-select-consumer-in-list-above",
-                up = key_of(Action::Up),
-                down = key_of(Action::Down),
-                again = key_of(Action::RemoveConsumer)
-            ));
+    fn remove(&mut self, scene: &Scene<'_>) -> Result<Effect, String> {
+        if self.pane == Pane::Entries {
+            self.switch();
+            let [up, down, again] = [Action::Up, Action::Down, Action::RemoveConsumer].map(key_of);
+            return Err(text!("stream-select-consumer-in-list-above", up, down, again));
         }
-        let Some(consumer) = self.meant_consumer() else { return };
+        let consumer = self.meant_consumer(scene)?;
         if consumer.state == NodeState::Alive || consumer.pending > 0 {
-            return self.note(wording::not_removed(&consumer));
+            return Err(wording::not_removed(&consumer));
         }
-        self.send(Command::Preview(GroupAction::Remove { name: consumer.name }));
+        Ok(Effect::Send(Command::Preview(GroupAction::Remove { name: consumer.name })))
     }
 
     /// The chosen consumer with its newest figures over all partitions: commands address it by name.
-    fn meant_consumer(&mut self) -> Option<GroupConsumer> {
-        let chosen = self.tables.stream.consumers.chosen(&self.display.shown).cloned();
-        if chosen.is_none() {
-            self.note(commands::NOTHING_CHOSEN);
-        }
-        let chosen = chosen?;
-        let newest =
-            self.display.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);
+    fn meant_consumer(&self, scene: &Scene<'_>) -> Result<GroupConsumer, Label> {
+        let chosen = self.consumers.chosen(scene.snapshot).ok_or(commands::NOTHING_CHOSEN)?;
+        let newest = scene.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);
         let newest = newest.cloned().reduce(|all, it| GroupConsumer {
             state: if it.state == NodeState::Alive { it.state } else { all.state },
             pending: all.pending + it.pending,
             ..all
         });
-        if newest.is_none() {
-            self.note(Label("command-consumer-no-longer-exists"));
-        }
-        newest
+        newest.ok_or(Label("command-consumer-no-longer-exists"))
     }
+}
 
-    /// Asks for confirmation of a command on the group; confirming executes exactly this plan.
-    pub(crate) fn ask_previewed(&mut self, preview: &Preview) {
-        let again = match preview {
-            Preview::Rewind(_) => Action::Rewind,
-            Preview::Claim(_) => Action::Claim,
-            Preview::Remove(_) => Action::RemoveConsumer,
-        };
-        if self.is_covered(Label("stream-statistics-are-ready"), again) {
-            return;
+/// The action that asked for a preview, and the question that it leads to; confirming executes exactly this plan.
+pub(crate) fn confirm(preview: &Preview, zone: &TimeZone) -> (Action, Confirm) {
+    let at = |at: Millis| at.date_time(zone);
+    let times = |it: &Rewind| (at(it.from_time), at(it.to_time));
+    let (action, question, command) = match preview {
+        Preview::Rewind(plan) => {
+            (Action::Rewind, wording::rewind(plan, times), Command::Rewind(plan.clone()))
         }
-        let confirm = match preview {
-            Preview::Rewind(plan) => {
-                let time = |it: &seckill_engine::commands::group::Rewind| {
-                    let at = |at: seckill_model::Millis| at.date_time(&self.display.zone);
-                    (at(it.from_time), at(it.to_time))
-                };
-                Confirm::command(wording::rewind(plan, time), Command::Rewind(plan.clone()))
-            }
-            Preview::Claim(plan) => {
-                Confirm::command(wording::claim(plan), Command::Claim(plan.clone()))
-            }
-            Preview::Remove(found) => {
-                Confirm::command(wording::remove(found), Command::RemoveConsumer(found.clone()))
-            }
-        };
-        self.confirm_reply(confirm);
-    }
+        Preview::Claim(plan) => (Action::Claim, wording::claim(plan), Command::Claim(plan.clone())),
+        Preview::Remove(found) => {
+            let command = Command::RemoveConsumer(found.clone());
+            (Action::RemoveConsumer, wording::remove(found), command)
+        }
+    };
+    (action, Confirm::command(question, command))
 }
 
 /// The node in a consumer's name.

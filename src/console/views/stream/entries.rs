@@ -20,6 +20,7 @@ use crate::{
     views::{
         Scene, View,
         detail::Detail,
+        fit_before,
         table::{Column, Page, Paging, REST, Row, Value},
     },
     widgets,
@@ -61,7 +62,7 @@ impl Row for EntryLine {
                 return scene.users.within(&before, line.user).into();
             }
             let room = cells.saturating_sub(widgets::width(&before) as u16 + 1);
-            let mut shown = scene.fit_before(name, after, room);
+            let mut shown = fit_before(name, after, room);
             shown.spans.insert(0, Span::raw(format!("{before} ")));
             shown
         })

@@ -1,6 +1,6 @@
 //! Stream: the consumer group, its consumers, and entries as they arrive.
 
-mod commands;
+pub(crate) mod commands;
 mod consumers;
 mod entries;
 mod figures;
@@ -29,7 +29,7 @@ use tui_input::Input;
 use self::state::total;
 pub(crate) use self::state::{Pane, StreamState};
 use super::{
-    Component, SIDES, Scene, Settled, Source, below,
+    Component, Effect, SIDES, Scene, Settled, Source, below,
     detail::Detail,
     draw_head, draw_text,
     table::{self, Table, TableState},
@@ -38,6 +38,7 @@ use crate::{
     keymap::{Action, key_of},
     text::{self},
     theme::glyphs,
+    widgets::fit,
 };
 
 /// Rows of the figures if all of them fit.
@@ -64,6 +65,10 @@ impl Component for StreamState {
 
     fn filter(&mut self) -> Option<&mut Input> {
         Some(&mut self.entries.controls.filter)
+    }
+
+    fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+        self.act(action, scene).map(|done| done.unwrap_or_else(Effect::Note))
     }
 
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
@@ -151,7 +156,7 @@ fn head(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &StreamState)
     if !filter.is_empty() {
         let (shown, of) = (state.entries.rows(scene.snapshot).len(), page.lines.len());
         let shown = text!("stream-of-on-this-page", shown, of);
-        summary.push_span(format!("/{}   {shown}   ", scene.fit(filter, 20)));
+        summary.push_span(format!("/{}   {shown}   ", fit(filter, 20)));
     }
     let is_first = state.entries.is_first_page();
     if state.entries.is_waiting() && !is_first {
