@@ -4,13 +4,8 @@
 use std::mem::discriminant;
 
 use seckill_engine::commands::Command;
-use seckill_model::message::Label;
 
-use super::{
-    app::App,
-    dialogs::{Form, Intent, Subject},
-    text::commands,
-};
+use super::dialogs::{Form, Intent, Subject};
 
 /// Forms that were left with input, one of each kind.
 #[derive(Debug, Default)]
@@ -47,18 +42,5 @@ impl FormDrafts {
                 }
             }
         }
-    }
-}
-
-impl App {
-    /// Reports what happened to a form that was left.
-    pub(super) fn leave(&mut self, mut form: Form) {
-        let kept = match form.subject {
-            Subject::NewSale => commands::DRAFT_KEPT,
-            _ => Label("command-nothing-was-changed-form-keeps"),
-        };
-        form.focus(0);
-        let is_kept = self.work.drafts.keep(form);
-        self.note(if is_kept { kept } else { commands::CANCELLED });
     }
 }

@@ -3,9 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
-use seckill_model::{Millis, VoucherId, message::Label};
-
-use super::{app::App, text::presenter as wording, views::Step};
+use seckill_model::{Millis, VoucherId};
 
 /// When the full stock of a sale was last seen, and when it was first seen sold out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,48 +86,4 @@ pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> St
 /// Whether nothing is left for buyers to come for.
 pub(super) fn is_gone(sale: &SaleLine) -> bool {
     sale.phase.is_over() || sale.stock.is_some_and(|left| left <= 0)
-}
-
-impl App {
-    /// Toggles the presenter layout.
-    pub(super) fn present(&mut self) {
-        self.presenter.on = !self.presenter.on;
-    }
-
-    /// The sale that the presenter layout shows.
-    pub(crate) fn presented(&self) -> Option<VoucherId> {
-        let there = |id: &VoucherId| self.display.shown.sale(*id).is_some();
-        let launched = self.director.sale().or(self.presenter.sale).filter(there);
-        launched
-            .or_else(|| self.at_sale().map(|sale| sale.voucher_id))
-            .or_else(|| self.display.shown.foremost().map(|sale| sale.voucher_id))
-    }
-
-    /// Switches to the newly active sale if the shown one was launched and is over. A sale chosen by key stays.
-    pub(super) fn leave_what_is_gone(&mut self) {
-        let over = |id: &VoucherId| self.display.shown.sale(*id).is_some_and(is_gone);
-        if self.presenter.launched && self.presenter.sale.is_some_and(|id| over(&id)) {
-            self.presenter.sale = None;
-        }
-    }
-
-    pub(super) fn step_in_presenter(&mut self, step: Step) {
-        let sales = &self.display.shown.sales;
-        let at = sales.iter().position(|sale| Some(sale.voucher_id) == self.presented());
-        let next = match (at, step) {
-            (Some(at), Step::By(by)) => at.saturating_add_signed(by).min(sales.len() - 1),
-            _ => 0,
-        };
-        let next = sales.get(next).map(|sale| sale.voucher_id);
-        if at.is_none() || next == self.presented() {
-            return self.note(match step {
-                _ if sales.is_empty() => wording::no_sale(),
-                _ if sales.len() == 1 => Label("presenter-there-is-no-other-sale").to_string(),
-                Step::By(..0) => Label("presenter-this-is-the-first-sale").to_string(),
-                _ => Label("presenter-this-is-the-last-sale").to_string(),
-            });
-        }
-        self.presenter.sale = next;
-        self.presenter.launched = false;
-    }
 }

@@ -1,7 +1,7 @@
 //! Exports of the screen, or of the loaded rows of its table, to a file. The formats are in the files beside this one;
 //! the content of a table comes from its view.
 //!
-//! The state only builds the content ([`App::export`]); the event loop writes it on a separate thread, so that a slow
+//! The state only builds the content; the event loop writes it on a separate thread, so that a slow
 //! disk delays no key.
 
 mod screen;
@@ -16,19 +16,14 @@ use std::{
 };
 
 use jiff::tz::TimeZone;
-use ratatui::{buffer::Buffer, layout::Rect};
+use ratatui::buffer::Buffer;
 use seckill_model::{
     Millis, OsError,
     message::{Label, text},
 };
 use tokio::task::JoinSet;
 
-use super::{
-    app::App,
-    frame,
-    status::Tone,
-    views::{Extent, Sheet},
-};
+use super::views::{Extent, Sheet};
 
 /// The command-line name of the export directory.
 const DIR_FLAG: &str = "--export-dir";
@@ -71,12 +66,12 @@ impl Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Export {
     /// `None` is the working directory.
-    dir: Option<PathBuf>,
+    pub(super) dir: Option<PathBuf>,
     /// Name without extension.
-    stem: String,
-    format: Format,
+    pub(super) stem: String,
+    pub(super) format: Format,
     /// For a table, its rows and the rows of the whole list.
-    rows: Option<(usize, Extent)>,
+    pub(super) rows: Option<(usize, Extent)>,
     pub(super) body: String,
 }
 
@@ -186,67 +181,31 @@ pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
     table::row(sheet, at)
 }
 
-impl App {
-    /// Builds an export of the screen.
-    pub(super) fn export(&mut self, format: Format) {
-        let mut rows = None;
-        let body = if format.is_of_table() {
-            let Some(sheet) = self.sheet() else {
-                return self.note(&*Label("export-there-are-no-rows"));
-            };
-            rows = Some((sheet.rows.len(), sheet.extent));
-            let taken = self.display.shown.taken;
-            let body = match format {
-                Format::Csv => table::csv(&sheet).map_err(io::Error::from),
-                _ => table::json(&sheet, self.view.name(), taken).map_err(io::Error::from),
-            };
-            match body {
-                Ok(body) => body,
-                Err(why) => return self.on_saved(Err(ExportError::Unmade(why))),
-            }
-        } else {
-            let (width, height) = self.terminal.size;
-            let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-            frame::paint(self, &mut buffer);
-            match format {
-                Format::Text => screen::text(&buffer),
-                Format::Ansi => screen::ansi(&buffer),
-                _ => svg::svg(&buffer, self.display.theme.is_light, self.view.name()),
-            }
-        };
-        let stem =
-            format!("seckill-{}-{}", self.view.name(), stamp(self.display.now, &self.display.zone));
-        self.terminal.exports.push(Export {
-            dir: self.terminal.export_dir.clone(),
-            stem,
-            format,
-            rows,
-            body,
-        });
-        self.note(&*Label("export-writing-the-file"));
-    }
-
-    pub(super) fn on_saved(&mut self, saved: Saved) {
-        self.terminal.dirty = true;
-        match saved {
-            Ok(Written { path, rows }) => {
-                let path = path.display();
-                let part = rows.filter(|(_, extent)| extent.more);
-                let (tone, text) = if part.is_some() {
-                    let rows = row_count(part);
-                    (Tone::Mixed, text!("export-written-to-loaded-rows-only", rows, path))
-                } else {
-                    (Tone::Good, text!("export-written-to", path))
-                };
-                self.status.note(tone, text, self.display.now);
-            }
-            Err(error) => self.status.failure(error.to_string()),
-        }
+/// The screen as a text or an image; `name` is that of its view.
+pub(super) fn of_screen(format: Format, buffer: &Buffer, light: bool, name: &str) -> String {
+    match format {
+        Format::Text => screen::text(buffer),
+        Format::Ansi => screen::ansi(buffer),
+        _ => svg::svg(buffer, light, name),
     }
 }
 
+/// The table of a view.
+pub(super) fn of_table(
+    format: Format,
+    sheet: &Sheet,
+    name: &str,
+    taken: Millis,
+) -> Result<String, ExportError> {
+    let body = match format {
+        Format::Csv => table::csv(sheet).map_err(io::Error::from),
+        _ => table::json(sheet, name, taken).map_err(io::Error::from),
+    };
+    body.map_err(ExportError::Unmade)
+}
+
 /// A timestamp for file names that sorts chronologically.
-fn stamp(now: Millis, zone: &TimeZone) -> String {
+pub(super) fn stamp(now: Millis, zone: &TimeZone) -> String {
     let full = now.date_time(zone);
     let digits: String = full.chars().filter(char::is_ascii_digit).collect();
     match (digits.get(..8), digits.get(8..14)) {
