@@ -1,6 +1,6 @@
 //! Reads the durability settings of the servers, which `model::durability` evaluates.
 
-use redis::cmd;
+use redis::{InfoDict, cmd};
 use seckill_model::durability::{Append, Commit, Setup};
 use seckill_redis::{Connection, RedisError, keys::Partition};
 
@@ -46,8 +46,7 @@ async fn append_of(conn: &mut Connection, of: &Partition) -> Result<Option<Appen
 async fn replicas_of(conn: &mut Connection, of: &Partition) -> Result<u32, RedisError> {
     let key = of.orders();
     let mut connection = conn.multiplexed(&key).await?;
-    let asked = cmd("INFO").arg("replication").query_async::<String>(&mut connection).await;
+    let asked = cmd("INFO").arg("replication").query_async::<InfoDict>(&mut connection).await;
     let info = asked.map_err(|error| conn.broke(&key, &error))?;
-    let count = info.lines().find_map(|line| line.strip_prefix("connected_slaves:"));
-    Ok(count.and_then(|count| count.trim().parse().ok()).unwrap_or(0))
+    Ok(info.get("connected_slaves").unwrap_or(0))
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redis::{Value, cmd};
+use redis::{InfoDict, Value, cmd};
 use rustix::process::{Pid, Signal, kill_process};
 use seckill_model::{
     EntryId, OsError,
@@ -142,9 +142,8 @@ pub async fn kill_redis(redis: &Redis) -> Result<(), EngineError> {
     if redis.managed().is_none() {
         return Err(rejected(reason!("drill-redis-not-managed")));
     }
-    let info: String = redis.connection().query(cmd("INFO").arg("server")).await?;
-    let pid = info.lines().find_map(|line| line.strip_prefix("process_id:"));
-    let pid = pid.and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
+    let info: InfoDict = redis.connection().query(cmd("INFO").arg("server")).await?;
+    let pid = info.get("process_id").and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| rejected(reason!("drill-redis-without-pid")))?;
     kill_process(pid, Signal::KILL).map_err(|error| rejected(OsError::from(error).into()))
 }

@@ -3,7 +3,6 @@
 //! Every process that uses it holds a shared lock on `lock`, so that the last one to exit can be detected.
 
 use std::{
-    fmt::Write as _,
     fs::{self, File},
     io::{self, Write as _},
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
@@ -12,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use seckill_model::reason::reason;
 use tempfile::TempDir;
 
@@ -220,15 +220,11 @@ fn try_writing(dir: &Path) -> io::Result<()> {
     file.flush()
 }
 
+/// Characters of a path that a URL contains as they are.
+const PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Percent-encodes a path for a URL.
 pub(super) fn percent_encoded(path: &Path) -> String {
-    path.as_os_str().as_bytes().iter().fold(String::new(), |mut text, byte| {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
-            text.push(char::from(*byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "%{byte:02X}");
-        }
-        text
-    })
+    percent_encode(path.as_os_str().as_bytes(), PLAIN).to_string()
 }

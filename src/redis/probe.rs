@@ -4,18 +4,20 @@
 //! middle of a reply must not block the caller.
 
 use std::{
+    fmt,
     fs::File,
-    io::{self, Read, Write},
-    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use redis::{Cmd, ServerErrorKind, Value};
+use redis::{
+    Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, InfoDict, IntoConnectionInfo as _,
+    RedisResult, ServerErrorKind, cmd,
+};
 
 use seckill_model::message::Label;
 
-use super::flock;
+use super::{error::server_error, flock};
 
 /// Timeout of one reply.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
@@ -36,19 +38,17 @@ pub(super) enum Presence {
 /// Checks which server responds at `socket`; ours has the working directory `dir`.
 pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
     let Ok(mut connection) = Connection::open(socket) else { return Presence::Silent };
-    let Ok(pong) = connection.ask(&redis::cmd("PING")) else { return Presence::Silent };
     // PING also fails on a full disk; a server that refuses is running.
-    let loading = matches!(
-        &pong,
-        Value::ServerError(fault) if fault.kind() == Some(ServerErrorKind::BusyLoading)
-    );
-    let Ok(answer) = connection.ask(redis::cmd("CONFIG").arg("GET").arg("dir")) else {
-        return Presence::Silent;
+    let loading = match connection.ask::<String>(&cmd("PING")) {
+        Ok(_) => false,
+        Err(error) if server_error(&error).is_none() => return Presence::Silent,
+        Err(error) => error.kind() == ErrorKind::Server(ServerErrorKind::BusyLoading),
     };
-    match redis::from_redis_value::<(String, String)>(answer) {
+    match connection.ask::<(String, String)>(cmd("CONFIG").arg("GET").arg("dir")) {
         Ok((_, at)) if Path::new(&at) != dir => Presence::Foreign(at.into()),
         Ok(_) if loading => Presence::Loading,
         Ok(_) => Presence::Ready,
+        Err(error) if error.is_io_error() => Presence::Silent,
         Err(_) => Presence::Foreign(Label("redis-unknown-directory").to_owned().into()),
     }
 }
@@ -56,12 +56,8 @@ pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
 /// Whether the server acknowledged writes that are not in its append-only file. Redis 7.0 would lose them on SHUTDOWN.
 pub(super) fn holds_unwritten(socket: &Path) -> bool {
     let Ok(mut connection) = Connection::open(socket) else { return false };
-    match connection.ask(redis::cmd("INFO").arg("persistence")) {
-        Ok(Value::BulkString(info)) => {
-            String::from_utf8_lossy(&info).contains("aof_last_write_status:err")
-        }
-        _ => false,
-    }
+    let asked = connection.ask::<InfoDict>(cmd("INFO").arg("persistence"));
+    asked.is_ok_and(|info| info.get::<String>("aof_last_write_status").as_deref() == Some("err"))
 }
 
 /// Shuts down our server and waits at most `bound` until its lock is released.
@@ -110,45 +106,35 @@ fn is_free(lock: &File) -> bool {
 /// Shuts down a server over an open connection: its socket may be gone.
 pub(super) fn end_now(connection: &mut Connection) {
     // Its memory content has no destination any more.
-    let _ = connection.ask(redis::cmd("SHUTDOWN").arg("NOSAVE").arg("NOW").arg("FORCE"));
+    let _ = connection.ask::<()>(cmd("SHUTDOWN").arg("NOSAVE").arg("NOW").arg("FORCE"));
 }
 
 fn ask_to_end(socket: &Path, force: bool) {
-    let mut cmd = redis::cmd("SHUTDOWN");
-    if force {
-        cmd.arg("FORCE");
-    }
     // The reply is the end of the connection.
     if let Ok(mut connection) = Connection::open(socket) {
-        let _ = connection.ask(&cmd);
+        let _ = connection.ask::<()>(cmd("SHUTDOWN").arg(force.then_some("FORCE")));
     }
 }
 
 /// A connection to a server.
-#[derive(Debug)]
-pub(super) struct Connection(UnixStream);
+pub(super) struct Connection(redis::Connection);
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
 
 impl Connection {
-    pub(super) fn open(socket: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-        Ok(Self(stream))
+    pub(super) fn open(socket: &Path) -> RedisResult<Self> {
+        let info = ConnectionAddr::Unix(socket.to_path_buf()).into_connection_info()?;
+        let connection = Client::open(info)?.get_connection_with_timeout(ANSWER_TIMEOUT)?;
+        connection.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        connection.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        Ok(Self(connection))
     }
 
-    fn ask(&mut self, cmd: &Cmd) -> io::Result<Value> {
-        self.0.write_all(&cmd.get_packed_command())?;
-        let mut answer = Vec::new();
-        let mut part = [0_u8; 4096];
-        loop {
-            let read = self.0.read(&mut part)?;
-            answer.extend_from_slice(part.get(..read).unwrap_or_default());
-            match redis::parse_redis_value(&answer) {
-                Ok(value) => return Ok(value),
-                // Partial read; more follows.
-                Err(_) if read > 0 && answer.len() < 64 * 1024 => {}
-                Err(fault) => return Err(io::Error::other(fault)),
-            }
-        }
+    fn ask<T: FromRedisValue>(&mut self, cmd: &Cmd) -> RedisResult<T> {
+        cmd.query(&mut self.0)
     }
 }

@@ -98,7 +98,7 @@ impl ConnectionLike for KeyCapture {
     }
 }
 
-/// Position of a command's first key.
+/// Position of a command's first key, for the commands that the program sends.
 enum Place {
     Nowhere,
     At(usize),
@@ -109,17 +109,11 @@ enum Place {
 
 fn place(name: &[u8]) -> Place {
     match name {
-        b"ACL" | b"CLIENT" | b"CLUSTER" | b"COMMAND" | b"CONFIG" | b"DBSIZE" | b"DEBUG"
-        | b"ECHO" | b"FLUSHALL" | b"FLUSHDB" | b"FUNCTION" | b"HELLO" | b"INFO" | b"KEYS"
-        | b"LATENCY" | b"PING" | b"PUBLISH" | b"ROLE" | b"SCAN" | b"SCRIPT" | b"SLOWLOG"
-        | b"TIME" | b"WAIT" | b"WAITAOF" => Place::Nowhere,
-        b"BITOP" | b"MEMORY" | b"OBJECT" | b"XGROUP" | b"XINFO" => Place::At(2),
-        b"EVAL" | b"EVALSHA" | b"EVAL_RO" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" | b"BLMPOP"
-        | b"BZMPOP" => Place::Counted(2),
-        b"LMPOP" | b"SINTERCARD" | b"ZDIFF" | b"ZINTER" | b"ZINTERCARD" | b"ZMPOP" | b"ZUNION" => {
-            Place::Counted(1)
-        }
-        b"XREAD" | b"XREADGROUP" => Place::AfterStreams,
+        b"CLIENT" | b"CLUSTER" | b"CONFIG" | b"ECHO" | b"INFO" | b"KEYS" | b"PING" | b"PUBLISH"
+        | b"SCAN" | b"SCRIPT" | b"TIME" | b"WAIT" => Place::Nowhere,
+        b"XGROUP" | b"XINFO" => Place::At(2),
+        b"EVAL" | b"EVALSHA" => Place::Counted(2),
+        b"XREADGROUP" => Place::AfterStreams,
         _ => Place::At(1),
     }
 }
