@@ -77,7 +77,7 @@ pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location, Engine
     }
     // Twice: a dead letter that is replayed during the search moves back to a place already searched.
     for of in servers.keys.partitions().chain(servers.keys.partitions()) {
-        let flows = ledger::flows(&mut servers.conn, &of).await?;
+        let flows = ledger::flows(servers, &of).await?;
         // It may have moved during the search.
         if let Some(order) = servers.store.order(id).await? {
             return Ok(Location::Persisted { order });

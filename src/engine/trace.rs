@@ -2,7 +2,6 @@
 //!
 //! It runs on request, reads a bounded part of the stream, and changes nothing.
 
-use redis::cmd;
 use seckill_model::{EntryId, Millis, OrderId, Place, UserId, VoucherId};
 use seckill_redis::{
     Connection,
@@ -59,10 +58,7 @@ pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace, EngineE
     let Some((seat, voucher)) = bought(&trace.location) else { return Ok(trace) };
     let of = servers.keys.partition_of(voucher);
     trace.partition = (servers.keys.count() > 1).then(|| of.number());
-    let mut read = cmd("HGET");
-    read.arg(servers.keys.buyers(voucher)).arg(seat.to_string());
-    let held: Option<String> = servers.conn.query(&read).await?;
-    trace.held = Some(held.and_then(|it| it.parse().ok()) == Some(id));
+    trace.held = Some(servers.held(voucher, [seat]).await? == [Some(id)]);
     let entry = match trace.location {
         Location::Undelivered { entry, .. } | Location::Pending { entry, .. } => Some(entry),
         Location::Persisted { .. } => {

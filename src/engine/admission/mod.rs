@@ -142,10 +142,13 @@ pub(super) fn by_voucher(gathered: &mut Vec<AdmissionRequest>) -> impl Iterator<
     group_by(gathered.drain(..), |request| request.voucher).into_values()
 }
 
-/// Replies to a whole batch with the same error.
-pub(super) fn refuse(batch: impl IntoIterator<Item = AdmissionRequest>, why: &AdmissionError) {
+/// Replies alike to a whole batch.
+pub(super) fn reply_all(
+    batch: impl IntoIterator<Item = AdmissionRequest>,
+    outcome: &Result<Outcome, AdmissionError>,
+) {
     let now = Instant::now();
-    batch.into_iter().for_each(|request| request.reply(now, Err(why.clone())));
+    batch.into_iter().for_each(|request| request.reply(now, outcome.clone()));
 }
 
 #[cfg(test)]

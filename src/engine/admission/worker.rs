@@ -23,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError,
     admission::{
-        AdmissionContext, AdmissionError, AdmissionRequest, Batch, by_voucher, refuse,
+        AdmissionContext, AdmissionError, AdmissionRequest, Batch, by_voucher,
         reply::{Decision, decision, outcome_of},
+        reply_all,
     },
     deployment,
     event::{self, Event},
@@ -176,7 +177,7 @@ impl AdmissionWorker {
         }
         self.requests.close();
         for (_, waiting) in std::mem::take(&mut self.held) {
-            refuse(waiting, &AdmissionError::Stopping);
+            reply_all(waiting, &Err(AdmissionError::Stopping));
         }
         while let Ok(request) = self.requests.try_recv() {
             request.reply(Instant::now(), Err(AdmissionError::Stopping));
@@ -190,7 +191,7 @@ impl AdmissionWorker {
             // A sale that is half reconciled stays closed until another process continues.
             while let Some(prepared) = self.preparing.join_next().await {
                 if let Ok((voucher, prepared)) = prepared {
-                    refuse(self.prepared(voucher, prepared), &AdmissionError::Stopping);
+                    reply_all(self.prepared(voucher, prepared), &Err(AdmissionError::Stopping));
                 }
             }
             Ok::<(), EngineError>(())
@@ -336,10 +337,8 @@ impl AdmissionWorker {
             }
             Prepared::NoSale => Ok(Outcome::NotLoaded),
         };
+        reply_all(waiting, &why);
         let now = Instant::now();
-        for request in waiting {
-            request.reply(now, why.clone());
-        }
         self.closed.retain(|_, (until, _)| *until > now);
         self.closed.insert(voucher, (now + CLOSED_FOR, why));
         Batch::new()
@@ -350,11 +349,8 @@ impl AdmissionWorker {
         self.prepare(voucher);
         let waiting: usize = self.held.values().map(Vec::len).sum();
         if waiting + batch.len() > self.requests.max_capacity() {
-            let now = Instant::now();
-            return batch.into_iter().for_each(|request| {
-                self.context.meters.note_busy();
-                request.reply(now, Ok(Outcome::Busy));
-            });
+            batch.iter().for_each(|_| self.context.meters.note_busy());
+            return reply_all(batch, &Ok(Outcome::Busy));
         }
         self.held.entry(voucher).or_default().extend(batch);
     }
@@ -364,8 +360,7 @@ impl AdmissionWorker {
         let within = self.answer_within();
         for (voucher, batch) in &mut self.held {
             let why = english(&EngineError::Reconciling(self.servers.keys.sale(*voucher)));
-            let late = |request: &mut AdmissionRequest| request.requested.elapsed() > within;
-            refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(why));
+            refuse_late(batch, within, why);
         }
     }
 
@@ -388,9 +383,7 @@ impl AdmissionWorker {
         let Some(voucher) = batch.first().map(|request| request.voucher) else { return Ok(None) };
         let now = Instant::now();
         if let Some((_, why)) = self.closed.get(&voucher).filter(|(until, _)| *until > now) {
-            for request in batch {
-                request.reply(now, why.clone());
-            }
+            reply_all(batch, why);
             return Ok(None);
         }
         let known = self.context.versions.get(voucher).filter(|known| !known.archived);
@@ -406,7 +399,7 @@ impl AdmissionWorker {
             }
             Err(EngineError::Redis(error)) if error.is_away() => return Err(batch),
             Err(error) => {
-                refuse(batch, &AdmissionError::Rejected(english(&error)));
+                reply_all(batch, &Err(AdmissionError::Rejected(english(&error))));
                 return Ok(None);
             }
         }
@@ -464,7 +457,7 @@ impl AdmissionWorker {
                     self.last_error = english(&error);
                     return Err(batch);
                 }
-                refuse(batch, &AdmissionError::Rejected(english(&error)));
+                reply_all(batch, &Err(AdmissionError::Rejected(english(&error))));
                 return Ok(());
             }
         };
@@ -487,9 +480,7 @@ impl AdmissionWorker {
             }
             Some(Decision::All(outcome)) => {
                 self.note_latencies(now, &batch);
-                for request in batch {
-                    request.reply(now, Ok(outcome));
-                }
+                reply_all(batch, &Ok(outcome));
             }
             Some(Decision::Each(answers)) => {
                 self.note_latencies(now, &batch);
@@ -503,7 +494,7 @@ impl AdmissionWorker {
                     request.reply(now, outcome.ok_or_else(unreadable));
                 }
             }
-            None => refuse(batch, &unreadable()),
+            None => reply_all(batch, &Err(unreadable())),
         }
         Ok(())
     }
@@ -539,18 +530,13 @@ impl AdmissionWorker {
                 self.empty_queue(&mut waiting);
             }
             for batch in &mut waiting {
-                let within = self.answer_within();
-                let late = |request: &mut AdmissionRequest| request.requested.elapsed() > within;
-                refuse(
-                    batch.extract_if(.., late),
-                    &AdmissionError::NoAnswer(self.last_error.clone()),
-                );
+                refuse_late(batch, self.answer_within(), self.last_error.clone());
             }
             waiting.retain(|batch| !batch.is_empty());
             tokio::select! {
                 () = stop.cancelled() => {
                     let stopped = AdmissionError::NoAnswer("the engine stops".to_owned());
-                    return waiting.into_iter().for_each(|batch| refuse(batch, &stopped));
+                    return reply_all(waiting.into_iter().flatten(), &Err(stopped));
                 }
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(BACKOFF[1]),
             }
@@ -717,6 +703,12 @@ fn pages(batch: Batch, most: usize) -> impl Iterator<Item = Batch> {
     let mut rest = batch.into_iter();
     std::iter::from_fn(move || Some(rest.by_ref().take(most).collect::<Batch>()))
         .take_while(|page| !page.is_empty())
+}
+
+/// Replies to the requests that have waited for too long.
+fn refuse_late(batch: &mut Batch, within: Duration, why: String) {
+    let late = |request: &mut AdmissionRequest| request.requested.elapsed() > within;
+    reply_all(batch.extract_if(.., late), &Err(AdmissionError::NoAnswer(why)));
 }
 
 fn unreadable() -> AdmissionError {

@@ -187,7 +187,7 @@ impl Consumer {
                 ahead
             } else {
                 if claimed.elapsed() >= CLAIM_EVERY {
-                    self.take_given(stop).await?;
+                    self.settle_own(true, stop).await?;
                     self.claim_idle(stop).await?;
                     claimed = Instant::now();
                 }
@@ -280,40 +280,39 @@ impl Consumer {
     /// Reads what this consumer was delivered before its process started, or before a server became unreachable. Only
     /// the former counts as a delivery: an outage must not make dead letters of good entries.
     async fn finish_own(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
-        let mut after = EntryId::MIN;
         // A failed pass also counts, since it is retried.
-        let resumed = std::mem::replace(&mut self.resumed, true);
+        if std::mem::replace(&mut self.resumed, true) {
+            return self.settle_own(false, stop).await;
+        }
+        let mut after = EntryId::MIN;
         while !stop.is_cancelled() {
-            let batch = if resumed {
-                let count = self.settings.consumer_batch;
-                let Some(first) = after.next() else { break };
-                let (reader, of) = (&mut self.reader.conn, &self.partition);
-                stream::own_page(reader, of, &self.name, first, count).await?
-            } else {
-                self.read(ReadFrom::Own(after)).await?
-            };
+            let batch = self.read(ReadFrom::Own(after)).await?;
             let Some(last) = batch.last() else { break };
             after = last.entry;
-            if resumed {
-                self.settle(batch, stop).await?;
-            } else {
-                self.settle_redelivered(batch, stop).await?;
-            }
+            self.settle_redelivered(batch, stop).await?;
         }
         Ok(())
     }
 
-    /// Reads what an operator assigned to this consumer: it holds nothing now, so its pending list contains only such
-    /// entries.
-    async fn take_given(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+    /// Settles the entries that this consumer holds, without another delivery. `given`: it held nothing, so an operator
+    /// has assigned them.
+    async fn settle_own(
+        &mut self,
+        given: bool,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
         let mut next = Some(EntryId { partition: self.partition.number(), ..EntryId::MIN });
         while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
             let count = self.settings.consumer_batch;
             let (reader, of) = (&mut self.reader.conn, &self.partition);
-            let given = stream::own_page(reader, of, &self.name, from, count).await?;
-            let Some(last) = given.last() else { break };
+            let own = stream::own_page(reader, of, &self.name, from, count).await?;
+            let Some(last) = own.last() else { break };
             next = last.entry.next();
-            self.settle_redelivered(given, stop).await?;
+            if given {
+                self.settle_redelivered(own, stop).await?;
+            } else {
+                self.settle(own, stop).await?;
+            }
         }
         Ok(())
     }

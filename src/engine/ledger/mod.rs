@@ -9,13 +9,10 @@ pub mod promise_journal;
 pub mod rebuild;
 pub mod sale_copy;
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
-use redis::{Value, cmd};
+use redis::cmd;
 use seckill_model::{
     ClosedOrder, EntryId, LiveOrder, Message, OrderEntry, OrderError, OrderId, Place, Sale,
     SaleState, VoucherId,
@@ -307,12 +304,13 @@ async fn follow(
     voucher: VoucherId,
     buyers: &[(OrderId, Place)],
 ) -> Result<Followed, EngineError> {
-    let flows = flows(&mut servers.conn, &servers.keys.partition_of(voucher)).await?;
+    let of = servers.keys.partition_of(voucher);
+    let flows = flows(servers, &of).await?;
     let mut missing = not_in_sql(servers, buyers).await?;
     let mut stranded = flows.found_of(voucher, &mut missing);
     if !missing.is_empty() {
         // A replay is the only way back: a letter that was enqueued in between was seen in neither place.
-        let again = self::flows(&mut servers.conn, &servers.keys.partition_of(voucher)).await?;
+        let again = self::flows(servers, &of).await?;
         stranded.extend(again.found_of(voucher, &mut missing));
         missing = not_in_sql(servers, &missing).await?;
     }
@@ -351,9 +349,10 @@ async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64
 }
 
 /// All entries of a partition in flight, and its dead letters that contain an order.
-pub async fn flows(conn: &mut Connection, of: &Partition) -> Result<Flows, RedisError> {
+pub async fn flows(servers: &mut Servers, of: &Partition) -> Result<Flows, RedisError> {
     let mut flows = Flows::default();
-    let last_delivered = last_delivered(conn, of).await?;
+    let last_delivered = servers.partition_stats(of).await?.stream.delivered;
+    let conn = &mut servers.conn;
     let mut next = last_delivered.map_or(Some(EntryId::MIN), EntryId::next);
     while let Some(from) = next {
         let page = stream::range(conn, of, from, PAGE).await?;
@@ -386,27 +385,6 @@ pub(super) async fn dead_orders(
         dead.extend(promised.filter_map(|letter| letter.order));
     }
     Ok(dead)
-}
-
-/// The last delivered ID of the group; `None` without stream or group.
-async fn last_delivered(
-    conn: &mut Connection,
-    of: &Partition,
-) -> Result<Option<EntryId>, RedisError> {
-    let mut info = cmd("XINFO");
-    info.arg("GROUPS").arg(of.orders());
-    let groups: Vec<HashMap<String, Value>> = match conn.query(&info).await {
-        Ok(groups) => groups,
-        Err(RedisError::Rejected(_)) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let text = |group: &HashMap<String, Value>, field: &str| match group.get(field) {
-        Some(Value::BulkString(text)) => String::from_utf8(text.clone()).ok(),
-        _ => None,
-    };
-    let ours = groups.iter().find(|group| text(group, "name").as_deref() == Some(of.group()));
-    let last = ours.and_then(|group| text(group, "last-delivered-id")?.parse::<EntryId>().ok());
-    Ok(last.map(|id| EntryId { partition: of.number(), ..id }))
 }
 
 #[cfg(test)]

@@ -507,7 +507,7 @@ impl<'a> Reconciler<'a> {
         let of = self.servers.keys.partition_of(voucher);
         // A replayed letter moves back to the stream: the letters are read before it and after it.
         let letters = ledger::dead_orders(&mut self.servers.conn, &of).await?;
-        let flows = ledger::flows(&mut self.servers.conn, &of).await?;
+        let flows = ledger::flows(self.servers, &of).await?;
         let mut all = [flows.undelivered, flows.pending].concat();
         if buyers_known {
             let doubtful = entry_check::unverified(self.servers, &all).await?;

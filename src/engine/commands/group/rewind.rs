@@ -202,30 +202,25 @@ async fn one(
             _ => reason!("group-nothing", number = partition()),
         }));
     }
-    let mut seen = Seen::default();
-    let mut undelivered = 0;
-    let mut next = Some(wanted);
-    while let Some(from) = next {
-        let mut page = stream::range(&mut servers.conn, of, from, PAGE).await?;
+    let (mut skipped, mut seen, mut undelivered) = (Seen::default(), Seen::default(), 0);
+    // Only a group that is created skips entries.
+    let mut next = Some(if stream.delivered.is_none() { first } else { wanted });
+    while let Some(start) = next {
+        let mut page = stream::range(&mut servers.conn, of, start, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
         // Entries added after the preview are not in its figures.
         page.retain(|it| it.entry <= newest);
-        let done = page.is_empty();
-        let again = page.partition_point(|it| it.entry <= end);
-        undelivered += (page.len() - again) as u64;
-        page.truncate(again);
-        seen.add(servers, &page).await?;
-        if done {
+        if page.is_empty() {
             break;
         }
+        let (before, rest) = page.split_at(page.partition_point(|it| it.entry < wanted));
+        let (again, after) = rest.split_at(rest.partition_point(|it| it.entry <= end));
+        skipped.add(servers, before).await?;
+        seen.add(servers, again).await?;
+        undelivered += after.len() as u64;
     }
     let (Some(from), Some(to)) = (seen.first, seen.last) else {
         return Ok(Err(reason!("group-nothing", number = partition())));
-    };
-    let skipped = if stream.delivered.is_none() {
-        before(servers, of, first, from).await?
-    } else {
-        Seen::default()
     };
     let whole = stream.deleted.is_none_or(|deleted| deleted < from);
     let read = stream.added.saturating_sub(seen.count + undelivered);
@@ -284,23 +279,6 @@ impl Seen {
         self.unheld += backing.iter().filter(|it| **it != Backing::Promised).count() as u64;
         Ok(())
     }
-}
-
-/// Retained entries before `from`.
-async fn before(
-    servers: &mut Servers,
-    of: &Partition,
-    first: EntryId,
-    from: EntryId,
-) -> Result<Seen, EngineError> {
-    let (mut seen, mut next) = (Seen::default(), Some(first));
-    while let Some(first) = next.filter(|next| *next < from) {
-        let mut page = stream::range(&mut servers.conn, of, first, PAGE).await?;
-        next = page.last().and_then(|last| last.entry.next());
-        page.retain(|it| it.entry < from);
-        seen.add(servers, &page).await?;
-    }
-    Ok(seen)
 }
 
 async fn pending_between(

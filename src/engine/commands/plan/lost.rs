@@ -25,7 +25,7 @@ pub(crate) async fn count(servers: &mut Servers) -> Result<u64, EngineError> {
             if missing.is_empty() {
                 break;
             }
-            let flows = ledger::flows(&mut servers.conn, &of).await?;
+            let flows = ledger::flows(servers, &of).await?;
             for (voucher, orders) in &mut missing {
                 flows.found_of(*voucher, orders);
             }
