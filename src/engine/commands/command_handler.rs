@@ -257,7 +257,9 @@ impl Operator {
 
     /// The dead letters, over a separate connection, with progress reports.
     pub(crate) fn letters(&self) -> Letters {
-        Letters::new(self.servers(), &self.deployment.settings).shown_on(&self.meters)
+        let mut letters = Letters::new(self.servers(), &self.deployment.settings);
+        letters.meters = Arc::clone(&self.meters);
+        letters
     }
 }
 
