@@ -76,10 +76,13 @@ pub(super) async fn status(context: &mut Context) -> Status {
     let (mut broken, mut audit_error, mut recent) = (Vec::new(), None, Vec::new());
     let (mut collector, mut snapshot) = settled(context).await;
     collector.add_write_probe(&mut snapshot).await;
-    if let Some(rows) = collector.pending(EntryId::MIN).await {
-        snapshot.pending = collector.pending_page(EntryId::MIN, &rows, &snapshot);
-    }
+    let mut losses = Vec::new();
     if snapshot.redis.up {
+        if let Ok(rows) = collector.pending(EntryId::MIN).await {
+            snapshot.pending = collector.pending_page(EntryId::MIN, &rows, snapshot.taken);
+        }
+        // Before the events: what is written meanwhile is in both.
+        losses = collector.losses().await.unwrap_or_default();
         match partitions(context).await {
             Ok(lines) => broken = lines,
             Err(error) => audit_error = Some(error.message()),
@@ -88,8 +91,6 @@ pub(super) async fn status(context: &mut Context) -> Status {
             snapshot.damaged = within(damaged(context)).await.unwrap_or_default();
         }
     }
-    // Before the events: what is written meanwhile is in both.
-    let losses = collector.losses().await;
     if snapshot.sql.up {
         let jobs = builtin::jobs(&context.config.engine);
         match board(&context.store, &jobs, snapshot.taken, JOB_RUNS).await {
@@ -264,18 +265,9 @@ pub(super) fn alarm_text(kind: &AlarmKind) -> String {
 
 /// What Redis lost, what was restored, and how to settle the rest; dead consumers hold `pending` entries.
 fn lost(losses: &RecentLosses, pending: u64) -> String {
-    let RecentLosses { keys, buyers, promised, refused, unknown, archived, .. } = losses.clone();
-    let letters_lost = data_loss::loses_letters(&keys);
-    let restored = buyers;
-    let loss = Reconciled {
-        keys,
-        restored,
-        promised,
-        refused,
-        unknown,
-        archived,
-        ..Reconciled::default()
-    };
+    let loss = Reconciled { removed: 0, closed: None, ..losses.total.clone() };
+    let (refused, unknown) = (loss.refused, loss.unknown);
+    let letters_lost = data_loss::loses_letters(&loss.keys);
     let mut text = text!("status-lost", loss);
     text.extend((refused > 0).then(|| text!("status-lost-refused")));
     text.extend((unknown > 0).then(|| text!("status-lost-unknown")));

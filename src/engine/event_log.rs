@@ -15,7 +15,7 @@ use seckill_store::{AuditEntry, NO_OPERATOR, StoreError};
 
 pub(super) use self::follow::follow;
 use super::event::{Event, seconds};
-use crate::telemetry::{Snapshot, log::events, read_error::ReadError, snapshot::AlarmKind};
+use crate::telemetry::{Snapshot, log::events, snapshot::AlarmKind};
 
 /// An alarm shorter than this is not recorded. An unreachable server is recorded immediately.
 const HOLDS_MS: u64 = 2_000;
@@ -48,7 +48,7 @@ struct Condition {
 }
 
 /// The rules and their state.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EventLog {
     node: String,
     /// Milliseconds without a heartbeat after which a node counts as dead.
@@ -68,17 +68,7 @@ pub struct EventLog {
 impl EventLog {
     /// An event log written by `node`; others count as dead after `dead_ms` without a heartbeat.
     pub fn new(node: &str, dead_ms: u64) -> Self {
-        Self {
-            node: node.to_owned(),
-            dead_ms,
-            active: HashMap::new(),
-            ended: HashMap::new(),
-            silent: HashMap::new(),
-            dead: HashSet::new(),
-            minute: Millis::default(),
-            recorded: 0,
-            left_out: 0,
-        }
+        Self { node: node.to_owned(), dead_ms, ..Self::default() }
     }
 
     /// Returns the events of this snapshot, ordered by time.
@@ -102,7 +92,13 @@ impl EventLog {
         let ended = self.active.drain().filter(|(_, it)| it.recorded);
         let mut lines: Vec<AuditEntry> = ended
             .filter_map(|((_, subject), it)| {
-                Some(line(&self.node, it.over?, it.ends, &subject, &after(it.since, it.over?)))
+                Some(line(
+                    &self.node,
+                    it.over?,
+                    it.ends,
+                    &subject,
+                    &Event::lasted(it.over?.since(it.since)),
+                ))
             })
             .collect();
         lines.sort_by(in_order);
@@ -126,10 +122,7 @@ impl EventLog {
             let subject = health.name.split(' ').next().unwrap_or_default().to_owned();
             match health.away_since {
                 Some(since) => {
-                    let event = health
-                        .error
-                        .as_ref()
-                        .map_or_else(|| Event::Other(Reason::default()), read_error);
+                    let event = read_error(&health.error.clone().unwrap_or_default());
                     self.begin((kind, subject), [begins, ends], since, event);
                 }
                 None => {
@@ -141,11 +134,9 @@ impl EventLog {
 
     fn alarms(&mut self, snapshot: &Snapshot) {
         let mut seen = HashSet::new();
-        for alarm in &snapshot.alarms {
-            let Some(subject) = alarm.kind.identity() else { continue };
+        for (subject, event) in snapshot.alarms.iter().filter_map(|alarm| recorded(&alarm.kind)) {
             let key = ("alarm", subject.to_owned());
             seen.insert(key.clone());
-            let event = event_of(&alarm.kind);
             self.begin(key, [events::ALARM_RAISED, events::ALARM_CLEARED], snapshot.taken, event);
         }
         // While a server is unreachable, the state of the other conditions is unknown.
@@ -196,7 +187,13 @@ impl EventLog {
                         if *kind != "alarm" {
                             self.ended.insert(subject.clone(), over);
                         }
-                        lines.push(line(node, over, it.ends, subject, &after(it.since, over)));
+                        lines.push(line(
+                            node,
+                            over,
+                            it.ends,
+                            subject,
+                            &Event::lasted(over.since(it.since)),
+                        ));
                     }
                     false
                 }
@@ -276,51 +273,57 @@ fn short(subject: &str) -> String {
     subject.chars().take(KEY_CHARS).collect()
 }
 
-fn after(since: Millis, over: Millis) -> Event {
-    Event::lasted(over.since(since))
-}
-
 /// Why a server could not be read.
 fn read_error(error: &Message) -> Event {
     error.data().map_or_else(|| Event::Other(error.to_string().into()), Event::ReadError)
 }
 
-fn event_of(kind: &AlarmKind) -> Event {
-    Event::Other(match kind {
-        AlarmKind::RedisAway { error }
-        | AlarmKind::RedisReadOnly { error }
-        | AlarmKind::SqlAway { error }
-        | AlarmKind::SqlReadOnly { error } => return read_error(error),
-        AlarmKind::SqlLocked { .. } => return Event::ReadError(ReadError::Sql(StoreError::Locked)),
-        AlarmKind::AuditFailed { finding, .. } => return Event::AuditFailed(finding.clone()),
-        AlarmKind::ForeignKey(found) => {
-            reason!("event-foreign-key", holds = ForeignKey::content(&found.holds))
-        }
-        AlarmKind::DeadConsumer { pending, known: true, .. } => {
-            reason!("event-dead-holds", pending = *pending)
-        }
-        AlarmKind::DeadConsumer { pending, .. } => {
-            reason!("event-unknown-holds", pending = *pending)
-        }
-        AlarmKind::SilentConsumer { pending, .. } => {
-            reason!("event-silent-holds", pending = *pending)
-        }
-        AlarmKind::LagHigh { lag, .. } => reason!("event-lag", lag = *lag),
-        AlarmKind::JobFailed { .. } => reason!("event-run-failed"),
-        AlarmKind::DeadLetters { count } => reason!("event-dead-letters", count = *count),
-        AlarmKind::NoGroup => reason!("event-no-group"),
-        // They have no identity and are not recorded.
-        AlarmKind::Undelivered { .. }
+/// The subject of an alarm regardless of its figures, and the event of its start; `None` if another event records it.
+fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
+    let (subject, event) = match kind {
+        AlarmKind::RedisAway { .. }
+        | AlarmKind::SqlAway { .. }
+        | AlarmKind::ServerBack { .. }
         | AlarmKind::Damaged { .. }
-        | AlarmKind::DataLoss { .. }
-        | AlarmKind::ServerBack { .. } => Reason::default(),
-    })
+        | AlarmKind::DataLoss { .. } => return None,
+        AlarmKind::RedisReadOnly { error } => return Some(("redis", read_error(error))),
+        AlarmKind::SqlReadOnly { error } => return Some(("database", read_error(error))),
+        AlarmKind::SqlLocked { .. } => {
+            return Some(("database", Event::ReadError(StoreError::Locked.into())));
+        }
+        AlarmKind::AuditFailed { finding, .. } => {
+            return Some(("audit", Event::AuditFailed(finding.clone())));
+        }
+        AlarmKind::ForeignKey(ForeignKey { key, holds }) => {
+            (key.as_str(), reason!("event-foreign-key", holds = ForeignKey::content(holds)))
+        }
+        AlarmKind::Undelivered { .. } => ("delivery", Reason::default()),
+        AlarmKind::DeadConsumer { consumer, pending, known: true, .. } => {
+            (consumer.as_str(), reason!("event-dead-holds", pending = *pending))
+        }
+        AlarmKind::DeadConsumer { consumer, pending, .. } => {
+            (consumer.as_str(), reason!("event-unknown-holds", pending = *pending))
+        }
+        AlarmKind::SilentConsumer { consumer, pending, .. } => {
+            (consumer.as_str(), reason!("event-silent-holds", pending = *pending))
+        }
+        AlarmKind::LagHigh { lag, .. } => ("lag", reason!("event-lag", lag = *lag)),
+        AlarmKind::JobFailed { job, .. } => (job.as_str(), reason!("event-run-failed")),
+        AlarmKind::DeadLetters { count } => {
+            ("dead letters", reason!("event-dead-letters", count = *count))
+        }
+        AlarmKind::NoGroup => ("consumer group", reason!("event-no-group")),
+    };
+    Some((subject, Event::Other(event)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::snapshot::{Alarm, Back, Health, NodeLine, Urgency};
+    use crate::telemetry::{
+        read_error::ReadError,
+        snapshot::{Alarm, Back, Health, NodeLine, Urgency},
+    };
 
     const T: Millis = Millis(1_795_000_000_000);
     const DEAD_MS: u64 = 5_000;

@@ -34,8 +34,8 @@ use crate::{
     locks::{Locks, Timing},
     outbox::Outbox,
     recovery::{delivery::Delivery, sale_versions::SaleVersions},
-    snapshot_task::SnapshotTask,
-    telemetry::{Meters, Snapshot, collector::Collector},
+    snapshot_task::{Parts, SnapshotTask},
+    telemetry::{Meters, Snapshot, collector::Collector, ledger_page::LedgerPage},
 };
 
 const COMMANDS: usize = 64;
@@ -185,26 +185,21 @@ impl Node {
         };
         // A read-only node writes no events.
         if !read_only {
-            tasks.spawn(event_log::follow(
-                operator.node.clone(),
-                operator.deployment.settings.node_dead_ms,
-                snapshots.clone(),
-                operator.outbox.clone(),
-                operator.deployment.store.clone(),
-                stop.clone(),
-            ));
+            tasks.spawn(event_log::follow(operator.clone(), snapshots.clone(), stop.clone()));
         }
         let acted = Arc::new(Notify::new());
-        let watcher = SnapshotTask::new(
+        let snapshot_task = SnapshotTask {
             collector,
-            operator.clone(),
-            looking_at,
-            Arc::clone(&acted),
+            operator: operator.clone(),
+            focus: looking_at,
+            acted: Arc::clone(&acted),
             snapshot_sender,
-            tasks.clone(),
+            tasks: tasks.clone(),
             versions,
-        );
-        tasks.spawn(watcher.run(stop.clone()));
+            ledger: LedgerPage::default(),
+            parts: Parts::default(),
+        };
+        tasks.spawn(snapshot_task.run(stop.clone()));
         tasks.spawn(execute_commands(
             operator.clone(),
             requests,

@@ -27,15 +27,16 @@ use crate::{
     ledger,
     recovery::{partition_repair, sale_versions::SaleVersions},
     telemetry::{
-        OrdersView, Snapshot,
+        OrdersView, Page, Snapshot, StreamView,
         alarms::alarms,
         census::Census,
         collector::Collector,
         data_loss::{RecentLosses, add_published},
         ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
         ledger_totals::Figures,
-        log::{LogPage, LogView},
-        snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
+        log::LogView,
+        read_error::ReadError,
+        snapshot::{JobLine, LetterPage, LogPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
     },
 };
 
@@ -62,6 +63,8 @@ const AUDIT_TIMEOUT: Duration = Duration::from_secs(10);
 const LOG_EVERY: Duration = Duration::from_secs(1);
 /// Timeout for classifying a page of the pending list.
 const CLASSIFY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout for reading a page; one of Redis has a shorter one of its own.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Runs of each job in a snapshot.
 const JOB_RUNS: u32 = 20;
 /// Lines of the log in a snapshot.
@@ -69,13 +72,11 @@ const ACTIVITY: u32 = 50;
 
 /// Interval between counts of all pending entries, and the timeout of one.
 const CENSUS_EVERY: Duration = Duration::from_secs(2);
-/// Interval between reads of a page of dead letters, which change rarely, and the timeout of one.
+/// Interval between reads of a page of dead letters, which change rarely.
 const LETTERS_EVERY: Duration = Duration::from_secs(1);
-const LETTERS_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval between reads of a page of orders, its size, and the timeout of one read.
+/// Interval between reads of a page of orders, and its size.
 const ORDERS_EVERY: Duration = Duration::from_secs(1);
-const ORDERS: u32 = 100;
-const ORDERS_TIMEOUT: Duration = Duration::from_secs(2);
+const ORDERS: usize = 100;
 /// Interval between counts of a sale's orders, the timeout of one, and the pause after a timeout.
 const COUNT_EVERY: Duration = Duration::from_secs(3);
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -87,18 +88,23 @@ const LOG_PAGE: usize = 200;
 
 /// The collector's task.
 pub(super) struct SnapshotTask {
-    collector: Collector,
-    operator: Operator,
-    focus: watch::Receiver<Focus>,
+    pub(super) collector: Collector,
+    pub(super) operator: Operator,
+    pub(super) focus: watch::Receiver<Focus>,
     /// A command has ended: its changes are read now.
-    acted: Arc<Notify>,
-    snapshot_sender: watch::Sender<Arc<Snapshot>>,
-    tasks: TaskTracker,
+    pub(super) acted: Arc<Notify>,
+    pub(super) snapshot_sender: watch::Sender<Arc<Snapshot>>,
+    pub(super) tasks: TaskTracker,
     /// Receives each sale in SQL.
-    versions: SaleVersions,
-    pending: PendingPage,
-    stream: StreamPage,
-    ledger: LedgerPage,
+    pub(super) versions: SaleVersions,
+    pub(super) ledger: LedgerPage,
+    pub(super) parts: Parts,
+}
+
+/// The parts of a snapshot that are read while they are displayed.
+pub(super) struct Parts {
+    pending: Part<EntryId, PendingPage>,
+    stream: Part<StreamView, StreamPage>,
     census: Part<(), Option<Census>>,
     letters: Part<EntryId, LetterPage>,
     orders: Part<OrdersView, OrdersPage>,
@@ -108,37 +114,23 @@ pub(super) struct SnapshotTask {
     activity: Part<(), Arc<Vec<Recorded>>>,
 }
 
-impl SnapshotTask {
-    pub(super) fn new(
-        collector: Collector,
-        operator: Operator,
-        focus: watch::Receiver<Focus>,
-        acted: Arc<Notify>,
-        snapshot_sender: watch::Sender<Arc<Snapshot>>,
-        tasks: TaskTracker,
-        versions: SaleVersions,
-    ) -> Self {
+impl Default for Parts {
+    fn default() -> Self {
         Self {
-            collector,
-            operator,
-            focus,
-            acted,
-            snapshot_sender,
-            tasks,
-            versions,
-            pending: PendingPage::default(),
-            stream: StreamPage::default(),
-            ledger: LedgerPage::default(),
+            pending: Part::new("the pending list", Duration::ZERO, PAGE_TIMEOUT),
+            stream: Part::new("the order stream", Duration::ZERO, PAGE_TIMEOUT),
             census: Part::new("the pending entries", CENSUS_EVERY, CENSUS_EVERY),
-            letters: Part::new("the dead letters", LETTERS_EVERY, LETTERS_TIMEOUT),
-            orders: Part::new("the orders", ORDERS_EVERY, ORDERS_TIMEOUT),
+            letters: Part::new("the dead letters", LETTERS_EVERY, PAGE_TIMEOUT),
+            orders: Part::new("the orders", ORDERS_EVERY, PAGE_TIMEOUT),
             sale_orders: Part::new("the orders of a sale", COUNT_EVERY, COUNT_TIMEOUT * 3),
             log: Part::new("the log", LOG_EVERY, LOG_EVERY),
             jobs: Part::new("the jobs", LOG_EVERY, LOG_EVERY),
             activity: Part::new("the activity", LOG_EVERY, LOG_EVERY),
         }
     }
+}
 
+impl SnapshotTask {
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut auditing: Option<JoinHandle<Audited>> = None;
         let (mut audit_from, mut was_busy, mut acted) = (Instant::now(), true, false);
@@ -231,51 +223,49 @@ impl SnapshotTask {
 
     /// Takes a snapshot with the parts on display. A part that cannot be read keeps its last value and time.
     async fn collect(&mut self, focus: &Focus, acted: bool) -> Snapshot {
-        let mut snapshot = self.collector.collect().await;
-        self.collector.sales().iter().for_each(|sale| self.versions.note(sale));
+        let Self { collector, operator, parts, versions, .. } = self;
+        let mut snapshot = collector.collect().await;
+        collector.sales().iter().for_each(|sale| versions.note(sale));
         let (taken, redis_up, sql_up) = (snapshot.taken, snapshot.redis.up, snapshot.sql.up);
-        self.pending = match focus.pending {
-            Some(from) => self.pending_page(from, &snapshot).await,
-            None => PendingPage::default(),
-        };
-        snapshot.pending = self.pending.clone();
-        snapshot.sale_orders = self.count_orders(focus.sale, acted, &snapshot).await;
-        let Deployment { store, settings, .. } = &self.operator.deployment;
+        let Deployment { store, settings, .. } = &operator.deployment;
         snapshot.claim_idle_ms = Some(settings.claim_idle_ms);
-        // A page with all entries was counted already.
-        let is_counted = self.pending.is_whole() && self.pending.taken == Some(taken);
-        let count = async |()| self.collector.census().await.map(Some).ok_or("not counted");
-        let census = self.census.read(focus.pending.map(|_| ()), acted, !is_counted, count);
-        snapshot.census = census.await;
-        let letters = async |from| self.operator.letters().screen_page(from).await;
-        let both_up = redis_up && sql_up;
-        snapshot.letters = self.letters.read(focus.letters_from, acted, both_up, letters).await;
-        self.stream = match focus.stream {
-            Some(view) => {
-                self.collector.stream_page(view).await.unwrap_or_else(|| self.stream.clone())
-            }
-            None => StreamPage::default(),
+        let pending = async |from| pending_page(collector, operator, from, taken, sql_up).await;
+        snapshot.pending = parts.pending.read(focus.pending, acted, redis_up, pending).await;
+        snapshot.census = if snapshot.pending.is_whole() {
+            Some(Census::of_page(&snapshot.pending))
+        } else {
+            let count = async |()| collector.census().await.map(Some);
+            parts.census.read(focus.pending.map(|_| ()), acted, redis_up, count).await
         };
-        snapshot.entries = self.stream.clone();
+        snapshot.sale_orders =
+            count_orders(&mut parts.sale_orders, store, focus.sale, acted, &snapshot).await;
+        let letters = async |from| operator.letters().screen_page(from).await;
+        let both_up = redis_up && sql_up;
+        snapshot.letters = parts.letters.read(focus.letters_from, acted, both_up, letters).await;
+        let entries = async |view| collector.stream_page(view).await;
+        snapshot.entries = parts.stream.read(focus.stream, acted, redis_up, entries).await;
         let orders = async |view| orders_page(store, view, taken).await;
-        snapshot.orders = self.orders.read(focus.orders, acted, sql_up, orders).await;
-        snapshot.orders.late = self.orders.late;
+        snapshot.orders = parts.orders.read(focus.orders, acted, sql_up, orders).await;
+        snapshot.late_orders = parts.orders.late;
         // Before the log: what is written in between is in both.
-        let losses = self.collector.losses().await;
+        let losses = match redis_up {
+            true => collector.losses().await.unwrap_or_default(),
+            false => Vec::new(),
+        };
         // Only the newest page of the log changes.
-        let last = &self.log.value;
+        let last = &parts.log.value;
         let is_newest = focus.log.is_some_and(|view| view.before.is_none());
         let may_change = is_newest || last.taken.is_none() || focus.log != Some(last.view);
         let log = async |view| log_page(store, view, taken, &losses).await;
-        snapshot.log = self.log.read(focus.log, acted, sql_up && may_change, log).await;
+        snapshot.log = parts.log.read(focus.log, acted, sql_up && may_change, log).await;
         // The first snapshot is needed quickly; the next one has the jobs.
         if snapshot.seq > 1 {
             let jobs = async |()| board(store, &builtin::jobs(settings), taken, JOB_RUNS).await;
-            snapshot.jobs = self.jobs.read(Some(()), acted, sql_up, jobs).await;
+            snapshot.jobs = parts.jobs.read(Some(()), acted, sql_up, jobs).await;
             let newest = async |()| {
                 store.activity(&ActivityFilter::default(), None, ACTIVITY).await.map(Arc::new)
             };
-            snapshot.activity = self.activity.read(Some(()), false, sql_up, newest).await;
+            snapshot.activity = parts.activity.read(Some(()), false, sql_up, newest).await;
             if !losses.is_empty() {
                 add_published(Arc::make_mut(&mut snapshot.activity), losses);
             }
@@ -284,55 +274,58 @@ impl SnapshotTask {
         }
         snapshot
     }
+}
 
-    /// Reads a page of the pending list; returns the old one if it cannot be read.
-    async fn pending_page(&mut self, from: EntryId, snapshot: &Snapshot) -> PendingPage {
-        let Some(rows) = self.collector.pending(from).await else { return self.pending.clone() };
-        let mut page = self.collector.pending_page(from, &rows, snapshot);
-        if page.is_whole() {
-            self.census.value = Some(Collector::census_of(&rows, snapshot.taken));
+/// Reads one page of the pending list, with verdicts if the entries can be classified in time.
+async fn pending_page(
+    collector: &mut Collector,
+    operator: &Operator,
+    from: EntryId,
+    taken: Millis,
+    sql_up: bool,
+) -> Result<PendingPage, ReadError> {
+    let rows = collector.pending(from).await?;
+    let mut page = collector.pending_page(from, &rows, taken);
+    if rows.is_empty() || !sql_up {
+        return Ok(page);
+    }
+    let classifying = async { operator.classifier().await?.classify(rows).await };
+    if let Ok(Ok(entries)) = tokio::time::timeout(CLASSIFY_TIMEOUT, classifying).await {
+        for (line, entry) in Arc::make_mut(&mut page.lines).iter_mut().zip(entries) {
+            line.verdict = Some(entry.verdict);
+            line.fault = entry.fault().as_ref().map(Message::of);
         }
-        if rows.is_empty() || !snapshot.sql.up {
-            return page;
-        }
-        let classifying = async { self.operator.classifier().await?.classify(rows).await };
-        if let Ok(Ok(entries)) = tokio::time::timeout(CLASSIFY_TIMEOUT, classifying).await {
-            for (line, entry) in page.lines.iter_mut().zip(entries) {
-                line.verdict = Some(entry.verdict);
-                line.fault = entry.fault().as_ref().map(Message::of);
+    }
+    Ok(page)
+}
+
+/// Counts the orders of a sale. This reads all of them, so it is done rarely, and less often if it times out.
+async fn count_orders(
+    part: &mut Part<VoucherId, Option<SaleOrders>>,
+    store: &SharedStore,
+    sale: Option<VoucherId>,
+    acted: bool,
+    snapshot: &Snapshot,
+) -> Option<SaleOrders> {
+    let is_slow =
+        part.value.as_ref().is_some_and(|it| it.counts.is_none() || it.repeat_buyers.is_none());
+    part.interval = if is_slow { COUNT_PAUSE } else { COUNT_EVERY };
+    let count = async |voucher| -> Result<_, StoreError> {
+        let limit = snapshot.sale(voucher).map_or(1, |line| line.limit);
+        let counts = in_time(store.order_counts(voucher)).await?;
+        // If a buyer may hold one order, only buyers whose order was closed return.
+        let may_repeat = |it: &OrderCounts| limit > 1 || it.closed + it.cancelled > 0;
+        let repeat_buyers = match &counts {
+            Some(counts) if may_repeat(counts) => {
+                in_time(store.repeat_buyers(voucher, REPEAT_BUYERS)).await?
             }
-        }
-        page
-    }
-
-    /// Counts the orders of a sale. This reads all of them, so it is done rarely, and less often if it times out.
-    async fn count_orders(
-        &mut self,
-        sale: Option<VoucherId>,
-        acted: bool,
-        snapshot: &Snapshot,
-    ) -> Option<SaleOrders> {
-        let known = self.sale_orders.value.as_ref();
-        let is_slow = known.is_some_and(|it| it.counts.is_none() || it.repeat_buyers.is_none());
-        self.sale_orders.interval = if is_slow { COUNT_PAUSE } else { COUNT_EVERY };
-        let store = &self.operator.deployment.store;
-        let count = async |voucher| -> Result<_, StoreError> {
-            let limit = snapshot.sale(voucher).map_or(1, |line| line.limit);
-            let counts = in_time(store.order_counts(voucher)).await?;
-            // If a buyer may hold one order, only buyers whose order was closed return.
-            let may_repeat = |it: &OrderCounts| limit > 1 || it.closed + it.cancelled > 0;
-            let repeat_buyers = match &counts {
-                Some(counts) if may_repeat(counts) => {
-                    in_time(store.repeat_buyers(voucher, REPEAT_BUYERS)).await?
-                }
-                Some(_) => Some(Vec::new()),
-                None => None,
-            };
-            Ok(Some(SaleOrders { voucher, taken: snapshot.taken, counts, repeat_buyers }))
+            Some(_) => Some(Vec::new()),
+            None => None,
         };
-        let counted = self.sale_orders.read(sale, acted && !is_slow, snapshot.sql.up, count).await;
-        counted.filter(|counted| Some(counted.voucher) == sale)
-    }
+        Ok(Some(SaleOrders { voucher, taken: snapshot.taken, counts, repeat_buyers }))
+    };
+    let counted = part.read(sale, acted && !is_slow, snapshot.sql.up, count).await;
+    counted.filter(|counted| Some(counted.voucher) == sale)
 }
 
 /// A part of the snapshot that is read while it is displayed, at most once per interval.
@@ -402,13 +395,11 @@ async fn orders_page(
     taken: Millis,
 ) -> Result<OrdersPage, StoreError> {
     let OrdersView { query, before } = view;
-    let mut lines = match query.id {
+    let lines = match query.id {
         Some(id) => store.order(id).await?.into_iter().filter(|it| query.holds(it)).collect(),
-        None => store.orders(&query.filter, before, ORDERS + 1).await?,
+        None => store.orders(&query.filter, before, ORDERS as u32 + 1).await?,
     };
-    let more = lines.len() > ORDERS as usize;
-    lines.truncate(ORDERS as usize);
-    Ok(OrdersPage { view, taken: Some(taken), more, late: None, lines: Arc::new(lines) })
+    Ok(Page::of(view, taken, lines, ORDERS))
 }
 
 /// Reads one page of the log; the newest one includes the published losses.
@@ -423,7 +414,9 @@ async fn log_page(
     if view.before.is_none() && view.which != Some(Which::Acts) {
         add_published(&mut lines, losses.to_vec());
     }
-    Ok(LogPage::of(view, taken, lines, LOG_PAGE))
+    let mut page = Page::of(view, taken, lines, LOG_PAGE);
+    Arc::make_mut(&mut page.lines).reverse();
+    Ok(page)
 }
 
 /// Result of an audit.

@@ -298,13 +298,13 @@ async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
         world.store.record(&act).await.unwrap();
     }
     let newest = look(&world, Some(LogView::default())).await;
-    assert!(newest.log.older && newest.log.lines.len() == 200);
+    assert!(newest.log.more && newest.log.lines.len() == 200);
     assert!(newest.log.lines.is_sorted_by_key(seckill_store::Recorded::position));
     let first = newest.log.lines[0].position();
     let before = look(&world, Some(LogView { before: Some(first), which: None })).await;
-    assert!(!before.log.older && before.log.lines.iter().all(|line| line.position() < first));
+    assert!(!before.log.more && before.log.lines.iter().all(|line| line.position() < first));
     let acts = look(&world, Some(LogView { which: Some(Which::Acts), before: None })).await;
-    assert_eq!((acts.log.lines.len(), acts.log.older), (125, false));
+    assert_eq!((acts.log.lines.len(), acts.log.more), (125, false));
     // The newest page follows the log.
     let act = AuditEntry { at: Millis::now(), operator: "kim".to_owned(), ..AuditEntry::default() };
     world.store.record(&act).await.unwrap();

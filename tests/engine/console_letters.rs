@@ -90,7 +90,7 @@ async fn a_long_list_is_paged() {
     let last = first.letters.lines.last().unwrap().letter;
     let next = last.next_of_all().unwrap();
     look_at(&world, Some(next));
-    let second = snapshot(&world, "the second page", |it| it.letters.from == next).await;
+    let second = snapshot(&world, "the second page", |it| it.letters.view == next).await;
     assert!(second.letters.lines.first().is_some_and(|line| line.letter > last));
     assert_eq!(second.letters.lines.len(), first.letters.lines.len());
 }

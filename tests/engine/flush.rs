@@ -83,7 +83,7 @@ async fn flushed(world: World) {
     assert_eq!((report.errors, report.settled), (0, true), "{report:?}");
     assert_eq!((report.admitted, report.persisted, report.dead), (6_000, 6_000, 0), "{report:?}");
     alarmed(&world, "the loss is reported", |kind| {
-        matches!(kind, AlarmKind::DataLoss { losses, .. } if losses.buyers > 0 && losses.refused == 0)
+        matches!(kind, AlarmKind::DataLoss { losses, .. } if losses.total.restored > 0 && losses.total.refused == 0)
     })
     .await;
     world.settled_and_balanced().await;

@@ -1,6 +1,6 @@
 //! Alarms fit in the smallest full window, in each language.
 
-use seckill_engine::telemetry::data_loss::RecentLosses;
+use seckill_engine::telemetry::data_loss::{RecentLosses, Reconciled};
 use seckill_redis::Layout;
 
 use super::prelude::*;
@@ -15,6 +15,10 @@ pub(super) fn sql_away(reason: Reason) -> ReadError {
 pub(super) fn full() -> Message {
     let words = "OOM command not allowed when used memory > 'maxmemory'.".to_owned();
     Message::of(&ReadError::Redis(RedisError::Unwilling(words.into())))
+}
+
+fn losses(total: Reconciled) -> RecentLosses {
+    RecentLosses { at: NOW, total }
 }
 
 /// Each kind with realistic figures and errors.
@@ -71,27 +75,16 @@ fn kinds() -> Vec<AlarmKind> {
         }),
         AlarmKind::NoGroup,
         AlarmKind::DataLoss {
-            losses: RecentLosses {
-                at: NOW,
-                keys: Vec::new(),
-                buyers: 1_234_567,
-                promised: 0,
-                refused: 0,
-                unknown: 0,
-                archived: 0,
-            },
+            losses: losses(Reconciled { restored: 1_234_567, ..Reconciled::default() }),
             pending: 6,
         },
         AlarmKind::DataLoss {
-            losses: RecentLosses {
-                at: NOW,
-                keys: Vec::new(),
-                buyers: 1_204,
+            losses: losses(Reconciled {
+                restored: 1_204,
                 promised: 345,
                 refused: 12,
-                unknown: 0,
-                archived: 0,
-            },
+                ..Reconciled::default()
+            }),
             pending: 6,
         },
         AlarmKind::ServerBack { server: "mysql 11.8.2-MariaDB".to_owned(), away_ms: 7_100_000 },
@@ -207,15 +200,7 @@ fn crowded() -> Vec<Alarm> {
         AlarmKind::RedisReadOnly { error: full() },
         AlarmKind::Undelivered { sales: vec![VoucherId(7)] },
         AlarmKind::DataLoss {
-            losses: RecentLosses {
-                at: NOW,
-                keys,
-                buyers: 0,
-                promised: 18,
-                refused: 0,
-                unknown: 0,
-                archived: 0,
-            },
+            losses: losses(Reconciled { keys, promised: 18, ..Reconciled::default() }),
             pending: 0,
         },
         AlarmKind::DeadLetters { count: 86 },
@@ -243,13 +228,9 @@ fn each_alarm_has_a_row_before_one_has_two() {
 
 #[test]
 fn a_loss_shows_its_outcome_and_the_key() {
-    let shown = |buyers, promised, refused, unknown, pending| {
-        let (at, keys) = (NOW, Vec::new());
-        text::alarm(&AlarmKind::DataLoss {
-            losses: RecentLosses { at, keys, buyers, promised, refused, unknown, archived: 0 },
-            pending,
-        })
-        .text
+    let shown = |restored, promised, refused, unknown, pending| {
+        let total = Reconciled { restored, promised, refused, unknown, ..Reconciled::default() };
+        text::alarm(&AlarmKind::DataLoss { losses: losses(total), pending }).text
     };
     assert_eq!(
         shown(0, 18, 0, 0, 0),

@@ -335,7 +335,7 @@ fn no_control_character_reaches_the_screen() {
     for sale in &mut snapshot.sales {
         sale.title = HOSTILE.to_owned();
     }
-    for line in &mut snapshot.pending.lines {
+    for line in Arc::make_mut(&mut snapshot.pending.lines) {
         line.consumer = HOSTILE.to_owned();
         line.fault = Some(HOSTILE.into());
         line.verdict = None;

@@ -23,7 +23,7 @@ fn a_server_that_came_back_is_noticed() {
 #[test]
 fn entries_of_partitions_are_not_truncated() {
     let mut spread = normal();
-    for line in &mut spread.pending.lines {
+    for line in Arc::make_mut(&mut spread.pending.lines) {
         line.entry.partition = (line.entry.number % 64) as u16;
     }
     let mut tui = Tui::open(spread, "4G");

@@ -274,9 +274,9 @@ fn pending_line(number: u64) -> PendingLine {
 
 /// One page of a list of `total` entries, from entry `first` on.
 pub(super) fn page(first: u64, total: u64) -> PendingPage {
-    let lines = (first..total.min(first + 500)).map(pending_line).collect();
-    let from = if first == 0 { EntryId::MIN } else { entry(first) };
-    PendingPage { from, taken: Some(NOW), more: first + 500 < total, lines }
+    let lines = Arc::new((first..total.min(first + 500)).map(pending_line).collect());
+    let view = if first == 0 { EntryId::MIN } else { entry(first) };
+    PendingPage { view, taken: Some(NOW), more: first + 500 < total, lines }
 }
 
 fn series() -> Series {

@@ -3,7 +3,8 @@
 use seckill_engine::{
     event::Event,
     telemetry::{
-        log::{AuditEntry, LogPage, LogView, Recorded, Which},
+        log::{AuditEntry, LogView, Recorded, Which},
+        snapshot::LogPage,
         stock::Stocks,
     },
 };
@@ -93,7 +94,7 @@ pub(super) fn page(look: LogView, first: i64, count: i64, older: bool) -> LogPag
             _ => line(id, ago, "锅锅锅锅锅锅锅", "sale create", long.as_str(), "\x1b[2J 火锅 🍲"),
         }
     });
-    LogPage { view: look, taken: Some(NOW), older, lines: Arc::new(lines.collect()) }
+    LogPage { view: look, taken: Some(NOW), more: older, lines: Arc::new(lines.collect()) }
 }
 
 fn read(look: LogView, first: i64, count: i64, older: bool) -> Snapshot {

@@ -73,9 +73,9 @@ fn the_only_open_sale_needs_no_choice() {
 fn marks_identify_entries() {
     let mut tui = Tui::open(normal(), "4  ");
     let mut later = normal();
-    later.pending.lines.remove(0);
-    later.pending.lines.reverse();
-    later.pending.lines.sort_by_key(|line| line.entry);
+    Arc::make_mut(&mut later.pending.lines).remove(0);
+    Arc::make_mut(&mut later.pending.lines).reverse();
+    Arc::make_mut(&mut later.pending.lines).sort_by_key(|line| line.entry);
     tui.show(later);
     tui.assert_status("1 marked entry is no longer pending; unmarked");
     tui.press("A");
@@ -132,7 +132,7 @@ fn pages_turn_at_both_ends() {
     tui.assert_shows("reading");
     let mut second = overflowing();
     second.pending = page(500, 12_340);
-    second.pending.from = entry(499).next_of_all().unwrap();
+    second.pending.view = entry(499).next_of_all().unwrap();
     tui.show(second);
     assert_eq!(tui.app.tables.pending.cursor, Some(entry(500)));
     tui.assert_shows("   12,340");
@@ -146,8 +146,8 @@ fn pages_turn_at_both_ends() {
 fn a_page_that_emptied_leads_back_to_the_first() {
     let mut tui = Tui::open(overflowing(), "4GG");
     let mut second = overflowing();
-    second.pending.from = entry(499).next_of_all().unwrap();
-    second.pending.lines.clear();
+    second.pending.view = entry(499).next_of_all().unwrap();
+    Arc::make_mut(&mut second.pending.lines).clear();
     tui.show(second);
     assert_eq!(tui.focus.borrow().pending, Some(EntryId::MIN));
 }
@@ -157,7 +157,7 @@ fn marks_of_other_pages_stay() {
     let mut tui = Tui::open(overflowing(), "4 GG");
     let mut second = overflowing();
     second.pending = page(500, 12_340);
-    second.pending.from = entry(499).next_of_all().unwrap();
+    second.pending.view = entry(499).next_of_all().unwrap();
     tui.show(second);
     tui.press(" A");
     let scope = Scope::Entries(vec![entry(0), entry(500)]);

@@ -60,9 +60,9 @@ fn line(number: u64) -> LetterLine {
 
 /// A page of `count` letters from number `first` on.
 pub(super) fn letters(first: u64, count: u64, more: bool) -> LetterPage {
-    let from = if first == 0 { EntryId::MIN } else { letter(first) };
+    let view = if first == 0 { EntryId::MIN } else { letter(first) };
     let lines = Arc::new((first..first + count).map(line).collect());
-    LetterPage { from, taken: Some(NOW), more, lines }
+    LetterPage { view, taken: Some(NOW), more, lines }
 }
 
 /// An active sale, and nine letters of every kind.
@@ -234,7 +234,7 @@ fn pages_turn_at_both_ends() {
     assert_eq!(tui.focus.borrow().letters_from, Some(next));
     let mut second = overflowing();
     second.letters = letters(100, 20, false);
-    second.letters.from = next;
+    second.letters.view = next;
     tui.show(second);
     assert_eq!(tui.app.tables.letters.cursor, Some(letter(100)));
     tui.press("GG");

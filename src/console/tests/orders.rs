@@ -29,7 +29,7 @@ fn order(number: u64) -> Order {
 pub(super) fn page(view: OrdersView, newest: u64) -> OrdersPage {
     let oldest = (newest + 1).saturating_sub(100);
     let lines = Arc::new((oldest..=newest).rev().map(order).collect());
-    OrdersPage { view, taken: Some(NOW), more: oldest > 0, late: None, lines }
+    OrdersPage { view, taken: Some(NOW), more: oldest > 0, lines }
 }
 
 pub(super) fn with_orders() -> Snapshot {
@@ -166,8 +166,7 @@ fn a_query_runs_once_it_is_valid() {
     assert_eq!(asked.query, "user=1001 status=paid".parse().unwrap());
     tui.assert_shows("reading");
     let lines = Arc::new(vec![order(1)]);
-    let late = OrdersPage { late: Some(asked), ..with_orders().orders };
-    tui.show(Snapshot { orders: late, ..normal() });
+    tui.show(Snapshot { late_orders: Some(asked), ..with_orders() });
     tui.assert_shows("database is slow");
     tui.assert_shows("within two seconds");
     let orders = OrdersPage { view: asked, taken: Some(NOW), lines, ..OrdersPage::default() };

@@ -6,7 +6,7 @@ use super::prelude::*;
 /// Users 1000 to 1127 are in the stream, pending, dead and bought rows; each text names one of them.
 fn with_users() -> Snapshot {
     let mut snapshot = with_letters();
-    for line in &mut snapshot.pending.lines {
+    for line in Arc::make_mut(&mut snapshot.pending.lines) {
         line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already").into());
     }
     for line in Arc::make_mut(&mut snapshot.letters.lines) {
@@ -238,7 +238,7 @@ fn a_confirmation_without_a_count_cancels_with_enter() {
 
 /// The same snapshot with every list reversed, as far as possible.
 fn turned(mut snapshot: Snapshot) -> Snapshot {
-    snapshot.pending.lines.reverse();
+    Arc::make_mut(&mut snapshot.pending.lines).reverse();
     Arc::make_mut(&mut snapshot.letters.lines).reverse();
     snapshot.locks.locks.reverse();
     snapshot
@@ -250,7 +250,7 @@ fn without(mut snapshot: Snapshot, pending: &[u64], letters: &[u64], lock: &str)
         pending.iter().map(|it| entry(*it)).collect(),
         letters.iter().map(|it| letter(*it)).collect(),
     );
-    snapshot.pending.lines.retain(|line| !gone.contains(&line.entry));
+    Arc::make_mut(&mut snapshot.pending.lines).retain(|line| !gone.contains(&line.entry));
     Arc::make_mut(&mut snapshot.letters.lines).retain(|line| !dead.contains(&line.letter));
     snapshot.locks.locks.retain(|it| it.name != lock);
     snapshot

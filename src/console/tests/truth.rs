@@ -124,7 +124,7 @@ fn a_holder_that_is_not_a_node_looks_the_same_everywhere() {
     for consumer in snapshot.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
         (consumer.alive, consumer.known) = (false, false);
     }
-    for line in &mut snapshot.pending.lines {
+    for line in Arc::make_mut(&mut snapshot.pending.lines) {
         (line.holder_alive, line.holder_known) = (false, false);
     }
     let mut tui = Tui::new(snapshot);

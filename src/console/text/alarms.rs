@@ -3,7 +3,7 @@
 use seckill_engine::{
     error::{RedisError, StoreError},
     telemetry::{
-        data_loss::{self, RecentLosses, list_keys},
+        data_loss::{self, RecentLosses, Reconciled, list_keys},
         read_error::ReadError,
         snapshot::AlarmKind,
     },
@@ -130,11 +130,11 @@ fn text(kind: &AlarmKind) -> String {
 
 /// What Redis lost, what was restored, and what is left to do; `stuck` entries are held by dead consumers.
 fn lost(losses: &RecentLosses, stuck: u64) -> String {
-    let RecentLosses { keys, buyers, promised, refused, unknown, archived, .. } = losses;
+    let Reconciled { keys, restored, promised, refused, unknown, archived, .. } = &losses.total;
     let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
     let parts = [
         counted(promised, |orders| text!("alarms-orders-re-added-to-stream", orders)),
-        counted(buyers, |buyers| text!("alarms-buyers-restored", buyers)),
+        counted(restored, |buyers| text!("alarms-buyers-restored", buyers)),
         counted(archived, |sales| text!("alarms-archived-sales-removed", sales)),
         counted(refused, |promises| text!("alarms-promises-cannot-be-fulfilled", promises)),
         counted(unknown, |buyers| text!("alarms-buyers-may-be-missing", buyers)),

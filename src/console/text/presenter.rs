@@ -28,11 +28,11 @@ pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
             (name, View::Pending, Some(*pending))
         }
         AlarmKind::DeadLetters { count } => (name, View::Letters, Some(*count)),
-        AlarmKind::DataLoss { losses, .. } if losses.unknown > 0 => {
+        AlarmKind::DataLoss { losses, .. } if losses.total.unknown > 0 => {
             ("lost-buyers", View::Overview, None)
         }
-        AlarmKind::DataLoss { losses, .. } if losses.refused > 0 => {
-            return text!("presenter-lost-promises", refused = losses.refused).into();
+        AlarmKind::DataLoss { losses, .. } if losses.total.refused > 0 => {
+            return text!("presenter-lost-promises", refused = losses.total.refused).into();
         }
         AlarmKind::ServerBack { away_ms, .. } => {
             return text!("presenter-server-back", away = span(*away_ms)).into();

@@ -2,8 +2,6 @@
 //!
 //! Reads one page and changes nothing.
 
-use std::sync::Arc;
-
 use seckill_model::{EntryId, Message, Millis, OrderError, dead_letter::shown};
 
 use super::{ClassifiedLetter, Letters};
@@ -24,11 +22,9 @@ impl Letters {
     pub async fn screen_page(&mut self, from: EntryId) -> Result<LetterPage, EngineError> {
         let taken = self.servers.conn.now().await?;
         // Reads one extra letter to detect whether more follow.
-        let mut letters = self.page(from, EntryId::MAX, LINES + 1).await?;
-        let more = letters.len() > LINES;
-        letters.truncate(LINES);
+        let letters = self.page(from, EntryId::MAX, LINES + 1).await?;
         let lines = letters.iter().map(|letter| LetterLine::of(letter, taken)).collect();
-        Ok(LetterPage { from, taken: Some(taken), more, lines: Arc::new(lines) })
+        Ok(LetterPage::of(from, taken, lines, LINES))
     }
 }
 

@@ -1,30 +1,28 @@
-//! The task of a node that writes the event log. The rules decide what is recorded; lines go into the [`Outbox`], which
+//! The task of a node that writes the event log. The rules decide what is recorded; lines go into the outbox, which
 //! keeps them while the database is unreachable.
 
 use std::{sync::Arc, time::Duration};
 
 use seckill_model::{Millis, reason::reason};
-use seckill_store::SharedStore;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{EventLog, NEAR_MS};
-use crate::telemetry::Snapshot;
-use crate::{event::Event, outbox::Outbox};
+use crate::{
+    commands::command_handler::Operator, deployment::Deployment, event::Event, telemetry::Snapshot,
+};
 
 /// Timeout for the last write of a node.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
 /// Passes snapshots to the event log until `stop`, and writes its lines.
 pub(crate) async fn follow(
-    node: String,
-    dead_ms: u64,
+    operator: Operator,
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    outbox: Outbox,
-    store: SharedStore,
     stop: CancellationToken,
 ) {
-    let mut log = EventLog::new(&node, dead_ms);
+    let Operator { deployment: Deployment { store, settings, .. }, node, outbox, .. } = operator;
+    let mut log = EventLog::new(&node, settings.node_dead_ms);
     // The first snapshot shows how far the clock of Redis, by which all events are dated, is ahead of this host's.
     let (begun, mut ahead) = (Millis::now(), None);
     loop {

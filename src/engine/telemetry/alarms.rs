@@ -28,7 +28,8 @@ const LONG_DRAIN_MS: u64 = 300_000;
 /// More keys of a wrong type than this share one alarm: one program has overwritten all of them.
 const FOREIGN_KEYS: usize = 5;
 
-/// Returns the alarms of a snapshot and of recent losses, most urgent first.
+/// Returns the alarms of a snapshot and of recent losses, most urgent first: losses and conditions that need the operator
+/// come before a mere backlog.
 pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     let mut found = Vec::new();
     let mut add = |urgency, kind| found.push(Alarm { urgency, kind });
@@ -38,11 +39,27 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     if let Some(error) = snapshot.redis.unwritable.clone().filter(|_| snapshot.redis.up) {
         add(Urgency::Critical, AlarmKind::RedisReadOnly { error });
     }
-    for found in snapshot.foreign_keys.iter().take(FOREIGN_KEYS).filter(|_| snapshot.redis.up) {
-        add(Urgency::Critical, AlarmKind::ForeignKey(found.clone()));
-    }
     if let Some(kind) = sql(snapshot) {
         add(Urgency::Critical, kind);
+    }
+    if !snapshot.undelivered.is_empty() && snapshot.sql.up {
+        let sales = snapshot.undelivered.clone();
+        add(Urgency::Critical, AlarmKind::Undelivered { sales });
+    }
+    if !snapshot.damaged.is_empty() && snapshot.redis.up {
+        add(Urgency::Critical, AlarmKind::Damaged { keys: snapshot.damaged.clone() });
+    }
+    if let Some(losses) = losses {
+        // Restored data needs no action. Broken promises do. Entries held by live consumers will be written.
+        let dead =
+            snapshot.stream.iter().flat_map(|stream| &stream.consumers).filter(|it| !it.alive);
+        let pending = dead.map(|it| it.pending).sum();
+        let urgency = match (losses.total.refused + losses.total.unknown, pending) {
+            (0, 0) => Urgency::Notice,
+            (0, _) => Urgency::Warning,
+            _ => Urgency::Critical,
+        };
+        add(urgency, AlarmKind::DataLoss { losses, pending });
     }
     if let Balance::Off { findings } = &snapshot.audit
         && let Some(finding) = findings.first().cloned()
@@ -50,9 +67,8 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
         let repairable = findings.iter().any(|it| it.what.cure().is_some());
         add(Urgency::Critical, AlarmKind::AuditFailed { finding, repairable });
     }
-    if !snapshot.undelivered.is_empty() && snapshot.sql.up {
-        let sales = snapshot.undelivered.clone();
-        add(Urgency::Critical, AlarmKind::Undelivered { sales });
+    for found in snapshot.foreign_keys.iter().take(FOREIGN_KEYS).filter(|_| snapshot.redis.up) {
+        add(Urgency::Critical, AlarmKind::ForeignKey(found.clone()));
     }
     if let Some(stream) = snapshot.stream.as_ref().filter(|_| snapshot.redis.up) {
         if !stream.group && stream.length > 0 {
@@ -86,28 +102,12 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
             add(Urgency::Warning, AlarmKind::JobFailed { job, ago_ms });
         }
     }
-    if !snapshot.damaged.is_empty() && snapshot.redis.up {
-        add(Urgency::Critical, AlarmKind::Damaged { keys: snapshot.damaged.clone() });
-    }
-    if let Some(losses) = losses {
-        // Restored data needs no action. Broken promises do. Entries held by live consumers will be written.
-        let dead =
-            snapshot.stream.iter().flat_map(|stream| &stream.consumers).filter(|it| !it.alive);
-        let pending = dead.map(|it| it.pending).sum();
-        let urgency = match (losses.refused + losses.unknown, pending) {
-            (0, 0) => Urgency::Notice,
-            (0, _) => Urgency::Warning,
-            _ => Urgency::Critical,
-        };
-        add(urgency, AlarmKind::DataLoss { losses, pending });
-    }
     for server in [&snapshot.redis, &snapshot.sql] {
         if let Some(Back { after_ms, .. }) = server.back {
             let server = server.name.clone();
             add(Urgency::Notice, AlarmKind::ServerBack { server, away_ms: after_ms });
         }
     }
-    found.sort_by_key(|alarm| (alarm.kind.rank(), alarm.urgency));
     found
 }
 
@@ -159,6 +159,7 @@ mod tests {
     use super::*;
     use crate::telemetry::{
         Point, Series,
+        data_loss::Reconciled,
         snapshot::{JobLine, StreamLine},
     };
     use seckill_model::{Cause, ForeignKey, Millis, VoucherId, ledger::Finding, message::Label};
@@ -167,6 +168,10 @@ mod tests {
         let up = Health { up: true, ..Health::default() };
         let stream = StreamLine { group: true, lag: Some(0), ..StreamLine::default() };
         Snapshot { redis: up.clone(), sql: up, stream: Some(stream), ..Snapshot::default() }
+    }
+
+    fn lost(total: Reconciled) -> RecentLosses {
+        RecentLosses { at: Millis(7), total }
     }
 
     fn holder(alive: bool, pending: u64) -> ConsumerLine {
@@ -390,8 +395,7 @@ mod tests {
 
     #[test]
     fn data_loss_is_reported_for_a_while() {
-        let forgot =
-            |refused| RecentLosses { at: Millis(7), buyers: 3, refused, ..RecentLosses::default() };
+        let forgot = |refused| lost(Reconciled { restored: 3, refused, ..Reconciled::default() });
         let urgency = |refused, pending| {
             let dead = ConsumerLine {
                 name: "node-b/1".to_owned(),
@@ -415,7 +419,7 @@ mod tests {
         let mut snapshot = Snapshot { undelivered: vec![VoucherId(7)], ..healthy() };
         snapshot.redis.unwritable = Some("OOM".into());
         snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
-        let kinds: Vec<_> = alarms(&snapshot, Some(RecentLosses::default()))
+        let kinds: Vec<_> = alarms(&snapshot, Some(lost(Reconciled::default())))
             .into_iter()
             .map(|it| it.kind)
             .collect();

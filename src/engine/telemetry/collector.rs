@@ -24,7 +24,6 @@ use seckill_redis::{
     stream_stats::{RedisStats, SaleStats},
 };
 use seckill_store::{AuditEntry, SharedStore, StoreError};
-use tokio::time::error::Elapsed;
 
 use crate::deployment::Deployment;
 
@@ -107,6 +106,19 @@ struct Sample {
     /// Whether both servers replied.
     whole: bool,
     figures: Figures,
+}
+
+/// Reads from Redis, for at most [`READ_TIMEOUT`].
+async fn in_time<T>(
+    conn: &mut Connection,
+    read: impl AsyncFnOnce(&mut Connection) -> Result<T, RedisError>,
+) -> Result<T, ReadError> {
+    if let Ok(read) = tokio::time::timeout(READ_TIMEOUT, read(conn)).await {
+        return Ok(read?);
+    }
+    // The connection may be half open; the next read makes a new one.
+    conn.forget();
+    Err(ReadError::RedisSilent(conn.address().to_owned(), READ_TIMEOUT_MS))
 }
 
 impl Collector {
@@ -234,13 +246,9 @@ impl Collector {
     }
 
     /// Returns the losses published by nodes in Redis.
-    pub async fn losses(&mut self) -> Vec<AuditEntry> {
-        if !self.redis.up {
-            return Vec::new();
-        }
+    pub async fn losses(&mut self) -> Result<Vec<AuditEntry>, ReadError> {
         let home = self.keys.home();
-        let read = tokio::time::timeout(READ_TIMEOUT, published(&mut self.conn, &home)).await;
-        self.read_in_time("the losses that nodes have published", read).unwrap_or_default()
+        in_time(&mut self.conn, async |conn| published(conn, &home).await).await
     }
 
     /// Sales with a change that Redis has not confirmed; one made since the last read may be in progress.
@@ -318,24 +326,6 @@ impl Collector {
         } else if let Some(answer) = self.writes.ask(&self.store) {
             self.sql.note_writes(answer);
         }
-    }
-
-    /// Reads an optional part, by its name in the log; `None` if it timed out.
-    fn read_in_time<T>(
-        &mut self,
-        name: &'static str,
-        read: Result<Result<T, RedisError>, Elapsed>,
-    ) -> Option<T> {
-        match read {
-            Ok(Ok(read)) => return Some(read),
-            Ok(Err(error)) => tracing::debug!(name, %error, "not read"),
-            Err(_) => {
-                tracing::debug!(name, "took too long to read");
-                // The connection may be half open; the next read makes a new one.
-                self.conn.forget();
-            }
-        }
-        None
     }
 
     /// Facts of a sale in Redis; older ones remain during an outage.

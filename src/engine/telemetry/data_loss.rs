@@ -91,22 +91,13 @@ impl Reconciled {
 }
 
 /// Totals of recent losses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecentLosses {
     /// When the last one was reconciled.
     pub at: Millis,
-    /// Keys that were lost, replaced or rolled back, each once.
-    pub keys: Vec<String>,
-    /// Buyers that were restored.
-    pub buyers: u64,
-    /// Orders that SQL did not have, enqueued again.
-    pub promised: u64,
-    /// Promises that cannot be fulfilled.
-    pub refused: u64,
-    /// Buyers that only the stock in Redis accounted for; no record identifies them.
-    pub unknown: u64,
-    /// Archived sales in an old copy of Redis, removed again.
-    pub archived: u64,
+    /// All of them; each key once.
+    #[serde(flatten)]
+    pub total: Reconciled,
 }
 
 /// Maximum number of keys listed by name; the others are counted.
@@ -299,26 +290,16 @@ impl fmt::Display for Reconciled {
 impl RecentLosses {
     /// Returns the totals of recent losses in `log`, including published ones; `None` if nothing was lost.
     pub fn of(log: &[Recorded], now: Millis) -> Option<Self> {
-        let recent = log.iter().map(|line| &line.act);
-        let recent =
-            recent.filter(|act| act.act == REDIS_RECONCILED && now.since(act.at) < SHOWN_MS);
-        recent.fold(None, |sum: Option<Self>, act| {
+        let is_recent =
+            |act: &&AuditEntry| act.act == REDIS_RECONCILED && now.since(act.at) < SHOWN_MS;
+        let (mut at, mut total, mut seen) = (None, Reconciled::default(), HashSet::new());
+        for act in log.iter().map(|line| &line.act).filter(is_recent) {
+            at = at.max(Some(act.at));
             // An event without figures still indicates a loss.
-            let loss: Reconciled = act.result.part("/data_loss").unwrap_or_default();
-            let mut sum = sum.unwrap_or_default();
-            sum.at = sum.at.max(act.at);
-            sum.buyers += loss.restored;
-            sum.promised += loss.promised;
-            sum.refused += loss.refused;
-            sum.unknown += loss.unknown;
-            sum.archived += loss.archived;
-            for key in loss.keys {
-                if !sum.keys.contains(&key) {
-                    sum.keys.push(key);
-                }
-            }
-            Some(sum)
-        })
+            total.add(act.result.part("/data_loss").unwrap_or_default());
+        }
+        total.keys.retain(|key| seen.insert(key.clone()));
+        Some(Self { at: at?, total })
     }
 }
 
@@ -369,10 +350,7 @@ mod tests {
         let sum = RecentLosses::of(&log, Millis(901_000));
         let expected = RecentLosses {
             at: Millis(900_000),
-            buyers: 12,
-            promised: 2,
-            refused: 1,
-            ..RecentLosses::default()
+            total: Reconciled { restored: 12, promised: 2, refused: 1, ..Reconciled::default() },
         };
         assert_eq!(sum, Some(expected));
         assert_eq!(RecentLosses::of(&log[1..2], Millis(1)), None);

@@ -1,25 +1,10 @@
-//! Dead letters in the Snapshot: one page, read only while displayed.
-
-use std::sync::Arc;
+//! Dead letters in the Snapshot.
 
 use serde::Serialize;
 
 use seckill_model::{
     EntryId, LetterVerdict, Message, Millis, OrderId, UserId, VoucherId, dead_letter::Burial,
 };
-
-/// One page of the dead letters.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct LetterPage {
-    /// Start of the page: letters with this ID or later.
-    pub from: EntryId,
-    /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
-    pub taken: Option<Millis>,
-    /// Whether there are more.
-    pub more: bool,
-    /// The letters, oldest first.
-    pub lines: Arc<Vec<LetterLine>>,
-}
 
 /// One dead letter. Texts of unknown origin are truncated and free of control characters.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,8 +1,5 @@
-//! The log in the Snapshot: one page, read only while displayed, and the severity of its lines.
+//! The log in the Snapshot: the displayed page, and the severity of its lines.
 
-use std::sync::Arc;
-
-use seckill_model::Millis;
 pub use seckill_store::{AuditEntry, LogPosition, Recorded, Which};
 
 use super::data_loss::REDIS_RECONCILED;
@@ -38,29 +35,6 @@ pub struct LogView {
     pub which: Option<Which>,
     /// Lines before this position; `None` for the newest ones.
     pub before: Option<LogPosition>,
-}
-
-/// One page of the log.
-#[derive(Clone, Debug, Default)]
-pub struct LogPage {
-    /// The filter and position.
-    pub view: LogView,
-    /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
-    pub taken: Option<Millis>,
-    /// Whether there are earlier lines.
-    pub older: bool,
-    /// The lines, oldest first.
-    pub lines: Arc<Vec<Recorded>>,
-}
-
-impl LogPage {
-    /// Builds a page from log lines, newest first, with one more than `most` if there are older ones.
-    pub fn of(view: LogView, taken: Millis, mut lines: Vec<Recorded>, most: usize) -> Self {
-        let older = lines.len() > most;
-        lines.truncate(most);
-        lines.reverse();
-        Self { view, taken: Some(taken), older, lines: Arc::new(lines) }
-    }
 }
 
 /// Severity of a log line.
@@ -123,15 +97,5 @@ mod tests {
         assert_eq!(line("-", "alarm cleared", "after 3 s"), Weight::Relief);
         assert_eq!(line("-", "node started", ""), Weight::Notice);
         assert!(!Weight::Command.is_alarm() && Weight::Relief.is_alarm());
-    }
-
-    #[test]
-    fn a_page_is_sorted_by_time_and_marks_older_lines() {
-        let lines =
-            |count: i64| (0..count).rev().map(|id| Recorded { id, act: AuditEntry::default() });
-        let page = LogPage::of(LogView::default(), Millis(1), lines(4).collect(), 3);
-        assert!(page.older);
-        assert_eq!(page.lines.iter().map(|it| it.id).collect::<Vec<_>>(), [1, 2, 3]);
-        assert!(!LogPage::of(LogView::default(), Millis(1), lines(3).collect(), 3).older);
     }
 }

@@ -1,8 +1,6 @@
-//! Orders in the Snapshot: one page, read only while it is displayed.
+//! Orders in the Snapshot: the displayed ones, and the statistics of a sale.
 
-use std::sync::Arc;
-
-use seckill_model::{Millis, Order, OrderCounts, OrderId, OrderQuery, UserId, VoucherId};
+use seckill_model::{Millis, OrderCounts, OrderId, OrderQuery, UserId, VoucherId};
 
 /// The displayed orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,21 +9,6 @@ pub struct OrdersView {
     pub query: OrderQuery,
     /// Only orders with a smaller ID; `None` for the newest.
     pub before: Option<OrderId>,
-}
-
-/// One page of orders.
-#[derive(Clone, Debug, Default)]
-pub struct OrdersPage {
-    /// Filter and position.
-    pub view: OrdersView,
-    /// When it was read; `None` if it is not displayed or not read yet.
-    pub taken: Option<Millis>,
-    /// Whether there are older ones.
-    pub more: bool,
-    /// The query that timed out in SQL; the page keeps its previous contents.
-    pub late: Option<OrdersView>,
-    /// The orders, newest first.
-    pub lines: Arc<Vec<Order>>,
 }
 
 /// Order statistics of the displayed sale.

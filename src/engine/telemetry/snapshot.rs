@@ -3,8 +3,8 @@
 use std::{collections::HashSet, sync::Arc};
 
 use seckill_model::{
-    EntryId, ForeignKey, JobRun, Message, Millis, OrderId, Phase, Sale, SaleState, UserId, Verdict,
-    VoucherId, ledger::Balance, message::Label,
+    EntryId, ForeignKey, JobRun, Message, Millis, Order, OrderId, Phase, Sale, SaleState, UserId,
+    Verdict, VoucherId, ledger::Balance, message::Label,
 };
 pub use seckill_redis::{
     entries::DeliveryState,
@@ -19,10 +19,13 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use super::{
     alarm::{Alarm, AlarmKind, Urgency},
     entries::{EntryLine, GroupConsumer, StreamPage},
-    letters::{LetterLine, LetterPage},
-    orders::{OrdersPage, SaleOrders},
+    letters::LetterLine,
+    orders::SaleOrders,
 };
-use super::{census::Census, ledger_page::LedgerPage, log::LogPage, series::Series, stock::Stocks};
+use super::{
+    census::Census, ledger_page::LedgerPage, log::LogView, orders::OrdersView, page::Page,
+    series::Series, stock::Stocks,
+};
 
 /// An immutable snapshot of the engine and its servers.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -70,6 +73,9 @@ pub struct Snapshot {
     /// One page of the orders in SQL; read only while displayed.
     #[serde(skip)]
     pub orders: OrdersPage,
+    /// The orders whose query timed out in SQL; the page keeps its previous contents.
+    #[serde(skip)]
+    pub late_orders: Option<OrdersView>,
     /// Balance of the ledger.
     pub audit: Balance,
     /// The last audit by order ID; repeated only while displayed.
@@ -319,23 +325,19 @@ pub struct ConsumerLine {
     pub idle_ms: u64,
 }
 
-/// One page of the pending list.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct PendingPage {
-    /// Start of the page: entries with this ID or later.
-    pub from: EntryId,
-    /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
-    pub taken: Option<Millis>,
-    /// Whether there are more.
-    pub more: bool,
-    /// The entries, oldest first.
-    pub lines: Vec<PendingLine>,
-}
+/// One page of the pending list, from an entry on.
+pub type PendingPage = Page<EntryId, PendingLine>;
+/// One page of the dead letters, from a letter on.
+pub type LetterPage = Page<EntryId, LetterLine>;
+/// One page of the orders in SQL, newest first.
+pub type OrdersPage = Page<OrdersView, Order>;
+/// One page of the log, oldest line first.
+pub type LogPage = Page<LogView, Recorded>;
 
 impl PendingPage {
     /// Returns whether it was read and contains all pending entries.
     pub fn is_whole(&self) -> bool {
-        self.taken.is_some() && self.from == EntryId::MIN && !self.more
+        self.taken.is_some() && self.view == EntryId::MIN && !self.more
     }
 }
 

@@ -10,7 +10,8 @@ use seckill_engine::{
     commands::Focus,
     telemetry::{
         Snapshot,
-        log::{LogPage, LogView, Recorded, Weight, Which},
+        log::{LogView, Recorded, Weight, Which},
+        snapshot::LogPage,
     },
 };
 use seckill_model::message::{Label, text};
@@ -106,12 +107,12 @@ impl Row for Recorded {
 
     /// The page that was read; until it arrives, the newest lines of the snapshot.
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let LogPage { view, older, taken, lines } = &snapshot.log;
+        let LogPage { view, more, taken, lines } = &snapshot.log;
         let page = match taken {
             Some(_) => Page::whole(lines.iter()),
             None => Page::whole(snapshot.activity.iter().rev()),
         };
-        let before = page.rows.first().filter(|_| *older).map(|line| line.position());
+        let before = page.rows.first().filter(|_| *more).map(|line| line.position());
         let next = before.map(|before| LogView { before: Some(before), ..*view });
         Page { key: *view, next, total: None, ..page }
     }

@@ -76,10 +76,10 @@ impl Row for LetterLine {
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let LetterPage { from, taken, more, lines } = &snapshot.letters;
+        let LetterPage { view, taken, more, lines } = &snapshot.letters;
         let total = snapshot.stream.as_ref().map(|stream| stream.dead);
         Page {
-            key: *from,
+            key: *view,
             next: lines.last().filter(|_| *more).and_then(|last| last.letter.next_of_all()),
             total: Some(total.unwrap_or(0)),
             taken: *taken,

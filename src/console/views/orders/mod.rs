@@ -77,7 +77,7 @@ impl Row for Order {
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let OrdersPage { view, taken, more, lines, .. } = &snapshot.orders;
+        let OrdersPage { view, taken, more, lines } = &snapshot.orders;
         let before = |id: OrderId| OrdersView { before: Some(id), ..*view };
         let newest = lines.first().filter(|_| view.query.id.is_none());
         let after = newest.and_then(|order| OrderId::from_i64(order.id.as_i64().checked_add(1)?));
@@ -227,7 +227,7 @@ fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
     let page = &scene.snapshot.orders;
     let rows = state.table.rows(scene.snapshot);
     if state.table.is_waiting() {
-        let is_late = page.late == Some(state.table.key());
+        let is_late = scene.snapshot.late_orders == Some(state.table.key());
         let label = if is_late { Label("orders-sql-takes-long") } else { text::READING };
         return Line::styled(label.read(), theme.warn);
     }
@@ -256,7 +256,7 @@ fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
     let page = &scene.snapshot.orders;
     if !scene.snapshot.sql.up && (page.taken.is_none() || state.table.is_waiting()) {
         text!("orders-sql-is-unreachable-orders")
-    } else if page.late == Some(state.table.key()) {
+    } else if scene.snapshot.late_orders == Some(state.table.key()) {
         text!("orders-sql-did-not-reply-within")
     } else if page.taken.is_none() || state.table.is_waiting() {
         text::READING.to_owned()

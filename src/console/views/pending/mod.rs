@@ -83,14 +83,14 @@ impl Row for PendingLine {
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let PendingPage { from, taken, more, lines } = &snapshot.pending;
+        let PendingPage { view, taken, more, lines } = &snapshot.pending;
         Page {
-            key: *from,
+            key: *view,
             next: lines.last().filter(|_| *more).and_then(|last| last.entry.next_of_all()),
             total: Some(pending_in(snapshot)),
             taken: *taken,
             is_read: snapshot.redis.up && taken.is_some(),
-            ..Page::whole(lines)
+            ..Page::whole(lines.iter())
         }
     }
 

@@ -1,13 +1,10 @@
 //! Counts the pending list by age and deliveries, in pages without bodies and up to a limit.
 
-use seckill_model::{EntryId, Millis};
-use seckill_redis::{
-    RedisError,
-    stream::{Pending, pending_ids},
-};
+use seckill_model::EntryId;
+use seckill_redis::{Connection, stream::pending_ids};
 
-use super::{Collector, READ_TIMEOUT};
-use crate::telemetry::census::Census;
+use super::{Collector, in_time};
+use crate::telemetry::{census::Census, read_error::ReadError};
 
 /// Entries per round trip: about 0.3 ms of Redis time.
 const PAGE: usize = 1_000;
@@ -15,13 +12,10 @@ const PAGE: usize = 1_000;
 const MOST: usize = 10_000;
 
 impl Collector {
-    /// Counts all pending entries, or the oldest; `None` if that fails.
-    pub async fn census(&mut self) -> Option<Census> {
-        if !self.redis.up {
-            return None;
-        }
-        let (conn, keys) = (&mut self.conn, &self.keys);
-        let reading = async {
+    /// Counts all pending entries, or the oldest.
+    pub async fn census(&mut self) -> Result<Census, ReadError> {
+        let keys = &self.keys;
+        let reading = async |conn: &mut Connection| {
             let now = conn.now().await?;
             let most = (MOST / keys.partitions().count().max(1)).max(PAGE);
             let mut parts = Vec::new();
@@ -36,15 +30,8 @@ impl Collector {
                 }
                 parts.push((read, all));
             }
-            Ok::<_, RedisError>(Census::of(now, &parts))
+            Ok(Census::of(now, &parts))
         };
-        let counted = tokio::time::timeout(READ_TIMEOUT, reading).await;
-        self.read_in_time("the count of all that is pending", counted)
-    }
-
-    /// Counts a list that was read completely, so that both views agree.
-    pub fn census_of(rows: &[Pending], taken: Millis) -> Census {
-        let read = rows.iter().map(|row| (row.delivered.entry, row.deliveries)).collect();
-        Census::of(taken, &[(read, true)])
+        in_time(&mut self.conn, reading).await
     }
 }

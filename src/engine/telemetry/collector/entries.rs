@@ -4,16 +4,17 @@ use std::{collections::HashSet, sync::Arc};
 
 use seckill_model::{EntryId, Message, OrderError};
 use seckill_redis::{
-    RedisError, dead_letters,
+    Connection, dead_letters,
     entries::{self, DeliveryState, StreamEntry},
     keys::is_replay,
     nodes::NodeState,
     stream::Body,
 };
 
-use super::{Collector, READ_TIMEOUT};
+use super::{Collector, in_time};
 use crate::telemetry::{
     StreamView,
+    read_error::ReadError,
     snapshot::{EntryLine, GroupConsumer, StreamPage},
 };
 
@@ -39,16 +40,13 @@ impl Dead {
 }
 
 impl Collector {
-    /// Reads that part, with one round trip per displayed partition; `None` if that fails.
-    pub async fn stream_page(&mut self, view: StreamView) -> Option<StreamPage> {
-        if !self.redis.up {
-            return None;
-        }
-        let (conn, keys) = (&mut self.conn, &self.keys);
+    /// Reads that part, with one round trip per displayed partition.
+    pub async fn stream_page(&mut self, view: StreamView) -> Result<StreamPage, ReadError> {
+        let keys = &self.keys;
         let parts = self.stats.iter().flat_map(|stats| &stats.parts);
         let with_dead: HashSet<u16> =
             parts.filter(|part| part.dead > 0).map(|part| part.partition).collect();
-        let reading = async {
+        let reading = async |conn: &mut Connection| {
             let (mut seen, mut older, mut bytes) = (Vec::new(), false, Vec::new());
             let mut dead = Dead::default();
             let shown = |number: u16| view.partition.is_none_or(|only| only == number);
@@ -71,10 +69,9 @@ impl Collector {
             seen.sort_by_key(|it| it.delivered.entry);
             let beyond = seen.len().saturating_sub(PAGE);
             seen.drain(..beyond);
-            Ok::<_, RedisError>((seen, dead, older || beyond > 0, bytes))
+            Ok((seen, dead, older || beyond > 0, bytes))
         };
-        let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
-        let (seen, dead, older, bytes) = self.read_in_time("the order stream", read)?;
+        let (seen, dead, older, bytes) = in_time(&mut self.conn, reading).await?;
         let lines = seen.into_iter().map(|it| self.entry_line(it, &dead)).collect();
         let mut partitions =
             self.stats.as_ref().map(|stats| stats.parts.clone()).unwrap_or_default();
@@ -82,7 +79,7 @@ impl Collector {
             let read = bytes.iter().find(|(number, _)| *number == line.partition);
             line.bytes = read.and_then(|(_, bytes)| *bytes);
         }
-        Some(StreamPage {
+        Ok(StreamPage {
             view,
             taken: Some(self.now()),
             older,

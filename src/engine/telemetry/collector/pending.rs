@@ -2,13 +2,14 @@
 
 use seckill_model::{EntryId, Message, Millis, OrderError};
 use seckill_redis::{
+    Connection,
     nodes::NodeState,
     stream::{Body, Pending, pending_of_all},
 };
 
-use super::{Collector, READ_TIMEOUT};
+use super::{Collector, in_time};
 use crate::telemetry::{
-    Snapshot,
+    read_error::ReadError,
     snapshot::{PendingLine, PendingPage},
 };
 
@@ -16,26 +17,19 @@ use crate::telemetry::{
 const PAGE: usize = 500;
 
 impl Collector {
-    /// Reads the entries from `from` on, with a round trip per partition; `None` if that fails.
-    pub async fn pending(&mut self, from: EntryId) -> Option<Vec<Pending>> {
-        if !self.redis.up {
-            return None;
-        }
-        let reading = pending_of_all(&mut self.conn, &self.keys, from, EntryId::MAX, PAGE);
-        let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
-        self.read_in_time("the pending list", read)
+    /// Reads the entries from `from` on, with a round trip per partition; one more than a page has if there are more.
+    pub async fn pending(&mut self, from: EntryId) -> Result<Vec<Pending>, ReadError> {
+        let keys = &self.keys;
+        let reading = async |conn: &mut Connection| {
+            pending_of_all(conn, keys, from, EntryId::MAX, PAGE + 1).await
+        };
+        in_time(&mut self.conn, reading).await
     }
 
-    /// Returns these entries as the page of `snapshot`, without verdicts.
-    pub fn pending_page(
-        &self,
-        from: EntryId,
-        rows: &[Pending],
-        snapshot: &Snapshot,
-    ) -> PendingPage {
-        let now = snapshot.taken;
+    /// Returns these entries as the page of a snapshot taken at `now`, without verdicts.
+    pub fn pending_page(&self, from: EntryId, rows: &[Pending], now: Millis) -> PendingPage {
         let lines = rows.iter().map(|row| self.pending_line(now, row)).collect();
-        PendingPage { from, taken: Some(now), more: rows.len() == PAGE, lines }
+        PendingPage::of(from, now, lines, PAGE)
     }
 
     fn pending_line(&self, now: Millis, row: &Pending) -> PendingLine {

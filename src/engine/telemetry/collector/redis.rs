@@ -8,13 +8,13 @@ use std::{
 
 use seckill_model::{ForeignKey, Millis};
 use seckill_redis::{
-    HOME, RedisError,
+    Connection, HOME, RedisError,
     lock_holders::{foreign_locks, holders},
     stream_stats::{read_stats, takes_writes},
 };
 
-use super::{Collector, READ_TIMEOUT, READ_TIMEOUT_MS};
-use crate::telemetry::{data_loss::damaged_keys, read_error::ReadError};
+use super::{Collector, in_time};
+use crate::telemetry::data_loss::damaged_keys;
 
 /// Interval between write probes of Redis.
 const WRITES_EVERY: Duration = Duration::from_secs(1);
@@ -25,38 +25,29 @@ impl Collector {
     pub(super) async fn read_redis(&mut self) {
         let (start, asked_at) = (Instant::now(), Millis::now());
         let vouchers = self.due();
-        let (conn, keys, dead_ms) = (&mut self.conn, &self.keys, self.node_dead_ms);
+        let (keys, lock_names, dead_ms) = (&self.keys, &self.lock_names, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
-        let reading = async {
+        let reading = async |conn: &mut Connection| {
             let stats = read_stats(conn, keys, &vouchers).await?;
             let alive = |node: &str| stats.nodes.life(node, dead_ms);
             let mut locks = holders(conn, keys, LOCKS, alive).await?;
-            locks.foreign = foreign_locks(conn, keys, &self.lock_names).await?;
+            locks.foreign = foreign_locks(conn, keys, lock_names).await?;
             let writes = if due { Some(takes_writes(conn, keys).await) } else { None };
-            Ok::<_, RedisError>((stats, locks, writes))
+            Ok((stats, locks, writes))
         };
         let mut writes = None;
-        let result = match tokio::time::timeout(READ_TIMEOUT, reading).await {
-            Ok(Ok((stats, locks, asked))) => {
-                writes = asked;
-                let facts = Arc::make_mut(&mut self.facts);
-                facts.extend(vouchers.iter().copied().zip(stats.sales.iter().copied()));
-                if facts.len() > self.sales.len() {
-                    let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
-                    facts.retain(|voucher, _| listed.contains(voucher));
-                }
-                self.ahead = stats.now.ahead(self.ahead, asked_at, Millis::now());
-                self.stats = Some(stats);
-                self.locks = locks;
-                Ok(())
+        let result = in_time(&mut self.conn, reading).await.map(|(stats, locks, asked)| {
+            writes = asked;
+            let facts = Arc::make_mut(&mut self.facts);
+            facts.extend(vouchers.iter().copied().zip(stats.sales.iter().copied()));
+            if facts.len() > self.sales.len() {
+                let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
+                facts.retain(|voucher, _| listed.contains(voucher));
             }
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => {
-                // The connection may be half open; the next read makes a new one.
-                self.conn.forget();
-                Err(ReadError::RedisSilent(self.conn.address().to_owned(), READ_TIMEOUT_MS))
-            }
-        };
+            self.ahead = stats.now.ahead(self.ahead, asked_at, Millis::now());
+            self.stats = Some(stats);
+            self.locks = locks;
+        });
         if let Some(server) = self.conn.server(HOME) {
             self.redis.name = format!("redis {}", server.version);
         }
