@@ -2534,7 +2534,6 @@ recovery-verdict-word = { $verdict ->
 
 ## redis
 
-redis-broke-after-write = the connection broke after the write
 redis-certificate = the certificate of Redis at { $address } is not accepted ({ $reason }); if your own authority signed it, pass that authority's certificate with --redis-ca FILE
 redis-cluster-down = { $address } replied { $reply } for slot { $slot }; start the missing servers, or run 'redis-cli --cluster fix { $address }'
 redis-cross-slot = the keys of one pipeline are in different slots; please report this

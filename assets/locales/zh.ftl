@@ -2169,7 +2169,6 @@ recovery-verdict-word = { $verdict ->
 
 ## redis
 
-redis-broke-after-write = 写入之后连接中断
 redis-certificate = { $address } 的 Redis 证书不被接受（{ $reason }）；若由自建 CA 签发，请用 --redis-ca FILE 指定该 CA 的证书
 redis-cluster-down = { $address } 对槽 { $slot } 的应答为 { $reply }；请启动缺少的服务器，或运行 'redis-cli --cluster fix { $address }'
 redis-cross-slot = 同一管道中的键分属不同的槽，请报告此问题

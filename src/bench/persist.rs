@@ -12,15 +12,13 @@ use futures::{FutureExt as _, future::BoxFuture};
 use redis::{ExistenceCheck, SetOptions, cmd};
 use seckill_engine::{
     EngineError,
-    admission::{Admission, AdmissionContext},
+    admission::Admission,
     commands::{LoadTest, load_generator::LoadGenerator},
-    consumer::{Consumer, Hold, order_writer::Writer},
+    consumer::{Consumer, Hold},
+    context::NodeContext,
     deployment::Deployment,
-    ledger::{self, promise_journal::InHand},
+    ledger,
     locks::{Locks, Timing},
-    outbox::Outbox,
-    recovery::sale_versions::SaleVersions,
-    telemetry::Meters,
     vouchers::Vouchers,
 };
 use seckill_model::{Millis, NewSale, SaleState, VoucherId, message::Label, reason::reason};
@@ -254,19 +252,13 @@ impl Bench {
         let voucher = Vouchers { servers: &mut servers }.create(&sale).await?.voucher_id;
         self.made.push(voucher);
         stream::ensure_group(&mut servers.conn, &keys.home()).await?;
-        self.admit(voucher, orders, end).await?;
-
         let (locks, watchdog) = Locks::new(redis, keys.clone(), NODE, Timing::default());
         self.tasks.spawn(watchdog.run(end.clone()));
+        let context = NodeContext::new(NODE, &self.deployment, &locks);
+        self.admit(&context, voucher, orders, end).await?;
+
         let (wanted, parked) = (watch::channel(false).1, watch::channel(false).0);
-        let consumer = Consumer::new(
-            &self.deployment,
-            NODE,
-            keys.home(),
-            Writer::new(self.deployment.servers()),
-            locks,
-            Hold { wanted, parked },
-        );
+        let consumer = Consumer::new(&context, keys.home(), Hold { wanted, parked });
         let begun = Instant::now();
         self.tasks.spawn(consumer.run(end.clone()));
         let took = drained(&mut servers.conn, keys, begun).await?;
@@ -291,19 +283,13 @@ impl Bench {
     /// Fills the stream through admission.
     async fn admit(
         &self,
+        context: &NodeContext,
         voucher: VoucherId,
         orders: u64,
         end: &CancellationToken,
     ) -> Result<(), EngineError> {
-        let meters = Arc::new(Meters::default());
-        let (admission, workers) = Admission::new(&AdmissionContext {
-            node: NODE.to_owned(),
-            deployment: self.deployment.clone(),
-            meters: Arc::clone(&meters),
-            versions: SaleVersions::default(),
-            outbox: Outbox::default(),
-            in_hand: InHand::default(),
-        });
+        let (admission, workers) = Admission::new(context);
+        let meters = Arc::clone(&context.meters);
         let (close, admitting) = (end.child_token(), TaskTracker::new());
         for worker in workers {
             self.tasks.spawn(admitting.track_future(worker.run(close.clone())));

@@ -9,8 +9,8 @@ use seckill_redis::{Connection, keys::Partition, nodes::FORGET_MS, scripts};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError, outbox::Outbox, recovery::partition_repair::repair_partition, servers::Servers,
-    telemetry::data_loss::LossExchange,
+    EngineError, context::NodeContext, recovery::partition_repair::repair_partition,
+    servers::Servers, telemetry::data_loss::LossExchange,
 };
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
@@ -19,39 +19,39 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// The task that sends a node's heartbeats in one partition.
 #[derive(Debug)]
 pub(super) struct HeartbeatTask {
+    pub(super) context: NodeContext,
     pub(super) servers: Servers,
     pub(super) partition: Partition,
-    pub(super) node: String,
     pub(super) instance: String,
-    pub(super) dead_ms: u64,
-    pub(super) outbox: Outbox,
 }
 
 impl HeartbeatTask {
     /// Sends heartbeats until `stop`; cancels it if another process has taken the name.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut losses = LossExchange::default();
+        let NodeContext { node, deployment, outbox, .. } = self.context.clone();
+        let dead_ms = deployment.settings.node_dead_ms;
         let is_home = self.partition == self.servers.keys.home();
         loop {
             let conn = &mut self.servers.conn;
-            let beat = beat(conn, &self.partition, &self.node, &self.instance, self.dead_ms, "");
+            let beat = beat(conn, &self.partition, &node, &self.instance, dead_ms, "");
             // The collector reports outages; the next heartbeat retries.
             if let Ok(false) = beat.await {
-                tracing::error!(node = self.node, "another process has taken the name; stopping");
+                tracing::error!(node, "another process has taken the name; stopping");
                 stop.cancel();
             }
             self.repair().await;
             let next = Instant::now() + HEARTBEAT_INTERVAL;
             loop {
                 if is_home {
-                    let (conn, of, node) = (&mut self.servers.conn, &self.partition, &self.node);
+                    let (conn, of) = (&mut self.servers.conn, &self.partition);
                     // The collector reports outages here as well.
-                    let _ = losses.run(conn, of, node, &self.outbox).await;
+                    let _ = losses.run(conn, of, &node, &outbox).await;
                 }
                 tokio::select! {
                     () = stop.cancelled() => return,
                     // Losses are published in Redis immediately: the database may take a second longer.
-                    () = self.outbox.line_came(), if is_home => {}
+                    () = outbox.line_came(), if is_home => {}
                     () = tokio::time::sleep_until(next.into()) => break,
                 }
             }
@@ -60,7 +60,7 @@ impl HeartbeatTask {
 
     /// Repairs the current faults of the partition; what could not be repaired is retried.
     async fn repair(&mut self) {
-        let Self { servers, partition, node, outbox, .. } = self;
+        let Self { context: NodeContext { node, outbox, .. }, servers, partition, .. } = self;
         match repair_partition(servers, partition, outbox, node).await {
             Ok(0) => {}
             Ok(_) => _ = outbox.write(&servers.store).await,

@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod commands;
 pub mod consumer;
+pub mod context;
 pub mod dead_letters;
 pub mod deployment;
 pub mod durability;

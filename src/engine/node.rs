@@ -18,24 +18,23 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     EngineError,
-    admission::{Admission, AdmissionContext},
+    admission::Admission,
     commands::{
         Focus, Remote, Request,
         command_handler::{Operator, lock_names},
         load_generator::LoadTests,
         operator_lock::UnderWay,
     },
-    consumer::{Consumer, Hold, order_writer::Writer},
+    consumer::{Consumer, Hold},
+    context::NodeContext,
     deployment::Deployment,
     event_log,
     heartbeat::HeartbeatTask,
     jobs::{Runner, builtin, schedule},
-    ledger::promise_journal::InHand,
     locks::{Locks, Timing},
-    outbox::Outbox,
-    recovery::{delivery::Delivery, sale_versions::SaleVersions},
+    recovery::delivery::Delivery,
     snapshot_task::{Parts, SnapshotTask},
-    telemetry::{Meters, Snapshot, collector::Collector, ledger_page::LedgerPage},
+    telemetry::{Snapshot, collector::Collector, ledger_page::LedgerPage},
 };
 
 const COMMANDS: usize = 64;
@@ -95,15 +94,12 @@ impl Node {
         let NodeConfig { deployment, name, instance, read_only } = config;
         let Deployment { redis, keys, settings, .. } = &deployment;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let meters = Arc::new(Meters::default());
         let (hold, wanted) = watch::channel(false);
         let mut parked = Vec::new();
         let handed_over = Arc::new(AtomicU64::new(0));
         let (snapshot_sender, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let (locks, watchdog) = Locks::new(redis, keys.clone(), &name, Timing::default());
-        let outbox = Outbox::default();
-        let versions = SaleVersions::default();
-        let in_hand = InHand::default();
+        let context = NodeContext::new(&name, &deployment, &locks);
         let mut admission = None;
         if !read_only {
             tasks.spawn(watchdog.run(stop.clone()));
@@ -117,15 +113,9 @@ impl Node {
                 let _ = tokio::time::timeout(JOBS_AFTER, available).await;
                 jobs.await;
             });
-            let (requests, workers) = Admission::new(&AdmissionContext {
-                node: name.clone(),
-                deployment: deployment.clone(),
-                meters: Arc::clone(&meters),
-                versions: versions.clone(),
-                outbox: outbox.clone(),
-                in_hand: in_hand.clone(),
-            });
-            let delivery = Delivery { servers: deployment.servers(), versions: versions.clone() };
+            let (requests, workers) = Admission::new(&context);
+            let versions = context.versions.clone();
+            let delivery = Delivery { servers: deployment.servers(), versions };
             tasks.spawn(delivery.run(stop.clone()));
             for worker in workers {
                 tasks.spawn(worker.run(stop.clone()));
@@ -134,37 +124,24 @@ impl Node {
             for partition in keys.partitions() {
                 let (parking, parked_here) = watch::channel(false);
                 parked.push(parked_here);
-                let consumer = Consumer::new(
-                    &deployment,
-                    &name,
-                    partition.clone(),
-                    Writer::reporting(
-                        deployment.servers(),
-                        in_hand.clone(),
-                        outbox.clone(),
-                        name.clone(),
-                    ),
-                    locks.clone(),
-                    Hold { wanted: wanted.clone(), parked: parking },
-                );
+                let hold = Hold { wanted: wanted.clone(), parked: parking };
+                let consumer = Consumer::new(&context, partition.clone(), hold);
                 let (handed, stop_it) = (Arc::clone(&handed_over), stop.clone());
                 tasks.spawn(async move {
                     handed.fetch_add(consumer.run(stop_it).await, Ordering::Relaxed);
                 });
                 let heartbeats = HeartbeatTask {
+                    context: context.clone(),
                     servers: deployment.servers(),
                     partition,
-                    node: name.clone(),
                     instance: instance.clone(),
-                    dead_ms: settings.node_dead_ms,
-                    outbox: outbox.clone(),
                 };
                 tasks.spawn(heartbeats.run(stop.clone()));
             }
         }
         let collector = Collector::new(
             &deployment,
-            Arc::clone(&meters),
+            Arc::clone(&context.meters),
             name.clone(),
             read_only,
             lock_names(settings),
@@ -177,11 +154,11 @@ impl Node {
             locks,
             read_only,
             admission,
-            meters,
+            meters: context.meters,
             reason: None,
             under_way: UnderWay::default(),
             load_tests: LoadTests::default(),
-            outbox,
+            outbox: context.outbox,
         };
         // A read-only node writes no events.
         if !read_only {
@@ -195,7 +172,7 @@ impl Node {
             acted: Arc::clone(&acted),
             snapshot_sender,
             tasks: tasks.clone(),
-            versions,
+            versions: context.versions,
             ledger: LedgerPage::default(),
             parts: Parts::default(),
         };

@@ -117,7 +117,7 @@ pub(super) struct Parts {
 impl Default for Parts {
     fn default() -> Self {
         Self {
-            pending: Part::new("the pending list", Duration::ZERO, PAGE_TIMEOUT),
+            pending: Part::new("the pending list", Duration::ZERO, PAGE_TIMEOUT + CLASSIFY_TIMEOUT),
             stream: Part::new("the order stream", Duration::ZERO, PAGE_TIMEOUT),
             census: Part::new("the pending entries", CENSUS_EVERY, CENSUS_EVERY),
             letters: Part::new("the dead letters", LETTERS_EVERY, PAGE_TIMEOUT),
@@ -248,10 +248,10 @@ impl SnapshotTask {
         snapshot.orders = parts.orders.read(focus.orders, acted, sql_up, orders).await;
         snapshot.late_orders = parts.orders.late;
         // Before the log: what is written in between is in both.
-        let losses = match redis_up {
-            true => collector.losses().await.unwrap_or_default(),
-            false => Vec::new(),
-        };
+        let losses = if redis_up { collector.losses().await } else { Ok(Vec::new()) };
+        let losses = losses
+            .inspect_err(|error| tracing::debug!(%error, "the published losses were not read"))
+            .unwrap_or_default();
         // Only the newest page of the log changes.
         let last = &parts.log.value;
         let is_newest = focus.log.is_some_and(|view| view.before.is_none());

@@ -23,8 +23,6 @@ use super::{
 
 /// Timeout of every command that does not block on purpose.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest wait for replicas; below the command timeout.
-const REPLICAS_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The connections of one task, opened on first use and reopened after a failure.
 #[derive(Debug)]
@@ -211,29 +209,6 @@ impl Connection {
     pub async fn now_at(&mut self, key: &str) -> Result<Millis, RedisError> {
         let (seconds, micros): (i64, i64) = self.query_at(self.slot(key), &cmd("TIME")).await?;
         Ok(Millis(seconds * 1_000 + micros / 1_000))
-    }
-
-    /// Waits until `replicas` replicas of the server of `key` have all writes of this connection, for at most `bound`
-    /// or four seconds; returns how many have. Other commands on this connection wait for it.
-    ///
-    /// # Errors
-    /// As for any command; also if the connection that wrote is gone, since a new one has no writes to wait for.
-    pub async fn wait_replicas(
-        &mut self,
-        key: &str,
-        replicas: u32,
-        bound: Duration,
-    ) -> Result<u32, RedisError> {
-        let slot = self.slot(key);
-        let Some(mut connection) = self.peer(slot).and_then(|peer| peer.connection.clone()) else {
-            let detail = reason!("redis-broke-after-write");
-            return Err(RedisError::Away { address: self.address_of(slot), detail });
-        };
-        // WAIT with a timeout of 0 blocks forever.
-        let bound = bound.min(REPLICAS_TIMEOUT).as_millis().max(1) as u64;
-        let wait = cmd("WAIT").arg(replicas).arg(bound).take();
-        let result = wait.query_async(&mut connection).await;
-        result.map_err(|error| self.drop_connection(slot, &error))
     }
 
     /// Drops every connection, because one was found unresponsive before its own timeout.

@@ -389,37 +389,6 @@ async fn a_published_message_is_received_from_every_cluster_node() {
     assert_eq!(message.as_deref(), Some("m"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn wait_runs_on_the_connection_that_wrote() {
-    let cluster = TestCluster::start();
-    let mut conn = Redis::from_url(&cluster.url()).unwrap().connection();
-    let bound = Duration::from_secs(3);
-    let error = conn.wait_replicas(KEY, 1, bound).await.unwrap_err();
-    assert!(error.is_away(), "it wrote nothing yet: {error}");
-    conn.query::<()>(&set(KEY, "v")).await.unwrap();
-    assert_eq!(conn.wait_replicas(KEY, 1, bound).await.unwrap(), 1);
-
-    let replica = cluster.owner(KEY).unwrap() + 3;
-    cluster.node(replica).freeze();
-    conn.query::<()>(&set(KEY, "w")).await.unwrap();
-    let begun = Instant::now();
-    let short = Duration::from_millis(50);
-    assert_eq!(conn.wait_replicas(KEY, 1, short).await.unwrap(), 0);
-    assert!(begun.elapsed() >= short);
-    // 0 would block forever, and more than the reply timeout would break the connection.
-    assert_eq!(conn.wait_replicas(KEY, 1, Duration::ZERO).await.unwrap(), 0);
-    let generation = conn.generation(KEY);
-    assert_eq!(conn.wait_replicas(KEY, 1, Duration::from_mins(1)).await.unwrap(), 0);
-    assert_eq!(conn.generation(KEY), generation);
-    cluster.node(replica).thaw();
-    wait_until(PATIENCE, "the replica has it", async || {
-        conn.wait_replicas(KEY, 1, bound).await.unwrap() == 1
-    })
-    .await;
-    conn.forget();
-    assert!(conn.wait_replicas(KEY, 1, bound).await.is_err());
-}
-
 /// A certificate of a private CA is no outage.
 #[tokio::test]
 async fn a_tls_server_is_trusted_by_the_configured_ca() {

@@ -18,27 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use worker::AdmissionWorker;
 
-use crate::{
-    deployment::Deployment, ledger::promise_journal::InHand, lists::group_by, outbox::Outbox,
-    recovery::sale_versions::SaleVersions, telemetry::Meters,
-};
-
-/// What admission shares with the other tasks of its node. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct AdmissionContext {
-    /// Name of the node.
-    pub node: String,
-    /// Servers and settings.
-    pub deployment: Deployment,
-    /// Counts requests and their latencies.
-    pub meters: Arc<Meters>,
-    /// The versions of sales that the node has seen.
-    pub versions: SaleVersions,
-    /// Takes the events of the workers.
-    pub outbox: Outbox,
-    /// Orders in progress of the node's consumers, which are restored with the promises.
-    pub in_hand: InHand,
-}
+use crate::{context::NodeContext, lists::group_by, telemetry::Meters};
 
 /// Why a request got no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -109,7 +89,7 @@ pub(super) type Batch = Vec<AdmissionRequest>;
 impl Admission {
     /// Creates a queue and its worker for each partition: a partition that cannot be reached does not delay the others.
     /// The workers end when their `stop` is cancelled, and reply to every request that still waits.
-    pub fn new(context: &AdmissionContext) -> (Self, Vec<AdmissionWorker>) {
+    pub fn new(context: &NodeContext) -> (Self, Vec<AdmissionWorker>) {
         let (mut queues, mut workers) = (Vec::new(), Vec::new());
         for partition in context.deployment.keys.partitions() {
             let (queue, requests) = mpsc::channel(context.deployment.settings.queue);
@@ -129,7 +109,7 @@ impl Admission {
         if let Some(queue) = self.queues.get(of)
             && let Err(mpsc::error::TrySendError::Full(request)) = queue.try_send(request)
         {
-            self.meters.note_busy();
+            self.meters.note_busy(1);
             request.reply(Instant::now(), Ok(Outcome::Busy));
         }
         // When the engine stops, the sender is dropped with the request, and the receiver reports that.

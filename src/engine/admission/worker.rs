@@ -23,10 +23,11 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError,
     admission::{
-        AdmissionContext, AdmissionError, AdmissionRequest, Batch, by_voucher,
+        AdmissionError, AdmissionRequest, Batch, by_voucher,
         reply::{Decision, decision, outcome_of},
         reply_all,
     },
+    context::NodeContext,
     deployment,
     event::{self, Event},
     ids::{IdWorker, first_second},
@@ -81,7 +82,7 @@ enum Prepared {
 /// The task behind a queue of [`super::Admission`]. It ends with the token that [`AdmissionWorker::run`] is given.
 #[derive(Debug)]
 pub struct AdmissionWorker {
-    context: AdmissionContext,
+    context: NodeContext,
     partition: Partition,
     servers: Servers,
     requests: mpsc::Receiver<AdmissionRequest>,
@@ -109,7 +110,7 @@ pub struct AdmissionWorker {
 
 impl AdmissionWorker {
     pub(super) fn new(
-        context: AdmissionContext,
+        context: NodeContext,
         partition: Partition,
         requests: mpsc::Receiver<AdmissionRequest>,
     ) -> Self {
@@ -253,7 +254,7 @@ impl AdmissionWorker {
 
     /// Records which other nodes are alive: if Redis loses its data, this node waits for their promises.
     async fn note_peers(&mut self) {
-        let AdmissionContext { node, deployment, .. } = &self.context;
+        let NodeContext { node, deployment, .. } = &self.context;
         if let Ok(nodes) = Nodes::read(&mut self.servers.conn, &self.partition).await {
             let others = nodes.alive(deployment.settings.node_dead_ms).filter(|name| name != node);
             self.peers = others.map(str::to_owned).collect();
@@ -288,7 +289,7 @@ impl AdmissionWorker {
             return;
         }
         self.held.insert(voucher, Batch::new());
-        let AdmissionContext { deployment, versions, .. } = &self.context;
+        let NodeContext { deployment, versions, .. } = &self.context;
         let (mut servers, versions) = (deployment.servers(), versions.clone());
         let (run, token) = (self.run_id.clone().unwrap_or_default(), self.token.clone());
         let promises = self.promises(|it| it == voucher);
@@ -349,7 +350,7 @@ impl AdmissionWorker {
         self.prepare(voucher);
         let waiting: usize = self.held.values().map(Vec::len).sum();
         if waiting + batch.len() > self.requests.max_capacity() {
-            batch.iter().for_each(|_| self.context.meters.note_busy());
+            self.context.meters.note_busy(batch.len());
             return reply_all(batch, &Ok(Outcome::Busy));
         }
         self.held.entry(voucher).or_default().extend(batch);
@@ -609,7 +610,7 @@ impl AdmissionWorker {
         let done = reconcile(&mut self.servers, of, &promises, &self.token).await?;
         self.journal.forget(&done.refused_ids);
         self.note_reconciled(event::partition(of.number()), done);
-        let AdmissionContext { node, deployment, .. } = &self.context;
+        let NodeContext { node, deployment, .. } = &self.context;
         let (conn, dead_ms) = (&mut self.servers.conn, deployment.settings.node_dead_ms);
         await_peers(conn, &self.partition, node, &run, &self.peers, dead_ms).await?;
         // A restart in the middle of it is noticed by the next connection.
@@ -628,7 +629,7 @@ impl AdmissionWorker {
         };
         let (promised, refused) = (ids(&done.promised_ids), ids(&done.refused_ids));
         tracing::warn!(promised, refused, "Redis had lost admissions");
-        let AdmissionContext { outbox, node, .. } = &self.context;
+        let NodeContext { outbox, node, .. } = &self.context;
         outbox.put_own(node, REDIS_RECONCILED, subject, Message::of(&Event::DataLoss(done)));
     }
 

@@ -6,7 +6,7 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
-    Backing, EntryId, OrderEntry, OrderError, OrderId, RecoveryAction, Verdict,
+    Backing, EntryId, OrderEntry, OrderError, RecoveryAction, Verdict,
     filter::{Fact, Field, Filter, Kind},
     locale::in_english,
     verdict::{self, Evidence, Row},
@@ -173,11 +173,6 @@ impl Classified {
             (_, _, Verdict::TooOften) => OrderError::TooOften(self.row.deliveries),
             _ => return None,
         })
-    }
-
-    /// The order that it contains.
-    pub fn order_id(&self) -> Option<OrderId> {
-        self.row.delivered.order().map(|order| order.order)
     }
 
     /// Whether it matches a filter.

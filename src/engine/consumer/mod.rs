@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError,
     consumer::order_writer::{BACKOFF, Settled, Writer, reject_all, wait},
-    deployment::Deployment,
+    context::NodeContext,
     ledger::{
         entry_check::{self, Checked, Rejected},
         rebuild::rebuild,
@@ -73,25 +73,17 @@ pub struct Hold {
 }
 
 impl Consumer {
-    /// The consumer of `node` in a partition. It reads nothing new while it is paused.
-    pub fn new(
-        deployment: &Deployment,
-        node: &str,
-        partition: Partition,
-        writer: Writer,
-        locks: Locks,
-        hold: Hold,
-    ) -> Self {
+    /// The consumer of a node in a partition. It reads nothing new while it is paused.
+    pub fn new(context: &NodeContext, partition: Partition, hold: Hold) -> Self {
+        let NodeContext { node, deployment, locks, .. } = context;
         let conn = deployment.redis.blocking_connection(BLOCK);
-        let reader = Servers { conn, ..deployment.servers() };
-        let settings = deployment.settings.clone();
         Self {
             name: partition.consumer(node),
             partition,
-            reader,
-            writer,
-            settings,
-            locks,
+            reader: Servers { conn, ..deployment.servers() },
+            writer: Writer::reporting(context),
+            settings: deployment.settings.clone(),
+            locks: locks.clone(),
             hold,
             resumed: false,
             waiting: None,

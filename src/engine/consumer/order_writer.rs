@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError,
+    context::NodeContext,
     event::{self, Event},
     ledger::{
         entry_check::{self, Checked, Rejected},
@@ -70,9 +71,10 @@ impl Writer {
     }
 
     /// The writer of a consumer: it reports the orders in progress to the admission tasks of its process, and outages
-    /// of the database as events of `node`.
-    pub fn reporting(servers: Servers, in_hand: InHand, outbox: Outbox, node: String) -> Self {
-        Self { servers, clock: None, in_hand, events: Some((outbox, node)) }
+    /// of the database as events of its node.
+    pub(crate) fn reporting(context: &NodeContext) -> Self {
+        let NodeContext { node, deployment, outbox, in_hand, .. } = context.clone();
+        Self { servers: deployment.servers(), clock: None, in_hand, events: Some((outbox, node)) }
     }
 
     /// Commits the orders of a batch, then acknowledges them; bad entries become dead letters. Waits while the database

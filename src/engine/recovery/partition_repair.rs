@@ -96,7 +96,12 @@ pub async fn repair_partition(
         let repair = match &fault {
             PartitionFault::ForeignKey(ForeignKey { key, .. }) => {
                 let aside = repair::aside(key);
-                let renamed = rename(&mut servers.conn, key).await?;
+                let renamed = match type_of(key) {
+                    Some(expected) => {
+                        repair::set_aside(&mut servers.conn, key, expected).await?.is_some()
+                    }
+                    None => false,
+                };
                 renamed.then(|| reason!("partitions-renamed", fault = why, aside))
             }
             // Reconciled, which covers more than a repair of this partition alone.
@@ -123,11 +128,6 @@ pub async fn repair_partition(
         }
     }
     Ok(repaired)
-}
-
-async fn rename(conn: &mut Connection, key: &str) -> Result<bool, EngineError> {
-    let Some(expected) = type_of(key) else { return Ok(false) };
-    Ok(repair::set_aside(conn, key, expected).await?.is_some())
 }
 
 async fn renew(

@@ -63,9 +63,11 @@ pub(crate) struct Reconciler<'a> {
 }
 
 /// When a sale is reconciled; the argument of `reconcile_begin.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Scope {
     /// If its keys are inconsistent, or it was not reconciled on this run of the server.
+    #[strum(serialize = "")]
     IfNeeded,
     /// Even if its keys are consistent with one another: they may not match SQL.
     Always,
@@ -390,11 +392,7 @@ impl<'a> Reconciler<'a> {
         call.arg(sale.version).arg(&sale.title);
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
         call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
-        call.arg(match scope {
-            Scope::IfNeeded => "",
-            Scope::Always => "always",
-            Scope::Replace => "replace",
-        });
+        call.arg::<&str>(scope.into());
         let mut answer: Vec<String> = self.servers.conn.invoke(&call).await?;
         if answer.is_empty() {
             return Err(RedisError::reply("reconcile_begin.lua").into());
@@ -620,12 +618,7 @@ impl<'a> Reconciler<'a> {
         let mut call = scripts::RESTORE.prepare_invoke();
         call.key(&keys.sale_keys(voucher)).key(of.orders()).key(of.dead());
         call.key(of.watermark()).key(keys.tally(voucher));
-        call.arg(voucher.0).arg(match entry {
-            Entry::Leave => "book",
-            Entry::Add => "enqueue",
-            Entry::Claim => "claim",
-            Entry::Refuse => "refuse",
-        });
+        call.arg(voucher.0).arg::<&str>(entry.into());
         call.arg(token).arg(LEASE.as_millis() as u64);
         for (order, place) in buyers {
             call.arg(place.user.0).arg(place.number).arg(order.get());
@@ -645,14 +638,17 @@ impl<'a> Reconciler<'a> {
     }
 }
 
-/// What happens to an order with its buyer.
-#[derive(Clone, Copy)]
+/// What happens to an order with its buyer; an argument of `restore.lua`.
+#[derive(Clone, Copy, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 enum Entry {
     /// It already exists elsewhere.
+    #[strum(serialize = "book")]
     Leave,
     /// It is live in SQL, and replaces any other order at its place.
     Claim,
     /// Its entry is added.
+    #[strum(serialize = "enqueue")]
     Add,
     /// It becomes a dead letter, and the buyer is not restored.
     Refuse,

@@ -33,9 +33,9 @@ pub struct Meters {
 type Active<L> = Mutex<Vec<(L, Arc<AtomicU64>)>>;
 
 impl Meters {
-    /// Records a request refused because the queue was full.
-    pub fn note_busy(&self) {
-        self.busy.fetch_add(1, Ordering::Relaxed);
+    /// Records requests refused because the queue was full.
+    pub fn note_busy(&self, requests: usize) {
+        self.busy.fetch_add(requests as u64, Ordering::Relaxed);
     }
 
     /// Returns the number of refused requests.

@@ -3,8 +3,9 @@
 use std::{collections::HashSet, sync::Arc};
 
 use seckill_model::{
-    EntryId, ForeignKey, JobRun, Message, Millis, Order, OrderId, Phase, Sale, SaleState, UserId,
-    Verdict, VoucherId, ledger::Balance, message::Label,
+    EntryId, ForeignKey, JobRun, LetterVerdict, Message, Millis, Order, OrderCounts, OrderId,
+    OrderQuery, Phase, Sale, SaleState, UserId, Verdict, VoucherId, dead_letter::Burial,
+    ledger::Balance, message::Label,
 };
 pub use seckill_redis::{
     entries::DeliveryState,
@@ -19,13 +20,8 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use super::{
     alarm::{Alarm, AlarmKind, Urgency},
     entries::{EntryLine, GroupConsumer, StreamPage},
-    letters::LetterLine,
-    orders::SaleOrders,
 };
-use super::{
-    census::Census, ledger_page::LedgerPage, log::LogView, orders::OrdersView, page::Page,
-    series::Series, stock::Stocks,
-};
+use super::{census::Census, ledger_page::LedgerPage, log::LogView, series::Series, stock::Stocks};
 
 /// An immutable snapshot of the engine and its servers.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -325,6 +321,35 @@ pub struct ConsumerLine {
     pub idle_ms: u64,
 }
 
+/// One page of a list, read only while it is displayed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Page<V, L> {
+    /// Which list, and where the page starts.
+    #[serde(rename = "from")]
+    pub view: V,
+    /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
+    pub taken: Option<Millis>,
+    /// Whether there are more lines beyond it.
+    pub more: bool,
+    /// The lines, in the order of the list.
+    pub lines: Arc<Vec<L>>,
+}
+
+impl<V, L> Page<V, L> {
+    /// Makes a page of at most `most` lines; one more was read if there are more.
+    pub(crate) fn of(view: V, taken: Millis, mut lines: Vec<L>, most: usize) -> Self {
+        let more = lines.len() > most;
+        lines.truncate(most);
+        Self { view, taken: Some(taken), more, lines: Arc::new(lines) }
+    }
+}
+
+impl<V: Default, L> Default for Page<V, L> {
+    fn default() -> Self {
+        Self { view: V::default(), taken: None, more: false, lines: Arc::default() }
+    }
+}
+
 /// One page of the pending list, from an entry on.
 pub type PendingPage = Page<EntryId, PendingLine>;
 /// One page of the dead letters, from a letter on.
@@ -339,6 +364,15 @@ impl PendingPage {
     pub fn is_whole(&self) -> bool {
         self.taken.is_some() && self.view == EntryId::MIN && !self.more
     }
+}
+
+/// The displayed orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrdersView {
+    /// The filter.
+    pub query: OrderQuery,
+    /// Only orders with a smaller ID; `None` for the newest.
+    pub before: Option<OrderId>,
 }
 
 /// One pending entry.
@@ -368,6 +402,59 @@ pub struct PendingLine {
     pub fault: Option<Message>,
     /// Its verdict; `None` if it is not classified yet, or SQL is unreachable.
     pub verdict: Option<Verdict>,
+}
+
+/// One dead letter. Texts of unknown origin are truncated and free of control characters.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LetterLine {
+    /// Its own id.
+    pub letter: EntryId,
+    /// The ID of its entry; `None` for a promise that was never enqueued.
+    pub entry: Option<EntryId>,
+    /// When it became a dead letter.
+    pub at: Millis,
+    /// Its age in milliseconds when the page was read.
+    pub age_ms: u64,
+    /// The cause.
+    pub reason: Message,
+    /// Its last consumer; empty if there was none.
+    pub consumer: String,
+    /// Deliveries since it was last enqueued.
+    pub deliveries: u64,
+    /// Number of replays.
+    pub replays: u64,
+    /// The requested order; `None` if the fields are invalid.
+    #[serde(rename = "order_id")]
+    pub order: Option<OrderId>,
+    /// The buyer.
+    #[serde(rename = "user_id")]
+    pub user: Option<UserId>,
+    /// The voucher.
+    #[serde(rename = "voucher_id")]
+    pub voucher: Option<VoucherId>,
+    /// The fault of its fields.
+    pub fault: Option<Message>,
+    /// Its verdict.
+    pub verdict: LetterVerdict,
+    /// All its failures, oldest first.
+    pub history: Vec<Burial>,
+    /// Its first fields.
+    pub payload: Vec<(String, String)>,
+    /// Number of fields omitted.
+    pub fields_more: usize,
+}
+
+/// Order statistics of the displayed sale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleOrders {
+    /// The sale.
+    pub voucher: VoucherId,
+    /// When they were counted, less often than snapshots are taken.
+    pub taken: Millis,
+    /// Orders by status; `None` if SQL timed out.
+    pub counts: Option<OrderCounts>,
+    /// Buyers with more than one order and their number of orders, most first; `None` if SQL timed out.
+    pub repeat_buyers: Option<Vec<(UserId, u64)>>,
 }
 
 /// Admission latency from request to reply, in microseconds.
@@ -450,4 +537,16 @@ pub struct LoadTestLine {
     pub sent: u64,
     /// Requests planned.
     pub planned: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_beyond_the_page_shows_that_there_are_more() {
+        let page = Page::of((), Millis(1), vec![4, 3, 2, 1], 3);
+        assert_eq!((page.lines.as_slice(), page.more), (&[4, 3, 2][..], true));
+        assert!(!Page::of((), Millis(1), vec![3, 2, 1], 3).more);
+    }
 }

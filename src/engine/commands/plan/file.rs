@@ -65,8 +65,8 @@ impl Plan {
     }
 
     fn check(file: Arc<File>) -> Result<Self, PlanError> {
-        let mut lines = Lines::at(&file, 0);
-        let first = lines.next()?.ok_or(PlanError::NotOne)?;
+        let mut lines = lines_at(&file, 0);
+        let first = next_line(&mut lines)?.ok_or(PlanError::NotOne)?;
         let head = first.strip_suffix(ENTRIES).map(|head| format!("{head}}}"));
         let head: Head =
             head.and_then(|head| serde_json::from_str(&head).ok()).ok_or(PlanError::NotOne)?;
@@ -77,7 +77,7 @@ impl Plan {
         let mut sum = Sha256::new_with_prefix(&first);
         let mut entries = 0;
         let last = loop {
-            let Some(line) = lines.next()? else { return Err(PlanError::Truncated) };
+            let Some(line) = next_line(&mut lines)? else { return Err(PlanError::Truncated) };
             if line.starts_with(LAST) {
                 break line;
             }
@@ -92,7 +92,10 @@ impl Plan {
         let tail = tail.ok_or(PlanError::Edited)?;
         sum.update(totals_bytes(&tail.totals)?);
         let digest = hex(&sum.finalize());
-        if digest != tail.sha256 || entries != tail.totals.entries || lines.next()?.is_some() {
+        if digest != tail.sha256
+            || entries != tail.totals.entries
+            || next_line(&mut lines)?.is_some()
+        {
             return Err(PlanError::Edited);
         }
         Ok(Self { file, start, digest, head, totals: tail.totals })
@@ -100,7 +103,7 @@ impl Plan {
 
     /// Returns its entries from the first on, each read on demand.
     pub fn lines(&self) -> PlanLines {
-        PlanLines { lines: Lines::at(&self.file, self.start), left: self.totals.entries }
+        PlanLines { lines: lines_at(&self.file, self.start), left: self.totals.entries }
     }
 
     /// Writes the whole document.
@@ -132,7 +135,7 @@ impl PlanLines {
         let count = count.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let mut page = Vec::with_capacity(count);
         for _ in 0..count {
-            let text = self.lines.next()?.ok_or(PlanError::Truncated)?;
+            let text = next_line(&mut self.lines)?.ok_or(PlanError::Truncated)?;
             let line = text.trim_end_matches(['\n', ',']);
             page.push(serde_json::from_str(line).map_err(|_| PlanError::Edited)?);
             self.left -= 1;
@@ -222,28 +225,22 @@ impl Read for At {
     }
 }
 
-#[derive(Debug)]
-struct Lines {
-    reader: BufReader<At>,
+type Lines = BufReader<At>;
+
+/// Reads lines from this offset on.
+fn lines_at(file: &Arc<File>, at: u64) -> Lines {
+    BufReader::new(At { file: Arc::clone(file), at })
 }
 
-impl Lines {
-    fn at(file: &Arc<File>, at: u64) -> Self {
-        Self { reader: BufReader::new(At { file: Arc::clone(file), at }) }
-    }
-
-    /// Reads one line with its end; a longer one than the maximum is no plan.
-    fn next(&mut self) -> Result<Option<String>, PlanError> {
-        let mut line = String::new();
-        match (&mut self.reader).take(LONGEST).read_line(&mut line) {
-            Ok(0) => Ok(None),
-            Ok(_) if !line.ends_with('\n') && line.len() as u64 >= LONGEST => {
-                Err(PlanError::NotOne)
-            }
-            Ok(_) => Ok(Some(line)),
-            Err(fault) if fault.kind() == io::ErrorKind::InvalidData => Err(PlanError::NotOne),
-            Err(fault) => Err(fault.into()),
-        }
+/// Reads one line with its end; a longer one than the maximum is no plan.
+fn next_line(lines: &mut Lines) -> Result<Option<String>, PlanError> {
+    let mut line = String::new();
+    match lines.take(LONGEST).read_line(&mut line) {
+        Ok(0) => Ok(None),
+        Ok(_) if !line.ends_with('\n') && line.len() as u64 >= LONGEST => Err(PlanError::NotOne),
+        Ok(_) => Ok(Some(line)),
+        Err(fault) if fault.kind() == io::ErrorKind::InvalidData => Err(PlanError::NotOne),
+        Err(fault) => Err(fault.into()),
     }
 }
 
