@@ -10,7 +10,7 @@ use seckill_model::{
 use seckill_redis::scripts;
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, servers::Servers};
+use super::{EngineError, lists::group_by, servers::Servers};
 
 /// Orders closed in one transaction: it blocks writes of orders for a few milliseconds.
 pub const CLOSE_PAGE: u32 = 500;
@@ -112,14 +112,11 @@ pub(super) async fn return_in_redis(
     servers: &mut Servers,
     orders: &[ClosedOrder],
 ) -> Result<u64, EngineError> {
-    let mut vouchers: Vec<VoucherId> = orders.iter().map(|order| order.voucher_id).collect();
-    vouchers.sort_unstable();
-    vouchers.dedup();
     let mut given = 0;
-    for voucher in vouchers {
+    for (voucher, orders) in group_by(orders, |order| order.voucher_id) {
         let mut call = scripts::GIVE_BACK.prepare_invoke();
         call.key(&servers.keys.sale_keys(voucher));
-        for order in orders.iter().filter(|order| order.voucher_id == voucher) {
+        for order in orders {
             call.arg(order.place().to_string()).arg(order.id.get());
         }
         given += servers.conn.invoke::<u64>(&call).await?;

@@ -31,7 +31,10 @@ pub struct Connection {
     answer: Duration,
     /// One for each server of a cluster; without a cluster, at most one.
     peers: Vec<Peer>,
-    map: ClusterMap,
+    /// Slot map of a cluster. Kept per task, so that [`Connection::server`] describes the server last connected to.
+    map: Option<Arc<SlotMap>>,
+    /// A failure has revealed that it is outdated.
+    stale: bool,
     generation: u64,
 }
 
@@ -46,15 +49,6 @@ struct Peer {
     generation: u64,
 }
 
-/// Slot map of a cluster. Kept per task, so that [`Connection::server`] describes the server last connected to.
-#[derive(Debug)]
-enum ClusterMap {
-    Unknown,
-    Known(Arc<SlotMap>),
-    /// A failure has revealed that it is outdated.
-    Stale(Arc<SlotMap>),
-}
-
 impl Redis {
     /// Returns a connection whose commands time out after five seconds.
     pub fn connection(&self) -> Connection {
@@ -64,7 +58,7 @@ impl Redis {
     /// Returns a connection for reads that block for up to `block`.
     pub fn blocking_connection(&self, block: Duration) -> Connection {
         let (redis, answer) = (self.clone(), COMMAND_TIMEOUT + block);
-        Connection { redis, answer, peers: Vec::new(), map: ClusterMap::Unknown, generation: 0 }
+        Connection { redis, answer, peers: Vec::new(), map: None, stale: false, generation: 0 }
     }
 }
 
@@ -259,10 +253,7 @@ impl Connection {
 
     /// Server of a slot, if known for certain.
     fn peer(&self, slot: u16) -> Option<&Peer> {
-        match self.map {
-            ClusterMap::Stale(_) => None,
-            _ => self.peers.get(self.last_peer(slot)?),
-        }
+        if self.stale { None } else { self.peers.get(self.last_peer(slot)?) }
     }
 
     /// Server last used for a slot.
@@ -270,11 +261,7 @@ impl Connection {
         if !self.redis.is_cluster() {
             return (!self.peers.is_empty()).then_some(0);
         }
-        let slots = match &self.map {
-            ClusterMap::Known(slots) | ClusterMap::Stale(slots) => slots,
-            ClusterMap::Unknown => return None,
-        };
-        let owner = slots.owner(slot)?;
+        let owner = self.map.as_ref()?.owner(slot)?;
         self.peers.iter().position(|peer| peer.node.as_ref() == Some(owner))
     }
 
@@ -317,12 +304,12 @@ impl Connection {
     async fn locate(&mut self, slot: u16) -> Result<Option<Node>, RedisError> {
         let Some(cluster) = self.redis.cluster() else { return Ok(None) };
         let slots = match &self.map {
-            ClusterMap::Known(slots) => Arc::clone(slots),
-            ClusterMap::Unknown | ClusterMap::Stale(_) => cluster.slots().await?,
+            Some(slots) if !self.stale => Arc::clone(slots),
+            _ => cluster.slots().await?,
         };
         self.peers.retain(|peer| peer.node.as_ref().is_some_and(|node| slots.has(node)));
         let owner = slots.owner(slot).cloned();
-        self.map = ClusterMap::Known(slots);
+        (self.map, self.stale) = (Some(slots), false);
         if owner.is_none() {
             // The cluster may have recovered by the next call.
             self.mark_stale(Hint::None);
@@ -333,9 +320,10 @@ impl Connection {
 
     /// Marks the slot map as outdated, also for other tasks, unless one of them has fetched a newer map since.
     fn mark_stale(&mut self, hint: Hint) {
-        if let (ClusterMap::Known(slots), Some(cluster)) = (&self.map, self.redis.cluster()) {
+        if let (Some(slots), Some(cluster)) = (&self.map, self.redis.cluster())
+            && !std::mem::replace(&mut self.stale, true)
+        {
             cluster.mark_stale(slots, hint);
-            self.map = ClusterMap::Stale(Arc::clone(slots));
         }
     }
 

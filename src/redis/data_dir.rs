@@ -128,7 +128,8 @@ impl DataDir {
 
     /// URL of the SQLite database in it.
     pub fn database_url(&self) -> String {
-        format!("sqlite:{}", percent_encoded(&self.0.path.join("seckill.db")))
+        let path = self.0.path.join("seckill.db");
+        format!("sqlite:{}", percent_encode(path.as_os_str().as_bytes(), PLAIN))
     }
 
     /// Directory of the server's files.
@@ -223,8 +224,3 @@ fn try_writing(dir: &Path) -> io::Result<()> {
 /// Characters of a path that a URL contains as they are.
 const PLAIN: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// Percent-encodes a path for a URL.
-pub(super) fn percent_encoded(path: &Path) -> String {
-    percent_encode(path.as_os_str().as_bytes(), PLAIN).to_string()
-}

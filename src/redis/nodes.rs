@@ -46,8 +46,7 @@ impl Nodes {
 
     /// Whether the last heartbeat of a node is within `dead_ms`.
     pub fn is_alive(&self, node: &str, dead_ms: u64) -> bool {
-        let sign = self.signs.iter().find(|(name, _)| name == node);
-        sign.is_some_and(|(_, at)| self.now.since(*at) < dead_ms)
+        self.life(node, dead_ms) == Some(true)
     }
 
     /// State of the node of a consumer that has been idle for `idle_ms`.
@@ -65,14 +64,14 @@ impl Nodes {
 
     /// Like [`Self::is_alive`], or `None` for a name that is not a node's: an operator without an engine.
     pub fn life(&self, node: &str, dead_ms: u64) -> Option<bool> {
-        let known = self.signs.iter().any(|(name, _)| name == node);
-        known.then(|| self.is_alive(node, dead_ms))
+        let (_, at) = self.signs.iter().find(|(name, _)| name == node)?;
+        Some(self.now.since(*at) < dead_ms)
     }
 
     /// Nodes whose last heartbeat is within `dead_ms`.
     pub fn alive(&self, dead_ms: u64) -> impl Iterator<Item = &str> {
-        let fresh = move |at: &Millis| self.now.since(*at) < dead_ms;
-        self.signs.iter().filter(move |(_, at)| fresh(at)).map(|(node, _)| node.as_str())
+        let fresh = move |(_, at): &&(String, Millis)| self.now.since(*at) < dead_ms;
+        self.signs.iter().filter(fresh).map(|(node, _)| node.as_str())
     }
 }
 

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     DataDirError,
-    data_dir::{DataDir, DirId, percent_encoded},
+    data_dir::{DataDir, DirId},
     flock,
     permissions::make_dir,
     probe::{self, Connection, Presence},
@@ -100,11 +100,6 @@ impl ManagedServer {
     /// The server's socket.
     pub fn socket(&self) -> &Path {
         self.0.dir.socket_path()
-    }
-
-    /// The server's URL.
-    pub fn url(&self) -> String {
-        format!("unix://{}", percent_encoded(self.socket()))
     }
 
     /// Makes sure that a server responds; starts one if none is running. Safe to call concurrently from many tasks and

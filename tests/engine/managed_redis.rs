@@ -51,11 +51,11 @@ impl Drop for Room {
 }
 
 fn connect_to(socket: &Path) -> redis::RedisResult<redis::Connection> {
-    redis::Client::open(format!("unix://{}", socket.display()))?.get_connection()
+    redis::Client::open(redis::ConnectionAddr::Unix(socket.to_path_buf()))?.get_connection()
 }
 
 fn connect(server: &ManagedServer) -> redis::Connection {
-    redis::Client::open(server.url()).unwrap().get_connection().unwrap()
+    connect_to(server.socket()).unwrap()
 }
 
 fn info(server: &ManagedServer, field: &str) -> String {

@@ -104,7 +104,7 @@ impl Locks {
             later,
         };
         let locks = Self { shared: Arc::new(shared) };
-        (locks.clone(), Watchdog::new(locks, redis.clone(), cleanups))
+        (locks.clone(), Watchdog { locks, redis: redis.clone(), cleanups })
     }
 
     /// Acquires the lock if it is free. The watchdog renews it until it is released.

@@ -21,20 +21,12 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// One task per node and Redis; ends when its token is cancelled.
 #[derive(Debug)]
 pub struct Watchdog {
-    locks: Locks,
-    redis: Redis,
-    cleanups: mpsc::UnboundedReceiver<Cleanup>,
+    pub(super) locks: Locks,
+    pub(super) redis: Redis,
+    pub(super) cleanups: mpsc::UnboundedReceiver<Cleanup>,
 }
 
 impl Watchdog {
-    pub(super) fn new(
-        locks: Locks,
-        redis: Redis,
-        cleanups: mpsc::UnboundedReceiver<Cleanup>,
-    ) -> Self {
-        Self { locks, redis, cleanups }
-    }
-
     /// Runs until `stop`. Locks still held then end with their lease.
     pub async fn run(self, stop: CancellationToken) {
         let Self { locks, redis, mut cleanups } = self;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::commands::plan::{
-    Change, Forecast, Head, Line, Plan, SaleForecast, Totals, file::Writer, lost,
+    Change, Forecast, Head, Line, Plan, SaleForecast, Totals, file::Writer,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +18,8 @@ use crate::{
     },
     deployment,
     error::PlanError,
+    ledger,
+    servers::Servers,
     telemetry::snapshot::RecoveryLine,
 };
 
@@ -119,7 +121,7 @@ impl Making {
             // Read-only, so it may be dropped at any await.
             tokio::select! {
                 () = stop.cancelled() => return Err(EngineError::Stopping),
-                lost = lost::count(&mut servers) => lost?,
+                lost = lost(&mut servers) => lost?,
             }
         };
         let sales = servers.store.sales().await?;
@@ -153,4 +155,13 @@ impl Making {
         totals.sales = by_sale;
         Ok(self.writer.end(self.totals).map_err(PlanError::from)?)
     }
+}
+
+/// Number of admitted orders that only the buyers hold: what a rebuild would enqueue.
+async fn lost(servers: &mut Servers) -> Result<u64, EngineError> {
+    let mut lost = 0;
+    for sale in servers.store.sales().await? {
+        lost += ledger::lost_orders(servers, sale.voucher_id).await?.len() as u64;
+    }
+    Ok(lost)
 }

@@ -4,7 +4,6 @@
 //! stored and read back by [`file`], and executed by `apply`. Creating a plan changes nothing.
 
 pub mod file;
-mod lost;
 mod make;
 
 use serde::{Deserialize, Serialize};
