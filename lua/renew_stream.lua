@@ -8,8 +8,7 @@
 -- ARGV  1 group  2 IDs further ahead of the clock than this are in the far future (ms)  3 keep the old stream for (ms)
 --       4 reason for the dead letters  then the entries that become dead letters
 --
--- Returns {entries in the new stream, dead letters, last ID of the old stream}, or false if the last ID is not in
--- the far future.
+-- Returns {entries in the new stream, dead letters}, or false if the last ID is not in the far future.
 
 local info = redis.pcall('XINFO', 'STREAM', KEYS[1])
 if info.err then
@@ -95,4 +94,4 @@ if integer(known) and integer(known) <= added then
   redis.call('HSET', KEYS[5], 'orders', added, 'last_orders', newest)
   verify_until_now(KEYS[5], newest)
 end
-return {kept, dead, last}
+return {kept, dead}

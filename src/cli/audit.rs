@@ -8,9 +8,8 @@ use seckill_engine::{
     EngineError,
     commands::{Command, Reply, command_handler::Operator},
     ledger,
-    partition_fault::PartitionFault,
     recovery::{
-        partition_repair,
+        partition_repair::{self, PartitionFault},
         repair::{self, Repaired, SaleRepair},
     },
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},

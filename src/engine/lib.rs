@@ -22,7 +22,6 @@ pub mod locks;
 pub mod node;
 pub mod orders;
 pub mod outbox;
-pub mod partition_fault;
 pub mod partitions;
 pub mod payment;
 pub mod purchase;

@@ -16,8 +16,6 @@ pub struct Renewed {
     pub kept: u64,
     /// Entries that became dead letters.
     pub dead: u64,
-    /// The last ID of the old stream.
-    pub last: EntryId,
 }
 
 /// New name of a key that is moved out of the way.
@@ -39,8 +37,8 @@ pub async fn renew_stream(
     call.key(of.watermark());
     call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEEP_FOR.as_millis() as u64).arg(reason);
     call.arg(in_stream(foreign));
-    let done: Option<(u64, u64, String)> = conn.invoke(&call).await?;
-    done.map(|(kept, dead, last)| Ok(Renewed { kept, dead, last: of.entry_id(&last)? })).transpose()
+    let done: Option<(u64, u64)> = conn.invoke(&call).await?;
+    Ok(done.map(|(kept, dead)| Renewed { kept, dead }))
 }
 
 /// Renames a key that is not of type `expected`; returns its type, or `None` if it is correct.

@@ -15,8 +15,10 @@ use seckill_engine::{
     dead_letters::{LetterScope, classify},
     ledger,
     outbox::Outbox,
-    partition_fault::PartitionFault,
-    recovery::{partition_repair, repair},
+    recovery::{
+        partition_repair::{self, PartitionFault},
+        repair,
+    },
     telemetry::snapshot::AlarmKind,
 };
 use seckill_model::{

@@ -2,7 +2,7 @@
 
 use seckill_engine::{
     commands::outcome::CommandOutcome, event::Event, jobs::JobResult,
-    partition_fault::PartitionFault,
+    recovery::partition_repair::PartitionFault,
 };
 use seckill_model::{
     JobOutcome, Message, Reason,

@@ -4,11 +4,13 @@
 //! [`faults`] detects, [`repair_partition`] repairs; a node does so every second, and `audit --repair` without one.
 //! Sales are out of scope.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, fmt, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use redis::cmd;
-use seckill_model::{Backing, EntryId, ForeignKey, Message, Millis, OrderEntry, reason::reason};
+use seckill_model::{
+    Backing, EntryId, ForeignKey, Message, Millis, OrderEntry, Reason, reason::reason,
+};
 use seckill_redis::{
     Connection, dead_letters,
     group::{self, Rewinding},
@@ -17,13 +19,13 @@ use seckill_redis::{
     stream::{self, Delivered},
     stream_stats::RedisStats,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{
     EngineError,
     event::{self, Event},
     ledger::entry_check::backing,
     outbox::Outbox,
-    partition_fault::PartitionFault,
     recovery::reconcile::{Reconciler, new_token},
     servers::Servers,
     telemetry::{data_loss::REDIS_RECONCILED, log::events::PARTITION_REPAIRED},
@@ -37,6 +39,48 @@ const PAGE: usize = 1_000;
 /// Maximum number of entries set aside at once; the consumers check the rest.
 const MOST_FOREIGN: usize = 10_000;
 const REASON: &str = "its ID lies in the future, and no buyer was promised its order";
+
+/// What is wrong with a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionFault {
+    /// The last ID of the order stream is in the far future.
+    FutureId(EntryId),
+    /// The group was moved beyond the last ID of its stream.
+    GroupBeyond {
+        /// Its last delivered ID.
+        delivered: EntryId,
+        /// The last ID of the stream.
+        last: EntryId,
+    },
+    /// A stream, or a key that only holds the state of nodes, has another type.
+    ForeignKey(ForeignKey),
+    /// The stream of this key has lost entries.
+    Lost(String),
+}
+
+impl PartitionFault {
+    /// Its message.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::FutureId(last) => reason!("partitions-future-id", id = last.in_stream()),
+            Self::GroupBeyond { delivered, last } => {
+                let (delivered, last) = (delivered.in_stream(), last.in_stream());
+                reason!("partitions-group-beyond", delivered, last)
+            }
+            Self::Lost(key) => reason!("partitions-lost", key),
+            Self::ForeignKey(ForeignKey { key, holds }) => {
+                reason!("partitions-foreign-key", key, holds = ForeignKey::content(holds))
+            }
+        }
+    }
+}
+
+impl fmt::Display for PartitionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(f)
+    }
+}
 
 /// Returns the current faults of a partition.
 pub async fn faults(
@@ -108,7 +152,7 @@ pub async fn repair_partition(
             PartitionFault::Lost(_) => None,
             PartitionFault::FutureId(_) => {
                 let aside = repair::aside(&of.orders());
-                renew(servers, of, stats.now).await?.map(|Renewed { kept, dead, .. }| {
+                renew(servers, of, stats.now).await?.map(|Renewed { kept, dead }| {
                     reason!("partitions-renewed", fault = why, kept, dead, aside)
                 })
             }
