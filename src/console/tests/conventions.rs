@@ -230,9 +230,7 @@ fn a_long_paste_is_truncated_with_a_notice() {
         |tui: &mut Tui| tui.screen().contains("the pasted text was truncated to 1,000 characters");
     for keys in ["N", ":", "2jkE\t", "2/", "3/", "4/", "5/", "6/", "7/", "8/", "0/"] {
         let mut tui = Tui::new(normal());
-        for key in keys.chars() {
-            tui.key(if key == '\t' { KeyCode::Tab } else { KeyCode::Char(key) });
-        }
+        tui.press(keys);
         tui.paste("锅".repeat(600));
         assert!(!shown(&mut tui), "{keys}: there is room for it");
         tui.paste("锅".repeat(600));

@@ -122,10 +122,7 @@ fn a_question_names_the_sale_by_its_title() {
     ] {
         let mut tui = Tui::open(snapshot, keys);
         if name == "arm" {
-            for _ in 0..4 {
-                tui.key(KeyCode::Tab);
-            }
-            tui.key(KeyCode::Enter);
+            tui.press("\t\t\t\t\n");
         }
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
             let text = tui.screen_at(width, height);
@@ -193,12 +190,7 @@ fn only_keys_that_do_something_are_offered() {
     let load_test = LoadTestLine { voucher_id: VoucherId(7), sent: 1, planned: 2 };
     tui.show(Snapshot { load_tests: vec![load_test], ..running() });
     assert_eq!(offered(&mut tui), [true, false, true], "a rush can be halted");
-    let mut tui = Tui::open(planned(), "tL");
-    for _ in 0..4 {
-        tui.key(KeyCode::Tab);
-    }
-    tui.key(KeyCode::Enter);
-    tui.press("y");
+    let mut tui = Tui::open(planned(), "tL\t\t\t\t\ny");
     assert_eq!(offered(&mut tui), [true, true, true], "a launch is scheduled");
     let mut tui = Tui::open(watched(running()), "t");
     assert_eq!(offered(&mut tui), [false; 3], "commands are disabled");
@@ -261,10 +253,9 @@ fn keys_toggle_presenter_mode() {
     let first = tui.app.presented();
     tui.press("j");
     assert_ne!(tui.app.presented(), first);
-    tui.key(KeyCode::Esc);
+    tui.press("\x1b");
     assert!(!tui.app.presenter.on);
-    tui.press(":presenter");
-    tui.key(KeyCode::Enter);
+    tui.press(":presenter\n");
     assert!(tui.app.presenter.on);
     tui.press(":");
     tui.assert_shows("schedule launch");
@@ -283,7 +274,7 @@ fn a_key_of_the_views_does_not_end_a_demo() {
             assert!(tui.app.presenter.on && tui.app.dialog.is_none(), "{key}");
             assert_eq!(tui.status(), format!("{key}{expected}"));
         }
-        tui.key(KeyCode::Tab);
+        tui.press("\t");
         assert!(tui.app.presenter.on, "{}", tui.status());
         assert_eq!(tui.app.view, View::Pending);
         tui.press("t2");
@@ -349,13 +340,7 @@ fn a_number_in_a_title_stays_as_it_is() {
     let mut tui = Tui::open(snapshot(), "tL");
     tui.key(KeyCode::Home);
     tui.app.on_event(&Event::Key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL)));
-    tui.press("Best of #8");
-    tui.key(KeyCode::Tab);
-    tui.press("500");
-    for _ in 0..3 {
-        tui.key(KeyCode::Tab);
-    }
-    tui.key(KeyCode::Enter);
+    tui.press("Best of #8\t500\t\t\t\n");
     tui.assert_shows("'Best of #8' is created");
     tui.press("y");
     tui.assert_shows("scheduled: new sale 'Best of #8'");
