@@ -103,12 +103,6 @@ fn tail(path: &str, cells: usize) -> String {
     if width(path) <= cells {
         return path.to_owned();
     }
-    let mut kept = path;
-    while let Some(at) = kept.char_indices().nth(1).map(|(at, _)| at) {
-        kept = &kept[at..];
-        if width(kept) < cells {
-            break;
-        }
-    }
-    format!("…{kept}")
+    let mut ends = path.char_indices().map(|(at, _)| &path[at..]);
+    format!("…{}", ends.find(|end| width(end) < cells).unwrap_or_default())
 }

@@ -206,12 +206,7 @@ pub(super) fn of_table(
 
 /// A timestamp for file names that sorts chronologically.
 pub(super) fn stamp(now: Millis, zone: &TimeZone) -> String {
-    let full = now.date_time(zone);
-    let digits: String = full.chars().filter(char::is_ascii_digit).collect();
-    match (digits.get(..8), digits.get(8..14)) {
-        (Some(day), Some(time)) => format!("{day}-{time}"),
-        _ => digits,
-    }
+    now.date_time(zone).replace(['-', ':'], "").replace(' ', "-")
 }
 
 #[cfg(test)]

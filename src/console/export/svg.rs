@@ -213,19 +213,16 @@ fn between(one: Rgb, other: Rgb, share: f64) -> Rgb {
 }
 
 fn escaped(text: &str) -> String {
-    let mut safe = String::new();
-    for c in text.chars() {
-        match c {
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '&' => safe.push_str("&amp;"),
-            '"' => safe.push_str("&quot;"),
-            // Invalid in XML.
-            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
+    let safe = |c: char| match c {
+        '<' => "&lt;".to_owned(),
+        '>' => "&gt;".to_owned(),
+        '&' => "&amp;".to_owned(),
+        '"' => "&quot;".to_owned(),
+        // Invalid in XML.
+        '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => "\u{fffd}".to_owned(),
+        c => c.to_string(),
+    };
+    text.chars().map(safe).collect()
 }
 
 #[cfg(test)]
