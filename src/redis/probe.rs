@@ -11,8 +11,8 @@ use std::{
 };
 
 use redis::{
-    Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, InfoDict, IntoConnectionInfo as _,
-    RedisResult, ServerErrorKind, cmd,
+    Client, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, InfoDict, RedisResult, ServerErrorKind,
+    cmd,
 };
 
 use seckill_model::message::Label;
@@ -127,8 +127,8 @@ impl fmt::Debug for Connection {
 
 impl Connection {
     pub(super) fn open(socket: &Path) -> RedisResult<Self> {
-        let info = ConnectionAddr::Unix(socket.to_path_buf()).into_connection_info()?;
-        let connection = Client::open(info)?.get_connection_with_timeout(ANSWER_TIMEOUT)?;
+        let client = Client::open(ConnectionAddr::Unix(socket.to_path_buf()))?;
+        let connection = client.get_connection_with_timeout(ANSWER_TIMEOUT)?;
         connection.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         connection.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(Self(connection))

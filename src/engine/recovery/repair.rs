@@ -97,20 +97,16 @@ pub async fn apply_all(
         } else {
             apply(servers, sale).await
         };
-        match one {
-            Ok(one) => {
-                done.put_back += one.put_back;
-                done.enqueued += one.enqueued;
-                done.given_back += one.given_back;
-                sales.push(sale.voucher_id);
-            }
-            Err(why) => {
-                return Err(why.after(sales.len() as u64, || {
-                    let (done, planned) = (sales.len(), plan.len());
-                    reason!("done-repaired", done, planned, sales = sale_list(&sales))
-                }));
-            }
-        }
+        let one = one.map_err(|why| {
+            why.after(sales.len() as u64, || {
+                let (done, planned) = (sales.len(), plan.len());
+                reason!("done-repaired", done, planned, sales = sale_list(&sales))
+            })
+        })?;
+        done.put_back += one.put_back;
+        done.enqueued += one.enqueued;
+        done.given_back += one.given_back;
+        sales.push(sale.voucher_id);
     }
     Ok(done)
 }
