@@ -166,8 +166,13 @@ impl App {
             let settled = self.tables.get_mut(*view).settle(&self.display.shown);
             turned |= settled.turned;
             notes.extend(settled.note);
-            // While a command is running, marks disappear because it processes their rows.
-            notes.extend(settled.unmarked.filter(|_| self.work.answers.is_empty()));
+            // While a command is running, marks disappear because it processes their rows; the result of a repair says
+            // which sales it repaired.
+            let is_reported = self.work.answers.is_empty() && *view != View::Ledger;
+            if settled.unmarked > 0 && is_reported {
+                let (view, count) = (view.name(), settled.unmarked);
+                notes.push(text!("console-unmarked", view, count));
+            }
         }
         if self.selling.look(&self.display.shown, self.tables.sales.chosen) {
             self.leave_what_is_gone();

@@ -42,7 +42,7 @@ pub(crate) use self::{
     sales::{SalesState, phase},
     scene::{COMPLETE, Display, Scene, Source, fit_before, is_stale, is_too_small},
     stream::{Pane, StreamState},
-    table::{Extent, Order, Row, Sheet, Table, TableState, Turn},
+    table::{Extent, Order, Row, Settled, Sheet, Table, TableState, Turn},
     user_masking::Users,
 };
 use super::{dialogs::Form, keymap::Action, text::commands::Question, widgets};
@@ -151,16 +151,6 @@ impl Effect {
     pub(crate) fn note(text: impl Into<String>) -> Self {
         Self::Note(text.into())
     }
-}
-
-/// The effect of a new snapshot on a view.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settled {
-    /// Another page has to be read.
-    pub(crate) turned: bool,
-    pub(crate) note: Option<String>,
-    /// Which marks were removed.
-    pub(crate) unmarked: Option<String>,
 }
 
 /// Every view.

@@ -135,15 +135,7 @@ impl<R: TableView> Component for TableState<R> {
     }
 
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
-        let changes = TableState::settle(self, snapshot);
-        let (text, count) = (Label("conventions-more-than-one-page"), changes.marks_gone);
-        // A repaired sale has no mark, which the result of the repair says.
-        let is_reported = count > 0 && R::VIEW != View::Ledger;
-        Settled {
-            turned: changes.turned,
-            note: changes.unordered.then(|| text.to_owned()),
-            unmarked: is_reported.then(|| text!("console-unmarked", view = R::VIEW.name(), count)),
-        }
+        TableState::settle(self, snapshot)
     }
 
     fn is_read(&self, snapshot: &Snapshot) -> bool {

@@ -166,7 +166,7 @@ impl Component for OrdersState {
     }
 
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
-        Settled { turned: self.table.settle(snapshot).turned, ..Settled::default() }
+        self.table.settle(snapshot)
     }
 
     fn is_read(&self, snapshot: &Snapshot) -> bool {

@@ -12,7 +12,7 @@ pub(crate) use column::{Column, REST, Row, Value};
 pub(super) use draw::draw;
 pub(crate) use paging::{Page, PageKey, Paging, Turn};
 pub(crate) use sheet::{Extent, Sheet};
-pub(crate) use state::{Marked, Order, Table, TableState};
+pub(crate) use state::{Marked, Order, Settled, Table, TableState};
 
 #[cfg(test)]
 mod tests;

@@ -121,13 +121,13 @@ pub(crate) struct TableState<R: Row> {
 }
 
 /// The effect of a new snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
-    pub(crate) marks_gone: usize,
-    /// The page is empty, so another one has to be read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// Another page has to be read.
     pub(crate) turned: bool,
-    /// The list grew beyond one page, and is in its natural order again.
-    pub(crate) unordered: bool,
+    pub(crate) note: Option<String>,
+    /// Marks that were removed because their rows are gone.
+    pub(crate) unmarked: usize,
 }
 
 impl<R: Row> Default for TableState<R> {
@@ -229,30 +229,32 @@ impl<R: Row> TableState<R> {
     }
 
     /// Revalidates page, cursor and marks against a new snapshot.
-    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Changes {
-        let (page, mut changes) = (R::page(snapshot), Changes::default());
+    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Settled {
+        let (page, mut settled) = (R::page(snapshot), Settled::default());
         if !page.is_read {
-            return changes;
+            return settled;
         }
         let is_fixed = self.fixed_order(snapshot).is_some();
-        changes.unordered = is_fixed && self.controls.order.take().is_some();
+        if is_fixed && self.controls.order.take().is_some() {
+            settled.note = Some(Label("conventions-more-than-one-page").to_owned());
+        }
         if let Some(toward) = self.pager.arrived(page.key) {
             self.enter(&self.rows(snapshot), toward);
         }
         let is_empty = page.rows.is_empty() && page.key == self.key();
         if is_empty && !self.is_first_page() && !self.is_waiting() {
             self.open(self.key());
-            changes.turned = true;
+            settled.turned = true;
         }
         // Only a page shows that a row is gone; marks on other pages are kept.
         let held = self.marks.len();
         let is_there =
             |id: &R::Id| page.rows.iter().any(|row| row.is_markable() && row.id() == *id);
         self.marks.retain(|mark| !R::is_on(&page, mark) || is_there(mark));
-        changes.marks_gone = held - self.marks.len();
+        settled.unmarked = held - self.marks.len();
         self.all_marked &= page.total != Some(0);
         self.settle_cursor(snapshot);
-        changes
+        settled
     }
 
     /// Puts the cursor on a page that arrived, where its rows continue those of the page before.
