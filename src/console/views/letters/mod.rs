@@ -57,7 +57,7 @@ impl Row for LetterLine {
         Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
         Column::hidden(Label("tables-holder"), |line: &Self| line.consumer.clone().into()),
         Column::text(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
-            Value::name(wording::verdict_word(line.verdict), &line.verdict)
+            Value::name(text!("letters-verdict", verdict = line.verdict), &line.verdict)
         })
         // By urgency: a buyer waits, a decision is needed, or neither.
         .styled(|scene, line| match line.verdict.action() {
@@ -78,19 +78,17 @@ impl Row for LetterLine {
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let LetterPage { view, taken, more, lines } = &snapshot.letters;
         let total = snapshot.stream.as_ref().map(|stream| stream.dead);
+        let last = lines.last().filter(|_| *more).map(|last| last.letter);
         Page {
             key: *view,
-            next: lines.last().filter(|_| *more).and_then(|last| last.letter.next_of_all()),
+            next: last.and_then(EntryId::next_of_all),
+            ids: Some(*view..=last.unwrap_or(EntryId::MAX)),
             total: Some(total.unwrap_or(0)),
             taken: *taken,
             // There are none, whether or not a page was read.
             is_read: snapshot.redis.up && (taken.is_some() || total == Some(0)),
             ..Page::whole(lines.iter())
         }
-    }
-
-    fn is_on(page: &Page<'_, Self>, id: &EntryId) -> bool {
-        page.covers(*id)
     }
 }
 

@@ -112,11 +112,6 @@ impl LetterCommand {
     }
 }
 
-/// The verdict, in a column.
-pub(crate) fn verdict_word(verdict: LetterVerdict) -> String {
-    text!("letters-verdict", verdict)
-}
-
 /// The keys of the commands that a text may name: replay, discard, compensate.
 fn keys() -> [String; 3] {
     [Action::ReplayLetters, Action::Discard, Action::Compensate].map(key_of)
@@ -165,8 +160,8 @@ pub(crate) fn question(
     let mut verdicts: Vec<String> = present()
         .map(|it| {
             let effect = text!("letters-effect", effect = <&str>::from(command.effect(it)));
-            let count = figure(counts.of(it));
-            text!("letters-verdict-line", count, verdict = verdict_word(it), effect)
+            let (count, verdict) = (figure(counts.of(it)), text!("letters-verdict", verdict = it));
+            text!("letters-verdict-line", count, verdict, effect)
         })
         .collect();
     if *gone > 0 {

@@ -84,18 +84,16 @@ impl Row for PendingLine {
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let PendingPage { view, taken, more, lines } = &snapshot.pending;
+        let last = lines.last().filter(|_| *more).map(|last| last.entry);
         Page {
             key: *view,
-            next: lines.last().filter(|_| *more).and_then(|last| last.entry.next_of_all()),
+            next: last.and_then(EntryId::next_of_all),
+            ids: Some(*view..=last.unwrap_or(EntryId::MAX)),
             total: Some(pending_in(snapshot)),
             taken: *taken,
             is_read: snapshot.redis.up && taken.is_some(),
             ..Page::whole(lines.iter())
         }
-    }
-
-    fn is_on(page: &Page<'_, Self>, id: &EntryId) -> bool {
-        page.covers(*id)
     }
 }
 

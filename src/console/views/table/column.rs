@@ -46,11 +46,6 @@ pub(crate) trait Row: Sized + 'static {
     /// The loaded page.
     fn page(snapshot: &Snapshot) -> Page<'_, Self>;
 
-    /// Whether a row with this ID would be on the page.
-    fn is_on(_page: &Page<'_, Self>, _id: &Self::Id) -> bool {
-        true
-    }
-
     /// Whether it is in the list of that page.
     fn is_of(&self, _list: Self::Key) -> bool {
         true

@@ -1,6 +1,6 @@
 //! Lists that the engine reads page by page, each page by its key: the list that it belongs to, and its boundary.
 
-use std::fmt;
+use std::{fmt, ops::RangeInclusive};
 
 use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView};
 use seckill_model::{EntryId, Millis, message::text};
@@ -86,6 +86,8 @@ pub(crate) struct Page<'a, R: Row> {
     pub(crate) held: Option<R::Key>,
     /// Rows of the whole list, if they are counted.
     pub(crate) total: Option<u64>,
+    /// The IDs that rows of this page can have; `None` is any.
+    pub(crate) ids: Option<RangeInclusive<R::Id>>,
     /// When it was read, if that is not when the snapshot was taken.
     pub(crate) taken: Option<Millis>,
     /// It was read for this snapshot, so missing rows are gone.
@@ -103,6 +105,7 @@ impl<'a, R: Row> Page<'a, R> {
             next: None,
             held: None,
             total,
+            ids: None,
             taken: None,
             is_read: true,
         }
@@ -118,14 +121,6 @@ impl<'a, R: Row> Page<'a, R> {
             Some(total) => Extent::counted(self.rows.len(), total),
             None => Extent { total: None, more: !self.is_whole() },
         }
-    }
-}
-
-impl<R: Row<Id = EntryId, Key = EntryId>> Page<'_, R> {
-    /// Whether a row with this ID would be on the page.
-    pub(crate) fn covers(&self, id: EntryId) -> bool {
-        let last = self.rows.last().filter(|_| self.next.is_some());
-        (self.key..=last.map_or(EntryId::MAX, |row| row.id())).contains(&id)
     }
 }
 

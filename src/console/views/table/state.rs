@@ -250,7 +250,8 @@ impl<R: Row> TableState<R> {
         let held = self.marks.len();
         let is_there =
             |id: &R::Id| page.rows.iter().any(|row| row.is_markable() && row.id() == *id);
-        self.marks.retain(|mark| !R::is_on(&page, mark) || is_there(mark));
+        let is_on_page = |id: &R::Id| page.ids.as_ref().is_none_or(|ids| ids.contains(id));
+        self.marks.retain(|mark| !is_on_page(mark) || is_there(mark));
         settled.unmarked = held - self.marks.len();
         self.all_marked &= page.total != Some(0);
         self.settle_cursor(snapshot);
