@@ -723,20 +723,19 @@ cli-doctor-skipped = 因 --read-only 跳过
 cli-doctor-small-window = 完整的控制台需要 80x24，请放大窗口
 cli-doctor-sync-aof = 执行 CONFIG SET appendfsync everysec
 cli-doctor-turn-on-aof = 执行 CONFIG SET appendonly yes，并写入 redis.conf
-cli-done-but-not-logged = “{ $act }”已执行（{ $result }），但写入审计日志失败；请手工记录
+cli-done-but-not-logged = “{ $action }”已执行（{ $result }），但写入审计日志失败；请手工记录
 cli-duplicate = 重复
 cli-empty-filter = 空的筛选条件匹配全部，请去掉它，或改用 --all
 cli-expected-count = 应为非负整数
 cli-expected-difference = 应为整数，负数表示减少库存
 cli-expected-range = 应在 { $from } 到 { $to } 之间
-cli-failed-and-not-logged = “{ $act }”{ $result }；写入审计日志也失败了
+cli-failed-and-not-logged = “{ $action }”{ $result }；写入审计日志也失败了
 cli-file-not-written = 无法写入 { $path }（{ $error }），请换个路径
 cli-incident = 故障报告，{ $since } 到 { $until }
 cli-incident-alarm = 告警
 cli-incident-audit = 对账
 cli-incident-audit-failed = **对账不符**，见下文对账结果
 cli-incident-audit-passed = 对账通过，见下文对账结果
-cli-incident-audit-timeout = 对账未能在五分钟内完成，请运行 'seckill audit'
 cli-incident-away = { $server ->
     [redis] Redis 不可达
     [database] 数据库不可达
@@ -855,7 +854,7 @@ cli-plan-exists = { $path } 已存在，请换个文件名或先删除
 cli-plan-more = ……另有 { $more } 条。
 cli-plan-nothing = 没有符合条件的待确认消息，无需计划。
 cli-plan-orders = SQL 订单
-cli-plan-progress = { $act }：{ $done } / { $of }
+cli-plan-progress = { $action }：{ $done } / { $of }
 cli-plan-read-failed = 读取计划失败，详见数据目录中的日志
 cli-plan-rebuilt = { $orders } 笔已准入的订单别处均无记录，将重新入队。
 cli-plan-stock = #{ $voucher } SQL 库存
@@ -945,6 +944,35 @@ cli-stream-unheld = 条不在 SQL 中且已无买家持有：照常写入
 cli-stream-written = 条已在 SQL 中：直接确认
 cli-stuck = 卡住
 cli-unexpected-reply = 引擎返回了意外的结果，详见数据目录中的日志
+cli-verdict = { $verdict ->
+    [awaited] 买家等待
+    [body_gone] 内容丢失
+    [came_back] 重放失败
+    [holds_another] 另有订单
+    [id_taken] 订单号被占
+    [in_hand] 处理中
+    [malformed] 无订单
+    [no_sale] 秒杀不存在
+    [not_awaited] 无买家
+    [not_loaded] 未载入
+    [not_promised] 无买家
+    [refused] 冲突
+    [stuck] 卡住
+    [too_often] 投递过多
+    [written] 已落库
+   *[other] { $verdict }
+}
+cli-verdict-action = { $action ->
+    [acknowledge] 确认
+    [dead_letter] 转为死信
+    [decide] 人工决定
+    [discard] 丢弃
+    [leave] 保留
+    [process] 接管并落库
+    [rebuild] 按买家名单重建
+    [replay] 重放
+   *[other] { $action }
+}
 cli-voucher-kind = { $kind ->
     [ordinary] 普通
     [sale] 秒杀
@@ -967,7 +995,6 @@ cli-work-unfinished = { $node } 已停止，有一批未处理完，保留为待
 ## column
 
 column-about = 故障
-column-act = 处理
 column-action = 操作
 column-admitted = 准入
 column-afterwards = 之后
@@ -999,7 +1026,6 @@ column-kind = 类型
 column-last = 上次
 column-last-heartbeat = 最近心跳
 column-lease-left = 剩余租期
-column-left = 剩余
 column-letter = 死信
 column-letters = 死信数
 column-lock = 锁
@@ -2422,7 +2448,7 @@ settings-unknown-role-remove-line = 没有颜色角色“{ $name }”，请删�
 settings-unknown-setting = 没有设置项“{ $key }”，请删去此行，或改为其中之一：{ $known }
 settings-unknown-theme-use-or-toml = 没有主题“{ $name }”，请用 { $names }，或 ./{ $name }.toml 这样的 TOML 文件
 settings-wanted-boolean = {" "}true 或 false
-settings-wanted-integer = 取值范围内的非负整数
+settings-wanted-integer = { $least } 到 { $most } 之间的整数
 settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表
 settings-wanted-one-of = {" "}"{ $names }" 之一
 settings-wanted-table = TOML 表
@@ -2527,14 +2553,13 @@ store-this-process-paused-within-transaction = 本进程在事务中停顿过久
 store-unknown = 数据库在提交时出错（{ $reason }），结果未知，请核对结果后再重试
 store-url-forms = sqlite:PATH、mysql://USER:PASSWORD@HOST/DATABASE 或 postgres://USER:PASSWORD@HOST/DATABASE
 store-url-memory = sqlite::memory: 不可用，因为多个连接共用数据库；请写成 { $forms }
-store-url-mysql = 数据库地址的参数“{ $name }”未知；MySQL 地址可用 { $known }
 store-url-names-no-database = 地址缺少数据库名
 store-url-no-database = 数据库地址缺少数据库名；请写成 { $form }
 store-url-no-file = 数据库地址缺少文件路径；请写成 { $forms }
 store-url-no-host = 数据库地址缺少主机；请写成 { $forms }
 store-url-no-scheme = 数据库地址缺少类型前缀；请写成 { $forms }
+store-url-parameter = 数据库地址的参数“{ $name }”未知；{ $database } 地址可用 { $known }
 store-url-parameters = SQLite 地址不带参数（文件名中的问号请写成 %3F）；请写成 { $forms }
-store-url-postgres = 数据库地址的参数“{ $name }”未知；PostgreSQL 地址可用 { $known }
 store-url-scheme = 数据库地址的类型未知；请写成 { $forms }
 store-url-unreadable = 数据库地址无法识别（{ $reason }）；请写成 { $forms }
 store-url-unusable = 数据库地址不可用（{ $reason }），请更正

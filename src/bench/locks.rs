@@ -4,18 +4,16 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use hdrhistogram::Histogram;
-use serde::Serialize;
-use tokio_util::sync::CancellationToken;
-
 use seckill_engine::{
-    EngineError,
-    locks::{Guard, LockName, Locks, MultiGuard, MultiLock, Timing},
+    EngineError, LockName,
+    locks::{Guard, Locks, MultiGuard, MultiLock, Timing},
     telemetry::meters::histogram,
 };
 use seckill_redis::{HOME, Layout, Redis};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
-use super::plain_lock::{Held, PlainLock};
+use crate::plain_lock::PlainLock;
 
 /// Polling interval of the baseline.
 const PLAIN_POLL: Duration = Duration::from_millis(10);
@@ -83,9 +81,24 @@ pub async fn run(redis: &Redis, servers: &[Redis], plan: Plan) -> Result<Report,
         let plain = PlainLock::connect(redis).await?;
         let multilock = MultiLock::new(locks)?;
         Ok(Report {
-            plain: measure(&plain, plan).await?,
-            reentrant: measure(&reentrant, plan).await?,
-            multilock: measure(&multilock, plan).await?,
+            plain: measure(
+                plan,
+                async |name| plain.acquire(format!("plain:{HOME}:{name}"), PLAIN_POLL).await,
+                async |held| plain.release(held).await,
+            )
+            .await?,
+            reentrant: measure(
+                plan,
+                async |name| reentrant.try_for(name, "bench", WAIT).await,
+                async |held: Guard| held.release().await,
+            )
+            .await?,
+            multilock: measure(
+                plan,
+                async |name| multilock.try_for(name, "bench", WAIT).await,
+                async |held: MultiGuard| held.release().await,
+            )
+            .await?,
             servers: multilock.servers(),
         })
     };
@@ -95,111 +108,61 @@ pub async fn run(redis: &Redis, servers: &[Redis], plan: Plan) -> Result<Report,
     report
 }
 
-/// An implementation.
-trait Lock {
-    /// A held lock.
-    type Held;
-
-    /// Waits until the lock is acquired.
-    async fn acquire(&self, name: &LockName) -> Result<Self::Held, EngineError>;
-
-    async fn release(&self, held: Self::Held) -> Result<(), EngineError>;
-}
-
-async fn measure(lock: &impl Lock, plan: Plan) -> Result<Figures, EngineError> {
-    let hand_overs = hand_over(lock, plan).await?;
-    Ok(Figures {
-        alone_per_second: rate(lock, plan.each, 1).await?,
-        many_per_second: rate(lock, plan.each, plan.tasks).await?,
-        hand_over_p50_us: hand_overs.value_at_quantile(0.5),
-        hand_over_p99_us: hand_overs.value_at_quantile(0.99),
-        hand_overs: hand_overs.len(),
-    })
-}
-
-/// Acquisitions per second by `tasks` concurrent tasks, each with its own lock.
-async fn rate(lock: &impl Lock, each: Duration, tasks: usize) -> Result<f64, EngineError> {
-    let begun = Instant::now();
-    let work = (0..tasks).map(async |task| {
-        let name = LockName::new(format!("bench:{task}"))?;
-        let mut done = 0u64;
-        while begun.elapsed() < each {
-            lock.release(lock.acquire(&name).await?).await?;
-            done += 1;
+/// Measures an implementation by its calls: `acquire` waits until it holds the lock.
+async fn measure<H, E>(
+    plan: Plan,
+    acquire: impl AsyncFn(&LockName) -> Result<H, E>,
+    release: impl AsyncFn(H) -> Result<(), E>,
+) -> Result<Figures, EngineError>
+where
+    EngineError: From<E>,
+{
+    // Acquires and releases a lock; returns when it did so.
+    let turn = async |name: &LockName, hold: Duration| {
+        let held = acquire(name).await?;
+        let acquired = Instant::now();
+        if !hold.is_zero() {
+            tokio::time::sleep(hold).await;
         }
-        Ok::<u64, EngineError>(done)
-    });
-    let done: u64 = join_all(work).await.into_iter().sum::<Result<u64, EngineError>>()?;
-    Ok(done as f64 / begun.elapsed().as_secs_f64())
-}
-
-/// Many tasks wait for one lock, and each acquires it once. Returns the microseconds of the hand-overs, from the
-/// release call to the next acquisition.
-async fn hand_over(lock: &impl Lock, plan: Plan) -> Result<Histogram<u64>, EngineError> {
-    let mut seen = histogram();
+        let released = Instant::now();
+        release(held).await?;
+        Ok::<_, EngineError>((acquired, released))
+    };
+    // Acquisitions per second by concurrent tasks, each with its own lock.
+    let rate = async |tasks: usize| {
+        let begun = Instant::now();
+        let work = (0..tasks).map(async |task| {
+            let name = LockName::new(format!("bench:{task}"))?;
+            let mut done = 0u64;
+            while begun.elapsed() < plan.each {
+                turn(&name, Duration::ZERO).await?;
+                done += 1;
+            }
+            Ok::<u64, EngineError>(done)
+        });
+        let done: u64 = join_all(work).await.into_iter().sum::<Result<u64, EngineError>>()?;
+        Ok::<f64, EngineError>(done as f64 / begun.elapsed().as_secs_f64())
+    };
+    // Many tasks wait for one lock, and each acquires it once: the microseconds from the release call to the next
+    // acquisition.
+    let mut hand_overs = histogram();
     let (name, until) = (LockName::new("bench:shared")?, Instant::now() + plan.each);
     while Instant::now() < until {
-        let turns = join_all((0..plan.waiting).map(|_| turn(lock, &name))).await;
+        let turns = join_all((0..plan.waiting).map(|_| turn(&name, HOLD))).await;
         let mut turns: Vec<_> = turns.into_iter().collect::<Result<_, _>>()?;
         turns.sort_unstable();
         for pair in turns.windows(2) {
             if let [(_, released), (acquired, _)] = pair {
                 let took = acquired.saturating_duration_since(*released);
-                seen.saturating_record(took.as_micros() as u64);
+                hand_overs.saturating_record(took.as_micros() as u64);
             }
         }
     }
-    Ok(seen)
-}
-
-/// Acquires and releases the lock once; returns when it did so.
-async fn turn(lock: &impl Lock, name: &LockName) -> Result<(Instant, Instant), EngineError> {
-    let held = lock.acquire(name).await?;
-    let acquired = Instant::now();
-    tokio::time::sleep(HOLD).await;
-    let released = Instant::now();
-    lock.release(held).await?;
-    Ok((acquired, released))
-}
-
-impl Lock for Locks {
-    type Held = Guard;
-
-    async fn acquire(&self, name: &LockName) -> Result<Guard, EngineError> {
-        Ok(self.try_for(name, "bench", WAIT).await?)
-    }
-
-    async fn release(&self, held: Guard) -> Result<(), EngineError> {
-        Ok(held.release().await?)
-    }
-}
-
-impl Lock for MultiLock {
-    type Held = MultiGuard;
-
-    async fn acquire(&self, name: &LockName) -> Result<MultiGuard, EngineError> {
-        Ok(self.try_for(name, "bench", WAIT).await?)
-    }
-
-    async fn release(&self, held: MultiGuard) -> Result<(), EngineError> {
-        Ok(held.release().await?)
-    }
-}
-
-impl Lock for PlainLock {
-    type Held = Held;
-
-    async fn acquire(&self, name: &LockName) -> Result<Held, EngineError> {
-        let key = format!("plain:{HOME}:{name}");
-        loop {
-            if let Some(held) = self.try_acquire(key.clone()).await? {
-                return Ok(held);
-            }
-            tokio::time::sleep(PLAIN_POLL).await;
-        }
-    }
-
-    async fn release(&self, held: Held) -> Result<(), EngineError> {
-        Ok(PlainLock::release(self, held).await?)
-    }
+    Ok(Figures {
+        alone_per_second: rate(1).await?,
+        many_per_second: rate(plan.tasks).await?,
+        hand_over_p50_us: hand_overs.value_at_quantile(0.5),
+        hand_over_p99_us: hand_overs.value_at_quantile(0.99),
+        hand_overs: hand_overs.len(),
+    })
 }

@@ -11,9 +11,9 @@ use std::{
 use futures::{FutureExt as _, future::BoxFuture};
 use redis::{ExistenceCheck, SetOptions, cmd};
 use seckill_engine::{
-    EngineError,
+    EngineError, LoadTest,
     admission::Admission,
-    commands::{LoadTest, load_generator::LoadGenerator},
+    commands::load_generator::LoadGenerator,
     consumer::{Consumer, Hold},
     context::NodeContext,
     deployment::Deployment,
@@ -21,14 +21,14 @@ use seckill_engine::{
     locks::{Locks, Timing},
     vouchers::Vouchers,
 };
-use seckill_model::{Millis, NewSale, SaleState, VoucherId, message::Label, reason::reason};
+use seckill_model::{Label, Millis, NewSale, Reason, SaleState, VoucherId, reason};
 use seckill_redis::{Connection, Layout, nodes::Nodes, stream, stream_stats};
 use seckill_store::SharedStore;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::tutorial;
+use crate::tutorial;
 
 /// Prefix of every key, separate from those of a deployment.
 const PREFIX: &str = "seckill-bench";
@@ -120,10 +120,12 @@ async fn run_in(
     if ended.is_err() {
         tracing::warn!("a task of the benchmark did not end in time");
     }
-    let gone = unlink(&mut conn, &bench.deployment.keys, &bench.made).await;
+    let gone =
+        conn.query::<u64>(cmd("UNLINK").arg(names(&bench.deployment.keys, &bench.made))).await;
     let archived = archive(&bench.deployment.store, &bench.made).await;
-    let report = measured.unwrap_or(Err(EngineError::Failed(reason!("bench-stopped"))))?;
-    gone.and(archived)?;
+    let report = measured.unwrap_or(Err(failed(reason!("bench-stopped"))))?;
+    gone?;
+    archived?;
     Ok(report)
 }
 
@@ -134,18 +136,13 @@ async fn refuse_deployment(
 ) -> Result<(), EngineError> {
     let Deployment { redis, store, keys, settings } = deployment;
     if let Some(sale) = store.sales().await?.first() {
-        return Err(EngineError::Rejected(reason!(
-            "bench-database-in-use",
-            sale = sale.voucher_id
-        )));
+        return Err(reason!("bench-database-in-use", sale = sale.voucher_id).into());
     }
     let nodes = Nodes::read(conn, &Layout::new(1, redis.is_cluster()).home()).await?;
     if let Some(node) = nodes.alive(settings.node_dead_ms).next() {
-        return Err(EngineError::Rejected(reason!("bench-redis-in-use", node)));
+        return Err(reason!("bench-redis-in-use", node).into());
     }
-    let mut exists = cmd("EXISTS");
-    exists.arg(names(keys, &[]));
-    let found: u64 = conn.query(&exists).await?;
+    let found: u64 = conn.query(cmd("EXISTS").arg(names(keys, &[]))).await?;
     if found == 0 {
         let first = SetOptions::default().conditional_set(ExistenceCheck::NX);
         let claim = redis::Cmd::set_options(keys.plain_lock(CLAIM), NODE, first);
@@ -153,7 +150,7 @@ async fn refuse_deployment(
             return Ok(());
         }
     }
-    Err(EngineError::Rejected(reason!("bench-other-bench", keys = format!("{PREFIX}:*"))))
+    Err(reason!("bench-other-bench", keys = format!("{PREFIX}:*")).into())
 }
 
 /// Every key of a benchmark. All of them share a slot.
@@ -172,23 +169,16 @@ fn tutorial_keys(keys: &Layout) -> Layout {
     keys.clone().prefixed(TUTORIAL_PREFIX)
 }
 
-async fn unlink(
-    conn: &mut Connection,
-    keys: &Layout,
-    sales: &[VoucherId],
-) -> Result<(), EngineError> {
-    let mut unlink = cmd("UNLINK");
-    unlink.arg(names(keys, sales));
-    conn.query::<u64>(&unlink).await?;
-    Ok(())
-}
-
 async fn archive(store: &SharedStore, sales: &[VoucherId]) -> Result<(), EngineError> {
     for sale in sales {
         store.set_state(*sale, SaleState::Ended, None).await?;
         store.set_state(*sale, SaleState::Archived, None).await?;
     }
     Ok(())
+}
+
+fn failed(why: Reason) -> EngineError {
+    EngineError::Failed(why)
 }
 
 struct Bench {
@@ -230,12 +220,7 @@ impl Bench {
         let ledger = store.ledger(voucher).await?;
         if (ledger.live, ledger.stock, ledger.doubled) != (orders, 0, 0) {
             let (written, left) = (ledger.live, ledger.stock);
-            return Err(EngineError::Failed(reason!(
-                "bench-tutorial-wrong",
-                orders,
-                written,
-                left
-            )));
+            return Err(failed(reason!("bench-tutorial-wrong", orders, written, left)));
         }
         Ok(Figures::of(orders, ledger.live, took))
     }
@@ -253,10 +238,10 @@ impl Bench {
         self.made.push(voucher);
         stream::ensure_group(&mut servers.conn, &keys.home()).await?;
         let (locks, watchdog) = Locks::new(redis, keys.clone(), NODE, Timing::default());
-        self.tasks.spawn(watchdog.run(end.clone()));
         let context = NodeContext::new(NODE, &self.deployment, &locks);
         self.admit(&context, voucher, orders, end).await?;
 
+        self.tasks.spawn(watchdog.run(end.clone()));
         let (wanted, parked) = (watch::channel(false).1, watch::channel(false).0);
         let consumer = Consumer::new(&context, keys.home(), Hold { wanted, parked });
         let begun = Instant::now();
@@ -265,17 +250,14 @@ impl Bench {
 
         let audit = ledger::audit(&mut servers, Some(voucher)).await?;
         let Some(line) = audit.sales.first() else {
-            return Err(EngineError::Failed(reason!("bench-sale-gone")));
+            return Err(failed(reason!("bench-sale-gone")));
         };
         if let Some(finding) = line.findings.first() {
-            return Err(EngineError::Failed(reason!(
-                "error-audit-failed",
-                finding = finding.to_string()
-            )));
+            return Err(failed(reason!("error-audit-failed", finding = finding.reason())));
         }
         if line.persisted != orders {
             let (written, dead) = (line.persisted, line.dead);
-            return Err(EngineError::Failed(reason!("bench-seckill-wrong", orders, written, dead)));
+            return Err(failed(reason!("bench-seckill-wrong", orders, written, dead)));
         }
         Ok(Figures::of(orders, line.persisted, took))
     }
@@ -289,12 +271,12 @@ impl Bench {
         end: &CancellationToken,
     ) -> Result<(), EngineError> {
         let (admission, workers) = Admission::new(context);
-        let meters = Arc::clone(&context.meters);
         let (close, admitting) = (end.child_token(), TaskTracker::new());
         for worker in workers {
             self.tasks.spawn(admitting.track_future(worker.run(close.clone())));
         }
         let servers = self.deployment.servers();
+        let meters = Arc::clone(&context.meters);
         let generator = LoadGenerator { admission, servers, meters, halt: close.clone() };
         let plan = LoadTest { repeat: 0.0, settle: false, ..LoadTest::new(voucher, orders) };
         let report = generator.run(&plan, &close).await?;
@@ -306,7 +288,7 @@ impl Bench {
             let rejection = report.first_rejection.map(|it| it.to_string());
             let why = report.first_error.or(rejection).unwrap_or_default();
             let admitted = report.admitted;
-            return Err(EngineError::Failed(reason!("bench-not-admitted", orders, admitted, why)));
+            return Err(failed(reason!("bench-not-admitted", orders, admitted, why)));
         }
         Ok(())
     }
@@ -330,7 +312,7 @@ async fn drained(
             (left, moved) = (now, Instant::now());
         } else if moved.elapsed() > NO_PROGRESS {
             let seconds = NO_PROGRESS.as_secs();
-            return Err(EngineError::Failed(reason!("bench-no-progress", seconds)));
+            return Err(failed(reason!("bench-no-progress", seconds)));
         }
         tokio::time::sleep(POLL).await;
     }

@@ -1,5 +1,7 @@
 //! The baseline of the benchmarks: a lock by SET NX PX, with a release by script.
 
+use std::time::Duration;
+
 use redis::{
     Cmd, ExistenceCheck, RedisError as DriverError, Script, SetExpiry, SetOptions,
     aio::MultiplexedConnection,
@@ -41,6 +43,16 @@ impl PlainLock {
         let taken: Option<String> =
             set.query_async(&mut self.connection.clone()).await.map_err(|why| self.failed(&why))?;
         Ok(taken.map(|_| Held { key, owner }))
+    }
+
+    /// Waits until the lock is acquired, with an attempt per interval.
+    pub(super) async fn acquire(&self, key: String, poll: Duration) -> Result<Held, RedisError> {
+        loop {
+            if let Some(held) = self.try_acquire(key.clone()).await? {
+                return Ok(held);
+            }
+            tokio::time::sleep(poll).await;
+        }
     }
 
     pub(super) async fn release(&self, Held { key, owner }: Held) -> Result<(), RedisError> {

@@ -10,7 +10,7 @@ use seckill_engine::{EngineError, ids::IdWorker};
 use seckill_model::{
     Millis, Reason, VoucherId,
     entry::{FIELD_ORDER, FIELD_USER, FIELD_VOUCHER},
-    reason::reason,
+    reason,
 };
 use seckill_redis::{
     Connection, Layout, Redis,
@@ -18,7 +18,7 @@ use seckill_redis::{
 };
 use seckill_store::{Placed, Store};
 
-use super::plain_lock::PlainLock;
+use crate::plain_lock::PlainLock;
 
 const CONSUMER: &str = "c1";
 const BLOCK: Duration = Duration::from_secs(2);

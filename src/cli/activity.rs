@@ -6,21 +6,11 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use seckill_console::{changed_figures, event_name, localized_result, localized_subject};
 use seckill_engine::telemetry::data_loss::{add_published, published};
-use seckill_model::{
-    Millis,
-    dead_letter::shown,
-    message::{Label, text},
-};
-use seckill_store::{ActivityFilter, AuditEntry, LogPosition, Recorded, Which};
+use seckill_model::{Label, Millis, dead_letter::shown, text};
+use seckill_store::{ActivityFilter, AuditEntry, LogPosition, Which};
 use serde_json::{Value, json};
 
-use super::{
-    CliError, Result,
-    context::{Context, Needs},
-    output::{Output, page, plain, rows},
-    table::Table,
-};
-use crate::config::Config;
+use crate::{CliError, Config, Context, Needs, Output, Result, Table, page, plain, rows};
 
 #[derive(Debug, Args)]
 pub(super) struct ActivityArgs {
@@ -49,13 +39,13 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
         return Err(CliError::usage(Label("cli-activity-period")));
     }
     let which = match (args.commands, args.events) {
-        (true, _) => Some(Which::Acts),
+        (true, _) => Some(Which::Commands),
         (_, true) => Some(Which::Events),
         _ => None,
     };
     let filter = ActivityFilter { since: args.since, until: args.until, which };
     let read = async |context: &mut Context| {
-        let losses = if args.before.is_none() && which != Some(Which::Acts) {
+        let losses = if args.before.is_none() && which != Some(Which::Commands) {
             // Read before the log, so that none is missed: one recorded in between is in both. An unreachable Redis
             // adds none.
             let published = published(&mut context.redis.connection(), &context.keys.home()).await;
@@ -66,21 +56,21 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
         Ok((context.store.activity(&filter, args.before, args.limit + 1).await?, losses))
     };
     let (mut lines, losses) = Context::with(config, out, Needs::Database, read).await?;
-    let in_period = |act: &AuditEntry| {
-        args.since.is_none_or(|since| act.at >= since)
-            && args.until.is_none_or(|until| act.at < until)
+    let in_period = |entry: &AuditEntry| {
+        args.since.is_none_or(|since| entry.at >= since)
+            && args.until.is_none_or(|until| entry.at < until)
     };
     add_published(&mut lines, losses.into_iter().filter(in_period).collect());
-    let next = page(&mut lines, args.limit, Recorded::position);
+    let next = page(&mut lines, args.limit, AuditEntry::position);
     lines.reverse();
     let document = json!({ "lines": lines.iter().map(document).collect::<Vec<_>>(), "next": next });
     out.verdict(!lines.is_empty(), &document, || render(&lines, next))
 }
 
 /// A line as JSON, with its figures as objects. Its ID is negative until the line is in the database.
-fn document(line: &Recorded) -> Value {
+fn document(line: &AuditEntry) -> Value {
     let mut document = json!(line);
-    document["kind"] = if line.act.is_event() { "event" } else { "command" }.into();
+    document["kind"] = if line.is_event() { "event" } else { "command" }.into();
     for figures in ["before", "after"] {
         let text = document[figures].as_str();
         document[figures] = text.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
@@ -93,29 +83,41 @@ fn document(line: &Recorded) -> Value {
 const WIDEST: usize = 60;
 
 /// The newest line is the last.
-fn render(lines: &[Recorded], next: Option<LogPosition>) -> String {
+fn render(lines: &[AuditEntry], next: Option<LogPosition>) -> String {
     if lines.is_empty() {
         return Label("cli-activity-none").to_owned();
     }
-    let zone = TimeZone::system();
     let widest = if io::stdout().is_terminal() { WIDEST } else { usize::MAX };
-    let cell = |text: &str| shown(&plain(text), widest);
-    let table = Table::new(lines)
-        .left(&Label("column-at"), |line| line.act.at.date_time(&zone))
-        .left(&Label("column-who"), |line| cell(&line.act.operator))
-        .left(&Label("column-node"), |line| cell(&line.act.node))
-        .left(&Label("column-what"), |line| cell(&event_name(&line.act.act)))
-        .left(&Label("column-on"), |line| cell(&localized_subject(&line.act.subject)))
-        .left(&Label("column-result"), |line| cell(&localized_result(&line.act.result)));
-    let mut text = table.with_details(|Recorded { act, .. }| {
-        let reason =
-            act.reason.iter().map(|reason| text!("cli-activity-why", reason = plain(reason)));
-        let changed = changed_figures(act.before.as_deref(), act.after.as_deref());
-        reason.chain(Some(plain(&changed)).filter(|it| !it.is_empty())).collect()
+    let table = table(lines, &TimeZone::system(), |text| shown(&plain(text), widest));
+    let mut text = table.with_details(|line| {
+        let reason = line.reason.as_ref();
+        let reason = reason.map(|reason| text!("cli-activity-why", reason = plain(reason)));
+        let changed = Some(plain(&changed(line))).filter(|it| !it.is_empty());
+        reason.into_iter().chain(changed).collect()
     });
     if let Some(next) = next {
         let command = format!("--before {next}");
         text.push_str(&text!("cli-activity-older", command));
     }
     text
+}
+
+/// Lines of the log, except the reason and the figures.
+pub(super) fn table<'a>(
+    lines: &'a [AuditEntry],
+    zone: &TimeZone,
+    cell: impl Fn(&str) -> String,
+) -> Table<'a, AuditEntry> {
+    Table::new(lines)
+        .left(&Label("column-at"), |line| line.at.date_time(zone))
+        .left(&Label("column-who"), |line| cell(&line.operator))
+        .left(&Label("column-node"), |line| cell(&line.node))
+        .left(&Label("column-what"), |line| cell(&event_name(&line.action)))
+        .left(&Label("column-on"), |line| cell(&localized_subject(&line.subject)))
+        .left(&Label("column-result"), |line| cell(&localized_result(&line.result)))
+}
+
+/// The figures that the command changed.
+pub(super) fn changed(line: &AuditEntry) -> String {
+    changed_figures(line.before.as_deref(), line.after.as_deref())
 }

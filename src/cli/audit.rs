@@ -1,36 +1,26 @@
 //! `seckill audit`: the ledger.
 
 use clap::Args;
-
 use jiff::tz::TimeZone;
 use seckill_console::{localized_result, localized_subject};
 use seckill_engine::{
-    EngineError,
-    commands::{Command, Reply, command_handler::Operator},
-    ledger,
+    Command, EngineError, Operator, Reply, ledger,
     recovery::{
         partition_repair::{self, PartitionFault},
         repair::{self, Repaired, SaleRepair},
     },
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
 };
-use seckill_model::{
-    Message, Millis, VoucherId,
-    ledger::{Finding, SaleAudit},
-    message::{Label, text},
-};
+use seckill_model::{Finding, Label, Message, Millis, SaleAudit, VoucherId, text};
 use seckill_redis::RedisError;
-use seckill_store::{ActivityFilter, AuditEntry, Recorded, Which};
-use serde::{Serialize, Serializer};
+use seckill_store::{ActivityFilter, AuditEntry, Which};
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    CliError, Consent, Result,
-    context::{Context, Needs},
-    output::{Output, ask, ask_reason, number, or_dash, signed},
-    table::Table,
+use crate::{
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, number,
+    or_dash, signed,
 };
-use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
@@ -57,12 +47,8 @@ struct Loss {
 #[derive(Serialize)]
 pub(super) struct PartitionFindings {
     partition: u16,
-    #[serde(serialize_with = "texts")]
+    #[serde(serialize_with = "seckill_model::ledger::sentences")]
     findings: Vec<PartitionFault>,
-}
-
-fn texts<S: Serializer>(findings: &[PartitionFault], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(findings.iter().map(ToString::to_string))
 }
 
 impl PartitionFindings {
@@ -78,12 +64,9 @@ impl PartitionFindings {
 
     /// A line for each finding.
     pub(super) fn render(&self) -> String {
-        let mut text = String::new();
-        for finding in &self.findings {
-            let finding = text!("cli-partition-finding", n = self.partition, finding);
-            text.push_str(&format!("! {finding}\n"));
-        }
-        text
+        let line =
+            |finding: &PartitionFault| text!("cli-partition-finding", n = self.partition, finding);
+        self.findings.iter().map(|finding| format!("! {}\n", line(finding))).collect()
     }
 }
 
@@ -163,15 +146,15 @@ async fn losses(context: &Context) -> Result<Vec<Loss>> {
         let page = context.store.activity(&filter, before, PAGE).await?;
         let Some(last) = page.last() else { break };
         before = Some(last.position());
-        lines.extend(page.into_iter().filter(|line| line.act.act == REDIS_RECONCILED));
+        lines.extend(page.into_iter().filter(|line| line.action == REDIS_RECONCILED));
         if lines.len() >= LOSSES {
             break;
         }
     }
     add_published(&mut lines, published);
     lines.truncate(LOSSES);
-    let loss = |line: Recorded| {
-        let AuditEntry { at, node, subject, result, .. } = line.act;
+    let loss = |line: AuditEntry| {
+        let AuditEntry { at, node, subject, result, .. } = line;
         Loss { at, node, subject, result }
     };
     Ok(lines.into_iter().map(loss).collect())
@@ -223,19 +206,13 @@ async fn execute(operator: &Operator, plan: Vec<SaleRepair>) -> Result<Repaired>
 
 fn preview(sale: &SaleRepair) -> String {
     let mut text = format!("#{}", sale.voucher_id);
-    for finding in &sale.findings {
-        text.push_str(&format!("\n  ! {finding}"));
-    }
-    for cure in &sale.cures {
-        text.push_str(&format!("\n    {cure}"));
-    }
-    for finding in &sale.left {
-        let manual = match finding {
-            Finding::Stranded(_) => text!("cli-repair-stranded", finding),
-            _ => text!("cli-repair-manual", finding),
-        };
-        text.push_str(&format!("\n    {manual}"));
-    }
+    text.extend(sale.findings.iter().map(|finding| format!("\n  ! {finding}")));
+    text.extend(sale.cures.iter().map(|cure| format!("\n    {cure}")));
+    let manual = |finding: &Finding| match finding {
+        Finding::Stranded(_) => text!("cli-repair-stranded", finding),
+        _ => text!("cli-repair-manual", finding),
+    };
+    text.extend(sale.left.iter().map(|finding| format!("\n    {}", manual(finding))));
     text
 }
 
@@ -283,11 +260,8 @@ pub(super) fn conclusion(balanced: bool) -> Label {
 
 /// A line for each finding.
 pub(super) fn findings(sales: &[SaleAudit]) -> String {
-    let mut text = String::new();
-    for SaleAudit { voucher_id, findings, .. } in sales {
-        text.extend(findings.iter().map(|finding| format!("! #{voucher_id}: {finding}\n")));
-    }
-    text
+    let found = sales.iter().flat_map(|sale| sale.findings.iter().map(|it| (sale.voucher_id, it)));
+    found.map(|(sale, finding)| format!("! #{sale}: {finding}\n")).collect()
 }
 
 /// The figures of each sale.

@@ -10,18 +10,14 @@ use seckill_bench::{
     persist,
 };
 use seckill_engine::EngineError;
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    CliError, Result,
-    context::{self, Context, Needs},
-    output::{Output, count_in, number},
+use crate::{
+    CliError, Config, Context, Needs, Output, Result, Table, context, count_in, number,
     signals::Signals,
-    table::Table,
 };
-use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum BenchCommand {

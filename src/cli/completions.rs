@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory as _};
 use clap_complete::{Shell, generate};
 
-use super::{Cli, Result, output::print};
+use crate::{Cli, Result, output::print};
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct CompletionsArgs {

@@ -10,120 +10,66 @@ use std::{
     sync::Arc,
 };
 
-use serde::Deserialize;
-use toml::Spanned;
-
-use seckill_console::{
-    Keys,
-    settings::{self as messages, Position},
-};
+use seckill_console::Keys;
 use seckill_engine::settings::{MAX_PARTITIONS, Settings};
-use seckill_model::{
-    OsError, OutOfRange,
-    message::{Label, text},
-};
+use seckill_model::{Label, OsError, Range, text};
 use seckill_redis::{DataDirError, Redis, RedisError, data_dir::DataDir, server::ManagedServer};
 use seckill_store::Settings as StoreSettings;
+use serde::Deserialize;
+
+use crate::{CliError, Result};
 
 /// Merged settings.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Config {
+pub(crate) struct Config {
     /// Data directory; `None` is the XDG data directory.
-    pub data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
     /// Redis URL; `None` is the embedded server.
-    pub redis: Option<String>,
+    pub(crate) redis: Option<String>,
     /// Trusted CA certificates (PEM) for an encrypted Redis; `None` is those of the system.
-    pub redis_ca: Option<PathBuf>,
+    pub(crate) redis_ca: Option<PathBuf>,
     /// Database URL; `None` is SQLite in the data dir.
-    pub database: Option<String>,
+    pub(crate) database: Option<String>,
     /// Number of partitions, each with its own order stream; `None` is the existing number, or 1.
-    pub partitions: Option<u16>,
+    pub(crate) partitions: Option<u16>,
     /// Reject every command that changes something.
-    pub read_only: bool,
+    pub(crate) read_only: bool,
     /// Name of this node; `None` is one that no other node on the data dir has.
-    pub node: Option<String>,
+    pub(crate) node: Option<String>,
     /// Theme of the console: a built-in one or a file; `None` is the dark one.
-    pub theme: Option<Spanned<String>>,
-    /// Where the theme is configured.
-    #[serde(skip)]
-    pub(crate) theme_at: Option<(PathBuf, Position)>,
+    pub(crate) theme: Option<String>,
     /// Directory of exports; `None` is the working directory.
-    pub export_dir: Option<PathBuf>,
+    pub(crate) export_dir: Option<PathBuf>,
     /// Settings of the engine.
-    pub engine: Settings,
+    pub(crate) engine: Settings,
     /// Settings of the connections to the database.
-    pub store: StoreSettings,
+    pub(crate) store: StoreSettings,
     /// Keys of the console.
-    pub keys: Keys,
+    pub(crate) keys: Keys,
+    /// The file, and its text.
+    #[serde(skip)]
+    pub(crate) source: Option<(PathBuf, String)>,
 }
 
-/// Why the settings cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A given file cannot be read.
-    #[error(
-        "{}",
-        text!(
-            "settings-cannot-read-config-file-check",
-            path = .path.display(),
-            why = OsError::of(.why)
-        )
-    )]
-    Unreadable {
-        /// Path.
-        path: PathBuf,
-        /// Error of the operating system.
-        why: std::io::Error,
-    },
-    /// The file is invalid.
-    #[error(
-        "{}",
-        text!("settings-invalid-config-file", path = .path.display(), why = .why)
-    )]
-    Invalid {
-        /// Path.
-        path: PathBuf,
-        /// The errors, with their positions.
-        why: String,
-    },
-    /// A value out of range.
-    #[error(transparent)]
-    Range(#[from] InvalidValue),
-}
-
-/// An invalid value.
-#[derive(Debug, thiserror::Error)]
-#[error("{why}")]
-pub struct InvalidValue {
-    /// Its name in the file.
-    pub name: String,
-    /// The error.
-    pub why: String,
-}
-
-impl From<OutOfRange> for InvalidValue {
-    fn from(fault: OutOfRange) -> Self {
-        Self { why: fault.to_string(), name: fault.name }
-    }
-}
+/// A setting that cannot be used: its name in the file, and why.
+type Invalid = (&'static str, String);
 
 impl Config {
     /// Reads `file`, or the default file if it exists. A given file must exist.
-    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+    pub(crate) fn load(file: Option<&Path>) -> Result<Self> {
         let default = default_file();
         let Some(path) = file.map(Path::to_path_buf).or(default.filter(|path| path.exists()))
         else {
             return Ok(Self::default());
         };
-        let bytes = std::fs::read(&path)
-            .map_err(|why| ConfigError::Unreadable { path: path.clone(), why })?;
-        let invalid = |why| ConfigError::Invalid { path: path.clone(), why };
-        let text = file::text(bytes).map_err(invalid)?;
-        let mut config = file::read(&text).map_err(invalid)?;
-        let theme = config.theme.as_ref().map(|theme| theme.span().start);
-        config.theme_at = theme.map(|at| (path.clone(), Position::of(text.as_bytes(), at)));
-        Ok(config)
+        let bytes = std::fs::read(&path).map_err(|why| {
+            let (path, why) = (path.display(), OsError::of(&why));
+            CliError::usage(text!("settings-cannot-read-config-file-check", path, why))
+        })?;
+        let text = file::text(bytes).map_err(|why| invalid(&path, &why))?;
+        let config = file::read(&text).map_err(|why| invalid(&path, &why))?;
+        Ok(Self { source: Some((path, text)), ..config })
     }
 
     /// Opens the data directory.
@@ -142,43 +88,52 @@ impl Config {
         }
     }
 
-    /// Error of the theme configured in the file, with its position.
-    pub fn theme_fault(&self, why: &str) -> ConfigError {
-        match self.theme_at.clone() {
-            Some((path, position)) => {
-                let why = text!(
-                    "settings-without-the-setting-theme",
-                    why,
-                    instead = file::instead(&["theme".to_owned()])
-                );
-                ConfigError::Invalid { path, why: messages::at(position, &why) }
-            }
-            None => {
-                ConfigError::Range(InvalidValue { name: "theme".to_owned(), why: why.to_owned() })
-            }
+    /// Error of the theme in the file, with its position.
+    pub(crate) fn theme_fault(&self, why: &str) -> CliError {
+        match &self.source {
+            Some((path, text)) => invalid(path, &file::theme_fault(text, why)),
+            None => CliError::list(why.to_owned()),
         }
     }
 
-    /// Rejects numbers out of range and node names that Redis keys cannot contain.
-    pub fn check(&self) -> Result<(), InvalidValue> {
-        self.engine.check()?;
-        self.store.check()?;
+    /// The numbers, with the range of each.
+    fn ranges(&self) -> impl Iterator<Item = Range> {
+        let partitions = u64::from(self.partitions.unwrap_or(1));
+        let partitions = ("partitions", partitions, 1, u64::from(MAX_PARTITIONS));
+        [partitions].into_iter().chain(self.engine.ranges()).chain(self.store.ranges())
+    }
+
+    /// Rejects numbers out of range, unusable URLs, and node names that Redis keys cannot contain.
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        for (name, value, least, most) in self.ranges() {
+            if !(least..=most).contains(&value) {
+                return Err((name, text!("faults-range", name, value, least, most)));
+            }
+        }
+        if let Some(url) = &self.redis {
+            Redis::from_url(url).map_err(|error| ("redis", error.to_string()))?;
+        }
+        if let Some(url) = &self.database {
+            let checked = seckill_store::check_url(url, &self.store);
+            checked.map_err(|error| ("database", error.to_string()))?;
+        }
         let fine = |name: &String| {
             !name.is_empty()
                 && name.len() <= 64
                 && name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c))
         };
-        let partitions = u64::from(self.partitions.unwrap_or(1));
-        let ranges = [("partitions", partitions, 1, u64::from(MAX_PARTITIONS))];
-        OutOfRange::check("", &ranges)?;
         match &self.node {
             Some(name) if !fine(name) => {
-                let why = Label("settings-node-must-be-to-letters").to_owned();
-                Err(InvalidValue { name: "node".to_owned(), why })
+                Err(("node", Label("settings-node-must-be-to-letters").to_owned()))
             }
             _ => Ok(()),
         }
     }
+}
+
+/// The errors of a file, one per line.
+fn invalid(path: &Path, why: &str) -> CliError {
+    CliError::list(text!("settings-invalid-config-file", path = path.display(), why))
 }
 
 /// `$XDG_CONFIG_HOME/seckill/config.toml`, or below `~/.config`.
@@ -208,7 +163,7 @@ mod tests {
             ("[engine]\nqueue = 0", "line 2, column 1: engine.queue is 0"),
             (
                 "[engine]\nqueue = -1",
-                "line 2, column 9: engine.queue must be a non-negative integer",
+                "line 2, column 9: engine.queue must be an integer from 1 to 1,000,000;",
             ),
             (
                 "[engine]\norder_lock = 1",
@@ -221,9 +176,19 @@ mod tests {
             ("[engine.jobs]\ntrim_stream = \"x\"", "line 2, column 15: cannot read the schedule"),
             ("engine = 5", "line 1, column 10: engine must be a table"),
             ("\n[store]\npool = 1", "line 3, column 1: store.pool is 1"),
-            ("store.pool = \"x\"", "line 1, column 14: store.pool must be a non-negative integer"),
+            (
+                "store.pool = \"x\"",
+                "line 1, column 14: store.pool must be an integer from 2 to 1,000;",
+            ),
             ("[store]\ntls = \"x\"", "line 2, column 7: store.tls must be one of \"off\", "),
             ("read_only = true\npartitions = 0", "line 2, column 1: partitions is 0"),
+            (
+                "partitions = 99999",
+                "line 1, column 14: partitions must be an integer from 1 to 64;",
+            ),
+            ("\nredis = \"localhost\"", "line 2, column 1: a Redis URL starts with"),
+            ("\ndatabase = \"oracle://h/d\"", "line 2, column 1: "),
+            ("database = \"mysql://h/d?ssl-mode=x\"", "line 1, column 1: "),
             ("\n\nnode = \"a b\"", "line 3, column 1: node must be"),
             ("theme = 5", "line 1, column 9: theme must be a string in quotes"),
             (
@@ -255,10 +220,10 @@ mod tests {
         let path = dir.path().join("config.toml");
         std::fs::write(&path, "# mine\ntheme = \"dusk\"\n").unwrap();
         let config = Config::load(Some(&path)).unwrap();
-        assert_eq!(config.theme.as_ref().map(|it| it.get_ref().as_str()), Some("dusk"));
-        let error = config.theme_fault("unknown theme 'dusk'").to_string();
+        assert_eq!(config.theme.as_deref(), Some("dusk"));
+        let error = config.theme_fault("unknown theme 'dusk'").message();
         let place = format!(
-            "invalid config file {}: line 2, column 9: unknown theme 'dusk'",
+            "invalid config file {}: line 2, column 1: unknown theme 'dusk'",
             path.display()
         );
         assert!(error.contains(&place), "{error}");

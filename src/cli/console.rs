@@ -2,15 +2,9 @@
 
 use seckill_console::Options;
 use seckill_engine::EngineError;
-use seckill_model::message::Label;
+use seckill_model::Label;
 
-use super::{
-    CliError, Result,
-    context::{Context, Needs},
-    display_args::DisplayArgs,
-    output::Output,
-};
-use crate::config::Config;
+use crate::{CliError, Config, Context, Needs, Output, Result, display_args::DisplayArgs};
 
 pub(super) async fn run(config: &Config, out: Output, display: &DisplayArgs) -> Result<u8> {
     if out.json {

@@ -4,13 +4,10 @@ use std::{os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
 use seckill_console::{event_name, localized_result};
 use seckill_engine::{
-    EngineError,
+    EngineError, Operator,
     commands::{
-        audit_record,
-        command_handler::{Operator, login_name},
-        load_generator::LoadTests,
-        operator_lock::UnderWay,
-        outcome::CommandOutcome,
+        audit_record, command_handler::login_name, load_generator::LoadTests,
+        operator_lock::UnderWay, outcome::CommandOutcome,
     },
     deployment::{self, Deployment},
     heartbeat::take_name,
@@ -22,11 +19,7 @@ use seckill_engine::{
     servers::Servers,
     telemetry::Meters,
 };
-use seckill_model::{
-    Message, Millis,
-    locale::{Language, language},
-    message::text,
-};
+use seckill_model::{Message, Millis, text};
 use seckill_redis::{
     HOME, Layout, Redis, RedisError,
     data_dir::{DataDir, NodeSlot},
@@ -38,8 +31,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{CliError, Consent, Result, logging, output::Output};
-use crate::config::Config;
+use crate::{CliError, Config, Consent, Output, Result, logging};
 
 /// How often a command that reports written data checks that the files still exist.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
@@ -202,7 +194,7 @@ impl Context {
             at: Millis::now(),
             operator: login_name(),
             node: String::new(),
-            act: "partitions change".to_owned(),
+            action: "partitions change".to_owned(),
             subject: format!("{agreed} to {wanted}").into(),
             result: Message::of(&CommandOutcome::Finished),
             ..AuditEntry::default()
@@ -345,19 +337,13 @@ impl Context {
             let _ = watchdog.await;
         }
         self.outbox.write(&self.store).await;
-        for act in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
-            tracing::error!(?act, "the audit log does not contain this line");
-            // In English, like the log.
-            let result = match language() {
-                Language::ENGLISH => act.result.to_string(),
-                _ => localized_result(&act.result),
-            };
-            let failed = matches!(act.result.data(), Some(CommandOutcome::Failed(_)));
-            let act = event_name(&act.act);
-            let message = if failed {
-                text!("cli-failed-and-not-logged", act, result)
+        for entry in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
+            tracing::error!(?entry, "the audit log does not contain this line");
+            let (action, result) = (event_name(&entry.action), localized_result(&entry.result));
+            let message = if entry.failed() {
+                text!("cli-failed-and-not-logged", action, result)
             } else {
-                text!("cli-done-but-not-logged", act, result)
+                text!("cli-done-but-not-logged", action, result)
             };
             CliError::failed(message).print();
         }

@@ -4,29 +4,24 @@ use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_console::order_error;
 use seckill_engine::{
-    commands::{Command, Reply},
+    Command, LetterLine, Reply,
     dead_letters::{ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted},
-    telemetry::snapshot::LetterLine,
 };
 use seckill_model::{
-    EntryId, LetterAction, LetterCounts, LetterVerdict, Millis, Order,
+    EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, Millis, Order,
     dead_letter::{Burial, shown},
-    filter::Filter,
-    message::{Label, text},
+    text,
 };
 use seckill_redis::dead_letters;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    CliError, Consent, Result,
-    context::{Context, Needs},
-    error,
-    output::{self, Output, ask, counts, or_dash, span},
-    reply,
-    table::Table,
+use crate::{
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, counts, error, or_dash,
+    output,
+    pending::{action, verdict},
+    reply, span,
 };
-use crate::config::Config;
 
 /// Dead letters per read.
 const PAGE: usize = 500;
@@ -99,7 +94,7 @@ struct Letter {
     #[serde(flatten)]
     line: LetterLine,
     place: Option<u8>,
-    act: LetterAction,
+    action: LetterAction,
     why: &'static str,
 }
 
@@ -108,7 +103,7 @@ impl Letter {
         Self {
             line: LetterLine::of(classified, now),
             place: classified.letter.order.map(|order| order.place),
-            act: classified.verdict.action(),
+            action: classified.verdict.action(),
             why: classified.verdict.why().english(),
         }
     }
@@ -195,14 +190,14 @@ async fn apply(
     };
     let stop = CancellationToken::new();
     let found = reader(context).count(&scope, &stop).await?;
-    let LettersCounted { counts, gone, .. } = found;
+    let LettersCounted { counts, gone, .. } = &found;
     if counts.total() == 0 {
         let none = if named { Label("cli-dead-none-of-these") } else { Label("cli-dead-no-match") };
         return Err(CliError::failed(none));
     }
     let command = command(scope.as_counted(&found));
-    context.out.say(&tally(&counts, gone));
-    ask(consent, &question(&command, &counts))?;
+    context.out.say(&tally(counts, *gone));
+    ask(consent, &question(&command, counts))?;
     let reply = reply::run(context.out, &operator, command).await?;
     let (done, refused, gone, cut_short) = match reply {
         Reply::LettersReplayed(it) => (it.replayed, it.refused, it.gone, it.cut_short),
@@ -215,10 +210,11 @@ async fn apply(
 }
 
 fn question(command: &Command, counts: &LetterCounts) -> String {
-    let (letters, waiting) = (counts.total() - counts.id_taken, counts.waiting());
+    let (letters, waiting) = (counts.total() - counts.of(LetterVerdict::IdTaken), counts.waiting());
     match command {
         Command::ReplayLetters { force, .. } => {
-            let letters = counts.awaited + if *force { counts.came_back } else { 0 };
+            let again = if *force { counts.of(LetterVerdict::CameBack) } else { 0 };
+            let letters = counts.of(LetterVerdict::Awaited) + again;
             text!("cli-dead-replay", letters)
         }
         Command::DiscardLetters { compensate: true, .. } => {
@@ -244,8 +240,8 @@ fn render(listing: &Listing, filter: &Filter) -> String {
         .right(&Label("column-order"), |it| or_dash(it.line.order))
         .right(&Label("column-user"), |it| or_dash(it.line.user))
         .right(&Label("column-sale"), |it| or_dash(it.line.voucher.map(|id| format!("#{id}"))))
-        .left(&Label("column-verdict"), |it| it.line.verdict)
-        .left(&Label("column-act"), |it| it.act)
+        .left(&Label("column-verdict"), |it| verdict(it.line.verdict))
+        .left(&Label("column-action"), |it| action(it.action))
         .left(&Label("column-reason"), |it| shown(&order_error(&it.line.reason), 60));
     let mut text = table.to_string();
     if let Some(next) = next {
@@ -261,14 +257,11 @@ fn describe(shown: &Shown) -> String {
         Some(entry) => text!("cli-dead-letter-of", letter = line.letter, entry),
         None => text!("cli-dead-letter", letter = line.letter),
     };
-    let (verdict, why) = (line.verdict, line.verdict.why());
+    let (verdict, why) = (verdict(line.verdict), line.verdict.why());
     text.push_str(&format!("\n  {verdict}: {why}\n  {}", Label("cli-dead-fields")));
-    for (name, value) in &line.payload {
-        text.push_str(&format!("\n    {name} = {value}"));
-    }
-    if let Some(fault) = &line.fault {
-        text.push_str(&format!("\n  {}", text!("cli-dead-no-order", fault = order_error(fault))));
-    }
+    text.extend(line.payload.iter().map(|(name, value)| format!("\n    {name} = {value}")));
+    let fault = line.fault.as_ref().map(order_error);
+    text.extend(fault.map(|fault| format!("\n  {}", text!("cli-dead-no-order", fault))));
     if let Some(Order { id, user_id, voucher_id, status, .. }) = &shown.row {
         let status = text!("orders-status-name", status);
         let row = text!("cli-dead-row", id, user_id, voucher_id, status);
@@ -289,8 +282,7 @@ fn describe(shown: &Shown) -> String {
 
 /// Number of dead letters per verdict, one per line.
 fn tally(letters: &LetterCounts, gone: u64) -> String {
-    let of =
-        |&verdict: &LetterVerdict| (letters.of(verdict), format!("{verdict}: {}", verdict.why()));
+    let of = |it: &LetterVerdict| (letters.of(*it), format!("{}: {}", verdict(*it), it.why()));
     let text = text!("cli-dead-count", letters = letters.total());
     let counted: Vec<_> = LetterVerdict::ALL.iter().map(of).collect();
     text + &counts(&counted) + &counts(&[(gone, Label("cli-dead-not-found"))])

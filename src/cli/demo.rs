@@ -6,26 +6,15 @@ use std::time::Duration;
 
 use clap::Args;
 use seckill_console::Story;
-use seckill_engine::{
-    commands::{LoadReport, LoadTest},
-    error::MAX_USERS,
-    fault_injection,
-    telemetry::Snapshot,
-};
-use seckill_model::{
-    Millis, VoucherId,
-    ledger::SaleAudit,
-    message::{Label, text},
-};
+use seckill_engine::{LoadReport, LoadTest, Snapshot, error::MAX_USERS, fault_injection};
+use seckill_model::{Label, Millis, SaleAudit, VoucherId, text};
 use serde::Serialize;
 
-use super::{
-    Result,
+use crate::{
+    Context, Result,
     audit::conclusion,
-    context::Context,
-    output::count_in,
+    count_in, figures,
     sandbox::{self, DYING_NODE, Guide, HOT_POT, Sandbox, Setup, answered, page},
-    table::figures,
 };
 
 pub(super) const NAME: Label = Label("demo-name");
@@ -49,12 +38,6 @@ pub(super) struct DemoArgs {
     seed: u64,
 }
 
-impl DemoArgs {
-    pub(super) fn has_console(&self) -> bool {
-        !self.headless
-    }
-}
-
 /// Results of both sales.
 #[derive(Debug, Serialize)]
 struct Played {
@@ -76,7 +59,7 @@ struct Played {
 }
 
 pub(super) async fn run(setup: &Setup<'_>, args: &DemoArgs) -> Result<u8> {
-    let options = setup.options(NAME)?;
+    let options = setup.options(NAME, args.headless)?;
     let played = sandbox::run(setup.config, setup.out, NAME, None, async |sandbox| {
         let script = Script { sandbox, args };
         sandbox.play(options, async |guide| script.play(guide).await, last_page).await
@@ -108,12 +91,6 @@ fn last_page(played: &Result<Played>) -> Story {
     Story { done: true, ..page(&title, &text, Some("q")) }
 }
 
-/// Effect of the failure.
-struct Affected {
-    stuck: u64,
-    report: LoadReport,
-}
-
 /// The steps of the script, the same with and without a terminal.
 #[derive(Clone, Copy)]
 struct Script<'a> {
@@ -127,7 +104,9 @@ impl Script<'_> {
         let (first, stock) = (self.countdown(guide).await?, self.first_stock());
         // With a console, the consumer is paused, so that the growing stream is visible.
         sandbox.hold(guide.is_shown()).await?;
-        let load_test = self.load_test(first);
+        // All buyers, some with duplicate requests. It does not wait until the orders are settled.
+        let seed = args.seed;
+        let load_test = LoadTest { seed, settle: false, ..LoadTest::new(first, args.buyers) };
         let requests = load_test.users + load_test.twice();
         let rate = requests as f64 / LOAD_DURATION.as_secs_f64();
         let one_in = (1.0 / load_test.repeat).round();
@@ -148,8 +127,7 @@ impl Script<'_> {
         guide.show(page(&Label("demo-audit-passed"), &text, None));
         guide.pause(Duration::from_secs(5)).await;
 
-        let affected = self.fault().await?;
-        let stuck = affected.stuck;
+        let (stuck, second_report) = self.fault().await?;
         let replayed = if guide.is_shown() {
             // The list is on screen before the guide points to it.
             sandbox.until(|_| true).await?;
@@ -166,7 +144,7 @@ impl Script<'_> {
         sandbox.until_settled().await?;
         let audit = sandbox.audit().await?;
         let per_second = report.per_second;
-        let reports = [report, affected.report];
+        let reports = [report, second_report];
         let sum = |pick: fn(&LoadReport) -> u64| reports.iter().map(pick).sum();
         Ok(Played {
             buyers: args.buyers,
@@ -209,24 +187,17 @@ impl Script<'_> {
         (self.args.buyers * 2 / 5).max(1)
     }
 
-    /// All buyers, some with duplicate requests. It does not wait until the orders are settled.
-    fn load_test(&self, voucher: VoucherId) -> LoadTest {
-        let seed = self.args.seed;
-        LoadTest { seed, settle: false, ..LoadTest::new(voucher, self.args.buyers) }
-    }
-
-    /// A second, small sale; a node receives a batch of its orders and dies.
-    async fn fault(&self) -> Result<Affected> {
+    /// A second, small sale; a node receives a batch of its orders and dies. Returns the size of the batch.
+    async fn fault(&self) -> Result<(u64, LoadReport)> {
         let stock = FATAL_BATCH.min(self.args.buyers / 10).max(1);
         let users = (stock * 4).min(self.args.buyers);
         let report = self.sandbox.undelivered(stock, users, self.args.seed).await?;
         let Context { redis, keys, config, .. } = self.sandbox.context;
         let dead_ms = config.engine.node_dead_ms;
-        let taken =
-            fault_injection::die_with_batch(redis, keys, DYING_NODE, stock as usize, dead_ms)
-                .await?;
+        let most = stock as usize;
+        let taken = fault_injection::die_with_batch(redis, keys, DYING_NODE, most, dead_ms).await?;
         self.sandbox.hold(false).await?;
-        Ok(Affected { stuck: taken as u64, report })
+        Ok((taken as u64, report))
     }
 }
 

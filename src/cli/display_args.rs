@@ -3,22 +3,21 @@
 use std::path::PathBuf;
 
 use clap::{
-    Args, ValueEnum,
+    Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use seckill_console::{ColorChoice, Options, Palette};
-
 use seckill_model::locale::Language;
+use strum::VariantNames as _;
 
-use super::Result;
-use crate::config::Config;
+use crate::{Config, Result};
 
 /// Flags as given.
 #[derive(Clone, Debug, Args)]
 pub(super) struct DisplayArgs {
     /// When to use colours; NO_COLOR means never
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    color: Color,
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_parser = color())]
+    color: ColorChoice,
     /// Language; without it, the console uses that of the locale, and all other texts are English
     #[arg(long, global = true, value_name = "LANG", value_parser = language())]
     lang: Option<Language>,
@@ -36,11 +35,8 @@ pub(super) struct DisplayArgs {
     export_dir: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Color {
-    Auto,
-    Always,
-    Never,
+fn color() -> impl TypedValueParser<Value = ColorChoice> {
+    PossibleValuesParser::new(ColorChoice::VARIANTS).map(|it| it.parse().unwrap_or_default())
 }
 
 fn language() -> impl TypedValueParser<Value = Language> {
@@ -89,11 +85,6 @@ impl DisplayArgs {
         config: &Config,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Options> {
-        let color = match self.color {
-            Color::Auto => ColorChoice::Auto,
-            Color::Always => ColorChoice::Always,
-            Color::Never => ColorChoice::Never,
-        };
         let plain_locale = seckill_console::not_utf8(&variable);
         let lang = self.lang(&variable);
         // Text beyond ASCII requires UTF-8, regardless of the environment.
@@ -101,13 +92,13 @@ impl DisplayArgs {
         let palette = match (&self.theme, &config.theme) {
             (Some(name), _) => Palette::load(name)?,
             (None, Some(name)) => {
-                Palette::load(name.get_ref()).map_err(|why| config.theme_fault(&why.to_string()))?
+                Palette::load(name).map_err(|why| config.theme_fault(&why.to_string()))?
             }
             (None, None) => Palette::default(),
         };
         let export_dir = self.export_dir.clone().or_else(|| config.export_dir.clone());
         let keys = config.keys.clone();
-        let (story, present) = (None, self.present);
+        let (color, story, present) = (self.color, None, self.present);
         Ok(Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys, present })
     }
 }
@@ -118,7 +109,7 @@ mod tests {
 
     fn options(lang: Option<&str>, locale: &str) -> Result<Options> {
         let args = DisplayArgs {
-            color: Color::Auto,
+            color: ColorChoice::Auto,
             lang: lang.and_then(Language::find),
             ascii: false,
             theme: None,

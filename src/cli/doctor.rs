@@ -4,9 +4,9 @@ use std::{fmt::Display, io::IsTerminal as _};
 
 use seckill_engine::{durability, telemetry::write_probe::takes_writes};
 use seckill_model::{
-    OrderFilter,
+    Label, OrderFilter,
     durability::{Append, Survival},
-    message::{Label, text},
+    text,
 };
 use seckill_redis::{
     HOME, RedisError,
@@ -17,17 +17,10 @@ use seckill_redis::{
     stream,
     stream_stats::takes_writes as redis_takes_writes,
 };
-use seckill_store::StoreError;
+use seckill_store::{ActivityFilter, StoreError};
 use serde::Serialize;
 
-use super::{
-    Result,
-    context::{Context, Needs},
-    error,
-    output::{Output, indented},
-    table::{Table, fields},
-};
-use crate::config::Config;
+use crate::{Config, Context, Needs, Output, Result, Table, error, fields, indented};
 
 /// With less free space than this, one sale may fill the disk.
 const ENOUGH_BYTES: u64 = 1 << 30;
@@ -250,7 +243,7 @@ async fn read_each_table(context: &Context) -> Result<(), StoreError> {
     store.give_backs(None, 1).await?;
     store.job_switches().await?;
     store.runs(None, 1).await?;
-    store.acts(1).await?;
+    store.activity(&ActivityFilter::default(), None, 1).await?;
     Ok(())
 }
 

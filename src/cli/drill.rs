@@ -7,20 +7,16 @@ mod play;
 
 use clap::{Args, builder::PossibleValuesParser};
 use seckill_console::Story;
-use seckill_model::{
-    ledger::SaleAudit,
-    message::{Label, text},
-};
+use seckill_model::{Label, SaleAudit, text};
 use serde::Serialize;
 use strum::IntoEnumIterator as _;
 
 use self::{catalogue::Drill, play::Play};
-use super::{
-    CliError, Result,
+use crate::{
+    CliError, Output, Result, Table,
     audit::findings,
-    output::Output,
+    fields,
     sandbox::{self, Guide, Setup, page},
-    table::{Table, fields},
 };
 
 const NAME: Label = Label("drill-name");
@@ -92,7 +88,7 @@ pub(super) async fn run(setup: &Setup<'_>, args: &DrillArgs) -> Result<u8> {
     let Some(drill) = args.drill() else {
         return list(setup.out);
     };
-    let (options, seed) = (setup.options(NAME)?, args.seed);
+    let (options, seed) = (setup.options(NAME, args.headless)?, args.seed);
     let played = sandbox::run(setup.config, setup.out, NAME, Some(seed), async |sandbox| {
         let script = async |guide: &Guide| Play { sandbox, drill, seed, guide }.play().await;
         sandbox.play(options, script, last_page).await

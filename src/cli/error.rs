@@ -3,13 +3,12 @@
 use std::io::{self, Write as _};
 
 use seckill_console::{ConsoleError, ThemeError};
-use seckill_engine::{EngineError, error::PlanError};
-use seckill_model::{Message, SaleError, message::Label};
+use seckill_engine::{EngineError, PlanError};
+use seckill_model::{Label, Message, Reason};
 use seckill_redis::{DataDirError, RedisError, server::ServerError};
 use seckill_store::StoreError;
 
-use super::output::plain;
-use crate::config::ConfigError;
+use crate::plain;
 
 /// Exit code of a negative result, or of a command that failed.
 pub(super) const FAILED: u8 = 1;
@@ -66,7 +65,7 @@ impl CliError {
     }
 
     /// The errors of a file, one per line.
-    fn list(text: String) -> Self {
+    pub(super) fn list(text: String) -> Self {
         Self { is_list: true, ..Self::usage(text) }
     }
 
@@ -84,7 +83,7 @@ impl From<EngineError> for CliError {
         };
         let code = match first {
             EngineError::Recovery(PlanError::Io(_)) => FAILED,
-            EngineError::Sale(_) | EngineError::Rejected(_) | EngineError::Recovery(_) => USAGE,
+            EngineError::Rejected(_) | EngineError::Recovery(_) => USAGE,
             EngineError::Redis(RedisError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {
                 USAGE
             }
@@ -96,34 +95,20 @@ impl From<EngineError> for CliError {
     }
 }
 
-impl From<RedisError> for CliError {
-    fn from(error: RedisError) -> Self {
-        EngineError::from(error).into()
-    }
+/// Errors of servers are those of the engine.
+macro_rules! by_engine {
+    ($($error:ty => $by:ty),*) => {
+        $(impl From<$error> for CliError {
+            fn from(error: $error) -> Self {
+                <$by>::from(error).into()
+            }
+        })*
+    };
 }
 
-impl From<StoreError> for CliError {
-    fn from(error: StoreError) -> Self {
-        EngineError::from(error).into()
-    }
-}
-
-impl From<ServerError> for CliError {
-    fn from(error: ServerError) -> Self {
-        RedisError::from(error).into()
-    }
-}
-
-impl From<DataDirError> for CliError {
-    fn from(error: DataDirError) -> Self {
-        ServerError::from(error).into()
-    }
-}
-
-impl From<ConfigError> for CliError {
-    fn from(error: ConfigError) -> Self {
-        Self::list(error.to_string())
-    }
+by_engine! {
+    RedisError => EngineError, StoreError => EngineError, ServerError => RedisError,
+    DataDirError => ServerError
 }
 
 impl From<ThemeError> for CliError {
@@ -142,8 +127,9 @@ impl From<ConsoleError> for CliError {
     }
 }
 
-impl From<SaleError> for CliError {
-    fn from(error: SaleError) -> Self {
+/// An invalid argument.
+impl From<Reason> for CliError {
+    fn from(error: Reason) -> Self {
         Self::usage(error.to_string())
     }
 }

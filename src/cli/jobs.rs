@@ -4,23 +4,13 @@ use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_console::job_result;
 use seckill_engine::{
-    commands::{Command, command_handler::no_job},
+    Command, JobLine,
+    commands::command_handler::no_job,
     jobs::{board, builtin, outcome_name},
-    telemetry::snapshot::JobLine,
 };
-use seckill_model::{
-    JobRun,
-    message::{Label, text},
-};
+use seckill_model::{JobRun, Label, text};
 
-use super::{
-    Reason, Result,
-    context::{Context, Needs},
-    output::{Output, number, or_dash, span},
-    reply,
-    table::Table,
-};
-use crate::config::Config;
+use crate::{Config, Context, Needs, Output, Reason, Result, Table, number, or_dash, reply, span};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum JobsCommand {
@@ -71,6 +61,7 @@ async fn list(context: &Context) -> Result<u8> {
     let jobs = builtin::jobs(&context.config.engine);
     let now = context.redis.connection().now().await?;
     let lines = board(&context.store, &jobs, now, 1).await?;
+    let last = |line: &JobLine| line.runs.first().cloned();
     context.out.answer(&lines, || {
         let zone = TimeZone::system();
         let next = |line: &JobLine| match line.next {
@@ -81,21 +72,17 @@ async fn list(context: &Context) -> Result<u8> {
             .left(&Label("column-job"), |line| line.name.clone())
             .left(&Label("column-schedule"), |line| line.schedule.clone())
             .left(&Label("column-next"), next)
-            .left(&Label("column-last"), |line| {
-                or_dash(line.runs.first().map(|it| it.started.date_time(&zone)))
+            .left(&Label("column-last"), |it| {
+                or_dash(last(it).map(|it| it.started.date_time(&zone)))
             })
-            .left(&Label("column-outcome"), |line| {
-                or_dash(line.runs.first().map(|it| outcome_name(it.outcome)))
+            .left(&Label("column-outcome"), |it| {
+                or_dash(last(it).map(|it| outcome_name(it.outcome)))
             })
-            .right(&Label("column-took"), |line| {
-                or_dash(line.runs.first().and_then(|it| it.took_ms).map(span))
+            .right(&Label("column-took"), |it| {
+                or_dash(last(it).and_then(|it| it.took_ms).map(span))
             })
-            .right(&Label("column-rows"), |line| {
-                or_dash(line.runs.first().and_then(|it| it.rows).map(number))
-            })
-            .left(&Label("column-node"), |line| {
-                or_dash(line.runs.first().map(|it| it.node.clone()))
-            })
+            .right(&Label("column-rows"), |it| or_dash(last(it).and_then(|it| it.rows).map(number)))
+            .left(&Label("column-node"), |it| or_dash(last(it).map(|it| it.node)))
             .to_string()
     })
 }

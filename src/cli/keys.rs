@@ -1,10 +1,9 @@
 //! `seckill keys`: the actions and their current keys.
 
 use seckill_console::ConsoleError;
-use seckill_model::message::Label;
+use seckill_model::Label;
 
-use super::{Result, output::Output, table::Table};
-use crate::config::Config;
+use crate::{Config, Output, Result, Table};
 
 pub(super) fn run(config: &Config, out: Output) -> Result<u8> {
     let lines = config.keys.lines().map_err(ConsoleError::from)?;

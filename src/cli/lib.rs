@@ -6,7 +6,7 @@ mod activity;
 mod audit;
 mod bench;
 mod completions;
-pub mod config;
+mod config;
 mod console;
 mod context;
 mod dead;
@@ -40,14 +40,19 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use rustix::fs::Mode;
-use seckill_model::{OsError, message::text};
+use seckill_model::{OsError, text};
 use tokio::runtime;
 
-use error::{CliError, Result};
-
-use crate::{
-    config::{Config, ConfigError},
+use self::{
+    config::Config,
+    context::{Context, Needs},
+    error::{CliError, Result},
+    output::{
+        Output, ask, ask_reason, count, count_in, counts, indented, next_page, number, or_dash,
+        page, plain, rows, sentences, signed, span,
+    },
     sandbox::Setup,
+    table::{Table, fields, figures},
 };
 
 /// Runs flash sales, monitors them live, and repairs them after failures.
@@ -180,7 +185,7 @@ impl Command {
     fn has_console(command: Option<&Self>) -> bool {
         match command {
             None => true,
-            Some(Self::Demo(args)) => args.has_console(),
+            Some(Self::Demo(args)) => !args.headless,
             Some(Self::Drill(args)) => args.has_console(),
             Some(_) => false,
         }
@@ -246,7 +251,7 @@ impl Cli {
         let mut config = if describes {
             Config::default()
         } else {
-            display.localized(|| Config::load(config.as_deref()).map_err(CliError::from))?
+            display.localized(|| Config::load(config.as_deref()))?
         };
         config.data_dir = data_dir.or(config.data_dir);
         config.redis = redis.or(config.redis);
@@ -254,19 +259,15 @@ impl Cli {
         config.database = database.or(config.database);
         config.partitions = partitions.or(config.partitions);
         config.read_only |= read_only;
-        config.check().map_err(ConfigError::from)?;
-        let (config, display, out) = (&config, &display, output::Output { json });
-        let setup = Setup { config, out, display, server_flag, headless: false };
+        if !describes {
+            config.check().map_err(|(_, why)| CliError::usage(why))?;
+        }
+        let (config, display, out) = (&config, &display, Output { json });
+        let setup = Setup { config, out, display, server_flag };
         match self.command {
             None => console::run(config, out, display).await,
-            Some(Command::Demo(args)) => {
-                let setup = Setup { headless: args.headless, ..setup };
-                Box::pin(demo::run(&setup, &args)).await
-            }
-            Some(Command::Drill(args)) => {
-                let setup = Setup { headless: args.headless, ..setup };
-                Box::pin(drill::run(&setup, &args)).await
-            }
+            Some(Command::Demo(args)) => Box::pin(demo::run(&setup, &args)).await,
+            Some(Command::Drill(args)) => Box::pin(drill::run(&setup, &args)).await,
             Some(Command::Work) => work::run(config, out).await,
             Some(Command::Sale(command)) => sale::run(config, out, command).await,
             Some(Command::Voucher(command)) => voucher::run(config, out, command).await,
@@ -317,12 +318,12 @@ mod tests {
     #[test]
     fn sandbox_rejects_server_flags() {
         let display = &Cli::try_parse_from(["seckill"]).unwrap().global.display;
-        let (config, out) = (&Config::default(), output::Output { json: false });
+        let (config, out) = (&Config::default(), Output { json: false });
         let server_flag = Some("--data-dir");
-        let setup = Setup { config, out, display, server_flag, headless: true };
+        let setup = Setup { config, out, display, server_flag };
         let refusal = |lang| {
             set_thread_language(lang);
-            setup.options(demo::NAME).unwrap_err().message()
+            setup.options(demo::NAME, true).unwrap_err().message()
         };
         let english = "the demo runs on temporary servers and keeps no data; omit --data-dir";
         assert_eq!(refusal("en"), english);

@@ -2,27 +2,18 @@
 
 use clap::Subcommand;
 use seckill_engine::{
-    EngineError,
-    commands::{Command, command_handler::lock_names},
-    locks::{LockError, LockName},
+    Command, EngineError, LockName, commands::command_handler::lock_names, locks::LockError,
 };
-use seckill_model::{
-    Millis,
-    message::{Label, text},
-};
+use seckill_model::{Label, Millis, text};
 use seckill_redis::{
     lock_holders::{self, Holder, Holders},
     nodes::Nodes,
 };
 
-use super::{
-    CliError, Consent, Result,
-    context::{Context, Needs},
-    output::{Output, ask, number, or_dash, span},
-    reply,
-    table::Table,
+use crate::{
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, number, or_dash, reply,
+    span,
 };
-use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LocksCommand {
@@ -98,32 +89,35 @@ async fn release(
 }
 
 fn render(held: &Holders) -> String {
-    let mut foreign = String::new();
-    foreign.extend(held.foreign.iter().map(|found| format!("! {found}\n")));
+    let mut text: String = held.foreign.iter().map(|found| format!("! {found}\n")).collect();
     if held.locks.is_empty() {
-        return format!("{foreign}{}", Label("cli-locks-none"));
+        return text + &Label("cli-locks-none");
     }
+    text.push_str(&table(&held.locks, str::to_owned).to_string());
+    let shown = held.locks.len() as u64;
+    if held.total > shown {
+        text.push_str(&text!("cli-locks-more", shown, total = held.total));
+    }
+    text
+}
+
+/// Held locks; `name` formats the names of locks and tasks.
+pub(super) fn table(locks: &[Holder], name: impl Fn(&str) -> String) -> Table<'_, Holder> {
     let holder = |lock: &Holder| match (lock.orphan, lock.known) {
         (true, _) => text!("cli-locks-orphan", node = lock.node),
         (false, true) => lock.node.clone(),
         (false, false) => text!("cli-locks-no-node", node = lock.node),
     };
     let since = |lock: &Holder| lock.since.map(|at| span(Millis::now().since(at)));
-    let mut text = Table::new(&held.locks)
-        .left(&Label("column-lock"), |lock| lock.name.clone())
+    Table::new(locks)
+        .left(&Label("column-lock"), |lock| name(&lock.name))
         .left(&Label("column-node"), holder)
-        .left(&Label("column-task"), |lock| lock.task.clone())
-        .right(&Label("column-depth"), |lock| lock.depth.to_string())
+        .left(&Label("column-task"), |lock| name(&lock.task))
+        .right(&Label("column-depth"), |lock| lock.depth)
         .right(&Label("column-lease-left"), |lock| {
             lock.left_ms.map_or_else(|| Label("cli-locks-no-end").to_owned(), span)
         })
         .right(&Label("column-held"), |lock| or_dash(since(lock)))
         .right(&Label("column-waiting"), |lock| number(lock.waiting))
         .right(&Label("column-token"), |lock| or_dash(lock.token))
-        .to_string();
-    let shown = held.locks.len() as u64;
-    if held.total > shown {
-        text.push_str(&text!("cli-locks-more", shown, total = held.total));
-    }
-    foreign + &text
 }

@@ -8,6 +8,7 @@ use std::{
     sync::Mutex,
 };
 
+use seckill_model::{in_english, is_display_control, text};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::{
     filter::{ParseError, Targets},
@@ -16,8 +17,6 @@ use tracing_subscriber::{
     registry::LookupSpan,
     util::SubscriberInitExt as _,
 };
-
-use seckill_model::{is_display_control, locale::in_english, message::text};
 
 use crate::error::{CliError, Result};
 

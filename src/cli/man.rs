@@ -7,9 +7,9 @@ use std::{
 
 use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
-use seckill_model::{OsError, message::text};
+use seckill_model::{OsError, text};
 
-use super::{Cli, CliError, Result};
+use crate::{Cli, CliError, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {

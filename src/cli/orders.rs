@@ -3,24 +3,18 @@
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    commands::Command,
+    Command,
     orders::{self, Decoded, Location},
 };
 use seckill_model::{
-    Millis, Order, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-    message::{Label, text},
+    Label, Millis, Order, OrderFilter, OrderId, OrderStatus, OrderTerms, UserId, VoucherId, text,
 };
 use serde::Serialize;
 use serde_json::json;
 
-use super::{
-    CliError, Reason, Result,
-    context::{Context, Needs},
-    output::{Output, count, page, rows},
-    reply,
-    table::Table,
+use crate::{
+    Config, Context, Needs, Output, Reason, Result, Table, count, next_page, page, reply, rows,
 };
-use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum OrdersCommand {
@@ -77,16 +71,11 @@ struct Shown {
 pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) -> Result<u8> {
     match command {
         OrdersCommand::List(args) => {
-            let filter = OrderFilter {
-                user: args.user.map(UserId),
-                voucher: args.voucher,
-                status: args.status,
-                ..OrderFilter::default()
-            };
+            let user = args.user.map(UserId);
+            let is = OrderTerms { user, voucher: args.voucher, status: args.status };
+            let filter = OrderFilter { is, ..OrderFilter::default() };
             // Invalid arguments are reported before anything is opened.
-            let filter = filter
-                .admitted(args.from, args.to)
-                .map_err(|error| CliError::usage(error.to_string()))?;
+            let filter = filter.admitted(args.from, args.to)?;
             // Needs SQL only, so it also works while Redis is unavailable.
             let orders = Context::with(config, out, Needs::Database, async |context| {
                 Ok(context.store.orders(&filter, args.before, args.limit + 1).await?)
@@ -116,7 +105,7 @@ fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8> {
             return Label("cli-orders-none").to_owned();
         }
         let zone = TimeZone::system();
-        let mut text = Table::new(&orders)
+        let text = Table::new(&orders)
             .left(&Label("column-order"), |order| order.id.to_string())
             .left(&Label("column-admitted"), |order| {
                 orders::decode(order.id).issued.date_time(&zone)
@@ -126,10 +115,7 @@ fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8> {
             .left(&Label("column-status"), status)
             .left(&Label("column-since"), |order| since(order).date_time(&zone))
             .to_string();
-        if let Some(next) = next {
-            text.push_str(&text!("cli-next-page", command = format!("--before {next}")));
-        }
-        text
+        text + &next_page("--before", next)
     })
 }
 

@@ -4,19 +4,16 @@ use std::{
     fmt::Display,
     io::{self, BufRead as _, IsTerminal as _, Write as _},
     ops::RangeInclusive,
+    str::FromStr,
 };
+
+use seckill_model::{Filter, Label, OsError, escape_json, filter::Field, is_display_control, text};
+use serde::Serialize;
+
+use crate::{CliError, Consent, Result, error::FAILED};
 
 /// Numbers with grouped digits.
 pub(super) use seckill_console::{signed, thousands as number};
-use seckill_model::{
-    OsError, escape_json,
-    filter::{Field, Filter},
-    is_display_control,
-    message::{Label, text},
-};
-use serde::Serialize;
-
-use super::{CliError, Consent, Result, error::FAILED};
 
 /// Text, or one JSON document.
 #[derive(Clone, Copy, Debug)]
@@ -86,10 +83,14 @@ pub(super) fn sentences(messages: &[impl ToString]) -> String {
     messages.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Parses a number; the error describes the expected format.
+/// Parses a number with separators; the error describes the expected format.
+fn parse<T: FromStr>(text: &str, expected: Label) -> Result<T, String> {
+    text.replace([',', '_'], "").parse().map_err(|_| expected.to_owned())
+}
+
+/// Parses a count.
 pub(super) fn count(text: &str) -> Result<u64, String> {
-    let digits = text.replace([',', '_'], "");
-    digits.parse().map_err(|_| Label("cli-expected-count").to_owned())
+    parse(text, Label("cli-expected-count"))
 }
 
 /// Parses a number within a range.
@@ -106,8 +107,7 @@ pub(super) fn count_in(
 
 /// Parses a signed number; a negative one removes.
 pub(super) fn difference(text: &str) -> Result<i64, String> {
-    let digits = text.replace([',', '_'], "");
-    digits.parse().map_err(|_| Label("cli-expected-difference").to_owned())
+    parse(text, Label("cli-expected-difference"))
 }
 
 /// Parses a filter on these fields. A filter that matches everything is an error.
@@ -129,6 +129,12 @@ pub(super) fn page<T, K>(rows: &mut Vec<T>, limit: u32, key: impl FnOnce(&T) -> 
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     rows.last().filter(|_| more).map(key)
+}
+
+/// The command that shows the next page, if there is one.
+pub(super) fn next_page(command: &str, next: Option<impl Display>) -> String {
+    let command = next.map(|next| format!("{command} {next}"));
+    command.map_or_else(String::new, |command| text!("cli-next-page", command))
 }
 
 /// Whether a terminal is available for confirmations.

@@ -9,34 +9,22 @@ use std::{
 
 use clap::{Args, Subcommand};
 use seckill_engine::{
-    EngineError,
+    Command, EngineError, Operator, Pace, PlanError, ReplayReport, Reply, Scope,
     commands::{
-        Command, Pace, ReplayReport, Reply, Scope,
         apply::check_plan,
-        command_handler::Operator,
         pending::FIELDS,
         plan::{Line, Plan},
     },
-    error::PlanError,
 };
-use seckill_model::{
-    EntryId, OsError,
-    filter::Filter,
-    message::{Label, text},
-};
+use seckill_model::{EntryId, Filter, Label, OsError, text};
 use seckill_redis::stream_stats;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    CliError, Consent, Result,
-    context::{Context, Needs},
-    error,
-    output::{Output, ask, ask_reason, filter, number, or_dash, span},
-    reply,
-    table::Table,
+use crate::{
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, error,
+    number, or_dash, output::filter, reply, span,
 };
-use crate::config::Config;
 
 /// Displayed lines of a plan; its file has all of them.
 const SHOWN: usize = 20;
@@ -85,7 +73,7 @@ pub(super) enum PendingCommand {
 #[derive(Debug, Default, Args)]
 pub(super) struct Which {
     /// Only entries that match all terms, such as 'verdict=stuck,idle>30s,holder~node-b,voucher=7'; fields:
-    /// entry, verdict, act, holder, idle, age, deliveries, order, user, voucher, fault
+    /// entry, verdict, action, holder, idle, age, deliveries, order, user, voucher, fault
     #[arg(long, value_name = "TERMS", value_parser = |text: &str| filter(text, FIELDS))]
     filter: Option<Filter>,
 }
@@ -206,7 +194,7 @@ async fn with_progress<T>(operator: &Operator, out: Output, work: impl Future<Ou
             _ = tick.tick() => {
                 if let Some(line) = operator.meters.recoveries().last() {
                     let (done, of) = (number(line.done), number(line.planned));
-                    let progress = text!("cli-plan-progress", act = line.act, done, of);
+                    let progress = text!("cli-plan-progress", action = line.action, done, of);
                     let _ = write!(io::stderr(), "\r\x1b[K{progress}");
                 }
             }
@@ -253,7 +241,7 @@ async fn apply(context: &mut Context, request: Request) -> Result<u8> {
     reply::answer(context.out, &reply)?;
     let Reply::Replayed(report) = reply else { return Err(CliError::unexpected_reply()) };
     for changed in &report.changes {
-        let [was, is] = [changed.planned, changed.now].map(|it| spaced(it.as_str()));
+        let [was, is] = [changed.planned, changed.now].map(verdict);
         context.out.say(&format!("  {}", text!("cli-changed", entry = changed.entry, was, is)));
     }
     let nothing_done = report.seen == report.left && report.seen > 0;
@@ -264,9 +252,14 @@ async fn apply(context: &mut Context, request: Request) -> Result<u8> {
     Ok(if open { error::FAILED } else { 0 })
 }
 
-/// Display name of the action `dead_letter`.
-pub(super) fn spaced(name: &str) -> String {
-    name.replace('_', " ")
+/// A verdict on an entry or a dead letter, in a table.
+pub(super) fn verdict(verdict: impl Into<&'static str>) -> String {
+    text!("cli-verdict", verdict = verdict.into())
+}
+
+/// The action for an entry or a dead letter, in a table.
+pub(super) fn action(action: impl Into<&'static str>) -> String {
+    text!("cli-verdict-action", action = action.into())
 }
 
 fn table(lines: &[Line]) -> Table<'_, Line> {
@@ -278,8 +271,8 @@ fn table(lines: &[Line]) -> Table<'_, Line> {
         .right(&Label("column-order"), |line| or_dash(line.order_id))
         .right(&Label("column-user"), |line| or_dash(line.user_id))
         .right(&Label("column-sale"), |line| or_dash(line.voucher_id))
-        .left(&Label("column-verdict"), |line| spaced(line.verdict.as_str()))
-        .left(&Label("column-act"), |line| spaced(line.act.as_str()))
+        .left(&Label("column-verdict"), |line| verdict(line.verdict))
+        .left(&Label("column-action"), |line| action(line.action))
         .left(&Label("column-fault"), |line| line.fault.clone().unwrap_or_default())
 }
 
@@ -311,8 +304,8 @@ fn preview(plan: &Plan) -> Result<String> {
     }
     let verdicts = Table::new(&totals.verdicts)
         .right(&Label("column-entries"), |it| number(it.entries))
-        .left(&Label("column-verdict"), |it| spaced(it.verdict.as_str()))
-        .left(&Label("column-act"), |it| spaced(it.act.as_str()))
+        .left(&Label("column-verdict"), |it| verdict(it.verdict))
+        .left(&Label("column-action"), |it| action(it.action))
         .left(&Label("column-why"), |it| it.verdict.why().to_owned());
     let forecast = &totals.forecast;
     let mut figures = vec![

@@ -1,14 +1,11 @@
 //! Executes commands, and prints the replies of the engine.
 
-use seckill_engine::commands::{Command, Reply, command_handler::Operator};
-use seckill_model::{
-    Payment,
-    message::{Label, text},
-};
+use seckill_engine::{Command, Operator, Reply};
+use seckill_model::{Label, Payment, text};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Reason, Result, context::Context, error, output::Output, signals::Signals};
+use crate::{Context, Output, Reason, Result, error, signals::Signals};
 
 /// Executes a command. A termination signal ends it early, and the reply covers what was done.
 pub(super) async fn execute(operator: &Operator, command: Command) -> Result<Reply> {

@@ -7,23 +7,13 @@ use std::{
 };
 
 use clap::Args;
-use seckill_engine::{
-    EngineError,
-    commands::{AggregateLine, Command, LoadReport, LoadTest, Reply},
-};
-use seckill_model::{
-    OsError, Outcome, VoucherId,
-    message::{Label, text},
-};
+use seckill_engine::{Command, EngineError, LoadReport, LoadTest, Reply, commands::AggregateLine};
+use seckill_model::{Label, OsError, Outcome, VoucherId, text};
 
-use super::{
-    CliError, Result,
-    context::{Context, Needs},
-    output::{Output, indented, number},
-    signals::Signals,
-    table::{Table, figures},
+use crate::{
+    CliError, Config, Context, Needs, Output, Result, Table, indented, number, signals::Signals,
+    table,
 };
-use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(super) struct RushArgs {
@@ -108,33 +98,25 @@ async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> R
 
 fn render(report: &LoadReport) -> String {
     let (requests, rate) = (report.attempts, report.per_second as u64);
-    let mut text = format!("{}\n", text!("cli-rush-requests", requests, rate));
-    text.push_str(&indented(&aggregate(&report.aggregate)));
-    let mut lines = vec![(Label("column-persisted"), report.persisted)];
+    let mut figures = vec![(Label("column-persisted"), report.persisted)];
     let more = [(Label("cli-paid"), report.paid), (Label("column-dead"), report.dead)];
-    lines.extend(more.into_iter().filter(|(_, count)| *count > 0));
+    figures.extend(more.into_iter().filter(|(_, count)| *count > 0));
     let seconds = format!("{:.1}", report.settled_seconds);
-    text.push_str(&format!("\n\n{}", indented(&figures(&lines).to_string())));
-    text.push_str(&format!("\n  {}", text!("cli-rush-settled", seconds)));
-    if let Some(reason) = &report.first_rejection {
-        text.push_str(&format!(
-            "\n  {}",
-            text!("cli-rush-first-rejection", reason = reason.localized::<Outcome>())
-        ));
-    }
-    if report.cut_short {
-        text.push_str(&format!("\n  {}", Label("cli-rush-cut-short")));
-    }
-    if let Some(error) = &report.first_error {
-        text.push_str(&format!("\n  {}", text!("cli-rush-first-error", error)));
-    }
-    if report.dead > 0 {
-        text.push_str(&format!("\n{}", text!("cli-rush-dead", buyers = report.dead)));
-    }
-    if !report.settled {
-        text.push_str(&format!("\n{}", Label("cli-rush-unsettled")));
-    }
-    text
+    let rejection = report.first_rejection.as_ref().map(|it| it.localized::<Outcome>());
+    let error = report.first_error.as_ref();
+    let mut lines = vec![
+        text!("cli-rush-requests", requests, rate),
+        indented(&aggregate(&report.aggregate)),
+        String::new(),
+        indented(&table::figures(&figures).to_string()),
+        indented(&text!("cli-rush-settled", seconds)),
+    ];
+    lines.extend(rejection.map(|reason| indented(&text!("cli-rush-first-rejection", reason))));
+    lines.extend(report.cut_short.then(|| indented(&Label("cli-rush-cut-short"))));
+    lines.extend(error.map(|error| indented(&text!("cli-rush-first-error", error))));
+    lines.extend((report.dead > 0).then(|| text!("cli-rush-dead", buyers = report.dead)));
+    lines.extend((!report.settled).then(|| Label("cli-rush-unsettled").to_owned()));
+    lines.join("\n")
 }
 
 /// The aggregate report; latencies in milliseconds.

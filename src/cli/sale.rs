@@ -3,25 +3,15 @@
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_console::phase;
-use seckill_engine::{
-    commands::{Command, Reply},
-    telemetry::{read_error::ReadError, snapshot::SaleLine},
-};
-use seckill_model::{
-    Millis, NewSale, Phase, SaleState, VoucherId, When,
-    message::{Label, text},
-};
+use seckill_engine::{Command, ReadError, Reply, SaleLine};
+use seckill_model::{Label, Millis, NewSale, Phase, SaleState, VoucherId, When, text};
 use seckill_redis::stream_stats::read_stats;
 use serde_json::json;
 
-use super::{
-    CliError, Consent, Result,
-    context::{Context, Needs},
-    output::{Output, ask, indented, number, page, rows, signed},
-    reply, snapshot,
-    table::{Table, fields},
+use crate::{
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, fields, indented,
+    next_page, number, page, reply, rows, signed, snapshot,
 };
-use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SaleCommand {
@@ -178,18 +168,14 @@ async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> R
             .to_owned();
         }
         let zone = TimeZone::system();
-        let mut text = Table::new(&sales)
+        let text = Table::new(&sales)
             .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
             .left(&Label("column-title"), |sale| sale.title.clone())
             .right(&Label("column-initial"), |sale| number(sale.initial))
             .right(&Label("column-persisted"), |sale| number(sale.persisted))
             .left(&Label("column-changed"), |sale| sale.changed.date_time(&zone))
             .to_string();
-        if let Some(next) = next {
-            let command = format!("seckill sale list --archived --before {next}");
-            text.push_str(&text!("cli-next-page", command));
-        }
-        text
+        text + &next_page("seckill sale list --archived --before", next)
     })
 }
 

@@ -6,28 +6,15 @@ use std::time::Duration;
 
 use seckill_console::{Options, Story};
 use seckill_engine::{
-    EngineError,
-    commands::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
-    ledger,
+    Command, EngineError, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, Snapshot, ledger,
     node::Node,
-    telemetry::Snapshot,
 };
-use seckill_model::{
-    Millis, NewSale, VoucherId,
-    filter::Filter,
-    message::{Label, text},
-};
+use seckill_model::{Filter, Label, Millis, NewSale, VoucherId, text};
 use seckill_redis::data_dir::DataDir;
 use seckill_store::fault_injection::{Ill, Illness, faulty};
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
-use super::{
-    CliError, Result,
-    context::{Context, Needs},
-    display_args::DisplayArgs,
-    output::Output,
-};
-use crate::config::Config;
+use crate::{CliError, Config, Context, Needs, Output, Result, display_args::DisplayArgs};
 
 /// The node that is killed.
 pub(super) const DYING_NODE: &str = "node-b";
@@ -46,12 +33,11 @@ pub(super) struct Setup<'a> {
     pub(super) display: &'a DisplayArgs,
     /// A flag for servers, which a sandbox rejects because it keeps no data.
     pub(super) server_flag: Option<&'a str>,
-    pub(super) headless: bool,
 }
 
 impl Setup<'_> {
     /// Options of the console, or `None` if headless. `what` names the demo or drill.
-    pub(super) fn options(&self, what: Label) -> Result<Option<Options>> {
+    pub(super) fn options(&self, what: Label, headless: bool) -> Result<Option<Options>> {
         let Self { config, display, .. } = self;
         if let Some(flag) = self.server_flag {
             return Err(CliError::usage(text!("demo-no-servers", what, flag)));
@@ -59,7 +45,7 @@ impl Setup<'_> {
         if config.read_only {
             return Err(EngineError::ReadOnly.into());
         }
-        if self.headless {
+        if headless {
             return Ok(None);
         }
         if self.out.json {

@@ -1,10 +1,10 @@
 //! Termination signals.
 
-use seckill_model::{OsError, message::text};
+use seckill_model::{OsError, text};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{CliError, Result, error::INTERRUPTED};
+use crate::{CliError, Result, error::INTERRUPTED};
 
 /// Termination signals, handled from construction on: a signal during startup must not leave servers running.
 pub(super) struct Signals([Signal; 4]);

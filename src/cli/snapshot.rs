@@ -3,19 +3,20 @@
 use std::{fmt::Display, sync::Arc, time::Duration};
 
 use seckill_engine::{
+    Snapshot,
     commands::command_handler::lock_names,
-    telemetry::{Meters, Snapshot, collector::Collector, data_loss::damaged_keys},
+    telemetry::{Meters, collector::Collector, data_loss::damaged_keys},
 };
-use seckill_model::{ledger::Balance, message::text};
+use seckill_model::{Balance, text};
 use seckill_redis::{
     RedisError,
     stream_stats::{read_stats, sales_held},
 };
 
-use super::{Result, context::Context};
+use crate::{Context, Result};
 
-/// Limit for each read.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit of reading the damaged keys.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Damaged keys without SQL: the sales are known by their keys in Redis only.
 pub(super) async fn damaged(context: &Context) -> Result<Vec<String>, RedisError> {
@@ -30,11 +31,12 @@ pub(super) async fn damaged(context: &Context) -> Result<Vec<String>, RedisError
 
 /// The result of a read, or why there is none, in a sentence.
 pub(super) async fn within<T, E: Display>(
+    limit: Duration,
     read: impl Future<Output = Result<T, E>>,
 ) -> Result<T, String> {
-    match tokio::time::timeout(TIMEOUT, read).await {
+    match tokio::time::timeout(limit, read).await {
         Ok(read) => read.map_err(|error| error.to_string()),
-        Err(_) => Err(text!("cli-no-answer", seconds = TIMEOUT.as_secs())),
+        Err(_) => Err(text!("cli-no-answer", seconds = limit.as_secs())),
     }
 }
 

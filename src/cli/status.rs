@@ -1,36 +1,27 @@
 //! `seckill status`: one Snapshot.
 
 use seckill_engine::{
+    AlarmKind, Health, ReadError, Snapshot, StreamLine,
     jobs::{board, builtin},
     ledger,
     snapshot_task::AUDIT_UP_TO,
     telemetry::{
-        Snapshot,
         alarms::alarms,
         data_loss::{self, RecentLosses, Reconciled, add_published},
-        read_error::ReadError,
-        snapshot::{Alarm, AlarmKind, Health, StreamLine},
+        snapshot::Alarm,
     },
 };
-use seckill_model::{
-    EntryId, Phase,
-    ledger::Balance,
-    message::{Label, text},
-};
+use seckill_model::{Balance, EntryId, Label, Phase, text};
 use seckill_store::{ActivityFilter, StoreError};
 use serde::Serialize;
 
-use super::{
-    CliError, Result,
+use crate::{
+    CliError, Config, Context, Needs, Output, Result,
     audit::{NOT_AUDITED, PartitionFindings, partitions, prevents_audit},
-    context::{Context, Needs},
-    error,
-    output::{Output, number, sentences, span},
-    sale,
-    snapshot::{damaged, settled, within},
-    table::Table,
+    error, fields, number, sale, sentences,
+    snapshot::{TIMEOUT, damaged, settled, within},
+    span,
 };
-use crate::config::Config;
 
 /// Sales that are shown besides those that run; `--json` has all of them.
 const LISTED: usize = 50;
@@ -88,7 +79,7 @@ pub(super) async fn status(context: &mut Context) -> Status {
             Err(error) => audit_error = Some(error.message()),
         }
         if !snapshot.sql.up {
-            snapshot.damaged = within(damaged(context)).await.unwrap_or_default();
+            snapshot.damaged = within(TIMEOUT, damaged(context)).await.unwrap_or_default();
         }
     }
     if snapshot.sql.up {
@@ -133,11 +124,9 @@ fn render(status: &Status) -> String {
     let servers = [&snapshot.redis, &snapshot.sql];
     let mut lines = servers.map(|it| (it.name.clone(), server_state(it))).to_vec();
     lines.push((Label("common-audit").to_owned(), audit));
-    lines.extend(
-        snapshot.stream.as_ref().map(|it| (Label("cli-status-stream-name").to_owned(), stream(it))),
-    );
-    let lines = Table::new(&lines).left("", |(name, _)| name.clone()).left("", |it| it.1.clone());
-    let mut text = lines.to_string();
+    let stream_line = snapshot.stream.as_ref().map(stream);
+    lines.extend(stream_line.map(|it| (Label("cli-status-stream-name").to_owned(), it)));
+    let mut text = fields(&lines).to_string();
     text.extend(snapshot.stream.as_ref().map(consumers));
     let sales = snapshot.sales.as_slice();
     if !snapshot.sql.up && sales.is_empty() {
@@ -157,9 +146,8 @@ fn render(status: &Status) -> String {
         AlarmKind::ForeignKey(found) => partitions.iter().any(|it| it.names(&found.key)),
         _ => false,
     };
-    for alarm in snapshot.alarms.iter().filter(|alarm| !is_finding(alarm)) {
-        text.push_str(&format!("! {}\n", alarm_text(&alarm.kind)));
-    }
+    let alarms = snapshot.alarms.iter().filter(|alarm| !is_finding(alarm));
+    text.extend(alarms.map(|alarm| format!("! {}\n", alarm_text(&alarm.kind))));
     text.extend(partitions.iter().map(PartitionFindings::render));
     if !partitions.is_empty() {
         text.push_str(&format!("  {}\n", Label("cli-audit-repair")));

@@ -2,29 +2,20 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
-use seckill_engine::commands::{
+use seckill_engine::{
     Command, Reply,
-    group::{
+    commands::group::{
         ClaimScope, Rewind, To, claim, remove, rewind,
         show::{self, GroupState, StreamState},
     },
 };
-use seckill_model::{
-    EntryId,
-    message::{Label, text},
-};
+use seckill_model::{EntryId, Label, text};
 use serde_json::json;
 
-use super::{
-    CliError, Consent, Result,
-    context::{Context, Needs},
-    error,
-    output::{Output, ask, counts, indented, number, span},
-    reply,
-    status::life,
-    table::Table,
+use crate::{
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, counts, error, indented,
+    number, reply, span, status::life,
 };
-use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StreamCommand {
@@ -115,14 +106,12 @@ fn stream(state: &StreamState) -> String {
         };
         text.push_str(&format!("\n  {range}"));
     }
-    match &state.group {
-        None if state.length > 0 => {
-            text.push_str(&format!("\n  {}", Label("cli-stream-group-lost")));
-        }
-        None => text.push_str(&format!("\n  {}", Label("cli-stream-no-group"))),
-        Some(state) => text.push_str(&format!("\n{}", group(state))),
-    }
-    text
+    let group = match &state.group {
+        None if state.length > 0 => Label("cli-stream-group-lost").to_owned(),
+        None => Label("cli-stream-no-group").to_owned(),
+        Some(state) => group(state),
+    };
+    format!("{text}\n{}", indented(&group))
 }
 
 fn group(group: &GroupState) -> String {
@@ -135,17 +124,15 @@ fn group(group: &GroupState) -> String {
     if let (Some(entry), Some(age)) = (group.oldest_pending, group.oldest_pending_ms) {
         text.push_str(&text!("cli-stream-group-oldest", entry, age = span(age)));
     }
-    if !group.consumers.is_empty() {
-        text.push_str(&format!(
-            "\n{}",
-            Table::new(&group.consumers)
-                .left(&Label("column-consumer"), |it| it.name.clone())
-                .left(&Label("column-node"), |it| life(it.alive))
-                .right(&Label("column-pending"), |it| number(it.pending))
-                .right(&Label("column-idle"), |it| span(it.idle_ms))
-        ));
+    if group.consumers.is_empty() {
+        return text;
     }
-    indented(text.trim_end())
+    let consumers = Table::new(&group.consumers)
+        .left(&Label("column-consumer"), |it| it.name.clone())
+        .left(&Label("column-node"), |it| life(it.alive))
+        .right(&Label("column-pending"), |it| number(it.pending))
+        .right(&Label("column-idle"), |it| span(it.idle_ms));
+    format!("{text}\n{consumers}")
 }
 
 async fn rewind(context: &mut Context, args: &RewindArgs) -> Result<u8> {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use seckill_model::Label;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::output::{number, plain};
-use seckill_model::message::Label;
+use crate::{number, plain};
 
 /// Longest text in a line of Markdown, in characters.
 const LONGEST: usize = 300;
@@ -123,8 +123,8 @@ impl<T> fmt::Display for Table<'_, T> {
 }
 
 /// Names and values, a pair per line.
-pub(super) fn fields(fields: &[(Label, String)]) -> Table<'_, (Label, String)> {
-    Table::new(fields).left("", |(name, _)| *name).left("", |(_, value)| value.clone())
+pub(super) fn fields<N: fmt::Display>(fields: &[(N, String)]) -> Table<'_, (N, String)> {
+    Table::new(fields).left("", |(name, _)| name.to_string()).left("", |(_, value)| value.clone())
 }
 
 /// Names and numbers, a pair per line.

@@ -1,21 +1,14 @@
 //! `seckill voucher`: vouchers of both kinds, and purchases of the ordinary ones.
 
 use clap::{Args, Subcommand};
-use seckill_engine::commands::Command;
-use seckill_model::{
-    UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus,
-    message::{Label, text},
-};
+use seckill_engine::Command;
+use seckill_model::{Label, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus, text};
 use serde::Serialize;
 
-use super::{
-    Reason, Result,
-    context::{Context, Needs},
-    output::{Output, count, number, or_dash, page, plain, rows},
-    reply,
-    table::Table,
+use crate::{
+    Config, Context, Needs, Output, Reason, Result, Table, count, next_page, number, or_dash, page,
+    plain, reply, rows,
 };
-use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VoucherCommand {
@@ -33,7 +26,7 @@ pub(super) enum VoucherCommand {
     },
     /// List vouchers of both kinds by ID
     List {
-        /// Only vouchers with larger IDs; for the next page, pass the last ID of the previous one
+        /// Only vouchers with larger IDs; for the next next_page, page, pass the last ID of the previous one
         #[arg(long, value_name = "ID")]
         after: Option<VoucherId>,
         /// Maximum number of vouchers
@@ -70,23 +63,8 @@ pub(super) struct CreateArgs {
 }
 
 #[derive(Serialize)]
-struct Line {
-    voucher_id: VoucherId,
-    kind: &'static str,
-    #[serde(flatten)]
-    details: VoucherDetails,
-}
-
-impl From<Voucher> for Line {
-    fn from(voucher: Voucher) -> Self {
-        let kind = if voucher.ordinary { "ordinary" } else { "sale" };
-        Self { voucher_id: voucher.id, kind, details: voucher.details }
-    }
-}
-
-#[derive(Serialize)]
 struct Page {
-    vouchers: Vec<Line>,
+    vouchers: Vec<Voucher>,
     next: Option<VoucherId>,
 }
 
@@ -128,8 +106,8 @@ pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -
 
 async fn list(context: &Context, after: Option<VoucherId>, limit: u32) -> Result<u8> {
     let mut vouchers = context.store.vouchers(after, limit + 1).await?;
-    let next = page(&mut vouchers, limit, |voucher| voucher.id);
-    let page = Page { vouchers: vouchers.into_iter().map(Line::from).collect(), next };
+    let next = page(&mut vouchers, limit, |voucher| voucher.voucher_id);
+    let page = Page { vouchers, next };
     context.out.answer(&page, || render(&page, after.is_some()))
 }
 
@@ -149,16 +127,12 @@ fn render(page: &Page, is_continued: bool) -> String {
         .right(&Label("column-shop"), |line| or_dash(line.details.shop_id))
         .right(&Label("column-pays"), |line| money(line.details.pay_value))
         .right(&Label("column-worth"), |line| money(line.details.actual_value));
-    let mut text = table.with_details(|line| {
+    let text = table.with_details(|line| {
         let VoucherDetails { sub_title, rules, .. } = &line.details;
         let rules = rules.iter().flat_map(|rules| rules.lines());
         sub_title.as_deref().into_iter().chain(rules).map(plain).collect()
     });
-    if let Some(next) = page.next {
-        let command = format!("seckill voucher list --after {next}");
-        text.push_str(&text!("cli-next-page", command));
-    }
-    text
+    text + &next_page("seckill voucher list --after", page.next)
 }
 
 /// Cents as a decimal number.

@@ -1,16 +1,10 @@
 //! `seckill work`: a node without a console.
 
 use seckill_engine::EngineError;
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 use serde::Serialize;
 
-use super::{
-    CliError, Result,
-    context::{Context, Needs},
-    output::Output,
-    signals::Signals,
-};
-use crate::config::Config;
+use crate::{CliError, Config, Context, Needs, Output, Result, signals::Signals};
 
 #[derive(Serialize)]
 struct Ended {

@@ -256,7 +256,7 @@ impl App {
         let question = if let Some(launch) = self.director.armed() {
             launch.ask_quit()
         } else if let Some(line) = self.display.newest.recoveries.iter().find(|it| it.changes) {
-            commands::quit_command(&line.act, line.done, line.planned)
+            commands::quit_command(&line.action, line.done, line.planned)
         } else if load_tests.is_empty() {
             self.terminal.course = Course::Quit;
             return;

@@ -18,7 +18,8 @@ use self::palette::Role;
 pub use self::{file::ThemeError, palette::Palette};
 
 /// When to use colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum ColorChoice {
     /// By the environment: `NO_COLOR`, `TERM`, `COLORTERM`.
     #[default]

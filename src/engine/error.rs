@@ -2,10 +2,7 @@
 
 use std::io;
 
-use seckill_model::{
-    OsError, Reason, SaleError, VoucherId, ledger::SaleFinding, message::text,
-    order_id::OrderIdError,
-};
+use seckill_model::{OsError, Reason, VoucherId, ledger::SaleFinding, message::text};
 use serde::{Deserialize, Serialize};
 
 pub use seckill_redis::RedisError;
@@ -62,15 +59,9 @@ pub enum EngineError {
     /// SQL.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No order ID can be generated.
-    #[error(transparent)]
-    Id(#[from] OrderIdError),
-    /// An invalid sale.
-    #[error(transparent)]
-    Sale(#[from] SaleError),
     /// The command is invalid, or its object does not allow it now; exit code 2 of the command line.
     #[error("{0}")]
-    Rejected(Reason),
+    Rejected(#[from] Reason),
     /// The command failed; exit code 1.
     #[error("{0}")]
     Failed(Reason),

@@ -106,8 +106,8 @@ impl EventLog {
     }
 
     /// An event of this node itself.
-    pub fn own(&self, at: Millis, act: &str, result: &Event) -> AuditEntry {
-        let mut line = line(&self.node, at, act, &self.node, result);
+    pub fn own(&self, at: Millis, action: &str, result: &Event) -> AuditEntry {
+        let mut line = line(&self.node, at, action, &self.node, result);
         line.once = None;
         line
     }
@@ -249,23 +249,23 @@ impl EventLog {
     }
 }
 
-fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Event) -> AuditEntry {
+fn line(node: &str, at: Millis, action: &str, subject: &str, result: &Event) -> AuditEntry {
     let slot = at.0.div_euclid(NEAR_MS as i64);
     AuditEntry {
         at,
         operator: NO_OPERATOR.to_owned(),
         node: node.to_owned(),
-        act: act.to_owned(),
+        action: action.to_owned(),
         subject: subject.into(),
         result: Message::of(result),
-        once: Some(format!("{act}|{}|{slot}", short(subject))),
+        once: Some(format!("{action}|{}|{slot}", short(subject))),
         ..AuditEntry::default()
     }
 }
 
 /// By time; at the same moment, possible causes first.
 fn in_order(a: &AuditEntry, b: &AuditEntry) -> Ordering {
-    let key = |line: &AuditEntry| (line.at, line.act.starts_with("alarm"));
+    let key = |line: &AuditEntry| (line.at, line.action.starts_with("alarm"));
     key(a).cmp(&key(b)).then_with(|| a.subject.as_bytes().cmp(b.subject.as_bytes()))
 }
 
@@ -348,7 +348,7 @@ mod tests {
     }
 
     fn summary(lines: &[AuditEntry]) -> Vec<(&str, &str, i64)> {
-        lines.iter().map(|it| (it.act.as_str(), &*it.subject, it.at.0 - T.0)).collect()
+        lines.iter().map(|it| (it.action.as_str(), &*it.subject, it.at.0 - T.0)).collect()
     }
 
     #[test]
@@ -395,7 +395,7 @@ mod tests {
                 lines.extend(log.observe(&snapshot));
             }
             let seen: Vec<_> =
-                summary(&lines).into_iter().map(|(act, _, at)| (act, at / 1_000)).collect();
+                summary(&lines).into_iter().map(|(action, _, at)| (action, at / 1_000)).collect();
             assert_eq!(seen, expected, "{away:?}");
         }
     }
@@ -497,7 +497,7 @@ mod tests {
         log.observe(&flood(0));
         assert_eq!(log.observe(&flood(3_000)).len(), MOST as usize);
         let next = log.observe(&flood(61_000));
-        assert_eq!((next.len(), next[0].act.as_str()), (1, "left out"));
+        assert_eq!((next.len(), next[0].action.as_str()), (1, "left out"));
         assert!(next[0].result.contains("70 lines"), "{next:?}");
     }
 

@@ -122,7 +122,8 @@ impl IdWorker {
             let until = lease.end.min(lease.next + missing);
             for number in lease.next..until {
                 // Each partition has its own counter, so their numbers are interleaved.
-                ids.push(OrderId::new(second, number * turns + turn)?);
+                let id = OrderId::new(second, number * turns + turn);
+                ids.push(id.map_err(EngineError::Failed)?);
             }
             lease.next = until;
         }

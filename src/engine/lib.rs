@@ -35,4 +35,13 @@ pub mod telemetry;
 pub mod trace;
 pub mod vouchers;
 
-pub use error::EngineError;
+pub use commands::{
+    Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, command_handler::Operator,
+};
+pub use error::{EngineError, PlanError};
+pub use locks::LockName;
+pub use telemetry::{
+    Snapshot,
+    read_error::ReadError,
+    snapshot::{AlarmKind, Health, JobLine, LetterLine, SaleLine, StreamLine},
+};

@@ -32,24 +32,24 @@ pub struct Outbox {
 
 #[derive(Clone, Debug)]
 struct Line {
-    act: AuditEntry,
+    entry: AuditEntry,
     /// A line with the same content within this time makes this one redundant.
     near_ms: i64,
 }
 
 impl Outbox {
     /// Queues the line of a command.
-    pub fn put(&self, act: AuditEntry) {
-        self.push(Line { act, near_ms: 0 });
+    pub fn put(&self, entry: AuditEntry) {
+        self.push(Line { entry, near_ms: 0 });
     }
 
     /// Queues a line about an automatic action of the engine on `node`.
-    pub fn put_own(&self, node: &str, act: &str, subject: Message, result: Message) {
+    pub fn put_own(&self, node: &str, action: &str, subject: Message, result: Message) {
         self.put(AuditEntry {
             at: Millis::now(),
             operator: ENGINE.to_owned(),
             node: node.to_owned(),
-            act: act.to_owned(),
+            action: action.to_owned(),
             subject,
             result,
             ..AuditEntry::default()
@@ -57,23 +57,26 @@ impl Outbox {
     }
 
     /// Queues an event that other nodes see as well: the first line written wins.
-    pub fn put_event(&self, act: AuditEntry, near_ms: u64) {
-        self.push(Line { act, near_ms: near_ms as i64 });
+    pub fn put_event(&self, entry: AuditEntry, near_ms: u64) {
+        self.push(Line { entry, near_ms: near_ms as i64 });
     }
 
     fn push(&self, mut line: Line) {
         // A write with an unknown outcome is retried, and must not create a second line.
-        line.act.once.get_or_insert_with(|| uuid::Uuid::new_v4().simple().to_string());
-        let AuditEntry { subject, reason, result, .. } = &mut line.act;
+        line.entry.once.get_or_insert_with(|| uuid::Uuid::new_v4().simple().to_string());
+        let AuditEntry { subject, reason, result, .. } = &mut line.entry;
         reason.iter_mut().for_each(bound);
         for message in [subject, result] {
             message.bound(MOST_CHARS + 1, bound);
         }
         let dropped = push_bounded(&mut self.lines.lock(), line);
         self.came.notify_one();
-        if let Some(Line { act, .. }) = dropped {
-            tracing::error!(?act, "the queue of the audit log is full; its oldest line is dropped");
-            push_bounded(&mut self.lost.lock(), act);
+        if let Some(Line { entry, .. }) = dropped {
+            tracing::error!(
+                ?entry,
+                "the queue of the audit log is full; its oldest line is dropped"
+            );
+            push_bounded(&mut self.lost.lock(), entry);
         }
     }
 
@@ -89,7 +92,7 @@ impl Outbox {
 
     /// Lines that are not written yet, oldest first.
     pub fn waiting(&self) -> Vec<AuditEntry> {
-        self.lines.lock().iter().map(|line| line.act.clone()).collect()
+        self.lines.lock().iter().map(|line| line.entry.clone()).collect()
     }
 
     /// Writes queued lines, oldest first, until the database rejects one; returns whether all were written. Bounded by
@@ -98,26 +101,29 @@ impl Outbox {
         let _turn = self.writing.lock().await;
         loop {
             let Some(line) = self.lines.lock().front().cloned() else { return true };
-            let act = &line.act;
+            let entry = &line.entry;
             let result = tokio::time::timeout(WRITE_TIMEOUT, write_line(store, &line)).await;
             match result {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) if !error.stands_for_all() => {
-                    tracing::error!(%error, ?act, "the database rejects this line of the audit log");
-                    push_bounded(&mut self.lost.lock(), act.clone());
+                    tracing::error!(%error, ?entry, "the database rejects this line of the audit log");
+                    push_bounded(&mut self.lost.lock(), entry.clone());
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, act = act.act, "cannot write the audit log; retrying");
+                    tracing::warn!(%error, action = entry.action, "cannot write the audit log; retrying");
                     return false;
                 }
                 Err(_) => {
-                    tracing::warn!(act = act.act, "writing the audit log timed out; retrying");
+                    tracing::warn!(
+                        action = entry.action,
+                        "writing the audit log timed out; retrying"
+                    );
                     return false;
                 }
             }
             let mut lines = self.lines.lock();
             // A full queue may have dropped it during the write.
-            if lines.front().is_some_and(|first| first.act.once == line.act.once) {
+            if lines.front().is_some_and(|first| first.entry.once == line.entry.once) {
                 lines.pop_front();
             }
         }
@@ -132,19 +138,19 @@ fn push_bounded<T>(queue: &mut VecDeque<T>, value: T) -> Option<T> {
 }
 
 /// The query before the write finds lines of other nodes; for two concurrent writes, the unique key admits one.
-async fn write_line(store: &SharedStore, Line { act, near_ms }: &Line) -> Result<(), StoreError> {
+async fn write_line(store: &SharedStore, Line { entry, near_ms }: &Line) -> Result<(), StoreError> {
     if *near_ms > 0 {
         let filter = ActivityFilter {
-            since: Some(act.at.plus(-near_ms)),
-            until: Some(Millis(act.at.0 + near_ms + 1)),
+            since: Some(entry.at.plus(-near_ms)),
+            until: Some(Millis(entry.at.0 + near_ms + 1)),
             which: Some(Which::Events),
         };
         let near = store.activity(&filter, None, LOOKED_AT).await?;
-        if near.iter().any(|it| it.act.act == act.act && *it.act.subject == *act.subject) {
+        if near.iter().any(|it| it.action == entry.action && *it.subject == *entry.subject) {
             return Ok(());
         }
     }
-    store.record(act).await
+    store.record(entry).await
 }
 
 /// What every database accepts: no NUL, and a limited length.

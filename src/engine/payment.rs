@@ -4,7 +4,7 @@
 //! SQL, and repeating one is harmless.
 
 use seckill_model::{
-    ClosedOrder, Fence, Millis, OrderId, Payment, VoucherId,
+    Fence, Millis, OrderId, Payment, SaleOrder, VoucherId,
     faults::{self, Point},
 };
 use seckill_redis::scripts;
@@ -83,7 +83,7 @@ pub async fn return_outstanding(servers: &mut Servers) -> Result<u64, EngineErro
 /// Updates Redis, then records that in SQL.
 pub(super) async fn give_back(
     servers: &mut Servers,
-    orders: &[ClosedOrder],
+    orders: &[SaleOrder],
 ) -> Result<u64, EngineError> {
     let given = return_in_redis(servers, orders).await?;
     faults::pass(Point::AfterGiveBack);
@@ -110,7 +110,7 @@ pub(super) async fn give_back_again(
 /// Returns the pieces of closed orders in Redis, each once; returns how many were returned now.
 pub(super) async fn return_in_redis(
     servers: &mut Servers,
-    orders: &[ClosedOrder],
+    orders: &[SaleOrder],
 ) -> Result<u64, EngineError> {
     let mut given = 0;
     for (voucher, orders) in group_by(orders, |order| order.voucher_id) {

@@ -12,7 +12,7 @@ use seckill_model::{
     EntryId, Message, Millis, OrderCounts, VoucherId,
     ledger::{SaleAudit, SaleFinding},
 };
-use seckill_store::{ActivityFilter, AuditEntry, Recorded, SharedStore, StoreError, Which};
+use seckill_store::{ActivityFilter, AuditEntry, SharedStore, StoreError, Which};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -111,7 +111,7 @@ pub(super) struct Parts {
     sale_orders: Part<VoucherId, Option<SaleOrders>>,
     log: Part<LogView, LogPage>,
     jobs: Part<(), Vec<JobLine>>,
-    activity: Part<(), Arc<Vec<Recorded>>>,
+    activity: Part<(), Arc<Vec<AuditEntry>>>,
 }
 
 impl Default for Parts {
@@ -411,7 +411,7 @@ async fn log_page(
 ) -> Result<LogPage, StoreError> {
     let filter = ActivityFilter { which: view.which, ..ActivityFilter::default() };
     let mut lines = store.activity(&filter, view.before, LOG_PAGE as u32 + 1).await?;
-    if view.before.is_none() && view.which != Some(Which::Acts) {
+    if view.before.is_none() && view.which != Some(Which::Commands) {
         add_published(&mut lines, losses.to_vec());
     }
     let mut page = Page::of(view, taken, lines, LOG_PAGE);

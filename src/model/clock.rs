@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
-use super::{Reason, message::Label, reason::reason};
+use crate::{Label, Reason, reason};
 
 /// Milliseconds since the Unix epoch, UTC: the format in Redis and SQL, and exact in a Lua number.
 #[derive(
@@ -76,12 +76,12 @@ impl FromStr for Millis {
 
 /// A time as the user enters it: absolute, or relative to now. The caller decides whose now: sales open and close by
 /// Redis' clock, which also dates entries.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum When {
     /// Absolute.
     At(Millis),
-    /// Relative to now; negative is before it.
-    In(jiff::Span),
+    /// Relative to now; negative is before it. In the unit that was entered: an hour differs from sixty minutes.
+    In(jiff::SpanFieldwise),
 }
 
 impl When {
@@ -90,20 +90,9 @@ impl When {
         match self {
             Self::At(at) => *at,
             Self::In(span) => {
-                let end = if span.is_negative() { i64::MIN } else { i64::MAX };
-                add(now, *span).unwrap_or(Millis(end))
+                let end = if span.0.is_negative() { i64::MIN } else { i64::MAX };
+                add(now, span.0).unwrap_or(Millis(end))
             }
-        }
-    }
-}
-
-impl PartialEq for When {
-    /// In the unit that was entered: the user distinguishes an hour from sixty minutes.
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::At(a), Self::At(b)) => a == b,
-            (Self::In(a), Self::In(b)) => a.fieldwise() == b.fieldwise(),
-            _ => false,
         }
     }
 }
@@ -121,7 +110,7 @@ impl FromStr for When {
         };
         let span: jiff::Span = span.trim().parse().map_err(|_| fault())?;
         let span = if ago.is_some() { -span } else { span };
-        add(Millis::now(), span).map(|_| Self::In(span)).ok_or_else(fault)
+        add(Millis::now(), span).map(|_| Self::In(span.fieldwise())).ok_or_else(fault)
     }
 }
 

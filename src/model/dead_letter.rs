@@ -2,19 +2,17 @@
 //!
 //! Rules without I/O, applied to evidence that the caller has just collected.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
-use super::{Backing, Message, Millis, control_chars::shortened, message::Label};
+use crate::{Backing, Label, Message, Millis, control_chars::shortened};
 
 /// Longest reason, in characters.
 pub const MAX_REASON: usize = 300;
 /// Longest data of a reason, in bytes.
 pub const MAX_DATA: usize = 600;
-/// Prefix of the data of the failure in the line above; readers that do not know it skip the line.
-const DATA: char = '=';
 /// Failures kept in a history; the newest ones are kept.
 const MAX_BURIALS: usize = 16;
 /// Longest history as text, in bytes.
@@ -60,7 +58,7 @@ pub enum Sale {
 }
 
 /// Verdict on one dead letter, in display order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[derive(strum::Display, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "snake_case")]
@@ -148,11 +146,6 @@ impl LetterVerdict {
         )
     }
 
-    /// The word in JSON and filters.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     /// Why this action is recommended.
     pub fn why(self) -> Label {
         match self {
@@ -172,70 +165,38 @@ impl LetterVerdict {
 impl LetterAction {
     /// The names of all of them.
     pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
-    /// The word in JSON and filters.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
-/// Number of dead letters per verdict; every key is always present.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LetterCounts {
-    /// [`LetterVerdict::Awaited`].
-    pub awaited: u64,
-    /// [`LetterVerdict::CameBack`].
-    pub came_back: u64,
-    /// [`LetterVerdict::NotLoaded`].
-    pub not_loaded: u64,
-    /// [`LetterVerdict::IdTaken`].
-    pub id_taken: u64,
-    /// [`LetterVerdict::HoldsAnother`].
-    #[serde(default)]
-    pub holds_another: u64,
-    /// [`LetterVerdict::Written`].
-    pub written: u64,
-    /// [`LetterVerdict::NotAwaited`].
-    pub not_awaited: u64,
-    /// [`LetterVerdict::NoSale`].
-    pub no_sale: u64,
-    /// [`LetterVerdict::Malformed`].
-    pub malformed: u64,
+/// Number of dead letters per verdict; in a document, every verdict is a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LetterCounts(BTreeMap<LetterVerdict, u64>);
+
+impl Default for LetterCounts {
+    fn default() -> Self {
+        Self(LetterVerdict::ALL.iter().map(|verdict| (*verdict, 0)).collect())
+    }
 }
 
 impl LetterCounts {
     /// Counts one more.
     pub fn add(&mut self, verdict: LetterVerdict) {
-        *self.count_mut(verdict) += 1;
+        *self.0.entry(verdict).or_default() += 1;
     }
 
     /// Number with this verdict.
-    pub fn of(mut self, verdict: LetterVerdict) -> u64 {
-        *self.count_mut(verdict)
-    }
-
-    fn count_mut(&mut self, verdict: LetterVerdict) -> &mut u64 {
-        match verdict {
-            LetterVerdict::Awaited => &mut self.awaited,
-            LetterVerdict::CameBack => &mut self.came_back,
-            LetterVerdict::NotLoaded => &mut self.not_loaded,
-            LetterVerdict::IdTaken => &mut self.id_taken,
-            LetterVerdict::HoldsAnother => &mut self.holds_another,
-            LetterVerdict::Written => &mut self.written,
-            LetterVerdict::NotAwaited => &mut self.not_awaited,
-            LetterVerdict::NoSale => &mut self.no_sale,
-            LetterVerdict::Malformed => &mut self.malformed,
-        }
+    pub fn of(&self, verdict: LetterVerdict) -> u64 {
+        self.0.get(&verdict).copied().unwrap_or(0)
     }
 
     /// Number whose buyer waits for an order.
     pub fn waiting(&self) -> u64 {
-        self.awaited + self.came_back + self.not_loaded
+        use LetterVerdict::{Awaited, CameBack, NotLoaded};
+        [Awaited, CameBack, NotLoaded].iter().map(|verdict| self.of(*verdict)).sum()
     }
 
     /// Total.
-    pub fn total(self) -> u64 {
-        LetterVerdict::ALL.iter().map(|verdict| self.of(*verdict)).sum()
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
     }
 }
 
@@ -252,53 +213,30 @@ pub struct Burial {
     pub reason: Message,
 }
 
-impl fmt::Display for Burial {
-    /// A line of a history: `millis|consumer|deliveries|reason`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let consumer = shown(&self.consumer, 100).replace('|', "·");
-        let reason = shown(&self.reason, MAX_REASON);
-        write!(f, "{}|{consumer}|{}|{reason}", self.at.0, self.deliveries)
-    }
-}
-
-impl Burial {
-    /// Parses a line of a history; `None` if it is not one.
-    fn read(line: &str) -> Option<Self> {
-        let mut parts = line.splitn(4, '|');
-        let (at, consumer) = (parts.next()?.parse().ok()?, parts.next()?);
-        let (deliveries, reason) = (parts.next()?.parse().ok()?, parts.next()?);
-        Some(Self {
-            at: Millis(at),
-            consumer: shown(consumer, 100),
-            deliveries,
-            reason: shown(reason, MAX_REASON).into(),
-        })
-    }
-}
+/// A line of a history: a [`Burial`] as a JSON array, with the sentence of its reason and the data.
+type Line = (Millis, String, u64, String, Option<String>);
 
 /// Parses a history, oldest first. Invalid lines are skipped.
 pub fn read_history(text: &str) -> Vec<Burial> {
-    let mut all: Vec<Burial> = Vec::new();
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next() {
-        let Some(mut burial) = Burial::read(line) else { continue };
-        if let Some(data) = lines.peek().and_then(|next| next.strip_prefix(DATA)) {
-            burial.reason = Message::with_data(burial.reason.to_string(), data);
-        }
-        all.push(burial);
-    }
-    all
+    let burial = |line: &str| {
+        let (at, consumer, deliveries, reason, data): Line = serde_json::from_str(line).ok()?;
+        let reason = shown(&reason, MAX_REASON);
+        let reason = match data {
+            Some(data) => Message::with_data(reason, &data),
+            None => reason.into(),
+        };
+        Some(Burial { at, consumer: shown(&consumer, 100), deliveries, reason })
+    };
+    text.lines().filter_map(burial).collect()
 }
 
 /// Formats a history as text, newest last; the oldest failures are dropped if it is too long.
 pub fn write_history(burials: &[Burial]) -> String {
     let (mut lines, mut bytes) = (Vec::new(), 0);
-    for burial in burials.iter().rev().take(MAX_BURIALS) {
-        let mut line = burial.to_string();
-        if let Some(data) = burial.reason.data_json(MAX_DATA) {
-            line.extend(['\n', DATA]);
-            line.push_str(&data);
-        }
+    for Burial { at, consumer, deliveries, reason } in burials.iter().rev().take(MAX_BURIALS) {
+        let (consumer, data) = (shown(consumer, 100), reason.data_json(MAX_DATA));
+        let line: Line = (*at, consumer, *deliveries, shown(reason, MAX_REASON), data);
+        let Ok(line) = serde_json::to_string(&line) else { continue };
         bytes += line.len() + 1;
         if bytes > MAX_HISTORY {
             break;
@@ -367,7 +305,7 @@ mod tests {
     #[test]
     fn awaited_letters_are_never_discarded_by_rule() {
         for &verdict in LetterVerdict::ALL {
-            assert!(LetterAction::NAMES.contains(&verdict.action().as_str()));
+            assert!(LetterAction::NAMES.contains(&verdict.action().into()));
             assert_eq!(
                 verdict.is_awaited(),
                 verdict.action() != LetterAction::Discard,
@@ -395,12 +333,13 @@ mod tests {
     #[test]
     fn history_round_trips() {
         let text = write_history(&[burial(1, "first | why"), burial(2, "two\nlines \x1b[2J")]);
-        assert_eq!(text, "1|n·1/1|2|first | why\n2|n·1/1|2|two·lines ·[2J");
+        let line = r#"[2,"n|1/1",2,"two·lines ·[2J",null]"#;
+        assert_eq!(text, format!("[1,\"n|1/1\",2,\"first | why\",null]\n{line}"));
         let read = read_history(&text);
         assert_eq!(read.len(), 2);
         assert_eq!((read[0].at, &*read[0].reason), (Millis(1), "first | why"));
         assert_eq!(
-            read_history("nonsense\n|||\n5|c|1|x"),
+            read_history("nonsense\n[]\n[5,\"c\",1,\"x\",null]"),
             [Burial { at: Millis(5), consumer: "c".into(), deliveries: 1, reason: "x".into() }]
         );
     }
@@ -412,7 +351,8 @@ mod tests {
         let all = [burial_at(6), burial(7, "of an older version"), burial_at(8)]
             .map(|it| Burial { consumer: "n/1".into(), ..it });
         assert_eq!(read_history(&write_history(&all)), all);
-        let strange = "=5\nnonsense\n={\"gone\":1}\n5|c|1|x\n={\n=5\n6|c|1|y";
+        let strange = r#"[5,"c",1,"x","{"]
+            [6,"c",1,"y","5"]"#;
         let read = read_history(strange);
         assert_eq!(read.iter().map(|it| &*it.reason).collect::<Vec<_>>(), ["x", "y"]);
         assert!(read.iter().all(|it| it.reason.data::<OrderError>().is_none()));

@@ -1,10 +1,10 @@
 //! Entries of the order stream, parsed from their fields.
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Millis, OrderId, Place, UserId, VoucherId, control_chars::shortened, message::text};
+use crate::{Millis, OrderId, Place, Reason, UserId, VoucherId, control_chars::shortened, reason};
 
 /// Field names of an entry, as in the tutorial.
 pub const FIELD_USER: &str = "userId";
@@ -101,14 +101,14 @@ impl fmt::Display for EntryId {
 }
 
 impl FromStr for EntryId {
-    type Err = EntryError;
+    type Err = Reason;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (id, partition) = text.split_once('@').unwrap_or((text, "0"));
         let (millis, number) = id.split_once('-').unwrap_or((id, "0"));
         match (millis.parse(), number.parse(), partition.parse()) {
             (Ok(millis), Ok(number), Ok(partition)) => Ok(Self { millis, number, partition }),
-            _ => Err(EntryError::Id(text.chars().take(40).collect())),
+            _ => Err(reason!("faults-entry-id", text = shortened(text, 40))),
         }
     }
 }
@@ -123,21 +123,6 @@ impl<'de> Deserialize<'de> for EntryId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
-}
-
-/// Why an entry contains no order.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EntryError {
-    /// Not an entry id.
-    #[error("{}", text!("faults-entry-id", text = .0))]
-    Id(String),
-    /// A field is missing.
-    #[error("{}", text!("faults-field-missing", field = .0))]
-    Missing(Cow<'static, str>),
-    /// A field has an invalid value.
-    #[error("{}", text!("faults-field-garbage", field = .0, value = .1))]
-    Garbage(Cow<'static, str>, String),
 }
 
 /// A valid entry of the order stream.
@@ -170,7 +155,7 @@ impl OrderEntry {
     pub fn parse<'a>(
         entry: EntryId,
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
-    ) -> Result<Self, EntryError> {
+    ) -> Result<Self, Reason> {
         let (mut order, mut user, mut voucher, mut place) = (None, None, None, None);
         for (name, value) in fields {
             match name {
@@ -212,8 +197,8 @@ pub enum Backing {
 }
 
 /// A field as a number in the range of SQL: 0 to 2^63 - 1.
-fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryError> {
-    let value = value.ok_or(EntryError::Missing(field.into()))?;
+fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, Reason> {
+    let value = value.ok_or_else(|| reason!("faults-field-missing", field))?;
     std::str::from_utf8(value)
         .ok()
         .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
@@ -221,9 +206,9 @@ fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryError> 
         .ok_or_else(|| garbage(field, value))
 }
 
-fn garbage(field: &'static str, value: &[u8]) -> EntryError {
-    let shown = shortened(&String::from_utf8_lossy(value), 40);
-    EntryError::Garbage(field.into(), shown)
+fn garbage(field: &'static str, value: &[u8]) -> Reason {
+    let value = shortened(&String::from_utf8_lossy(value), 40);
+    reason!("faults-field-garbage", field, value)
 }
 
 #[cfg(test)]
@@ -232,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(fields: &[(&str, &str)]) -> Result<OrderEntry, EntryError> {
+    fn parse(fields: &[(&str, &str)]) -> Result<OrderEntry, Reason> {
         OrderEntry::parse(EntryId::MIN, fields.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes())))
     }
 
@@ -261,10 +246,10 @@ mod tests {
     fn faults_name_the_field() {
         assert_eq!(
             parse(&[("userId", "5"), ("id", "9")]),
-            Err(EntryError::Missing("voucherId".into()))
+            Err(reason!("faults-field-missing", field = "voucherId"))
         );
         let bad = parse(&[("userId", "5\n\u{202e}"), ("voucherId", "7"), ("id", "9")]);
-        assert_eq!(bad, Err(EntryError::Garbage("userId".into(), "5··".into())));
+        assert_eq!(bad, Err(reason!("faults-field-garbage", field = "userId", value = "5··")));
         assert!(parse(&[("userId", "-5"), ("voucherId", "7"), ("id", "9")]).is_err());
         assert!(
             parse(&[("userId", "5"), ("voucherId", "7"), ("id", "18446744073709551615")]).is_err()

@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-use super::{EntryId, Reason, control_chars::shortened, message::Label, reason::reason};
+use crate::{EntryId, Label, Reason, control_chars::shortened, reason};
 
 /// Value of a field of a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,7 +215,7 @@ mod tests {
         ("voucher", Kind::Number),
         ("why", Kind::Text),
         ("entry", Kind::Entry),
-        ("act", Kind::Word(&["process", "dead_letter"])),
+        ("action", Kind::Word(&["process", "dead_letter"])),
     ];
 
     fn row(name: &str) -> Option<Fact<'static>> {
@@ -245,12 +245,12 @@ mod tests {
         let fault = |text: &str| Filter::parse(text, FIELDS).unwrap_err().to_string();
         assert!(fault("idle").contains("'idle' is not a filter term"));
         assert!(fault("=5").contains("not a filter term"));
-        assert!(fault("age=5").contains("use idle, voucher, why, entry, act"));
+        assert!(fault("age=5").contains("use idle, voucher, why, entry, action"));
         assert!(fault("voucher=seven").contains("a whole number"));
         assert!(fault("idle>3 fortnights").contains("90s"));
         assert!(fault("why>x").contains("= != ~ !~"));
-        assert!(fault("act=proces").contains("one of process, dead_letter"));
-        assert!(fault("act~pro").contains("= !="));
+        assert!(fault("action=proces").contains("one of process, dead_letter"));
+        assert!(fault("action~pro").contains("= !="));
         assert!(fault("entry=x").contains("1795000000000-0"));
     }
 

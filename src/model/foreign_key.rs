@@ -4,10 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Reason,
-    message::{Label, text},
-};
+use crate::{Label, Reason, text};
 
 /// A key that another program has overwritten, so that commands on it fail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

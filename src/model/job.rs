@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Message, Millis};
+use crate::{Message, Millis};
 
 /// Why a run started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -34,20 +34,6 @@ pub enum JobOutcome {
     Cancelled,
     /// Its node died, or was unreachable for longer than the time limit.
     Lost,
-}
-
-impl Cause {
-    /// The word in SQL.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
-impl JobOutcome {
-    /// The word in SQL.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// A run that is about to start.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Reason, VoucherId, locale::in_english, message::Label, reason::reason};
+use crate::{Label, Reason, VoucherId, locale::in_english, reason};
 
 /// Figures of one sale in Redis, read atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, OrderId, Place, Reason, UserId, VoucherId, reason::reason};
+use crate::{Millis, OrderId, Place, Reason, UserId, VoucherId, reason};
 
 /// Order status; the numbers are those of the tutorial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -24,21 +24,6 @@ pub enum OrderStatus {
 }
 
 impl OrderStatus {
-    /// From the number in SQL.
-    pub fn from_code(code: i64) -> Option<Self> {
-        Self::from_repr(code)
-    }
-
-    /// The number in SQL.
-    pub fn code(self) -> i64 {
-        self as i64
-    }
-
-    /// The value in JSON and on screen.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     /// Whether the order still holds its piece and the buyer's place.
     pub fn is_live(self) -> bool {
         !matches!(self, Self::Cancelled | Self::Closed)
@@ -91,39 +76,21 @@ pub enum Payment {
     NotFound,
 }
 
-/// A closed order, whose place and piece are returned.
+/// An order of a sale, and the buyer's place that it takes, or returns if it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ClosedOrder {
-    /// Its id.
-    pub id: OrderId,
-    /// The user who may buy again.
-    pub user_id: UserId,
-    /// The voucher whose stock gains a piece.
-    pub voucher_id: VoucherId,
-    /// The buyer's place that it took.
-    pub place: u8,
-}
-
-impl ClosedOrder {
-    /// The place that is free again.
-    pub fn place(&self) -> Place {
-        Place { user: self.user_id, number: self.place }
-    }
-}
-
-/// A live order, which holds a piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LiveOrder {
+pub struct SaleOrder {
     /// Its id.
     pub id: OrderId,
     /// Who bought.
     pub user_id: UserId,
-    /// The buyer's place that it takes.
+    /// What was bought.
+    pub voucher_id: VoucherId,
+    /// The buyer's place.
     pub place: u8,
 }
 
-impl LiveOrder {
-    /// The place it takes.
+impl SaleOrder {
+    /// The place with its buyer.
     pub fn place(&self) -> Place {
         Place { user: self.user_id, number: self.place }
     }
@@ -132,23 +99,19 @@ impl LiveOrder {
 /// Filter of orders; `None` matches everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderFilter {
-    /// User.
-    pub user: Option<UserId>,
-    /// Voucher.
-    pub voucher: Option<VoucherId>,
-    /// Status.
-    pub status: Option<OrderStatus>,
+    /// The values of an order.
+    pub is: OrderTerms,
+    /// The values that it does not have.
+    pub not: OrderTerms,
     /// This ID and later ones: IDs increase with the time of admission.
     pub from: Option<OrderId>,
     /// IDs before this one.
     pub to: Option<OrderId>,
-    /// Excluded values.
-    pub not: OrderExcept,
 }
 
-/// Excluded values of a filter; `None` excludes nothing.
+/// Values of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OrderExcept {
+pub struct OrderTerms {
     /// User.
     pub user: Option<UserId>,
     /// Voucher.
@@ -205,7 +168,7 @@ mod tests {
     #[test]
     fn states_round_trip() {
         for code in 1..=5 {
-            let status = OrderStatus::from_code(code).unwrap();
+            let status = OrderStatus::from_repr(code).unwrap();
             assert_eq!(status.to_string().parse(), Ok(status));
         }
         for bad in ["", "Paid", "refunded", "1"] {

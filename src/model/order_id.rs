@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::message::{Label, text};
+use crate::{Reason, control_chars::shortened, reason};
 
 /// Unix time of the ID epoch, 2022-01-01T00:00:00Z.
 pub const EPOCH_SECONDS: i64 = 1_640_995_200;
@@ -20,32 +20,17 @@ const MAX_SECONDS: i64 = (1 << 31) - 1;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderId(u64);
 
-/// Why an ID cannot be created or parsed.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OrderIdError {
-    /// The clock is before 2022 or after 2090.
-    #[error("{}", text!("faults-clock", seconds = .0.to_string()))]
-    Clock(i64),
-    /// More IDs in one day than fit 32 bits.
-    #[error("{}", Label("faults-sequence"))]
-    Sequence,
-    /// Not the decimal digits of an id.
-    #[error("{}", text!("faults-order-id", text = .0))]
-    Text(String),
-}
-
 impl OrderId {
     /// Combines Unix seconds and a sequence number.
     ///
     /// # Errors
-    /// [`OrderIdError`] if either half does not fit: an ID never wraps.
-    pub fn new(unix_seconds: i64, sequence: u64) -> Result<Self, OrderIdError> {
+    /// The clock is before 2022 or after 2090, or there are more IDs in one day than fit 32 bits: an ID never wraps.
+    pub fn new(unix_seconds: i64, sequence: u64) -> Result<Self, Reason> {
         let seconds = unix_seconds - EPOCH_SECONDS;
         if !(0..=MAX_SECONDS).contains(&seconds) {
-            return Err(OrderIdError::Clock(unix_seconds));
+            return Err(reason!("faults-clock", seconds = unix_seconds.to_string()));
         }
-        let sequence = u32::try_from(sequence).map_err(|_| OrderIdError::Sequence)?;
+        let sequence = u32::try_from(sequence).map_err(|_| reason!("faults-sequence"))?;
         Ok(Self(((seconds as u64) << SEQUENCE_BITS) | u64::from(sequence)))
     }
 
@@ -100,13 +85,13 @@ impl fmt::Debug for OrderId {
 }
 
 impl FromStr for OrderId {
-    type Err = OrderIdError;
+    type Err = Reason;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         match text.parse::<u64>() {
             Ok(raw) if digits && i64::try_from(raw).is_ok() => Ok(Self(raw)),
-            _ => Err(OrderIdError::Text(text.chars().take(30).collect())),
+            _ => Err(reason!("faults-order-id", text = shortened(text, 30))),
         }
     }
 }
@@ -134,9 +119,10 @@ mod tests {
     fn keeps_the_limits_and_never_wraps() {
         assert!(OrderId::new(EPOCH_SECONDS, 0).is_ok());
         assert!(OrderId::new(EPOCH_SECONDS + MAX_SECONDS, u64::from(u32::MAX)).is_ok());
-        assert_eq!(OrderId::new(EPOCH_SECONDS - 1, 0), Err(OrderIdError::Clock(EPOCH_SECONDS - 1)));
+        let early = OrderId::new(EPOCH_SECONDS - 1, 0).unwrap_err();
+        assert_eq!(early, reason!("faults-clock", seconds = (EPOCH_SECONDS - 1).to_string()));
         assert!(OrderId::new(EPOCH_SECONDS + MAX_SECONDS + 1, 0).is_err());
-        assert_eq!(OrderId::new(EPOCH_SECONDS, 1 << 32), Err(OrderIdError::Sequence));
+        assert_eq!(OrderId::new(EPOCH_SECONDS, 1 << 32), Err(reason!("faults-sequence")));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use super::{
-    Millis, Order, OrderExcept, OrderFilter, OrderId, OrderStatus, Reason, UserId, VoucherId,
-    control_chars::shortened, reason::reason,
+use crate::{
+    Millis, Order, OrderFilter, OrderId, OrderStatus, Reason, UserId, VoucherId,
+    control_chars::shortened, reason,
 };
 
 /// A query for orders: terms that must all hold.
@@ -30,11 +30,11 @@ impl OrderQuery {
 
     /// Whether an order matches.
     pub fn holds(&self, order: &Order) -> bool {
-        let OrderFilter { user, voucher, status, from, to, not } = self.filter;
+        let OrderFilter { is, not, from, to } = self.filter;
         self.id.is_none_or(|id| id == order.id)
-            && user.is_none_or(|user| user == order.user_id)
-            && voucher.is_none_or(|voucher| voucher == order.voucher_id)
-            && status.is_none_or(|status| status == order.status)
+            && is.user.is_none_or(|user| user == order.user_id)
+            && is.voucher.is_none_or(|voucher| voucher == order.voucher_id)
+            && is.status.is_none_or(|status| status == order.status)
             && from.is_none_or(|from| from <= order.id)
             && to.is_none_or(|to| order.id < to)
             && not.user != Some(order.user_id)
@@ -49,7 +49,6 @@ impl FromStr for OrderQuery {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut query = Self::default();
         let (mut from, mut to) = (None, None);
-        let mut not = OrderExcept::default();
         let mut seen: Vec<&'static str> = Vec::new();
         let words = text.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
         for word in words {
@@ -74,29 +73,17 @@ impl FromStr for OrderQuery {
             }
             let fault = || reason!("faults-is-not-valid-takes-number", field, value = short(value));
             let whole = || value.trim_start_matches('#').parse::<u64>().ok();
+            let terms = if others { &mut query.filter.not } else { &mut query.filter.is };
             match field {
-                "id" => {
-                    query.id = Some(value.parse().map_err(|_| fault())?);
-                }
-                "user" => {
-                    let user = whole().ok_or_else(fault)?;
-                    *if others { &mut not.user } else { &mut query.filter.user } =
-                        Some(UserId(user));
-                }
-                "voucher" => {
-                    let voucher = whole().ok_or_else(fault)?;
-                    let voucher = Some(VoucherId(voucher));
-                    *if others { &mut not.voucher } else { &mut query.filter.voucher } = voucher;
-                }
-                "status" => {
-                    let status = Some(value.parse::<OrderStatus>()?);
-                    *if others { &mut not.status } else { &mut query.filter.status } = status;
-                }
+                "id" => query.id = Some(value.parse().map_err(|_| fault())?),
+                "user" => terms.user = Some(UserId(whole().ok_or_else(fault)?)),
+                "voucher" => terms.voucher = Some(VoucherId(whole().ok_or_else(fault)?)),
+                "status" => terms.status = Some(value.parse()?),
                 "from" => from = Some(value.parse::<Millis>()?),
                 _ => to = Some(value.parse::<Millis>()?),
             }
         }
-        query.filter = OrderFilter { not, ..query.filter }.admitted(from, to)?;
+        query.filter = query.filter.admitted(from, to)?;
         Ok(query)
     }
 }
@@ -110,6 +97,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::OrderTerms;
 
     fn read(text: &str) -> Result<OrderQuery, Reason> {
         text.parse()
@@ -119,12 +107,12 @@ mod tests {
     fn terms_are_combined() {
         assert!(read("  , ").unwrap().is_empty());
         let query = read("user=1001, voucher=#7 status=paid").unwrap();
-        let filter = OrderFilter {
+        let is = OrderTerms {
             user: Some(UserId(1_001)),
             voucher: Some(VoucherId(7)),
             status: Some(OrderStatus::Paid),
-            ..OrderFilter::default()
         };
+        let filter = OrderFilter { is, ..OrderFilter::default() };
         assert_eq!(query, OrderQuery { id: None, filter });
         let id = OrderId::new(1_795_000_000, 3).unwrap();
         assert_eq!(read(&id.to_string()).unwrap().id, Some(id));
@@ -135,7 +123,7 @@ mod tests {
     #[test]
     fn terms_are_negated_and_states_stand_alone() {
         let (user, voucher) = (Some(UserId(7)), Some(VoucherId(1)));
-        let not = OrderExcept { user, voucher, status: Some(OrderStatus::Paid) };
+        let not = OrderTerms { user, voucher, status: Some(OrderStatus::Paid) };
         for text in ["!user=7 !voucher=#1 !status=paid", "!paid,!user=#7,!voucher=1"] {
             let filter = OrderFilter { not, ..OrderFilter::default() };
             assert_eq!(read(text).unwrap(), OrderQuery { id: None, filter }, "{text}");

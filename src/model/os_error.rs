@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::message::Label;
+use crate::Label;
 
 /// Why a system call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

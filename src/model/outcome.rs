@@ -4,10 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Millis, OrderId,
-    message::{Label, text},
-};
+use crate::{Label, Millis, OrderId, text};
 
 /// The reply to a buyer's request. Redis decides all of them except `Busy`: such a request never reaches Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

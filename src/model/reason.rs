@@ -6,9 +6,8 @@ use fluent_bundle::{FluentArgs, FluentValue};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{
-    EntryId, Millis, OrderId, OsError, UserId, VoucherId,
+    EntryId, Label, Millis, OrderId, OsError, UserId, VoucherId,
     locale::{self, Language, language},
-    message::Label,
 };
 
 pub use crate::reason;
@@ -70,6 +69,22 @@ impl Reason {
             all.push(reason);
         }
         Self::Joined(all)
+    }
+
+    /// Replaces each value by the result of `replace` for its text.
+    #[must_use]
+    pub fn with_values(self, replace: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Localized { id, args } => {
+                let replaced = |arg: Arg| match arg {
+                    Arg::Number(number) => replace(&number.to_string()).into(),
+                    Arg::Text(text) => replace(&text.to_string()).into(),
+                };
+                let args = args.into_iter().map(|(name, arg)| (name, replaced(arg))).collect();
+                Self::Localized { id, args }
+            }
+            other => Self::Quoted(replace(&other.to_string())),
+        }
     }
 
     /// The ID of its message, unless it is quoted.

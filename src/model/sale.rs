@@ -6,10 +6,16 @@ use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{
-    Millis,
-    sale_error::{MAX_LIMIT, MAX_STOCK, MAX_TITLE, MAX_TITLE_BYTES, SaleError},
-};
+use crate::{Millis, Reason, control_chars::shortened, reason};
+
+/// Largest stock of a sale.
+pub const MAX_STOCK: u64 = 10_000_000;
+/// Maximum number of orders per buyer; admission checks each of these places.
+pub const MAX_LIMIT: u8 = 20;
+/// Longest title, in visible characters.
+pub const MAX_TITLE: usize = 60;
+/// Longest title in bytes, since one visible character may be many code points.
+const MAX_TITLE_BYTES: usize = 1_000;
 
 /// Voucher ID, assigned by the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -42,13 +48,13 @@ impl fmt::Display for Place {
 }
 
 impl FromStr for Place {
-    type Err = SaleError;
+    type Err = Reason;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (user, number) = text.split_once('/').unwrap_or((text, "1"));
         match (user.parse(), number.parse()) {
             (Ok(user), Ok(number)) if number > 0 => Ok(Self { user: UserId(user), number }),
-            _ => Err(SaleError::Place(text.chars().take(40).collect())),
+            _ => Err(reason!("faults-place", place = shortened(text, 40))),
         }
     }
 }
@@ -66,13 +72,13 @@ impl fmt::Display for UserId {
 }
 
 impl FromStr for VoucherId {
-    type Err = SaleError;
+    type Err = Reason;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let number = text.trim_start_matches('#');
         match number.parse::<u64>() {
             Ok(id) if id > 0 && i64::try_from(id).is_ok() => Ok(Self(id)),
-            _ => Err(SaleError::VoucherId(text.chars().take(30).collect())),
+            _ => Err(reason!("faults-voucher-id", text = shortened(text, 30))),
         }
     }
 }
@@ -81,7 +87,7 @@ impl FromStr for VoucherId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::EnumString, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase", parse_err_ty = SaleError, parse_err_fn = unknown_state)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Reason, parse_err_fn = unknown_state)]
 pub enum SaleState {
     /// Sells within its time window.
     Running,
@@ -93,15 +99,8 @@ pub enum SaleState {
     Archived,
 }
 
-impl SaleState {
-    /// The value in Redis, SQL and JSON.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
-fn unknown_state(text: &str) -> SaleError {
-    SaleError::State(text.chars().take(30).collect())
+fn unknown_state(text: &str) -> Reason {
+    reason!("faults-sale-state", text = shortened(text, 30))
 }
 
 /// State of a sale at one moment.
@@ -154,26 +153,26 @@ impl NewSale {
         begin: Option<Millis>,
         end: Option<Millis>,
         now: Millis,
-    ) -> Result<Self, SaleError> {
+    ) -> Result<Self, Reason> {
         let title = check_title(title)?;
         check_stock(stock)?;
         if let Some(end) = end {
             let begin = begin.unwrap_or(now);
             if end <= now {
-                return Err(SaleError::Over(end));
+                return Err(reason!("faults-over", end));
             }
             if end <= begin {
-                return Err(SaleError::Window { begin, end });
+                return Err(reason!("faults-window", begin, end));
             }
         }
         Ok(Self { title, stock, begin, end, limit: 1 })
     }
 
     /// Returns the sale with another limit of orders per user.
-    pub fn limited(self, limit: u64) -> Result<Self, SaleError> {
+    pub fn limited(self, limit: u64) -> Result<Self, Reason> {
         match u8::try_from(limit) {
             Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(Self { limit, ..self }),
-            _ => Err(SaleError::Limit(limit)),
+            _ => Err(reason!("faults-limit", limit, most = MAX_LIMIT)),
         }
     }
 }
@@ -181,36 +180,42 @@ impl NewSale {
 /// Trims a title and rejects one that cannot be displayed.
 ///
 /// # Errors
-/// [`SaleError::NoTitle`], [`SaleError::LongTitle`] or [`SaleError::ControlInTitle`].
-pub fn check_title(title: &str) -> Result<String, SaleError> {
+/// It is empty, too long or contains control characters.
+pub fn check_title(title: &str) -> Result<String, Reason> {
     let title = title.trim();
     if title.width() == 0 {
-        return Err(SaleError::NoTitle);
+        return Err(reason!("faults-title-empty", most = MAX_TITLE));
     }
     let length = title.graphemes(true).count();
     if length > MAX_TITLE {
-        return Err(SaleError::LongTitle(length));
+        return Err(reason!("faults-title-long", length, most = MAX_TITLE));
     }
     if title.len() > MAX_TITLE_BYTES {
-        return Err(SaleError::HeavyTitle(title.len()));
+        return Err(reason!("faults-title-heavy", bytes = title.len(), most = MAX_TITLE_BYTES));
     }
     // Bidirectional overrides reorder the surrounding text on a terminal.
     let hostile =
         |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if title.chars().any(hostile) {
-        return Err(SaleError::ControlInTitle);
+        return Err(reason!("faults-title-control"));
     }
     Ok(title.to_owned())
 }
 
 /// Rejects an invalid stock.
-pub fn check_stock(stock: u64) -> Result<u64, SaleError> {
-    if (1..=MAX_STOCK).contains(&stock) { Ok(stock) } else { Err(SaleError::Stock(stock)) }
+pub fn check_stock(stock: u64) -> Result<u64, Reason> {
+    if !(1..=MAX_STOCK).contains(&stock) {
+        return Err(reason!("faults-stock", stock, most = MAX_STOCK));
+    }
+    Ok(stock)
 }
 
 /// Rejects an invalid restock, which is negative for a cut.
-pub fn check_restock(by: i64) -> Result<i64, SaleError> {
-    if (1..=MAX_STOCK).contains(&by.unsigned_abs()) { Ok(by) } else { Err(SaleError::Restock(by)) }
+pub fn check_restock(by: i64) -> Result<i64, Reason> {
+    if !(1..=MAX_STOCK).contains(&by.unsigned_abs()) {
+        return Err(reason!("faults-restock", by, most = MAX_STOCK));
+    }
+    Ok(by)
 }
 
 /// A sale in SQL, the source for Redis.
@@ -277,17 +282,21 @@ mod tests {
 
     const NOW: Millis = Millis(1_795_000_000_000);
 
-    fn checked(title: &str, stock: u64) -> Result<NewSale, SaleError> {
+    fn checked(title: &str, stock: u64) -> Result<NewSale, Reason> {
         NewSale::checked(title, stock, None, None, NOW)
+    }
+
+    fn id<T: fmt::Debug>(checked: Result<T, Reason>) -> String {
+        checked.unwrap_err().id().unwrap().to_owned()
     }
 
     #[test]
     fn titles_are_measured_in_visible_characters() {
         assert!(checked("火锅五折 🍲", 1).is_ok());
         assert!(checked(&"👩‍👩‍👧‍👦".repeat(MAX_TITLE / 2), 1).is_ok());
-        assert_eq!(checked(" \t ", 1), Err(SaleError::NoTitle));
-        assert_eq!(checked(&"x".repeat(10_000), 1), Err(SaleError::LongTitle(10_000)));
-        assert_eq!(checked("a\x1b[2Jb", 1), Err(SaleError::ControlInTitle));
+        assert_eq!(id(checked(" \t ", 1)), "faults-title-empty");
+        assert_eq!(id(checked(&"x".repeat(10_000), 1)), "faults-title-long");
+        assert_eq!(id(checked("a\x1b[2Jb", 1)), "faults-title-control");
     }
 
     #[test]
@@ -305,11 +314,11 @@ mod tests {
 
     #[test]
     fn stock_is_bounded() {
-        assert_eq!(checked("t", 0), Err(SaleError::Stock(0)));
+        assert_eq!(id(checked("t", 0)), "faults-stock");
         assert!(checked("t", MAX_STOCK).is_ok());
-        assert_eq!(checked("t", u64::MAX), Err(SaleError::Stock(u64::MAX)));
+        assert_eq!(id(checked("t", u64::MAX)), "faults-stock");
         for by in [0, i64::MIN, i64::MAX, MAX_STOCK as i64 + 1] {
-            assert_eq!(check_restock(by), Err(SaleError::Restock(by)));
+            assert_eq!(id(check_restock(by)), "faults-restock");
         }
         assert_eq!(check_restock(-(MAX_STOCK as i64)), Ok(-(MAX_STOCK as i64)));
     }
@@ -320,8 +329,8 @@ mod tests {
             NewSale::checked("t", 1, Some(NOW.plus(begin)), Some(NOW.plus(end)), NOW)
         };
         assert!(window(10, 20).is_ok());
-        assert!(matches!(window(20, 10), Err(SaleError::Window { .. })));
-        assert!(matches!(window(-20, -10), Err(SaleError::Over(_))));
+        assert_eq!(id(window(20, 10)), "faults-window");
+        assert_eq!(id(window(-20, -10)), "faults-over");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::{fmt, ops::Deref};
 
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::locale::in_english;
 
@@ -71,10 +71,16 @@ impl Message {
         serde_json::to_string(&stored).unwrap_or(stored.text)
     }
 
-    /// Characters that no database accepts are removed; data that is too long is dropped as a whole.
+    /// Bounds the text with `text`, and the whole to this many characters: data that is too long is reduced to the name
+    /// of its variant, which tells a failure apart.
     pub fn bound(&mut self, most: usize, text: impl FnOnce(&mut String)) {
         text(&mut self.text);
-        if self.stored().chars().count() > most {
+        let is_long = |message: &Self| message.stored().chars().count() > most;
+        if is_long(self) {
+            let variant = |is: &Value| is.as_object()?.keys().next().cloned();
+            self.is = self.is.as_ref().and_then(variant).map(|it| json!({ it: null }));
+        }
+        if is_long(self) {
             self.is = None;
         }
     }
@@ -134,6 +140,7 @@ impl Serialize for Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OrderError;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Closed {
@@ -179,5 +186,8 @@ mod tests {
         let mut message = Message::of(&Closed { orders: 7 });
         message.bound(20, |text| text.truncate(3));
         assert_eq!(message, Message::from("7 c"));
+        let mut failed = Message::of(&OrderError::Rejected("x".repeat(50)));
+        failed.bound(60, |text| text.truncate(9));
+        assert_eq!((failed.part("/rejected"), failed.data::<OrderError>()), (Some(()), None));
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
-use super::{OrderId, message::Label};
+use crate::{Label, OrderId};
 
 /// Evidence about one pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,11 +138,6 @@ impl Verdict {
         }
     }
 
-    /// The word in JSON and filters.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     /// Why this action is recommended.
     pub fn why(self) -> Label {
         match self {
@@ -167,11 +162,6 @@ impl Verdict {
 impl RecoveryAction {
     /// The names of all of them.
     pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
-    /// The word in JSON and filters.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 #[cfg(test)]
@@ -211,12 +201,12 @@ mod tests {
     #[test]
     fn names_match_json_and_all_are_listed() {
         for verdict in Verdict::ALL {
-            assert!(Verdict::NAMES.contains(&verdict.as_str()));
+            assert!(Verdict::NAMES.contains(&verdict.into()));
             let json = serde_json::to_string(&verdict).unwrap();
-            assert_eq!(json, format!("\"{}\"", verdict.as_str()));
+            assert_eq!(json, format!("\"{}\"", <&str>::from(verdict)));
             let json = serde_json::to_string(&verdict.action()).unwrap();
-            assert_eq!(json, format!("\"{}\"", verdict.action().as_str()));
-            assert!(RecoveryAction::NAMES.contains(&verdict.action().as_str()));
+            assert_eq!(json, format!("\"{}\"", <&str>::from(verdict.action())));
+            assert!(RecoveryAction::NAMES.contains(&verdict.action().into()));
         }
     }
 

@@ -3,17 +3,23 @@
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::{
-    VoucherId, is_display_control,
-    sale::check_title,
-    sale_error::{MAX_RULES, MAX_RULES_BYTES, SaleError},
+use crate::{
+    Reason, VoucherId,
+    control_chars::{is_display_control, shortened},
+    reason,
+    sale::{MAX_TITLE, check_title},
 };
+
+/// Longest terms of use, in visible characters.
+pub const MAX_RULES: usize = 1_000;
+/// Longest terms of use in bytes, since one visible character may be many code points.
+pub const MAX_RULES_BYTES: usize = 16_000;
 
 /// Availability of a voucher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::EnumString, strum::FromRepr, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase", parse_err_ty = SaleError, parse_err_fn = unknown_status)]
+#[strum(serialize_all = "lowercase", parse_err_ty = Reason, parse_err_fn = unknown_status)]
 #[repr(i64)]
 pub enum VoucherStatus {
     /// It can be bought.
@@ -25,25 +31,8 @@ pub enum VoucherStatus {
     Expired = 3,
 }
 
-impl VoucherStatus {
-    /// The number in SQL.
-    pub fn code(self) -> i64 {
-        self as i64
-    }
-
-    /// Returns the status with this number in SQL.
-    pub fn from_code(code: i64) -> Option<Self> {
-        Self::from_repr(code)
-    }
-
-    /// The value in JSON and on the command line.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
-fn unknown_status(text: &str) -> SaleError {
-    SaleError::VoucherStatus(text.chars().take(30).collect())
+fn unknown_status(text: &str) -> Reason {
+    reason!("faults-voucher-status", text = shortened(text, 30))
 }
 
 /// Content of a voucher.
@@ -72,30 +61,42 @@ impl VoucherDetails {
     }
 
     /// Validates the content and trims the texts.
-    pub fn checked(self) -> Result<Self, SaleError> {
+    pub fn checked(self) -> Result<Self, Reason> {
         let title = check_title(&self.title)?;
         let sub_title = self.sub_title.map(|text| check_title(&text)).transpose();
-        let sub_title = sub_title.map_err(|_| SaleError::SubTitle)?;
+        let sub_title = sub_title.map_err(|_| reason!("faults-sub-title", most = MAX_TITLE))?;
         let rules = self.rules.map(|text| check_rules(&text)).transpose()?;
         Ok(Self { title, sub_title, rules, ..self })
     }
 }
 
-fn check_rules(rules: &str) -> Result<String, SaleError> {
+fn check_rules(rules: &str) -> Result<String, Reason> {
     let rules = rules.trim();
     let fits = (1..=MAX_RULES).contains(&rules.graphemes(true).count())
         && rules.len() <= MAX_RULES_BYTES
         && !rules.chars().any(|c| is_display_control(c) && c != '\n');
-    if fits { Ok(rules.to_owned()) } else { Err(SaleError::Rules) }
+    if fits { Ok(rules.to_owned()) } else { Err(reason!("faults-rules", most = MAX_RULES)) }
+}
+
+/// Kind of a voucher; the numbers are those in SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display, strum::FromRepr)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+#[repr(i64)]
+pub enum VoucherKind {
+    /// Without stock or time window, and therefore without a sale.
+    Ordinary = 0,
+    /// With a sale.
+    Sale = 1,
 }
 
 /// A voucher of either kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Voucher {
     /// Voucher ID.
-    pub id: VoucherId,
-    /// Whether it is an ordinary voucher, which has no stock, no time window and therefore no sale.
-    pub ordinary: bool,
+    pub voucher_id: VoucherId,
+    /// Its kind.
+    pub kind: VoucherKind,
     /// Its content.
     #[serde(flatten)]
     pub details: VoucherDetails,
@@ -109,9 +110,9 @@ mod tests {
     fn status_round_trips() {
         for status in [VoucherStatus::On, VoucherStatus::Off, VoucherStatus::Expired] {
             assert_eq!(status.to_string().parse(), Ok(status));
-            assert_eq!(VoucherStatus::from_code(status.code()), Some(status));
+            assert_eq!(VoucherStatus::from_repr(status as i64), Some(status));
         }
-        assert!("ON".parse::<VoucherStatus>().is_err() && VoucherStatus::from_code(0).is_none());
+        assert!("ON".parse::<VoucherStatus>().is_err() && VoucherStatus::from_repr(0).is_none());
     }
 
     #[test]
@@ -124,10 +125,10 @@ mod tests {
         assert_eq!((kept.title.as_str(), kept.sub_title.as_deref()), ("tea", Some("weekdays")));
         assert_eq!(kept.rules.as_deref(), Some("one a table\nno cash"));
         for bad in [" ", "a\nb", &"锅".repeat(61)] {
-            assert_eq!(of(bad, "r"), Err(SaleError::SubTitle), "{bad}");
+            assert_eq!(of(bad, "r"), Err(reason!("faults-sub-title", most = MAX_TITLE)), "{bad}");
         }
         for bad in [" ", "a\u{1b}[2J", &"锅".repeat(MAX_RULES + 1)] {
-            assert_eq!(of("s", bad), Err(SaleError::Rules), "{bad}");
+            assert_eq!(of("s", bad), Err(reason!("faults-rules", most = MAX_RULES)), "{bad}");
         }
     }
 }

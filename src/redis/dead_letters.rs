@@ -4,7 +4,7 @@
 
 use redis::{cmd, pipe};
 use seckill_model::{
-    EntryError, EntryId, Message, Millis, OrderEntry,
+    EntryId, Message, Millis, OrderEntry, Reason,
     dead_letter::{Burial, MAX_DATA, MAX_REASON, read_history, shown, write_history},
     faults::{self, Point},
 };
@@ -41,7 +41,7 @@ pub struct DeadLetter {
     /// The order it contains.
     pub order: Option<OrderEntry>,
     /// Why it contains no order.
-    pub fault: Option<EntryError>,
+    pub fault: Option<Reason>,
     /// Its original fields.
     pub body: Vec<(Vec<u8>, Vec<u8>)>,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{ScriptInvocation, Value, cmd};
 use seckill_model::{
-    EntryError, EntryId, OrderEntry,
+    EntryId, OrderEntry, Reason,
     faults::{self, Point},
 };
 
@@ -35,7 +35,7 @@ pub enum Body {
     /// They form an order.
     Good(OrderEntry),
     /// They are invalid.
-    Malformed(EntryError),
+    Malformed(Reason),
     /// The entry was trimmed or deleted while pending.
     Gone,
 }

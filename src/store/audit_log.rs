@@ -2,9 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use seckill_model::{Message, Millis, Reason, reason};
 use serde::{Serialize, de::IgnoredAny};
-
-use seckill_model::{Message, Millis, message::text};
 
 /// Stands for the operator in a line about an event.
 pub const NO_OPERATOR: &str = "-";
@@ -14,6 +13,8 @@ pub const ENGINE: &str = "engine";
 /// A line of the audit log: who did what, when, why, and the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditEntry {
+    /// Its number, in insertion order; 0 until it is stored.
+    pub id: i64,
     /// When it happened; it may have been written later.
     pub at: Millis,
     /// The operator's login name, or [`NO_OPERATOR`].
@@ -21,7 +22,7 @@ pub struct AuditEntry {
     /// The node.
     pub node: String,
     /// The command or event, for example `sale end`.
-    pub act: String,
+    pub action: String,
     /// The object of the command.
     pub subject: Message,
     /// The reason that the operator gave.
@@ -38,31 +39,19 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// Whether the command failed. Data that is too long is not stored; then the text of the result decides.
+    /// Whether the command failed.
     pub fn failed(&self) -> bool {
-        self.result.part::<IgnoredAny>("/failed").is_some() || self.result.starts_with("failed: ")
+        self.result.part::<IgnoredAny>("/failed").is_some()
     }
 
     /// Whether it is an event, not a command.
     pub fn is_event(&self) -> bool {
         matches!(self.operator.as_str(), "" | NO_OPERATOR | ENGINE)
     }
-}
 
-/// A line with its position in the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Recorded {
-    /// Its number, in insertion order.
-    pub id: i64,
-    /// The line.
-    #[serde(flatten)]
-    pub act: AuditEntry,
-}
-
-impl Recorded {
     /// Its position in time order, from which the next page continues.
     pub fn position(&self) -> LogPosition {
-        LogPosition { at: self.act.at, id: self.id }
+        LogPosition { at: self.at, id: self.id }
     }
 }
 
@@ -75,11 +64,6 @@ pub struct LogPosition {
     pub id: i64,
 }
 
-/// A text that is not a position in the log.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", text!("store-log-position", text = .0))]
-pub struct LogPositionError(String);
-
 impl fmt::Display for LogPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.at.0, self.id)
@@ -87,13 +71,15 @@ impl fmt::Display for LogPosition {
 }
 
 impl FromStr for LogPosition {
-    type Err = LogPositionError;
+    type Err = Reason;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text
             .split_once('-')
             .and_then(|(at, id)| Some(Self { at: Millis(at.parse().ok()?), id: id.parse().ok()? }));
-        parts.ok_or_else(|| LogPositionError(text.chars().take(40).collect()))
+        parts.ok_or_else(|| {
+            reason!("store-log-position", text = text.chars().take(40).collect::<String>())
+        })
     }
 }
 
@@ -107,7 +93,7 @@ impl Serialize for LogPosition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// Commands of operators.
-    Acts,
+    Commands,
     /// Events.
     Events,
 }
@@ -142,7 +128,7 @@ impl ActivityFilter {
     pub(super) fn code(&self) -> i64 {
         match self.which {
             None => 0,
-            Some(Which::Acts) => 1,
+            Some(Which::Commands) => 1,
             Some(Which::Events) => 2,
         }
     }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use seckill_model::{OrderEntry, OrderId, OrderStatus, Reason, reason::reason};
+use seckill_model::{OrderEntry, OrderId, OrderStatus, Reason, reason};
 use serde::{Serialize, Serializer};
 
-use super::{
+use crate::{
     Cancelled, StoreError, Written,
     numbers::{number, voucher_key},
 };

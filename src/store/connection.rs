@@ -10,9 +10,8 @@ use sqlx::{
     sqlite::SqliteRow,
 };
 
-use super::{
-    dialect::{Dialect, Value},
-    fault::Fault,
+use crate::{
+    Dialect, Fault, Value,
     server::{
         mysql::{self, MYSQL},
         postgres::{self, POSTGRES},

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 
 use seckill_model::{
-    Millis, OrderId, OrderStatus, OsError, Reason, UserId, VoucherId, reason::reason,
+    Cause, JobOutcome, Millis, OrderId, OrderStatus, OsError, Reason, SaleState, UserId, VoucherId,
+    VoucherKind, VoucherStatus, reason,
 };
 use serde::Serialize;
 use sqlx::{
@@ -14,7 +15,7 @@ use sqlx::{
     error::{BoxDynError, DatabaseError},
 };
 
-use super::{StoreError, batch::OrderRow};
+use crate::{OrderRow, StoreError};
 
 /// The SQL and the error codes of one database.
 #[derive(Debug)]
@@ -63,7 +64,11 @@ impl Dialect {
     pub(super) fn store_error(&self, error: Error) -> StoreError {
         StoreError::Away(match error {
             Error::Database(error) => return (self.classify)(error.as_ref()),
-            Error::Configuration(error) => return unusable_url(&error),
+            // A URL with an option that the driver does not support.
+            Error::Configuration(error) => {
+                let reason = error.to_string();
+                return StoreError::Url(reason!("store-url-unusable", reason));
+            }
             Error::Io(error) => {
                 reason!("store-reason-connection-failed", reason = OsError::from(error))
             }
@@ -90,11 +95,6 @@ impl Dialect {
     pub(super) fn is_rolled_back(&self, error: &Error) -> bool {
         error.as_database_error().is_some_and(self.is_rolled_back)
     }
-}
-
-/// A URL with an option that the driver does not support.
-pub(super) fn unusable_url(error: &impl ToString) -> StoreError {
-    StoreError::Url(reason!("store-url-unusable", reason = error.to_string()))
 }
 
 /// A table or column that is missing; message of the server.
@@ -145,7 +145,12 @@ value_from! {
     Millis => |it| Self::Int(Some(it.0));
     Option<Millis> => |it| Self::Int(it.map(|it| it.0));
     OrderId => |it| Self::Int(Some(it.as_i64()));
-    OrderStatus => |it| Self::Int(Some(it.code()));
+    OrderStatus => |it| Self::Int(Some(it as i64));
+    VoucherKind => |it| Self::Int(Some(it as i64));
+    VoucherStatus => |it| Self::Int(Some(it as i64));
+    SaleState => |it| <&str>::from(it).into();
+    Cause => |it| <&str>::from(it).into();
+    JobOutcome => |it| <&str>::from(it).into();
     // There are no rows beyond 63 bits.
     UserId => |it| Self::Int(Some(i64::try_from(it.0).unwrap_or(i64::MAX)));
     VoucherId => |it| Self::Int(Some(i64::try_from(it.0).unwrap_or(i64::MAX)));

@@ -1,8 +1,8 @@
 //! Errors of a unit of work, before they are classified for the caller.
 
-use seckill_model::message::Label;
+use seckill_model::Label;
 
-use super::{StoreError, dialect::Dialect};
+use crate::{Dialect, StoreError};
 
 /// Why a unit of work failed.
 #[derive(Debug, thiserror::Error)]

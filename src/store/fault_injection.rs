@@ -9,12 +9,10 @@ use std::{
     time::Duration,
 };
 
-use rand::rngs::ChaCha8Rng;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _, rngs::ChaCha8Rng};
+use seckill_model::{Reason, reason};
 
-use seckill_model::{Reason, reason::reason};
-
-use super::{SharedStore, Store, StoreError};
+use crate::{SharedStore, Store, StoreError};
 
 /// Injected fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

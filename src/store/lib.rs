@@ -24,17 +24,19 @@ mod store;
 
 use std::sync::Arc;
 
+use seckill_model::{Label, OrderId, Reason, VoucherId, text};
 use serde::{Deserialize, Serialize};
 
-use seckill_model::{
-    OrderId, Reason, VoucherId,
-    message::{Label, text},
+use self::{
+    batch::OrderRow,
+    connection::{Conn, params},
+    dialect::{Dialect, Value},
+    fault::Fault,
+    session::{CommitSent, Sessions},
+    store::{read, transaction},
 };
-
-pub use audit_log::{
-    ActivityFilter, AuditEntry, ENGINE, LogPosition, NO_OPERATOR, Recorded, Which,
-};
-pub use open::{file_of, open};
+pub use audit_log::{ActivityFilter, AuditEntry, ENGINE, LogPosition, NO_OPERATOR, Which};
+pub use open::{check_url, file_of, open};
 pub use queries::{OrderFlow, Placed};
 pub use settings::{Settings, Synchronous, Tls};
 pub use store::Store;

@@ -4,72 +4,38 @@
 
 use std::sync::LazyLock;
 
+use include_dir::{Dir, File, include_dir};
 use sqlx::{
     SqlStr,
     migrate::{Migration, MigrationType, Migrator},
 };
 
-macro_rules! migrations {
-    ($(#[$doc:meta])* $name:ident, $folder:literal, [$($file:literal),+ $(,)?]) => {
-        $(#[$doc])*
-        pub(super) static $name: LazyLock<Migrator> = LazyLock::new(|| {
-            migrator(&[
-                $(($file, include_str!(concat!("../../migrations/", $folder, "/", $file, ".sql")))),+
-            ])
-        });
-    };
-}
+static FOLDERS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../migrations");
 
-migrations!(
-    /// For SQLite.
-    SQLITE,
-    "sqlite",
-    [
-        "0001_vouchers_and_orders",
-        "0002_locks_jobs_payment",
-        "0003_life_of_a_sale",
-        "0004_record",
-        "0005_delivery",
-        "0006_record_without_statements",
-        "0007_ordinary_orders",
-    ]
-);
-migrations!(
-    /// For MySQL and MariaDB.
-    MYSQL,
-    "mysql",
-    [
-        "0001_vouchers_orders_jobs",
-        "0002_record",
-        "0003_delivery",
-        "0004_record_without_statements",
-        "0005_ordinary_orders",
-    ]
-);
-migrations!(
-    /// For PostgreSQL.
-    POSTGRES,
-    "postgres",
-    [
-        "0001_vouchers_orders_jobs",
-        "0002_record",
-        "0003_delivery",
-        "0004_record_without_statements",
-        "0005_ordinary_orders",
-    ]
-);
+/// For SQLite.
+pub(super) static SQLITE: LazyLock<Migrator> = LazyLock::new(|| migrator("sqlite"));
+/// For MySQL and MariaDB.
+pub(super) static MYSQL: LazyLock<Migrator> = LazyLock::new(|| migrator("mysql"));
+/// For PostgreSQL.
+pub(super) static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| migrator("postgres"));
 
 /// Without the lock of sqlx, which has no timeout and is taken after the tables are examined: each database is locked
 /// earlier.
-fn migrator(files: &[(&str, &'static str)]) -> Migrator {
-    let migrations = files.iter().zip(1..).map(|((file, sql), version)| {
-        let description = file.split_once('_').map_or("", |(_, text)| text).replace('_', " ");
-        let sql = SqlStr::from_static(sql);
-        Migration::new(version, description.into(), MigrationType::Simple, sql, false)
-    });
-    let mut migrator = Migrator::with_migrations(migrations.collect());
+fn migrator(folder: &str) -> Migrator {
+    let files = FOLDERS.get_dir(folder).into_iter().flat_map(Dir::files);
+    let mut migrations: Vec<Migration> = files.filter_map(migration).collect();
+    migrations.sort_by_key(|it| it.version);
+    let mut migrator = Migrator::with_migrations(migrations);
     migrator.set_locking(false);
     migrator
+}
+
+/// A file named `VERSION_DESCRIPTION.sql`; a test checks that there is no other.
+fn migration(file: &'static File<'static>) -> Option<Migration> {
+    let (version, description) = file.path().file_stem()?.to_str()?.split_once('_')?;
+    let (version, description) = (version.parse().ok()?, description.replace('_', " "));
+    let sql = SqlStr::from_static(file.contents_utf8()?);
+    Some(Migration::new(version, description.into(), MigrationType::Simple, sql, false))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Numbers as stored in SQL, which has 63 bits for them.
 
-use seckill_model::{VoucherId, reason::reason};
+use seckill_model::{VoucherId, reason};
 
-use super::StoreError;
+use crate::StoreError;
 
 /// A voucher ID as stored in SQL; one out of range cannot exist.
 pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {

@@ -5,12 +5,11 @@
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
 
 use percent_encoding::percent_decode_str;
+use seckill_model::{Label, reason};
 use sqlx::{MySql, Postgres};
 use url::{ParseError, Url};
 
-use seckill_model::{message::Label, reason::reason};
-
-use super::{Settings, SharedStore, Store, StoreError, server, sqlite};
+use crate::{Settings, SharedStore, Store, StoreError, server, sqlite};
 
 /// The forms of a URL.
 const FORMS: Label = Label("store-url-forms");
@@ -34,6 +33,15 @@ pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreEr
         Place::Postgres(url) => server::open::<Postgres>(&url, settings).await?,
     };
     Ok(Arc::new(Store { database: Ok(Arc::new(database)), faults: None }))
+}
+
+/// Checks a URL without connecting to its server.
+pub fn check_url(url: &str, settings: &Settings) -> Result<(), StoreError> {
+    match place(url)? {
+        Place::Sqlite(_) => Ok(()),
+        Place::Mysql(url) => server::options::<MySql>(&url, settings).map(drop),
+        Place::Postgres(url) => server::options::<Postgres>(&url, settings).map(drop),
+    }
 }
 
 /// The file named by `url`, if it names one.

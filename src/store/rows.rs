@@ -1,22 +1,15 @@
 //! Types of the model as columns and rows. This file accesses no database.
 
 use seckill_model::{
-    Cause, ClosedOrder, JobOutcome, JobRun, JobSwitch, LiveOrder, Message, Millis, Order, OrderId,
-    OrderStatus, Sale, SaleState, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus,
-    ledger::SqlLedger, reason::reason,
+    Cause, JobOutcome, JobRun, JobSwitch, Message, Millis, Order, OrderId, OrderStatus, Sale,
+    SaleOrder, SaleState, UserId, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
+    ledger::SqlLedger, reason,
 };
 
-use super::{
-    AuditEntry, Recorded, StoreError,
-    batch::OrderRow,
+use crate::{
+    AuditEntry, Fault, OrderRow, StoreError,
     connection::{Column, FromRow, Index, Row},
-    fault::Fault,
 };
-
-/// `tb_voucher.type` of a voucher without stock or window.
-pub(super) const ORDINARY: i64 = 0;
-/// `tb_voucher.type` of a voucher with a sale.
-pub(super) const FLASH_SALE: i64 = 1;
 
 /// Types that are stored as another one; `None` for an invalid value.
 macro_rules! columns {
@@ -44,8 +37,9 @@ columns! {
         OrderId => |it| OrderId::from_i64(*it);
         UserId => |it| Some(UserId(*it as u64));
         VoucherId => |it| Some(VoucherId(*it as u64));
-        OrderStatus => |it| OrderStatus::from_code(*it);
-        VoucherStatus => |it| VoucherStatus::from_code(*it);
+        OrderStatus => |it| OrderStatus::from_repr(*it);
+        VoucherKind => |it| VoucherKind::from_repr(*it);
+        VoucherStatus => |it| VoucherStatus::from_repr(*it);
 }
 
 columns! {
@@ -117,13 +111,12 @@ macro_rules! records {
 records! {
     OrderRow { id, user_id, voucher_id, place }
     Order { id, user_id, voucher_id, place, status, create_time, pay_time, close_time }
-    LiveOrder { id, user_id, place }
-    ClosedOrder { id, user_id, voucher_id, place }
+    SaleOrder { id, user_id, voucher_id, place }
     VoucherDetails { title, shop_id, sub_title, rules, pay_value, actual_value, status }
     SqlLedger { initial, stock, live, closed, doubled, returning }
     JobRun { id, job, due, cause, node, started, took_ms, outcome, detail, rows }
     JobSwitch { name, paused, since }
-    AuditEntry { at, operator, node, act, subject, reason, result, before, after, once }
+    AuditEntry { id, at, operator, node, action, subject, reason, result, before, after, once }
 }
 
 impl FromRow for (OrderRow, OrderStatus) {
@@ -132,17 +125,10 @@ impl FromRow for (OrderRow, OrderStatus) {
     }
 }
 
-impl FromRow for Recorded {
-    fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
-        Ok(Self { id: row.get("id")?, act: AuditEntry::from_row(row)? })
-    }
-}
-
 impl FromRow for Voucher {
     fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
-        let kind: i64 = row.get("type")?;
         let details = VoucherDetails::from_row(row)?;
-        Ok(Self { id: row.get("id")?, ordinary: kind == ORDINARY, details })
+        Ok(Self { voucher_id: row.get("id")?, kind: row.get("type")?, details })
     }
 }
 

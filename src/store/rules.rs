@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::{StoreError, rows};
 use seckill_model::{
-    Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, VoucherStatus,
-    reason::reason, sale_error::MAX_STOCK,
+    Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, VoucherKind, VoucherStatus,
+    reason, sale::MAX_STOCK,
 };
 
+use crate::StoreError;
+
 /// The state as stored, the begin, and whether the sale is archived: the columns set by `set_state`.
-type NextState = (&'static str, Option<Millis>, bool);
+type NextState = (SaleState, Option<Millis>, bool);
 
 /// The transition of a sale to `state`; `None` if there is no change.
 pub(super) fn next_state(
@@ -41,7 +42,7 @@ pub(super) fn next_state(
     }
     let archived = state == SaleState::Archived;
     let stored = if archived { SaleState::Ended } else { state };
-    Ok(Some((stored.as_str(), begin, archived)))
+    Ok(Some((stored, begin, archived)))
 }
 
 /// Rejects a restock or cut that is out of range or based on an older version of the sale.
@@ -69,11 +70,11 @@ pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(
 pub(super) fn why_unwritten(
     order: OrderId,
     voucher: VoucherId,
-    offer: Option<(i64, VoucherStatus)>,
+    offer: Option<(VoucherKind, VoucherStatus)>,
 ) -> StoreError {
     StoreError::Rule(match offer {
         None => reason!("store-there-is-no-voucher-seckill", voucher),
-        Some((rows::FLASH_SALE, _)) => reason!("store-rule-flash-sale", voucher),
+        Some((VoucherKind::Sale, _)) => reason!("store-rule-flash-sale", voucher),
         Some((_, VoucherStatus::Off)) => reason!("store-rule-off", voucher),
         Some((_, VoucherStatus::Expired)) => reason!("store-rule-expired", voucher),
         Some((_, VoucherStatus::On)) => {

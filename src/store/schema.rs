@@ -1,10 +1,9 @@
 //! Program and version of a schema: the same checks for every dialect.
 
+use seckill_model::reason;
 use sqlx::migrate::{AppliedMigration, MigrateError, Migration, Migrator};
 
-use seckill_model::reason::reason;
-
-use super::StoreError;
+use crate::StoreError;
 
 /// Newest schema version of this build.
 pub(super) fn known(migrator: &Migrator) -> i64 {

@@ -12,7 +12,7 @@ use std::{
 use seckill_model::{
     Reason,
     faults::{self, Point},
-    reason::reason,
+    reason,
 };
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, Database, Executor, SqlSafeStr as _,
@@ -20,10 +20,9 @@ use sqlx::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    StoreError,
-    connection::{Conn, Driver, Pool, by_driver},
-    fault::Fault,
+use crate::{
+    Conn, Fault, StoreError,
+    connection::{Driver, Pool, by_driver},
 };
 
 /// Maximum number of attempts of a transaction after conflicts.
@@ -107,7 +106,8 @@ impl Sessions {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(fault)) => fault,
                 Err(_) => {
-                    let why = no_answer(limit);
+                    let seconds = limit.as_secs_f64();
+                    let why = reason!("store-no-answer-within-s", seconds);
                     return Err(if commit_sent.load(Ordering::Relaxed) {
                         StoreError::Unknown(why)
                     } else {
@@ -198,11 +198,6 @@ impl Sessions {
             Err(_) => StoreError::Away(reason!("store-reason-silent")),
         }
     }
-}
-
-/// A unit of work took longer than this.
-fn no_answer(limit: Duration) -> Reason {
-    reason!("store-no-answer-within-s", seconds = limit.as_secs_f64())
 }
 
 /// Opens a connection outside of the pool.

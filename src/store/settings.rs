@@ -2,10 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use seckill_model::Range;
 use serde::Deserialize;
 use strum::VariantNames;
-
-use seckill_model::OutOfRange;
 
 /// Settings of the connections to the database. For SQLite only `synchronous` applies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -69,19 +68,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Validates the settings.
-    ///
-    /// # Errors
-    /// The first setting out of range.
-    pub fn check(&self) -> Result<(), OutOfRange> {
-        let ranges = [
+    /// The numbers, with the range of each.
+    pub fn ranges(&self) -> [Range; 4] {
+        [
             // One for writes, one for reads.
-            ("pool", u64::from(self.pool), 2, 1_000),
-            ("connect_ms", self.connect_ms, 100, 600_000),
-            ("acquire_ms", self.acquire_ms, 100, 600_000),
-            ("statement_ms", self.statement_ms, 100, 600_000),
-        ];
-        OutOfRange::check("store.", &ranges)
+            ("store.pool", u64::from(self.pool), 2, 1_000),
+            ("store.connect_ms", self.connect_ms, 100, 600_000),
+            ("store.acquire_ms", self.acquire_ms, 100, 600_000),
+            ("store.statement_ms", self.statement_ms, 100, 600_000),
+        ]
     }
 
     /// Timeout of a new connection.

@@ -4,13 +4,9 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use super::{
-    SharedStore, StoreError,
-    connection::{Conn, params},
-    fault::Fault,
-    fault_injection::Illness,
-    session::{Lease, Sessions},
-    sqlite::SqliteFile,
+use crate::{
+    Conn, Fault, Sessions, SharedStore, StoreError, fault_injection::Illness, params,
+    session::Lease, sqlite::SqliteFile,
 };
 
 /// The durable state of vouchers, sales, orders, jobs and the audit log. All writes that a caller may repeat are

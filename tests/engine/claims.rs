@@ -1,6 +1,6 @@
 //! Claiming pending entries for another consumer, and removing consumers: on one partition and on several.
 
-use crate::world::{NODE, World, sale};
+use crate::world::{NODE, World, newest, sale};
 use seckill_engine::{
     EngineError,
     commands::{
@@ -77,8 +77,8 @@ async fn claimed_entries_are_processed() {
     let plan = claim_plan(&world, ClaimScope::Entries(some), NODE, false).await.unwrap();
     assert_eq!((plan.count(), plan.gone, plan.parts.len()), (wanted, 1, 2));
     assert_eq!(claimed(&world, plan).await.unwrap().claimed, wanted);
-    let acts = world.store.acts(10).await.unwrap();
-    let mut ended = acts.iter().filter(|act| act.act == "stream claim");
+    let acts = newest(&world.store, 10).await;
+    let mut ended = acts.iter().filter(|act| act.action == "stream claim");
     assert_eq!(
         ended.nth(1).unwrap().subject.to_string(),
         format!("30 entries of partition 1 from 'node-b/2' to '{NODE}/2'")
@@ -192,8 +192,8 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
         Reply::ConsumerRemoved(report) => assert_eq!(report.partitions, [of]),
         other => panic!("{other:?}"),
     }
-    let line = world.store.acts(1).await.unwrap().remove(0);
-    let outcome = (line.act.as_str(), line.subject.to_string(), line.result.to_string());
+    let line = newest(&world.store, 1).await.remove(0);
+    let outcome = (line.action.as_str(), line.subject.to_string(), line.result.to_string());
     let result = format!("consumer '{name}' removed from partition {of}");
     assert_eq!(outcome, ("stream remove-consumer", format!("'{name}' in partition {of}"), result));
     let again = fault(remove(&name, None).await);

@@ -103,7 +103,7 @@ async fn letters_added_after_the_count_are_kept() {
     else {
         panic!("they are counted")
     };
-    assert_eq!(found.counts.malformed, 3);
+    assert_eq!(found.counts.of(LetterVerdict::Malformed), 3);
     bury(&world, 2).await;
     let scope = all().as_counted(&found);
     let discard = Command::DiscardLetters { scope, compensate: false };
@@ -118,7 +118,9 @@ async fn letters_are_counted_and_discarded_with_a_recorded_reason() {
     let mut world = World::start().await;
     bury(&world, 3).await;
     let counted = |reply| match reply {
-        Ok(Reply::LettersCounted(LettersCounted { counts, gone, .. })) => (counts.malformed, gone),
+        Ok(Reply::LettersCounted(LettersCounted { counts, gone, .. })) => {
+            (counts.of(LetterVerdict::Malformed), gone)
+        }
         other => panic!("{other:?}"),
     };
     assert_eq!(counted(ask(&world, Command::CountLetters(all()), None).await), (3, 0));
@@ -134,8 +136,8 @@ async fn letters_are_counted_and_discarded_with_a_recorded_reason() {
     let log = world.store.activity(&ActivityFilter::default(), None, 100).await.unwrap();
     let reasons: Vec<_> = log
         .iter()
-        .filter(|line| line.act.act == "dead discard")
-        .map(|line| line.act.reason.as_deref())
+        .filter(|line| line.action == "dead discard")
+        .map(|line| line.reason.as_deref())
         .collect();
     assert_eq!(reasons, [Some(why)], "the question stands in no log");
 
@@ -158,10 +160,9 @@ async fn a_running_command_is_shown_and_cancellable() {
     let meters = &world.node().operator().meters;
     world
         .until("some of it is done", async || {
-            meters
-                .recoveries()
-                .iter()
-                .any(|line| line.act == "dead discard" && line.done > 0 && line.planned == 40_000)
+            meters.recoveries().iter().any(|line| {
+                line.action == "dead discard" && line.done > 0 && line.planned == 40_000
+            })
         })
         .await;
     assert_eq!(ask(&world, Command::Cancel, None).await, Ok(Reply::Cancelled(true)));

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use crate::support::{PATIENCE, TestCluster, TestSentinels, wait_until};
+use crate::world::newest;
 use futures::future::join_all;
 use seckill_engine::{
     admission::AdmissionError,
@@ -97,9 +98,9 @@ impl Deployment {
     }
 
     async fn losses(&self) -> Vec<String> {
-        let acts = self.store.acts(1_000).await.unwrap();
+        let acts = newest(&self.store, 1_000).await;
         acts.into_iter()
-            .filter(|act| act.act == REDIS_RECONCILED)
+            .filter(|act| act.action == REDIS_RECONCILED)
             .map(|act| act.result.to_string())
             .collect()
     }

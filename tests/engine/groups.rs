@@ -1,6 +1,6 @@
 //! The position of the group, and rewinding it: on one partition and on several.
 
-use crate::world::{World, sale};
+use crate::world::{World, newest, sale};
 use seckill_engine::{
     EngineError,
     commands::{
@@ -149,8 +149,8 @@ async fn everything_again(world: &World, partitions: u64) {
         assert_eq!((group.lag, group.pending, group.entries_read), (Some(0), 0, Some(1_500)));
         assert_eq!(group.last_delivered, state.last, "each entry was delivered");
     }
-    let acts = world.store.acts(1).await.unwrap();
-    assert_eq!(acts[0].act, "stream rewind");
+    let acts = newest(&world.store, 1).await;
+    assert_eq!(acts[0].action, "stream rewind");
     let report = RewindReport { again: 1_500 * partitions, groups: Vec::new() };
     assert_eq!(*acts[0].result, Reply::Rewound(report).to_string());
 }
@@ -333,7 +333,7 @@ async fn a_rewind_does_what_its_preview_showed() {
     let shown = preview(&world, "start", None).await.unwrap();
     on_group(&world, "CREATE", &["0"]);
     assert_eq!(fault(rewound(&world, shown).await), changed(reason!("group-created")));
-    let line = world.store.acts(1).await.unwrap().remove(0);
+    let line = newest(&world.store, 1).await.remove(0);
     assert!(
         line.result.starts_with("failed: partition 0: the consumer group was created"),
         "{line:?}"
@@ -352,7 +352,7 @@ async fn a_changed_group_stops_the_rewind() {
     let (of, group) = (world.keys.partition(1), world.keys.home().group().to_owned());
     let _: u64 = world.server.query(&["XGROUP", "DESTROY", &of.orders(), &group]);
     let error = rewound(&world, shown).await.unwrap_err();
-    let line = world.store.acts(1).await.unwrap().remove(0);
+    let line = newest(&world.store, 1).await.remove(0);
     let sentence = "the groups of partition 0 were already rewound; run it again for the rest";
     assert!(line.result.contains(sentence), "{line:?}");
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
@@ -409,8 +409,8 @@ const LAST_ID: &str = "18446744073709551615-18446744073709551615";
 /// The repairs in the log, oldest first.
 async fn repairs(world: &World) -> Vec<String> {
     let lines = world.store.activity(&ActivityFilter::default(), None, 100).await.unwrap();
-    let repaired = lines.into_iter().rev().filter(|it| it.act.act == "partition repaired");
-    repaired.map(|it| it.act.result.to_string()).collect()
+    let repaired = lines.into_iter().rev().filter(|it| it.action == "partition repaired");
+    repaired.map(|it| it.result.to_string()).collect()
 }
 
 async fn repaired(world: &World, what: &str) {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::support::{Background, Seckill, TestRedis, wait_until};
-use crate::world::World;
+use crate::world::{World, newest};
 use futures::FutureExt as _;
 use rustix::process::Signal;
 use seckill_engine::{
@@ -252,8 +252,8 @@ async fn an_operator_runs_pauses_and_resumes_a_job() {
     world.server.query::<()>(&["SET", &lock, "x"]);
     let barred = execute(Command::RunJob("close-overdue".into())).await.unwrap_err();
     assert!(barred.to_string().contains(&format!("'{lock}' holds a string")), "{barred}");
-    let acts = world.store.acts(10).await.unwrap();
-    assert!(acts.iter().any(|act| act.act == "job pause"), "{acts:?}");
+    let acts = newest(&world.store, 10).await;
+    assert!(acts.iter().any(|act| act.action == "job pause"), "{acts:?}");
     world
         .until("the snapshot shows the jobs", async || {
             let snapshot = world.node().remote().snapshots.borrow().clone();

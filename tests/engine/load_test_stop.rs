@@ -1,6 +1,6 @@
 //! A load test stopped by an operator: no further requests, and admitted buyers get their orders.
 
-use crate::world::World;
+use crate::world::{World, newest};
 use seckill_engine::commands::{Command, LoadTest, Reply};
 use seckill_model::{Millis, NewSale};
 
@@ -47,7 +47,7 @@ async fn a_stopped_load_test_settles_its_admitted_orders() {
             world.node().remote().snapshots.borrow().load_tests.is_empty()
         })
         .await;
-    let log = world.store.acts(10).await.unwrap();
-    assert!(log.iter().any(|line| line.act == "rush stop" && line.result.contains("stopped")));
+    let log = newest(&world.store, 10).await;
+    assert!(log.iter().any(|line| line.action == "rush stop" && line.result.contains("stopped")));
     world.settled_and_balanced().await;
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::world::{World, sale};
+use crate::world::{World, newest, sale};
 use redis::cmd;
 use seckill_engine::{
     admission::AdmissionError,
@@ -53,8 +53,8 @@ async fn repaired(world: &World) -> Vec<Cure> {
 async fn named(world: &World, lost: &str) {
     world
         .until("the log names what was lost", async || {
-            let acts = world.store.acts(50).await.unwrap();
-            acts.iter().any(|act| act.act == "redis reconciled" && act.result.contains(lost))
+            let acts = newest(&world.store, 50).await;
+            acts.iter().any(|act| act.action == "redis reconciled" && act.result.contains(lost))
         })
         .await;
 }
@@ -211,12 +211,12 @@ async fn a_loss_is_published_at_once_and_written_for_a_node_that_died_first() {
     lock.close().await.unwrap();
     world
         .until("a live node writes the event", async || {
-            let acts = world.store.acts(50).await.unwrap();
-            acts.iter().any(|act| act.act == "redis reconciled" && act.node == "dead")
+            let acts = newest(&world.store, 50).await;
+            acts.iter().any(|act| act.action == "redis reconciled" && act.node == "dead")
         })
         .await;
-    let acts = world.store.acts(50).await.unwrap();
-    assert_eq!(acts.iter().filter(|act| act.act == "redis reconciled").count(), 2, "{acts:#?}");
+    let acts = newest(&world.store, 50).await;
+    assert_eq!(acts.iter().filter(|act| act.action == "redis reconciled").count(), 2, "{acts:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,7 +255,7 @@ async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
         }
         world
             .until("the log names the watermark again", async || {
-                let acts = world.store.acts(50).await.unwrap();
+                let acts = newest(&world.store, 50).await;
                 let names = |act: &&AuditEntry| act.result.contains(&watermark);
                 acts.iter().filter(names).count() == if users == 0 { 1 } else { 2 }
             })
@@ -568,8 +568,8 @@ async fn orders_wait_for_a_database_that_refuses_them_for_an_unknown_reason() {
         assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }), "user {user}");
     }
     let event = async |what: &str| {
-        let acts = world.store.acts(50).await.unwrap();
-        acts.iter().any(|act| act.act == what)
+        let acts = newest(&world.store, 50).await;
+        acts.iter().any(|act| act.action == what)
     };
     world.until("it is an event", async || event("orders wait").await).await;
     sql(&world, "DROP TRIGGER broken").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::world::{World, sale};
+use crate::world::{World, newest, sale};
 use redis::cmd;
 use seckill_engine::{
     commands::{Command, LoadTest, Pace, ReplayReport, Reply, Scope},
@@ -420,9 +420,9 @@ async fn a_replay_applies_each_verdict() {
     assert_eq!((report.seen, report.persisted), (57, 55), "{report:?}");
     assert_eq!((report.rebuilt, report.lost, report.dead), (1, 0, 0), "{report:?}");
     world.settled_and_balanced().await;
-    let acts = world.store.acts(10).await.unwrap();
+    let acts = newest(&world.store, 10).await;
     assert!(
-        acts.iter().any(|act| act.act == "pending apply" && act.result.contains("57 entries")),
+        acts.iter().any(|act| act.action == "pending apply" && act.result.contains("57 entries")),
         "{acts:?}"
     );
 }

@@ -4,10 +4,10 @@ use std::{fmt::Debug, time::Duration};
 
 use crate::support::{Cut, MariaDb, PASSWORD, PATIENCE, Postgres, Proxy, Server, wait_until};
 use seckill_model::{
-    Cause, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter, OrderId, RunEnd,
-    SaleState, UserId, VoucherDetails, VoucherId,
+    Cause, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter, OrderId,
+    OrderTerms, RunEnd, SaleState, UserId, VoucherDetails, VoucherId,
 };
-use seckill_store::{AuditEntry, Settings, SharedStore, StoreError};
+use seckill_store::{ActivityFilter, AuditEntry, Settings, SharedStore, StoreError};
 use tokio::time::timeout;
 
 const NOW: Millis = Millis(1_795_000_000_000);
@@ -256,7 +256,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
                 at: NOW,
                 operator: "o".into(),
                 node: "n".into(),
-                act: "sale end".into(),
+                action: "sale end".into(),
                 subject: case.name("subject").into(),
                 reason: None,
                 result: "done".into(),
@@ -270,7 +270,8 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
         Op::Books => outcome(store.ledger(voucher).await?),
         Op::Order => outcome(store.order(ids[0]).await?),
         Op::Orders => {
-            let filter = OrderFilter { voucher: Some(voucher), ..OrderFilter::default() };
+            let is = OrderTerms { voucher: Some(voucher), ..OrderTerms::default() };
+            let filter = OrderFilter { is, ..OrderFilter::default() };
             outcome(store.orders(&filter, None, 9).await?)
         }
         Op::Existing => outcome(store.existing(&ids).await?),
@@ -282,7 +283,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
         Op::LastDue => outcome(store.last_due(&case.name("job"), NOW).await?),
         Op::Switches => outcome(store.job_switches().await?),
         Op::Setting => outcome(store.setting(&case.name("old")).await?),
-        Op::Acts => outcome(store.acts(9).await?),
+        Op::Acts => outcome(store.activity(&ActivityFilter::default(), None, 9).await?),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Background, LONG, Ran, Seckill, wait_until_blocking};
-use crate::world::World;
+use crate::world::{World, newest};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 use redis::cmd;
@@ -96,8 +96,8 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     assert_eq!((forecast.dead.after, forecast.pending.after), (dead, 0));
     let ledger = world.store.ledger(voucher).await.unwrap();
     assert_eq!(ledger.live, forecast.persisted.after + forecast.rebuilt);
-    let acts = world.store.acts(20).await.unwrap();
-    let line = acts.iter().find(|act| act.act == "pending apply").unwrap();
+    let acts = newest(&world.store, 20).await;
+    let line = acts.iter().find(|act| act.action == "pending apply").unwrap();
     assert!(line.result.contains("43 entries"), "{line:?}");
 }
 
@@ -250,7 +250,7 @@ async fn an_invalid_plan_is_refused_before_any_change() {
     let whole = std::fs::read_to_string(&file).unwrap();
     let printed = shell.run(&["pending", "plan", "--json"]).expect_code(0).json();
     assert_eq!(printed["entries"].as_array().map(Vec::len), Some(30));
-    assert_eq!(printed["totals"]["verdicts"][0]["act"], "process");
+    assert_eq!(printed["totals"]["verdicts"][0]["action"], "process");
 
     let refuses = |text: &str, why: &str| {
         std::fs::write(&file, text).unwrap();

@@ -1,6 +1,6 @@
 //! Stock is added and removed while buyers order: admitted orders are kept.
 
-use crate::world::{World, sale};
+use crate::world::{World, newest, sale};
 use redis::cmd;
 use seckill_engine::{
     EngineError,
@@ -8,7 +8,7 @@ use seckill_engine::{
     ledger::sale_copy,
     vouchers::Vouchers,
 };
-use seckill_model::{Outcome, Sale, SaleState, VoucherId, reason::reason, sale_error::MAX_STOCK};
+use seckill_model::{Outcome, Sale, SaleState, VoucherId, reason::reason, sale::MAX_STOCK};
 use seckill_redis::scripts;
 use seckill_store::StoreError;
 use sqlx::{Executor as _, SqliteConnection};
@@ -51,8 +51,8 @@ async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
 
     world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
     assert!(matches!(world.ask(voucher, 7).await, Outcome::Admitted { .. }));
-    let acts = world.store.acts(9).await.unwrap();
-    let error: Vec<_> = acts.iter().map(|act| (act.act.as_str(), &*act.subject)).collect();
+    let acts = newest(&world.store, 9).await;
+    let error: Vec<_> = acts.iter().map(|act| (act.action.as_str(), &*act.subject)).collect();
     let named = |by: &str| format!("#{voucher} by {by}");
     assert!(error.contains(&("sale cut", &named("4"))), "{error:?}");
     assert!(error.contains(&("sale restock", &named("1"))), "{error:?}");

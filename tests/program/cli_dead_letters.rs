@@ -65,7 +65,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     let found = home.json(&["dead", "list", "--filter", "verdict=awaited,user=7"]);
     let line = &found["letters"][0];
     assert_eq!(line["letter"], letter.as_str());
-    assert_eq!((&line["order_id"], &line["act"]), (&ORDER.into(), &"replay".into()), "{line}");
+    assert_eq!((&line["order_id"], &line["action"]), (&ORDER.into(), &"replay".into()), "{line}");
     let output = home.run(&["dead", "list"]).expect_code(0).stdout;
     assert!(output.contains("malformed") && output.contains("awaited"), "{output}");
     home.run(&["dead", "list", "--filter", "user=8"]).expect_code(1);

@@ -114,7 +114,7 @@ fn the_log_is_paged_and_filtered_by_kind() {
     assert!(refused.stderr.contains("shorten") && refused.stderr.len() < 400, "{refused}");
 
     let whole = home.run(&["activity", "--commands", "--json"]).expect_code(0);
-    let acts: Vec<Value> = lines(&whole).iter().map(|line| line["act"].clone()).collect();
+    let acts: Vec<Value> = lines(&whole).iter().map(|line| line["action"].clone()).collect();
     assert_eq!(acts, ["sale create", "sale pause", "sale resume"], "{whole}");
     assert!(lines(&whole)[1]["before"]["stock"].is_i64(), "{whole}");
     home.run(&["activity", "--events"]).expect_code(1);
@@ -123,7 +123,7 @@ fn the_log_is_paged_and_filtered_by_kind() {
 
     let newest = home.run(&["activity", "--limit", "2", "--json"]).expect_code(0);
     let next = newest.json()["next"].as_str().unwrap().to_owned();
-    assert_eq!(lines(&newest)[0]["act"], "sale pause");
+    assert_eq!(lines(&newest)[0]["action"], "sale pause");
     let older = home.run(&["activity", "--limit", "2", "--json", "--before", &next]);
     assert_eq!((lines(&older).len(), &older.json()["next"]), (1, &Value::Null), "{older}");
     let output = home.run(&["activity", "--since", "-1h"]).expect_code(0).stdout;
@@ -178,7 +178,7 @@ fn a_reason_is_requested_on_a_terminal() {
     let log = lines(&home.run(&["--redis", &url, "activity", "--commands", "--json"]));
     let last = log.last().unwrap();
     assert_eq!(
-        (&last["act"], &last["reason"]),
+        (&last["action"], &last["reason"]),
         (&"pending apply".into(), &"node-gone died".into())
     );
 }

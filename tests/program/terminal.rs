@@ -159,7 +159,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     quits(terminal);
     let activity = home.run(&["activity", "--json"]).expect_code(0).json();
     let lines = activity["lines"].as_array().unwrap();
-    let line = lines.iter().find(|line| line["act"] == "dead discard").expect("the act");
+    let line = lines.iter().find(|line| line["action"] == "dead discard").expect("the act");
     assert_eq!(line["reason"], "yesterday's poison, 运维", "{line}");
     assert!(home.processes().is_empty());
 }
@@ -190,7 +190,7 @@ fn a_sale_is_ended_with_a_reason() {
     quits(terminal);
     let activity = home.run(&["activity", "--json"]).expect_code(0).json();
     let lines = activity["lines"].as_array().unwrap();
-    let line = lines.iter().find(|line| line["act"] == "sale end").expect("the act");
+    let line = lines.iter().find(|line| line["action"] == "sale end").expect("the act");
     assert_eq!(line["reason"], "yes, 运维 hl output so", "{line}");
     assert!(home.processes().is_empty());
 }

@@ -22,7 +22,7 @@ use seckill_engine::{
 use seckill_model::{Millis, NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding};
 use seckill_redis::{Layout, Redis, keys::node_of};
 use seckill_store::{
-    self, SharedStore,
+    self, ActivityFilter, AuditEntry, SharedStore,
     fault_injection::{Illness, faulty},
 };
 use sqlx::{AnyConnection, Connection as _, SqliteConnection};
@@ -75,6 +75,12 @@ pub struct World {
 pub async fn open_sqlite(dir: &Path) -> SharedStore {
     let url = format!("sqlite:{}", dir.join("t.db").display());
     seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap()
+}
+
+/// The newest lines of the audit log, newest first, as they were before they were stored.
+pub async fn newest(store: &SharedStore, limit: u32) -> Vec<AuditEntry> {
+    let lines = store.activity(&ActivityFilter::default(), None, limit).await.unwrap();
+    lines.into_iter().map(|line| AuditEntry { id: 0, ..line }).collect()
 }
 
 /// A sale that starts at once, with one order per buyer.

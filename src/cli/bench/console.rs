@@ -5,21 +5,14 @@ use std::time::Duration;
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use seckill_console::{Drawing, Person, gauge};
-use seckill_engine::{
-    commands::{Command, LoadTest, Reply},
-    error::MAX_USERS,
-};
+use seckill_engine::{Command, LoadTest, Reply, error::MAX_USERS};
+use seckill_model::{Label, text};
 use serde::Serialize;
 
-use seckill_model::message::{Label, text};
-
-use super::super::{
-    CliError, Result,
-    output::{Output, count_in, number},
+use crate::{
+    CliError, Config, Output, Result, Table, count_in, fields, number,
     sandbox::{self, Sandbox},
-    table::{Table, fields},
 };
-use crate::config::Config;
 
 /// Key repeat interval.
 const KEYS: Duration = Duration::from_millis(40);

@@ -3,7 +3,7 @@
 //! A value may hold a password, so errors never quote one.
 
 use seckill_console::settings::{self as messages, Position};
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 use seckill_store::{Synchronous, Tls};
 use serde::Deserialize as _;
 use strum::VariantNames as _;
@@ -24,31 +24,30 @@ const MOST: usize = 99;
 struct Invalid {
     /// Byte offset.
     at: usize,
-    /// Name of the setting.
-    key: Vec<String>,
+    /// Name of the setting, after those of its sections.
+    key: String,
     /// What is wrong, and what to do.
     message: String,
 }
 
 /// Parses the settings, or returns all errors.
 pub(super) fn read(text: &str) -> Result<Config, String> {
-    let table = DeTable::parse(text).map_err(|error| {
+    let mut rest = DeTable::parse(text).map_err(|error| {
         let (position, why) = messages::syntax(text, &error);
         messages::at(position, &why)
     })?;
-    let mut rest = table;
-    let mut errors = Vec::new();
-    match validate(&rest) {
-        Ok(config) => return Ok(config),
-        Err(error) => errors.push(error),
-    }
-    // Removes the faulty setting, so that further errors are found.
-    while let Some(last) = errors.last()
-        && errors.len() < MOST
-        && remove(rest.get_mut(), &last.key)
-        && let Err(another) = validate(&rest)
-    {
-        errors.push(another);
+    let mut errors: Vec<Invalid> = Vec::new();
+    loop {
+        match validate(&rest) {
+            Ok(config) if errors.is_empty() => return Ok(config),
+            Ok(_) => break,
+            Err(error) => errors.push(error),
+        }
+        // Removes the faulty setting, so that further errors are found.
+        let is_removed = errors.last().is_some_and(|last| remove(rest.get_mut(), &last.key));
+        if !is_removed || errors.len() == MOST {
+            break;
+        }
     }
     let position = |error: Invalid| (Position::of(text.as_bytes(), error.at), error.message);
     Err(messages::all(errors.into_iter().map(position).collect()))
@@ -67,22 +66,22 @@ fn validate(table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
     let config = Config::deserialize(Deserializer::from(table.clone())).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let (key, is_name) = key_at(root, at);
+        let is_text = matches!(find(root, &key), Some((_, DeValue::String(_))));
         let message = if is_name {
-            let known = names_in(&key[..key.len() - 1]).join(&Label("list-items"));
-            text!("settings-unknown-setting", key = key.join("."), known)
-        } else if is_schedule(&key) && matches!(value_of(root, &key), Some(DeValue::String(_))) {
+            let known = names_in(split(&key).0).join(&Label("list-items"));
+            text!("settings-unknown-setting", key, known)
+        } else if is_text && is_schedule(&key) {
             with_default(error.message(), &key)
         } else {
-            let why = text!("settings-wrong-value", key = key.join("."), wanted = wanted(&key));
+            let why = text!("settings-wrong-value", key, wanted = wanted(&key));
             with_default(&why, &key)
         };
         Invalid { at, key, message }
     })?;
     // Reported with its position in the file, even if a flag overrides the setting.
-    config.check().map_err(|error| {
-        let key: Vec<String> = error.name.split('.').map(str::to_owned).collect();
-        let at = offset_of(root, &key).unwrap_or(0);
-        Invalid { at, message: with_default(&error.why, &key), key }
+    config.check().map_err(|(name, why)| {
+        let at = find(root, name).map_or(0, |(at, _)| at);
+        Invalid { at, message: with_default(&why, name), key: name.to_owned() }
     })?;
     config.keys.check().map_err(|error| {
         let (key, _) = key_at(root, error.at);
@@ -96,64 +95,64 @@ fn validate(table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
 }
 
 /// Name of the setting at an offset, and whether the offset is in the name.
-fn key_at(table: &DeTable<'_>, at: usize) -> (Vec<String>, bool) {
+fn key_at(table: &DeTable<'_>, at: usize) -> (String, bool) {
     for (name, value) in table {
         if name.span().contains(&at) {
-            return (vec![name.get_ref().to_string()], true);
+            return (name.get_ref().to_string(), true);
         }
-        let inner = match value.get_ref() {
-            DeValue::Table(inner) => Some(key_at(inner, at)).filter(|(key, _)| !key.is_empty()),
-            _ => None,
-        };
-        if inner.is_some() || value.span().contains(&at) {
-            let (below, is_name) = inner.unwrap_or_default();
-            let key = std::iter::once(name.get_ref().to_string()).chain(below).collect();
-            return (key, is_name);
+        if let DeValue::Table(inner) = value.get_ref()
+            && let (below, is_name) = key_at(inner, at)
+            && !below.is_empty()
+        {
+            return (format!("{}.{below}", name.get_ref()), is_name);
+        }
+        if value.span().contains(&at) {
+            return (name.get_ref().to_string(), false);
         }
     }
-    (Vec::new(), false)
+    (String::new(), false)
 }
 
-/// The table that holds a setting, and the last part of its name.
-fn table_of<'t, 'k>(
-    root: &'t DeTable<'t>,
-    key: &'k [String],
-) -> Option<(&'t DeTable<'t>, &'k str)> {
-    let (name, sections) = key.split_last()?;
-    let table = sections
-        .iter()
-        .try_fold(root, |table, section| table.get(section.as_str())?.get_ref().as_table())?;
-    Some((table, name))
+/// The sections of a setting, and its own name.
+fn split(key: &str) -> (&str, &str) {
+    key.rsplit_once('.').unwrap_or(("", key))
 }
 
-fn value_of<'t>(root: &'t DeTable<'t>, key: &[String]) -> Option<&'t DeValue<'t>> {
-    let (table, name) = table_of(root, key)?;
-    table.get(name).map(Spanned::get_ref)
+/// The offset of a setting in the file, and its value.
+fn find<'t>(root: &'t DeTable<'t>, key: &str) -> Option<(usize, &'t DeValue<'t>)> {
+    let (sections, name) = split(key);
+    let mut sections = sections.split('.').filter(|section| !section.is_empty());
+    let table =
+        sections.try_fold(root, |table, section| table.get(section)?.get_ref().as_table())?;
+    let (name, value) = table.get_key_value(name)?;
+    Some((name.span().start, value.get_ref()))
 }
 
-fn offset_of<'t>(root: &'t DeTable<'t>, key: &[String]) -> Option<usize> {
-    let (table, name) = table_of(root, key)?;
-    table.get_key_value(name).map(|(name, _)| name.span().start)
-}
-
-fn remove(table: &mut DeTable<'_>, key: &[String]) -> bool {
-    let Some((first, below)) = key.split_first() else { return false };
-    match table.get_mut(first.as_str()).map(Spanned::get_mut) {
-        Some(DeValue::Table(inner)) if !below.is_empty() => remove(inner, below),
-        _ => table.remove(first.as_str()).is_some(),
+fn remove(table: &mut DeTable<'_>, key: &str) -> bool {
+    match key.split_once('.') {
+        Some((section, below)) => match table.get_mut(section).map(Spanned::get_mut) {
+            Some(DeValue::Table(inner)) => remove(inner, below),
+            _ => table.remove(section).is_some(),
+        },
+        None => table.remove(key).is_some(),
     }
+}
+
+/// An error of the theme in this file, with its position.
+pub(super) fn theme_fault(text: &str, why: &str) -> String {
+    let table = DeTable::parse(text).ok();
+    let at = table.and_then(|table| find(table.get_ref(), "theme").map(|(at, _)| at));
+    let why = text!("settings-without-the-setting-theme", why, instead = instead("theme"));
+    messages::at(Position::of(text.as_bytes(), at.unwrap_or(0)), &why)
 }
 
 /// The value that applies if the setting is removed from the file.
-pub(super) fn instead(key: &[String]) -> String {
-    let name = key.join(".");
-    if let Some(message) = no_fixed_default(&name) {
-        return message.to_owned();
+fn instead(key: &str) -> String {
+    match (no_fixed_default(key), default_of(key)) {
+        (Some(message), _) => message.to_owned(),
+        (None, Some(value)) => text!("settings-default", key, value),
+        (None, None) => Label("settings-defaults-apply").to_owned(),
     }
-    default_of(key).map_or_else(
-        || Label("settings-defaults-apply").to_owned(),
-        |value| text!("settings-default", key = name, value),
-    )
 }
 
 /// What applies without the setting, if it has no fixed default.
@@ -183,42 +182,41 @@ fn example() -> impl Iterator<Item = (&'static str, &'static str, &'static str)>
 }
 
 /// Default of a setting in the example file, or an example.
-fn default_of(key: &[String]) -> Option<&'static str> {
-    let (name, sections) = key.split_last()?;
-    let section = sections.join(".");
-    example().find(|(at, it, _)| *at == section && it == name).map(|(_, _, value)| value)
+fn default_of(key: &str) -> Option<&'static str> {
+    example().find(|(section, name, _)| (*section, *name) == split(key)).map(|(.., value)| value)
 }
 
 /// The settings and sections of a section.
-fn names_in(sections: &[String]) -> Vec<&'static str> {
-    let section = sections.join(".");
-    let parent = |it: &&str| it.rsplit_once('.').map_or("", |(parent, _)| parent) == section;
+fn names_in(section: &str) -> Vec<&'static str> {
     let heads = EXAMPLE.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']'));
-    let below = heads.filter(parent).map(|head| head.rsplit('.').next().unwrap_or(head));
-    example().filter(|(at, ..)| *at == section).map(|(_, name, _)| name).chain(below).collect()
+    let below = heads.map(split).filter(|(parent, _)| *parent == section);
+    let names = example().filter(|(at, ..)| *at == section).map(|(_, name, _)| name);
+    names.chain(below.map(|(_, name)| name)).collect()
 }
 
-fn is_schedule(key: &[String]) -> bool {
-    key.starts_with(&["engine".to_owned(), "jobs".to_owned()])
-        && default_of(key).is_some_and(|value| value.starts_with('"'))
+fn is_schedule(key: &str) -> bool {
+    key.starts_with("engine.jobs.") && default_of(key).is_some_and(|value| value.starts_with('"'))
 }
 
-/// What the value of a setting has to be, by the type of its default.
-fn wanted(key: &[String]) -> String {
+/// What the value of a setting has to be, by its range or the type of its default.
+fn wanted(key: &str) -> String {
     let one_of = |names: &[&str]| text!("settings-wanted-one-of", names = names.join("\", \""));
-    let kind = match (key.join(".").as_str(), default_of(key)) {
+    let defaults = Config::default();
+    if let Some((_, _, least, most)) = defaults.ranges().find(|(name, ..)| *name == key) {
+        return text!("settings-wanted-integer", least, most);
+    }
+    let kind = match (key, default_of(key)) {
         ("store.tls", _) => return one_of(Tls::VARIANTS),
         ("store.synchronous", _) => return one_of(Synchronous::VARIANTS),
         (name, _) if name.starts_with("keys.") => Label("settings-wanted-keys"),
         (_, Some("true" | "false")) => Label("settings-wanted-boolean"),
         (_, Some(value)) if value.starts_with('"') => Label("settings-wanted-text"),
-        (_, Some(_)) => Label("settings-wanted-integer"),
-        (_, None) => Label("settings-wanted-table"),
+        _ => Label("settings-wanted-table"),
     };
     kind.to_owned()
 }
 
 /// An invalid value, and what applies without it.
-fn with_default(why: &str, key: &[String]) -> String {
+fn with_default(why: &str, key: &str) -> String {
     text!("settings-correct-or-remove-line", why, instead = instead(key))
 }

@@ -1,12 +1,9 @@
 //! The drills: fault, symptoms on screen, remedy and final check. Their texts are messages of the catalog.
 
-use seckill_engine::telemetry::{
-    Snapshot,
-    snapshot::{AlarmKind, StreamLine},
-};
-use seckill_model::{ledger::Balance, message::text};
+use seckill_engine::{AlarmKind, Snapshot, StreamLine};
+use seckill_model::{Balance, text};
 
-use super::super::sandbox::is_settled;
+use crate::sandbox::is_settled;
 
 /// A drill, named after its fault.
 #[derive(
@@ -63,7 +60,7 @@ impl Remedy {
 }
 
 /// Final figures.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     /// Orders in SQL before the fault.
     pub(super) before: u64,

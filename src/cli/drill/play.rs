@@ -5,27 +5,20 @@
 use std::time::Duration;
 
 use seckill_engine::{
-    EngineError,
-    commands::{Command, LoadReport, LoadTest, Reply},
-    dead_letters::LetterScope,
-    fault_injection,
-    telemetry::Snapshot,
+    Command, EngineError, LoadReport, LoadTest, Reply, Snapshot, dead_letters::LetterScope,
+    fault_injection, ledger::Audit,
 };
-use seckill_model::{
-    EntryId, OrderId, Sale, VoucherId,
-    filter::Filter,
-    message::{Label, text},
-};
+use seckill_model::{EntryId, Filter, Label, OrderId, Sale, SaleAudit, VoucherId, text};
 use seckill_store::fault_injection::Ill;
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::{
-    super::{
-        Result,
-        sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, TIMEOUT, answered, is_settled, page},
-    },
     Report,
     catalogue::{Drill, Figures, Remedy},
+};
+use crate::{
+    Result,
+    sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, TIMEOUT, answered, is_settled, page},
 };
 
 /// The sale before the fault, and the affected one.
@@ -61,13 +54,6 @@ pub(super) struct Play<'a> {
 /// Running load test.
 type RunningTest = JoinHandle<Result<LoadReport, EngineError>>;
 
-/// Effect of the fault.
-#[derive(Clone, Copy, Default)]
-struct Affected {
-    entries: u64,
-    waiting: u64,
-}
-
 impl Play<'_> {
     pub(super) async fn play(&self) -> Result<Report> {
         let drill = self.drill;
@@ -77,16 +63,16 @@ impl Play<'_> {
         self.guide.show(page(&Label("drill-get-ready"), &ready, None));
         self.guide.pause(READ).await;
         let load_test = self.open_sale().await?;
-        let before = self.orders().await?;
-
-        let affected = self.inject().await?;
-        report.struck = affected.entries;
+        let mut figures = Figures { before: self.orders().await?, ..Figures::default() };
+        self.inject(&mut figures).await?;
+        let affected = figures.affected;
+        report.struck = affected;
         self.show_fault(affected, drill.duration_s());
         // Headless runs allow for a loaded machine.
         let outage = drill == Drill::DatabaseAway && self.guide.is_shown();
         let bound = if outage { OUTAGE_SHOWN } else { SHOWN };
-        if self.sandbox.seen(bound, |snapshot| drill.is_seen(snapshot, affected.entries)).await? {
-            report.seen.push(text!("drill-symptom", drill, n = affected.entries));
+        if self.sandbox.seen(bound, |snapshot| drill.is_seen(snapshot, affected)).await? {
+            report.seen.push(text!("drill-symptom", drill, n = affected));
         }
         report.check(Label("drill-check-seen"), !report.seen.is_empty());
 
@@ -113,7 +99,7 @@ impl Play<'_> {
         if let Some(load_test) = load_test {
             answered(load_test, Label("drill-load-test")).await?;
         }
-        self.check(&mut report, before, affected).await?;
+        self.check(&mut report, figures).await?;
         Ok(report)
     }
 
@@ -148,33 +134,32 @@ impl Play<'_> {
         Ok(None)
     }
 
-    async fn inject(&self) -> Result<Affected> {
+    async fn inject(&self, figures: &mut Figures) -> Result<()> {
         let Sandbox { context, .. } = self.sandbox;
         let (redis, keys, mut conn) = (&context.redis, &context.keys, context.redis.connection());
-        let mut affected = Affected::default();
         match self.drill {
             Drill::ConsumerKilled => {
-                affected.waiting = self.second_sale().await?;
-                affected.entries = self.kill_node(SECOND_STOCK).await?;
+                figures.waiting = self.second_sale().await?;
+                figures.affected = self.kill_node(SECOND_STOCK).await?;
                 self.sandbox.hold(false).await?;
             }
             Drill::StreamTrimmed => {
-                affected.waiting = self.second_sale().await?;
-                affected.entries = self.kill_node(SECOND_STOCK).await?;
+                figures.waiting = self.second_sale().await?;
+                figures.affected = self.kill_node(SECOND_STOCK).await?;
                 for of in keys.partitions() {
                     fault_injection::trim_pending(&mut conn, &of).await?;
                 }
                 // Paused: the live node would claim and rebuild them before they are visible.
             }
             Drill::Poison => {
-                affected.waiting = self.second_sale().await?;
+                figures.waiting = self.second_sale().await?;
                 fault_injection::poison(&mut conn, &keys.home(), POISON).await?;
-                affected.entries = POISON as u64;
+                figures.affected = POISON as u64;
                 self.sandbox.hold(false).await?;
             }
             Drill::GroupDestroyed => {
-                affected.waiting = self.second_sale().await?;
-                affected.entries = self.kill_node(SECOND_STOCK / 2).await?;
+                figures.waiting = self.second_sale().await?;
+                figures.affected = self.kill_node(SECOND_STOCK / 2).await?;
                 for of in keys.partitions() {
                     fault_injection::destroy_group(&mut conn, &of).await?;
                 }
@@ -184,13 +169,13 @@ impl Play<'_> {
                 for of in keys.partitions() {
                     let again =
                         fault_injection::duplicate(&mut conn, &of, SECOND_STOCK as usize).await?;
-                    affected.entries += again as u64;
+                    figures.affected += again as u64;
                 }
             }
             Drill::DatabaseAway => self.sandbox.set_database(Ill::Away),
             Drill::RedisAway => fault_injection::kill_redis(redis).await?,
             Drill::ClockStep => {
-                self.show_fault(affected, 0);
+                self.show_fault(0, 0);
                 let tomorrow = Label("drill-tomorrows-tea");
                 let today = Label("drill-todays-tea");
                 for (title, step) in [(tomorrow, STEP_S), (today, -STEP_S)] {
@@ -205,7 +190,7 @@ impl Play<'_> {
                 self.sandbox.until_settled().await?;
             }
         }
-        Ok(affected)
+        Ok(())
     }
 
     /// Number of undelivered orders of a second sale.
@@ -223,7 +208,7 @@ impl Play<'_> {
     }
 
     /// The fault lasts as long as the drill defines, or until its page was read.
-    async fn wait_for_end(&self, affected: Affected) {
+    async fn wait_for_end(&self, affected: u64) {
         let duration_s = self.drill.duration_s();
         if duration_s == 0 {
             self.guide.pause(READ).await;
@@ -268,26 +253,21 @@ impl Play<'_> {
         Ok(())
     }
 
-    async fn check(&self, report: &mut Report, before: u64, affected: Affected) -> Result<()> {
+    async fn check(&self, report: &mut Report, mut figures: Figures) -> Result<()> {
         // Without a repair it never settles.
         let bound = if report.failure().is_none() { TIMEOUT } else { SHOWN };
         let settled = self.sandbox.within(bound, is_settled).await?;
         report.check(Label("drill-check-settled"), settled);
-        let audit = self.sandbox.audit().await?;
-        let promised = audit.sales.iter().all(|sale| sale.admitted == sale.persisted);
+        let Audit { balanced, sales } = self.sandbox.audit().await?;
+        let promised = sales.iter().all(|sale| sale.admitted == sale.persisted);
         report.check(Label("drill-check-admitted-in-sql"), promised);
-        let none = audit.sales.iter().all(|sale| sale.dead == 0);
+        let none = sales.iter().all(|sale| sale.dead == 0);
         report.check(Label("drill-check-no-dead-letters"), none);
-        let after = audit.sales.iter().map(|sale| sale.persisted).sum();
-        let mut sales: Vec<VoucherId> = audit.sales.iter().map(|sale| sale.voucher_id).collect();
-        sales.sort_unstable();
-        let rising = self.rising(&sales).await?;
-        let (entries, waiting) = (affected.entries, affected.waiting);
-        let facts = Figures { before, after, affected: entries, waiting, rising };
-        let check = text!("drill-check", drill = self.drill);
-        report.check(check, self.drill.holds(&facts));
-        report.check(Label("drill-check-audit"), audit.balanced);
-        report.sales = audit.sales;
+        figures.after = sales.iter().map(|sale| sale.persisted).sum();
+        figures.rising = self.rising(&sales).await?;
+        report.check(text!("drill-check", drill = self.drill), self.drill.holds(&figures));
+        report.check(Label("drill-check-audit"), balanced);
+        report.sales = sales;
         report.passed = report.failure().is_none();
         Ok(())
     }
@@ -299,24 +279,19 @@ impl Play<'_> {
     }
 
     /// Whether the IDs of each sale are unique and above those of earlier sales.
-    async fn rising(&self, sales: &[VoucherId]) -> Result<bool> {
-        let mut last: Option<OrderId> = None;
-        for voucher in sales {
-            let orders = self.sandbox.context.store.live_orders(*voucher, None, ORDERS).await?;
-            let mut ids: Vec<OrderId> = orders.into_iter().map(|order| order.id).collect();
-            ids.sort_unstable();
-            let first_is_beyond = last.is_none() || ids.first().copied() > last;
-            let once = ids.iter().zip(ids.iter().skip(1)).all(|(one, next)| one < next);
-            if !first_is_beyond || !once {
-                return Ok(false);
-            }
-            last = ids.last().copied().or(last);
+    async fn rising(&self, sales: &[SaleAudit]) -> Result<bool> {
+        let mut sales: Vec<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
+        sales.sort_unstable();
+        let mut ids: Vec<OrderId> = Vec::new();
+        for sale in sales {
+            let orders = self.sandbox.context.store.live_orders(sale, None, ORDERS).await?;
+            ids.extend(orders.into_iter().map(|order| order.id));
         }
-        Ok(true)
+        Ok(ids.is_sorted_by(|one, next| one < next))
     }
 
-    fn show_fault(&self, affected: Affected, left: u64) {
-        let text = self.drill.fault(affected.entries, left);
+    fn show_fault(&self, affected: u64, left: u64) {
+        let text = self.drill.fault(affected, left);
         self.guide.show(page(&self.drill.title(), &text, None));
     }
 }

@@ -1,16 +1,10 @@
 //! Charts of an incident report: tables with bars of ASCII.
 
 use jiff::tz::TimeZone;
-use seckill_model::{
-    Millis,
-    message::{Label, text},
-};
-use seckill_store::{OrderFlow, Recorded};
+use seckill_model::{Label, Millis, text};
+use seckill_store::{AuditEntry, OrderFlow};
 
-use super::super::{
-    output::{number, span},
-    table::Table,
-};
+use crate::{Table, number, span};
 
 /// Length of the longest bar.
 const BAR: u64 = 24;
@@ -18,7 +12,7 @@ const BAR: u64 = 24;
 /// Admitted and persisted orders, one line per interval, with the outages of that time.
 pub(super) fn orders(
     flow: &OrderFlow,
-    events: &[Recorded],
+    events: &[AuditEntry],
     until: Millis,
     zone: &TimeZone,
 ) -> String {
@@ -45,13 +39,13 @@ pub(super) fn orders(
 }
 
 /// Whether the log records an outage of a server during this interval.
-fn was_away(server: &str, events: &[Recorded], from: Millis, to: Millis) -> bool {
+fn was_away(server: &str, events: &[AuditEntry], from: Millis, to: Millis) -> bool {
     let (begins, ends) = (format!("{server} away"), format!("{server} back"));
     let mut since = None;
-    for event in events.iter().map(|it| &it.act) {
-        if event.act == begins {
+    for event in events {
+        if event.action == begins {
             since.get_or_insert(event.at);
-        } else if event.act == ends
+        } else if event.action == ends
             && since.take().is_some_and(|since| since < to && event.at > from)
         {
             return true;
@@ -61,11 +55,11 @@ fn was_away(server: &str, events: &[Recorded], from: Millis, to: Millis) -> bool
 }
 
 /// Histogram of the age of entries.
-pub(super) fn ages(ages_ms: &[u64]) -> String {
+pub(super) fn ages(ages_ms: impl Iterator<Item = u64>) -> String {
     const EDGES: [u64; 6] = [1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000];
     let mut counts = [0_u64; EDGES.len() + 1];
     for age in ages_ms {
-        counts[EDGES.partition_point(|edge| edge <= age)] += 1;
+        counts[EDGES.partition_point(|edge| *edge <= age)] += 1;
     }
     let most = counts.iter().copied().max().unwrap_or(0);
     let names = EDGES.map(|edge| text!("cli-incident-younger", age = span(edge)));
@@ -86,13 +80,9 @@ fn bar(count: u64, most: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_store::AuditEntry;
 
-    fn event(at: i64, act: &str) -> Recorded {
-        Recorded {
-            id: at,
-            act: AuditEntry { at: Millis(at), act: act.into(), ..AuditEntry::default() },
-        }
+    fn event(at: i64, action: &str) -> AuditEntry {
+        AuditEntry { id: at, at: Millis(at), action: action.into(), ..AuditEntry::default() }
     }
 
     #[test]
@@ -120,7 +110,7 @@ mod tests {
 
     #[test]
     fn each_age_has_a_line() {
-        let text = ages(&[0, 999, 1_000, 90_000, u64::MAX]);
+        let text = ages([0, 999, 1_000, 90_000, u64::MAX].into_iter());
         let counts: Vec<&str> = text
             .lines()
             .filter_map(|it| it.trim_end_matches(['#', ' ']).rsplit(' ').next())

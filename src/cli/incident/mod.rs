@@ -1,9 +1,8 @@
 //! `seckill incident`: an incident report in Markdown: events, current state and audit.
 
 mod chart;
-mod collect;
-mod markdown;
 mod redact;
+mod report;
 
 use std::{
     io::Write as _,
@@ -11,19 +10,9 @@ use std::{
 };
 
 use clap::Args;
-use seckill_model::{
-    Millis, OsError,
-    message::{Label, text},
-};
-use serde::Serialize;
+use seckill_model::{Label, Millis, OsError, text};
 
-use super::{
-    CliError, Result,
-    context::{Context, Needs},
-    error,
-    output::Output,
-};
-use crate::config::Config;
+use crate::{CliError, Config, Context, Needs, Output, Result, error};
 
 /// Default period before the end.
 const PERIOD_MS: i64 = 3_600_000;
@@ -48,20 +37,6 @@ pub(super) struct IncidentArgs {
     unmask: bool,
 }
 
-/// The keys are a contract of `incident --json`.
-#[derive(Serialize)]
-struct Report {
-    file: Option<String>,
-    /// `None` if the audit could not be performed.
-    balanced: Option<bool>,
-    /// Unavailable servers.
-    away: Vec<&'static str>,
-    /// Missing parts, one sentence each.
-    unknown: Vec<String>,
-    /// The report, unless it was written to a file.
-    markdown: Option<String>,
-}
-
 pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Result<u8> {
     let now = Millis::now();
     let until = args.until.unwrap_or(now).min(now);
@@ -72,21 +47,14 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
     if let Some(file) = args.out.as_deref().filter(|file| file.exists() && !args.yes) {
         return Err(CliError::usage(text!("cli-incident-exists", file = file.display())));
     }
-    let bundle = Context::with(config, out, Needs::Nothing, async |context| {
-        Ok(collect::collect(context, since, until).await)
+    let report = Context::with(config, out, Needs::Nothing, async |context| {
+        Ok(report::write(context, since, until, args.unmask).await)
     });
-    let bundle = Box::pin(bundle).await?;
-    let markdown = markdown::render(&bundle, args.unmask);
+    let mut report = Box::pin(report).await?;
     if let Some(file) = &args.out {
-        write(file, &markdown, args.yes)?;
+        write(file, &report.markdown.take().unwrap_or_default(), args.yes)?;
+        report.file = Some(file.display().to_string());
     }
-    let report = Report {
-        file: args.out.as_ref().map(|file| file.display().to_string()),
-        balanced: bundle.proof.as_ref().ok().map(|(audit, _)| audit.balanced),
-        away: bundle.away(),
-        unknown: bundle.unknown(),
-        markdown: args.out.is_none().then_some(markdown),
-    };
     out.answer(&report, || match (&report.markdown, report.file.as_deref().unwrap_or_default()) {
         (Some(markdown), _) => markdown.clone(),
         (None, file) => match report.balanced {

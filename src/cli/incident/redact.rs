@@ -1,5 +1,7 @@
 //! Masks user IDs in a report.
 
+use seckill_model::{Message, OrderError};
+
 /// Keeps the first and last character; masks texts of up to two characters completely.
 pub(super) fn masked(id: &str, unmask: bool) -> String {
     let length = id.chars().count();
@@ -16,8 +18,14 @@ pub(super) fn digits(text: &str, unmask: bool) -> String {
     by_number(text, |run| if run.len() < 2 { run.to_owned() } else { masked(run, unmask) })
 }
 
-pub(super) fn numberless(text: &str) -> String {
-    by_number(text, |_| "N".to_owned())
+/// The reason of a dead letter without the numbers among its values, which distinguish letters that failed alike, and
+/// may name users.
+pub(super) fn without_numbers(reason: &Message) -> String {
+    let numberless = |text: &str| by_number(text, |_| "N".to_owned());
+    match reason.data::<OrderError>() {
+        Some(error) => error.reason().with_values(numberless).to_string(),
+        None => numberless(reason),
+    }
 }
 
 fn by_number(text: &str, number: impl Fn(&str) -> String) -> String {
@@ -32,6 +40,7 @@ fn by_number(text: &str, number: impl Fn(&str) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seckill_model::{OrderId, UserId, VoucherId};
 
     #[test]
     fn masked_users_keep_first_and_last_digit() {
@@ -39,6 +48,21 @@ mod tests {
         assert_eq!(ids, ["x", "xx", "1x3", "1xxxxx7"]);
         assert_eq!(masked("1234567", true), "1234567");
         assert_eq!(digits("buyer 1234 holds 5", false), "buyer 1xx4 holds 5");
-        assert_eq!(numberless("buyer 1234 holds 56"), "buyer N holds N");
+    }
+
+    #[test]
+    fn letters_that_failed_alike_have_one_reason() {
+        let kind = |error: OrderError| without_numbers(&Message::of(&error));
+        let holds = |user| OrderError::Holds {
+            user: UserId(user),
+            holds: OrderId::from_i64(7).unwrap(),
+            voucher: VoucherId(1),
+        };
+        assert_eq!(kind(holds(1_234)), kind(holds(5)));
+        assert_ne!(kind(OrderError::TooOften(5)), kind(OrderError::Gone));
+        let rejected = |text: &str| kind(OrderError::Rejected(text.to_owned()));
+        assert_eq!(rejected("key 12 exists"), rejected("key 345 exists"));
+        assert_ne!(rejected("key 12 exists"), rejected("key 12 is null"));
+        assert_eq!(without_numbers(&"buyer 1234 holds 56".into()), "buyer N holds N");
     }
 }

@@ -10,7 +10,7 @@ use seckill_engine::{
     telemetry::snapshot::SaleLine,
 };
 use seckill_model::{
-    Millis, NewSale, Phase, SaleError, VoucherId, When,
+    Millis, NewSale, Phase, VoucherId, When,
     message::{Label, text},
     sale::{check_stock, check_title},
 };
@@ -175,10 +175,10 @@ impl Form {
         let (begin, end) = (self.time(BEGIN, now)?, self.time(END, now)?);
         let sale = NewSale::checked(title, stock, begin, end, now);
         sale.and_then(|sale| sale.limited(limit)).map_err(|fault| {
-            let place = match &fault {
-                SaleError::Stock(_) => STOCK,
-                SaleError::Limit(_) => LIMIT,
-                SaleError::Window { .. } | SaleError::Over(_) => END,
+            let place = match fault.id() {
+                Some("faults-stock") => STOCK,
+                Some("faults-limit") => LIMIT,
+                Some("faults-window" | "faults-over") => END,
                 _ => TITLE,
             };
             (place, fault.to_string())

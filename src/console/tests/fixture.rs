@@ -23,9 +23,8 @@ use seckill_engine::{
     },
 };
 use seckill_model::{
-    Cause, EntryError, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderError,
-    OrderId, OsError, Phase, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
-    message::Label, reason::reason,
+    Cause, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderError, OrderId, OsError,
+    Phase, SaleState, UserId, Verdict, VoucherId, ledger::Balance, message::Label, reason::reason,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -246,7 +245,7 @@ pub(super) fn entry(number: u64) -> EntryId {
 
 /// The error of fields without a buyer.
 pub(super) fn no_user() -> Message {
-    Message::of(&OrderError::Fields(EntryError::Garbage("userId".into(), "x".to_owned())))
+    Message::of(&OrderError::Fields(reason!("faults-field-garbage", field = "userId", value = "x")))
 }
 
 fn pending_line(number: u64) -> PendingLine {

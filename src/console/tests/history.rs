@@ -3,7 +3,7 @@
 use seckill_engine::{
     event::Event,
     telemetry::{
-        log::{AuditEntry, LogView, Recorded, Which},
+        log::{AuditEntry, LogView, Which},
         snapshot::LogPage,
         stock::Stocks,
     },
@@ -15,24 +15,24 @@ fn line(
     id: i64,
     ago_s: i64,
     operator: &str,
-    act: &str,
+    action: &str,
     subject: impl Into<Message>,
     result: impl Into<Message>,
-) -> Recorded {
+) -> AuditEntry {
     let act = AuditEntry {
         at: NOW.plus(-ago_s * 1_000),
         operator: operator.to_owned(),
         node: "node-a".to_owned(),
-        act: act.to_owned(),
+        action: action.to_owned(),
         subject: subject.into(),
         result: result.into(),
         ..AuditEntry::default()
     };
-    Recorded { id, act }
+    AuditEntry { id, ..act }
 }
 
 /// The newest lines of a log, newest first.
-pub(super) fn log_lines() -> Vec<Recorded> {
+pub(super) fn log_lines() -> Vec<AuditEntry> {
     let outcome = |outcome: CommandOutcome| Message::of(&outcome);
     let event = |event: Event| Message::of(&event);
     let plan = Message::of(&reason!("subject-plan", entries = 86_u64, digest = "3f9a1c0b77de"));
@@ -48,9 +48,9 @@ pub(super) fn log_lines() -> Vec<Recorded> {
     let started = Reply::SaleChanged { voucher: VoucherId(7), state: SaleState::Running };
     let sale = reason!("subject-new-sale", title = "hot pot 50% off", stock = 10_000_u64);
     let sale = Message::of(&sale);
-    applied.act.reason = Some("node-b was killed, and its buyers wait".to_owned());
-    applied.act.before = Some(r#"{"stock":3120,"db_stock":3220,"admitted":6880,"persisted":6780,"undelivered":0,"pending":128,"dead":0,"audit":"in flight"}"#.to_owned());
-    applied.act.after = Some(r#"{"stock":3120,"db_stock":3140,"admitted":6880,"persisted":6860,"undelivered":0,"pending":42,"dead":0,"audit":"in flight"}"#.to_owned());
+    applied.reason = Some("node-b was killed, and its buyers wait".to_owned());
+    applied.before = Some(r#"{"stock":3120,"db_stock":3220,"admitted":6880,"persisted":6780,"undelivered":0,"pending":128,"dead":0,"audit":"in flight"}"#.to_owned());
+    applied.after = Some(r#"{"stock":3120,"db_stock":3140,"admitted":6880,"persisted":6860,"undelivered":0,"pending":42,"dead":0,"audit":"in flight"}"#.to_owned());
     vec![
         line(8, 12, "kim", "sale end", "#8", outcome(CommandOutcome::Failed(sql_away()))),
         applied,
@@ -169,7 +169,7 @@ fn lines_are_filtered_by_level_and_text() {
     tui.assert_hides("node started");
     tui.assert_shows("50 of 200 on this page");
     tui.press("v");
-    let acts = LogView { which: Some(Which::Acts), before: None };
+    let acts = LogView { which: Some(Which::Commands), before: None };
     assert_eq!(tui.focus.borrow().log, Some(acts));
     tui.press("v/pay\n");
     tui.show(crowded());

@@ -16,10 +16,9 @@ use seckill_engine::{
     telemetry::data_loss::{Closed, Reconciled},
 };
 use seckill_model::{
-    NewSale, OsError, SaleError, VoucherDetails,
+    NewSale, OsError, VoucherDetails,
     dead_letter::{MAX_DATA, MAX_REASON},
     ledger::Side,
-    order_id::OrderIdError,
 };
 
 use super::prelude::*;
@@ -72,9 +71,8 @@ fn errors() -> Vec<EngineError> {
         away().into(),
         StoreError::Away(reason!("store-reason-rows-locked")).into(),
         StoreError::NoSale(SALE).into(),
-        OrderIdError::Clock(1).into(),
-        OrderIdError::Sequence.into(),
-        SaleError::NoTitle.into(),
+        EngineError::Failed(reason!("faults-sequence")),
+        reason!("faults-title-empty", most = 60_u64).into(),
         LockError::Busy(lock.clone()).into(),
         LockError::Lost(lock.clone()).into(),
         LockError::NotHeld(lock.clone()).into(),
@@ -141,7 +139,7 @@ fn events() -> Vec<Event> {
 fn order_faults() -> Vec<OrderError> {
     let order = OrderId::new(1_795_000_000, 1).unwrap();
     vec![
-        OrderError::Fields(EntryError::Missing("userId".into())),
+        OrderError::Fields(reason!("faults-field-missing", field = "userId")),
         OrderError::Gone,
         OrderError::NoSale(SALE),
         OrderError::TooOften(6),

@@ -117,8 +117,12 @@ fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
 fn a_running_replay_can_be_cancelled() {
     let mut tui = Tui::open(normal(), "4X");
     tui.assert_status("no command is running");
-    let line =
-        RecoveryLine { act: "pending apply".into(), done: 3_000, planned: 12_000, changes: true };
+    let line = RecoveryLine {
+        action: "pending apply".into(),
+        done: 3_000,
+        planned: 12_000,
+        changes: true,
+    };
     tui.show(Snapshot { recoveries: vec![line], ..normal() });
     tui.assert_shows("pending apply 3,000 of 12,000");
     tui.press("Xy");

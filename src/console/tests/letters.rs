@@ -8,14 +8,14 @@ use super::prelude::*;
 fn reason(number: u64) -> OrderError {
     match number % 4 {
         0 => OrderError::TooOften(5),
-        1 => OrderError::Fields(EntryError::Garbage("userId".into(), "x".to_owned())),
+        1 => OrderError::Fields(reason!("faults-field-garbage", field = "userId", value = "x")),
         2 => OrderError::OutOfStock(VoucherId(7)),
         _ => missing(),
     }
 }
 
 fn missing() -> OrderError {
-    OrderError::Fields(EntryError::Missing("id".into()))
+    OrderError::Fields(reason!("faults-field-missing", field = "id"))
 }
 
 pub(super) fn letter(number: u64) -> EntryId {
@@ -98,7 +98,7 @@ pub(super) fn unread() -> Snapshot {
 
 pub(super) fn replay_running() -> Snapshot {
     let line =
-        RecoveryLine { act: "dead replay".into(), done: 400, planned: 12_000, changes: true };
+        RecoveryLine { action: "dead replay".into(), done: 400, planned: 12_000, changes: true };
     Snapshot { recoveries: vec![line], ..with_letters() }
 }
 
@@ -350,9 +350,9 @@ fn an_unanswered_count_is_cancelled_with_esc() {
     // The first reply arrives after all, and is about something else.
     let mut counts = LetterCounts::default();
     counts.add(LetterVerdict::Awaited);
-    let counted = || Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(0) }));
-    tui.answer(counted());
+    let counted = Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(0) });
+    tui.answer(Ok(counted.clone()));
     assert!(tui.app.dialog.is_none(), "{}", tui.screen());
-    tui.answer(counted());
+    tui.answer(Ok(counted));
     assert!(tui.app.dialog.is_some());
 }

@@ -11,7 +11,7 @@ fn id(number: u64) -> OrderId {
 }
 
 fn order(number: u64) -> Order {
-    let status = OrderStatus::from_code(1 + (number % 5) as i64).unwrap();
+    let status = OrderStatus::from_repr(1 + (number % 5) as i64).unwrap();
     let at = |seconds: i64| NOW.plus((number as i64 - 1_000 + seconds) * 1_000);
     Order {
         id: id(number),

@@ -32,9 +32,8 @@ pub(super) use seckill_engine::{
     },
 };
 pub(super) use seckill_model::{
-    EntryError, EntryId, ForeignKey, JobOutcome, LetterCounts, LetterVerdict, Message, Millis,
-    NO_NUMBER, OrderError, OrderId, OsError, Payment, Phase, Reason, SaleState, UserId, Verdict,
-    VoucherId,
+    EntryId, ForeignKey, JobOutcome, LetterCounts, LetterVerdict, Message, Millis, NO_NUMBER,
+    OrderError, OrderId, OsError, Payment, Phase, Reason, SaleState, UserId, Verdict, VoucherId,
     filter::Filter,
     ledger::{Balance, Finding, SaleFinding},
     locale::set_thread_language,

@@ -63,7 +63,7 @@ fn commands_outside_the_log_take_no_reason() {
     leaving.press("q");
     let mut snapshot = normal();
     snapshot.recoveries =
-        vec![RecoveryLine { act: "pending apply".into(), done: 1, planned: 9, changes: true }];
+        vec![RecoveryLine { action: "pending apply".into(), done: 1, planned: 9, changes: true }];
     let mut breaking_off = Tui::new(snapshot);
     breaking_off.press("4X");
     for tui in [&mut leaving, &mut breaking_off] {

@@ -160,7 +160,7 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, claim_idle_ms: Option<u64>
         None => text!("command-entries-marked-ones", count),
     };
     let verdicts = totals.verdicts.iter().map(|total| {
-        let (verdict, action) = (recovery::verdict(total.verdict), recovery::action(total.act));
+        let (verdict, action) = (recovery::verdict(total.verdict), recovery::action(total.action));
         let count = format!("{:>9}", thousands(total.entries));
         text!("command-value-2", count, verdict, action)
     });
@@ -186,7 +186,7 @@ pub(crate) fn nothing_to_do(plan: &Plan) -> String {
 }
 
 pub(crate) fn break_off(line: &RecoveryLine) -> Question {
-    let action = super::time::event_name(&line.act);
+    let action = super::time::event_name(&line.action);
     question!("ask-stop-command", action, done = line.done, planned = line.planned)
 }
 

@@ -27,7 +27,7 @@ use seckill_engine::{
     commands::{Command, Focus},
     telemetry::{
         Snapshot,
-        log::Recorded,
+        log::AuditEntry,
         snapshot::{Holder, JobLine, LetterLine, PendingLine},
     },
 };
@@ -165,7 +165,7 @@ pub(crate) struct Views {
     pub(crate) locks: TableState<Holder>,
     pub(crate) jobs: TableState<JobLine>,
     pub(crate) ledger: TableState<SaleAudit>,
-    pub(crate) log: TableState<Recorded>,
+    pub(crate) log: TableState<AuditEntry>,
     /// The filter of the current view has the focus.
     pub(crate) filtering: bool,
 }

@@ -222,7 +222,7 @@ pub(super) fn summary<R: Row>(
     let page = R::page(snapshot);
     let mut parts = Vec::new();
     for line in snapshot.recoveries.iter().filter(|_| R::MARKS) {
-        let action = text::time::event_name(&line.act);
+        let action = text::time::event_name(&line.action);
         let text = text!("recovery-of", action, done = line.done, planned = line.planned);
         parts.push(Span::styled(text, theme.key));
     }

@@ -56,7 +56,7 @@ pub(crate) async fn apply(
         report: ReplayReport { planned: plan.totals.entries, ..ReplayReport::default() },
     };
     let shown = operator.meters.recovery_begins(RecoveryLine {
-        act: APPLY.to_owned(),
+        action: APPLY.to_owned(),
         done: 0,
         planned: plan.totals.entries,
         changes: true,
@@ -148,7 +148,7 @@ impl Applying {
                 self.report.gone += 1;
                 continue;
             };
-            if line.act == RecoveryAction::Leave {
+            if line.action == RecoveryAction::Leave {
                 self.report.left += 1;
                 continue;
             }

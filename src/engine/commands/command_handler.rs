@@ -60,7 +60,7 @@ impl Operator {
             Command::StopLoadTest(_) => Some(Box::pin(self.run(command.clone(), stop)).await),
             _ => None,
         };
-        let (act, subject) = audit_record::describe(&command);
+        let (action, subject) = audit_record::describe(&command);
         let about = audit_record::about(&command);
         // By the clock of Redis, as events are; by that of this host only if Redis does not answer.
         let asked = Millis::now();
@@ -69,13 +69,11 @@ impl Operator {
             at: at.unwrap_or(asked),
             operator: login_name(),
             node: self.node.clone(),
-            act: act.to_owned(),
+            action: action.to_owned(),
             subject,
             reason: self.reason.clone(),
-            result: Message::default(),
             before,
-            after: None,
-            once: None,
+            ..AuditEntry::default()
         };
         // Futures of commands are large, and each caller would hold one in its own task.
         let result = match stopped {
@@ -87,7 +85,7 @@ impl Operator {
             Err(error) => CommandOutcome::Failed(error.clone()),
         });
         line.after = self.figures(about).await.1;
-        tracing::info!(act, subject = %line.subject, result = %line.result, "act");
+        tracing::info!(action, subject = %line.subject, result = %line.result, "command");
         self.outbox.put(line);
         self.outbox.write(&self.deployment.store).await;
         result
@@ -131,10 +129,12 @@ impl Operator {
         }
         let Deployment { redis, keys, .. } = &self.deployment;
         let (locks, mut conn) = (&self.locks, redis.connection());
-        let guard = operator_lock::take(locks, &mut conn, keys, &line.operator, &line.act).await?;
+        let guard =
+            operator_lock::take(locks, &mut conn, keys, &line.operator, &line.action).await?;
         // Otherwise a command that dies with its process would leave no trace.
-        let (act, result) = (format!("{} begun", line.act), Message::of(&CommandOutcome::Started));
-        self.outbox.put(AuditEntry { act, result, before: None, ..line.clone() });
+        let (action, result) =
+            (format!("{} begun", line.action), Message::of(&CommandOutcome::Started));
+        self.outbox.put(AuditEntry { action, result, before: None, ..line.clone() });
         self.outbox.write(&self.deployment.store).await;
         let stop = stop.child_token();
         let under_way = self.under_way.begin(&stop);

@@ -17,7 +17,7 @@ use crate::{
 /// Name of the lock, as `locks list` shows it.
 pub const NAME: &str = "operator";
 
-/// Acquires the operator lock for `login` to run `act`.
+/// Acquires the operator lock for `login` to run `action`.
 ///
 /// # Errors
 /// [`EngineError::Failed`] names the holder; Redis is unreachable.
@@ -26,10 +26,10 @@ pub async fn take(
     conn: &mut Connection,
     keys: &Layout,
     login: &str,
-    act: &str,
+    action: &str,
 ) -> Result<Guard, EngineError> {
     let name = LockName::new(NAME)?;
-    match locks.try_lock(&name, &format!("{login}: {act}")).await {
+    match locks.try_lock(&name, &format!("{login}: {action}")).await {
         Err(LockError::Busy(_)) => {
             let holder = lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?;
             let who = holder.map_or_else(

@@ -30,7 +30,7 @@ pub(crate) const PAGE: usize = 1_000;
 pub const FIELDS: &[Field] = &[
     ("entry", Kind::Entry),
     ("verdict", Kind::Word(Verdict::NAMES)),
-    ("act", Kind::Word(RecoveryAction::NAMES)),
+    ("action", Kind::Word(RecoveryAction::NAMES)),
     ("holder", Kind::Text),
     ("idle", Kind::Span),
     ("age", Kind::Span),
@@ -180,8 +180,8 @@ impl Classified {
         let order = self.row.delivered.order();
         filter.passes(|field| match field {
             "entry" => Some(Fact::Entry(self.row.delivered.entry)),
-            "verdict" => Some(Fact::Text(self.verdict.as_str().into())),
-            "act" => Some(Fact::Text(self.verdict.action().as_str().into())),
+            "verdict" => Some(Fact::Text(<&str>::from(self.verdict).into())),
+            "action" => Some(Fact::Text(<&str>::from(self.verdict.action()).into())),
             "holder" => Some(Fact::Text(self.row.consumer.as_str().into())),
             "idle" => Some(Fact::Number(self.row.idle_ms)),
             "age" => Some(Fact::Number(self.age_ms)),

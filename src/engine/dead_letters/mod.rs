@@ -10,7 +10,7 @@ mod verdict;
 use std::{collections::HashMap, sync::Arc};
 
 use futures::{FutureExt as _, future::BoxFuture};
-use seckill_model::{ClosedOrder, EntryId, LetterVerdict, OrderEntry, reason::reason};
+use seckill_model::{EntryId, LetterVerdict, OrderEntry, SaleOrder, reason::reason};
 use seckill_redis::dead_letters::{self, COPIES, DeadLetter};
 use seckill_store::Cancelled;
 use tokio_util::sync::CancellationToken;
@@ -164,12 +164,12 @@ impl Letters {
             }
         };
         let meters = Arc::clone(&self.meters);
-        let (act, changes) = match work {
+        let (action, changes) = match work {
             Work::Count(_) => ("dead count", false),
             Work::Replay(..) => ("dead replay", true),
             Work::Discard(..) => ("dead discard", true),
         };
-        let line = RecoveryLine { act: act.to_owned(), done: 0, planned, changes };
+        let line = RecoveryLine { action: action.to_owned(), done: 0, planned, changes };
         let (shown, mut done) = (meters.recovery_begins(line), 0);
         loop {
             let page = match scope {
@@ -252,7 +252,7 @@ async fn discard_page(
     let cancelled =
         if compensate { cancel(servers, &letters, report).await? } else { HashMap::new() };
     // An interrupted command may have cancelled some without completing Redis and SQL.
-    let mut returning: Vec<ClosedOrder> =
+    let mut returning: Vec<SaleOrder> =
         letters.iter().filter_map(ClassifiedLetter::returning).collect();
     let mut chosen: Vec<EntryId> = Vec::new();
     for ClassifiedLetter { letter, verdict, .. } in &letters {
@@ -310,8 +310,8 @@ async fn cancel(
     Ok(orders.iter().map(|order| order.entry).zip(answers).collect())
 }
 
-fn closed(order: &OrderEntry) -> ClosedOrder {
-    ClosedOrder {
+fn closed(order: &OrderEntry) -> SaleOrder {
+    SaleOrder {
         id: order.order,
         user_id: order.user,
         voucher_id: order.voucher,

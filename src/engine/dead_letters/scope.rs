@@ -18,7 +18,7 @@ pub enum LetterScope {
 }
 
 /// Preview of a command on dead letters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LettersCounted {
     /// Existing letters, by state.
     pub counts: LetterCounts,
@@ -40,7 +40,7 @@ impl LetterScope {
 }
 
 /// Outcome of a replay of dead letters; the keys are a contract of `dead replay --json`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LettersReplayed {
     /// Number of letters selected.
     pub seen: u64,
@@ -55,7 +55,7 @@ pub struct LettersReplayed {
 }
 
 /// Outcome of a discard of dead letters; the keys are a contract of `dead discard --json`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LettersDiscarded {
     /// Number of letters selected.
     pub seen: u64,

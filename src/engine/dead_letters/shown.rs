@@ -68,14 +68,16 @@ impl LetterLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::{EntryError, LetterVerdict};
+    use seckill_model::{LetterVerdict, reason};
     use seckill_redis::dead_letters::DeadLetter;
 
     #[test]
     fn received_data_is_bounded_and_free_of_control_characters() {
         let field = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
-        let mut body =
-            vec![field("history", "1|n/1|1|x"), field("a\x1b[2J", &"火".repeat(100_000))];
+        let mut body = vec![
+            field("history", r#"[1,"n/1",1,"x",null]"#),
+            field("a\x1b[2J", &"火".repeat(100_000)),
+        ];
         body.extend((0..60).map(|number| field(&number.to_string(), "v")));
         body.push((vec![0xff, 0xfe], vec![0xff; 1_000]));
         let letter = DeadLetter {
@@ -88,7 +90,7 @@ mod tests {
             replays: 0,
             earlier: Vec::new(),
             order: None,
-            fault: Some(EntryError::Missing("userId".into())),
+            fault: Some(reason!("faults-field-missing", field = "userId")),
             body,
         };
         let classified = ClassifiedLetter {

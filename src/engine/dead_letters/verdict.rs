@@ -5,8 +5,8 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use seckill_model::{
-    Backing, ClosedOrder, EntryId, LetterAction, LetterVerdict, Millis, Order, OrderEntry,
-    OrderError, OrderId, SaleState, VoucherId,
+    Backing, EntryId, LetterAction, LetterVerdict, Millis, Order, OrderEntry, OrderError, OrderId,
+    SaleOrder, SaleState, VoucherId,
     dead_letter::{self, LetterEvidence, Row, Sale},
     filter::{Fact, Field, Kind},
 };
@@ -28,7 +28,7 @@ pub const LETTER_FIELDS: &[Field] = &[
     ("deliveries", Kind::Number),
     ("age", Kind::Span),
     ("verdict", Kind::Word(LetterVerdict::NAMES)),
-    ("act", Kind::Word(LetterAction::NAMES)),
+    ("action", Kind::Word(LetterAction::NAMES)),
 ];
 
 /// A dead letter with its verdict.
@@ -60,16 +60,16 @@ impl ClassifiedLetter {
             "replays" => Fact::Number(letter.replays),
             "deliveries" => Fact::Number(letter.deliveries),
             "age" => Fact::Number(now.since(letter.at)),
-            "verdict" => Fact::Text(Cow::Borrowed(verdict.as_str())),
-            "act" => Fact::Text(Cow::Borrowed(verdict.action().as_str())),
+            "verdict" => Fact::Text(Cow::Borrowed(verdict.into())),
+            "action" => Fact::Text(Cow::Borrowed(verdict.action().into())),
             _ => return None,
         })
     }
 
     /// Returns its order if closed or cancelled, so that Redis is updated; repeating the update is harmless.
-    pub(super) fn returning(&self) -> Option<ClosedOrder> {
+    pub(super) fn returning(&self) -> Option<SaleOrder> {
         let row = self.row.as_ref().filter(|row| !row.status.is_live())?;
-        (self.verdict == LetterVerdict::Written).then_some(ClosedOrder {
+        (self.verdict == LetterVerdict::Written).then_some(SaleOrder {
             id: row.id,
             user_id: row.user_id,
             voucher_id: row.voucher_id,

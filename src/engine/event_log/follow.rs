@@ -57,8 +57,8 @@ pub(crate) async fn follow(
     outbox.put(log.own(now, "node stopped", &Event::Other(reason!("event-stopped"))));
     let written = tokio::time::timeout(LAST_WRITE, outbox.write(&store)).await;
     if written != Ok(true) {
-        for act in outbox.waiting() {
-            tracing::error!(?act, "the node stops without this line in the audit log");
+        for entry in outbox.waiting() {
+            tracing::error!(?entry, "the node stops without this line in the audit log");
         }
     }
 }

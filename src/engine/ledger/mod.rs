@@ -14,8 +14,8 @@ use std::{collections::HashSet, time::Duration};
 use futures::{FutureExt as _, future::BoxFuture};
 use redis::cmd;
 use seckill_model::{
-    ClosedOrder, EntryId, LiveOrder, Message, OrderEntry, OrderError, OrderId, Place, Sale,
-    SaleState, VoucherId,
+    EntryId, Message, OrderEntry, OrderError, OrderId, Place, Sale, SaleOrder, SaleState,
+    VoucherId,
     ledger::{RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
 };
 use seckill_redis::{
@@ -264,7 +264,7 @@ fn repeated(buyers: &[(OrderId, Place)]) -> u64 {
 pub(super) async fn kept_orders(
     servers: &mut Servers,
     voucher: VoucherId,
-) -> Result<Vec<ClosedOrder>, EngineError> {
+) -> Result<Vec<SaleOrder>, EngineError> {
     let buyers = buyers(servers, voucher).await?;
     kept(servers, voucher, &buyers).await
 }
@@ -274,7 +274,7 @@ async fn kept(
     servers: &mut Servers,
     voucher: VoucherId,
     buyers: &[(OrderId, Place)],
-) -> Result<Vec<ClosedOrder>, EngineError> {
+) -> Result<Vec<SaleOrder>, EngineError> {
     let mut kept = Vec::new();
     for page in buyers.chunks(PAGE) {
         let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
@@ -286,7 +286,7 @@ async fn kept(
         }
         let now = servers.held(voucher, held.iter().map(|(_, place)| *place)).await?;
         let still = held.into_iter().zip(now).filter(|((order, _), now)| *now == Some(*order));
-        kept.extend(still.map(|((id, place), _)| ClosedOrder {
+        kept.extend(still.map(|((id, place), _)| SaleOrder {
             id: *id,
             user_id: place.user,
             voucher_id: voucher,
@@ -340,8 +340,8 @@ async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64
         let page = servers.store.live_orders(voucher, after, PAGE as u32).await?;
         let Some(last) = page.last() else { return Ok(unknown) };
         after = Some(last.id);
-        let held = servers.held(voucher, page.iter().map(LiveOrder::place)).await?;
-        for (LiveOrder { id, .. }, held) in page.iter().zip(held) {
+        let held = servers.held(voucher, page.iter().map(SaleOrder::place)).await?;
+        for (SaleOrder { id, .. }, held) in page.iter().zip(held) {
             let known = held == Some(*id);
             // An order that was closed since the page was read has correctly left Redis.
             if !known && servers.store.order(*id).await?.is_some_and(|order| order.status.is_live())

@@ -91,7 +91,7 @@ pub(crate) async fn try_sync(
     call.key(&servers.keys.sale_keys(voucher)).key(servers.keys.partition_of(voucher).watermark());
     call.arg(sale.version).arg(&sale.title);
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
-    call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit);
+    call.arg(<&str>::from(sale.state)).arg(sale.initial).arg(sale.limit);
     call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run);
     let answer: String = servers.conn.invoke(&call).await?;
     match answer.as_str() {

@@ -391,7 +391,7 @@ impl<'a> Reconciler<'a> {
         call.arg(&self.token).arg(LEASE.as_millis() as u64).arg(&self.run);
         call.arg(sale.version).arg(&sale.title);
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
-        call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
+        call.arg(<&str>::from(sale.state)).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
         call.arg::<&str>(scope.into());
         let mut answer: Vec<String> = self.servers.conn.invoke(&call).await?;
         if answer.is_empty() {

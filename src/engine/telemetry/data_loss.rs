@@ -8,7 +8,7 @@ use seckill_model::{
     Message, Millis, OrderId, VoucherId, ledger::SaleKey, message::text, reason::reason,
 };
 use seckill_redis::{Connection, Layout, RedisError, keys::Partition};
-use seckill_store::{AuditEntry, ENGINE, Recorded};
+use seckill_store::{AuditEntry, ENGINE};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -178,7 +178,7 @@ impl From<Published> for AuditEntry {
             at,
             operator: ENGINE.to_owned(),
             node,
-            act: REDIS_RECONCILED.to_owned(),
+            action: REDIS_RECONCILED.to_owned(),
             subject: Message::from_stored(subject),
             result: Message::from_stored(result),
             once,
@@ -213,7 +213,7 @@ impl LossExchange {
                 outbox.put(act);
             }
         }
-        let new = |act: &AuditEntry| act.act == REDIS_RECONCILED && act.node == node;
+        let new = |act: &AuditEntry| act.action == REDIS_RECONCILED && act.node == node;
         let waiting = outbox.waiting().into_iter().filter(new);
         let new: Vec<AuditEntry> =
             waiting.filter(|act| self.seen.insert(act.once.clone())).collect();
@@ -245,15 +245,14 @@ pub async fn published(
 
 /// Adds published losses that the log does not have yet to its `lines`, which stay sorted by time, newest first. Such a
 /// line has a negative number.
-pub fn add_published(lines: &mut Vec<Recorded>, published: Vec<AuditEntry>) {
+pub fn add_published(lines: &mut Vec<AuditEntry>, published: Vec<AuditEntry>) {
     for (place, act) in (1..).zip(published) {
-        let is_same = |line: &Recorded| {
-            let line = &line.act;
-            (line.at, &line.act, &line.node, &line.subject)
-                == (act.at, &act.act, &act.node, &act.subject)
+        let is_same = |line: &AuditEntry| {
+            (line.at, &line.action, &line.node, &line.subject)
+                == (act.at, &act.action, &act.node, &act.subject)
         };
         if !lines.iter().any(is_same) {
-            lines.push(Recorded { id: -place, act });
+            lines.push(AuditEntry { id: -place, ..act });
         }
     }
     lines.sort_by_key(|line| Reverse(line.position()));
@@ -289,11 +288,11 @@ impl fmt::Display for Reconciled {
 
 impl RecentLosses {
     /// Returns the totals of recent losses in `log`, including published ones; `None` if nothing was lost.
-    pub fn of(log: &[Recorded], now: Millis) -> Option<Self> {
+    pub fn of(log: &[AuditEntry], now: Millis) -> Option<Self> {
         let is_recent =
-            |act: &&AuditEntry| act.act == REDIS_RECONCILED && now.since(act.at) < SHOWN_MS;
+            |act: &&AuditEntry| act.action == REDIS_RECONCILED && now.since(act.at) < SHOWN_MS;
         let (mut at, mut total, mut seen) = (None, Reconciled::default(), HashSet::new());
-        for act in log.iter().map(|line| &line.act).filter(is_recent) {
+        for act in log.iter().filter(is_recent) {
             at = at.max(Some(act.at));
             // An event without figures still indicates a loss.
             total.add(act.result.part("/data_loss").unwrap_or_default());
@@ -328,24 +327,21 @@ mod tests {
 
     #[test]
     fn recent_losses_in_the_log_are_summed_up() {
-        let line = |id, at, buyers, refused| Recorded {
+        let line = |id, at, buyers, refused| AuditEntry {
             id,
-            act: AuditEntry {
-                at: Millis(at),
-                act: REDIS_RECONCILED.to_owned(),
-                result: Message::of(&Line {
-                    data_loss: Reconciled {
-                        restored: buyers,
-                        promised: 1,
-                        refused,
-                        ..Reconciled::default()
-                    },
-                }),
-                ..AuditEntry::default()
-            },
+            at: Millis(at),
+            action: REDIS_RECONCILED.to_owned(),
+            result: Message::of(&Line {
+                data_loss: Reconciled {
+                    restored: buyers,
+                    promised: 1,
+                    refused,
+                    ..Reconciled::default()
+                },
+            }),
+            ..AuditEntry::default()
         };
-        let other =
-            Recorded { id: 9, act: AuditEntry { act: "sale end".into(), ..AuditEntry::default() } };
+        let other = AuditEntry { id: 9, action: "sale end".into(), ..AuditEntry::default() };
         let log = [line(3, 900_000, 5, 0), other, line(2, 899_000, 7, 1), line(1, 1, 99, 9)];
         let sum = RecentLosses::of(&log, Millis(901_000));
         let expected = RecentLosses {
@@ -360,10 +356,10 @@ mod tests {
     fn a_published_loss_is_counted_once() {
         let act = |at| AuditEntry {
             at: Millis(at),
-            act: REDIS_RECONCILED.to_owned(),
+            action: REDIS_RECONCILED.to_owned(),
             ..AuditEntry::default()
         };
-        let mut log = vec![Recorded { id: 7, act: act(50) }];
+        let mut log = vec![AuditEntry { id: 7, ..act(50) }];
         add_published(&mut log, vec![act(50), act(60)]);
         assert_eq!(log.iter().map(|line| line.id).collect::<Vec<_>>(), [-2, 7]);
     }

@@ -1,6 +1,6 @@
 //! The log in the Snapshot: the displayed page, and the severity of its lines.
 
-pub use seckill_store::{AuditEntry, LogPosition, Recorded, Which};
+pub use seckill_store::{AuditEntry, LogPosition, Which};
 
 use super::data_loss::REDIS_RECONCILED;
 
@@ -54,11 +54,11 @@ pub enum Weight {
 
 impl Weight {
     /// Returns the severity of a line.
-    pub fn of(act: &AuditEntry) -> Self {
-        if !act.is_event() {
-            return if act.failed() { Self::Failed } else { Self::Command };
+    pub fn of(entry: &AuditEntry) -> Self {
+        if !entry.is_event() {
+            return if entry.failed() { Self::Failed } else { Self::Command };
         }
-        match act.act.as_str() {
+        match entry.action.as_str() {
             events::ALARM_RAISED
             | events::REDIS_AWAY
             | events::DATABASE_AWAY
@@ -81,17 +81,21 @@ impl Weight {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use seckill_model::Message;
 
-    fn line(operator: &str, act: &str, result: &str) -> Weight {
-        let (operator, act, result) = (operator.to_owned(), act.to_owned(), result.into());
-        Weight::of(&AuditEntry { operator, act, result, ..AuditEntry::default() })
+    use super::*;
+    use crate::{EngineError, commands::outcome::CommandOutcome};
+
+    fn line(operator: &str, action: &str, result: impl Into<Message>) -> Weight {
+        let (operator, action, result) = (operator.to_owned(), action.to_owned(), result.into());
+        Weight::of(&AuditEntry { operator, action, result, ..AuditEntry::default() })
     }
 
     #[test]
     fn severity_follows_author_and_event() {
         assert_eq!(line("kim", "sale end", "sale #7 is ended"), Weight::Command);
-        assert_eq!(line("kim", "sale end", "failed: Redis is away"), Weight::Failed);
+        let failed = Message::of(&CommandOutcome::Failed(EngineError::Stopping));
+        assert_eq!(line("kim", "sale end", failed), Weight::Failed);
         assert_eq!(line("-", "redis away", "refused"), Weight::Trouble);
         assert_eq!(line("engine", REDIS_RECONCILED, ""), Weight::Trouble);
         assert_eq!(line("-", "alarm cleared", "after 3 s"), Weight::Relief);

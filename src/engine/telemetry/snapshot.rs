@@ -14,7 +14,7 @@ pub use seckill_redis::{
     stream_stats::StreamStats,
 };
 use seckill_redis::{nodes::Nodes, stream_stats::SaleStats};
-use seckill_store::Recorded;
+use seckill_store::AuditEntry;
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use super::{
@@ -103,7 +103,7 @@ pub struct Snapshot {
     /// Nodes with a heartbeat within a day.
     pub nodes: Vec<NodeLine>,
     /// The newest log lines, newest first; empty without an engine.
-    pub activity: Arc<Vec<Recorded>>,
+    pub activity: Arc<Vec<AuditEntry>>,
     /// One page of the log; read only while displayed, so not part of documents.
     #[serde(skip)]
     pub log: LogPage,
@@ -357,7 +357,7 @@ pub type LetterPage = Page<EntryId, LetterLine>;
 /// One page of the orders in SQL, newest first.
 pub type OrdersPage = Page<OrdersView, Order>;
 /// One page of the log, oldest line first.
-pub type LogPage = Page<LogView, Recorded>;
+pub type LogPage = Page<LogView, AuditEntry>;
 
 impl PendingPage {
     /// Returns whether it was read and contains all pending entries.
@@ -519,7 +519,7 @@ pub struct JobLine {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecoveryLine {
     /// The command.
-    pub act: String,
+    pub action: String,
     /// Entries processed so far.
     pub done: u64,
     /// Total number of entries.

@@ -2,9 +2,7 @@
 
 use seckill_model::{Millis, OrderEntry};
 
-use super::super::{
-    Store, StoreError, batch::OrderRow, connection::params, fault::Fault, store::transaction,
-};
+use crate::{Fault, OrderRow, Store, StoreError, params, transaction};
 
 /// The result of one order of the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,7 @@
 
 use seckill_model::{Cause, Fence, JobRun, JobSwitch, Message, Millis, NewRun, RunEnd};
 
-use super::super::{
-    Store, StoreError,
-    connection::{Conn, params},
-    fault::Fault,
-    rows,
-    store::{read, transaction},
-};
+use crate::{Conn, Fault, Store, StoreError, params, read, rows, transaction};
 
 const SELECT_RUNS: &str = "SELECT id, job, due, cause, node, started, took_ms, outcome, detail, \"rows\" \
      FROM tb_job_run";
@@ -35,7 +29,7 @@ impl Store {
             conn.insert_row(
                 "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
                  VALUES ($1, $2, $3, $4, $5, $6)",
-                params![&run.job, run.due, run.cause.as_str(), &run.node, run.token, run.started],
+                params![&run.job, run.due, run.cause, &run.node, run.token, run.started],
             )
             .await
         })
@@ -49,7 +43,7 @@ impl Store {
                  WHERE id = $1 AND outcome = 'running'",
                 params![
                     id,
-                    end.outcome.as_str(),
+                    end.outcome,
                     end.took_ms as i64,
                     end.detail.as_ref().map(Message::stored),
                     end.rows as i64

@@ -3,18 +3,15 @@
 use std::{cmp::Reverse, collections::BTreeSet, sync::atomic::Ordering};
 
 use seckill_model::{
-    LiveOrder, Millis, Order, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, UserId,
+    Millis, Order, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, SaleOrder, UserId,
     VoucherId, ledger::SqlLedger,
 };
 
-use super::super::{
-    Store, StoreError, Written,
-    batch::{self, ExistingRows, OrderRow},
-    connection::{Conn, FromRow, params},
-    dialect::{Dialect, Value},
-    fault::Fault,
-    sqlite,
-    store::{read, transaction},
+use crate::{
+    Conn, Dialect, Fault, OrderRow, Store, StoreError, Value, Written,
+    batch::{self, ExistingRows},
+    connection::FromRow,
+    params, read, sqlite, transaction,
 };
 
 const ORDER_COLUMNS: &str =
@@ -165,11 +162,11 @@ impl Store {
         voucher: VoucherId,
         after: Option<OrderId>,
         limit: u32,
-    ) -> Result<Vec<LiveOrder>, StoreError> {
+    ) -> Result<Vec<SaleOrder>, StoreError> {
         read!(self, |conn| {
             let dialect = conn.dialect();
             let query = format!(
-                "SELECT id, user_id, place FROM tb_voucher_order {} \
+                "SELECT id, user_id, voucher_id, place FROM tb_voucher_order {} \
                  WHERE voucher_id = $1 AND {} AND id > $2 ORDER BY id LIMIT $3",
                 (dialect.index)("idx_live_order"),
                 dialect.live
@@ -364,7 +361,7 @@ pub(crate) async fn live_at(conn: &mut Conn, rows: &[OrderRow]) -> Result<Vec<Or
 /// The queries of [`Store::orders`], without their conditions.
 fn order_parts(conn: &Conn, filter: &OrderFilter) -> Vec<String> {
     let dialect = conn.dialect();
-    let (of_user, of_voucher) = (filter.user.is_some(), filter.voucher.is_some());
+    let (of_user, of_voucher) = (filter.is.user.is_some(), filter.is.voucher.is_some());
     let index = match (of_user, of_voucher) {
         (true, _) => (dialect.index)("idx_ordinary_user"),
         (false, true) => (dialect.index)("idx_ordinary_voucher"),
@@ -383,11 +380,11 @@ fn conditions(
     filter: &OrderFilter,
     before: Option<OrderId>,
 ) -> [(&'static str, Option<Value<'static>>); 8] {
-    let not = &filter.not;
+    let OrderFilter { is, not, .. } = filter;
     [
-        ("user_id =", filter.user.map(Value::from)),
-        ("voucher_id =", filter.voucher.map(Value::from)),
-        ("status =", filter.status.map(Value::from)),
+        ("user_id =", is.user.map(Value::from)),
+        ("voucher_id =", is.voucher.map(Value::from)),
+        ("status =", is.status.map(Value::from)),
         ("user_id <>", not.user.map(Value::from)),
         ("voucher_id <>", not.voucher.map(Value::from)),
         ("status <>", not.status.map(Value::from)),

@@ -2,13 +2,8 @@
 
 use seckill_model::{Fence, Millis, OrderId, UserId, VoucherId};
 
-use super::{
-    super::{
-        Store, StoreError, connection::params, fault::Fault, numbers::number, rules,
-        store::transaction,
-    },
-    jobs::pass_fence,
-};
+use super::jobs::pass_fence;
+use crate::{Fault, Store, StoreError, numbers::number, params, rules, transaction};
 
 impl Store {
     /// Writes an unpaid order of an ordinary voucher, in one transaction. Repeating it has no effect.

@@ -6,20 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seckill_model::{
-    ClosedOrder, Fence, Millis, OrderEntry, OrderId, OrderStatus, Payment, VoucherId,
+    Fence, Millis, OrderEntry, OrderId, OrderStatus, Payment, SaleOrder, VoucherId,
 };
 
-use super::{
-    super::{
-        Cancelled, Store, StoreError,
-        batch::{self, OrderRow},
-        connection::{Conn, params},
-        fault::Fault,
-        rules,
-        store::{read, transaction},
-    },
-    jobs::pass_fence,
-    orders::lock_sales,
+use super::{jobs::pass_fence, orders::lock_sales};
+use crate::{
+    Cancelled, Conn, Fault, OrderRow, Store, StoreError, batch, params, read, rules, transaction,
 };
 
 impl Store {
@@ -58,7 +50,7 @@ impl Store {
         limit: u32,
         now: Millis,
         fence: &Fence,
-    ) -> Result<Vec<ClosedOrder>, StoreError> {
+    ) -> Result<Vec<SaleOrder>, StoreError> {
         let page = self.database()?.page;
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
@@ -71,7 +63,7 @@ impl Store {
             // Sales before orders, like the writers of orders.
             lock_sales(conn, overdue.iter().map(|(_, voucher)| *voucher).collect()).await?;
             let overdue: Vec<OrderId> = overdue.into_iter().map(|(id, _)| id).collect();
-            let mut closed: Vec<ClosedOrder> = Vec::new();
+            let mut closed: Vec<SaleOrder> = Vec::new();
             for part in overdue.chunks(page) {
                 closed.extend(close_unpaid(conn, part, now).await?);
             }
@@ -128,7 +120,7 @@ impl Store {
         &self,
         after: Option<OrderId>,
         limit: u32,
-    ) -> Result<Vec<ClosedOrder>, StoreError> {
+    ) -> Result<Vec<SaleOrder>, StoreError> {
         read!(self, |conn| {
             conn.rows(
                 "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
@@ -147,7 +139,7 @@ impl Store {
         since: Millis,
         after: Option<OrderId>,
         limit: u32,
-    ) -> Result<Vec<ClosedOrder>, StoreError> {
+    ) -> Result<Vec<SaleOrder>, StoreError> {
         read!(self, |conn| {
             conn.rows(
                 "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
@@ -217,13 +209,13 @@ async fn close_unpaid(
     conn: &mut Conn,
     ids: &[OrderId],
     now: Millis,
-) -> Result<Vec<ClosedOrder>, Fault> {
+) -> Result<Vec<SaleOrder>, Fault> {
     let lock = conn.dialect().lock;
     let query = format!(
         "SELECT id, user_id, voucher_id, place FROM tb_voucher_order \
          WHERE id = ANY($1) AND status = 1 ORDER BY id {lock}"
     );
-    let unpaid: Vec<ClosedOrder> = conn.rows(query, params![ids]).await?;
+    let unpaid: Vec<SaleOrder> = conn.rows(query, params![ids]).await?;
     if unpaid.is_empty() {
         return Ok(unpaid);
     }

@@ -3,19 +3,14 @@
 use std::collections::BTreeSet;
 
 use seckill_model::{
-    Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId, reason::reason,
+    Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherKind, reason,
 };
 
-use super::{
-    super::{
-        Store, StoreError,
-        connection::{Conn, params},
-        fault::Fault,
-        numbers::{number, voucher_key},
-        rows, rules,
-        store::{read, transaction},
-    },
-    orders::lock_sales,
+use super::orders::lock_sales;
+use crate::{
+    Conn, Fault, Store, StoreError,
+    numbers::{number, voucher_key},
+    params, read, rules, transaction,
 };
 
 const SELECT: &str = "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, \
@@ -29,7 +24,7 @@ impl Store {
         voucher: &VoucherDetails,
         now: Millis,
     ) -> Result<VoucherId, StoreError> {
-        transaction!(self, |conn| insert_voucher(conn, voucher, rows::ORDINARY, now).await)
+        transaction!(self, |conn| insert_voucher(conn, voucher, VoucherKind::Ordinary, now).await)
     }
 
     /// Reserves the voucher IDs up to this one.
@@ -42,7 +37,7 @@ impl Store {
     pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
         let (details, stock) = (&VoucherDetails::titled(&sale.title), number(sale.stock)?);
         transaction!(self, |conn| {
-            let voucher = insert_voucher(conn, details, rows::FLASH_SALE, now).await?;
+            let voucher = insert_voucher(conn, details, VoucherKind::Sale, now).await?;
             conn.execute(
                 "INSERT INTO tb_seckill_voucher \
                  (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
@@ -52,7 +47,7 @@ impl Store {
                     stock,
                     sale.begin,
                     sale.end,
-                    SaleState::Running.as_str(),
+                    SaleState::Running,
                     now,
                     i64::from(sale.limit)
                 ],
@@ -222,7 +217,7 @@ impl Store {
                     initial - live,
                     sale.begin,
                     sale.end,
-                    sale.state.as_str(),
+                    sale.state,
                     sale.created,
                     Millis::now(),
                     i64::from(sale.limit),
@@ -238,7 +233,7 @@ impl Store {
 async fn insert_voucher(
     conn: &mut Conn,
     voucher: &VoucherDetails,
-    kind: i64,
+    kind: VoucherKind,
     now: Millis,
 ) -> Result<VoucherId, Fault> {
     let id = conn
@@ -255,7 +250,7 @@ async fn insert_voucher(
                 &voucher.rules,
                 number(voucher.pay_value)?,
                 number(voucher.actual_value)?,
-                voucher.status.code()
+                voucher.status
             ],
         )
         .await?;
@@ -275,7 +270,9 @@ async fn insert_missing_voucher(conn: &mut Conn, sale: &Sale, id: i64) -> Result
         "INSERT INTO tb_voucher (id, title, type, create_time, update_time) {overriding} \
          VALUES ($1, $2, $3, $4, $4)"
     );
-    conn.insert(statement, params![id, &sale.title, rows::FLASH_SALE, sale.created]).await.map(drop)
+    conn.insert(statement, params![id, &sale.title, VoucherKind::Sale, sale.created])
+        .await
+        .map(drop)
 }
 
 /// One sale, locked against other writers until the transaction ends.

@@ -6,9 +6,9 @@
 pub(super) mod mysql;
 pub(super) mod postgres;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
-use seckill_model::{Reason, message::Label, reason::reason};
+use seckill_model::{Label, reason};
 use sqlx::{
     ConnectOptions as _, Connection, Database as Driver, Executor,
     migrate::{Migrate, Migrator},
@@ -17,13 +17,9 @@ use sqlx::{
 use tokio::time::timeout;
 use url::Url;
 
-use super::{
-    Settings, StoreError,
-    connection::Pool,
-    dialect::Dialect,
-    schema,
-    session::{Sessions, prepare},
-    store::Database,
+use crate::{
+    Dialect, Sessions, Settings, StoreError, connection::Pool, schema, session::prepare,
+    settings::Tls, store::Database,
 };
 
 type Options<D> = <<D as Driver>::Connection as Connection>::Options;
@@ -37,8 +33,20 @@ pub(super) trait Server: Driver<Connection: Migrate> {
     /// An interrupted migration is not rolled back but repeated; each of its statements can be repeated.
     const MIGRATIONS_REPEAT: bool;
 
-    /// Parses a URL.
-    fn options(url: &Url, settings: &Settings) -> Result<Options<Self>, StoreError>;
+    /// The form of a URL.
+    const FORM: &'static str;
+    /// Parameters of a URL.
+    const PARAMETERS: &'static [&'static str];
+
+    /// The database that a URL names.
+    fn database(options: &Options<Self>) -> Option<&str>;
+
+    /// Sets the encryption, unless the URL decides about it, and the trusted certificates.
+    fn with_settings(
+        options: Options<Self>,
+        tls: Option<Tls>,
+        ca: Option<&PathBuf>,
+    ) -> Options<Self>;
 
     /// The database and its server, without credentials.
     fn shown(options: &Options<Self>) -> String;
@@ -66,7 +74,7 @@ pub(super) async fn open<D: Server>(url: &Url, settings: &Settings) -> Result<Da
 where
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
 {
-    let options = D::options(url, settings)?;
+    let options = options::<D>(url, settings)?;
     let shown = D::shown(&options);
     let store_error = |error| D::DIALECT.store_error(error);
     let no_answer =
@@ -112,20 +120,19 @@ where
     migrator.run_direct(None, conn, false).await.map_err(fault)
 }
 
-/// Whether a URL decides about encryption, which takes precedence over the settings.
-fn decides_about_tls(url: &Url) -> bool {
-    url.query_pairs().any(|(name, _)| name == "ssl-mode" || name == "sslmode")
-}
-
-/// Rejects a URL with a parameter that is not known; only its name is quoted.
-fn check_parameters(
-    url: &Url,
-    known: &[&str],
-    why: impl Fn(String, String) -> Reason,
-) -> Result<(), StoreError> {
-    let mut names = url.query_pairs().map(|(name, _)| name);
-    match names.find(|name| !known.contains(&&**name)) {
-        Some(name) => Err(StoreError::Url(why(name.into(), known.join(&Label("list-items"))))),
-        None => Ok(()),
+/// Parses a URL; of an unknown parameter, only the name is quoted.
+pub(super) fn options<D: Server>(url: &Url, settings: &Settings) -> Result<Options<D>, StoreError> {
+    let find = |is: fn(&str) -> bool| url.query_pairs().map(|it| it.0).find(|name| is(name));
+    if let Some(name) = find(|name| !D::PARAMETERS.contains(&name)) {
+        let (name, database) = (name.into_owned(), D::DIALECT.name);
+        let known = D::PARAMETERS.join(&Label("list-items"));
+        return Err(StoreError::Url(reason!("store-url-parameter", name, database, known)));
     }
+    let options = Options::<D>::from_url(url).map_err(|error| D::DIALECT.store_error(error))?;
+    if D::database(&options).is_none_or(str::is_empty) {
+        return Err(StoreError::Url(reason!("store-url-no-database", form = D::FORM)));
+    }
+    let tls =
+        find(|name| ["ssl-mode", "sslmode"].contains(&name)).is_none().then_some(settings.tls);
+    Ok(D::with_settings(options.disable_statement_logging(), tls, settings.ca.as_ref()))
 }

@@ -4,11 +4,10 @@ use std::collections::HashSet;
 
 use seckill_model::{Millis, VoucherId};
 
-use super::super::{
-    StoreError, Written,
-    batch::{self, ExistingRows, OrderRow},
-    connection::{Conn, params},
-    fault::Fault,
+use crate::{
+    Conn, Fault, OrderRow, StoreError, Written,
+    batch::{self, ExistingRows},
+    params,
     queries::orders,
 };
 

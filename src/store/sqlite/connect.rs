@@ -13,7 +13,7 @@ use rustix::{
     fs::{Access, access},
     io::Errno,
 };
-use seckill_model::{OsError, Reason, reason::reason};
+use seckill_model::{OsError, Reason, reason};
 use sqlx::{
     Connection, SqliteConnection,
     migrate::{Migrate as _, MigrateError},
@@ -21,14 +21,6 @@ use sqlx::{
 };
 
 use super::{
-    super::{
-        fault::Fault,
-        migrations,
-        queries::PAGE,
-        schema,
-        settings::{Settings, Synchronous},
-        store::Database,
-    },
     SQLITE, SqliteFile, StoreError,
     errors::{is_busy, is_no_room_for_index, store_error_at_open},
     file::{OpenFile, unreadable, unusable},
@@ -36,6 +28,13 @@ use super::{
     lock::Lock,
     pool::{READ, TURN, sessions},
     wal::{AUTOCHECKPOINT, Wal},
+};
+use crate::{
+    Fault, migrations,
+    queries::PAGE,
+    schema,
+    settings::{Settings, Synchronous},
+    store::Database,
 };
 
 /// How long a statement waits for another process' write lock.

@@ -4,12 +4,10 @@
 
 use sqlx::{Arguments as _, error::BoxDynError, sqlite::SqliteArguments};
 
-use super::{
-    super::{
-        batch,
-        dialect::{Dialect, Value, divide, json, on_conflict, substitute},
-    },
-    errors,
+use super::errors;
+use crate::{
+    Dialect, Value, batch,
+    dialect::{divide, json, on_conflict, substitute},
 };
 
 pub(crate) const SQLITE: Dialect = Dialect {

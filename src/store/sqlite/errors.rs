@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use seckill_model::{Reason, reason::reason};
+use seckill_model::{Reason, reason};
 use sqlx::error::DatabaseError;
 
-use super::{super::dialect::schema_changed, SQLITE, StoreError};
+use super::{SQLITE, StoreError};
+use crate::dialect::schema_changed;
 
 /// Primary result codes, the low byte of the extended ones.
 mod code {

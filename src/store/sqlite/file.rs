@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use seckill_model::{OsError, Reason, reason::reason};
+use seckill_model::{OsError, Reason, reason};
 
 use super::StoreError;
 

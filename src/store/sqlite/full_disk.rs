@@ -11,10 +11,10 @@ use std::sync::{
 use sqlx::sqlite::{SqliteConnectOptions, SqliteLockingMode};
 
 use super::{
-    super::session::Sessions,
     file::OpenFile,
     pool::{READ, TURN, sessions},
 };
+use crate::Sessions;
 
 /// Settings of a connection that needs no disk space.
 pub(super) fn options(options: SqliteConnectOptions) -> SqliteConnectOptions {

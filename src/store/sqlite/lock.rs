@@ -9,16 +9,8 @@ use std::{
 
 use sqlx::sqlite::SqliteConnectOptions;
 
-use super::{
-    super::{
-        connection::{Conn, params},
-        fault::Fault,
-        session::{CommitSent, Sessions},
-    },
-    StoreError,
-    errors::is_busy,
-    pool::sessions,
-};
+use super::{StoreError, errors::is_busy, pool::sessions};
+use crate::{CommitSent, Conn, Fault, Sessions, params};
 
 /// A batch is committed within tens of milliseconds, unless the disk stalls.
 const WITHIN: Duration = Duration::from_millis(750);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::{pool::PoolOptions, sqlite::SqliteConnectOptions};
 
-use super::super::{connection::Pool, session::Sessions};
+use crate::{Sessions, connection::Pool};
 
 /// How long a task waits for a connection, behind writers that each wait for [`BUSY`].
 pub(super) const TURN: Duration = Duration::from_secs(15);

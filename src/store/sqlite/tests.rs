@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use seckill_model::{Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
 
-use super::super::{AuditEntry, Settings, SharedStore, Written};
+use crate::{AuditEntry, Settings, SharedStore, Written};
 
 async fn open(dir: &Path) -> SharedStore {
     let url = format!("sqlite:{}", dir.join("a.db").display());

@@ -12,10 +12,7 @@ use std::{
     time::Duration,
 };
 
-use super::super::{
-    connection::{Conn, params},
-    fault::Fault,
-};
+use crate::{Conn, Fault, params};
 
 /// Pages after which SQLite checkpoints by itself: 32 MiB.
 pub(super) const AUTOCHECKPOINT: &str = "8000";

@@ -1,6 +1,8 @@
 use seckill_model::{Millis, OrderEntry, OrderId};
 use seckill_store::{ActivityFilter, AuditEntry, NO_OPERATOR, SharedStore, Which};
 
+use crate::world::newest;
+
 use super::{NOW, entry, sale_of};
 
 fn act(at: i64, subject: &str) -> AuditEntry {
@@ -8,7 +10,7 @@ fn act(at: i64, subject: &str) -> AuditEntry {
         at: NOW.plus(at),
         operator: "小明".into(),
         node: "node-a".into(),
-        act: "sale end".into(),
+        action: "sale end".into(),
         subject: subject.into(),
         result: "done".into(),
         ..AuditEntry::default()
@@ -16,7 +18,7 @@ fn act(at: i64, subject: &str) -> AuditEntry {
 }
 
 fn event(at: i64, subject: &str) -> AuditEntry {
-    AuditEntry { operator: NO_OPERATOR.into(), act: "redis away".into(), ..act(at, subject) }
+    AuditEntry { operator: NO_OPERATOR.into(), action: "redis away".into(), ..act(at, subject) }
 }
 
 pub(crate) async fn a_line_keeps_all_that_it_was_given(store: SharedStore) {
@@ -29,10 +31,9 @@ pub(crate) async fn a_line_keeps_all_that_it_was_given(store: SharedStore) {
     };
     store.record(&full).await.unwrap();
     store.record(&act(2, "as an older version wrote it")).await.unwrap();
-    let lines = store.activity(&ActivityFilter::default(), None, 9).await.unwrap();
-    let result: Vec<AuditEntry> = lines.into_iter().map(|line| line.act).collect();
-    assert_eq!(result, [act(2, "as an older version wrote it"), full.clone()]);
-    assert_eq!(store.acts(1).await.unwrap(), [act(2, "as an older version wrote it")]);
+    let older = act(2, "as an older version wrote it");
+    assert_eq!(newest(&store, 9).await, [older.clone(), full]);
+    assert_eq!(newest(&store, 1).await, [older]);
 }
 
 pub(crate) async fn a_line_is_written_once(store: SharedStore) {
@@ -48,12 +49,12 @@ pub(crate) async fn a_line_is_written_once(store: SharedStore) {
     }
     let other = AuditEntry { once: Some("Redis away|7".into()), ..event(2, "redis") };
     store.record(&other).await.unwrap();
-    assert_eq!(store.acts(99).await.unwrap(), [other, twice]);
+    assert_eq!(newest(&store, 99).await, [other, twice]);
     // Lines without a group stand alone.
     for _ in 0..2 {
         store.record(&act(3, "same")).await.unwrap();
     }
-    assert_eq!(store.acts(99).await.unwrap().len(), 4);
+    assert_eq!(newest(&store, 99).await.len(), 4);
 }
 
 pub(crate) async fn the_log_comes_in_pages_by_time(store: SharedStore) {
@@ -70,7 +71,7 @@ pub(crate) async fn the_log_comes_in_pages_by_time(store: SharedStore) {
             assert!(page.len() <= limit as usize);
             let Some(last) = page.last() else { return subjects.join(" ") };
             before = Some(last.position());
-            subjects.extend(page.into_iter().map(|line| line.act.subject.to_string()));
+            subjects.extend(page.into_iter().map(|line| line.subject.to_string()));
         }
     };
     let all = ActivityFilter::default();
@@ -82,7 +83,7 @@ pub(crate) async fn the_log_comes_in_pages_by_time(store: SharedStore) {
         ..ActivityFilter::default()
     };
     assert_eq!(read(span, 2).await, "c b2 b1");
-    assert_eq!(read(ActivityFilter { which: Some(Which::Acts), ..all }, 2).await, "c b2 b1");
+    assert_eq!(read(ActivityFilter { which: Some(Which::Commands), ..all }, 2).await, "c b2 b1");
     assert_eq!(read(ActivityFilter { which: Some(Which::Events), ..all }, 2).await, "e d a");
     assert_eq!(read(ActivityFilter { which: Some(Which::Events), ..span }, 2).await, "");
 }

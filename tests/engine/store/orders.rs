@@ -6,7 +6,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use seckill_model::{
-    Fence, LiveOrder, OrderEntry, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId,
+    Fence, OrderEntry, OrderFilter, OrderId, OrderStatus, OrderTerms, SaleOrder, UserId,
     VoucherDetails, VoucherId, ledger::SqlLedger,
 };
 use seckill_store::{SharedStore, StoreError, Written};
@@ -176,7 +176,7 @@ pub(crate) async fn what_a_row_cannot_hold_is_refused(store: SharedStore) {
     let largest =
         OrderEntry { order: OrderId::from_i64(i64::MAX).unwrap(), ..entry(0, 7, voucher) };
     assert_eq!(store.write_orders(&[largest], NOW).await.unwrap(), [Written::New]);
-    let live = LiveOrder { id: largest.order, user_id: UserId(7), place: 1 };
+    let live = SaleOrder { id: largest.order, user_id: UserId(7), voucher_id: voucher, place: 1 };
     assert_eq!(store.live_orders(voucher, Some(id(1)), 9).await.unwrap(), [live]);
 }
 
@@ -194,12 +194,9 @@ pub(crate) async fn live_orders_come_in_pages(store: SharedStore) {
         assert!(page.len() <= 7);
         seen.extend(page);
     }
-    let expected: Vec<_> = (0..30).filter(|n| n % 3 != 0).map(live_order).collect();
+    let live = |n| SaleOrder { id: id(n), user_id: UserId(n), voucher_id: a, place: 1 };
+    let expected: Vec<_> = (0..30).filter(|n| n % 3 != 0).map(live).collect();
     assert_eq!(seen, expected);
-}
-
-fn live_order(number: u64) -> LiveOrder {
-    LiveOrder { id: id(number), user_id: UserId(number), place: 1 }
 }
 
 pub(crate) async fn each_place_holds_one_order(store: SharedStore) {
@@ -239,17 +236,17 @@ pub(crate) async fn pages_of_orders_follow_their_filter(store: SharedStore) {
     let vouchers = [None, Some(vouchers[0]), Some(VoucherId(99))];
     let ids = [(None, None), (Some(id(3)), None), (Some(id(2)), Some(id(9)))];
     let nots = [
-        OrderExcept::default(),
-        OrderExcept { user: Some(UserId(4)), ..OrderExcept::default() },
-        OrderExcept { user: Some(UserId(u64::MAX)), voucher: vouchers[1], status: None },
-        OrderExcept { status: Some(OrderStatus::Paid), ..OrderExcept::default() },
-        OrderExcept { status: Some(OrderStatus::Closed), voucher: vouchers[2], user: None },
+        OrderTerms::default(),
+        OrderTerms { user: Some(UserId(4)), ..OrderTerms::default() },
+        OrderTerms { user: Some(UserId(u64::MAX)), voucher: vouchers[1], status: None },
+        OrderTerms { status: Some(OrderStatus::Paid), ..OrderTerms::default() },
+        OrderTerms { status: Some(OrderStatus::Closed), voucher: vouchers[2], user: None },
     ];
     let filters = combinations(&statuses, &users, &vouchers, &ids);
     for ((status, user, voucher, (from, to)), not) in
         filters.into_iter().flat_map(|filter| nots.map(|not| (filter, not)))
     {
-        let filter = OrderFilter { user, voucher, status, from, to, not };
+        let filter = OrderFilter { is: OrderTerms { user, voucher, status }, not, from, to };
         let expected: Vec<_> = all
             .iter()
             .filter(|it| status.is_none_or(|status| it.status == status))

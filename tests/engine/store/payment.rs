@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
 use seckill_model::{
-    Fence, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, Payment, UserId,
-    VoucherDetails, VoucherId, VoucherStatus,
+    Fence, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, OrderTerms,
+    Payment, UserId, VoucherDetails, VoucherId, VoucherStatus,
 };
 use seckill_store::{Cancelled, SharedStore, StoreError, Written};
 
@@ -248,11 +248,13 @@ pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
     let any = OrderFilter::default();
     assert_eq!(page(any, None, 4).await, [id(12), id(11), id(10), sold[2]]);
     assert_eq!(page(any, Some(id(11)), 2).await, [id(10), sold[2]]);
-    let of_tea = OrderFilter { voucher: Some(tea), ..any };
+    let of = |is| OrderFilter { is, ..any };
+    let terms = OrderTerms { voucher: Some(tea), ..OrderTerms::default() };
+    let user = OrderTerms { user: Some(UserId(1)), ..OrderTerms::default() };
+    let (of_tea, of_user) = (of(terms), of(user));
     assert_eq!(page(of_tea, None, 9).await, [id(12), id(11), id(10)]);
-    let of_user = OrderFilter { user: Some(UserId(1)), ..any };
     assert_eq!(page(of_user, None, 9).await, [id(11), id(10), sold[0]]);
-    let both = OrderFilter { user: Some(UserId(1)), ..of_tea };
+    let both = of(OrderTerms { user: Some(UserId(1)), ..terms });
     assert_eq!(page(both, None, 9).await, [id(11), id(10)]);
 
     // Paid in one call with orders of a sale; the rest is closed, and nothing goes back to Redis.

@@ -1,8 +1,10 @@
 use seckill_model::{
-    Millis, NewSale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherStatus,
-    sale_error::MAX_STOCK,
+    Millis, NewSale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
+    sale::MAX_STOCK,
 };
 use seckill_store::{AuditEntry, SharedStore, StoreError};
+
+use crate::world::newest;
 
 use super::{NOW, entry, sale_of};
 
@@ -123,9 +125,9 @@ pub(crate) async fn vouchers_of_both_kinds_come_in_pages(store: SharedStore) {
     let refused = store.create_voucher(&beyond, NOW).await;
     assert!(matches!(refused, Err(StoreError::Rejected(_))), "{refused:?}");
     let sale = sale_of(&store, 5).await;
-    let first = Voucher { id: ordinary, ordinary: true, details };
+    let first = Voucher { voucher_id: ordinary, kind: VoucherKind::Ordinary, details };
     let details = VoucherDetails::titled(sale.title);
-    let second = Voucher { id: sale.voucher_id, ordinary: false, details };
+    let second = Voucher { voucher_id: sale.voucher_id, kind: VoucherKind::Sale, details };
     assert_eq!(store.vouchers(None, 9).await.unwrap(), [first.clone(), second.clone()]);
     assert_eq!(store.vouchers(None, 1).await.unwrap(), [first]);
     assert_eq!(store.vouchers(Some(ordinary), 9).await.unwrap(), [second]);
@@ -156,7 +158,7 @@ pub(crate) async fn acts_are_kept_newest_first(store: SharedStore) {
         at: NOW.plus(number),
         operator: "小明".into(),
         node: "node-a".into(),
-        act: "sale end".into(),
+        action: "sale end".into(),
         subject: format!("voucher {number}").into(),
         reason: (number > 1).then(|| "it's 'over'; -- really".into()),
         result: "done".into(),
@@ -165,9 +167,9 @@ pub(crate) async fn acts_are_kept_newest_first(store: SharedStore) {
     for number in 1..=3 {
         store.record(&act(number)).await.unwrap();
     }
-    assert_eq!(store.acts(2).await.unwrap(), [act(3), act(2)]);
-    assert_eq!(store.acts(u32::MAX).await.unwrap().len(), 3);
-    assert_eq!(store.acts(0).await.unwrap(), []);
+    assert_eq!(newest(&store, 2).await, [act(3), act(2)]);
+    assert_eq!(newest(&store, u32::MAX).await.len(), 3);
+    assert_eq!(newest(&store, 0).await, []);
 }
 
 pub(crate) async fn it_says_what_it_is(store: SharedStore) {

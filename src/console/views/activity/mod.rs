@@ -10,7 +10,7 @@ use seckill_engine::{
     commands::Focus,
     telemetry::{
         Snapshot,
-        log::{LogView, Recorded, Weight, Which},
+        log::{AuditEntry, LogView, Weight, Which},
         snapshot::LogPage,
     },
 };
@@ -37,7 +37,7 @@ use crate::{
 const LEVELS: [(Option<Which>, Label); 3] = [
     (None, Label("activity-all")),
     (Some(Which::Events), Label("activity-alarms")),
-    (Some(Which::Acts), Label("activity-commands")),
+    (Some(Which::Commands), Label("activity-commands")),
 ];
 
 /// Cells of a time with its date.
@@ -45,53 +45,51 @@ const DATED: usize = 14;
 /// Most lines of a result or a reason.
 const LINES: usize = 3;
 
-impl Row for Recorded {
+impl Row for AuditEntry {
     type Id = i64;
     type Key = LogView;
 
     const PAGING: Paging = Paging::Log;
     const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.act.at))
+        Column::text(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.at))
             .shown(|scene, line, cells| time(scene, line, cells.into()).into())
             // Lines of other days include the date, if there is room.
-            .fit(|scene, line| if scene.compact || scene.is_today(line.act.at) { 0 } else { DATED })
+            .fit(|scene, line| if scene.compact || scene.is_today(line.at) { 0 } else { DATED })
             .soft(),
         Column::text(Label("common-empty"), &[(0, 1)], |line: &Self| {
-            Value::Text(sign_glyph(Weight::of(&line.act)).to_owned())
+            Value::Text(sign_glyph(Weight::of(line)).to_owned())
         })
         .shown(|scene, line, _| {
-            let (glyph, style) = sign(scene.theme, Weight::of(&line.act));
+            let (glyph, style) = sign(scene.theme, Weight::of(line));
             Line::styled(glyph, style)
         })
         .unsorted(),
         Column::text(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
-            Value::Text(event_name(&line.act.act))
+            Value::Text(event_name(&line.action))
         })
-        .styled(|scene, line| match Weight::of(&line.act) {
+        .styled(|scene, line| match Weight::of(line) {
             Weight::Notice => scene.theme.soft,
             weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
             Weight::Relief | Weight::Command => Style::new(),
         }),
         Column::text(Label("activity-who"), &[(72, 9)], |line: &Self| {
-            if line.act.is_event() { Value::Nothing } else { line.act.operator.clone().into() }
+            if line.is_event() { Value::Nothing } else { line.operator.clone().into() }
         })
         .soft(),
-        Column::text(Label("common-node"), &[(110, 10)], |line: &Self| {
-            line.act.node.clone().into()
-        })
-        .soft(),
+        Column::text(Label("common-node"), &[(110, 10)], |line: &Self| line.node.clone().into())
+            .soft(),
         Column::text(Label("activity-on"), &[(0, 14), (110, 24)], |line: &Self| {
-            Value::Text(line.act.subject.to_string())
+            Value::Text(line.subject.to_string())
         })
-        .by(|line| audit_log::subject(&line.act.subject).into())
+        .by(|line| audit_log::subject(&line.subject).into())
         .shown(|_, line, _| subject(line).into()),
         Column::text(Label("tables-result"), &[(0, REST)], |line: &Self| {
-            Value::Text(line.act.result.to_string())
+            Value::Text(line.result.to_string())
         })
-        .by(|line| audit_log::result(&line.act.result).into())
-        .shown(|_, line, _| audit_log::result(&line.act.result).into())
-        .styled(|scene, line| match Weight::of(&line.act) {
+        .by(|line| audit_log::result(&line.result).into())
+        .shown(|_, line, _| audit_log::result(&line.result).into())
+        .styled(|scene, line| match Weight::of(line) {
             Weight::Failed => scene.theme.broken,
             _ => Style::new(),
         }),
@@ -120,19 +118,19 @@ impl Row for Recorded {
     fn is_of(&self, list: LogView) -> bool {
         match list.which {
             None => true,
-            Some(Which::Events) => Weight::of(&self.act).is_alarm(),
-            Some(Which::Acts) => !self.act.is_event(),
+            Some(Which::Events) => Weight::of(self).is_alarm(),
+            Some(Which::Commands) => !self.is_event(),
         }
     }
 
     /// English names match in every language.
     fn holds(&self, word: &str) -> bool {
-        let act = &self.act;
+        let act = self;
         let texts = [
             &act.operator,
             &act.node,
-            &act.act,
-            &event_name(&act.act),
+            &act.action,
+            &event_name(&act.action),
             &audit_log::subject(&act.subject),
             &audit_log::result(&act.result),
             act.reason.as_deref().unwrap_or_default(),
@@ -144,20 +142,20 @@ impl Row for Recorded {
 }
 
 /// The object of the line, if its name does not imply it.
-fn subject(line: &Recorded) -> String {
-    beyond(&line.act.act, &audit_log::subject(&line.act.subject)).to_owned()
+fn subject(line: &AuditEntry) -> String {
+    beyond(&line.action, &audit_log::subject(&line.subject)).to_owned()
 }
 
 /// With the date if it is another day and there is room.
-fn time(scene: &Scene<'_>, line: &Recorded, room: usize) -> String {
-    let full = line.act.at.date_time(scene.zone);
+fn time(scene: &Scene<'_>, line: &AuditEntry, room: usize) -> String {
+    let full = line.at.date_time(scene.zone);
     match full.get(5..) {
-        Some(dated) if room >= DATED && !scene.is_today(line.act.at) => dated.to_owned(),
-        _ => right(&scene.at_second(line.act.at), room),
+        Some(dated) if room >= DATED && !scene.is_today(line.at) => dated.to_owned(),
+        _ => right(&scene.at_second(line.at), room),
     }
 }
 
-impl TableView for Recorded {
+impl TableView for AuditEntry {
     const VIEW: View = View::Activity;
     const SOURCES: &'static [Source] = &[Source::Sql];
 
@@ -173,7 +171,7 @@ impl TableView for Recorded {
         let mut line = Line::default();
         if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_first_page())
         {
-            let (first, last) = (scene.at(first.act.at), scene.at(last.act.at));
+            let (first, last) = (scene.at(first.at), scene.at(last.at));
             let text = text!("activity-to", first, last);
             line.push_span(Span::styled(format!("{text}   "), theme.soft));
         } else if state.follows() && !rows.is_empty() {
@@ -212,13 +210,13 @@ impl TableView for Recorded {
 
     /// Everything that the log has of a line.
     fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
-        let (theme, act) = (scene.theme, &line.act);
+        let (theme, act) = (scene.theme, line);
         let weight = Weight::of(act);
         let (glyph, style) = sign(theme, weight);
         let mut detail = Detail::new(scene, cells);
         let event = vec![
             Span::styled(format!("{glyph} "), style),
-            Span::styled(event_name(&act.act), theme.strong),
+            Span::styled(event_name(&act.action), theme.strong),
             Span::raw(format!("  {}", fit(&subject(line), cells.saturating_sub(30).into()))),
         ];
         detail.heading(event);
@@ -258,12 +256,12 @@ impl TableView for Recorded {
 }
 
 /// The place of the selected level.
-fn level(state: &TableState<Recorded>) -> usize {
+fn level(state: &TableState<AuditEntry>) -> usize {
     LEVELS.iter().position(|(level, _)| *level == state.key().which).unwrap_or(0)
 }
 
 /// The levels in a row, the selected one underlined.
-fn levels(scene: &Scene<'_>, state: &TableState<Recorded>) -> Vec<Span<'static>> {
+fn levels(scene: &Scene<'_>, state: &TableState<AuditEntry>) -> Vec<Span<'static>> {
     let theme = scene.theme;
     let mut spans = vec![Span::raw(" ")];
     for (place, (_, name)) in LEVELS.iter().enumerate() {
@@ -275,8 +273,8 @@ fn levels(scene: &Scene<'_>, state: &TableState<Recorded>) -> Vec<Span<'static>>
 }
 
 /// The figures that a command changed, one per line, followed by those it did not.
-fn add_figures(detail: &mut Detail, scene: &Scene<'_>, line: &Recorded) {
-    let (theme, act) = (scene.theme, &line.act);
+fn add_figures(detail: &mut Detail, scene: &Scene<'_>, line: &AuditEntry) {
+    let (theme, act) = (scene.theme, line);
     let all = changes::changes(act.before.as_deref(), act.after.as_deref());
     let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);
     let names = changed.iter().map(|it| width(&it.name)).max().unwrap_or(0);

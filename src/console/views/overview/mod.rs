@@ -62,8 +62,7 @@ impl Component for OverviewState {
             }
             Action::MarkBefore | Action::MarkAfter => {
                 // Skips what is not worth stopping at.
-                let marks =
-                    marks(snapshot).filter(|(_, line)| Weight::of(&line.act) > Weight::Notice);
+                let marks = marks(snapshot).filter(|(_, line)| Weight::of(line) > Weight::Notice);
                 let times: Vec<_> = marks.map(|(at, _)| at).collect();
                 (!self.jump(later, until, &times)).then(|| text!("time-no-mark", later))
             }
@@ -250,11 +249,11 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
     }
     let mut rows = Vec::new();
     for (at, line) in marks(scene.snapshot) {
-        let weight = Weight::of(&line.act);
+        let weight = Weight::of(line);
         if weight <= Weight::Notice {
             continue;
         }
-        let shown = text::time::event(&line.act.act, &text::audit_log::subject(&line.act.subject));
+        let shown = text::time::event(&line.action, &text::audit_log::subject(&line.subject));
         let lines = wrap_to(&shown, list.width.saturating_sub(16).into(), 2);
         let height = lines.len() as u16;
         let Some(rest) = free.checked_sub(height) else { break };

@@ -9,7 +9,7 @@ use ratatui::{
 };
 use seckill_engine::telemetry::{
     Point, Snapshot,
-    log::{Recorded, Weight},
+    log::{AuditEntry, Weight},
 };
 use seckill_model::{
     Millis,
@@ -34,8 +34,8 @@ pub(crate) fn until(snapshot: &Snapshot) -> Millis {
 }
 
 /// Events in the snapshot with their Redis time, which the chart uses.
-pub(crate) fn marks(snapshot: &Snapshot) -> impl Iterator<Item = (Millis, &Recorded)> {
-    snapshot.activity.iter().map(|line| (line.act.at, line))
+pub(crate) fn marks(snapshot: &Snapshot) -> impl Iterator<Item = (Millis, &AuditEntry)> {
+    snapshot.activity.iter().map(|line| (line.at, line))
 }
 
 /// The symbol of a log line.
@@ -90,7 +90,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
     }
     let mut signs: Vec<(Weight, Sign)> = marks(scene.snapshot)
         .map(|(at, line)| {
-            let weight = Weight::of(&line.act);
+            let weight = Weight::of(line);
             let (glyph, style) = sign(theme, weight);
             (weight, Sign { at, glyph, style })
         })
@@ -216,11 +216,11 @@ fn labelled<const N: usize>(
 /// The most important event within a cell of the chart, and the number of further ones.
 fn events(scene: &Scene<'_>, (from, to): (Millis, Millis), cells: u16) -> Line<'static> {
     let within = marks(scene.snapshot).filter(|(at, _)| (from..to).contains(at));
-    let mut lines: Vec<&Recorded> = within.map(|(_, line)| line).collect();
-    lines.sort_by_key(|line| std::cmp::Reverse(Weight::of(&line.act)));
+    let mut lines: Vec<&AuditEntry> = within.map(|(_, line)| line).collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(Weight::of(line)));
     let Some((first, more)) = lines.split_first() else { return Line::default() };
-    let (glyph, style) = sign(scene.theme, Weight::of(&first.act));
-    let text = time::event(&first.act.act, &text::audit_log::subject(&first.act.subject));
+    let (glyph, style) = sign(scene.theme, Weight::of(first));
+    let text = time::event(&first.action, &text::audit_log::subject(&first.subject));
     let more =
         if more.is_empty() { String::new() } else { text!("time-and-more", more = more.len()) };
     // A truncated count would be misread.

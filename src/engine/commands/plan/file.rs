@@ -300,7 +300,7 @@ mod tests {
         }
         let text = String::from_utf8(whole.clone()).unwrap();
         for (from, to) in [
-            ("\"stuck\",\"act\"", "\"written\",\"act\""),
+            ("\"stuck\",\"action\"", "\"written\",\"action\""),
             ("\"entries\":3", "\"entries\":4"),
             ("\"idle_ms\":7", "\"idle_ms\":8"),
             ("verdict=stuck", "verdict=other"),

@@ -7,7 +7,7 @@ use crate::commands::plan::{
 };
 use tokio_util::sync::CancellationToken;
 
-use seckill_model::{EntryId, RecoveryAction, Sale, Verdict, VoucherId, counted, filter::Filter};
+use seckill_model::{EntryId, RecoveryAction, Sale, Verdict, VoucherId, filter::Filter};
 use seckill_redis::stream_stats;
 
 use crate::{
@@ -37,7 +37,7 @@ pub async fn make(
     let mut conn = operator.deployment.redis.connection();
     let at = stream_stats::read_stats(&mut conn, &operator.deployment.keys, &[]).await?;
     let shown = operator.meters.recovery_begins(RecoveryLine {
-        act: PLAN.to_owned(),
+        action: PLAN.to_owned(),
         done: 0,
         planned: at.stream.pending,
         changes: false,
@@ -68,7 +68,7 @@ pub async fn of_entries(
 ) -> Result<Plan, EngineError> {
     let what = match entries {
         [only] => format!("entry={only}"),
-        many => format!("{} by name", counted(many.len() as u64, "entry", "entries")),
+        many => format!("entries={}", many.len()),
     };
     let mut making = Making::begin(operator, what).await?;
     let mut found = making.classifier.entries(entries).await?;
@@ -141,7 +141,7 @@ impl Making {
             });
         }
         let totals = &mut self.totals;
-        let to_dead = totals.verdicts.iter().filter(|it| it.act == RecoveryAction::DeadLetter);
+        let to_dead = totals.verdicts.iter().filter(|it| it.action == RecoveryAction::DeadLetter);
         let to_dead: u64 = to_dead.map(|it| it.entries).sum();
         let refused = totals.of(Verdict::Stuck) - writes;
         let persisted = sales.iter().map(Sale::live_orders).sum::<u64>();

@@ -41,7 +41,7 @@ pub struct Line {
     /// Its verdict.
     pub verdict: Verdict,
     /// Planned action.
-    pub act: RecoveryAction,
+    pub action: RecoveryAction,
     /// Its consumer.
     pub consumer: String,
     /// Milliseconds since it was last delivered.
@@ -64,7 +64,7 @@ impl From<&Classified> for Line {
         Self {
             entry: entry.row.delivered.entry,
             verdict: entry.verdict,
-            act: entry.verdict.action(),
+            action: entry.verdict.action(),
             consumer: entry.row.consumer.clone(),
             idle_ms: entry.row.idle_ms,
             deliveries: entry.row.deliveries,
@@ -95,7 +95,7 @@ pub struct VerdictTotal {
     /// The verdict.
     pub verdict: Verdict,
     /// Planned action.
-    pub act: RecoveryAction,
+    pub action: RecoveryAction,
     /// Number of entries.
     pub entries: u64,
     /// Reason for that action, for display.
@@ -152,9 +152,9 @@ impl Totals {
             total.entries += 1;
             return;
         }
-        let (verdict, act) = (line.verdict, line.act);
+        let (verdict, action) = (line.verdict, line.action);
         let why = verdict.why().english().to_owned();
-        self.verdicts.push(VerdictTotal { verdict, act, entries: 1, why });
+        self.verdicts.push(VerdictTotal { verdict, action, entries: 1, why });
         self.verdicts.sort_by_key(|it| it.verdict);
     }
 }
@@ -193,7 +193,7 @@ pub mod made_up {
             let line = Line {
                 entry: *entry,
                 verdict: *verdict,
-                act: verdict.action(),
+                action: verdict.action(),
                 consumer: "node\n\"a\"/1".into(),
                 idle_ms: 7,
                 deliveries: 1,

@@ -1,31 +1,18 @@
 //! URLs of MySQL and MariaDB, supported versions, and session settings.
 
-use seckill_model::reason::reason;
+use std::path::PathBuf;
+
+use seckill_model::reason;
 use sqlx::{
-    ConnectOptions as _, MySql, MySqlConnection,
+    MySql, MySqlConnection,
     migrate::Migrator,
     mysql::{MySqlConnectOptions, MySqlSslMode},
 };
-use url::Url;
 
-use super::{
-    super::{
-        super::{
-            Settings, StoreError,
-            connection::Pool,
-            dialect::{Dialect, unusable_url},
-            migrations,
-            queries::PAGE,
-            settings::Tls,
-        },
-        Server, check_parameters, decides_about_tls,
-    },
-    MYSQL,
+use super::{super::Server, MYSQL};
+use crate::{
+    Dialect, Settings, StoreError, connection::Pool, migrations, queries::PAGE, settings::Tls,
 };
-
-/// Parameters of URLs.
-const PARAMETERS: &[&str] =
-    &["socket", "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key"];
 
 /// The oldest supported servers: CHECK, and collations that compare byte by byte.
 const OLDEST_MARIADB: (u32, u32) = (10, 6);
@@ -38,28 +25,30 @@ impl Server for MySql {
     const POOL: fn(sqlx::Pool<Self>) -> Pool = Pool::Mysql;
     const DIALECT: &'static Dialect = &MYSQL;
     const MIGRATIONS_REPEAT: bool = true;
+    const FORM: &'static str = "mysql://USER:PASSWORD@HOST/DATABASE";
+    const PARAMETERS: &'static [&'static str] =
+        &["socket", "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key"];
 
-    fn options(url: &Url, settings: &Settings) -> Result<MySqlConnectOptions, StoreError> {
-        check_parameters(url, PARAMETERS, |name, known| reason!("store-url-mysql", name, known))?;
-        let mut options = MySqlConnectOptions::from_url(url)
-            .map_err(|fault| unusable_url(&fault))?
-            .disable_statement_logging();
-        if options.get_database().is_none_or(str::is_empty) {
-            let form = "mysql://USER:PASSWORD@HOST/DATABASE";
-            return Err(StoreError::Url(reason!("store-url-no-database", form)));
+    fn database(options: &MySqlConnectOptions) -> Option<&str> {
+        options.get_database()
+    }
+
+    fn with_settings(
+        options: MySqlConnectOptions,
+        tls: Option<Tls>,
+        ca: Option<&PathBuf>,
+    ) -> MySqlConnectOptions {
+        let options = match tls {
+            Some(Tls::Off) => options.ssl_mode(MySqlSslMode::Disabled),
+            Some(Tls::Prefer) => options.ssl_mode(MySqlSslMode::Preferred),
+            Some(Tls::Require) => options.ssl_mode(MySqlSslMode::Required),
+            Some(Tls::Verify) => options.ssl_mode(MySqlSslMode::VerifyIdentity),
+            None => options,
+        };
+        match ca {
+            Some(ca) => options.ssl_ca(ca),
+            None => options,
         }
-        if !decides_about_tls(url) {
-            options = options.ssl_mode(match settings.tls {
-                Tls::Off => MySqlSslMode::Disabled,
-                Tls::Prefer => MySqlSslMode::Preferred,
-                Tls::Require => MySqlSslMode::Required,
-                Tls::Verify => MySqlSslMode::VerifyIdentity,
-            });
-        }
-        if let Some(ca) = &settings.ca {
-            options = options.ssl_ca(ca);
-        }
-        Ok(options)
     }
 
     fn shown(options: &MySqlConnectOptions) -> String {

@@ -1,9 +1,9 @@
 //! Errors of MySQL and MariaDB: transient or permanent.
 
-use seckill_model::{Reason, reason::reason};
+use seckill_model::{Reason, reason};
 use sqlx::{error::DatabaseError, mysql::MySqlDatabaseError};
 
-use super::super::super::{StoreError, dialect::schema_changed};
+use crate::{StoreError, dialect::schema_changed};
 
 const DEADLOCK: u16 = 1213;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;

@@ -12,9 +12,9 @@ mod errors;
 
 use sqlx::{Arguments as _, error::BoxDynError, mysql::MySqlArguments};
 
-use super::super::{
-    batch,
-    dialect::{Dialect, Value, json, substitute},
+use crate::{
+    Dialect, Value, batch,
+    dialect::{json, substitute},
 };
 
 pub(crate) const MYSQL: Dialect = Dialect {

@@ -1,42 +1,18 @@
 //! URLs of PostgreSQL, supported versions, and session settings.
 
-use seckill_model::reason::reason;
+use std::path::PathBuf;
+
+use seckill_model::reason;
 use sqlx::{
-    ConnectOptions as _, Executor as _, PgConnection, Postgres,
+    Executor as _, PgConnection, Postgres,
     migrate::Migrator,
     postgres::{PgConnectOptions, PgSslMode},
 };
-use url::Url;
 
-use super::{
-    super::{
-        super::{
-            Settings, StoreError,
-            connection::Pool,
-            dialect::{Dialect, unusable_url},
-            migrations,
-            queries::PAGE,
-            settings::Tls,
-        },
-        Server, check_parameters, decides_about_tls,
-    },
-    POSTGRES,
+use super::{super::Server, POSTGRES};
+use crate::{
+    Dialect, Settings, StoreError, connection::Pool, migrations, queries::PAGE, settings::Tls,
 };
-
-/// Parameters of URLs.
-const PARAMETERS: &[&str] = &[
-    "host",
-    "port",
-    "user",
-    "password",
-    "dbname",
-    "options",
-    "sslmode",
-    "ssl-mode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-];
 
 /// The oldest supported server, as `server_version_num`.
 const OLDEST: i32 = 120_000;
@@ -45,31 +21,42 @@ impl Server for Postgres {
     const POOL: fn(sqlx::Pool<Self>) -> Pool = Pool::Postgres;
     const DIALECT: &'static Dialect = &POSTGRES;
     const MIGRATIONS_REPEAT: bool = false;
+    const FORM: &'static str = "postgres://USER:PASSWORD@HOST/DATABASE";
+    const PARAMETERS: &'static [&'static str] = &[
+        "host",
+        "port",
+        "user",
+        "password",
+        "dbname",
+        "options",
+        "sslmode",
+        "ssl-mode",
+        "sslrootcert",
+        "sslcert",
+        "sslkey",
+    ];
 
-    fn options(url: &Url, settings: &Settings) -> Result<PgConnectOptions, StoreError> {
-        check_parameters(url, PARAMETERS, |name, known| {
-            reason!("store-url-postgres", name, known)
-        })?;
-        let mut options = PgConnectOptions::from_url(url)
-            .map_err(|fault| unusable_url(&fault))?
-            .application_name("seckill")
-            .disable_statement_logging();
-        if options.get_database().is_none_or(str::is_empty) {
-            let form = "postgres://USER:PASSWORD@HOST/DATABASE";
-            return Err(StoreError::Url(reason!("store-url-no-database", form)));
+    fn database(options: &PgConnectOptions) -> Option<&str> {
+        options.get_database()
+    }
+
+    fn with_settings(
+        options: PgConnectOptions,
+        tls: Option<Tls>,
+        ca: Option<&PathBuf>,
+    ) -> PgConnectOptions {
+        let options = options.application_name("seckill");
+        let options = match tls {
+            Some(Tls::Off) => options.ssl_mode(PgSslMode::Disable),
+            Some(Tls::Prefer) => options.ssl_mode(PgSslMode::Prefer),
+            Some(Tls::Require) => options.ssl_mode(PgSslMode::Require),
+            Some(Tls::Verify) => options.ssl_mode(PgSslMode::VerifyFull),
+            None => options,
+        };
+        match ca {
+            Some(ca) => options.ssl_root_cert(ca),
+            None => options,
         }
-        if !decides_about_tls(url) {
-            options = options.ssl_mode(match settings.tls {
-                Tls::Off => PgSslMode::Disable,
-                Tls::Prefer => PgSslMode::Prefer,
-                Tls::Require => PgSslMode::Require,
-                Tls::Verify => PgSslMode::VerifyFull,
-            });
-        }
-        if let Some(ca) = &settings.ca {
-            options = options.ssl_root_cert(ca);
-        }
-        Ok(options)
     }
 
     fn shown(options: &PgConnectOptions) -> String {

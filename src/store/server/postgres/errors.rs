@@ -1,9 +1,9 @@
 //! Errors of PostgreSQL: transient or permanent.
 
-use seckill_model::{Reason, reason::reason};
+use seckill_model::{Reason, reason};
 use sqlx::error::DatabaseError;
 
-use super::super::super::{StoreError, dialect::schema_changed};
+use crate::{StoreError, dialect::schema_changed};
 
 const SERIALIZATION_FAILURE: &str = "40001";
 const DEADLOCK: &str = "40P01";

@@ -8,9 +8,9 @@ mod errors;
 
 use sqlx::{Arguments as _, error::BoxDynError, postgres::PgArguments};
 
-use super::super::{
-    batch::{self, OrderRow},
-    dialect::{Dialect, Value, divide, on_conflict},
+use crate::{
+    Dialect, OrderRow, Value, batch,
+    dialect::{divide, on_conflict},
 };
 
 pub(crate) const POSTGRES: Dialect = Dialect {
