@@ -66,7 +66,9 @@ impl PartitionFindings {
     pub(super) fn render(&self) -> String {
         let line =
             |finding: &PartitionFault| text!("cli-partition-finding", n = self.partition, finding);
-        self.findings.iter().map(|finding| format!("! {}\n", line(finding))).collect()
+        let mut text = String::new();
+        text.extend(self.findings.iter().map(|finding| format!("! {}\n", line(finding))));
+        text
     }
 }
 
@@ -261,7 +263,9 @@ pub(super) fn conclusion(balanced: bool) -> Label {
 /// A line for each finding.
 pub(super) fn findings(sales: &[SaleAudit]) -> String {
     let found = sales.iter().flat_map(|sale| sale.findings.iter().map(|it| (sale.voucher_id, it)));
-    found.map(|(sale, finding)| format!("! #{sale}: {finding}\n")).collect()
+    let mut text = String::new();
+    text.extend(found.map(|(sale, finding)| format!("! #{sale}: {finding}\n")));
+    text
 }
 
 /// The figures of each sale.

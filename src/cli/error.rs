@@ -210,7 +210,7 @@ mod tests {
         std::fs::write(&path, "warn = 256\n\"a\\nb\\u001b[1m\" = 3\n").unwrap();
         let theme = CliError::from(Palette::load(path.to_str().unwrap()).unwrap_err());
         std::fs::write(&path, "nodes = 1\n\"re\\ndis\" = 3\n").unwrap();
-        let config = CliError::from(Config::load(Some(&path)).unwrap_err());
+        let config = Config::load(Some(&path)).unwrap_err();
         for fault in [theme, config] {
             let message = fault.message();
             let lines: Vec<_> = message.lines().skip(1).collect();

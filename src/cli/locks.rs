@@ -89,7 +89,8 @@ async fn release(
 }
 
 fn render(held: &Holders) -> String {
-    let mut text: String = held.foreign.iter().map(|found| format!("! {found}\n")).collect();
+    let mut text = String::new();
+    text.extend(held.foreign.iter().map(|found| format!("! {found}\n")));
     if held.locks.is_empty() {
         return text + &Label("cli-locks-none");
     }

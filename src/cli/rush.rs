@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use seckill_engine::{Command, EngineError, LoadReport, LoadTest, Reply, commands::AggregateLine};
-use seckill_model::{Label, OsError, Outcome, VoucherId, text};
+use seckill_model::{Label, Message, OsError, Outcome, VoucherId, text};
 
 use crate::{
     CliError, Config, Context, Needs, Output, Result, Table, indented, number, signals::Signals,
@@ -102,7 +102,7 @@ fn render(report: &LoadReport) -> String {
     let more = [(Label("cli-paid"), report.paid), (Label("column-dead"), report.dead)];
     figures.extend(more.into_iter().filter(|(_, count)| *count > 0));
     let seconds = format!("{:.1}", report.settled_seconds);
-    let rejection = report.first_rejection.as_ref().map(|it| it.localized::<Outcome>());
+    let rejection = report.first_rejection.as_ref().map(Message::localized::<Outcome>);
     let error = report.first_error.as_ref();
     let mut lines = vec![
         text!("cli-rush-requests", requests, rate),

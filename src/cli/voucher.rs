@@ -26,7 +26,7 @@ pub(super) enum VoucherCommand {
     },
     /// List vouchers of both kinds by ID
     List {
-        /// Only vouchers with larger IDs; for the next next_page, page, pass the last ID of the previous one
+        /// Only vouchers with larger IDs; for the next page, pass the last ID of the previous one
         #[arg(long, value_name = "ID")]
         after: Option<VoucherId>,
         /// Maximum number of vouchers

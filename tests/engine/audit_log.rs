@@ -227,7 +227,7 @@ async fn is_read_still(url: &str) {
         result: "done".into(),
         ..AuditEntry::default()
     };
-    assert_eq!(newest(&store, 9).await, [old.clone()]);
+    assert_eq!(newest(&store, 9).await, std::slice::from_ref(&old));
     let new = AuditEntry { before: Some("{}".into()), ..old };
     store.record(&new).await.unwrap();
     assert_eq!(newest(&store, 1).await, [new]);

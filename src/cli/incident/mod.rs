@@ -48,7 +48,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
         return Err(CliError::usage(text!("cli-incident-exists", file = file.display())));
     }
     let report = Context::with(config, out, Needs::Nothing, async |context| {
-        Ok(report::write(context, since, until, args.unmask).await)
+        Ok(Box::pin(report::write(context, since, until, args.unmask)).await)
     });
     let mut report = Box::pin(report).await?;
     if let Some(file) = &args.out {
