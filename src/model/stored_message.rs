@@ -72,7 +72,7 @@ impl Message {
     }
 
     /// Bounds the text with `text`, and the whole to this many characters: data that is too long is reduced to the name
-    /// of its variant, which tells a failure apart.
+    /// of its variant, which still identifies a failure.
     pub fn bound(&mut self, most: usize, text: impl FnOnce(&mut String)) {
         text(&mut self.text);
         let is_long = |message: &Self| message.stored().chars().count() > most;

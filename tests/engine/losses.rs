@@ -644,7 +644,7 @@ async fn a_sale_that_replaces_a_newer_version_is_sold_by_all_nodes() {
     world.until("it is sold", async || admits(3_000).await).await;
     world.settled().await;
     // The node promised an order of the replaced sale a moment ago, and SQL does not have it.
-    world.stranded().await;
+    assert_eq!(findings(&world).await, [Finding::Stranded(1)]);
     assert_eq!(world.store.sale(voucher).await.unwrap().initial, 10);
 }
 
