@@ -1375,6 +1375,10 @@ console-unmarked = { $view ->
         [one] 1 marked letter is no longer present; unmarked
        *[other] { $count } marked letters are no longer present; unmarked
     }
+    [ledger] { $count ->
+        [one] 1 marked sale is no longer listed; unmarked
+       *[other] { $count } marked sales are no longer listed; unmarked
+    }
    *[pending] { $count ->
         [one] 1 marked entry is no longer pending; unmarked
        *[other] { $count } marked entries are no longer pending; unmarked
@@ -1398,6 +1402,7 @@ context-views = All views
 
 ## conventions
 
+conventions-all-are-marked-press = all are marked; press { $key } to clear the marks
 conventions-are-loaded-in-pages = { $total } rows are loaded in pages by ID; sorting works for a single page only
 conventions-closes-this-then-press-again = { $text }; press { $close } to close this, then { $again } again
 conventions-copied = copied: { $what }
@@ -2103,7 +2108,6 @@ letters-advice = { $verdict ->
     [holds_another] the buyer has another live order: press { $give_back } to cancel this one and return its stock
    *[malformed] no order can be created from it: press { $discard } to remove the letter
 }
-letters-all-are-marked-press = all are marked; press { $key } to clear the marks
 letters-counting-the-dead-letters = counting the dead letters
 letters-deliveries = { $deliveries ->
     [one] { $at }, 1 delivery: { $reason }

@@ -1265,6 +1265,7 @@ console-stock = 库存
 console-to = { $begin } 至 { $end }
 console-unmarked = { $view ->
     [dead] { $count } 条已标记的死信已不在，标记已取消
+    [ledger] { $count } 场已标记的秒杀已不在列表中，标记已取消
    *[pending] { $count } 条已标记的消息不再待确认，标记已取消
 }
 console-until = 至 { $end }
@@ -1285,6 +1286,7 @@ context-views = 所有视图
 
 ## conventions
 
+conventions-all-are-marked-press = 已全部标记，按 { $key } 取消
 conventions-are-loaded-in-pages = 共 { $total } 条，按 ID 分页读取；仅一页时才支持排序
 conventions-closes-this-then-press-again = { $text }，按 { $close } 关闭此处，再按一次 { $again }
 conventions-copied = 已复制：{ $what }
@@ -1837,7 +1839,6 @@ letters-advice = { $verdict ->
     [holds_another] 买家已有另一有效订单：按 { $give_back } 取消此单并退还库存
    *[malformed] 无法生成订单：按 { $discard } 删除
 }
-letters-all-are-marked-press = 已全部标记，按 { $key } 取消
 letters-counting-the-dead-letters = 正在统计死信
 letters-deliveries = { $at }，投递 { $deliveries } 次：{ $reason }
 letters-effect = { $effect ->

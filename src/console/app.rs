@@ -59,7 +59,7 @@ pub(crate) struct App {
     pub(super) remote: Remote,
     pub(crate) display: Display,
     pub(crate) view: View,
-    pub(crate) tables: Views,
+    pub(crate) views: Views,
     pub(crate) dialog: Option<Dialog>,
     pub(super) work: Work,
     pub(crate) presenter: Presenter,
@@ -122,7 +122,7 @@ impl App {
             remote,
             display: Display::new(theme, zone, now),
             view: View::Overview,
-            tables: Views::default(),
+            views: Views::default(),
             dialog: None,
             work: Work::default(),
             presenter: Presenter::default(),
@@ -163,18 +163,16 @@ impl App {
         self.display.leases.look(&self.display.shown);
         let (mut turned, mut notes) = (false, Vec::new());
         for view in View::VARIANTS {
-            let settled = self.tables.get_mut(*view).settle(&self.display.shown);
+            let settled = self.views.get_mut(*view).settle(&self.display.shown);
             turned |= settled.turned;
             notes.extend(settled.note);
-            // While a command is running, marks disappear because it processes their rows; the result of a repair says
-            // which sales it repaired.
-            let is_reported = self.work.answers.is_empty() && *view != View::Ledger;
-            if settled.unmarked > 0 && is_reported {
+            // While a command is running, marks disappear because it processes their rows.
+            if settled.unmarked > 0 && self.work.answers.is_empty() {
                 let (view, count) = (view.name(), settled.unmarked);
                 notes.push(text!("console-unmarked", view, count));
             }
         }
-        if self.selling.look(&self.display.shown, self.tables.sales.chosen) {
+        if self.selling.look(&self.display.shown, self.views.sales.chosen) {
             self.leave_what_is_gone();
         }
         if turned {
@@ -229,6 +227,8 @@ impl App {
             Event::Mouse(event) if !self.terminal.unseen => self.on_mouse(*event),
             _ => {}
         }
+        self.look();
+        self.send_wanted();
     }
 
     fn on_key(&mut self, key: &KeyEvent, event: &Event) {
@@ -250,7 +250,6 @@ impl App {
         let context = self.context();
         if let Some(action) = keymap::lookup(context, key) {
             self.run(action);
-            self.send_wanted();
         } else if matches!(context, Context::Form | Context::Palette | Context::Filter) {
             self.type_in(event);
         } else {
@@ -271,18 +270,18 @@ impl App {
 
     /// The table of this view.
     pub(crate) fn table(&self) -> Option<&dyn Table> {
-        self.tables.get(self.view).table()
+        self.views.get(self.view).table()
     }
 
     pub(crate) fn table_mut(&mut self) -> Option<&mut dyn Table> {
-        self.tables.get_mut(self.view).table_mut()
+        self.views.get_mut(self.view).table_mut()
     }
 
     /// The context that keys are looked up in.
     pub(crate) fn context(&self) -> Context {
         match &self.dialog {
             Some(dialog) => dialog.context(),
-            None if self.tables.filtering => Context::Filter,
+            None if self.views.filtering => Context::Filter,
             None => self.place(),
         }
     }
@@ -294,10 +293,10 @@ impl App {
 
     /// Sends the command that the view needs without a key, if any.
     pub(super) fn send_wanted(&mut self) {
-        if let Some(command) = self.tables.get_mut(self.view).wants()
+        if let Some(command) = self.views.get_mut(self.view).wants()
             && !self.send(command.clone())
         {
-            self.tables.orders.miss_trace(&command);
+            self.views.orders.miss_trace(&command);
         }
     }
 
@@ -341,7 +340,7 @@ impl App {
         let Some(row) = row else { return };
         if self.view == View::Sales {
             // The cursor may be on a sale that the filter hides.
-            return self.tables.sales.choose_row(&self.display.shown, row);
+            return self.views.sales.choose_row(&self.display.shown, row);
         }
         let now = cursor.unwrap_or(0);
         if row != now {
@@ -351,7 +350,7 @@ impl App {
 
     /// The sale that keys apply to: the row under the cursor in the table, elsewhere the chosen sale.
     pub(super) fn pointed_sale(&self) -> Option<&SaleLine> {
-        let sales = &self.tables.sales;
+        let sales = &self.views.sales;
         let pointed = if self.view == View::Sales { sales.pointed() } else { sales.chosen };
         pointed.and_then(|voucher| self.display.shown.sale(voucher))
     }
@@ -382,11 +381,11 @@ impl App {
 
     /// The sale shown by the presenter layout, and by the header while no sale is chosen: the one with a load test from
     /// here, else the active one, else the chosen one. Old sales are not listed in a snapshot.
-    pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
+    pub(crate) fn active_sale(&self) -> Option<&SaleLine> {
         let rushed = self.display.shown.rushed();
         let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
         let mut candidates =
-            only.into_iter().chain(self.selling.sale()).chain(self.tables.sales.chosen);
+            only.into_iter().chain(self.selling.sale()).chain(self.views.sales.chosen);
         candidates.find_map(|voucher| self.display.shown.sale(voucher))
     }
 }

@@ -73,8 +73,8 @@ impl App {
     fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
         let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
             // The cursor starts at the sale in the header.
-            if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
-                self.tables.sales.table.cursor = Some(named);
+            if let Some(named) = self.active_sale().map(|sale| sale.voucher_id) {
+                self.views.sales.table.cursor = Some(named);
             }
             self.go(View::Sales);
             self.note(text!(
@@ -165,10 +165,10 @@ impl App {
         if plan.totals.to_do() == 0 {
             return self.note(commands::nothing_to_do(plan));
         }
-        if self.is_covered(Label("command-plan-is-ready"), Action::PlanRecovery) {
+        if self.defer_question(Label("command-plan-is-ready"), Action::PlanRecovery) {
             return;
         }
-        let state = &self.tables.pending;
+        let state = &self.views.pending;
         let filtered = plan.head.filter.is_empty() && !state.controls.filter.value().is_empty();
         let shown = filtered.then(|| state.rows(&self.display.shown).len());
         let newest = &self.display.newest;
@@ -182,15 +182,15 @@ impl App {
         self.confirm_reply(confirm);
     }
 
-    /// Whether the user is typing or answering a question, so that no other one can open: `what` is ready then, and
-    /// `again` asks for it again.
-    pub(super) fn is_covered(&mut self, what: Label, again: Action) -> bool {
+    /// Reports that `what` is ready, and that `again` asks for it, if no question can open because the user is typing or
+    /// answering another one; returns whether that is so.
+    pub(super) fn defer_question(&mut self, what: Label, again: Action) -> bool {
         self.status.key_pressed();
-        let is_covered = self.dialog.is_some() || self.tables.filtering;
-        if is_covered {
+        let is_busy = self.dialog.is_some() || self.views.filtering;
+        if is_busy {
             self.note(conventions::behind(what, self.context(), again));
         }
-        is_covered
+        is_busy
     }
 
     /// Opens a question that a reply leads to.
@@ -208,7 +208,9 @@ impl App {
         }
         match self.away() {
             Some(away) => self.note(away),
-            None => drop(self.run_by_view(Action::Repair)),
+            None => {
+                self.run_by_view(Action::Repair);
+            }
         }
     }
 
@@ -217,7 +219,7 @@ impl App {
         if self.work.counting.is_some() {
             return self.note(Label("letters-counting-the-dead-letters"));
         }
-        let meant = in_scope(&self.tables.letters, &self.display.shown);
+        let meant = in_scope(&self.views.letters, &self.display.shown);
         let Some((scope, about)) = meant else { return self.note(commands::NOTHING_CHOSEN) };
         if self.send(Command::CountLetters(scope.clone())) {
             self.work.counting = Some((kind, scope, about));
@@ -229,7 +231,7 @@ impl App {
         // A cancelled count may still arrive.
         let awaited = self.work.counting.take_if(|(_, scope, _)| scope == counted);
         let Some((kind, scope, about)) = awaited else { return };
-        if self.is_covered(Label("letters-the-dead-letters-are-counted"), kind.action()) {
+        if self.defer_question(Label("letters-the-dead-letters-are-counted"), kind.action()) {
             return;
         }
         let question = match letters::question(kind, found, &about) {
@@ -321,7 +323,7 @@ impl App {
         if let Command::CountLetters(failed) = command {
             self.work.counting.take_if(|(_, scope, _)| scope == failed);
         }
-        self.tables.orders.miss_trace(command);
+        self.views.orders.miss_trace(command);
         self.status.failure(why);
     }
 
@@ -333,7 +335,7 @@ impl App {
             }
             (Reply::Previewed(preview), _) => {
                 let (again, confirm) = stream::commands::confirm(preview, &self.display.zone);
-                if !self.is_covered(Label("stream-statistics-are-ready"), again) {
+                if !self.defer_question(Label("stream-statistics-are-ready"), again) {
                     self.confirm_reply(confirm);
                 }
                 return;
@@ -341,15 +343,15 @@ impl App {
             (Reply::Planned(plan), Command::Plan(scope)) => return self.ask_plan(plan, &scope),
             (Reply::Traced(trace), _) => {
                 self.status.key_pressed();
-                self.tables.orders.take_trace(trace);
+                self.views.orders.take_trace(trace);
                 // The user may have moved on to another order.
                 return self.send_wanted();
             }
-            (Reply::SaleCreated(id), _) => self.tables.sales.await_sale(*id),
+            (Reply::SaleCreated(id), _) => self.views.sales.await_sale(*id),
             (Reply::Replayed(ReplayReport { cut_short: false, .. }), Command::Apply(plan, _)) => {
                 let done = self.work.planned.take_if(|(planned, _)| *planned == plan);
                 for mark in done.iter().flat_map(|(_, marks)| marks) {
-                    self.tables.pending.marks.remove(mark);
+                    self.views.pending.marks.remove(mark);
                 }
             }
             (
@@ -358,9 +360,9 @@ impl App {
                 Command::ReplayLetters { scope, .. } | Command::DiscardLetters { scope, .. },
             ) => match scope {
                 LetterScope::Letters(done) => {
-                    self.tables.letters.marks.retain(|mark| !done.contains(mark));
+                    self.views.letters.marks.retain(|mark| !done.contains(mark));
                 }
-                LetterScope::Matching { .. } => self.tables.letters.unmark(),
+                LetterScope::Matching { .. } => self.views.letters.unmark(),
             },
             _ => {}
         }

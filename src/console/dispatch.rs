@@ -40,11 +40,10 @@ impl App {
             Action::Picture => self.export(Format::Svg),
             _ => match self.dialog.take() {
                 Some(dialog) => self.dialog = self.answer_dialog(dialog, action),
-                None if self.tables.filtering => self.run_in_filter(action),
+                None if self.views.filtering => self.run_in_filter(action),
                 None => self.run_in_view(action),
             },
         }
-        self.look();
     }
 
     /// Inserts pasted text into the focused input; a paste into a view is ignored.
@@ -64,7 +63,7 @@ impl App {
                     self.export(format);
                 }
             }
-            None if self.tables.filtering => {
+            None if self.views.filtering => {
                 let changed = self.filter().is_some_and(|filter| typed(filter, event));
                 if changed {
                     self.filter_changed();
@@ -79,7 +78,7 @@ impl App {
         if self.dialog.is_some() {
             return self.dialog.as_ref().and_then(Dialog::input);
         }
-        if self.tables.filtering { self.filter().map(|filter| &*filter) } else { None }
+        if self.views.filtering { self.filter().map(|filter| &*filter) } else { None }
     }
 
     /// Applies an action to a dialog; returns the dialog that is open after it.
@@ -180,7 +179,7 @@ impl App {
                     // A command on a row also selects it.
                     let about = audit_record::about(command).filter(|_| self.view == View::Sales);
                     if let Some(voucher) = about {
-                        self.tables.sales.choose(voucher);
+                        self.views.sales.choose(voucher);
                     }
                 }
             }
@@ -198,8 +197,8 @@ impl App {
 
     fn run_in_filter(&mut self, action: Action) {
         // An invalid query is corrected, not submitted.
-        let taken = action == Action::Cancel || self.tables.get_mut(self.view).submit_filter();
-        self.tables.filtering = !taken;
+        let taken = action == Action::Cancel || self.views.get_mut(self.view).submit_filter();
+        self.views.filtering = !taken;
         if action == Action::Cancel
             && let Some(filter) = self.filter()
         {
@@ -210,16 +209,16 @@ impl App {
 
     /// The filter of the current view.
     pub(super) fn filter(&mut self) -> Option<&mut Input> {
-        self.tables.get_mut(self.view).filter()
+        self.views.get_mut(self.view).filter()
     }
 
     fn filter_changed(&mut self) {
-        let view = self.tables.get_mut(self.view);
+        let view = self.views.get_mut(self.view);
         if let Some(table) = view.table_mut() {
             table.settle_cursor(&self.display.shown);
         }
-        if !self.tables.filtering {
-            self.tables.get_mut(self.view).submit_filter();
+        if !self.views.filtering {
+            self.views.get_mut(self.view).submit_filter();
             self.look();
         }
     }
@@ -241,7 +240,7 @@ impl App {
             Action::PreviousView => self.go(self.view.beside(false)),
             Action::Filter if self.keeps_query() => self.note(conventions::frozen()),
             Action::Filter => match self.filter() {
-                Some(_) => self.tables.filtering = true,
+                Some(_) => self.views.filtering = true,
                 None => self.note(commands::NO_FILTER),
             },
             Action::Up => self.step(Step::By(-1)),
@@ -289,7 +288,7 @@ impl App {
                     Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter
                 );
                 // The chart stays while the user moves along it.
-                if is_scrub && self.tables.overview.has_chart() && !self.display.frozen {
+                if is_scrub && self.views.overview.has_chart() && !self.display.frozen {
                     self.freeze();
                 }
                 self.run_by_view(action);
@@ -300,7 +299,7 @@ impl App {
     /// Passes an action to the view; returns whether the view has it.
     pub(super) fn run_by_view(&mut self, action: Action) -> bool {
         let scene = Scene::of(&self.display);
-        match self.tables.get_mut(self.view).run(action, &scene) {
+        match self.views.get_mut(self.view).run(action, &scene) {
             Some(Effect::Done) => {}
             Some(Effect::Note(text)) => self.note(text),
             Some(Effect::Confirm(question, command)) => self.confirm(question, command),
@@ -324,9 +323,9 @@ impl App {
         }
         let shown = &self.display.shown;
         let turn = match self.view {
-            View::Overview if self.tables.sales.step_choice(shown, step) => Turn::Moved,
+            View::Overview if self.views.sales.step_choice(shown, step) => Turn::Moved,
             View::Overview => Turn::edge(step),
-            view => self.tables.get_mut(view).step(shown, step, self.display.frozen),
+            view => self.views.get_mut(view).step(shown, step, self.display.frozen),
         };
         let of_sales = matches!(self.view, View::Overview | View::Sales);
         match turn {
@@ -340,36 +339,36 @@ impl App {
     /// Reports to the engine what is on the screen, so that only that is read.
     pub(super) fn look(&self) {
         let mut looking_at = Focus::default();
-        self.tables.get(self.view).focus(&mut looking_at);
+        self.views.get(self.view).focus(&self.display.shown, &mut looking_at);
         self.remote
             .focus
             .send_if_modified(|focus| std::mem::replace(focus, looking_at) != looking_at);
     }
 
     fn open(&mut self) {
-        let sales = &mut self.tables.sales;
+        let sales = &mut self.views.sales;
         match self.view {
             View::Overview if self.display.shown.sales.is_empty() => self.note(commands::NO_SALE),
             View::Overview => {
-                let named = self.target_sale().or_else(|| self.at_sale());
+                let named = self.target_sale().or_else(|| self.active_sale());
                 if let Some(sale) = named.map(|sale| sale.voucher_id) {
-                    self.tables.sales.table.cursor = Some(sale);
+                    self.views.sales.table.cursor = Some(sale);
                 }
                 self.go(View::Sales);
-                self.tables.sales.table.controls.detail = true;
+                self.views.sales.table.controls.detail = true;
             }
             View::Sales if sales.table.controls.detail => {
                 sales.choose_pointed();
                 self.open_orders_of_sale();
             }
-            View::Stream if self.tables.stream.pane == Pane::Consumers => {
+            View::Stream if self.views.stream.pane == Pane::Consumers => {
                 self.note(Label("stream-consumer-has-no-details-beyond"));
             }
             _ if !self.has_choice() => self.note(self.no_choice()),
             view => {
                 match view {
-                    View::Sales => self.tables.sales.choose_pointed(),
-                    View::Orders => self.tables.orders.forget_trace(),
+                    View::Sales => self.views.sales.choose_pointed(),
+                    View::Orders => self.views.orders.forget_trace(),
                     _ => {}
                 }
                 if let Some(table) = self.table_mut() {
@@ -387,20 +386,20 @@ impl App {
         if self.display.frozen {
             return self.note(conventions::frozen());
         }
-        self.tables.orders.input = query_of_sale(sale).into();
+        self.views.orders.input = query_of_sale(sale).into();
         self.go(View::Orders);
-        self.tables.orders.ask();
+        self.views.orders.ask();
     }
 
     pub(super) fn go(&mut self, view: View) {
-        if self.display.frozen && !self.tables.get(view).is_read(&self.display.shown) {
+        if self.display.frozen && !self.views.get(view).is_read(&self.display.shown) {
             return self.note(conventions::frozen());
         }
         self.view = view;
-        self.tables.filtering = false;
+        self.views.filtering = false;
         self.presenter.on = false;
         self.look();
-        self.tables.get_mut(view).enter(&self.display.shown);
+        self.views.get_mut(view).enter(&self.display.shown);
     }
 
     pub(super) fn close(&mut self) -> bool {
@@ -417,8 +416,8 @@ impl App {
         if self.work.counting.take().is_some() {
             return self.note(Label("command-counting-dead-letters-was-cancelled"));
         }
-        self.tables.orders.cancel_trace();
-        if self.tables.overview.let_go() || self.close() {
+        self.views.orders.cancel_trace();
+        if self.views.overview.let_go() || self.close() {
             return;
         }
         let keeps_query = self.keeps_query();
@@ -431,7 +430,7 @@ impl App {
             filter.reset();
             self.filter_changed();
         } else if self.view == View::Overview {
-            self.tables.sales.let_go();
+            self.views.sales.let_go();
         } else if !self.status.took_note() {
             // If there was a message, the key only dismissed it.
             self.go(View::Overview);
@@ -510,7 +509,7 @@ impl App {
             // The Overview has no table, and the filter of Sales may hide the chosen sale.
             View::Overview | View::Sales => {
                 let sale = [self.pointed_sale()?];
-                Some(Sheet::of(&self.tables.sales.table, &scene, &sale, Some(0)))
+                Some(Sheet::of(&self.views.sales.table, &scene, &sale, Some(0)))
             }
             _ => self.table()?.sheet(&scene),
         }
@@ -539,13 +538,13 @@ impl App {
     pub(super) fn freeze(&mut self) {
         self.display.frozen = !self.display.frozen;
         if self.display.frozen {
-            if self.view == View::Overview && self.tables.overview.has_chart() {
+            if self.view == View::Overview && self.views.overview.has_chart() {
                 let [earlier, later, go_on] =
                     [Action::Earlier, Action::Later, Action::Freeze].map(key_of);
                 self.note(text!("time-display-paused-and-step-through", earlier, later, go_on));
             }
         } else {
-            self.tables.overview.let_go();
+            self.views.overview.let_go();
             self.show_newest();
         }
     }

@@ -28,7 +28,7 @@ impl App {
         let there = |id: &VoucherId| self.display.shown.sale(*id).is_some();
         let launched = self.director.sale().or(self.presenter.sale).filter(there);
         launched
-            .or_else(|| self.at_sale().map(|sale| sale.voucher_id))
+            .or_else(|| self.active_sale().map(|sale| sale.voucher_id))
             .or_else(|| self.display.shown.foremost().map(|sale| sale.voucher_id))
     }
 

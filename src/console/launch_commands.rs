@@ -94,12 +94,15 @@ impl App {
         }))
     }
 
-    /// Advances the countdown and fires the launch at its end.
+    /// Advances the countdown, and fires the launch at its end unless that has long passed.
     pub(super) fn on_launch_due(&mut self) {
         self.terminal.dirty = true;
-        if let Some((_, Some(at))) = self.director.scheduled()
-            && at <= self.display.now
-        {
+        let Some((launch, Some(at))) = self.director.scheduled() else { return };
+        let late = self.display.now.since(at);
+        if late > LATE_MS {
+            let why = text!("director-console-was-suspended", late = span(late));
+            self.call_off(&launch.clone(), &why);
+        } else if at <= self.display.now {
             self.fire();
         }
     }
@@ -134,15 +137,13 @@ impl App {
     }
 
     fn fire(&mut self) {
-        let Some((launch, LaunchState::Counting(at))) = self.director.launch.take() else {
+        let Some((launch, LaunchState::Counting(_))) = self.director.launch.take() else {
             return;
         };
         self.close_fire();
-        let (newest, late) = (&self.display.newest, self.display.now.since(at));
+        let newest = &self.display.newest;
         let away = away(&newest.redis, &newest.sql).map(Label::to_owned);
-        let too_late = || text!("director-console-was-suspended", late = span(late));
-        let why = away.or_else(|| (late > LATE_MS).then(too_late));
-        if let Some(why) = why.or_else(|| self.unfit(&launch, None)) {
+        if let Some(why) = away.or_else(|| self.unfit(&launch, None)) {
             return self.call_off(&launch, &why);
         }
         let Launch { title, pieces, .. } = &launch;

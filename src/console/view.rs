@@ -52,7 +52,7 @@ impl View {
             Self::Letters => "dead",
             other => {
                 let id: &str = other.into();
-                id.trim_start_matches("view-")
+                id.strip_prefix("view-").unwrap_or(id)
             }
         }
     }

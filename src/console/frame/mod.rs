@@ -129,24 +129,24 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     let [story, answers] =
         Layout::vertical([Constraint::Length(story_rows), Constraint::Fill(1)]).areas(messages);
     // A third line of the guide is in the row of the messages, which come first.
-    let is_covered = app.tables.filtering || app.status.shown().is_some();
+    let is_covered = app.views.filtering || app.status.shown().is_some();
     draw_story(app, if is_covered { story } else { messages }, buffer);
     if !answer.is_empty() {
         Paragraph::new(answer).render(answers.inner(SIDES), buffer);
     }
     // Messages are above the input.
-    if app.tables.filtering { filter_input(app, answers.inner(SIDES), buffer) } else { None }
+    if app.views.filtering { filter_input(app, answers.inner(SIDES), buffer) } else { None }
 }
 
 /// Draws the view into the area that the frame leaves.
 fn draw_view(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
-    let App { display, tables, story, view, .. } = app;
-    let (chosen, typing) = (tables.sales.chosen, tables.filtering);
+    let App { display, views, story, view, .. } = app;
+    let (chosen, typing) = (views.sales.chosen, views.filtering);
     let scene = Scene { compact, chosen, typing, ..Scene::of(display) };
     if !display.has_data() {
         return draw_text(area, buffer, &scene, 1, &text::NO_DATA);
     }
-    tables.get_mut(*view).draw(area, buffer, &scene);
+    views.get_mut(*view).draw(area, buffer, &scene);
     if let Some(number) = story.countdown.filter(|_| *view == View::Overview) {
         widgets::big_number(area, buffer, display.theme, number);
     }
@@ -179,7 +179,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Names the sale that a command would affect, so that no dialog ever differs from the header. If there is none yet:
-/// the number of sales with a load test, else the sale that [`App::at_sale`] names, else the first one that is not
+/// the number of sales with a load test, else the sale that [`App::active_sale`] names, else the first one that is not
 /// over.
 fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     let (theme, shown) = (app.display.theme, &app.display.shown);
@@ -190,7 +190,7 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
         return line;
     }
     let open = || shown.foremost().filter(|sale| !sale.phase.is_over());
-    let Some(sale) = app.target_sale().or_else(|| app.at_sale()).or_else(open) else {
+    let Some(sale) = app.target_sale().or_else(|| app.active_sale()).or_else(open) else {
         return Line::default();
     };
     let (word, style) = phase(theme, sale.phase);
@@ -337,7 +337,7 @@ fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
 /// own below.
 fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let theme = app.display.theme;
-    let typed = app.tables.filtering.then(Line::default);
+    let typed = app.views.filtering.then(Line::default);
     let Some((tone, message, more)) = app.status.shown() else { return vec![Line::default()] };
     let (glyph, style) = match tone {
         Tone::Note => ("", Style::new()),

@@ -74,9 +74,9 @@ fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
         let mut snapshot = quiet();
         snapshot.sales[1].phase = Phase::Paused;
         tui.show(snapshot);
-        assert_eq!(tui.app.tables.sales.pointed(), Some(VoucherId(5)), "it is hidden now");
+        assert_eq!(tui.app.views.sales.pointed(), Some(VoucherId(5)), "it is hidden now");
         click(&mut tui, text);
-        let chosen = tui.app.tables.sales.chosen;
+        let chosen = tui.app.views.sales.chosen;
         assert_eq!(chosen.map(|id| format!("#{id}  milk")).as_deref(), Some(text));
     }
 }
@@ -84,13 +84,13 @@ fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
 #[test]
 fn enter_on_the_overview_opens_the_named_sale() {
     let tui = Tui::open(quiet(), "2jjj1\n");
-    assert_eq!(tui.app.tables.sales.pointed(), Some(VoucherId(3)), "the chosen one");
+    assert_eq!(tui.app.views.sales.pointed(), Some(VoucherId(3)), "the chosen one");
     let mut snapshot = quiet();
     snapshot.sales[4].funnel.admitted.per_second = 9.0;
     let mut tui = Tui::open(snapshot, "21");
     speaks_of(&mut tui, 2, "it sells");
     tui.press("\n");
-    assert_eq!(tui.app.tables.sales.pointed(), Some(VoucherId(2)));
+    assert_eq!(tui.app.views.sales.pointed(), Some(VoucherId(2)));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn the_header_names_the_target_sale_of_commands() {
     };
     for key in ["E", "P", "R"] {
         let mut tui = Tui::open(quiet(), "2jj1");
-        assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(4)));
+        assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(4)));
         // Buyers of another process.
         tui.show(selling(3));
         names(&mut tui, 4, "it is chosen");

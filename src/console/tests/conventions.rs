@@ -73,7 +73,7 @@ fn rows_are_sorted_by_a_column_and_the_choice_stays_on_its_row() {
     let table: Vec<&str> = text.lines().skip(5).take(6).collect();
     assert!(table.join("\n").contains("ID↑"), "{text}");
     assert_eq!(ids(&table.join("\n")), ["#5", "#7", "#8", "#9"], "{text}");
-    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(7)));
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(7)));
     tui.press("r");
     tui.assert_shows("ID↓");
     // The command applies to the row that was chosen, wherever that moved.
@@ -153,10 +153,10 @@ fn the_mouse_chooses_only_while_it_is_on() {
     let text = tui.screen();
     let row = text.lines().position(|line| line.contains("noodles")).unwrap_or(0);
     mouse(&mut tui, CLICK, 20, row as u16);
-    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(5)));
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(5)));
     tui.screen();
     mouse(&mut tui, MouseEventKind::ScrollUp, 20, 9);
-    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(7)));
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(7)));
     // Questions are answered with keys only.
     tui.press("E");
     tui.screen();
@@ -386,8 +386,8 @@ fn the_log_is_sorted_and_the_stream_keeps_its_order() {
     assert!(tui.status().starts_with("sorted by "), "{}", tui.status());
     tui.assert_shows("sorted by event within these ");
     tui.press("g");
-    let rows = tui.app.tables.log.rows(&tui.app.display.shown);
-    assert_eq!(tui.app.tables.log.position(&rows), Some(0));
+    let rows = tui.app.views.log.rows(&tui.app.display.shown);
+    assert_eq!(tui.app.views.log.position(&rows), Some(0));
     tui.press("3o");
     let message = "the stream is always in delivery order";
     tui.assert_status(message);
@@ -407,4 +407,14 @@ fn a_job_is_switched_back_once_a_snapshot_shows_it() {
     tui.show(snapshot);
     tui.press("Py");
     assert_eq!(tui.sent(), [Command::SwitchJob { job, paused: !paused }]);
+}
+
+#[test]
+fn the_wheel_requests_the_page_after_the_last_row() {
+    let mut tui = Tui::open(overflowing(), "4mG");
+    tui.screen();
+    let before = *tui.focus.borrow();
+    mouse(&mut tui, MouseEventKind::ScrollDown, 20, 12);
+    let after = *tui.focus.borrow();
+    assert!(before.pending < after.pending, "{before:?}, {after:?}");
 }

@@ -337,7 +337,7 @@ fn two_load_tests() -> Snapshot {
 #[test]
 fn a_stop_targets_the_load_test_of_the_selected_sale() {
     let mut tui = Tui::open(two_load_tests(), "2jk");
-    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(7)));
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(7)));
     tui.press("Hy");
     assert_eq!(
         tui.sent(),
@@ -386,4 +386,13 @@ fn a_launch_that_is_withdrawn_holds_its_sale_for_the_reason_that_was_given() {
     tui.answer(Ok(opened(SaleState::Running)));
     assert_eq!(tui.sent(), [Command::PauseSale(TEA)]);
     assert_eq!(tui.reason().as_deref(), Some("drill"));
+}
+
+#[test]
+fn a_launch_is_fired_by_hand_even_if_its_time_has_long_passed() {
+    let mut tui = armed();
+    tui.press("F");
+    tui.app.display.now = NOW.plus(60_000);
+    tui.press("y");
+    assert_eq!(tui.sent(), [Command::StartSale(TEA)], "{}", tui.status());
 }

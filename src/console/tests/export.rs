@@ -112,7 +112,7 @@ fn a_copied_row_equals_the_exported_row() {
     tui.press("y");
     let id = tui.app.terminal.clipboard.take().expect("an id");
     assert!(copied.starts_with(&format!(r#"{{"id":"{id}","title":"#)), "{id}: {copied}");
-    assert_eq!(tui.app.tables.sales.table.controls.filter.value(), "noodles");
+    assert_eq!(tui.app.views.sales.table.controls.filter.value(), "noodles");
 }
 
 #[test]

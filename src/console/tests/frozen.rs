@@ -24,7 +24,7 @@ fn a_held_window_is_not_left_for_one_that_cannot_be_read() {
     tui.assert_status(REFUSED);
     assert_eq!(tui.focus.borrow().stream, before);
     let row = |tui: &mut Tui| {
-        tui.app.tables.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry)
+        tui.app.views.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry)
     };
     let at: Option<EntryId> = row(&mut tui);
     tui.press("k");
@@ -67,7 +67,7 @@ fn no_orders_are_requested_while_the_database_is_unreachable() {
     let mut tui = Tui::open(with_orders(), "7");
     let asked = tui.focus.borrow().orders;
     tui.press("f/");
-    assert_eq!((tui.app.tables.filtering, tui.status().as_str()), (false, REFUSED));
+    assert_eq!((tui.app.views.filtering, tui.status().as_str()), (false, REFUSED));
     tui.press("2jkl\n");
     assert_eq!((tui.app.view, tui.status().as_str()), (View::Sales, REFUSED));
     tui.press("7");

@@ -114,18 +114,18 @@ pub(super) fn with_log() -> Snapshot {
 #[test]
 fn the_newest_line_is_followed_until_the_user_scrolls_back() {
     let mut tui = Tui::open(crowded(), "0");
-    assert!(tui.app.tables.log.follows());
+    assert!(tui.app.views.log.follows());
     tui.show(read(LogView::default(), 2_010, 200, true));
-    assert_eq!(tui.app.tables.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(2_209));
+    assert_eq!(tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(2_209));
     tui.press("kk");
     tui.show(read(LogView::default(), 2_015, 200, true));
-    assert_eq!(tui.app.tables.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(2_207));
+    assert_eq!(tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(2_207));
     tui.assert_shows("press End to follow");
     tui.press("G");
-    assert!(tui.app.tables.log.follows() && tui.screen().contains("following"));
+    assert!(tui.app.views.log.follows() && tui.screen().contains("following"));
     // At the end, the list follows again.
     tui.press("kj");
-    assert!(tui.app.tables.log.follows());
+    assert!(tui.app.views.log.follows());
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     tui.press("k");
     assert_eq!(tui.focus.borrow().log, Some(asked), "one page at a time");
     tui.show(read(asked, 1_800, 200, false));
-    assert_eq!(tui.app.tables.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(1_999));
+    assert_eq!(tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(1_999));
     tui.press("gk");
     tui.assert_status("this is the first row");
     tui.key(KeyCode::PageDown);
@@ -147,7 +147,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     }
     assert_eq!(tui.focus.borrow().log, Some(LogView::default()));
     tui.show(crowded());
-    assert_eq!(tui.app.tables.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(2_000));
+    assert_eq!(tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(2_000));
     tui.press("1");
     assert_eq!(tui.focus.borrow().log, None, "the view is closed");
 }
@@ -192,9 +192,9 @@ fn a_past_moment_is_shown_with_its_figures_and_time() {
     tui.press("<<<");
     assert!(tui.app.display.frozen, "a running display is paused first");
     tui.press("\x1b");
-    assert!(tui.app.display.frozen && tui.app.tables.overview.moment().is_none());
+    assert!(tui.app.display.frozen && tui.app.views.overview.moment().is_none());
     tui.press("<f");
-    assert!(!tui.app.display.frozen && tui.app.tables.overview.moment().is_none());
+    assert!(!tui.app.display.frozen && tui.app.views.overview.moment().is_none());
 }
 
 #[test]

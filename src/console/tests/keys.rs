@@ -138,12 +138,12 @@ fn pages_turn_at_both_ends() {
     second.pending = page(500, 12_340);
     second.pending.view = entry(499).next_of_all().unwrap();
     tui.show(second);
-    assert_eq!(tui.app.tables.pending.cursor, Some(entry(500)));
+    assert_eq!(tui.app.views.pending.cursor, Some(entry(500)));
     tui.assert_shows("   12,340");
     tui.press("k");
     assert_eq!(tui.focus.borrow().pending, Some(EntryId::MIN));
     tui.show(overflowing());
-    assert_eq!(tui.app.tables.pending.cursor, Some(entry(499)));
+    assert_eq!(tui.app.views.pending.cursor, Some(entry(499)));
 }
 
 #[test]
@@ -239,6 +239,6 @@ fn a_reply_clears_the_marks_of_its_own_command_only() {
     tui.sent();
     tui.press(" ");
     tui.answer(Ok(Reply::Replayed(ReplayReport::default())));
-    let marks: Vec<EntryId> = tui.app.tables.pending.marks.iter().copied().collect();
+    let marks: Vec<EntryId> = tui.app.views.pending.marks.iter().copied().collect();
     assert_eq!(marks, [entry(1), entry(2)]);
 }

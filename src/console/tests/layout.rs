@@ -271,7 +271,7 @@ fn the_header_and_the_presenter_show_the_active_sale() {
     speaks_of(&mut tui, hot_pot.0, hot_pot.1, "an outage is not held against it");
     tui.press("2jk1");
     tui.show(snapshot(7, 112));
-    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(milk_tea.0)));
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(milk_tea.0)));
     assert_eq!(
         tui.app.presented(),
         Some(VoucherId(hot_pot.0)),

@@ -130,7 +130,7 @@ fn marked_sales_are_repaired_and_no_others() {
     tui.press("G ");
     tui.assert_status("this sale has no automatic repair");
     tui.show(Snapshot { ledger: LedgerPage::default(), ..normal() });
-    assert!(tui.app.tables.ledger.marks.is_empty());
+    assert!(tui.app.views.ledger.marks.is_empty());
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn pages_turn_at_both_ends() {
     second.letters = letters(100, 20, false);
     second.letters.view = next;
     tui.show(second);
-    assert_eq!(tui.app.tables.letters.cursor, Some(letter(100)));
+    assert_eq!(tui.app.views.letters.cursor, Some(letter(100)));
     tui.press("GG");
     tui.assert_status("this is the last row");
     tui.press("gg");

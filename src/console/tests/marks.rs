@@ -15,11 +15,11 @@ fn marks_identify_letters_and_not_rows() {
     assert_eq!(tui.sent(), [Command::DiscardLetters { scope, compensate: false }]);
     // An outage says nothing about what is gone.
     tui.show(Snapshot { letters: LetterPage::default(), ..away() });
-    assert_eq!(tui.app.tables.letters.marks.len(), 1);
+    assert_eq!(tui.app.views.letters.marks.len(), 1);
     let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
     tui.answer(Ok(Reply::LettersDiscarded(report)));
     tui.assert_status("✔ 1 dead letter discarded");
-    assert!(tui.app.tables.letters.marks.is_empty());
+    assert!(tui.app.views.letters.marks.is_empty());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_star_marks_all_and_unmarks() {
     ask(&mut tui, "D", &all());
     tui.press("y");
     tui.reply(Ok(Reply::LettersDiscarded(LettersDiscarded::default())));
-    assert!(!tui.app.tables.letters.all_marked);
+    assert!(!tui.app.views.letters.all_marked);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
     ask(&mut tui, "R", &scope);
     tui.assert_shows("3 marked, 1 of them hidden by the filter: ");
     tui.press("n*");
-    assert_eq!(tui.app.tables.letters.marks.iter().copied().collect::<Vec<_>>(), [letter(0)]);
+    assert_eq!(tui.app.views.letters.marks.iter().copied().collect::<Vec<_>>(), [letter(0)]);
     let mut tui = Tui::open(with_letters(), "5/nothing of the kind");
     tui.assert_shows("No row contains 'nothing of the kind'");
 }
@@ -89,7 +89,7 @@ fn the_confirmation_says_that_all_exceeds_the_filter() {
 #[test]
 fn a_plan_of_all_says_that_a_filter_shows_less() {
     let mut tui = Tui::open(normal(), "4/node-b\n");
-    let shown = tui.app.tables.pending.rows(&tui.app.display.shown).len();
+    let shown = tui.app.views.pending.rows(&tui.app.display.shown).len();
     tui.press("A");
     tui.sent();
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
@@ -108,6 +108,6 @@ fn a_reply_clears_the_marks_of_its_own_letters_only() {
     tui.press(" ");
     let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
     tui.answer(Ok(Reply::LettersDiscarded(report)));
-    let marks: Vec<_> = tui.app.tables.letters.marks.iter().copied().collect();
+    let marks: Vec<_> = tui.app.views.letters.marks.iter().copied().collect();
     assert_eq!(marks, [letter(1)]);
 }

@@ -157,7 +157,7 @@ fn a_query_runs_once_it_is_valid() {
     tui.press("7");
     assert_eq!(tui.focus.borrow().orders, Some(OrdersView::default()));
     ask(&mut tui, "user=one");
-    assert!(tui.app.tables.filtering, "it is corrected, not submitted");
+    assert!(tui.app.views.filtering, "it is corrected, not submitted");
     tui.assert_shows("user='one' is not valid");
     assert_eq!(tui.focus.borrow().orders, Some(OrdersView::default()));
     (0..3).for_each(|_| tui.key(KeyCode::Backspace));
@@ -183,7 +183,7 @@ fn a_query_runs_once_it_is_valid() {
 fn pages_turn_by_key_and_hold_while_orders_come() {
     let mut tui = Tui::open(with_orders(), "7");
     let chosen =
-        |tui: &Tui| tui.app.tables.orders.table.chosen(&tui.app.display.shown).map(|it| it.id);
+        |tui: &Tui| tui.app.views.orders.table.chosen(&tui.app.display.shown).map(|it| it.id);
     tui.press("j");
     let held = tui.focus.borrow().orders.unwrap();
     assert_eq!(held.before, OrderId::from_i64(id(900).as_i64() + 1));
@@ -275,14 +275,13 @@ fn an_order_is_not_admitted_after_it_was_written() {
 fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     let mut tui = Tui::open(with_orders(), "7");
     tui.draw(120, 36);
-    let heads =
-        |tui: &Tui| tui.app.tables.orders.table.controls.order.map(|it| it.title.to_owned());
+    let heads = |tui: &Tui| tui.app.views.orders.table.controls.order.map(|it| it.title.to_owned());
     while heads(&tui).as_deref() != Some("STATUS") {
         tui.press("o");
     }
     tui.assert_status("sorted by STATUS, ascending");
     tui.assert_shows("sorted by status within these 100");
-    let rows = tui.app.tables.orders.table.rows(&tui.app.display.shown);
+    let rows = tui.app.views.orders.table.rows(&tui.app.display.shown);
     let words: Vec<String> =
         rows.iter().map(|it| views::orders::wording::status(it.status)).collect();
     assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");
@@ -295,4 +294,18 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     tui.assert_shows("sorted by status within these 100");
     tui.press("r");
     tui.assert_status("sorted by STATUS, descending");
+}
+
+#[test]
+fn the_cursor_is_kept_while_another_view_is_shown() {
+    let cursor = |tui: &Tui| tui.app.views.orders.table.cursor;
+    let mut tui = Tui::open(with_orders(), "7jj");
+    let here = cursor(&tui);
+    assert!(here.is_some());
+    tui.press("8");
+    tui.show(normal());
+    tui.press("7");
+    assert_eq!(cursor(&tui), here, "the page is not read yet");
+    tui.show(with_orders());
+    assert_eq!(cursor(&tui), here);
 }

@@ -190,11 +190,11 @@ fn a_short_chart_is_below_the_figures() {
 #[test]
 fn a_choice_on_the_overview_is_kept_beside_a_filter_of_the_sales() {
     let mut tui = Tui::open(normal(), "2/ended\n1");
-    tui.app.tables.sales.chosen = None;
+    tui.app.views.sales.chosen = None;
     tui.press("jj");
-    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(8)));
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(8)));
     tui.show(normal());
-    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(8)), "a snapshot moves no choice");
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(8)), "a snapshot moves no choice");
     // Its detail is the one that opens, and a filter of another view moves nothing.
     tui.press("4/x\x1b1\n");
     assert_eq!(tui.focus.borrow().sale, Some(VoucherId(8)));
@@ -202,22 +202,22 @@ fn a_choice_on_the_overview_is_kept_beside_a_filter_of_the_sales() {
     tui.press("/");
     tui.key(KeyCode::Backspace);
     assert_eq!(
-        tui.app.tables.sales.pointed(),
+        tui.app.views.sales.pointed(),
         Some(VoucherId(5)),
         "another filter moves the cursor"
     );
-    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(8)), "and no choice");
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(8)), "and no choice");
 }
 
 #[test]
 fn a_sale_that_was_just_created_is_chosen_beside_a_filter() {
     let mut tui = Tui::open(normal(), "2/ended\n");
-    tui.app.tables.sales.await_sale(VoucherId(12));
+    tui.app.views.sales.await_sale(VoucherId(12));
     let mut later = normal();
     later.sales.insert(0, sale(12, "hot soup", Phase::Planned, 50, 50));
     tui.show(later.clone());
     tui.show(later);
-    assert_eq!(tui.app.tables.sales.chosen, Some(VoucherId(12)));
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(12)));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn unknown_is_not_shown_as_unreachable() {
                 let line = text.lines().find(|line| line.contains(name)).unwrap();
                 assert!(line.contains(expected) && !line.contains(not), "{text}");
                 tui.press(&format!("/{expected}"));
-                let found = tui.app.tables.sales.table.rows(&tui.app.display.shown).len();
+                let found = tui.app.views.sales.table.rows(&tui.app.display.shown).len();
                 assert_eq!(found, 1, "a filter finds what is read");
             }
         }
@@ -289,7 +289,7 @@ fn a_filter_of_the_sales_searches_all_of_them_and_the_table_ends_with_the_last()
     tui.press("/#2 \n");
     assert!(
         tui.app
-            .tables
+            .views
             .sales
             .table
             .rows(&tui.app.display.shown)
@@ -317,4 +317,13 @@ fn a_sale_with_a_finding_follows_the_running_ones() {
     snapshot.order_sales();
     let first: Vec<u64> = snapshot.sales.iter().take(3).map(|sale| sale.voucher_id.0).collect();
     assert_eq!(first, [1, 40, 301]);
+}
+
+#[test]
+fn no_orders_are_counted_for_a_sale_that_is_not_on_the_screen() {
+    let mut tui = Tui::open(normal(), "2jkl");
+    assert_eq!(tui.focus.borrow().sale, Some(VoucherId(7)));
+    tui.app.views.sales.choose(VoucherId(99));
+    tui.press("u");
+    assert_eq!(tui.focus.borrow().sale, None);
 }

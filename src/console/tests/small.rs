@@ -75,6 +75,6 @@ fn a_consumer_without_detail_is_reported() {
         let mut tui = Tui::open(with_stream(), "3c\n");
         tui.assert_status(message);
         tui.press("c");
-        assert!(!tui.app.tables.stream.entries.controls.detail);
+        assert!(!tui.app.views.stream.entries.controls.detail);
     }
 }

@@ -138,7 +138,7 @@ fn the_list_follows_until_the_user_scrolls_up() {
     tui.press("3");
     assert_eq!(tui.focus.borrow().stream, Some(StreamView::default()));
     let chosen =
-        |tui: &Tui| tui.app.tables.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry);
+        |tui: &Tui| tui.app.views.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry);
     assert_eq!(chosen(&tui), Some(entry(259)));
     tui.show(Snapshot { entries: page(StreamView::default(), 270), ..normal() });
     assert_eq!(chosen(&tui), Some(entry(269)));
@@ -164,7 +164,7 @@ fn pages_turn_at_their_ends_and_back() {
     assert_eq!(tui.focus.borrow().stream, Some(older));
     tui.show(Snapshot { entries: page(older, 60), ..normal() });
     let chosen =
-        |tui: &Tui| tui.app.tables.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry);
+        |tui: &Tui| tui.app.views.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry);
     assert_eq!(chosen(&tui), Some(entry(59)), "it goes on where the other one began");
     tui.press("j");
     let held = StreamView { partition: None, before: entry(259).next_of_all() };
@@ -309,7 +309,7 @@ fn consumers_of_one_name_are_distinguished_by_partition() {
         .collect();
     let mut tui = Tui::open(snapshot, "3cj");
     let chosen = |tui: &Tui| {
-        let it = tui.app.tables.stream.consumers.chosen(&tui.app.display.shown).unwrap();
+        let it = tui.app.views.stream.consumers.chosen(&tui.app.display.shown).unwrap();
         it.partition
     };
     assert_eq!(chosen(&tui), 1);

@@ -134,7 +134,7 @@ pub(crate) trait Component {
     }
 
     /// Requests the data that only this view shows.
-    fn focus(&self, _focus: &mut Focus) {}
+    fn focus(&self, _snapshot: &Snapshot, _focus: &mut Focus) {}
 }
 
 /// What an action leads to.

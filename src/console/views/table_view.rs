@@ -109,7 +109,7 @@ impl<R: TableView> Component for TableState<R> {
         let is_marked = match action {
             Action::Mark if self.all_marked => {
                 let key = key_of(Action::MarkAll);
-                return Some(Effect::Note(text!("letters-all-are-marked-press", key)));
+                return Some(Effect::Note(text!("conventions-all-are-marked-press", key)));
             }
             Action::Mark => self.mark(scene.snapshot),
             Action::MarkAll => self.mark_all(scene.snapshot),
@@ -142,7 +142,7 @@ impl<R: TableView> Component for TableState<R> {
         R::is_read(snapshot)
     }
 
-    fn focus(&self, focus: &mut Focus) {
+    fn focus(&self, _: &Snapshot, focus: &mut Focus) {
         R::focus(self.key(), focus);
     }
 }

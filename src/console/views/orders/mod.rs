@@ -173,7 +173,7 @@ impl Component for OrdersState {
         snapshot.orders.taken.is_some()
     }
 
-    fn focus(&self, focus: &mut Focus) {
+    fn focus(&self, _: &Snapshot, focus: &mut Focus) {
         focus.orders = Some(self.table.key());
     }
 }

@@ -162,7 +162,7 @@ impl Component for SalesState {
     }
 
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
-        let gone = self.settle(snapshot);
+        let gone = self.follow(snapshot);
         let note = gone.map(|voucher| text!("console-is-no-longer-listed", voucher));
         Settled { note, ..Settled::default() }
     }
@@ -172,8 +172,8 @@ impl Component for SalesState {
     }
 
     /// The orders of the sale whose detail is open are counted.
-    fn focus(&self, focus: &mut Focus) {
-        focus.sale = self.table.cursor.filter(|_| self.table.controls.detail);
+    fn focus(&self, snapshot: &Snapshot, focus: &mut Focus) {
+        focus.sale = self.table.opened(snapshot).map(|sale| sale.voucher_id);
     }
 }
 

@@ -52,7 +52,7 @@ impl SalesState {
 
     /// Revalidates choice and cursor; returns the sale that vanished from under either. A sale that the filter hides
     /// keeps both: the Overview shows it.
-    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Option<VoucherId> {
+    pub(super) fn follow(&mut self, snapshot: &Snapshot) -> Option<VoucherId> {
         if let Some(awaited) = self.awaited.take_if(|id| snapshot.sale(*id).is_some()) {
             self.choose(awaited);
         }
@@ -68,7 +68,7 @@ impl SalesState {
 
     /// Puts a cursor in the table, if it has rows.
     pub(crate) fn point_at_one(&mut self, snapshot: &Snapshot) {
-        self.settle(snapshot);
+        self.follow(snapshot);
         if self.table.cursor.is_none() {
             self.table.point_at(&self.table.rows(snapshot), 0);
         }

@@ -72,14 +72,14 @@ impl Component for StreamState {
     }
 
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
-        Settled { turned: self.settle(snapshot), ..Settled::default() }
+        self.follow(snapshot)
     }
 
     fn is_read(&self, snapshot: &Snapshot) -> bool {
         snapshot.entries.taken.is_some()
     }
 
-    fn focus(&self, focus: &mut Focus) {
+    fn focus(&self, _: &Snapshot, focus: &mut Focus) {
         focus.stream = Some(self.entries.key());
     }
 }

@@ -5,7 +5,10 @@ use seckill_engine::telemetry::{
     snapshot::{EntryLine, GroupConsumer, StreamStats},
 };
 
-use crate::{lag_trend::LagTrend, views::table::TableState};
+use crate::{
+    lag_trend::LagTrend,
+    views::table::{Settled, TableState},
+};
 
 /// Which list has the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,15 +60,15 @@ impl StreamState {
         true
     }
 
-    /// Revalidates both lists against a new snapshot; `true` if another window has to be read.
-    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> bool {
+    /// Revalidates both lists against a new snapshot.
+    pub(super) fn follow(&mut self, snapshot: &Snapshot) -> Settled {
         let page = &snapshot.entries;
-        let Some(taken) = page.taken else { return false };
+        let Some(taken) = page.taken else { return Settled::default() };
         self.consumers.settle(snapshot);
         if let Some(total) = total(&page.partitions, self.partition()) {
             self.flow.push(taken, total.lag);
         }
-        self.entries.settle(snapshot).turned
+        self.entries.settle(snapshot)
     }
 }
 

@@ -124,7 +124,7 @@ impl<'a, R: Row> Page<'a, R> {
     }
 }
 
-/// Direction of paging, away from the first page or back to it.
+/// Direction in which a page was requested, away from the first page or back to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Toward {
     Further,
@@ -186,14 +186,16 @@ impl<K: PageKey> Pager<K> {
         *self = Self { path: vec![list.first()], awaited: Some(Toward::First) };
     }
 
-    /// Moves to another page; `further` is the one after this.
-    pub(super) fn turn(&mut self, toward: Toward, further: Option<K>) {
-        match toward {
-            Toward::Further => self.path.extend(further),
-            Toward::Back => drop(self.path.pop()),
-            Toward::First => self.path.truncate(1),
-        }
-        self.awaited = Some(toward);
+    /// Moves to the page after this one.
+    pub(super) fn further(&mut self, page: K) {
+        self.path.push(page);
+        self.awaited = Some(Toward::Further);
+    }
+
+    /// Moves to the page before this one.
+    pub(super) fn back(&mut self) {
+        self.path.pop();
+        self.awaited = Some(Toward::Back);
     }
 
     /// Replaces the page by one that new rows do not move.

@@ -126,7 +126,7 @@ pub(crate) struct Settled {
     /// Another page has to be read.
     pub(crate) turned: bool,
     pub(crate) note: Option<String>,
-    /// Marks that were removed because their rows are gone.
+    /// Marks that were removed because their rows are gone. A row that can no longer be marked says why.
     pub(crate) unmarked: usize,
 }
 
@@ -247,12 +247,15 @@ impl<R: Row> TableState<R> {
             settled.turned = true;
         }
         // Only a page shows that a row is gone; marks on other pages are kept.
-        let held = self.marks.len();
-        let is_there =
-            |id: &R::Id| page.rows.iter().any(|row| row.is_markable() && row.id() == *id);
         let is_on_page = |id: &R::Id| page.ids.as_ref().is_none_or(|ids| ids.contains(id));
-        self.marks.retain(|mark| !is_on_page(mark) || is_there(mark));
-        settled.unmarked = held - self.marks.len();
+        self.marks.retain(|mark| match page.rows.iter().find(|row| row.id() == *mark) {
+            Some(row) => row.is_markable(),
+            None => {
+                let is_gone = is_on_page(mark);
+                settled.unmarked += usize::from(is_gone);
+                !is_gone
+            }
+        });
         self.all_marked &= page.total != Some(0);
         self.settle_cursor(snapshot);
         settled
@@ -301,26 +304,26 @@ impl<R: Row> TableState<R> {
     /// Requests the page beyond the rows of this one. While the display is paused, none can be read.
     pub(crate) fn beyond(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
         let next = R::page(snapshot).next.filter(|next| self.key().first() == next.first());
-        let toward = match step.is_forward() != R::PAGING.is_newest_last() {
+        let is_further = step.is_forward() != R::PAGING.is_newest_last();
+        match next {
             _ if self.is_waiting() => return Turn::Waiting,
-            true if next.is_some() => Toward::Further,
-            false if !self.is_first_page() && step == Step::First => Toward::First,
-            false if !self.is_first_page() => Toward::Back,
-            _ => return Turn::edge(step),
-        };
-        self.turn(snapshot, toward, is_frozen)
+            None if is_further => return Turn::edge(step),
+            _ if !is_further && self.is_first_page() => return Turn::edge(step),
+            _ if is_frozen => return Turn::Frozen,
+            Some(next) if is_further => self.pager.further(next),
+            _ if step == Step::First => return self.open_first(snapshot, is_frozen),
+            _ => self.pager.back(),
+        }
+        Turn::Waiting
     }
 
-    fn turn(&mut self, snapshot: &Snapshot, toward: Toward, is_frozen: bool) -> Turn {
+    /// Requests the first page of this list.
+    fn open_first(&mut self, snapshot: &Snapshot, is_frozen: bool) -> Turn {
         if is_frozen {
             return Turn::Frozen;
         }
-        if toward == Toward::First {
-            self.open(self.key());
-            self.settle(snapshot);
-        } else {
-            self.pager.turn(toward, R::page(snapshot).next);
-        }
+        self.open(self.key());
+        self.settle(snapshot);
         Turn::Waiting
     }
 
@@ -429,7 +432,7 @@ impl<R: Row> Table for TableState<R> {
     }
 
     fn settle_cursor(&mut self, snapshot: &Snapshot) {
-        if !self.follows() {
+        if !self.follows() && R::page(snapshot).is_read {
             let rows = self.rows(snapshot);
             let row = self.position(&rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
             self.point_at(&rows, row);
@@ -441,7 +444,7 @@ impl<R: Row> Table for TableState<R> {
         let newest = if paging.is_newest_last() { Step::Last } else { Step::First };
         if step == newest && paging != Paging::Forward && !is_first {
             // Also if another page does not arrive.
-            return self.turn(snapshot, Toward::First, is_frozen);
+            return self.open_first(snapshot, is_frozen);
         }
         if step == Step::Last && paging.is_newest_last() && self.controls.order.is_none() {
             return if self.cursor.take().is_some() { Turn::Moved } else { Turn::edge(step) };
