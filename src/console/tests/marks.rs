@@ -67,6 +67,7 @@ fn a_star_marks_all_and_unmarks() {
 fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
     let mut tui = Tui::open(with_letters(), "5 /missing\n");
     tui.assert_shows("2 of 9");
+    tui.assert_hides("on this page");
     tui.assert_shows("1 marked, 1 hidden");
     tui.press("*");
     tui.assert_shows("3 marked, 1 hidden");
@@ -77,6 +78,9 @@ fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
     assert_eq!(tui.app.views.letters.marks.iter().copied().collect::<Vec<_>>(), [letter(0)]);
     let mut tui = Tui::open(with_letters(), "5/nothing of the kind");
     tui.assert_shows("No row contains 'nothing of the kind'");
+    // Of a list that is loaded in pages, the filter sees one.
+    let mut tui = Tui::open(overflowing(), "5/missing\n");
+    tui.assert_shows("25 of 100 on this page");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn paused() -> Snapshot {
 }
 
 #[test]
-fn every_confirmed_command_takes_a_reason() {
+fn confirmed_commands_take_a_reason() {
     type Case = (fn() -> Snapshot, &'static str, &'static str);
     let cases: [Case; 13] = [
         (normal, "2jjS", "StartSale"),
