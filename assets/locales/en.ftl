@@ -226,109 +226,205 @@ admission-stopping = the engine is stopping; send the request again once it runs
 
 ## alarms
 
-alarms-after-data-loss =
-    { $refused ->
-        [0] {""}
-       *[other] {"  "}Press { $letters } to list them.
-    }{ $unknown ->
-        [0] {""}
-       *[other] {"  "}Press { $activity } for the event.
-    }{ $lost ->
-        [yes] {"  "}An unknown number of dead letters without an order were lost.
-       *[no] {""}
-    }{ $stuck ->
-        [0] {""}
-       *[other] {"  "}Press { $pending } then { $plan } to recover the rest.
-    }{ $open ->
-        [0] {"  "}No action needed.
-       *[other] {""}
-    }
-alarms-ago-last-run-of-failed = ago the last run of { $job } failed.  Press { $jobs } for the reason, { $run } to run it again.
-alarms-archived-sales-removed = { $sales ->
-    [one] 1 archived sale
-   *[other] { $sales } archived sales
-} removed
 alarms-audit-failed =
-    { $repairable ->
-        [yes] Audit failed: { $finding }.  Press { $ledger } to repair.
-       *[no] Audit failed: { $finding }.  Press { $ledger } for details.
+    { $reader ->
+        [overview] Audit failed: { $finding }.  Press { KEY("ledger") } { $repairable ->
+                [yes] to repair
+               *[no] for details
+            }.
+        [presenter] Audit failed; press { KEY("present") } then { KEY("ledger") } for details.
+       *[status] audit failed: { $finding }; see 'seckill audit'
     }
-alarms-buyers-may-be-missing = { $buyers ->
-    [one] 1 buyer
-   *[other] { $buyers } buyers
-} may be missing
-alarms-buyers-restored = { $buyers ->
-    [one] 1 buyer
-   *[other] { $buyers } buyers
-} restored
-alarms-changed-in-sql-but = { $named }: changed in SQL but not confirmed by Redis, which still uses the old version. A running node delivers the change once Redis accepts writes.
 alarms-consumer =
-    { $state ->
-        [dead] { $consumer } is dead.  Press { $pending } to open, { $plan } to recover: { $count ->
+    { $reader ->
+        [overview] { $consumer } { $state ->
+                [dead] is dead
+                [unknown] is idle; its node is unknown
+               *[silent] is idle but its node is alive
+            }.  Press { KEY("pending") } to open, { KEY("plan-recovery") } to recover: { $count ->
                 [one] { $count } entry
                *[other] { $count } entries
             }.
-        [unknown] { $consumer } is idle; its node is unknown.  Press { $pending } to open, { $plan } to recover: { $count ->
-                [one] { $count } entry
+        [presenter] { $count ->
+                [one] order
+               *[other] orders
+            } held by { $state ->
+                [dead] a dead node
+                [unknown] an unknown node
+               *[silent] an idle consumer
+            }; press { KEY("present") } then { KEY("pending") }.
+       *[status] { $consumer } { $state ->
+                [dead] is dead and holds
+                [unknown] belongs to no known node and holds
+               *[silent] holds
+            } { $count ->
+                [one] 1 entry
                *[other] { $count } entries
-            }.
-       *[silent] { $consumer } is idle but its node is alive.  Press { $pending } to open, { $plan } to recover: { $count ->
-                [one] { $count } entry
-               *[other] { $count } entries
-            }.
+            }{ $state ->
+                [silent] {" "}and has read none for { $idle }
+               *[other] {""}
+            }; recover: 'seckill pending apply'
+    }
+alarms-damaged =
+    { $reader ->
+        [overview] Lost in Redis, not yet reconciled: { $short }.  The affected sales admit no buyers.
+        [presenter] Redis lost data; it is being reconciled.
+       *[status] keys in Redis are inconsistent: { $keys }; the affected sales admit no buyers until a node reconciles them ('seckill work' runs one)
     }
 alarms-data-loss =
-    { $keys ->
-        [none] Redis lost data: { $parts }.
-       *[other] Redis lost { $keys }: { $parts }.
+    { $reader ->
+        [overview] { $keys ->
+                [none] Redis lost data: { $parts }.
+               *[other] Redis lost { $keys }: { $parts }.
+            }{ $refused ->
+                [0] {""}
+               *[other] {"  "}Press { KEY("letters") } to list them.
+            }{ $unknown ->
+                [0] {""}
+               *[other] {"  "}Press { KEY("activity") } for the event.
+            }{ $lost ->
+                [yes] {"  "}An unknown number of dead letters without an order were lost.
+               *[no] {""}
+            }{ $stuck ->
+                [0] {""}
+               *[other] {"  "}Press { KEY("pending") } then { KEY("plan-recovery") } to recover the rest.
+            }{ $open ->
+                [0] {"  "}No action needed.
+               *[other] {""}
+            }
+        [presenter] Redis lost data; { $unknown ->
+                [0] { $refused ->
+                        [0] everything was restored
+                       *[other] admitted orders that cannot be fulfilled: { $refused }
+                    }
+               *[other] some buyers may be missing
+            }.
+       *[status] Redis lost data and was reconciled with SQL and the stream: { $loss }{ $refused ->
+                [0] {""}
+               *[other] ; see 'seckill dead list'
+            }{ $unknown ->
+                [0] {""}
+               *[other] ; 'seckill activity' has the event
+            }{ $stuck ->
+                [0] {""}
+                [one] ; dead consumers hold 1 entry: 'seckill pending apply'
+               *[other] ; dead consumers hold { $stuck } entries: 'seckill pending apply'
+            }{ $open ->
+                [0] ; no action needed
+               *[other] {""}
+            }
     }
-alarms-database-is-unreachable-orders-wait = The database is unreachable; orders wait in the stream: { $reason }.
-alarms-database-rejects-writes-orders-wait = The database rejects writes; orders wait in the stream: { $reason }.
-alarms-dead-letters-wait-for-review =
-    { $count ->
-        [one] dead letter waits
-       *[other] dead letters wait
-    } for review.  Press { $letters } to open.
+alarms-dead-letters =
+    { $reader ->
+        [overview] { $count ->
+                [one] dead letter waits
+               *[other] dead letters wait
+            } for review.  Press { KEY("letters") } to open.
+        [presenter] { $count ->
+                [one] dead letter
+               *[other] dead letters
+            }; press { KEY("present") } then { KEY("letters") } to open.
+       *[status] { $count ->
+                [one] 1 dead letter
+               *[other] { $count } dead letters
+            } to review: 'seckill dead list'
+    }
 alarms-foreign-key =
-    { $kind ->
-        [lock] Redis key { $key } holds a { $holds } that another program wrote; the lock cannot be acquired.  Rename the key.
-       *[other] Redis key { $key } holds a { $holds } that another program wrote.  Rename it, then run 'seckill audit --repair'.
+    { $reader ->
+        [overview] Redis key { $key } holds a { $holds } that another program wrote{ $kind ->
+                [lock] ; the lock cannot be acquired.  Rename the key.
+               *[other] .  Rename it, then run 'seckill audit --repair'.
+            }
+        [presenter] Another program overwrote a key of the sale in Redis.
+       *[status] { $found }
     }
-alarms-is-reachable-again-after = { $server } is reachable again after { $away }.
+alarms-job-failed =
+    { $reader ->
+        [overview] ago the last run of { $job } failed.  Press { KEY("jobs") } for the reason, { KEY("run-job") } to run it again.
+        [presenter] A job failed; press { KEY("present") } then { KEY("jobs") } for the reason.
+       *[status] the last run of job { $job } failed { $ago } ago; see 'seckill jobs list', run it again: 'seckill jobs run { $job }'
+    }
 alarms-lag-high =
-    { $takes ->
-        [none] { $lag ->
+    { $reader ->
+        [overview] { $lag ->
                 [one] entry waits
                *[other] entries wait
-            } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
-       *[other] { $lag ->
-                [one] entry waits
-               *[other] entries wait
-            } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
+            } for a consumer.  Press { KEY("stream") } for the consumers; 'seckill work' adds a node.  { $drains ->
+                [none] The lag is not shrinking.
+               *[other] Drains in { $drains }.
+            }
+        [presenter] { $lag ->
+                [one] order waits
+               *[other] orders wait
+            } for SQL; press { KEY("present") } then { KEY("stream") } for the consumers.
+       *[status] { $lag ->
+                [one] 1 entry waits
+               *[other] { $lag } entries wait
+            } for a consumer{ $drains ->
+                [none] {" "}and the lag does not shrink
+               *[other] ; draining takes { $drains } at this rate
+            }; 'seckill work' adds a node
     }
-alarms-list-separator = ,{" "}
-alarms-lost-in-redis-not-yet = Lost in Redis, not yet reconciled: { $keys }.  The affected sales admit no buyers.
+alarms-no-group =
+    { $reader ->
+        [overview] The stream has no consumer group; a running node recreates it.  Press { KEY("pending") } then { KEY("plan-recovery") } to recover pending entries.
+        [presenter] The stream has no consumer group.
+       *[status] the consumer group is missing; a running node recreates it
+    }
 alarms-no-reply-within-s = no reply within { $seconds } s
-alarms-orders-re-added-to-stream = { $orders ->
-    [one] 1 order
-   *[other] { $orders } orders
-} re-added to the stream
-alarms-promises-cannot-be-fulfilled = { $promises ->
-    [one] 1 admitted order
-   *[other] { $promises } admitted orders
-} cannot be fulfilled
-alarms-reconciled = reconciled with SQL and the stream
-alarms-redis-is-unreachable-display = Redis is unreachable; the display is stale. Retrying: { $reason }.
-alarms-redis-rejects-writes-and-all = Redis rejects writes and all sales are stopped: { $step } ({ $reason }).
-alarms-sql-locked =
-    { $waiting ->
-        [0] The database is locked by another program; orders wait in the stream until the lock is released.
-       *[other] { $waiting ->
-                [one] entry waits
-               *[other] entries wait
-            }: the database is locked by another program. Writing resumes once it releases the lock.
+alarms-redis-away =
+    { $reader ->
+        [overview] Redis is unreachable; the display is stale. Retrying: { $reason }.
+        [presenter] Redis is unreachable: the display is stale.
+       *[status] { $error }
     }
-alarms-stream-has-no-consumer-group = The stream has no consumer group; a running node recreates it.  Press { $pending } then { $plan } to recover pending entries.
+alarms-redis-read-only =
+    { $reader ->
+        [overview] Redis rejects writes and all sales are stopped: { $step } ({ $reason }).
+        [presenter] Redis rejects writes: buyers wait.
+       *[status] { $error }
+    }
+alarms-server-back =
+    { $reader ->
+        [overview] { $server } is reachable again after { $away }.
+        [presenter] A server is reachable again after { $away }.
+       *[status] { $server } is reachable again after { $away }
+    }
+alarms-sql-away =
+    { $reader ->
+        [overview] The database is unreachable; orders wait in the stream: { $reason }.
+        [presenter] The database is unreachable: orders wait.
+       *[status] { $error }
+    }
+alarms-sql-locked =
+    { $reader ->
+        [overview] { $waiting ->
+                [0] The database is locked by another program; orders wait in the stream until the lock is released.
+                [one] entry waits: the database is locked by another program. Writing resumes once it releases the lock.
+               *[other] entries wait: the database is locked by another program. Writing resumes once it releases the lock.
+            }
+        [presenter] The database is locked by another program: orders wait.
+       *[status] { $error }{ $waiting ->
+                [0] {""}
+                [one] ; 1 entry waits for it
+               *[other] ; { $waiting } entries wait for it
+            }
+    }
+alarms-sql-read-only =
+    { $reader ->
+        [overview] The database rejects writes; orders wait in the stream: { $reason }.
+        [presenter] The database rejects writes: orders wait.
+       *[status] { $error }
+    }
+alarms-undelivered =
+    { $reader ->
+        [overview] { $sales }: changed in SQL but not confirmed by Redis, which still uses the old version. A running node delivers the change once Redis accepts writes.
+        [presenter] A change of a sale has not reached Redis.
+       *[status] { $count ->
+                [one] 1 change of a sale is
+               *[other] { $count } changes of sales are
+            } in SQL and not yet in Redis: { $sales }; a running node delivers changes once Redis accepts writes
+    }
 
 ## ask
 
@@ -1175,7 +1271,7 @@ command-does-not-apply =
     { $phase ->
         [planned] #{ $id } has not started yet
         [running] #{ $id } is already running
-        [paused] #{ $id } is paused; press { $pause } to resume it
+        [paused] #{ $id } is paused; press { KEY("pause") } to resume it
         [sold_out] #{ $id } has started and is sold out
        *[other] #{ $id } has ended and cannot be changed
     }
@@ -1193,7 +1289,7 @@ command-entries-marked-ones =
     }: the marked ones.
 command-examining-dead-letters = examining the dead letters
 command-examining-entries = examining the entries
-command-has-no-function-here-press = { $key } has no function here; press { $help } for the keys
+command-has-no-function-here-press = { $key } has no function here; press { KEY("help") } for the keys
 command-held = '{ $name }', held by { $node } ({ $task }).
 command-held-by = '{ $name }', held by { $node }.
 command-held-by-live-nodes-nothing = { $held } held by live nodes; nothing to do
@@ -1293,8 +1389,8 @@ console-cause = { $cause ->
 }
 console-command = Command
 console-dead = dead
-console-dismisses = { $error } ({ $key } to dismiss)
-console-dismisses-more = { $error } ({ $key } to dismiss, { $more } more)
+console-dismisses = { $error } ({ KEY("back") } to dismiss)
+console-dismisses-more = { $error } ({ KEY("back") } to dismiss, { $more } more)
 console-drains-in = drains in { $span }
 console-duplicate = duplicate
 console-ended-left = ended, { $left } left
@@ -1335,9 +1431,9 @@ console-no-matching-command = No matching command.
 console-no-node = no node
 console-no-open-alarms = No open alarms.
 console-no-recent-requests-through = no recent requests through this process
-console-no-row-contains-press = No row contains '{ $text }'. Press { $key } to clear the filter.
+console-no-row-contains-press = No row contains '{ $text }'. Press { KEY("back") } to clear the filter.
 console-no-runs-yet = No runs yet.
-console-no-sales-yet-press = No sales yet. Press { $key } to create one.
+console-no-sales-yet-press = No sales yet. Press { KEY("new-sale") } to create one.
 console-not-in-redis = not in Redis
 console-of-locks = { $part } of { $whole } locks
 console-of-on-this-page = { $shown } of { $of } on this page
@@ -1408,8 +1504,8 @@ conventions-closes-this-then-press-again = { $text }; press { $close } to close 
 conventions-copied = copied: { $what }
 conventions-copied-tmux-forwards-it-only = copied: { $what }; tmux forwards it only with '{ $setting }'
 conventions-default-order-restored = default order restored
-conventions-display-is-paused-press = the display is paused; press { $key } to resume before loading more
-conventions-does-it = { $count }: press { $press } to confirm
+conventions-display-is-paused-press = the display is paused; press { KEY("freeze") } to resume before loading more
+conventions-does-it = { $count }: press { KEY("press") } to confirm
 conventions-in = in { $views }
 conventions-more-than-one-page = more than one page of rows: sorted by ID again
 conventions-mouse = { $is_enabled ->
@@ -1431,7 +1527,7 @@ conventions-sorted = { $is_descending ->
 conventions-sorted-by-of-these = sorted by { $head } within these { $rows }
 conventions-stream-is-always-in-delivery = the stream is always in delivery order
 conventions-these-rows-cannot-be-sorted = these rows cannot be sorted
-conventions-this-affects-type-that-number = this affects { $count }: type that number, then press { $press }
+conventions-this-affects-type-that-number = this affects { $count }: type that number, then press { KEY("press") }
 conventions-this-view-has-no-table = this view has no table
 conventions-type-to-confirm = Type { $count } to confirm
 conventions-used-before = recently used
@@ -2422,47 +2518,6 @@ plan-version = the plan has format { $version }, but only format 1 is supported;
 
 ## presenter
 
-presenter-alarm = { $kind ->
-    [redis-away] Redis is unreachable: the display is stale.
-    [redis-read-only] Redis rejects writes: buyers wait.
-    [foreign-key] Another program overwrote a key of the sale in Redis.
-    [sql-locked] The database is locked by another program: orders wait.
-    [sql-read-only] The database rejects writes: orders wait.
-    [sql-away] The database is unreachable: orders wait.
-    [audit-failed] Audit failed; press { $leave } then { $key } for details.
-    [lag-high]
-        { $count ->
-            [one] order waits
-           *[other] orders wait
-        } for SQL; press { $leave } then { $key } for the consumers.
-    [job-failed] A job failed; press { $leave } then { $key } for the reason.
-    [dead-consumer]
-        { $count ->
-            [one] order
-           *[other] orders
-        } held by a dead node; press { $leave } then { $key }.
-    [unknown-consumer]
-        { $count ->
-            [one] order
-           *[other] orders
-        } held by an unknown node; press { $leave } then { $key }.
-    [silent-consumer]
-        { $count ->
-            [one] order
-           *[other] orders
-        } held by an idle consumer; press { $leave } then { $key }.
-    [dead-letters]
-        { $count ->
-            [one] dead letter
-           *[other] dead letters
-        }; press { $leave } then { $key } to open.
-    [undelivered] A change of a sale has not reached Redis.
-    [no-group] The stream has no consumer group.
-    [damaged] Redis lost data; it is being reconciled.
-    [data-loss] Redis lost data; everything was restored.
-    [lost-buyers] Redis lost data; some buyers may be missing.
-   *[other] { $kind }
-}
 presenter-audit = audit
 presenter-audit-failed = audit FAILED
 presenter-audit-open = audit open
@@ -2472,16 +2527,14 @@ presenter-buyers-a-second = buyers per second
 presenter-buyers-s = buyers/s
 presenter-buyers-wait = buyers waiting
 presenter-left = { $share } left
-presenter-lost-promises = Redis lost data; admitted orders that cannot be fulfilled: { $refused }.
 presenter-moving = in flight
-presenter-no-sales-yet-press = No sales yet. Press { $arm } to schedule one.
+presenter-no-sales-yet-press = No sales yet. Press { KEY("arm") } to schedule one.
 presenter-opens = opens { $time }
 presenter-orders-written = orders written
 presenter-oversold = oversold
 presenter-pieces = pieces
 presenter-pieces-left-of = pieces left of { $initial }
 presenter-pieces-left-unknown = pieces left: unknown
-presenter-server-back = A server is reachable again after { $away }.
 presenter-sold-of =
     { $seconds ->
         [none] sold of { $initial }
@@ -2847,54 +2900,6 @@ settings-wanted-table = a table
 settings-wanted-text = a string in quotes
 settings-without-the-setting-theme = { $why }; without the setting 'theme': { $instead }
 settings-wrong-value = { $key } must be { $wanted }
-
-## status
-
-status-audit-failed = audit failed: { $finding }; see 'seckill audit'
-status-consumer-dead = { $consumer } is dead and holds { $pending ->
-    [one] 1 entry
-   *[other] { $pending } entries
-}; recover: 'seckill pending apply'
-status-consumer-silent = { $consumer } holds { $pending ->
-    [one] 1 entry
-   *[other] { $pending } entries
-} and has read none for { $idle }; recover: 'seckill pending apply'
-status-consumer-unknown = { $consumer } belongs to no known node and holds { $pending ->
-    [one] 1 entry
-   *[other] { $pending } entries
-}; recover: 'seckill pending apply'
-status-damaged = keys in Redis are inconsistent: { $keys }; the affected sales admit no buyers until a node reconciles them ('seckill work' runs one)
-status-dead-letters = { $count ->
-    [one] 1 dead letter
-   *[other] { $count } dead letters
-} to review: 'seckill dead list'
-status-job-failed = the last run of job { $job } failed { $ago } ago; see 'seckill jobs list', run it again: 'seckill jobs run { $job }'
-status-lag = { $lag ->
-    [one] 1 entry waits
-   *[other] { $lag } entries wait
-} for a consumer; draining takes { $wait } at this rate; 'seckill work' adds a node
-status-lag-grows = { $lag ->
-    [one] 1 entry waits
-   *[other] { $lag } entries wait
-} for a consumer and the lag does not shrink; 'seckill work' adds a node
-status-lost = Redis lost data and was reconciled with SQL and the stream: { $loss }
-status-lost-nothing-left = ; no action needed
-status-lost-pending = ; dead consumers hold { $entries ->
-    [one] 1 entry
-   *[other] { $entries } entries
-}: 'seckill pending apply'
-status-lost-refused = ; see 'seckill dead list'
-status-lost-unknown = ; 'seckill activity' has the event
-status-no-group = the consumer group is missing; a running node recreates it
-status-server-back = { $server } is reachable again after { $away }
-status-sql-locked = { $error }; { $waiting ->
-    [one] 1 entry waits
-   *[other] { $waiting } entries wait
-} for it
-status-undelivered = { $count ->
-    [one] 1 change of a sale is
-   *[other] { $count } changes of sales are
-} in SQL and not yet in Redis: { $sales }; a running node delivers changes once Redis accepts writes
 
 ## store
 

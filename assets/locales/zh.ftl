@@ -287,72 +287,172 @@ admission-stopping = 引擎正在停止；请在其恢复运行后重新发送�
 
 ## alarms
 
-alarms-after-data-loss =
-    { $refused ->
-        [0] {""}
-       *[other] 按 { $letters } 查看死信。
-    }{ $unknown ->
-        [0] {""}
-       *[other] 按 { $activity } 查看事件。
-    }{ $lost ->
-        [yes] 有未关联订单的死信丢失，数量未知。
-       *[no] {""}
-    }{ $stuck ->
-        [0] {""}
-       *[other] 依次按 { $pending }、{ $plan } 处理其余待确认消息。
-    }{ $open ->
-        [0] 无需处理。
-       *[other] {""}
-    }
-alarms-ago-last-run-of-failed = 前，任务 { $job } 上次运行失败。按 { $jobs } 查看原因，按 { $run } 重新运行。
-alarms-archived-sales-removed = 移除 { $sales } 场已归档的秒杀
 alarms-audit-failed =
-    { $repairable ->
-        [yes] 对账不符：{ $finding }。按 { $ledger } 查看原因并修复。
-       *[no] 对账不符：{ $finding }。按 { $ledger } 查看原因。
+    { $reader ->
+        [overview] 对账不符：{ $finding }。按 { KEY("ledger") } 查看原因{ $repairable ->
+                [yes] 并修复
+               *[no] {""}
+            }。
+        [presenter] 对账不符，按 { KEY("present") } 再按 { KEY("ledger") } 查看原因。
+       *[status] 对账不符：{ $finding }；详见 'seckill audit'
     }
-alarms-buyers-may-be-missing = 可能遗漏 { $buyers } 位买家
-alarms-buyers-restored = 补回 { $buyers } 位买家
-alarms-changed-in-sql-but = { $named } 已在 SQL 中更改，Redis 尚未确认，仍用旧版本。Redis 恢复写入后由运行中的节点同步。
 alarms-consumer =
-    { $state ->
-        [dead] { $consumer } 已失联。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
-        [unknown] { $consumer } 不属于已知节点，且无活动。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
-       *[silent] { $consumer } 的节点在线，但不再读取消息。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
+    { $reader ->
+        [overview] { $consumer } { $state ->
+                [dead] 已失联
+                [unknown] 不属于已知节点，且无活动
+               *[silent] 的节点在线，但不再读取消息
+            }。按 { KEY("pending") } 查看其消息，按 { KEY("plan-recovery") } 恢复。持有 { $count } 条。
+        [presenter] { $state ->
+                [dead] 笔订单由失联节点持有
+                [unknown] 笔订单的持有者不是已知节点
+               *[silent] 笔订单由停滞的消费者持有
+            }，按 { KEY("present") } 再按 { KEY("pending") } 查看。
+       *[status] { $consumer } { $state ->
+                [dead] 已失联，
+                [unknown] 不属于已知节点，
+               *[silent] {""}
+            }持有 { $count } 条消息{ $state ->
+                [silent] ，已 { $idle }未读取
+               *[other] {""}
+            }；恢复：'seckill pending apply'
+    }
+alarms-damaged =
+    { $reader ->
+        [overview] Redis 数据丢失，尚未补齐：{ $short }。在此之前相关秒杀暂停准入。
+        [presenter] Redis 丢失了数据，正在补齐。
+       *[status] Redis 中的键互不一致：{ $keys }；相关秒杀在节点补齐前暂停准入（用 'seckill work' 启动节点）
     }
 alarms-data-loss =
-    { $keys ->
-        [none] Redis 曾丢失数据：{ $parts }。
-       *[other] Redis 曾丢失 { $keys }：{ $parts }。
+    { $reader ->
+        [overview] { $keys ->
+                [none] Redis 曾丢失数据：{ $parts }。
+               *[other] Redis 曾丢失 { $keys }：{ $parts }。
+            }{ $refused ->
+                [0] {""}
+               *[other] 按 { KEY("letters") } 查看死信。
+            }{ $unknown ->
+                [0] {""}
+               *[other] 按 { KEY("activity") } 查看事件。
+            }{ $lost ->
+                [yes] 有未关联订单的死信丢失，数量未知。
+               *[no] {""}
+            }{ $stuck ->
+                [0] {""}
+               *[other] 依次按 { KEY("pending") }、{ KEY("plan-recovery") } 处理其余待确认消息。
+            }{ $open ->
+                [0] 无需处理。
+               *[other] {""}
+            }
+        [presenter] Redis 曾丢失数据，{ $unknown ->
+                [0] { $refused ->
+                        [0] 已全部补回
+                       *[other] { $refused } 笔订单无法兑现
+                    }
+               *[other] 可能遗漏部分买家
+            }。
+       *[status] Redis 丢失过数据，已按 SQL 和消息流补齐：{ $loss }{ $refused ->
+                [0] {""}
+               *[other] ；详见 'seckill dead list'
+            }{ $unknown ->
+                [0] {""}
+               *[other] ；事件见 'seckill activity'
+            }{ $stuck ->
+                [0] {""}
+               *[other] ；失联消费者持有 { $stuck } 条消息，请执行 'seckill pending apply'
+            }{ $open ->
+                [0] ；无需处理
+               *[other] {""}
+            }
     }
-alarms-database-is-unreachable-orders-wait = 数据库不可达，订单暂存在消息流中：{ $reason }。
-alarms-database-rejects-writes-orders-wait = 数据库拒绝写入，订单暂存在消息流中：{ $reason }。
-alarms-dead-letters-wait-for-review = 条死信等待人工处理。按 { $letters } 查看。
+alarms-dead-letters =
+    { $reader ->
+        [overview] 条死信等待人工处理。按 { KEY("letters") } 查看。
+        [presenter] 条死信，按 { KEY("present") } 再按 { KEY("letters") } 查看。
+       *[status] { $count } 条死信待人工处理：'seckill dead list'
+    }
 alarms-foreign-key =
-    { $kind ->
-        [lock] Redis 键 { $key } 被其他程序占用（{ $holds }），无法加锁。请将该键改名。
-       *[other] Redis 键 { $key } 被其他程序占用（{ $holds }）。请将该键改名，再运行 'seckill audit --repair'。
+    { $reader ->
+        [overview] Redis 键 { $key } 被其他程序占用（{ $holds }）{ $kind ->
+                [lock] ，无法加锁。请将该键改名。
+               *[other] 。请将该键改名，再运行 'seckill audit --repair'。
+            }
+        [presenter] 其他程序覆盖了 Redis 中的秒杀键。
+       *[status] { $found }
     }
-alarms-is-reachable-again-after = { $server } 已恢复，中断了 { $away }。
+alarms-job-failed =
+    { $reader ->
+        [overview] 前，任务 { $job } 上次运行失败。按 { KEY("jobs") } 查看原因，按 { KEY("run-job") } 重新运行。
+        [presenter] 有定时任务失败，按 { KEY("present") } 再按 { KEY("jobs") } 查看原因。
+       *[status] 任务 { $job } 上次运行失败（{ $ago }前）；详见 'seckill jobs list'，重新运行：'seckill jobs run { $job }'
+    }
 alarms-lag-high =
-    { $takes ->
-        [none] 条积压。按 { $stream } 查看消费者，用 'seckill work' 增加节点。积压没有下降。
-       *[other] 条积压。按 { $stream } 查看消费者，用 'seckill work' 增加节点。预计 { $takes }后清空。
+    { $reader ->
+        [overview] 条积压。按 { KEY("stream") } 查看消费者，用 'seckill work' 增加节点。{ $drains ->
+                [none] 积压没有下降。
+               *[other] 预计 { $drains }后清空。
+            }
+        [presenter] 笔订单等待落库，按 { KEY("present") } 再按 { KEY("stream") } 查看。
+       *[status] 消息积压 { $lag } 条{ $drains ->
+                [none] 且没有减少
+               *[other] ，按当前速度 { $drains }后清空
+            }；'seckill work' 可增加节点
     }
-alarms-list-separator = ，
-alarms-lost-in-redis-not-yet = Redis 数据丢失，尚未补齐：{ $keys }。在此之前相关秒杀暂停准入。
+alarms-no-group =
+    { $reader ->
+        [overview] 消费组不存在，运行中的节点会重建。依次按 { KEY("pending") }、{ KEY("plan-recovery") } 处理仍待确认的消息。
+        [presenter] 消息流没有消费组。
+       *[status] 消费组不存在，运行中的节点会重建
+    }
 alarms-no-reply-within-s = { $seconds } 秒内无应答
-alarms-orders-re-added-to-stream = { $orders } 笔订单重新入队
-alarms-promises-cannot-be-fulfilled = { $promises } 笔订单无法兑现
-alarms-reconciled = 已按 SQL 和消息流补齐
-alarms-redis-is-unreachable-display = Redis 不可达，显示的是旧数据，正在重试：{ $reason }。
-alarms-redis-rejects-writes-and-all = Redis 拒绝写入，秒杀无法进行：{ $step }（{ $reason }）。
-alarms-sql-locked =
-    { $waiting ->
-        [0] 数据库被其他程序锁定，订单在消息流中等待，锁释放后自动继续。
-       *[other] 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
+alarms-redis-away =
+    { $reader ->
+        [overview] Redis 不可达，显示的是旧数据，正在重试：{ $reason }。
+        [presenter] Redis 不可达，画面为旧数据。
+       *[status] { $error }
     }
-alarms-stream-has-no-consumer-group = 消费组不存在，运行中的节点会重建。依次按 { $pending }、{ $plan } 处理仍待确认的消息。
+alarms-redis-read-only =
+    { $reader ->
+        [overview] Redis 拒绝写入，秒杀无法进行：{ $step }（{ $reason }）。
+        [presenter] Redis 拒绝写入：买家在等待。
+       *[status] { $error }
+    }
+alarms-server-back =
+    { $reader ->
+        [overview] { $server } 已恢复，中断了 { $away }。
+        [presenter] 服务器已恢复，中断了 { $away }。
+       *[status] { $server } 已恢复，中断 { $away }
+    }
+alarms-sql-away =
+    { $reader ->
+        [overview] 数据库不可达，订单暂存在消息流中：{ $reason }。
+        [presenter] 数据库不可达：订单在等待。
+       *[status] { $error }
+    }
+alarms-sql-locked =
+    { $reader ->
+        [overview] { $waiting ->
+                [0] 数据库被其他程序锁定，订单在消息流中等待，锁释放后自动继续。
+               *[other] 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
+            }
+        [presenter] 数据库被其他程序锁定：订单在等待。
+       *[status] { $error }{ $waiting ->
+                [0] {""}
+               *[other] ；{ $waiting } 条消息等待写入
+            }
+    }
+alarms-sql-read-only =
+    { $reader ->
+        [overview] 数据库拒绝写入，订单暂存在消息流中：{ $reason }。
+        [presenter] 数据库拒绝写入：订单在等待。
+       *[status] { $error }
+    }
+alarms-undelivered =
+    { $reader ->
+        [overview] { $sales } 已在 SQL 中更改，Redis 尚未确认，仍用旧版本。Redis 恢复写入后由运行中的节点同步。
+        [presenter] 一项秒杀变更尚未同步到 Redis。
+       *[status] { $count } 项秒杀更改已写入 SQL、尚未同步到 Redis：{ $sales }；Redis 可写后由运行中的节点同步
+    }
 
 ## ask
 
@@ -1090,7 +1190,7 @@ command-does-not-apply =
     { $phase ->
         [planned] #{ $id } 尚未开始
         [running] #{ $id } 已在进行中
-        [paused] #{ $id } 已暂停，按 { $pause } 恢复
+        [paused] #{ $id } 已暂停，按 { KEY("pause") } 恢复
         [sold_out] #{ $id } 已开始并已售罄
        *[other] #{ $id } 已结束，无法更改
     }
@@ -1104,7 +1204,7 @@ command-engine-stopped-before-it-replied = 引擎未应答就已停止，请先�
 command-entries-marked-ones = { $count } 条消息：已标记的消息。
 command-examining-dead-letters = 正在检查死信
 command-examining-entries = 正在检查消息
-command-has-no-function-here-press = { $key } 在此无效，按 { $help } 查看按键
+command-has-no-function-here-press = { $key } 在此无效，按 { KEY("help") } 查看按键
 command-held = “{ $name }”，由 { $node }（{ $task }）持有。
 command-held-by = “{ $name }”，由 { $node } 持有。
 command-held-by-live-nodes-nothing = { $held } 条由在线节点处理中，无需操作
@@ -1190,8 +1290,8 @@ console-cause = { $cause ->
 }
 console-command = 命令
 console-dead = 失联
-console-dismisses = { $error }（{ $key } 关闭）
-console-dismisses-more = { $error }（{ $key } 关闭，另有 { $more } 条）
+console-dismisses = { $error }（{ KEY("back") } 关闭）
+console-dismisses-more = { $error }（{ KEY("back") } 关闭，另有 { $more } 条）
 console-drains-in = 约 { $steady }后清空
 console-duplicate = 重复
 console-ended-left = 已结束，剩 { $left }
@@ -1226,9 +1326,9 @@ console-no-matching-command = 没有匹配的命令。
 console-no-node = 无节点
 console-no-open-alarms = 没有未处理的告警。
 console-no-recent-requests-through = 本进程最近没有请求
-console-no-row-contains-press = 没有行包含“{ $text }”，按 { $key } 清除筛选。
+console-no-row-contains-press = 没有行包含“{ $text }”，按 { KEY("back") } 清除筛选。
 console-no-runs-yet = 尚无运行记录。
-console-no-sales-yet-press = 还没有秒杀，按 { $key } 新建一场。
+console-no-sales-yet-press = 还没有秒杀，按 { KEY("new-sale") } 新建一场。
 console-not-in-redis = 不在 Redis
 console-of-locks = { $part } / { $whole } 把锁
 console-of-on-this-page = 本页 { $shown } / { $of }
@@ -1292,8 +1392,8 @@ conventions-closes-this-then-press-again = { $text }，按 { $close } 关闭此�
 conventions-copied = 已复制：{ $what }
 conventions-copied-tmux-forwards-it-only = 已复制：{ $what }；tmux 需设置 '{ $setting }' 才会传给终端
 conventions-default-order-restored = 已恢复默认顺序
-conventions-display-is-paused-press = 画面已冻结，按 { $key } 恢复后才能读取更多
-conventions-does-it = { $count }：按 { $press } 确认
+conventions-display-is-paused-press = 画面已冻结，按 { KEY("freeze") } 恢复后才能读取更多
+conventions-does-it = { $count }：按 { KEY("press") } 确认
 conventions-in = 见 { $views }
 conventions-more-than-one-page = 已超过一页，恢复按 ID 排序
 conventions-mouse = { $is_enabled ->
@@ -1315,7 +1415,7 @@ conventions-sorted = { $is_descending ->
 conventions-sorted-by-of-these = 仅本页 { $rows } 条按“{ $head }”排序
 conventions-stream-is-always-in-delivery = 消息流只能按投递顺序显示
 conventions-these-rows-cannot-be-sorted = 这些行不支持排序
-conventions-this-affects-type-that-number = 涉及 { $count } 条：请先输入该数字，再按 { $press }
+conventions-this-affects-type-that-number = 涉及 { $count } 条：请先输入该数字，再按 { KEY("press") }
 conventions-this-view-has-no-table = 本视图没有表格
 conventions-type-to-confirm = 输入 { $count } 以确认
 conventions-used-before = 最近使用
@@ -2099,27 +2199,6 @@ plan-version = 计划的格式为 { $version }，当前程序只支持格式 1�
 
 ## presenter
 
-presenter-alarm = { $kind ->
-    [redis-away] Redis 不可达，画面为旧数据。
-    [redis-read-only] Redis 拒绝写入：买家在等待。
-    [foreign-key] 其他程序覆盖了 Redis 中的秒杀键。
-    [sql-locked] 数据库被其他程序锁定：订单在等待。
-    [sql-read-only] 数据库拒绝写入：订单在等待。
-    [sql-away] 数据库不可达：订单在等待。
-    [audit-failed] 对账不符，按 { $leave } 再按 { $key } 查看原因。
-    [lag-high] 笔订单等待落库，按 { $leave } 再按 { $key } 查看。
-    [job-failed] 有定时任务失败，按 { $leave } 再按 { $key } 查看原因。
-    [dead-consumer] 笔订单由失联节点持有，按 { $leave } 再按 { $key } 查看。
-    [unknown-consumer] 笔订单的持有者不是已知节点，按 { $leave } 再按 { $key } 查看。
-    [silent-consumer] 笔订单由停滞的消费者持有，按 { $leave } 再按 { $key } 查看。
-    [dead-letters] 条死信，按 { $leave } 再按 { $key } 查看。
-    [undelivered] 一项秒杀变更尚未同步到 Redis。
-    [no-group] 消息流没有消费组。
-    [damaged] Redis 丢失了数据，正在补齐。
-    [data-loss] Redis 曾丢失数据，已全部补回。
-    [lost-buyers] Redis 曾丢失数据，可能遗漏部分买家。
-   *[other] { $kind }
-}
 presenter-audit = 对账
 presenter-audit-failed = 对账不符
 presenter-audit-open = 对账待定
@@ -2129,16 +2208,14 @@ presenter-buyers-a-second = 每秒买家
 presenter-buyers-s = 买家/秒
 presenter-buyers-wait = 排队买家
 presenter-left = 剩余 { $share }
-presenter-lost-promises = Redis 曾丢失数据，{ $refused } 笔订单无法兑现。
 presenter-moving = 在途
-presenter-no-sales-yet-press = 还没有秒杀，按 { $arm } 安排一场。
+presenter-no-sales-yet-press = 还没有秒杀，按 { KEY("arm") } 安排一场。
 presenter-opens = { $time } 开始
 presenter-orders-written = 已落库订单
 presenter-oversold = 超卖
 presenter-pieces = 件数
 presenter-pieces-left-of = 剩余件数，共 { $initial }
 presenter-pieces-left-unknown = 剩余件数：未知
-presenter-server-back = 服务器已恢复，中断了 { $away }。
 presenter-sold-of =
     { $seconds ->
         [none] 已售件数，共 { $initial }
@@ -2456,27 +2533,6 @@ settings-wanted-table = TOML 表
 settings-wanted-text = 带引号的字符串
 settings-without-the-setting-theme = { $why }；不设 theme 则{ $instead }
 settings-wrong-value = { $key } 应为{ $wanted }
-
-## status
-
-status-audit-failed = 对账不符：{ $finding }；详见 'seckill audit'
-status-consumer-dead = { $consumer } 已失联，持有 { $pending } 条消息；恢复：'seckill pending apply'
-status-consumer-silent = { $consumer } 持有 { $pending } 条消息，已 { $idle }未读取；恢复：'seckill pending apply'
-status-consumer-unknown = { $consumer } 不属于已知节点，持有 { $pending } 条消息；恢复：'seckill pending apply'
-status-damaged = Redis 中的键互不一致：{ $keys }；相关秒杀在节点补齐前暂停准入（用 'seckill work' 启动节点）
-status-dead-letters = { $count } 条死信待人工处理：'seckill dead list'
-status-job-failed = 任务 { $job } 上次运行失败（{ $ago }前）；详见 'seckill jobs list'，重新运行：'seckill jobs run { $job }'
-status-lag = 消息积压 { $lag } 条，按当前速度 { $wait }后清空；'seckill work' 可增加节点
-status-lag-grows = 消息积压 { $lag } 条且没有减少；'seckill work' 可增加节点
-status-lost = Redis 丢失过数据，已按 SQL 和消息流补齐：{ $loss }
-status-lost-nothing-left = ；无需处理
-status-lost-pending = ；失联消费者持有 { $entries } 条消息，请执行 'seckill pending apply'
-status-lost-refused = ；详见 'seckill dead list'
-status-lost-unknown = ；事件见 'seckill activity'
-status-no-group = 消费组不存在，运行中的节点会重建
-status-server-back = { $server } 已恢复，中断 { $away }
-status-sql-locked = { $error }；{ $waiting } 条消息等待写入
-status-undelivered = { $count } 项秒杀更改已写入 SQL、尚未同步到 Redis：{ $sales }；Redis 可写后由运行中的节点同步
 
 ## store
 

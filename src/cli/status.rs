@@ -1,5 +1,6 @@
 //! `seckill status`: one Snapshot.
 
+use seckill_console::{Reader, alarm_text};
 use seckill_engine::{
     AlarmKind, Health, ReadError, Snapshot, StreamLine,
     jobs::{board, builtin},
@@ -7,12 +8,12 @@ use seckill_engine::{
     snapshot_task::AUDIT_UP_TO,
     telemetry::{
         alarms::alarms,
-        data_loss::{self, RecentLosses, Reconciled, add_published},
+        data_loss::{RecentLosses, add_published},
         snapshot::Alarm,
     },
 };
 use seckill_model::{Balance, EntryId, Label, Phase, text};
-use seckill_store::{ActivityFilter, StoreError};
+use seckill_store::ActivityFilter;
 use serde::Serialize;
 
 use crate::{
@@ -147,7 +148,7 @@ fn render(status: &Status) -> String {
         _ => false,
     };
     let alarms = snapshot.alarms.iter().filter(|alarm| !is_finding(alarm));
-    text.extend(alarms.map(|alarm| format!("! {}\n", alarm_text(&alarm.kind))));
+    text.extend(alarms.map(|alarm| format!("! {}\n", alarm_text(&alarm.kind, Reader::Status))));
     text.extend(partitions.iter().map(PartitionFindings::render));
     if !partitions.is_empty() {
         text.push_str(&format!("  {}\n", Label("cli-audit-repair")));
@@ -207,64 +208,6 @@ pub(super) fn server_state(health: &Health) -> String {
     }
 }
 
-pub(super) fn alarm_text(kind: &AlarmKind) -> String {
-    match kind {
-        AlarmKind::RedisAway { error }
-        | AlarmKind::RedisReadOnly { error }
-        | AlarmKind::SqlAway { error }
-        | AlarmKind::SqlReadOnly { error } => error.localized::<ReadError>(),
-        AlarmKind::ForeignKey(found) => found.to_string(),
-        AlarmKind::SqlLocked { waiting: Some(waiting @ 1..) } => {
-            text!("status-sql-locked", error = StoreError::Locked, waiting)
-        }
-        AlarmKind::SqlLocked { .. } => StoreError::Locked.to_string(),
-        AlarmKind::AuditFailed { finding, .. } => text!("status-audit-failed", finding),
-        AlarmKind::DeadConsumer { consumer, known: true, pending, .. } => {
-            text!("status-consumer-dead", consumer, pending)
-        }
-        AlarmKind::DeadConsumer { consumer, pending, .. } => {
-            text!("status-consumer-unknown", consumer, pending)
-        }
-        AlarmKind::SilentConsumer { consumer, pending, idle_ms } => {
-            text!("status-consumer-silent", consumer, pending, idle = span(*idle_ms))
-        }
-        AlarmKind::LagHigh { lag, drains_ms: Some(wait) } => {
-            text!("status-lag", lag, wait = span(*wait))
-        }
-        AlarmKind::LagHigh { lag, drains_ms: None } => text!("status-lag-grows", lag),
-        AlarmKind::JobFailed { job, ago_ms } => {
-            text!("status-job-failed", job, ago = span(*ago_ms))
-        }
-        AlarmKind::Undelivered { sales } => {
-            let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
-            text!("status-undelivered", count = sales.len(), sales = named.join(" "))
-        }
-        AlarmKind::DeadLetters { count } => text!("status-dead-letters", count),
-        AlarmKind::Damaged { keys } => {
-            text!("status-damaged", keys = data_loss::list_keys(keys))
-        }
-        AlarmKind::DataLoss { losses, pending } => lost(losses, *pending),
-        AlarmKind::ServerBack { server, away_ms } => {
-            text!("status-server-back", server, away = span(*away_ms))
-        }
-        AlarmKind::NoGroup => text!("status-no-group"),
-    }
-}
-
-/// What Redis lost, what was restored, and how to settle the rest; dead consumers hold `pending` entries.
-fn lost(losses: &RecentLosses, pending: u64) -> String {
-    let loss = Reconciled { removed: 0, closed: None, ..losses.total.clone() };
-    let (refused, unknown) = (loss.refused, loss.unknown);
-    let letters_lost = data_loss::loses_letters(&loss.keys);
-    let mut text = text!("status-lost", loss);
-    text.extend((refused > 0).then(|| text!("status-lost-refused")));
-    text.extend((unknown > 0).then(|| text!("status-lost-unknown")));
-    text.extend((pending > 0).then(|| text!("status-lost-pending", entries = pending)));
-    let is_done = refused + unknown + pending == 0 && !letters_lost;
-    text.extend(is_done.then(|| text!("status-lost-nothing-left")));
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,7 +227,7 @@ mod tests {
             (AlarmKind::LagHigh { lag: 1, drains_ms: None }, "1 entry waits for"),
             (AlarmKind::SqlLocked { waiting: Some(1) }, "; 1 entry waits for it"),
         ] {
-            let text = alarm_text(&kind);
+            let text = alarm_text(&kind, Reader::Status);
             assert!(text.contains(part), "{text}");
         }
     }

@@ -18,6 +18,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryId, Millis, NewSale, VoucherId,
+    locale::set_key_label,
     message::{Label, text},
 };
 use strum::VariantArray as _;
@@ -117,6 +118,7 @@ pub(crate) struct TerminalState {
 
 impl App {
     pub(crate) fn new(remote: Remote, theme: Theme, zone: TimeZone, now: Millis) -> Self {
+        set_key_label(keymap::key_named);
         let first = remote.snapshots.borrow().clone();
         let mut app = Self {
             remote,

@@ -13,7 +13,7 @@ use super::{
     frame,
     presenter::is_gone,
     status::Tone,
-    text::{commands, presenter as wording},
+    text::commands,
     views::Step,
 };
 
@@ -50,7 +50,7 @@ impl App {
         let next = sales.get(next).map(|sale| sale.voucher_id);
         if at.is_none() || next == self.presented() {
             return self.note(match step {
-                _ if sales.is_empty() => wording::no_sale(),
+                _ if sales.is_empty() => text!("presenter-no-sales-yet-press"),
                 _ if sales.len() == 1 => Label("presenter-there-is-no-other-sale").to_string(),
                 Step::By(..0) => Label("presenter-this-is-the-first-sale").to_string(),
                 _ => Label("presenter-this-is-the-last-sale").to_string(),

@@ -396,12 +396,15 @@ pub(crate) fn footer(context: Context) -> impl Iterator<Item = &'static Binding>
 
 /// The first key of an action, for messages that name it.
 pub(crate) fn key_of(action: Action) -> String {
-    table()
-        .iter()
-        .filter(|binding| binding.action == action)
-        .find_map(|binding| binding.keys.first())
-        // An action without a key can be run by name.
-        .map_or_else(|| format!(":{}", action.setting()), |key| key.label())
+    key_named(action.setting())
+}
+
+/// As [`key_of`], by the name of the action in the settings: `KEY("freeze")` in the catalog.
+pub(crate) fn key_named(action: &str) -> String {
+    let mut bindings = table().iter().filter(|it| it.action.setting() == action);
+    let key = bindings.find_map(|it| it.keys.first());
+    // An action without a key can be run by name.
+    key.map_or_else(|| format!(":{action}"), |key| key.label())
 }
 
 /// Named actions that are available in a context.

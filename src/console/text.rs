@@ -1,12 +1,11 @@
 //! All texts of the console, in every language; views contain none.
 
-mod alarms;
+pub(crate) mod alarms;
 pub(crate) mod audit_log;
 pub(crate) mod commands;
 pub(crate) mod conventions;
 pub(crate) mod faults;
 pub(crate) mod figures;
-pub(crate) mod presenter;
 pub(crate) mod recovery;
 pub mod settings;
 pub(crate) mod time;
@@ -19,13 +18,10 @@ use seckill_model::{
 
 use self::figures::{signed, span, steady_span, within};
 pub(crate) use self::{
-    alarms::{AlarmText, alarm},
+    alarms::{AlarmText, Reader},
     faults::order_error,
 };
-use super::{
-    keymap::{Action, key_of},
-    widgets::{plain, right},
-};
+use super::widgets::{plain, right};
 
 pub(crate) const REDIS: &str = "redis";
 pub(crate) const SQL: &str = "sql";
@@ -69,11 +65,6 @@ pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
     }
 }
 
-pub(crate) fn no_sales() -> String {
-    let key = key_of(Action::NewSale);
-    text!("console-no-sales-yet-press", key)
-}
-
 /// User input, shortened for use in a message.
 pub(crate) fn echo(text: &str) -> String {
     const CELLS: usize = 20;
@@ -81,8 +72,7 @@ pub(crate) fn echo(text: &str) -> String {
 }
 
 pub(crate) fn no_match(text: &str) -> String {
-    let (text, key) = (echo(text), key_of(Action::Back));
-    text!("console-no-row-contains-press", text, key)
+    text!("console-no-row-contains-press", text = echo(text))
 }
 
 /// The age of figures; other words may follow.
@@ -129,9 +119,8 @@ pub(crate) fn oldest(millis: u64) -> String {
 
 /// An error, with the key that dismisses it.
 pub(crate) fn failure(error: &str, more: usize) -> String {
-    let key = key_of(Action::Back);
     match more {
-        0 => text!("console-dismisses", error, key),
-        _ => text!("console-dismisses-more", error, key, more),
+        0 => text!("console-dismisses", error),
+        _ => text!("console-dismisses-more", error, more),
     }
 }

@@ -8,13 +8,13 @@ use std::{
     collections::{BTreeMap, HashMap},
     iter,
     sync::{
-        LazyLock,
+        LazyLock, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
-use fluent_syntax::ast::Entry;
+use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
 use unic_langid::LanguageIdentifier;
 
 /// The texts of the catalog by language tag. A debug build reads them, so that a changed text needs no build.
@@ -120,6 +120,36 @@ pub fn language() -> Language {
     OF_THREAD.get().unwrap_or_else(|| Language(LANGUAGE.load(Ordering::Relaxed)))
 }
 
+/// The label of a key by the name of its action.
+static KEY_LABEL: OnceLock<fn(&str) -> String> = OnceLock::new();
+
+/// Sets what `{ KEY("freeze") }` in a message stands for: the label of the key that triggers this action. Only messages
+/// of the console name keys.
+pub fn set_key_label(label: fn(&str) -> String) {
+    KEY_LABEL.get_or_init(|| label);
+}
+
+/// The function `KEY` of the catalog.
+fn key<'a>(args: &[FluentValue<'a>], _: &FluentArgs<'_>) -> FluentValue<'a> {
+    match (args, KEY_LABEL.get()) {
+        ([FluentValue::String(action)], Some(label)) => label(action).into(),
+        _ => FluentValue::Error,
+    }
+}
+
+/// Whether a pattern is the same text whatever the arguments and the keys.
+fn is_constant(pattern: &Pattern<&str>) -> bool {
+    pattern.elements.iter().all(|element| {
+        matches!(
+            element,
+            PatternElement::TextElement { .. }
+                | PatternElement::Placeable {
+                    expression: Expression::Inline(InlineExpression::StringLiteral { .. })
+                }
+        )
+    })
+}
+
 struct Catalog {
     tag: &'static str,
     bundle: FluentBundle<&'static FluentResource>,
@@ -167,6 +197,8 @@ impl Catalog {
         bundle.set_use_isolating(false);
         bundle.set_formatter(Some(grouped));
         bundle.add_resource_overriding(resource);
+        // Cannot fail: no other function has this name.
+        let _ = bundle.add_function("KEY", key);
         let mut labels = HashMap::new();
         for entry in resource.entries() {
             let Entry::Message(message) = entry else { continue };
@@ -175,10 +207,9 @@ impl Catalog {
             let attributes = message.attributes.iter();
             let attributes = attributes.map(|it| (format!("{id}.{}", it.id.name), &it.value));
             for (id, pattern) in value.chain(attributes) {
-                let mut errors = Vec::new();
-                let text = bundle.format_pattern(pattern, None, &mut errors).into_owned();
-                if errors.is_empty() {
-                    labels.insert(id, &*text.leak());
+                if is_constant(pattern) {
+                    let text = bundle.format_pattern(pattern, None, &mut Vec::new());
+                    labels.insert(id, &*text.into_owned().leak());
                 }
             }
         }

@@ -223,6 +223,8 @@ const NAMES: &[&str] = &[
 struct Message {
     text: String,
     args: BTreeSet<String>,
+    /// The actions whose keys it names.
+    keys: BTreeSet<String>,
 }
 
 impl Message {
@@ -251,6 +253,13 @@ impl Message {
                 self.text.push('\u{fffc}');
             }
             InlineExpression::StringLiteral { value } => self.text.push_str(value),
+            InlineExpression::FunctionReference { id, arguments } if id.name == "KEY" => {
+                let [InlineExpression::StringLiteral { value }] = &arguments.positional[..] else {
+                    panic!("KEY takes the name of an action");
+                };
+                self.keys.insert((*value).to_owned());
+                self.text.push('\u{fffc}');
+            }
             other => panic!("what is {other:?} for?"),
         }
     }
@@ -412,6 +421,20 @@ fn every_message_is_used_with_its_arguments() {
     let unused = languages[0].keys().filter(|id| !used.contains(&whole(id)));
     wrong.extend(unused.map(|id| format!("no source uses {id}")));
     none(wrong);
+}
+
+#[test]
+fn messages_name_keys_of_actions() {
+    for messages in languages() {
+        let is_action = |key: &String| {
+            ["action", "view"].iter().any(|kind| messages.contains_key(&format!("{kind}-{key}")))
+        };
+        let wrong = messages.iter().flat_map(|(id, message)| {
+            let strange = message.keys.iter().filter(|key| !is_action(key));
+            strange.map(move |key| format!("{id}: there is no action {key}"))
+        });
+        none(wrong.collect());
+    }
 }
 
 /// Latin words of a Chinese text that are not allowed names.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
 use jiff::tz::TimeZone;
-use seckill_console::order_error;
+use seckill_console::{Reader, alarm_text, order_error};
 use seckill_engine::{
     EngineError, Health, ReadError, Snapshot, StreamLine,
     commands::{operator_lock, pending::Classifier},
@@ -28,7 +28,7 @@ use crate::{
     fields, jobs, locks, number, or_dash, pending, sale,
     snapshot::within,
     span,
-    status::{alarm_text, balance, life, server_state, status},
+    status::{balance, life, server_state, status},
     table::escape_markdown as cell,
 };
 
@@ -282,7 +282,7 @@ fn figures(snapshot: &Snapshot, runs: &Part<Vec<JobRun>>, zone: &TimeZone, unmas
     let servers = [&snapshot.redis, &snapshot.sql];
     let mut lines = servers.map(|it| (it.name.clone(), server_state(it))).to_vec();
     lines.push((Label("cli-incident-audit").to_owned(), balance(&snapshot.audit)));
-    let alarms = snapshot.alarms.iter().map(|alarm| alarm_text(&alarm.kind));
+    let alarms = snapshot.alarms.iter().map(|alarm| alarm_text(&alarm.kind, Reader::Status));
     lines.extend(alarms.map(|alarm| (Label("cli-incident-alarm").to_owned(), alarm)));
     let line = |(name, text): (String, String)| format!("- {}: {}\n", cell(&name), cell(&text));
     let mut text: String = lines.into_iter().map(line).collect();

@@ -22,7 +22,7 @@ use seckill_model::{
 use super::{answer_lines, armed, badges, draw_story, keys, steady_audit, story_lines};
 use crate::{
     app::App,
-    text::{self, figures, presenter as wording},
+    text::{self, figures},
     theme::{Theme, glyphs},
     views::{COMPLETE, SIDES, Scene, Source, is_stale, phase},
     widgets::{BigText, Pixel, SIGN_ROWS, bar, big_width, fit, right, width},
@@ -200,8 +200,11 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     if let Some(page) = page(app) {
         draw_page(body, buffer, theme, &page);
     } else {
-        let text =
-            if app.display.shown.seq == 0 { text::NO_DATA.to_owned() } else { wording::no_sale() };
+        let text = if app.display.shown.seq == 0 {
+            text::NO_DATA.to_owned()
+        } else {
+            text!("presenter-no-sales-yet-press")
+        };
         let middle = body.centered_vertically(Length(1));
         Line::styled(text, theme.strong).centered().render(middle, buffer);
     }
@@ -216,7 +219,7 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
         more => format!("  {}", text!("presenter-value", count = more)),
     };
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
-    let alarm = wording::alarm(&first.kind);
+    let alarm = text::AlarmText::of(&first.kind, text::Reader::Presenter);
     let figure = alarm.figure.map(|it| format!("{it}  ")).unwrap_or_default();
     let text = fit(&format!("{figure}{}", alarm.text), room);
     let text = Span::styled(format!("! {text}"), theme.urgency(first.urgency));

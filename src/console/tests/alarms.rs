@@ -101,10 +101,10 @@ fn each_alarm_fits_in_80_columns() {
     for lang in ["en", "zh"] {
         set_thread_language(lang);
         for kind in kinds() {
-            let text = text::alarm(&kind).text;
             let mut snapshot = normal();
-            snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+            snapshot.alarms = vec![Alarm { urgency: Urgency::Warning, kind: kind.clone() }];
             let screen = Tui::new(snapshot).screen_at(80, 24);
+            let text = text::AlarmText::of(&kind, text::Reader::Overview).text;
             if !closed_up(&screen).contains(&closed_up(&text)) {
                 cut.push(format!("{}: {text}", width(&text)));
             }
@@ -230,7 +230,10 @@ fn each_alarm_has_a_row_before_one_has_two() {
 fn a_loss_shows_its_outcome_and_the_key() {
     let shown = |restored, promised, refused, unknown, pending| {
         let total = Reconciled { restored, promised, refused, unknown, ..Reconciled::default() };
-        text::alarm(&AlarmKind::DataLoss { losses: losses(total), pending }).text
+        let kind = AlarmKind::DataLoss { losses: losses(total), pending };
+        // Messages name the keys of a console.
+        Tui::new(empty());
+        text::AlarmText::of(&kind, text::Reader::Overview).text
     };
     assert_eq!(
         shown(0, 18, 0, 0, 0),
@@ -246,6 +249,7 @@ fn a_loss_shows_its_outcome_and_the_key() {
     );
     assert_eq!(
         shown(1, 0, 0, 9, 0),
-        "Redis lost data: 1 buyer restored, 9 buyers may be missing.  Press 0 for the event."
+        "Redis lost data: 1 buyer restored, 9 buyers possibly missing (counted only by the stock in \
+         Redis).  Press 0 for the event."
     );
 }

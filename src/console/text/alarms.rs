@@ -1,4 +1,4 @@
-//! Texts of alarms: the problem, and the key that helps.
+//! Texts of alarms: the problem, and the key or the command that helps.
 
 use seckill_engine::{
     error::{RedisError, StoreError},
@@ -14,11 +14,19 @@ use seckill_model::{
 };
 
 use super::figures::{span, within};
-use crate::{
-    keymap::{Action, key_of},
-    view::View,
-    widgets::right,
-};
+use crate::widgets::right;
+
+/// Where the text of an alarm is read; the catalog has a sentence for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum Reader {
+    /// The Overview, with the keys that help.
+    Overview,
+    /// The presenter layout, without names.
+    Presenter,
+    /// The command line, with the commands that help.
+    Status,
+}
 
 /// An alarm as text. Growing figures are in a column of their own or come last, so that no word moves.
 pub(crate) struct AlarmText {
@@ -31,9 +39,9 @@ pub(crate) struct AlarmText {
 pub(crate) const FIGURE: usize = 8;
 
 impl AlarmText {
-    /// With its count.
-    pub(super) fn about(count: u64, text: String) -> Self {
-        Self { figure: Some(right(&within(count, FIGURE - 1), FIGURE)), text }
+    pub(crate) fn of(kind: &AlarmKind, reader: Reader) -> Self {
+        let figure = figure(kind, reader).map(|figure| right(&figure, FIGURE));
+        Self { figure, text: alarm_text(kind, reader) }
     }
 
     /// Cells before the text.
@@ -42,125 +50,114 @@ impl AlarmText {
     }
 }
 
-impl From<String> for AlarmText {
-    fn from(text: String) -> Self {
-        Self { figure: None, text }
-    }
-}
-
-/// Formats an alarm: its duration or count in front, and the key that helps.
-pub(crate) fn alarm(kind: &AlarmKind) -> AlarmText {
-    let text = text(kind);
-    match kind {
-        AlarmKind::DeadConsumer { idle_ms: age_ms, .. }
-        | AlarmKind::SilentConsumer { idle_ms: age_ms, .. }
-        | AlarmKind::JobFailed { ago_ms: age_ms, .. } => {
-            AlarmText { figure: Some(right(&span(*age_ms), FIGURE)), text }
+/// The age or the count before the text, which the text continues.
+fn figure(kind: &AlarmKind, reader: Reader) -> Option<String> {
+    match (reader, kind) {
+        (
+            Reader::Overview,
+            AlarmKind::DeadConsumer { idle_ms: age_ms, .. }
+            | AlarmKind::SilentConsumer { idle_ms: age_ms, .. }
+            | AlarmKind::JobFailed { ago_ms: age_ms, .. },
+        ) => Some(span(*age_ms)),
+        (Reader::Overview, AlarmKind::SqlLocked { waiting: Some(count @ 1..) })
+        | (
+            Reader::Presenter,
+            AlarmKind::DeadConsumer { pending: count, .. }
+            | AlarmKind::SilentConsumer { pending: count, .. },
+        )
+        | (_, AlarmKind::LagHigh { lag: count, .. } | AlarmKind::DeadLetters { count }) => {
+            Some(within(*count, FIGURE - 1))
         }
-        AlarmKind::SqlLocked { waiting: Some(count @ 1..) }
-        | AlarmKind::LagHigh { lag: count, .. }
-        | AlarmKind::DeadLetters { count } => AlarmText::about(*count, text),
-        _ => text.into(),
+        _ => None,
     }
 }
 
-fn text(kind: &AlarmKind) -> String {
-    let (pending, plan) = (key_of(Action::Go(View::Pending)), key_of(Action::PlanRecovery));
+/// The sentence of an alarm.
+pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
     match kind {
         AlarmKind::RedisAway { error } => {
-            text!("alarms-redis-is-unreachable-display", reason = reason(error))
+            text!("alarms-redis-away", reader, reason = reason(error), error = full(error))
         }
         AlarmKind::RedisReadOnly { error } => {
-            let (reason, step) = (reason(error), next_step(error));
-            text!("alarms-redis-rejects-writes-and-all", step, reason)
+            let (step, reason) = (next_step(error), reason(error));
+            text!("alarms-redis-read-only", reader, step, reason, error = full(error))
         }
         AlarmKind::ForeignKey(found) => {
             let kind = if found.is_lock() { "lock" } else { "other" };
             let (key, holds) = (&found.key, ForeignKey::content(&found.holds));
-            text!("alarms-foreign-key", kind, key, holds)
+            text!("alarms-foreign-key", reader, kind, key, holds, found)
         }
         // seckill cannot release the lock of another program, so the text states the consequence.
         AlarmKind::SqlLocked { waiting } => {
-            text!("alarms-sql-locked", waiting = waiting.unwrap_or(0))
+            let (error, waiting) = (StoreError::Locked, waiting.unwrap_or(0));
+            text!("alarms-sql-locked", reader, waiting, error)
         }
         AlarmKind::SqlReadOnly { error } => {
-            text!("alarms-database-rejects-writes-orders-wait", reason = reason(error))
+            text!("alarms-sql-read-only", reader, reason = reason(error), error = full(error))
         }
         AlarmKind::SqlAway { error } => {
-            text!("alarms-database-is-unreachable-orders-wait", reason = reason(error))
+            text!("alarms-sql-away", reader, reason = reason(error), error = full(error))
         }
         AlarmKind::AuditFailed { finding, repairable } => {
-            let repairable = if *repairable { "yes" } else { "no" };
-            let ledger = key_of(Action::Go(View::Ledger));
-            text!("alarms-audit-failed", repairable, finding, ledger)
+            text!("alarms-audit-failed", reader, finding, repairable = yes_or_no(*repairable))
         }
-        AlarmKind::DeadConsumer { consumer, known, pending: count, .. } => {
+        AlarmKind::DeadConsumer { consumer, known, pending, idle_ms } => {
             let state = if *known { "dead" } else { "unknown" };
-            text!("alarms-consumer", state, consumer, pending, plan, count)
+            let idle = span(*idle_ms);
+            text!("alarms-consumer", reader, state, consumer, count = *pending, idle)
         }
-        AlarmKind::SilentConsumer { consumer, pending: count, .. } => {
-            text!("alarms-consumer", state = "silent", consumer, pending, plan, count)
+        AlarmKind::SilentConsumer { consumer, pending, idle_ms } => {
+            let (state, idle) = ("silent", span(*idle_ms));
+            text!("alarms-consumer", reader, state, consumer, count = *pending, idle)
         }
         AlarmKind::LagHigh { lag, drains_ms } => {
-            let takes = drains_ms.map_or_else(|| "none".to_owned(), span);
-            text!("alarms-lag-high", takes, lag, stream = key_of(Action::Go(View::Stream)))
+            let drains = drains_ms.map_or_else(|| "none".to_owned(), span);
+            text!("alarms-lag-high", reader, lag, drains)
         }
-        AlarmKind::JobFailed { job, .. } => {
-            let (jobs, run) = (key_of(Action::Go(View::Jobs)), key_of(Action::RunJob));
-            text!("alarms-ago-last-run-of-failed", job, jobs, run)
+        AlarmKind::JobFailed { job, ago_ms } => {
+            text!("alarms-job-failed", reader, job, ago = span(*ago_ms))
         }
-        AlarmKind::DeadLetters { count } => {
-            let letters = key_of(Action::Go(View::Letters));
-            text!("alarms-dead-letters-wait-for-review", count, letters)
-        }
+        AlarmKind::DeadLetters { count } => text!("alarms-dead-letters", reader, count),
         AlarmKind::Undelivered { sales } => {
-            let named = sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" ");
-            text!("alarms-changed-in-sql-but", named)
+            let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
+            text!("alarms-undelivered", reader, count = sales.len(), sales = named.join(" "))
         }
-        AlarmKind::NoGroup => text!("alarms-stream-has-no-consumer-group", pending, plan),
+        AlarmKind::NoGroup => text!("alarms-no-group", reader),
         AlarmKind::Damaged { keys } => {
-            text!("alarms-lost-in-redis-not-yet", keys = list_keys(&short(keys)))
+            text!("alarms-damaged", reader, keys = list_keys(keys), short = list_keys(&short(keys)))
         }
-        AlarmKind::DataLoss { losses, pending } => lost(losses, *pending),
+        AlarmKind::DataLoss { losses, pending } => data_loss(losses, *pending, reader),
         AlarmKind::ServerBack { server, away_ms } => {
-            text!("alarms-is-reachable-again-after", server, away = span(*away_ms))
+            text!("alarms-server-back", reader, server, away = span(*away_ms))
         }
     }
 }
 
-/// What Redis lost, what was restored, and what is left to do; `stuck` entries are held by dead consumers.
-fn lost(losses: &RecentLosses, stuck: u64) -> String {
-    let Reconciled { keys, restored, promised, refused, unknown, archived, .. } = &losses.total;
-    let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
-    let parts = [
-        counted(promised, |orders| text!("alarms-orders-re-added-to-stream", orders)),
-        counted(restored, |buyers| text!("alarms-buyers-restored", buyers)),
-        counted(archived, |sales| text!("alarms-archived-sales-removed", sales)),
-        counted(refused, |promises| text!("alarms-promises-cannot-be-fulfilled", promises)),
-        counted(unknown, |buyers| text!("alarms-buyers-may-be-missing", buyers)),
-    ];
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
-    let parts = if parts.is_empty() {
-        text!("alarms-reconciled")
-    } else {
-        parts.join(Label("alarms-list-separator").read())
+/// What Redis lost, what was restored, and what is left to do; dead consumers hold `stuck` entries.
+fn data_loss(losses: &RecentLosses, stuck: u64, reader: Reader) -> String {
+    let loss = Reconciled { removed: 0, closed: None, ..losses.total.clone() };
+    let (refused, unknown) = (loss.refused, loss.unknown);
+    let lost = data_loss::loses_letters(&loss.keys);
+    let keys = match loss.keys.as_slice() {
+        [] => "none".to_owned(),
+        keys => list_keys(&short(keys)),
     };
-    let lost_letters = data_loss::loses_letters(keys);
-    let keys = if keys.is_empty() { "none".to_owned() } else { list_keys(&short(keys)) };
-    let outcome = text!("alarms-data-loss", keys, parts);
-    let steps = text!(
-        "alarms-after-data-loss",
+    text!(
+        "alarms-data-loss",
+        reader,
+        keys,
+        parts = loss.parts(),
+        loss,
         refused,
-        letters = key_of(Action::Go(View::Letters)),
         unknown,
-        activity = key_of(Action::Go(View::Activity)),
-        lost = if lost_letters { "yes" } else { "no" },
+        lost = yes_or_no(lost),
         stuck,
-        pending = key_of(Action::Go(View::Pending)),
-        plan = key_of(Action::PlanRecovery),
-        open = refused + unknown + stuck + u64::from(lost_letters)
-    );
-    format!("{outcome}{steps}")
+        open = refused + unknown + stuck + u64::from(lost)
+    )
+}
+
+fn yes_or_no(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
 }
 
 /// Keys without their common prefix: an alarm sometimes has a single row.
@@ -170,15 +167,18 @@ fn short(keys: &[String]) -> Vec<String> {
 }
 
 /// How to make Redis accept writes again.
-fn next_step(error: &Message) -> String {
-    let remedy = match error.data() {
+fn next_step(error: &Message) -> Label {
+    match error.data() {
         Some(ReadError::Redis(error)) => error.remedy(),
         _ => Label("redis-remedy-other"),
-    };
-    remedy.to_owned()
+    }
 }
 
-/// The problem alone: the alarm has two lines in total.
+fn full(error: &Message) -> String {
+    error.localized::<ReadError>()
+}
+
+/// The problem alone: on the screen an alarm has two lines in total.
 fn reason(error: &Message) -> String {
     match error.data() {
         Some(ReadError::RedisSilent(_, millis) | ReadError::SqlSilent(_, millis)) => {
@@ -195,6 +195,6 @@ fn reason(error: &Message) -> String {
         Some(ReadError::Sql(StoreError::Away(detail) | StoreError::Rejected(detail))) => {
             detail.to_string()
         }
-        _ => error.localized::<ReadError>().trim_end_matches(['.', '?', '!', '。']).to_owned(),
+        _ => full(error).trim_end_matches(['.', '?', '!', '。']).to_owned(),
     }
 }

@@ -41,8 +41,7 @@ pub(crate) fn does_nothing(key: &str, place: Context) -> String {
     if !actions(place).contains(&Action::Help) {
         return text!("command-does-nothing-here", key);
     }
-    let help = key_of(Action::Help);
-    text!("command-has-no-function-here-press", key, help)
+    text!("command-has-no-function-here-press", key)
 }
 
 /// Every view in which a key is bound, with its meaning there.
@@ -75,8 +74,7 @@ fn name(sale: &SaleLine) -> String {
 
 /// Why a command does not apply to the sale's phase.
 pub(crate) fn no_use(sale: &SaleLine) -> String {
-    let (id, phase, pause) = (sale.voucher_id, sale.phase, key_of(Action::Pause));
-    text!("command-does-not-apply", id, phase, pause)
+    text!("command-does-not-apply", id = sale.voucher_id, phase = sale.phase)
 }
 
 /// A question: title, sentences, button.

@@ -13,7 +13,7 @@ pub(crate) fn in_pages(total: u64) -> String {
 
 /// Why nothing is read while the display is paused.
 pub(crate) fn frozen() -> String {
-    text!("conventions-display-is-paused-press", key = key_of(Action::Freeze))
+    text!("conventions-display-is-paused-press")
 }
 
 /// A reply arrived while a dialog covers the view.
@@ -31,9 +31,9 @@ pub(crate) fn type_number(count: u64) -> String {
 
 /// The number is correct: Enter runs the command.
 pub(crate) fn number_typed(count: u64) -> String {
-    text!("conventions-does-it", count, press = key_of(Action::Press))
+    text!("conventions-does-it", count)
 }
 
 pub(crate) fn number_first(count: u64) -> String {
-    text!("conventions-this-affects-type-that-number", count, press = key_of(Action::Press))
+    text!("conventions-this-affects-type-that-number", count)
 }

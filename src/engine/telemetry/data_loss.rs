@@ -258,14 +258,10 @@ pub fn add_published(lines: &mut Vec<AuditEntry>, published: Vec<AuditEntry>) {
     lines.sort_by_key(|line| Reverse(line.position()));
 }
 
-impl fmt::Display for Reconciled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { keys, restored, removed, promised, refused, unknown, archived, .. } = self;
-        let mut text = if keys.is_empty() {
-            String::new()
-        } else {
-            text!("loss-keys", keys = list_keys(keys))
-        };
+impl Reconciled {
+    /// What was restored and what could not be, without the keys.
+    pub fn parts(&self) -> String {
+        let Self { restored, removed, promised, refused, unknown, archived, .. } = self;
         let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
         let parts = [
             counted(restored, |count| text!("loss-buyers", count)),
@@ -276,7 +272,19 @@ impl fmt::Display for Reconciled {
             counted(archived, |count| text!("loss-archived", count)),
         ];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
-        text += &if parts.is_empty() { text!("loss-nothing") } else { parts.join(&CLAUSES) };
+        if parts.is_empty() { text!("loss-nothing") } else { parts.join(&CLAUSES) }
+    }
+}
+
+impl fmt::Display for Reconciled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = &self.keys;
+        let mut text = if keys.is_empty() {
+            String::new()
+        } else {
+            text!("loss-keys", keys = list_keys(keys))
+        };
+        text += &self.parts();
         text.extend(loses_letters(keys).then(|| text!("loss-letters")));
         text.extend(self.closed.map(|closed| match closed {
             Closed::Oversold => text!("loss-oversold"),

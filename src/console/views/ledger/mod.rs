@@ -248,7 +248,11 @@ fn notes(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
     let alarms = snapshot.alarms.iter().filter(|alarm| {
         matches!(alarm.kind, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. })
     });
-    notes.extend(alarms.map(|alarm| (text::alarm(&alarm.kind).text, theme.warn)));
+    notes.extend(
+        alarms.map(|alarm| {
+            (text::alarms::alarm_text(&alarm.kind, text::Reader::Overview), theme.warn)
+        }),
+    );
     let lines = |(note, style): (String, Style)| {
         let lines = wrap(&note, cells.into()).into_iter().take(NOTE);
         lines.map(move |line| Line::styled(line, style))

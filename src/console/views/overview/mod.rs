@@ -17,7 +17,7 @@ use ratatui::{
 };
 use seckill_engine::telemetry::{
     log::Weight,
-    snapshot::{Count, Funnel, LoadTestLine},
+    snapshot::{Alarm, Count, Funnel, LoadTestLine},
 };
 use seckill_model::message::{Label, text};
 
@@ -277,7 +277,8 @@ fn alarm_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, 
     if alarms.is_empty() {
         return (vec![Line::styled(Label("console-no-open-alarms"), theme.soft)], 0);
     }
-    let texts: Vec<_> = alarms.iter().map(|alarm| text::alarm(&alarm.kind)).collect();
+    let text_of = |alarm: &Alarm| text::AlarmText::of(&alarm.kind, text::Reader::Overview);
+    let texts: Vec<_> = alarms.iter().map(text_of).collect();
     let column = texts.iter().map(text::AlarmText::indent).max().unwrap_or(0);
     let room = |indent: usize| usize::from(cells).saturating_sub(3 + indent);
     let mut rows = Vec::new();

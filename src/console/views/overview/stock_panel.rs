@@ -36,7 +36,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, rows: u16
     Span::styled(Label("overview-left"), theme.soft).into_right_aligned_line().render(head, buffer);
     let sales = &scene.snapshot.sales;
     if sales.is_empty() {
-        draw_text(area, buffer, scene, 1, &text::no_sales());
+        draw_text(area, buffer, scene, 1, &text!("console-no-sales-yet-press"));
         // In a narrow window it takes two rows.
         return 3;
     }

@@ -137,7 +137,7 @@ impl Component for SalesState {
         let [list, under] =
             Layout::vertical([Constraint::Fill(1), under]).areas(below(area, scene.table_top()));
         draw_rows(list, buffer, scene, state, |it| {
-            nothing(scene, it, |_, _| Some(text::no_sales()))
+            nothing(scene, it, |_, _| Some(text!("console-no-sales-yet-press")))
         });
         if let Some(sale) = opened {
             detail::draw(under, buffer, scene, sale);
