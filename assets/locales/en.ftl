@@ -211,7 +211,11 @@ activity-no-on-this-page-press = No { $level } on this page.  Press { $key } to 
 activity-node = { $at }, node { $node }
 activity-not-given = not given
 activity-on = OBJECT
-activity-subject = { $subject }
+activity-subject = { $key ->
+    [dead-letters] dead letters
+    [consumer-group] consumer group
+   *[other] { $subject }
+}
 activity-to = { $first } to { $last }
 activity-unchanged = unchanged
 activity-user = user
@@ -721,6 +725,7 @@ cli-activity-why = reason: { $reason }
 cli-alive = alive
 cli-audit-failed = Audit FAILED.
 cli-audit-failed-because = Audit failed: { $error }.
+cli-audit-loss = { $at }  { $node }, { $subject }: { $result }
 cli-audit-nothing = No sales yet, nothing to audit.
 cli-audit-passed = Audit passed: all orders accounted for.
 cli-audit-prevented = the sales cannot be audited until the partition is repaired
@@ -809,7 +814,6 @@ cli-doctor-acl = grant the user of the URL these permissions with ACL SETUSER: {
 cli-doctor-aof = on, appendfsync { $fsync }
 cli-doctor-both-killed = kill -9 of both
 cli-doctor-check = { $name ->
-    [data-dir] data dir
     [append-only-file] append-only file
     [redis-writes] redis writes
    *[other] { $name }
@@ -888,7 +892,7 @@ cli-incident-entries-cut = The oldest { $entries } of { $total ->
    *[other] { $total } entries
 }.
 cli-incident-exists = { $file } already exists; pass --yes to overwrite it, or another --out
-cli-incident-figures-title = Figures
+cli-incident-figures-title = Metrics
 cli-incident-first = The first { $entries }:
 cli-incident-from = from
 cli-incident-letters = { $letters ->
@@ -1350,6 +1354,7 @@ common-entries = { $count ->
 }
 common-in-flight = in flight
 common-lag = lag
+common-named = { $name }: { $text }
 common-node = NODE
 common-node-failure = NODE FAILURE
 common-none = none
@@ -1541,7 +1546,7 @@ demo-audit-passed-text = { $pieces } admitted, { $pieces } written to SQL, stock
 demo-consumer-unresponsive = the consumer does not respond; run 'seckill doctor' to check its servers
 demo-countdown = SALE STARTS SOON
 demo-countdown-text = { $buyers } buyers, { $pieces } pieces. No order is admitted before the start time, measured by the Redis clock.
-demo-failed = { $what } failed
+demo-failed = { $what } failed: { $why }
 demo-json-needs-headless = --json requires --headless
 demo-load-test = the load test
 demo-load-test-text = Redis admits in batches; one in { $one_in } buyers sends a duplicate request, which is rejected. The consumer is paused: the lag grows.
@@ -2895,7 +2900,7 @@ settings-unknown-theme-use-or-toml = unknown theme '{ $name }'; use { $names }, 
 settings-wanted-boolean = true or false
 settings-wanted-integer = an integer from { $least } to { $most }
 settings-wanted-keys = a key such as "ctrl-n", or a list of keys
-settings-wanted-one-of = one of "{ $names }"
+settings-wanted-one-of = one of { $names }
 settings-wanted-table = a table
 settings-wanted-text = a string in quotes
 settings-without-the-setting-theme = { $why }; without the setting 'theme': { $instead }
@@ -3122,6 +3127,7 @@ subject-lock = '{ $name }' held by { $owner }
 subject-new-sale = '{ $title }', stock { $stock }
 subject-new-voucher = '{ $title }', price { $pay } cents, face value { $actual } cents, { $status }
 subject-partition = partition { $number }
+subject-partition-count = { $from } to { $to }
 subject-partition-no-group-to-redelivers = partition { $partition } (no group) to { $from }: redelivers { $again ->
     [one] 1 entry
    *[other] { $again } entries

@@ -270,6 +270,7 @@ activity-subject = { $key ->
     [database] 数据库
     [dead-letters] 死信
     [consumer-group] 消费组
+    [delivery] 同步
     [activity] 日志
    *[other] { $subject }
 }
@@ -698,6 +699,7 @@ cli-activity-why = 原因：{ $reason }
 cli-alive = 在线
 cli-audit-failed = 对账不符。
 cli-audit-failed-because = 对账未完成：{ $error }。
+cli-audit-loss = { $at }  { $node }，{ $subject }：{ $result }
 cli-audit-nothing = 还没有秒杀，无需对账。
 cli-audit-passed = 对账通过：所有订单均已核对。
 cli-audit-prevented = 分区修复之前无法对账
@@ -761,7 +763,7 @@ cli-doctor-aof = 已开启，appendfsync { $fsync }
 cli-doctor-both-killed = 两者同时被 SIGKILL
 cli-doctor-check = { $name ->
     [server] 服务器程序
-    [data-dir] 数据目录
+    [data-directory] 数据目录
     [permissions] 权限
     [disk] 磁盘
     [redis] Redis
@@ -1251,6 +1253,7 @@ common-end = 结束
 common-entries = { $count } 条消息
 common-in-flight = 在途
 common-lag = 积压
+common-named = { $name }：{ $text }
 common-node = 节点
 common-node-failure = 节点宕机
 common-none = 无
@@ -1429,7 +1432,7 @@ demo-audit-passed-text = 准入 { $pieces }，落库 { $pieces }，Redis 和 SQL
 demo-consumer-unresponsive = 消费者无应答；'seckill doctor' 可检查服务器
 demo-countdown = 秒杀即将开始
 demo-countdown-text = { $buyers } 位买家抢 { $pieces } 件。以 Redis 时钟为准，开始前不准入任何订单。
-demo-failed = { $what }失败
+demo-failed = { $what }失败：{ $why }
 demo-json-needs-headless = --json 须与 --headless 一起使用
 demo-load-test = 压测
 demo-load-test-text = Redis 批量准入；每 { $one_in } 位买家有一位重复请求，会被拒绝。消费者暂停，积压上升。
@@ -2528,7 +2531,7 @@ settings-unknown-theme-use-or-toml = 没有主题“{ $name }”，请用 { $nam
 settings-wanted-boolean = {" "}true 或 false
 settings-wanted-integer = { $least } 到 { $most } 之间的整数
 settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表
-settings-wanted-one-of = {" "}"{ $names }" 之一
+settings-wanted-one-of = {" "}{ $names } 之一
 settings-wanted-table = TOML 表
 settings-wanted-text = 带引号的字符串
 settings-without-the-setting-theme = { $why }；不设 theme 则{ $instead }
@@ -2721,6 +2724,7 @@ subject-lock = “{ $name }”，持有者 { $owner }
 subject-new-sale = “{ $title }”，库存 { $stock }
 subject-new-voucher = “{ $title }”，售价 { $pay } 分，面值 { $actual } 分，{ $status }
 subject-partition = 分区 { $number }
+subject-partition-count = { $from } 改为 { $to }
 subject-partition-no-group-to-redelivers = 分区 { $partition }（无消费组）回退到 { $from }，{ $again } 条重新投递
 subject-pieces = #{ $sale }，{ $count } 件
 subject-plan = 计划 { $digest } 的 { $entries } 条消息

@@ -234,7 +234,7 @@ fn render(report: &Report, repairing: bool) -> String {
     for Loss { at, node, subject, result } in losses {
         let at = at.date_time(&TimeZone::system());
         let (subject, result) = (localized_subject(subject), localized_result(result));
-        text.push_str(&format!("  {at}  {node}, {subject}: {result}\n"));
+        text.push_str(&format!("  {}\n", text!("cli-audit-loss", at, node, subject, result)));
     }
     if let Some(Repaired { put_back, enqueued, given_back, partition_faults, .. }) = repaired {
         let done = text!("cli-repaired", put_back, enqueued, given_back);
@@ -262,10 +262,8 @@ pub(super) fn conclusion(balanced: bool) -> Label {
 
 /// A line for each finding.
 pub(super) fn findings(sales: &[SaleAudit]) -> String {
-    let found = sales.iter().flat_map(|sale| sale.findings.iter().map(|it| (sale.voucher_id, it)));
-    let mut text = String::new();
-    text.extend(found.map(|(sale, finding)| format!("! #{sale}: {finding}\n")));
-    text
+    let found = sales.iter().flat_map(SaleAudit::found);
+    found.map(|finding| format!("! {finding}\n")).collect()
 }
 
 /// The figures of each sale.

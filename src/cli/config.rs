@@ -29,13 +29,13 @@ pub(crate) struct Config {
     pub(crate) redis: Option<String>,
     /// Trusted CA certificates (PEM) for an encrypted Redis; `None` is those of the system.
     pub(crate) redis_ca: Option<PathBuf>,
-    /// Database URL; `None` is SQLite in the data dir.
+    /// Database URL; `None` is SQLite in the data directory.
     pub(crate) database: Option<String>,
     /// Number of partitions, each with its own order stream; `None` is the existing number, or 1.
     pub(crate) partitions: Option<u16>,
     /// Reject every command that changes something.
     pub(crate) read_only: bool,
-    /// Name of this node; `None` is one that no other node on the data dir has.
+    /// Name of this node; `None` is one that no other node on the data directory has.
     pub(crate) node: Option<String>,
     /// Theme of the console: a built-in one or a file; `None` is the dark one.
     pub(crate) theme: Option<String>,

@@ -1,4 +1,4 @@
-//! Resources of a command: data dir, Redis and store, and their release.
+//! Resources of a command: data directory, Redis and store, and their release.
 
 use std::{os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use seckill_engine::{
     servers::Servers,
     telemetry::Meters,
 };
-use seckill_model::{Message, Millis, text};
+use seckill_model::{Message, Millis, reason, text};
 use seckill_redis::{
     HOME, Layout, Redis, RedisError,
     data_dir::{DataDir, NodeSlot},
@@ -76,7 +76,7 @@ impl Context {
         Self::open_in(config, out, config.open_data_dir()?, needs).await
     }
 
-    /// Like [`Context::open`], with an open data dir.
+    /// Like [`Context::open`], with an open data directory.
     pub(super) async fn open_in(
         config: &Config,
         out: Output,
@@ -185,7 +185,7 @@ impl Context {
         }
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
         if needs != Needs::Node || read_only {
-            return Err(CliError::usage(text!("cli-partitions-differ", agreed, wanted)));
+            return Err(CliError::failed(text!("cli-partitions-differ", agreed, wanted)));
         }
         let new = Layout::new(wanted, cluster);
         let dead_ms = self.config.engine.node_dead_ms;
@@ -195,7 +195,7 @@ impl Context {
             operator: login_name(),
             node: String::new(),
             action: "partitions change".to_owned(),
-            subject: format!("{agreed} to {wanted}").into(),
+            subject: Message::of(&reason!("subject-partition-count", from = agreed, to = wanted)),
             result: Message::of(&CommandOutcome::Finished),
             ..AuditEntry::default()
         };
@@ -227,7 +227,7 @@ impl Context {
             None => self.slot.insert(self.dir.node_slot()?).number(),
         };
         if self.redis.managed().is_some() {
-            // Only processes on this data dir use this Redis.
+            // Only processes on this data directory use this Redis.
             return Ok(format!("node-{slot}"));
         }
         let host: String = rustix::system::uname()
@@ -246,7 +246,7 @@ impl Context {
     pub(super) async fn start_node(&mut self) -> Result<Node> {
         let (name, dead_ms) = (self.node_name()?, self.config.engine.node_dead_ms);
         if !self.config.read_only {
-            // The lock of this slot of the data dir proves that its previous owner has ended.
+            // The lock of this slot of the data directory proves that its previous owner has ended.
             let sure = self.config.node.is_none() && self.redis.managed().is_some();
             let mut servers = self.servers();
             // A key of the wrong type would block the name. An unavailable server is reported below.
@@ -329,7 +329,7 @@ impl Context {
         }
     }
 
-    /// Closes everything; the last process on a data dir stops its server.
+    /// Closes everything; the last process on a data directory stops its server.
     pub(super) async fn close(self) {
         for (stop, watchdog) in self.watchdogs {
             stop.cancel();

@@ -89,7 +89,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
     }
     match config.open_data_dir() {
         Ok(dir) => data_dir(config, &dir, &mut report),
-        Err(error) => report.unreachable("data dir", error),
+        Err(error) => report.unreachable("data directory", error),
     }
     match Context::open(config, out, Needs::Database).await {
         Ok(context) => {
@@ -129,7 +129,7 @@ fn server(ServerBinary { path, arg0, version }: &ServerBinary) -> String {
 }
 
 fn data_dir(config: &Config, dir: &DataDir, report: &mut Report) {
-    report.ok("data dir", dir.path().display());
+    report.ok("data directory", dir.path().display());
     // Other users must not read the data.
     let inside = dir.database_url();
     let database = seckill_store::file_of(config.database.as_ref().unwrap_or(&inside));
@@ -230,7 +230,7 @@ async fn database(context: &Context, report: &mut Report) {
     report.check("schema", read.is_ok(), found, Label("cli-doctor-restore"));
     if let Ok(settings) = store.durability().await {
         let settings = settings.iter().map(|(name, value)| format!("{name} {value}"));
-        report.ok("durability", settings.collect::<Vec<_>>().join(", "));
+        report.ok("durability", settings.collect::<Vec<_>>().join(&Label("list-items")));
     }
 }
 

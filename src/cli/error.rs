@@ -3,16 +3,16 @@
 use std::io::{self, Write as _};
 
 use seckill_console::{ConsoleError, ThemeError};
-use seckill_engine::{EngineError, PlanError};
+use seckill_engine::EngineError;
 use seckill_model::{Label, Message, Reason};
 use seckill_redis::{DataDirError, RedisError, server::ServerError};
 use seckill_store::StoreError;
 
 use crate::plain;
 
-/// Exit code of a negative result, or of a command that failed.
+/// Exit code of a negative result, or of a command that was rejected or failed.
 pub(super) const FAILED: u8 = 1;
-/// Exit code of a usage error.
+/// Exit code of invalid arguments or settings: the command was not tried.
 pub(super) const USAGE: u8 = 2;
 /// Exit code while Redis, the database or the data directory cannot be used.
 pub(super) const UNREACHABLE: u8 = 3;
@@ -82,8 +82,6 @@ impl From<EngineError> for CliError {
             other => other,
         };
         let code = match first {
-            EngineError::Recovery(PlanError::Io(_)) => FAILED,
-            EngineError::Rejected(_) | EngineError::Recovery(_) => USAGE,
             EngineError::Redis(RedisError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {
                 USAGE
             }

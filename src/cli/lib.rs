@@ -59,6 +59,10 @@ use self::{
 ///
 /// Without a command it opens the console. No configuration is needed: all state is in the data directory. Without
 /// --redis, an embedded Redis server is started; without --database, an SQLite file is used.
+///
+/// Exit codes: 0, done. 1, the command was rejected or failed, or its result is negative (the audit failed, nothing
+/// matched). 2, the arguments or settings are invalid, and the command was not tried. 3, Redis, the database or the
+/// data directory cannot be used, or rejects writes. 130, interrupted by a second Ctrl-C.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, max_term_width = 100)]
 pub struct Cli {

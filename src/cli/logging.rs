@@ -1,4 +1,4 @@
-//! The log file in the data dir. Terminal and stdout are for results.
+//! The log file in the data directory. Terminal and stdout are for results.
 
 use std::{
     fmt,

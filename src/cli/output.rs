@@ -80,7 +80,7 @@ pub(super) fn print(text: &str) -> Result<()> {
 
 /// Joins several messages on one line.
 pub(super) fn sentences(messages: &[impl ToString]) -> String {
-    messages.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    messages.iter().map(ToString::to_string).collect::<Vec<_>>().join(&Label("list-parts"))
 }
 
 /// Parses a number with separators; the error describes the expected format.

@@ -110,7 +110,7 @@ async fn read(path: &Path) -> Result<Plan> {
     let path = path.display();
     read.map_err(|error| match error {
         PlanError::Io(error) => CliError::usage(text!("cli-plan-unreadable", path, error)),
-        other => CliError::usage(format!("{path}: {other}")),
+        other => CliError::usage(text!("common-named", name = path, text = other)),
     })
 }
 

@@ -3,14 +3,16 @@
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_console::phase;
-use seckill_engine::{Command, ReadError, Reply, SaleLine};
-use seckill_model::{Label, Millis, NewSale, Phase, SaleState, VoucherId, When, text};
+use seckill_engine::{Command, Operator, ReadError, Reply, SaleLine};
+use seckill_model::{
+    Label, Millis, NewSale, Phase, Sale, SaleState, VoucherId, When, sale::check_restock, text,
+};
 use seckill_redis::stream_stats::read_stats;
 use serde_json::json;
 
 use crate::{
-    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, fields, indented,
-    next_page, number, page, reply, rows, signed, snapshot,
+    CliError, Config, Consent, Context, Needs, Output, Reason, Result, Table, ask, fields,
+    indented, next_page, number, page, reply, rows, signed, snapshot,
 };
 
 #[derive(Debug, Subcommand)]
@@ -41,7 +43,12 @@ pub(super) enum SaleCommand {
     /// Resume a paused sale
     Resume(SaleArgs),
     /// End a sale permanently
-    End(SaleArgs),
+    End {
+        /// Voucher ID
+        id: VoucherId,
+        #[command(flatten)]
+        consent: Consent,
+    },
     /// Add stock, or remove unsold stock
     Restock {
         /// Voucher ID
@@ -50,7 +57,7 @@ pub(super) enum SaleCommand {
         #[arg(allow_hyphen_values = true, value_parser = super::output::difference)]
         by: i64,
         #[command(flatten)]
-        consent: Consent,
+        reason: Reason,
     },
 }
 
@@ -72,7 +79,7 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "TIME")]
     end: Option<When>,
     #[command(flatten)]
-    consent: Consent,
+    reason: Reason,
 }
 
 #[derive(Debug, Args)]
@@ -80,7 +87,7 @@ pub(super) struct SaleArgs {
     /// Voucher ID
     id: VoucherId,
     #[command(flatten)]
-    consent: Consent,
+    reason: Reason,
 }
 
 impl CreateArgs {
@@ -93,13 +100,19 @@ impl CreateArgs {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> Result<u8> {
-    if let SaleCommand::Create(args) = &command {
-        // Invalid arguments are reported before anything is opened, except the window.
-        NewSale::checked(&args.title, args.stock, None, None, Millis::now())?
-            .limited(args.limit)?;
+    // Invalid arguments are reported before anything is opened, except the window.
+    match &command {
+        SaleCommand::Create(args) => {
+            NewSale::checked(&args.title, args.stock, None, None, Millis::now())?
+                .limited(args.limit)?;
+        }
+        SaleCommand::Restock { by, .. } => {
+            check_restock(*by)?;
+        }
+        _ => {}
     }
     let done = Context::with(config, out, Needs::Both, async |context| {
-        let (command, consent) = match command {
+        let (command, reason) = match command {
             SaleCommand::List { archived: true, before, limit } => {
                 return archived(context, before, limit).await;
             }
@@ -108,31 +121,29 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
             SaleCommand::Create(args) => {
                 // The window is resolved by the clock of Redis, by which it opens and closes.
                 let now = context.redis.connection().now().await?;
-                (Command::CreateSale(args.sale(now)?), args.consent)
+                (Command::CreateSale(args.sale(now)?), args.reason)
             }
-            SaleCommand::Start(SaleArgs { id, consent }) => (Command::StartSale(id), consent),
-            SaleCommand::Pause(SaleArgs { id, consent }) => (Command::PauseSale(id), consent),
-            SaleCommand::Resume(SaleArgs { id, consent }) => (Command::ResumeSale(id), consent),
-            SaleCommand::End(SaleArgs { id, consent }) => (Command::EndSale(id), consent),
-            SaleCommand::Restock { id, by, consent } => {
-                (Command::Restock { voucher: id, by }, consent)
+            SaleCommand::Start(SaleArgs { id, reason }) => (Command::StartSale(id), reason),
+            SaleCommand::Pause(SaleArgs { id, reason }) => (Command::PauseSale(id), reason),
+            SaleCommand::Resume(SaleArgs { id, reason }) => (Command::ResumeSale(id), reason),
+            SaleCommand::End { id, consent } => {
+                let operator = context.writer(&consent)?;
+                let Sale { title, stock: left, initial, .. } = context.store.sale(id).await?;
+                ask(&consent, &text!("cli-sale-end", voucher = id, title, left, initial))?;
+                return change(context, &operator, Command::EndSale(id)).await;
+            }
+            SaleCommand::Restock { id, by, reason } => {
+                (Command::Restock { voucher: id, by }, reason)
             }
         };
-        change(context, command, &consent).await
+        let operator = context.operator(reason.reason)?;
+        change(context, &operator, command).await
     });
     done.await
 }
 
-async fn change(context: &mut Context, command: Command, consent: &Consent) -> Result<u8> {
-    let operator = context.operator(consent.reason.reason.clone())?;
-    if let Command::EndSale(voucher) = command
-        && !operator.read_only
-    {
-        let sale = context.store.sale(voucher).await?;
-        let (title, left, initial) = (sale.title, sale.stock, sale.initial);
-        ask(consent, &text!("cli-sale-end", voucher, title, left, initial))?;
-    }
-    let reply = reply::execute(&operator, command).await?;
+async fn change(context: &Context, operator: &Operator, command: Command) -> Result<u8> {
+    let reply = reply::execute(operator, command).await?;
     match reply {
         Reply::SaleChanged { voucher, .. } | Reply::Restocked { voucher, .. } => {
             let sale = context.store.sale(voucher).await?;

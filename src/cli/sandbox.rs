@@ -12,7 +12,7 @@ use seckill_engine::{
 use seckill_model::{Filter, Label, Millis, NewSale, VoucherId, text};
 use seckill_redis::data_dir::DataDir;
 use seckill_store::fault_injection::{Ill, Illness, faulty};
-use tokio::{sync::watch, task::JoinHandle, time::sleep};
+use tokio::{sync::watch, task::{JoinError, JoinHandle}, time::sleep};
 
 use crate::{CliError, Config, Context, Needs, Output, Result, display_args::DisplayArgs};
 
@@ -124,7 +124,8 @@ pub(super) async fn answered(
     rush: JoinHandle<Result<LoadReport, EngineError>>,
     what: Label,
 ) -> Result<LoadReport> {
-    Ok(rush.await.map_err(|_| CliError::failed(text!("demo-failed", what)))??)
+    let failed = |why: JoinError| CliError::failed(text!("demo-failed", what, why));
+    Ok(rush.await.map_err(failed)??)
 }
 
 /// Steps of a script, the same with and without a terminal.

@@ -15,7 +15,7 @@ struct Ended {
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
     if config.read_only {
-        return Err(CliError::usage(Label("cli-work-read-only")));
+        return Err(CliError::failed(Label("cli-work-read-only")));
     }
     let mut signals = Signals::listen()?;
     let work = async |context: &mut Context| work(context, &mut signals).await;

@@ -59,10 +59,10 @@ pub enum EngineError {
     /// SQL.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The command is invalid, or its object does not allow it now; exit code 2 of the command line.
+    /// The command is invalid, or its object does not allow it now.
     #[error("{0}")]
     Rejected(#[from] Reason),
-    /// The command failed; exit code 1.
+    /// The command failed.
     #[error("{0}")]
     Failed(Reason),
     /// Commands are rejected.

@@ -278,7 +278,7 @@ fn read_error(error: &Message) -> Event {
     error.data().map_or_else(|| Event::Other(error.to_string().into()), Event::ReadError)
 }
 
-/// The subject of an alarm regardless of its figures, and the event of its start; `None` if another event records it.
+/// The subject of an alarm (a name, or a code of the message `activity-subject`), and the event of its start; `None` if another event records it.
 fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
     let (subject, event) = match kind {
         AlarmKind::RedisAway { .. }
@@ -310,9 +310,9 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
         AlarmKind::LagHigh { lag, .. } => ("lag", reason!("event-lag", lag = *lag)),
         AlarmKind::JobFailed { job, .. } => (job.as_str(), reason!("event-run-failed")),
         AlarmKind::DeadLetters { count } => {
-            ("dead letters", reason!("event-dead-letters", count = *count))
+            ("dead-letters", reason!("event-dead-letters", count = *count))
         }
-        AlarmKind::NoGroup => ("consumer group", reason!("event-no-group")),
+        AlarmKind::NoGroup => ("consumer-group", reason!("event-no-group")),
     };
     Some((subject, Event::Other(event)))
 }
@@ -413,7 +413,7 @@ mod tests {
             };
             lines.extend(log.observe(&snapshot));
         }
-        assert_eq!(summary(&lines), [("alarm raised", "dead letters", 0)]);
+        assert_eq!(summary(&lines), [("alarm raised", "dead-letters", 0)]);
         let mut log = EventLog::new("a", DEAD_MS);
         let mut lines = Vec::new();
         for waiting in 0..4 {

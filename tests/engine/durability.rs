@@ -162,7 +162,7 @@ fn a_partition_is_repaired_by_the_audit() {
     let (home, server) = (Seckill::new(), TestRedis::start());
     let url = server.url();
     let run = |args: &[&str]| home.run(&[&["--redis", &url], args].concat());
-    run(&["sale", "create", "--title", "t", "--stock", "20", "--yes"]).expect_code(0);
+    run(&["sale", "create", "--title", "t", "--stock", "20"]).expect_code(0);
     run(&["rush", "--voucher", "1", "--users", "10"]).expect_code(0);
     let last = "18446744073709551615-18446744073709551615";
     let add = ["XADD", "seckill:{p0}:orders", last, "userId", "7", "voucherId", "1", "id", "9"];

@@ -41,7 +41,7 @@ fn lines(ran: &Ran) -> Vec<Value> {
 
 const PARTS: [&str; 6] = [
     "## Timeline",
-    "## Figures",
+    "## Metrics",
     "## Orders over time",
     "## Pending entries and their plan",
     "## Dead letters",

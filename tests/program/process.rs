@@ -391,6 +391,60 @@ fn bad_input_gets_a_message_and_the_right_exit_code() {
 }
 
 #[test]
+fn only_invalid_arguments_exit_with_code_2() {
+    let home = Seckill::new();
+    let worker = home.spawn(&["work"]);
+    create(&home, "5");
+    for rejected in [
+        "sale start 1",
+        "sale pause 42",
+        "sale resume 42",
+        "sale restock 1 -5",
+        "sale end 42 --yes",
+        "voucher buy 42 --user 7",
+        "orders show 7",
+        "orders pay 7",
+        "pending plan",
+        "pending apply --yes",
+        "dead show 1-0",
+        "dead replay 1-0 --yes",
+        "dead discard --all --yes",
+        "stream show --partition 9",
+        "stream rewind --to 1-0@9 --yes",
+        "stream claim 1-0 --to nowhere --yes",
+        "stream remove-consumer nowhere --yes",
+        "locks release nothing --yes",
+        "jobs run nothing",
+        "jobs pause nothing",
+        "jobs history nothing",
+        "rush --voucher 42 --users 1",
+        "status --partitions 3",
+        "work --read-only",
+        "sale pause 1 --read-only",
+    ] {
+        home.run(&rejected.split(' ').collect::<Vec<_>>()).expect_code(1);
+    }
+    for invalid in [
+        "sale create --title t --stock 1 --yes",
+        "sale start 1 --yes",
+        "sale pause 1 --yes",
+        "sale resume 1 --yes",
+        "sale restock 1 5 --yes",
+        "sale end 1",
+        "dead discard",
+        "stream claim --to n",
+        "rush --voucher 1 --users 0",
+        "bench locks --seconds 0",
+        "audit --voucher x",
+    ] {
+        home.run(&invalid.split(' ').collect::<Vec<_>>()).expect_code(2);
+    }
+    let help = home.run(&["--help"]).expect_code(0).stdout;
+    assert!(help.contains("Exit codes:"), "{help}");
+    drop(worker);
+}
+
+#[test]
 fn unreachable_servers_exit_with_code_3() {
     let home = Seckill::new();
     let locked = TestRedis::setup().password("sesame").start();

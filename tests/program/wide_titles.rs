@@ -133,7 +133,7 @@ fn control_characters_of_a_title_are_removed() {
     for command in [
         &["sale", "list"][..],
         &["sale", "show", "1"],
-        &["sale", "pause", "1", "--yes"],
+        &["sale", "pause", "1"],
         &["status"],
         &["voucher", "list"],
         &["audit"],

@@ -200,7 +200,10 @@ fn is_schedule(key: &str) -> bool {
 
 /// What the value of a setting has to be, by its range or the type of its default.
 fn wanted(key: &str) -> String {
-    let one_of = |names: &[&str]| text!("settings-wanted-one-of", names = names.join("\", \""));
+    let one_of = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        text!("settings-wanted-one-of", names = names.join(&Label("list-items")))
+    };
     let defaults = Config::default();
     if let Some((_, _, least, most)) = defaults.ranges().find(|(name, ..)| *name == key) {
         return text!("settings-wanted-integer", least, most);

@@ -25,7 +25,7 @@ pub(super) fn orders(
             let is_away = |server: &&str| was_away(server, events, from, from.plus(step));
             let away = ["redis", "database"].into_iter().filter(is_away);
             let away: Vec<_> = away.map(|server| text!("cli-incident-away", server)).collect();
-            (from, *admitted, *persisted, away.join(", "))
+            (from, *admitted, *persisted, away.join(&Label("list-items")))
         })
         .collect();
     Table::new(&lines)

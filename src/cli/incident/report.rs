@@ -9,7 +9,7 @@ use seckill_engine::{
     commands::{operator_lock, pending::Classifier},
     ledger::{self, Audit},
 };
-use seckill_model::{EntryId, JobRun, Label, Millis, OrderEntry, Verdict, text};
+use seckill_model::{EntryId, JobRun, Label, Millis, OrderEntry, SaleAudit, Verdict, text};
 use seckill_redis::{
     RedisError,
     dead_letters::{self, DeadLetter},
@@ -91,7 +91,9 @@ pub(super) async fn write(
         (Label("cli-incident-dead"), dead.as_ref().err()),
         (Label("cli-incident-by-id"), audit.as_ref().err()),
     ];
-    let unknown = parts.into_iter().filter_map(|(part, why)| Some(format!("{part}: {}", why?)));
+    let unknown = parts
+        .into_iter()
+        .filter_map(|(part, why)| Some(text!("common-named", name = part, text = why?)));
     let unknown: Vec<String> = unknown.collect();
 
     let (from, to) = (since.date_time(&zone), until.date_time(&zone));
@@ -284,7 +286,9 @@ fn figures(snapshot: &Snapshot, runs: &Part<Vec<JobRun>>, zone: &TimeZone, unmas
     lines.push((Label("cli-incident-audit").to_owned(), balance(&snapshot.audit)));
     let alarms = snapshot.alarms.iter().map(|alarm| alarm_text(&alarm.kind, Reader::Status));
     lines.extend(alarms.map(|alarm| (Label("cli-incident-alarm").to_owned(), alarm)));
-    let line = |(name, text): (String, String)| format!("- {}: {}\n", cell(&name), cell(&text));
+    let line = |(name, text): (String, String)| {
+        format!("- {}\n", text!("common-named", name = cell(&name), text = cell(&text)))
+    };
     let mut text: String = lines.into_iter().map(line).collect();
     let nodes = Table::new(&snapshot.nodes)
         .left(&Label("column-node"), |node| node.name.clone())
@@ -424,9 +428,7 @@ fn proof((audit, at): &(Audit, Millis), zone: &TimeZone) -> String {
     };
     let sales = sales_table(&audit.sales).markdown_or(Label("cli-audit-nothing"));
     let mut text = format!("{result}\n\n{sales}");
-    for sale in &audit.sales {
-        let finding = |it| format!("\n- #{}: {}", sale.voucher_id, cell(&format!("{it}")));
-        text.extend(sale.findings.iter().map(finding));
-    }
+    let findings = audit.sales.iter().flat_map(SaleAudit::found);
+    text.extend(findings.map(|finding| format!("\n- {}", cell(&finding.to_string()))));
     text + "\n"
 }

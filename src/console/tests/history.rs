@@ -89,7 +89,7 @@ pub(super) fn page(look: LogView, first: i64, count: i64, older: bool) -> LogPag
         let ago = 3_000 - id;
         match id % 4 {
             0 => line(id, ago, "kim", "order pay", format!("{id}"), "paid"),
-            1 => line(id, ago, "-", "alarm raised", "dead letters", "3 for review"),
+            1 => line(id, ago, "-", "alarm raised", "dead-letters", "3 for review"),
             2 => line(id, ago, "-", "node started", "node-b", "seckill 0.1.0"),
             _ => line(id, ago, "锅锅锅锅锅锅锅", "sale create", long.as_str(), "\x1b[2J 火锅 🍲"),
         }

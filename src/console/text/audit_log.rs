@@ -35,10 +35,6 @@ pub fn job_result(outcome: JobOutcome, message: Option<&Message>) -> String {
 
 /// Text of the object of a command or an event.
 pub fn subject(message: &Message) -> String {
-    // Some objects, such as 'dead letters', are not names, and the catalog translates them.
-    text!(
-        "activity-subject",
-        key = message.replace(' ', "-"),
-        subject = message.localized::<Reason>()
-    )
+    // Some objects are codes of the message.
+    text!("activity-subject", key = message, subject = message.localized::<Reason>())
 }

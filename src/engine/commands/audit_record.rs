@@ -9,7 +9,6 @@ use seckill_model::{
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{
-    EngineError,
     commands::{
         Command, LoadTest, apply,
         group::{RemoveReport, Rewind, claim::ClaimPart},
@@ -21,17 +20,13 @@ use crate::{
 };
 
 /// Rejects a reason that is too long for the audit log.
-///
-/// # Errors
-/// [`EngineError::Rejected`] with the length.
-pub fn check_reason(reason: Option<&str>) -> Result<(), EngineError> {
+pub fn check_reason(reason: Option<&str>) -> Result<(), Reason> {
     let Some(reason) = reason else { return Ok(()) };
     let length = reason.graphemes(true).count();
     if length > MAX_REASON || reason.len() > MAX_REASON_BYTES {
         let (characters, bytes) = (length, reason.len());
         let (most, most_bytes) = (MAX_REASON, MAX_REASON_BYTES);
-        let why = reason!("error-long-reason", characters, bytes, most, most_bytes);
-        return Err(EngineError::Rejected(why));
+        return Err(reason!("error-long-reason", characters, bytes, most, most_bytes));
     }
     Ok(())
 }

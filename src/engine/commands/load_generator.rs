@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use rand::{SeedableRng as _, rngs::ChaCha8Rng, seq::SliceRandom as _};
 use seckill_model::{
-    EntryId, Message, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english,
+    EntryId, Message, OrderId, Outcome, Payment, Reason, UserId, VoucherId, locale::in_english,
     message::Label, reason::reason,
 };
 use seckill_redis::{dead_letters, keys::Partition};
@@ -211,7 +211,7 @@ impl LoadTest {
     }
 
     /// Rejects an invalid load test.
-    pub fn check(&self) -> Result<(), EngineError> {
+    pub fn check(&self) -> Result<(), Reason> {
         let ranges = [
             ("users", self.users as f64, 1.0, MAX_USERS as f64),
             ("repeat", self.repeat, 0.0, 1.0),
@@ -221,13 +221,7 @@ impl LoadTest {
         ];
         for (name, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
-                return Err(EngineError::Rejected(reason!(
-                    "faults-range",
-                    name,
-                    value,
-                    least,
-                    most
-                )));
+                return Err(reason!("faults-range", name, value, least, most));
             }
         }
         Ok(())
