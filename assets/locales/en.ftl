@@ -1546,9 +1546,8 @@ demo-audit-passed-text = { $pieces } admitted, { $pieces } written to SQL, stock
 demo-consumer-unresponsive = the consumer does not respond; run 'seckill doctor' to check its servers
 demo-countdown = SALE STARTS SOON
 demo-countdown-text = { $buyers } buyers, { $pieces } pieces. No order is admitted before the start time, measured by the Redis clock.
-demo-failed = { $what } failed: { $why }
 demo-json-needs-headless = --json requires --headless
-demo-load-test = the load test
+demo-load-test-failed = the load test failed: { $why }
 demo-load-test-text = Redis admits in batches; one in { $one_in } buyers sends a duplicate request, which is rejected. The consumer is paused: the lag grows.
 demo-name = demo
 demo-no-servers = the { $what } runs on temporary servers and keeps no data; omit { $flag }
@@ -1564,7 +1563,6 @@ demo-recovered-text = { $stuck ->
 } recovered, { $all } in SQL, each verified by ID. No order lost, none duplicated. Press q to end the demo.
 demo-sale-title = hot pot 50% off
 demo-script-failed = The demo failed: { $why }
-demo-second-load-test = the second load test
 demo-second-sale-title = milk tea 9.9
 demo-sold-out = SOLD OUT
 demo-sold-out-text = Every piece is sold, none twice. The consumer now resumes and catches up, a thousand orders per transaction.
@@ -1667,7 +1665,6 @@ done-rewound = the groups of partition { $partitions } were already rewound; run
 
 ## drill
 
-drill-a-load-test = a load test
 drill-aborted = the drill was aborted, so there is no result
 drill-about = { $drill ->
     [consumer-killed] a node dies while it holds a batch of orders
@@ -1715,7 +1712,6 @@ drill-fault = { $drill ->
 }
 drill-get-ready = GET READY
 drill-get-ready-text = { $STOCK } pieces go on sale shortly. Use --data-dir { $dir } to work here from another terminal.
-drill-load-test = the load test
 drill-load-test-text = { $users } buyers request { $STOCK } pieces.
 drill-load-test-title = LOAD TEST
 drill-name = drill

@@ -1432,9 +1432,8 @@ demo-audit-passed-text = 准入 { $pieces }，落库 { $pieces }，Redis 和 SQL
 demo-consumer-unresponsive = 消费者无应答；'seckill doctor' 可检查服务器
 demo-countdown = 秒杀即将开始
 demo-countdown-text = { $buyers } 位买家抢 { $pieces } 件。以 Redis 时钟为准，开始前不准入任何订单。
-demo-failed = { $what }失败：{ $why }
 demo-json-needs-headless = --json 须与 --headless 一起使用
-demo-load-test = 压测
+demo-load-test-failed = 压测失败：{ $why }
 demo-load-test-text = Redis 批量准入；每 { $one_in } 位买家有一位重复请求，会被拒绝。消费者暂停，积压上升。
 demo-name = 演示
 demo-no-servers = { $what }使用临时服务器，不保留数据；请去掉 { $flag }
@@ -1444,7 +1443,6 @@ demo-recovered = 已恢复并验证
 demo-recovered-text = 恢复订单 { $stuck } 笔，SQL 中共 { $all } 笔，逐笔核对订单号。无丢失，无重复。按 q 结束演示。
 demo-sale-title = 火锅五折
 demo-script-failed = 演示失败：{ $why }
-demo-second-load-test = 第二场压测
 demo-second-sale-title = 奶茶 9.9 元
 demo-sold-out = 已售罄
 demo-sold-out-text = 每件都已售出，没有超卖。现在恢复消费者：每个事务写入一千笔订单，追平积压。
@@ -1513,7 +1511,6 @@ done-rewound = 此前分区 { $partitions } 的消费组已回退，其余请重
 
 ## drill
 
-drill-a-load-test = 压测
 drill-aborted = 演练提前退出，没有结果
 drill-about = { $drill ->
     [consumer-killed] 节点在持有一批订单时宕机
@@ -1561,7 +1558,6 @@ drill-fault = { $drill ->
 }
 drill-get-ready = 准备
 drill-get-ready-text = 即将开抢，共 { $STOCK } 件。可在另一个终端用 --data-dir { $dir } 操作
-drill-load-test = 压测
 drill-load-test-text = { $users } 位买家来抢 { $STOCK } 件。
 drill-load-test-title = 压测
 drill-name = 演练

@@ -1,4 +1,4 @@
-//! `seckill drill`: a failure injected in a temporary data dir, for the operator to recognize and repair.
+//! `seckill drill`: a failure injected in a temporary data directory, for the operator to recognize and repair.
 //!
 //! With `--headless` the operator's actions are simulated as well, and the result is printed.
 
@@ -16,7 +16,7 @@ use crate::{
     CliError, Output, Result, Table,
     audit::findings,
     fields,
-    sandbox::{self, Guide, Setup, page},
+    sandbox::{Sandbox, Setup, last_page},
 };
 
 const NAME: Label = Label("drill-name");
@@ -88,31 +88,22 @@ pub(super) async fn run(setup: &Setup<'_>, args: &DrillArgs) -> Result<u8> {
     let Some(drill) = args.drill() else {
         return list(setup.out);
     };
-    let (options, seed) = (setup.options(NAME, args.headless)?, args.seed);
-    let played = sandbox::run(setup.config, setup.out, NAME, Some(seed), async |sandbox| {
-        let script = async |guide: &Guide| Play { sandbox, drill, seed, guide }.play().await;
-        sandbox.play(options, script, last_page).await
-    });
-    let Some(report) = played.await? else {
+    let seed = args.seed;
+    let script = async |sandbox: &Sandbox<'_>| Play { sandbox, drill, seed }.play().await;
+    let Some(report) = setup.play(NAME, args.headless, script, end).await? else {
         return Err(CliError::failed(Label("drill-aborted")));
     };
     setup.out.verdict(report.passed, &report, || render(&report))
 }
 
 /// The end of the guide.
-fn last_page(report: &Result<Report>) -> Story {
-    let failed = Label("drill-failed");
-    match report.as_ref().map(Report::failure) {
-        Ok(None) => {
-            let text = Label("drill-passed-text");
-            Story { done: true, ..page(&Label("drill-passed"), &text, Some("q")) }
-        }
-        Ok(Some(wrong)) => page(&failed, &text!("drill-failed-text", wrong), Some("q")),
-        Err(error) => {
-            let text = text!("drill-script-failed", why = error.message());
-            page(&failed, &text, Some("q"))
-        }
-    }
+fn end(report: &Result<Report>) -> Story {
+    let text = match report.as_ref().map(Report::failure) {
+        Ok(None) => return last_page(Label("drill-passed"), text!("drill-passed-text"), true),
+        Ok(Some(wrong)) => text!("drill-failed-text", wrong),
+        Err(error) => text!("drill-script-failed", why = error.message()),
+    };
+    last_page(Label("drill-failed"), text, false)
 }
 
 #[derive(Serialize)]

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use seckill_console::{Options, Story};
 use seckill_engine::{
-    Command, EngineError, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, Snapshot, ledger,
-    node::Node,
+    Command, EngineError, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, Snapshot,
+    fault_injection, ledger, node::Node,
 };
 use seckill_model::{Filter, Label, Millis, NewSale, VoucherId, text};
 use seckill_redis::data_dir::DataDir;
 use seckill_store::fault_injection::{Ill, Illness, faulty};
-use tokio::{sync::watch, task::{JoinError, JoinHandle}, time::sleep};
+use tokio::{
+    sync::watch,
+    task::{JoinError, JoinHandle},
+    time::sleep,
+};
 
 use crate::{CliError, Config, Context, Needs, Output, Result, display_args::DisplayArgs};
 
@@ -54,58 +58,86 @@ impl Setup<'_> {
         display.localized(|| Ok(seckill_console::check_terminal()?))?;
         display.options(config).map(Some)
     }
+
+    /// Plays a script, with a console unless it is headless. Afterwards the console shows the page for the result until
+    /// the user quits. Returns `None` if they quit before the script ends.
+    pub(super) async fn play<T>(
+        &self,
+        what: Label,
+        headless: bool,
+        script: impl AsyncFnOnce(&Sandbox<'_>) -> Result<T>,
+        last_page: impl FnOnce(&Result<T>) -> Story,
+    ) -> Result<Option<T>> {
+        let Some(options) = self.options(what, headless)? else {
+            return run(self.config, self.out, what, Guide::NONE, script).await.map(Some);
+        };
+        // The first page may be written before the console starts.
+        seckill_model::locale::set_language(options.lang);
+        let (pages, story) = watch::channel(Story::default());
+        let options = Options { story: Some(story), ..options };
+        run(self.config, self.out, what, Guide(Some(pages)), async |sandbox| {
+            let mut console = Box::pin(seckill_console::run(sandbox.node.remote(), options));
+            let result = tokio::select! {
+                left = &mut console => {
+                    left?;
+                    return Ok(None);
+                }
+                result = Box::pin(script(sandbox)) => result,
+            };
+            sandbox.guide.turn_to(last_page(&result));
+            console.await?;
+            result.map(Some)
+        })
+        .await
+    }
 }
 
-/// Runs `work` with a node in a temporary data directory. With a `fault_seed`, its database can be made to fail.
+/// Runs `work` with a node in a temporary data directory.
 pub(super) async fn run<T>(
     config: &Config,
     out: Output,
     what: Label,
-    fault_seed: Option<u64>,
-    work: impl AsyncFnOnce(Sandbox<'_>) -> Result<T>,
+    guide: Guide,
+    work: impl AsyncFnOnce(&Sandbox<'_>) -> Result<T>,
 ) -> Result<T> {
     let mut config = config.clone();
     (config.data_dir, config.redis, config.database) = (None, None, None);
     config.engine.claim_idle_ms = CLAIM_IDLE_MS;
     let mut context =
         Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?;
-    let mut faults = None;
-    if let Some(seed) = fault_seed {
-        let (store, switch) = faulty(&context.store, seed);
-        (context.store, faults) = (store, Some(switch));
-    }
+    // The seed chooses among unknown commits, which no script uses.
+    let (store, database) = faulty(&context.store, 0);
+    context.store = store;
     context
         .run(async |context| {
             let node = context.start_node().await?;
-            let sandbox = Sandbox { node: &node, context, what, faults: faults.as_ref() };
-            let done = Box::pin(work(sandbox)).await;
+            let sandbox = Sandbox { node: &node, context, what, database, guide };
+            let done = Box::pin(work(&sandbox)).await;
             // Quitting while the database is unavailable must not wait for it.
-            sandbox.set_database(Ill::Not);
+            sandbox.database.set(Ill::Not);
             node.stop().await;
             done
         })
         .await
 }
 
-/// A page of the guide.
-pub(super) fn page(title: &str, text: &str, key: Option<&str>) -> Story {
-    Story {
-        title: title.to_owned(),
-        text: text.to_owned(),
-        key: key.map(str::to_owned),
-        ..Story::default()
-    }
-}
-
 /// The guide in the console; without a console nothing is shown and nothing waits for a reader.
 pub(super) struct Guide(Option<watch::Sender<Story>>);
 
 impl Guide {
+    /// Nothing is shown.
+    pub(super) const NONE: Self = Self(None);
+
     pub(super) fn is_shown(&self) -> bool {
         self.0.is_some()
     }
 
-    pub(super) fn show(&self, page: Story) {
+    /// Shows a page without keys to press.
+    pub(super) fn show(&self, title: impl Into<String>, text: impl Into<String>) {
+        self.turn_to(page(title, text, None));
+    }
+
+    pub(super) fn turn_to(&self, page: Story) {
         if let Some(pages) = &self.0 {
             pages.send_replace(page);
         }
@@ -119,62 +151,40 @@ impl Guide {
     }
 }
 
-/// Waits for the last reply of a load test.
-pub(super) async fn answered(
-    rush: JoinHandle<Result<LoadReport, EngineError>>,
-    what: Label,
-) -> Result<LoadReport> {
-    let failed = |why: JoinError| CliError::failed(text!("demo-failed", what, why));
-    Ok(rush.await.map_err(failed)??)
+/// A page of the guide, with the keys that the operator presses next.
+pub(super) fn page(title: impl Into<String>, text: impl Into<String>, keys: Option<&str>) -> Story {
+    let key = keys.map(str::to_owned);
+    Story { title: title.into(), text: text.into(), key, ..Story::default() }
+}
+
+/// The last page of the guide.
+pub(super) fn last_page(title: Label, text: String, passed: bool) -> Story {
+    Story { done: passed, ..page(title, text, Some("q")) }
+}
+
+/// A load test in progress. It ends with the node at the latest.
+pub(super) struct RunningLoadTest(JoinHandle<Result<LoadReport, EngineError>>);
+
+impl RunningLoadTest {
+    /// Waits until all buyers have a reply.
+    pub(super) async fn report(self) -> Result<LoadReport> {
+        let failed = |why: JoinError| CliError::failed(text!("demo-load-test-failed", why));
+        Ok(self.0.await.map_err(failed)??)
+    }
 }
 
 /// Steps of a script, the same with and without a terminal.
-#[derive(Clone, Copy)]
 pub(super) struct Sandbox<'a> {
     pub(super) node: &'a Node,
     pub(super) context: &'a Context,
     /// Name of what runs here: the demo or a drill.
     what: Label,
-    faults: Option<&'a Illness>,
+    /// The faults of the database.
+    pub(super) database: Illness,
+    pub(super) guide: Guide,
 }
 
 impl Sandbox<'_> {
-    /// Plays a script, with a console if there are options for one. Afterwards the console shows the page for the
-    /// result until the user quits. Returns `None` if they quit before the script ends.
-    pub(super) async fn play<T>(
-        &self,
-        options: Option<Options>,
-        script: impl AsyncFnOnce(&Guide) -> Result<T>,
-        last_page: impl FnOnce(&Result<T>) -> Story,
-    ) -> Result<Option<T>> {
-        let Some(options) = options else {
-            return Box::pin(script(&Guide(None))).await.map(Some);
-        };
-        // The first page may be written before the console starts.
-        seckill_model::locale::set_language(options.lang);
-        let (pages, story) = watch::channel(Story::default());
-        let guide = Guide(Some(pages));
-        let options = Options { story: Some(story), ..options };
-        let mut console = Box::pin(seckill_console::run(self.node.remote(), options));
-        let result = tokio::select! {
-            left = &mut console => {
-                left?;
-                return Ok(None);
-            }
-            result = Box::pin(script(&guide)) => result,
-        };
-        guide.show(last_page(&result));
-        console.await?;
-        result.map(Some)
-    }
-
-    /// Makes the database of a drill fail, or ends its failure.
-    pub(super) fn set_database(&self, state: Ill) {
-        if let Some(faults) = self.faults {
-            faults.set(state);
-        }
-    }
-
     pub(super) async fn execute(&self, command: Command) -> Result<Reply> {
         Ok(self.node.operator().execute(command, self.node.stopping()).await?)
     }
@@ -192,15 +202,15 @@ impl Sandbox<'_> {
         }
     }
 
-    /// Starts buyers. The task ends with the node at the latest.
-    pub(super) fn rush(&self, plan: LoadTest) -> JoinHandle<Result<LoadReport, EngineError>> {
+    /// Starts buyers.
+    pub(super) fn rush(&self, plan: LoadTest) -> RunningLoadTest {
         let (operator, stop) = (self.node.operator().clone(), self.node.stopping().clone());
-        tokio::spawn(async move {
+        RunningLoadTest(tokio::spawn(async move {
             match operator.execute(Command::LoadTest(plan), &stop).await? {
                 Reply::LoadTestDone(report) => Ok(report),
                 _ => Err(EngineError::Stopping),
             }
-        })
+        }))
     }
 
     /// A second, small sale with undelivered orders: the consumer is paused.
@@ -213,7 +223,7 @@ impl Sandbox<'_> {
         let voucher = self.create(&MILK_TEA, stock, None).await?;
         self.hold(true).await?;
         let plan = LoadTest { seed, settle: false, ..LoadTest::new(voucher, users) };
-        answered(self.rush(plan), Label("demo-second-load-test")).await
+        self.rush(plan).report().await
     }
 
     /// Plans and applies the recovery of all pending entries; returns how many the plan changes, and the report.
@@ -238,6 +248,14 @@ impl Sandbox<'_> {
         Ok(ledger::audit(&mut self.context.servers(), None).await?)
     }
 
+    /// A node dies while it holds up to `most` entries; returns how many.
+    pub(super) async fn kill_node(&self, most: u64) -> Result<u64> {
+        let Context { redis, keys, config, .. } = self.context;
+        let dead_ms = config.engine.node_dead_ms;
+        let most = most as usize;
+        Ok(fault_injection::die_with_batch(redis, keys, DYING_NODE, most, dead_ms).await? as u64)
+    }
+
     /// Waits until no order is in flight.
     pub(super) async fn until_settled(&self) -> Result<()> {
         self.until(is_settled).await
@@ -248,8 +266,7 @@ impl Sandbox<'_> {
         if self.within(TIMEOUT, matches).await? {
             return Ok(());
         }
-        let what = self.what;
-        Err(CliError::failed(text!("demo-timeout", what)))
+        Err(CliError::failed(text!("demo-timeout", what = self.what)))
     }
 
     /// Waits for a matching snapshot that was started after this call; `false` on timeout.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     CliError, Config, Output, Result, Table, count_in, fields, number,
-    sandbox::{self, Sandbox},
+    sandbox::{self, Guide, Sandbox},
 };
 
 /// Key repeat interval.
@@ -90,14 +90,12 @@ struct Rush {
 }
 
 pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Result<u8> {
-    let report = sandbox::run(config, out, Label("cli-bench"), None, async |sandbox| {
-        measure(sandbox, args).await
-    });
-    let report = report.await?;
+    let measure = async |sandbox: &Sandbox<'_>| measure(sandbox, args).await;
+    let report = sandbox::run(config, out, Label("cli-bench"), Guide::NONE, measure).await?;
     out.answer(&report, || render(&report))
 }
 
-async fn measure(sandbox: Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
+async fn measure(sandbox: &Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
     let (size, rest) = ((args.width, args.height), Duration::from_secs(args.rest));
     let remote = || sandbox.node.remote();
     let before = cpu_seconds();

@@ -84,7 +84,7 @@ impl Drill {
         text!("drill-fault", drill = self, n, left)
     }
 
-    /// What to do in this data dir, or what happens automatically.
+    /// What to do in this data directory, or what happens automatically.
     pub(super) fn instructions(self, dir: &str) -> String {
         text!("drill-remedy", drill = self, dir)
     }

@@ -5,12 +5,11 @@
 use std::time::Duration;
 
 use seckill_engine::{
-    Command, EngineError, LoadReport, LoadTest, Reply, Snapshot, dead_letters::LetterScope,
-    fault_injection, ledger::Audit,
+    Command, LoadTest, Reply, Snapshot, dead_letters::LetterScope, fault_injection, ledger::Audit,
 };
 use seckill_model::{EntryId, Filter, Label, OrderId, Sale, SaleAudit, VoucherId, text};
 use seckill_store::fault_injection::Ill;
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::time::sleep;
 
 use super::{
     Report,
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::{
     Result,
-    sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, TIMEOUT, answered, is_settled, page},
+    sandbox::{HOT_POT, RunningLoadTest, Sandbox, TIMEOUT, is_settled, page},
 };
 
 /// The sale before the fault, and the affected one.
@@ -44,24 +43,20 @@ const ORDERS: u32 = 10_000;
 
 /// A drill with its sandbox.
 pub(super) struct Play<'a> {
-    pub(super) sandbox: Sandbox<'a>,
+    /// Without a console, the operator is simulated as well.
+    pub(super) sandbox: &'a Sandbox<'a>,
     pub(super) drill: Drill,
     pub(super) seed: u64,
-    /// Without a console, the operator is simulated as well.
-    pub(super) guide: &'a Guide,
 }
-
-/// Running load test.
-type RunningTest = JoinHandle<Result<LoadReport, EngineError>>;
 
 impl Play<'_> {
     pub(super) async fn play(&self) -> Result<Report> {
-        let drill = self.drill;
+        let (drill, guide) = (self.drill, &self.sandbox.guide);
         let mut report = Report { drill: drill.into(), seed: self.seed, ..Report::default() };
         let dir = self.sandbox.context.dir.path().display();
         let ready = text!("drill-get-ready-text", STOCK, dir);
-        self.guide.show(page(&Label("drill-get-ready"), &ready, None));
-        self.guide.pause(READ).await;
+        guide.show(Label("drill-get-ready"), ready);
+        guide.pause(READ).await;
         let load_test = self.open_sale().await?;
         let mut figures = Figures { before: self.orders().await?, ..Figures::default() };
         self.inject(&mut figures).await?;
@@ -69,7 +64,7 @@ impl Play<'_> {
         report.struck = affected;
         self.show_fault(affected, drill.duration_s());
         // Headless runs allow for a loaded machine.
-        let outage = drill == Drill::DatabaseAway && self.guide.is_shown();
+        let outage = drill == Drill::DatabaseAway && guide.is_shown();
         let bound = if outage { OUTAGE_SHOWN } else { SHOWN };
         if self.sandbox.seen(bound, |snapshot| drill.is_seen(snapshot, affected)).await? {
             report.seen.push(text!("drill-symptom", drill, n = affected));
@@ -79,11 +74,11 @@ impl Play<'_> {
         self.wait_for_end(affected).await;
         self.end_fault().await?;
         let (remedy, instructions) = (drill.remedy(), drill.instructions(&dir.to_string()));
-        self.guide.show(page(&drill.title(), &instructions, remedy.keys()));
-        if !self.guide.is_shown() {
+        guide.turn_to(page(drill.title(), instructions, remedy.keys()));
+        if !guide.is_shown() {
             self.operate(&mut report).await?;
         }
-        let by_person = self.guide.is_shown() && remedy != Remedy::Automatic;
+        let by_person = guide.is_shown() && remedy != Remedy::Automatic;
         // The operator may take any time, and may quit.
         let bound = if by_person { Duration::MAX } else { TIMEOUT };
         if self.sandbox.within(bound, |snapshot| drill.is_repaired(snapshot)).await? {
@@ -94,10 +89,10 @@ impl Play<'_> {
             self.sandbox.hold(false).await?;
         }
         if !by_person {
-            self.guide.pause(READ).await;
+            guide.pause(READ).await;
         }
         if let Some(load_test) = load_test {
-            answered(load_test, Label("drill-load-test")).await?;
+            load_test.report().await?;
         }
         self.check(&mut report, figures).await?;
         Ok(report)
@@ -105,12 +100,12 @@ impl Play<'_> {
 
     /// The sale before the fault. An outage interrupts its load test, which is returned in that case; other faults
     /// follow it.
-    async fn open_sale(&self) -> Result<Option<RunningTest>> {
+    async fn open_sale(&self) -> Result<Option<RunningLoadTest>> {
         let voucher = self.sandbox.create(&HOT_POT, STOCK, None).await?;
         let outage = self.drill.is_outage();
         // In an outage every buyer gets a piece, so that orders arrive at any moment of it.
         let users = if outage { STOCK } else { BUYERS };
-        let over = match (self.guide.is_shown(), outage) {
+        let over = match (self.sandbox.guide.is_shown(), outage) {
             (true, false) => Some(WATCHED[0]),
             (true, true) => Some(WATCHED[1]),
             (false, true) => Some(UNWATCHED),
@@ -120,7 +115,7 @@ impl Play<'_> {
         let rush =
             LoadTest { seed: self.seed, rate, settle: false, ..LoadTest::new(voucher, users) };
         let text = text!("drill-load-test-text", users, STOCK);
-        self.guide.show(page(&Label("drill-load-test-title"), &text, None));
+        self.sandbox.guide.show(Label("drill-load-test-title"), text);
         let load_test = self.sandbox.rush(rush);
         if outage {
             let some = |snapshot: &Snapshot| {
@@ -129,23 +124,23 @@ impl Play<'_> {
             self.sandbox.until(some).await?;
             return Ok(Some(load_test));
         }
-        answered(load_test, Label("drill-load-test")).await?;
+        load_test.report().await?;
         self.sandbox.until_settled().await?;
         Ok(None)
     }
 
     async fn inject(&self, figures: &mut Figures) -> Result<()> {
-        let Sandbox { context, .. } = self.sandbox;
+        let Sandbox { context, guide, .. } = self.sandbox;
         let (redis, keys, mut conn) = (&context.redis, &context.keys, context.redis.connection());
         match self.drill {
             Drill::ConsumerKilled => {
                 figures.waiting = self.second_sale().await?;
-                figures.affected = self.kill_node(SECOND_STOCK).await?;
+                figures.affected = self.sandbox.kill_node(SECOND_STOCK).await?;
                 self.sandbox.hold(false).await?;
             }
             Drill::StreamTrimmed => {
                 figures.waiting = self.second_sale().await?;
-                figures.affected = self.kill_node(SECOND_STOCK).await?;
+                figures.affected = self.sandbox.kill_node(SECOND_STOCK).await?;
                 for of in keys.partitions() {
                     fault_injection::trim_pending(&mut conn, &of).await?;
                 }
@@ -159,7 +154,7 @@ impl Play<'_> {
             }
             Drill::GroupDestroyed => {
                 figures.waiting = self.second_sale().await?;
-                figures.affected = self.kill_node(SECOND_STOCK / 2).await?;
+                figures.affected = self.sandbox.kill_node(SECOND_STOCK / 2).await?;
                 for of in keys.partitions() {
                     fault_injection::destroy_group(&mut conn, &of).await?;
                 }
@@ -172,7 +167,7 @@ impl Play<'_> {
                     figures.affected += again as u64;
                 }
             }
-            Drill::DatabaseAway => self.sandbox.set_database(Ill::Away),
+            Drill::DatabaseAway => self.sandbox.database.set(Ill::Away),
             Drill::RedisAway => fault_injection::kill_redis(redis).await?,
             Drill::ClockStep => {
                 self.show_fault(0, 0);
@@ -182,10 +177,10 @@ impl Play<'_> {
                     fault_injection::step_clock(step);
                     let voucher = self.sandbox.create(&title, SECOND_STOCK, None).await?;
                     let rate = SECOND_BUYERS as f64 / WATCHED[0].as_secs_f64();
-                    let rate = self.guide.is_shown().then_some(rate);
+                    let rate = guide.is_shown().then_some(rate);
                     let users = SECOND_BUYERS;
                     let rush = LoadTest { seed: self.seed, rate, ..LoadTest::new(voucher, users) };
-                    answered(self.sandbox.rush(rush), Label("drill-a-load-test")).await?;
+                    self.sandbox.rush(rush).report().await?;
                 }
                 self.sandbox.until_settled().await?;
             }
@@ -199,22 +194,14 @@ impl Play<'_> {
         Ok(rush.admitted)
     }
 
-    async fn kill_node(&self, most: u64) -> Result<u64> {
-        let context = self.sandbox.context;
-        let (redis, keys) = (&context.redis, &context.keys);
-        let dead_ms = context.config.engine.node_dead_ms;
-        Ok(fault_injection::die_with_batch(redis, keys, DYING_NODE, most as usize, dead_ms).await?
-            as u64)
-    }
-
     /// The fault lasts as long as the drill defines, or until its page was read.
     async fn wait_for_end(&self, affected: u64) {
         let duration_s = self.drill.duration_s();
+        let guide = &self.sandbox.guide;
         if duration_s == 0 {
-            self.guide.pause(READ).await;
-            return;
+            return guide.pause(READ).await;
         }
-        let watched = self.guide.is_shown();
+        let watched = guide.is_shown();
         let seconds = if watched { duration_s } else { duration_s.min(UNWATCHED_S) };
         for left in (1..=seconds).rev() {
             self.show_fault(affected, left);
@@ -225,7 +212,7 @@ impl Play<'_> {
     /// Ends a fault that does not end automatically.
     async fn end_fault(&self) -> Result<()> {
         match self.drill {
-            Drill::DatabaseAway => self.sandbox.set_database(Ill::Not),
+            Drill::DatabaseAway => self.sandbox.database.set(Ill::Not),
             Drill::GroupDestroyed | Drill::Duplicates => {
                 self.sandbox.hold(false).await?;
             }
@@ -291,7 +278,6 @@ impl Play<'_> {
     }
 
     fn show_fault(&self, affected: u64, left: u64) {
-        let text = self.drill.fault(affected, left);
-        self.guide.show(page(&self.drill.title(), &text, None));
+        self.sandbox.guide.show(self.drill.title(), self.drill.fault(affected, left));
     }
 }
