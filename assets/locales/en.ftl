@@ -874,7 +874,6 @@ cli-incident-audit-failed = **FAILED**, see the audit by order ID below
 cli-incident-audit-passed = passed, see the audit by order ID below
 cli-incident-away = { $server } unreachable
 cli-incident-body-gone = body gone
-cli-incident-by-id = the audit by order ID
 cli-incident-by-id-failed = **Audit FAILED**, checked by order ID, at { $at }.
 cli-incident-by-id-passed = Audit passed, checked by order ID, at { $at }.
 cli-incident-by-id-title = Audit by order ID
@@ -919,10 +918,8 @@ cli-incident-not-opened = could not be opened: { $why }
 cli-incident-not-written = cannot write { $file } ({ $error }); pass another --out
 cli-incident-older = older
 cli-incident-oldest-pending = {" "}The oldest pending entry is { $age } old.
-cli-incident-orders = orders over time
 cli-incident-orders-title = Orders over time
 cli-incident-partitions = partitions
-cli-incident-pending = pending entries
 cli-incident-pending-title = Pending entries and their plan
 cli-incident-period = --since must be before --until, and in the past
 cli-incident-reasons = And { $more ->
@@ -930,7 +927,6 @@ cli-incident-reasons = And { $more ->
    *[other] { $more } more reasons
 }.
 cli-incident-redis = redis
-cli-incident-runs = job runs
 cli-incident-runs-title = Job runs, newest first
 cli-incident-sales-title = Sales
 cli-incident-stream = { $length ->
@@ -939,7 +935,6 @@ cli-incident-stream = { $length ->
 } kept, lag { $lag }, pending { $pending }, dead letters { $dead }.
 cli-incident-stream-title = Stream and group
 cli-incident-stream-unknown = Unknown.
-cli-incident-timeline = the timeline
 cli-incident-timeline-title = Timeline
 cli-incident-to = to
 cli-incident-unknown = Unknown: { $why }

@@ -3,14 +3,13 @@
 use std::io::{self, IsTerminal as _};
 
 use clap::Args;
-use jiff::tz::TimeZone;
 use seckill_console::{changed_figures, event_name, localized_result, localized_subject};
 use seckill_engine::telemetry::data_loss::{add_published, published};
 use seckill_model::{Label, Millis, dead_letter::shown, text};
 use seckill_store::{ActivityFilter, AuditEntry, LogPosition, Which};
 use serde_json::{Value, json};
 
-use crate::{CliError, Config, Context, Needs, Output, Result, Table, page, plain, rows};
+use crate::{CliError, Config, Context, Needs, Output, Result, Table, local, page, plain, rows};
 
 #[derive(Debug, Args)]
 pub(super) struct ActivityArgs {
@@ -88,7 +87,7 @@ fn render(lines: &[AuditEntry], next: Option<LogPosition>) -> String {
         return Label("cli-activity-none").to_owned();
     }
     let widest = if io::stdout().is_terminal() { WIDEST } else { usize::MAX };
-    let table = table(lines, &TimeZone::system(), |text| shown(&plain(text), widest));
+    let table = table(lines, |text| shown(&plain(text), widest));
     let mut text = table.with_details(|line| {
         let reason = line.reason.as_ref();
         let reason = reason.map(|reason| text!("cli-activity-why", reason = plain(reason)));
@@ -105,11 +104,10 @@ fn render(lines: &[AuditEntry], next: Option<LogPosition>) -> String {
 /// Lines of the log, except the reason and the figures.
 pub(super) fn table<'a>(
     lines: &'a [AuditEntry],
-    zone: &TimeZone,
     cell: impl Fn(&str) -> String,
 ) -> Table<'a, AuditEntry> {
     Table::new(lines)
-        .left(&Label("column-at"), |line| line.at.date_time(zone))
+        .left(&Label("column-at"), |line| local(line.at))
         .left(&Label("column-who"), |line| cell(&line.operator))
         .left(&Label("column-node"), |line| cell(&line.node))
         .left(&Label("column-what"), |line| cell(&event_name(&line.action)))

@@ -1,7 +1,6 @@
 //! `seckill audit`: the ledger.
 
 use clap::Args;
-use jiff::tz::TimeZone;
 use seckill_console::{localized_result, localized_subject};
 use seckill_engine::{
     Command, EngineError, Operator, Reply, ledger,
@@ -18,8 +17,8 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, number,
-    or_dash, signed,
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, local,
+    number, or_dash, signed,
 };
 
 #[derive(Debug, Args)]
@@ -232,9 +231,9 @@ fn render(report: &Report, repairing: bool) -> String {
         text.push_str(&format!("  {}\n", Label("cli-audit-repair")));
     }
     for Loss { at, node, subject, result } in losses {
-        let at = at.date_time(&TimeZone::system());
         let (subject, result) = (localized_subject(subject), localized_result(result));
-        text.push_str(&format!("  {}\n", text!("cli-audit-loss", at, node, subject, result)));
+        let loss = text!("cli-audit-loss", at = local(*at), node, subject, result);
+        text.push_str(&format!("  {loss}\n"));
     }
     if let Some(Repaired { put_back, enqueued, given_back, partition_faults, .. }) = repaired {
         let done = text!("cli-repaired", put_back, enqueued, given_back);

@@ -1,7 +1,6 @@
 //! `seckill dead`: dead letters with verdicts on the current state of the servers.
 
 use clap::{ArgGroup, Args, Subcommand};
-use jiff::tz::TimeZone;
 use seckill_console::order_error;
 use seckill_engine::{
     Command, LetterLine, Reply,
@@ -17,8 +16,8 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, counts, error, or_dash,
-    output,
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, counts, error, local,
+    or_dash, output,
     pending::{action, verdict},
     reply, span,
 };
@@ -252,7 +251,7 @@ fn render(listing: &Listing, filter: &Filter) -> String {
 }
 
 fn describe(shown: &Shown) -> String {
-    let (line, zone) = (&shown.letter.line, TimeZone::system());
+    let line = &shown.letter.line;
     let mut text = match line.entry {
         Some(entry) => text!("cli-dead-letter-of", letter = line.letter, entry),
         None => text!("cli-dead-letter", letter = line.letter),
@@ -273,8 +272,8 @@ fn describe(shown: &Shown) -> String {
             "" => Label("cli-dead-no-consumer").to_owned(),
             consumer => consumer.to_owned(),
         };
-        let at = at.date_time(&zone);
-        let burial = text!("cli-dead-burial", at, deliveries, from, reason = order_error(reason));
+        let (at, reason) = (local(*at), order_error(reason));
+        let burial = text!("cli-dead-burial", at, deliveries, from, reason);
         text.push_str(&format!("\n    {burial}"));
     }
     text

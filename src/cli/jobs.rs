@@ -1,7 +1,6 @@
 //! `seckill jobs`: scheduled jobs, their history, and running one by hand.
 
 use clap::{Args, Subcommand};
-use jiff::tz::TimeZone;
 use seckill_console::job_result;
 use seckill_engine::{
     Command, JobLine,
@@ -10,7 +9,9 @@ use seckill_engine::{
 };
 use seckill_model::{JobRun, Label, text};
 
-use crate::{Config, Context, Needs, Output, Reason, Result, Table, number, or_dash, reply, span};
+use crate::{
+    Config, Context, Needs, Output, Reason, Result, Table, local, number, or_dash, reply, span,
+};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum JobsCommand {
@@ -63,18 +64,15 @@ async fn list(context: &Context) -> Result<u8> {
     let lines = board(&context.store, &jobs, now, 1).await?;
     let last = |line: &JobLine| line.runs.first().cloned();
     context.out.answer(&lines, || {
-        let zone = TimeZone::system();
         let next = |line: &JobLine| match line.next {
             _ if line.paused => Label("cli-paused").to_owned(),
-            next => or_dash(next.map(|at| at.date_time(&zone))),
+            next => or_dash(next.map(local)),
         };
         Table::new(&lines)
             .left(&Label("column-job"), |line| line.name.clone())
             .left(&Label("column-schedule"), |line| line.schedule.clone())
             .left(&Label("column-next"), next)
-            .left(&Label("column-last"), |it| {
-                or_dash(last(it).map(|it| it.started.date_time(&zone)))
-            })
+            .left(&Label("column-last"), |it| or_dash(last(it).map(|it| local(it.started))))
             .left(&Label("column-outcome"), |it| {
                 or_dash(last(it).map(|it| outcome_name(it.outcome)))
             })
@@ -101,10 +99,9 @@ async fn history(context: &Context, name: Option<String>, limit: u32) -> Result<
 
 /// Runs of jobs.
 pub(super) fn table(runs: &[JobRun]) -> Table<'_, JobRun> {
-    let zone = TimeZone::system();
     Table::new(runs)
         .left(&Label("column-job"), |run| run.job.clone())
-        .left(&Label("column-due"), |run| run.due.date_time(&zone))
+        .left(&Label("column-due"), |run| local(run.due))
         .left(&Label("column-cause"), |run| text!("console-cause", cause = run.cause))
         .left(&Label("column-node"), |run| run.node.clone())
         .left(&Label("column-outcome"), |run| outcome_name(run.outcome))

@@ -48,8 +48,8 @@ use self::{
     context::{Context, Needs},
     error::{CliError, Result},
     output::{
-        Output, ask, ask_reason, count, count_in, counts, indented, next_page, number, or_dash,
-        page, plain, rows, sentences, signed, span,
+        Output, ask, ask_reason, count, count_in, counts, indented, local, next_page, number,
+        or_dash, page, plain, rows, sentences, signed, span,
     },
     sandbox::Setup,
     table::{Table, fields, figures},

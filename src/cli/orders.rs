@@ -1,7 +1,6 @@
 //! `seckill orders`: lists orders, shows and pays one.
 
 use clap::{Args, Subcommand};
-use jiff::tz::TimeZone;
 use seckill_engine::{
     Command,
     orders::{self, Decoded, Location},
@@ -13,7 +12,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    Config, Context, Needs, Output, Reason, Result, Table, count, next_page, page, reply, rows,
+    Config, Context, Needs, Output, Reason, Result, Table, count, local, next_page, page, reply,
+    rows,
 };
 
 #[derive(Debug, Subcommand)]
@@ -104,16 +104,13 @@ fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8> {
         if orders.is_empty() {
             return Label("cli-orders-none").to_owned();
         }
-        let zone = TimeZone::system();
         let text = Table::new(&orders)
             .left(&Label("column-order"), |order| order.id.to_string())
-            .left(&Label("column-admitted"), |order| {
-                orders::decode(order.id).issued.date_time(&zone)
-            })
+            .left(&Label("column-admitted"), |order| local(orders::decode(order.id).issued))
             .right(&Label("column-buyer"), |order| order.user_id.to_string())
             .right(&Label("column-voucher"), |order| format!("#{}", order.voucher_id))
             .left(&Label("column-status"), status)
-            .left(&Label("column-since"), |order| since(order).date_time(&zone))
+            .left(&Label("column-since"), |order| local(since(order)))
             .to_string();
         text + &next_page("--before", next)
     })
@@ -134,10 +131,9 @@ fn since(order: &Order) -> Millis {
 }
 
 fn render(shown: &Shown) -> String {
-    let zone = TimeZone::system();
     let of = |user: &UserId, voucher: &VoucherId| text!("cli-orders-of-sale", user, voucher);
     let state = match &shown.location {
-        Location::Persisted { order } => persisted(order, &zone),
+        Location::Persisted { order } => persisted(order),
         Location::Undelivered { entry, user_id, voucher_id } => {
             text!("cli-orders-undelivered", entry, of = of(user_id, voucher_id))
         }
@@ -153,15 +149,15 @@ fn render(shown: &Shown) -> String {
         Location::Unknown => Label("cli-orders-unknown").to_owned(),
     };
     let Decoded { issued, sequence, day } = shown.decoded;
-    let (issued, sequence) = (issued.date_time(&zone), sequence.to_string());
+    let (issued, sequence) = (local(issued), sequence.to_string());
     let issued = text!("cli-orders-issued", issued, sequence, day);
     format!("{}\n  {state}\n  {issued}", text!("cli-order", id = shown.id))
 }
 
-fn persisted(order: &Order, zone: &TimeZone) -> String {
+fn persisted(order: &Order) -> String {
     let status = match order.status {
         OrderStatus::Unpaid => status(order),
-        _ => format!("{} {}", status(order), since(order).date_time(zone)),
+        _ => format!("{} {}", status(order), local(since(order))),
     };
     let (user, voucher) = (order.user_id, order.voucher_id);
     let of = match order.place {
@@ -169,5 +165,5 @@ fn persisted(order: &Order, zone: &TimeZone) -> String {
         Some(1) => text!("cli-orders-of-sale", user, voucher),
         Some(place) => text!("cli-orders-of-place", user, voucher, place),
     };
-    text!("cli-orders-persisted", status, of, written = order.create_time.date_time(zone))
+    text!("cli-orders-persisted", status, of, written = local(order.create_time))
 }

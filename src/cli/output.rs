@@ -7,7 +7,10 @@ use std::{
     str::FromStr,
 };
 
-use seckill_model::{Filter, Label, OsError, escape_json, filter::Field, is_display_control, text};
+use jiff::tz::TimeZone;
+use seckill_model::{
+    Filter, Label, Millis, OsError, escape_json, filter::Field, is_display_control, text,
+};
 use serde::Serialize;
 
 use crate::{CliError, Consent, Result, error::FAILED};
@@ -172,6 +175,11 @@ pub(super) fn ask_reason(consent: &Consent) -> Option<String> {
         None => read_answer(&Label("cli-reason-prompt")),
     };
     Some(reason).filter(|reason| !reason.trim().is_empty())
+}
+
+/// Date and time in the zone of the system.
+pub(super) fn local(at: Millis) -> String {
+    at.date_time(&TimeZone::system())
 }
 
 /// Removes control characters and those that reorder a line.

@@ -1,7 +1,6 @@
 //! `seckill sale`: creates, shows and controls sales.
 
 use clap::{Args, Subcommand};
-use jiff::tz::TimeZone;
 use seckill_console::phase;
 use seckill_engine::{Command, Operator, ReadError, Reply, SaleLine};
 use seckill_model::{
@@ -12,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Reason, Result, Table, ask, fields,
-    indented, next_page, number, page, reply, rows, signed, snapshot,
+    indented, local, next_page, number, page, reply, rows, signed, snapshot,
 };
 
 #[derive(Debug, Subcommand)]
@@ -178,13 +177,12 @@ async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> R
             }
             .to_owned();
         }
-        let zone = TimeZone::system();
         let text = Table::new(&sales)
             .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
             .left(&Label("column-title"), |sale| sale.title.clone())
             .right(&Label("column-initial"), |sale| number(sale.initial))
             .right(&Label("column-persisted"), |sale| number(sale.persisted))
-            .left(&Label("column-changed"), |sale| sale.changed.date_time(&zone))
+            .left(&Label("column-changed"), |sale| local(sale.changed))
             .to_string();
         text + &next_page("seckill sale list --archived --before", next)
     })
@@ -219,17 +217,14 @@ pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
 }
 
 fn card(line: &SaleLine) -> String {
-    let zone = TimeZone::system();
-    let time = |at: Option<Millis>, none: Label| {
-        at.map_or_else(|| none.to_owned(), |at| at.date_time(&zone))
-    };
+    let time = |at: Option<Millis>, none: Label| at.map_or_else(|| none.to_owned(), local);
     let (initial, db_stock) = (line.initial, line.db_stock);
     let stock = match line.stock {
         Some(stock) => text!("cli-sale-stock", stock = stock.max(0), initial, db_stock),
         None if line.phase == Phase::Archived => text!("cli-sale-unsold", db_stock, initial),
         None => text!("cli-sale-stock-not-loaded", db_stock, initial),
     };
-    let state = text!("cli-sale-state", state = line.state, at = line.changed.date_time(&zone));
+    let state = text!("cli-sale-state", state = line.state, at = local(line.changed));
     let begin = time(line.begin, Label("cli-sale-at-once"));
     let end = time(line.end, Label("cli-sale-no-end"));
     let removed = || Label("cli-sale-not-in-redis").to_owned();

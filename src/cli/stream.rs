@@ -1,7 +1,6 @@
 //! `seckill stream`: the order stream and its group; redelivers and transfers entries.
 
 use clap::{ArgGroup, Args, Subcommand};
-use jiff::tz::TimeZone;
 use seckill_engine::{
     Command, Reply,
     commands::group::{
@@ -14,7 +13,7 @@ use serde_json::json;
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, counts, error, indented,
-    number, reply, span, status::life,
+    local, number, reply, span, status::life,
 };
 
 #[derive(Debug, Subcommand)]
@@ -168,13 +167,12 @@ fn question(plan: &[Rewind]) -> String {
 }
 
 fn preview(it: &Rewind) -> String {
-    let zone = TimeZone::system();
     let partition = it.partition;
     let group = match it.last_delivered {
         Some(delivered) => text!("cli-stream-preview", partition, delivered),
         None => text!("cli-stream-preview-no-group", partition),
     };
-    let (from_time, to_time) = (it.from_time.date_time(&zone), it.to_time.date_time(&zone));
+    let (from_time, to_time) = (local(it.from_time), local(it.to_time));
     let (from, to) = (it.from, it.to);
     let again = text!("cli-stream-again", entries = it.again, from, to, from_time, to_time);
     let parts = counts(&[

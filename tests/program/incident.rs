@@ -39,9 +39,10 @@ fn lines(ran: &Ran) -> Vec<Value> {
     ran.json()["lines"].as_array().unwrap().clone()
 }
 
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 7] = [
     "## Timeline",
     "## Metrics",
+    "## Job runs, newest first",
     "## Orders over time",
     "## Pending entries and their plan",
     "## Dead letters",

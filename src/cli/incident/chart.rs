@@ -1,21 +1,15 @@
 //! Charts of an incident report: tables with bars of ASCII.
 
-use jiff::tz::TimeZone;
 use seckill_model::{Label, Millis, text};
 use seckill_store::{AuditEntry, OrderFlow};
 
-use crate::{Table, number, span};
+use crate::{Table, local, number, span};
 
 /// Length of the longest bar.
 const BAR: u64 = 24;
 
 /// Admitted and persisted orders, one line per interval, with the outages of that time.
-pub(super) fn orders(
-    flow: &OrderFlow,
-    events: &[AuditEntry],
-    until: Millis,
-    zone: &TimeZone,
-) -> String {
+pub(super) fn orders(flow: &OrderFlow, events: &[AuditEntry], until: Millis) -> String {
     let most = flow.admitted.iter().chain(&flow.persisted).copied().max().unwrap_or(0);
     let step = i64::from(flow.step_s) * 1_000;
     let begins = (0..).map(|place| flow.from.plus(step * place)).take_while(|from| *from < until);
@@ -29,7 +23,7 @@ pub(super) fn orders(
         })
         .collect();
     Table::new(&lines)
-        .left(&Label("column-at"), |(from, ..)| from.date_time(zone))
+        .left(&Label("column-at"), |(from, ..)| local(*from))
         .right(&Label("column-admitted"), |(_, admitted, ..)| number(*admitted))
         .left("", |(_, admitted, ..)| bar(*admitted, most))
         .right(&Label("column-persisted"), |(_, _, persisted, _)| number(*persisted))
@@ -101,11 +95,11 @@ mod tests {
         };
         let at = |after: i64| 1_795_000_000_000 + after;
         let events = [event(at(12_000), "database away"), event(at(25_000), "database back")];
-        let text = orders(&flow, &events, Millis(at(35_000)), &TimeZone::UTC);
+        let text = orders(&flow, &events, Millis(at(35_000)));
         let away: Vec<bool> =
             text.lines().skip(1).map(|line| line.contains("database unreachable")).collect();
         assert_eq!(away, [false, true, true, false], "{text}");
-        assert_eq!(orders(&flow, &[], Millis(at(20_000)), &TimeZone::UTC).lines().count(), 3);
+        assert_eq!(orders(&flow, &[], Millis(at(20_000))).lines().count(), 3);
     }
 
     #[test]

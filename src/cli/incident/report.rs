@@ -2,14 +2,13 @@
 
 use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
-use jiff::tz::TimeZone;
 use seckill_console::{Reader, alarm_text, order_error};
 use seckill_engine::{
     EngineError, Health, ReadError, Snapshot, StreamLine,
     commands::{operator_lock, pending::Classifier},
     ledger::{self, Audit},
 };
-use seckill_model::{EntryId, JobRun, Label, Millis, OrderEntry, SaleAudit, Verdict, text};
+use seckill_model::{EntryId, Label, Millis, OrderEntry, SaleAudit, Verdict, text};
 use seckill_redis::{
     RedisError,
     dead_letters::{self, DeadLetter},
@@ -25,7 +24,7 @@ use super::{
 use crate::{
     Context, Table, activity,
     audit::sales_table,
-    fields, jobs, locks, number, or_dash, pending, sale,
+    fields, jobs, local, locks, number, or_dash, pending, sale,
     snapshot::within,
     span,
     status::{balance, life, server_state, status},
@@ -72,7 +71,7 @@ pub(super) async fn write(
     unmask: bool,
 ) -> Report {
     let snapshot = status(context).await.snapshot;
-    let (context, store, zone) = (&*context, &context.store, TimeZone::system());
+    let (context, store) = (&*context, &context.store);
     let (redis, sql) = (up(&snapshot.redis), up(&snapshot.sql));
     let span_s = until.since(since) / 1_000 + 1;
     let step_s = u32::try_from(span_s.div_ceil(SPANS).max(1)).unwrap_or(u32::MAX);
@@ -83,49 +82,42 @@ pub(super) async fn write(
     let pending = read(&redis, read_pending(context, sql.is_ok())).await;
     let dead = read(&redis, read_dead(context)).await;
     let audit = read(&redis.and(sql), audit(context)).await;
-    let parts = [
-        (Label("cli-incident-timeline"), log.as_ref().err()),
-        (Label("cli-incident-runs"), runs.as_ref().err()),
-        (Label("cli-incident-orders"), flow.as_ref().err()),
-        (Label("cli-incident-pending"), pending.as_ref().err()),
-        (Label("cli-incident-dead"), dead.as_ref().err()),
-        (Label("cli-incident-by-id"), audit.as_ref().err()),
+    let balanced = audit.as_ref().ok().map(|(audit, _)| audit.balanced);
+    let events = log.as_ref().map_or(&[][..], |(lines, _)| lines);
+    let orders = flow.map(|flow| orders(&flow, events, until));
+    let runs = runs.map(|runs| jobs::table(&runs).markdown_or(Label("cli-incident-no-runs")));
+    let total = snapshot.stream.as_ref().map(|it| it.pending);
+    let pending = pending.map(|rows| pending_plan(&rows, total, snapshot.taken, unmask));
+    let sections = [
+        (Label("cli-incident-timeline-title"), log.map(|log| timeline(&log))),
+        (Label("cli-incident-figures-title"), Ok(metrics(&snapshot, unmask))),
+        (Label("cli-incident-runs-title"), runs),
+        (Label("cli-incident-orders-title"), orders),
+        (Label("cli-incident-pending-title"), pending),
+        (Label("cli-incident-dead-title"), dead.map(|dead| dead_letters(&dead, unmask))),
+        (Label("cli-incident-by-id-title"), audit.map(|audit| proof(&audit))),
     ];
-    let unknown = parts
-        .into_iter()
-        .filter_map(|(part, why)| Some(text!("common-named", name = part, text = why?)));
-    let unknown: Vec<String> = unknown.collect();
+    let missing = |(part, section): &(Label, Part<String>)| {
+        Some(text!("common-named", name = part, text = section.as_ref().err()?))
+    };
+    let unknown: Vec<String> = sections.iter().filter_map(missing).collect();
 
-    let (from, to) = (since.date_time(&zone), until.date_time(&zone));
-    let mut text = format!("# {}\n\n", text!("cli-incident", since = from, until = to));
-    text.push_str(&head(context, &audit, since, until, &zone));
+    let mut text =
+        format!("# {}\n\n", text!("cli-incident", since = local(since), until = local(until)));
+    text.push_str(&head(context, balanced, since, until));
     if !unknown.is_empty() {
         text.push_str(&format!("\n{}\n\n", Label("cli-incident-missing")));
         text.extend(unknown.iter().map(|part| format!("- {}\n", cell(part))));
     }
-    let total = snapshot.stream.as_ref().map(|it| it.pending);
-    let orders = |flow: &OrderFlow| {
-        let events = log.as_ref().map_or(&[][..], |(lines, _)| lines);
-        let chart = chart::orders(flow, events, until, &zone);
-        format!("{}\n\n```\n{chart}```\n", text!("cli-incident-chart", seconds = flow.step_s))
-    };
-    for (title, section) in [
-        (Label("cli-incident-timeline-title"), part(&log, |log| timeline(log, &zone))),
-        (Label("cli-incident-figures-title"), figures(&snapshot, &runs, &zone, unmask)),
-        (Label("cli-incident-orders-title"), part(&flow, orders)),
-        (
-            Label("cli-incident-pending-title"),
-            part(&pending, |rows| pending_plan(rows, total, snapshot.taken, unmask)),
-        ),
-        (Label("cli-incident-dead-title"), part(&dead, |dead| dead_letters(dead, unmask))),
-        (Label("cli-incident-by-id-title"), part(&audit, |audit| proof(audit, &zone))),
-    ] {
+    for (title, section) in sections {
+        let section = section
+            .unwrap_or_else(|why| format!("{}\n", text!("cli-incident-unknown", why = cell(&why))));
         text.push_str(&format!("\n## {title}\n\n{section}"));
     }
     let servers = [("redis", &snapshot.redis), ("database", &snapshot.sql)];
     Report {
         file: None,
-        balanced: audit.ok().map(|(audit, _)| audit.balanced),
+        balanced,
         away: servers.iter().filter(|(_, health)| !health.up).map(|(name, _)| *name).collect(),
         unknown,
         markdown: Some(text),
@@ -230,30 +222,16 @@ async fn audit(context: &Context) -> Result<(Audit, Millis), EngineError> {
     Ok((audit, Millis::now()))
 }
 
-/// The text of a part, or why it is missing.
-fn part<T>(part: &Part<T>, format: impl FnOnce(&T) -> String) -> String {
-    match part {
-        Ok(it) => format(it),
-        Err(why) => format!("{}\n", text!("cli-incident-unknown", why = cell(why))),
-    }
-}
-
-fn head(
-    context: &Context,
-    audit: &Part<(Audit, Millis)>,
-    since: Millis,
-    until: Millis,
-    zone: &TimeZone,
-) -> String {
-    let at = |at: Millis| format!("{} ({at})", at.date_time(zone));
+fn head(context: &Context, balanced: Option<bool>, since: Millis, until: Millis) -> String {
+    let at = |at: Millis| format!("{} ({at})", local(at));
     let database = match context.store.open_error() {
         Some(why) => text!("cli-incident-not-opened", why),
         None => context.store.describe(),
     };
-    let audit = match audit {
-        Ok((audit, _)) if audit.balanced => Label("cli-incident-audit-passed"),
-        Ok(_) => Label("cli-incident-audit-failed"),
-        Err(_) => Label("common-unknown"),
+    let audit = match balanced {
+        Some(true) => Label("cli-incident-audit-passed"),
+        Some(false) => Label("cli-incident-audit-failed"),
+        None => Label("common-unknown"),
     };
     let lines = [
         (Label("cli-incident-created"), at(Millis::now())),
@@ -268,8 +246,8 @@ fn head(
     fields(&lines).markdown_or("")
 }
 
-fn timeline((lines, cut): &Cut<AuditEntry>, zone: &TimeZone) -> String {
-    let mut text = activity::table(lines, zone, str::to_owned)
+fn timeline((lines, cut): &Cut<AuditEntry>) -> String {
+    let mut text = activity::table(lines, str::to_owned)
         .left(&Label("column-why"), |line| line.reason.clone().unwrap_or_default())
         .left(&Label("column-changed"), activity::changed)
         .markdown_or(Label("cli-incident-no-log"));
@@ -279,8 +257,13 @@ fn timeline((lines, cut): &Cut<AuditEntry>, zone: &TimeZone) -> String {
     text
 }
 
+fn orders(flow: &OrderFlow, events: &[AuditEntry], until: Millis) -> String {
+    let chart = chart::orders(flow, events, until);
+    format!("{}\n\n```\n{chart}```\n", text!("cli-incident-chart", seconds = flow.step_s))
+}
+
 /// The snapshot.
-fn figures(snapshot: &Snapshot, runs: &Part<Vec<JobRun>>, zone: &TimeZone, unmask: bool) -> String {
+fn metrics(snapshot: &Snapshot, unmask: bool) -> String {
     let servers = [&snapshot.redis, &snapshot.sql];
     let mut lines = servers.map(|it| (it.name.clone(), server_state(it))).to_vec();
     lines.push((Label("cli-incident-audit").to_owned(), balance(&snapshot.audit)));
@@ -293,20 +276,18 @@ fn figures(snapshot: &Snapshot, runs: &Part<Vec<JobRun>>, zone: &TimeZone, unmas
     let nodes = Table::new(&snapshot.nodes)
         .left(&Label("column-node"), |node| node.name.clone())
         .left("", |node| life(node.alive))
-        .left(&Label("column-last-heartbeat"), |node| node.seen.date_time(zone));
+        .left(&Label("column-last-heartbeat"), |node| local(node.seen));
     let stream = match &snapshot.stream {
         Some(line) => stream(line),
         None => format!("{}\n", Label("cli-incident-stream-unknown")),
     };
     let sales = sale::table(&snapshot.sales).markdown_or(Label("cli-incident-no-sales"));
     let locks = locks::table(&snapshot.locks.locks, |text| digits(text, unmask));
-    let runs = part(runs, |runs| jobs::table(runs).markdown_or(Label("cli-incident-no-runs")));
     for (title, section) in [
         (Label("cli-incident-sales-title"), sales),
         (Label("cli-incident-stream-title"), stream),
         (Label("cli-incident-nodes-title"), nodes.markdown_or(Label("cli-incident-no-nodes"))),
         (Label("cli-incident-locks-title"), locks.markdown_or(Label("cli-incident-no-locks"))),
-        (Label("cli-incident-runs-title"), runs),
     ] {
         text.push_str(&format!("\n### {title}\n\n{section}"));
     }
@@ -419,8 +400,8 @@ fn dead_letters(dead: &Dead, unmask: bool) -> String {
     format!("{count}\n\n{reasons}\n{title}\n\n{table}")
 }
 
-fn proof((audit, at): &(Audit, Millis), zone: &TimeZone) -> String {
-    let at = at.date_time(zone);
+fn proof((audit, at): &(Audit, Millis)) -> String {
+    let at = local(*at);
     let result = if audit.balanced {
         text!("cli-incident-by-id-passed", at)
     } else {
