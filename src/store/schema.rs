@@ -1,12 +1,12 @@
 //! Program and version of a schema: the same checks for every dialect.
 
 use seckill_model::reason;
-use sqlx::migrate::{AppliedMigration, MigrateError, Migration, Migrator};
+use sqlx::migrate::{AppliedMigration, Migrate, MigrateError, Migration, Migrator};
 
-use crate::StoreError;
+use crate::{Fault, StoreError};
 
 /// Newest schema version of this build.
-pub(super) fn known(migrator: &Migrator) -> i64 {
+fn known(migrator: &Migrator) -> i64 {
     migrator.iter().map(|it| it.version).max().unwrap_or(0)
 }
 
@@ -14,7 +14,7 @@ pub(super) fn known(migrator: &Migrator) -> i64 {
 ///
 /// # Errors
 /// They belong to another program.
-pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError> {
+fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError> {
     let has = |name: &str| tables.iter().any(|it| it == name);
     if tables.is_empty() || (tables.len() == 1 && has(MIGRATIONS)) {
         return Ok(false);
@@ -28,14 +28,24 @@ pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError
     Ok(true)
 }
 
-/// Rejects a schema newer than this build.
-pub(super) fn check_version(
+/// The applied migrations; `None` if there are no tables of this program yet.
+///
+/// # Errors
+/// The tables belong to another program, or to a newer version.
+pub(super) async fn applied<C: Migrate>(
+    conn: &mut C,
     migrator: &Migrator,
-    applied: &[AppliedMigration],
-) -> Result<(), StoreError> {
+    shown: &str,
+    tables: &[String],
+) -> Result<Option<Vec<AppliedMigration>>, Fault> {
+    if !is_ours(shown, tables)? {
+        return Ok(None);
+    }
+    let applied = conn.list_applied_migrations(MIGRATIONS).await;
+    let applied = applied.map_err(|error| fault(migrator, error))?;
     match applied.iter().map(|it| it.version).max() {
-        Some(version) if version > known(migrator) => Err(newer(migrator, version)),
-        _ => Ok(()),
+        Some(version) if version > known(migrator) => Err(newer(migrator, version).into()),
+        _ => Ok(Some(applied)),
     }
 }
 
@@ -55,14 +65,14 @@ fn newer(migrator: &Migrator, version: i64) -> StoreError {
     StoreError::Schema(reason!("store-schema-newer", version, known))
 }
 
-/// Why the schema cannot be upgraded; errors of the database are passed through.
-pub(super) fn fault(migrator: &Migrator, fault: MigrateError) -> Result<StoreError, sqlx::Error> {
-    let fault = match fault {
-        MigrateError::Execute(fault) | MigrateError::ExecuteMigration(fault, _) => {
-            return Err(fault);
+/// Why the schema cannot be read or upgraded.
+pub(super) fn fault(migrator: &Migrator, error: MigrateError) -> Fault {
+    let reason = match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            return error.into();
         }
         MigrateError::VersionMissing(version) if version > known(migrator) => {
-            return Ok(newer(migrator, version));
+            return newer(migrator, version).into();
         }
         MigrateError::VersionMissing(version) | MigrateError::VersionMismatch(version) => {
             reason!("store-schema-other", version)
@@ -70,5 +80,5 @@ pub(super) fn fault(migrator: &Migrator, fault: MigrateError) -> Result<StoreErr
         MigrateError::Dirty(version) => reason!("store-schema-half-done", version),
         other => reason!("store-schema-stuck", reason = other.to_string()),
     };
-    Ok(StoreError::Schema(fault))
+    StoreError::Schema(reason).into()
 }

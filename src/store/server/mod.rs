@@ -6,7 +6,7 @@
 pub(super) mod mysql;
 pub(super) mod postgres;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use seckill_model::{Label, reason};
 use sqlx::{
@@ -18,8 +18,8 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::{
-    Dialect, Sessions, Settings, StoreError, connection::Pool, schema, session::prepare,
-    settings::Tls, store::Database,
+    Dialect, Fault, Sessions, Settings, StoreError, connection::Pool, schema, session::prepare,
+    store::Database,
 };
 
 type Options<D> = <<D as Driver>::Connection as Connection>::Options;
@@ -37,16 +37,13 @@ pub(super) trait Server: Driver<Connection: Migrate> {
     const FORM: &'static str;
     /// Parameters of a URL.
     const PARAMETERS: &'static [&'static str];
+    /// The parameter of trusted certificates.
+    const CA: &'static str;
+    /// The values of `ssl-mode`, in the order of [`Tls`](crate::Tls).
+    const TLS: [&'static str; 4];
 
     /// The database that a URL names.
     fn database(options: &Options<Self>) -> Option<&str>;
-
-    /// Sets the encryption, unless the URL decides about it, and the trusted certificates.
-    fn with_settings(
-        options: Options<Self>,
-        tls: Option<Tls>,
-        ca: Option<&PathBuf>,
-    ) -> Options<Self>;
 
     /// The database and its server, without credentials.
     fn shown(options: &Options<Self>) -> String;
@@ -58,15 +55,14 @@ pub(super) trait Server: Driver<Connection: Migrate> {
     fn migrator() -> &'static Migrator;
 
     /// Rejects an unsupported server; returns the most IDs or rows per statement.
-    fn check(conn: &mut Self::Connection)
-    -> impl Future<Output = Result<usize, StoreError>> + Send;
+    fn check(conn: &mut Self::Connection) -> impl Future<Output = Result<usize, Fault>> + Send;
 
     /// Waits for other processes that change the schema, and returns the names of the tables. Closing the connection
     /// unlocks it.
     fn lock_schema(
         conn: &mut Self::Connection,
         settings: &Settings,
-    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<String>, Fault>> + Send;
 }
 
 /// Opens the database at `url` and upgrades its schema.
@@ -76,18 +72,19 @@ where
 {
     let options = options::<D>(url, settings)?;
     let shown = D::shown(&options);
-    let store_error = |error| D::DIALECT.store_error(error);
     let no_answer =
         |_| StoreError::Away(reason!("store-reason-unreachable", server = shown.as_str()));
     let session: Arc<[String]> = D::session(settings).into();
-    let connecting = timeout(settings.connect(), options.connect());
-    let mut conn = connecting.await.map_err(no_answer)?.map_err(store_error)?;
+    let connecting = timeout(settings.connect(), options.connect()).await.map_err(no_answer)?;
+    let mut conn = connecting.map_err(|error| D::DIALECT.store_error(error))?;
     let preparing = timeout(settings.transaction(), async {
-        prepare::<D>(&mut conn, &session).await.map_err(store_error)?;
+        prepare::<D>(&mut conn, &session).await?;
         let page = D::check(&mut conn).await?;
-        bring_up_to_date::<D>(&mut conn, settings, &shown).await.map(|()| page)
+        bring_up_to_date::<D>(&mut conn, settings, &shown).await?;
+        Ok(page)
     });
-    let page = preparing.await.map_err(no_answer)??;
+    let page = preparing.await.map_err(no_answer)?;
+    let page = page.map_err(|fault: Fault| fault.store_error(D::DIALECT))?;
     // It holds the lock, which ends with the connection even if that breaks.
     let _ = timeout(settings.connect(), conn.close()).await;
     let pool =
@@ -101,38 +98,37 @@ async fn bring_up_to_date<D: Server>(
     conn: &mut D::Connection,
     settings: &Settings,
     shown: &str,
-) -> Result<(), StoreError>
+) -> Result<(), Fault>
 where
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
 {
     let migrator = D::migrator();
-    let store_error = |error| D::DIALECT.store_error(error);
-    let fault = |fault| schema::fault(migrator, fault).unwrap_or_else(store_error);
     let tables = D::lock_schema(conn, settings).await?;
-    if schema::is_ours(shown, &tables)? {
-        let applied = conn.list_applied_migrations(schema::MIGRATIONS).await.map_err(fault)?;
-        schema::check_version(migrator, &applied)?;
-        if D::MIGRATIONS_REPEAT {
-            let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
-            prepare::<D>(conn, &[unfinished]).await.map_err(store_error)?;
-        }
+    if schema::applied(conn, migrator, shown, &tables).await?.is_some() && D::MIGRATIONS_REPEAT {
+        let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
+        prepare::<D>(conn, &[unfinished]).await?;
     }
-    migrator.run_direct(None, conn, false).await.map_err(fault)
+    migrator.run_direct(None, conn, false).await.map_err(|fault| schema::fault(migrator, fault))
 }
 
-/// Parses a URL; of an unknown parameter, only the name is quoted.
+/// Parses a URL, to which the settings add what it leaves open; of an unknown parameter, only the name is quoted.
 pub(super) fn options<D: Server>(url: &Url, settings: &Settings) -> Result<Options<D>, StoreError> {
+    let mut url = url.clone();
     let find = |is: fn(&str) -> bool| url.query_pairs().map(|it| it.0).find(|name| is(name));
     if let Some(name) = find(|name| !D::PARAMETERS.contains(&name)) {
         let (name, database) = (name.into_owned(), D::DIALECT.name);
         let known = D::PARAMETERS.join(&Label("list-items"));
         return Err(StoreError::Url(reason!("store-url-parameter", name, database, known)));
     }
-    let options = Options::<D>::from_url(url).map_err(|error| D::DIALECT.store_error(error))?;
+    if find(|name| ["ssl-mode", "sslmode"].contains(&name)).is_none() {
+        url.query_pairs_mut().append_pair("ssl-mode", D::TLS[settings.tls as usize]);
+    }
+    if let Some(ca) = &settings.ca {
+        url.query_pairs_mut().append_pair(D::CA, &ca.to_string_lossy());
+    }
+    let options = Options::<D>::from_url(&url).map_err(|error| D::DIALECT.store_error(error))?;
     if D::database(&options).is_none_or(str::is_empty) {
         return Err(StoreError::Url(reason!("store-url-no-database", form = D::FORM)));
     }
-    let tls =
-        find(|name| ["ssl-mode", "sslmode"].contains(&name)).is_none().then_some(settings.tls);
-    Ok(D::with_settings(options.disable_statement_logging(), tls, settings.ca.as_ref()))
+    Ok(options.disable_statement_logging())
 }

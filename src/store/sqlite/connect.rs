@@ -16,7 +16,7 @@ use rustix::{
 use seckill_model::{OsError, Reason, reason};
 use sqlx::{
     Connection, SqliteConnection,
-    migrate::{Migrate as _, MigrateError},
+    migrate::Migrate as _,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
@@ -103,7 +103,7 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<Database, Faul
         let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
         refuse_foreign(&mut tx, path).await?;
         let migrated = migrations::SQLITE.run_direct(None, &mut *tx, false).await;
-        migrated.map_err(|fault| schema_fault(fault, path))?;
+        migrated.map_err(|error| schema::fault(&migrations::SQLITE, error))?;
         tx.commit().await?;
         conn.close().await?;
     }
@@ -134,22 +134,13 @@ async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool
     )
     .fetch_all(&mut *conn)
     .await?;
-    if !schema::is_ours(&path.display().to_string(), &tables)? {
+    let (migrator, shown) = (&*migrations::SQLITE, path.display().to_string());
+    let Some(applied) = schema::applied(conn, migrator, &shown, &tables).await? else {
         return Ok(false);
-    }
-    let fault = |fault| schema_fault(fault, path);
-    let applied = conn.list_applied_migrations(schema::MIGRATIONS).await.map_err(fault)?;
-    schema::check_version(&migrations::SQLITE, &applied)?;
-    let dirty = conn.dirty_version(schema::MIGRATIONS).await.map_err(fault)?;
-    Ok(dirty.is_none() && schema::is_current(&migrations::SQLITE, &applied))
-}
-
-fn schema_fault(fault: MigrateError, path: &Path) -> Fault {
-    match schema::fault(&migrations::SQLITE, fault) {
-        Ok(error) => Fault::Store(error),
-        Err(fault) if is_busy(&fault) => Fault::Sql(fault),
-        Err(fault) => Fault::Store(store_error_at_open(fault, path)),
-    }
+    };
+    let dirty = conn.dirty_version(schema::MIGRATIONS).await;
+    let dirty = dirty.map_err(|error| schema::fault(migrator, error))?;
+    Ok(dirty.is_none() && schema::is_current(migrator, &applied))
 }
 
 /// Checks of a path before SQLite sees it, for better messages than its own.

@@ -1,18 +1,10 @@
 //! URLs of MySQL and MariaDB, supported versions, and session settings.
 
-use std::path::PathBuf;
-
 use seckill_model::reason;
-use sqlx::{
-    MySql, MySqlConnection,
-    migrate::Migrator,
-    mysql::{MySqlConnectOptions, MySqlSslMode},
-};
+use sqlx::{MySql, MySqlConnection, migrate::Migrator, mysql::MySqlConnectOptions};
 
 use super::{super::Server, MYSQL};
-use crate::{
-    Dialect, Settings, StoreError, connection::Pool, migrations, queries::PAGE, settings::Tls,
-};
+use crate::{Dialect, Fault, Settings, StoreError, connection::Pool, migrations, queries::PAGE};
 
 /// The oldest supported servers: CHECK, and collations that compare byte by byte.
 const OLDEST_MARIADB: (u32, u32) = (10, 6);
@@ -28,27 +20,11 @@ impl Server for MySql {
     const FORM: &'static str = "mysql://USER:PASSWORD@HOST/DATABASE";
     const PARAMETERS: &'static [&'static str] =
         &["socket", "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key"];
+    const CA: &'static str = "ssl-ca";
+    const TLS: [&'static str; 4] = ["disabled", "preferred", "required", "verify_identity"];
 
     fn database(options: &MySqlConnectOptions) -> Option<&str> {
         options.get_database()
-    }
-
-    fn with_settings(
-        options: MySqlConnectOptions,
-        tls: Option<Tls>,
-        ca: Option<&PathBuf>,
-    ) -> MySqlConnectOptions {
-        let options = match tls {
-            Some(Tls::Off) => options.ssl_mode(MySqlSslMode::Disabled),
-            Some(Tls::Prefer) => options.ssl_mode(MySqlSslMode::Preferred),
-            Some(Tls::Require) => options.ssl_mode(MySqlSslMode::Required),
-            Some(Tls::Verify) => options.ssl_mode(MySqlSslMode::VerifyIdentity),
-            None => options,
-        };
-        match ca {
-            Some(ca) => options.ssl_ca(ca),
-            None => options,
-        }
     }
 
     fn shown(options: &MySqlConnectOptions) -> String {
@@ -81,17 +57,16 @@ impl Server for MySql {
         &migrations::MYSQL
     }
 
-    async fn check(conn: &mut MySqlConnection) -> Result<usize, StoreError> {
-        let (version, packet): (String, u64) =
-            sqlx::query_as("SELECT VERSION(), @@max_allowed_packet")
-                .fetch_one(conn)
-                .await
-                .map_err(|error| MYSQL.store_error(error))?;
+    async fn check(conn: &mut MySqlConnection) -> Result<usize, Fault> {
+        let query = "SELECT VERSION(), @@max_allowed_packet";
+        let (version, packet): (String, u64) = sqlx::query_as(query).fetch_one(conn).await?;
         if !is_new_enough(&version) {
             let oldest = [("MariaDB", OLDEST_MARIADB), ("MySQL", OLDEST_MYSQL)];
             let oldest = oldest.map(|(name, (major, minor))| format!("{name} {major}.{minor}"));
             let oldest = oldest.join(" / ");
-            return Err(StoreError::Schema(reason!("store-schema-old-server", version, oldest)));
+            return Err(
+                StoreError::Schema(reason!("store-schema-old-server", version, oldest)).into()
+            );
         }
         Ok((packet as usize / 2 / ROW).clamp(1, PAGE))
     }
@@ -99,20 +74,18 @@ impl Server for MySql {
     async fn lock_schema(
         conn: &mut MySqlConnection,
         settings: &Settings,
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>, Fault> {
         // Lock names are global to the server and limited to 64 characters.
+        let lock = "SELECT GET_LOCK(SHA1(CONCAT('seckill', DATABASE())), ?)";
+        let seconds = settings.statement_ms.div_ceil(1_000);
         let locked: Option<i64> =
-            sqlx::query_scalar("SELECT GET_LOCK(SHA1(CONCAT('seckill', DATABASE())), ?)")
-                .bind(settings.statement_ms.div_ceil(1_000))
-                .fetch_one(&mut *conn)
-                .await
-                .map_err(|error| MYSQL.store_error(error))?;
+            sqlx::query_scalar(lock).bind(seconds).fetch_one(&mut *conn).await?;
         if locked != Some(1) {
-            return Err(StoreError::Away(reason!("store-reason-schema-locked")));
+            return Err(StoreError::Away(reason!("store-reason-schema-locked")).into());
         }
         let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
              WHERE table_schema = DATABASE() ORDER BY table_name";
-        sqlx::query_scalar(tables).fetch_all(conn).await.map_err(|error| MYSQL.store_error(error))
+        Ok(sqlx::query_scalar(tables).fetch_all(conn).await?)
     }
 }
 

@@ -1,18 +1,10 @@
 //! URLs of PostgreSQL, supported versions, and session settings.
 
-use std::path::PathBuf;
-
 use seckill_model::reason;
-use sqlx::{
-    Executor as _, PgConnection, Postgres,
-    migrate::Migrator,
-    postgres::{PgConnectOptions, PgSslMode},
-};
+use sqlx::{Executor as _, PgConnection, Postgres, migrate::Migrator, postgres::PgConnectOptions};
 
 use super::{super::Server, POSTGRES};
-use crate::{
-    Dialect, Settings, StoreError, connection::Pool, migrations, queries::PAGE, settings::Tls,
-};
+use crate::{Dialect, Fault, Settings, StoreError, connection::Pool, migrations, queries::PAGE};
 
 /// The oldest supported server, as `server_version_num`.
 const OLDEST: i32 = 120_000;
@@ -35,28 +27,11 @@ impl Server for Postgres {
         "sslcert",
         "sslkey",
     ];
+    const CA: &'static str = "sslrootcert";
+    const TLS: [&'static str; 4] = ["disable", "prefer", "require", "verify-full"];
 
     fn database(options: &PgConnectOptions) -> Option<&str> {
         options.get_database()
-    }
-
-    fn with_settings(
-        options: PgConnectOptions,
-        tls: Option<Tls>,
-        ca: Option<&PathBuf>,
-    ) -> PgConnectOptions {
-        let options = options.application_name("seckill");
-        let options = match tls {
-            Some(Tls::Off) => options.ssl_mode(PgSslMode::Disable),
-            Some(Tls::Prefer) => options.ssl_mode(PgSslMode::Prefer),
-            Some(Tls::Require) => options.ssl_mode(PgSslMode::Require),
-            Some(Tls::Verify) => options.ssl_mode(PgSslMode::VerifyFull),
-            None => options,
-        };
-        match ca {
-            Some(ca) => options.ssl_root_cert(ca),
-            None => options,
-        }
     }
 
     fn shown(options: &PgConnectOptions) -> String {
@@ -70,7 +45,7 @@ impl Server for Postgres {
     fn session(settings: &Settings) -> Vec<String> {
         let ms = settings.statement_ms;
         vec![format!(
-            "SET statement_timeout = {ms}; SET lock_timeout = {ms}; \
+            "SET application_name = 'seckill'; SET statement_timeout = {ms}; SET lock_timeout = {ms}; \
              SET idle_in_transaction_session_timeout = {}; \
              SET default_transaction_isolation = 'read committed'",
             ms * 4
@@ -81,38 +56,32 @@ impl Server for Postgres {
         &migrations::POSTGRES
     }
 
-    async fn check(conn: &mut PgConnection) -> Result<usize, StoreError> {
-        let (number, version, encoding, schema): (i32, String, String, Option<String>) = sqlx::query_as(
-            "SELECT current_setting('server_version_num')::INTEGER, current_setting('server_version'), \
-             current_setting('server_encoding'), current_schema()::TEXT",
-        )
-        .fetch_one(conn)
-        .await
-        .map_err(|error| POSTGRES.store_error(error))?;
-        if number < OLDEST {
+    async fn check(conn: &mut PgConnection) -> Result<usize, Fault> {
+        let query = "SELECT current_setting('server_version_num')::INTEGER, \
+             current_setting('server_version'), current_setting('server_encoding'), \
+             current_schema()::TEXT";
+        let (number, version, encoding, schema): (i32, String, String, Option<String>) =
+            sqlx::query_as(query).fetch_one(conn).await?;
+        let reason = if number < OLDEST {
             let version = format!("PostgreSQL {version}");
             let oldest = (OLDEST / 10_000).to_string();
-            return Err(StoreError::Schema(reason!("store-schema-old-server", version, oldest)));
-        }
-        if encoding != "UTF8" {
-            return Err(StoreError::Schema(reason!("store-schema-encoding", encoding)));
-        }
-        if schema.is_none() {
-            return Err(StoreError::Schema(reason!("store-schema-no-schema")));
-        }
-        Ok(PAGE)
+            reason!("store-schema-old-server", version, oldest)
+        } else if encoding != "UTF8" {
+            reason!("store-schema-encoding", encoding)
+        } else if schema.is_none() {
+            reason!("store-schema-no-schema")
+        } else {
+            return Ok(PAGE);
+        };
+        Err(StoreError::Schema(reason).into())
     }
 
-    async fn lock_schema(conn: &mut PgConnection, _: &Settings) -> Result<Vec<String>, StoreError> {
+    async fn lock_schema(conn: &mut PgConnection, _: &Settings) -> Result<Vec<String>, Fault> {
         // An arbitrary number that other programs are unlikely to use; scoped to this database and released with the
         // session.
-        let lock = "SELECT pg_advisory_lock(hashtextextended('seckill schema', 0))";
-        conn.execute(lock).await.map_err(|error| POSTGRES.store_error(error))?;
+        conn.execute("SELECT pg_advisory_lock(hashtextextended('seckill schema', 0))").await?;
         let tables = "SELECT tablename::TEXT FROM pg_tables \
              WHERE schemaname = current_schema() ORDER BY tablename";
-        sqlx::query_scalar(tables)
-            .fetch_all(conn)
-            .await
-            .map_err(|error| POSTGRES.store_error(error))
+        Ok(sqlx::query_scalar(tables).fetch_all(conn).await?)
     }
 }
