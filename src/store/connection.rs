@@ -12,11 +12,11 @@ use sqlx::{
 
 use crate::{
     Dialect, Fault, Value,
-    server::{
+    dialect::{
         mysql::{self, MYSQL},
         postgres::{self, POSTGRES},
+        sqlite::{self, SQLITE},
     },
-    sqlite::{self, SQLITE},
 };
 
 /// One type for each driver.

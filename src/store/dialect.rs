@@ -3,6 +3,10 @@
 //! Statements are written once, with PostgreSQL placeholders: `$1` is the first value and may occur more than once. A
 //! list of IDs is one value, compared as `= ANY($1)`. Each dialect translates that.
 
+pub(super) mod mysql;
+pub(super) mod postgres;
+pub(super) mod sqlite;
+
 use std::borrow::Cow;
 
 use seckill_model::{
@@ -98,18 +102,18 @@ impl Dialect {
 }
 
 /// A table or column that is missing; message of the server.
-pub(super) fn schema_changed(message: String) -> StoreError {
+fn schema_changed(message: String) -> StoreError {
     StoreError::Schema(reason!("store-schema-changed", reason = message))
 }
 
 /// [`Dialect::upsert`] of SQLite and PostgreSQL.
-pub(super) fn on_conflict(key: &str, columns: &[&str]) -> String {
+fn on_conflict(key: &str, columns: &[&str]) -> String {
     let set: Vec<String> = columns.iter().map(|it| format!("{it} = excluded.{it}")).collect();
     format!("ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", "))
 }
 
 /// [`Dialect::quotient`] of SQLite and PostgreSQL.
-pub(super) fn divide(dividend: &str, divisor: &str) -> String {
+fn divide(dividend: &str, divisor: &str) -> String {
     format!("({dividend}) / {divisor}")
 }
 
@@ -166,7 +170,7 @@ value_from! {
 }
 
 /// Replaces each placeholder with the result of `write` for its number, and each `= ANY($1)` with that of the list.
-pub(super) fn substitute(
+fn substitute(
     sql: &str,
     mut write: impl FnMut(&mut String, usize, bool) -> Result<(), BoxDynError>,
 ) -> Result<String, BoxDynError> {
@@ -195,7 +199,7 @@ pub(super) fn substitute(
 }
 
 /// Values as a JSON array.
-pub(super) fn json(values: &[impl Serialize]) -> Result<String, BoxDynError> {
+fn json(values: &[impl Serialize]) -> Result<String, BoxDynError> {
     Ok(serde_json::to_string(values)?)
 }
 

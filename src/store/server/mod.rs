@@ -3,8 +3,8 @@
 //! Checks the server, its version and its schema when it opens a database, each with a specific error. The differences:
 //! URLs and sessions (`connect`), error codes (`errors`) and SQL.
 
-pub(super) mod mysql;
-pub(super) mod postgres;
+mod mysql;
+mod postgres;
 
 use std::sync::Arc;
 

@@ -21,8 +21,7 @@ use sqlx::{
 };
 
 use super::{
-    SQLITE, SqliteFile, StoreError,
-    errors::{is_busy, is_no_room_for_index, store_error_at_open},
+    SqliteFile, StoreError,
     file::{OpenFile, unreadable, unusable},
     full_disk::{self, FullDiskReader},
     lock::Lock,
@@ -30,7 +29,9 @@ use super::{
     wal::{AUTOCHECKPOINT, Wal},
 };
 use crate::{
-    Fault, migrations,
+    Fault,
+    dialect::sqlite::{SQLITE, is_busy, is_no_room_for_index, store_error_at_open},
+    migrations,
     queries::PAGE,
     schema,
     settings::{Settings, Synchronous},

@@ -9,8 +9,8 @@ use std::{
 
 use sqlx::sqlite::SqliteConnectOptions;
 
-use super::{StoreError, errors::is_busy, pool::sessions};
-use crate::{CommitSent, Conn, Fault, Sessions, params};
+use super::{StoreError, pool::sessions};
+use crate::{CommitSent, Conn, Fault, Sessions, dialect::sqlite::is_busy, params};
 
 /// A batch is committed within tens of milliseconds, unless the disk stalls.
 const WITHIN: Duration = Duration::from_millis(750);

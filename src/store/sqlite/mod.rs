@@ -6,8 +6,6 @@
 
 mod batch;
 mod connect;
-mod dialect;
-mod errors;
 mod file;
 mod full_disk;
 mod lock;
@@ -19,7 +17,6 @@ mod wal;
 use super::{StoreError, fault::Fault, session::Sessions};
 pub(super) use batch::write_mixed;
 pub(super) use connect::open;
-pub(super) use dialect::{SQLITE, render};
 use file::OpenFile;
 use full_disk::FullDiskReader;
 use lock::Lock;

@@ -1,12 +1,18 @@
-//! Errors of SQLite: transient, repairable or permanent.
+//! The SQL of SQLite: nearly that of PostgreSQL, without row locks.
+//!
+//! Lists and rows are passed as one JSON array each, so that one prepared statement serves every length.
 
 use std::path::Path;
 
 use seckill_model::{Reason, reason};
-use sqlx::error::DatabaseError;
+use sqlx::{
+    Arguments as _,
+    error::{BoxDynError, DatabaseError},
+    sqlite::SqliteArguments,
+};
 
-use super::{SQLITE, StoreError};
-use crate::dialect::schema_changed;
+use super::{Dialect, Value, divide, json, on_conflict, schema_changed, substitute};
+use crate::{StoreError, batch};
 
 /// Primary result codes, the low byte of the extended ones.
 mod code {
@@ -29,13 +35,96 @@ mod code {
     pub(super) const NOTADB: i32 = 26;
 }
 
-pub(super) fn is_rolled_back(error: &dyn DatabaseError) -> bool {
+pub(crate) const SQLITE: Dialect = Dialect {
+    name: "SQLite",
+    // A transaction that reads first and writes later would get BUSY at once, whatever the timeout.
+    begin: "BEGIN IMMEDIATE",
+    // `sqlite_version()` alone would not read the file.
+    version: "SELECT sqlite_version() FROM (SELECT COUNT(*) FROM sqlite_schema)",
+    durability: &[
+        ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
+        (
+            "synchronous",
+            "SELECT CASE synchronous WHEN 0 THEN 'off' WHEN 1 THEN 'normal' WHEN 2 THEN 'full' \
+             ELSE 'extra' END FROM pragma_synchronous",
+        ),
+        ("foreign_keys", "SELECT iif(foreign_keys, 'on', 'off') FROM pragma_foreign_keys"),
+        ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
+        ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
+    ],
+    live: "status NOT IN (4, 5)",
+    closed: "status IN (4, 5)",
+    // A write transaction has exclusive access to the file.
+    lock: "",
+    primary: "",
+    join: "CROSS JOIN",
+    has_sequence: false,
+    batch,
+    index: |name| format!("INDEXED BY {name}"),
+    upsert: on_conflict,
+    quotient: divide,
+    order_pages,
+    classify: classify,
+    // The lock was already waited for until its timeout.
+    is_transient: |_| false,
+    is_rolled_back: is_rolled_back,
+};
+
+fn batch(number: usize) -> String {
+    let columns = batch::columns(|at, name, _| format!("value ->> {at} AS {name}"));
+    format!("(SELECT {columns} FROM json_each(${number})) AS batch")
+}
+
+fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
+    match (user, voucher) {
+        // Live and closed orders are in different partial indexes. Vouchers are few, and each needs one lookup in
+        // the unique index.
+        (true, _) => &[
+            "WHERE status NOT IN (4, 5) \
+             AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)",
+            "INDEXED BY idx_closed_user WHERE status IN (4, 5)",
+        ],
+        (false, true) => &[
+            "INDEXED BY idx_live_order WHERE status NOT IN (4, 5)",
+            "INDEXED BY idx_closed_order WHERE status IN (4, 5)",
+        ],
+        (false, false) => &["WHERE TRUE"],
+    }
+}
+
+/// Translates a statement and its values.
+pub(crate) fn render(
+    sql: &str,
+    values: &[Value<'_>],
+) -> Result<(String, SqliteArguments), BoxDynError> {
+    let mut arguments = SqliteArguments::default();
+    for value in values {
+        match value {
+            Value::Int(it) => arguments.add(it)?,
+            Value::Text(it) => arguments.add(it.as_deref())?,
+            Value::Bool(it) => arguments.add(it)?,
+            Value::Ids(ids) => arguments.add(json(ids)?)?,
+            Value::Rows(rows) => arguments.add(json(rows)?)?,
+        }
+    }
+    let sql = substitute(sql, |text, number, is_list| {
+        text.push_str(&if is_list {
+            format!("IN (SELECT value FROM json_each(${number}))")
+        } else {
+            format!("${number}")
+        });
+        Ok(())
+    })?;
+    Ok((sql, arguments))
+}
+
+fn is_rolled_back(error: &dyn DatabaseError) -> bool {
     // A commit that cannot be synced may still be in the log and found by a recovery.
     [code::BUSY, code::FULL, code::CONSTRAINT].contains(&primary(error))
 }
 
 /// Classifies an error by its primary result code.
-pub(super) fn classify(fault: &dyn DatabaseError) -> StoreError {
+fn classify(fault: &dyn DatabaseError) -> StoreError {
     match primary(fault) {
         code::BUSY | code::LOCKED | code::PROTOCOL => StoreError::Locked,
         code::FULL => StoreError::Away(reason!("store-reason-disk-full")),
@@ -67,7 +156,7 @@ fn is_of_the_schema(message: &str) -> bool {
 }
 
 /// The same while the file at `path` is opened and the user can still choose another one.
-pub(super) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError {
+pub(crate) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError {
     StoreError::File(match error.as_database_error().map(primary) {
         Some(code::NOTADB | code::CORRUPT) => reason!("store-is-not-sqlite-database", path),
         Some(code::CANTOPEN | code::PERM | code::AUTH) => {
@@ -79,12 +168,12 @@ pub(super) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError
 }
 
 /// Whether another process holds the file temporarily, so that the same request succeeds in a moment.
-pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     error.as_database_error().map(primary).is_some_and(|it| it == code::BUSY || it == code::LOCKED)
 }
 
 /// Whether there was no room for the shared index of the log.
-pub(super) fn is_no_room_for_index(error: &sqlx::Error) -> bool {
+pub(crate) fn is_no_room_for_index(error: &sqlx::Error) -> bool {
     const SHMSIZE: &str = "4874";
     error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == SHMSIZE)
 }

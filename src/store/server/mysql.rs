@@ -3,8 +3,11 @@
 use seckill_model::reason;
 use sqlx::{MySql, MySqlConnection, migrate::Migrator, mysql::MySqlConnectOptions};
 
-use super::{super::Server, MYSQL};
-use crate::{Dialect, Fault, Settings, StoreError, connection::Pool, migrations, queries::PAGE};
+use super::Server;
+use crate::{
+    Dialect, Fault, Settings, StoreError, connection::Pool, dialect::mysql::MYSQL, migrations,
+    queries::PAGE,
+};
 
 /// The oldest supported servers: CHECK, and collations that compare byte by byte.
 const OLDEST_MARIADB: (u32, u32) = (10, 6);

@@ -3,8 +3,11 @@
 use seckill_model::reason;
 use sqlx::{Executor as _, PgConnection, Postgres, migrate::Migrator, postgres::PgConnectOptions};
 
-use super::{super::Server, POSTGRES};
-use crate::{Dialect, Fault, Settings, StoreError, connection::Pool, migrations, queries::PAGE};
+use super::Server;
+use crate::{
+    Dialect, Fault, Settings, StoreError, connection::Pool, dialect::postgres::POSTGRES,
+    migrations, queries::PAGE,
+};
 
 /// The oldest supported server, as `server_version_num`.
 const OLDEST: i32 = 120_000;
