@@ -10,6 +10,9 @@ use crate::{
     numbers::{number, voucher_key},
 };
 
+/// Most IDs or rows per statement: pages keep one call from occupying a connection for seconds.
+pub(super) const PAGE: usize = 10_000;
+
 /// An order of a batch, as stored in SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OrderRow {

@@ -148,7 +148,14 @@ impl Conn {
         if !matches!(self, Self::Mysql(_)) {
             return self.execute(sql.into() + " ON CONFLICT DO NOTHING", values).await;
         }
-        Ok(unless_duplicate(self.execute(sql, values).await)?.unwrap_or(0))
+        match self.execute(sql, values).await {
+            Err(Fault::Sql(Error::Database(error)))
+                if error.kind() == ErrorKind::UniqueViolation =>
+            {
+                Ok(0)
+            }
+            done => done,
+        }
     }
 
     /// Inserts one row and returns its ID; `None` if a unique key rejects it.
@@ -157,25 +164,13 @@ impl Conn {
         sql: &'static str,
         values: &[Value<'_>],
     ) -> Result<Option<i64>, Fault> {
-        let Self::Mysql(conn) = self else {
+        if !matches!(self, Self::Mysql(_)) {
             return self.row(format!("{sql} ON CONFLICT DO NOTHING RETURNING id"), values).await;
-        };
-        let (sql, arguments) = mysql::render(sql, values).map_err(Error::Encode)?;
-        let query = sqlx::query_with(AssertSqlSafe(sql).into_sql_str(), arguments);
-        let inserted = query.execute(&mut **conn).await.map_err(Fault::from);
-        let id = unless_duplicate(inserted)?.map(|done| done.last_insert_id());
-        Ok(id.and_then(|id| i64::try_from(id).ok()))
-    }
-}
-
-/// `None` if a unique key rejected a row.
-fn unless_duplicate<T>(inserted: Result<T, Fault>) -> Result<Option<T>, Fault> {
-    match inserted {
-        Ok(done) => Ok(Some(done)),
-        Err(Fault::Sql(Error::Database(error))) if error.kind() == ErrorKind::UniqueViolation => {
-            Ok(None)
         }
-        Err(fault) => Err(fault),
+        if self.insert(sql, values).await? == 0 {
+            return Ok(None);
+        }
+        self.row("SELECT CAST(LAST_INSERT_ID() AS SIGNED)", params![]).await
     }
 }
 

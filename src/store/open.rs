@@ -2,14 +2,21 @@
 //!
 //! A URL may contain a password, so messages quote only its scheme.
 
-use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use percent_encoding::percent_decode_str;
 use seckill_model::{Label, reason};
 use sqlx::{MySql, Postgres};
 use url::{ParseError, Url};
 
-use crate::{Settings, SharedStore, Store, StoreError, server, sqlite};
+use crate::{
+    Settings, SharedStore, Store, StoreError, batch::PAGE, server, sqlite, store::Database,
+};
 
 /// The forms of a URL.
 const FORMS: Label = Label("store-url-forms");
@@ -27,11 +34,15 @@ enum Place {
 /// `sqlite:PATH` and `sqlite://PATH` name a file, with `%XX` for a byte. `mysql:`, `mariadb:`, `postgres:` and
 /// `postgresql:` name an existing database on a server.
 pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreError> {
-    let database = match place(url)? {
-        Place::Sqlite(path) => sqlite::open(&path, settings).await?,
-        Place::Mysql(url) => server::open::<MySql>(&url, settings).await?,
-        Place::Postgres(url) => server::open::<Postgres>(&url, settings).await?,
+    let ((shown, page, sessions), file) = match place(url)? {
+        Place::Sqlite(path) => {
+            let (shown, sessions, file) = sqlite::open(&path, settings).await?;
+            ((shown, PAGE, sessions), Some(file))
+        }
+        Place::Mysql(url) => (server::open::<MySql>(&url, settings).await?, None),
+        Place::Postgres(url) => (server::open::<Postgres>(&url, settings).await?, None),
     };
+    let database = Database { shown, page, sessions, file, mixed: AtomicBool::new(false) };
     Ok(Arc::new(Store { database: Ok(Arc::new(database)), faults: None }))
 }
 

@@ -27,9 +27,9 @@ pub(super) struct Database {
     /// Most IDs or rows per statement.
     pub(super) page: usize,
     /// The connections that write; those to a server also read.
-    sessions: Sessions,
+    pub(super) sessions: Sessions,
     /// The file, if it is one.
-    file: Option<SqliteFile>,
+    pub(super) file: Option<SqliteFile>,
     /// The last batch contained existing orders, so the next one may as well: the fast path is skipped.
     pub(super) mixed: AtomicBool,
 }
@@ -72,15 +72,6 @@ macro_rules! transaction {
 pub(super) use transaction;
 
 impl Database {
-    pub(super) fn new(
-        shown: String,
-        page: usize,
-        sessions: Sessions,
-        file: Option<SqliteFile>,
-    ) -> Self {
-        Self { shown, page, sessions, file, mixed: AtomicBool::new(false) }
-    }
-
     /// The connections that write.
     pub(super) fn writer(&self) -> Result<&Sessions, StoreError> {
         if let Some(file) = &self.file {

@@ -19,7 +19,6 @@ use url::Url;
 
 use crate::{
     Dialect, Fault, Sessions, Settings, StoreError, connection::Pool, schema, session::prepare,
-    store::Database,
 };
 
 type Options<D> = <<D as Driver>::Connection as Connection>::Options;
@@ -65,8 +64,12 @@ pub(super) trait Server: Driver<Connection: Migrate> {
     ) -> impl Future<Output = Result<Vec<String>, Fault>> + Send;
 }
 
-/// Opens the database at `url` and upgrades its schema.
-pub(super) async fn open<D: Server>(url: &Url, settings: &Settings) -> Result<Database, StoreError>
+/// Opens the database at `url` and upgrades its schema. Returns its name, the most IDs or rows per statement, and the
+/// connections.
+pub(super) async fn open<D: Server>(
+    url: &Url,
+    settings: &Settings,
+) -> Result<(String, usize, Sessions), StoreError>
 where
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
 {
@@ -90,7 +93,7 @@ where
     let pool =
         PoolOptions::new().max_connections(settings.pool).acquire_timeout(settings.acquire());
     let sessions = Sessions::new(D::POOL, pool, options, settings.transaction(), session);
-    Ok(Database::new(shown, page, sessions, None))
+    Ok((shown, page, sessions))
 }
 
 /// Creates or upgrades the tables, one process at a time.

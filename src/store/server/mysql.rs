@@ -5,8 +5,8 @@ use sqlx::{MySql, MySqlConnection, migrate::Migrator, mysql::MySqlConnectOptions
 
 use super::Server;
 use crate::{
-    Dialect, Fault, Settings, StoreError, connection::Pool, dialect::mysql::MYSQL, migrations,
-    queries::PAGE,
+    Dialect, Fault, Settings, StoreError, batch::PAGE, connection::Pool, dialect::mysql::MYSQL,
+    migrations,
 };
 
 /// The oldest supported servers: CHECK, and collations that compare byte by byte.

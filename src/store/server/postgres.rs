@@ -5,8 +5,8 @@ use sqlx::{Executor as _, PgConnection, Postgres, migrate::Migrator, postgres::P
 
 use super::Server;
 use crate::{
-    Dialect, Fault, Settings, StoreError, connection::Pool, dialect::postgres::POSTGRES,
-    migrations, queries::PAGE,
+    Dialect, Fault, Settings, StoreError, batch::PAGE, connection::Pool,
+    dialect::postgres::POSTGRES, migrations,
 };
 
 /// The oldest supported server, as `server_version_num`.

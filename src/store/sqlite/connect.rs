@@ -29,13 +29,10 @@ use super::{
     wal::{AUTOCHECKPOINT, Wal},
 };
 use crate::{
-    Fault,
+    Fault, Sessions,
     dialect::sqlite::{SQLITE, is_busy, is_no_room_for_index, store_error_at_open},
-    migrations,
-    queries::PAGE,
-    schema,
+    migrations, schema,
     settings::{Settings, Synchronous},
-    store::Database,
 };
 
 /// How long a statement waits for another process' write lock.
@@ -45,7 +42,12 @@ const WRITE: Duration = Duration::from_mins(1);
 const READERS: u32 = 4;
 
 /// Opens the file at `path`, creates it if it is missing, and upgrades its schema.
-pub(crate) async fn open(path: &Path, settings: &Settings) -> Result<Database, StoreError> {
+///
+/// Returns its name, the connections that write, and the file.
+pub(crate) async fn open(
+    path: &Path,
+    settings: &Settings,
+) -> Result<(String, Sessions, SqliteFile), StoreError> {
     let path = std::path::absolute(path).map_err(|why| StoreError::File(unusable(path, why)))?;
     check_place(&path).map_err(StoreError::File)?;
     // Switching a new file to WAL needs exclusive access and does not wait, so the second of two processes that start
@@ -56,14 +58,17 @@ pub(crate) async fn open(path: &Path, settings: &Settings) -> Result<Database, S
             Err(Fault::Sql(fault)) if is_busy(&fault) && started.elapsed() < BUSY => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            Ok(database) => return Ok(database),
+            Ok(opened) => return Ok(opened),
             Err(Fault::Sql(fault)) => return Err(store_error_at_open(fault, &path)),
             Err(fault) => return Err(fault.store_error(&SQLITE)),
         }
     }
 }
 
-async fn open_once(path: &PathBuf, settings: &Settings) -> Result<Database, Fault> {
+async fn open_once(
+    path: &PathBuf,
+    settings: &Settings,
+) -> Result<(String, Sessions, SqliteFile), Fault> {
     let options = SqliteConnectOptions::new()
         .filename(path)
         .foreign_keys(true)
@@ -116,7 +121,7 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<Database, Faul
     let file = OpenFile::at(path)?;
     let shown = format!("sqlite {}", path.display());
     let file = SqliteFile { file, wal: Wal::beside(path), readers, full_disk, lock };
-    Ok(Database::new(shown, PAGE, writer, Some(file)))
+    Ok((shown, writer, file))
 }
 
 /// Returns whether the schema is current, on a separate connection.

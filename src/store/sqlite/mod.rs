@@ -4,7 +4,6 @@
 //! acknowledgement in Redis follows it. Write transactions begin with `BEGIN IMMEDIATE`: one that reads first and
 //! writes later would get BUSY at once, whatever the timeout.
 
-mod batch;
 mod connect;
 mod file;
 mod full_disk;
@@ -15,7 +14,6 @@ mod tests;
 mod wal;
 
 use super::{StoreError, fault::Fault, session::Sessions};
-pub(super) use batch::write_mixed;
 pub(super) use connect::open;
 use file::OpenFile;
 use full_disk::FullDiskReader;
