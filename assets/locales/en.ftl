@@ -1253,7 +1253,6 @@ command-all-that-are-pending =
         [one] { $count } entry
        *[other] { $count } entries
     }: all pending.
-command-and = {" "}and{" "}
 command-applying-the-plan = applying the plan
 command-at-most-concurrent-requests = At most { $most } concurrent requests, { $pace }.
 command-buyers-are-sending-requests =
@@ -1308,7 +1307,7 @@ command-of =
         [one] { $initial } piece
        *[other] { $initial } pieces
     }
-command-optional-for-log-to-edit = optional, for the log; { $key } to edit
+command-optional-for-log-to-edit = optional, for the log; { KEY("next-part") } to edit
 command-order-is-no-longer = the order is no longer on the newest page
 command-plan-is-ready = the plan is ready
 command-requests-by-buyers =
@@ -1331,7 +1330,6 @@ command-value = { $views } ({ $action })
 command-value-2 = { $count }  { $verdict }: { $action }
 command-waiting-for-engine = waiting for the engine
 command-with-no-rate-limit = with no rate limit
-command-works-in = { $key } ({ $action }) is available in { $views }
 
 ## common
 

@@ -1174,7 +1174,6 @@ column-worth = 面值
 
 command-all-not-only-filtered-ones = 全部 { $count } 条，不只是筛选出的 { $shown } 条。
 command-all-that-are-pending = { $count } 条消息：全部待确认消息。
-command-and = 、
 command-applying-the-plan = 正在执行计划
 command-at-most-concurrent-requests = 最大并发 { $most }，{ $pace }。
 command-buyers-are-sending-requests = { $users } 位模拟买家开始请求 #{ $voucher }
@@ -1217,7 +1216,7 @@ command-nothing-was-changed = 未做任何更改
 command-nothing-was-changed-form-keeps = 未做任何更改，已填内容保留在表单中
 command-nothing-was-created-form-keeps = 未新建，已填内容保留在表单中
 command-of = { $left } / { $initial } 件
-command-optional-for-log-to-edit = 可选，记入日志；按 { $key } 填写
+command-optional-for-log-to-edit = 可选，记入日志；按 { KEY("next-part") } 填写
 command-order-is-no-longer = 该订单已不在最新一页
 command-plan-is-ready = 计划已就绪
 command-requests-by-buyers = { $buyers } 位买家共 { $requests } 次请求，其中 { $again } 位请求两次。
@@ -1233,7 +1232,6 @@ command-value = { $views }（{ $action }）
 command-value-2 = { $count }  { $verdict }：{ $action }
 command-waiting-for-engine = 等待引擎应答
 command-with-no-rate-limit = 不限速
-command-works-in = { $key }（{ $action }）可用于{ $views }
 
 ## common
 

@@ -3,7 +3,7 @@
 
 use std::mem::discriminant;
 
-use seckill_engine::commands::Command;
+use seckill_engine::Command;
 
 use super::dialogs::{Form, Intent, Subject};
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use seckill_model::message::text;
+use seckill_model::text;
 
 /// Marks a frame as a synchronized update (DEC mode 2026), so that the terminal shows no partial frame; terminals
 /// without it ignore the sequence.

@@ -1,7 +1,7 @@
 //! A key as the terminal reports it, as it is printed on the keyboard, and as the settings name it.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 
 /// A key code with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::sync::{LazyLock, OnceLock};
 
-use seckill_model::message::Label;
+use seckill_model::Label;
 use strum::VariantArray as _;
 
 pub(crate) use super::key::Key;
@@ -301,8 +301,8 @@ const TABLE: &[Row] = &[
     (&[C::Confirm], A::Accept, "y", true),
     (&[C::Confirm], A::Cancel, "n,esc", true),
     (&[C::Confirm], A::Press, "enter", true),
-    (&[C::Confirm], A::NextPart, "right,tab,l", true),
-    (&[C::Confirm], A::PreviousPart, "left,shift-tab,h", false),
+    (&[C::Confirm], A::NextPart, "tab,right,l", true),
+    (&[C::Confirm], A::PreviousPart, "shift-tab,left,h", false),
     (&[C::Form, C::Filter, C::Palette], A::Press, "enter", true),
     (&[C::Form], A::NextPart, "tab,down", true),
     (&[C::Form], A::PreviousPart, "shift-tab,up", false),

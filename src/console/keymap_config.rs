@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crossterm::event::KeyCode;
-use seckill_model::message::text;
+use seckill_model::text;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -55,8 +55,9 @@ pub use self::{
 // The text of a guide is written by other crates, in the language of the console.
 pub use self::text::{
     alarms::{Reader, alarm_text},
-    audit_log::{job_result, result as localized_result, subject as localized_subject},
-    faults::order_error,
+    audit_log::{
+        job_result, order_error, result as localized_result, subject as localized_subject,
+    },
     figures::{signed, span, thousands},
     phase, settings,
     time::event_name,

@@ -4,22 +4,18 @@ pub(crate) mod alarms;
 pub(crate) mod audit_log;
 pub(crate) mod commands;
 pub(crate) mod conventions;
-pub(crate) mod faults;
 pub(crate) mod figures;
 pub(crate) mod recovery;
 pub mod settings;
 pub(crate) mod time;
 
-use seckill_engine::telemetry::snapshot::{Funnel, SaleLine};
-use seckill_model::{
-    Phase, VoucherId,
-    message::{Label, text},
-};
+use seckill_engine::{SaleLine, telemetry::snapshot::Funnel};
+use seckill_model::{Label, Phase, VoucherId, text};
 
 use self::figures::{signed, span, steady_span, within};
 pub(crate) use self::{
     alarms::{AlarmText, Reader},
-    faults::order_error,
+    audit_log::order_error,
 };
 use super::widgets::{plain, right};
 

@@ -9,17 +9,14 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Paragraph, Widget},
 };
-use seckill_engine::commands::{Command, audit_record};
-use seckill_model::{Millis, NewSale, VoucherId};
+use seckill_engine::{Command, commands::audit_record};
+use seckill_model::{Millis, NewSale, VoucherId, text};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{LABEL, buttons, draw_input, typed};
 use crate::{
     launch::Launch,
-    text::{
-        commands::{CANCEL, Question, REASON, reason_hint},
-        conventions,
-    },
+    text::commands::{CANCEL, Question, REASON},
     theme::Theme,
     widgets::{self, plain, popup, wrap},
 };
@@ -330,7 +327,8 @@ impl Confirm {
 
     fn draw_number(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
         let (count, number) = self.number.as_ref()?;
-        let [wanted, done] = [conventions::type_number(*count), conventions::number_typed(*count)];
+        let [wanted, done] =
+            [text!("conventions-type-to-confirm", count), text!("conventions-does-it", count)];
         // The input stays in place when the label before it changes.
         let cells = widgets::width(&wanted).max(widgets::width(&done)) as u16;
         let (shown, style) = match self.number_missing() {
@@ -352,7 +350,8 @@ impl Confirm {
         let style = if self.in_reason() { theme.key } else { Style::new() };
         Span::styled(&*REASON, style).render(label, buffer);
         if reason.value().is_empty() && !self.in_reason() {
-            Span::styled(reason_hint(), theme.soft).render(field, buffer);
+            Span::styled(text!("command-optional-for-log-to-edit"), theme.soft)
+                .render(field, buffer);
             return None;
         }
         draw_input(field, buffer, reason, Style::new().underlined())

@@ -10,7 +10,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::Widget,
 };
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 
 use strum::VariantArray as _;
 

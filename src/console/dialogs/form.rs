@@ -8,8 +8,8 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Paragraph, Widget},
 };
-use seckill_engine::{error::MAX_REASON, telemetry::snapshot::SaleLine};
-use seckill_model::{Millis, is_display_control, message::Label};
+use seckill_engine::{SaleLine, error::MAX_REASON};
+use seckill_model::{Label, Millis, is_display_control};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use unicode_segmentation::UnicodeSegmentation;
 

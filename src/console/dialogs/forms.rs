@@ -3,16 +3,13 @@
 use std::ops::RangeInclusive;
 
 use seckill_engine::{
-    commands::{
-        LoadTest,
-        group::{ClaimScope, GroupAction, To},
-    },
-    telemetry::snapshot::SaleLine,
+    LoadTest, SaleLine,
+    commands::group::{ClaimScope, GroupAction, To},
 };
 use seckill_model::{
-    Millis, NewSale, Phase, VoucherId, When,
-    message::{Label, text},
+    Label, Millis, NewSale, Phase, VoucherId, When,
     sale::{check_stock, check_title},
+    text,
 };
 
 use super::Form;

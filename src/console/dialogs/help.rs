@@ -7,7 +7,7 @@ use ratatui::{
     widgets::{Paragraph, Widget},
 };
 
-use seckill_model::message::Label;
+use seckill_model::Label;
 
 use super::more;
 use crate::{

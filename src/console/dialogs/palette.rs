@@ -8,7 +8,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::Widget,
 };
-use seckill_model::message::Label;
+use seckill_model::Label;
 use tui_input::Input;
 
 use super::{draw_input, draw_list, more, typed};

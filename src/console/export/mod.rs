@@ -17,12 +17,10 @@ use std::{
 
 use jiff::tz::TimeZone;
 use ratatui::buffer::Buffer;
-use seckill_model::{
-    Millis, OsError,
-    message::{Label, text},
-};
+use seckill_model::{Label, Millis, OsError, text};
 use tokio::task::JoinSet;
 
+pub(super) use self::table::row;
 use super::views::{Extent, Sheet};
 
 /// The command-line name of the export directory.
@@ -174,11 +172,6 @@ impl Saver {
         let written = async { while self.0.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LAST_WRITE, written).await;
     }
-}
-
-/// One table row as a line of JSON, as in an export of the table.
-pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
-    table::row(sheet, at)
 }
 
 /// The screen as a text or an image; `name` is that of its view.

@@ -75,7 +75,7 @@ pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> serde_json::Resu
 }
 
 /// One row in one line, with the names and values of the whole document.
-pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
+pub(crate) fn row(sheet: &Sheet, at: usize) -> Option<String> {
     let values = sheet.rows.get(at)?;
     let row = serde_json::to_string(&Row { columns: &sheet.columns, values }).ok()?;
     Some(escape_json(&row))

@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use crate::text::conventions;
+use seckill_model::text;
 
 fn keys(text: &str) -> Keys {
     toml::from_str(text).expect("keys that can be read")
@@ -292,8 +293,8 @@ fn a_confirmation_names_the_configured_keys() {
     keymap::choose_here(table);
     let mut tui = Tui::open(normal(), "2jkE");
     tui.assert_shows("optional, for the log; Ctrl-N to edit");
-    let large = conventions::number_typed(1_204);
-    assert_eq!(large, "1,204: press Ctrl-J to confirm");
+    let typed = text!("conventions-does-it", count = 1_204);
+    assert_eq!(typed, "1,204: press Ctrl-J to confirm");
     assert!(conventions::number_first(1_204).ends_with("type that number, then press Ctrl-J"));
 }
 

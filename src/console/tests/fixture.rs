@@ -7,24 +7,23 @@ use futures::FutureExt;
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use seckill_engine::{
-    EngineError,
-    commands::{Command, Focus, Remote, Reply, Request},
+    AlarmKind, Command, EngineError, Health, JobLine, ReadError, Reply, SaleLine, Snapshot,
+    StreamLine,
+    commands::{Focus, Remote, Request},
     error::{RedisError, StoreError},
     jobs::JobResult,
     telemetry::{
-        Point, Series, Snapshot,
+        Point, Series,
         census::Census,
-        read_error::ReadError,
         snapshot::{
-            Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Holder, Holders, JobLine, Kind,
-            Latency, LoadTestLine, PendingLine, PendingPage, SaleLine, SaleOrders, StreamLine,
-            Urgency,
+            Alarm, ConsumerLine, Count, Funnel, Holder, Holders, Kind, Latency, LoadTestLine,
+            PendingLine, PendingPage, SaleOrders, Urgency,
         },
     },
 };
 use seckill_model::{
-    Cause, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderError, OrderId, OsError,
-    Phase, SaleState, UserId, Verdict, VoucherId, ledger::Balance, message::Label, reason::reason,
+    Balance, Cause, EntryId, JobOutcome, JobRun, Label, Message, Millis, OrderCounts, OrderError,
+    OrderId, OsError, Phase, SaleState, UserId, Verdict, VoucherId, reason::reason,
 };
 use tokio::sync::{mpsc, watch};
 

@@ -1,6 +1,7 @@
 //! Stored outcomes, startup errors and system errors are shown in the language of the reader.
 
 use seckill_engine::{
+    LockName, PlanError,
     commands::{
         audit_record,
         command_handler::no_job,
@@ -10,9 +11,8 @@ use seckill_engine::{
         },
     },
     dead_letters::LETTER_FIELDS,
-    error::PlanError,
     event::Event,
-    locks::{LockError, LockName},
+    locks::LockError,
     telemetry::data_loss::{Closed, Reconciled},
 };
 use seckill_model::{

@@ -50,7 +50,7 @@ fn inapplicable_commands_give_a_reason() {
     assert_eq!(message("j"), "this is the last row");
     assert_eq!(message("A"), "A is available in Pending (plan), Ledger (repair)");
     assert_eq!(message("C"), "C is available in Stream (claim), Dead letters (return stock)");
-    assert_eq!(message("W"), "W (rewind) is available in Stream");
+    assert_eq!(message("W"), "W is available in Stream (rewind)");
     assert_eq!(message("z"), "z has no function here; press ? for the keys");
     assert_eq!(message("h"), "no details are open; press Enter to open them");
     let mut tui = Tui::open(empty(), "4A");

@@ -4,7 +4,7 @@ use seckill_engine::{
     recovery::repair::{Repaired, SaleRepair},
     telemetry::ledger_page::{AuditLimit, LedgerPage},
 };
-use seckill_model::ledger::{Cure, SaleAudit};
+use seckill_model::{SaleAudit, ledger::Cure};
 
 use super::prelude::*;
 

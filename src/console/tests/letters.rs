@@ -1,6 +1,6 @@
 //! Dead letters on the screen, their keys, and the reason of a command.
 
-use seckill_engine::{commands::audit_record, telemetry::snapshot::LetterLine};
+use seckill_engine::{LetterLine, commands::audit_record};
 use seckill_model::dead_letter::Burial;
 
 use super::prelude::*;

@@ -10,9 +10,9 @@ pub(super) use rand::rngs::ChaCha8Rng;
 pub(super) use rand::{RngExt, SeedableRng};
 pub(super) use ratatui::{buffer::Buffer, layout::Rect, style::Color};
 pub(super) use seckill_engine::{
-    EngineError,
+    AlarmKind, Command, EngineError, LoadReport, LoadTest, Pace, ReadError, ReplayReport, Reply,
+    Scope, Snapshot,
     commands::{
-        Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope,
         group::{ClaimScope, GroupAction, Preview, RemoveReport},
         outcome::CommandOutcome,
         plan::made_up,
@@ -21,24 +21,19 @@ pub(super) use seckill_engine::{
     error::{RedisError, StoreError},
     jobs::JobResult,
     telemetry::{
-        OrdersView, Snapshot, StreamView,
+        OrdersView, StreamView,
         alarms::alarms,
         census::Census,
-        read_error::ReadError,
         snapshot::{
-            Alarm, AlarmKind, Count, DeliveryState, Funnel, GroupConsumer, Holders, Latency,
-            LetterPage, LoadTestLine, PendingPage, RecoveryLine, SaleOrders, Urgency,
+            Alarm, Count, DeliveryState, Funnel, GroupConsumer, Holders, Latency, LetterPage,
+            LoadTestLine, PendingPage, RecoveryLine, SaleOrders, Urgency,
         },
     },
 };
 pub(super) use seckill_model::{
-    EntryId, ForeignKey, JobOutcome, LetterCounts, LetterVerdict, Message, Millis, NO_NUMBER,
-    OrderError, OrderId, OsError, Payment, Phase, Reason, SaleState, UserId, Verdict, VoucherId,
-    filter::Filter,
-    ledger::{Balance, Finding, SaleFinding},
-    locale::set_thread_language,
-    message::Label,
-    reason::reason,
+    Balance, EntryId, Filter, Finding, ForeignKey, JobOutcome, Label, LetterCounts, LetterVerdict,
+    Message, Millis, NO_NUMBER, OrderError, OrderId, OsError, Payment, Phase, Reason, SaleFinding,
+    SaleState, UserId, Verdict, VoucherId, locale::set_thread_language, reason::reason,
 };
 pub(super) use tokio::sync::watch;
 

@@ -1,17 +1,11 @@
 //! Texts of alarms: the problem, and the key or the command that helps.
 
 use seckill_engine::{
+    AlarmKind, ReadError,
     error::{RedisError, StoreError},
-    telemetry::{
-        data_loss::{self, RecentLosses, Reconciled, list_keys},
-        read_error::ReadError,
-        snapshot::AlarmKind,
-    },
+    telemetry::data_loss::{self, RecentLosses, Reconciled, list_keys},
 };
-use seckill_model::{
-    ForeignKey, Message,
-    message::{Label, text},
-};
+use seckill_model::{ForeignKey, Label, Message, text};
 
 use super::figures::{span, within};
 use crate::widgets::right;

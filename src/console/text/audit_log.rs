@@ -1,12 +1,14 @@
-//! Localizes the audit log and the job history. Entries of older versions are shown unchanged.
+//! Localizes what was stored: the audit log, the job history, errors of entries. Texts of older versions are shown
+//! unchanged.
 
 use seckill_engine::{
     commands::outcome::CommandOutcome, event::Event, jobs::JobResult,
     recovery::partition_repair::PartitionFault,
 };
 use seckill_model::{
-    JobOutcome, Message, Reason,
-    message::{Label, text},
+    JobOutcome, Label, Message, OrderError, Reason,
+    dead_letter::{MAX_REASON, shown},
+    text,
 };
 
 /// Text of the outcome of a command, or of an event.
@@ -37,4 +39,10 @@ pub fn job_result(outcome: JobOutcome, message: Option<&Message>) -> String {
 pub fn subject(message: &Message) -> String {
     // Some objects are codes of the message.
     text!("activity-subject", key = message, subject = message.localized::<Reason>())
+}
+
+/// Why an entry is not a valid order.
+pub fn order_error(message: &Message) -> String {
+    let fault = message.data::<OrderError>();
+    fault.map_or_else(|| message.to_string(), |fault| shown(&fault.to_string(), MAX_REASON))
 }

@@ -1,20 +1,18 @@
 //! Texts of commands: questions, and why nothing happens.
 
 use seckill_engine::{
-    commands::{Command, LoadTest, plan::Plan},
-    telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
+    Command, JobLine, LoadTest, SaleLine,
+    commands::plan::Plan,
+    telemetry::snapshot::{Holder, RecoveryLine},
 };
-use seckill_model::{
-    NewSale,
-    message::{Label, text},
-};
+use seckill_model::{Label, NewSale, text};
 
 use super::{
     figures::{self, thousands},
     recovery, sale_name,
 };
 use crate::{
-    keymap::{Action, Context, actions, footer, key_of, lookup},
+    keymap::{Action, Context, actions},
     widgets::plain,
 };
 
@@ -27,15 +25,6 @@ pub(crate) const DRAFT_KEPT: Label = Label("command-nothing-was-created-form-kee
 pub(crate) const REASON: Label = Label("common-reason");
 pub(crate) const CANCELLED: Label = Label("command-nothing-was-changed");
 
-/// Names the key that also continues in a text field, if one does both.
-pub(crate) fn reason_hint() -> String {
-    let on = footer(Context::Confirm).find(|it| it.action == Action::NextPart);
-    let keys = on.map_or(&[][..], |it| &it.keys[..]);
-    let both = keys.iter().find(|key| lookup(Context::Form, **key) == Some(Action::NextPart));
-    let key = both.or(keys.first()).map_or_else(|| key_of(Action::NextPart), |key| key.label());
-    text!("command-optional-for-log-to-edit", key)
-}
-
 /// Names the help key if it is available.
 pub(crate) fn does_nothing(key: &str, place: Context) -> String {
     if !actions(place).contains(&Action::Help) {
@@ -46,23 +35,9 @@ pub(crate) fn does_nothing(key: &str, place: Context) -> String {
 
 /// Every view in which a key is bound, with its meaning there.
 pub(crate) fn works_elsewhere(key: &str, meanings: &[(Action, Vec<Context>)]) -> String {
-    let listed = |views: &[Context]| {
-        let names: Vec<&str> = views.iter().map(|view| view.heading()).collect();
-        match names.split_last() {
-            Some((last, [])) => (*last).to_owned(),
-            Some((last, rest)) => {
-                format!("{}{}{last}", rest.join(&Label("list-items")), Label("command-and").read())
-            }
-            None => String::new(),
-        }
-    };
-    if let [(action, views)] = meanings {
-        let (views, action) = (listed(views), action.label());
-        return text!("command-works-in", key, action, views);
-    }
     let each = meanings.iter().map(|(action, views)| {
-        let (views, action) = (listed(views), action.label());
-        text!("command-value", views, action)
+        let views: Vec<&str> = views.iter().map(|view| view.heading()).collect();
+        text!("command-value", views = views.join(&Label("list-items")), action = action.label())
     });
     let each = each.collect::<Vec<_>>().join(&Label("list-items"));
     text!("command-is-available", key, each)

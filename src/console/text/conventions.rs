@@ -1,6 +1,6 @@
 //! Texts of features common to all tables: order, filter, copies, the mouse, custom keys, and why a key has no effect.
 
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 
 use crate::keymap::{Action, Context, footer, key_of};
 
@@ -24,16 +24,7 @@ pub(crate) fn behind(text: Label, over: Context, again: Action) -> String {
     text!("conventions-closes-this-then-press-again", text, close, again = key_of(again))
 }
 
-/// The label of the number that has to be typed.
-pub(crate) fn type_number(count: u64) -> String {
-    text!("conventions-type-to-confirm", count)
-}
-
-/// The number is correct: Enter runs the command.
-pub(crate) fn number_typed(count: u64) -> String {
-    text!("conventions-does-it", count)
-}
-
+/// A command needs its number before it is confirmed.
 pub(crate) fn number_first(count: u64) -> String {
     text!("conventions-this-affects-type-that-number", count)
 }

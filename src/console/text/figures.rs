@@ -1,6 +1,6 @@
 //! Number formatting.
 
-use seckill_model::{locale::group_digits, message::text};
+use seckill_model::{locale::group_digits, text};
 
 use crate::widgets::{right, width};
 

@@ -1,6 +1,6 @@
 //! Texts of recovery: verdicts, actions and progress.
 
-use seckill_model::{RecoveryAction, Verdict, message::text};
+use seckill_model::{RecoveryAction, Verdict, text};
 
 /// The verdict on a pending entry.
 pub(crate) fn verdict(verdict: Verdict) -> String {

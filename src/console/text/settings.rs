@@ -1,6 +1,6 @@
 //! Errors in a settings or theme file: where they are, and how several are listed.
 
-use seckill_model::message::text;
+use seckill_model::text;
 
 /// A position in a text file; both numbers start at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

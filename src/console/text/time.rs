@@ -2,7 +2,7 @@
 
 use seckill_engine::telemetry::log::events;
 
-use seckill_model::message::text;
+use seckill_model::text;
 
 /// The span of the chart.
 pub(crate) fn last(millis: u64) -> String {

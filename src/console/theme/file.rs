@@ -10,10 +10,7 @@ use super::{
     colour,
     palette::{BUILT_IN, Palette, Role, Shade},
 };
-use seckill_model::{
-    OsError,
-    message::{Label, text},
-};
+use seckill_model::{Label, OsError, text};
 
 use crate::text::settings::{self, Position};
 

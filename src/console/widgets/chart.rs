@@ -64,7 +64,8 @@ impl Axis {
     /// The axis of a chart of that many cells. Cells are aligned to fixed times, so that a scrolling chart keeps its
     /// shape.
     pub(crate) fn new(until: Millis, window: u64, cells: u16, across: u16) -> Self {
-        let cell = column_ms(window, usize::from(cells * across)) as i64 * i64::from(across);
+        let columns = u64::from(cells * across).max(1);
+        let cell = (window / columns).max(1) as i64 * i64::from(across);
         let first = until.0.div_euclid(cell) - i64::from(cells) + 1;
         Self { cell, first, cells }
     }
@@ -93,16 +94,6 @@ const SCALE: u16 = 6;
 /// Ticks farther apart than this are not joined: the interval was not sampled.
 const LONGEST_TICK_MS: u64 = 3_000;
 
-/// One column of dots.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Dot {
-    /// No tick in this column.
-    Nothing,
-    /// A tick that could not be read.
-    Outage,
-    Value(f64),
-}
-
 /// From this height on, times are shown below the axis.
 const ROOM_FOR_CLOCK: u16 = 12;
 
@@ -126,41 +117,36 @@ pub(crate) fn chart(
     let (across, down) = if theme.ascii { (1, 1) } else { (2, 4) };
     let axis = Axis::new(shown.until, shown.window, width, across);
     let (columns, rows) = (usize::from(width * across), usize::from(height * down));
-    let admitted = dots(shown, axis, across, |point| point.admitted);
-    let persisted = dots(shown, axis, across, |point| point.persisted);
-    let top = scale(admitted.iter().chain(&persisted));
+    let admitted = rates(shown, axis, across, |point| point.admitted);
+    let persisted = rates(shown, axis, across, |point| point.persisted);
+    let top = scale(admitted.iter().chain(&persisted).flatten().copied().fold(0.0, f64::max));
     let level = |value: f64| {
         let share = (value / top).clamp(0.0, 1.0);
         ((share * rows as f64).round() as usize).min(rows)
     };
-
-    let wide = column_ms(shown.window, columns);
     let (mut area, mut line) = (Vec::new(), Vec::new());
-    let mut written = vec![false; columns];
-    join(&persisted, wide, |x, value| {
-        // A small value is not drawn as zero.
-        let least = usize::from(value > 0.0);
-        area.extend((0..level(value).max(least)).map(|y| (x, y)));
-        if let Some(column) = written.get_mut(x) {
-            *column = value > 0.0;
-        }
-    });
     // Cells with the current level, apart from vertical strokes and the base.
     let mut levels = HashSet::new();
     let cell = |x: usize, y: usize| (x / usize::from(across), y / usize::from(down));
-    let mut last: Option<(usize, usize)> = None;
-    join(&admitted, wide, |x, value| {
+    let mut last = None;
+    for (x, (admitted, persisted)) in admitted.into_iter().zip(persisted).enumerate() {
+        let written = persisted.unwrap_or(0.0);
+        // A small value is not drawn as zero.
+        let least = usize::from(written > 0.0);
+        area.extend((0..level(written).max(least)).map(|y| (x, y)));
+        let before = last.take();
+        let Some(value) = admitted else { continue };
         let y = level(value).saturating_sub(1);
         // A steep rise is drawn as one stroke.
-        let from = last.filter(|(before, _)| before + 1 == x).map_or(y, |(_, level)| level);
+        let from = before.unwrap_or(y);
         // If nothing is admitted, the line would hide the base of the area.
-        let foot = value <= 0.0 && written.get(x).copied().unwrap_or(false);
-        line.extend((from.min(y)..=from.max(y)).filter(|it| !(foot && *it == y)).map(|y| (x, y)));
+        let hides = |it: &usize| *it == y && value <= 0.0 && written > 0.0;
+        line.extend((from.min(y)..=from.max(y)).filter(|it| !hides(it)).map(|y| (x, y)));
         if value > 0.0 {
             levels.insert(cell(x, y));
         }
-        last = Some((x, y));
-    });
+        last = Some(y);
+    }
     // A cell with the level contains only the line: mixed with the area it would be unreadable. A stroke hides nothing:
     // these cells contain only a short burst of writes.
     let (line, strokes): (Vec<_>, Vec<_>) =
@@ -234,76 +220,49 @@ fn clocks(area: Rect, buffer: &mut Buffer, theme: Theme, shown: &Chart<'_>, axis
     first.render(area, buffer);
 }
 
-fn column_ms(window: u64, columns: usize) -> u64 {
-    (window / columns.max(1) as u64).max(1)
-}
-
-/// Means per column, aligned to [`Axis`]. A column without readings for half of its ticks is an outage.
-fn dots(
+/// The mean of each column, aligned to [`Axis`]; `None` without readings for half of its ticks. Values are interpolated
+/// between ticks, but never across an outage.
+fn rates(
     shown: &Chart<'_>,
     axis: Axis,
     across: u16,
     value: impl Fn(&Point) -> Option<f64>,
-) -> Vec<Dot> {
+) -> Vec<Option<f64>> {
     let across = i64::from(across);
     let (wide, first) = (axis.cell / across, axis.first * across);
     let mut sums = vec![(0.0, 0_u32, 0_u32); usize::from(axis.cells) * across as usize];
     for point in shown.series.points() {
         let Ok(column) = usize::try_from(point.at.0.div_euclid(wide) - first) else { continue };
-        let Some(sum) = sums.get_mut(column) else { continue };
+        let Some((total, count, missed)) = sums.get_mut(column) else { continue };
         match value(point).filter(|rate| rate.is_finite() && *rate >= 0.0) {
-            Some(rate) => *sum = (sum.0 + rate, sum.1 + 1, sum.2),
-            None => sum.2 += 1,
+            Some(rate) => (*total, *count) = (*total + rate, *count + 1),
+            None => *missed += 1,
         }
     }
-    sums.into_iter()
-        .map(|sum| match sum {
-            (_, 0, 0) => Dot::Nothing,
-            (total, count, missed) if count > missed => Dot::Value(total / f64::from(count)),
-            _ => Dot::Outage,
-        })
-        .collect()
-}
-
-/// Interpolates a value for each column between ticks, but never across an outage.
-fn join(dots: &[Dot], column_ms: u64, mut draw: impl FnMut(usize, f64)) {
+    let longest = (LONGEST_TICK_MS / wide as u64).max(1) as usize;
+    let mut rates = vec![None; sums.len()];
     let mut before: Option<(usize, f64)> = None;
-    for (x, dot) in dots.iter().enumerate() {
-        match *dot {
-            Dot::Nothing => {}
-            Dot::Outage => before = None,
-            Dot::Value(value) => {
-                if let Some((from, start)) = before
-                    && (x - from) as u64 * column_ms <= LONGEST_TICK_MS.max(column_ms)
-                {
-                    for between in from + 1..x {
-                        let share = (between - from) as f64 / (x - from) as f64;
-                        draw(between, start + (value - start) * share);
-                    }
-                }
-                draw(x, value);
-                before = Some((x, value));
-            }
+    for (x, (total, count, missed)) in sums.into_iter().enumerate() {
+        if count <= missed {
+            before = before.filter(|_| missed == 0);
+            continue;
         }
+        let rate = total / f64::from(count);
+        let (from, start) = before.filter(|(from, _)| x - from <= longest).unwrap_or((x, rate));
+        for (steps, slot) in rates[from..=x].iter_mut().enumerate() {
+            let share = steps as f64 / (x - from).max(1) as f64;
+            *slot = Some(start + (rate - start) * share);
+        }
+        before = Some((x, rate));
     }
+    rates
 }
 
-/// The next of 1, 2, 5, 10, 20 … above the maximum: it seldom changes, so the chart is stable.
-fn scale<'a>(dots: impl Iterator<Item = &'a Dot>) -> f64 {
-    let most = dots.fold(0.0_f64, |most, dot| match dot {
-        Dot::Value(value) => most.max(*value),
-        _ => most,
-    });
-    let mut step = 10.0;
-    while step < 1e15 {
-        for factor in [1.0, 2.0, 5.0] {
-            if step * factor >= most {
-                return step * factor;
-            }
-        }
-        step *= 10.0;
-    }
-    most
+/// The next of 10, 20, 50, 100, 200 … above the maximum: it seldom changes, so the chart is stable.
+fn scale(most: f64) -> f64 {
+    let powers = (1..15).map(|power| 10_f64.powi(power));
+    let mut steps = powers.flat_map(|power| [power, 2.0 * power, 5.0 * power]);
+    steps.find(|step| *step >= most).unwrap_or(most)
 }
 
 #[cfg(test)]
@@ -329,8 +288,8 @@ mod tests {
     fn a_column_that_was_hardly_read_is_an_outage() {
         let series = series(&[Some(10.0), None, None, Some(40.0)]);
         let axis = Axis::new(Millis(3_999), 4_000, 1, 1);
-        let whole = dots(&shown(&series, 4_000), axis, 1, |point| point.admitted);
-        assert_eq!(whole, [Dot::Outage]);
+        let whole = rates(&shown(&series, 4_000), axis, 1, |point| point.admitted);
+        assert_eq!(whole, [None]);
     }
 
     #[test]
@@ -349,15 +308,17 @@ mod tests {
         let shown = shown(&series, 4_000);
         let columns = |cells| {
             let axis = Axis::new(shown.until, shown.window, cells, 1);
-            dots(&shown, axis, 1, |point| point.admitted)
+            rates(&shown, axis, 1, |point| point.admitted)
         };
-        let coarse = columns(4);
-        assert_eq!(coarse, [Dot::Value(10.0), Dot::Value(20.0), Dot::Outage, Dot::Value(40.0)]);
-        let fine = columns(8);
-        let mut drawn = Vec::new();
-        join(&fine, 500, |x, value| drawn.push((x, value)));
-        let values: Vec<f64> = drawn.iter().map(|(_, value)| *value).collect();
-        assert_eq!(values, [10.0, 15.0, 20.0, 40.0]);
+        assert_eq!(columns(4), [Some(10.0), Some(20.0), None, Some(40.0)]);
+        let [begin, end] = [&[10.0, 15.0, 20.0][..], &[40.0]];
+        let known: Vec<_> = columns(8).into_iter().skip_while(Option::is_none).collect();
+        let runs: Vec<Vec<f64>> = known
+            .chunk_by(|one, other| one.is_some() == other.is_some())
+            .map(|run| run.iter().flatten().copied().collect())
+            .filter(|run: &Vec<f64>| !run.is_empty())
+            .collect();
+        assert_eq!(runs, [begin, end]);
     }
 
     /// A chart up to `until` on an empty screen, and its axis.
@@ -450,7 +411,7 @@ mod tests {
 
     #[test]
     fn the_scale_is_a_round_number_above_all() {
-        let most = |value| scale([Dot::Value(value), Dot::Outage].iter()) as u64;
-        assert_eq!([0.0, 10.1, 21_840.0, 50_000.0].map(most), [10, 20, 50_000, 50_000]);
+        let top = |most| scale(most) as u64;
+        assert_eq!([0.0, 10.1, 21_840.0, 50_000.0].map(top), [10, 20, 50_000, 50_000]);
     }
 }
