@@ -228,28 +228,20 @@ fn each_alarm_has_a_row_before_one_has_two() {
 
 #[test]
 fn a_loss_shows_its_outcome_and_the_key() {
-    let shown = |restored, promised, refused, unknown, pending| {
+    // Messages name the keys of a console.
+    Tui::new(empty());
+    for ([restored, promised, refused, unknown, pending], expected) in [
+        ([0, 18, 0, 0, 0], ": 18 orders re-added to the stream.  No action needed."),
+        ([0, 0, 2, 0, 0], ": 2 admitted orders cannot be fulfilled.  Press 5 to list them."),
+        ([1, 0, 0, 0, 6], ": 1 buyer restored.  Press 4 then A to recover the rest."),
+        (
+            [1, 0, 0, 9, 0],
+            ": 1 buyer restored, 9 buyers possibly missing (counted only by the stock in Redis).  Press 0 for the event.",
+        ),
+    ] {
         let total = Reconciled { restored, promised, refused, unknown, ..Reconciled::default() };
         let kind = AlarmKind::DataLoss { losses: losses(total), pending };
-        // Messages name the keys of a console.
-        Tui::new(empty());
-        text::AlarmText::of(&kind, text::Reader::Overview).text
-    };
-    assert_eq!(
-        shown(0, 18, 0, 0, 0),
-        "Redis lost data: 18 orders re-added to the stream.  No action needed."
-    );
-    assert_eq!(
-        shown(0, 0, 2, 0, 0),
-        "Redis lost data: 2 admitted orders cannot be fulfilled.  Press 5 to list them."
-    );
-    assert_eq!(
-        shown(1, 0, 0, 0, 6),
-        "Redis lost data: 1 buyer restored.  Press 4 then A to recover the rest."
-    );
-    assert_eq!(
-        shown(1, 0, 0, 9, 0),
-        "Redis lost data: 1 buyer restored, 9 buyers possibly missing (counted only by the stock in \
-         Redis).  Press 0 for the event."
-    );
+        let text = text::alarms::alarm_text(&kind, text::Reader::Overview);
+        assert_eq!(text, format!("Redis lost data{expected}"));
+    }
 }

@@ -15,8 +15,7 @@ fn quiet() -> Snapshot {
 
 /// The header names that sale.
 fn names(tui: &mut Tui, id: u64, why: &str) {
-    let text = tui.screen();
-    let header = text.lines().next().unwrap_or_default();
+    let header = tui.header();
     assert!(header.contains(&format!("#{id} ")), "{why}: {header}");
 }
 
@@ -97,11 +96,9 @@ fn enter_on_the_overview_opens_the_named_sale() {
 fn a_command_targets_the_row_and_selects_it_once_confirmed() {
     let mut tui = Tui::open(quiet(), "2S\x1b1");
     speaks_of(&mut tui, 5, "the question was left");
-    tui.press("2Sy");
-    assert_eq!(tui.sent(), [Command::StartSale(VoucherId(6))]);
+    assert_eq!(tui.press("2Sy").sent(), [Command::StartSale(VoucherId(6))]);
     speaks_of(&mut tui, 6, "it was started");
-    let mut tui = Tui::open(quiet(), "2L");
-    tui.assert_shows("#6");
+    Tui::open(quiet(), "2L").assert_shows("#6");
 }
 
 #[test]
@@ -113,8 +110,7 @@ fn a_filter_moves_the_cursor_and_keeps_the_choice() {
     assert_eq!(tui.app.presented(), Some(VoucherId(3)), "and it stays chosen");
     tui.press("y");
     assert_eq!(tui.app.terminal.clipboard.take().as_deref(), Some("1"), "the row under the cursor");
-    tui.press("Py");
-    assert_eq!(tui.sent(), [Command::PauseSale(VoucherId(1))]);
+    assert_eq!(tui.press("Py").sent(), [Command::PauseSale(VoucherId(1))]);
     speaks_of(&mut tui, 1, "that was an act on it");
 }
 
@@ -127,16 +123,6 @@ fn on_the_overview_keys_act_on_the_selection() {
     assert!(row.contains("\"id\":\"3\""), "{row}");
     tui.press("\n");
     assert_eq!(tui.focus.borrow().sale, Some(VoucherId(3)), "and its detail is opened");
-}
-
-#[test]
-fn several_rushes_are_halted_by_the_row() {
-    let load_test = |id| LoadTestLine { voucher_id: VoucherId(id), sent: 1, planned: 9 };
-    let mut tui =
-        Tui::open(Snapshot { load_tests: vec![load_test(5), load_test(4)], ..quiet() }, "H");
-    assert!(tui.app.dialog.is_none(), "led to the rows");
-    tui.press("/#4\nHy");
-    assert_eq!(tui.sent()[0], Command::StopLoadTest(VoucherId(4)));
 }
 
 /// The sale of the open question, as its command has it.

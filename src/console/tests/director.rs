@@ -7,18 +7,15 @@ type Change = fn(&mut Snapshot);
 
 const TEA: VoucherId = VoucherId(9);
 
-/// Selects the planned sale and fills in the form, up to the question.
-fn asked(tui: &mut Tui) {
-    tui.press("2jjL\t\t\t\t\t");
-    // From the Cancel button back to the last field, where Enter submits the form.
-    tui.key(KeyCode::BackTab);
-    tui.press("\n");
-    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))), "{}", tui.screen());
+/// The question about a launch of the selected planned sale.
+fn asked() -> Tui {
+    let tui = Tui::open(normal(), "2jjL\t\t\t\t\n");
+    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))));
+    tui
 }
 
-fn armed() -> Tui {
-    let mut tui = Tui::new(normal());
-    asked(&mut tui);
+pub(super) fn armed() -> Tui {
+    let mut tui = asked();
     tui.press("y");
     assert!(tui.app.director.armed().is_some(), "{}", tui.status());
     tui
@@ -40,17 +37,7 @@ fn load_test() -> Command {
 
 #[test]
 fn nothing_is_armed_without_confirmation() {
-    let mut tui = Tui::new(normal());
-    asked(&mut tui);
-    let text = tui.screen();
-    for shown in [
-        "10 s after you confirm, by the Redis clock:",
-        "#9 starts with 2,000 pieces, before its planned time.",
-        "Then 20,000 buyers arrive within 10 s",
-        "press H to cancel",
-    ] {
-        assert!(text.contains(shown), "{shown}: {text}");
-    }
+    let mut tui = asked();
     tui.press("\n");
     assert!(tui.app.dialog.is_none() && tui.app.director.launch.is_none());
     later(&mut tui, 60_000);
@@ -104,8 +91,7 @@ fn soup_asked() -> Tui {
 fn a_new_sale_is_created_only_when_the_countdown_ends() {
     let mut tui = soup_asked();
     tui.assert_shows("'hot soup' is created with 500 pieces");
-    tui.press("y");
-    assert!(tui.sent().is_empty());
+    assert!(tui.press("y").sent().is_empty());
     later(&mut tui, 10_000);
     let sent = tui.sent();
     assert!(
@@ -128,10 +114,8 @@ fn an_aborted_launch_has_no_effect() {
     tui.assert_status("✔ cancelled: #9 cinema ticket was not started, nothing was changed");
     later(&mut tui, 60_000);
     assert!(tui.sent().is_empty());
-    tui.press("H");
-    tui.assert_status("no launch is scheduled and no load test is running");
-    tui.press("F");
-    tui.assert_status("no launch is scheduled; press L to schedule one");
+    tui.press("H").assert_status("no launch is scheduled and no load test is running");
+    tui.press("F").assert_status("no launch is scheduled; press L to schedule one");
 }
 
 #[test]
@@ -139,15 +123,13 @@ fn it_fires_early_only_after_confirmation() {
     let mut tui = armed();
     tui.press("F\n");
     assert!(tui.sent().is_empty() && tui.app.director.armed().is_some());
-    tui.press("Fy");
-    assert_eq!(tui.sent(), [Command::StartSale(TEA)]);
+    assert_eq!(tui.press("Fy").sent(), [Command::StartSale(TEA)]);
     // The countdown was faster than the answer: it fires once.
     let mut tui = armed();
     tui.press("F");
     later(&mut tui, 10_000);
     assert!(tui.app.dialog.is_none());
-    tui.press("y");
-    assert_eq!(tui.sent(), [Command::StartSale(TEA)]);
+    assert_eq!(tui.press("y").sent(), [Command::StartSale(TEA)]);
 }
 
 #[test]
@@ -163,8 +145,8 @@ fn it_is_aborted_if_the_sale_has_changed() {
         (earlier, "the sale starts by itself before the countdown ends"),
     ];
     for (change, expected) in cases {
-        // Also while an older snapshot is shown.
-        for keys in ["", "f"] {
+        // Also while an older snapshot is shown, or the question whether to launch now.
+        for keys in ["", "f", "F"] {
             let mut tui = armed();
             tui.press(keys);
             let mut snapshot = normal();
@@ -172,6 +154,7 @@ fn it_is_aborted_if_the_sale_has_changed() {
             tui.show(snapshot);
             let text = tui.screen_at(160, 36);
             assert!(text.contains(expected) && text.contains("nothing was started"), "{text}");
+            assert!(tui.app.dialog.is_none(), "{expected}");
             later(&mut tui, 20_000);
             assert!(tui.sent().is_empty(), "{expected}");
         }
@@ -222,8 +205,7 @@ fn stopping_while_the_sale_opens_admits_no_buyers() {
     later(&mut tui, 10_000);
     tui.reply(Ok(opened(SaleState::Running)));
     tui.sent();
-    tui.press("y");
-    assert!(tui.sent().is_empty());
+    assert!(tui.press("y").sent().is_empty());
     tui.assert_shows("Stop the load test");
 }
 
@@ -237,22 +219,13 @@ fn a_load_test_is_stopped_and_its_sale_paused_after_confirmation() {
     snapshot.sales[2] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
     snapshot.load_tests = vec![LoadTestLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
     tui.show(snapshot);
-    tui.press("H");
-    tui.assert_shows("1,100 of 22,000 requests sent");
-    tui.press("\n");
-    assert!(tui.sent().is_empty(), "Cancel has the focus");
-    tui.press("Hy");
-    assert_eq!(tui.sent(), [Command::StopLoadTest(TEA), Command::PauseSale(TEA)]);
+    tui.press("H").assert_shows("1,100 of 22,000 requests sent");
+    assert!(tui.press("\n").sent().is_empty(), "Cancel has the focus");
+    assert_eq!(tui.press("Hy").sent(), [Command::StopLoadTest(TEA), Command::PauseSale(TEA)]);
     // A load test without a launch is stopped in the same way.
     let mut tui = Tui::open(with_load_test(), "Hy");
-    assert_eq!(
-        tui.sent(),
-        [VoucherId(7)]
-            .map(Command::StopLoadTest)
-            .into_iter()
-            .chain([Command::PauseSale(VoucherId(7))])
-            .collect::<Vec<_>>()
-    );
+    let seven = VoucherId(7);
+    assert_eq!(tui.sent(), [Command::StopLoadTest(seven), Command::PauseSale(seven)]);
 }
 
 #[test]
@@ -261,8 +234,7 @@ fn one_launch_runs_at_a_time_and_none_in_read_only_mode() {
     tui.press("L");
     assert!(tui.app.dialog.is_none());
     tui.assert_status("a launch is scheduled; press H to cancel it first");
-    tui.press("q");
-    tui.assert_shows("Quit while a launch is scheduled?");
+    tui.press("q").assert_shows("Quit while a launch is scheduled?");
     let mut tui = Tui::new(read_only());
     for key in ["L", "F", "H", "t", "L"] {
         tui.press(key);
@@ -274,59 +246,53 @@ fn one_launch_runs_at_a_time_and_none_in_read_only_mode() {
 #[test]
 fn errors_are_below_their_field() {
     let sales = normal().sales;
-    let place = |values: [&str; 5]| {
+    for (values, place) in [
+        (["#9", "", "500", "10", "10"], None),
+        // The sale starts by itself in an hour.
+        (["9", "", "500", "0", "3600"], Some(4)),
+        (["soup", "1,000", "500", "0", "1"], None),
+        (["", "5", "500", "10", "10"], Some(0)),
+        // It is running already.
+        (["#7", "", "500", "10", "10"], Some(0)),
+        (["#4", "", "500", "10", "10"], Some(0)),
+        (["#9", "5", "500", "10", "10"], Some(1)),
+        (["soup", "", "500", "10", "10"], Some(1)),
+        (["soup", "0", "500", "10", "10"], Some(1)),
+        (["#9", "", "0", "10", "10"], Some(2)),
+        (["#9", "", "500", "", "10"], Some(3)),
+        (["#9", "", "500", "10", "0"], Some(4)),
+    ] {
         let mut form = Form::launch(None, &sales);
         for (field, value) in form.fields.iter_mut().zip(values) {
             field.input = value.into();
         }
         form.submit(&sales, NOW);
-        form.fields.iter().position(|field| field.fault.is_some())
-    };
-    assert_eq!(place(["#9", "", "500", "10", "10"]), None);
-    assert_eq!(
-        place(["9", "", "500", "0", "3600"]),
-        Some(4),
-        "the sale starts by itself in an hour"
-    );
-    assert_eq!(place(["soup", "1,000", "500", "0", "1"]), None);
-    assert_eq!(place(["", "5", "500", "10", "10"]), Some(0));
-    assert_eq!(place(["#7", "", "500", "10", "10"]), Some(0), "it runs already");
-    assert_eq!(place(["#4", "", "500", "10", "10"]), Some(0));
-    assert_eq!(place(["#9", "5", "500", "10", "10"]), Some(1));
-    assert_eq!(place(["soup", "", "500", "10", "10"]), Some(1));
-    assert_eq!(place(["soup", "0", "500", "10", "10"]), Some(1));
-    assert_eq!(place(["#9", "", "0", "10", "10"]), Some(2));
-    assert_eq!(place(["#9", "", "500", "", "10"]), Some(3));
-    assert_eq!(place(["#9", "", "500", "10", "0"]), Some(4));
+        assert_eq!(form.fields.iter().position(|it| it.fault.is_some()), place, "{values:?}");
+    }
 }
 
 #[test]
 fn the_form_names_the_sale_that_its_number_means() {
     let mut tui = Tui::open(normal(), "2jjL");
-    let text = tui.screen_at(80, 24);
-    assert!(text.contains("#9") && text.contains("cinema ticket, 2,000 pieces"), "{text}");
-    tui.press("9");
-    assert!(!tui.screen_at(80, 24).contains("cinema ticket, "), "99 is none");
+    let named = "cinema ticket, 2,000 pieces";
+    tui.assert_shows(named);
+    // There is no sale 99.
+    tui.press("9").assert_hides(named);
     tui.key(KeyCode::Backspace);
-    assert!(tui.screen_at(80, 24).contains("cinema ticket, "));
-    for _ in 0..2 {
-        tui.key(KeyCode::Backspace);
-    }
-    assert!(tui.screen_at(80, 24).contains("ID of a planned sale"));
-    tui.press("9");
-    assert!(tui.screen_at(80, 24).contains("cinema ticket, "), "without its sign as well");
+    tui.assert_shows(named);
+    (0..2).for_each(|_| tui.key(KeyCode::Backspace));
+    tui.assert_shows("ID of a planned sale");
+    // Also without its sign.
+    tui.press("9").assert_shows(named);
 }
 
 #[test]
 fn input_is_restored_after_cancelling() {
     let mut tui = soup_asked();
-    tui.press("\x1bL");
-    tui.assert_shows("hot soup");
+    tui.press("\x1bL").assert_shows("hot soup");
     tui.assert_shows("500");
-    tui.press("\x1b");
-    tui.assert_status("nothing was changed; the form keeps your input");
-    tui.press("L\t\t\t\t\nyHyL");
-    tui.assert_hides("hot soup");
+    tui.press("\x1b").assert_status("nothing was changed; the form keeps your input");
+    tui.press("L\t\t\t\t\nyHyL").assert_hides("hot soup");
 }
 
 fn two_load_tests() -> Snapshot {
@@ -363,21 +329,8 @@ fn a_stop_targets_the_load_test_of_the_selected_sale() {
 }
 
 #[test]
-fn a_changed_stock_is_reported() {
-    let mut tui = armed();
-    tui.press("F");
-    let mut snapshot = normal();
-    snapshot.sales[2].initial += 1;
-    tui.show(snapshot);
-    assert!(tui.app.dialog.is_none(), "nothing is left to be fired");
-    let text = tui.screen_at(160, 36);
-    assert!(text.contains("the stock changed from 2,000 to 2,001"), "{text}");
-}
-
-#[test]
 fn a_launch_that_is_withdrawn_holds_its_sale_for_the_reason_that_was_given() {
-    let mut tui = Tui::new(normal());
-    asked(&mut tui);
+    let mut tui = asked();
     tui.press("\tdrill\ny");
     later(&mut tui, 10_000);
     tui.sent();
@@ -393,6 +346,5 @@ fn a_launch_is_fired_by_hand_even_if_its_time_has_long_passed() {
     let mut tui = armed();
     tui.press("F");
     tui.app.display.now = NOW.plus(60_000);
-    tui.press("y");
-    assert_eq!(tui.sent(), [Command::StartSale(TEA)], "{}", tui.status());
+    assert_eq!(tui.press("y").sent(), [Command::StartSale(TEA)], "{}", tui.status());
 }

@@ -1,24 +1,12 @@
 //! What is displayed in special states and windows, and in which colours.
 
 use ratatui::{buffer::Cell, style::Modifier};
-use seckill_engine::telemetry::snapshot::Back;
 
 use super::{
     layout::column,
     prelude::*,
     screens::{CONFIRMATIONS, Case, DETAILS, FORMS, VIEWS, open},
 };
-
-#[test]
-fn a_server_that_came_back_is_noticed() {
-    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        let mut snapshot = empty();
-        snapshot.redis.back = Some(Back { at: NOW, after_ms: 12_000 });
-        snapshot.alarms = alarms(&snapshot, None);
-        let text = Tui::new(snapshot).screen_at(width, height);
-        assert!(text.contains("redis 7.0.15 is reachable again after 12 s"), "{text}");
-    }
-}
 
 #[test]
 fn entries_of_partitions_are_not_truncated() {
@@ -43,22 +31,10 @@ fn an_archived_sale_is_over() {
     }
     let mut tui = Tui::new(snapshot);
     for view in ["1", "2"] {
-        tui.press(view);
-        tui.assert_shows("archived");
+        tui.press(view).assert_shows("archived");
         tui.assert_hides("ends in");
     }
-    tui.press("jE");
-    tui.assert_status_contains("has ended");
-}
-
-#[test]
-fn a_resumed_display_shows_the_newest_snapshot() {
-    let mut tui = Tui::open(with_load_test(), "f");
-    tui.show(empty());
-    tui.app.display.now = NOW.plus(12_000);
-    tui.assert_shows("hot pot");
-    tui.press("f");
-    tui.assert_hides("hot pot");
+    tui.press("jE").assert_status_contains("has ended");
 }
 
 #[test]
@@ -119,13 +95,9 @@ fn colour_shows_state() {
     assert!(chosen.is_some());
     let frozen = find(&buffer, "FROZEN").map(|cell| cell.modifier.contains(Modifier::REVERSED));
     assert_eq!(frozen, Some(true));
-}
-
-#[test]
-fn a_failed_run_is_coloured_as_an_error() {
-    let mut tui = Tui::open(normal(), "8l");
-    let buffer = tui.draw(120, 36);
-    assert_eq!(find(&buffer, "failed").map(|cell| cell.fg), tui.app.display.theme.bad.fg);
+    // A failed run of a job.
+    let buffer = Tui::open(normal(), "8l").draw(120, 36);
+    assert_eq!(find(&buffer, "failed").map(|cell| cell.fg), theme.bad.fg);
 }
 
 #[test]
@@ -170,10 +142,8 @@ fn results_are_shown_and_errors_stay() {
     tui.assert_status(message);
     plan_and_confirm(&mut tui, "A");
     tui.answer(Err(EngineError::Rejected("redis does not answer; try again".into())));
-    tui.press("j");
-    tui.assert_status("✖ redis does not answer; try again (Esc to dismiss)");
-    tui.press("\x1b");
-    tui.assert_status("");
+    tui.press("j").assert_status("✖ redis does not answer; try again (Esc to dismiss)");
+    tui.press("\x1b").assert_status("");
 }
 
 /// The views show the same, with a badge, and without the keys of commands.
@@ -209,8 +179,7 @@ fn no_command_opens_in_read_only_mode() {
     for (view, snapshot, commands) in cases {
         let mut tui = Tui::open(Snapshot { read_only: true, ..snapshot() }, view);
         for command in commands.chars() {
-            tui.press(&command.to_string());
-            tui.assert_idle();
+            tui.press(&command.to_string()).assert_idle();
             tui.assert_status("read-only mode: commands are disabled; restart without --read-only");
         }
     }

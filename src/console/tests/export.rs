@@ -267,8 +267,7 @@ fn an_export_changes_nothing_of_what_is_seen() {
     let before = tui.screen_at(80, 24);
     tui.press("xj");
     made(&mut tui);
-    tui.press("z");
-    let after = tui.screen_at(80, 24);
+    let after = tui.press("z").screen_at(80, 24);
     let without_answer = |text: &str| text.lines().take(20).collect::<Vec<_>>().join("\n");
     assert_eq!(without_answer(&before), without_answer(&after));
 }

@@ -37,6 +37,9 @@ use crate::{
     theme::{Depth, Theme},
 };
 
+/// A large window, the usual ones, and the smallest.
+pub(super) const SIZES: [(u16, u16); 4] = [(200, 50), (120, 36), (80, 24), (60, 15)];
+
 pub(super) const NOW: Millis = Millis(1_795_000_000_000);
 
 /// A console on a fake engine.
@@ -87,7 +90,7 @@ impl Tui {
     }
 
     /// Presses each character in turn: a newline is Enter, `\t` is Tab, and `\x1b` is Esc.
-    pub(super) fn press(&mut self, keys: &str) {
+    pub(super) fn press(&mut self, keys: &str) -> &mut Self {
         for key in keys.chars() {
             self.key(match key {
                 '\n' => KeyCode::Enter,
@@ -96,6 +99,7 @@ impl Tui {
                 key => KeyCode::Char(key),
             });
         }
+        self
     }
 
     /// Commands sent since the last call.
@@ -151,6 +155,11 @@ impl Tui {
     pub(super) fn screen_at(&mut self, width: u16, height: u16) -> String {
         let buffer = self.draw(width, height);
         lines(&buffer, buffer.area)
+    }
+
+    /// The first line of the screen.
+    pub(super) fn header(&mut self) -> String {
+        self.screen().lines().next().unwrap_or_default().to_owned()
     }
 
     /// The status line, at 120 columns.
@@ -295,26 +304,18 @@ fn series() -> Series {
     series
 }
 
+fn up(name: &str, latency_us: u64) -> Health {
+    Health { name: name.to_owned(), up: true, latency_us, last_ok: Some(NOW), ..Health::default() }
+}
+
 /// Nothing is sold yet.
 pub(super) fn empty() -> Snapshot {
     Snapshot {
         seq: 1,
         taken: NOW,
         node: "node-a".to_owned(),
-        redis: Health {
-            name: "redis 7.0.15".to_owned(),
-            up: true,
-            latency_us: 210,
-            last_ok: Some(NOW),
-            ..Health::default()
-        },
-        sql: Health {
-            name: "sqlite".to_owned(),
-            up: true,
-            latency_us: 910,
-            last_ok: Some(NOW),
-            ..Health::default()
-        },
+        redis: up("redis 7.0.15", 210),
+        sql: up("sqlite", 910),
         stream: Some(StreamLine { lag: Some(0), group: true, ..StreamLine::default() }),
         pending: page(0, 0),
         census: Some(Census { taken: NOW, whole: true, ..Census::default() }),
@@ -378,17 +379,15 @@ pub(super) fn normal() -> Snapshot {
         activity: Arc::new(log_lines()),
         locks: Holders { total: 3, locks: locks(), foreign: Vec::new() },
         jobs: jobs(),
-        alarms: vec![Alarm {
-            urgency: Urgency::Warning,
-            kind: AlarmKind::DeadConsumer {
-                consumer: "node-b/1".to_owned(),
-                known: true,
-                pending: 86,
-                idle_ms: 42_000,
-            },
-        }],
+        alarms: vec![dead_consumer("node-b/1", 86, 42_000)],
         ..empty()
     }
+}
+
+fn dead_consumer(name: &str, pending: u64, idle_ms: u64) -> Alarm {
+    let consumer = name.to_owned();
+    let kind = AlarmKind::DeadConsumer { consumer, known: true, pending, idle_ms };
+    Alarm { urgency: Urgency::Warning, kind }
 }
 
 fn lock(name: &str, node: &str, task: &str, waiting: u64) -> Holder {
@@ -512,9 +511,8 @@ pub(super) fn overflowing() -> Snapshot {
         kind: AlarmKind::DeadLetters { count: 1_000_000 },
     });
     for node in 0..20 {
-        let consumer = format!("a-node-with-a-very-long-name-{node}/1");
-        let kind = AlarmKind::DeadConsumer { consumer, known: true, pending: 300, idle_ms: 90_000 };
-        snapshot.alarms.push(Alarm { urgency: Urgency::Warning, kind });
+        let name = format!("a-node-with-a-very-long-name-{node}/1");
+        snapshot.alarms.push(dead_consumer(&name, 300, 90_000));
     }
     snapshot.order_sales();
     snapshot

@@ -20,8 +20,7 @@ fn a_held_window_is_not_left_for_one_that_cannot_be_read() {
     let mut tui = held();
     tui.press("f");
     let before = tui.focus.borrow().stream;
-    tui.press("G");
-    tui.assert_status(REFUSED);
+    tui.press("G").assert_status(REFUSED);
     assert_eq!(tui.focus.borrow().stream, before);
     let row = |tui: &mut Tui| {
         tui.app.views.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry)

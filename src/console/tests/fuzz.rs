@@ -1,6 +1,6 @@
 //! Random keys, snapshots and sizes: nothing panics, and no command is sent without confirmation.
 
-use rand::Rng;
+use rand::{Rng, seq::IteratorRandom as _};
 use seckill_engine::telemetry::log::LogView;
 
 use super::{history, letters::letters, prelude::*};
@@ -36,30 +36,16 @@ fn allowed(tui: &Tui, key: &KeyEvent) -> Allowed {
 }
 
 fn any_key(random: &mut impl Rng) -> KeyEvent {
-    const SPECIAL: [KeyCode; 14] = [
-        KeyCode::Enter,
-        KeyCode::Enter,
-        KeyCode::Esc,
-        KeyCode::Tab,
-        KeyCode::BackTab,
-        KeyCode::Up,
-        KeyCode::Down,
-        KeyCode::Left,
-        KeyCode::Right,
-        KeyCode::PageUp,
-        KeyCode::PageDown,
-        KeyCode::Home,
-        KeyCode::End,
-        KeyCode::Backspace,
-    ];
     const LETTERS: &str = "1234557NSRPEADCXWLLFHtyyn fqgGhjklcpub/:?+-=0599锅🍲xzzoorwm!mT68v<>[]";
-    let letters: Vec<char> = LETTERS.chars().collect();
-    if random.random_bool(0.45) {
-        KeyEvent::new(SPECIAL[random.random_range(0..SPECIAL.len())], KeyModifiers::NONE)
+    use KeyCode::{BackTab, Backspace, Char, Down, End, Enter, Esc, Home, Left, Right, Tab, Up};
+    let special = [Enter, Enter, Esc, Tab, BackTab, Up, Down, Left, Right, Home, End, Backspace];
+    let pages = [KeyCode::PageUp, KeyCode::PageDown];
+    let code = if random.random_bool(0.45) {
+        special.into_iter().chain(pages).choose(random)
     } else {
-        let letter = letters[random.random_range(0..letters.len())];
-        KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)
-    }
+        LETTERS.chars().map(Char).choose(random)
+    };
+    KeyEvent::new(code.unwrap_or(Enter), KeyModifiers::NONE)
 }
 
 fn any_snapshot(random: &mut impl Rng) -> Snapshot {

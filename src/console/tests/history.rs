@@ -139,8 +139,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     assert_eq!(tui.focus.borrow().log, Some(asked), "one page at a time");
     tui.show(read(asked, 1_800, 200, false));
     assert_eq!(tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(1_999));
-    tui.press("gk");
-    tui.assert_status("this is the first row");
+    tui.press("gk").assert_status("this is the first row");
     tui.key(KeyCode::PageDown);
     for _ in 0..20 {
         tui.key(KeyCode::PageDown);
@@ -175,14 +174,12 @@ fn lines_are_filtered_by_level_and_text() {
     tui.show(crowded());
     tui.assert_shows("order pay");
     tui.assert_hides("alarm raised");
-    tui.press("\x1b");
-    tui.assert_shows("alarm raised");
+    tui.press("\x1b").assert_shows("alarm raised");
 }
 
 #[test]
 fn the_live_log_is_shown_before_its_page_is_loaded() {
-    let mut tui = Tui::open(normal(), "0");
-    tui.assert_shows("sale end");
+    Tui::open(normal(), "0").assert_shows("sale end");
 }
 
 #[test]
@@ -201,26 +198,19 @@ fn a_past_moment_is_shown_with_its_figures_and_time() {
 fn events_on_the_chart_are_reached_and_shown() {
     let mut tui = Tui::new(normal());
     tui.draw(120, 36);
-    tui.press("[");
-    tui.assert_shows("sale end  #8");
-    tui.press("[");
-    tui.assert_shows("pending apply  86 entries");
-    tui.press("[[[");
-    tui.assert_shows("database away (sqlite)");
-    tui.press("[");
-    tui.assert_shows("sale start  #7");
-    tui.press("[");
-    tui.assert_status_contains("no earlier command or alarm");
-    tui.press("]]]]]]]");
-    tui.assert_status_contains("no later command or alarm");
+    tui.press("[").assert_shows("sale end  #8");
+    tui.press("[").assert_shows("pending apply  86 entries");
+    tui.press("[[[").assert_shows("database away (sqlite)");
+    tui.press("[").assert_shows("sale start  #7");
+    tui.press("[").assert_status_contains("no earlier command or alarm");
+    tui.press("]]]]]]]").assert_status_contains("no later command or alarm");
 }
 
 #[test]
 fn the_ends_of_the_chart_are_reported() {
     let mut tui = Tui::new(normal());
     tui.draw(120, 36);
-    tui.press("<>>");
-    tui.assert_status_contains("latest moment");
+    tui.press("<>>").assert_status_contains("latest moment");
     for _ in 0..200 {
         tui.press("<");
     }
@@ -235,8 +225,7 @@ fn the_ends_of_the_chart_are_reported() {
 fn collection_continues_while_the_display_is_paused() {
     let mut tui = Tui::new(normal());
     tui.draw(120, 36);
-    tui.press("f");
-    let before = tui.screen();
+    let before = tui.press("f").screen();
     let mut later = normal();
     later.taken = NOW.plus(5_000);
     let mut series = (*later.series).clone();
@@ -249,8 +238,7 @@ fn collection_continues_while_the_display_is_paused() {
     later.funnel.admitted.per_second = 77_777.0;
     tui.show(later);
     assert_eq!(tui.screen(), before);
-    tui.press("f");
-    tui.assert_shows("77,777/s");
+    tui.press("f").assert_shows("77,777/s");
 }
 
 #[test]
@@ -260,8 +248,6 @@ fn the_chart_zooms_over_half_an_hour() {
         tui.press(keys);
         assert!(tui.screen().contains(expected), "{expected}");
     }
-    tui.press("-----");
-    tui.assert_shows("last 30 min");
-    tui.press("-=");
-    tui.assert_shows("last 2 min");
+    tui.press("-----").assert_shows("last 30 min");
+    tui.press("-=").assert_shows("last 2 min");
 }

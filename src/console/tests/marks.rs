@@ -11,8 +11,7 @@ fn marks_identify_letters_and_not_rows() {
     tui.assert_status("1 marked letter is no longer present; unmarked");
     let scope = LetterScope::Letters(vec![letter(2)]);
     ask(&mut tui, "D", &scope);
-    tui.press("y");
-    assert_eq!(tui.sent(), [Command::DiscardLetters { scope, compensate: false }]);
+    assert_eq!(tui.press("y").sent(), [Command::DiscardLetters { scope, compensate: false }]);
     // An outage says nothing about what is gone.
     tui.show(Snapshot { letters: LetterPage::default(), ..away() });
     assert_eq!(tui.app.views.letters.marks.len(), 1);
@@ -27,8 +26,7 @@ fn without_marks_a_command_targets_the_row_under_the_cursor() {
     for key in ["R", "D", "C"] {
         let mut tui = Tui::open(with_letters(), "5jj");
         let one = LetterScope::Letters(vec![letter(2)]);
-        tui.press(key);
-        assert_eq!(tui.sent(), [Command::CountLetters(one)], "{key}");
+        assert_eq!(tui.press(key).sent(), [Command::CountLetters(one)], "{key}");
         // It moves meanwhile, and another one takes its row.
         tui.show(without(&[0]));
         let mut counts = LetterCounts::default();
@@ -49,10 +47,8 @@ fn a_star_marks_all_and_unmarks() {
     tui.assert_shows("all 9 marked");
     ask(&mut tui, "D", &all());
     tui.assert_shows("All 9 dead letters: ");
-    tui.press("\x1b ");
-    tui.assert_status("all are marked; press * to clear the marks");
-    tui.press("*");
-    tui.assert_hides("marked");
+    tui.press("\x1b ").assert_status("all are marked; press * to clear the marks");
+    tui.press("*").assert_hides("marked");
     tui.press("D");
     assert_eq!(tui.sent(), [Command::CountLetters(LetterScope::Letters(vec![letter(0)]))]);
     // Executing the command clears them as well.
@@ -69,8 +65,7 @@ fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
     tui.assert_shows("2 of 9");
     tui.assert_hides("on this page");
     tui.assert_shows("1 marked, 1 hidden");
-    tui.press("*");
-    tui.assert_shows("3 marked, 1 hidden");
+    tui.press("*").assert_shows("3 marked, 1 hidden");
     let scope = LetterScope::Letters(vec![letter(0), letter(3), letter(7)]);
     ask(&mut tui, "R", &scope);
     tui.assert_shows("3 marked, 1 of them hidden by the filter: ");
@@ -79,8 +74,7 @@ fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
     let mut tui = Tui::open(with_letters(), "5/nothing of the kind");
     tui.assert_shows("No row contains 'nothing of the kind'");
     // Of a list that is loaded in pages, the filter sees one.
-    let mut tui = Tui::open(overflowing(), "5/missing\n");
-    tui.assert_shows("25 of 100 on this page");
+    Tui::open(overflowing(), "5/missing\n").assert_shows("25 of 100 on this page");
 }
 
 #[test]

@@ -79,8 +79,7 @@ fn keys_without_pending_entries_are_explained() {
         ("l", "no pending entries"),
     ] {
         let mut tui = Tui::open(holding(0, 7), "4");
-        tui.press(key);
-        assert_eq!(tui.status(), expected, "{key}");
+        assert_eq!(tui.press(key).status(), expected, "{key}");
         assert!(tui.sent().is_empty());
     }
 }
@@ -93,8 +92,7 @@ fn a_long_filter_is_repeated_in_short() {
             let mut tui = Tui::open(holding(3, 3), view);
             tui.press("/");
             tui.paste("x".repeat(1_000));
-            tui.press("\n");
-            let text = tui.screen_at(80, 24);
+            let text = tui.press("\n").screen_at(80, 24);
             let filled = text.lines().filter(|line| line.contains("xxxxxxxx")).count();
             assert!(filled <= 2, "{view}: {text}");
         }
@@ -105,8 +103,7 @@ fn a_long_filter_is_repeated_in_short() {
 fn only_the_labels_of_a_detail_are_secondary_text() {
     let mut tui = Tui::open(normal(), "4");
     tui.draw(120, 36);
-    tui.press("\n");
-    let text = tui.screen();
+    let text = tui.press("\n").screen();
     let y = text.lines().position(|line| line.starts_with(" order ")).unwrap() as u16;
     let buffer = tui.draw(120, 36);
     let soft = tui.app.display.theme.soft.fg;

@@ -40,8 +40,8 @@ pub(super) use tokio::sync::watch;
 pub(super) use super::{
     chinese::english,
     fixture::{
-        NOW, Tui, empty, entry, lines, no_user, normal, outage, overflowing, page, read_only, sale,
-        sql_away, with_load_test,
+        NOW, SIZES, Tui, empty, entry, lines, no_user, normal, outage, overflowing, page,
+        read_only, sale, sql_away, with_load_test,
     },
     history::with_log,
     ledger::with_findings,

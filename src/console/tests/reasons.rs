@@ -113,14 +113,12 @@ fn a_launch_and_its_cancellation_take_reasons() {
 fn a_launch_at_its_time_takes_no_failure_away() {
     let mut tui = Tui::new(normal());
     arm(&mut tui, "");
-    tui.press("8Ty");
-    assert_eq!(tui.sent(), [Command::RunJob("close-overdue".to_owned())]);
+    assert_eq!(tui.press("8Ty").sent(), [Command::RunJob("close-overdue".to_owned())]);
     tui.answer(Err(EngineError::Rejected("it runs on node-b".into())));
     tui.assert_status_contains("it runs on node-b");
     fire(&mut tui);
     assert_eq!(tui.sent(), [Command::StartSale(VoucherId(9))]);
-    tui.press("j");
-    tui.assert_status_contains("it runs on node-b");
+    tui.press("j").assert_status_contains("it runs on node-b");
     tui.press("\x1b");
     assert!(!tui.status().contains("it runs on node-b"), "{}", tui.status());
 }

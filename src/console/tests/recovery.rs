@@ -53,11 +53,9 @@ fn users_are_masked_in_every_view_until_asked() {
         let mut tui = Tui::open(with_users(), view);
         let sheet = tui.app.sheet().map(|sheet| format!("{:?}", sheet.rows));
         assert!(!names_one(&sheet.unwrap_or_default()));
-        tui.press("u");
-        tui.assert_status("users are shown");
+        tui.press("u").assert_status("users are shown");
         assert!(names_one(&tui.screen_at(200, 50)));
-        tui.press("7u");
-        assert_eq!(tui.status(), "users are masked", "one switch for all views");
+        assert_eq!(tui.press("7u").status(), "users are masked", "one switch for all views");
     }
 }
 
@@ -73,33 +71,17 @@ fn a_copy_names_no_user() {
 
 #[test]
 fn a_filter_finds_a_user_that_is_masked() {
-    let mut tui = Tui::open(normal(), "4/1005\n");
-    tui.assert_shows("***05");
+    Tui::open(normal(), "4/1005\n").assert_shows("***05");
 }
 
 #[test]
-fn pending_entries_are_grouped_by_age_and_deliveries() {
-    let shown = |snapshot: Snapshot, size: (u16, u16)| {
-        let mut tui = Tui::open(snapshot, "4");
-        tui.screen_at(size.0, size.1)
-    };
-    let line = |text: &str, head: &str| {
-        text.lines().find(|line| line.contains(head)).unwrap_or_default().to_owned()
-    };
-    let text = shown(normal(), (80, 24));
-    assert!(line(&text, "age < 10 s").contains(" 12 "), "{text}");
-    assert!(line(&text, "age > 10 min").contains("  3 "), "{text}");
-    assert!(line(&text, "delivered 5+ times").contains(" 12 ▋"), "{text}");
-    assert!(!text.contains("of the oldest"), "{text}");
-    let text = shown(overflowing(), (80, 24));
-    assert!(text.contains("9,791 ") && text.contains("of the oldest 10,000"), "{text}");
+fn unknown_and_old_groups_of_pending_entries_are_labelled() {
     let unknown = Snapshot { census: None, ..normal() };
-    let text = shown(unknown, (80, 24));
+    let text = Tui::open(unknown, "4").screen_at(80, 24);
     assert_eq!(text.matches("unknown").count(), 8, "{text}");
     let mut old = normal();
     old.census.as_mut().unwrap().taken = NOW.plus(-7_000);
-    assert!(shown(old, (80, 24)).contains("7 s old"));
-    assert!(!shown(normal(), (60, 15)).contains("age <"), "the rows come first");
+    assert!(Tui::open(old, "4").screen_at(80, 24).contains("7 s old"));
 }
 
 /// A lock held by an operator without an engine, read just now with this much time left.
@@ -160,23 +142,10 @@ fn a_holder_that_is_not_a_node_is_never_shown_as_alive() {
     tui.assert_shows("renewed by an unknown node");
     tui.assert_hides("alive");
     tui.assert_hides("orphan");
-    tui.press("X");
-    tui.assert_shows("Its holder desk-7 is not a known node");
+    tui.press("X").assert_shows("Its holder desk-7 is not a known node");
     let mut orphan = lent(NOW.plus(2_000), 9_000);
     orphan.locks.locks[0].orphan = true;
-    let mut tui = Tui::open(orphan, "6");
-    tui.assert_shows("desk-7 orphan");
-}
-
-#[test]
-fn a_large_window_has_no_wide_gap_between_columns() {
-    let mut tui = Tui::open(normal(), "6");
-    for width in [80, 120, 160, 200] {
-        let text = tui.screen_at(width, 50);
-        let head = text.lines().find(|line| line.contains("LOCK  "));
-        let (before, _) = head.and_then(|head| head.split_once("NODE")).expect("a head");
-        assert!(before.trim_end().len() + 50 > before.len(), "{width}\n{text}");
-    }
+    Tui::open(orphan, "6").assert_shows("desk-7 orphan");
 }
 
 fn numbered(tui: &mut Tui) -> Command {
@@ -197,17 +166,14 @@ fn enter_confirms_once_the_count_is_typed() {
     let mut tui = Tui::new(overflowing());
     let act = numbered(&mut tui);
     assert!(!footer(&mut tui).contains("y yes"), "{}", footer(&mut tui));
-    tui.press("120\n");
-    tui.assert_status("this affects 1,204: type that number, then press Enter");
+    tui.press("120\n").assert_status("this affects 1,204: type that number, then press Enter");
     assert!(tui.app.dialog.is_some() && tui.sent().is_empty());
-    tui.press("4");
-    tui.assert_shows("1,204: press Enter to confirm");
+    tui.press("4").assert_shows("1,204: press Enter to confirm");
     assert!(footer(&mut tui).contains("y yes"), "{}", footer(&mut tui));
     tui.press("5\n");
     assert!(tui.app.dialog.is_some() && tui.sent().is_empty(), "12,045 is another number");
     tui.key(KeyCode::Backspace);
-    tui.press("\n");
-    assert_eq!(tui.sent(), [act]);
+    assert_eq!(tui.press("\n").sent(), [act]);
 }
 
 #[test]
@@ -216,24 +182,14 @@ fn cancel_remains_selectable_after_typing_the_count() {
     numbered(&mut tui);
     tui.press("1204");
     tui.key(KeyCode::BackTab);
-    tui.press("\n");
-    tui.assert_idle();
+    tui.press("\n").assert_idle();
     let act = numbered(&mut tui);
     tui.press("1204\t");
     assert!(!footer(&mut tui).contains("y yes"), "a letter is text: {}", footer(&mut tui));
     tui.press("yes\n");
     assert!(tui.sent().is_empty() && tui.app.dialog.is_some(), "it only ends the reason");
-    tui.press("\n");
-    assert_eq!(tui.sent(), [act]);
+    assert_eq!(tui.press("\n").sent(), [act]);
     assert_eq!(tui.reason().as_deref(), Some("yes"));
-}
-
-#[test]
-fn a_confirmation_without_a_count_cancels_with_enter() {
-    let mut tui = Tui::open(normal(), "6X");
-    assert!(footer(&mut tui).contains("y yes"));
-    tui.press("\n");
-    tui.assert_idle();
 }
 
 /// The same snapshot with every list reversed, as far as possible.
@@ -266,8 +222,7 @@ fn a_replay_targets_the_confirmed_entries() {
         let plan = made_up::plan(&[(entry(1), Verdict::Stuck), (entry(2), Verdict::Stuck)], "");
         tui.answer(Ok(Reply::Planned(plan.clone())));
         tui.show(after);
-        tui.press("y");
-        assert_eq!(tui.sent(), [Command::Apply(plan, Pace::default())]);
+        assert_eq!(tui.press("y").sent(), [Command::Apply(plan, Pace::default())]);
     }
 }
 
@@ -299,8 +254,7 @@ fn commands_target_the_confirmed_letters() {
                 let asked = text.split_once("Type ").and_then(|(_, rest)| rest.split_once(' '));
                 tui.press(asked.map_or("", |(number, _)| number));
             }
-            tui.press("y");
-            assert_eq!(tui.sent(), [expected], "{key}");
+            assert_eq!(tui.press("y").sent(), [expected], "{key}");
         }
     }
 }
@@ -334,23 +288,20 @@ fn a_paused_display_confirms_with_the_newest_figures() {
     let mut later = normal();
     later.locks.locks[1].waiting = 77;
     tui.show(later);
-    tui.press("X");
-    tui.assert_shows("77 waiters");
+    tui.press("X").assert_shows("77 waiters");
     tui.press("\x1b");
     let mut taken = normal();
     taken.locks.locks[1].owner = "node-a/recount#77".to_owned();
     for gone in [without(normal(), &[], &[], "stock:8"), taken] {
         tui.show(gone);
-        tui.press("X");
-        tui.assert_status("the holder no longer holds the lock");
+        tui.press("X").assert_status("the holder no longer holds the lock");
         tui.assert_idle();
     }
     tui.press("8");
     let mut later = normal();
     later.jobs.clear();
     tui.show(later);
-    tui.press("T");
-    tui.assert_status("the job no longer exists");
+    tui.press("T").assert_status("the job no longer exists");
     tui.assert_idle();
 }
 
@@ -365,8 +316,7 @@ fn a_cancellation_targets_the_command_running_when_it_was_requested() {
         assert_eq!(tui.sent(), [Command::Cancel], "the engine says that nothing is under way");
         tui.press("\x1b");
         tui.press(view);
-        tui.press("X");
-        tui.assert_idle();
+        tui.press("X").assert_idle();
     }
 }
 
@@ -384,8 +334,7 @@ fn no_confirmation_opens_for_a_vanished_object() {
         tui.press("f");
         tui.show(newest);
         for act in acts {
-            tui.press(act);
-            assert_eq!(tui.status(), message, "{there}{act}");
+            assert_eq!(tui.press(act).status(), message, "{there}{act}");
             tui.assert_idle();
         }
     }
@@ -393,29 +342,15 @@ fn no_confirmation_opens_for_a_vanished_object() {
 
 #[test]
 fn an_empty_pending_list_shows_undelivered_entries() {
-    for (lag, english, chinese) in [
-        (
-            Some(0),
-            "No pending entries. Every delivered order is written.",
-            "没有待确认的消息，已投递的订单全部落库。",
-        ),
-        (
-            Some(5_606),
-            "No pending entries. 5,606 entries wait in the stream (3).",
-            "没有待确认的消息。消息流积压 5,606 条（3）。",
-        ),
-        (Some(1), "No pending entries. 1 entry waits in the stream (3).", "消息流积压 1 条"),
-        (None, "The lag of the stream is unknown (3).", "消息流积压未知（3）。"),
+    for (lag, expected) in [
+        (Some(0), "No pending entries. Every delivered order is written."),
+        (Some(5_606), "No pending entries. 5,606 entries wait in the stream (3)."),
+        (Some(1), "No pending entries. 1 entry waits in the stream (3)."),
+        (None, "The lag of the stream is unknown (3)."),
     ] {
-        for (lang, expected) in [("en", english), ("zh", chinese)] {
-            set_thread_language(lang);
-            let mut snapshot = empty();
-            if let Some(stream) = &mut snapshot.stream {
-                stream.lag = lag;
-            }
-            let mut tui = Tui::open(snapshot, "4");
-            let text = tui.screen_at(80, 24);
-            assert!(text.contains(expected), "{text}");
-        }
+        let mut snapshot = empty();
+        snapshot.stream.iter_mut().for_each(|stream| stream.lag = lag);
+        let text = Tui::open(snapshot, "4").screen_at(80, 24);
+        assert!(text.contains(expected), "{text}");
     }
 }

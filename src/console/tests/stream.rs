@@ -151,8 +151,7 @@ fn the_list_follows_until_the_user_scrolls_up() {
     assert_eq!(tui.focus.borrow().stream, Some(StreamView::default()));
     tui.show(Snapshot { entries: page(StreamView::default(), 280), ..normal() });
     assert_eq!(chosen(&tui), Some(entry(279)));
-    tui.press("j");
-    tui.assert_status("this is the last row");
+    tui.press("j").assert_status("this is the last row");
     tui.press("1");
     assert_eq!(tui.focus.borrow().stream, None);
 }
@@ -238,12 +237,10 @@ fn a_rewind_is_confirmed_with_its_counts_and_done_as_shown() {
     let to: To = "-10m".parse().unwrap();
     assert_eq!(tui.sent(), [Command::Preview(GroupAction::Rewind { to, partition: None })]);
     tui.answer(Ok(Reply::Previewed(Preview::Rewind(vec![rewound()]))));
-    tui.press("\n");
-    assert!(tui.sent().is_empty(), "Cancel has the focus");
+    assert!(tui.press("\n").sent().is_empty(), "Cancel has the focus");
     tui.press("W-10m\n");
     tui.reply(Ok(Reply::Previewed(Preview::Rewind(vec![rewound()]))));
-    tui.press("y");
-    assert_eq!(tui.sent(), [Command::Rewind(vec![rewound()])]);
+    assert_eq!(tui.press("y").sent(), [Command::Rewind(vec![rewound()])]);
 }
 
 #[test]
@@ -257,8 +254,7 @@ fn a_claim_moves_entries_from_the_selected_consumer_to_a_live_one() {
     later.entries.consumers.reverse();
     tui.show(later);
     tui.answer(Ok(Reply::Previewed(Preview::Claim(given()))));
-    tui.press("y");
-    assert_eq!(tui.sent(), [Command::Claim(given())]);
+    assert_eq!(tui.press("y").sent(), [Command::Claim(given())]);
     // An entry by its identity.
     let mut tui = Tui::open(with_stream(), "3C");
     tui.assert_status("the entry is not pending and cannot be transferred");
@@ -272,19 +268,15 @@ fn a_claim_moves_entries_from_the_selected_consumer_to_a_live_one() {
 fn only_a_dead_consumer_without_entries_is_removed() {
     let mut tui = Tui::open(with_stream(), "3D");
     tui.assert_status("select a consumer in the list above with ↑ and ↓, then press D again");
-    tui.press("D");
-    tui.assert_status_contains("node-b/1 holds 86 entries");
-    tui.press("jD");
-    tui.assert_status_contains("is alive");
-    tui.press("C");
-    tui.assert_status_contains("no consumer of another live node");
+    tui.press("D").assert_status_contains("node-b/1 holds 86 entries");
+    tui.press("jD").assert_status_contains("is alive");
+    tui.press("C").assert_status_contains("no consumer of another live node");
     tui.press("jD");
     let name = "node-c/1".to_owned();
     assert_eq!(tui.sent(), [Command::Preview(GroupAction::Remove { name: name.clone() })]);
     let found = RemoveReport { consumer: name, partitions: vec![0] };
     tui.answer(Ok(Reply::Previewed(Preview::Remove(found.clone()))));
-    tui.press("y");
-    assert_eq!(tui.sent(), [Command::RemoveConsumer(found)]);
+    assert_eq!(tui.press("y").sent(), [Command::RemoveConsumer(found)]);
 }
 
 #[test]
@@ -382,8 +374,7 @@ fn commands_on_a_consumer_apply_to_all_partitions() {
     let mut tui = Tui::open(snapshot, "3cD");
     tui.assert_status_contains("node-b/1 holds 5 entries");
     assert!(tui.sent().is_empty());
-    tui.press("C");
-    tui.assert_shows("Transfer 5 entries of node-b/1");
+    tui.press("C").assert_shows("Transfer 5 entries of node-b/1");
     tui.press("\n");
     let scope = ClaimScope::Holder("node-b/1".to_owned());
     let action = GroupAction::Claim { scope, to: "node-c".to_owned() };

@@ -92,8 +92,7 @@ fn unreadable_values_are_not_shown_as_current() {
     assert!(stream.contains("redis    42 s old"), "{overview}");
     assert!(!overview.contains("alive") && !overview.contains(" dead  "), "{overview}");
     for (key, false_word) in [("4", "Every delivered order"), ("6", "No locks are held")] {
-        tui.press(key);
-        tui.assert_hides(false_word);
+        tui.press(key).assert_hides(false_word);
         tui.assert_shows("are unknown");
     }
 }
@@ -129,8 +128,7 @@ fn a_holder_that_is_not_a_node_looks_the_same_everywhere() {
     }
     let mut tui = Tui::new(snapshot);
     for key in ["1", "4"] {
-        tui.press(key);
-        tui.assert_shows("no node");
+        tui.press(key).assert_shows("no node");
         tui.assert_hides(" dead  ");
     }
 }
