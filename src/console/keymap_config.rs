@@ -98,12 +98,10 @@ impl Keys {
             chosen.push((action, at));
         }
         // Checked last: two actions may have swapped keys.
-        for (action, at) in &chosen {
-            if let Some(why) = clash(&table, *action) {
-                return Err(KeyFault { at: *at, why });
-            }
-        }
-        Ok(table)
+        let clash = chosen
+            .into_iter()
+            .find_map(|(action, at)| clash(&table, action).map(|why| KeyFault { at, why }));
+        clash.map_or(Ok(table), Err)
     }
 
     /// Lists every action that `[keys]` accepts, with its effective keys.
@@ -112,11 +110,10 @@ impl Keys {
     /// As [`Keys::check`].
     pub fn lines(&self) -> Result<Vec<KeyLine>, KeyFault> {
         let table = self.table()?;
-        let line = |action| {
+        let line = |action: Action| {
             // The additional keys that close Help are not listed.
             let first = table.iter().find(|it| it.action == action && !takes_text(it.context));
-            let keys = first
-                .map_or_else(Vec::new, |it| it.keys.iter().copied().map(Key::setting).collect());
+            let keys = first.iter().flat_map(|it| &it.keys).copied().map(Key::setting).collect();
             KeyLine { action: action.setting().to_owned(), keys, does: action.help() }
         };
         Ok(actions().into_iter().map(line).collect())
@@ -163,21 +160,14 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
 
 /// Finds another action bound to the same key in an overlapping context.
 fn clash(table: &[Binding], action: Action) -> Option<String> {
-    for context in Context::all() {
-        let here: Vec<&Binding> = table.iter().filter(|it| it.is_in(context)).collect();
-        for mine in here.iter().filter(|it| it.action == action) {
-            for other in here.iter().filter(|it| it.action != action) {
-                if let Some(key) = mine.keys.iter().find(|key| other.keys.contains(key)) {
-                    let (key, other) = (key.setting(), other.action.setting());
-                    return Some(text!(
-                        "settings-and-would-share-key",
-                        action = action.setting(),
-                        other,
-                        key
-                    ));
-                }
-            }
-        }
-    }
-    None
+    let clash = Context::all().find_map(|context| {
+        let here = || table.iter().filter(move |it| it.is_in(context));
+        let mut mine = here().filter(|it| it.action == action).flat_map(|it| &it.keys);
+        let taken = |key: &&Key| here().find(|it| it.action != action && it.keys.contains(key));
+        mine.find_map(|key| Some((key, taken(&key)?.action)))
+    });
+    clash.map(|(key, other)| {
+        let (key, action, other) = (key.setting(), action.setting(), other.setting());
+        text!("settings-and-would-share-key", action, other, key)
+    })
 }

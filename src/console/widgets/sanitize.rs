@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use unicode_normalization::char::compose;
 use unicode_width::UnicodeWidthChar as _;
 
 const JOINER: char = '\u{200d}';
@@ -35,7 +36,9 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
         if part && is_emoji(c) && base.is_some_and(is_emoji) {
             continue;
         }
-        let sign = match (base.and_then(|base| syllable(base, c)), flag_letter(c)) {
+        // Also Korean syllables, from jamo.
+        let composed = base.filter(|_| marks == 0).and_then(|base| compose(base, c));
+        let sign = match (composed, flag_letter(c)) {
             (Some(whole), _) => {
                 shown.pop();
                 whole
@@ -94,20 +97,6 @@ fn is_loose(c: char) -> bool {
         | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}')
 }
 
-/// Composes a Korean syllable from jamo, as Unicode defines it.
-fn syllable(base: char, next: char) -> Option<char> {
-    const FIRST: u32 = 0xac00;
-    let (base, next) = (u32::from(base), u32::from(next));
-    let whole = match (base, next) {
-        (0x1100..=0x1112, 0x1161..=0x1175) => FIRST + (base - 0x1100) * 588 + (next - 0x1161) * 28,
-        (FIRST..=0xd7a3, 0x11a8..=0x11c2) if (base - FIRST).is_multiple_of(28) => {
-            base + next - 0x11a7
-        }
-        _ => return None,
-    };
-    char::from_u32(whole)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -141,8 +130,9 @@ mod tests {
             // A joiner between letters shapes them and joins no cells.
             ("न\u{94d}\u{200d}न", "न\u{94d}न", 2),
             // Combining marks: two are kept, and none without a base.
-            ("e\u{301}", "e\u{301}", 1),
+            ("e\u{301}", "é", 1),
             ("Z\u{300}\u{301}\u{302}\u{303}\u{304}o", "Z\u{300}\u{301}o", 2),
+            ("Z\u{302}\u{300}\u{301}\u{303}", "Ẑ\u{300}\u{301}", 1),
             ("\u{301}a", "a", 1),
             // Korean from jamo.
             ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}", "한글", 4),
