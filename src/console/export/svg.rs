@@ -51,7 +51,7 @@ pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
         });
         let cells: Vec<Drawn<'_>> = cells.collect();
         for run in cells.chunk_by(Drawn::joins) {
-            let (left, under) = (run[0].left, run[0].look.under);
+            let (left, under) = (run[0].left, run[0].look.1);
             if under != paper {
                 let (wide, fill) = (wide(run), hex(under));
                 let _ = writeln!(
@@ -66,33 +66,20 @@ pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
     svg
 }
 
-/// The classes of shapes and texts: shade, line, bold and underlined.
-const STYLE: &str = "rect{shape-rendering:crispEdges}.shade{fill-opacity:.22}.line{fill:none;stroke:currentColor}.bold{font-weight:700}.under{text-decoration:underline}";
+/// The classes of shapes and texts.
+const STYLE: &str = "rect{shape-rendering:crispEdges}.shade{fill-opacity:.22}.line{fill:none;stroke:currentColor}.bold{font-weight:700}.under{text-decoration:underline}.dim{opacity:.58}";
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Look {
-    color: Rgb,
-    under: Rgb,
-    class: &'static str,
-}
+/// Text colour, background and classes of a cell.
+type Look = (Rgb, Rgb, String);
 
 fn look(cell: &Cell, paper: Rgb, writer: Rgb) -> Look {
     let has = |modifier| cell.modifier.contains(modifier);
-    let mut color = rgb(cell.fg).unwrap_or(writer);
-    let mut under = rgb(cell.bg).unwrap_or(paper);
-    if has(Modifier::REVERSED) {
-        (color, under) = (under, color);
-    }
-    if has(Modifier::DIM) {
-        color = between(color, under, 0.42);
-    }
-    let class = match (has(Modifier::BOLD), has(Modifier::UNDERLINED)) {
-        (true, true) => "bold under",
-        (true, false) => "bold",
-        (false, true) => "under",
-        (false, false) => "",
-    };
-    Look { color, under, class }
+    let (color, under) = (rgb(cell.fg).unwrap_or(writer), rgb(cell.bg).unwrap_or(paper));
+    let (color, under) = if has(Modifier::REVERSED) { (under, color) } else { (color, under) };
+    let classes =
+        [("bold", Modifier::BOLD), ("under", Modifier::UNDERLINED), ("dim", Modifier::DIM)];
+    let classes = classes.into_iter().filter(|(_, modifier)| has(*modifier)).map(|(name, _)| name);
+    (color, under, classes.collect::<Vec<_>>().join(" "))
 }
 
 /// A visible cell.
@@ -119,9 +106,11 @@ fn wide(run: &[Drawn<'_>]) -> f64 {
 
 /// Draws a path, or a text with each character in its cells whatever the font.
 fn draw(svg: &mut String, top: f64, run: &[Drawn<'_>]) {
-    let Look { color, class, .. } = run[0].look;
-    let color = hex(color);
-    if let Some((class, _)) = run[0].shape {
+    let Drawn { look: (color, _, class), shape, .. } = &run[0];
+    let color = hex(*color);
+    if let Some((shape, _)) = shape {
+        let class = format!("{shape} {class}");
+        let class = class.trim();
         let shapes = run.iter().filter_map(|cell| cell.shape.as_ref());
         let path: String = shapes.map(|(_, path)| path.as_str()).collect();
         let _ = writeln!(svg, "<path class=\"{class}\" color=\"{color}\" d=\"{path}\"/>");
@@ -206,18 +195,11 @@ fn hex((r, g, b): Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// Mixes two colours: 0 is `one`, 1 is `other`.
-fn between(one: Rgb, other: Rgb, share: f64) -> Rgb {
-    let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
-    (mix(one.0, other.0), mix(one.1, other.1), mix(one.2, other.2))
-}
-
 fn escaped(text: &str) -> String {
     let safe = |c: char| match c {
         '<' => "&lt;".to_owned(),
         '>' => "&gt;".to_owned(),
         '&' => "&amp;".to_owned(),
-        '"' => "&quot;".to_owned(),
         // Invalid in XML.
         '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => "\u{fffd}".to_owned(),
         c => c.to_string(),
