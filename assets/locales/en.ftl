@@ -801,6 +801,7 @@ cli-dead-none = No dead letters.
 cli-dead-none-of = No dead letters match (total: { $total }).
 cli-dead-none-of-these = none of these dead letters exist; see 'seckill dead list'
 cli-dead-not-found = not found
+cli-dead-nothing-to-do = none of these dead letters can be processed this way; see their verdicts above
 cli-dead-replay = Replay { $letters ->
     [one] 1 dead letter
    *[other] { $letters } dead letters
@@ -870,7 +871,7 @@ cli-file-not-written = cannot write { $path } ({ $error }); pass another path
 cli-incident = Incident, { $since } to { $until }
 cli-incident-alarm = alarm
 cli-incident-audit = audit
-cli-incident-audit-failed = **FAILED**, see the audit by order ID below
+cli-incident-audit-failed = FAILED, see the audit by order ID below
 cli-incident-audit-passed = passed, see the audit by order ID below
 cli-incident-away = { $server } unreachable
 cli-incident-body-gone = body gone

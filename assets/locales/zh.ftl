@@ -748,6 +748,7 @@ cli-dead-none = 没有死信。
 cli-dead-none-of = 共 { $total } 条死信，均不符合条件。
 cli-dead-none-of-these = 指定的死信均不存在，请用 'seckill dead list' 查看
 cli-dead-not-found = 条不存在
+cli-dead-nothing-to-do = 这些死信均不能这样处理，请看上面的判定
 cli-dead-replay = 将 { $letters } 条死信重放到消息流？其余保留。
 cli-dead-replays = 重放 { $replays } 次后仍为死信
 cli-dead-row = SQL 中：订单 { $id }，买家 { $user_id }，秒杀 #{ $voucher_id }，{ $status ->
@@ -836,7 +837,7 @@ cli-file-not-written = 无法写入 { $path }（{ $error }），请换个路径
 cli-incident = 故障报告，{ $since } 到 { $until }
 cli-incident-alarm = 告警
 cli-incident-audit = 对账
-cli-incident-audit-failed = **对账不符**，见下文对账结果
+cli-incident-audit-failed = 对账不符，见下文对账结果
 cli-incident-audit-passed = 对账通过，见下文对账结果
 cli-incident-away = { $server ->
     [redis] Redis 不可达

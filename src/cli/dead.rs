@@ -196,7 +196,12 @@ async fn apply(
     }
     let command = command(scope.as_counted(&found));
     context.out.say(&tally(counts, *gone));
-    ask(consent, &question(&command, counts))?;
+    match question(&command, counts) {
+        Some(question) => ask(consent, &question)?,
+        // With --yes, the reply lists the refused ones.
+        None if consent.yes => {}
+        None => return Err(CliError::failed(Label("cli-dead-nothing-to-do"))),
+    }
     let reply = reply::run(context.out, &operator, command).await?;
     let (done, refused, gone, cut_short) = match reply {
         Reply::LettersReplayed(it) => (it.replayed, it.refused, it.gone, it.cut_short),
@@ -208,19 +213,21 @@ async fn apply(
     Ok(if short { error::FAILED } else { 0 })
 }
 
-fn question(command: &Command, counts: &LetterCounts) -> String {
+/// The confirmation; `None` if no dead letter would be processed.
+fn question(command: &Command, counts: &LetterCounts) -> Option<String> {
     let (letters, waiting) = (counts.total() - counts.of(LetterVerdict::IdTaken), counts.waiting());
-    match command {
+    let (letters, question) = match command {
         Command::ReplayLetters { force, .. } => {
             let again = if *force { counts.of(LetterVerdict::CameBack) } else { 0 };
             let letters = counts.of(LetterVerdict::Awaited) + again;
-            text!("cli-dead-replay", letters)
+            (letters, text!("cli-dead-replay", letters))
         }
         Command::DiscardLetters { compensate: true, .. } => {
-            text!("cli-dead-compensate", letters, buyers = waiting)
+            (letters, text!("cli-dead-compensate", letters, buyers = waiting))
         }
-        _ => text!("cli-dead-discard", letters = letters - waiting),
-    }
+        _ => (letters - waiting, text!("cli-dead-discard", letters = letters - waiting)),
+    };
+    (letters > 0).then_some(question)
 }
 
 fn render(listing: &Listing, filter: &Filter) -> String {
@@ -257,7 +264,11 @@ fn describe(shown: &Shown) -> String {
         None => text!("cli-dead-letter", letter = line.letter),
     };
     let (verdict, why) = (verdict(line.verdict), line.verdict.why());
-    text.push_str(&format!("\n  {verdict}: {why}\n  {}", Label("cli-dead-fields")));
+    text.push_str(&format!(
+        "\n  {}\n  {}",
+        text!("common-named", name = verdict, text = why),
+        Label("cli-dead-fields")
+    ));
     text.extend(line.payload.iter().map(|(name, value)| format!("\n    {name} = {value}")));
     let fault = line.fault.as_ref().map(order_error);
     text.extend(fault.map(|fault| format!("\n  {}", text!("cli-dead-no-order", fault))));
@@ -281,7 +292,8 @@ fn describe(shown: &Shown) -> String {
 
 /// Number of dead letters per verdict, one per line.
 fn tally(letters: &LetterCounts, gone: u64) -> String {
-    let of = |it: &LetterVerdict| (letters.of(*it), format!("{}: {}", verdict(*it), it.why()));
+    let named = |it: LetterVerdict| text!("common-named", name = verdict(it), text = it.why());
+    let of = |it: &LetterVerdict| (letters.of(*it), named(*it));
     let text = text!("cli-dead-count", letters = letters.total());
     let counted: Vec<_> = LetterVerdict::ALL.iter().map(of).collect();
     text + &counts(&counted) + &counts(&[(gone, Label("cli-dead-not-found"))])

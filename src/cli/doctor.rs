@@ -104,7 +104,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         Err(error) => {
             let away = error.code == error::UNREACHABLE;
             let grade = if away { Grade::Unreachable } else { Grade::Problem };
-            report.add("opening", grade, error.text, None);
+            report.add("opening", grade, error.message(), None);
         }
     }
     terminal(&mut report);

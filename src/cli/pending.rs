@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use seckill_console::order_error;
 use seckill_engine::{
     Command, EngineError, Operator, Pace, PlanError, ReplayReport, Reply, Scope,
     commands::{
@@ -273,7 +274,9 @@ fn table(lines: &[Line]) -> Table<'_, Line> {
         .right(&Label("column-sale"), |line| or_dash(line.voucher_id))
         .left(&Label("column-verdict"), |line| verdict(line.verdict))
         .left(&Label("column-action"), |line| action(line.action))
-        .left(&Label("column-fault"), |line| line.fault.clone().unwrap_or_default())
+        .left(&Label("column-fault"), |line| {
+            line.fault.as_ref().map(order_error).unwrap_or_default()
+        })
 }
 
 fn render(Listing { total, entries }: &Listing) -> String {

@@ -72,10 +72,10 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = super::output::count)]
     limit: u64,
     /// Start time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 or +10m
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     begin: Option<When>,
     /// End time; +10m is relative to the Redis clock
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     end: Option<When>,
     #[command(flatten)]
     reason: Reason,

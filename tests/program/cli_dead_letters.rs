@@ -85,6 +85,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     refused(home.run(&["dead", "discard", "--filter", " ", "--yes"]), 2, "empty filter");
     refused(home.run(&["dead", "discard", "--all", &letter]), 2, "cannot be used");
     refused(home.run(&["--read-only", "dead", "discard", "--all", "--yes"]), 1, "read-only");
+    refused(home.run(&["dead", "discard", &letter]), 1, "can be processed this way");
     let kept = home.run(&["dead", "discard", &letter, "--yes", "--json"]).expect_code(1).json();
     assert_eq!((&kept["discarded"], &kept["refused"]["awaited"]), (&0.into(), &1.into()), "{kept}");
     refused(home.run(&["dead", "replay", "1-1", "--yes"]), 1, "none of these");

@@ -13,7 +13,7 @@ fn create(home: &Seckill, stock: &str, more: &[&str]) -> String {
 fn the_stock_of_a_sale_is_bounded_increased_and_reduced() {
     let home = Seckill::new();
     let worker = home.spawn(&["work"]);
-    let id = create(&home, "100", &["--limit", "3", "--end", "+2h"]);
+    let id = create(&home, "100", &["--limit", "3", "--begin", "-1h", "--end", "+2h"]);
     let shown = home.json(&["sale", "show", &id]);
     assert_eq!((&shown["limit"], &shown["state"]), (&3.into(), &"running".into()), "{shown}");
     assert!(shown["changed"].is_i64() && shown["end"].is_i64(), "{shown}");

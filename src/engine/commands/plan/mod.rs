@@ -9,7 +9,7 @@ mod make;
 use serde::{Deserialize, Serialize};
 
 use seckill_model::{
-    EntryId, Millis, OrderId, RecoveryAction, UserId, Verdict, VoucherId, locale::in_english,
+    EntryId, Message, Millis, OrderId, RecoveryAction, UserId, Verdict, VoucherId,
 };
 use seckill_redis::stream::Body;
 
@@ -55,7 +55,7 @@ pub struct Line {
     /// The voucher.
     pub voucher_id: Option<VoucherId>,
     /// The fault of its fields.
-    pub fault: Option<String>,
+    pub fault: Option<Message>,
 }
 
 impl From<&Classified> for Line {
@@ -71,7 +71,7 @@ impl From<&Classified> for Line {
             order_id: order.map(|order| order.order),
             user_id: order.map(|order| order.user),
             voucher_id: order.map(|order| order.voucher),
-            fault: entry.fault().map(|fault| in_english(|| fault.to_string())),
+            fault: entry.fault().map(|fault| Message::of(&fault)),
         }
     }
 }
