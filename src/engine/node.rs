@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use futures::{FutureExt as _, future::BoxFuture};
 use seckill_redis::scripts;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -230,14 +231,17 @@ impl Node {
 
     /// Stops the tasks: admission replies to the requests it can, the consumers finish their current batches or hand
     /// them over.
-    pub async fn stop(self) -> Stopped {
+    pub fn stop(self) -> BoxFuture<'static, Stopped> {
         self.stop.cancel();
-        let ended = tokio::time::timeout(STOP_WITHIN, self.tasks.wait()).await.is_ok();
-        if !self.operator.read_only {
-            // Signing off spares others the wait until it counts as dead; if that fails, they wait.
-            let _ = tokio::time::timeout(LEAVE_WITHIN, self.leave()).await;
+        async move {
+            let in_time = tokio::time::timeout(STOP_WITHIN, self.tasks.wait()).await.is_ok();
+            if !self.operator.read_only {
+                // Signing off spares others the wait until it counts as dead; if that fails, they wait.
+                let _ = tokio::time::timeout(LEAVE_WITHIN, self.leave()).await;
+            }
+            Stopped { in_time, handed_over: self.handed_over.load(Ordering::Relaxed) }
         }
-        Stopped { in_time: ended, handed_over: self.handed_over.load(Ordering::Relaxed) }
+        .boxed()
     }
 
     async fn leave(&self) -> Result<(), EngineError> {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use redis::{RedisError as DriverError, Value, cmd};
 use seckill_model::{
     Message, Millis, OrderId, Outcome, Place, SaleState, VoucherId,
@@ -135,7 +135,11 @@ impl AdmissionWorker {
     }
 
     /// Works until `stop` is cancelled, then replies to every request that waits.
-    pub async fn run(mut self, stop: CancellationToken) {
+    pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        self.work(stop).boxed()
+    }
+
+    async fn work(mut self, stop: CancellationToken) {
         self.recover(Vec::new(), &stop).await;
         let mut in_flight: FuturesOrdered<Flight> = FuturesOrdered::new();
         let most = self.context.deployment.settings.admission_batch;

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{FutureExt as _, future::BoxFuture};
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use rand::{SeedableRng as _, rngs::ChaCha8Rng, seq::SliceRandom as _};
@@ -287,7 +288,15 @@ pub struct LoadGenerator {
 impl LoadGenerator {
     /// Sends the requests, at most `concurrency` at once, and waits for their orders.
     /// Requests without a reply are counted, not an error.
-    pub async fn run(
+    pub fn run<'a>(
+        self,
+        plan: &'a LoadTest,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<LoadReport, EngineError>> {
+        self.send_and_settle(plan, stop).boxed()
+    }
+
+    async fn send_and_settle(
         mut self,
         plan: &LoadTest,
         stop: &CancellationToken,

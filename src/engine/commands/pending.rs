@@ -96,7 +96,14 @@ impl Classifier {
     }
 
     /// The verdicts on these entries, which were just read.
-    pub async fn classify(&mut self, rows: Vec<Pending>) -> Result<Vec<Classified>, EngineError> {
+    pub fn classify(
+        &mut self,
+        rows: Vec<Pending>,
+    ) -> BoxFuture<'_, Result<Vec<Classified>, EngineError>> {
+        self.judge(rows).boxed()
+    }
+
+    async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Classified>, EngineError> {
         let orders: Vec<OrderEntry> = rows.iter().filter_map(|row| row.delivered.order()).collect();
         // Redis first: an order reaches SQL before its buyer leaves Redis.
         let backing = entry_check::backing(&mut self.servers, &orders).await?;

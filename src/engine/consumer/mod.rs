@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::join_all;
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
 use seckill_model::{EntryId, Message, OrderError, UserId};
 use seckill_redis::{
     RedisError,
@@ -92,7 +95,11 @@ impl Consumer {
 
     /// Runs until `stop`. The current batch is finished first; what a slow or unreachable database does not accept in
     /// time is handed over, so that other nodes can claim it immediately. Returns the number of such entries.
-    pub async fn run(mut self, stop: CancellationToken) -> u64 {
+    pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, u64> {
+        self.work_until(stop).boxed()
+    }
+
+    async fn work_until(mut self, stop: CancellationToken) -> u64 {
         let late = async {
             stop.cancelled().await;
             tokio::time::sleep(FINISH_WITHIN).await;

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt as _, future::join_all};
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{BoxFuture, join_all},
+};
 use seckill_redis::Redis;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -28,13 +31,16 @@ pub struct Watchdog {
 
 impl Watchdog {
     /// Runs until `stop`. Locks still held then end with their lease.
-    pub async fn run(self, stop: CancellationToken) {
+    pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
         let Self { locks, redis, mut cleanups } = self;
-        tokio::join!(
-            renew(&locks, &stop),
-            listen(&locks, &redis, &stop),
-            clean_up(&locks, &mut cleanups, &stop),
-        );
+        async move {
+            tokio::join!(
+                renew(&locks, &stop),
+                listen(&locks, &redis, &stop),
+                clean_up(&locks, &mut cleanups, &stop),
+            );
+        }
+        .boxed()
     }
 }
 
