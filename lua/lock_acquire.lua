@@ -6,7 +6,7 @@
 --       3 last token (string)  4 waiting (sorted set: owner -> end of its wait, ms)
 -- ARGV  1 owner  2 lease (ms)  3 depth wanted  4 name  5 how long the caller waits (ms), 0 if it does not
 --
--- Returns {1, token, since ms} if the lock is acquired, {0, ms left or negative} if another owner holds it,
+-- Returns {1, token} if the lock is acquired, {0, ms left or negative} if another owner holds it,
 -- {-1, 0} if the owner has lost the lock that it re-enters.
 
 local time = redis.call('TIME')
@@ -31,7 +31,7 @@ if kind == 'none' and depth == 1 then
   if wait > 0 then
     redis.call('ZREM', KEYS[4], ARGV[1])
   end
-  return {1, token, since}
+  return {1, token}
 end
 if held == depth or held == depth - 1 then
   redis.call('HSET', KEYS[1], ARGV[1], depth)
@@ -39,8 +39,7 @@ if held == depth or held == depth - 1 then
     redis.call('PEXPIRE', KEYS[1], lease)
     redis.call('ZADD', KEYS[2], now + lease, ARGV[4])
   end
-  local facts = redis.call('HMGET', KEYS[1], '@token', '@since')
-  return {1, facts[1], facts[2]}
+  return {1, redis.call('HGET', KEYS[1], '@token')}
 end
 if depth > 1 or held then
   return {-1, 0}

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 lock (hash)  2 locks (sorted set)  3 waiting (sorted set)
 -- ARGV  1 owner  2 depth that it holds, 0 for any  3 name  4 channel
---       5 keep the lock for this time (ms), 0 to free it now  6 "revoked" for a forced release
+--       5 "revoked" for a forced release
 --
 -- Returns 1 if released, 2 if an earlier call released it, 0 if the owner does not hold it.
 
@@ -15,21 +15,12 @@ local held = redis.call('TYPE', KEYS[1]).ok == 'hash' and tonumber(redis.call('H
 if not held then
   return 0
 end
-local depth, keep = tonumber(ARGV[2]), tonumber(ARGV[5])
+local depth = tonumber(ARGV[2])
 if depth > 0 and held == depth - 1 then
   return 2
 end
 if depth > 1 then
   redis.call('HSET', KEYS[1], ARGV[1], depth - 1)
-  return 1
-end
-if keep > 0 then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  -- A concurrent renewal must not extend it.
-  redis.call('HSET', KEYS[1], '@kept', 1)
-  redis.call('PEXPIRE', KEYS[1], keep)
-  redis.call('ZADD', KEYS[2], now + keep, ARGV[3])
   return 1
 end
 redis.call('DEL', KEYS[1])
@@ -41,7 +32,7 @@ if waiting then
     redis.call('PUBLISH', ARGV[4], '+' .. ARGV[3])
   end
 end
-if ARGV[6] == 'revoked' then
+if ARGV[5] == 'revoked' then
   redis.call('PUBLISH', ARGV[4], '-' .. ARGV[1])
 end
 return 1

@@ -12,8 +12,7 @@ local lease = tonumber(ARGV[1])
 local renewed = {}
 for i = 2, #KEYS do
   local owner, name = ARGV[i * 2 - 2], ARGV[i * 2 - 1]
-  local held = redis.call('TYPE', KEYS[i]).ok == 'hash' and redis.call('HMGET', KEYS[i], owner, '@kept')
-  if held and held[1] and not held[2] then
+  if redis.call('TYPE', KEYS[i]).ok == 'hash' and redis.call('HEXISTS', KEYS[i], owner) == 1 then
     redis.call('PEXPIRE', KEYS[i], lease)
     redis.call('ZADD', KEYS[1], now + lease, name)
     renewed[i - 1] = 1

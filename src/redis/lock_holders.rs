@@ -142,7 +142,6 @@ fn holder(
         "hash" => {
             let mut fields: HashMap<String, String> = redis::from_redis_value(body).ok()?;
             let token = fields.remove("@token").and_then(|token| token.parse().ok());
-            fields.remove("@kept");
             let since = fields.remove("@since").and_then(|at| at.parse().ok()).map(Millis);
             let (owner, depth) = fields.into_iter().next()?;
             (Kind::Reentrant, owner, depth.parse().ok()?, since, token)

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use seckill_engine::{
     commands::{Command, Reply, Scope},
     deployment::Deployment,
-    jobs::{Done, Job, Missed, Run, Runner, Schedule, Work, schedule},
+    jobs::{Done, Job, Run, Runner, Schedule, Work, schedule},
     locks::{Locks, Timing},
     settings::Settings,
 };
@@ -34,8 +34,6 @@ fn job(name: &str, schedule: &str, work: Work) -> Job {
         name: name.to_owned(),
         about: Label("job-done"),
         schedule: schedule.parse().unwrap(),
-        missed: Missed::All,
-        at_least: Duration::from_millis(200),
         at_most: 3 * SECOND,
         jitter: Duration::ZERO,
         work,
@@ -171,7 +169,10 @@ async fn each_due_time_runs_once_across_node_failures() {
     let mut dues: Vec<i64> = history.iter().map(|run| run.due.0).collect();
     dues.sort_unstable();
     let gaps: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps.iter().all(|gap| *gap == 1_000), "each second once: {gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap > 0 && gap % 1_000 == 0), "each second once: {gaps:?}");
+    // Due times pass without a run only while the lock of a killed or suspended node lasts, or the machine stalls.
+    let skipped = gaps.iter().filter(|gap| **gap > 1_000).count();
+    assert!(skipped <= 5, "one run makes up for those that were missed: {gaps:?}");
     let mut nodes: Vec<&str> = history.iter().map(|run| run.node.as_str()).collect();
     nodes.sort_unstable();
     nodes.dedup();
@@ -269,39 +270,32 @@ async fn pauses_misses_and_names() {
     let store = crate::world::open_sqlite(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
 
-    // Due times missed without a node: run all, run one, or skip.
+    // One run covers the due times that were missed without a node.
     let now = Millis::now();
-    let ago = |seconds: i64| Millis((now.0 / 1_000 - seconds) * 1_000);
-    for (name, missed, least, most) in
-        [("all", Missed::All, 20, 40), ("once", Missed::Once, 1, 12), ("skip", Missed::Skip, 0, 12)]
-    {
-        let mut of = job(name, "every 1s", tick(&Arc::default()));
-        of.missed = missed;
-        let run = seckill_model::NewRun {
-            job: name.to_owned(),
-            due: ago(20),
-            cause: Cause::Due,
-            node: "before".to_owned(),
-            token: 1,
-            started: ago(20),
-        };
-        store.begin_run(&run).await.unwrap().unwrap();
-        let scheduled = JobNode::new(&redis, &store, "a");
-        let task = scheduled.schedule(vec![of]);
-        wait_until(60 * SECOND, "it is due again", async || {
-            let runs = store.runs(Some(name), 100).await.unwrap();
-            runs.iter().any(|run| run.cause == Cause::Due && run.node == "a")
-        })
-        .await;
-        scheduled.stop.cancel();
-        task.await.unwrap();
-        let runs = store.runs(Some(name), 100).await.unwrap();
-        let made_up = runs.iter().filter(|run| run.node == "a").count();
-        assert!((least..=most).contains(&made_up), "{name}: {made_up}");
-        assert!(missed != Missed::Skip || runs.iter().all(|run| run.cause != Cause::Missed));
-        // The previous run never ended; the next lock holder recorded that.
-        assert!(runs.iter().any(|run| run.outcome == JobOutcome::Lost), "{name}");
-    }
+    let ago = Millis((now.0 / 1_000 - 20) * 1_000);
+    let run = seckill_model::NewRun {
+        job: "once".to_owned(),
+        due: ago,
+        cause: Cause::Due,
+        node: "before".to_owned(),
+        token: 1,
+        started: ago,
+    };
+    store.begin_run(&run).await.unwrap().unwrap();
+    let scheduled = JobNode::new(&redis, &store, "a");
+    let task = scheduled.schedule(vec![job("once", "every 1s", tick(&Arc::default()))]);
+    wait_until(60 * SECOND, "it is due again", async || {
+        let runs = store.runs(Some("once"), 100).await.unwrap();
+        runs.iter().any(|run| run.cause == Cause::Due && run.node == "a")
+    })
+    .await;
+    scheduled.stop.cancel();
+    task.await.unwrap();
+    let runs = store.runs(Some("once"), 100).await.unwrap();
+    let made_up = runs.iter().filter(|run| run.node == "a").count();
+    assert!((1..=12).contains(&made_up), "{made_up}");
+    // The previous run never ended; the next lock holder recorded that.
+    assert!(runs.iter().any(|run| run.outcome == JobOutcome::Lost));
     // Paused: nothing runs, and missed due times are skipped.
     store.pause_job("paused", true, Millis::now()).await.unwrap();
     let paused = JobNode::new(&redis, &store, "a");
@@ -337,8 +331,7 @@ async fn a_fixed_delay_counts_from_the_end_on_any_node() {
         ["a", "b", "c"].iter().map(|name| JobNode::new(&redis, &store, name)).collect();
     let mut tasks = Vec::new();
     for node in &nodes {
-        let mut delayed = job("delayed", "after 700ms", tick(&Arc::default()));
-        delayed.at_least = Duration::from_millis(300);
+        let delayed = job("delayed", "after 700ms", tick(&Arc::default()));
         tasks.push(node.schedule(vec![delayed]));
     }
     wait_until(60 * SECOND, "it runs", async || {
@@ -416,8 +409,7 @@ async fn a_due_time_is_not_lost_while_another_process_holds_the_lock() {
     let dead = Locks::new(&redis, Layout::default(), "other", TIMING).0;
     let held_until = Millis::now().plus(TIMING.lease.as_millis() as i64);
     let guard = dead.try_lock(&name, "dies").await.unwrap();
-    let mut rare = job("rare", "every 2s", tick(&Arc::default()));
-    rare.missed = Missed::Skip;
+    let rare = job("rare", "every 2s", tick(&Arc::default()));
     let node = JobNode::new(&redis, &store, "a");
     let task = node.schedule(vec![rare]);
     wait_until(30 * SECOND, "it runs all the same", async || {
@@ -438,11 +430,7 @@ async fn long_outages_and_clock_steps_stop_no_job() {
     let store = crate::world::open_sqlite(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
     let now = Millis::now();
-    for (name, missed, last) in [
-        ("skip", Missed::Skip, now.plus(-5_000_000)),
-        ("once", Missed::Once, now.plus(-5_000_000)),
-        ("ahead", Missed::Once, now.plus(3_600_000)),
-    ] {
+    for (name, last) in [("once", now.plus(-5_000_000)), ("ahead", now.plus(3_600_000))] {
         let due = Millis(last.0 / 500 * 500);
         let run = seckill_model::NewRun {
             job: name.to_owned(),
@@ -453,8 +441,7 @@ async fn long_outages_and_clock_steps_stop_no_job() {
             started: due,
         };
         store.begin_run(&run).await.unwrap().unwrap();
-        let mut of = job(name, "every 500ms", tick(&Arc::default()));
-        of.missed = missed;
+        let of = job(name, "every 500ms", tick(&Arc::default()));
         let node = JobNode::new(&redis, &store, "a");
         let task = node.schedule(vec![of]);
         wait_until(30 * SECOND, name, async || {
@@ -479,8 +466,7 @@ async fn a_paused_job_sends_few_queries() {
     let store = crate::world::open_sqlite(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
     let node = JobNode::new(&redis, &store, "a");
-    let mut of = job("delayed", "after 100ms", tick(&Arc::default()));
-    of.at_least = Duration::from_millis(1);
+    let of = job("delayed", "after 100ms", tick(&Arc::default()));
     let task = node.schedule(vec![of]);
     wait_for_run(&store, "delayed", JobOutcome::Done).await;
     store.pause_job("delayed", true, Millis::now()).await.unwrap();

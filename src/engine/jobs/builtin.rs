@@ -7,7 +7,7 @@ use jiff::ToSpan as _;
 use redis::pipe;
 use seckill_model::{Reason, message::Label, order_id::utc_day, reason::reason};
 
-use super::{Done, Job, Missed, Run, Schedule};
+use super::{Done, Job, Run, Schedule};
 use crate::{
     EngineError,
     deployment::Deployment,
@@ -61,8 +61,6 @@ where
         name: name.to_owned(),
         about,
         schedule: schedule.clone(),
-        missed: Missed::Once,
-        at_least: Duration::from_millis(50),
         at_most: Duration::from_mins(at_most_min),
         jitter: Duration::from_millis(20),
         work: Arc::new(move |run| work(run).boxed()),

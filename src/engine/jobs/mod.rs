@@ -23,17 +23,6 @@ pub use job_result::{JobResult, outcome_name};
 pub use runner::{Runner, job_lock};
 pub use scheduler::schedule;
 
-/// What happens to due times that passed while no node could run the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
-    /// They are skipped.
-    Skip,
-    /// One run covers all of them.
-    Once,
-    /// Each is run, oldest first.
-    All,
-}
-
 /// A job: action, schedule and time limits.
 #[derive(Clone)]
 pub struct Job {
@@ -43,10 +32,6 @@ pub struct Job {
     pub about: Label,
     /// When it is due.
     pub schedule: Schedule,
-    /// What happens to missed runs.
-    pub missed: Missed,
-    /// Minimum time the lock is held from the start of a run.
-    pub at_least: Duration,
     /// Time limit; after it the run is cancelled and other nodes may run the job.
     pub at_most: Duration,
     /// Maximum random delay after the due time, so that the nodes do not all query at once.

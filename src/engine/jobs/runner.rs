@@ -11,15 +11,15 @@ use seckill_redis::{
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use super::{Done, Job, JobResult, Missed, Run, Schedule};
+use super::{Done, Job, JobResult, Run, Schedule};
 use crate::{
     EngineError,
     deployment::Deployment,
     locks::{Guard, LockError, LockName, Locks},
 };
 
-/// Maximum number of missed due times to run at once.
-const MOST_MISSED: usize = 1_000;
+/// How often the clock is read again: it may step, and a fixed delay depends on other nodes.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// A run that starts later than this counts as missed.
 const LATE: u64 = 1_000;
 /// The end of a run is recorded even if a database is briefly unreachable.
@@ -30,7 +30,24 @@ const MANUAL_WAIT: Duration = Duration::from_secs(1);
 /// How long a cancelled run may take to end.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
-/// What happened to a due time.
+/// What a job does next.
+pub(super) enum Next {
+    /// Nothing is due; it is looked at again after this time.
+    Wait(Duration),
+    /// It runs for this due time.
+    Run(Millis, Cause),
+}
+
+/// Due times that a node knows to need no run, besides those recorded in SQL.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The first look: a job that never ran before has missed nothing.
+    started: Option<Millis>,
+    /// A due time that is claimed in SQL, by a clock that ran ahead.
+    claimed: Option<Millis>,
+}
+
+/// Result of an attempt to run what is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// It ran here.
@@ -58,12 +75,51 @@ pub fn job_lock(job: &str) -> String {
 }
 
 impl Runner {
-    /// Runs what is due up to `due` unless another node does.
+    /// Determines by SQL and the clock of Redis what is due. One run covers all due times that passed while no node
+    /// could run the job; those during a pause are skipped.
+    pub(super) async fn next(
+        &self,
+        conn: &mut Connection,
+        job: &Job,
+        seen: &mut Seen,
+    ) -> Result<Next, EngineError> {
+        let store = &self.deployment.store;
+        let switch = store.job_switches().await?.into_iter().find(|it| it.name == job.name);
+        if switch.as_ref().is_some_and(|it| it.paused) {
+            return Ok(Next::Wait(LOOK_AGAIN));
+        }
+        let now = conn.now().await?;
+        // A clock that stepped back counts from there.
+        let started = seen.started.map_or(now, |started| started.min(now));
+        seen.started = Some(started);
+        let last = store.last_due(&job.name, now).await?;
+        let due = if let Schedule::After(_) = job.schedule {
+            let ended = last.map(|run| job.ended(&run));
+            job.schedule.next(started, ended)
+        } else {
+            let known = last.map_or(started, |run| run.due);
+            let known = [Some(known), seen.claimed, switch.map(|it| it.since)];
+            // A time in the future was recorded before the clock stepped back.
+            let known = known.into_iter().flatten().filter(|known| *known <= now).max();
+            let missed = job.schedule.last(now).filter(|due| known.is_none_or(|it| *due > it));
+            missed.or_else(|| job.schedule.next(now, None))
+        };
+        Ok(match due {
+            Some(due) if due > now => {
+                Next::Wait(Duration::from_millis(due.since(now)).min(LOOK_AGAIN))
+            }
+            Some(due) if now.since(due) > LATE => Next::Run(due, Cause::Missed),
+            Some(due) => Next::Run(due, Cause::Due),
+            None => Next::Wait(LOOK_AGAIN),
+        })
+    }
+
+    /// Runs what is due unless another node does.
     pub(super) async fn run_due(
         &self,
         conn: &mut Connection,
         job: &Job,
-        due: Millis,
+        seen: &mut Seen,
         stop: &CancellationToken,
     ) -> Result<Turn, EngineError> {
         let guard = match self.lock(job, Duration::ZERO).await {
@@ -71,22 +127,42 @@ impl Runner {
             Err(EngineError::Lock(LockError::Busy(_))) => return Ok(Turn::Busy),
             Err(error) => return Err(error),
         };
-        let ran = self.run_all(conn, job, due, &guard, stop).await;
-        let kept_lock = guard.is_held();
-        // A lost lock has cancelled the run, which is recorded already. If nothing ran because the job is paused, the
-        // lock is released at once.
-        let ran_none = matches!(ran, Ok(0));
-        let keep = if ran_none { Duration::ZERO } else { job.at_least };
-        match guard.release_after(keep).await {
+        let turn = self.run_locked(conn, job, seen, &guard, stop).await;
+        // A lost lock has cancelled the run, which is recorded already.
+        match guard.release().await {
             Ok(()) | Err(LockError::Lost(_)) => {}
             Err(error) => {
                 tracing::warn!(job = job.name, %error, "a job's lock will be released later");
             }
         }
-        Ok(match ran? {
-            0 if !kept_lock || stop.is_cancelled() => Turn::Busy,
-            0 => Turn::NothingDue,
-            _ => Turn::Ran,
+        turn
+    }
+
+    /// The same under the lock: another node may have run it since it was found to be due.
+    async fn run_locked(
+        &self,
+        conn: &mut Connection,
+        job: &Job,
+        seen: &mut Seen,
+        guard: &Guard,
+        stop: &CancellationToken,
+    ) -> Result<Turn, EngineError> {
+        let now = conn.now().await?;
+        let why = Message::of(&reason!("job-node-lost"));
+        self.deployment.store.lose_runs(&job.name, guard.token(), &why, now).await?;
+        let Next::Run(due, cause) = self.next(conn, job, seen).await? else {
+            return Ok(Turn::NothingDue);
+        };
+        if stop.is_cancelled() || !guard.is_held() {
+            return Ok(Turn::Busy);
+        }
+        let started = conn.now().await?;
+        Ok(match self.run_one(job, due, cause, started, guard, stop).await? {
+            Some(_) => Turn::Ran,
+            None => {
+                seen.claimed = Some(due);
+                Turn::NothingDue
+            }
         })
     }
 
@@ -141,67 +217,6 @@ impl Runner {
         let (name, task) = (LockName::new(job_lock(&job.name))?, "run");
         // Renewed while this node lives, so that a dead node blocks others for one lease at most.
         Ok(self.locks.try_for(&name, task, wait).await?)
-    }
-
-    async fn run_all(
-        &self,
-        conn: &mut Connection,
-        job: &Job,
-        due: Millis,
-        guard: &Guard,
-        stop: &CancellationToken,
-    ) -> Result<u64, EngineError> {
-        let now = conn.now().await?;
-        let why = Message::of(&reason!("job-node-lost"));
-        self.deployment.store.lose_runs(&job.name, guard.token(), &why, now).await?;
-        let mut ran = 0;
-        for (due, cause) in self.dues(job, due, now).await? {
-            if stop.is_cancelled() || !guard.is_held() {
-                break;
-            }
-            let started = conn.now().await?;
-            let run = self.run_one(job, due, cause, started, guard, stop).await?;
-            ran += u64::from(run.is_some());
-        }
-        Ok(ran)
-    }
-
-    /// Due times to run now, by SQL and the job's policy.
-    async fn dues(
-        &self,
-        job: &Job,
-        due: Millis,
-        now: Millis,
-    ) -> Result<Vec<(Millis, Cause)>, EngineError> {
-        let last = self.deployment.store.last_due(&job.name, now).await?;
-        let resumed = self.deployment.store.job_switches().await?.into_iter();
-        let resumed = resumed.filter(|it| it.name == job.name).map(|it| it.since).max();
-        let cause = if now.since(due) > LATE { Cause::Missed } else { Cause::Due };
-        if let Schedule::After(_) = job.schedule {
-            // Another node may have run it.
-            let ended = last.map(|run| job.ended(&run));
-            let due = ended.and_then(|ended| job.schedule.next(now, Some(ended))).unwrap_or(due);
-            return Ok(if due <= now { vec![(due, cause)] } else { Vec::new() });
-        }
-        // Due times during a pause are not missed runs and are skipped. Due times claimed by a clock that ran ahead are
-        // not visible here, but the unique index prevents a second run.
-        let known = last.map(|run| run.due).max(resumed).filter(|known| *known <= now);
-        let with_cause =
-            |due: Millis| (due, if now.since(due) > LATE { Cause::Missed } else { Cause::Due });
-        let latest = job.schedule.last(now).filter(|due| known.is_none_or(|known| *due > known));
-        Ok(match (job.missed, known) {
-            (Missed::All, Some(known)) => {
-                let next = |due: &Millis| job.schedule.next(*due, None);
-                let dues = std::iter::successors(next(&known), next);
-                dues.take_while(|due| *due <= now).take(MOST_MISSED).map(with_cause).collect()
-            }
-            (Missed::All | Missed::Once, _) => latest.map(with_cause).into_iter().collect(),
-            (Missed::Skip, _) => latest
-                .map(with_cause)
-                .filter(|(_, cause)| *cause == Cause::Due)
-                .into_iter()
-                .collect(),
-        })
     }
 
     /// `None` if that due time was claimed already, or the job is paused.

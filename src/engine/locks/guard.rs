@@ -10,7 +10,6 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use seckill_model::Millis;
 use tokio_util::sync::CancellationToken;
 
 use super::{LockError, LockName, Locks};
@@ -22,7 +21,6 @@ pub(super) struct Held {
     pub(super) owner: String,
     pub(super) lease: Duration,
     pub(super) token: i64,
-    pub(super) since: Millis,
     /// Live guards; after the last one the watchdog stops renewing.
     guards: AtomicU32,
     /// Its work does not end, so the lease is left to expire.
@@ -47,13 +45,13 @@ impl Held {
         name: LockName,
         owner: String,
         lease: Duration,
-        (token, since): (i64, Millis),
+        token: i64,
         until: Instant,
     ) -> Self {
         let depth = tokio::sync::Mutex::new(1);
         let (until, lost) = (Mutex::new(until), CancellationToken::new());
         let (guards, abandoned) = (AtomicU32::new(0), AtomicBool::new(false));
-        Self { name, owner, lease, token, since, guards, abandoned, depth, until, lost }
+        Self { name, owner, lease, token, guards, abandoned, depth, until, lost }
     }
 
     pub(super) fn is_abandoned(&self) -> bool {
@@ -104,14 +102,12 @@ pub struct Guard {
     held: Arc<Held>,
     /// `None` once released.
     locks: Option<Locks>,
-    /// Minimum time the lock stays taken from its start.
-    at_least: Duration,
 }
 
 impl Guard {
     pub(super) fn new(held: Arc<Held>, locks: Locks) -> Self {
         held.guards.fetch_add(1, Ordering::Relaxed);
-        Self { held, locks: Some(locks), at_least: Duration::ZERO }
+        Self { held, locks: Some(locks) }
     }
 
     /// Keeps the lock until its lease expires, because its work does not end.
@@ -174,15 +170,9 @@ impl Guard {
     /// # Errors
     /// [`LockError::Lost`] if it was no longer held, or Redis is unreachable: the background task then retries until
     /// the lease expires.
-    pub async fn release(self) -> Result<(), LockError> {
-        self.release_after(Duration::ZERO).await
-    }
-
-    /// Releases the lock, but keeps it taken until it was held for `at_least` in total.
-    pub async fn release_after(mut self, at_least: Duration) -> Result<(), LockError> {
+    pub async fn release(mut self) -> Result<(), LockError> {
         let Some(locks) = self.locks.clone() else { return Ok(()) };
-        self.at_least = at_least;
-        let released = locks.release_one(&self.held, at_least).await;
+        let released = locks.release_one(&self.held).await;
         // If this is cancelled or dropped, the release continues in the background.
         if matches!(released, Ok(()) | Err(LockError::Lost(_))) {
             self.locks = None;
@@ -203,7 +193,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(locks) = self.locks.take() {
             self.let_go(&locks);
-            locks.release_later(Arc::clone(&self.held), self.at_least);
+            locks.release_later(Arc::clone(&self.held));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use redis::{FromRedisValue as _, Value};
-use seckill_model::{Millis, reason::reason};
+use seckill_model::reason::reason;
 use seckill_redis::{Layout, Redis, RedisError, scripts};
 use tokio::sync::mpsc;
 
@@ -66,8 +66,8 @@ pub(super) struct Shared {
 /// Work left to the background task.
 #[derive(Debug)]
 pub(super) enum Cleanup {
-    /// A guard was dropped; the lock stays taken for this long from its start.
-    Dropped(Arc<Held>, Duration),
+    /// A guard was dropped.
+    Dropped(Arc<Held>),
     /// An acquisition was cancelled; Redis may have granted it.
     Cancelled(LockName, String, Instant),
 }
@@ -76,7 +76,7 @@ impl Cleanup {
     /// Returns whether the lease has expired.
     pub(super) fn is_over(&self) -> bool {
         match self {
-            Self::Dropped(held, _) => held.is_over(),
+            Self::Dropped(held) => held.is_over(),
             Self::Cancelled(_, _, until) => Instant::now() > *until,
         }
     }
@@ -84,7 +84,7 @@ impl Cleanup {
 
 /// Reply of Redis to an acquisition.
 enum Reply {
-    Held { token: i64, since: Millis },
+    Held { token: i64 },
     Busy { left: Option<Duration> },
     Lost,
 }
@@ -178,7 +178,7 @@ impl Locks {
             return Err(RedisError::Away { address, detail }.into());
         };
         match answer? {
-            Reply::Held { token, since } => {
+            Reply::Held { token } => {
                 let until = sure_until(sent, lease);
                 if Instant::now() >= until {
                     // The attempt is still open, so dropping it releases the lock.
@@ -186,7 +186,7 @@ impl Locks {
                 }
                 attempt.open = false;
                 let (name, owner) = (attempt.name.clone(), attempt.owner.to_owned());
-                let held = Arc::new(Held::new(name, owner, lease, (token, since), until));
+                let held = Arc::new(Held::new(name, owner, lease, token, until));
                 let guard = Guard::new(Arc::clone(&held), self.clone());
                 self.watched().insert(held.owner.clone(), held);
                 Ok(guard)
@@ -218,13 +218,8 @@ impl Locks {
         }
     }
 
-    /// Decrements the depth. The watchdog drops the lock first; a renewal in flight finds it released or retained
-    /// on purpose.
-    pub(super) async fn release_one(
-        &self,
-        held: &Held,
-        at_least: Duration,
-    ) -> Result<(), LockError> {
+    /// Decrements the depth. The watchdog drops the lock first; a renewal in flight finds it released.
+    pub(super) async fn release_one(&self, held: &Held) -> Result<(), LockError> {
         let mut depth = held.depth.lock().await;
         if *depth == 0 || held.is_abandoned() {
             return Ok(());
@@ -234,8 +229,7 @@ impl Locks {
         }
         let mut asked_before = false;
         for attempt in 1.. {
-            let answer = self.send_release(&held.name, &held.owner, *depth, at_least, held.since);
-            match answer.await {
+            match self.send_release(&held.name, &held.owner, *depth).await {
                 // An earlier call may have released it and lost its reply.
                 Ok(0) if !asked_before => {
                     *depth = 0;
@@ -259,18 +253,11 @@ impl Locks {
         name: &LockName,
         owner: &str,
         depth: u32,
-        at_least: Duration,
-        since: Millis,
     ) -> Result<u8, RedisError> {
-        // The node's clock may differ from that of Redis by seconds. Holding a job's lock slightly too long or too
-        // short is harmless: its due time is claimed in SQL.
-        let held_for = Duration::from_millis(Millis::now().since(since));
-        let keep = at_least.saturating_sub(held_for).min(at_least);
         let mut call = scripts::LOCK_RELEASE.prepare_invoke();
         let keys = &self.shared.keys;
         call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
-        call.arg(owner).arg(depth).arg(name.as_str()).arg(keys.lock_channel());
-        call.arg(keep.as_millis() as u64).arg("");
+        call.arg(owner).arg(depth).arg(name.as_str()).arg(keys.lock_channel()).arg("");
         self.shared.connection.invoke(&call).await
     }
 
@@ -291,7 +278,7 @@ impl Locks {
         let number = |value: &Value| i64::from_redis_value_ref(value).ok();
         let numbers: Option<Vec<i64>> = answer.iter().map(number).collect();
         match numbers.as_deref() {
-            Some([1, token, since]) => Ok(Reply::Held { token: *token, since: Millis(*since) }),
+            Some([1, token]) => Ok(Reply::Held { token: *token }),
             Some([0, left]) => {
                 Ok(Reply::Busy { left: u64::try_from(*left).ok().map(Duration::from_millis) })
             }
@@ -323,10 +310,9 @@ impl Locks {
     /// Runs deferred work; returns it while Redis is unreachable.
     pub(super) async fn clean_up(&self, later: Cleanup) -> Option<Cleanup> {
         let result = match &later {
-            Cleanup::Dropped(held, at_least) => self.release_one(held, *at_least).await,
+            Cleanup::Dropped(held) => self.release_one(held).await,
             Cleanup::Cancelled(name, owner, _) => {
-                let result = self.send_release(name, owner, 0, Duration::ZERO, Millis::default());
-                result.await.map(drop).map_err(LockError::from)
+                self.send_release(name, owner, 0).await.map(drop).map_err(LockError::from)
             }
         };
         match result {
@@ -339,9 +325,9 @@ impl Locks {
         }
     }
 
-    pub(super) fn release_later(&self, held: Arc<Held>, at_least: Duration) {
+    pub(super) fn release_later(&self, held: Arc<Held>) {
         // Without the background task the lease expires.
-        let _ = self.shared.later.send(Cleanup::Dropped(held, at_least));
+        let _ = self.shared.later.send(Cleanup::Dropped(held));
     }
 
     pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {

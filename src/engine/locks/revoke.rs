@@ -22,7 +22,7 @@ pub async fn revoke(
     }
     let mut call = scripts::LOCK_RELEASE.prepare_invoke();
     call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
-    call.arg(owner).arg(0).arg(name.as_str()).arg(keys.lock_channel()).arg(0).arg("revoked");
+    call.arg(owner).arg(0).arg(name.as_str()).arg(keys.lock_channel()).arg("revoked");
     match conn.invoke::<u8>(&call).await? {
         1 => Ok(()),
         _ if conn.query::<bool>(cmd("EXISTS").arg(keys.lock(name.as_str()))).await? => {
