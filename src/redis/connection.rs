@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::{
-    Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation, ServerError,
+    Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation, ServerError, Value,
     aio::MultiplexedConnection, cmd,
 };
 use seckill_model::{ForeignKey, Millis, reason::reason};
@@ -18,7 +18,7 @@ use super::{
     connect::ServerInfo,
     error::{plain, server_error},
     keys::type_of,
-    routing::{self, HOME, slot_of},
+    routing::{Ask, HOME, slot_of},
 };
 
 /// Timeout of every command that does not block on purpose.
@@ -129,26 +129,12 @@ impl Connection {
 
     /// Runs one command on the server of its key.
     pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, RedisError> {
-        let slot = self.slot_by(|| routing::slot_of_command(cmd));
-        match self.query_at(slot, cmd).await {
-            Err(error) => Err(self.named(slot, error, || routing::first_key(cmd)).await),
-            done => done,
-        }
+        self.run(Ask::Command(cmd)).await
     }
 
     /// Runs a pipeline whose keys are all in one slot.
     pub async fn pipe<T: FromRedisValue>(&mut self, pipe: &Pipeline) -> Result<T, RedisError> {
-        let slot = self.slot_of_pipe(pipe)?;
-        let mut connection = self.reach(slot).await?;
-        match pipe.query_async(&mut connection).await {
-            Ok(done) => Ok(done),
-            Err(error) => {
-                let error = self.drop_connection(slot, &error);
-                Err(self
-                    .named(slot, error, || pipe.cmd_iter().filter_map(routing::first_key))
-                    .await)
-            }
-        }
+        self.run(Ask::Pipe(pipe)).await
     }
 
     /// Runs a script on the server of its keys, loading it if necessary.
@@ -156,42 +142,48 @@ impl Connection {
         &mut self,
         script: &ScriptInvocation<'_>,
     ) -> Result<T, RedisError> {
-        let slot = self.slot_by(|| routing::slot_of_script(script));
+        self.run(Ask::Script(script)).await
+    }
+
+    async fn run<T: FromRedisValue>(&mut self, ask: Ask<'_>) -> Result<T, RedisError> {
+        // A single server has no slots, so commands need not be parsed.
+        let slot = if self.redis.is_cluster() { ask.slot()? } else { 0 };
+        let reply = self.send(slot, ask).await?;
+        self.read(slot, reply)
+    }
+
+    /// Not generic, so that it is compiled once for all types of replies.
+    async fn send(&mut self, slot: u16, ask: Ask<'_>) -> Result<Value, RedisError> {
         let mut connection = self.reach(slot).await?;
-        match script.invoke_async(&mut connection).await {
-            Ok(done) => Ok(done),
-            Err(error) => {
-                let error = self.drop_connection(slot, &error);
-                Err(self.named(slot, error, || routing::keys_of_script(script)).await)
-            }
+        match ask.send(&mut connection).await {
+            Ok(reply) => Ok(reply),
+            Err(error) => match self.drop_connection(slot, &error) {
+                error if error.code() == Some("WRONGTYPE") => {
+                    Err(Box::pin(self.wrong_key(slot, ask)).await.unwrap_or(error))
+                }
+                error => Err(error),
+            },
         }
     }
 
-    /// Adds the key with the wrong type to an error, where the key layout allows it.
-    async fn named<K: AsRef<[u8]>, I: IntoIterator<Item = K>>(
-        &mut self,
-        slot: u16,
-        error: RedisError,
-        keys: impl FnOnce() -> I,
-    ) -> RedisError {
-        if error.code() != Some("WRONGTYPE") {
-            return error;
-        }
-        let keys: Vec<String> = keys()
-            .into_iter()
-            .map(|key| String::from_utf8_lossy(key.as_ref()).into_owned())
-            .collect();
-        for key in keys {
+    fn read<T: FromRedisValue>(&mut self, slot: u16, reply: Value) -> Result<T, RedisError> {
+        T::from_redis_value(reply).map_err(|error| self.drop_connection(slot, &error.into()))
+    }
+
+    /// Finds the key with the wrong type, where the key layout allows it.
+    async fn wrong_key(&mut self, slot: u16, ask: Ask<'_>) -> Option<RedisError> {
+        for key in ask.keys() {
+            let key = String::from_utf8_lossy(&key).into_owned();
             let Some(expected) = type_of(&key) else { continue };
             let ask = cmd("TYPE").arg(&key).take();
             match self.query_at::<String>(slot, &ask).await {
                 Ok(holds) if holds != expected && holds != "none" => {
-                    return RedisError::Foreign(ForeignKey { key, holds });
+                    return Some(RedisError::Foreign(ForeignKey { key, holds }));
                 }
                 _ => {}
             }
         }
-        error
+        None
     }
 
     /// Redis time, which decides when sales begin and end and jobs are due.
@@ -230,25 +222,12 @@ impl Connection {
     }
 
     async fn query_at<T: FromRedisValue>(&mut self, slot: u16, cmd: &Cmd) -> Result<T, RedisError> {
-        let mut connection = self.reach(slot).await?;
-        let result = cmd.query_async(&mut connection).await;
-        result.map_err(|error| self.drop_connection(slot, &error))
-    }
-
-    fn slot_of_pipe(&self, pipe: &Pipeline) -> Result<u16, RedisError> {
-        if !self.redis.is_cluster() {
-            return Ok(0);
-        }
-        Ok(routing::slot_of_pipe(pipe)?.unwrap_or_else(|| slot_of(HOME)))
+        let reply = self.send(slot, Ask::Command(cmd)).await?;
+        self.read(slot, reply)
     }
 
     fn slot(&self, key: &str) -> u16 {
-        self.slot_by(|| Some(slot_of(key)))
-    }
-
-    /// A single server has no slots, so commands need not be parsed.
-    fn slot_by(&self, find: impl FnOnce() -> Option<u16>) -> u16 {
-        if self.redis.is_cluster() { find().unwrap_or_else(|| slot_of(HOME)) } else { 0 }
+        if self.redis.is_cluster() { slot_of(key) } else { 0 }
     }
 
     /// Server of a slot, if known for certain.

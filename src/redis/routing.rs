@@ -1,9 +1,10 @@
-//! Hash slots of commands.
-//!
-//! Parses commands only; the server of a slot comes from `cluster_slots`.
+//! Hash slots of commands, which decide the server of a cluster; `cluster_slots` knows the server of a slot.
 
 use futures::FutureExt as _;
-use redis::{Arg, Cmd, Pipeline, RedisFuture, ScriptInvocation, Value, aio::ConnectionLike};
+use redis::{
+    Arg, Cmd, Pipeline, RedisFuture, RedisResult, ScriptInvocation, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
+};
 
 use seckill_model::reason::reason;
 
@@ -37,36 +38,51 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Slot of a command's first key; `None` without a key.
-pub(super) fn slot_of_command(cmd: &Cmd) -> Option<u16> {
-    first_key(cmd).map(slot_of)
+/// What is sent to one server.
+#[derive(Clone, Copy)]
+pub(super) enum Ask<'a> {
+    Command(&'a Cmd),
+    Pipe(&'a Pipeline),
+    Script(&'a ScriptInvocation<'a>),
 }
 
-/// Slot of a pipeline; `None` if none of its commands has a key.
-///
-/// # Errors
-/// The commands belong to different slots: a bug. No server may see such a pipeline, because it would execute a part of
-/// it.
-pub(super) fn slot_of_pipe(pipe: &Pipeline) -> Result<Option<u16>, RedisError> {
-    let mut slots = pipe.cmd_iter().filter_map(slot_of_command);
-    let first = slots.next();
-    match slots.find(|slot| Some(*slot) != first) {
-        None => Ok(first),
-        Some(_) => Err(RedisError::Rejected(reason!("redis-cross-slot"))),
+impl Ask<'_> {
+    /// The first key of each command, or all keys of a script.
+    pub(super) fn keys(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Command(cmd) => first_key(cmd).into_iter().map(<[u8]>::to_vec).collect(),
+            Self::Pipe(pipe) => pipe.cmd_iter().filter_map(first_key).map(<[u8]>::to_vec).collect(),
+            Self::Script(script) => {
+                let mut seen = KeyCapture(Vec::new());
+                // Nothing is sent: the call ends when its first command is rejected.
+                let _ = script.invoke_async::<Value>(&mut seen).now_or_never();
+                seen.0
+            }
+        }
     }
-}
 
-/// Slot of a script's first key; `None` without keys.
-pub(super) fn slot_of_script(script: &ScriptInvocation<'_>) -> Option<u16> {
-    keys_of_script(script).first().map(slot_of)
-}
+    /// Slot of its keys; that of [`HOME`] without keys.
+    ///
+    /// # Errors
+    /// The keys belong to different slots: a bug. No server may see such a pipeline, because it would execute a part of
+    /// it.
+    pub(super) fn slot(self) -> Result<u16, RedisError> {
+        let keys = self.keys();
+        let mut slots = keys.iter().map(slot_of);
+        let first = slots.next().unwrap_or_else(|| slot_of(HOME));
+        if slots.any(|slot| slot != first) {
+            return Err(RedisError::Rejected(reason!("redis-cross-slot")));
+        }
+        Ok(first)
+    }
 
-/// The keys of a script.
-pub(super) fn keys_of_script(script: &ScriptInvocation<'_>) -> Vec<Vec<u8>> {
-    let mut seen = KeyCapture(Vec::new());
-    // Nothing is sent: the call ends when its first command is rejected.
-    let _ = script.invoke_async::<Value>(&mut seen).now_or_never();
-    seen.0
+    pub(super) async fn send(self, connection: &mut MultiplexedConnection) -> RedisResult<Value> {
+        match self {
+            Self::Command(cmd) => cmd.query_async(connection).await,
+            Self::Pipe(pipe) => pipe.query_async(connection).await,
+            Self::Script(script) => script.invoke_async(connection).await,
+        }
+    }
 }
 
 /// Captures the keys of a script, which redis-rs passes only to a connection.
@@ -118,7 +134,7 @@ fn place(name: &[u8]) -> Place {
     }
 }
 
-pub(super) fn first_key(cmd: &Cmd) -> Option<&[u8]> {
+fn first_key(cmd: &Cmd) -> Option<&[u8]> {
     let nth = |at: usize| match cmd.args_iter().nth(at) {
         Some(Arg::Simple(arg)) => Some(arg),
         _ => None,
@@ -182,23 +198,24 @@ mod tests {
     }
 
     #[test]
-    fn scripts_go_to_their_first_key() {
+    fn scripts_go_to_their_keys() {
         let script = Script::new("return 1");
         let mut call = script.prepare_invoke();
         call.arg("k");
-        assert_eq!(slot_of_script(&call), None);
-        call.key("foo").key("bar");
-        assert_eq!(slot_of_script(&call), Some(12_182));
+        assert_eq!(Ask::Script(&call).slot(), Ok(slot_of(HOME)));
+        call.key("foo").key("bar{foo}");
+        assert_eq!(Ask::Script(&call).slot(), Ok(12_182));
     }
 
     #[test]
     fn a_pipeline_has_one_slot() {
         let mut one = pipe();
         one.cmd("TIME");
-        assert_eq!(slot_of_pipe(&one).unwrap(), None);
+        assert_eq!(Ask::Pipe(&one).slot(), Ok(slot_of(HOME)));
         one.cmd("GET").arg("{foo}a").cmd("GET").arg("{foo}b");
-        assert_eq!(slot_of_pipe(&one).unwrap(), Some(12_182));
+        assert_eq!(Ask::Pipe(&one).slot(), Ok(12_182));
         one.cmd("GET").arg("bar");
-        assert_eq!(slot_of_pipe(&one), Err(RedisError::Rejected(reason!("redis-cross-slot"))));
+        let refused = Err(RedisError::Rejected(reason!("redis-cross-slot")));
+        assert_eq!(Ask::Pipe(&one).slot(), refused);
     }
 }
