@@ -265,12 +265,8 @@ async fn execute_commands(
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
-    loop {
-        let request = tokio::select! {
-            () = stop.cancelled() => return,
-            request = requests.recv() => request,
-        };
-        let Some(Request { command, reason, reply }) = request else { return };
+    while let Some(Some(request)) = stop.run_until_cancelled(requests.recv()).await {
+        let Request { command, reason, reply } = request;
         let operator = Operator { reason, ..operator.clone() };
         let (stop, acted) = (stop.clone(), Arc::clone(&acted));
         tasks.spawn(async move {

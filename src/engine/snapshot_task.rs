@@ -136,7 +136,7 @@ impl SnapshotTask {
         let (mut audit_from, mut was_busy, mut acted) = (Instant::now(), true, false);
         let mut screen_from = audit_from;
         let (mut changed, mut shown, mut hurried) = (audit_from, None, false);
-        loop {
+        while !stop.is_cancelled() {
             if let Some(audit) = auditing.take_if(|audit| audit.is_finished()) {
                 screen_from = Instant::now() + AUDIT_EVERY;
                 if !self.take_audit(audit).await {
@@ -172,10 +172,8 @@ impl SnapshotTask {
                 hurried = figures.is_none() || known.is_none();
                 let changed = Arc::clone(&self.acted);
                 auditing = Some(self.tasks.spawn(async move {
-                    tokio::select! {
-                        () = stop.cancelled() => Audited::Interrupted,
-                        audited = audit(operator, taken, figures, known, &changed) => audited,
-                    }
+                    let audit = audit(operator, taken, figures, known, &changed);
+                    stop.run_until_cancelled(audit).await.unwrap_or(Audited::Interrupted)
                 }));
             }
             let ended = Instant::now();
@@ -193,10 +191,8 @@ impl SnapshotTask {
                 }
             }
             // A key that is held down must not take server capacity from the buyers.
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(MIN_TICK.saturating_sub(ended.elapsed())) => {}
-            }
+            let rest = MIN_TICK.saturating_sub(ended.elapsed());
+            stop.run_until_cancelled(tokio::time::sleep(rest)).await;
         }
     }
 }

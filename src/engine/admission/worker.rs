@@ -514,13 +514,9 @@ impl AdmissionWorker {
     async fn recover(&mut self, mut waiting: Vec<Batch>, stop: &CancellationToken) {
         let mut pause = BACKOFF[0];
         loop {
-            let reconciled = tokio::select! {
-                biased;
-                // The last check, or the next start, completes what is left.
-                () = stop.cancelled() => Err(EngineError::Stopping),
-                reconciled = self.reconcile_partition() => reconciled,
-            };
-            match reconciled {
+            // After a stop, the last check or the next start completes what is left.
+            let reconciled = stop.run_until_cancelled(self.reconcile_partition()).await;
+            match reconciled.unwrap_or(Err(EngineError::Stopping)) {
                 Ok(()) => match self.retry(std::mem::take(&mut waiting)).await {
                     Ok(()) => return,
                     Err(left) => waiting = left,
@@ -538,13 +534,11 @@ impl AdmissionWorker {
                 refuse_late(batch, self.answer_within(), self.last_error.clone());
             }
             waiting.retain(|batch| !batch.is_empty());
-            tokio::select! {
-                () = stop.cancelled() => {
-                    let stopped = AdmissionError::NoAnswer("the engine stops".to_owned());
-                    return reply_all(waiting.into_iter().flatten(), &Err(stopped));
-                }
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(BACKOFF[1]),
+            if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                let stopped = AdmissionError::NoAnswer("the engine stops".to_owned());
+                return reply_all(waiting.into_iter().flatten(), &Err(stopped));
             }
+            pause = (pause * 2).min(BACKOFF[1]);
         }
     }
 

@@ -117,10 +117,8 @@ impl Applying {
             left = left.saturating_sub(acted - before);
             if let Some(rate) = pace.rate {
                 let due = Duration::from_secs_f64(acted as f64 / rate as f64);
-                tokio::select! {
-                    () = stop.cancelled() => {}
-                    () = tokio::time::sleep(due.saturating_sub(started.elapsed())) => {}
-                }
+                let pause = due.saturating_sub(started.elapsed());
+                stop.run_until_cancelled(tokio::time::sleep(pause)).await;
             }
         }
         self.report.cut_short = self.report.seen < plan.totals.entries;

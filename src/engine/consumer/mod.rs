@@ -268,11 +268,8 @@ impl Consumer {
             return;
         }
         self.hold.parked.send_replace(true);
-        tokio::select! {
-            () = stop.cancelled() => {}
-            // An error means that the sender is gone.
-            _ = self.hold.wanted.wait_for(|held| !held) => {}
-        }
+        // An error means that the sender is gone.
+        stop.run_until_cancelled(self.hold.wanted.wait_for(|held| !held)).await;
         self.hold.parked.send_replace(false);
     }
 

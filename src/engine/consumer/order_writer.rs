@@ -278,8 +278,5 @@ pub(crate) fn by_partition<T>(
 pub(crate) async fn wait(stop: &CancellationToken, pause: &mut Duration) -> bool {
     let now = *pause;
     *pause = (*pause * 2).min(BACKOFF[1]);
-    tokio::select! {
-        () = stop.cancelled() => false,
-        () = tokio::time::sleep(now) => true,
-    }
+    stop.run_until_cancelled(tokio::time::sleep(now)).await.is_some()
 }

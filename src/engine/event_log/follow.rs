@@ -25,11 +25,7 @@ pub(crate) async fn follow(
     let mut log = EventLog::new(&node, settings.node_dead_ms);
     // The first snapshot shows how far the clock of Redis, by which all events are dated, is ahead of this host's.
     let (begun, mut ahead) = (Millis::now(), None);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => break,
-            changed = snapshots.changed() => if changed.is_err() { break },
-        }
+    while let Some(Ok(())) = stop.run_until_cancelled(snapshots.changed()).await {
         let snapshot = Arc::clone(&snapshots.borrow_and_update());
         if snapshot.seq == 0 {
             continue;
@@ -41,10 +37,7 @@ pub(crate) async fn follow(
             outbox.put_event(line, NEAR_MS);
         }
         if snapshot.sql.takes_writes() {
-            tokio::select! {
-                () = stop.cancelled() => break,
-                _ = outbox.write(&store) => {}
-            }
+            stop.run_until_cancelled(outbox.write(&store)).await;
         }
     }
     if ahead.is_none() {

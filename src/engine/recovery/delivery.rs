@@ -70,11 +70,7 @@ impl Delivery {
     /// Runs until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut failed = String::new();
-        loop {
-            let delivered = tokio::select! {
-                () = stop.cancelled() => return,
-                delivered = self.deliver() => delivered,
-            };
+        while let Some(delivered) = stop.run_until_cancelled(self.deliver()).await {
             match delivered {
                 Ok(()) => failed.clear(),
                 Err(error) => {
@@ -86,10 +82,7 @@ impl Delivery {
                     }
                 }
             }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(DELIVER_EVERY) => {}
-            }
+            stop.run_until_cancelled(tokio::time::sleep(DELIVER_EVERY)).await;
         }
     }
 

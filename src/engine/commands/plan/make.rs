@@ -119,10 +119,8 @@ impl Making {
             0
         } else {
             // Read-only, so it may be dropped at any await.
-            tokio::select! {
-                () = stop.cancelled() => return Err(EngineError::Stopping),
-                lost = lost(&mut servers) => lost?,
-            }
+            let lost = stop.run_until_cancelled(lost(&mut servers)).await;
+            lost.unwrap_or(Err(EngineError::Stopping))?
         };
         let sales = servers.store.sales().await?;
         let at = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[]).await?;
