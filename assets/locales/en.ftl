@@ -2054,7 +2054,7 @@ job-panicked = panicked: { $message }
 job-running = running
 job-runs = already running on { $node }; wait until it ends, see 'seckill jobs history'
 job-still-running = { $cancelled }; still running
-job-too-long = cancelled: it exceeded its time limit of { $most }
+job-too-long = cancelled: it exceeded its time limit of { $seconds } s
 job-trimmed = trimmed { $entries ->
     [one] 1 entry
    *[other] { $entries } entries
@@ -2305,7 +2305,7 @@ lock-name-length = a lock name must have 1 to { $most } characters, not { $lengt
 lock-no-server = a lock needs at least one server
 lock-not-held = lock '{ $name }' is not held; 'seckill locks list' shows the held locks
 lock-server-twice = a multi-server lock lists the same server twice
-lock-too-slow = the lease of { $lease } ended before Redis replied after { $took }; use a longer lease
+lock-too-slow = the lease of { $lease } s ended before Redis replied after { $took } s; use a longer lease
 
 ## loss
 

@@ -1845,7 +1845,7 @@ job-panicked = 程序异常：{ $message }
 job-running = 运行中
 job-runs = { $node } 正在运行，请等待其结束，可用 'seckill jobs history' 查看
 job-still-running = { $cancelled }；仍在运行
-job-too-long = 已取消：超过最长时限 { $most }
+job-too-long = 已取消：超过最长时限 { $seconds } 秒
 job-trimmed = 裁剪消息 { $entries } 条，清理任务记录 { $runs } 条
 job-trimmed-consumers = ，失联消费者 { $consumers }
 job-trimmed-held = ；{ $held } 起的消息尚未确认
@@ -2014,7 +2014,7 @@ lock-name-length = 锁名须为 1 到 { $most } 个字符，现为 { $length } �
 lock-no-server = 锁至少需要一台服务器
 lock-not-held = 锁“{ $name }”无人持有，可用 'seckill locks list' 查看当前的锁
 lock-server-twice = 联锁中有一台服务器重复
-lock-too-slow = Redis 在 { $took } 后才应答，租期 { $lease } 已过，请延长租期
+lock-too-slow = Redis 在 { $took } 秒后才应答，租期 { $lease } 秒已过，请延长租期
 
 ## loss
 

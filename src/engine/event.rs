@@ -1,6 +1,6 @@
 //! Events of the audit log.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use seckill_model::{Message, Reason, ledger::SaleFinding, reason::reason};
 use serde::{Deserialize, Serialize};
@@ -38,13 +38,13 @@ impl fmt::Display for Event {
 impl Event {
     /// A condition that lasted this long.
     pub fn lasted(millis: u64) -> Self {
-        Self::Other(reason!("event-lasted", seconds = seconds(millis)))
+        Self::Other(reason!("event-lasted", seconds = format!("{:.1}", millis as f64 / 1e3)))
     }
 }
 
-/// Seconds with one decimal.
-pub(crate) fn seconds(millis: u64) -> String {
-    format!("{:.1}", millis as f64 / 1e3)
+/// Seconds, with milliseconds if there are any.
+pub(crate) fn seconds(time: Duration) -> String {
+    (time.as_millis() as f64 / 1e3).to_string()
 }
 
 /// A partition as the object of an event.

@@ -1,21 +1,27 @@
 //! The event log: events of the deployment, recorded as they begin and end.
 //!
 //! Rules over successive snapshots; [`follow`] is the task of a node that applies them. Several nodes see the same
-//! events: the first line written wins, identified by action, subject and time. It accesses no server.
-
-mod follow;
+//! events: the first line written wins, identified by action, subject and time. Lines go into the outbox, which keeps them
+//! while the database is unreachable.
 
 use std::{
     cmp::Ordering,
     collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
 };
 
 use seckill_model::{ForeignKey, Message, Millis, Reason, reason::reason};
 use seckill_store::{AuditEntry, NO_OPERATOR, StoreError};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-pub(super) use self::follow::follow;
-use super::event::{Event, seconds};
-use crate::telemetry::{Snapshot, log::events, snapshot::AlarmKind};
+use crate::{
+    commands::operator::Operator,
+    deployment::Deployment,
+    event::Event,
+    telemetry::{Snapshot, log::events, snapshot::AlarmKind},
+};
 
 /// An alarm shorter than this is not recorded. An unreachable server is recorded immediately.
 const HOLDS_MS: u64 = 2_000;
@@ -34,6 +40,8 @@ const MOST: u32 = 30;
 const MINUTE_MS: u64 = 60_000;
 /// Characters of a subject that make its key.
 const KEY_CHARS: usize = 120;
+/// Timeout for the last write of a node.
+const LAST_WRITE: Duration = Duration::from_secs(1);
 
 /// Active conditions, by their identity.
 #[derive(Debug)]
@@ -217,7 +225,7 @@ impl EventLog {
                 // much later.
                 let silent_ms = i64::try_from(self.dead_ms).unwrap_or(i64::MAX);
                 let at = Millis(sign.0.saturating_add(silent_ms));
-                let seconds = seconds(self.dead_ms);
+                let seconds = format!("{:.1}", self.dead_ms as f64 / 1e3);
                 let result = Event::Other(reason!("event-no-heartbeat", seconds));
                 let mut line = line(&self.node, at, events::NODE_DEAD, &name, &result);
                 line.once = Some(format!("node dead|{}|{}", short(&name), sign.0));
@@ -315,6 +323,51 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
         AlarmKind::NoGroup => ("consumer-group", reason!("event-no-group")),
     };
     Some((subject, Event::Other(event)))
+}
+
+/// Passes snapshots to the event log until `stop`, and writes its lines.
+pub(crate) async fn follow(
+    operator: Operator,
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    stop: CancellationToken,
+) {
+    let Operator { deployment: Deployment { store, settings, .. }, node, outbox, .. } = operator;
+    let mut log = EventLog::new(&node, settings.node_dead_ms);
+    // The first snapshot shows how far the clock of Redis, by which all events are dated, is ahead of this host's.
+    let (begun, mut ahead) = (Millis::now(), None);
+    while let Some(Ok(())) = stop.run_until_cancelled(snapshots.changed()).await {
+        let snapshot = Arc::clone(&snapshots.borrow_and_update());
+        if snapshot.seq == 0 {
+            continue;
+        }
+        if ahead.replace(snapshot.clock_ahead_ms).is_none() {
+            outbox.put(log.own(begun.plus(snapshot.clock_ahead_ms), "node started", &version()));
+        }
+        for line in log.observe(&snapshot) {
+            outbox.put_event(line, NEAR_MS);
+        }
+        if snapshot.sql.takes_writes() {
+            stop.run_until_cancelled(outbox.write(&store)).await;
+        }
+    }
+    if ahead.is_none() {
+        outbox.put(log.own(begun, "node started", &version()));
+    }
+    for line in log.close() {
+        outbox.put_event(line, NEAR_MS);
+    }
+    let now = Millis::now().plus(ahead.unwrap_or(0));
+    outbox.put(log.own(now, "node stopped", &Event::Other(reason!("event-stopped"))));
+    let written = tokio::time::timeout(LAST_WRITE, outbox.write(&store)).await;
+    if written != Ok(true) {
+        for entry in outbox.waiting() {
+            tracing::error!(?entry, "the node stops without this line in the audit log");
+        }
+    }
+}
+
+fn version() -> Event {
+    Event::Other(concat!("seckill ", env!("CARGO_PKG_VERSION")).into())
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub enum ScheduleError {
     #[error("{}", text!("schedule-never", text = _0))]
     Never(String),
     /// Too short or too long.
-    #[error("{}", text!("schedule-range", interval = format!("{_0:?}")))]
+    #[error("{}", text!("schedule-range", interval = span(*_0)))]
     Range(Duration),
 }
 
@@ -166,15 +166,17 @@ fn read_cron(text: &str) -> Result<Cron, String> {
         .map_err(|error| error.to_string())
 }
 
+/// A span of time as a schedule has it, for example `30m`.
+fn span(span: Duration) -> String {
+    jiff::SignedDuration::try_from(span)
+        .map_or_else(|_| format!("{span:?}"), |it| format!("{it:#}"))
+}
+
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let span = |span: &Duration| {
-            jiff::SignedDuration::try_from(*span)
-                .map_or_else(|_| format!("{span:?}"), |it| format!("{it:#}"))
-        };
         match self {
-            Self::Every(rate) => write!(f, "every {}", span(rate)),
-            Self::After(delay) => write!(f, "after {}", span(delay)),
+            Self::Every(rate) => write!(f, "every {}", span(*rate)),
+            Self::After(delay) => write!(f, "after {}", span(*delay)),
             Self::Cron(expression) => f.write_str(&expression.text),
         }
     }

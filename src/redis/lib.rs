@@ -6,7 +6,6 @@ pub mod commands;
 pub mod connect;
 pub mod connection;
 pub mod data_dir;
-mod data_dir_error;
 pub mod dead_letters;
 pub mod entries;
 pub mod error;
@@ -33,8 +32,7 @@ mod url;
 
 pub use connect::Redis;
 pub use connection::Connection;
-pub use data_dir::DataDir;
-pub use data_dir_error::DataDirError;
+pub use data_dir::{DataDir, DataDirError};
 pub use error::RedisError;
 pub use keys::Layout;
 pub use routing::HOME;

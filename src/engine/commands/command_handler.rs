@@ -155,8 +155,8 @@ impl Operator {
             Command::CountLetters(scope) => {
                 Reply::LettersCounted(self.letters().count(&scope, stop).await?)
             }
-            Command::Preview(preview) => {
-                Reply::Previewed(Box::pin(group::preview::of(self, &preview, stop)).await?)
+            Command::Preview(action) => {
+                Reply::Previewed(Box::pin(action.preview(self, stop)).await?)
             }
             Command::Trace(order) => {
                 let tracing = Box::pin(trace::follow(&mut servers, order));

@@ -3,23 +3,21 @@
 //! A due time is measured by the clock of Redis, which all nodes share. An SQL row claims it, with a unique index on
 //! (job, due); the lock before it prevents concurrent runs of one job.
 
-mod board;
 pub mod builtin;
-mod job_result;
 mod runner;
 mod scheduler;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use seckill_model::{Fence, JobRun, Millis, Reason, message::Label};
+use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, Reason, message::Label};
+use seckill_store::{SharedStore, StoreError};
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, deployment::Deployment};
+use super::{EngineError, deployment::Deployment, telemetry::snapshot::JobLine};
 
 pub use super::schedule::{Schedule, ScheduleError};
-pub use board::board;
-pub use job_result::{JobResult, outcome_name};
 pub use runner::{Runner, job_lock};
 pub use scheduler::schedule;
 
@@ -82,3 +80,101 @@ pub struct Done {
 
 /// Action of a job. A cancelled run is dropped at one of its awaits, so its writes must be consistent at each of them.
 pub type Work = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<Done, EngineError>> + Send + Sync>;
+
+/// Result of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobResult {
+    /// It failed.
+    Failed(EngineError),
+    /// What it changed, or why it ended early.
+    #[serde(untagged)]
+    Other(Reason),
+}
+
+impl fmt::Display for JobResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(why) => why.fmt(f),
+            Self::Other(text) => text.fmt(f),
+        }
+    }
+}
+
+/// The outcome of a run as it is shown.
+pub fn outcome_name(outcome: JobOutcome) -> Label {
+    match outcome {
+        JobOutcome::Running => Label("job-running"),
+        JobOutcome::Done => Label("job-done"),
+        JobOutcome::Failed => Label("job-failed"),
+        JobOutcome::Cancelled => Label("job-cancelled"),
+        JobOutcome::Lost => Label("job-lost"),
+    }
+}
+
+/// Returns these jobs with the newest `runs` runs of each.
+pub async fn board(
+    store: &SharedStore,
+    jobs: &[Job],
+    now: Millis,
+    runs: u32,
+) -> Result<Vec<JobLine>, StoreError> {
+    let switches = store.job_switches().await?;
+    let mut lines = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let runs = store.runs(Some(&job.name), runs).await?;
+        let paused = switches.iter().any(|switch| switch.name == job.name && switch.paused);
+        // A manual run does not change the schedule.
+        let last = runs.iter().find(|run| run.cause != Cause::Operator);
+        let ended = last.map(|run| job.ended(run));
+        lines.push(JobLine {
+            name: job.name.clone(),
+            about: job.about,
+            schedule: job.schedule.to_string(),
+            paused,
+            next: job.schedule.next(now, ended).filter(|_| !paused),
+            runs,
+        });
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::{Snapshot, alarms::alarms};
+    use seckill_model::{
+        Message,
+        ledger::{Finding, SaleFinding},
+    };
+
+    #[test]
+    fn a_failed_audit_raises_no_second_alarm() {
+        let alarms = |error: &EngineError| {
+            let run = JobRun {
+                id: 1,
+                job: "check-ledger".into(),
+                due: Millis(0),
+                cause: Cause::Due,
+                node: "a".into(),
+                started: Millis(0),
+                took_ms: Some(5),
+                outcome: JobOutcome::Failed,
+                detail: Some(Message::of(&JobResult::Failed(error.clone()))),
+                rows: None,
+            };
+            let job = JobLine {
+                name: run.job.clone(),
+                about: Label("job-done"),
+                schedule: String::new(),
+                paused: false,
+                next: None,
+                runs: vec![run],
+            };
+            alarms(&Snapshot { jobs: vec![job], ..Snapshot::default() }, None).len()
+        };
+        let off = SaleFinding { sale: None, what: Finding::Lost(2) };
+        assert_eq!(alarms(&EngineError::Unbalanced(off)), 0);
+        assert_eq!(alarms(&EngineError::ReadOnly), 1, "any other failure raises an alarm");
+    }
+}

@@ -15,6 +15,7 @@ use super::{Done, Job, JobResult, Run, Schedule};
 use crate::{
     EngineError,
     deployment::Deployment,
+    event::seconds,
     locks::{Guard, LockError, LockName, Locks},
 };
 
@@ -157,13 +158,11 @@ impl Runner {
             return Ok(Turn::Busy);
         }
         let started = conn.now().await?;
-        Ok(match self.run_one(job, due, cause, started, guard, stop).await? {
-            Some(_) => Turn::Ran,
-            None => {
-                seen.claimed = Some(due);
-                Turn::NothingDue
-            }
-        })
+        if self.run_one(job, due, cause, started, guard, stop).await?.is_none() {
+            seen.claimed = Some(due);
+            return Ok(Turn::NothingDue);
+        }
+        Ok(Turn::Ran)
     }
 
     /// Runs the job now on an operator's command, even if it is paused.
@@ -254,7 +253,7 @@ impl Runner {
             ended = &mut task => return ended_by_itself(ended),
             () = guard.lost() => reason!("job-lock-lost"),
             () = tokio::time::sleep(job.at_most) => {
-                reason!("job-too-long", most = format!("{:?}", job.at_most))
+                reason!("job-too-long", seconds = seconds(job.at_most))
             }
             () = stop.cancelled() => reason!("job-node-stops"),
         };

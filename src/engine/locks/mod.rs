@@ -10,21 +10,22 @@ mod guard;
 mod multi;
 mod name;
 mod reentrant;
-mod revoke;
 mod wakeup;
 mod watchdog;
 
 use std::time::Duration;
 
+use redis::cmd;
 use seckill_model::message::text;
-use seckill_redis::RedisError;
+use seckill_redis::{Connection, Layout, RedisError, scripts};
 use serde::{Deserialize, Serialize};
+
+use crate::event::seconds;
 
 pub use guard::Guard;
 pub use multi::{MultiGuard, MultiLock};
 pub use name::LockName;
 pub use reentrant::{Locks, Timing};
-pub use revoke::revoke;
 pub use watchdog::Watchdog;
 
 /// Why a lock was not acquired, or was lost.
@@ -44,7 +45,7 @@ pub enum LockError {
     #[error("{}", text!("lock-server-twice"))]
     ServerTwice,
     /// Redis replied after the end of the lease; the lock was released.
-    #[error("{}", text!("lock-too-slow", lease = format!("{lease:?}"), took = format!("{took:?}")))]
+    #[error("{}", text!("lock-too-slow", lease = seconds(*lease), took = seconds(*took)))]
     TooSlow {
         /// The lease requested.
         lease: Duration,
@@ -96,5 +97,32 @@ impl LockError {
             Self::Busy(_) | Self::Lost(_) | Self::TooSlow { .. } => true,
             other => other.is_away(),
         }
+    }
+}
+
+/// Force-releases a lock if this owner holds it, and notifies the owner's node.
+///
+/// # Errors
+/// [`LockError::Changed`] or [`LockError::NotHeld`] if this owner no longer holds the lock, or Redis is unreachable.
+pub async fn revoke(
+    conn: &mut Connection,
+    keys: &Layout,
+    name: &LockName,
+    owner: &str,
+) -> Result<(), LockError> {
+    let mut simple = scripts::LOCK_RELEASE_SIMPLE.prepare_invoke();
+    simple.key(keys.lock(name.as_str())).key(keys.locks()).arg(owner).arg(name.as_str());
+    if conn.invoke::<u8>(&simple).await? == 1 {
+        return Ok(());
+    }
+    let mut call = scripts::LOCK_RELEASE.prepare_invoke();
+    call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
+    call.arg(owner).arg(0).arg(name.as_str()).arg(keys.lock_channel()).arg("revoked");
+    match conn.invoke::<u8>(&call).await? {
+        1 => Ok(()),
+        _ if conn.query::<bool>(cmd("EXISTS").arg(keys.lock(name.as_str()))).await? => {
+            Err(LockError::Changed(name.clone()))
+        }
+        _ => Err(LockError::NotHeld(name.clone())),
     }
 }

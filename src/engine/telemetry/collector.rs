@@ -1,6 +1,5 @@
 //! Takes snapshots: SQL and a few round trips to Redis, turned into a [`Snapshot`].
 
-mod census;
 mod entries;
 mod pending;
 mod redis;

@@ -7,8 +7,6 @@ pub mod alarms;
 pub mod census;
 pub mod collector;
 pub mod data_loss;
-mod entries;
-mod health;
 mod ledger_hysteresis;
 pub mod ledger_page;
 pub mod ledger_totals;
@@ -21,7 +19,6 @@ pub mod stock;
 mod window;
 pub mod write_probe;
 
-pub use entries::StreamView;
 pub use meters::Meters;
 pub use series::{Point, Series};
-pub use snapshot::{OrdersView, Page, Snapshot};
+pub use snapshot::{OrdersView, Page, Snapshot, StreamView};

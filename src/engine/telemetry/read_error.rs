@@ -2,11 +2,15 @@
 //!
 //! Messages of a server or the operating system are quoted.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use seckill_model::message::text;
 use seckill_redis::RedisError;
 use seckill_store::StoreError;
+
+use crate::event;
 
 /// Why a server could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -27,7 +31,7 @@ pub enum ReadError {
 }
 
 fn seconds(millis: u64) -> String {
-    (millis as f64 / 1e3).to_string()
+    event::seconds(Duration::from_millis(millis))
 }
 
 #[cfg(test)]

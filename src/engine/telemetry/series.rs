@@ -60,7 +60,7 @@ impl Series {
             (count > 0).then(|| sum / f64::from(count))
         };
         Some(Point {
-            at: within().last()?.at,
+            at: within().next_back()?.at,
             admitted: mean(|point| point.admitted),
             persisted: mean(|point| point.persisted),
             lag: within().filter_map(|point| point.lag).max(),

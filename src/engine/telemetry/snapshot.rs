@@ -1,6 +1,6 @@
 //! The Snapshot: everything a screen or `seckill status` shows, at one moment.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use seckill_model::{
     EntryId, ForeignKey, JobRun, LetterVerdict, Message, Millis, Order, OrderCounts, OrderId,
@@ -17,11 +17,11 @@ use seckill_redis::{nodes::Nodes, stream_stats::SaleStats};
 use seckill_store::AuditEntry;
 use serde::{Deserialize, Serialize, Serializer};
 
-pub use super::{
-    alarm::{Alarm, AlarmKind, Urgency},
-    entries::{EntryLine, GroupConsumer, StreamPage},
+pub use super::alarm::{Alarm, AlarmKind, Urgency};
+use super::{
+    census::Census, ledger_page::LedgerPage, log::LogView, read_error::ReadError, series::Series,
+    stock::Stocks,
 };
-use super::{census::Census, ledger_page::LedgerPage, log::LogView, series::Series, stock::Stocks};
 
 /// An immutable snapshot of the engine and its servers.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -149,6 +149,9 @@ impl Snapshot {
     }
 }
 
+/// How long a recovery is shown.
+const SHOWN_FOR_MS: u64 = 60_000;
+
 /// One server's health.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Health {
@@ -174,6 +177,31 @@ impl Health {
     /// Returns whether it is reachable and not known to reject writes.
     pub fn takes_writes(&self) -> bool {
         self.up && self.unwritable.is_none()
+    }
+
+    /// Records the result of a read that ended at `now` after `took`.
+    pub(super) fn note(&mut self, now: Millis, took: Duration, result: Result<(), ReadError>) {
+        self.up = result.is_ok();
+        self.latency_us = took.as_micros() as u64;
+        self.error = result.err().as_ref().map(Message::of);
+        self.back = self.back.filter(|back| now.since(back.at) < SHOWN_FOR_MS);
+        if self.up {
+            self.last_ok = Some(now);
+            if let Some(since) = self.away_since.take() {
+                self.back = Some(Back { at: now, after_ms: now.since(since) });
+            }
+        } else {
+            // Nothing else is known about an unreachable server.
+            self.unwritable = None;
+            let began = now.plus(-(took.as_millis() as i64));
+            self.away_since.get_or_insert(began);
+            self.back = None;
+        }
+    }
+
+    /// Records the result of a write probe, if the server is reachable.
+    pub(super) fn note_writes(&mut self, answer: Result<(), ReadError>) {
+        self.unwritable = answer.err().filter(|_| self.up).as_ref().map(Message::of);
     }
 }
 
@@ -319,6 +347,82 @@ pub struct ConsumerLine {
     pub pending: u64,
     /// Milliseconds since its last read.
     pub idle_ms: u64,
+}
+
+/// The displayed part of the order stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamView {
+    /// Only this partition; `None` for all, merged by time.
+    pub partition: Option<u16>,
+    /// Only entries before this one; `None` for the newest.
+    pub before: Option<EntryId>,
+}
+
+/// One window of the order stream.
+#[derive(Clone, Debug, Default)]
+pub struct StreamPage {
+    /// Partition and position.
+    pub view: StreamView,
+    /// When it was read, by the clock of Redis; `None` if it is not displayed or not read yet.
+    pub taken: Option<Millis>,
+    /// Whether there are older ones.
+    pub older: bool,
+    /// The entries, oldest first.
+    pub lines: Arc<Vec<EntryLine>>,
+    /// Every partition, including those not displayed.
+    pub partitions: Vec<StreamStats>,
+    /// Consumers of every partition, by name.
+    pub consumers: Vec<GroupConsumer>,
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntryLine {
+    /// Its id.
+    pub entry: EntryId,
+    /// The requested order; `None` if the fields are invalid.
+    pub order: Option<OrderId>,
+    /// The buyer.
+    pub user: Option<UserId>,
+    /// The voucher.
+    pub voucher: Option<VoucherId>,
+    /// The fault of its fields.
+    pub fault: Option<Message>,
+    /// Its consumer.
+    pub holding: DeliveryState,
+    /// The node of its consumer; `None` if there is none or it is not known yet.
+    pub holder: Option<NodeState>,
+    /// It is a dead letter: acknowledged without writing its order. `None` if not all letters were read.
+    pub dead: Option<bool>,
+}
+
+/// One consumer of the group, including dead ones without entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupConsumer {
+    /// The partition of its group.
+    pub partition: u16,
+    /// Its name: node and number.
+    pub name: String,
+    /// Its node.
+    pub state: NodeState,
+    /// Whether it can receive entries: it is active, and not only for one replay.
+    pub takes: bool,
+    /// Entries it holds.
+    pub pending: u64,
+    /// Milliseconds since its last read.
+    pub idle_ms: u64,
+}
+
+impl GroupConsumer {
+    /// Sort key in a list: active consumers, then those that left entries behind, then those that are permanently gone.
+    pub fn sort_key(&self) -> u8 {
+        match (self.state, self.pending) {
+            (NodeState::Alive, _) => 0,
+            (NodeState::Dead, 1..) => 1,
+            (NodeState::Stopped, 1..) => 2,
+            (_, 0) => 3,
+        }
+    }
 }
 
 /// One page of a list, read only while it is displayed.
@@ -542,11 +646,87 @@ pub struct LoadTestLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seckill_store::StoreError;
 
     #[test]
     fn a_line_beyond_the_page_shows_that_there_are_more() {
         let page = Page::of((), Millis(1), vec![4, 3, 2, 1], 3);
         assert_eq!((page.lines.as_slice(), page.more), (&[4, 3, 2][..], true));
         assert!(!Page::of((), Millis(1), vec![3, 2, 1], 3).more);
+    }
+
+    fn note(health: &mut Health, at: i64, took_ms: u64, good: bool) {
+        let result = if good { Ok(()) } else { Err(ReadError::SqlSilent("gone".to_owned(), 1)) };
+        health.note(Millis(at), Duration::from_millis(took_ms), result);
+    }
+
+    #[test]
+    fn an_outage_has_a_start_and_an_end() {
+        let mut health = Health::default();
+        note(&mut health, 1_000, 1, true);
+        assert_eq!((health.away_since, health.back), (None, None));
+        note(&mut health, 4_000, 2_000, false);
+        note(&mut health, 7_000, 2_000, false);
+        assert_eq!(health.away_since, Some(Millis(2_000)), "start of the first failed read");
+        assert_eq!(health.last_ok, Some(Millis(1_000)));
+        note(&mut health, 9_000, 1, true);
+        let back = Back { at: Millis(9_000), after_ms: 7_000 };
+        assert_eq!((health.away_since, health.back), (None, Some(back)));
+        note(&mut health, 68_999, 1, true);
+        assert_eq!(health.back, Some(back));
+        note(&mut health, 69_000, 1, true);
+        assert_eq!(health.back, None, "expired after a minute");
+    }
+
+    #[test]
+    fn a_server_that_accepts_no_writes_is_reachable() {
+        let mut health = Health::default();
+        note(&mut health, 1_000, 1, true);
+        health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
+        note(&mut health, 2_000, 1, true);
+        let why = health.unwritable.as_ref().and_then(Message::data);
+        assert_eq!((health.up, why), (true, Some(ReadError::Sql(StoreError::Locked))));
+        assert!(!health.takes_writes());
+        assert_eq!((health.last_ok, health.away_since), (Some(Millis(2_000)), None));
+        health.note_writes(Ok(()));
+        note(&mut health, 3_000, 1, true);
+        assert!(health.takes_writes() && health.back.is_none(), "it was never away");
+
+        health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
+        note(&mut health, 4_000, 1, false);
+        health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
+        assert_eq!(health.unwritable, None, "unknown while unreachable");
+    }
+
+    #[test]
+    fn the_next_outage_clears_the_recovery_notice() {
+        let mut health = Health::default();
+        note(&mut health, 1_000, 0, false);
+        note(&mut health, 2_000, 0, true);
+        note(&mut health, 3_000, 0, false);
+        assert_eq!((health.away_since, health.back), (Some(Millis(3_000)), None));
+    }
+
+    #[test]
+    fn active_consumers_come_first_and_stopped_ones_without_entries_last() {
+        let key = |state, pending| {
+            let consumer = GroupConsumer {
+                partition: 0,
+                name: "node-a/1".to_owned(),
+                state,
+                takes: false,
+                pending,
+                idle_ms: 0,
+            };
+            consumer.sort_key()
+        };
+        let all = [
+            key(NodeState::Alive, 0),
+            key(NodeState::Dead, 3),
+            key(NodeState::Stopped, 3),
+            key(NodeState::Stopped, 0),
+        ];
+        assert!(all.is_sorted() && all[0] < all[1] && all[2] < all[3], "{all:?}");
+        assert_eq!(key(NodeState::Alive, 9), all[0], "a batch moves no row");
     }
 }

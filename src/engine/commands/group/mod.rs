@@ -3,23 +3,84 @@
 //! The consumers process the entries afterwards; nothing is written to SQL here.
 
 pub mod claim;
-pub mod preview;
 pub mod remove;
 pub mod rewind;
 pub mod show;
 
 pub use claim::{ClaimPlan, ClaimReport, ClaimScope};
-pub use preview::{GroupAction, Preview};
 pub use remove::RemoveReport;
 pub use rewind::{Rewind, RewindReport, To};
 
 use seckill_model::{Reason, reason::reason};
 use seckill_redis::{Layout, keys::Partition, stream_stats::ConsumerStats};
+use tokio_util::sync::CancellationToken;
 
-use crate::{EngineError, lists::ITEMS};
+use crate::{EngineError, commands::operator::Operator, lists::ITEMS};
 
 /// Most names in one message.
 const MOST_NAMES: usize = 20;
+
+/// A command on the group, as the operator enters it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GroupAction {
+    /// Rewind the group.
+    Rewind {
+        /// The first entry to deliver again.
+        to: To,
+        /// Limits it to this partition.
+        partition: Option<u16>,
+    },
+    /// Transfer pending entries to another consumer.
+    Claim {
+        /// The entries.
+        scope: ClaimScope,
+        /// A consumer, or a node for its consumer of each partition.
+        to: String,
+    },
+    /// Remove a consumer from the group of every partition where it is.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Effect of the command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Preview {
+    /// Partition by partition.
+    Rewind(Vec<Rewind>),
+    /// Part by part.
+    Claim(ClaimPlan),
+    /// Where the consumer is.
+    Remove(RemoveReport),
+}
+
+impl GroupAction {
+    /// Previews the command: the plan that is executed afterwards. Nothing is changed.
+    pub(super) async fn preview(
+        &self,
+        operator: &Operator,
+        stop: &CancellationToken,
+    ) -> Result<Preview, EngineError> {
+        let mut servers = operator.servers();
+        let dead_ms = operator.deployment.settings.node_dead_ms;
+        let reading = async {
+            Ok(match self {
+                Self::Rewind { to, partition } => {
+                    Preview::Rewind(rewind::preview(&mut servers, to, *partition).await?)
+                }
+                Self::Claim { scope, to } => {
+                    Preview::Claim(claim::preview(&mut servers, scope, to, dead_ms, false).await?)
+                }
+                Self::Remove { name } => {
+                    Preview::Remove(remove::preview(&mut servers, name, None, dead_ms).await?)
+                }
+            })
+        };
+        // A long stream takes time, and a shutdown does not wait for it.
+        stop.run_until_cancelled(reading).await.unwrap_or(Err(EngineError::Stopping))
+    }
+}
 
 /// A partition by its number.
 fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {

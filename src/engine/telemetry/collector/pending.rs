@@ -1,20 +1,26 @@
-//! Reads the displayed page of the pending list; verdicts are added elsewhere.
+//! Reads the displayed page of the pending list, to which verdicts are added elsewhere, and counts the whole list by age
+//! and deliveries, in pages without bodies and up to a limit.
 
 use seckill_model::{EntryId, Message, Millis, OrderError};
 use seckill_redis::{
     Connection,
     nodes::NodeState,
-    stream::{Body, Pending, pending_of_all},
+    stream::{Body, Pending, pending_ids, pending_of_all},
 };
 
 use super::{Collector, in_time};
 use crate::telemetry::{
+    census::Census,
     read_error::ReadError,
     snapshot::{PendingLine, PendingPage},
 };
 
 /// Entries per page.
 const PAGE: usize = 500;
+/// Entries counted per round trip: about 0.3 ms of Redis time.
+const COUNTED_PAGE: usize = 1_000;
+/// Maximum number of entries counted.
+const MOST_COUNTED: usize = 10_000;
 
 impl Collector {
     /// Reads the entries from `from` on, with a round trip per partition; one more than a page has if there are more.
@@ -54,5 +60,29 @@ impl Collector {
             fault: fault.as_ref().map(Message::of),
             verdict: None,
         }
+    }
+
+    /// Counts all pending entries, or the oldest.
+    pub async fn census(&mut self) -> Result<Census, ReadError> {
+        let keys = &self.keys;
+        let reading = async |conn: &mut Connection| {
+            let now = conn.now().await?;
+            let most = (MOST_COUNTED / keys.partitions().count().max(1)).max(COUNTED_PAGE);
+            let mut parts = Vec::new();
+            for of in keys.partitions() {
+                let (mut read, mut all) = (Vec::new(), false);
+                let mut next = Some(EntryId::MIN);
+                while let Some(from) = next.filter(|_| !all && read.len() < most) {
+                    let page =
+                        pending_ids(conn, &of, None, from, EntryId::MAX, COUNTED_PAGE).await?;
+                    next = page.last().and_then(|last| last.entry.next());
+                    all = page.len() < COUNTED_PAGE || next.is_none();
+                    read.extend(page.iter().map(|it| (it.entry, it.deliveries)));
+                }
+                parts.push((read, all));
+            }
+            Ok(Census::of(now, &parts))
+        };
+        in_time(&mut self.conn, reading).await
     }
 }
