@@ -20,6 +20,7 @@ mod ledger;
 mod letters;
 mod locked;
 mod looping;
+mod made_up;
 mod marks;
 mod orders;
 mod pending;

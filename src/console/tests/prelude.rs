@@ -15,7 +15,6 @@ pub(super) use seckill_engine::{
     commands::{
         group::{ClaimScope, GroupAction, Preview, RemoveReport},
         outcome::CommandOutcome,
-        plan::made_up,
     },
     dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
     error::{RedisError, StoreError},
@@ -46,6 +45,7 @@ pub(super) use super::{
     history::with_log,
     ledger::with_findings,
     letters::{self, letter, with_letters},
+    made_up,
     orders::{self, with_orders},
     stream::{self, with_stream},
 };

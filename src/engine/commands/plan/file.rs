@@ -145,7 +145,8 @@ impl PlanLines {
 }
 
 /// Writes a plan into an unnamed temporary file as it is made.
-pub(crate) struct Writer {
+#[derive(Debug)]
+pub struct Writer {
     out: BufWriter<File>,
     sum: Sha256,
     head: Head,
@@ -155,7 +156,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(head: Head) -> io::Result<Self> {
+    /// Creates the file.
+    pub fn new(head: Head) -> io::Result<Self> {
         let mut first = escape_json(&serde_json::to_string(&head)?);
         // The closing bracket is written at the end.
         first.pop();
@@ -170,7 +172,8 @@ impl Writer {
         &self.head
     }
 
-    pub(crate) fn line(&mut self, line: &Line) -> Result<(), PlanError> {
+    /// Adds an entry.
+    pub fn line(&mut self, line: &Line) -> Result<(), PlanError> {
         if self.open {
             self.put(b",\n")?;
         }
@@ -186,7 +189,8 @@ impl Writer {
         self.out.write_all(bytes)
     }
 
-    pub(crate) fn end(mut self, totals: Totals) -> io::Result<Plan> {
+    /// Completes the file.
+    pub fn end(mut self, totals: Totals) -> io::Result<Plan> {
         if self.open {
             self.put(b"\n")?;
         }
@@ -247,16 +251,34 @@ fn next_line(lines: &mut Lines) -> Result<Option<String>, PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::plan::made_up;
-    use seckill_model::{EntryId, Verdict};
+    use seckill_model::{EntryId, Millis, Verdict};
 
     fn entry(number: u64) -> EntryId {
         EntryId { millis: 5, number, partition: 1 }
     }
 
     fn plan(lines: u64) -> Plan {
-        let entries: Vec<_> = (0..lines).map(|number| (entry(number), Verdict::Stuck)).collect();
-        made_up::plan(&entries, "verdict=stuck")
+        let (deployment, filter) = ("d".to_owned(), "verdict=stuck".to_owned());
+        let head =
+            Head { seckill_plan: 1, deployment, made: Millis(9), filter, up_to: EntryId::MAX };
+        let (mut writer, mut totals) = (Writer::new(head).unwrap(), Totals::default());
+        for number in 0..lines {
+            let line = Line {
+                entry: entry(number),
+                verdict: Verdict::Stuck,
+                action: Verdict::Stuck.action(),
+                consumer: "node\n\"a\"/1".into(),
+                idle_ms: 7,
+                deliveries: 1,
+                order_id: "99".parse().ok(),
+                user_id: None,
+                voucher_id: None,
+                fault: Some("订单 }],".into()),
+            };
+            totals.add(&line);
+            writer.line(&line).unwrap();
+        }
+        writer.end(totals).unwrap()
     }
 
     fn bytes(plan: &Plan) -> Vec<u8> {

@@ -146,7 +146,8 @@ impl Totals {
         self.entries - self.of(Verdict::InHand)
     }
 
-    fn add(&mut self, line: &Line) {
+    /// Counts an entry.
+    pub fn add(&mut self, line: &Line) {
         self.entries += 1;
         if let Some(total) = self.verdicts.iter_mut().find(|it| it.verdict == line.verdict) {
             total.entries += 1;
@@ -166,48 +167,5 @@ pub(crate) fn same_order(line: &Line, entry: &Classified) -> bool {
         // The bodies are gone and cannot be compared.
         Body::Gone => true,
         Body::Malformed(_) => line.order_id.is_none(),
-    }
-}
-
-/// Plans made without a server, for tests of their execution.
-#[cfg(any(test, feature = "test-support"))]
-pub mod made_up {
-    use super::{Change, EntryId, Head, Line, Millis, Plan, Totals, Verdict, file::Writer};
-
-    /// Makes a plan of entries with these verdicts; with a `filter`, a partial one.
-    ///
-    /// # Panics
-    /// If its file cannot be written.
-    #[allow(clippy::unwrap_used, reason = "a test that fails says where")]
-    pub fn plan(entries: &[(EntryId, Verdict)], filter: &str) -> Plan {
-        let head = Head {
-            seckill_plan: 1,
-            deployment: "d".into(),
-            made: Millis(9),
-            filter: filter.into(),
-            up_to: EntryId::MAX,
-        };
-        let mut writer = Writer::new(head).unwrap();
-        let mut totals = Totals::default();
-        for (entry, verdict) in entries {
-            let line = Line {
-                entry: *entry,
-                verdict: *verdict,
-                action: verdict.action(),
-                consumer: "node\n\"a\"/1".into(),
-                idle_ms: 7,
-                deliveries: 1,
-                order_id: "99".parse().ok(),
-                user_id: None,
-                voucher_id: None,
-                fault: Some("订单 }],".into()),
-            };
-            totals.add(&line);
-            writer.line(&line).unwrap();
-        }
-        let (all, stuck) = (totals.entries, totals.of(Verdict::Stuck));
-        totals.forecast.pending = Change { now: all, after: all - totals.to_do() };
-        totals.forecast.persisted = Change { now: 1_000, after: 1_000 + stuck };
-        writer.end(totals).unwrap()
     }
 }
