@@ -3,11 +3,7 @@
 //! A connection records which server process it talks to: a reply is valid only while that process lives. Commands go
 //! through a `Connection`.
 
-use std::{
-    path::Path,
-    sync::{Arc, Once},
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _};
 use redis::{
@@ -78,7 +74,8 @@ impl Redis {
     /// # Errors
     /// [`RedisError::Url`], also when the file is unreadable, has no certificate, or the URL is not encrypted.
     pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self, RedisError> {
-        install_tls();
+        // The process-wide crypto provider that rediss:// needs; it is installed once.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let ca = ca.map(authorities).transpose()?;
         let trust = |info: ConnectionInfo| match &ca {
             Some(ca) => trusting(info, ca),
@@ -261,14 +258,6 @@ fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo
     let client = Client::build_with_tls(info, ca.clone());
     let client = client.map_err(|error| RedisError::unusable_url(plain(&error)))?;
     Ok(client.get_connection_info().clone())
-}
-
-/// Installs the process-wide crypto provider that rediss:// needs; further calls have no effect.
-fn install_tls() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Windows of the order stream for display, each entry with its delivery state. Read-only: nothing is delivered,
 //! claimed or acknowledged.
 
+use std::collections::HashMap;
+
 use seckill_model::EntryId;
 
 use super::{
@@ -75,22 +77,14 @@ pub async fn window(
     let delivered = delivered.map(|last| id(&last)).transpose()?;
     // If the list is truncated, the state of entries after its end is unknown.
     let known = pending.last().filter(|_| !all).map(|(last, ..)| id(last)).transpose()?;
-    let mut pending = pending.into_iter().peekable();
+    let mut held: HashMap<EntryId, DeliveryState> = HashMap::new();
+    for (entry, Text(consumer), idle_ms, deliveries) in pending {
+        held.insert(id(&entry)?, DeliveryState::Pending { consumer, idle_ms, deliveries });
+    }
     let mut entries = Vec::with_capacity(found.len());
     let older = found.len() >= count;
     for entry in found {
-        let mut held = None;
-        while let Some(row) = pending.peek() {
-            let row_id = id(&row.0)?;
-            if row_id > entry.entry {
-                break;
-            }
-            let Some((_, Text(consumer), idle_ms, deliveries)) = pending.next() else { break };
-            if row_id == entry.entry {
-                held = Some(DeliveryState::Pending { consumer, idle_ms, deliveries });
-            }
-        }
-        let holding = match (held, delivered) {
+        let holding = match (held.remove(&entry.entry), delivered) {
             (Some(held), _) => held,
             (None, None) => DeliveryState::Unknown,
             (None, Some(last)) if entry.entry > last => DeliveryState::Undelivered,

@@ -294,18 +294,8 @@ pub async fn own_page(
     Ok(pending_rows(conn, of, &call).await?.into_iter().map(|it| it.delivered).collect())
 }
 
-/// A pending entry without its body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingId {
-    /// The entry.
-    pub entry: EntryId,
-    /// Its holder.
-    pub consumer: String,
-    /// Number of deliveries.
-    pub deliveries: u64,
-}
-
-/// XPENDING: pending entries from `first` to `last`, oldest first, at most `count`; with `consumer`, only its own.
+/// XPENDING: pending entries from `first` to `last` with the number of their deliveries, oldest first, at most `count`;
+/// with `consumer`, only its own.
 ///
 /// # Errors
 /// Redis is unavailable, or there is no group.
@@ -316,15 +306,12 @@ pub async fn pending_ids(
     first: EntryId,
     last: EntryId,
     count: usize,
-) -> Result<Vec<PendingId>, RedisError> {
+) -> Result<Vec<(EntryId, u64)>, RedisError> {
     let mut read = cmd("XPENDING");
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(consumer);
     let rows: Vec<(String, Text, u64, u64)> = conn.query(&read).await?;
-    let pending = |(id, Text(consumer), _, deliveries): (String, Text, u64, u64)| {
-        Ok(PendingId { entry: of.entry_id(&id)?, consumer, deliveries })
-    };
-    rows.into_iter().map(pending).collect()
+    rows.into_iter().map(|(id, _, _, deliveries)| Ok((of.entry_id(&id)?, deliveries))).collect()
 }
 
 /// XRANGE on the order stream: at most `count` entries starting at `first`.

@@ -136,10 +136,9 @@ impl Operator {
             (format!("{} begun", line.action), Message::of(&CommandOutcome::Started));
         self.outbox.put(AuditEntry { action, result, before: None, ..line.clone() });
         self.outbox.write(&self.deployment.store).await;
-        let stop = stop.child_token();
-        let under_way = self.under_way.begin(&stop);
+        let stop = self.under_way.begin(stop);
         let result = Box::pin(guard.run(self.run(command, &stop))).await;
-        drop(under_way);
+        drop(stop);
         if let Err(error) = guard.release().await {
             tracing::warn!(%error, "the operator lock was not released");
         }

@@ -305,8 +305,7 @@ impl LoadGenerator {
         let arrivals = plan.arrivals();
         let line =
             LoadTestLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
-        let meters = Arc::clone(&self.meters);
-        let shown = meters.load_test_begins(line);
+        let shown = self.meters.load_test_begins(line);
         let (mut report, admitted) = self.send_requests(plan, &arrivals, &shown).await;
         report.cut_short = report.attempts < arrivals.len() as u64;
         drop(arrivals);
@@ -325,7 +324,7 @@ impl LoadGenerator {
         &self,
         plan: &LoadTest,
         arrivals: &[u32],
-        shown: &InProgress<'_, LoadTestLine>,
+        shown: &InProgress<LoadTestLine>,
     ) -> (LoadReport, Vec<OrderId>) {
         let mut tally = Tally::default();
         let start = Instant::now();
@@ -367,14 +366,23 @@ impl LoadGenerator {
         report: &mut LoadReport,
         stop: &CancellationToken,
     ) {
-        let (mut progress, mut letters) = (Instant::now(), Letters::from_the_first());
+        let mut progress = Instant::now();
+        let (mut letters, mut next) = (HashSet::new(), Some(EntryId::MIN));
         while !open.is_empty() && !stop.is_cancelled() && progress.elapsed() < NO_PROGRESS {
             let before = open.len();
             let written = self.written(&mut open).await;
             report.persisted += written;
             if written == 0 {
-                let dead = self.dead(of, &mut letters, &mut open).await;
-                report.dead += dead;
+                // Ignored: the wait continues while Redis is unreachable.
+                while let Some(from) = next
+                    && let Ok(page) =
+                        dead_letters::read(&mut self.servers.conn, of, from, SETTLE_PAGE).await
+                {
+                    let Some(last) = page.last() else { break };
+                    next = last.letter.next();
+                    letters.extend(page.iter().filter_map(|letter| Some(letter.order?.order)));
+                }
+                report.dead += open.extract_if(.., |id| letters.contains(id)).count() as u64;
             }
             if open.len() < before {
                 progress = Instant::now();
@@ -431,40 +439,6 @@ impl LoadGenerator {
         pages.for_each(|page| left.extend_from_slice(page));
         *open = left;
         found
-    }
-
-    /// Removes from `open` what has become a dead letter.
-    async fn dead(
-        &mut self,
-        of: &Partition,
-        letters: &mut Letters,
-        open: &mut Vec<OrderId>,
-    ) -> u64 {
-        // Ignored: the wait continues while Redis is unreachable.
-        while let Some(from) = letters.next
-            && let Ok(page) =
-                dead_letters::read(&mut self.servers.conn, of, from, SETTLE_PAGE).await
-        {
-            let Some(last) = page.last() else { break };
-            letters.next = last.letter.next();
-            letters.orders.extend(page.iter().filter_map(|letter| Some(letter.order?.order)));
-        }
-        let before = open.len();
-        open.retain(|id| !letters.orders.contains(id));
-        (before - open.len()) as u64
-    }
-}
-
-/// Dead letters read so far.
-struct Letters {
-    /// Start of the next page; `None` after the largest ID.
-    next: Option<EntryId>,
-    orders: HashSet<OrderId>,
-}
-
-impl Letters {
-    fn from_the_first() -> Self {
-        Self { next: Some(EntryId::MIN), orders: HashSet::new() }
     }
 }
 

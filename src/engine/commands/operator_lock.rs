@@ -2,7 +2,7 @@
 //!
 //! Independent of the commands, whose executor takes the lock first.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use seckill_model::reason::reason;
@@ -49,26 +49,18 @@ pub async fn is_taken(conn: &mut Connection, keys: &Layout) -> Result<bool, Engi
 
 /// The recovery that this process runs under the lock, so that it can be stopped.
 #[derive(Clone, Debug, Default)]
-pub struct UnderWay(Arc<Mutex<Option<CancellationToken>>>);
-
-/// Cleared on drop.
-#[derive(Debug)]
-pub(crate) struct Begun(UnderWay);
+pub struct UnderWay(Arc<Mutex<Weak<CancellationToken>>>);
 
 impl UnderWay {
-    pub(crate) fn begin(&self, stop: &CancellationToken) -> Begun {
-        *self.0.lock() = Some(stop.clone());
-        Begun(self.clone())
+    /// Registers a recovery until the returned token, a child of `stop`, is dropped.
+    pub(crate) fn begin(&self, stop: &CancellationToken) -> Arc<CancellationToken> {
+        let token = Arc::new(stop.child_token());
+        *self.0.lock() = Arc::downgrade(&token);
+        token
     }
 
     /// Requests a stop after the current step; `false` if no recovery is running.
     pub(crate) fn cancel(&self) -> bool {
-        self.0.lock().as_ref().map(CancellationToken::cancel).is_some()
-    }
-}
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        *self.0.0.lock() = None;
+        self.0.lock().upgrade().map(|token| token.cancel()).is_some()
     }
 }

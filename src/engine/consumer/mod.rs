@@ -357,8 +357,8 @@ impl Consumer {
         let (reader, of) = (&mut self.reader.conn, &self.partition);
         let pending = stream::pending_ids(reader, of, Some(&self.name), first, last, count).await?;
         let most = self.settings.max_deliveries;
-        let often = pending.into_iter().filter(|it| it.deliveries > most);
-        let times: HashMap<EntryId, u64> = often.map(|it| (it.entry, it.deliveries)).collect();
+        let often = pending.into_iter().filter(|(_, deliveries)| *deliveries > most);
+        let times: HashMap<EntryId, u64> = often.collect();
         let (often, mut fine): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|delivered| times.contains_key(&delivered.entry));
         let orders = often.iter().filter_map(Delivered::order);

@@ -74,6 +74,15 @@ impl PartitionFault {
             }
         }
     }
+
+    /// Whether a stream has another type or lost entries. It held orders, so it is reconciled instead of repaired.
+    fn is_of_stream(&self) -> bool {
+        match self {
+            Self::Lost(_) => true,
+            Self::ForeignKey(found) => type_of(&found.key) == Some("stream"),
+            Self::FutureId(_) | Self::GroupBeyond { .. } => false,
+        }
+    }
 }
 
 impl fmt::Display for PartitionFault {
@@ -87,29 +96,16 @@ pub async fn faults(
     servers: &mut Servers,
     of: &Partition,
 ) -> Result<Vec<PartitionFault>, EngineError> {
-    let stats = servers.partition_stats(of).await?;
-    let mut found = stream_faults(of, &stats);
-    found.extend(repairable(of, &stats));
-    Ok(found)
+    Ok(detect(of, &servers.partition_stats(of).await?))
 }
 
-/// Streams of another type, or that lost entries. They held orders, so they are reconciled instead of repaired.
-fn stream_faults(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
-    let mut found = foreign(stats, &[of.orders(), of.dead()]);
+fn detect(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
+    let keys = [of.orders(), of.dead(), of.nodes(), of.instances(), of.reconciled(), of.gone()];
+    let foreign = stats.foreign.iter().filter(|it| keys.contains(&it.key));
+    let mut found: Vec<_> = foreign.cloned().map(PartitionFault::ForeignKey).collect();
     let is_foreign = |key: &&String| stats.foreign.iter().any(|it| it.key == **key);
     let lost = stats.lost.iter().filter(|key| !is_foreign(key));
-    found.extend(lost.map(|key| PartitionFault::Lost(key.clone())));
-    found
-}
-
-fn foreign(stats: &RedisStats, keys: &[String]) -> Vec<PartitionFault> {
-    let found = stats.foreign.iter().filter(|it| keys.contains(&it.key));
-    found.map(|it| PartitionFault::ForeignKey(it.clone())).collect()
-}
-
-/// The faults that [`repair_partition`] repairs.
-fn repairable(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
-    let mut found = foreign(stats, &[of.nodes(), of.instances(), of.reconciled(), of.gone()]);
+    found.extend(lost.cloned().map(PartitionFault::Lost));
     let Some(last) = stats.stream.generated else { return found };
     if last > horizon(stats.now, of) {
         found.push(PartitionFault::FutureId(last));
@@ -135,20 +131,15 @@ pub async fn repair_partition(
 ) -> Result<u64, EngineError> {
     let stats = servers.partition_stats(of).await?;
     let mut repaired = 0;
-    for fault in repairable(of, &stats) {
+    for fault in detect(of, &stats).into_iter().filter(|fault| !fault.is_of_stream()) {
         let why = fault.reason();
         let repair = match &fault {
             PartitionFault::ForeignKey(ForeignKey { key, .. }) => {
                 let aside = repair::aside(key);
-                let renamed = match type_of(key) {
-                    Some(expected) => {
-                        repair::set_aside(&mut servers.conn, key, expected).await?.is_some()
-                    }
-                    None => false,
-                };
-                renamed.then(|| reason!("partitions-renamed", fault = why, aside))
+                let Some(expected) = type_of(key) else { continue };
+                let renamed = repair::set_aside(&mut servers.conn, key, expected).await?;
+                renamed.map(|_| reason!("partitions-renamed", fault = why, aside))
             }
-            // Reconciled, which covers more than a repair of this partition alone.
             PartitionFault::Lost(_) => None,
             PartitionFault::FutureId(_) => {
                 let aside = repair::aside(&of.orders());
@@ -275,7 +266,8 @@ pub async fn reconcile_streams(
 ) -> Result<(u64, u64), EngineError> {
     let (mut streams, mut orders) = (0, 0);
     for of in servers.keys.partitions() {
-        let found = stream_faults(&of, &servers.partition_stats(&of).await?);
+        let mut found = faults(servers, &of).await?;
+        found.retain(PartitionFault::is_of_stream);
         if found.is_empty() {
             continue;
         }

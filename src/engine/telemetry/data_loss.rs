@@ -7,7 +7,7 @@ use redis::{cmd, pipe};
 use seckill_model::{
     Message, Millis, OrderId, VoucherId, ledger::SaleKey, message::text, reason::reason,
 };
-use seckill_redis::{Connection, Layout, RedisError, keys::Partition};
+use seckill_redis::{Connection, Layout, RedisError, keys::Partition, lossy_utf8::Text};
 use seckill_store::{AuditEntry, ENGINE};
 use serde::{Deserialize, Serialize};
 
@@ -155,37 +155,8 @@ pub fn unknown_buyers(result: &Message) -> u64 {
     result.part("/data_loss/unknown").unwrap_or(0)
 }
 
-/// A published event, with its texts as stored in SQL.
-#[derive(Serialize, Deserialize)]
-struct Published {
-    at: Millis,
-    node: String,
-    subject: String,
-    result: String,
-    once: Option<String>,
-}
-
-impl From<&AuditEntry> for Published {
-    fn from(act: &AuditEntry) -> Self {
-        let (subject, result) = (act.subject.stored(), act.result.stored());
-        Self { at: act.at, node: act.node.clone(), subject, result, once: act.once.clone() }
-    }
-}
-
-impl From<Published> for AuditEntry {
-    fn from(Published { at, node, subject, result, once }: Published) -> Self {
-        Self {
-            at,
-            operator: ENGINE.to_owned(),
-            node,
-            action: REDIS_RECONCILED.to_owned(),
-            subject: Message::from_stored(subject),
-            result: Message::from_stored(result),
-            once,
-            ..Self::default()
-        }
-    }
-}
+/// An event that a node publishes: its time, its subject and result as stored in SQL, and its key in the log.
+type Published = (Millis, String, String, Option<String>);
 
 /// Publishes the losses reconciled by this node, and records those of other nodes, which may have died first.
 #[derive(Debug, Default)]
@@ -223,7 +194,10 @@ impl LossExchange {
         self.own.extend(new);
         self.own.retain(|act| Millis::now().since(act.at) < SHOWN_MS);
         self.own.drain(..self.own.len().saturating_sub(PUBLISHED));
-        let own: Vec<Published> = self.own.iter().map(Published::from).collect();
+        let own = self.own.iter();
+        let own: Vec<Published> = own
+            .map(|act| (act.at, act.subject.stored(), act.result.stored(), act.once.clone()))
+            .collect();
         let Ok(json) = serde_json::to_string(&own) else { return Ok(()) };
         let mut publish = pipe();
         publish.cmd("HSET").arg(of.losses()).arg(node).arg(json).ignore();
@@ -237,10 +211,23 @@ pub async fn published(
     conn: &mut Connection,
     of: &Partition,
 ) -> Result<Vec<AuditEntry>, RedisError> {
-    let lists: Vec<String> = conn.query(cmd("HVALS").arg(of.losses())).await?;
-    // Values written by other programs are skipped.
-    let lists = lists.iter().filter_map(|json| serde_json::from_str::<Vec<Published>>(json).ok());
-    Ok(lists.flatten().map(AuditEntry::from).collect())
+    let lists: Vec<(Text, Text)> = conn.query(cmd("HGETALL").arg(of.losses())).await?;
+    let mut found = Vec::new();
+    for (Text(node), Text(json)) in lists {
+        // Values written by other programs are skipped.
+        let list: Vec<Published> = serde_json::from_str(&json).unwrap_or_default();
+        found.extend(list.into_iter().map(|(at, subject, result, once)| AuditEntry {
+            at,
+            operator: ENGINE.to_owned(),
+            node: node.clone(),
+            action: REDIS_RECONCILED.to_owned(),
+            subject: Message::from_stored(subject),
+            result: Message::from_stored(result),
+            once,
+            ..AuditEntry::default()
+        }));
+    }
+    Ok(found)
 }
 
 /// Adds published losses that the log does not have yet to its `lines`, which stay sorted by time, newest first. Such a

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -29,8 +29,8 @@ pub struct Meters {
     recoveries: Active<RecoveryLine>,
 }
 
-/// Lines of the operations in progress, each with its counter.
-type Active<L> = Mutex<Vec<(L, Arc<AtomicU64>)>>;
+/// The operations in progress; each holds the other end until it ends.
+type Active<L> = Mutex<Vec<Weak<InProgress<L>>>>;
 
 impl Meters {
     /// Records requests refused because the queue was full.
@@ -73,8 +73,8 @@ impl Meters {
     }
 
     /// Registers a recovery command; dropping the returned value ends it.
-    pub fn recovery_begins(&self, line: RecoveryLine) -> InProgress<'_, RecoveryLine> {
-        InProgress::begin(&self.recoveries, line)
+    pub fn recovery_begins(&self, line: RecoveryLine) -> Arc<InProgress<RecoveryLine>> {
+        begin(&self.recoveries, line)
     }
 
     /// Returns the active recovery commands.
@@ -83,8 +83,8 @@ impl Meters {
     }
 
     /// Registers a load test; dropping the returned value ends it.
-    pub fn load_test_begins(&self, line: LoadTestLine) -> InProgress<'_, LoadTestLine> {
-        InProgress::begin(&self.load_tests, line)
+    pub fn load_test_begins(&self, line: LoadTestLine) -> Arc<InProgress<LoadTestLine>> {
+        begin(&self.load_tests, line)
     }
 
     /// Returns the active load tests.
@@ -93,35 +93,31 @@ impl Meters {
     }
 }
 
+fn begin<L>(active: &Active<L>, line: L) -> Arc<InProgress<L>> {
+    let new = Arc::new(InProgress { line, count: AtomicU64::new(0) });
+    let mut active = active.lock();
+    active.retain(|it| it.strong_count() > 0);
+    active.push(Arc::downgrade(&new));
+    new
+}
+
 fn lines<L: Clone>(active: &Active<L>, with: impl Fn(L, u64) -> L) -> Vec<L> {
-    let line =
-        |(line, count): &(L, Arc<AtomicU64>)| with(line.clone(), count.load(Ordering::Relaxed));
-    active.lock().iter().map(line).collect()
+    let active = active.lock();
+    let active = active.iter().filter_map(Weak::upgrade);
+    active.map(|it| with(it.line.clone(), it.count.load(Ordering::Relaxed))).collect()
 }
 
-/// An operation in progress.
+/// An operation in progress; it ends when it is dropped.
 #[derive(Debug)]
-pub struct InProgress<'a, L> {
-    active: &'a Active<L>,
-    count: Arc<AtomicU64>,
+pub struct InProgress<L> {
+    line: L,
+    count: AtomicU64,
 }
 
-impl<'a, L> InProgress<'a, L> {
-    fn begin(active: &'a Active<L>, line: L) -> Self {
-        let count = Arc::default();
-        active.lock().push((line, Arc::clone(&count)));
-        Self { active, count }
-    }
-
+impl<L> InProgress<L> {
     /// Records the number of requests or entries processed; cheap enough to call for each one.
     pub fn progress(&self, count: u64) {
         self.count.store(count, Ordering::Relaxed);
-    }
-}
-
-impl<L> Drop for InProgress<'_, L> {
-    fn drop(&mut self) {
-        self.active.lock().retain(|(_, count)| !Arc::ptr_eq(count, &self.count));
     }
 }
 

@@ -286,7 +286,7 @@ async fn next_page(
             };
             let from = Some(part.from.as_str());
             let page = stream::pending_ids(conn, of, from, first, *end, count).await?;
-            Ok(page.into_iter().map(|it| it.entry).collect())
+            Ok(page.into_iter().map(|(entry, _)| entry).collect())
         }
     }
 }

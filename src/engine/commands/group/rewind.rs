@@ -291,7 +291,7 @@ async fn pending_between(
     while let Some(first) = next {
         let page = stream::pending_ids(conn, of, None, first, to, PAGE).await?;
         count += page.len() as u64;
-        next = page.last().filter(|last| last.entry < to).and_then(|last| last.entry.next());
+        next = page.last().filter(|(last, _)| *last < to).and_then(|(last, _)| last.next());
     }
     Ok(count)
 }

@@ -75,9 +75,9 @@ impl Collector {
                 while let Some(from) = next.filter(|_| !all && read.len() < most) {
                     let page =
                         pending_ids(conn, &of, None, from, EntryId::MAX, COUNTED_PAGE).await?;
-                    next = page.last().and_then(|last| last.entry.next());
+                    next = page.last().and_then(|(last, _)| last.next());
                     all = page.len() < COUNTED_PAGE || next.is_none();
-                    read.extend(page.iter().map(|it| (it.entry, it.deliveries)));
+                    read.extend(page);
                 }
                 parts.push((read, all));
             }
