@@ -1,6 +1,6 @@
 //! Locates an order by its ID.
 
-use seckill_model::{EntryId, Message, Millis, Order, OrderId, UserId, VoucherId};
+use seckill_model::{EntryId, Message, Millis, Order, OrderId, SaleOrder, UserId, VoucherId};
 use seckill_redis::dead_letters;
 use serde::Serialize;
 
@@ -99,8 +99,9 @@ pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location, Engine
     }
     for sale in servers.store.sales().await? {
         let buyers = ledger::buyers(servers, sale.voucher_id).await?;
-        if let Ok(index) = buyers.binary_search_by_key(&id, |(order, _)| *order) {
-            let (user_id, voucher_id) = (buyers[index].1.user, sale.voucher_id);
+        if let Some(SaleOrder { user_id, voucher_id, .. }) =
+            buyers.into_iter().find(|it| it.id == id)
+        {
             return Ok(Location::Lost { user_id, voucher_id });
         }
     }

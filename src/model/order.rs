@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, OrderId, Place, Reason, UserId, VoucherId, reason};
+use crate::{Millis, OrderEntry, OrderId, Place, Reason, UserId, VoucherId, reason};
 
 /// Order status; the numbers are those of the tutorial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -76,8 +76,8 @@ pub enum Payment {
     NotFound,
 }
 
-/// An order of a sale, and the buyer's place that it takes, or returns if it is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// An order of a sale, and the buyer's place that it takes, or returns if it is closed. Sorted by ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct SaleOrder {
     /// Its id.
     pub id: OrderId,
@@ -93,6 +93,13 @@ impl SaleOrder {
     /// The place with its buyer.
     pub fn place(&self) -> Place {
         Place { user: self.user_id, number: self.place }
+    }
+}
+
+impl From<&OrderEntry> for SaleOrder {
+    fn from(entry: &OrderEntry) -> Self {
+        let OrderEntry { order, user, voucher, place, .. } = *entry;
+        Self { id: order, user_id: user, voucher_id: voucher, place }
     }
 }
 

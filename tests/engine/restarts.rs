@@ -8,21 +8,21 @@ use seckill_engine::{
     commands::{Command, LoadTest, Reply},
     fault_injection,
     ids::IdWorker,
-    ledger::{promise_journal::Admitted, sale_copy},
+    ledger::sale_copy,
     orders::{Location, find},
     payment,
     recovery::reconcile::reconcile,
     vouchers::Vouchers,
 };
 use seckill_model::{
-    EntryId, Fence, Millis, OrderError, OrderId, Outcome, Place, SaleState, UserId, VoucherId,
+    EntryId, Fence, Millis, OrderError, OrderId, Outcome, SaleOrder, SaleState, UserId, VoucherId,
 };
 use seckill_redis::stream;
 use tokio_util::sync::CancellationToken;
 
-/// The first slot of a buyer.
-fn first(user: u64) -> Place {
-    Place { user: UserId(user), number: 1 }
+/// The first order of a buyer.
+fn promise(voucher_id: VoucherId, user: u64, id: OrderId) -> SaleOrder {
+    SaleOrder { id, user_id: UserId(user), voucher_id, place: 1 }
 }
 
 /// SIGKILL, and the append-only file is removed: more than any kill loses.
@@ -79,7 +79,7 @@ async fn a_redis_that_lost_data_is_reconciled() {
     world.stop_node().await;
     let mut conn = world.redis.connection();
     conn.query::<()>(&cmd("FLUSHALL")).await.unwrap();
-    let promise = Admitted { voucher, place: first(4_711), order: OrderId::from_i64(815).unwrap() };
+    let promise = promise(voucher, 4_711, OrderId::from_i64(815).unwrap());
     let done =
         reconcile(&mut world.servers(), &world.keys.home(), &[promise], "a test").await.unwrap();
     assert_eq!((done.restored, done.refused), (31, 0));
@@ -89,7 +89,7 @@ async fn a_redis_that_lost_data_is_reconciled() {
     world.start_node();
     world
         .until("the promise is kept", async || {
-            world.store.order(promise.order).await.unwrap().is_some()
+            world.store.order(promise.id).await.unwrap().is_some()
         })
         .await;
     world.settled_and_balanced().await;
@@ -172,17 +172,13 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
     world.ask(voucher, 1).await;
     world.settled().await;
     world.stop_node().await;
-    let promise = |user, order| Admitted {
-        voucher,
-        place: first(user),
-        order: OrderId::from_i64(order).unwrap(),
-    };
-    let promises = [promise(1, 4_711), promise(2, 4_712)];
+    let promises = [(1, 4_711), (2, 4_712)]
+        .map(|(user, id)| promise(voucher, user, OrderId::from_i64(id).unwrap()));
     let done =
         reconcile(&mut world.servers(), &world.keys.home(), &promises, "a test").await.unwrap();
-    assert_eq!(done.refused_ids, promises.map(|promise| promise.order));
+    assert_eq!(done.refused_ids, promises.map(|promise| promise.id));
     for (promise, why) in promises.iter().zip(["holds order", "no stock"]) {
-        match find(&mut world.servers(), promise.order).await {
+        match find(&mut world.servers(), promise.id).await {
             Ok(Location::Dead { reason, .. }) => {
                 assert!(reason.contains(why), "{reason}");
                 let result = reason.data::<OrderError>().map(|it| it.to_string());
@@ -253,7 +249,7 @@ async fn a_promise_that_was_written_and_closed_is_not_restored() {
     let before = Millis::now().plus(3_600_000);
     payment::close_overdue(&mut servers, before, Millis::now(), &fence, &stop).await.unwrap();
     assert_eq!(held(&world, voucher), 0);
-    let promise = Admitted { voucher, place: first(1), order };
+    let promise = promise(voucher, 1, order);
     reconcile(&mut servers, &world.keys.home(), &[promise], "a test").await.unwrap();
     assert_eq!(held(&world, voucher), 0);
     world.balanced().await;

@@ -11,7 +11,7 @@ use std::{
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use redis::{RedisError as DriverError, Value, cmd};
 use seckill_model::{
-    Message, Millis, OrderId, Outcome, Place, SaleState, VoucherId,
+    Message, Millis, OrderId, Outcome, SaleOrder, SaleState, VoucherId,
     faults::{self, Point},
     locale::in_english,
 };
@@ -32,7 +32,7 @@ use crate::{
     event::{self, Event},
     ids::{IdWorker, first_second},
     ledger::{
-        promise_journal::{Admitted, Journal},
+        promise_journal::Journal,
         sale_copy::{self, Synced},
     },
     partitions,
@@ -69,14 +69,12 @@ enum Miss {
 }
 
 /// A sale once it was looked up and, if damaged, reconciled.
-#[derive(Debug)]
-enum Prepared {
-    /// It can be sold, after this was repaired.
-    Ready(Reconciled),
-    /// It is archived; this was removed from Redis.
-    Archived(Reconciled),
-    /// SQL has no such sale.
-    NoSale,
+#[derive(Debug, Default)]
+struct Prepared {
+    /// What was restored in Redis, or removed from it.
+    done: Reconciled,
+    /// Reply to its buyers if SQL has no such sale, or has archived it.
+    outcome: Option<Outcome>,
 }
 
 /// The task behind a queue of [`super::Admission`]. It ends with the token that [`AdmissionWorker::run`] is given.
@@ -282,9 +280,9 @@ impl AdmissionWorker {
     }
 
     /// Recent promises of this node and orders that its consumers hold, of the sales that `is_wanted` accepts.
-    fn promises(&self, is_wanted: impl Fn(VoucherId) -> bool) -> Vec<Admitted> {
+    fn promises(&self, is_wanted: impl Fn(VoucherId) -> bool) -> Vec<SaleOrder> {
         let all = self.journal.promises().chain(self.context.in_hand.promises());
-        all.filter(|it| is_wanted(it.voucher)).collect()
+        all.filter(|it| is_wanted(it.voucher_id)).collect()
     }
 
     /// Starts a task that looks a sale up and reconciles it if it is damaged; other sales continue.
@@ -316,34 +314,25 @@ impl AdmissionWorker {
     /// Takes the result of that task; returns the requests that can be decided now.
     fn prepared(&mut self, voucher: VoucherId, prepared: Prepared) -> Batch {
         let waiting = self.held.remove(&voucher).unwrap_or_default();
-        let why = match prepared {
-            Prepared::Ready(done) => {
-                self.journal.forget(&done.refused_ids);
-                let closed = done.closed;
-                // Each check finds it closed again; that is no new event.
-                let now = Instant::now();
-                self.noted.retain(|_, until| *until > now);
-                let noted = closed.is_some()
-                    && self.noted.insert(voucher, now + NOTED_FOR).is_some_and(|it| it > now);
-                if !noted {
-                    self.note_reconciled(format!("#{voucher}").into(), done);
-                }
-                match closed {
-                    None => {
-                        self.noted.remove(&voucher);
-                        return waiting;
-                    }
-                    Some(closed) => Err(AdmissionError::Rejected(english(&closed.error(voucher)))),
-                }
+        let Prepared { done, outcome } = prepared;
+        self.journal.forget(&done.refused_ids);
+        let (now, closed) = (Instant::now(), done.closed);
+        // Each check finds it closed again; that is no new event.
+        self.noted.retain(|_, until| *until > now);
+        let noted = closed.is_some()
+            && self.noted.insert(voucher, now + NOTED_FOR).is_some_and(|it| it > now);
+        if !noted {
+            self.note_reconciled(format!("#{voucher}").into(), done);
+        }
+        let why = match (outcome, closed) {
+            (Some(outcome), _) => Ok(outcome),
+            (None, Some(closed)) => Err(AdmissionError::Rejected(english(&closed.error(voucher)))),
+            (None, None) => {
+                self.noted.remove(&voucher);
+                return waiting;
             }
-            Prepared::Archived(done) => {
-                self.note_reconciled(format!("#{voucher}").into(), done);
-                Ok(Outcome::Ended)
-            }
-            Prepared::NoSale => Ok(Outcome::NotLoaded),
         };
         reply_all(waiting, &why);
-        let now = Instant::now();
         self.closed.retain(|_, (until, _)| *until > now);
         self.closed.insert(voucher, (now + CLOSED_FOR, why));
         Batch::new()
@@ -491,9 +480,9 @@ impl AdmissionWorker {
                 self.note_latencies(now, &batch);
                 for (request, answer) in batch.into_iter().zip(answers) {
                     let outcome = outcome_of(&answer, request.order);
-                    if let Some((Outcome::Admitted { order }, number)) = outcome {
-                        let place = Place { user: request.user, number };
-                        self.journal.note(now, Admitted { voucher: request.voucher, place, order });
+                    if let Some((Outcome::Admitted { order: id }, place)) = outcome {
+                        let (user_id, voucher_id) = (request.user, request.voucher);
+                        self.journal.note(now, SaleOrder { id, user_id, voucher_id, place });
                     }
                     let outcome = outcome.map(|(outcome, _)| outcome);
                     request.reply(now, outcome.ok_or_else(unreadable));
@@ -659,10 +648,12 @@ async fn prepare(
     reconciler: &mut Reconciler<'_>,
     versions: &SaleVersions,
     voucher: VoucherId,
-    promises: &[Admitted],
+    promises: &[SaleOrder],
 ) -> Result<Prepared, EngineError> {
     let sale = match reconciler.servers.store.sale(voucher).await {
-        Err(StoreError::NoSale(_)) => return Ok(Prepared::NoSale),
+        Err(StoreError::NoSale(_)) => {
+            return Ok(Prepared { outcome: Some(Outcome::NotLoaded), ..Prepared::default() });
+        }
         sale => sale?,
     };
     versions.note(&sale);
@@ -676,7 +667,7 @@ async fn prepare(
     let mut done = reconciler.sale(voucher, promises, Scope::IfNeeded).await?;
     done.keys.extend(Damage::put_right(&damage.streams));
     if sale.state == SaleState::Archived {
-        return Ok(Prepared::Archived(done));
+        return Ok(Prepared { done, outcome: Some(Outcome::Ended) });
     }
     // The delivery task records in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is
     // being reduced has this version, and stays open.
@@ -694,7 +685,7 @@ async fn prepare(
             return Err(reconciling);
         }
     }
-    Ok(Prepared::Ready(done))
+    Ok(Prepared { done, outcome: None })
 }
 
 /// Splits a batch into batches of at most this many requests.

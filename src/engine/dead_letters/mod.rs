@@ -234,14 +234,13 @@ impl Letters {
                 (dead_letters::count(conn, keys).await?, now.min(*last))
             }
         };
-        let meters = Arc::clone(&self.meters);
         let (action, changes) = match work {
             Work::Count(_) => ("dead count", false),
             Work::Replay(..) => ("dead replay", true),
             Work::Discard(..) => ("dead discard", true),
         };
         let line = RecoveryLine { action: action.to_owned(), done: 0, planned, changes };
-        let (shown, mut done) = (meters.recovery_begins(line), 0);
+        let (shown, mut done) = (self.meters.recovery_begins(line), 0);
         loop {
             let page = match scope {
                 LetterScope::Letters(_) => {
@@ -329,7 +328,7 @@ async fn discard_page(
     for ClassifiedLetter { letter, verdict, .. } in &letters {
         match (cancelled.get(&letter.letter), letter.order) {
             (Some(Cancelled::Now | Cancelled::Before), Some(order)) => {
-                returning.push(closed(&order));
+                returning.push(SaleOrder::from(&order));
             }
             // Written since, or the sale never existed: no buyer waits.
             (Some(Cancelled::Live | Cancelled::NoSale), _) => {}
@@ -379,13 +378,4 @@ async fn cancel(
     let answers = servers.store.cancel_orders(&orders, now).await?;
     report.compensated += answers.iter().filter(|it| **it == Cancelled::Now).count() as u64;
     Ok(orders.iter().map(|order| order.entry).zip(answers).collect())
-}
-
-fn closed(order: &OrderEntry) -> SaleOrder {
-    SaleOrder {
-        id: order.order,
-        user_id: order.user,
-        voucher_id: order.voucher,
-        place: order.place,
-    }
 }

@@ -64,20 +64,14 @@ pub struct Flows {
 
 impl Flows {
     /// Removes from `missing` what is in flight; returns those that are dead letters.
-    pub(super) fn found_of(
-        &self,
-        voucher: VoucherId,
-        missing: &mut Vec<(OrderId, Place)>,
-    ) -> Vec<(OrderId, Place)> {
+    fn found_of(&self, missing: &mut Vec<SaleOrder>) -> Vec<SaleOrder> {
         if missing.is_empty() {
             return Vec::new();
         }
-        // By both: a bad entry may carry the ID of another user's order.
-        let orders = |parts: &[&Vec<OrderEntry>]| -> HashSet<(OrderId, Place)> {
-            let all = parts.iter().copied().flatten().filter(|entry| entry.voucher == voucher);
-            all.map(|entry| (entry.order, entry.place())).collect()
-        };
-        let (moving, dead) = (orders(&[&self.undelivered, &self.pending]), orders(&[&self.dead]));
+        // Not by ID alone: a bad entry may carry the ID of another user's order.
+        let moving = self.undelivered.iter().chain(&self.pending);
+        let moving: HashSet<SaleOrder> = moving.map(SaleOrder::from).collect();
+        let dead: HashSet<SaleOrder> = self.dead.iter().map(SaleOrder::from).collect();
         missing.retain(|held| !moving.contains(held));
         missing.extract_if(.., |held| dead.contains(held)).collect()
     }
@@ -145,7 +139,7 @@ pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit,
 pub async fn lost_orders(
     servers: &mut Servers,
     voucher: VoucherId,
-) -> Result<Vec<(OrderId, Place)>, EngineError> {
+) -> Result<Vec<SaleOrder>, EngineError> {
     let buyers = buyers(servers, voucher).await?;
     // The stream is read only if it may hold one of them.
     if not_in_sql(servers, &buyers).await?.is_empty() {
@@ -226,7 +220,7 @@ fn redis_ledger(facts: &SaleStats, sale: &Sale) -> Option<RedisLedger> {
 pub(super) async fn buyers(
     servers: &mut Servers,
     voucher: VoucherId,
-) -> Result<Vec<(OrderId, Place)>, RedisError> {
+) -> Result<Vec<SaleOrder>, RedisError> {
     let mut found = Vec::new();
     let mut cursor = 0u64;
     loop {
@@ -237,8 +231,8 @@ pub(super) async fn buyers(
             if place == "seq" || place == "restoring" {
                 continue;
             }
-            if let (Ok(place), Ok(order)) = (place.parse(), order.parse()) {
-                found.push((order, place));
+            if let (Ok(Place { user, number }), Ok(id)) = (place.parse(), order.parse()) {
+                found.push(SaleOrder { id, user_id: user, voucher_id: voucher, place: number });
             } else {
                 // An invalid field that counts as a buyer: otherwise initial is not stock + buyers.
                 tracing::warn!(%voucher, field = place, "an unreadable field in the buyers hash");
@@ -256,8 +250,8 @@ pub(super) async fn buyers(
 }
 
 /// IDs held by more than one buyer; `buyers` is sorted by ID.
-fn repeated(buyers: &[(OrderId, Place)]) -> u64 {
-    buyers.windows(2).filter(|pair| matches!(pair, [a, b] if a.0 == b.0)).count() as u64
+fn repeated(buyers: &[SaleOrder]) -> u64 {
+    buyers.windows(2).filter(|pair| matches!(pair, [a, b] if a.id == b.id)).count() as u64
 }
 
 /// Closed orders that their buyers still hold, and that are not about to be returned.
@@ -273,25 +267,20 @@ pub(super) async fn kept_orders(
 async fn kept(
     servers: &mut Servers,
     voucher: VoucherId,
-    buyers: &[(OrderId, Place)],
+    buyers: &[SaleOrder],
 ) -> Result<Vec<SaleOrder>, EngineError> {
     let mut kept = Vec::new();
     for page in buyers.chunks(PAGE) {
-        let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
+        let ids: Vec<OrderId> = page.iter().map(|order| order.id).collect();
         let closed: HashSet<OrderId> =
             servers.store.closed_among(&ids).await?.into_iter().collect();
-        let held: Vec<_> = page.iter().filter(|(order, _)| closed.contains(order)).collect();
+        let held: Vec<_> = page.iter().filter(|order| closed.contains(&order.id)).collect();
         if held.is_empty() {
             continue;
         }
-        let now = servers.held(voucher, held.iter().map(|(_, place)| *place)).await?;
-        let still = held.into_iter().zip(now).filter(|((order, _), now)| *now == Some(*order));
-        kept.extend(still.map(|((id, place), _)| SaleOrder {
-            id: *id,
-            user_id: place.user,
-            voucher_id: voucher,
-            place: place.number,
-        }));
+        let now = servers.held(voucher, held.iter().map(|order| order.place())).await?;
+        let still = held.into_iter().zip(now).filter(|(order, now)| *now == Some(order.id));
+        kept.extend(still.map(|(order, _)| *order));
     }
     Ok(kept)
 }
@@ -300,22 +289,22 @@ struct Followed {
     flows: Flows,
     /// Orders that are dead letters and not in SQL.
     stranded: u64,
-    lost: Vec<(OrderId, Place)>,
+    lost: Vec<SaleOrder>,
 }
 
 async fn follow(
     servers: &mut Servers,
     voucher: VoucherId,
-    buyers: &[(OrderId, Place)],
+    buyers: &[SaleOrder],
 ) -> Result<Followed, EngineError> {
     let of = servers.keys.partition_of(voucher);
     let flows = flows(servers, &of).await?;
     let mut missing = not_in_sql(servers, buyers).await?;
-    let mut stranded = flows.found_of(voucher, &mut missing);
+    let mut stranded = flows.found_of(&mut missing);
     if !missing.is_empty() {
         // A replay is the only way back: a letter that was enqueued in between was seen in neither place.
         let again = self::flows(servers, &of).await?;
-        stranded.extend(again.found_of(voucher, &mut missing));
+        stranded.extend(again.found_of(&mut missing));
         missing = not_in_sql(servers, &missing).await?;
     }
     Ok(Followed { flows, stranded: stranded.len() as u64, lost: missing })
@@ -323,12 +312,12 @@ async fn follow(
 
 pub(super) async fn not_in_sql(
     servers: &Servers,
-    buyers: &[(OrderId, Place)],
-) -> Result<Vec<(OrderId, Place)>, EngineError> {
+    buyers: &[SaleOrder],
+) -> Result<Vec<SaleOrder>, EngineError> {
     let mut missing = Vec::new();
     for page in buyers.chunks(PAGE) {
-        let written = servers.written(page.iter().map(|(order, _)| *order)).await?;
-        missing.extend(page.iter().filter(|(order, _)| !written.contains(order)));
+        let written = servers.written(page.iter().map(|order| order.id)).await?;
+        missing.extend(page.iter().filter(|order| !written.contains(&order.id)));
     }
     Ok(missing)
 }
@@ -397,9 +386,11 @@ mod tests {
 
     #[test]
     fn an_id_with_two_holders_is_counted() {
-        let held = |id, user| {
-            let place = Place { user: seckill_model::UserId(user), number: 1 };
-            (OrderId::from_i64(id).unwrap(), place)
+        let held = |id, user| SaleOrder {
+            id: OrderId::from_i64(id).unwrap(),
+            user_id: seckill_model::UserId(user),
+            voucher_id: VoucherId(7),
+            place: 1,
         };
         assert_eq!(repeated(&[held(1, 1), held(2, 2), held(2, 3), held(4, 4)]), 1);
         assert_eq!(repeated(&[held(1, 1)]), 0);

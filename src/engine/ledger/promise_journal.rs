@@ -11,33 +11,22 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use seckill_model::{OrderEntry, OrderId, Place, VoucherId};
+use seckill_model::{OrderEntry, OrderId, SaleOrder};
 
 /// Redis delays a write for at most two seconds; the rest is for a restart, and for an older copy of its files.
 const REMEMBER: Duration = Duration::from_secs(30);
 /// 40 bytes each, and a deque doubles: at most about 84 MB.
 const MOST: usize = 1_500_000;
 
-/// A buyer who got the reply "admitted".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admitted {
-    /// The voucher.
-    pub voucher: VoucherId,
-    /// The buyer, and the place of the order among theirs.
-    pub place: Place,
-    /// The promised order.
-    pub order: OrderId,
-}
-
-/// Recent promises, oldest first.
+/// Recent promises: orders of buyers who got the reply "admitted", oldest first.
 #[derive(Debug, Default)]
 pub struct Journal {
-    promises: VecDeque<(Instant, Admitted)>,
+    promises: VecDeque<(Instant, SaleOrder)>,
 }
 
 impl Journal {
     /// Adds a promise made at `now`, and removes expired ones.
-    pub fn note(&mut self, now: Instant, promise: Admitted) {
+    pub fn note(&mut self, now: Instant, promise: SaleOrder) {
         self.prune(now);
         if self.promises.len() >= MOST {
             self.promises.pop_front();
@@ -55,7 +44,7 @@ impl Journal {
     /// Removes promises that could not be fulfilled: their result is a dead letter.
     pub fn forget(&mut self, refused: &[OrderId]) {
         if !refused.is_empty() {
-            self.promises.retain(|(_, promise)| !refused.contains(&promise.order));
+            self.promises.retain(|(_, promise)| !refused.contains(&promise.id));
         }
     }
 
@@ -65,7 +54,7 @@ impl Journal {
     }
 
     /// All recent promises, oldest first. During an outage none is added, so none expires either.
-    pub fn promises(&self) -> impl Iterator<Item = Admitted> {
+    pub fn promises(&self) -> impl Iterator<Item = SaleOrder> {
         self.promises.iter().map(|(_, promise)| *promise)
     }
 }
@@ -86,30 +75,25 @@ impl InHand {
     }
 
     /// The promises behind them.
-    pub(crate) fn promises(&self) -> Vec<Admitted> {
+    pub(crate) fn promises(&self) -> Vec<SaleOrder> {
         let batches = self.0.lock();
         let orders = batches.iter().filter_map(Weak::upgrade);
-        orders.flat_map(|batch| batch.iter().map(Admitted::from).collect::<Vec<_>>()).collect()
-    }
-}
-
-impl From<&OrderEntry> for Admitted {
-    fn from(entry: &OrderEntry) -> Self {
-        Self { voucher: entry.voucher, place: entry.place(), order: entry.order }
+        orders.flat_map(|batch| batch.iter().map(SaleOrder::from).collect::<Vec<_>>()).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::UserId;
+    use seckill_model::{UserId, VoucherId};
 
     #[test]
     fn old_promises_expire_on_insertion() {
-        let promise = |user| Admitted {
-            voucher: VoucherId(1),
-            place: Place { user: UserId(user), number: 1 },
-            order: OrderId::from_i64(user as i64).unwrap(),
+        let promise = |user| SaleOrder {
+            id: OrderId::from_i64(user as i64).unwrap(),
+            user_id: UserId(user),
+            voucher_id: VoucherId(1),
+            place: 1,
         };
         let start = Instant::now();
         let mut journal = Journal::default();
@@ -117,6 +101,6 @@ mod tests {
         journal.note(start + Duration::from_secs(29), promise(2));
         assert_eq!(journal.promises().count(), 2);
         journal.note(start + Duration::from_secs(31), promise(3));
-        assert_eq!(journal.promises().map(|p| p.place.user.0).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(journal.promises().map(|p| p.user_id.0).collect::<Vec<_>>(), [2, 3]);
     }
 }

@@ -44,13 +44,13 @@ pub(crate) async fn enqueue_lost(
     let lost = ledger::lost_orders(servers, voucher).await?;
     for page in lost.chunks(PAGE) {
         let mut add = pipe();
-        for (order, place) in page {
-            add.cmd("XADD").arg(of.orders()).arg("*").arg("userId").arg(place.user.0);
-            add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get());
-            add.arg("place").arg(place.number).ignore();
+        for order in page {
+            add.cmd("XADD").arg(of.orders()).arg("*").arg("userId").arg(order.user_id.0);
+            add.arg("voucherId").arg(voucher.0).arg("id").arg(order.id.get());
+            add.arg("place").arg(order.place).ignore();
         }
         servers.conn.pipe::<()>(&add).await?;
         faults::pass(Point::AfterRebuild);
     }
-    Ok(lost.into_iter().map(|(order, _)| order).collect())
+    Ok(lost.into_iter().map(|order| order.id).collect())
 }

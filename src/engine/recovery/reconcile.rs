@@ -13,7 +13,7 @@ use std::{
 
 use redis::cmd;
 use seckill_model::{
-    EntryId, Millis, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
+    EntryId, Millis, OrderEntry, OrderId, Sale, SaleOrder, SaleState, VoucherId,
     faults::{self, Point},
 };
 use seckill_redis::{
@@ -25,7 +25,6 @@ use crate::{
     EngineError,
     ledger::{
         self, entry_check,
-        promise_journal::Admitted,
         rebuild::enqueue_lost,
         sale_copy::{self, Synced},
     },
@@ -85,12 +84,12 @@ pub(crate) fn new_token() -> String {
 pub async fn reconcile(
     servers: &mut Servers,
     of: &Partition,
-    promises: &[Admitted],
+    promises: &[SaleOrder],
     token: &str,
 ) -> Result<Reconciled, EngineError> {
     let mut reconciler = Reconciler::new(servers, of, token).await?;
     let mut done = Reconciled::default();
-    let mut by_voucher = group_by(promises.iter().copied(), |promise| promise.voucher);
+    let mut by_voucher = group_by(promises.iter().copied(), |promise| promise.voucher_id);
     stream::ensure_group(&mut reconciler.servers.conn, of).await?;
     for sale in reconciler.servers.sales_of(of).await? {
         let voucher = sale.voucher_id;
@@ -128,8 +127,8 @@ pub(crate) async fn put_back_written(
     orders: impl IntoIterator<Item = OrderEntry>,
 ) -> Result<(), EngineError> {
     let until = Instant::now() + WITHIN;
-    for (voucher, orders) in group_by(orders, |order| order.voucher) {
-        let orders: Vec<_> = orders.iter().map(|it| (it.order, it.place())).collect();
+    let orders = orders.into_iter().map(|order| SaleOrder::from(&order));
+    for (voucher, orders) in group_by(orders, |order| order.voucher_id) {
         let of = servers.keys.partition_of(voucher);
         let mut reconciler = Reconciler::new(servers, &of, "").await?;
         // A sale that is being reconciled may have read SQL before they were written.
@@ -317,7 +316,7 @@ impl<'a> Reconciler<'a> {
     pub(crate) async fn sale(
         &mut self,
         voucher: VoucherId,
-        promises: &[Admitted],
+        promises: &[SaleOrder],
         scope: Scope,
     ) -> Result<Reconciled, EngineError> {
         let until = Instant::now() + WITHIN;
@@ -423,7 +422,7 @@ impl<'a> Reconciler<'a> {
         &mut self,
         sale: &Sale,
         token: &str,
-        promises: &[Admitted],
+        promises: &[SaleOrder],
         damaged: bool,
         buyers_known: bool,
     ) -> Result<Option<Reconciled>, EngineError> {
@@ -438,7 +437,6 @@ impl<'a> Reconciler<'a> {
             let page = self.servers.store.live_orders(voucher, after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
-            let page: Vec<_> = page.iter().map(|order| (order.id, order.place())).collect();
             // A sale that is closed during this admits no buyer at a place that SQL has assigned.
             let how = if token.is_empty() { Entry::Leave } else { Entry::Claim };
             let Some(part) = self.restore(voucher, token, how, &page).await? else {
@@ -447,8 +445,7 @@ impl<'a> Reconciler<'a> {
             done.add(part);
         }
         faults::pass(Point::MidReconciliation);
-        let here = promises.iter().filter(|it| it.voucher == voucher);
-        let here: Vec<_> = here.map(|it| (it.order, it.place)).collect();
+        let here = promises.iter().filter(|it| it.voucher_id == voucher).copied().collect();
         for (entry, orders) in [(Entry::Leave, under_way), (Entry::Add, here)] {
             let Some(part) = self.restore_open(voucher, token, entry, &orders).await? else {
                 return Ok(None);
@@ -501,7 +498,7 @@ impl<'a> Reconciler<'a> {
         &mut self,
         voucher: VoucherId,
         buyers_known: bool,
-    ) -> Result<Vec<(OrderId, Place)>, EngineError> {
+    ) -> Result<Vec<SaleOrder>, EngineError> {
         let of = self.servers.keys.partition_of(voucher);
         // A replayed letter moves back to the stream: the letters are read before it and after it.
         let letters = ledger::dead_orders(&mut self.servers.conn, &of).await?;
@@ -515,7 +512,7 @@ impl<'a> Reconciler<'a> {
             all.extend(letters.into_iter().chain(flows.dead));
         }
         let mine = all.iter().filter(|entry| entry.voucher == voucher);
-        let mut orders: Vec<_> = mine.map(|it| (it.order, it.place())).collect();
+        let mut orders: Vec<_> = mine.map(SaleOrder::from).collect();
         orders.sort_unstable();
         orders.dedup();
         Ok(orders)
@@ -526,10 +523,9 @@ impl<'a> Reconciler<'a> {
     async fn promises(
         &mut self,
         voucher: VoucherId,
-        promises: &[Admitted],
+        promises: &[SaleOrder],
     ) -> Result<Reconciled, EngineError> {
-        let places: Vec<_> = promises.iter().map(|it| (it.order, it.place)).collect();
-        if let Some(done) = self.put_back(voucher, Entry::Add, &places).await? {
+        if let Some(done) = self.put_back(voucher, Entry::Add, promises).await? {
             return Ok(done);
         }
         if is_current(&self.servers.store, voucher).await? {
@@ -542,11 +538,9 @@ impl<'a> Reconciler<'a> {
     async fn give_up(
         &mut self,
         voucher: VoucherId,
-        promises: &[Admitted],
+        promises: &[SaleOrder],
     ) -> Result<Reconciled, EngineError> {
-        let written = self.servers.written(promises.iter().map(|it| it.order)).await?;
-        let open = promises.iter().filter(|it| !written.contains(&it.order));
-        let open: Vec<_> = open.map(|it| (it.order, it.place)).collect();
+        let open = ledger::not_in_sql(self.servers, promises).await?;
         let mut done = Reconciled::default();
         for page in open.chunks(PAGE as usize) {
             done.add(self.restore(voucher, "", Entry::Refuse, page).await?.unwrap_or_default());
@@ -560,7 +554,7 @@ impl<'a> Reconciler<'a> {
         &mut self,
         voucher: VoucherId,
         entry: Entry,
-        orders: &[(OrderId, Place)],
+        orders: &[SaleOrder],
     ) -> Result<Option<Reconciled>, EngineError> {
         let mut done = self.restore_open(voucher, "", entry, orders).await?;
         if let Some(done) = &mut done
@@ -578,17 +572,17 @@ impl<'a> Reconciler<'a> {
         voucher: VoucherId,
         token: &str,
         entry: Entry,
-        orders: &[(OrderId, Place)],
+        orders: &[SaleOrder],
     ) -> Result<Option<Reconciled>, EngineError> {
         let mut done = Reconciled::default();
         for page in orders.chunks(PAGE as usize) {
-            let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
+            let ids: Vec<OrderId> = page.iter().map(|order| order.id).collect();
             let rows = self.servers.store.orders_among(&ids).await?;
             let live: HashMap<OrderId, bool> =
                 rows.into_iter().map(|row| (row.id, row.status.is_live())).collect();
             let (mut new, mut written) = (Vec::new(), Vec::new());
             for held in page {
-                match live.get(&held.0) {
+                match live.get(&held.id) {
                     None => new.push(*held),
                     Some(true) => written.push(*held),
                     Some(false) => {}
@@ -609,7 +603,7 @@ impl<'a> Reconciler<'a> {
         voucher: VoucherId,
         token: &str,
         entry: Entry,
-        buyers: &[(OrderId, Place)],
+        buyers: &[SaleOrder],
     ) -> Result<Option<Reconciled>, EngineError> {
         if buyers.is_empty() {
             return Ok(Some(Reconciled::default()));
@@ -620,8 +614,8 @@ impl<'a> Reconciler<'a> {
         call.key(of.watermark()).key(keys.tally(voucher));
         call.arg(voucher.0).arg::<&str>(entry.into());
         call.arg(token).arg(LEASE.as_millis() as u64);
-        for (order, place) in buyers {
-            call.arg(place.user.0).arg(place.number).arg(order.get());
+        for order in buyers {
+            call.arg(order.user_id.0).arg(order.place).arg(order.id.get());
         }
         let (restored, refused, promised): (i64, Vec<String>, Vec<String>) =
             self.servers.conn.invoke(&call).await?;
