@@ -3,7 +3,7 @@
 ## action
 
 action-abort = 停止
-    .help = 取消开抢，或停止压测并暂停
+    .help = 取消开抢，或停止压测并暂停秒杀
     .name = 取消开抢
 action-accept = 确定
     .help = 确认执行
@@ -559,7 +559,7 @@ ask-quit-during-command =
     .button = 退出
 ask-quit-during-launch =
     { $launch }
-    取消后不会开始任何秒杀。
+    退出会取消这次开抢，不会开始任何秒杀。
     .title = 已安排开抢，仍要退出？
     .button = 退出
 ask-quit-during-load-test =
@@ -601,7 +601,7 @@ ask-repair-ledger =
     }
     { $left ->
         [0] {""}
-       *[other] 不修复：{ $left } 处差异，请看详情。
+       *[other] 另有 { $left } 处差异不能自动修复，请看详情。
     }
     { $pauses ->
         [true] 补齐数据期间该场暂停准入，其他秒杀不受影响。
@@ -681,7 +681,7 @@ bench-not-admitted = { $orders } 位买家中只有 { $admitted } 位准入（{ 
 bench-order-exists = 教程的消息流中有买家已持有订单
 bench-other-bench = 此 Redis 上正在运行另一个基准测试，或上一次被强制终止；请等它结束，或删除键 { $keys }
 bench-redis-in-use = 此 Redis 上有在线节点 { $node }，请去掉或另指定 --redis
-bench-sale-gone = 基准测试的秒杀不见了
+bench-sale-gone = 基准测试的秒杀已不存在
 bench-seckill-sale = 基准测试：引擎的消费者
 bench-seckill-wrong = { $orders } 笔订单中引擎的消费者写入 { $written } 笔，另有 { $dead } 笔成为死信
 bench-sold-out = 教程的秒杀已售罄
@@ -778,14 +778,14 @@ cli-doctor-check = { $name ->
     [schema] 表结构
     [durability] 持久化
     [replicas] 从节点
-    [opening] 打开
+    [opening] 初始化
     [terminal] 终端
     [locale] 区域设置
    *[other] { $name }
 }
 cli-doctor-chmod = 对每个路径执行 chmod go=
 cli-doctor-commands = 所需命令均可执行
-cli-doctor-data-loss = 按当前设置，各类故障可能丢失的数据：
+cli-doctor-data-loss = 按当前配置，各类故障可能丢失的数据：
 cli-doctor-database = { $version }，{ $place }
 cli-doctor-database-killed = 数据库被 SIGKILL
 cli-doctor-database-power = 数据库断电
@@ -806,7 +806,7 @@ cli-doctor-more-replicas = 增加从节点或调低 engine.wait_replicas：目�
 cli-doctor-no-aof = 未开启：Redis 重启会丢失已准入的订单
 cli-doctor-no-config = 当前用户无权读取 CONFIG
 cli-doctor-no-eviction = 执行 CONFIG SET maxmemory-policy noeviction：键被淘汰即丢失买家
-cli-doctor-no-terminal = 控制台需要终端；带 --json 的命令不需要
+cli-doctor-no-terminal = 控制台须在终端中运行；'seckill status' 和 'seckill demo --headless' 不需要终端
 cli-doctor-node-killed = 节点被 SIGKILL
 cli-doctor-open-to-others = 其他用户可访问：{ $paths }
 cli-doctor-partitions = { $partitions } 个，均可用
@@ -876,7 +876,7 @@ cli-incident-nodes-title = 节点
 cli-incident-not-opened = 无法打开：{ $why }
 cli-incident-not-written = 无法写入 { $file }（{ $error }），请另指定 --out
 cli-incident-older = 更久
-cli-incident-oldest-pending = 最早的待确认消息已有 { $age }。
+cli-incident-oldest-pending = 最早的待确认消息写入于 { $age }前。
 cli-incident-orders-title = 订单走势
 cli-incident-partitions = 分区
 cli-incident-pending-title = 待确认消息与恢复计划
@@ -914,7 +914,7 @@ cli-ms = { $millis } 毫秒
 cli-next-bought = 未支付。支付：seckill orders pay { $order }
 cli-next-changed = 制定计划后有变化的消息已跳过，请重新制定计划。
 cli-next-hollow = 内容丢失的消息，其订单可用 'seckill pending apply' 重建。
-cli-next-lost = Redis 中缺少部分秒杀，内容丢失的消息已跳过；可用 'seckill audit --repair' 载入这些秒杀。
+cli-next-lost = Redis 中缺少部分秒杀，内容丢失的消息已跳过；请用 'seckill audit --repair' 载入这些秒杀，再重新制定计划。
 cli-next-not-found = 可用 'seckill orders show { $order }' 查看去向。
 cli-next-page = 下一页：{ $command }
 cli-next-rewound = 进度见 'seckill stream show'，结果见 'seckill audit'。
@@ -925,7 +925,7 @@ cli-order = 订单 { $id }
 cli-orders-dead = 死信（{ $reason }），{ $of }
 cli-orders-issued = 生成于 { $issued }，为 { $day }（UTC）的第 { $sequence } 号
 cli-orders-lost = 已丢失：{ $of }；仅 Redis 中有记录，其他地方均无
-cli-orders-none = 没有符合条件的订单。在途订单尚未写入 SQL，可用 'seckill orders show ID' 查看
+cli-orders-none = 没有符合条件的订单。在途订单尚未写入 SQL，可用 'seckill orders show ID' 查看。
 cli-orders-of-place = 买家 { $user }，秒杀 #{ $voucher }，该买家的第 { $place } 个名额
 cli-orders-of-sale = 买家 { $user }，秒杀 #{ $voucher }
 cli-orders-of-voucher = 买家 { $user }，普通优惠券 #{ $voucher }
@@ -967,11 +967,11 @@ cli-repair-stranded = 需要人工处理：{ $finding }；'seckill dead list' �
 cli-repair-the-partition = 修复该分区
 cli-repaired = 已修复：补回买家 { $put_back } 位，重新入队订单 { $enqueued } 笔，退还库存 { $given_back } 件。
 cli-repaired-partitions = 已修复分区故障 { $faults } 处，详见 'seckill activity'。
-cli-replayed = 已重放
+cli-replayed = 已恢复
 cli-requests = 请求
 cli-runtime = 无法启动运行时（{ $error }），请检查当前用户的资源限制
 cli-rush-cut-short = 请求未发完即已停止
-cli-rush-dead = { $buyers } 位已准入的买家没有订单，均为死信；原因见 'seckill dead list'
+cli-rush-dead = { $buyers } 位已准入买家的订单成为死信；原因见 'seckill dead list'。
 cli-rush-first-error = 首个错误：{ $error }
 cli-rush-first-rejection = 首次拒绝：{ $reason }
 cli-rush-requests = 共 { $requests } 次请求，每秒 { $rate } 次，耗时单位为毫秒：
@@ -1014,7 +1014,7 @@ cli-status-no-database = 数据库不可达：秒杀、订单、任务和日志�
 cli-status-no-sales = 还没有秒杀。
 cli-status-no-writes = 拒绝写入：{ $why }
 cli-status-stream = 积压 { $lag }，待确认 { $pending }，死信 { $dead }
-cli-status-stream-kept = 保留 { $length } 条消息可供重放，最早为 { $oldest }前
+cli-status-stream-kept = 保留 { $length } 条消息，最早为 { $oldest }前
 cli-status-stream-name = 消息流
 cli-status-stream-pending = 积压 { $lag }，待确认 { $pending }（最早 { $oldest }前），死信 { $dead }
 cli-stream = 分区 { $partition }  共写入 { $added } 条，保留 { $length } 条，死信 { $dead } 条
@@ -1085,7 +1085,7 @@ cli-voucher-status = { $status ->
    *[other] { $status }
 }
 cli-work-handed-over = { $node } 已停止，{ $entries } 条未处理完的消息已移交其他节点。
-cli-work-read-only = 工作节点会更改数据，启动时请去掉 --read-only
+cli-work-read-only = 节点会更改数据；运行 'seckill work' 时请去掉 --read-only
 cli-work-started = { $node } 已启动，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
 cli-work-stopped = { $node } 已停止，最后一批已处理完。
 cli-work-unfinished = { $node } 已停止，有一批未处理完，保留为待确认消息，下次启动时继续。
@@ -1544,21 +1544,21 @@ drill-fault = { $drill ->
     [poison] 正常消息中混入 { $n } 条无效消息。“告警”会给出死信条数。
     [database-away] “告警”会在 2 秒内提示。订单暂存在消息流中。{ $left } 秒后数据库恢复。
     [redis-away] 压测中 Redis 收到 SIGKILL。下一个用到它的进程会重新启动它，无需操作。
-    [group-destroyed] 消费组连同 { $n } 条待确认消息被销毁，“告警”会提示。{ $left } 秒后节点可修复。
+    [group-destroyed] 消费组连同 { $n } 条待确认消息被销毁，“告警”会提示。{ $left } 秒后由节点重建。
     [stream-trimmed] node-b 宕机，持有 { $n } 条消息，且消息内容已丢失。按 4 可见每条都是“内容丢失”。
     [duplicates] { $n } 条消息被重复写入。“消息流”的积压会显示 { $left } 秒。
     [clock-step] 订单号时钟前跳 25 小时再跳回，其间仍有秒杀。对账始终通过。
    *[other] { $drill }
 }
 drill-get-ready = 准备
-drill-get-ready-text = 即将开抢，共 { $STOCK } 件。可在另一个终端用 --data-dir { $dir } 操作
+drill-get-ready-text = 即将开抢，共 { $STOCK } 件。可在另一个终端用 --data-dir { $dir } 操作。
 drill-load-test-text = { $users } 位买家来抢 { $STOCK } 件。
 drill-load-test-title = 压测
 drill-name = 演练
 drill-of-seed = { $drill }，种子 { $seed }
 drill-passed = 通过
 drill-passed-text = 每笔订单都已按订单号核对。按 q 结束演练。
-drill-redis-not-killed = 未终止 Redis：{ $why }
+drill-redis-not-killed = 无法终止 Redis：{ $why }
 drill-redis-not-managed = 它不是由本程序启动的，请去掉 --redis
 drill-redis-without-pid = 它没有报告进程号
 drill-remedy = { $drill ->
@@ -1567,7 +1567,7 @@ drill-remedy = { $drill ->
     [database-away] 数据库已恢复。“告警”会显示中断时长；订单自动追平。
     [redis-away] Redis 已重新运行。“告警”会显示中断时长；买家稍后得到应答。
     [group-destroyed] 节点从头重建消费组：SQL 中已有的直接确认，其余落库。
-    [stream-trimmed] 按 4，按 A 制定计划（按买家名单重建），按 y 执行。节点等待操作。
+    [stream-trimmed] 按 4 查看，A 制定计划（按买家名单重建），y 执行。节点等待操作。
     [duplicates] 每条都已在 SQL 中，直接确认：积压清空，不产生新订单。
     [clock-step] 无需操作：没有告警，对账通过。最终对账会核对每个订单号。
    *[other] { $drill }
@@ -1637,10 +1637,10 @@ error-foreign-redis = { $address } 的 Redis 属于另一个数据库，请用 -
 error-has-started = #{ $sale } 已经开始
 error-is-paused = #{ $sale } 已暂停，请改用恢复操作
 error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，审计日志最多 { $most } 个字符、{ $most_bytes } 字节，请缩短
-error-name-taken = 名为“{ $name }”的节点已在线，请在设置中用 node 另取一个名字
+error-name-taken = 名为“{ $name }”的节点已在线，请在配置文件中用 node 另取一个名字
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
 error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数量；运行中的节点会在一秒内补齐（可用 'seckill work' 启动节点）
-error-not-loaded = #{ $sale } 的更改已提交到 SQL，但 Redis 尚未确认（{ $why }）；Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
+error-not-loaded = #{ $sale } 的变更已提交到 SQL，但 Redis 尚未确认（{ $why }）；Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
 error-operator-just-finished = 刚刚完成的操作
 error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若已失联，可用 'seckill locks release operator' 释放其锁
 error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 'seckill audit --repair' 从 SQL 载入
@@ -1710,7 +1710,7 @@ faults-is-not-valid-takes-number = { $field }='{ $value }' 无效；{ $field } �
 faults-limit = 每人限购不能为 { $limit } 单，请填 1 到 { $most }
 faults-no-buyer-in-redis = Redis 中没有以此订单号准入的买家
 faults-not-a-number = 非数字文本
-faults-order-gone = 消息内容已不在流中
+faults-order-gone = 消息内容已不在消息流中
 faults-order-holds = 买家 { $user } 已持有 #{ $voucher } 的订单 { $holds }
 faults-order-id = “{ $text }”不是订单号，订单号为不超过 19 位的十进制数
 faults-order-id-taken = 订单号 { $order } 属于另一笔订单
@@ -1730,7 +1730,7 @@ faults-range = { $name } 为 { $value }，须在 { $least } 到 { $most } 之间
 faults-restock = 库存不能调整 { $by } 件，请填 1 到 { $most } 以增加，或填 -1 到 -{ $most } 以减少
 faults-rules = 使用规则须为 1 到 { $most } 个字符，除换行外不得含控制字符
 faults-sale-state = “{ $text }”不是秒杀的状态；可用 running、paused、ended、archived
-faults-sequence = 当天的订单号已用尽，请等到下一个 UTC 日
+faults-sequence = 当天的 4,294,967,295 个订单号已用尽，请等到下一个 UTC 日
 faults-stock = 库存不能为 { $stock }，请填 1 到 { $most }
 faults-sub-title = 副标题须为一行，1 到 { $most } 个字符，不含控制字符
 faults-takes-entry = 消息 ID，形如 1795000000000-0
@@ -1742,7 +1742,7 @@ faults-term-field = 没有可筛选的字段“{ $name }”；可用 { $known }
 faults-term-test = 字段 { $field } 不支持“{ $test }”；可用 { $takes }
 faults-there-is-no-sale = 没有秒杀 #{ $voucher }
 faults-time = “{ $text }”不是可识别的时间；可填 2026-11-20T14:30:00Z、2026-11-20 14:30（本地时间）、14:30（今天）、+10m、-10m
-faults-title-control = 标题含控制字符（换行、制表符、转义符），请去掉
+faults-title-control = 标题含控制字符（换行、制表符、终端转义符），请去掉
 faults-title-empty = 标题为空，请填 1 到 { $most } 个字符
 faults-title-heavy = 标题有 { $bytes } 字节，多为附加符号，最多 { $most } 字节
 faults-title-long = 标题有 { $length } 个字符，最多 { $most } 个
@@ -1810,8 +1810,8 @@ group-forward = { $to } 在分区 { $partition } 消费组已投递位置 { $del
 group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们；请先用 'seckill pending apply --filter holder={ $name }' 处理，或用 'seckill stream claim --from { $name } --to CONSUMER' 转交
 group-idle = “{ $name }”不属于在线节点，转交给它的消息无人处理，请另选一个，或加 --force
 group-moved-back = 消费组已被回退
-group-no-consumer = 任何分区中都没有消费者“{ $name }”，现有：{ $existing }
-group-no-consumer-in = 分区 { $partition } 中没有消费者“{ $name }”，现有：{ $existing }
+group-no-consumer = 任何分区中都没有消费者“{ $name }”，现有消费者：{ $existing }
+group-no-consumer-in = 分区 { $partition } 中没有消费者“{ $name }”，现有消费者：{ $existing }
 group-no-partition = 没有分区 { $number }，最后一个是 { $last }
 group-no-stream = 分区 { $number } 的消息流不存在或为空，没有可投递的消息；可用 'seckill stream show' 查看
 group-none = 无
@@ -1819,7 +1819,7 @@ group-nothing = 分区 { $number } 没有消息会重新投递：该位置与最
 group-nothing-to-claim = 没有可转交的消息：这些消息都已不再待确认，或已由“{ $to }”持有；可用 'seckill pending list' 查看
 group-nothing-to-claim-from = “{ $from }”没有可转交给“{ $to }”的消息，可用 'seckill pending list' 查看
 group-other-partition = 消息 { $entry } 不属于分区 { $partition }，请不填分区，或填它自己的分区
-group-position = “{ $text }”不是流中的位置；请填 start、消息 ID（如 1795000000000-0）或时间：2026-11-20T14:30:00Z、'2026-11-20 14:30'（本地时间）、14:30（今天）、-10m
+group-position = “{ $text }”不是消息流中的位置；请填 start、消息 ID（如 1795000000000-0）或时间：2026-11-20T14:30:00Z、'2026-11-20 14:30'（本地时间）、14:30（今天）、-10m
 group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 开始，或用 '--to start' 从头开始
 
 ## job
@@ -2022,7 +2022,7 @@ loss-and-more = { $named } 等，另有 { $more } 个
 loss-archived = 移除 { $count } 场已归档的秒杀
 loss-buyers = 补回 { $count } 位买家
 loss-keys = 丢失、被替换或被回退：{ $keys }；
-loss-letters = ；没有订单的死信无法补回，数量未知
+loss-letters = ；有未关联订单的死信丢失，数量未知
 loss-nothing = 没有需要补回的数据
 loss-other-sale = ；Redis 与 SQL 中同号的是两场不同的秒杀，该场保持关闭
 loss-oversold = ；买家多于库存，该场保持关闭
@@ -2332,7 +2332,7 @@ redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用
 redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后自动恢复
 redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请指定签发服务器证书的 CA 的 PEM 证书文件
 redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请指定签发服务器证书的 CA 的 PEM 证书文件
-redis-url-ca-unused = --redis-ca 用于加密的 Redis，其地址以 rediss:// 或 rediss+cluster:// 开头；否则请去掉 --redis-ca
+redis-url-ca-unused = --redis-ca 只用于加密连接，Redis 地址须以 rediss:// 或 rediss+cluster:// 开头；否则请去掉 --redis-ca
 redis-url-cluster = 集群地址无法识别：{ $fault }；形如 { $form }
 redis-url-no-cluster = { $address } 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头
 redis-url-other-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头，而不是“{ $scheme }”；例如 redis://127.0.0.1:6379
@@ -2516,13 +2516,13 @@ settings-remove-line = { $why }；可删去此行，它不起作用
 settings-terminal-cannot-distinguish-from-write = 终端无法区分“{ $written }”和“{ $other }”，请写“{ $other }”
 settings-unknown-action-in-keys-seckill = [keys] 中没有操作“{ $written }”，'seckill keys' 列出全部名称
 settings-unknown-role-remove-line = 没有颜色角色“{ $name }”，请删去此行，或改为其中之一：base、{ $known }
-settings-unknown-setting = 没有设置项“{ $key }”，请删去此行，或改为其中之一：{ $known }
+settings-unknown-setting = 没有配置项“{ $key }”，请删去此行，或改为其中之一：{ $known }
 settings-unknown-theme-use-or-toml = 没有主题“{ $name }”，请用 { $names }，或 ./{ $name }.toml 这样的 TOML 文件
 settings-wanted-boolean = {" "}true 或 false
-settings-wanted-integer = { $least } 到 { $most } 之间的整数
+settings-wanted-integer = {" "}{ $least } 到 { $most } 之间的整数
 settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表
 settings-wanted-one-of = {" "}{ $names } 之一
-settings-wanted-table = TOML 表
+settings-wanted-table = {" "}TOML 表
 settings-wanted-text = 带引号的字符串
 settings-without-the-setting-theme = { $why }；不设 theme 则{ $instead }
 settings-wrong-value = { $key } 应为{ $wanted }
@@ -2543,7 +2543,7 @@ store-file-denied = 当前用户不能写入 { $path }，请更改权限，或�
 store-file-foreign = { $path } 中有其他程序的表（{ $tables }），请另指定 --database
 store-file-not-a-file = { $path } 不是文件，--database 须为文件的路径
 store-file-read-only = { $path } 只读，请使文件及其目录可写，或另指定 --database
-store-file-read-only-system = { $path } 位于只读的文件系统，请更改，或另指定 --database
+store-file-read-only-system = { $path } 位于只读的文件系统，请改为可写，或另指定 --database
 store-file-removed = { $path } 在使用中被删除：此后写入的数据会在进程结束时丢失；请停止所有 seckill 进程，恢复备份后重新启动
 store-file-replaced = { $path } 在使用中被替换：此后写入的数据不会进入新文件；请停止所有 seckill 进程后重新启动
 store-file-unreadable = 无法读取 { $path }（{ $reason }），请另指定 --database
@@ -2595,7 +2595,7 @@ store-schema-encoding = 该数据库的文本编码为 { $encoding }，请以 EN
 store-schema-half-done = 升级到结构版本 { $version } 时中断，数据库未升级完；请恢复备份，或另指定 --database
 store-schema-newer = 该数据库的结构版本为 { $version }，由更新的 seckill 创建，当前程序只支持到 { $known }；请升级 seckill，或另指定 --database
 store-schema-no-schema = 该用户的 search_path 中没有存在的模式，请创建一个，或更改 search_path
-store-schema-old-server = 服务器为 { $version }，最低需要 { $oldest }
+store-schema-old-server = 服务器为 { $version }，最低需要 { $oldest }，请升级
 store-schema-other = 该数据库的结构版本 { $version } 与当前 seckill 的不同；请用创建它的 seckill，或另指定 --database
 store-schema-stuck = 该数据库的结构无法升级（{ $reason }），请另指定 --database
 store-there-is-no-voucher-seckill = 没有优惠券 #{ $voucher }，可用 'seckill voucher list' 查看
@@ -2719,7 +2719,7 @@ subject-partition-no-group-to-redelivers = 分区 { $partition }（无消费组�
 subject-pieces = #{ $sale }，{ $count } 件
 subject-plan = 计划 { $digest } 的 { $entries } 条消息
 subject-plan-filtered = 计划 { $digest } 的 { $entries } 条消息，“{ $filter }”
-subject-rewind = 分区 { $partition }（已投递至 { $was }）回退到 { $from }，{ $again } 条重新投递
+subject-rewind = 分区 { $partition }（已投递到 { $was }）回退到 { $from }，{ $again } 条重新投递
 subject-rules = ，使用规则“{ $text }”
 subject-rush = #{ $sale }，买家 { $users }，种子 { $seed }
 subject-shop = ，商铺 { $shop }
