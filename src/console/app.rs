@@ -2,18 +2,18 @@
 //!
 //! Events change it; nothing in here waits, draws, or accesses the terminal.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use futures::{
-    future::BoxFuture,
+    future::{BoxFuture, FutureExt},
     stream::{FuturesUnordered, StreamExt},
 };
 use jiff::tz::TimeZone;
 use seckill_engine::{
     EngineError,
-    commands::{Command, Remote, Reply, plan::Plan},
-    dead_letters::LetterScope,
+    commands::{Command, Focus, Remote, ReplayReport, Reply, plan::Plan},
+    dead_letters::{LetterScope, LettersDiscarded, LettersReplayed},
     telemetry::{Snapshot, snapshot::SaleLine},
 };
 use seckill_model::{
@@ -26,21 +26,22 @@ use tokio::sync::oneshot::error::RecvError;
 
 use super::{
     active_sale::ActiveSale,
-    dialogs::Dialog,
-    export::Export,
+    dialogs::{Confirm, Dialog, Intent, Subject},
+    director::Director,
+    export::{Export, Saved, Written, row_count},
     form_drafts::FormDrafts,
     frame_writer::Drawn,
     guide_banner::Story,
     keymap::{self, Action, Context, Key, key_of},
-    launch::Director,
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
-    text::{self},
+    text::{commands, conventions},
     theme::Theme,
     view::View,
     views::{
-        Display, Step, Table, Views, is_stale, is_too_small,
+        Display, Effect, Step, Table, Views, is_stale, is_too_small,
         letters::wording::{LetterCommand, Selected},
+        stream,
     },
 };
 
@@ -152,7 +153,8 @@ impl App {
         if !self.display.frozen {
             self.show_newest();
         }
-        self.settle_launch();
+        let called_off = self.director.look(&self.display.newest);
+        self.direct(called_off);
     }
 
     /// Applies a new snapshot; selections and marks follow their objects.
@@ -174,8 +176,11 @@ impl App {
                 notes.push(text!("console-unmarked", view, count));
             }
         }
-        if self.selling.look(&self.display.shown, self.views.sales.chosen) {
-            self.leave_what_is_gone();
+        let has_turned = self.selling.look(&self.display.shown, self.views.sales.chosen);
+        // A sale chosen by key stays.
+        let is_over = |id| self.display.shown.sale(id).is_some_and(is_gone);
+        if has_turned && self.presenter.launched && self.presenter.sale.is_some_and(is_over) {
+            self.presenter.sale = None;
         }
         if turned {
             self.look();
@@ -257,7 +262,7 @@ impl App {
         } else {
             let meanings = keymap::elsewhere(context, key);
             self.note(if meanings.is_empty() || self.dialog.is_some() {
-                text::commands::does_nothing(&key.label(), context)
+                commands::does_nothing(&key.label(), context)
             } else if context == Context::Presenter {
                 text!(
                     "presenter-works-in-views-press",
@@ -265,7 +270,7 @@ impl App {
                     leave = key_of(Action::Present)
                 )
             } else {
-                text::commands::works_elsewhere(&key.label(), &meanings)
+                commands::works_elsewhere(&key.label(), &meanings)
             });
         }
     }
@@ -306,6 +311,181 @@ impl App {
         self.status.note(Tone::Note, text, self.display.now);
     }
 
+    /// Applies what a view or the director decided.
+    pub(super) fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Done => {}
+            Effect::Note(text) => self.note(text),
+            Effect::Success(text) => self.status.note(Tone::Good, text, self.display.now),
+            Effect::Failure(text) => self.status.failure(text),
+            Effect::Open(dialog) => self.dialog = Some(dialog),
+            Effect::Send(command, reason) => {
+                if !self.send_because(command.clone(), reason) {
+                    self.director.take_awaiting(&command);
+                }
+            }
+        }
+    }
+
+    /// Applies what the director decided. A question about a launch that is over closes.
+    pub(super) fn direct(&mut self, effect: Option<Effect>) {
+        self.terminal.dirty |= effect.is_some();
+        effect.into_iter().for_each(|effect| self.apply(effect));
+        let asks_to_fire = matches!(&self.dialog, Some(Dialog::Confirm(it)) if matches!(it.intent, Intent::Fire(_)));
+        if asks_to_fire && self.director.armed().is_none() {
+            self.dialog = None;
+        }
+    }
+
+    /// Time until the countdown of a launch shows another second, or ends.
+    pub(super) fn launch_due(&self) -> Option<Duration> {
+        self.director.due(self.display.now)
+    }
+
+    /// Advances the countdown, and fires the launch at its end.
+    pub(super) fn on_launch_due(&mut self) {
+        self.terminal.dirty = true;
+        let fired = self.director.on_due(&self.display.newest, self.display.now);
+        self.direct(fired);
+    }
+
+    /// Sends a command; its reply arrives through [`App::next_answer`]. `false` if the engine does not accept it.
+    pub(super) fn send(&mut self, command: Command) -> bool {
+        self.send_because(command, None)
+    }
+
+    /// As [`App::send`], with a reason for the audit log.
+    pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
+        match self.remote.send(command.clone(), reason) {
+            Ok(reply) => {
+                let text = commands::sent(&command);
+                let sells = |id| !self.display.newest.sale(id).is_some_and(is_gone);
+                match &command {
+                    Command::LoadTest(plan) if sells(plan.voucher) => {
+                        self.status.note_rush(text, plan.voucher, self.display.now);
+                    }
+                    _ => self.note(text),
+                }
+                self.work.answers.push(async move { (command, reply.await) }.boxed());
+                true
+            }
+            Err(error) => {
+                self.status.failure(error.to_string());
+                false
+            }
+        }
+    }
+
+    pub(crate) fn on_answer(&mut self, answer: Answer) {
+        self.terminal.dirty = true;
+        if let Some((opened, next)) = self.director.on_answer(&answer) {
+            (self.presenter.sale, self.presenter.launched) = (Some(opened), true);
+            return self.apply(next);
+        }
+        let (command, answer) = answer;
+        if let Command::CreateSale(sale) = &command
+            && self.work.creating.take_if(|sent| sent == sale).is_some()
+            && matches!(answer, Ok(Ok(_)))
+        {
+            self.work.drafts.take(&Subject::NewSale);
+        }
+        let why = match answer {
+            Ok(Ok(reply)) => return self.on_reply(command, &reply),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => {
+                let key = key_of(Action::Go(View::Activity));
+                text!("command-engine-stopped-before-it-replied", key)
+            }
+        };
+        if let Command::CountLetters(failed) = &command {
+            self.work.counting.take_if(|(_, scope, _)| scope == failed);
+        }
+        self.views.orders.miss_trace(&command);
+        self.status.failure(why);
+    }
+
+    /// Asks the question that a reply leads to, or reports the outcome of a command.
+    fn on_reply(&mut self, command: Command, reply: &Reply) {
+        match (reply, command) {
+            (Reply::LettersCounted(found), Command::CountLetters(scope)) => {
+                return self.ask_letters(found, &scope);
+            }
+            (Reply::Previewed(preview), _) => {
+                let (again, confirm) = stream::commands::confirm(preview, &self.display.zone);
+                return self.ask_late(Label("stream-statistics-are-ready"), again, Ok(confirm));
+            }
+            (Reply::Planned(plan), Command::Plan(scope)) => return self.ask_plan(plan, &scope),
+            (Reply::Traced(trace), _) => {
+                self.status.key_pressed();
+                self.views.orders.take_trace(trace);
+                // The user may have moved on to another order.
+                return self.send_wanted();
+            }
+            (Reply::SaleCreated(id), _) => self.views.sales.await_sale(*id),
+            (Reply::Replayed(ReplayReport { cut_short: false, .. }), Command::Apply(plan, _)) => {
+                let done = self.work.planned.take_if(|(planned, _)| *planned == plan);
+                for mark in done.iter().flat_map(|(_, marks)| marks) {
+                    self.views.pending.marks.remove(mark);
+                }
+            }
+            (
+                Reply::LettersReplayed(LettersReplayed { cut_short: false, .. })
+                | Reply::LettersDiscarded(LettersDiscarded { cut_short: false, .. }),
+                Command::ReplayLetters { scope, .. } | Command::DiscardLetters { scope, .. },
+            ) => match scope {
+                LetterScope::Letters(done) => {
+                    self.views.letters.marks.retain(|mark| !done.contains(mark));
+                }
+                LetterScope::Matching { .. } => self.views.letters.unmark(),
+            },
+            _ => {}
+        }
+        let tone = if reply.is_success() { Tone::Good } else { Tone::Mixed };
+        self.status.note(tone, reply.to_string(), self.display.now);
+    }
+
+    /// Opens a question that a reply leads to, or reports why there is none. If the user is typing or answering another
+    /// one, reports instead that `what` is ready, and that `again` asks for it.
+    pub(super) fn ask_late(&mut self, what: Label, again: Action, asked: Result<Confirm, String>) {
+        self.status.key_pressed();
+        match asked {
+            _ if self.dialog.is_some() || self.views.filtering => {
+                self.note(conventions::behind(what, self.context(), again));
+            }
+            Ok(confirm) => {
+                self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.display.now)));
+            }
+            Err(why) => self.note(why),
+        }
+    }
+
+    pub(super) fn on_saved(&mut self, saved: Saved) {
+        self.terminal.dirty = true;
+        match saved {
+            Ok(Written { path, rows }) => {
+                let path = path.display();
+                let part = rows.filter(|(_, extent)| extent.more);
+                let (tone, text) = if part.is_some() {
+                    let rows = row_count(part);
+                    (Tone::Mixed, text!("export-written-to-loaded-rows-only", rows, path))
+                } else {
+                    (Tone::Good, text!("export-written-to", path))
+                };
+                self.status.note(tone, text, self.display.now);
+            }
+            Err(error) => self.status.failure(error.to_string()),
+        }
+    }
+
+    /// Reports to the engine what is on the screen, so that only that is read.
+    pub(super) fn look(&self) {
+        let mut looking_at = Focus::default();
+        self.views.get(self.view).focus(&self.display.shown, &mut looking_at);
+        self.remote
+            .focus
+            .send_if_modified(|focus| std::mem::replace(focus, looking_at) != looking_at);
+    }
+
     /// A click chooses, the wheel moves. Neither opens, confirms nor runs anything.
     fn on_mouse(&mut self, event: MouseEvent) {
         if !self.terminal.mouse || self.presenter.on {
@@ -337,16 +517,8 @@ impl App {
         {
             return self.go(*view);
         }
-        let Some(controls) = self.table().map(Table::controls) else { return };
-        let (row, cursor) = (controls.row_at(event.row), controls.cursor);
-        let Some(row) = row else { return };
-        if self.view == View::Sales {
-            // The cursor may be on a sale that the filter hides.
-            return self.views.sales.choose_row(&self.display.shown, row);
-        }
-        let now = cursor.unwrap_or(0);
-        if row != now {
-            self.step(Step::By(row as isize - now as isize));
+        if let Some(row) = self.table().and_then(|table| table.controls().row_at(event.row)) {
+            self.step(Step::Row(row));
         }
     }
 
@@ -389,5 +561,14 @@ impl App {
         let mut candidates =
             only.into_iter().chain(self.selling.sale()).chain(self.views.sales.chosen);
         candidates.find_map(|voucher| self.display.shown.sale(voucher))
+    }
+
+    /// The sale that the presenter layout shows.
+    pub(crate) fn presented(&self) -> Option<VoucherId> {
+        let there = |id: &VoucherId| self.display.shown.sale(*id).is_some();
+        let launched = self.director.sale().or(self.presenter.sale).filter(there);
+        launched
+            .or_else(|| self.active_sale().map(|sale| sale.voucher_id))
+            .or_else(|| self.display.shown.foremost().map(|sale| sale.voucher_id))
     }
 }

@@ -1,30 +1,48 @@
-//! Executes actions: moving, opening, typing, confirming.
+//! Carries out actions: moving, opening, typing, sorting, copying, exporting, and asking for confirmation of commands.
+//!
+//! A question refers to its subject by identity, with the figures of the newest snapshot, even while the display is
+//! paused.
 
 use crossterm::event::Event;
+use ratatui::{buffer::Buffer, layout::Rect};
 use seckill_engine::{
-    commands::{Command, Focus, audit_record},
-    telemetry::snapshot::PendingLine,
+    commands::{Command, Pace, Scope, audit_record, plan::Plan},
+    dead_letters::{LetterScope, LettersCounted},
+    telemetry::snapshot::{PendingLine, SaleLine},
 };
 use seckill_model::{
-    is_display_control,
+    Phase, VoucherId, is_display_control,
+    locale::in_english,
     message::{Label, text},
 };
 use tui_input::Input;
 
 use super::{
     app::{App, Course},
-    dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, Palette, is_cut, typed},
-    export::{self, Format},
-    keymap::{Action, key_of},
-    launch::Launch,
-    text::{commands, conventions},
+    dialogs::{
+        Confirm, Dialog, ExportMenu, Form, Help, Intent, MOST, Offer, Palette, Subject, Submission,
+        is_cut, typed,
+    },
+    director::NOTHING_TO_STOP,
+    export::{self, Export, Format, of_screen, of_table, stamp},
+    frame,
+    keymap::{self, Action, Context, key_of},
+    launch::{self, Launch},
+    text::{self, commands, commands::Question, conventions},
     views::{
-        Effect, Order, Pane, Row as _, Scene, Sheet, Step, Turn, Users, View,
+        Order, Pane, Row as _, Scene, Sheet, Step, Turn, Users, View,
+        ledger::wording as ledger,
+        letters::{
+            in_scope,
+            wording::{self as letters, LetterCommand},
+        },
         orders::wording::query_of_sale,
     },
     widgets::fit,
 };
 
+/// Maximum number of recent actions in the palette.
+const REMEMBERED: usize = 20;
 /// Most bytes of a copy: more than any row, and accepted by every terminal.
 const MOST_COPIED: usize = 32 * 1024;
 /// Cells of a copy that the status line repeats.
@@ -39,7 +57,11 @@ impl App {
             Action::Suspend => self.terminal.course = Course::Suspend,
             Action::Picture => self.export(Format::Svg),
             _ => match self.dialog.take() {
-                Some(dialog) => self.dialog = self.answer_dialog(dialog, action),
+                Some(dialog) => {
+                    if let Some(kept) = self.answer_dialog(dialog, action) {
+                        self.dialog = Some(kept);
+                    }
+                }
                 None if self.views.filtering => self.run_in_filter(action),
                 None => self.run_in_view(action),
             },
@@ -81,20 +103,27 @@ impl App {
         if self.views.filtering { self.filter().map(|filter| &*filter) } else { None }
     }
 
-    /// Applies an action to a dialog; returns the dialog that is open after it.
+    /// Applies an action to a dialog; returns it if it stays open.
     fn answer_dialog(&mut self, dialog: Dialog, action: Action) -> Option<Dialog> {
         let forward = action != Action::PreviousPart;
         match (dialog, action) {
             (Dialog::Confirm(confirm), _) => self.answer_confirm(confirm, action),
-            (Dialog::Form(form), _) if form.is_left_by(action) => {
-                self.leave(form);
+            (Dialog::Form(mut form), _) if form.is_left_by(action) => {
+                let kept = match form.subject {
+                    Subject::NewSale => commands::DRAFT_KEPT,
+                    _ => Label("command-nothing-was-changed-form-keeps"),
+                };
+                form.focus(0);
+                let is_kept = self.work.drafts.keep(form);
+                self.note(if is_kept { kept } else { commands::CANCELLED });
                 None
             }
             (Dialog::Form(mut form), Action::Press) if form.at_submit() => {
                 match form.submit(&self.display.newest.sales, self.display.now) {
                     Some(submission) => {
                         self.work.drafts.keep(form);
-                        self.submit(submission)
+                        self.submit(submission);
+                        None
                     }
                     // The error is shown under its field.
                     None => Some(Dialog::Form(form)),
@@ -135,9 +164,11 @@ impl App {
             return Some(Dialog::Palette(palette));
         }
         let action = offer.action;
-        self.remember(action);
+        self.work.asked.retain(|it| *it != action);
+        self.work.asked.insert(0, action);
+        self.work.asked.truncate(REMEMBERED);
         self.run_in_view(action);
-        self.dialog.take()
+        None
     }
 
     fn answer_confirm(&mut self, mut confirm: Confirm, action: Action) -> Option<Dialog> {
@@ -149,7 +180,10 @@ impl App {
             Action::Accept | Action::Press if action == Action::Accept || confirm.on_yes() => {
                 match confirm.number_missing() {
                     Some(count) => self.note(conventions::number_first(count)),
-                    None => return self.accepted(&confirm),
+                    None => {
+                        self.accepted(&confirm);
+                        return None;
+                    }
                 }
             }
             // Enter ends the text; it never runs a command.
@@ -166,10 +200,11 @@ impl App {
     }
 
     /// The only place that sends a confirmed command.
-    fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
+    fn accepted(&mut self, confirm: &Confirm) {
         self.status.begin();
         self.work.drafts.settle(&confirm.intent);
         let reason = confirm.reason();
+        let (newest, now) = (&self.display.newest, self.display.now);
         match &confirm.intent {
             Intent::Send(command) => {
                 if self.send_because(Command::clone(command), reason) {
@@ -183,16 +218,30 @@ impl App {
                     }
                 }
             }
-            Intent::Arm(launch) => self.arm(Launch { reason, ..Launch::clone(launch) }),
-            Intent::Fire(launch) => self.fire_now(launch, reason),
-            Intent::Disarm(launch) => {
-                self.disarm(launch);
-                return self.dialog.take();
+            Intent::Arm(launch) => {
+                let armed = self.director.arm(Launch { reason, ..Launch::clone(launch) }, now);
+                self.apply(armed);
+                let called_off = self.director.look(&self.display.newest);
+                self.direct(called_off);
             }
-            Intent::Abort { voucher, pauses } => self.stop_rush(*voucher, *pauses, reason),
+            Intent::Fire(launch) => {
+                let fired = self.director.fire_now(launch, reason, newest, now);
+                self.direct(Some(fired));
+            }
+            Intent::Disarm(launch) => match self.director.disarm(launch) {
+                Some(done) => self.apply(done),
+                None => self.abort(),
+            },
+            Intent::Abort { voucher, pauses } => {
+                let sale = newest.sale(*voucher);
+                let sells = sale.is_some_and(|sale| sale.phase == Phase::Running);
+                self.send_because(Command::StopLoadTest(*voucher), reason.clone());
+                if *pauses && sells {
+                    self.send_because(Command::PauseSale(*voucher), reason);
+                }
+            }
             Intent::Quit => self.terminal.course = Course::Quit,
         }
-        None
     }
 
     fn run_in_filter(&mut self, action: Action) {
@@ -224,6 +273,15 @@ impl App {
     }
 
     fn run_in_view(&mut self, action: Action) {
+        if action.is_command() && self.display.newest.read_only {
+            return self.note(text!("conventions-read-only-mode-commands"));
+        }
+        if action == Action::Filter && self.keeps_query() {
+            return self.note(conventions::frozen());
+        }
+        if let Some(why) = self.why_not(action) {
+            return self.note(why);
+        }
         match action {
             Action::Help => {
                 let foot = self.terminal.drawn.summary();
@@ -238,11 +296,7 @@ impl App {
             Action::Go(view) => self.go(view),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
-            Action::Filter if self.keeps_query() => self.note(conventions::frozen()),
-            Action::Filter => match self.filter() {
-                Some(_) => self.views.filtering = true,
-                None => self.note(commands::NO_FILTER),
-            },
+            Action::Filter => self.views.filtering = true,
             Action::Up => self.step(Step::By(-1)),
             Action::Down => self.step(Step::By(1)),
             Action::PageUp => self.step(Step::Screens(-1)),
@@ -270,7 +324,7 @@ impl App {
                 self.display.users.shown = !self.display.users.shown;
                 self.note(text!("stream-users", are_shown = self.display.users.shown));
             }
-            Action::Present => self.present(),
+            Action::Present => self.presenter.on = !self.presenter.on,
             Action::Quit => self.quit(),
             // Handled in dialogs or above.
             Action::Accept
@@ -298,18 +352,8 @@ impl App {
 
     /// Passes an action to the view; returns whether the view has it.
     pub(super) fn run_by_view(&mut self, action: Action) -> bool {
-        let scene = Scene::of(&self.display);
-        match self.views.get_mut(self.view).run(action, &scene) {
-            Some(Effect::Done) => {}
-            Some(Effect::Note(text)) => self.note(text),
-            Some(Effect::Confirm(question, command)) => self.confirm(question, command),
-            Some(Effect::Form(form)) => self.dialog = Some(Dialog::Form(form)),
-            Some(Effect::Send(command)) => {
-                self.send(command);
-            }
-            None => return false,
-        }
-        true
+        let effect = self.views.get_mut(self.view).run(action, &Scene::of(&self.display));
+        effect.map(|effect| self.apply(effect)).is_some()
     }
 
     /// No other query can be answered while the display is paused.
@@ -336,13 +380,21 @@ impl App {
         }
     }
 
-    /// Reports to the engine what is on the screen, so that only that is read.
-    pub(super) fn look(&self) {
-        let mut looking_at = Focus::default();
-        self.views.get(self.view).focus(&self.display.shown, &mut looking_at);
-        self.remote
-            .focus
-            .send_if_modified(|focus| std::mem::replace(focus, looking_at) != looking_at);
+    /// Shows the next sale in the presenter layout.
+    fn step_in_presenter(&mut self, step: Step) {
+        let sales = &self.display.shown.sales;
+        let at = sales.iter().position(|sale| Some(sale.voucher_id) == self.presented());
+        let next = at.map_or(0, |at| step.from(at, sales.len(), sales.len()));
+        if at.is_none_or(|at| at == next) {
+            return self.note(match sales.len() {
+                0 => text!("presenter-no-sales-yet-press"),
+                1 => Label("presenter-there-is-no-other-sale").to_string(),
+                _ if step.is_forward() => Label("presenter-this-is-the-last-sale").to_string(),
+                _ => Label("presenter-this-is-the-first-sale").to_string(),
+            });
+        }
+        self.presenter.sale = sales.get(next).map(|sale| sale.voucher_id);
+        self.presenter.launched = false;
     }
 
     fn open(&mut self) {
@@ -467,13 +519,10 @@ impl App {
 
     /// Sorts by the next column, or reverses the order.
     pub(super) fn order(&mut self, turn: bool) {
-        if let Some(total) = self.paged_total() {
-            return self.note(conventions::in_pages(total));
-        }
         if self.view == View::Stream {
             return self.note(Label("conventions-stream-is-always-in-delivery"));
         }
-        let Some(table) = self.table_mut() else { return self.note(conventions::NO_TABLE) };
+        let Some(table) = self.table_mut() else { return };
         let controls = table.controls_mut();
         let before = controls.order;
         match &mut controls.order {
@@ -548,6 +597,341 @@ impl App {
             self.show_newest();
         }
     }
+
+    /// Builds an export of the screen or its table.
+    pub(super) fn export(&mut self, format: Format) {
+        let (name, mut rows) = (self.view.name(), None);
+        let body = if format.is_of_table() {
+            let Some(sheet) = self.sheet() else {
+                return self.note(&*Label("export-there-are-no-rows"));
+            };
+            rows = Some((sheet.rows.len(), sheet.extent));
+            match of_table(format, &sheet, name, self.display.shown.taken) {
+                Ok(body) => body,
+                Err(why) => return self.on_saved(Err(why)),
+            }
+        } else {
+            let (width, height) = self.terminal.size;
+            let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+            frame::paint(self, &mut buffer);
+            of_screen(format, &buffer, self.display.theme.is_light, name)
+        };
+        let stem = format!("seckill-{name}-{}", stamp(self.display.now, &self.display.zone));
+        let dir = self.terminal.export_dir.clone();
+        self.terminal.exports.push(Export { dir, stem, format, rows, body });
+        self.note(&*Label("export-writing-the-file"));
+    }
+
+    /// Opens the question or form of a command.
+    fn ask(&mut self, action: Action) {
+        match action {
+            Action::Arm => self.ask_arm(),
+            Action::Fire => {
+                let asked = self.director.ask_fire();
+                self.direct(asked);
+            }
+            Action::Abort => self.abort(),
+            Action::NewSale => self.ask_new_sale(),
+            // The question is in the Ledger.
+            Action::Repair => {
+                self.go(View::Ledger);
+                if self.view == View::Ledger {
+                    self.run_by_view(action);
+                }
+            }
+            Action::ReplayLetters => self.count_letters(LetterCommand::Replay),
+            Action::Discard => self.count_letters(LetterCommand::Discard),
+            Action::Compensate => self.count_letters(LetterCommand::Compensate),
+            Action::StopCommand => {
+                let mut commands = self.display.newest.recoveries.iter();
+                if let Some(line) = commands.find(|line| line.changes) {
+                    self.confirm(commands::break_off(line), Command::Cancel);
+                }
+            }
+            action if self.run_by_view(action) => {}
+            action => {
+                if let Some(sale) = self.meant_sale(action) {
+                    self.ask_sale(action, &sale);
+                }
+            }
+        }
+    }
+
+    fn ask_arm(&mut self) {
+        if self.director.launch.is_some() {
+            let abort = key_of(Action::Abort);
+            return self.note(text!("director-launch-is-scheduled-press", abort));
+        }
+        let newest = &self.display.newest;
+        let planned =
+            |id: &VoucherId| newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
+        let meant = self.seen_sale().filter(planned).or(self.presented().filter(planned));
+        let draft = self.work.drafts.take(&Subject::Launch(meant));
+        let form = draft.unwrap_or_else(|| Form::launch(meant, &newest.sales));
+        self.dialog = Some(Dialog::Form(form));
+    }
+
+    /// Asks for confirmation before aborting the launch or stopping a load test: that of the sale on the screen, or the
+    /// only one.
+    fn abort(&mut self) {
+        let rushed = self.display.newest.rushed();
+        let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
+        let chosen = self.seen_sale().filter(|id| rushed.contains(id)).or(only);
+        if let Some(confirm) = self.director.ask_abort(&self.display.newest, chosen) {
+            self.dialog = Some(Dialog::Confirm(confirm));
+        } else if rushed.is_empty() {
+            self.note(NOTHING_TO_STOP);
+        } else {
+            if !self.presenter.on {
+                self.go(View::Sales);
+            }
+            let [up, down, again] = [Action::Up, Action::Down, Action::Abort].map(key_of);
+            self.note(text!("director-several-load-tests-are-running", up, down, again));
+        }
+    }
+
+    /// The sale that a command applies to; if it is ambiguous, the operator is asked to choose.
+    fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
+        let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
+            // The cursor starts at the sale in the header.
+            if let Some(named) = self.active_sale().map(|sale| sale.voucher_id) {
+                self.views.sales.table.cursor = Some(named);
+            }
+            self.go(View::Sales);
+            self.note(text!(
+                "conventions-select-sale-with-and-then",
+                up = key_of(Action::Up),
+                down = key_of(Action::Down),
+                again = key_of(action)
+            ));
+            return None;
+        };
+        let sale = self.display.newest.sale(meant).cloned();
+        if sale.is_none() {
+            self.note(Label("command-sale-is-no-longer-listed"));
+        }
+        sale
+    }
+
+    fn ask_sale(&mut self, action: Action, sale: &SaleLine) {
+        let id = sale.voucher_id;
+        if matches!(sale.phase, Phase::Ended | Phase::Archived) {
+            return self.note(commands::no_use(sale));
+        }
+        let command = match (action, sale.phase) {
+            (Action::Rush, _) => {
+                let draft = self.work.drafts.take(&Subject::LoadTest(id));
+                let form = draft.unwrap_or_else(|| Form::load_test(sale));
+                self.dialog = Some(Dialog::Form(form));
+                return;
+            }
+            (Action::Start, Phase::Planned) => Command::StartSale(id),
+            (Action::Pause, Phase::Paused) => Command::ResumeSale(id),
+            (Action::Pause, _) => Command::PauseSale(id),
+            (Action::End, _) => Command::EndSale(id),
+            _ => return self.note(commands::no_use(sale)),
+        };
+        self.confirm(commands::change(&command, sale), command);
+    }
+
+    fn ask_new_sale(&mut self) {
+        if let Some(sale) = &self.work.creating {
+            let title = sale.title.clone();
+            return self.note(text!("command-is-being-created-wait", title));
+        }
+        let form = self.work.drafts.take(&Subject::NewSale).unwrap_or_else(Form::new_sale);
+        self.dialog = Some(Dialog::Form(form));
+    }
+
+    /// Asks for confirmation of a completed form.
+    fn submit(&mut self, submission: Submission) {
+        let confirm = match submission {
+            Submission::NewSale(sale) => {
+                let [begin, end] =
+                    [sale.begin, sale.end].map(|at| at.map(|at| at.date_time(&self.display.zone)));
+                let question = commands::create(&sale, begin.as_deref(), end.as_deref());
+                Confirm::command(question, Command::CreateSale(sale))
+            }
+            Submission::LoadTest(plan) => {
+                let snapshots = [&self.display.newest, &self.display.shown];
+                let Some(sale) = snapshots.into_iter().find_map(|it| it.sale(plan.voucher)) else {
+                    return self.note(commands::NO_SALE);
+                };
+                Confirm::command(commands::rush(sale, &plan), Command::LoadTest(plan))
+            }
+            Submission::Launch(launch) => {
+                Confirm::new(launch.ask_arm(), Intent::Arm(Box::new(launch)))
+            }
+            // The question follows when the preview arrives.
+            Submission::Group(command) => {
+                self.send(Command::Preview(command));
+                return;
+            }
+        };
+        self.dialog = Some(Dialog::Confirm(confirm));
+    }
+
+    /// Asks for confirmation of a plan, with its exact counts; confirming executes exactly this plan. The engine skips
+    /// entries that changed since it was made.
+    pub(super) fn ask_plan(&mut self, plan: &Plan, scope: &Scope) {
+        if plan.totals.to_do() == 0 {
+            return self.note(commands::nothing_to_do(plan));
+        }
+        let state = &self.views.pending;
+        let filtered = plan.head.filter.is_empty() && !state.controls.filter.value().is_empty();
+        let shown = filtered.then(|| state.rows(&self.display.shown).len());
+        let newest = &self.display.newest;
+        let mut consumers = newest.stream.iter().flat_map(|stream| &stream.consumers);
+        let claim_idle_ms = newest.claim_idle_ms.filter(|_| consumers.any(|it| it.alive));
+        let command = Command::Apply(plan.clone(), Pace::default());
+        let confirm = Confirm::command(commands::plan(plan, shown, claim_idle_ms), command);
+        if let Scope::Entries(marks) = scope {
+            self.work.planned = Some((plan.clone(), marks.clone()));
+        }
+        self.ask_late(Label("command-plan-is-ready"), Action::PlanRecovery, Ok(confirm));
+    }
+
+    /// Requests a count of dead letters by verdict; the question follows when it arrives.
+    fn count_letters(&mut self, kind: LetterCommand) {
+        if self.work.counting.is_some() {
+            return self.note(Label("letters-counting-the-dead-letters"));
+        }
+        let meant = in_scope(&self.views.letters, &self.display.shown);
+        let Some((scope, about)) = meant else { return self.note(commands::NOTHING_CHOSEN) };
+        if self.send(Command::CountLetters(scope.clone())) {
+            self.work.counting = Some((kind, scope, about));
+        }
+    }
+
+    /// Asks for confirmation, with exact counts; confirming applies to exactly these letters.
+    pub(super) fn ask_letters(&mut self, found: &LettersCounted, counted: &LetterScope) {
+        // A cancelled count may still arrive.
+        let awaited = self.work.counting.take_if(|(_, scope, _)| scope == counted);
+        let Some((kind, scope, about)) = awaited else { return };
+        // Letters added after the count are excluded.
+        let command = kind.command(scope.as_counted(found));
+        let question = letters::question(kind, found, &about);
+        let asked =
+            question.map(|it| Confirm::command(it, command).about(kind.done(&found.counts)));
+        let what = Label("letters-the-dead-letters-are-counted");
+        self.ask_late(what, kind.action(), asked);
+    }
+
+    /// Asks for confirmation before quitting while something is in progress.
+    pub(super) fn quit(&mut self) {
+        let load_tests = &self.display.newest.load_tests;
+        let question = if let Some(launch) = self.director.armed() {
+            launch.ask_quit()
+        } else if let Some(line) = self.display.newest.recoveries.iter().find(|it| it.changes) {
+            commands::quit_command(&line.action, line.done, line.planned)
+        } else if load_tests.is_empty() {
+            self.terminal.course = Course::Quit;
+            return;
+        } else {
+            let sent = load_tests.iter().map(|it| it.sent).sum();
+            commands::quit(sent, load_tests.iter().map(|it| it.planned).sum())
+        };
+        self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+    }
+
+    /// Asks for confirmation of a command.
+    pub(super) fn confirm(&mut self, question: Question, command: Command) {
+        self.dialog = Some(Dialog::Confirm(Confirm::command(question, command)));
+    }
+
+    /// The palette with every named action: those of this view first.
+    pub(super) fn palette(&self) -> Palette {
+        let here = keymap::actions(self.place());
+        let elsewhere = Context::views().flat_map(keymap::actions);
+        let mut offers: Vec<Offer> = Vec::new();
+        for action in here.iter().copied().chain(elsewhere) {
+            let homes = homes(action);
+            // A repair opens the Ledger by itself.
+            let why = if here.contains(&action) || action == Action::Repair {
+                self.why_not(action)
+            } else {
+                Some(text!("conventions-in", views = homes))
+            };
+            // Bindings of all views apply here.
+            let is_useful = here.contains(&action) || !homes.is_empty();
+            if is_useful && !offers.iter().any(|it| it.action == action) {
+                offers.extend(offer(action, why));
+            }
+        }
+        Palette::new(offers, &self.work.asked)
+    }
+
+    /// The unreachable server that a command would have to wait for.
+    pub(super) fn away(&self) -> Option<String> {
+        let away = launch::away(&self.display.newest.redis, &self.display.newest.sql);
+        away.map(|server| text!("command-try-again-once", away = server))
+    }
+
+    /// Why an action of this view would have no effect, for the palette and for its key.
+    pub(super) fn why_not(&self, action: Action) -> Option<String> {
+        let (newest, is_overview) = (&self.display.newest, self.view == View::Overview);
+        if action.is_command() && newest.read_only {
+            return Some(text::READ_ONLY.to_lowercase());
+        }
+        let (is_useless, why) = match action {
+            Action::PlanRecovery => {
+                let is_none = PendingLine::page(newest).total == Some(0);
+                (newest.redis.up && is_none, Label("command-there-are-no-pending-entries"))
+            }
+            Action::Repair if ledger::is_balanced(&newest.ledger) => {
+                (true, ledger::NOTHING_TO_REPAIR)
+            }
+            Action::Repair => return self.away(),
+            Action::ReplayLetters | Action::Discard | Action::Compensate => {
+                let stream = newest.stream.as_ref();
+                (stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD)
+            }
+            Action::StopCommand => {
+                let is_running = newest.recoveries.iter().any(|line| line.changes);
+                (!is_running, Label("command-no-command-is-running"))
+            }
+            Action::Start | Action::Pause | Action::End | Action::Rush
+                if self.view != View::Jobs =>
+            {
+                let is_none = self.display.shown.sales.is_empty();
+                return is_none.then(|| commands::NO_SALE.to_owned()).or_else(|| self.away());
+            }
+            Action::Fire => return self.director.why_not_fire(),
+            Action::Abort => {
+                let is_none = self.director.launch.is_none() && newest.load_tests.is_empty();
+                (is_none, NOTHING_TO_STOP)
+            }
+            Action::Filter => (is_overview, commands::NO_FILTER),
+            Action::SortNext | Action::SortTurn => match self.paged_total() {
+                Some(total) => return Some(conventions::in_pages(total)),
+                None => (is_overview, conventions::NO_TABLE),
+            },
+            Action::CopyName
+            | Action::CopyRow
+            | Action::Release
+            | Action::RunJob
+            | Action::Pause
+            | Action::Pay => return (!self.has_choice()).then(|| self.no_choice()),
+            _ => return None,
+        };
+        is_useless.then(|| why.to_owned())
+    }
+}
+
+fn offer(action: Action, why: Option<String>) -> Option<Offer> {
+    let name = action.name()?;
+    // The English name and the settings name, in every language.
+    let english = in_english(|| action.name()).unwrap_or_default();
+    let alias = format!("{english} {}", action.setting().replace('-', " "));
+    Some(Offer { action, name, alias, why })
+}
+
+/// The views in which an action is available.
+fn homes(action: Action) -> String {
+    let of = |context: &Context| {
+        keymap::table().iter().any(|it| it.context == *context && it.action == action)
+    };
+    Context::views().filter(of).map(Context::heading).collect::<Vec<_>>().join(&Label("list-items"))
 }
 
 /// Returns one line of limited length without control characters.

@@ -1,13 +1,10 @@
-//! The sale launcher: a launch is armed, counts down by the clock of Redis, then opens a sale and sends its buyers.
+//! A launch: it counts down by the clock of Redis, then opens a sale and sends its buyers.
 //!
 //! The engine is not called before the countdown ends, so an aborted launch has no effect.
 
-use seckill_engine::{
-    commands::{Command, LoadTest},
-    telemetry::snapshot::Health,
-};
+use seckill_engine::{commands::LoadTest, telemetry::snapshot::Health};
 use seckill_model::{
-    Millis, VoucherId,
+    VoucherId,
     message::{Label, text},
 };
 
@@ -19,9 +16,6 @@ use super::{
     },
     widgets::plain,
 };
-
-pub(crate) const NOTHING_TO_STOP: Label = Label("director-no-launch-is-scheduled-and-no-load");
-pub(super) const OPENING: Label = Label("director-sale-is-being-started-load");
 
 /// A launch as the operator confirms it.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,67 +74,6 @@ impl Launch {
     pub(crate) fn ask_quit(&self) -> Question {
         question!("ask-quit-during-launch", launch = self.badge(true))
     }
-}
-
-/// The state of a launch.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum LaunchState {
-    /// When it fires.
-    Counting(Millis),
-    /// The command is outstanding; `true` if its buyers are no longer wanted.
-    Opening(Box<Command>, bool),
-    /// Its buyers are arriving.
-    Rushing(VoucherId),
-}
-
-/// Holds at most one launch.
-#[derive(Debug, Default)]
-pub(crate) struct Director {
-    pub(super) launch: Option<(Launch, LaunchState)>,
-    /// Title of the last launch; messages refer to it after the launch is over.
-    pub(super) last_title: String,
-}
-
-impl Director {
-    /// The launch whose sale is not open yet, and when it fires; `None` while the sale opens.
-    pub(crate) fn scheduled(&self) -> Option<(&Launch, Option<Millis>)> {
-        match self.launch.as_ref()? {
-            (launch, LaunchState::Counting(at)) => Some((launch, Some(*at))),
-            (launch, LaunchState::Opening(..)) => Some((launch, None)),
-            (_, LaunchState::Rushing(_)) => None,
-        }
-    }
-
-    /// The launch that is counting down.
-    pub(super) fn armed(&self) -> Option<&Launch> {
-        self.scheduled().filter(|(_, at)| at.is_some()).map(|(launch, _)| launch)
-    }
-
-    /// Why no launch can be fired now.
-    pub(super) fn why_not_fire(&self) -> Option<String> {
-        match self.scheduled() {
-            Some((_, Some(_))) => None,
-            Some((_, None)) => Some(OPENING.to_owned()),
-            None => Some(fire_hint()),
-        }
-    }
-
-    /// Title of the last launch.
-    pub(crate) fn last_title(&self) -> &str {
-        &self.last_title
-    }
-
-    /// The sale being launched, once its number is known.
-    pub(crate) fn sale(&self) -> Option<VoucherId> {
-        match self.launch.as_ref()? {
-            (_, LaunchState::Rushing(id)) => Some(*id),
-            (launch, _) => launch.planned,
-        }
-    }
-}
-
-pub(super) fn fire_hint() -> String {
-    text!("director-arms-one", arm = key_of(Action::Arm))
 }
 
 /// The unreachable server that a sale command waits for.

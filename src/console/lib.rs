@@ -1,15 +1,14 @@
 //! The interactive console. It draws [`Snapshot`](seckill_engine::telemetry::Snapshot)s and sends
 //! [`Command`](seckill_engine::commands::Command)s through a [`Remote`](seckill_engine::commands::Remote), its only
-//! access to the engine. The `event_loop` passes events to the state (`app`, `dispatch`, `commands`), and the `views`
+//! access to the engine. The `event_loop` passes events to the state (`app`, `dispatch`), and the `views`
 //! draw it with `widgets`.
 
 mod active_sale;
 mod app;
 mod bench_harness;
-mod commands;
 mod dialogs;
+mod director;
 mod dispatch;
-mod display_commands;
 mod event_loop;
 mod export;
 mod form_drafts;
@@ -21,7 +20,6 @@ mod keymap;
 mod keymap_config;
 mod lag_trend;
 mod launch;
-mod launch_commands;
 mod locale;
 mod presenter;
 mod status;

@@ -346,7 +346,7 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Failure => (glyphs::CROSS, theme.bad),
     };
     let mut message = if app.presenter.on {
-        by_title(&app.display.newest, &[app.director.last_title()], message)
+        by_title(&app.display.newest, &[&app.director.last_title], message)
     } else {
         message.to_owned()
     };

@@ -1,5 +1,4 @@
-//! The views, one folder each. A new view is a folder with a [`Component`], a field of [`Views`], and a variant of
-//! [`View`].
+//! The views, one folder each. A new view is a folder with a [`Component`], and a line of the table in `view.rs`.
 
 pub(crate) mod activity;
 mod detail;
@@ -45,14 +44,22 @@ pub(crate) use self::{
     table::{Extent, Order, Row, Settled, Sheet, Table, TableState, Turn},
     user_masking::Users,
 };
-use super::{dialogs::Form, keymap::Action, text::commands::Question, widgets};
+use super::{
+    dialogs::{Confirm, Dialog},
+    keymap::Action,
+    text::commands::Question,
+    widgets,
+};
 pub(crate) use crate::view::View;
+use crate::view::with_views;
 
 /// A movement of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     By(isize),
     Screens(isize),
+    /// To the row with this number.
+    Row(usize),
     First,
     Last,
 }
@@ -63,11 +70,12 @@ impl Step {
     }
 
     /// The row that it leads to from `row`, among `total` of which `visible` are shown.
-    fn from(self, row: usize, total: usize, visible: usize) -> usize {
+    pub(crate) fn from(self, row: usize, total: usize, visible: usize) -> usize {
         let screen = visible.saturating_sub(1).max(1) as isize;
         let row = match self {
             Self::By(by) => row.saturating_add_signed(by),
             Self::Screens(by) => row.saturating_add_signed(by * screen),
+            Self::Row(row) => row,
             Self::First => 0,
             Self::Last => total,
         };
@@ -141,61 +149,51 @@ pub(crate) trait Component {
 pub(crate) enum Effect {
     Done,
     Note(String),
-    /// The command is sent once the user confirms it.
-    Confirm(Question, Command),
-    Form(Form),
-    Send(Command),
+    Success(String),
+    Failure(String),
+    Open(Dialog),
+    /// Sends a command at once, with a reason for the audit log.
+    Send(Command, Option<String>),
 }
 
 impl Effect {
+    /// The command is sent once the user confirms it.
+    pub(crate) fn confirm(question: Question, command: Command) -> Self {
+        Self::Open(Dialog::Confirm(Confirm::command(question, command)))
+    }
+
     pub(crate) fn note(text: impl Into<String>) -> Self {
         Self::Note(text.into())
     }
 }
 
-/// Every view.
-#[derive(Debug, Default)]
-pub(crate) struct Views {
-    pub(crate) overview: OverviewState,
-    pub(crate) sales: SalesState,
-    pub(crate) pending: TableState<PendingLine>,
-    pub(crate) letters: TableState<LetterLine>,
-    pub(crate) stream: StreamState,
-    pub(crate) orders: OrdersState,
-    pub(crate) locks: TableState<Holder>,
-    pub(crate) jobs: TableState<JobLine>,
-    pub(crate) ledger: TableState<SaleAudit>,
-    pub(crate) log: TableState<AuditEntry>,
-    /// The filter of the current view has the focus.
-    pub(crate) filtering: bool,
-}
+macro_rules! hold_views {
+    ($($view:ident => $field:ident: $state:ty,)+) => {
+        /// Every view.
+        #[derive(Debug, Default)]
+        pub(crate) struct Views {
+            $(pub(crate) $field: $state,)+
+            /// The filter of the current view has the focus.
+            pub(crate) filtering: bool,
+        }
 
-macro_rules! component {
-    ($views:expr, $view:expr, $($borrow:tt)+) => {
-        match $view {
-            View::Overview => $($borrow)+ $views.overview,
-            View::Sales => $($borrow)+ $views.sales,
-            View::Stream => $($borrow)+ $views.stream,
-            View::Pending => $($borrow)+ $views.pending,
-            View::Letters => $($borrow)+ $views.letters,
-            View::Locks => $($borrow)+ $views.locks,
-            View::Orders => $($borrow)+ $views.orders,
-            View::Jobs => $($borrow)+ $views.jobs,
-            View::Ledger => $($borrow)+ $views.ledger,
-            View::Activity => $($borrow)+ $views.log,
+        impl Views {
+            pub(crate) fn get(&self, view: View) -> &dyn Component {
+                match view {
+                    $(View::$view => &self.$field,)+
+                }
+            }
+
+            pub(crate) fn get_mut(&mut self, view: View) -> &mut dyn Component {
+                match view {
+                    $(View::$view => &mut self.$field,)+
+                }
+            }
         }
     };
 }
 
-impl Views {
-    pub(crate) fn get(&self, view: View) -> &dyn Component {
-        component!(self, view, &)
-    }
-
-    pub(crate) fn get_mut(&mut self, view: View) -> &mut dyn Component {
-        component!(self, view, &mut)
-    }
-}
+with_views!(hold_views);
 
 /// One cell at each side.
 pub(crate) const SIDES: Margin = Margin::new(1, 0);

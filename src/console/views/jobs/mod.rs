@@ -167,7 +167,7 @@ impl TableView for JobLine {
             let command = Command::SwitchJob { job: name, paused: !job.paused };
             (commands::switch_job(job), command)
         };
-        Some(Effect::Confirm(question, command))
+        Some(Effect::confirm(question, command))
     }
 }
 

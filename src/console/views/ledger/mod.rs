@@ -193,7 +193,7 @@ impl TableView for SaleAudit {
             return Some(Effect::note(text));
         }
         let question = wording::question(&plan, !state.marks.is_empty(), page.partitions.len());
-        Some(Effect::Confirm(question, Command::Repair(plan)))
+        Some(Effect::confirm(question, Command::Repair(plan)))
     }
 
     fn is_read(snapshot: &Snapshot) -> bool {

@@ -192,6 +192,6 @@ impl TableView for Holder {
             return Some(Effect::note(Label("command-holder-no-longer-holds-lock")));
         };
         let command = Command::ReleaseLock { name: lock.name.clone(), owner: lock.owner.clone() };
-        Some(Effect::Confirm(commands::release(lock), command))
+        Some(Effect::confirm(commands::release(lock), command))
     }
 }

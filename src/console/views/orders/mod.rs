@@ -191,7 +191,7 @@ impl OrdersState {
         let buyer = wording::buyer(&scene.users.number(order.user_id), order.place, &sale);
         let written = order.create_time.date_time(scene.zone);
         let question = question!("ask-pay-order", id = order.id, buyer = plain(&buyer), written);
-        Effect::Confirm(question, Command::Pay(order.id))
+        Effect::confirm(question, Command::Pay(order.id))
     }
 
     fn draw_list(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {

@@ -172,7 +172,7 @@ impl TableView for PendingLine {
             Action::PlanRecovery => Scope::Entries(state.marks.iter().copied().collect()),
             _ => return None,
         };
-        Some(Effect::Send(Command::Plan(scope)))
+        Some(Effect::Send(Command::Plan(scope), None))
     }
 
     fn is_read(snapshot: &Snapshot) -> bool {

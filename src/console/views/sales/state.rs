@@ -34,12 +34,6 @@ impl SalesState {
         self.chosen = self.table.cursor.or(self.chosen);
     }
 
-    /// Chooses the sale in that row of the table.
-    pub(crate) fn choose_row(&mut self, snapshot: &Snapshot, row: usize) {
-        self.table.point_at(&self.table.rows(snapshot), row);
-        self.chosen = self.table.cursor;
-    }
-
     /// Clears the choice.
     pub(crate) fn let_go(&mut self) {
         (self.chosen, self.table.cursor) = (None, None);

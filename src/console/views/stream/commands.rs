@@ -17,7 +17,7 @@ use seckill_model::{
 
 use super::{Effect, Pane, Scene, StreamState, wording};
 use crate::{
-    dialogs::{Confirm, Form},
+    dialogs::{Confirm, Dialog, Form},
     keymap::{Action, key_of},
     text::{commands, conventions},
 };
@@ -37,7 +37,7 @@ impl StreamState {
             Action::Partition if scene.frozen => Err(conventions::frozen()),
             Action::Partition if self.next_partition(scene.snapshot) => Ok(Effect::Done),
             Action::Partition => Err(Label("stream-there-is-only-one-partition").to_owned()),
-            Action::Rewind => Ok(Effect::Form(Form::rewind(self.partition()))),
+            Action::Rewind => Ok(Effect::Open(Dialog::Form(Form::rewind(self.partition())))),
             Action::Claim => self.claim(scene),
             Action::RemoveConsumer => self.remove(scene),
             _ => return None,
@@ -72,7 +72,7 @@ impl StreamState {
         held.remove(node_of(&holder));
         let receiver = held.into_iter().min_by_key(|(_, pending)| *pending);
         let (to, _) = receiver.ok_or(Label("stream-no-consumer-of-another-live"))?;
-        Ok(Effect::Form(Form::claim(scope, title, to)))
+        Ok(Effect::Open(Dialog::Form(Form::claim(scope, title, to))))
     }
 
     fn remove(&mut self, scene: &Scene<'_>) -> Result<Effect, String> {
@@ -85,7 +85,7 @@ impl StreamState {
         if consumer.state == NodeState::Alive || consumer.pending > 0 {
             return Err(wording::not_removed(&consumer));
         }
-        Ok(Effect::Send(Command::Preview(GroupAction::Remove { name: consumer.name })))
+        Ok(Effect::Send(Command::Preview(GroupAction::Remove { name: consumer.name }), None))
     }
 
     /// The chosen consumer with its newest figures over all partitions: commands address it by name.

@@ -279,10 +279,10 @@ impl<R: Row> TableState<R> {
         let now = self.position(rows);
         let next = match now {
             Some(row) => step.from(row, rows.len(), self.controls.visible),
-            None if step == Step::Last => rows.len().saturating_sub(1),
+            None if matches!(step, Step::Row(_) | Step::Last) => step.from(0, rows.len(), 0),
             None => 0,
         };
-        let has_moved = next < rows.len() && now != Some(next);
+        let has_moved = next < rows.len() && (now != Some(next) || matches!(step, Step::Row(_)));
         if has_moved {
             self.point_at(rows, next);
         }
