@@ -40,7 +40,7 @@ use super::{
     view::View,
     views::{
         Display, Effect, Step, Table, Views, is_stale, is_too_small,
-        letters::wording::{LetterCommand, Selected},
+        letters::{LetterCommand, Selected},
         stream,
     },
 };

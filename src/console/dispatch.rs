@@ -30,13 +30,9 @@ use super::{
     launch::{self, Launch},
     text::{self, commands, commands::Question, conventions},
     views::{
-        Order, Pane, Row as _, Scene, Sheet, Step, Turn, Users, View,
-        ledger::wording as ledger,
-        letters::{
-            in_scope,
-            wording::{self as letters, LetterCommand},
-        },
-        orders::wording::query_of_sale,
+        Order, Pane, Row as _, Scene, Sheet, Step, Turn, Users, View, ledger,
+        letters::{self, LetterCommand, in_scope},
+        orders::query_of_sale,
     },
     widgets::fit,
 };
@@ -547,8 +543,7 @@ impl App {
     /// yet.
     pub(crate) fn sheet(&self) -> Option<Sheet> {
         let table = self.table().filter(|_| self.display.has_data())?;
-        let extent = table.extent(&self.display.shown);
-        table.sheet(&Scene::of(&self.display)).map(|sheet| Sheet { extent, ..sheet })
+        table.sheet(&Scene::of(&self.display))
     }
 
     /// The chosen row as exported, which names no user.

@@ -265,8 +265,7 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     tui.assert_status("sorted by STATUS, ascending");
     tui.assert_shows("sorted by status within these 100");
     let rows = tui.app.views.orders.table.rows(&tui.app.display.shown);
-    let words: Vec<String> =
-        rows.iter().map(|it| views::orders::wording::status(it.status)).collect();
+    let words: Vec<String> = rows.iter().map(|it| views::orders::status(it.status)).collect();
     assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");
     // The next page follows the oldest loaded order, wherever that is, and keeps the order.
     tui.press("n");

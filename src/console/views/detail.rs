@@ -16,6 +16,7 @@ use seckill_model::{
 
 use super::{Scene, below};
 use crate::{
+    keymap::{Action, key_of},
     text::{self},
     theme::{Theme, glyphs},
     widgets::{left, wrap_to},
@@ -71,6 +72,16 @@ impl Detail {
         for part in wrap_to(&value.into(), self.room, most) {
             self.line(label, vec![Span::styled(part, style)]);
         }
+    }
+
+    /// Adds a buyer, with the key that shows or masks users.
+    pub(super) fn user(&mut self, scene: &Scene<'_>, user: Option<UserId>) {
+        let shown = user.map(|user| {
+            let (user, key) = (scene.users.number(user), key_of(Action::Users));
+            text!("stream-press-to-show-or-mask", user, key)
+        });
+        let shown = shown.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        self.line(Label("tables-user"), vec![shown.into()]);
     }
 
     /// Adds why the fields of an entry are no order.

@@ -63,8 +63,7 @@ impl Row for AuditEntry {
         .shown(|scene, line, _| {
             let (glyph, style) = sign(scene.theme, Weight::of(line));
             Line::styled(glyph, style)
-        })
-        .unsorted(),
+        }),
         Column::text(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
             Value::Text(event_name(&line.action))
         })

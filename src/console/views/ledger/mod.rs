@@ -1,30 +1,37 @@
 //! Ledger: the audit findings of each sale, their causes, and the effects of a repair.
 
-pub(crate) mod wording;
-
 use std::collections::BTreeSet;
 
 use ratatui::{style::Style, text::Line};
 use seckill_engine::{
     commands::{Command, Focus},
     recovery::repair::SaleRepair,
-    telemetry::{Snapshot, snapshot::AlarmKind},
+    telemetry::{
+        Snapshot,
+        ledger_page::{AuditLimit, LedgerPage},
+        snapshot::AlarmKind,
+    },
 };
 use seckill_model::{
     VoucherId,
-    ledger::{Balance, SaleAudit, SaleFinding},
+    ledger::{Balance, Cure, Finding, SaleAudit, SaleFinding},
     message::{Label, text},
 };
 
 use super::{
     Effect, Scene, Source, View,
     detail::Detail,
+    orders::query_of_sale,
     table::{Column, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
-    text::{self, figures},
+    keymap::{Action, key_of},
+    text::{
+        self,
+        commands::{Question, question},
+        figures,
+    },
     widgets::wrap,
 };
 
@@ -84,7 +91,7 @@ impl Row for SaleAudit {
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        Page::whole(snapshot.ledger.lines.iter())
+        Page::whole(&*snapshot.ledger.lines)
     }
 
     /// Repaired sales lose their marks.
@@ -147,7 +154,7 @@ impl TableView for SaleAudit {
             detail.field(Label("field-repair"), format!("{}. {cure}", place + 1), theme.key);
         }
         let manual = line.findings.iter().filter(|it| it.cure().is_none());
-        let advice: BTreeSet<_> = manual.map(|it| wording::advice(it, line.voucher_id)).collect();
+        let advice: BTreeSet<_> = manual.map(|it| advice(it, line.voucher_id)).collect();
         for advice in advice {
             detail.field(Label("ledger-by-hand"), advice, theme.warn);
         }
@@ -179,7 +186,7 @@ impl TableView for SaleAudit {
         }
         let page = &scene.newest.ledger;
         if page.taken.is_none_or(|at| scene.newest.taken.since(at) > FRESH_MS) {
-            return Some(Effect::Note(page.limit.map_or_else(wording::awaited, wording::limit)));
+            return Some(Effect::Note(page.limit.map_or_else(awaited, limit_reached)));
         }
         let meant = page.lines.iter().filter(|line| {
             let is_marked = state.marks.is_empty() || state.marks.contains(&line.voucher_id);
@@ -189,10 +196,10 @@ impl TableView for SaleAudit {
         let (plan, left): (Vec<_>, Vec<_>) = meant.partition(|sale| !sale.cures.is_empty());
         if plan.is_empty() && page.partitions.is_empty() {
             let none = left.is_empty();
-            let text = if none { wording::NOTHING_TO_REPAIR } else { wording::BY_HAND };
+            let text = if none { NOTHING_TO_REPAIR } else { BY_HAND };
             return Some(Effect::note(text));
         }
-        let question = wording::question(&plan, !state.marks.is_empty(), page.partitions.len());
+        let question = repair_question(&plan, !state.marks.is_empty(), page.partitions.len());
         Some(Effect::confirm(question, Command::Repair(plan)))
     }
 
@@ -222,7 +229,7 @@ fn notes(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
                 true => theme.good,
                 false => theme.bad,
             };
-            notes.push((wording::verdict(&page.lines), style));
+            notes.push((verdict(&page.lines), style));
         }
         (None, Some(_)) => {}
         (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft)),
@@ -230,7 +237,7 @@ fn notes(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
             notes.push((text!("ledger-audit-runs-once-redis"), theme.warn));
         }
     }
-    notes.extend(page.limit.map(|limit| (wording::limit(limit), theme.warn)));
+    notes.extend(page.limit.map(|it| (limit_reached(it), theme.warn)));
     if let Balance::Off { findings } = &snapshot.audit
         && passed
     {
@@ -264,4 +271,78 @@ fn notes(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
 fn sum(stock: i64, orders: u64, initial: u64) -> String {
     let sum = stock.saturating_add_unsigned(orders);
     text!("ledger-left-of", stock, orders, sum, initial)
+}
+
+pub(crate) const NOTHING_TO_REPAIR: Label = Label("ledger-no-differences-so");
+const BY_HAND: Label = Label("ledger-no-automatic-repair-for-these");
+
+/// Whether an audit found no difference.
+pub(crate) fn is_balanced(page: &LedgerPage) -> bool {
+    let is_found = page.lines.iter().any(|line| !line.findings.is_empty());
+    page.taken.is_some() && !is_found && page.partitions.is_empty()
+}
+
+/// The result over all sales.
+fn verdict(lines: &[SaleAudit]) -> String {
+    let off = lines.iter().filter(|line| !line.findings.is_empty()).count() as u64;
+    let found: u64 = lines.iter().map(|line| line.findings.len() as u64).sum();
+    let repairable = lines.iter().filter(|line| !line.cures().is_empty()).count() as u64;
+    let flying: u64 = lines.iter().map(SaleAudit::in_flight).sum();
+    let (key, open) = (key_of(Action::Repair), key_of(Action::Open));
+    text!("ledger-verdict", found, off, flying, repairable, key, open)
+}
+
+/// Why no newer audit can be run from here.
+fn limit_reached(limit: AuditLimit) -> String {
+    match limit {
+        AuditLimit::Orders(most) => text!("ledger-view-audits-at-most-orders", most),
+        AuditLimit::Seconds(most) => text!("ledger-audit-was-stopped-after-s", most),
+    }
+}
+
+/// What the operator has to do about a difference that no repair fixes.
+fn advice(finding: &Finding, sale: VoucherId) -> String {
+    if matches!(finding, Finding::Stranded(_)) {
+        let letters = key_of(Action::Go(View::Letters));
+        let (replay, give) = (key_of(Action::ReplayLetters), key_of(Action::Compensate));
+        return text!("ledger-press-for-dead-letters-then", letters, replay, give);
+    }
+    let (orders, query) = (key_of(Action::Go(View::Orders)), query_of_sale(sale));
+    text!("ledger-compare-its-orders", orders, query)
+}
+
+/// A repair requires an audit.
+fn awaited() -> String {
+    let key = key_of(Action::Repair);
+    text!("ledger-audit-is-running-press-again", key)
+}
+
+/// Sales that a question lists individually.
+const NAMED: usize = 8;
+
+/// Asks for confirmation of a repair, with its exact counts.
+fn repair_question(plan: &[SaleRepair], marked: bool, partitions: usize) -> Question {
+    let named = plan.iter().take(NAMED).map(|sale| format!("#{}", sale.voucher_id));
+    let mut named = named.collect::<Vec<_>>().join(" ");
+    if let Some(more @ 1..) = plan.len().checked_sub(NAMED) {
+        named = text!("ledger-more-sales", named, more);
+    }
+    let with = |cure: &Cure| plan.iter().filter(|sale| sale.cures.contains(cure)).count();
+    let repairs = Cure::ALL.iter().map(|cure| (cure, with(cure))).filter(|(_, sales)| *sales > 0);
+    let repairs = repairs.map(|(cure, sales)| text!("ledger-repair-of-sales", sales, cure));
+    question!(
+        "ask-repair-ledger",
+        scope = match plan {
+            [] => "none",
+            _ if marked => "marked",
+            _ => "all",
+        },
+        sales = plan.len(),
+        found = plan.iter().map(|sale| sale.findings.len()).sum::<usize>(),
+        named,
+        repairs = repairs.collect::<Vec<_>>().join("\n"),
+        faults = partitions,
+        left = plan.iter().map(|sale| sale.left.len()).sum::<usize>(),
+        pauses = with(&Cure::Reconcile) > 0,
+    )
 }

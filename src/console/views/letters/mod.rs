@@ -1,30 +1,31 @@
 //! Dead letters: entry, reason and current verdict, page by page.
 
-pub(crate) mod wording;
-
 use ratatui::style::Style;
 use seckill_engine::{
-    commands::Focus,
-    dead_letters::LetterScope,
-    telemetry::{
-        Snapshot,
-        snapshot::{LetterLine, LetterPage},
-    },
+    commands::{Command, Focus},
+    dead_letters::{LetterScope, LettersCounted},
+    telemetry::{Snapshot, snapshot::LetterLine},
 };
 use seckill_model::{
-    EntryId, LetterAction,
+    EntryId, LetterAction, LetterCounts, LetterVerdict,
     filter::Filter,
     message::{Label, text},
 };
 
-use self::wording::Selected;
 use super::{
     Scene, Source, View,
     detail::Detail,
-    table::{Column, Page, REST, Row, TableState, Value},
+    table::{Column, Marked, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
-use crate::text::{self, figures};
+use crate::{
+    keymap::{Action, key_of},
+    text::{
+        self,
+        commands::{Question, question},
+        figures::{self, thousands},
+    },
+};
 
 /// Rows of a field; values may be long, and the history has to fit as well.
 const FIELD_ROWS: usize = 2;
@@ -76,19 +77,10 @@ impl Row for LetterLine {
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let LetterPage { view, taken, more, lines } = &snapshot.letters;
         let total = snapshot.stream.as_ref().map(|stream| stream.dead);
-        let last = lines.last().filter(|_| *more).map(|last| last.letter);
-        Page {
-            key: *view,
-            next: last.and_then(EntryId::next_of_all),
-            ids: Some(*view..=last.unwrap_or(EntryId::MAX)),
-            total: Some(total.unwrap_or(0)),
-            taken: *taken,
-            // There are none, whether or not a page was read.
-            is_read: snapshot.redis.up && (taken.is_some() || total == Some(0)),
-            ..Page::whole(lines.iter())
-        }
+        let page = Page::by_id(&snapshot.letters, total.unwrap_or(0));
+        // If there are none, no page has to be read.
+        Page { is_read: snapshot.redis.up && (page.is_read || total == Some(0)), ..page }
     }
 }
 
@@ -118,7 +110,7 @@ impl TableView for LetterLine {
             None => letter.to_string(),
         };
         detail.text(Label("letters-letter"), was);
-        detail.field(Label("common-verdict"), wording::why(line.verdict), theme.strong);
+        detail.field(Label("common-verdict"), why(line.verdict), theme.strong);
         detail.text(Label("common-reason"), masked(&text::order_error(&line.reason)));
         match (&line.fault, line.order, line.user, line.voucher) {
             (Some(fault), ..) => {
@@ -178,4 +170,181 @@ pub(crate) fn in_scope(
     }
     let letter = state.chosen(snapshot)?.letter;
     Some((LetterScope::Letters(vec![letter]), Selected::One(letter.to_string())))
+}
+
+pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
+
+/// What a command does with dead letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub(crate) enum LetterCommand {
+    /// Puts letters with a waiting buyer back into the stream.
+    Replay,
+    /// Removes letters without a waiting buyer.
+    Discard,
+    /// Removes letters; waiting buyers get nothing, and their stock is returned.
+    Compensate,
+}
+
+/// Which letters a command applies to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Selected {
+    /// The one under the cursor.
+    One(String),
+    Marked(Marked),
+    /// All letters, of which a filter shows this many.
+    All {
+        shown: Option<usize>,
+    },
+}
+
+/// Describes the scope, given the `total`.
+fn scope(about: &Selected, total: u64) -> String {
+    match about {
+        Selected::One(letter) => text!("letters-one", letter),
+        Selected::All { shown } => {
+            let shown = shown.map_or_else(|| "none".to_owned(), |shown| thousands(shown as u64));
+            text!("letters-scope-all", count = total, shown)
+        }
+        Selected::Marked(Marked { count, filtered, elsewhere }) => {
+            text!("letters-marked", count, filtered, elsewhere)
+        }
+    }
+}
+
+/// The effect on letters of one verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+enum Consequence {
+    Replayed,
+    Removed,
+    Cancelled,
+    /// Kept, as every replay failed; the command line can replay it.
+    Exhausted,
+    Stays,
+}
+
+impl LetterCommand {
+    /// The action that triggers it.
+    pub(crate) fn action(self) -> Action {
+        match self {
+            Self::Replay => Action::ReplayLetters,
+            Self::Discard => Action::Discard,
+            Self::Compensate => Action::Compensate,
+        }
+    }
+
+    fn effect(self, verdict: LetterVerdict) -> Consequence {
+        match (self, verdict) {
+            (Self::Replay, LetterVerdict::Awaited) => Consequence::Replayed,
+            (Self::Replay, LetterVerdict::CameBack) => Consequence::Exhausted,
+            (Self::Replay, _) | (_, LetterVerdict::IdTaken) => Consequence::Stays,
+            (Self::Discard, verdict) if verdict.is_awaited() => Consequence::Stays,
+            (Self::Compensate, verdict) if verdict.is_awaited() => Consequence::Cancelled,
+            _ => Consequence::Removed,
+        }
+    }
+
+    /// The command of the engine.
+    pub(crate) fn command(self, scope: LetterScope) -> Command {
+        match self {
+            Self::Replay => Command::ReplayLetters { scope, force: false },
+            Self::Discard => Command::DiscardLetters { scope, compensate: false },
+            Self::Compensate => Command::DiscardLetters { scope, compensate: true },
+        }
+    }
+
+    /// How many of them it changes.
+    pub(crate) fn done(self, counts: &LetterCounts) -> u64 {
+        counts.total()
+            - self.count(counts, Consequence::Stays)
+            - self.count(counts, Consequence::Exhausted)
+    }
+
+    /// How many of them have that effect.
+    fn count(self, counts: &LetterCounts, effect: Consequence) -> u64 {
+        let verdicts = LetterVerdict::ALL.iter().copied();
+        verdicts.filter(|it| self.effect(*it) == effect).map(|it| counts.of(it)).sum()
+    }
+}
+
+/// The keys of the commands that a text may name: replay, discard, compensate.
+fn keys() -> [String; 3] {
+    [Action::ReplayLetters, Action::Discard, Action::Compensate].map(key_of)
+}
+
+/// The reason and the consequence, with the key for it.
+fn why(verdict: LetterVerdict) -> String {
+    let [replay, discard, give_back] = keys();
+    text!("letters-advice", verdict, replay, discard, give_back)
+}
+
+/// What the command would do, in exact counts; or why there is nothing to do.
+pub(crate) fn question(
+    command: LetterCommand,
+    found: &LettersCounted,
+    about: &Selected,
+) -> Result<Question, String> {
+    let LettersCounted { counts, gone, .. } = found;
+    let (total, done) = (counts.total(), command.done(counts));
+    let stay = total - done;
+    let orders = command.count(counts, Consequence::Cancelled);
+    if total == 0 {
+        let all = matches!(about, Selected::All { .. });
+        return Err(if all { NOTHING_DEAD } else { Label("letters-these-letters-are-no-longer") }
+            .to_string());
+    }
+    let present = || LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0);
+    if done == 0 || (command == LetterCommand::Compensate && orders == 0) {
+        let [replay, discard, give_back] = keys();
+        let (name, open) = (<&str>::from(command), key_of(Action::Open));
+        return Err(match present().next().filter(|_| total == 1) {
+            Some(only) => why(only),
+            None => text!(
+                "letters-nothing-to-do",
+                command = name,
+                count = total,
+                open,
+                replay,
+                discard,
+                give_back
+            ),
+        });
+    }
+    let about = scope(about, total);
+    let figure = |count: u64| format!("{:>9}", thousands(count));
+    let mut verdicts: Vec<String> = present()
+        .map(|it| {
+            let effect = text!("letters-effect", effect = <&str>::from(command.effect(it)));
+            let (count, verdict) = (figure(counts.of(it)), text!("letters-verdict", verdict = it));
+            text!("letters-verdict-line", count, verdict, effect)
+        })
+        .collect();
+    if *gone > 0 {
+        verdicts.push(text!("letters-marked-no-longer-present", gone = figure(*gone)));
+    }
+    let verdicts = verdicts.join("\n");
+    Ok(match command {
+        LetterCommand::Replay => question!("ask-replay-letters", about, done, stay, verdicts),
+        LetterCommand::Discard => question!("ask-discard-letters", about, done, stay, verdicts),
+        LetterCommand::Compensate => {
+            question!("ask-compensate-letters", about, done, stay, verdicts, orders)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_letter_of_a_waiting_buyer_is_removed_without_compensation() {
+        for &verdict in LetterVerdict::ALL {
+            let discarded = LetterCommand::Discard.effect(verdict);
+            assert_eq!(discarded == Consequence::Stays, verdict.is_awaited(), "{verdict}");
+            let given_back = LetterCommand::Compensate.effect(verdict);
+            assert_eq!(given_back == Consequence::Removed, !verdict.is_awaited(), "{verdict}");
+            assert!(!why(verdict).contains("  "), "{verdict}");
+        }
+    }
 }

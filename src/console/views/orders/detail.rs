@@ -11,10 +11,11 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{OrdersState, wording};
+use super::OrdersState;
 use crate::{
-    text::{self},
-    views::{Scene, detail::Detail},
+    keymap::{Action, key_of},
+    text::{self, figures::span, order_error},
+    views::{Scene, View, detail::Detail},
 };
 
 /// An order by its ID, with its row if SQL has one.
@@ -38,7 +39,7 @@ pub(super) fn of(
     detail.text(Label("orders-id-time"), says);
     let bought = row.map(|order| (order.user_id, order.voucher_id, order.place));
     if let Some((user, voucher, place)) = bought.or_else(|| trace.and_then(bought_by)) {
-        let buyer = wording::buyer(&scene.users.number(user), place, &scene.sale_name(voucher));
+        let buyer = buyer(&scene.users.number(user), place, &scene.sale_name(voucher));
         detail.text(Label("orders-buyer"), buyer);
     }
     match trace {
@@ -61,10 +62,10 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
     let written = order.create_time;
     let added = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
     detail.text(Label("orders-in-sql"), exact(scene, written, added));
-    let status = wording::status(order.status);
+    let status = status(order.status);
     let paid = |paid: Millis| exact(scene, paid, Some(written));
     let (paid, style) = match (order.status, order.pay_time) {
-        (OrderStatus::Used, Some(at)) => (wording::and(&paid(at), &status), theme.good),
+        (OrderStatus::Used, Some(at)) => (and(&paid(at), &status), theme.good),
         (_, Some(at)) => (paid(at), theme.good),
         (OrderStatus::Unpaid, None) => (text!("orders-not-yet"), theme.accent),
         (_, None) => (text!("orders-never"), theme.soft),
@@ -73,7 +74,7 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
     if !order.status.is_live() {
         let closed = order.close_time.map(|at| exact(scene, at, Some(written)));
         let closed = closed.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        detail.field(Label("orders-closed"), wording::and(&closed, &status), theme.warn);
+        detail.field(Label("orders-closed"), and(&closed, &status), theme.warn);
     }
 }
 
@@ -81,7 +82,7 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
 fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<&Order>) {
     let theme = scene.theme;
     // The row is newer than the trace.
-    if let Some(location) = wording::location(&trace.location).filter(|_| row.is_none()) {
+    if let Some(location) = location(&trace.location).filter(|_| row.is_none()) {
         let location = scene.users.within(&location, bought_by(trace).map(|(user, ..)| user));
         let lost = matches!(trace.location, Location::Lost { .. } | Location::Dead { .. });
         detail.field(Label("orders-location"), location, if lost { theme.bad } else { theme.warn });
@@ -96,7 +97,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
         };
         let at = at.map(|at| exact(scene, at, None));
         let at = at.unwrap_or_else(|| text!("orders-time-unknown"));
-        detail.text(Label("common-admitted"), wording::and(&at, &held));
+        detail.text(Label("common-admitted"), and(&at, &held));
     }
     match &trace.entry {
         Some((entry, holding)) => {
@@ -133,7 +134,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
 fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
     let time = format!("{}.{:03}", at.date_time(scene.zone), at.0.rem_euclid(1_000));
     match before {
-        Some(before) => wording::and(&time, &wording::after(at.0.saturating_sub(before.0))),
+        Some(before) => and(&time, &after(at.0.saturating_sub(before.0))),
         None => time,
     }
 }
@@ -148,5 +149,87 @@ fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
         | Location::Dead { user_id, voucher_id, .. }
         | Location::Lost { user_id, voucher_id } => Some((*user_id, *voucher_id, Some(1))),
         Location::Unknown => None,
+    }
+}
+
+pub(crate) fn status(status: OrderStatus) -> String {
+    text!("orders-status-name", status)
+}
+
+/// The query, as it would be typed.
+pub(crate) fn query_of_sale(voucher: VoucherId) -> String {
+    format!("voucher={voucher}")
+}
+
+/// Joins two texts in one line.
+fn and(first: &str, second: &str) -> String {
+    text!("orders-value", first, second)
+}
+
+/// How long after the previous step. Redis dates the entry and the node dates the row: if a step seems to precede its
+/// cause, their clocks differ by at least that much.
+fn after(millis: i64) -> String {
+    let size = millis.unsigned_abs();
+    let (seconds, tenths, long) = (size / 1_000, size % 1_000 / 100, span(size));
+    let size = match size {
+        0..=999 => text!("orders-ms", size),
+        1_000..=59_999 => text!("orders-s", seconds, tenths),
+        _ => long,
+    };
+    if millis < 0 { text!("orders-clocks-differ-by-at-least", size) } else { format!("+{size}") }
+}
+
+pub(super) fn buyer(user: &str, place: Option<u8>, sale: &str) -> String {
+    // An ordinary voucher has no places.
+    text!("orders-bought-by", user, place = place.unwrap_or(0), sale)
+}
+
+/// Where the order is, in a sentence; `None` if SQL has the rest.
+fn location(location: &Location) -> Option<String> {
+    Some(match location {
+        Location::Persisted { .. } => return None,
+        Location::Undelivered { .. } => {
+            text!("orders-in-the-stream-not-delivered")
+        }
+        Location::Pending { .. } => {
+            let key = key_of(Action::Go(View::Pending));
+            text!("orders-pending-delivered-and-not", key)
+        }
+        Location::Dead { reason, .. } => {
+            let (key, reason) = (key_of(Action::Go(View::Letters)), order_error(reason));
+            text!("orders-dead-letter-press-to-open", reason, key)
+        }
+        Location::Lost { .. } => text!("orders-lost-assigned-to-its-buyer"),
+        Location::Unknown => text!("orders-unknown-not-in-sql-stream"),
+    })
+}
+
+pub(super) fn not_unpaid(order: &Order) -> String {
+    let (id, status) = (order.id, status(order.status));
+    text!("orders-order-is-only-unpaid-orders", id, status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seckill_model::locale::set_thread_language;
+
+    #[test]
+    fn a_step_is_as_precise_as_it_is_readable() {
+        let text = [0, 12, 999, 1_250, 59_999, 90_000].map(after);
+        let wanted = ["+0 ms", "+12 ms", "+999 ms", "+1.2 s", "+59.9 s", "+90 s"];
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn no_step_precedes_its_cause() {
+        for (lang, text) in [
+            ("en", ["clocks differ by at least 1 ms", "clocks differ by at least 2.1 s"]),
+            ("zh", ["时钟至少相差 1 毫秒", "时钟至少相差 2.1 秒"]),
+        ] {
+            set_thread_language(lang);
+            assert_eq!([-1, -2_104].map(after), text);
+        }
+        set_thread_language("en");
     }
 }

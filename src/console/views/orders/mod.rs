@@ -1,8 +1,6 @@
 //! Orders: rows of SQL, page by page, and the trace of one order.
 
 mod detail;
-mod state;
-pub(crate) mod wording;
 
 use ratatui::{
     buffer::Buffer,
@@ -14,17 +12,19 @@ use seckill_engine::{
     commands::{Command, Focus},
     orders::decode,
     telemetry::{OrdersView, Snapshot, snapshot::OrdersPage},
+    trace::Trace,
 };
 use seckill_model::{
-    Millis, Order, OrderId, OrderStatus,
+    Millis, Order, OrderId, OrderQuery, OrderStatus, Reason,
     message::{Label, text},
 };
 use tui_input::Input;
 
-pub(crate) use self::state::OrdersState;
+use self::detail::{buyer, not_unpaid};
+pub(crate) use self::detail::{query_of_sale, status};
 use super::{
     Component, Effect, SIDES, Scene, Settled, Source, Step, View, below, draw_head,
-    table::{Column, Page, Paging, Row, Table, Value},
+    table::{Column, Page, Paging, Row, Table, TableState, Value},
     table_view::draw_table,
 };
 use crate::{
@@ -58,7 +58,7 @@ impl Row for Order {
         })
         .soft(),
         Column::text(Label("orders-status"), &[(0, 9)], |order: &Self| {
-            Value::name(wording::status(order.status), &order.status)
+            Value::name(status(order.status), &order.status)
         })
         .styled(|scene, order| match order.status {
             OrderStatus::Unpaid => scene.theme.accent,
@@ -77,18 +77,14 @@ impl Row for Order {
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let OrdersPage { view, taken, more, lines } = &snapshot.orders;
+        let OrdersPage { view, more, lines, .. } = &snapshot.orders;
         let before = |id: OrderId| OrdersView { before: Some(id), ..*view };
         let newest = lines.first().filter(|_| view.query.id.is_none());
         let after = newest.and_then(|order| OrderId::from_i64(order.id.as_i64().checked_add(1)?));
         Page {
-            key: *view,
             next: lines.last().filter(|_| *more).map(|order| before(order.id)),
             held: after.map(before),
-            total: None,
-            taken: *taken,
-            is_read: taken.is_some(),
-            ..Page::whole(lines.iter())
+            ..Page::of(&snapshot.orders)
         }
     }
 }
@@ -111,6 +107,97 @@ fn since(order: &Order) -> Millis {
 /// Without room for both: the time if it is today, else the date.
 fn time(scene: &Scene<'_>, at: Millis, cells: u16) -> Line<'static> {
     if cells < DATED { scene.at_second(at).into() } else { at.date_time(scene.zone).into() }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct OrdersState {
+    pub(crate) table: TableState<Order>,
+    /// The text being edited. SQL filters the orders, not the table.
+    pub(crate) input: Input,
+    /// The text of the submitted query.
+    text: String,
+    trace: Option<Trace>,
+    /// The order whose trace was requested last.
+    asked: Option<OrderId>,
+    /// The order whose trace is outstanding.
+    tracing: Option<OrderId>,
+    /// The order whose trace is unavailable.
+    unanswered: Option<OrderId>,
+}
+
+impl OrdersState {
+    /// The submitted query.
+    pub(crate) fn query(&self) -> OrderQuery {
+        self.table.key().query
+    }
+
+    /// The query as the user typed it.
+    pub(crate) fn asked_for(&self) -> &str {
+        &self.text
+    }
+
+    /// The error in the edited text.
+    pub(crate) fn fault(&self) -> Option<Reason> {
+        self.input.value().parse::<OrderQuery>().err()
+    }
+
+    /// Submits the text; `false` if it is not a valid query.
+    pub(crate) fn ask(&mut self) -> bool {
+        let Ok(query) = self.input.value().parse::<OrderQuery>() else { return false };
+        self.input.value().trim().clone_into(&mut self.text);
+        if query != self.query() {
+            self.table.open(OrdersView { query, before: None });
+            self.table.controls.detail = false;
+        }
+        self.asked = None;
+        true
+    }
+
+    /// Requests the trace of the chosen order, one at a time and each once.
+    pub(super) fn wants_trace(&mut self) -> Option<OrderId> {
+        let wanted = match self.query().id {
+            Some(id) => id,
+            None => self.table.cursor.filter(|_| self.table.controls.detail)?,
+        };
+        if self.tracing.is_some() || self.asked == Some(wanted) {
+            return None;
+        }
+        (self.asked, self.tracing, self.unanswered) = (Some(wanted), Some(wanted), None);
+        Some(wanted)
+    }
+
+    /// Requests the trace again when the order is next shown.
+    pub(crate) fn forget_trace(&mut self) {
+        self.asked = None;
+    }
+
+    /// Waits no longer; the trace may still arrive.
+    pub(crate) fn cancel_trace(&mut self) {
+        self.tracing = None;
+    }
+
+    pub(crate) fn take_trace(&mut self, trace: &Trace) {
+        self.tracing.take_if(|id| *id == trace.id);
+        self.trace = Some(trace.clone());
+    }
+
+    /// A command failed; it may be the one that requested a trace.
+    pub(crate) fn miss_trace(&mut self, failed: &Command) {
+        if let Command::Trace(id) = failed {
+            self.tracing.take_if(|awaited| awaited == id);
+            self.unanswered = Some(*id);
+        }
+    }
+
+    /// The trace was requested and is unavailable.
+    pub(crate) fn is_unanswered(&self, id: OrderId) -> bool {
+        self.unanswered == Some(id)
+    }
+
+    /// The trace of that order, once it is known.
+    pub(crate) fn trace_of(&self, id: OrderId) -> Option<&Trace> {
+        self.trace.as_ref().filter(|trace| trace.id == id)
+    }
 }
 
 impl Component for OrdersState {
@@ -185,10 +272,10 @@ impl OrdersState {
             return Effect::note(Label("command-order-is-no-longer"));
         };
         if order.status != OrderStatus::Unpaid {
-            return Effect::Note(wording::not_unpaid(order));
+            return Effect::Note(not_unpaid(order));
         }
         let sale = Scene { snapshot: scene.newest, ..*scene }.sale_name(order.voucher_id);
-        let buyer = wording::buyer(&scene.users.number(order.user_id), order.place, &sale);
+        let buyer = buyer(&scene.users.number(order.user_id), order.place, &sale);
         let written = order.create_time.date_time(scene.zone);
         let question = question!("ask-pay-order", id = order.id, buyer = plain(&buyer), written);
         Effect::confirm(question, Command::Pay(order.id))

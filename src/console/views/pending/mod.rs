@@ -8,10 +8,7 @@ use ratatui::{
 };
 use seckill_engine::{
     commands::{Command, Focus, Scope},
-    telemetry::{
-        Snapshot,
-        snapshot::{PendingLine, PendingPage},
-    },
+    telemetry::{Snapshot, snapshot::PendingLine},
 };
 use seckill_model::{
     EntryId, Verdict,
@@ -22,12 +19,12 @@ use seckill_model::{
 use super::{
     Effect, Scene, Source, View,
     detail::Detail,
-    fit_before, stream,
+    fit_before,
     table::{Column, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, key_of},
     text::{self, recovery},
     widgets::fit,
 };
@@ -83,17 +80,8 @@ impl Row for PendingLine {
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let PendingPage { view, taken, more, lines } = &snapshot.pending;
-        let last = lines.last().filter(|_| *more).map(|last| last.entry);
-        Page {
-            key: *view,
-            next: last.and_then(EntryId::next_of_all),
-            ids: Some(*view..=last.unwrap_or(EntryId::MAX)),
-            total: Some(pending_in(snapshot)),
-            taken: *taken,
-            is_read: snapshot.redis.up && taken.is_some(),
-            ..Page::whole(lines.iter())
-        }
+        let page = Page::by_id(&snapshot.pending, pending_in(snapshot));
+        Page { is_read: page.is_read && snapshot.redis.up, ..page }
     }
 }
 
@@ -141,13 +129,19 @@ impl TableView for PendingLine {
         if scene.is_blind() {
             return Some(text!("console-redis-is-unreachable-pending-entries"));
         }
-        scene.snapshot.pending.taken.map(|_| stream::wording::nothing_pending(stream.lag))
+        scene.snapshot.pending.taken?;
+        // The pending list does not contain undelivered entries.
+        let key = key_of(Action::Go(View::Stream));
+        Some(match stream.lag {
+            Some(0) => text!("stream-no-pending-entries-every-delivered"),
+            Some(lag) => text!("stream-no-pending-entries-entries-wait", key, count = lag),
+            None => text!("stream-no-pending-entries-lag", key),
+        })
     }
 
     fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
         let theme = scene.theme;
         let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        let user = line.user.map(|user| stream::wording::user(&scene.users.number(user)));
         let style = if line.holder_alive { theme.good } else { theme.bad };
         let name = fit(&line.consumer, cells.saturating_sub(28).into());
         let holder = vec![format!("{name}  ").into(), Span::styled(holder(line).read(), style)];
@@ -158,7 +152,7 @@ impl TableView for PendingLine {
         detail.text(Label("field-entry"), line.entry.to_string());
         detail.line(Label("field-holder"), holder);
         detail.text(Label("field-order"), shown(order));
-        detail.line(Label("tables-user"), vec![shown(user).into()]);
+        detail.user(scene, line.user);
         detail.brief(Label("field-sale"), shown(sale));
         detail.text(Label("common-verdict"), shown(verdict));
         detail.fault(scene, line.fault.as_ref(), line.user);

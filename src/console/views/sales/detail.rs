@@ -20,7 +20,7 @@ use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
     theme::glyphs,
-    views::{SIDES, Scene, below, orders::wording, overview::draw_funnel},
+    views::{SIDES, Scene, below, orders, overview::draw_funnel},
     widgets::{Curve, curve, fit, left, right, width},
 };
 
@@ -183,7 +183,7 @@ fn states(counts: &OrderCounts) -> impl Iterator<Item = (String, String)> {
             _ if count > 0 => figure,
             _ => return None,
         };
-        Some((wording::status(status), figure))
+        Some((orders::status(status), figure))
     })
 }
 

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use seckill_engine::{
     commands::{
         Command,
-        group::{ClaimScope, GroupAction, Preview, Rewind},
+        group::{ClaimPlan, ClaimScope, GroupAction, Preview, RemoveReport, Rewind},
     },
     telemetry::snapshot::{DeliveryState, GroupConsumer, NodeState},
 };
@@ -15,11 +15,16 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{Effect, Pane, Scene, StreamState, wording};
+use super::{Effect, Pane, Scene, StreamState};
 use crate::{
     dialogs::{Confirm, Dialog, Form},
     keymap::{Action, key_of},
-    text::{commands, conventions},
+    text::{
+        commands::{self, Question, question},
+        conventions,
+        figures::thousands,
+    },
+    widgets::plain,
 };
 
 impl StreamState {
@@ -83,7 +88,7 @@ impl StreamState {
         }
         let consumer = self.meant_consumer(scene)?;
         if consumer.state == NodeState::Alive || consumer.pending > 0 {
-            return Err(wording::not_removed(&consumer));
+            return Err(not_removed(&consumer));
         }
         Ok(Effect::Send(Command::Preview(GroupAction::Remove { name: consumer.name }), None))
     }
@@ -107,12 +112,12 @@ pub(crate) fn confirm(preview: &Preview, zone: &TimeZone) -> (Action, Confirm) {
     let times = |it: &Rewind| (at(it.from_time), at(it.to_time));
     let (action, question, command) = match preview {
         Preview::Rewind(plan) => {
-            (Action::Rewind, wording::rewind(plan, times), Command::Rewind(plan.clone()))
+            (Action::Rewind, rewind(plan, times), Command::Rewind(plan.clone()))
         }
-        Preview::Claim(plan) => (Action::Claim, wording::claim(plan), Command::Claim(plan.clone())),
+        Preview::Claim(plan) => (Action::Claim, claim(plan), Command::Claim(plan.clone())),
         Preview::Remove(found) => {
             let command = Command::RemoveConsumer(found.clone());
-            (Action::RemoveConsumer, wording::remove(found), command)
+            (Action::RemoveConsumer, remove(found), command)
         }
     };
     (action, Confirm::command(question, command))
@@ -121,4 +126,61 @@ pub(crate) fn confirm(preview: &Preview, zone: &TimeZone) -> (Action, Confirm) {
 /// The node in a consumer's name.
 fn node_of(consumer: &str) -> &str {
     consumer.rsplit_once('/').map_or(consumer, |(node, _)| node)
+}
+
+/// What a rewind would do, one line for each count that is not 0.
+fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)) -> Question {
+    let sum = |count: fn(&Rewind) -> u64| plan.iter().map(count).sum::<u64>();
+    let again = sum(|it| it.again);
+    let made = plan.iter().filter(|it| !it.group).count();
+    let entries = if let [only] = plan {
+        let ((from, to), first) = (time(only), only.from);
+        text!("stream-entries-are-redelivered", first, from, to, again)
+    } else {
+        let count = plan.len();
+        text!("stream-entries-are-redelivered-in-partitions", count, again)
+    };
+    let parts = [
+        (sum(|it| it.written), Label("stream-in-sql-already-acknowledged")),
+        (sum(|it| it.missing), Label("stream-not-in-sql-written-if")),
+        (sum(|it| it.unheld), Label("stream-of-these-no-longer-assigned")),
+        (sum(|it| it.malformed), Label("stream-malformed-become-dead-letters")),
+        (sum(|it| it.pending), Label("stream-pending-now-once")),
+        (sum(|it| it.undelivered), Label("stream-after-them-delivered-anyway")),
+        (sum(|it| it.trimmed), Label("stream-older-entries-are-trimmed")),
+        (sum(|it| it.skipped), Label("stream-older-not-delivered")),
+        (sum(|it| it.skipped_missing), Label("stream-of-these-not-in-sql")),
+    ];
+    let counts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let counts = counts.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read()));
+    let counts = counts.collect::<Vec<_>>().join("\n");
+    let groups = if made > 0 { text!("stream-made-there", made) } else { String::new() };
+    question!("ask-rewind", entries, groups, counts)
+}
+
+/// Names both consumers of a transfer.
+fn claim(plan: &ClaimPlan) -> Question {
+    let parts = plan.parts.iter().map(|part| {
+        let (count, from, to) = (thousands(part.count), plain(&part.from), plain(&part.to));
+        format!("{count:>9}  {from} → {to}")
+    });
+    let parts = parts.collect::<Vec<_>>().join("\n");
+    question!("ask-claim", count = plan.count(), parts, gone = plan.gone)
+}
+
+/// Where a consumer would be removed.
+fn remove(found: &RemoveReport) -> Question {
+    let (name, groups) = (plain(&found.consumer), found.partitions.len());
+    question!("ask-remove-consumer", name, groups)
+}
+
+/// Why a consumer is not removed.
+fn not_removed(consumer: &GroupConsumer) -> String {
+    let (name, held) = (&consumer.name, consumer.pending);
+    if consumer.state == NodeState::Alive {
+        text!("stream-node-of-is-alive", name)
+    } else {
+        let key = key_of(Action::Claim);
+        text!("stream-holds-entries-which-would", name, key, held)
+    }
 }

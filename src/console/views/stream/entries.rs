@@ -13,7 +13,7 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{state::total, wording};
+use super::{node_state, total};
 use crate::{
     keymap::{Action, key_of},
     text::{self, figures},
@@ -124,7 +124,7 @@ fn state_words(line: &EntryLine) -> (String, &str, &'static str) {
     let node = match line.holder {
         _ if consumer.is_empty() => "",
         Some(NodeState::Alive) => "",
-        Some(state) => wording::state(state, true),
+        Some(state) => node_state(state, true),
         None => text::UNKNOWN.read(),
     };
     (name, consumer, node)
@@ -159,14 +159,14 @@ pub(super) fn detail(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Detail 
         let (issued, sequence) = (decode(id).issued.time_of_day(scene.zone), decode(id).sequence);
         text!("stream-number-of-its-day-issued", id = id.to_string(), sequence, issued)
     });
-    let user = line.user.map(|user| wording::user(&scene.users.number(user)));
     let sale = line.voucher.map(|id| scene.sale_name(id));
     let (state, key) = (state_name(line), key_of(Action::Go(View::Letters)));
     let state = match (line.dead, &line.holding) {
         (Some(true), _) => text!("stream-opens-them", text = state, key),
         (None, _) => text!("stream-too-many-dead-letters", text = state, key),
         (_, DeliveryState::Pending { consumer, idle_ms, deliveries }) => {
-            wording::pending_with(consumer, *idle_ms, *deliveries)
+            let idle = figures::span(*idle_ms);
+            text!("stream-pending-with-idle-delivered", consumer, idle, times = deliveries)
         }
         _ => state.to_owned(),
     };
@@ -175,7 +175,7 @@ pub(super) fn detail(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Detail 
     let added = format!("{}   {ago}", added.date_time(scene.zone));
     detail.line(Label("stream-added"), vec![added.into()]);
     detail.field_of(1, Label("field-order"), order.unwrap_or_else(unknown), plain);
-    detail.line(Label("tables-user"), vec![user.unwrap_or_else(unknown).into()]);
+    detail.user(scene, line.user);
     detail.field_of(1, Label("field-sale"), sale.unwrap_or_else(unknown), plain);
     detail.field_of(1, Label("stream-state"), state, state_style(scene, line));
     detail.fault(scene, line.fault.as_ref(), line.user);

@@ -17,7 +17,7 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{StreamState, wording};
+use super::StreamState;
 use crate::{
     text::{self, figures},
     views::{SIDES, Scene, overview::stream_panel},
@@ -89,6 +89,15 @@ fn lag(
     (spans, text.map(|text| Span::styled(format!("  {text}"), theme.soft)))
 }
 
+/// Formats bytes.
+fn byte_count(bytes: u64) -> String {
+    match bytes {
+        0..=9_999 => format!("{} B", figures::thousands(bytes)),
+        10_000..=999_999 => format!("{} kB", bytes / 1_000),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
 /// Cells of an entry's ID, so that nothing behind it moves.
 const ID: usize = 16;
 
@@ -114,7 +123,7 @@ pub(super) fn draw(
         None => vec![dash()],
     };
     let mut kept = vec![Span::raw(figures::thousands(whole.length))];
-    kept.extend(whole.bytes.map(|bytes| soft(format!("  {}", wording::bytes(bytes)))));
+    kept.extend(whole.bytes.map(|bytes| soft(format!("  {}", byte_count(bytes)))));
     let gone = whole.added.saturating_sub(whole.length);
     let trimmed = match gone {
         0 => vec![Span::raw("0")],

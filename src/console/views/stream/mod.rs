@@ -1,11 +1,8 @@
 //! Stream: the consumer group, its consumers, and entries as they arrive.
 
 pub(crate) mod commands;
-mod consumers;
 mod entries;
 mod figures;
-mod state;
-pub(crate) mod wording;
 
 use ratatui::{
     buffer::Buffer,
@@ -13,29 +10,29 @@ use ratatui::{
         Constraint::{Fill, Length},
         Layout, Rect,
     },
+    style::Style,
     text::{Line, Span},
-    widgets::Widget,
+    widgets::{Paragraph, Widget},
 };
 use seckill_engine::{
     commands::Focus,
     telemetry::{
-        Snapshot,
-        snapshot::{EntryLine, StreamPage},
+        Snapshot, StreamView,
+        snapshot::{EntryLine, GroupConsumer, NodeState, StreamPage, StreamStats},
     },
 };
 use seckill_model::message::{Label, text};
 use tui_input::Input;
 
-use self::state::total;
-pub(crate) use self::state::{Pane, StreamState};
 use super::{
     Component, Effect, SIDES, Scene, Settled, Source, below,
     detail::Detail,
     draw_head, draw_text,
-    table::{self, Table, TableState},
+    table::{self, Column, Page, REST, Row, Table, TableState, Value},
 };
 use crate::{
     keymap::{Action, key_of},
+    lag_trend::LagTrend,
     text::{self},
     theme::glyphs,
     widgets::fit,
@@ -43,6 +40,73 @@ use crate::{
 
 /// Rows of the figures if all of them fit.
 const FIGURES: u16 = 4;
+
+/// Which list has the focus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pane {
+    #[default]
+    Entries,
+    Consumers,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct StreamState {
+    pub(crate) pane: Pane,
+    pub(crate) entries: TableState<EntryLine>,
+    pub(crate) consumers: TableState<GroupConsumer>,
+    /// The trend of the single partition on the screen.
+    flow: LagTrend,
+}
+
+impl StreamState {
+    /// The partition on the screen; `None` for all.
+    pub(crate) fn partition(&self) -> Option<u16> {
+        self.entries.key().partition
+    }
+
+    /// The trend of the single partition on the screen; `None` while all are shown.
+    pub(crate) fn flow(&self) -> Option<&LagTrend> {
+        self.partition().map(|_| &self.flow)
+    }
+
+    /// Moves the focus to the other list.
+    pub(crate) fn switch(&mut self) {
+        self.pane = match self.pane {
+            Pane::Entries => Pane::Consumers,
+            Pane::Consumers => Pane::Entries,
+        };
+        self.entries.controls.detail = false;
+    }
+
+    /// Selects the next partition, or all of them; `false` if there is only one.
+    pub(crate) fn next_partition(&mut self, snapshot: &Snapshot) -> bool {
+        let count = snapshot.entries.partitions.len() as u16;
+        if count < 2 {
+            return false;
+        }
+        let next = self.partition().map_or(0, |number| number + 1);
+        let partition = Some(next).filter(|next| *next < count);
+        self.entries.open(StreamView { partition, before: None });
+        self.flow = LagTrend::default();
+        true
+    }
+
+    /// Revalidates both lists against a new snapshot.
+    pub(super) fn follow(&mut self, snapshot: &Snapshot) -> Settled {
+        let page = &snapshot.entries;
+        let Some(taken) = page.taken else { return Settled::default() };
+        self.consumers.settle(snapshot);
+        if let Some(total) = total(&page.partitions, self.partition()) {
+            self.flow.push(taken, total.lag);
+        }
+        self.entries.settle(snapshot)
+    }
+}
+
+/// The figures of one partition, or the sum of all; `None` if unknown.
+pub(super) fn total(all: &[StreamStats], only: Option<u16>) -> Option<StreamStats> {
+    StreamStats::sum(all.iter().filter(|it| only.is_none_or(|number| number == it.partition)))
+}
 
 impl Component for StreamState {
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
@@ -128,7 +192,7 @@ fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamSt
         figures::draw(figures_area, buffer, scene, state, &whole);
     }
     if consumer_rows > 0 {
-        consumers::draw(consumers_area, buffer, scene, state);
+        draw_consumers(consumers_area, buffer, scene, state);
     }
     if entries_area.height >= 2 {
         draw_entries(entries_area, buffer, scene, state);
@@ -199,5 +263,116 @@ fn nothing(page: &StreamPage, state: &TableState<EntryLine>) -> String {
             text = text::echo(state.controls.filter.value()),
             key = key_of(Action::Back)
         )
+    }
+}
+
+impl Row for GroupConsumer {
+    /// Names are unique within a partition only.
+    type Id = (u16, String);
+    type Key = ();
+
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::text(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
+        Column::figure(Label("stream-partition"), &[(0, 9)], |it: &Self| {
+            u64::from(it.partition).into()
+        })
+        .when(|snapshot| snapshot.entries.partitions.len() > 1)
+        .soft(),
+        Column::text(Label("common-node"), &[(0, 8)], |it: &Self| {
+            Value::Text(node_state(it.state, it.pending > 0).to_owned())
+        })
+        .styled(|scene, it| match (it.state, it.pending) {
+            (NodeState::Alive, _) => scene.theme.good,
+            (_, 0) => scene.theme.soft,
+            (NodeState::Stopped, _) => scene.theme.warn,
+            (NodeState::Dead, _) => scene.theme.broken,
+        }),
+        Column::figure(text::PENDING, &[(0, 9)], |it: &Self| it.pending.into()).styled(
+            |scene, it| match it.state {
+                NodeState::Stopped | NodeState::Dead if it.pending > 0 => scene.theme.warn,
+                _ => Style::new(),
+            },
+        ),
+        Column::span(Label("tables-idle"), &[(0, 8)], |it: &Self| Value::Span(it.idle_ms)).soft(),
+    ];
+
+    fn id(&self) -> Self::Id {
+        (self.partition, self.name.clone())
+    }
+
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let is_read = snapshot.entries.taken.is_some();
+        Page { is_read, ..Page::whole(&snapshot.entries.consumers) }
+    }
+}
+
+/// The state of a node. An unlisted one that holds entries may never have been a node.
+fn node_state(state: NodeState, holds: bool) -> &'static str {
+    match state {
+        NodeState::Alive => text::ALIVE.read(),
+        NodeState::Stopped if holds => text::STRANGER.read(),
+        NodeState::Stopped => Label("stream-stopped").read(),
+        NodeState::Dead => text::DEAD_HOLDER.read(),
+    }
+}
+
+/// Draws the consumers of the group.
+fn draw_consumers(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamState) {
+    let theme = scene.theme;
+    let mut all = GroupConsumer::page(scene.snapshot).rows;
+    if all.is_empty() {
+        let head = Line::styled(Label("stream-consumer"), theme.heading);
+        let none = Line::styled(Label("stream-no-consumer-reads-the-stream"), theme.soft);
+        return Paragraph::new(vec![head, none]).render(area.inner(SIDES), buffer);
+    }
+    if state.pane == Pane::Consumers {
+        let cursor = state.consumers.position(&all);
+        return table::draw(area, buffer, scene, &mut state.consumers, &all, cursor);
+    }
+    // Abbreviated here; shown in full once this list has the focus.
+    let room = usize::from(area.height.saturating_sub(1));
+    let more = (all.len() > room && room > 1).then(|| all.len() + 1 - room);
+    all.truncate(all.len() - more.unwrap_or(0));
+    let height = area.height - u16::from(more.is_some());
+    let mut at_rest = TableState::default();
+    table::draw(Rect { height, ..area }, buffer, scene, &mut at_rest, &all, None);
+    if let Some(count) = more {
+        let text = text!("stream-and-more-press-for-all", count, key = key_of(Action::Pane));
+        draw_text(area, buffer, scene, height, &text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seckill_engine::telemetry::snapshot::DeliveryState;
+    use seckill_model::EntryId;
+
+    use super::*;
+
+    #[test]
+    fn the_filter_matches_the_displayed_state() {
+        let line = |holding, dead| EntryLine {
+            entry: EntryId::MIN,
+            order: None,
+            user: None,
+            voucher: None,
+            fault: None,
+            dead,
+            holding,
+            holder: None,
+        };
+        let done = line(DeliveryState::Acknowledged, Some(false));
+        let waits = line(DeliveryState::Undelivered, Some(false));
+        assert!(done.holds("acknow") && !waits.holds("acknow") && waits.holds("wait"));
+        assert!(line(DeliveryState::Acknowledged, Some(true)).holds("dead letters"));
+    }
+
+    #[test]
+    fn one_partition_without_a_figure_leaves_the_sum_unknown() {
+        let line = |partition, lag| StreamStats { partition, lag, ..StreamStats::default() };
+        let all = [line(0, Some(3)), line(1, None)];
+        assert_eq!(total(&all, None).unwrap().lag, None);
+        assert_eq!(total(&all, Some(0)).unwrap().lag, Some(3));
+        assert_eq!(total(&all, Some(9)), None);
     }
 }

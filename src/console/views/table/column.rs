@@ -223,7 +223,6 @@ pub(crate) struct Column<R> {
     when: Option<fn(&Snapshot) -> bool>,
     pub(super) is_right: bool,
     in_ms: bool,
-    is_sortable: bool,
     is_exported: bool,
 }
 
@@ -246,7 +245,6 @@ impl<R> Column<R> {
             when: None,
             is_right: false,
             in_ms: false,
-            is_sortable: true,
             is_exported: !widths.is_empty(),
         }
     }
@@ -314,11 +312,6 @@ impl<R> Column<R> {
         self
     }
 
-    pub(crate) const fn unsorted(mut self) -> Self {
-        self.is_sortable = false;
-        self
-    }
-
     /// Excludes values that another column shows as well.
     pub(crate) const fn not_exported(mut self) -> Self {
         self.is_exported = false;
@@ -326,7 +319,7 @@ impl<R> Column<R> {
     }
 
     pub(super) fn is_sortable(&self) -> bool {
-        self.is_sortable && !self.widths.is_empty()
+        !self.widths.is_empty() && !self.title.is_empty()
     }
 
     pub(super) fn is_exported(&self, snapshot: &Snapshot) -> bool {

@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::RangeInclusive};
 
-use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView};
+use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView, snapshot};
 use seckill_model::{EntryId, Millis, message::text};
 
 use super::{Extent, Row};
@@ -108,6 +108,26 @@ impl<'a, R: Row> Page<'a, R> {
             ids: None,
             taken: None,
             is_read: true,
+        }
+    }
+
+    /// A page of the engine.
+    pub(crate) fn of(page: &'a snapshot::Page<R::Key, R>) -> Self {
+        let (key, taken) = (page.view, page.taken);
+        Self { key, total: None, taken, is_read: taken.is_some(), ..Self::whole(&*page.lines) }
+    }
+
+    /// A page of a list in the order of its IDs, of which there are `total`.
+    pub(crate) fn by_id(page: &'a snapshot::Page<EntryId, R>, total: u64) -> Self
+    where
+        R: Row<Id = EntryId, Key = EntryId>,
+    {
+        let last = page.lines.last().filter(|_| page.more).map(R::id);
+        Self {
+            next: last.and_then(EntryId::next_of_all),
+            ids: Some(page.view..=last.unwrap_or(EntryId::MAX)),
+            total: Some(total),
+            ..Self::of(page)
         }
     }
 

@@ -59,7 +59,7 @@ impl Sheet {
                 .chain(columns().map(super::column::Column::file_name))
                 .collect(),
             rows: in_english(|| rows.iter().map(values).collect()),
-            extent: Extent::default(),
+            extent: R::page(scene.snapshot).extent(),
             cursor,
         }
     }

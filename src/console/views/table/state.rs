@@ -7,7 +7,7 @@ use seckill_model::message::{Label, text};
 use tui_input::Input;
 
 use super::{
-    Extent, Paging, Row, Sheet, Turn,
+    Paging, Row, Sheet, Turn,
     paging::{PageKey as _, Pager, Toward},
 };
 use crate::views::{Scene, Step};
@@ -411,9 +411,6 @@ pub(crate) trait Table {
     /// All loaded rows that match the filter; `None` if nothing was read yet.
     fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet>;
 
-    /// How much of the list is loaded.
-    fn extent(&self, snapshot: &Snapshot) -> Extent;
-
     /// The rows of a list of several pages that cannot be sorted: sorting one page would hide that there are more.
     fn fixed_order(&self, snapshot: &Snapshot) -> Option<u64>;
 }
@@ -469,10 +466,6 @@ impl<R: Row> Table for TableState<R> {
         let rows = self.rows(scene.snapshot);
         let is_read = R::page(scene.snapshot).is_read && !self.is_waiting();
         (is_read || !rows.is_empty()).then(|| Sheet::of(self, scene, &rows, self.position(&rows)))
-    }
-
-    fn extent(&self, snapshot: &Snapshot) -> Extent {
-        R::page(snapshot).extent()
     }
 
     fn fixed_order(&self, snapshot: &Snapshot) -> Option<u64> {
