@@ -201,13 +201,13 @@ activity-figure = { $key ->
 }
 activity-figures = metrics
 activity-following = following
-activity-follows = press { $key } to follow
+activity-follows = press { KEY("last") } to follow
 activity-lines = { $count ->
     [one] 1 line
    *[other] { $count } lines
 }
 activity-log-is-empty-commands = The log is empty. Commands and alarms are recorded here.
-activity-no-on-this-page-press = No { $level } on this page.  Press { $key } to change the level.
+activity-no-on-this-page-press = No { $level } on this page.  Press { KEY("level") } to change the level.
 activity-node = { $at }, node { $node }
 activity-not-given = not given
 activity-on = OBJECT
@@ -663,7 +663,7 @@ ask-run-job =
 ask-schedule-launch =
     { $seconds } s after you confirm, by the Redis clock:
     { $events }
-    Until then nothing is changed; press { $abort } to cancel.
+    Until then nothing is changed; press { KEY("abort") } to cancel.
     .title = Schedule this launch?
     .button = Schedule
 ask-start-sale =
@@ -1280,7 +1280,7 @@ command-edge = { $top ->
    *[false] this is the last row
 }
 command-engine-has-stopped-display = the engine has stopped; the display is no longer updated
-command-engine-stopped-before-it-replied = the engine stopped before it replied; check Activity ({ $key }) before you repeat the command
+command-engine-stopped-before-it-replied = the engine stopped before it replied; check Activity ({ KEY("activity") }) before you repeat the command
 command-entries-marked-ones =
     { $count ->
         [one] { $count } entry
@@ -1373,7 +1373,7 @@ console-ago = { $span } ago
 console-alive = alive
 console-all-marked = all { $count } marked
 console-and-more = and { $count } more
-console-and-more-press-for-all = and { $count } more; press { $key } for all
+console-and-more-press-for-all = and { $count } more; press { KEY("sales") } for all
 console-at-time-in = { $time }, in { $span }
 console-attention = ALARMS
 console-audit-failed = audit FAILED
@@ -1497,7 +1497,7 @@ context-views = All views
 
 ## conventions
 
-conventions-all-are-marked-press = all are marked; press { $key } to clear the marks
+conventions-all-are-marked-press = all are marked; press { KEY("mark-all") } to clear the marks
 conventions-are-loaded-in-pages = { $total } rows are loaded in pages by ID; sorting works for a single page only
 conventions-closes-this-then-press-again = { $text }; press { $close } to close this, then { $again } again
 conventions-copied = copied: { $what }
@@ -1511,14 +1511,14 @@ conventions-mouse = { $is_enabled ->
     [true] mouse enabled: it selects rows and tabs; disable it to select text in the terminal
    *[false] mouse disabled
 }
-conventions-no-details-are-open-press = no details are open; press { $key } to open them
+conventions-no-details-are-open-press = no details are open; press { KEY("open") } to open them
 conventions-no-pending-entries = no pending entries
-conventions-no-row-is-selected-use = no row is selected; use { $up } and { $down }
-conventions-no-sort-column-press = no sort column; press { $key } to select one
+conventions-no-row-is-selected-use = no row is selected; use { KEY("up") } and { KEY("down") }
+conventions-no-sort-column-press = no sort column; press { KEY("sort-next") } to select one
 conventions-pasted-text-was-truncated = the pasted text was truncated to { $kept } characters
-conventions-question-has-just-appeared-read = the question has just appeared; read it, then press { $key } again
+conventions-question-has-just-appeared-read = the question has just appeared; read it, then press { KEY("accept") } again
 conventions-read-only-mode-commands = read-only mode: commands are disabled; restart without --read-only
-conventions-select-sale-with-and-then = select the sale with { $up } and { $down }, then press { $again } again
+conventions-select-sale-with-and-then = select the sale with { KEY("up") } and { KEY("down") }, then press { $again } again
 conventions-sorted = { $is_descending ->
     [true] sorted by { $head }, descending
    *[false] sorted by { $head }, ascending
@@ -1566,7 +1566,7 @@ demo-title = DEMO
 ## director
 
 director-armed = LAUNCH { $left }
-director-arms-one = no launch is scheduled; press { $arm } to schedule one
+director-arms-one = no launch is scheduled; press { KEY("arm") } to schedule one
 director-cancelled-was-not-started-nothing = cancelled: { $subject } was not started, nothing was changed
 director-console-was-suspended = the console was suspended and missed the launch time by { $late }
 director-countdown-in-seconds = countdown in seconds, 1 to 3,600
@@ -1588,8 +1588,8 @@ director-events =
 director-id-of-planned-sale = ID of a planned sale, or a new title
 director-is-not-planned-sale-enter = #{ $id } is not a planned sale; enter a title to create one
 director-it-is-no-longer-listed = the sale is no longer listed
-director-launch-is-scheduled-press = a launch is scheduled; press { $abort } to cancel it first
-director-launch-of-cancelled-nothing = launch of { $subject } cancelled, nothing was started: { $why }; press { $arm } to schedule another
+director-launch-is-scheduled-press = a launch is scheduled; press { KEY("abort") } to cancel it first
+director-launch-of-cancelled-nothing = launch of { $subject } cancelled, nothing was started: { $why }; press { KEY("arm") } to schedule another
 director-leave-this-empty-for-planned = leave this empty for a planned sale: its stock is set
 director-new-sale = new sale '{ $title }'
 director-no-launch-is-scheduled-and-no-load = no launch is scheduled and no load test is running
@@ -1614,8 +1614,8 @@ director-sale-is-no-longer = the sale is no longer in the planned state
 director-sale-starts-by-itself = the sale starts by itself in { $left }; enter a lower value
 director-sale-starts-by-itself-before = the sale starts by itself before the countdown ends
 director-schedule-launch = Schedule a launch
-director-scheduled-starts-in-s-press = scheduled: { $subject } starts in { $seconds } s; press { $abort } to cancel
-director-several-load-tests-are-running = several load tests are running; select a sale with { $up } and { $down }, then press { $again } again
+director-scheduled-starts-in-s-press = scheduled: { $subject } starts in { $seconds } s; press { KEY("abort") } to cancel
+director-several-load-tests-are-running = several load tests are running; select a sale with { KEY("up") } and { KEY("down") }, then press { KEY("abort") } again
 director-spread-over-so-many-seconds = duration in seconds; 0: no limit
 director-start-in = Start in
 director-starts-with-pieces-before =
@@ -2072,7 +2072,7 @@ job-trimmed-letters = , { $letters ->
 ## ledger
 
 ledger-all-sales = All sales: { $finding }
-ledger-audit-is-running-press-again = the audit is running; press { $key } again when it is done
+ledger-audit-is-running-press-again = the audit is running; press { KEY("repair") } again when it is done
 ledger-audit-runs-once-redis = The audit runs once Redis and the database are reachable again.
 ledger-audit-was-stopped-after-s = The audit was stopped after { $most } s: run 'seckill audit' in a shell.
 ledger-audited-ago = { $sales ->
@@ -2084,7 +2084,7 @@ ledger-balanced = passed
 ledger-by-hand = manual
 ledger-change = change
 ledger-changed-in-sql-not-confirmed = changed in SQL; not confirmed by Redis
-ledger-compare-its-orders = compare its orders ({ $orders }, /{ $query }) with its row in tb_seckill_voucher, then correct SQL
+ledger-compare-its-orders = compare its orders ({ KEY("orders") }, /{ $query }) with its row in tb_seckill_voucher, then correct SQL
 ledger-cure-adopt = copy the sale from Redis to SQL, enqueue its orders
 ledger-cure-enqueue = put lost orders back into the stream
 ledger-cure-give-back = return the stock of orders closed in SQL to Redis
@@ -2155,7 +2155,7 @@ ledger-no-sales-yet-nothing = No sales yet, nothing to audit.
 ledger-none-every-order-verified = none: every order verified by its ID
 ledger-not-delivered-pending-dead-closed = { $undelivered } not delivered, { $pending } pending, { $dead } dead, { $closed } closed
 ledger-partition = Partition { $number }: { $fault }
-ledger-press-for-dead-letters-then = press { $letters } for the dead letters, then { $replay } to replay them or { $give } to return their stock
+ledger-press-for-dead-letters-then = press { KEY("letters") } for the dead letters, then { KEY("replay-letters") } to replay them or { KEY("compensate") } to return their stock
 ledger-repair-of-sales = { $sales ->
     [one] {"  "}1 sale: { $cure }
    *[other] {"  "}{ $sales } sales: { $cure }
@@ -2179,9 +2179,9 @@ ledger-verdict =
     }{ $found ->
         [0] {""}
        *[other] { $repairable ->
-            [0] , none with an automatic repair.  Press { $open } for the steps.
-            [one] .  Press { $open } for details, { $key } to repair 1 sale.
-           *[other] .  Press { $open } for details, { $key } to repair { $repairable } sales.
+            [0] , none with an automatic repair.  Press { KEY("open") } for the steps.
+            [one] .  Press { KEY("open") } for details, { KEY("repair") } to repair 1 sale.
+           *[other] .  Press { KEY("open") } for details, { KEY("repair") } to repair { $repairable } sales.
         }
     }
 ledger-view-audits-at-most-orders = The view audits at most { $most } orders: run 'seckill audit' in a shell.
@@ -2189,15 +2189,15 @@ ledger-view-audits-at-most-orders = The view audits at most { $most } orders: ru
 ## letters
 
 letters-advice = { $verdict ->
-    [awaited] the buyer is waiting and no order exists: press { $replay } to replay
-    [came_back] every replay failed: fix the reason and run 'seckill dead replay --force', or press { $give_back } to cancel the order and return its stock
-    [written] the order is in SQL: press { $discard } to remove the letter
-    [not_awaited] the buyer has no order, or a different one: press { $discard } to remove the letter
-    [no_sale] the sale does not exist, so no buyer can be waiting: press { $discard } to remove the letter
-    [not_loaded] the sale is not in Redis, so waiting buyers are unknown: load it with 'seckill audit --repair', or press { $give_back } to cancel the order
+    [awaited] the buyer is waiting and no order exists: press { KEY("replay-letters") } to replay
+    [came_back] every replay failed: fix the reason and run 'seckill dead replay --force', or press { KEY("compensate") } to cancel the order and return its stock
+    [written] the order is in SQL: press { KEY("discard") } to remove the letter
+    [not_awaited] the buyer has no order, or a different one: press { KEY("discard") } to remove the letter
+    [no_sale] the sale does not exist, so no buyer can be waiting: press { KEY("discard") } to remove the letter
+    [not_loaded] the sale is not in Redis, so waiting buyers are unknown: load it with 'seckill audit --repair', or press { KEY("compensate") } to cancel the order
     [id_taken] the buyer is waiting, but the order ID belongs to another buyer: resolve this manually
-    [holds_another] the buyer has another live order: press { $give_back } to cancel this one and return its stock
-   *[malformed] no order can be created from it: press { $discard } to remove the letter
+    [holds_another] the buyer has another live order: press { KEY("compensate") } to cancel this one and return its stock
+   *[malformed] no order can be created from it: press { KEY("discard") } to remove the letter
 }
 letters-counting-the-dead-letters = counting the dead letters
 letters-deliveries = { $deliveries ->
@@ -2235,16 +2235,16 @@ letters-no-dead-letters-entries = No dead letters. Entries that cannot be proces
 letters-none = none: { $fault }
 letters-nothing-to-do = { $command ->
     [replay] { $count ->
-        [one] the dead letter cannot be replayed; press { $open } for the reason
-       *[other] none of { $count } dead letters can be replayed; press { $open } for the reasons
+        [one] the dead letter cannot be replayed; press { KEY("open") } for the reason
+       *[other] none of { $count } dead letters can be replayed; press { KEY("open") } for the reasons
     }
     [discard] { $count ->
-        [one] 1 dead letter may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
-       *[other] { $count } dead letters may have waiting buyers: press { $replay } to replay, { $give_back } to cancel the orders
+        [one] 1 dead letter may have waiting buyers: press { KEY("replay-letters") } to replay, { KEY("compensate") } to cancel the orders
+       *[other] { $count } dead letters may have waiting buyers: press { KEY("replay-letters") } to replay, { KEY("compensate") } to cancel the orders
     }
    *[compensate] { $count ->
-        [one] no buyer is waiting for 1 dead letter; press { $discard } to remove it
-       *[other] no buyer is waiting for { $count } dead letters; press { $discard } to remove them
+        [one] no buyer is waiting for 1 dead letter; press { KEY("discard") } to remove it
+       *[other] no buyer is waiting for { $count } dead letters; press { KEY("discard") } to remove them
     }
 }
 letters-one = 1 dead letter, { $letter }
@@ -2356,10 +2356,10 @@ orders-bought-by = { $place ->
 orders-buyer = buyer
 orders-clocks-differ-by-at-least = clocks differ by at least { $size }
 orders-closed = closed
-orders-dead-letter-press-to-open = dead letter: { $reason }; press { $key } to open
+orders-dead-letter-press-to-open = dead letter: { $reason }; press { KEY("letters") } to open
 orders-delivered = delivered
 orders-id-time = ID time
-orders-id-user-voucher-paid = id, user=1001, voucher=7, paid, from=14:30, to=-5m; negation: !user=7, !voucher=7, !paid; press { $ask } to search
+orders-id-user-voucher-paid = id, user=1001, voucher=7, paid, from=14:30, to=-5m; negation: !user=7, !voucher=7, !paid; press { KEY("press") } to search
 orders-in-all = { $count } total
 orders-in-sql = in SQL
 orders-in-stream = in stream
@@ -2372,7 +2372,7 @@ orders-never = never
 orders-newest-first = newest first
 orders-no-entry-near-that-second = no entry near that second; possibly trimmed
 orders-no-longer-assigned = no longer assigned to its buyer in Redis
-orders-no-order-in-sql-matches = No order in SQL matches '{ $query }'. Press { $key } to show all.
+orders-no-order-in-sql-matches = No order in SQL matches '{ $query }'. Press { KEY("back") } to show all.
 orders-no-orders-in-sql-yet = No orders in SQL yet. New orders enter the stream first.
 orders-not-delivered-yet = not delivered yet
 orders-not-found-near-that-second = not found near that second; too many entries to check all
@@ -2380,7 +2380,7 @@ orders-not-yet = not yet
 orders-order-is-only-unpaid-orders = order { $id } is { $status }; only unpaid orders can be paid
 orders-paid = paid
 orders-partition = , partition { $number }
-orders-pending-delivered-and-not = pending: delivered, not acknowledged; press { $key } to open
+orders-pending-delivered-and-not = pending: delivered, not acknowledged; press { KEY("pending") } to open
 orders-place = PLACE
 orders-s = { $seconds }.{ $tenths } s
 orders-searching = searching
@@ -2395,7 +2395,7 @@ orders-time-unknown = time unknown
 orders-to-try = { $last }, to { $consumer }, delivery { $times }
 orders-unknown-not-in-sql-stream = unknown: not in SQL, the stream or the dead letters, and not assigned to a buyer
 orders-unknown-server-is-unreachable-try = unknown: a server is unreachable; try again later
-orders-up-to-press-for-newest = up to { $at }; press { $key } for the newest
+orders-up-to-press-for-newest = up to { $at }; press { KEY("first") } for the newest
 orders-value = { $first }, { $second }
 
 ## os
@@ -2540,7 +2540,7 @@ presenter-this-is-the-first-sale = this is the first sale
 presenter-this-is-the-last-sale = this is the last sale
 presenter-until-the-sale-opens = until the sale opens
 presenter-value = +{ $count }
-presenter-works-in-views-press = { $key } works in the views; press { $leave } to leave presenter mode
+presenter-works-in-views-press = { $key } works in the views; press { KEY("present") } to leave presenter mode
 presenter-written = written
 
 ## recovery
@@ -2831,8 +2831,8 @@ sale-buyers-with-several-orders = buyers with several orders
 sale-last = last { $span }
 sale-no-data-from-redis = No data from Redis for this sale yet.
 sale-orders-counted-ago = orders counted { $age } ago
-sale-press-for-its-orders = press { $key } for its orders
-sale-press-to-show-or-mask = press { $key } to show or mask them
+sale-press-for-its-orders = press { KEY("open") } for its orders
+sale-press-to-show-or-mask = press { KEY("users") } to show or mask them
 sale-stock-over-time = STOCK OVER TIME
 
 ## schedule
@@ -2991,7 +2991,7 @@ stream-acknowledged-or-dead = acknowledged or dead
 stream-added = added
 stream-after-them-delivered-anyway = after that: delivered anyway
 stream-all-partitions = all partitions
-stream-and-more-press-for-all = and { $count } more; press { $key } for all
+stream-and-more-press-for-all = and { $count } more; press { KEY("pane") } for all
 stream-before-the-oldest = { $gone } before the oldest
 stream-calculating-effect = calculating the effect
 stream-consumer = CONSUMER
@@ -3019,12 +3019,12 @@ stream-give-of =
        *[other] { $pending } entries
     } of { $holder }
 stream-grows-by = +{ $rate }
-stream-held-at-press-to-follow = held at { $at }; press { $key } to follow
+stream-held-at-press-to-follow = held at { $at }; press { KEY("last") } to follow
 stream-holds-entries-which-would =
     { $name } holds { $held ->
         [one] { $held } entry
        *[other] { $held } entries
-    }, which would be lost; press { $key } to transfer them first
+    }, which would be lost; press { KEY("claim") } to transfer them first
 stream-holds-no-entries-to-transfer = { $name } holds no entries to transfer
 stream-in-all-partitions = In all partitions.
 stream-in-dead-letters = in dead letters
@@ -3040,15 +3040,15 @@ stream-malformed-become-dead-letters = malformed: moved to the dead letters
 stream-newest = newest
 stream-no-consumer-of-another-live = no consumer of another live node can take it; start a node first
 stream-no-consumer-reads-the-stream = no consumer reads the stream
-stream-no-entry-on-this-page = No entry on this page contains '{ $text }'. Press { $key } to clear the filter.
+stream-no-entry-on-this-page = No entry on this page contains '{ $text }'. Press { KEY("back") } to clear the filter.
 stream-no-group = NO GROUP
 stream-no-pending-entries-entries-wait =
     No pending entries. { $count ->
         [one] { $count } entry waits
        *[other] { $count } entries wait
-    } in the stream ({ $key }).
+    } in the stream ({ KEY("stream") }).
 stream-no-pending-entries-every-delivered = No pending entries. Every delivered order is written.
-stream-no-pending-entries-lag = No pending entries. The lag of the stream is unknown ({ $key }).
+stream-no-pending-entries-lag = No pending entries. The lag of the stream is unknown ({ KEY("stream") }).
 stream-node-of-is-alive = the node of { $name } is alive and would recreate it
 stream-not-counted-added = not counted; { $added } added
 stream-not-in-sql-written-if = not in SQL: written if stock is left
@@ -3062,7 +3062,7 @@ stream-of-these-not-in-sql = of these: not in SQL, SKIPPED
 stream-older-entries-are-trimmed = older entries are trimmed and lost
 stream-older-not-delivered = older entries are not delivered
 stream-oldest = oldest
-stream-opens-them = { $text }; press { $key } to open
+stream-opens-them = { $text }; press { KEY("letters") } to open
 stream-partition = PARTITION
 stream-partition-of-0-to = partition { $number } of 0 to { $last }
 stream-pending-now-once = pending now: processed only once
@@ -3071,12 +3071,12 @@ stream-pending-with-idle-delivered =
         [one] { $times } time
        *[other] { $times } times
     }
-stream-press-to-show-or-mask = { $user }   press { $key } to show or mask
+stream-press-to-show-or-mask = { $user }   press { KEY("users") } to show or mask
 stream-preview = Preview
 stream-read = read
 stream-redeliver-entries = Redeliver entries
 stream-redis-is-unreachable-stream = Redis is unreachable; the stream cannot be read.
-stream-select-consumer-in-list-above = select a consumer in the list above with { $up } and { $down }, then press { $again } again
+stream-select-consumer-in-list-above = select a consumer in the list above with { KEY("up") } and { KEY("down") }, then press { KEY("remove-consumer") } again
 stream-start-entry-id-or-10m = start, an entry ID, 14:30 or -10m
 stream-state = state
 stream-statistics-are-ready = the statistics are ready
@@ -3084,7 +3084,7 @@ stream-stopped = stopped
 stream-stream-is-empty-each-admitted = The stream is empty. Each admitted buyer adds an entry.
 stream-there-is-only-one-partition = there is only one partition
 stream-to = To
-stream-too-many-dead-letters = { $text }: too many dead letters to check all; press { $key } to open them
+stream-too-many-dead-letters = { $text }: too many dead letters to check all; press { KEY("letters") } to open them
 stream-trimmed = trimmed
 stream-users = { $are_shown ->
     [true] users are shown
@@ -3216,7 +3216,7 @@ theme-not-a-file = not a theme file
 ## time
 
 time-and-more = {"  "}and { $more } more
-time-display-paused-and-step-through = display paused; { $earlier } and { $later } step through history, { $go_on } resumes
+time-display-paused-and-step-through = display paused; { KEY("earlier") } and { KEY("later") } step through history, { KEY("freeze") } resumes
 time-last-min = last { $minutes } min
 time-last-s = last { $seconds } s
 time-no-data-for-that-moment = no data for that moment
@@ -3225,7 +3225,7 @@ time-no-mark = { $later ->
    *[false] no earlier command or alarm in the chart
 }
 time-out-of-range = out of range
-time-start-of-chart-press = start of the chart; press { $zoom } for a longer range
+time-start-of-chart-press = start of the chart; press { KEY("zoom-out") } for a longer range
 time-this-is-latest-moment = this is the latest moment
 time-value = { $text } ({ $subject })
 time-values-of-rest-is-current = values of { $clock }; rest is current

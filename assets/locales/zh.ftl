@@ -257,10 +257,10 @@ activity-figure = { $key ->
 }
 activity-figures = 指标
 activity-following = 跟随最新
-activity-follows = 按 { $key } 跟随最新
+activity-follows = 按 { KEY("last") } 跟随最新
 activity-lines = { $count } 条
 activity-log-is-empty-commands = 暂无记录。操作和告警会记录在这里。
-activity-no-on-this-page-press = 本页没有{ $level }记录。按 { $key } 切换级别。
+activity-no-on-this-page-press = 本页没有{ $level }记录。按 { KEY("level") } 切换级别。
 activity-node = { $at }，节点 { $node }
 activity-not-given = 未填写
 activity-on = 对象
@@ -643,7 +643,7 @@ ask-run-job =
 ask-schedule-launch =
     确认后 { $seconds } 秒，以 Redis 时钟为准：
     { $events }
-    在此之前不做任何更改，按 { $abort } 可取消。
+    在此之前不做任何更改，按 { KEY("abort") } 可取消。
     .title = 安排这次开抢？
     .button = 安排
 ask-start-sale =
@@ -1197,7 +1197,7 @@ command-edge = { $top ->
    *[false] 已是最后一行
 }
 command-engine-has-stopped-display = 引擎已停止，画面不再更新
-command-engine-stopped-before-it-replied = 引擎未应答就已停止，请先在日志（{ $key }）中核对结果再重试
+command-engine-stopped-before-it-replied = 引擎未应答就已停止，请先在日志（{ KEY("activity") }）中核对结果再重试
 command-entries-marked-ones = { $count } 条消息：已标记的消息。
 command-examining-dead-letters = 正在检查死信
 command-examining-entries = 正在检查消息
@@ -1272,7 +1272,7 @@ console-ago = { $span }前
 console-alive = 在线
 console-all-marked = 已标记全部 { $count }
 console-and-more = 另有 { $count } 个
-console-and-more-press-for-all = 另有 { $count } 场，按 { $key } 查看全部
+console-and-more-press-for-all = 另有 { $count } 场，按 { KEY("sales") } 查看全部
 console-at-time-in = { $time }，{ $span }后
 console-attention = 告警
 console-audit-failed = 对账不符
@@ -1383,7 +1383,7 @@ context-views = 所有视图
 
 ## conventions
 
-conventions-all-are-marked-press = 已全部标记，按 { $key } 取消
+conventions-all-are-marked-press = 已全部标记，按 { KEY("mark-all") } 取消
 conventions-are-loaded-in-pages = 共 { $total } 条，按 ID 分页读取；仅一页时才支持排序
 conventions-closes-this-then-press-again = { $text }，按 { $close } 关闭此处，再按一次 { $again }
 conventions-copied = 已复制：{ $what }
@@ -1397,14 +1397,14 @@ conventions-mouse = { $is_enabled ->
     [true] 已启用鼠标，可选择行和页签；停用后可在终端中选取文字
    *[false] 已停用鼠标
 }
-conventions-no-details-are-open-press = 没有打开的详情；按 { $key } 打开
+conventions-no-details-are-open-press = 没有打开的详情；按 { KEY("open") } 打开
 conventions-no-pending-entries = 没有待确认的消息
-conventions-no-row-is-selected-use = 未选中任何行；用 { $up } { $down } 选择
-conventions-no-sort-column-press = 未选择排序列；按 { $key } 选择
+conventions-no-row-is-selected-use = 未选中任何行；用 { KEY("up") } { KEY("down") } 选择
+conventions-no-sort-column-press = 未选择排序列；按 { KEY("sort-next") } 选择
 conventions-pasted-text-was-truncated = 粘贴内容已截断为 { $kept } 个字符
-conventions-question-has-just-appeared-read = 确认框刚刚弹出；请看清后再按 { $key }
+conventions-question-has-just-appeared-read = 确认框刚刚弹出；请看清后再按 { KEY("accept") }
 conventions-read-only-mode-commands = 只读模式：操作已禁用；去掉 --read-only 重新启动
-conventions-select-sale-with-and-then = 请先用 { $up } { $down } 选中要操作的秒杀，再按一次 { $again }
+conventions-select-sale-with-and-then = 请先用 { KEY("up") } { KEY("down") } 选中要操作的秒杀，再按一次 { $again }
 conventions-sorted = { $is_descending ->
     [true] 按“{ $head }”降序
    *[false] 按“{ $head }”升序
@@ -1446,7 +1446,7 @@ demo-title = 演示
 ## director
 
 director-armed = 倒计时 { $left }
-director-arms-one = 没有已安排的开抢，按 { $arm } 安排
+director-arms-one = 没有已安排的开抢，按 { KEY("arm") } 安排
 director-cancelled-was-not-started-nothing = 已取消开抢：{ $subject }，秒杀没有开始，未做任何更改
 director-console-was-suspended = 控制台曾被挂起，已晚了 { $late }
 director-countdown-in-seconds = 倒计时秒数，1 到 3,600
@@ -1465,8 +1465,8 @@ director-events =
 director-id-of-planned-sale = 未开始的秒杀编号；填标题则新建
 director-is-not-planned-sale-enter = #{ $id } 不是未开始的秒杀；填写标题可新建
 director-it-is-no-longer-listed = 该场秒杀已不在列表中
-director-launch-is-scheduled-press = 已安排开抢，请先按 { $abort } 取消
-director-launch-of-cancelled-nothing = 开抢已取消，秒杀没有开始（{ $subject }）：{ $why }；按 { $arm } 可重新安排
+director-launch-is-scheduled-press = 已安排开抢，请先按 { KEY("abort") } 取消
+director-launch-of-cancelled-nothing = 开抢已取消，秒杀没有开始（{ $subject }）：{ $why }；按 { KEY("arm") } 可重新安排
 director-leave-this-empty-for-planned = 已有秒杀的库存已设定，请留空
 director-new-sale = 新秒杀“{ $title }”
 director-no-launch-is-scheduled-and-no-load = 没有已安排的开抢，也没有进行中的压测
@@ -1483,8 +1483,8 @@ director-sale-is-no-longer = 该场秒杀已不是未开始状态
 director-sale-starts-by-itself = 该场秒杀将在 { $left } 后自行开始，请填更小的值
 director-sale-starts-by-itself-before = 该场秒杀会在倒计时结束前自行开始
 director-schedule-launch = 安排开抢
-director-scheduled-starts-in-s-press = 已安排开抢：{ $subject }，{ $seconds } 秒后开始，按 { $abort } 取消
-director-several-load-tests-are-running = 有多场秒杀正在压测，请先用 { $up } { $down } 选中一场，再按一次 { $again }
+director-scheduled-starts-in-s-press = 已安排开抢：{ $subject }，{ $seconds } 秒后开始，按 { KEY("abort") } 取消
+director-several-load-tests-are-running = 有多场秒杀正在压测，请先用 { KEY("up") } { KEY("down") } 选中一场，再按一次 { KEY("abort") }
 director-spread-over-so-many-seconds = 请求分布的秒数，0 为不限速
 director-start-in = 倒计时
 director-starts-with-pieces-before = #{ $id } 开始，{ $count } 件，早于计划时间。
@@ -1854,7 +1854,7 @@ job-trimmed-letters = ，死信 { $letters } 条
 ## ledger
 
 ledger-all-sales = 全部秒杀：{ $finding }
-ledger-audit-is-running-press-again = 正在对账，完成后再按 { $key }
+ledger-audit-is-running-press-again = 正在对账，完成后再按 { KEY("repair") }
 ledger-audit-runs-once-redis = Redis 和数据库恢复后再对账。
 ledger-audit-was-stopped-after-s = 对账超过 { $most } 秒，已停止：请在终端运行 'seckill audit'。
 ledger-audited-ago = { $age }前核对 { $sales } 场
@@ -1863,7 +1863,7 @@ ledger-balanced = 通过
 ledger-by-hand = 人工处理
 ledger-change = 变更
 ledger-changed-in-sql-not-confirmed = SQL 中已更改，Redis 尚未确认
-ledger-compare-its-orders = 核对其订单（{ $orders }，/{ $query }）与 tb_seckill_voucher 中的行，再更正 SQL
+ledger-compare-its-orders = 核对其订单（{ KEY("orders") }，/{ $query }）与 tb_seckill_voucher 中的行，再更正 SQL
 ledger-cure-adopt = 将该场写入 SQL，其订单入队
 ledger-cure-enqueue = 将丢失的订单重新入队
 ledger-cure-give-back = 将 SQL 中已关闭订单的库存退还 Redis
@@ -1901,7 +1901,7 @@ ledger-no-sales-yet-nothing = 还没有秒杀，无需对账。
 ledger-none-every-order-verified = 无，逐笔订单号核对一致
 ledger-not-delivered-pending-dead-closed = 未投递 { $undelivered }，待确认 { $pending }，死信 { $dead }，已关闭 { $closed }
 ledger-partition = 分区 { $number }：{ $fault }
-ledger-press-for-dead-letters-then = 按 { $letters } 打开死信，再按 { $replay } 重放，或按 { $give } 退还库存
+ledger-press-for-dead-letters-then = 按 { KEY("letters") } 打开死信，再按 { KEY("replay-letters") } 重放，或按 { KEY("compensate") } 退还库存
 ledger-repair-of-sales = {"  "}{ $sales } 场：{ $cure }
 ledger-sale-is-in-redis-but = Redis 中有这场秒杀，SQL 中没有
 ledger-sale-is-not-in-redis = Redis 中没有这场秒杀，运行中的节点会在一秒内载入
@@ -1913,8 +1913,8 @@ ledger-verdict =
            *[other] 没有差异，{ $flying } 笔订单正在落库。
         }
        *[other] { $off } 场有 { $found } 处差异{ $repairable ->
-            [0] ，均不能自动修复。按 { $open } 查看处理办法。
-           *[other] 。按 { $open } 查看原因，按 { $key } 修复其中 { $repairable } 场。
+            [0] ，均不能自动修复。按 { KEY("open") } 查看处理办法。
+           *[other] 。按 { KEY("open") } 查看原因，按 { KEY("repair") } 修复其中 { $repairable } 场。
         }
     }
 ledger-view-audits-at-most-orders = 订单超过 { $most } 笔，画面不做对账：请在终端运行 'seckill audit'。
@@ -1922,15 +1922,15 @@ ledger-view-audits-at-most-orders = 订单超过 { $most } 笔，画面不做对
 ## letters
 
 letters-advice = { $verdict ->
-    [awaited] 买家在等，尚无订单：按 { $replay } 重放
-    [came_back] 每次重放都失败：请按原因修复后用 'seckill dead replay --force' 重放，或按 { $give_back } 取消订单并退还库存
-    [written] 订单已在 SQL 中：按 { $discard } 删除
-    [not_awaited] 买家没有订单或已有其他订单：按 { $discard } 删除
-    [no_sale] 秒杀不存在，不会有买家在等：按 { $discard } 删除
-    [not_loaded] Redis 中没有这场秒杀，无法判断是否有买家在等：用 'seckill audit --repair' 载入，或按 { $give_back } 取消订单
+    [awaited] 买家在等，尚无订单：按 { KEY("replay-letters") } 重放
+    [came_back] 每次重放都失败：请按原因修复后用 'seckill dead replay --force' 重放，或按 { KEY("compensate") } 取消订单并退还库存
+    [written] 订单已在 SQL 中：按 { KEY("discard") } 删除
+    [not_awaited] 买家没有订单或已有其他订单：按 { KEY("discard") } 删除
+    [no_sale] 秒杀不存在，不会有买家在等：按 { KEY("discard") } 删除
+    [not_loaded] Redis 中没有这场秒杀，无法判断是否有买家在等：用 'seckill audit --repair' 载入，或按 { KEY("compensate") } 取消订单
     [id_taken] 买家在等，但订单号属于另一位买家：需人工处理
-    [holds_another] 买家已有另一有效订单：按 { $give_back } 取消此单并退还库存
-   *[malformed] 无法生成订单：按 { $discard } 删除
+    [holds_another] 买家已有另一有效订单：按 { KEY("compensate") } 取消此单并退还库存
+   *[malformed] 无法生成订单：按 { KEY("discard") } 删除
 }
 letters-counting-the-dead-letters = 正在统计死信
 letters-deliveries = { $at }，投递 { $deliveries } 次：{ $reason }
@@ -1958,9 +1958,9 @@ letters-more-fields = 另有 { $count } 个字段
 letters-no-dead-letters-entries = 没有死信。无法处理的消息会连同原因列在这里。
 letters-none = 无：{ $fault }
 letters-nothing-to-do = { $command ->
-    [replay] { $count } 条死信都不能重放，按 { $open } 查看原因
-    [discard] { $count } 条死信都可能有买家在等，按 { $replay } 重放，按 { $give_back } 取消订单
-   *[compensate] { $count } 条死信都没有买家在等，按 { $discard } 删除
+    [replay] { $count } 条死信都不能重放，按 { KEY("open") } 查看原因
+    [discard] { $count } 条死信都可能有买家在等，按 { KEY("replay-letters") } 重放，按 { KEY("compensate") } 取消订单
+   *[compensate] { $count } 条死信都没有买家在等，按 { KEY("discard") } 删除
 }
 letters-one = 1 条死信 { $letter }
 letters-redis-or-database-is-unreachable = Redis 或数据库不可达，无法读取死信。
@@ -2047,10 +2047,10 @@ orders-bought-by = { $place ->
 orders-buyer = 买家
 orders-clocks-differ-by-at-least = 时钟至少相差 { $size }
 orders-closed = 关闭
-orders-dead-letter-press-to-open = 死信：{ $reason }；按 { $key } 查看
+orders-dead-letter-press-to-open = 死信：{ $reason }；按 { KEY("letters") } 查看
 orders-delivered = 已投递
 orders-id-time = ID 解析
-orders-id-user-voucher-paid = id、user=1001、voucher=7、paid、from=14:30、to=-5m；取反：!user=7、!voucher=7、!paid；按 { $ask } 查询
+orders-id-user-voucher-paid = id、user=1001、voucher=7、paid、from=14:30、to=-5m；取反：!user=7、!voucher=7、!paid；按 { KEY("press") } 查询
 orders-in-all = 共 { $count } 笔
 orders-in-sql = 写入 SQL
 orders-in-stream = 入队
@@ -2063,7 +2063,7 @@ orders-never = 未支付
 orders-newest-first = 最新在前
 orders-no-entry-near-that-second = 该秒附近没有消息；可能已裁剪
 orders-no-longer-assigned = Redis 中买家已不再持有该订单
-orders-no-order-in-sql-matches = SQL 中没有符合“{ $query }”的订单。按 { $key } 显示全部。
+orders-no-order-in-sql-matches = SQL 中没有符合“{ $query }”的订单。按 { KEY("back") } 显示全部。
 orders-no-orders-in-sql-yet = SQL 中还没有订单。新订单先进入消息流。
 orders-not-delivered-yet = 尚未投递
 orders-not-found-near-that-second = 该秒附近的消息过多，已检查的部分中没有
@@ -2071,7 +2071,7 @@ orders-not-yet = 尚未
 orders-order-is-only-unpaid-orders = 订单 { $id } { $status }；只能支付未支付的订单
 orders-paid = 支付
 orders-partition = ，分区 { $number }
-orders-pending-delivered-and-not = 待确认：已投递未确认；按 { $key } 查看
+orders-pending-delivered-and-not = 待确认：已投递未确认；按 { KEY("pending") } 查看
 orders-place = 名额
 orders-s = { $seconds }.{ $tenths } 秒
 orders-searching = 查找中
@@ -2093,7 +2093,7 @@ orders-time-unknown = 时间未知
 orders-to-try = { $last }，给 { $consumer }，第 { $times } 次
 orders-unknown-not-in-sql-stream = 未知：SQL、消息流、死信和买家记录中都没有
 orders-unknown-server-is-unreachable-try = 未知：服务器不可达；请稍后再试
-orders-up-to-press-for-newest = 截至 { $at }；按 { $key } 查看最新
+orders-up-to-press-for-newest = 截至 { $at }；按 { KEY("first") } 查看最新
 orders-value = { $first }，{ $second }
 
 ## os
@@ -2219,7 +2219,7 @@ presenter-this-is-the-first-sale = 已是第一场秒杀
 presenter-this-is-the-last-sale = 已是最后一场秒杀
 presenter-until-the-sale-opens = 距开抢
 presenter-value = 另 { $count } 条
-presenter-works-in-views-press = { $key } 用于普通视图，按 { $leave } 退出演示
+presenter-works-in-views-press = { $key } 用于普通视图，按 { KEY("present") } 退出演示
 presenter-written = 已落库
 
 ## recovery
@@ -2465,8 +2465,8 @@ sale-buyers-with-several-orders = 持有多单的买家
 sale-last = 最近 { $span }
 sale-no-data-from-redis = Redis 中暂无这场秒杀的数据。
 sale-orders-counted-ago = 订单统计于 { $age }前
-sale-press-for-its-orders = 按 { $key } 查看订单
-sale-press-to-show-or-mask = 按 { $key } 显示或脱敏
+sale-press-for-its-orders = 按 { KEY("open") } 查看订单
+sale-press-to-show-or-mask = 按 { KEY("users") } 显示或脱敏
 sale-stock-over-time = 库存曲线
 
 ## schedule
@@ -2622,7 +2622,7 @@ stream-acknowledged-or-dead = 已确认或为死信
 stream-added = 写入
 stream-after-them-delivered-anyway = 其后的：照常投递
 stream-all-partitions = 所有分区
-stream-and-more-press-for-all = 另有 { $count } 个；按 { $key } 查看全部
+stream-and-more-press-for-all = 另有 { $count } 个；按 { KEY("pane") } 查看全部
 stream-before-the-oldest = 最早消息之前 { $gone } 条
 stream-calculating-effect = 正在计算影响
 stream-consumer = 消费者
@@ -2638,8 +2638,8 @@ stream-from = 起点
 stream-give-entry = 转交消息 { $entry }
 stream-give-of = 转交 { $holder } 的 { $pending } 条
 stream-grows-by = +{ $rate }
-stream-held-at-press-to-follow = 停在 { $at }；按 { $key } 跟随最新
-stream-holds-entries-which-would = { $name } 持有 { $held } 条消息，移除会丢失；请先按 { $key } 转交
+stream-held-at-press-to-follow = 停在 { $at }；按 { KEY("last") } 跟随最新
+stream-holds-entries-which-would = { $name } 持有 { $held } 条消息，移除会丢失；请先按 { KEY("claim") } 转交
 stream-holds-no-entries-to-transfer = { $name } 没有可转交的消息
 stream-in-all-partitions = 适用于所有分区。
 stream-in-dead-letters = 在死信中
@@ -2651,11 +2651,11 @@ stream-malformed-become-dead-letters = 无效消息：转为死信
 stream-newest = 最新
 stream-no-consumer-of-another-live = 没有其他在线节点的消费者可以接收；请先启动一个节点
 stream-no-consumer-reads-the-stream = 没有消费者在读取消息流
-stream-no-entry-on-this-page = 本页没有包含“{ $text }”的消息。按 { $key } 清除筛选。
+stream-no-entry-on-this-page = 本页没有包含“{ $text }”的消息。按 { KEY("back") } 清除筛选。
 stream-no-group = 无消费组
-stream-no-pending-entries-entries-wait = 没有待确认的消息。消息流积压 { $count } 条（{ $key }）。
+stream-no-pending-entries-entries-wait = 没有待确认的消息。消息流积压 { $count } 条（{ KEY("stream") }）。
 stream-no-pending-entries-every-delivered = 没有待确认的消息，已投递的订单全部落库。
-stream-no-pending-entries-lag = 没有待确认的消息。消息流积压未知（{ $key }）。
+stream-no-pending-entries-lag = 没有待确认的消息。消息流积压未知（{ KEY("stream") }）。
 stream-node-of-is-alive = { $name } 的节点在线，会重新创建它
 stream-not-counted-added = 未统计；写入 { $added }
 stream-not-in-sql-written-if = 不在 SQL 中：有库存则写入
@@ -2669,17 +2669,17 @@ stream-of-these-not-in-sql = 其中：不在 SQL 中，将被跳过
 stream-older-entries-are-trimmed = 更早的消息已裁剪，无法找回
 stream-older-not-delivered = 更早的消息不再投递
 stream-oldest = 最早
-stream-opens-them = { $text }；按 { $key } 查看
+stream-opens-them = { $text }；按 { KEY("letters") } 查看
 stream-partition = 分区
 stream-partition-of-0-to = 分区 { $number }（0 到 { $last }）
 stream-pending-now-once = 待确认中：只处理一次
 stream-pending-with-idle-delivered = 由 { $consumer } 持有，空闲 { $idle }，已投递 { $times } 次
-stream-press-to-show-or-mask = { $user }   按 { $key } 显示或脱敏
+stream-press-to-show-or-mask = { $user }   按 { KEY("users") } 显示或脱敏
 stream-preview = 预览
 stream-read = 已读
 stream-redeliver-entries = 重新投递消息
 stream-redis-is-unreachable-stream = Redis 不可达，无法读取消息流。
-stream-select-consumer-in-list-above = 请先按 { $up } { $down } 在上方列表中选择一个消费者，再按一次 { $again }
+stream-select-consumer-in-list-above = 请先按 { KEY("up") } { KEY("down") } 在上方列表中选择一个消费者，再按一次 { KEY("remove-consumer") }
 stream-start-entry-id-or-10m = start、消息 ID、14:30 或 -10m
 stream-state = 状态
 stream-statistics-are-ready = 统计已就绪
@@ -2687,7 +2687,7 @@ stream-stopped = 已停止
 stream-stream-is-empty-each-admitted = 消息流为空。每准入一位买家会新增一条消息。
 stream-there-is-only-one-partition = 只有一个分区
 stream-to = 交给
-stream-too-many-dead-letters = { $text }：死信过多，未全部检查；按 { $key } 查看
+stream-too-many-dead-letters = { $text }：死信过多，未全部检查；按 { KEY("letters") } 查看
 stream-trimmed = 已裁剪
 stream-users = { $are_shown ->
     [true] 已显示用户
@@ -2798,7 +2798,7 @@ theme-not-a-file = 不是主题文件
 ## time
 
 time-and-more = {"  "}另有 { $more } 条
-time-display-paused-and-step-through = 画面已冻结，{ $earlier } 和 { $later } 查看历史，{ $go_on } 恢复
+time-display-paused-and-step-through = 画面已冻结，{ KEY("earlier") } 和 { KEY("later") } 查看历史，{ KEY("freeze") } 恢复
 time-last-min = 最近 { $minutes } 分钟
 time-last-s = 最近 { $seconds } 秒
 time-no-data-for-that-moment = 该时刻没有数据
@@ -2807,7 +2807,7 @@ time-no-mark = { $later ->
    *[false] 图表中此刻之前没有操作或告警
 }
 time-out-of-range = 超出范围
-time-start-of-chart-press = 图表起点，按 { $zoom } 显示更长时间
+time-start-of-chart-press = 图表起点，按 { KEY("zoom-out") } 显示更长时间
 time-this-is-latest-moment = 已是最新时刻
 time-value = { $text }（{ $subject }）
 time-values-of-rest-is-current = { $clock } 的数据；其余为当前数据

@@ -32,7 +32,7 @@ use super::{
     form_drafts::FormDrafts,
     frame_writer::Drawn,
     guide_banner::Story,
-    keymap::{self, Action, Context, Key, key_of},
+    keymap::{self, Action, Context, Key},
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
     text::{commands, conventions},
@@ -264,11 +264,7 @@ impl App {
             self.note(if meanings.is_empty() || self.dialog.is_some() {
                 commands::does_nothing(&key.label(), context)
             } else if context == Context::Presenter {
-                text!(
-                    "presenter-works-in-views-press",
-                    key = key.label(),
-                    leave = key_of(Action::Present)
-                )
+                text!("presenter-works-in-views-press", key = key.label())
             } else {
                 commands::works_elsewhere(&key.label(), &meanings)
             });
@@ -392,10 +388,7 @@ impl App {
         let why = match answer {
             Ok(Ok(reply)) => return self.on_reply(command, &reply),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => {
-                let key = key_of(Action::Go(View::Activity));
-                text!("command-engine-stopped-before-it-replied", key)
-            }
+            Err(_) => text!("command-engine-stopped-before-it-replied"),
         };
         if let Command::CountLetters(failed) = &command {
             self.work.counting.take_if(|(_, scope, _)| scope == failed);

@@ -17,7 +17,6 @@ use seckill_model::{
 use super::{
     app::Answer,
     dialogs::{Confirm, Dialog, Intent},
-    keymap::{Action, key_of},
     launch::{Launch, away},
     text::{commands::question, figures::span, sale_name},
     views::Effect,
@@ -68,7 +67,7 @@ impl Director {
         match self.scheduled() {
             Some((_, Some(_))) => None,
             Some((_, None)) => Some(OPENING.to_owned()),
-            None => Some(fire_hint()),
+            None => Some(text!("director-arms-one")),
         }
     }
 
@@ -93,8 +92,7 @@ impl Director {
         self.last_title.clone_from(&launch.title);
         let (subject, seconds) = (launch.subject(), launch.countdown);
         self.launch = Some((launch, LaunchState::Counting(at)));
-        let abort = key_of(Action::Abort);
-        Effect::Note(text!("director-scheduled-starts-in-s-press", subject, seconds, abort))
+        Effect::Note(text!("director-scheduled-starts-in-s-press", subject, seconds))
     }
 
     /// Cancels a launch that no longer matches what the operator confirmed.
@@ -107,8 +105,7 @@ impl Director {
     /// Cancels the launch, and reports the reason and the next step.
     fn call_off(&mut self, why: &str) -> Effect {
         let subject = self.launch.take().map(|(launch, _)| launch.subject()).unwrap_or_default();
-        let arm = key_of(Action::Arm);
-        Effect::Failure(text!("director-launch-of-cancelled-nothing", subject, why, arm))
+        Effect::Failure(text!("director-launch-of-cancelled-nothing", subject, why))
     }
 
     /// Fires the launch at the end of its countdown, unless that has long passed.
@@ -143,7 +140,7 @@ impl Director {
                 self.fire(newest, now)
             }
             Some((_, LaunchState::Opening(..) | LaunchState::Rushing(_))) => Effect::note(OPENING),
-            _ => Effect::Note(fire_hint()),
+            _ => Effect::Note(text!("director-arms-one")),
         }
     }
 
@@ -245,10 +242,6 @@ impl Director {
         };
         Some(Confirm::new(question, Intent::Abort { voucher, pauses }))
     }
-}
-
-fn fire_hint() -> String {
-    text!("director-arms-one", arm = key_of(Action::Arm))
 }
 
 /// Why a launch no longer matches what the operator confirmed; `at` is when it would fire.

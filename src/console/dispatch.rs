@@ -170,8 +170,7 @@ impl App {
     fn answer_confirm(&mut self, mut confirm: Confirm, action: Action) -> Option<Dialog> {
         match action {
             Action::Accept if confirm.is_unread(self.display.now) => {
-                let key = key_of(Action::Accept);
-                self.note(text!("conventions-question-has-just-appeared-read", key));
+                self.note(text!("conventions-question-has-just-appeared-read"));
             }
             Action::Accept | Action::Press if action == Action::Accept || confirm.on_yes() => {
                 match confirm.number_missing() {
@@ -302,8 +301,7 @@ impl App {
             Action::Open => self.open(),
             Action::Close => {
                 if !self.close() {
-                    let key = key_of(Action::Open);
-                    self.note(text!("conventions-no-details-are-open-press", key));
+                    self.note(text!("conventions-no-details-are-open-press"));
                 }
             }
             Action::Back => self.back(),
@@ -504,8 +502,7 @@ impl App {
         if self.view == View::Pending && has_none {
             return Label("conventions-no-pending-entries").to_owned();
         }
-        let [up, down] = [Action::Up, Action::Down].map(key_of);
-        text!("conventions-no-row-is-selected-use", up, down)
+        text!("conventions-no-row-is-selected-use")
     }
 
     /// The total of a list that is read in pages in a fixed order, if it is longer than one page.
@@ -523,10 +520,7 @@ impl App {
         let before = controls.order;
         match &mut controls.order {
             Some(order) if turn => order.is_descending = !order.is_descending,
-            None if turn => {
-                let key = key_of(Action::SortNext);
-                return self.note(text!("conventions-no-sort-column-press", key));
-            }
+            None if turn => return self.note(text!("conventions-no-sort-column-press")),
             _ => controls.next_order(),
         }
         let text = match (before, controls.order) {
@@ -583,9 +577,7 @@ impl App {
         self.display.frozen = !self.display.frozen;
         if self.display.frozen {
             if self.view == View::Overview && self.views.overview.has_chart() {
-                let [earlier, later, go_on] =
-                    [Action::Earlier, Action::Later, Action::Freeze].map(key_of);
-                self.note(text!("time-display-paused-and-step-through", earlier, later, go_on));
+                self.note(text!("time-display-paused-and-step-through"));
             }
         } else {
             self.views.overview.let_go();
@@ -654,8 +646,7 @@ impl App {
 
     fn ask_arm(&mut self) {
         if self.director.launch.is_some() {
-            let abort = key_of(Action::Abort);
-            return self.note(text!("director-launch-is-scheduled-press", abort));
+            return self.note(text!("director-launch-is-scheduled-press"));
         }
         let newest = &self.display.newest;
         let planned =
@@ -680,8 +671,7 @@ impl App {
             if !self.presenter.on {
                 self.go(View::Sales);
             }
-            let [up, down, again] = [Action::Up, Action::Down, Action::Abort].map(key_of);
-            self.note(text!("director-several-load-tests-are-running", up, down, again));
+            self.note(text!("director-several-load-tests-are-running"));
         }
     }
 
@@ -693,12 +683,7 @@ impl App {
                 self.views.sales.table.cursor = Some(named);
             }
             self.go(View::Sales);
-            self.note(text!(
-                "conventions-select-sale-with-and-then",
-                up = key_of(Action::Up),
-                down = key_of(Action::Down),
-                again = key_of(action)
-            ));
+            self.note(text!("conventions-select-sale-with-and-then", again = key_of(action)));
             return None;
         };
         let sale = self.display.newest.sale(meant).cloned();

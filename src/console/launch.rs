@@ -9,7 +9,6 @@ use seckill_model::{
 };
 
 use super::{
-    keymap::{Action, key_of},
     text::{
         commands::{Question, question},
         sale_name,
@@ -67,8 +66,7 @@ impl Launch {
     }
 
     pub(crate) fn ask_arm(&self) -> Question {
-        let (seconds, abort) = (self.countdown, key_of(Action::Abort));
-        question!("ask-schedule-launch", seconds, events = self.events(), abort)
+        question!("ask-schedule-launch", seconds = self.countdown, events = self.events())
     }
 
     pub(crate) fn ask_quit(&self) -> Question {

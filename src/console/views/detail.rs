@@ -16,7 +16,6 @@ use seckill_model::{
 
 use super::{Scene, below};
 use crate::{
-    keymap::{Action, key_of},
     text::{self},
     theme::{Theme, glyphs},
     widgets::{left, wrap_to},
@@ -76,10 +75,8 @@ impl Detail {
 
     /// Adds a buyer, with the key that shows or masks users.
     pub(super) fn user(&mut self, scene: &Scene<'_>, user: Option<UserId>) {
-        let shown = user.map(|user| {
-            let (user, key) = (scene.users.number(user), key_of(Action::Users));
-            text!("stream-press-to-show-or-mask", user, key)
-        });
+        let shown =
+            user.map(|user| text!("stream-press-to-show-or-mask", user = scene.users.number(user)));
         let shown = shown.unwrap_or_else(|| text::UNKNOWN.to_owned());
         self.line(Label("tables-user"), vec![shown.into()]);
     }

@@ -17,7 +17,7 @@ use super::{
     table::{self, Marked, PageKey as _, Row, Table, TableState},
 };
 use crate::{
-    keymap::{Action, key_of},
+    keymap::Action,
     text::{self, commands, conventions, figures},
     widgets::fit,
 };
@@ -108,8 +108,7 @@ impl<R: TableView> Component for TableState<R> {
     fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
         let is_marked = match action {
             Action::Mark if self.all_marked => {
-                let key = key_of(Action::MarkAll);
-                return Some(Effect::Note(text!("conventions-all-are-marked-press", key)));
+                return Some(Effect::Note(text!("conventions-all-are-marked-press")));
             }
             Action::Mark => self.mark(scene.snapshot),
             Action::MarkAll => self.mark_all(scene.snapshot),

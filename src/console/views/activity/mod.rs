@@ -24,7 +24,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::{Action, key_of},
+    keymap::Action,
     text::{
         audit_log,
         time::{beyond, event_name},
@@ -179,7 +179,7 @@ impl TableView for AuditEntry {
             line.push_span(Span::styled(text, theme.good));
         }
         if !state.follows() && !scene.compact {
-            let text = text!("activity-follows", key = key_of(Action::Last));
+            let text = text!("activity-follows");
             line.push_span(Span::styled(format!("{text}   "), theme.key));
         }
         let (shown, of) = (rows.len(), Self::page(scene.snapshot).rows.len());
@@ -201,8 +201,8 @@ impl TableView for AuditEntry {
             }
             None => Some(text!("activity-log-is-empty-commands")),
             Some(_) => {
-                let ((_, level), key) = (LEVELS[level(state)], key_of(Action::Level));
-                Some(text!("activity-no-on-this-page-press", level, key))
+                let (_, level) = LEVELS[level(state)];
+                Some(text!("activity-no-on-this-page-press", level))
             }
         }
     }

@@ -26,7 +26,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::{Action, key_of},
+    keymap::Action,
     text::{
         self,
         commands::{Question, question},
@@ -288,8 +288,7 @@ fn verdict(lines: &[SaleAudit]) -> String {
     let found: u64 = lines.iter().map(|line| line.findings.len() as u64).sum();
     let repairable = lines.iter().filter(|line| !line.cures().is_empty()).count() as u64;
     let flying: u64 = lines.iter().map(SaleAudit::in_flight).sum();
-    let (key, open) = (key_of(Action::Repair), key_of(Action::Open));
-    text!("ledger-verdict", found, off, flying, repairable, key, open)
+    text!("ledger-verdict", found, off, flying, repairable)
 }
 
 /// Why no newer audit can be run from here.
@@ -303,18 +302,14 @@ fn limit_reached(limit: AuditLimit) -> String {
 /// What the operator has to do about a difference that no repair fixes.
 fn advice(finding: &Finding, sale: VoucherId) -> String {
     if matches!(finding, Finding::Stranded(_)) {
-        let letters = key_of(Action::Go(View::Letters));
-        let (replay, give) = (key_of(Action::ReplayLetters), key_of(Action::Compensate));
-        return text!("ledger-press-for-dead-letters-then", letters, replay, give);
+        return text!("ledger-press-for-dead-letters-then");
     }
-    let (orders, query) = (key_of(Action::Go(View::Orders)), query_of_sale(sale));
-    text!("ledger-compare-its-orders", orders, query)
+    text!("ledger-compare-its-orders", query = query_of_sale(sale))
 }
 
 /// A repair requires an audit.
 fn awaited() -> String {
-    let key = key_of(Action::Repair);
-    text!("ledger-audit-is-running-press-again", key)
+    text!("ledger-audit-is-running-press-again")
 }
 
 /// Sales that a question lists individually.

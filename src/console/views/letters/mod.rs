@@ -19,7 +19,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::{Action, key_of},
+    keymap::Action,
     text::{
         self,
         commands::{Question, question},
@@ -268,15 +268,9 @@ impl LetterCommand {
     }
 }
 
-/// The keys of the commands that a text may name: replay, discard, compensate.
-fn keys() -> [String; 3] {
-    [Action::ReplayLetters, Action::Discard, Action::Compensate].map(key_of)
-}
-
 /// The reason and the consequence, with the key for it.
 fn why(verdict: LetterVerdict) -> String {
-    let [replay, discard, give_back] = keys();
-    text!("letters-advice", verdict, replay, discard, give_back)
+    text!("letters-advice", verdict)
 }
 
 /// What the command would do, in exact counts; or why there is nothing to do.
@@ -296,19 +290,10 @@ pub(crate) fn question(
     }
     let present = || LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0);
     if done == 0 || (command == LetterCommand::Compensate && orders == 0) {
-        let [replay, discard, give_back] = keys();
-        let (name, open) = (<&str>::from(command), key_of(Action::Open));
+        let command = <&str>::from(command);
         return Err(match present().next().filter(|_| total == 1) {
             Some(only) => why(only),
-            None => text!(
-                "letters-nothing-to-do",
-                command = name,
-                count = total,
-                open,
-                replay,
-                discard,
-                give_back
-            ),
+            None => text!("letters-nothing-to-do", command, count = total),
         });
     }
     let about = scope(about, total);

@@ -13,9 +13,8 @@ use seckill_model::{
 
 use super::OrdersState;
 use crate::{
-    keymap::{Action, key_of},
     text::{self, figures::span, order_error},
-    views::{Scene, View, detail::Detail},
+    views::{Scene, detail::Detail},
 };
 
 /// An order by its ID, with its row if SQL has one.
@@ -191,13 +190,9 @@ fn location(location: &Location) -> Option<String> {
         Location::Undelivered { .. } => {
             text!("orders-in-the-stream-not-delivered")
         }
-        Location::Pending { .. } => {
-            let key = key_of(Action::Go(View::Pending));
-            text!("orders-pending-delivered-and-not", key)
-        }
+        Location::Pending { .. } => text!("orders-pending-delivered-and-not"),
         Location::Dead { reason, .. } => {
-            let (key, reason) = (key_of(Action::Go(View::Letters)), order_error(reason));
-            text!("orders-dead-letter-press-to-open", reason, key)
+            text!("orders-dead-letter-press-to-open", reason = order_error(reason))
         }
         Location::Lost { .. } => text!("orders-lost-assigned-to-its-buyer"),
         Location::Unknown => text!("orders-unknown-not-in-sql-stream"),

@@ -28,7 +28,7 @@ use super::{
     table_view::draw_table,
 };
 use crate::{
-    keymap::{Action, key_of},
+    keymap::Action,
     text::{self, commands::question},
     widgets::{fit, plain, wrap},
 };
@@ -209,8 +209,7 @@ impl Component for OrdersState {
         let (hint, style) = if let Some(fault) = self.fault() {
             (fault.to_string(), scene.theme.warn)
         } else {
-            let ask = key_of(Action::Press);
-            (text!("orders-id-user-voucher-paid", ask), scene.theme.soft)
+            (text!("orders-id-user-voucher-paid"), scene.theme.soft)
         };
         // Directly above the input.
         let lines = wrap(&hint, usize::from(area.width.saturating_sub(2)));
@@ -323,8 +322,8 @@ fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
     let held = if is_newest {
         Span::styled(Label("orders-newest-first").read(), theme.soft)
     } else {
-        let (at, key) = (scene.at_second(decode(first.id).issued), key_of(Action::First));
-        Span::styled(text!("orders-up-to-press-for-newest", at, key), theme.warn)
+        let at = scene.at_second(decode(first.id).issued);
+        Span::styled(text!("orders-up-to-press-for-newest", at), theme.warn)
     };
     let count = rows.len();
     let range = match (state.table.controls.order, is_newest, page.more) {
@@ -350,7 +349,6 @@ fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
     } else if state.query().is_empty() {
         text!("orders-no-orders-in-sql-yet")
     } else {
-        let (query, key) = (text::echo(state.asked_for()), key_of(Action::Back));
-        text!("orders-no-order-in-sql-matches", query, key)
+        text!("orders-no-order-in-sql-matches", query = text::echo(state.asked_for()))
     }
 }

@@ -26,7 +26,7 @@ use self::stream_panel::NAMES;
 use self::throughput_chart::{marks, until};
 use super::{Component, Effect, SIDES, Scene, Source};
 use crate::{
-    keymap::{Action, key_of},
+    keymap::Action,
     text::{self, figures},
     theme::glyphs,
     widgets::{bar, fit, left, right, width, wrap, wrap_to},
@@ -57,9 +57,7 @@ impl Component for OverviewState {
             }
             Action::Earlier | Action::Later if self.step(later, until) => None,
             Action::Later => Some(text!("time-this-is-latest-moment")),
-            Action::Earlier => {
-                Some(text!("time-start-of-chart-press", zoom = key_of(Action::ZoomOut)))
-            }
+            Action::Earlier => Some(text!("time-start-of-chart-press")),
             Action::MarkBefore | Action::MarkAfter => {
                 // Skips what is not worth stopping at.
                 let marks = marks(snapshot).filter(|(_, line)| Weight::of(line) > Weight::Notice);

@@ -20,10 +20,9 @@ use seckill_model::{
 };
 
 use crate::{
-    keymap::{Action, key_of},
     text::{self, figures},
     theme::glyphs,
-    views::{Scene, Source, View, draw_text},
+    views::{Scene, Source, draw_text},
     widgets::{bar, fit, width},
 };
 
@@ -73,8 +72,8 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, rows: u16
     });
     let hidden = (sales.len() - shown) as u64;
     let more = (hidden > 0).then(|| {
-        let (key, count) = (key_of(Action::Go(View::Sales)), figures::thousands(hidden));
-        let more = format!("  {}", text!("console-and-more-press-for-all", count, key));
+        let count = figures::thousands(hidden);
+        let more = format!("  {}", text!("console-and-more-press-for-all", count));
         Paragraph::new(more).style(theme.soft)
     });
     let taken = 1 + kept.len() as u16 + u16::from(more.is_some());

@@ -24,7 +24,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::{Action, key_of},
+    keymap::Action,
     text::{self, recovery},
     widgets::fit,
 };
@@ -131,11 +131,10 @@ impl TableView for PendingLine {
         }
         scene.snapshot.pending.taken?;
         // The pending list does not contain undelivered entries.
-        let key = key_of(Action::Go(View::Stream));
         Some(match stream.lag {
             Some(0) => text!("stream-no-pending-entries-every-delivered"),
-            Some(lag) => text!("stream-no-pending-entries-entries-wait", key, count = lag),
-            None => text!("stream-no-pending-entries-lag", key),
+            Some(lag) => text!("stream-no-pending-entries-entries-wait", count = lag),
+            None => text!("stream-no-pending-entries-lag"),
         })
     }
 

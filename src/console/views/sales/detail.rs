@@ -17,7 +17,6 @@ use seckill_model::{
 
 use super::{phase, window};
 use crate::{
-    keymap::{Action, key_of},
     text::{self, figures},
     theme::glyphs,
     views::{SIDES, Scene, below, orders, overview::draw_funnel},
@@ -61,7 +60,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &Sa
     let name = text::sale_name(sale.voucher_id, &sale.title);
     let name = Span::styled(fit(&name, area.width.saturating_sub(14).into()), theme.strong);
     let (word, style) = phase(theme, sale.phase);
-    let key = text!("sale-press-for-its-orders", key = key_of(Action::Open));
+    let key = text!("sale-press-for-its-orders");
     let mut lines = vec![
         Line::from(vec![name, Span::raw("  "), Span::styled(word, style)]),
         conversion(scene, sale, cells),
@@ -221,7 +220,7 @@ fn repeat_buyers(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static
     if known.is_none_or(<[_]>::is_empty) {
         return line;
     }
-    let key = text!("sale-press-to-show-or-mask", key = key_of(Action::Users));
+    let key = text!("sale-press-to-show-or-mask");
     with_key(scene, line, &key, cells)
 }
 

@@ -18,7 +18,7 @@ use seckill_model::{
 use super::{Effect, Pane, Scene, StreamState};
 use crate::{
     dialogs::{Confirm, Dialog, Form},
-    keymap::{Action, key_of},
+    keymap::Action,
     text::{
         commands::{self, Question, question},
         conventions,
@@ -83,8 +83,7 @@ impl StreamState {
     fn remove(&mut self, scene: &Scene<'_>) -> Result<Effect, String> {
         if self.pane == Pane::Entries {
             self.switch();
-            let [up, down, again] = [Action::Up, Action::Down, Action::RemoveConsumer].map(key_of);
-            return Err(text!("stream-select-consumer-in-list-above", up, down, again));
+            return Err(text!("stream-select-consumer-in-list-above"));
         }
         let consumer = self.meant_consumer(scene)?;
         if consumer.state == NodeState::Alive || consumer.pending > 0 {
@@ -180,7 +179,6 @@ fn not_removed(consumer: &GroupConsumer) -> String {
     if consumer.state == NodeState::Alive {
         text!("stream-node-of-is-alive", name)
     } else {
-        let key = key_of(Action::Claim);
-        text!("stream-holds-entries-which-would", name, key, held)
+        text!("stream-holds-entries-which-would", name, held)
     }
 }

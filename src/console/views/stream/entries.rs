@@ -15,10 +15,9 @@ use seckill_model::{
 
 use super::{node_state, total};
 use crate::{
-    keymap::{Action, key_of},
     text::{self, figures},
     views::{
-        Scene, View,
+        Scene,
         detail::Detail,
         fit_before,
         table::{Column, Page, Paging, REST, Row, Value},
@@ -160,10 +159,10 @@ pub(super) fn detail(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Detail 
         text!("stream-number-of-its-day-issued", id = id.to_string(), sequence, issued)
     });
     let sale = line.voucher.map(|id| scene.sale_name(id));
-    let (state, key) = (state_name(line), key_of(Action::Go(View::Letters)));
+    let state = state_name(line);
     let state = match (line.dead, &line.holding) {
-        (Some(true), _) => text!("stream-opens-them", text = state, key),
-        (None, _) => text!("stream-too-many-dead-letters", text = state, key),
+        (Some(true), _) => text!("stream-opens-them", text = state),
+        (None, _) => text!("stream-too-many-dead-letters", text = state),
         (_, DeliveryState::Pending { consumer, idle_ms, deliveries }) => {
             let idle = figures::span(*idle_ms);
             text!("stream-pending-with-idle-delivered", consumer, idle, times = deliveries)

@@ -31,7 +31,7 @@ use super::{
     table::{self, Column, Page, REST, Row, Table, TableState, Value},
 };
 use crate::{
-    keymap::{Action, key_of},
+    keymap::Action,
     lag_trend::LagTrend,
     text::{self},
     theme::glyphs,
@@ -228,7 +228,7 @@ fn head(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &StreamState)
     } else if !is_first {
         let at = page.lines.last().map(|line| entries::time(scene, line.entry));
         let at = at.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        let held = text!("stream-held-at-press-to-follow", at, key = key_of(Action::Last));
+        let held = text!("stream-held-at-press-to-follow", at);
         summary.push_span(Span::styled(held, theme.warn));
     } else if !scene.frozen && !scene.is_blind() {
         // Else no entries arrive; the badge or the heading shows why.
@@ -258,11 +258,8 @@ fn nothing(page: &StreamPage, state: &TableState<EntryLine>) -> String {
     } else if page.lines.is_empty() {
         Label("stream-stream-is-empty-each-admitted").read().to_owned()
     } else {
-        text!(
-            "stream-no-entry-on-this-page",
-            text = text::echo(state.controls.filter.value()),
-            key = key_of(Action::Back)
-        )
+        let text = text::echo(state.controls.filter.value());
+        text!("stream-no-entry-on-this-page", text)
     }
 }
 
@@ -337,7 +334,7 @@ fn draw_consumers(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mu
     let mut at_rest = TableState::default();
     table::draw(Rect { height, ..area }, buffer, scene, &mut at_rest, &all, None);
     if let Some(count) = more {
-        let text = text!("stream-and-more-press-for-all", count, key = key_of(Action::Pane));
+        let text = text!("stream-and-more-press-for-all", count);
         draw_text(area, buffer, scene, height, &text);
     }
 }
