@@ -3,39 +3,21 @@
 use seckill_model::message::Label;
 use strum::{IntoStaticStr, VariantArray};
 
-/// Passes every view to a macro, in the order of the tabs: its name, and its field of `Views`.
-macro_rules! with_views {
-    ($define:ident) => {
-        $define! {
-            Overview => overview: OverviewState,
-            Sales => sales: SalesState,
-            Stream => stream: StreamState,
-            Pending => pending: TableState<PendingLine>,
-            Letters => letters: TableState<LetterLine>,
-            Locks => locks: TableState<Holder>,
-            Orders => orders: OrdersState,
-            Jobs => jobs: TableState<JobLine>,
-            Ledger => ledger: TableState<SaleAudit>,
-            Activity => log: TableState<AuditEntry>,
-        }
-    };
+/// Which view is on the screen, with its message in the catalog; in the order of the tabs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case", prefix = "view-")]
+pub(crate) enum View {
+    Overview,
+    Sales,
+    Stream,
+    Pending,
+    Letters,
+    Locks,
+    Orders,
+    Jobs,
+    Ledger,
+    Activity,
 }
-pub(crate) use with_views;
-
-macro_rules! name_views {
-    ($($view:ident => $field:ident: $state:ty,)+) => {
-        /// Which view is on the screen, with its message in the catalog.
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Hash, IntoStaticStr, VariantArray,
-        )]
-        #[strum(serialize_all = "kebab-case", prefix = "view-")]
-        pub(crate) enum View {
-            $($view,)+
-        }
-    };
-}
-
-with_views!(name_views);
 
 impl View {
     fn message(self) -> Label {

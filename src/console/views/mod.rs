@@ -1,4 +1,4 @@
-//! The views, one folder each. A new view is a folder with a [`Component`], and a line of the table in `view.rs`.
+//! The views, one folder each. A new view is a folder with a [`Component`], a variant of [`View`] and a line of [`Views`].
 
 pub(crate) mod activity;
 mod detail;
@@ -51,7 +51,6 @@ use super::{
     widgets,
 };
 pub(crate) use crate::view::View;
-use crate::view::with_views;
 
 /// A movement of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +166,8 @@ impl Effect {
     }
 }
 
-macro_rules! hold_views {
+/// Declares the field of each view in [`Views`] with its type.
+macro_rules! views {
     ($($view:ident => $field:ident: $state:ty,)+) => {
         /// Every view.
         #[derive(Debug, Default)]
@@ -193,7 +193,18 @@ macro_rules! hold_views {
     };
 }
 
-with_views!(hold_views);
+views! {
+    Overview => overview: OverviewState,
+    Sales => sales: SalesState,
+    Stream => stream: StreamState,
+    Pending => pending: TableState<PendingLine>,
+    Letters => letters: TableState<LetterLine>,
+    Locks => locks: TableState<Holder>,
+    Orders => orders: OrdersState,
+    Jobs => jobs: TableState<JobLine>,
+    Ledger => ledger: TableState<SaleAudit>,
+    Activity => log: TableState<AuditEntry>,
+}
 
 /// One cell at each side.
 pub(crate) const SIDES: Margin = Margin::new(1, 0);
