@@ -4,12 +4,8 @@ mod presenter;
 mod tabs;
 
 use ratatui::{
-    Frame,
-    buffer::Buffer,
-    layout::{Constraint, Layout, Position, Rect},
-    style::Style,
-    text::{Line, Span},
-    widgets::{Clear, Paragraph, Widget},
+    prelude::*,
+    widgets::{Clear, Paragraph},
 };
 use seckill_engine::{
     error::StoreError,

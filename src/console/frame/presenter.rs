@@ -3,14 +3,12 @@
 //! It contains no IDs and no users. It takes the whole screen, and draws its own parts of the frame.
 
 use ratatui::{
-    buffer::Buffer,
     layout::{
         Constraint::{Fill, Length, Max, Percentage},
-        Flex, HorizontalAlignment, Layout, Margin, Rect,
+        Flex,
     },
-    style::Style,
-    text::{Line, Span},
-    widgets::{Clear, Paragraph, Widget},
+    prelude::*,
+    widgets::{Clear, Paragraph},
 };
 use seckill_engine::telemetry::snapshot::SaleLine;
 use seckill_model::{

@@ -5,13 +5,7 @@
 
 use std::ops::Range;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    style::Style,
-    text::{Line, Span},
-    widgets::Widget,
-};
+use ratatui::prelude::*;
 use seckill_engine::telemetry::snapshot::StreamLine;
 use strum::VariantArray as _;
 

@@ -2,13 +2,7 @@
 
 use std::borrow::Cow;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Layout, Rect},
-    style::Style,
-    text::{Line, Span},
-    widgets::{Paragraph, Widget},
-};
+use ratatui::{prelude::*, widgets::Paragraph};
 use seckill_model::{
     Message, UserId,
     message::{Label, text},

@@ -16,12 +16,7 @@ mod table;
 mod table_view;
 mod user_masking;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Margin, Rect},
-    text::Line,
-    widgets::{Paragraph, Widget},
-};
+use ratatui::{prelude::*, widgets::Paragraph};
 use seckill_engine::{
     commands::{Command, Focus},
     telemetry::{

@@ -1,12 +1,7 @@
 //! Views that are one table with the detail of its chosen row. A view declares the texts around the table; placing and
 //! drawing them is the same for all.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Layout, Rect},
-    text::{Line, Span},
-    widgets::{Paragraph, Widget as _},
-};
+use ratatui::{prelude::*, widgets::Paragraph};
 use seckill_engine::{commands::Focus, telemetry::Snapshot};
 use seckill_model::message::{Label, text};
 

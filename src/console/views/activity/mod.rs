@@ -2,10 +2,7 @@
 
 pub(crate) mod changes;
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
+use ratatui::prelude::*;
 use seckill_engine::{
     commands::Focus,
     telemetry::{

@@ -1,9 +1,6 @@
 //! Jobs: next run, last result and history.
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
+use ratatui::prelude::*;
 use seckill_engine::{
     commands::Command,
     jobs::outcome_name,

@@ -2,10 +2,7 @@
 
 mod lease_age;
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
+use ratatui::prelude::*;
 use seckill_engine::{
     commands::Command,
     telemetry::{

@@ -2,12 +2,7 @@
 
 mod detail;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Layout, Rect},
-    text::{Line, Span},
-    widgets::{Paragraph, Widget as _},
-};
+use ratatui::{prelude::*, widgets::Paragraph};
 use seckill_engine::{
     commands::{Command, Focus},
     orders::decode,

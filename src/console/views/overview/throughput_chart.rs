@@ -1,12 +1,6 @@
 //! The throughput chart: orders per second over time, and the figures of the current or selected moment.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Layout, Rect},
-    style::Style,
-    text::{Line, Span},
-    widgets::Widget,
-};
+use ratatui::prelude::*;
 use seckill_engine::telemetry::{
     Point, Snapshot,
     log::{AuditEntry, Weight},

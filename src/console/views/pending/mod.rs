@@ -2,10 +2,7 @@
 
 mod histogram;
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
+use ratatui::prelude::*;
 use seckill_engine::{
     commands::{Command, Focus, Scope},
     telemetry::{Snapshot, snapshot::PendingLine},

@@ -1,11 +1,6 @@
 //! One sale in detail: phase, outcome of its requests, and stock over time.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Layout, Margin, Rect},
-    text::{Line, Span},
-    widgets::{Paragraph, Widget as _},
-};
+use ratatui::{prelude::*, widgets::Paragraph};
 use seckill_engine::telemetry::{
     snapshot::{SaleLine, SaleOrders},
     stock::StockCurve,

@@ -2,12 +2,7 @@
 
 mod detail;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Layout, Rect},
-    style::{Modifier, Style},
-    text::Line,
-};
+use ratatui::prelude::*;
 use seckill_engine::{
     commands::Focus,
     telemetry::{Snapshot, snapshot::SaleLine},

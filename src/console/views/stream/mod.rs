@@ -5,14 +5,9 @@ mod entries;
 mod figures;
 
 use ratatui::{
-    buffer::Buffer,
-    layout::{
-        Constraint::{Fill, Length},
-        Layout, Rect,
-    },
-    style::Style,
-    text::{Line, Span},
-    widgets::{Paragraph, Widget},
+    layout::Constraint::{Fill, Length},
+    prelude::*,
+    widgets::Paragraph,
 };
 use seckill_engine::{
     commands::Focus,

@@ -1,9 +1,6 @@
 //! Columns of a table, declared once per kind of row: cells, filter, order and export follow from them.
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
+use ratatui::prelude::*;
 use seckill_engine::telemetry::Snapshot;
 use seckill_model::{EntryId, Millis, OrderId, UserId, VoucherId, message::Label};
 use serde::Serialize;

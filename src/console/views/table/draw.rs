@@ -5,14 +5,9 @@
 //! heading, so that it shortens no column.
 
 use ratatui::{
-    buffer::Buffer,
-    layout::{Alignment, Constraint, Flex, Layout, Rect},
-    style::Style,
-    text::{Line, Span, Text},
-    widgets::{
-        self, HighlightSpacing, Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget,
-        Table, Widget as _,
-    },
+    layout::Flex,
+    prelude::*,
+    widgets::{self, HighlightSpacing, Scrollbar, ScrollbarOrientation, ScrollbarState, Table},
 };
 
 use super::{Column, REST, Row, TableState};
