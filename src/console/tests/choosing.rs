@@ -132,40 +132,33 @@ fn asked(tui: &Tui) -> Option<VoucherId> {
 
 #[test]
 fn the_header_names_the_target_sale_of_commands() {
+    // Buyers of another process.
     let selling = |id: u64| {
         let mut snapshot = quiet();
-        for sale in &mut snapshot.sales {
-            let sells = sale.voucher_id == VoucherId(id);
-            sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
-        }
+        let sale = snapshot.sales.iter_mut().find(|sale| sale.voucher_id == VoucherId(id));
+        sale.expect("a sale").funnel.admitted.per_second = 802.0;
         snapshot
     };
     for key in ["E", "P", "R"] {
         let mut tui = Tui::open(quiet(), "2jj1");
         assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(4)));
-        // Buyers of another process.
         tui.show(selling(3));
         names(&mut tui, 4, "it is chosen");
-        assert_eq!(
-            tui.app.presented(),
-            Some(VoucherId(3)),
-            "the presenter layout shows the active sale"
-        );
-        tui.press(key);
+        let presented = tui.app.presented();
+        assert_eq!(presented, Some(VoucherId(3)), "the presenter layout shows the active sale");
+        tui.press(key).show(selling(2));
         assert_eq!(asked(&tui), Some(VoucherId(4)));
-        tui.show(selling(2));
         names(&mut tui, 4, "it is asked about");
     }
     // A load test from here does not change the target either.
     let load_test = LoadTestLine { voucher_id: VoucherId(2), sent: 1, planned: 9 };
     let mut tui = Tui::open(quiet(), "2jj1");
-    tui.show(Snapshot { load_tests: vec![load_test.clone()], ..quiet() });
+    tui.show(Snapshot { load_tests: vec![load_test], ..quiet() });
     names(&mut tui, 4, "it is chosen");
     tui.press("H");
-    assert_eq!(asked(&tui), Some(VoucherId(2)), "only that one is rushed");
+    assert_eq!(asked(&tui), Some(VoucherId(2)), "only that one has a load test");
     names(&mut tui, 2, "it is asked about");
-    tui.press("\x1b");
-    names(&mut tui, 4, "the question was left");
+    names(tui.press("\x1b"), 4, "the question was left");
 }
 
 #[test]

@@ -140,98 +140,89 @@ fn commands(tui: &mut Tui) -> Vec<Command> {
 /// One run of random events; returns the number of commands.
 fn play(seed: u64) -> usize {
     let mut sent_in_all = 0;
-    {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut tui = Tui::new(normal());
-        for step in 0..6_300_i64 {
-            tui.app.display.now = NOW.plus(step * 700);
-            match random.random_range(0..100) {
-                0..80 => {
-                    let key = any_key(&mut random);
-                    let may = allowed(&tui, &key);
-                    tui.app.on_event(&Event::Key(key));
-                    let mut sent = tui.sent();
-                    sent_in_all += sent.len();
-                    // Read-only requests; a snapshot may trigger one as well.
-                    sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
-                    let fine = match (&sent[..], &may) {
-                        // A plan and a count change nothing.
-                        ([] | [Command::Plan(_) | Command::CountLetters(_)], _)
-                        | ([Command::CreateSale(_) | Command::StartSale(_)], Allowed::Opening) => {
-                            true
-                        }
-                        ([one], Allowed::This(command)) => *one == **command,
-                        ([Command::StopLoadTest(one)], Allowed::Stop(it)) => one == it,
-                        (
-                            [Command::StopLoadTest(one), Command::PauseSale(other)],
-                            Allowed::Stop(it),
-                        ) => one == it && other == it,
-                        _ => false,
-                    };
-                    assert!(fine, "seed {seed}, step {step}: {sent:?} after {key:?}");
-                }
-                80..88 => {
-                    let snapshot = any_snapshot(&mut random);
-                    tui.app.on_snapshot(Arc::new(snapshot));
-                }
-                88..92 => {
-                    let answer = any_answer(&mut random);
-                    if tui.has_outstanding() {
-                        tui.answer(answer);
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut tui = Tui::new(normal());
+    for step in 0..6_300_i64 {
+        tui.app.display.now = NOW.plus(step * 700);
+        match random.random_range(0..100) {
+            0..80 => {
+                let key = any_key(&mut random);
+                let may = allowed(&tui, &key);
+                tui.app.on_event(&Event::Key(key));
+                let mut sent = tui.sent();
+                sent_in_all += sent.len();
+                // Read-only requests; a snapshot may trigger one as well.
+                sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
+                let fine = match (&sent[..], &may) {
+                    // A plan and a count change nothing.
+                    ([] | [Command::Plan(_) | Command::CountLetters(_)], _) => true,
+                    ([Command::CreateSale(_) | Command::StartSale(_)], Allowed::Opening) => true,
+                    ([one], Allowed::This(command)) => *one == **command,
+                    ([Command::StopLoadTest(one), rest @ ..], Allowed::Stop(it)) => {
+                        one == it
+                            && matches!(rest, [] | [Command::PauseSale(_)])
+                            && rest.iter().all(|paused| *paused == Command::PauseSale(*it))
                     }
-                    // A sale that a launch has opened gets its buyers, or is paused if they are unwanted.
-                    let sent = commands(&mut tui);
-                    let fine =
-                        matches!(sent[..], [] | [Command::LoadTest(_) | Command::PauseSale(_)]);
-                    assert!(fine, "seed {seed}, step {step}: {sent:?} after an answer");
-                }
-                92..94 => {
-                    let text = ["pasted 火锅\n\x1b[2J", "10000", "+1h", "\u{202e}\u{200d}"];
-                    let text = text[random.random_range(0..text.len())];
-                    tui.paste(text.to_owned());
-                }
-                94..95 => tui.app.on_story(Story {
-                    title: "火锅 ".repeat(random.random_range(0..30)),
-                    text: "word ".repeat(random.random_range(0..90)),
-                    key: random.random_bool(0.5).then(|| "a very long key indeed".to_owned()),
-                    countdown: random.random_bool(0.5).then(|| random.random()),
-                    done: random.random_bool(0.2),
-                }),
-                95..97 => {
-                    tui.app.on_tick();
-                    tui.app.on_launch_due();
-                    // What was armed was confirmed then.
-                    let sent = commands(&mut tui);
-                    let opening =
-                        |it: &Command| matches!(it, Command::CreateSale(_) | Command::StartSale(_));
-                    assert!(sent.len() <= 1 && sent.iter().all(opening), "seed {seed}: {sent:?}");
-                }
-                _ => {
-                    tui.app.on_event(&any_mouse(&mut random));
-                    assert!(
-                        commands(&mut tui).is_empty(),
-                        "seed {seed}, step {step}: the mouse did an act"
-                    );
-                }
-            }
-            if step % 2_500 == 9 {
-                tui.paste("\x1b[31m锅 ".repeat(150_000));
-                assert!(
-                    commands(&mut tui).is_empty(),
-                    "seed {seed}, step {step}: a paste did an act"
-                );
-            }
-            if step % 25 == 0 {
-                let (width, height) = match random.random_range(0..6) {
-                    0 => (random.random_range(1..70), random.random_range(1..20)),
-                    1 => (60, 15),
-                    2 => (80, 24),
-                    3 => (200, 50),
-                    4 => (random.random_range(1..401), random.random_range(1..101)),
-                    _ => (120, 36),
+                    _ => false,
                 };
-                tui.draw(width, height);
+                assert!(fine, "seed {seed}, step {step}: {sent:?} after {key:?}");
             }
+            80..88 => {
+                let snapshot = any_snapshot(&mut random);
+                tui.app.on_snapshot(Arc::new(snapshot));
+            }
+            88..92 => {
+                let answer = any_answer(&mut random);
+                if tui.has_outstanding() {
+                    tui.answer(answer);
+                }
+                // A sale that a launch has opened gets its buyers, or is paused if they are unwanted.
+                let sent = commands(&mut tui);
+                let fine = matches!(sent[..], [] | [Command::LoadTest(_) | Command::PauseSale(_)]);
+                assert!(fine, "seed {seed}, step {step}: {sent:?} after an answer");
+            }
+            92..94 => {
+                let text = ["pasted 火锅\n\x1b[2J", "10000", "+1h", "\u{202e}\u{200d}"];
+                let text = text[random.random_range(0..text.len())];
+                tui.paste(text.to_owned());
+            }
+            94..95 => tui.app.on_story(Story {
+                title: "火锅 ".repeat(random.random_range(0..30)),
+                text: "word ".repeat(random.random_range(0..90)),
+                key: random.random_bool(0.5).then(|| "a very long key indeed".to_owned()),
+                countdown: random.random_bool(0.5).then(|| random.random()),
+                done: random.random_bool(0.2),
+            }),
+            95..97 => {
+                tui.app.on_tick();
+                tui.app.on_launch_due();
+                // What was armed was confirmed then.
+                let sent = commands(&mut tui);
+                let opening =
+                    |it: &Command| matches!(it, Command::CreateSale(_) | Command::StartSale(_));
+                assert!(sent.len() <= 1 && sent.iter().all(opening), "seed {seed}: {sent:?}");
+            }
+            _ => {
+                tui.app.on_event(&any_mouse(&mut random));
+                let sent = commands(&mut tui);
+                assert!(sent.is_empty(), "seed {seed}, step {step}: {sent:?} by mouse");
+            }
+        }
+        if step % 2_500 == 9 {
+            tui.paste("\x1b[31m锅 ".repeat(150_000));
+            let sent = commands(&mut tui);
+            assert!(sent.is_empty(), "seed {seed}, step {step}: {sent:?} by paste");
+        }
+        if step % 25 == 0 {
+            let (width, height) = match random.random_range(0..6) {
+                0 => (random.random_range(1..70), random.random_range(1..20)),
+                1 => (60, 15),
+                2 => (80, 24),
+                3 => (200, 50),
+                4 => (random.random_range(1..401), random.random_range(1..101)),
+                _ => (120, 36),
+            };
+            tui.draw(width, height);
         }
     }
     sent_in_all

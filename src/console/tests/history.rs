@@ -111,15 +111,19 @@ pub(super) fn with_log() -> Snapshot {
     Snapshot { log, ..normal() }
 }
 
+fn chosen(tui: &Tui) -> Option<i64> {
+    tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id)
+}
+
 #[test]
 fn the_newest_line_is_followed_until_the_user_scrolls_back() {
     let mut tui = Tui::open(crowded(), "0");
     assert!(tui.app.views.log.follows());
     tui.show(read(LogView::default(), 2_010, 200, true));
-    assert_eq!(tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(2_209));
+    assert_eq!(chosen(&tui), Some(2_209));
     tui.press("kk");
     tui.show(read(LogView::default(), 2_015, 200, true));
-    assert_eq!(tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(2_207));
+    assert_eq!(chosen(&tui), Some(2_207));
     tui.assert_shows("press End to follow");
     tui.press("G");
     assert!(tui.app.views.log.follows() && tui.screen().contains("following"));
@@ -138,7 +142,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     tui.press("k");
     assert_eq!(tui.focus.borrow().log, Some(asked), "one page at a time");
     tui.show(read(asked, 1_800, 200, false));
-    assert_eq!(tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(1_999));
+    assert_eq!(chosen(&tui), Some(1_999));
     tui.press("gk").assert_status("this is the first row");
     tui.key(KeyCode::PageDown);
     for _ in 0..20 {
@@ -146,7 +150,7 @@ fn pages_lead_back_through_the_log_and_forward_again() {
     }
     assert_eq!(tui.focus.borrow().log, Some(LogView::default()));
     tui.show(crowded());
-    assert_eq!(tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id), Some(2_000));
+    assert_eq!(chosen(&tui), Some(2_000));
     tui.press("1");
     assert_eq!(tui.focus.borrow().log, None, "the view is closed");
 }

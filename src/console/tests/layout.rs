@@ -191,109 +191,90 @@ fn view_names_are_never_truncated_by_counts() {
 #[test]
 fn the_header_shows_the_sale_with_a_load_test() {
     let mut tui = Tui::new(rest());
-    let header = |tui: &mut Tui| tui.screen().lines().next().unwrap_or_default().to_owned();
-    assert!(header(&mut tui).contains("#8 Milk tea"), "{}", header(&mut tui));
-    let load_test = |id| LoadTestLine { voucher_id: VoucherId(id), sent: 1, planned: 2 };
-    tui.show(Snapshot { load_tests: vec![load_test(7)], ..rest() });
-    assert!(header(&mut tui).contains("#7 Hot pot"), "{}", header(&mut tui));
-    tui.show(Snapshot { load_tests: vec![load_test(7), load_test(7)], ..rest() });
-    assert!(header(&mut tui).contains("#7 Hot pot"), "two on one sale");
-    tui.show(Snapshot { load_tests: vec![load_test(7), load_test(8)], ..rest() });
-    assert!(header(&mut tui).contains("▸ 2 running"), "{}", header(&mut tui));
-    tui.press("2j1");
-    tui.show(Snapshot { load_tests: vec![load_test(8)], ..rest() });
-    assert!(header(&mut tui).contains("#7 Hot pot"), "it is chosen, so commands act on it");
+    let load_test = |id: &u64| LoadTestLine { voucher_id: VoucherId(*id), sent: 1, planned: 2 };
+    for (on, shown) in [
+        (&[][..], "#8 Milk tea"),
+        (&[7], "#7 Hot pot"),
+        (&[7, 7], "#7 Hot pot"),
+        (&[7, 8], "▸ 2 running"),
+    ] {
+        tui.show(Snapshot { load_tests: on.iter().map(load_test).collect(), ..rest() });
+        let header = tui.header();
+        assert!(header.contains(shown), "{on:?}: {header}");
+    }
+    tui.press("2j1").show(Snapshot { load_tests: vec![load_test(&8)], ..rest() });
+    let header = tui.header();
+    assert!(header.contains("#7 Hot pot"), "it is chosen, so commands act on it: {header}");
+}
+
+/// The two sales; `active` sells, or none.
+fn selling(active: u64, second: i64) -> Snapshot {
+    let mut snapshot = Snapshot { taken: NOW.plus(second * 1_000), ..rest() };
+    for sale in &mut snapshot.sales {
+        let sells = sale.voucher_id == VoucherId(active);
+        sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
+    }
+    snapshot
 }
 
 /// Buyers may come from other processes; a snapshot shows their load tests only by the effect on the stock.
 #[test]
 fn the_header_and_the_presenter_show_the_active_sale() {
-    let hot_pot = (7, "#7 Hot pot");
-    let milk_tea = (8, "#8 Milk tea");
-    let snapshot = |of: u64, second: i64| {
-        let mut snapshot = rest();
-        snapshot.taken = NOW.plus(second * 1_000);
-        for sale in &mut snapshot.sales {
-            let sells = sale.voucher_id == VoucherId(of);
-            sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
-        }
-        snapshot
-    };
-    let speaks_of = |tui: &mut Tui, id: u64, title: &str, why: &str| {
-        let screen = tui.screen();
-        assert!(screen.lines().next().is_some_and(|line| line.contains(title)), "{why}: {screen}");
+    const HOT_POT: (u64, &str) = (7, "#7 Hot pot");
+    const MILK_TEA: (u64, &str) = (8, "#8 Milk tea");
+    let names = |tui: &mut Tui, (id, title): (u64, &str), why: &str| {
+        let header = tui.header();
+        assert!(header.contains(title), "{why}: {header}");
         assert_eq!(tui.app.presented(), Some(VoucherId(id)), "{why}");
     };
-    let mut tui = Tui::new(snapshot(0, 0));
-    let shown = [
-        (0, 0, milk_tea, "none sells, this is the newest"),
-        (7, 1, hot_pot, "it sells"),
-        (0, 2, hot_pot, "a slow sale sells nothing for a moment"),
-        (8, 3, hot_pot, "nor does another one make the words jump"),
-        (8, 9, milk_tea, "it has not sold for long, the other does"),
-        (7, 20, hot_pot, "now this one"),
-        (0, 40, hot_pot, "none sells, and it did a moment ago"),
-        (0, 90, milk_tea, "none has sold for long"),
-        (7, 100, hot_pot, "again"),
-    ];
-    for (of, second, (id, title), why) in shown {
-        tui.show(snapshot(of, second));
-        speaks_of(&mut tui, id, title, why);
+    let mut tui = Tui::new(selling(0, 0));
+    for (active, second, shown, why) in [
+        (0, 0, MILK_TEA, "none sells, this is the newest"),
+        (7, 1, HOT_POT, "it sells"),
+        (0, 2, HOT_POT, "a slow sale sells nothing for a moment"),
+        (8, 3, HOT_POT, "another one does not replace it at once"),
+        (8, 9, MILK_TEA, "it has not sold for long, the other does"),
+        (7, 20, HOT_POT, "now this one"),
+        (0, 40, HOT_POT, "none sells, and it did a moment ago"),
+        (0, 90, MILK_TEA, "none has sold for long"),
+        (7, 100, HOT_POT, "again"),
+    ] {
+        tui.show(selling(active, second));
+        names(&mut tui, shown, why);
     }
-    let mut away = snapshot(0, 110);
+    let mut away = selling(0, 110);
     away.redis.up = false;
     tui.show(away);
-    speaks_of(&mut tui, hot_pot.0, hot_pot.1, "rates are unknown while Redis is down");
-    tui.show(snapshot(0, 111));
-    speaks_of(&mut tui, hot_pot.0, hot_pot.1, "an outage is not held against it");
-    tui.press("2jk1");
-    tui.show(snapshot(7, 112));
-    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(milk_tea.0)));
-    assert_eq!(
-        tui.app.presented(),
-        Some(VoucherId(hot_pot.0)),
-        "the presenter layout shows the active sale"
-    );
-    let header = tui.screen().lines().next().unwrap_or_default().to_owned();
-    assert!(header.contains(milk_tea.1), "commands act on the chosen one: {header}");
-    let mut both = snapshot(7, 113);
-    for sale in &mut both.sales {
-        sale.funnel.admitted.per_second = 802.0;
-    }
+    names(&mut tui, HOT_POT, "rates are unknown while Redis is down");
+    tui.show(selling(0, 111));
+    names(&mut tui, HOT_POT, "an outage is not held against it");
+    tui.press("2jk1").show(selling(7, 112));
+    let presented = tui.app.presented();
+    assert_eq!(presented, Some(VoucherId(7)), "the presenter layout shows the active sale");
+    let header = tui.header();
+    assert!(header.contains(MILK_TEA.1), "commands act on the chosen one: {header}");
+    let mut both = selling(7, 113);
+    both.sales.iter_mut().for_each(|sale| sale.funnel.admitted.per_second = 802.0);
     tui.show(both);
-    speaks_of(&mut tui, milk_tea.0, milk_tea.1, "both sell, and this one is chosen");
+    names(&mut tui, MILK_TEA, "both sell, and this one is chosen");
 }
 
 /// A launch is over when its sale is sold out; the presenter layout moves on.
 #[test]
 fn a_finished_launch_gives_way_to_the_active_sale() {
     let mut tui = Tui::new(rest());
-    let snapshot = |gone: bool, sells: bool| {
-        let mut snapshot = rest();
-        for sale in &mut snapshot.sales {
-            if sale.voucher_id == VoucherId(8) {
-                if gone {
-                    (sale.phase, sale.stock) = (Phase::SoldOut, Some(0));
-                }
-                sale.funnel.admitted.per_second = 0.0;
-            } else {
-                sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
-            }
-        }
+    let sold_out = |active: u64, second: i64| {
+        let mut snapshot = selling(active, second);
+        (snapshot.sales[0].phase, snapshot.sales[0].stock) = (Phase::SoldOut, Some(0));
         snapshot
     };
-    tui.app.presenter.sale = Some(VoucherId(8));
-    tui.app.presenter.launched = true;
-    tui.show(snapshot(false, true));
+    (tui.app.presenter.sale, tui.app.presenter.launched) = (Some(VoucherId(8)), true);
+    tui.show(selling(7, 0));
     assert_eq!(tui.app.presented(), Some(VoucherId(8)), "it is not over");
-    tui.show(snapshot(true, false));
+    tui.show(sold_out(0, 0));
     assert_eq!(tui.app.presented(), Some(VoucherId(8)), "sold out, and nothing else happens");
-    let mut later = snapshot(true, false);
-    later.taken = NOW.plus(120_000);
-    tui.show(later.clone());
-    let mut other = snapshot(true, true);
-    other.taken = later.taken.plus(1_000);
-    tui.show(other);
+    tui.show(sold_out(0, 120));
+    tui.show(sold_out(7, 121));
     assert_eq!(tui.app.presented(), Some(VoucherId(7)));
 }
 

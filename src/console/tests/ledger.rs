@@ -90,20 +90,10 @@ fn the_alarm_names_the_key_and_the_key_explains() {
 }
 
 #[test]
-fn a_repair_is_confirmed_with_its_counts_and_does_what_was_shown() {
-    let mut tui = Tui::open(with_findings(), "9A");
-    let text = tui.screen_at(80, 24);
-    for shown in [
-        "2 sales, 4 differences: #7 #8",
-        "1 sale: reconcile with SQL, stream and dead letters",
-        "1 sale: return the stock of orders closed in SQL to Redis",
-        "1 sale: put lost orders back into the stream",
-        "Not repaired: 1 difference",
-    ] {
-        assert!(text.contains(shown), "{text}");
-    }
+fn a_repair_is_confirmed_and_does_what_was_shown() {
     // Cancel is focused.
-    assert!(tui.press("\n").sent().is_empty());
+    let mut tui = Tui::open(with_findings(), "9A\n");
+    assert!(tui.sent().is_empty());
     tui.assert_status("nothing was changed");
     assert_eq!(tui.press("Ay").sent(), [Command::Repair(plan())]);
     let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, partition_faults: 0 };

@@ -74,9 +74,7 @@ fn commands_outside_the_log_take_no_reason() {
 
 /// Arms the launch of the planned sale.
 fn arm(tui: &mut Tui, reason: &str) {
-    tui.press("2jjL\t\t\t\t\t");
-    tui.key(KeyCode::BackTab);
-    tui.press("\n");
+    tui.press("2jjL\t\t\t\t\n");
     because(tui, reason);
 }
 

@@ -68,43 +68,31 @@ fn order_states_are_shown_or_unknown() {
 fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
     let counted = |age: i64, seen: i64, (width, height)| {
         let mut snapshot = normal();
-        if let Some(orders) = &mut snapshot.sale_orders {
-            orders.taken = NOW.plus(-age);
-        }
+        snapshot.sale_orders.iter_mut().for_each(|orders| orders.taken = NOW.plus(-age));
         let mut tui = Tui::open(snapshot, "2jkl");
         tui.app.display.now = NOW.plus(seen);
         tui.screen_at(width, height)
     };
-    for (lang, label, expected, old) in [
-        ("en", "orders counted", "orders counted     7 s ago", "orders counted  40 min ago"),
-        ("zh", "订单统计于", "订单统计于     7 秒前", "订单统计于  40 分钟前"),
-    ] {
-        set_thread_language(lang);
-        for size in [(200, 50), (120, 36), (80, 24), (60, 24)] {
-            let fresh = counted(0, 0, size);
-            assert!(fresh.contains(label), "{fresh}");
-            let [seven, forty] = [counted(7_000, 0, size), counted(2_400_000, 0, size)];
-            assert!(seven.contains(expected) && forty.contains(old), "{seven}{forty}");
-            // It moves nothing else, nor does its own figure.
-            let differs: Vec<_> =
-                fresh.lines().zip(seven.lines()).filter(|(a, b)| a != b).collect();
-            assert!(matches!(&differs[..], [(rule, _)] if rule.starts_with("───")), "{differs:?}");
-            let at = |text: &str| {
-                let line = text.lines().find(|line| line.contains(label)).unwrap().to_owned();
-                line.find(label).map(|at| line[..at].chars().count())
-            };
-            assert_eq!(at(&seven), at(&forty));
-            assert!(
-                counted(4_000, 3_000, size).contains(expected),
-                "it grows without a new snapshot"
-            );
-        }
+    for size in [(200, 50), (120, 36), (80, 24), (60, 24)] {
+        let fresh = counted(0, 0, size);
+        assert!(fresh.contains("orders counted"), "{fresh}");
+        let [seven, forty] = [counted(7_000, 0, size), counted(2_400_000, 0, size)];
+        assert!(seven.contains("orders counted     7 s ago"), "{seven}");
+        assert!(forty.contains("orders counted  40 min ago"), "{forty}");
+        // It moves nothing else, nor does its own figure.
+        let differs: Vec<_> = fresh.lines().zip(seven.lines()).filter(|(a, b)| a != b).collect();
+        assert!(matches!(&differs[..], [(rule, _)] if rule.starts_with("───")), "{differs:?}");
+        let at = |text: &str| {
+            let line = text.lines().find(|line| line.contains("orders counted")).unwrap();
+            line.split_once("orders counted").map(|(before, _)| before.chars().count())
+        };
+        assert_eq!(at(&seven), at(&forty));
+        let grown = counted(4_000, 3_000, size);
+        assert!(grown.contains("orders counted     7 s ago"), "without a new snapshot: {grown}");
     }
-    set_thread_language("en");
-    let mut snapshot = normal();
-    let taken = NOW.plus(-70_000);
-    let unknown = SaleOrders { voucher: VoucherId(7), taken, counts: None, repeat_buyers: None };
-    snapshot.sale_orders = Some(unknown);
+    let (voucher, taken) = (VoucherId(7), NOW.plus(-70_000));
+    let unknown = SaleOrders { voucher, taken, counts: None, repeat_buyers: None };
+    let snapshot = Snapshot { sale_orders: Some(unknown), ..normal() };
     Tui::open(snapshot, "2jkl").assert_hides("counted");
 }
 
@@ -121,31 +109,28 @@ fn the_detail_leads_to_the_orders_of_the_sale() {
 
 #[test]
 fn no_title_moves_while_its_sale_sells() {
+    const TITLE: &str = "ninety-nine luft balloons in one long title";
     for (width, height) in [(120, 36), (80, 24)] {
-        let row = |phase, left: u64| {
-            let mut snapshot = normal();
-            let mut line =
-                sale(7, "ninety-nine luft balloons in one long title", phase, 120_000, left);
+        // The title as far as it is shown, and where the initial stock ends.
+        let places = |phase, left: u64| {
+            let mut line = sale(7, TITLE, phase, 120_000, left);
             (line.begin, line.end) = (None, None);
-            snapshot.sales = vec![line];
-            let text = Tui::new(snapshot).screen_at(width, height);
-            text.lines()
-                .find(|line| line.contains("#7 nin") && !line.contains("seckill"))
-                .unwrap()
-                .to_owned()
+            let mut tui = Tui::new(Snapshot { sales: vec![line], ..normal() });
+            let text = tui.screen_at(width, height);
+            let row = text.lines().skip(1).find(|line| line.contains("#7 nin")).expect("a row");
+            let title = row.split_once('…').map(|(title, _)| title.to_owned());
+            let units = ["/ 120,000", "/ 120k"].iter();
+            let end = units.filter_map(|unit| Some(row.find(unit)? + unit.len())).max();
+            (title, end.map(|end| row[..end].chars().count()))
         };
-        let title = |row: &str| row.split_once('…').map(|(title, _)| title.to_owned());
-        let full = row(Phase::Running, 120_000);
-        let end =
-            |row: &str, rows: &str| row.find(rows).map(|at| row[..at + rows.len()].chars().count());
+        let full = places(Phase::Running, 120_000);
+        // A narrow window has no room for the initial stock.
+        assert!(full.0.is_some() && full.1.is_some() == (width > 80));
         for left in [119_999, 101_027, 96_423, 1_000, 7] {
-            let row = row(Phase::Running, left);
-            assert_eq!(title(&row), title(&full), "{left}: {row}");
-            let unit = if full.contains("/ 120,000") { "/ 120,000" } else { "/ 120k" };
-            assert_eq!(end(&row, unit), end(&full, unit), "{row}");
+            assert_eq!(places(Phase::Running, left), full, "{left}");
         }
         for phase in [Phase::SoldOut, Phase::Paused, Phase::Ended] {
-            assert_eq!(title(&row(phase, 0)), title(&full), "{phase:?}");
+            assert_eq!(places(phase, 0).0, full.0, "{phase:?}");
         }
     }
 }
@@ -208,28 +193,25 @@ fn a_sale_that_was_just_created_is_chosen_beside_a_filter() {
 
 #[test]
 fn unknown_is_not_shown_as_unreachable() {
-    for (lang, unknown, away) in [("en", "unknown", "not in Redis"), ("zh", "未知", "不在 Redis")]
-    {
+    for (lang, words) in [("en", ["unknown", "not in Redis"]), ("zh", ["未知", "不在 Redis"])] {
         set_thread_language(lang);
-        for (admitted, expected, not) in [(None, unknown, away), (Some(0), away, unknown)] {
+        for (admitted, is) in [(None, 0), (Some(0), 1)] {
+            let (expected, other) = (words[is], words[1 - is]);
             let mut snapshot = normal();
             snapshot.sales.retain(|sale| sale.voucher_id == VoucherId(9));
             snapshot.sales[0].phase = Phase::Running;
             (snapshot.sales[0].stock, snapshot.sales[0].admitted) = (None, admitted);
-            for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
+            for (width, height) in SIZES {
                 let mut tui = Tui::new(snapshot.clone());
-                for view in ["1", "2"] {
-                    let text = tui.press(view).screen_at(width, height);
-                    let row = text.lines().skip(2).find(|line| line.contains("#9 ")).unwrap();
-                    assert!(row.contains(expected) && !row.contains(not), "{view}: {text}");
-                }
-                let text = tui.press("l").screen_at(width, height);
                 let name = Label("tables-left-in-redis").read();
-                let line = text.lines().find(|line| line.contains(name)).unwrap();
-                assert!(line.contains(expected) && !line.contains(not), "{text}");
+                for (keys, row) in [("1", "#9 "), ("2", "#9 "), ("l", name)] {
+                    let text = tui.press(keys).screen_at(width, height);
+                    let row = text.lines().skip(2).find(|line| line.contains(row)).unwrap();
+                    assert!(row.contains(expected) && !row.contains(other), "{keys}: {text}");
+                }
                 tui.press(&format!("/{expected}"));
                 let found = tui.app.views.sales.table.rows(&tui.app.display.shown).len();
-                assert_eq!(found, 1, "a filter finds what is read");
+                assert_eq!(found, 1, "a filter finds what is shown");
             }
         }
     }

@@ -131,14 +131,16 @@ pub(super) fn nothing() -> Snapshot {
     Snapshot { entries, ..empty() }
 }
 
+fn chosen(tui: &Tui) -> Option<EntryId> {
+    tui.app.views.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry)
+}
+
 #[test]
 fn the_list_follows_until_the_user_scrolls_up() {
     let mut tui = Tui::new(with_stream());
     assert_eq!(tui.focus.borrow().stream, None, "the view is closed, so nothing is read");
     tui.press("3");
     assert_eq!(tui.focus.borrow().stream, Some(StreamView::default()));
-    let chosen =
-        |tui: &Tui| tui.app.views.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry);
     assert_eq!(chosen(&tui), Some(entry(259)));
     tui.show(Snapshot { entries: page(StreamView::default(), 270), ..normal() });
     assert_eq!(chosen(&tui), Some(entry(269)));
@@ -162,8 +164,6 @@ fn pages_turn_at_their_ends_and_back() {
     let older = StreamView { partition: None, before: Some(entry(60)) };
     assert_eq!(tui.focus.borrow().stream, Some(older));
     tui.show(Snapshot { entries: page(older, 60), ..normal() });
-    let chosen =
-        |tui: &Tui| tui.app.views.stream.entries.chosen(&tui.app.display.shown).map(|it| it.entry);
     assert_eq!(chosen(&tui), Some(entry(59)), "it goes on where the other one began");
     tui.press("j");
     let held = StreamView { partition: None, before: entry(259).next_of_all() };
