@@ -3,7 +3,7 @@
 //!
 //! The choice is sticky: rates fluctuate, and are unknown while Redis is unreachable.
 
-use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
+use seckill_engine::{SaleLine, Snapshot};
 use seckill_model::{Millis, Phase, VoucherId};
 
 /// How long a sale without a rate stays active before another one replaces it: a slow sale pauses between orders.

@@ -11,16 +11,11 @@ use futures::{
 };
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    EngineError,
-    commands::{Command, Focus, Remote, ReplayReport, Reply, plan::Plan},
+    Command, EngineError, ReplayReport, Reply, SaleLine, Snapshot,
+    commands::{Focus, Remote, plan::Plan},
     dead_letters::{LetterScope, LettersDiscarded, LettersReplayed},
-    telemetry::{Snapshot, snapshot::SaleLine},
 };
-use seckill_model::{
-    EntryId, Millis, NewSale, VoucherId,
-    locale::set_key_label,
-    message::{Label, text},
-};
+use seckill_model::{EntryId, Label, Millis, NewSale, VoucherId, locale::set_key_label, text};
 use strum::VariantArray as _;
 use tokio::sync::oneshot::error::RecvError;
 

@@ -5,14 +5,8 @@
 
 use std::time::Duration;
 
-use seckill_engine::{
-    commands::{Command, Reply},
-    telemetry::{Snapshot, snapshot::SaleLine},
-};
-use seckill_model::{
-    Millis, NewSale, Phase, VoucherId,
-    message::{Label, text},
-};
+use seckill_engine::{Command, Reply, SaleLine, Snapshot};
+use seckill_model::{Label, Millis, NewSale, Phase, VoucherId, text};
 
 use super::{
     app::Answer,

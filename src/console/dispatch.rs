@@ -6,15 +6,12 @@
 use crossterm::event::Event;
 use ratatui::{buffer::Buffer, layout::Rect};
 use seckill_engine::{
-    commands::{Command, Pace, Scope, audit_record, plan::Plan},
+    Command, Pace, SaleLine, Scope,
+    commands::{audit_record, plan::Plan},
     dead_letters::{LetterScope, LettersCounted},
-    telemetry::snapshot::{PendingLine, SaleLine},
+    telemetry::snapshot::PendingLine,
 };
-use seckill_model::{
-    Phase, VoucherId, is_display_control,
-    locale::in_english,
-    message::{Label, text},
-};
+use seckill_model::{Label, Phase, VoucherId, in_english, is_display_control, text};
 use tui_input::Input;
 
 use super::{

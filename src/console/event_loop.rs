@@ -5,7 +5,7 @@ use std::{future::Future, io, sync::Arc, time::Duration};
 
 use crossterm::event::{Event, EventStream};
 use futures::{StreamExt, stream::FuturesUnordered};
-use seckill_engine::telemetry::Snapshot;
+use seckill_engine::Snapshot;
 use seckill_model::Millis;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},

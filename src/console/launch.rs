@@ -2,11 +2,8 @@
 //!
 //! The engine is not called before the countdown ends, so an aborted launch has no effect.
 
-use seckill_engine::{commands::LoadTest, telemetry::snapshot::Health};
-use seckill_model::{
-    VoucherId,
-    message::{Label, text},
-};
+use seckill_engine::{Health, LoadTest};
+use seckill_model::{Label, VoucherId, text};
 
 use super::{
     text::{

@@ -37,9 +37,9 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 use seckill_engine::commands::Remote;
 use seckill_model::{
-    Millis, OsError,
+    Label, Millis, OsError,
     locale::{Language, set_language},
-    message::{Label, text},
+    text,
 };
 use tokio::sync::watch;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
+use seckill_engine::{SaleLine, Snapshot};
 use seckill_model::{Millis, VoucherId};
 
 /// When the full stock of a sale was last seen, and when it was first seen sold out.

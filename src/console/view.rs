@@ -1,6 +1,6 @@
 //! The names and the order of the views.
 
-use seckill_model::message::Label;
+use seckill_model::Label;
 use strum::{IntoStaticStr, VariantArray};
 
 /// Which view is on the screen, with its message in the catalog; in the order of the tabs.

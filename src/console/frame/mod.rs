@@ -7,20 +7,8 @@ use ratatui::{
     prelude::*,
     widgets::{Clear, Paragraph},
 };
-use seckill_engine::{
-    error::StoreError,
-    telemetry::{
-        Snapshot,
-        read_error::ReadError,
-        snapshot::{Health, SaleLine},
-    },
-};
-use seckill_model::{
-    Millis, Phase,
-    ledger::Balance,
-    locale::language,
-    message::{Label, text},
-};
+use seckill_engine::{Health, ReadError, SaleLine, Snapshot, error::StoreError};
+use seckill_model::{Balance, Label, Millis, Phase, locale::language, text};
 
 use crate::{
     app::App,

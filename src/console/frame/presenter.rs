@@ -10,12 +10,8 @@ use ratatui::{
     prelude::*,
     widgets::{Clear, Paragraph},
 };
-use seckill_engine::telemetry::snapshot::SaleLine;
-use seckill_model::{
-    Phase,
-    ledger::Balance,
-    message::{Label, text},
-};
+use seckill_engine::SaleLine;
+use seckill_model::{Balance, Label, Phase, text};
 
 use super::{answer_lines, armed, badges, draw_story, keys, steady_audit, story_lines};
 use crate::{

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use ratatui::prelude::*;
-use seckill_engine::telemetry::snapshot::StreamLine;
+use seckill_engine::StreamLine;
 use strum::VariantArray as _;
 
 use crate::{

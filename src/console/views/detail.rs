@@ -3,10 +3,7 @@
 use std::borrow::Cow;
 
 use ratatui::{prelude::*, widgets::Paragraph};
-use seckill_model::{
-    Message, UserId,
-    message::{Label, text},
-};
+use seckill_model::{Label, Message, UserId, text};
 
 use super::{Scene, below};
 use crate::{

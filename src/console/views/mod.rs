@@ -18,14 +18,14 @@ mod user_masking;
 
 use ratatui::{prelude::*, widgets::Paragraph};
 use seckill_engine::{
-    commands::{Command, Focus},
+    Command, JobLine, LetterLine, Snapshot,
+    commands::Focus,
     telemetry::{
-        Snapshot,
         log::AuditEntry,
-        snapshot::{Holder, JobLine, LetterLine, PendingLine},
+        snapshot::{Holder, PendingLine},
     },
 };
-use seckill_model::ledger::SaleAudit;
+use seckill_model::SaleAudit;
 use tui_input::Input;
 
 pub(crate) use self::{

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use jiff::tz::TimeZone;
 use ratatui::text::{Line, Span};
-use seckill_engine::telemetry::{Snapshot, snapshot::Health};
+use seckill_engine::{Health, Snapshot};
 use seckill_model::{Millis, VoucherId};
 
 use super::{Leases, Users};

@@ -2,8 +2,8 @@
 //! drawing them is the same for all.
 
 use ratatui::{prelude::*, widgets::Paragraph};
-use seckill_engine::{commands::Focus, telemetry::Snapshot};
-use seckill_model::message::{Label, text};
+use seckill_engine::{Snapshot, commands::Focus};
+use seckill_model::{Label, text};
 
 use super::{
     Component, Effect, SIDES, Scene, Settled, Source, Step, Turn, View, below,

@@ -1,6 +1,6 @@
 //! Texts of the figures that a command changed.
 
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 
 use crate::text::{UNKNOWN, figures::signed};
 

@@ -4,14 +4,14 @@ pub(crate) mod changes;
 
 use ratatui::prelude::*;
 use seckill_engine::{
+    Snapshot,
     commands::Focus,
     telemetry::{
-        Snapshot,
         log::{AuditEntry, LogView, Weight, Which},
         snapshot::LogPage,
     },
 };
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 
 use super::{
     Effect, Scene, Source, View,

@@ -1,15 +1,8 @@
 //! Jobs: next run, last result and history.
 
 use ratatui::prelude::*;
-use seckill_engine::{
-    commands::Command,
-    jobs::outcome_name,
-    telemetry::{Snapshot, snapshot::JobLine},
-};
-use seckill_model::{
-    JobOutcome, JobRun, Millis,
-    message::{Label, text},
-};
+use seckill_engine::{Command, JobLine, Snapshot, jobs::outcome_name};
+use seckill_model::{JobOutcome, JobRun, Label, Millis, text};
 
 use super::{
     Effect, Scene, Source, View,

@@ -4,18 +4,13 @@ use std::collections::BTreeSet;
 
 use ratatui::{style::Style, text::Line};
 use seckill_engine::{
-    commands::{Command, Focus},
+    AlarmKind, Command, Snapshot,
+    commands::Focus,
     recovery::repair::SaleRepair,
-    telemetry::{
-        Snapshot,
-        ledger_page::{AuditLimit, LedgerPage},
-        snapshot::AlarmKind,
-    },
+    telemetry::ledger_page::{AuditLimit, LedgerPage},
 };
 use seckill_model::{
-    VoucherId,
-    ledger::{Balance, Cure, Finding, SaleAudit, SaleFinding},
-    message::{Label, text},
+    Balance, Finding, Label, SaleAudit, SaleFinding, VoucherId, ledger::Cure, text,
 };
 
 use super::{

@@ -2,15 +2,11 @@
 
 use ratatui::style::Style;
 use seckill_engine::{
-    commands::{Command, Focus},
+    Command, LetterLine, Snapshot,
+    commands::Focus,
     dead_letters::{LetterScope, LettersCounted},
-    telemetry::{Snapshot, snapshot::LetterLine},
 };
-use seckill_model::{
-    EntryId, LetterAction, LetterCounts, LetterVerdict,
-    filter::Filter,
-    message::{Label, text},
-};
+use seckill_model::{EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, text};
 
 use super::{
     Scene, Source, View,

@@ -4,10 +4,7 @@
 
 use std::collections::HashMap;
 
-use seckill_engine::{
-    locks::Timing,
-    telemetry::{Snapshot, snapshot::Holder},
-};
+use seckill_engine::{Snapshot, locks::Timing, telemetry::snapshot::Holder};
 use seckill_model::Millis;
 
 use crate::views::{is_stale, table::Row as _};

@@ -4,13 +4,10 @@ mod lease_age;
 
 use ratatui::prelude::*;
 use seckill_engine::{
-    commands::Command,
-    telemetry::{
-        Snapshot,
-        snapshot::{Holder, Holders},
-    },
+    Command, Snapshot,
+    telemetry::snapshot::{Holder, Holders},
 };
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 
 pub(crate) use self::lease_age::Leases;
 use super::{

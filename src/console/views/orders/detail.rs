@@ -6,10 +6,7 @@ use seckill_engine::{
     telemetry::snapshot::DeliveryState,
     trace::Trace,
 };
-use seckill_model::{
-    Millis, Order, OrderId, OrderStatus, UserId, VoucherId,
-    message::{Label, text},
-};
+use seckill_model::{Label, Millis, Order, OrderId, OrderStatus, UserId, VoucherId, text};
 
 use super::OrdersState;
 use crate::{

@@ -4,15 +4,13 @@ mod detail;
 
 use ratatui::{prelude::*, widgets::Paragraph};
 use seckill_engine::{
-    commands::{Command, Focus},
+    Command, Snapshot,
+    commands::Focus,
     orders::decode,
-    telemetry::{OrdersView, Snapshot, snapshot::OrdersPage},
+    telemetry::{OrdersView, snapshot::OrdersPage},
     trace::Trace,
 };
-use seckill_model::{
-    Millis, Order, OrderId, OrderQuery, OrderStatus, Reason,
-    message::{Label, text},
-};
+use seckill_model::{Label, Millis, Order, OrderId, OrderQuery, OrderStatus, Reason, text};
 use tui_input::Input;
 
 use self::detail::{buyer, not_unpaid};

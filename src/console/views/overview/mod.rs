@@ -19,7 +19,7 @@ use seckill_engine::telemetry::{
     log::Weight,
     snapshot::{Alarm, Count, Funnel, LoadTestLine},
 };
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 
 pub(crate) use self::state::OverviewState;
 use self::stream_panel::NAMES;

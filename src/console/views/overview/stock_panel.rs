@@ -13,11 +13,8 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Paragraph, Row, Table, Widget},
 };
-use seckill_engine::telemetry::snapshot::SaleLine;
-use seckill_model::{
-    Phase,
-    message::{Label, text},
-};
+use seckill_engine::SaleLine;
+use seckill_model::{Label, Phase, text};
 
 use crate::{
     text::{self, figures},

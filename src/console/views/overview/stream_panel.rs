@@ -14,8 +14,8 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Paragraph, Row, Table, Widget},
 };
-use seckill_engine::telemetry::snapshot::{Holders, StreamLine};
-use seckill_model::message::{Label, text};
+use seckill_engine::{StreamLine, telemetry::snapshot::Holders};
+use seckill_model::{Label, text};
 
 use super::dim;
 use crate::{

@@ -1,14 +1,14 @@
 //! The throughput chart: orders per second over time, and the figures of the current or selected moment.
 
 use ratatui::prelude::*;
-use seckill_engine::telemetry::{
-    Point, Snapshot,
-    log::{AuditEntry, Weight},
+use seckill_engine::{
+    Snapshot,
+    telemetry::{
+        Point,
+        log::{AuditEntry, Weight},
+    },
 };
-use seckill_model::{
-    Millis,
-    message::{Label, text},
-};
+use seckill_model::{Label, Millis, text};
 
 use super::OverviewState;
 use crate::{

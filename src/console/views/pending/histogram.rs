@@ -3,7 +3,7 @@
 
 use ratatui::text::{Line, Span};
 use seckill_engine::telemetry::census::Census;
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 
 use crate::{
     text::{self, figures},

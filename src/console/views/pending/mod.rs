@@ -3,15 +3,8 @@
 mod histogram;
 
 use ratatui::prelude::*;
-use seckill_engine::{
-    commands::{Command, Focus, Scope},
-    telemetry::{Snapshot, snapshot::PendingLine},
-};
-use seckill_model::{
-    EntryId, Verdict,
-    filter::Filter,
-    message::{Label, text},
-};
+use seckill_engine::{Command, Scope, Snapshot, commands::Focus, telemetry::snapshot::PendingLine};
+use seckill_model::{EntryId, Filter, Label, Verdict, text};
 
 use super::{
     Effect, Scene, Source, View,

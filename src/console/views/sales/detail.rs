@@ -1,14 +1,11 @@
 //! One sale in detail: phase, outcome of its requests, and stock over time.
 
 use ratatui::{prelude::*, widgets::Paragraph};
-use seckill_engine::telemetry::{
-    snapshot::{SaleLine, SaleOrders},
-    stock::StockCurve,
+use seckill_engine::{
+    SaleLine,
+    telemetry::{snapshot::SaleOrders, stock::StockCurve},
 };
-use seckill_model::{
-    OrderCounts, OrderStatus, UserId,
-    message::{Label, text},
-};
+use seckill_model::{Label, OrderCounts, OrderStatus, UserId, text};
 
 use super::{phase, window};
 use crate::{

@@ -3,14 +3,8 @@
 mod detail;
 
 use ratatui::prelude::*;
-use seckill_engine::{
-    commands::Focus,
-    telemetry::{Snapshot, snapshot::SaleLine},
-};
-use seckill_model::{
-    Phase, VoucherId,
-    message::{Label, text},
-};
+use seckill_engine::{SaleLine, Snapshot, commands::Focus};
+use seckill_model::{Label, Phase, VoucherId, text};
 
 use super::{
     Component, Scene, Settled, Source, Step, Turn, View, below, draw_head,

@@ -4,16 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    commands::{
-        Command,
-        group::{ClaimPlan, ClaimScope, GroupAction, Preview, RemoveReport, Rewind},
-    },
+    Command,
+    commands::group::{ClaimPlan, ClaimScope, GroupAction, Preview, RemoveReport, Rewind},
     telemetry::snapshot::{DeliveryState, GroupConsumer, NodeState},
 };
-use seckill_model::{
-    Millis,
-    message::{Label, text},
-};
+use seckill_model::{Label, Millis, text};
 
 use super::{Effect, Pane, Scene, StreamState};
 use crate::{

@@ -2,16 +2,14 @@
 
 use ratatui::{style::Style, text::Span};
 use seckill_engine::{
+    Snapshot,
     orders::decode,
     telemetry::{
-        Snapshot, StreamView,
+        StreamView,
         snapshot::{DeliveryState, EntryLine, NodeState, StreamPage},
     },
 };
-use seckill_model::{
-    EntryId,
-    message::{Label, text},
-};
+use seckill_model::{EntryId, Label, text};
 
 use super::{node_state, total};
 use crate::{

@@ -12,10 +12,7 @@ use ratatui::{
     widgets::{Row, Table, Widget},
 };
 use seckill_engine::telemetry::snapshot::StreamStats;
-use seckill_model::{
-    EntryId,
-    message::{Label, text},
-};
+use seckill_model::{EntryId, Label, text};
 
 use super::StreamState;
 use crate::{

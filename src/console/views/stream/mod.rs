@@ -10,13 +10,14 @@ use ratatui::{
     widgets::Paragraph,
 };
 use seckill_engine::{
+    Snapshot,
     commands::Focus,
     telemetry::{
-        Snapshot, StreamView,
+        StreamView,
         snapshot::{EntryLine, GroupConsumer, NodeState, StreamPage, StreamStats},
     },
 };
-use seckill_model::message::{Label, text};
+use seckill_model::{Label, text};
 use tui_input::Input;
 
 use super::{

@@ -1,8 +1,8 @@
 //! Columns of a table, declared once per kind of row: cells, filter, order and export follow from them.
 
 use ratatui::prelude::*;
-use seckill_engine::telemetry::Snapshot;
-use seckill_model::{EntryId, Millis, OrderId, UserId, VoucherId, message::Label};
+use seckill_engine::Snapshot;
+use seckill_model::{EntryId, Label, Millis, OrderId, UserId, VoucherId};
 use serde::Serialize;
 use serde_json::Value as Json;
 

@@ -3,7 +3,7 @@
 use std::{fmt, ops::RangeInclusive};
 
 use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView, snapshot};
-use seckill_model::{EntryId, Millis, message::text};
+use seckill_model::{EntryId, Millis, text};
 
 use super::{Extent, Row};
 use crate::{text::conventions, views::Step};

@@ -1,6 +1,6 @@
 //! A table for an export: all of its loaded rows, with typed values in English.
 
-use seckill_model::locale::in_english;
+use seckill_model::in_english;
 use serde_json::Value as Json;
 
 use super::{Row, TableState};

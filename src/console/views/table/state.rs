@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use seckill_engine::telemetry::Snapshot;
-use seckill_model::message::{Label, text};
+use seckill_engine::Snapshot;
+use seckill_model::{Label, text};
 use tui_input::Input;
 
 use super::{

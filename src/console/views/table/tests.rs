@@ -1,7 +1,7 @@
 //! Tests of the table component.
 
-use seckill_engine::telemetry::{Snapshot, snapshot::JobLine};
-use seckill_model::message::Label;
+use seckill_engine::{JobLine, Snapshot};
+use seckill_model::Label;
 
 use super::{Column, Page, REST, Row, Table as _, TableState, Turn, Value, state::Controls};
 use crate::views::Step;
