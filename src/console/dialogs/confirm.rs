@@ -2,12 +2,9 @@
 //! vanish meanwhile.
 
 use ratatui::{
-    buffer::Buffer,
     crossterm::event::{Event, KeyEvent},
-    layout::{Constraint, Layout, Margin, Position, Rect},
-    style::Style,
-    text::{Line, Span},
-    widgets::{Paragraph, Widget},
+    prelude::*,
+    widgets::Paragraph,
 };
 use seckill_engine::{Command, commands::audit_record};
 use seckill_model::{Millis, NewSale, VoucherId, text};

@@ -3,13 +3,7 @@
 use std::path::Path;
 
 use crossterm::event::{Event, KeyCode};
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Layout, Margin, Rect},
-    style::Style,
-    text::{Line, Span},
-    widgets::Widget,
-};
+use ratatui::prelude::*;
 use seckill_model::{Label, text};
 
 use strum::VariantArray as _;

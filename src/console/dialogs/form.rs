@@ -1,13 +1,6 @@
 //! Text fields, each with its error below it.
 
-use ratatui::{
-    buffer::Buffer,
-    crossterm::event::Event,
-    layout::{Constraint, Layout, Margin, Position, Rect},
-    style::Style,
-    text::{Line, Span},
-    widgets::{Paragraph, Widget},
-};
+use ratatui::{crossterm::event::Event, prelude::*, widgets::Paragraph};
 use seckill_engine::{SaleLine, error::MAX_REASON};
 use seckill_model::{Label, Millis, is_display_control};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};

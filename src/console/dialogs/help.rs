@@ -1,11 +1,6 @@
 //! The help screen: the whole keymap, with the keys of the current view first.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Layout, Margin, Rect},
-    text::{Line, Span},
-    widgets::{Paragraph, Widget},
-};
+use ratatui::{prelude::*, widgets::Paragraph};
 
 use seckill_model::Label;
 

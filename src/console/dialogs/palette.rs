@@ -1,13 +1,6 @@
 //! The command palette: runs an action by name.
 
-use ratatui::{
-    buffer::Buffer,
-    crossterm::event::Event,
-    layout::{Constraint, Layout, Margin, Position, Rect},
-    style::Style,
-    text::{Line, Span},
-    widgets::Widget,
-};
+use ratatui::{crossterm::event::Event, prelude::*};
 use seckill_model::Label;
 use tui_input::Input;
 

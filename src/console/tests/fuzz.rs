@@ -155,8 +155,8 @@ fn play(seed: u64) -> usize {
                 sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
                 let fine = match (&sent[..], &may) {
                     // A plan and a count change nothing.
-                    ([] | [Command::Plan(_) | Command::CountLetters(_)], _) => true,
-                    ([Command::CreateSale(_) | Command::StartSale(_)], Allowed::Opening) => true,
+                    ([] | [Command::Plan(_) | Command::CountLetters(_)], _)
+                    | ([Command::CreateSale(_) | Command::StartSale(_)], Allowed::Opening) => true,
                     ([one], Allowed::This(command)) => *one == **command,
                     ([Command::StopLoadTest(one), rest @ ..], Allowed::Stop(it)) => {
                         one == it

@@ -3,12 +3,7 @@
 //! The fonts of `tui-big-text` are eight pixels high and have one width; these are five pixels high at any scale, so
 //! that a counting figure fits a small window, and are drawn with ASCII too.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Margin, Rect},
-    style::Style,
-    widgets::Widget,
-};
+use ratatui::prelude::*;
 
 use super::popup;
 use crate::theme::{Theme, glyphs};

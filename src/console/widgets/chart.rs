@@ -7,18 +7,10 @@
 use std::collections::HashSet;
 
 use ratatui::{
-    buffer::Buffer,
-    layout::{
-        Constraint::{Fill, Length},
-        Layout, Rect,
-    },
-    style::Style,
+    layout::Constraint::{Fill, Length},
+    prelude::*,
     symbols::Marker,
-    text::Span,
-    widgets::{
-        Widget,
-        canvas::{Canvas, Context, Points},
-    },
+    widgets::canvas::{Canvas, Context, Points},
 };
 use seckill_engine::telemetry::{Point, Series};
 use seckill_model::Millis;

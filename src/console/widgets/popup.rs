@@ -1,11 +1,8 @@
 //! A framed box over the middle of an area.
 
 use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint, Rect},
-    style::Style,
-    text::Line,
-    widgets::{Block, BorderType, Clear, Widget},
+    prelude::*,
+    widgets::{Block, BorderType, Clear},
 };
 
 use super::{fit, width};

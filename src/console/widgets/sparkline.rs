@@ -1,10 +1,6 @@
 //! Stock over time as an area: a value holds until the next one, and an outage is a gap.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::Rect,
-    widgets::{Sparkline, Widget},
-};
+use ratatui::{prelude::*, widgets::Sparkline};
 use seckill_model::Millis;
 
 use crate::theme::Theme;
