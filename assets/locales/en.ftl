@@ -2278,15 +2278,17 @@ letters-verdict = { $verdict ->
 }
 letters-verdict-line = { $count }  { $verdict }: { $effect }
 letters-was-entry = { $letter }, was entry { $entry }
-letters-why-awaited = its buyer waits and there is no order: replay it
-letters-why-came-back = it reached the replay limit and failed each time: fix the cause given in its reason and replay it with --force, or discard it with compensation
-letters-why-holds-another = its buyer holds another live order: discard it with compensation, which cancels this one and returns its stock
-letters-why-id-taken = its buyer waits, but the order ID belongs to another buyer: resolve this manually
-letters-why-malformed = it contains no valid order: discard it
-letters-why-no-sale = there is no such sale, so no buyer waits for it: discard it
-letters-why-not-awaited = its buyer holds no order, or a different one: discard it
-letters-why-not-loaded = Redis does not hold the sale, so it is unknown whether a buyer waits: load it first ('seckill audit --repair'), or discard it with compensation
-letters-why-written = its order is in SQL: discard it
+letters-why = { $verdict ->
+    [awaited] its buyer waits and there is no order: replay it
+    [came_back] it reached the replay limit and failed each time: fix the cause given in its reason and replay it with --force, or discard it with compensation
+    [holds_another] its buyer holds another live order: discard it with compensation, which cancels this one and returns its stock
+    [id_taken] its buyer waits, but the order ID belongs to another buyer: resolve this manually
+    [no_sale] there is no such sale, so no buyer waits for it: discard it
+    [not_awaited] its buyer holds no order, or a different one: discard it
+    [not_loaded] Redis does not hold the sale, so it is unknown whether a buyer waits: load it first ('seckill audit --repair'), or discard it with compensation
+    [written] its order is in SQL: discard it
+   *[other] it contains no valid order: discard it
+}
 
 ## list
 
@@ -2493,14 +2495,16 @@ partitions-unknown = the number of waiting entries is unknown to Redis; let a no
 
 ## pending
 
-pending-why-body-gone = the entry was trimmed or deleted; the buyers hash still has its order
-pending-why-in-hand = it was just delivered to a live node, which may be writing it
-pending-why-malformed = its fields do not form a valid order
-pending-why-not-promised = no buyer in Redis was admitted with its order ID
-pending-why-refused = the data in SQL does not allow its order
-pending-why-stuck = no order in SQL, and the holder is dead or has been idle for too long
-pending-why-too-often = delivered too often without an order: it may crash the nodes that read it
-pending-why-written = its order is in SQL; only the acknowledgement is missing
+pending-why = { $verdict ->
+    [body_gone] the entry was trimmed or deleted; the buyers hash still has its order
+    [malformed] its fields do not form a valid order
+    [not_promised] no buyer in Redis was admitted with its order ID
+    [refused] the data in SQL does not allow its order
+    [stuck] no order in SQL, and the holder is dead or has been idle for too long
+    [too_often] delivered too often without an order: it may crash the nodes that read it
+    [written] its order is in SQL; only the acknowledgement is missing
+   *[other] it was just delivered to a live node, which may be writing it
+}
 
 ## plan
 

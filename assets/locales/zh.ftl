@@ -1987,15 +1987,17 @@ letters-verdict = { $verdict ->
 }
 letters-verdict-line = { $count }  { $verdict }：{ $effect }
 letters-was-entry = { $letter }，原消息 { $entry }
-letters-why-awaited = 买家在等，尚无订单：重放
-letters-why-came-back = 已达重放次数上限且每次都失败：按原因修复后用 --force 重放，或用 --compensate 丢弃
-letters-why-holds-another = 买家已有另一有效订单：用 --compensate 丢弃，取消此单并退还库存
-letters-why-id-taken = 买家在等，但订单号属于另一位买家：需人工处理
-letters-why-malformed = 不含有效订单：丢弃
-letters-why-no-sale = 秒杀不存在，不会有买家在等：丢弃
-letters-why-not-awaited = 买家没有订单或已有其他订单：丢弃
-letters-why-not-loaded = Redis 中没有这场秒杀，无法判断是否有买家在等：先用 'seckill audit --repair' 载入，或用 --compensate 丢弃
-letters-why-written = 订单已在 SQL 中：丢弃
+letters-why = { $verdict ->
+    [awaited] 买家在等，尚无订单：重放
+    [came_back] 已达重放次数上限且每次都失败：按原因修复后用 --force 重放，或用 --compensate 丢弃
+    [holds_another] 买家已有另一有效订单：用 --compensate 丢弃，取消此单并退还库存
+    [id_taken] 买家在等，但订单号属于另一位买家：需人工处理
+    [no_sale] 秒杀不存在，不会有买家在等：丢弃
+    [not_awaited] 买家没有订单或已有其他订单：丢弃
+    [not_loaded] Redis 中没有这场秒杀，无法判断是否有买家在等：先用 'seckill audit --repair' 载入，或用 --compensate 丢弃
+    [written] 订单已在 SQL 中：丢弃
+   *[other] 不含有效订单：丢弃
+}
 
 ## list
 
@@ -2172,14 +2174,16 @@ partitions-unknown = Redis 无法给出未消费的消息数，请先让节点�
 
 ## pending
 
-pending-why-body-gone = 消息已被裁剪或删除；Redis 的买家名单中仍有该订单
-pending-why-in-hand = 刚投递给在线节点，可能正在写入
-pending-why-malformed = 字段无法构成订单
-pending-why-not-promised = Redis 中没有以此订单号准入的买家
-pending-why-refused = SQL 中的数据不允许写入该订单
-pending-why-stuck = SQL 中没有订单，且持有者已失联或空闲过久
-pending-why-too-often = 投递次数过多仍无订单：可能导致读取它的节点崩溃
-pending-why-written = 订单已写入 SQL，仅缺确认
+pending-why = { $verdict ->
+    [body_gone] 消息已被裁剪或删除；Redis 的买家名单中仍有该订单
+    [malformed] 字段无法构成订单
+    [not_promised] Redis 中没有以此订单号准入的买家
+    [refused] SQL 中的数据不允许写入该订单
+    [stuck] SQL 中没有订单，且持有者已失联或空闲过久
+    [too_often] 投递次数过多仍无订单：可能导致读取它的节点崩溃
+    [written] 订单已写入 SQL，仅缺确认
+   *[other] 刚投递给在线节点，可能正在写入
+}
 
 ## plan
 

@@ -9,7 +9,7 @@ use seckill_engine::{
 use seckill_model::{
     EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, Millis, Order,
     dead_letter::{Burial, shown},
-    text,
+    in_english, text,
 };
 use seckill_redis::dead_letters;
 use serde::Serialize;
@@ -94,7 +94,7 @@ struct Letter {
     line: LetterLine,
     place: Option<u8>,
     action: LetterAction,
-    why: &'static str,
+    why: String,
 }
 
 impl Letter {
@@ -103,7 +103,7 @@ impl Letter {
             line: LetterLine::of(classified, now),
             place: classified.letter.order.map(|order| order.place),
             action: classified.verdict.action(),
-            why: classified.verdict.why().english(),
+            why: in_english(|| classified.verdict.why()),
         }
     }
 }

@@ -309,7 +309,7 @@ fn preview(plan: &Plan) -> Result<String> {
         .right(&Label("column-entries"), |it| number(it.entries))
         .left(&Label("column-verdict"), |it| verdict(it.verdict))
         .left(&Label("column-action"), |it| action(it.action))
-        .left(&Label("column-why"), |it| it.verdict.why().to_owned());
+        .left(&Label("column-why"), |it| it.verdict.why());
     let forecast = &totals.forecast;
     let mut figures = vec![
         (Label("column-pending").to_owned(), forecast.pending),

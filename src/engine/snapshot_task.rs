@@ -310,7 +310,7 @@ async fn count_orders(
         let limit = snapshot.sale(voucher).map_or(1, |line| line.limit);
         let counts = in_time(store.order_counts(voucher)).await?;
         // If a buyer may hold one order, only buyers whose order was closed return.
-        let may_repeat = |it: &OrderCounts| limit > 1 || it.closed + it.cancelled > 0;
+        let may_repeat = |it: &OrderCounts| limit > 1 || !it.keys().all(|it| it.is_live());
         let repeat_buyers = match &counts {
             Some(counts) if may_repeat(counts) => {
                 in_time(store.repeat_buyers(voucher, REPEAT_BUYERS)).await?

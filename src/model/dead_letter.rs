@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
-use crate::{Backing, Label, Message, Millis, control_chars::shortened};
+use crate::{Backing, Message, Millis, control_chars::shortened, text};
 
 /// Longest reason, in characters.
 pub const MAX_REASON: usize = 300;
@@ -147,18 +147,8 @@ impl LetterVerdict {
     }
 
     /// Why this action is recommended.
-    pub fn why(self) -> Label {
-        match self {
-            Self::Awaited => Label("letters-why-awaited"),
-            Self::CameBack => Label("letters-why-came-back"),
-            Self::NotLoaded => Label("letters-why-not-loaded"),
-            Self::IdTaken => Label("letters-why-id-taken"),
-            Self::HoldsAnother => Label("letters-why-holds-another"),
-            Self::Written => Label("letters-why-written"),
-            Self::NotAwaited => Label("letters-why-not-awaited"),
-            Self::NoSale => Label("letters-why-no-sale"),
-            Self::Malformed => Label("letters-why-malformed"),
-        }
+    pub fn why(self) -> String {
+        text!("letters-why", verdict = self)
     }
 }
 

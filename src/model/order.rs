@@ -1,13 +1,17 @@
 //! Orders: the row that is written at the end of the path.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Millis, OrderEntry, OrderId, Place, Reason, UserId, VoucherId, reason};
 
 /// Order status; the numbers are those of the tutorial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[derive(strum::Display, strum::EnumString, strum::FromRepr, strum::IntoStaticStr)]
+#[derive(
+    strum::Display, strum::EnumIter, strum::EnumString, strum::FromRepr, strum::IntoStaticStr,
+)]
 #[strum(serialize_all = "lowercase", parse_err_ty = Reason, parse_err_fn = unknown_status)]
 #[repr(i64)]
 pub enum OrderStatus {
@@ -30,33 +34,8 @@ impl OrderStatus {
     }
 }
 
-/// Number of orders of a sale in SQL, by status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OrderCounts {
-    /// Written, not paid.
-    pub unpaid: u64,
-    /// Paid, not redeemed.
-    pub paid: u64,
-    /// Paid and redeemed.
-    pub used: u64,
-    /// Cancelled by the buyer, or by an operator.
-    pub cancelled: u64,
-    /// Closed because it was not paid in time.
-    pub closed: u64,
-}
-
-impl OrderCounts {
-    /// Adds orders of this status.
-    pub fn add(&mut self, status: OrderStatus, count: u64) {
-        *match status {
-            OrderStatus::Unpaid => &mut self.unpaid,
-            OrderStatus::Paid => &mut self.paid,
-            OrderStatus::Used => &mut self.used,
-            OrderStatus::Cancelled => &mut self.cancelled,
-            OrderStatus::Closed => &mut self.closed,
-        } += count;
-    }
-}
+/// Number of orders of a sale in SQL, by status; statuses without orders are omitted.
+pub type OrderCounts = BTreeMap<OrderStatus, u64>;
 
 fn unknown_status(text: &str) -> Reason {
     reason!("faults-order-status", text = text.chars().take(30).collect::<String>())

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
-use crate::{Label, OrderId};
+use crate::{OrderId, text};
 
 /// Evidence about one pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,17 +139,8 @@ impl Verdict {
     }
 
     /// Why this action is recommended.
-    pub fn why(self) -> Label {
-        match self {
-            Self::Written => Label("pending-why-written"),
-            Self::Stuck => Label("pending-why-stuck"),
-            Self::BodyGone => Label("pending-why-body-gone"),
-            Self::Malformed => Label("pending-why-malformed"),
-            Self::TooOften => Label("pending-why-too-often"),
-            Self::Refused => Label("pending-why-refused"),
-            Self::NotPromised => Label("pending-why-not-promised"),
-            Self::InHand => Label("pending-why-in-hand"),
-        }
+    pub fn why(self) -> String {
+        text!("pending-why", verdict = <&str>::from(self))
     }
 
     /// Whether a later verdict only completes the planned one: an order that was written but not acknowledged before an

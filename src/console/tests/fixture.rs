@@ -23,7 +23,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     Balance, Cause, EntryId, JobOutcome, JobRun, Label, Message, Millis, OrderCounts, OrderError,
-    OrderId, OsError, Phase, SaleState, UserId, Verdict, VoucherId, reason::reason,
+    OrderId, OrderStatus, OsError, Phase, SaleState, UserId, Verdict, VoucherId, reason::reason,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -364,12 +364,11 @@ pub(super) fn normal() -> Snapshot {
         sale_orders: Some(SaleOrders {
             voucher: VoucherId(7),
             taken: NOW,
-            counts: Some(OrderCounts {
-                unpaid: 1_140,
-                paid: 5_720,
-                closed: 20,
-                ..OrderCounts::default()
-            }),
+            counts: Some(OrderCounts::from([
+                (OrderStatus::Unpaid, 1_140),
+                (OrderStatus::Paid, 5_720),
+                (OrderStatus::Closed, 20),
+            ])),
             repeat_buyers: Some(vec![(UserId(1_004), 3), (UserId(987_659), 2)]),
         }),
         audit: Balance::InFlight { orders: 1_332 },

@@ -7,8 +7,8 @@ use std::{
 };
 
 use seckill_model::{
-    Millis, Order, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, SaleOrder, UserId,
-    VoucherId, ledger::SqlLedger,
+    Millis, Order, OrderCounts, OrderEntry, OrderFilter, OrderId, SaleOrder, UserId, VoucherId,
+    ledger::SqlLedger,
 };
 
 use crate::{
@@ -201,7 +201,7 @@ impl Store {
         })
     }
 
-    /// The number of orders of one sale by status; zeros if there is no such sale. Reads every order of the sale.
+    /// The number of orders of one sale by status. Reads every order of the sale.
     pub async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
         read!(self, |conn| {
             let Dialect { live, closed, .. } = conn.dialect();
@@ -211,12 +211,7 @@ impl Store {
                  UNION ALL SELECT status, COUNT(*) FROM tb_voucher_order \
                  WHERE voucher_id = $1 AND {closed} GROUP BY status"
             );
-            let rows: Vec<(OrderStatus, u64)> = conn.rows(query, params![voucher]).await?;
-            let mut counts = OrderCounts::default();
-            for (status, orders) in rows {
-                counts.add(status, orders);
-            }
-            Ok(counts)
+            Ok(conn.rows(query, params![voucher]).await?.into_iter().collect())
         })
     }
 

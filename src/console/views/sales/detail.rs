@@ -7,6 +7,8 @@ use seckill_engine::{
 };
 use seckill_model::{Label, OrderCounts, OrderStatus, UserId, text};
 
+use strum::IntoEnumIterator as _;
+
 use super::{phase, window};
 use crate::{
     text::{self, figures},
@@ -139,9 +141,9 @@ fn with_key(scene: &Scene<'_>, mut line: Line<'static>, key: &str, cells: u16) -
 fn order_states(scene: &Scene<'_>, sale: &SaleLine) -> Line<'static> {
     let theme = scene.theme;
     let mut spans = vec![Span::styled(Label("common-orders").read(), theme.soft)];
-    match orders(scene, sale).map(|known| known.counts) {
+    match orders(scene, sale).map(|known| known.counts.as_ref()) {
         Some(Some(counts)) => {
-            for (label, figure) in states(&counts) {
+            for (label, figure) in states(counts) {
                 spans.push(Span::styled(format!("  {label} "), theme.soft));
                 spans.push(Span::styled(figure, theme.strong));
             }
@@ -158,15 +160,9 @@ fn order_states(scene: &Scene<'_>, sale: &SaleLine) -> Line<'static> {
 
 /// Orders in SQL by status: paid orders always, others if there are any.
 fn states(counts: &OrderCounts) -> impl Iterator<Item = (String, String)> {
-    let all = counts.unpaid + counts.paid + counts.used + counts.cancelled + counts.closed;
-    let parts = [
-        (OrderStatus::Unpaid, counts.unpaid),
-        (OrderStatus::Paid, counts.paid),
-        (OrderStatus::Used, counts.used),
-        (OrderStatus::Cancelled, counts.cancelled),
-        (OrderStatus::Closed, counts.closed),
-    ];
-    parts.into_iter().filter_map(move |(status, count)| {
+    let all = counts.values().sum();
+    OrderStatus::iter().filter_map(move |status| {
+        let count = counts.get(&status).copied().unwrap_or(0);
         let figure = figures::thousands(count);
         let figure = match status {
             OrderStatus::Paid if all > 0 => format!("{figure} {}", figures::share(count, all)),

@@ -9,7 +9,7 @@ mod make;
 use serde::{Deserialize, Serialize};
 
 use seckill_model::{
-    EntryId, Message, Millis, OrderId, RecoveryAction, UserId, Verdict, VoucherId,
+    EntryId, Message, Millis, OrderId, RecoveryAction, UserId, Verdict, VoucherId, in_english,
 };
 use seckill_redis::stream::Body;
 
@@ -154,7 +154,7 @@ impl Totals {
             return;
         }
         let (verdict, action) = (line.verdict, line.action);
-        let why = verdict.why().english().to_owned();
+        let why = in_english(|| verdict.why());
         self.verdicts.push(VerdictTotal { verdict, action, entries: 1, why });
         self.verdicts.sort_by_key(|it| it.verdict);
     }
