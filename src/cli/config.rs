@@ -41,11 +41,9 @@ pub(crate) struct Config {
     pub(crate) theme: Option<String>,
     /// Directory of exports; `None` is the working directory.
     pub(crate) export_dir: Option<PathBuf>,
-    /// Settings of the engine.
     pub(crate) engine: Settings,
     /// Settings of the connections to the database.
     pub(crate) store: StoreSettings,
-    /// Keys of the console.
     pub(crate) keys: Keys,
     /// The file, and its text.
     #[serde(skip)]
@@ -72,7 +70,6 @@ impl Config {
         Ok(Self { source: Some((path, text)), ..config })
     }
 
-    /// Opens the data directory.
     pub(crate) fn open_data_dir(&self) -> Result<DataDir, DataDirError> {
         match &self.data_dir {
             Some(path) => DataDir::open(path),

@@ -28,7 +28,6 @@ pub(crate) type Result<T, E = CliError> = std::result::Result<T, E>;
 pub(crate) struct CliError {
     /// For stderr; errors of the engine are typed data.
     pub(super) text: Message,
-    /// Exit code.
     pub(super) code: u8,
     /// Each line is a separate error; in all other messages a line break is part of quoted text and shown as a space.
     is_list: bool,
@@ -43,7 +42,6 @@ impl CliError {
         self.text.lines().map(|line| plain(line.trim_end())).collect::<Vec<_>>().join("\n")
     }
 
-    /// Prints the message to stderr.
     pub(super) fn print(&self) {
         let _ = writeln!(io::stderr(), "seckill: {}", self.message());
     }

@@ -97,7 +97,6 @@ async fn history(context: &Context, name: Option<String>, limit: u32) -> Result<
     })
 }
 
-/// Runs of jobs.
 pub(super) fn table(runs: &[JobRun]) -> Table<'_, JobRun> {
     Table::new(runs)
         .left(&Label("column-job"), |run| run.job.clone())

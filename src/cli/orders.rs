@@ -69,48 +69,50 @@ struct Shown {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) -> Result<u8> {
-    match command {
-        OrdersCommand::List(args) => {
-            let user = args.user.map(UserId);
-            let is = OrderTerms { user, voucher: args.voucher, status: args.status };
-            let filter = OrderFilter { is, ..OrderFilter::default() };
-            // Invalid arguments are reported before anything is opened.
-            let filter = filter.admitted(args.from, args.to)?;
-            // Needs SQL only, so it also works while Redis is unavailable.
-            let orders = Context::with(config, out, Needs::Database, async |context| {
-                Ok(context.store.orders(&filter, args.before, args.limit + 1).await?)
-            });
-            list(out, orders.await?, args.limit)
-        }
-        OrdersCommand::Show { id } => {
-            let location = Context::with(config, out, Needs::Both, async |context| {
-                Ok(orders::find(&mut context.servers(), id).await?)
-            });
-            let shown = Shown { id, decoded: orders::decode(id), location: location.await? };
-            out.verdict(shown.location != Location::Unknown, &shown, || render(&shown))
-        }
+    // Invalid arguments are reported before anything is opened. A list also works while Redis is unavailable.
+    let (needs, filter) = match &command {
+        OrdersCommand::List(args) => (Needs::Database, args.filter()?),
+        _ => (Needs::Both, OrderFilter::default()),
+    };
+    let done = Context::with(config, out, needs, async |context| match command {
+        OrdersCommand::List(args) => list(context, &filter, &args).await,
+        OrdersCommand::Show { id } => show(context, id).await,
         OrdersCommand::Pay { id, reason } => {
-            Context::with(config, out, Needs::Both, async |context| {
-                reply::run_once(context, Command::Pay(id), reason).await
-            })
-            .await
+            reply::run_once(context, Command::Pay(id), reason).await
         }
+    });
+    done.await
+}
+
+impl ListArgs {
+    fn filter(&self) -> Result<OrderFilter> {
+        let user = self.user.map(UserId);
+        let is = OrderTerms { user, voucher: self.voucher, status: self.status };
+        let filter = OrderFilter { is, ..OrderFilter::default() };
+        Ok(filter.admitted(self.from, self.to)?)
     }
 }
 
-fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8> {
-    let next = page(&mut orders, limit, |order| order.id);
-    out.verdict(!orders.is_empty(), &json!({ "orders": orders, "next": next }), || {
+async fn show(context: &Context, id: OrderId) -> Result<u8> {
+    let location = orders::find(&mut context.servers(), id).await?;
+    let shown = Shown { id, decoded: orders::decode(id), location };
+    context.out.verdict(shown.location != Location::Unknown, &shown, || render(&shown))
+}
+
+async fn list(context: &Context, filter: &OrderFilter, args: &ListArgs) -> Result<u8> {
+    let mut orders = context.store.orders(filter, args.before, args.limit + 1).await?;
+    let next = page(&mut orders, args.limit, |order| order.id);
+    context.out.verdict(!orders.is_empty(), &json!({ "orders": orders, "next": next }), || {
         if orders.is_empty() {
             return Label("cli-orders-none").to_owned();
         }
         let text = Table::new(&orders)
-            .left(&Label("column-order"), |order| order.id.to_string())
+            .left(&Label("column-order"), |order| order.id)
             .left(&Label("column-admitted"), |order| local(orders::decode(order.id).issued))
-            .right(&Label("column-buyer"), |order| order.user_id.to_string())
+            .right(&Label("column-buyer"), |order| order.user_id)
             .right(&Label("column-voucher"), |order| format!("#{}", order.voucher_id))
             .left(&Label("column-status"), status)
-            .left(&Label("column-since"), |order| local(since(order)))
+            .left(&Label("column-since"), |order| local(order.since()))
             .to_string();
         text + &next_page("--before", next)
     })
@@ -118,16 +120,6 @@ fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8> {
 
 fn status(order: &Order) -> String {
     text!("orders-status-name", status = order.status)
-}
-
-/// When the order reached its status, if SQL records it.
-fn since(order: &Order) -> Millis {
-    let at = match order.status {
-        OrderStatus::Unpaid => None,
-        OrderStatus::Paid | OrderStatus::Used => order.pay_time,
-        OrderStatus::Cancelled | OrderStatus::Closed => order.close_time,
-    };
-    at.unwrap_or(order.create_time)
 }
 
 fn render(shown: &Shown) -> String {
@@ -157,7 +149,7 @@ fn render(shown: &Shown) -> String {
 fn persisted(order: &Order) -> String {
     let status = match order.status {
         OrderStatus::Unpaid => status(order),
-        _ => format!("{} {}", status(order), local(since(order))),
+        _ => format!("{} {}", status(order), local(order.since())),
     };
     let (user, voucher) = (order.user_id, order.voucher_id);
     let of = match order.place {

@@ -91,12 +91,10 @@ fn parse<T: FromStr>(text: &str, expected: Label) -> Result<T, String> {
     text.replace([',', '_'], "").parse().map_err(|_| expected.to_owned())
 }
 
-/// Parses a count.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     parse(text, Label("cli-expected-count"))
 }
 
-/// Parses a number within a range.
 pub(super) fn count_in(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync {

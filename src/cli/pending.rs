@@ -97,8 +97,7 @@ pub(super) async fn run(config: &Config, out: Output, command: PendingCommand) -
         }
         PendingCommand::Plan { which, out: file } => Box::pin(show(context, which, file)).await,
         PendingCommand::Apply { which, max: most, rate, consent, .. } => {
-            let request = Request { plan, which, pace: Pace { rate, most }, consent };
-            Box::pin(apply(context, request)).await
+            Box::pin(apply(context, plan, which, Pace { rate, most }, consent)).await
         }
     });
     done.await
@@ -205,16 +204,14 @@ async fn with_progress<T>(operator: &Operator, out: Output, work: impl Future<Ou
     done
 }
 
-/// The plan to apply: from a file, or created now.
-struct Request {
+/// Applies a plan from a file, or one that is created now.
+async fn apply(
+    context: &mut Context,
     plan: Option<Plan>,
     which: Which,
     pace: Pace,
     consent: Consent,
-}
-
-async fn apply(context: &mut Context, request: Request) -> Result<u8> {
-    let Request { plan, which, pace, consent } = request;
+) -> Result<u8> {
     let mut operator = context.writer(&consent)?;
     let is_filtered = which.filter.is_some();
     let plan = match plan {

@@ -14,7 +14,6 @@ pub(super) async fn execute(operator: &Operator, command: Command) -> Result<Rep
     Ok(signals.cancelling(&stop, operator.execute(command, &stop)).await?)
 }
 
-/// Prints a reply.
 pub(super) fn answer(out: Output, reply: &Reply) -> Result<u8> {
     out.answer(&document(reply), || text(reply))
 }

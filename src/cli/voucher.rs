@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use seckill_engine::Command;
 use seckill_model::{Label, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus, text};
-use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     Config, Context, Needs, Output, Reason, Result, Table, count, next_page, number, or_dash, page,
@@ -62,23 +62,19 @@ pub(super) struct CreateArgs {
     reason: Reason,
 }
 
-#[derive(Serialize)]
-struct Page {
-    vouchers: Vec<Voucher>,
-    next: Option<VoucherId>,
-}
-
 pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -> Result<u8> {
     // Redis holds no voucher, so it may be unavailable; order IDs come from its counters.
-    match command {
+    let needs = match command {
+        VoucherCommand::Buy { .. } => Needs::Both,
+        _ => Needs::Database,
+    };
+    // Invalid arguments are reported before anything is opened.
+    let (command, reason) = match command {
         VoucherCommand::List { after, limit } => {
-            Context::with(config, out, Needs::Database, async |context| {
-                list(context, after, limit).await
-            })
-            .await
+            let list = async |context: &mut Context| list(context, after, limit).await;
+            return Context::with(config, out, needs, list).await;
         }
         VoucherCommand::Create(args) => {
-            // Invalid arguments are reported before anything is opened.
             let details = VoucherDetails {
                 title: args.title,
                 shop_id: args.shop,
@@ -88,37 +84,31 @@ pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -
                 actual_value: args.actual_value,
                 status: args.status,
             };
-            let command = Command::CreateVoucher(details.checked()?);
-            Context::with(config, out, Needs::Database, async |context| {
-                reply::run_once(context, command, args.reason).await
-            })
-            .await
+            (Command::CreateVoucher(details.checked()?), args.reason)
         }
-        VoucherCommand::Buy { id, user, reason } => {
-            let command = Command::BuyVoucher(id, UserId(user));
-            Context::with(config, out, Needs::Both, async |context| {
-                reply::run_once(context, command, reason).await
-            })
-            .await
-        }
-    }
+        VoucherCommand::Buy { id, user, reason } => (Command::BuyVoucher(id, UserId(user)), reason),
+    };
+    let run = async |context: &mut Context| reply::run_once(context, command, reason).await;
+    Context::with(config, out, needs, run).await
 }
 
 async fn list(context: &Context, after: Option<VoucherId>, limit: u32) -> Result<u8> {
     let mut vouchers = context.store.vouchers(after, limit + 1).await?;
     let next = page(&mut vouchers, limit, |voucher| voucher.voucher_id);
-    let page = Page { vouchers, next };
-    context.out.answer(&page, || render(&page, after.is_some()))
+    context.out.answer(&json!({ "vouchers": vouchers, "next": next }), || {
+        if vouchers.is_empty() {
+            let continued = after.is_some();
+            let none =
+                if continued { Label("cli-voucher-no-more") } else { Label("cli-voucher-none") };
+            return none.to_owned();
+        }
+        render(&vouchers) + &next_page("seckill voucher list --after", next)
+    })
 }
 
-fn render(page: &Page, is_continued: bool) -> String {
-    if page.vouchers.is_empty() {
-        let none =
-            if is_continued { Label("cli-voucher-no-more") } else { Label("cli-voucher-none") };
-        return none.to_owned();
-    }
-    let table = Table::new(&page.vouchers)
-        .right("#", |line| line.voucher_id.to_string())
+fn render(vouchers: &[Voucher]) -> String {
+    let table = Table::new(vouchers)
+        .right("#", |line| line.voucher_id)
         .left(&Label("column-title"), |line| line.details.title.clone())
         .left(&Label("column-kind"), |line| text!("cli-voucher-kind", kind = line.kind))
         .left(&Label("column-status"), |line| {
@@ -127,12 +117,11 @@ fn render(page: &Page, is_continued: bool) -> String {
         .right(&Label("column-shop"), |line| or_dash(line.details.shop_id))
         .right(&Label("column-pays"), |line| money(line.details.pay_value))
         .right(&Label("column-worth"), |line| money(line.details.actual_value));
-    let text = table.with_details(|line| {
+    table.with_details(|line| {
         let VoucherDetails { sub_title, rules, .. } = &line.details;
         let rules = rules.iter().flat_map(|rules| rules.lines());
         sub_title.as_deref().into_iter().chain(rules).map(plain).collect()
-    });
-    text + &next_page("seckill voucher list --after", page.next)
+    })
 }
 
 /// Cents as a decimal number.

@@ -147,6 +147,18 @@ pub struct Order {
     pub close_time: Option<Millis>,
 }
 
+impl Order {
+    /// When it reached its status, if SQL records it.
+    pub fn since(&self) -> Millis {
+        let at = match self.status {
+            OrderStatus::Unpaid => None,
+            OrderStatus::Paid | OrderStatus::Used => self.pay_time,
+            OrderStatus::Cancelled | OrderStatus::Closed => self.close_time,
+        };
+        at.unwrap_or(self.create_time)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

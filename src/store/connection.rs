@@ -22,11 +22,8 @@ use crate::{
 /// One type for each driver.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Driver<S, M, P> {
-    /// SQLite.
     Sqlite(S),
-    /// MySQL and MariaDB.
     Mysql(M),
-    /// PostgreSQL.
     Postgres(P),
 }
 
@@ -42,18 +39,14 @@ macro_rules! by_driver {
 }
 pub(super) use by_driver;
 
-/// Connections to one database.
 pub(super) type Pool = Driver<sqlx::Pool<Sqlite>, sqlx::Pool<MySql>, sqlx::Pool<Postgres>>;
 
-/// A pooled connection.
 pub(super) type Conn =
     Driver<PoolConnection<Sqlite>, PoolConnection<MySql>, PoolConnection<Postgres>>;
 
-/// A row.
 pub(super) type Row<'r> = Driver<&'r SqliteRow, &'r MySqlRow, &'r PgRow>;
 
 impl<S, M, P> Driver<S, M, P> {
-    /// The SQL of the database.
     pub(super) fn dialect(&self) -> &'static Dialect {
         match self {
             Self::Sqlite(_) => &SQLITE,
@@ -108,7 +101,6 @@ impl Conn {
         Ok(done)
     }
 
-    /// Reads all rows.
     pub(super) async fn rows<R: FromRow>(
         &mut self,
         sql: impl Into<Cow<'static, str>>,
@@ -176,7 +168,6 @@ impl Conn {
 
 /// A type that is read from a row.
 pub(super) trait FromRow: Sized {
-    /// Reads it.
     fn from_row(row: &Row<'_>) -> Result<Self, Fault>;
 }
 

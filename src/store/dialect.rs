@@ -122,9 +122,7 @@ fn divide(dividend: &str, divisor: &str) -> String {
 pub(super) enum Value<'q> {
     /// A number, time or ID.
     Int(Option<i64>),
-    /// A text.
     Text(Option<Cow<'q, str>>),
-    /// A boolean.
     Bool(bool),
     /// IDs compared with a column: `= ANY($1)`.
     Ids(Vec<i64>),

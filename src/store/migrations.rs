@@ -12,11 +12,8 @@ use sqlx::{
 
 static FOLDERS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../migrations");
 
-/// For SQLite.
 pub(super) static SQLITE: LazyLock<Migrator> = LazyLock::new(|| migrator("sqlite"));
-/// For MySQL and MariaDB.
 pub(super) static MYSQL: LazyLock<Migrator> = LazyLock::new(|| migrator("mysql"));
-/// For PostgreSQL.
 pub(super) static POSTGRES: LazyLock<Migrator> = LazyLock::new(|| migrator("postgres"));
 
 /// Without the lock of sqlx, which has no timeout and is taken after the tables are examined: each database is locked

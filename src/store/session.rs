@@ -172,7 +172,6 @@ impl Sessions {
         Ok(lease)
     }
 
-    /// Closes all connections.
     pub(super) async fn close(&self) {
         // A hanging server would never reply.
         let _ = timeout(CLOSE_TIMEOUT, async {

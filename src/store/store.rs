@@ -15,7 +15,6 @@ use crate::{
 pub struct Store {
     /// The database, or why it could not be opened.
     pub(super) database: Result<Arc<Database>, StoreError>,
-    /// Injected faults.
     pub(super) faults: Option<Illness>,
 }
 
@@ -72,7 +71,6 @@ macro_rules! transaction {
 pub(super) use transaction;
 
 impl Database {
-    /// The connections that write.
     pub(super) fn writer(&self) -> Result<&Sessions, StoreError> {
         if let Some(file) = &self.file {
             file.check_writable()?;
@@ -80,7 +78,6 @@ impl Database {
         Ok(&self.sessions)
     }
 
-    /// The connections that read.
     pub(super) fn readers(&self) -> Result<&Sessions, StoreError> {
         match &self.file {
             Some(file) => file.readers(),

@@ -20,7 +20,6 @@ const EXAMPLE: &str = include_str!("../../../assets/config.toml");
 /// Maximum number of errors reported: each requires a pass over the whole file.
 const MOST: usize = 99;
 
-/// An error.
 struct Invalid {
     /// Byte offset.
     at: usize,
@@ -53,7 +52,6 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
     Err(messages::all(errors.into_iter().map(position).collect()))
 }
 
-/// The text of a file.
 pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let (position, why) = messages::not_utf8(error.as_bytes(), error.utf8_error());

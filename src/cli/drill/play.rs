@@ -221,7 +221,6 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Performs the operator's actions.
     async fn operate(&self, report: &mut Report) -> Result<()> {
         match self.drill.remedy() {
             Remedy::Automatic => {}

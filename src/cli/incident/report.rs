@@ -262,7 +262,6 @@ fn orders(flow: &OrderFlow, events: &[AuditEntry], until: Millis) -> String {
     format!("{}\n\n```\n{chart}```\n", text!("cli-incident-chart", seconds = flow.step_s))
 }
 
-/// The snapshot.
 fn metrics(snapshot: &Snapshot, unmask: bool) -> String {
     let servers = [&snapshot.redis, &snapshot.sql];
     let mut lines = servers.map(|it| (it.name.clone(), server_state(it))).to_vec();

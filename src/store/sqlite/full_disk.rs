@@ -48,7 +48,6 @@ impl FullDiskReader {
         None
     }
 
-    /// Closes the connection.
     pub(super) async fn close(&self) {
         self.sessions.close().await;
     }

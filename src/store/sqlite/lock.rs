@@ -32,7 +32,6 @@ impl Lock {
         Self { sessions, version: AtomicI64::new(UNSEEN) }
     }
 
-    /// Closes the connection.
     pub(super) async fn close(&self) {
         self.sessions.close().await;
     }

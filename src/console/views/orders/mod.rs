@@ -59,9 +59,9 @@ impl Row for Order {
             OrderStatus::Cancelled | OrderStatus::Closed => scene.theme.soft,
         }),
         Column::figure(Label("orders-since"), &[(72, 8), (100, DATED)], |order: &Self| {
-            Value::Time(since(order))
+            Value::Time(order.since())
         })
-        .shown(|scene, order, cells| time(scene, since(order), cells))
+        .shown(|scene, order, cells| time(scene, order.since(), cells))
         .soft(),
     ];
 
@@ -85,16 +85,6 @@ impl Row for Order {
 /// An ID may be dated ahead of the clock, but nothing is written before it is admitted.
 fn admitted(order: &Order) -> Millis {
     decode(order.id).issued.min(order.create_time)
-}
-
-/// When the order reached its state, as far as SQL has it.
-fn since(order: &Order) -> Millis {
-    let at = match order.status {
-        OrderStatus::Unpaid => None,
-        OrderStatus::Paid | OrderStatus::Used => order.pay_time,
-        OrderStatus::Cancelled | OrderStatus::Closed => order.close_time,
-    };
-    at.unwrap_or(order.create_time)
 }
 
 /// Without room for both: the time if it is today, else the date.
