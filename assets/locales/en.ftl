@@ -2348,7 +2348,6 @@ loss-was-a = { $key } (was a { $held })
 orders-admitted = ADMITTED
 orders-and-acknowledged-time-unknown-redis = and acknowledged; time unknown, Redis does not keep it
 orders-and-more = { $count } or more
-orders-assigned-to-its-buyer = assigned to its buyer in Redis
 orders-atomically-as-entry = atomically, as entry { $entry }
 orders-bought-by = { $place ->
     [0] user { $user }, voucher { $sale }
@@ -2360,6 +2359,10 @@ orders-clocks-differ-by-at-least = clocks differ by at least { $size }
 orders-closed = closed
 orders-dead-letter-press-to-open = dead letter: { $reason }; press { KEY("letters") } to open
 orders-delivered = delivered
+orders-held = { $at }, { $held ->
+    [true] assigned to its buyer in Redis
+   *[false] no longer assigned to its buyer in Redis
+}
 orders-id-time = ID time
 orders-id-user-voucher-paid = id, user=1001, voucher=7, paid, from=14:30, to=-5m; negation: !user=7, !voucher=7, !paid; press { KEY("press") } to search
 orders-in-all = { $count } total
@@ -2372,12 +2375,13 @@ orders-lost-assigned-to-its-buyer = LOST: assigned to its buyer in Redis and sto
 orders-ms = { $size } ms
 orders-never = never
 orders-newest-first = newest first
-orders-no-entry-near-that-second = no entry near that second; possibly trimmed
-orders-no-longer-assigned = no longer assigned to its buyer in Redis
+orders-no-entry-near-that-second = { $is_partial ->
+    [true] not found near that second; too many entries to check all
+   *[false] no entry near that second; possibly trimmed
+}
 orders-no-order-in-sql-matches = No order in SQL matches '{ $query }'. Press { KEY("back") } to show all.
 orders-no-orders-in-sql-yet = No orders in SQL yet. New orders enter the stream first.
 orders-not-delivered-yet = not delivered yet
-orders-not-found-near-that-second = not found near that second; too many entries to check all
 orders-not-yet = not yet
 orders-order-is-only-unpaid-orders = order { $id } is { $status }; only unpaid orders can be paid
 orders-paid = paid

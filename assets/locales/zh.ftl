@@ -2039,7 +2039,6 @@ loss-was-a = { $key }（原为 { $held }）
 orders-admitted = 准入时间
 orders-and-acknowledged-time-unknown-redis = 并已确认；时间未知，Redis 不保留
 orders-and-more = { $count } 笔以上
-orders-assigned-to-its-buyer = Redis 中买家持有该订单
 orders-atomically-as-entry = 原子写入，消息 { $entry }
 orders-bought-by = { $place ->
     [0] 用户 { $user }，优惠券 { $sale }
@@ -2051,6 +2050,10 @@ orders-clocks-differ-by-at-least = 时钟至少相差 { $size }
 orders-closed = 关闭
 orders-dead-letter-press-to-open = 死信：{ $reason }；按 { KEY("letters") } 查看
 orders-delivered = 已投递
+orders-held = { $at }，{ $held ->
+    [true] Redis 中买家持有该订单
+   *[false] Redis 中买家已不再持有该订单
+}
 orders-id-time = ID 解析
 orders-id-user-voucher-paid = id、user=1001、voucher=7、paid、from=14:30、to=-5m；取反：!user=7、!voucher=7、!paid；按 { KEY("press") } 查询
 orders-in-all = 共 { $count } 笔
@@ -2063,12 +2066,13 @@ orders-lost-assigned-to-its-buyer = 丢失：Redis 中买家持有该订单，�
 orders-ms = { $size } 毫秒
 orders-never = 未支付
 orders-newest-first = 最新在前
-orders-no-entry-near-that-second = 该秒附近没有消息；可能已裁剪
-orders-no-longer-assigned = Redis 中买家已不再持有该订单
+orders-no-entry-near-that-second = { $is_partial ->
+    [true] 该秒附近的消息过多，已检查的部分中没有
+   *[false] 该秒附近没有消息；可能已裁剪
+}
 orders-no-order-in-sql-matches = SQL 中没有符合“{ $query }”的订单。按 { KEY("back") } 显示全部。
 orders-no-orders-in-sql-yet = SQL 中还没有订单。新订单先进入消息流。
 orders-not-delivered-yet = 尚未投递
-orders-not-found-near-that-second = 该秒附近的消息过多，已检查的部分中没有
 orders-not-yet = 尚未
 orders-order-is-only-unpaid-orders = 订单 { $id } { $status }；只能支付未支付的订单
 orders-paid = 支付

@@ -320,8 +320,10 @@ impl App {
 
     /// Applies what the director decided. A question about a launch that is over closes.
     pub(super) fn direct(&mut self, effect: Option<Effect>) {
-        self.terminal.dirty |= effect.is_some();
-        effect.into_iter().for_each(|effect| self.apply(effect));
+        if let Some(effect) = effect {
+            self.terminal.dirty = true;
+            self.apply(effect);
+        }
         let asks_to_fire = matches!(&self.dialog, Some(Dialog::Confirm(it)) if matches!(it.intent, Intent::Fire(_)));
         if asks_to_fire && self.director.armed().is_none() {
             self.dialog = None;

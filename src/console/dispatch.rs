@@ -170,13 +170,11 @@ impl App {
                 self.note(text!("conventions-question-has-just-appeared-read"));
             }
             Action::Accept | Action::Press if action == Action::Accept || confirm.on_yes() => {
-                match confirm.number_missing() {
-                    Some(count) => self.note(conventions::number_first(count)),
-                    None => {
-                        self.accepted(&confirm);
-                        return None;
-                    }
-                }
+                let Some(count) = confirm.number_missing() else {
+                    self.accepted(&confirm);
+                    return None;
+                };
+                self.note(conventions::number_first(count));
             }
             // Enter ends the text; it never runs a command.
             Action::Press if confirm.in_reason() => confirm.leave_reason(),

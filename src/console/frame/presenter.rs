@@ -43,7 +43,6 @@ enum Scale {
     Text,
     /// With their labels in the same row.
     Row,
-    Nothing,
 }
 
 impl Scale {
@@ -53,7 +52,6 @@ impl Scale {
             Self::Digits(pixel) => SIGN_ROWS * pixel.1 + 1,
             Self::Text => 2,
             Self::Row => 1,
-            Self::Nothing => 0,
         }
     }
 }
@@ -110,7 +108,6 @@ impl Figure {
     ) {
         let text = self.text(theme);
         let cells = match scale {
-            Scale::Nothing => return,
             Scale::Row => {
                 let room = usize::from(area.width).saturating_sub(text.width() + 1);
                 let line = Line::from(vec![text, Span::raw(" "), self.label(theme, room)]);
@@ -394,7 +391,7 @@ fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
         let small = small.map(Scale::Digits);
         small.into_iter().flat_map(move |small| [(large, small, large.1, 3), (large, small, 1, 3)])
     });
-    let plain = [(Scale::Text, 2), (Scale::Text, 0), (Scale::Row, 0), (Scale::Nothing, 0)];
+    let plain = [(Scale::Text, 2), (Scale::Text, 0), (Scale::Row, 0)];
     let with_text = plain
         .into_iter()
         .flat_map(|(small, air)| large.clone().map(move |large| (large, small, 1, air)));

@@ -148,9 +148,9 @@ impl<'a> Scene<'a> {
         taken: Option<Millis>,
     ) -> Line<'static> {
         let mut heading = self.heading(title, sources);
-        let is_up = sources.iter().all(|it| !is_stale(self.health(*it), self.now));
-        let age = taken.map(|taken| self.now.since(taken)).filter(|_| is_up);
-        if let Some(age) = age.filter(|age| *age > STALE_PAGE_MS) {
+        let age = taken.map_or(0, |taken| self.now.since(taken));
+        // The age of an outdated source is already shown.
+        if heading.spans.len() == 1 && age > STALE_PAGE_MS {
             heading.push_span(Span::styled(format!("  {}", text::old(age)), self.theme.warn));
         }
         heading

@@ -57,7 +57,7 @@ impl Row for Holder {
         .by(|lock| Value::Span(lock.left_ms.unwrap_or(u64::MAX)))
         .searched(|lock| lock.left_ms.map_or_else(|| text!("console-no-end"), figures::span))
         .shown(|scene, lock, cells| {
-            let Lease { left, share, style } = lease(scene, lock);
+            let (left, share, style) = lease(scene, lock);
             let room = cells.saturating_sub(BESIDE_BAR);
             let mut spans: Vec<_> =
                 share.into_iter().flat_map(|it| bar(scene.theme, it, room, style, None)).collect();
@@ -103,24 +103,14 @@ fn state_word(lock: &Holder) -> &'static str {
     }
 }
 
-/// The current state of a lease.
-struct Lease {
-    left: String,
-    share: Option<f64>,
-    style: Style,
-}
-
-/// A lock without an expiry outlives its holder.
-fn lease(scene: &Scene<'_>, lock: &Holder) -> Lease {
-    let at = Leases::at(scene.snapshot, scene.now);
-    match scene.leases.of(lock) {
-        None => Lease { left: text!("console-no-end"), share: None, style: scene.theme.warn },
-        Some(lease) => Lease {
-            left: figures::span(lease.left_ms(at)),
-            share: Some(lease.share(at)),
-            style: if lease.runs_out(at) { scene.theme.warn } else { scene.theme.accent },
-        },
-    }
+/// What is left of a lease, as text and as a share, and its style. A lock without an expiry outlives its holder.
+fn lease(scene: &Scene<'_>, lock: &Holder) -> (String, Option<f64>, Style) {
+    let (theme, at) = (scene.theme, Leases::at(scene.snapshot, scene.now));
+    let Some(lease) = scene.leases.of(lock) else {
+        return (text!("console-no-end"), None, theme.warn);
+    };
+    let style = if lease.runs_out(at) { theme.warn } else { theme.accent };
+    (figures::span(lease.left_ms(at)), Some(lease.share(at)), style)
 }
 
 impl TableView for Holder {
@@ -161,7 +151,7 @@ impl TableView for Holder {
         let span = lock.since.map(|at| figures::span(scene.now.since(at)));
         let span = span.unwrap_or_else(|| "-".to_owned());
         let held = text!("console-since-for-depth", since, span, depth = lock.depth);
-        let Lease { left, share, style: running } = lease(scene, lock);
+        let (left, share, running) = lease(scene, lock);
         let left = text!("console-left-waiting", left, waiting = lock.waiting);
         let mut lease = vec![Span::raw(format!("{left}   "))];
         lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));

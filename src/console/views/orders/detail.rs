@@ -39,7 +39,7 @@ pub(super) fn of(
         detail.text(Label("orders-buyer"), buyer);
     }
     match trace {
-        None if state.is_unanswered(id) => {
+        None if state.unanswered == Some(id) => {
             let unknown = Label("orders-unknown-server-is-unreachable-try");
             detail.field(Label("orders-location"), unknown, theme.warn);
         }
@@ -86,14 +86,9 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
     // The admission script adds the entry: both have the time in its ID.
     let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
     if let Some(held) = trace.held {
-        let held = if held {
-            Label("orders-assigned-to-its-buyer")
-        } else {
-            Label("orders-no-longer-assigned")
-        };
         let at = at.map(|at| exact(scene, at, None));
         let at = at.unwrap_or_else(|| text!("orders-time-unknown"));
-        detail.text(Label("common-admitted"), and(&at, &held));
+        detail.text(Label("common-admitted"), text!("orders-held", at, held));
     }
     match &trace.entry {
         Some((entry, holding)) => {
@@ -115,11 +110,7 @@ fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<
         }
         None if matches!(&trace.location, Location::Persisted { order } if order.place.is_some()) =>
         {
-            let none = if trace.more {
-                Label("orders-not-found-near-that-second")
-            } else {
-                Label("orders-no-entry-near-that-second")
-            };
+            let none = text!("orders-no-entry-near-that-second", is_partial = trace.more);
             detail.field(Label("orders-in-stream"), none, theme.soft);
         }
         None => {}

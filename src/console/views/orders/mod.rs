@@ -114,11 +114,6 @@ impl OrdersState {
         self.table.key().query
     }
 
-    /// The query as the user typed it.
-    pub(crate) fn asked_for(&self) -> &str {
-        &self.text
-    }
-
     /// The error in the edited text.
     pub(crate) fn fault(&self) -> Option<Reason> {
         self.input.value().parse::<OrderQuery>().err()
@@ -170,11 +165,6 @@ impl OrdersState {
             self.tracing.take_if(|awaited| awaited == id);
             self.unanswered = Some(*id);
         }
-    }
-
-    /// The trace was requested and is unavailable.
-    pub(crate) fn is_unanswered(&self, id: OrderId) -> bool {
-        self.unanswered == Some(id)
     }
 
     /// The trace of that order, once it is known.
@@ -283,8 +273,8 @@ impl OrdersState {
 fn heading(area: Rect, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
     let (title, taken) = (View::Orders.title().to_uppercase(), scene.snapshot.orders.taken);
     let mut heading = scene.page_heading(&title, &[Source::Sql], taken);
-    if !state.asked_for().is_empty() {
-        let query = fit(state.asked_for(), (area.width / 3).into());
+    if !state.text.is_empty() {
+        let query = fit(&state.text, (area.width / 3).into());
         heading.push_span(Span::raw(format!("  {query}")));
     }
     heading
@@ -332,6 +322,6 @@ fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
     } else if state.query().is_empty() {
         text!("orders-no-orders-in-sql-yet")
     } else {
-        text!("orders-no-order-in-sql-matches", query = text::echo(state.asked_for()))
+        text!("orders-no-order-in-sql-matches", query = text::echo(&state.text))
     }
 }

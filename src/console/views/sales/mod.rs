@@ -167,7 +167,7 @@ impl SalesState {
         let sales = &snapshot.sales;
         let now = sales.iter().position(|sale| Some(sale.voucher_id) == self.chosen);
         let next = match now {
-            Some(row) => step.from(row, sales.len(), self.table.controls.visible()),
+            Some(row) => step.from(row, sales.len(), self.table.controls.visible),
             None if step == Step::Last => sales.len().saturating_sub(1),
             None => 0,
         };

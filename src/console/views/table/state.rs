@@ -37,7 +37,8 @@ pub(crate) struct Controls {
     /// Headings of the visible columns that rows can be sorted by.
     pub(super) sortable: Vec<Label>,
     pub(super) offset: usize,
-    pub(super) visible: usize,
+    /// The number of rows that fit.
+    pub(crate) visible: usize,
     /// The number of rows, and the row under the cursor.
     pub(crate) total: usize,
     pub(crate) cursor: Option<usize>,
@@ -46,11 +47,6 @@ pub(crate) struct Controls {
 }
 
 impl Controls {
-    /// The number of rows that fit.
-    pub(crate) fn visible(&self) -> usize {
-        self.visible
-    }
-
     /// The row at a screen line.
     pub(crate) fn row_at(&self, line: u16) -> Option<usize> {
         let row = usize::from(line.checked_sub(self.top?)?);
@@ -248,13 +244,11 @@ impl<R: Row> TableState<R> {
         }
         // Only a page shows that a row is gone; marks on other pages are kept.
         let is_on_page = |id: &R::Id| page.ids.as_ref().is_none_or(|ids| ids.contains(id));
-        self.marks.retain(|mark| match page.rows.iter().find(|row| row.id() == *mark) {
-            Some(row) => row.is_markable(),
-            None => {
-                let is_gone = is_on_page(mark);
-                settled.unmarked += usize::from(is_gone);
-                !is_gone
-            }
+        self.marks.retain(|mark| {
+            let row = page.rows.iter().find(|row| row.id() == *mark);
+            let is_gone = row.is_none() && is_on_page(mark);
+            settled.unmarked += usize::from(is_gone);
+            !is_gone && row.is_none_or(|row| row.is_markable())
         });
         self.all_marked &= page.total != Some(0);
         self.settle_cursor(snapshot);
@@ -282,7 +276,7 @@ impl<R: Row> TableState<R> {
             None if matches!(step, Step::Row(_) | Step::Last) => step.from(0, rows.len(), 0),
             None => 0,
         };
-        let has_moved = next < rows.len() && (now != Some(next) || matches!(step, Step::Row(_)));
+        let has_moved = next < rows.len() && now != Some(next);
         if has_moved {
             self.point_at(rows, next);
         }
@@ -453,8 +447,11 @@ impl<R: Row> Table for TableState<R> {
         let is_log = paging == Paging::Log && is_first;
         let has_moved =
             if is_log { self.move_in_log(&rows, step) } else { self.move_cursor(&rows, step) };
-        if !has_moved {
-            return self.beyond(snapshot, step, is_frozen);
+        match step {
+            // The row has the cursor already.
+            Step::Row(_) if !has_moved => return Turn::Moved,
+            _ if !has_moved => return self.beyond(snapshot, step, is_frozen),
+            _ => {}
         }
         if paging.is_held() && is_first {
             self.hold(snapshot);
