@@ -327,13 +327,7 @@ pub(super) fn empty() -> Snapshot {
 /// An active sale with one dead consumer.
 pub(super) fn normal() -> Snapshot {
     let running = sale(7, "hot pot 50% off", Phase::Running, 10_000, 3_120);
-    let consumer = |name: &str, alive, pending| ConsumerLine {
-        name: name.to_owned(),
-        alive,
-        known: true,
-        pending,
-        idle_ms: if alive { 10 } else { 42_000 },
-    };
+    let consumer = super::stream::consumer;
     Snapshot {
         funnel: running.funnel,
         written: count(6_860, 640.0),
@@ -474,13 +468,9 @@ pub(super) fn overflowing() -> Snapshot {
         stream.dead = 1_000_000;
         stream.lag = None;
         for node in 0..40 {
-            stream.consumers.push(ConsumerLine {
-                name: format!("a-node-with-a-very-long-name-{node}/1"),
-                alive: node % 2 == 0,
-                known: true,
-                pending: 300,
-                idle_ms: 1_000,
-            });
+            let name = format!("a-node-with-a-very-long-name-{node}/1");
+            let consumer = super::stream::consumer(&name, node % 2 == 0, 300);
+            stream.consumers.push(ConsumerLine { idle_ms: 1_000, ..consumer });
         }
     }
     snapshot.pending = page(0, 12_340);

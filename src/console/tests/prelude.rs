@@ -24,7 +24,7 @@ pub(super) use seckill_engine::{
         alarms::alarms,
         census::Census,
         snapshot::{
-            Alarm, Count, DeliveryState, Funnel, GroupConsumer, Holders, Latency, LetterPage,
+            Alarm, ConsumerLine, Count, DeliveryState, Funnel, Holders, Latency, LetterPage,
             LoadTestLine, PendingPage, RecoveryLine, SaleOrders, Urgency,
         },
     },

@@ -39,11 +39,11 @@ fn line(number: u64, of: u64) -> EntryLine {
     }
 }
 
-pub(super) fn consumer(name: &str, alive: bool, pending: u64) -> GroupConsumer {
+pub(super) fn consumer(name: &str, alive: bool, pending: u64) -> ConsumerLine {
     let idle_ms = if alive { 10 } else { 42_000 };
-    let takes = alive && !name.ends_with("/replay");
     let state = if alive { NodeState::Alive } else { NodeState::Dead };
-    GroupConsumer { partition: 0, name: name.to_owned(), state, takes, pending, idle_ms }
+    let name = name.to_owned();
+    ConsumerLine { partition: 0, name, state, alive, known: true, pending, idle_ms }
 }
 
 /// The window that ends with entry `last`.
@@ -72,7 +72,7 @@ pub(super) fn page(view: StreamView, last: u64) -> StreamPage {
         consumers: vec![
             consumer("node-b/1", false, 86),
             consumer("node-a/1", true, 42),
-            GroupConsumer { state: NodeState::Stopped, ..consumer("node-c/1", false, 0) },
+            ConsumerLine { state: NodeState::Stopped, ..consumer("node-c/1", false, 0) },
         ],
     }
 }
@@ -297,7 +297,7 @@ fn late_figures_do_not_open_over_a_dialog() {
 fn consumers_of_one_name_are_distinguished_by_partition() {
     let mut snapshot = partitioned(false);
     snapshot.entries.consumers = (0..3)
-        .map(|partition| GroupConsumer { partition, ..consumer("node-b/1", false, 5) })
+        .map(|partition| ConsumerLine { partition, ..consumer("node-b/1", false, 5) })
         .collect();
     let mut tui = Tui::open(snapshot, "3cj");
     let chosen = |tui: &Tui| {
@@ -358,7 +358,7 @@ fn unchecked_and_unknown_entries_are_labelled() {
 #[test]
 fn commands_on_a_consumer_apply_to_all_partitions() {
     let mut snapshot = partitioned(false);
-    let part = |partition, name: &str, alive, pending| GroupConsumer {
+    let part = |partition, name: &str, alive, pending| ConsumerLine {
         partition,
         ..consumer(name, alive, pending)
     };

@@ -160,7 +160,7 @@ mod tests {
     use crate::telemetry::{
         Point, Series,
         data_loss::Reconciled,
-        snapshot::{JobLine, StreamLine},
+        snapshot::{JobLine, NodeState, StreamLine},
     };
     use seckill_model::{Cause, ForeignKey, Millis, VoucherId, ledger::Finding, message::Label};
 
@@ -175,7 +175,9 @@ mod tests {
     }
 
     fn holder(alive: bool, pending: u64) -> ConsumerLine {
-        ConsumerLine { name: "node-b/1".into(), alive, known: true, pending, idle_ms: 9 }
+        let (partition, name) = (0, "node-b/1".into());
+        let state = if alive { NodeState::Alive } else { NodeState::Dead };
+        ConsumerLine { partition, name, state, alive, known: true, pending, idle_ms: 9 }
     }
 
     #[test]
@@ -397,14 +399,7 @@ mod tests {
     fn data_loss_is_reported_for_a_while() {
         let forgot = |refused| lost(Reconciled { restored: 3, refused, ..Reconciled::default() });
         let urgency = |refused, pending| {
-            let dead = ConsumerLine {
-                name: "node-b/1".to_owned(),
-                alive: false,
-                known: true,
-                pending,
-                idle_ms: 9_000,
-            };
-            let consumers = vec![dead];
+            let consumers = vec![holder(false, pending)];
             let stream = StreamLine { pending, group: true, consumers, ..StreamLine::default() };
             let snapshot = Snapshot { stream: Some(stream), ..healthy() };
             alarms(&snapshot, Some(forgot(refused))).first().map(|alarm| alarm.urgency)

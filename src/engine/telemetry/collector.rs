@@ -1,9 +1,7 @@
 //! Takes snapshots: SQL and a few round trips to Redis, turned into a [`Snapshot`].
 
-mod entries;
-mod pending;
+mod pages;
 mod redis;
-mod sales;
 
 use std::{
     collections::HashMap,
@@ -20,7 +18,7 @@ use seckill_redis::{
     Connection, Layout, RedisError,
     lock_holders::Holders,
     nodes::NodeState,
-    stream_stats::{RedisStats, SaleStats},
+    stream_stats::{ConsumerStats, RedisStats, SaleStats},
 };
 use seckill_store::{AuditEntry, SharedStore, StoreError};
 
@@ -406,21 +404,26 @@ impl Collector {
         stats.is_some_and(|stats| stats.works(consumer, self.node_dead_ms))
     }
 
+    fn consumers(&self, stats: &RedisStats) -> Vec<ConsumerLine> {
+        let line = |it: &ConsumerStats| {
+            let state = stats.nodes.state(&it.name, it.idle_ms, self.node_dead_ms);
+            ConsumerLine {
+                partition: it.partition,
+                name: it.name.clone(),
+                state,
+                alive: self.is_alive(&it.name),
+                known: state != NodeState::Stopped,
+                pending: it.pending,
+                idle_ms: it.idle_ms,
+            }
+        };
+        stats.consumers.iter().map(line).collect()
+    }
+
     fn stream_line(&self, stats: &RedisStats) -> StreamLine {
-        let mut consumers: Vec<ConsumerLine> = stats
-            .consumers
-            .iter()
-            .map(|consumer| ConsumerLine {
-                name: consumer.name.clone(),
-                alive: self.is_alive(&consumer.name),
-                known: self.node_state(&consumer.name, consumer.partition)
-                    != Some(NodeState::Stopped),
-                pending: consumer.pending,
-                idle_ms: consumer.idle_ms,
-            })
-            // Dead consumers without entries are omitted.
-            .filter(|consumer| consumer.alive || consumer.pending > 0)
-            .collect();
+        let mut consumers = self.consumers(stats);
+        // Dead consumers without entries are omitted.
+        consumers.retain(|consumer| consumer.alive || consumer.pending > 0);
         // Sorted by state and name: sorted by entries, rows would move with each batch.
         consumers.sort_by(|a, b| a.alive.cmp(&b.alive).then_with(|| a.name.cmp(&b.name)));
         let stream = &stats.stream;

@@ -13,7 +13,7 @@ pub use seckill_redis::{
     nodes::NodeState,
     stream_stats::StreamStats,
 };
-use seckill_redis::{nodes::Nodes, stream_stats::SaleStats};
+use seckill_redis::{keys::is_replay, nodes::Nodes, stream_stats::SaleStats};
 use seckill_store::AuditEntry;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -335,10 +335,16 @@ pub struct StreamLine {
 }
 
 /// One consumer of the group.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConsumerLine {
+    /// The partition of its group.
+    #[serde(skip)]
+    pub partition: u16,
     /// Its name: node and number.
     pub name: String,
+    /// Its node.
+    #[serde(skip)]
+    pub state: NodeState,
     /// Whether its node has a recent heartbeat.
     pub alive: bool,
     /// Whether it belongs to a listed node or an operator; otherwise it never was a node, or has stopped.
@@ -347,6 +353,23 @@ pub struct ConsumerLine {
     pub pending: u64,
     /// Milliseconds since its last read.
     pub idle_ms: u64,
+}
+
+impl ConsumerLine {
+    /// Returns whether it can receive entries: it is active, and not only for one replay.
+    pub fn takes(&self) -> bool {
+        self.alive && !is_replay(&self.name)
+    }
+
+    /// Sort key in a list: active consumers, then those that left entries behind, then those that are permanently gone.
+    pub fn sort_key(&self) -> u8 {
+        match (self.state, self.pending) {
+            (NodeState::Alive, _) => 0,
+            (NodeState::Dead, 1..) => 1,
+            (NodeState::Stopped, 1..) => 2,
+            (_, 0) => 3,
+        }
+    }
 }
 
 /// The displayed part of the order stream.
@@ -371,8 +394,8 @@ pub struct StreamPage {
     pub lines: Arc<Vec<EntryLine>>,
     /// Every partition, including those not displayed.
     pub partitions: Vec<StreamStats>,
-    /// Consumers of every partition, by name.
-    pub consumers: Vec<GroupConsumer>,
+    /// Consumers of every partition by state and name, including dead ones without entries.
+    pub consumers: Vec<ConsumerLine>,
 }
 
 /// One entry.
@@ -394,35 +417,6 @@ pub struct EntryLine {
     pub holder: Option<NodeState>,
     /// It is a dead letter: acknowledged without writing its order. `None` if not all letters were read.
     pub dead: Option<bool>,
-}
-
-/// One consumer of the group, including dead ones without entries.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupConsumer {
-    /// The partition of its group.
-    pub partition: u16,
-    /// Its name: node and number.
-    pub name: String,
-    /// Its node.
-    pub state: NodeState,
-    /// Whether it can receive entries: it is active, and not only for one replay.
-    pub takes: bool,
-    /// Entries it holds.
-    pub pending: u64,
-    /// Milliseconds since its last read.
-    pub idle_ms: u64,
-}
-
-impl GroupConsumer {
-    /// Sort key in a list: active consumers, then those that left entries behind, then those that are permanently gone.
-    pub fn sort_key(&self) -> u8 {
-        match (self.state, self.pending) {
-            (NodeState::Alive, _) => 0,
-            (NodeState::Dead, 1..) => 1,
-            (NodeState::Stopped, 1..) => 2,
-            (_, 0) => 3,
-        }
-    }
 }
 
 /// One page of a list, read only while it is displayed.
@@ -710,11 +704,12 @@ mod tests {
     #[test]
     fn active_consumers_come_first_and_stopped_ones_without_entries_last() {
         let key = |state, pending| {
-            let consumer = GroupConsumer {
+            let consumer = ConsumerLine {
                 partition: 0,
                 name: "node-a/1".to_owned(),
                 state,
-                takes: false,
+                alive: false,
+                known: true,
                 pending,
                 idle_ms: 0,
             };

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use seckill_engine::{
     Command,
     commands::group::{ClaimPlan, ClaimScope, GroupAction, Preview, RemoveReport, Rewind},
-    telemetry::snapshot::{DeliveryState, GroupConsumer, NodeState},
+    telemetry::snapshot::{DeliveryState, ConsumerLine, NodeState},
 };
 use seckill_model::{Label, Millis, text};
 
@@ -48,7 +48,7 @@ impl StreamState {
     fn claim(&self, scene: &Scene<'_>) -> Result<Effect, String> {
         let (scope, title, holder) = match self.pane {
             Pane::Consumers => {
-                let GroupConsumer { name, pending, .. } = self.meant_consumer(scene)?;
+                let ConsumerLine { name, pending, .. } = self.meant_consumer(scene)?;
                 if pending == 0 {
                     return Err(text!("stream-holds-no-entries-to-transfer", name));
                 }
@@ -66,7 +66,7 @@ impl StreamState {
         };
         // A node has one consumer per partition.
         let mut held: BTreeMap<&str, u64> = BTreeMap::new();
-        for it in scene.newest.entries.consumers.iter().filter(|it| it.takes) {
+        for it in scene.newest.entries.consumers.iter().filter(|it| it.takes()) {
             *held.entry(node_of(&it.name)).or_default() += it.pending;
         }
         held.remove(node_of(&holder));
@@ -88,10 +88,10 @@ impl StreamState {
     }
 
     /// The chosen consumer with its newest figures over all partitions: commands address it by name.
-    fn meant_consumer(&self, scene: &Scene<'_>) -> Result<GroupConsumer, Label> {
+    fn meant_consumer(&self, scene: &Scene<'_>) -> Result<ConsumerLine, Label> {
         let chosen = self.consumers.chosen(scene.snapshot).ok_or(commands::NOTHING_CHOSEN)?;
         let newest = scene.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);
-        let newest = newest.cloned().reduce(|all, it| GroupConsumer {
+        let newest = newest.cloned().reduce(|all, it| ConsumerLine {
             state: if it.state == NodeState::Alive { it.state } else { all.state },
             pending: all.pending + it.pending,
             ..all
@@ -169,7 +169,7 @@ fn remove(found: &RemoveReport) -> Question {
 }
 
 /// Why a consumer is not removed.
-fn not_removed(consumer: &GroupConsumer) -> String {
+fn not_removed(consumer: &ConsumerLine) -> String {
     let (name, held) = (&consumer.name, consumer.pending);
     if consumer.state == NodeState::Alive {
         text!("stream-node-of-is-alive", name)

@@ -14,7 +14,7 @@ use seckill_engine::{
     commands::Focus,
     telemetry::{
         StreamView,
-        snapshot::{EntryLine, GroupConsumer, NodeState, StreamPage, StreamStats},
+        snapshot::{EntryLine, ConsumerLine, NodeState, StreamPage, StreamStats},
     },
 };
 use seckill_model::{Label, text};
@@ -49,7 +49,7 @@ pub(crate) enum Pane {
 pub(crate) struct StreamState {
     pub(crate) pane: Pane,
     pub(crate) entries: TableState<EntryLine>,
-    pub(crate) consumers: TableState<GroupConsumer>,
+    pub(crate) consumers: TableState<ConsumerLine>,
     /// The trend of the single partition on the screen.
     flow: LagTrend,
 }
@@ -259,7 +259,7 @@ fn nothing(page: &StreamPage, state: &TableState<EntryLine>) -> String {
     }
 }
 
-impl Row for GroupConsumer {
+impl Row for ConsumerLine {
     /// Names are unique within a partition only.
     type Id = (u16, String);
     type Key = ();
@@ -312,7 +312,7 @@ fn node_state(state: NodeState, holds: bool) -> &'static str {
 /// Draws the consumers of the group.
 fn draw_consumers(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
-    let mut all = GroupConsumer::page(scene.snapshot).rows;
+    let mut all = ConsumerLine::page(scene.snapshot).rows;
     if all.is_empty() {
         let head = Line::styled(Label("stream-consumer"), theme.heading);
         let none = Line::styled(Label("stream-no-consumer-reads-the-stream"), theme.soft);

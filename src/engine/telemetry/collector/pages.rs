@@ -1,25 +1,32 @@
-//! Reads the displayed part of the order stream; its group is part of the stats.
+//! Reads the displayed pages of the pending list and of the order stream, and counts the pending list by age and
+//! deliveries, in pages without bodies and up to a limit. Verdicts are added elsewhere; the group is part of the stats.
 
 use std::{collections::HashSet, sync::Arc};
 
-use seckill_model::{EntryId, Message, OrderError};
+use seckill_model::{EntryId, Message, Millis, OrderError};
 use seckill_redis::{
     Connection, dead_letters,
     entries::{self, DeliveryState, StreamEntry},
-    keys::is_replay,
     nodes::NodeState,
-    stream::Body,
+    stream::{Body, Pending, pending_ids, pending_of_all},
 };
 
 use super::{Collector, in_time};
 use crate::telemetry::{
     StreamView,
+    census::Census,
     read_error::ReadError,
-    snapshot::{EntryLine, GroupConsumer, StreamPage},
+    snapshot::{ConsumerLine, EntryLine, PendingLine, PendingPage, StreamPage},
 };
 
-/// Entries per snapshot.
-const PAGE: usize = 200;
+/// Pending entries per page.
+const PENDING_PAGE: usize = 500;
+/// Entries counted per round trip: about 0.3 ms of Redis time.
+const COUNTED_PAGE: usize = 1_000;
+/// Maximum number of entries counted.
+const MOST_COUNTED: usize = 10_000;
+/// Entries of the order stream per snapshot.
+const ENTRIES_PAGE: usize = 200;
 /// Dead letters read for them, the first ones since the start of the window.
 const LETTERS: usize = 200;
 
@@ -40,6 +47,69 @@ impl Dead {
 }
 
 impl Collector {
+    /// Reads the entries from `from` on, with a round trip per partition; one more than a page has if there are more.
+    pub async fn pending(&mut self, from: EntryId) -> Result<Vec<Pending>, ReadError> {
+        let keys = &self.keys;
+        let reading = async |conn: &mut Connection| {
+            pending_of_all(conn, keys, from, EntryId::MAX, PENDING_PAGE + 1).await
+        };
+        in_time(&mut self.conn, reading).await
+    }
+
+    /// Returns these entries as the page of a snapshot taken at `now`, without verdicts.
+    pub fn pending_page(&self, from: EntryId, rows: &[Pending], now: Millis) -> PendingPage {
+        let lines = rows.iter().map(|row| self.pending_line(now, row)).collect();
+        PendingPage::of(from, now, lines, PENDING_PAGE)
+    }
+
+    fn pending_line(&self, now: Millis, row: &Pending) -> PendingLine {
+        let entry = row.delivered.entry;
+        let (order, fault) = match &row.delivered.body {
+            Body::Good(order) => (Some(order), None),
+            Body::Malformed(fault) => (None, Some(OrderError::Fields(fault.clone()))),
+            Body::Gone => (None, Some(OrderError::Gone)),
+        };
+        PendingLine {
+            entry,
+            consumer: row.consumer.clone(),
+            holder_alive: self.is_alive(&row.consumer),
+            holder_known: self.node_state(&row.consumer, entry.partition)
+                != Some(NodeState::Stopped),
+            age_ms: now.since(entry.added()),
+            idle_ms: row.idle_ms,
+            deliveries: row.deliveries,
+            order: order.map(|o| o.order),
+            user: order.map(|o| o.user),
+            voucher: order.map(|o| o.voucher),
+            fault: fault.as_ref().map(Message::of),
+            verdict: None,
+        }
+    }
+
+    /// Counts all pending entries, or the oldest.
+    pub async fn census(&mut self) -> Result<Census, ReadError> {
+        let keys = &self.keys;
+        let reading = async |conn: &mut Connection| {
+            let now = conn.now().await?;
+            let most = (MOST_COUNTED / keys.partitions().count().max(1)).max(COUNTED_PAGE);
+            let mut parts = Vec::new();
+            for of in keys.partitions() {
+                let (mut read, mut all) = (Vec::new(), false);
+                let mut next = Some(EntryId::MIN);
+                while let Some(from) = next.filter(|_| !all && read.len() < most) {
+                    let page =
+                        pending_ids(conn, &of, None, from, EntryId::MAX, COUNTED_PAGE).await?;
+                    next = page.last().and_then(|(last, _)| last.next());
+                    all = page.len() < COUNTED_PAGE || next.is_none();
+                    read.extend(page);
+                }
+                parts.push((read, all));
+            }
+            Ok(Census::of(now, &parts))
+        };
+        in_time(&mut self.conn, reading).await
+    }
+
     /// Reads that part, with one round trip per displayed partition.
     pub async fn stream_page(&mut self, view: StreamView) -> Result<StreamPage, ReadError> {
         let keys = &self.keys;
@@ -51,7 +121,7 @@ impl Collector {
             let mut dead = Dead::default();
             let shown = |number: u16| view.partition.is_none_or(|only| only == number);
             for of in keys.partitions().filter(|of| shown(of.number())) {
-                let window = entries::window(conn, &of, view.before, PAGE).await?;
+                let window = entries::window(conn, &of, view.before, ENTRIES_PAGE).await?;
                 older |= window.older;
                 bytes.push((of.number(), window.bytes));
                 let first = window.entries.first().map(|it| it.delivered.entry);
@@ -67,7 +137,7 @@ impl Collector {
                 seen.extend(window.entries);
             }
             seen.sort_by_key(|it| it.delivered.entry);
-            let beyond = seen.len().saturating_sub(PAGE);
+            let beyond = seen.len().saturating_sub(ENTRIES_PAGE);
             seen.drain(..beyond);
             Ok((seen, dead, older || beyond > 0, bytes))
         };
@@ -126,20 +196,9 @@ impl Collector {
         Some(stats.nodes.state(consumer, it.idle_ms, self.node_dead_ms))
     }
 
-    fn group_consumers(&self) -> Vec<GroupConsumer> {
+    fn group_consumers(&self) -> Vec<ConsumerLine> {
         let Some(stats) = &self.stats else { return Vec::new() };
-        let mut all: Vec<GroupConsumer> = stats
-            .consumers
-            .iter()
-            .map(|it| GroupConsumer {
-                partition: it.partition,
-                name: it.name.clone(),
-                state: stats.nodes.state(&it.name, it.idle_ms, self.node_dead_ms),
-                takes: self.is_alive(&it.name) && !is_replay(&it.name),
-                pending: it.pending,
-                idle_ms: it.idle_ms,
-            })
-            .collect();
+        let mut all = self.consumers(stats);
         // By name within the same state: rows that move with each batch are unreadable.
         all.sort_by(|a, b| {
             let name = || a.name.cmp(&b.name).then(a.partition.cmp(&b.partition));
