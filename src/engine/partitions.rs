@@ -74,26 +74,21 @@ pub fn change<'a>(
     new: &'a Layout,
     dead_ms: u64,
 ) -> BoxFuture<'a, Result<(), EngineError>> {
-    change_exclusively(servers, new, dead_ms).boxed()
-}
-
-async fn change_exclusively(
-    servers: &mut Servers,
-    new: &Layout,
-    dead_ms: u64,
-) -> Result<(), EngineError> {
-    let old = servers.keys.clone();
-    if stored(&servers.store).await? != Some(old.count()) {
-        return Err(changed());
+    async move {
+        let old = servers.keys.clone();
+        if stored(&servers.store).await? != Some(old.count()) {
+            return Err(changed());
+        }
+        let mut lock = cmd("SET");
+        lock.arg(old.changing()).arg(1).arg("NX").arg("PX").arg(CHANGE_WITHIN_MS);
+        if servers.conn.query::<Option<String>>(&lock).await?.is_none() {
+            return Err(changed());
+        }
+        let done = drain_and_change(servers, &old, new, dead_ms).await;
+        servers.conn.query::<u64>(cmd("DEL").arg(old.changing())).await?;
+        done
     }
-    let mut lock = cmd("SET");
-    lock.arg(old.changing()).arg(1).arg("NX").arg("PX").arg(CHANGE_WITHIN_MS);
-    if servers.conn.query::<Option<String>>(&lock).await?.is_none() {
-        return Err(changed());
-    }
-    let done = drain_and_change(servers, &old, new, dead_ms).await;
-    servers.conn.query::<u64>(cmd("DEL").arg(old.changing())).await?;
-    done
+    .boxed()
 }
 
 /// Another process changes it at the same time.

@@ -34,7 +34,7 @@ impl Servers {
         &mut self,
         of: &Partition,
     ) -> Result<RedisStats, RedisError> {
-        read_partition(&mut self.conn, &self.keys, of).await
+        read_partition(&mut self.conn, &self.keys, of, &[]).await
     }
 
     /// Sales of a partition that Redis has to hold.

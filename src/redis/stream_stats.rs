@@ -185,15 +185,6 @@ pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<(), Re
     Ok(())
 }
 
-/// Reads one partition, without its sales.
-pub async fn read_partition(
-    conn: &mut Connection,
-    keys: &Layout,
-    of: &Partition,
-) -> Result<RedisStats, RedisError> {
-    read_one(conn, keys, of, &[]).await
-}
-
 /// Voucher numbers of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
 /// server.
 pub async fn sales_held(
@@ -223,7 +214,7 @@ pub async fn read_stats(
     for of in keys.partitions() {
         let here: Vec<VoucherId> =
             sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
-        let mut part = read_one(conn, keys, &of, &here).await?;
+        let mut part = read_partition(conn, keys, &of, &here).await?;
         facts.extend(here.into_iter().zip(part.sales.drain(..)));
         match &mut whole {
             None => whole = Some(part),
@@ -254,7 +245,8 @@ impl RedisStats {
     }
 }
 
-async fn read_one(
+/// Reads one partition with these of its sales: one round trip and one moment.
+pub async fn read_partition(
     conn: &mut Connection,
     keys: &Layout,
     of: &Partition,

@@ -160,7 +160,7 @@ async fn dropped_entries_are_counted_until_they_are_rebuilt() {
     assert_eq!(stream::read_group(&mut conn, &of, "n/1", from, 9).await.unwrap().len(), 2);
     server.query::<()>(&["XDEL", &orders, "1-0"]);
     let counted = async |conn: &mut Connection| {
-        let seen = read_partition(conn, &keys, &of).await.unwrap().stream;
+        let seen = read_partition(conn, &keys, &of, &[]).await.unwrap().stream;
         (seen.pending, seen.gone)
     };
     assert_eq!(counted(&mut conn).await, (2, 0));

@@ -447,7 +447,7 @@ async fn a_sale_is_loaded_after_its_commit_and_never_replaced_by_an_older_copy()
     let (world, voucher) = World::with_sale(5).await;
     let old = world.store.sale(voucher).await.unwrap();
     world.execute(Command::EndSale(voucher)).await.unwrap();
-    let taken = sale_copy::sync(&mut world.servers(), &old).await.unwrap();
+    let taken = sale_copy::sync(&mut world.servers(), &old, "").await.unwrap();
     assert_eq!(taken, sale_copy::Synced::Known, "an older version was taken over");
     assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
     assert!(world.execute(Command::ResumeSale(voucher)).await.is_err(), "ended is for good");

@@ -112,7 +112,7 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
         (world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher));
     conn.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
     conn.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
-    sale_copy::sync(&mut world.servers(), &before).await.unwrap();
+    sale_copy::sync(&mut world.servers(), &before, "").await.unwrap();
     let done = reconcile(&mut world.servers(), &world.keys.home(), &[], "a test").await.unwrap();
     assert_eq!((done.restored, done.refused), (5, 0));
     let left: i64 = conn.query(cmd("GET").arg(&stock)).await.unwrap();

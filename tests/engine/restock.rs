@@ -124,7 +124,7 @@ async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_p
     let (mut other, cutting) = half_way(&world, voucher, 4).await;
     let mut servers = world.servers();
     // What a node does for each sale at its start.
-    let starting = tokio::spawn(async move { sale_copy::sync(&mut servers, &old).await });
+    let starting = tokio::spawn(async move { sale_copy::sync(&mut servers, &old, "").await });
     let mut sold = 0;
     // Bounded: the reduction waits three seconds for SQL.
     for user in 1..=7 {

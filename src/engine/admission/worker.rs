@@ -437,6 +437,7 @@ impl AdmissionWorker {
     /// Replies to the requests of a batch, or returns it when its outcome is unknown.
     fn handle_reply(&mut self, batch: Batch, reply: Result<Value, Miss>) -> Result<(), Batch> {
         let now = Instant::now();
+        let took = |request: &AdmissionRequest| now.duration_since(request.requested);
         let decision = match reply {
             Ok(reply) => decision(reply),
             // Retried with the same IDs: each buyer then learns what was decided now.
@@ -473,11 +474,11 @@ impl AdmissionWorker {
                 return Ok(());
             }
             Some(Decision::All(outcome)) => {
-                self.note_latencies(now, &batch);
+                self.context.meters.note_latencies(batch.iter().map(took));
                 reply_all(batch, &Ok(outcome));
             }
             Some(Decision::Each(answers)) => {
-                self.note_latencies(now, &batch);
+                self.context.meters.note_latencies(batch.iter().map(took));
                 for (request, answer) in batch.into_iter().zip(answers) {
                     let outcome = outcome_of(&answer, request.order);
                     if let Some((Outcome::Admitted { order: id }, place)) = outcome {
@@ -491,11 +492,6 @@ impl AdmissionWorker {
             None => reply_all(batch, &Err(unreadable())),
         }
         Ok(())
-    }
-
-    fn note_latencies(&self, now: Instant, batch: &[AdmissionRequest]) {
-        let took = batch.iter().map(|request| now.duration_since(request.requested));
-        self.context.meters.note_latencies(took);
     }
 
     /// Waits until Redis answers again, reconciles it if it was restarted, and retries the requests whose outcome is

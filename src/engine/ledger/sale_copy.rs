@@ -65,15 +65,20 @@ pub enum Synced {
     Damaged,
 }
 
-/// Updates the copy in Redis to what SQL committed. Safe to repeat; an older copy never wins.
+/// Updates the copy in Redis to what SQL committed. Safe to repeat; an older copy never wins. `how` is an argument of
+/// `sync_sale.lua`: `new` for a sale that was just created.
 ///
 /// # Errors
 /// Redis is unreachable, or has another sale with that number.
-pub async fn sync(servers: &mut Servers, sale: &Sale) -> Result<Synced, EngineError> {
+pub async fn sync(servers: &mut Servers, sale: &Sale, how: &str) -> Result<Synced, EngineError> {
+    let mut how = how;
     loop {
-        match try_sync(servers, sale, "").await? {
-            // Its stock is being reduced; if that process has died, its lease ends.
-            None => tokio::time::sleep(CUT_POLL).await,
+        match try_sync(servers, sale, how).await? {
+            // Its stock is being reduced, so it is not new; if that process has died, its lease ends.
+            None => {
+                how = "";
+                tokio::time::sleep(CUT_POLL).await;
+            }
             Some(synced) => return Ok(synced),
         }
     }

@@ -59,25 +59,19 @@ impl MultiLock {
         for member in &self.members {
             // An acquisition cancelled here is released by that member's background task.
             let asked = tokio::time::timeout(MEMBER, member.try_lock(name, task)).await;
-            let address = || member.address().to_owned();
-            let why = match asked {
-                Ok(Ok(guard)) => {
-                    guards.push(guard);
-                    continue;
-                }
-                Ok(Err(error)) => error,
-                Err(_) => {
-                    let detail =
-                        reason!("redis-timed-out-after", millis = MEMBER.as_millis() as u64);
-                    RedisError::Away { address: address(), detail }.into()
-                }
-            };
-            release_all(guards).await;
-            return Err(LockError::Member {
-                name: name.clone(),
-                address: address(),
-                why: Box::new(why),
+            let address = member.address().to_owned();
+            let asked = asked.unwrap_or_else(|_| {
+                let detail = reason!("redis-timed-out-after", millis = MEMBER.as_millis() as u64);
+                Err(RedisError::Away { address: address.clone(), detail }.into())
             });
+            match asked {
+                Ok(guard) => guards.push(guard),
+                Err(why) => {
+                    release_all(guards).await;
+                    let (name, why) = (name.clone(), Box::new(why));
+                    return Err(LockError::Member { name, address, why });
+                }
+            }
         }
         // Leases granted first have aged while the other servers were asked.
         match guards.iter().find(|guard| !guard.is_held()) {

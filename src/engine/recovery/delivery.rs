@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError,
-    ledger::sale_copy::{Synced, drop_keys, sync, try_sync},
+    ledger::sale_copy::{Synced, drop_keys, sync},
     recovery::{
         reconcile::{Reconciler, Scope, new_token},
         sale_versions::SaleVersions,
@@ -21,16 +21,12 @@ use crate::{
 const DELIVER_EVERY: Duration = Duration::from_millis(500);
 
 /// Delivers a change of a sale to Redis and records that in SQL. A sale that Redis has lost is reconciled with its
-/// buyers, so that nothing is sold twice. An archived sale is removed from Redis.
+/// buyers, so that nothing is sold twice. An archived sale is removed from Redis. `how` is `new` for a sale that was
+/// just created.
 ///
 /// # Errors
 /// A server is unreachable, or Redis has another sale with that number; the change is delivered later.
-pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale) -> Result<(), EngineError> {
-    deliver_as(servers, sale, "").await
-}
-
-/// As [`deliver`]; `how` is `new` for a sale that was just created.
-pub(crate) async fn deliver_as(
+pub(crate) async fn deliver(
     servers: &mut Servers,
     sale: &Sale,
     how: &str,
@@ -39,12 +35,7 @@ pub(crate) async fn deliver_as(
     if sale.state == SaleState::Archived {
         drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
     } else {
-        let first = try_sync(servers, sale, how).await?;
-        let synced = match first {
-            Some(synced) => synced,
-            None => sync(servers, sale).await?,
-        };
-        if synced == Synced::Damaged {
+        if sync(servers, sale, how).await? == Synced::Damaged {
             let of = servers.keys.partition_of(voucher);
             let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
             let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
@@ -94,7 +85,7 @@ impl Delivery {
         }
         let mut first_error = None;
         for sale in waiting {
-            let done = deliver(&mut self.servers, &sale).await;
+            let done = deliver(&mut self.servers, &sale, "").await;
             if let Err(error) = done {
                 first_error.get_or_insert(error);
             }
