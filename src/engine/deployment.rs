@@ -3,9 +3,12 @@
 //! A node that is connected to a mismatched pair would treat orders of another deployment as invalid. The database
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
-use redis::cmd;
-use seckill_model::reason::reason;
-use seckill_redis::{Layout, Redis, repair};
+use redis::{InfoDict, cmd};
+use seckill_model::{
+    durability::{Append, Commit, Setup},
+    reason::reason,
+};
+use seckill_redis::{Connection, Layout, Redis, RedisError, keys::Partition, repair};
 use seckill_store::SharedStore;
 
 use super::{EngineError, servers::Servers, settings::Settings};
@@ -72,4 +75,49 @@ pub async fn name(store: &SharedStore, read_only: bool) -> Result<String, Engine
     store.change_setting(SETTING, None, &new).await?;
     // Another process may have been faster.
     Ok(store.setting(SETTING).await?.unwrap_or(new))
+}
+
+/// Reads the settings of the server of each partition and of the database, and returns the weakest. `sentinels`: Redis
+/// is monitored by Sentinels.
+pub async fn durability(deployment: &Deployment, sentinels: bool) -> Result<Setup, EngineError> {
+    let Deployment { redis, store, keys, settings } = deployment;
+    let mut conn = redis.connection();
+    let (mut append, mut replicas) = (Some(Append::Always), u32::MAX);
+    for of in keys.partitions() {
+        let here = append_of(&mut conn, &of).await?;
+        append = append.zip(here).map(|(one, other)| one.max(other));
+        replicas = replicas.min(replicas_of(&mut conn, &of).await?);
+    }
+    Ok(Setup {
+        append,
+        one_host: redis.managed().is_some(),
+        takeover: redis.is_cluster() || sentinels,
+        replicas,
+        wait_replicas: settings.wait_replicas,
+        commit: Commit::read(&store.durability().await?),
+    })
+}
+
+/// `None` if this user has no permission to read the settings.
+async fn append_of(conn: &mut Connection, of: &Partition) -> Result<Option<Append>, RedisError> {
+    let mut read = Vec::new();
+    for name in ["appendonly", "appendfsync"] {
+        match conn.setting(&of.orders(), name).await {
+            Ok(value) => read.push(value),
+            Err(error) if error.is_away() => return Err(error),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(match read.as_slice() {
+        [on, fsync] => Some(Append::read(on, fsync)),
+        _ => None,
+    })
+}
+
+async fn replicas_of(conn: &mut Connection, of: &Partition) -> Result<u32, RedisError> {
+    let key = of.orders();
+    let mut connection = conn.multiplexed(&key).await?;
+    let asked = cmd("INFO").arg("replication").query_async::<InfoDict>(&mut connection).await;
+    let info = asked.map_err(|error| conn.broke(&key, &error))?;
+    Ok(info.get("connected_slaves").unwrap_or(0))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::cmd;
 use seckill_model::{
-    Millis, NewSale, Sale, SaleState, VoucherDetails, VoucherId,
+    Millis, NewSale, OrderId, Sale, SaleState, UserId, VoucherDetails, VoucherId,
     faults::{self, Point},
     reason::reason,
     sale::check_restock,
@@ -14,8 +14,9 @@ use seckill_store::StoreError;
 
 use crate::{
     EngineError,
+    ids::{IdWorker, first_second},
     ledger::sale_copy::try_sync,
-    recovery::delivery::{deliver, deliver_as},
+    recovery::{delivery::deliver, reconcile::is_reconciled},
     servers::Servers,
 };
 
@@ -40,6 +41,34 @@ impl Vouchers<'_> {
     ) -> Result<VoucherId, EngineError> {
         self.reserve_numbers().await?;
         Ok(self.servers.store.create_voucher(voucher, Millis::now()).await?)
+    }
+
+    /// Buys an ordinary voucher for a user, directly in SQL: no stock, no limit, no stream. The order is unpaid.
+    ///
+    /// # Errors
+    /// [`StoreError::Rule`] with the reason that the voucher cannot be bought; the database is unreachable, or Redis,
+    /// which provides the ID counters and the clock.
+    pub async fn buy(&mut self, voucher: VoucherId, user: UserId) -> Result<OrderId, EngineError> {
+        let of = self.servers.keys.partition_of(voucher);
+        let mut ids = IdWorker::leasing(of.clone(), 1);
+        // As in admission: a Redis that was not reconciled may have lost its newest increments.
+        let reconciled = of.reconciled();
+        let run = self.servers.conn.run_id(&reconciled).await?;
+        if !is_reconciled(&mut self.servers.conn, &of, &run).await? {
+            ids.not_before(first_second(&self.servers.store, &of).await?);
+        }
+        let now = self.servers.conn.now().await?;
+        let issued = ids.issue(&mut self.servers.conn, 1).await?;
+        let order = issued.first().copied().ok_or(EngineError::Stopping)?;
+        match self.servers.store.buy(order, user, voucher, now).await {
+            // The same order is written once, so it can be retried.
+            Err(unknown @ StoreError::Unknown(_)) => {
+                let again = self.servers.store.buy(order, user, voucher, now).await;
+                again.map_err(|error| if error.is_away() { unknown } else { error })?;
+            }
+            bought => bought?,
+        }
+        Ok(order)
     }
 
     /// Creates a sale: in SQL, then in Redis.
@@ -197,7 +226,7 @@ impl Vouchers<'_> {
     /// Updates the sale in Redis from SQL.
     async fn resync(&mut self, voucher: VoucherId) -> Result<(), EngineError> {
         let sale = self.servers.store.sale(voucher).await?;
-        deliver(self.servers, &sale).await
+        deliver(self.servers, &sale, "").await
     }
 
     /// Restores what SQL has after a failed stock reduction. If that fails too, Redis has fewer pieces than SQL until
@@ -234,7 +263,7 @@ impl Vouchers<'_> {
 
     /// Delivers a change that was just committed. If that fails, the change is still in SQL.
     async fn announce(&mut self, sale: &Sale, how: &str) -> Result<(), EngineError> {
-        match deliver_as(self.servers, sale, how).await {
+        match deliver(self.servers, sale, how).await {
             Err(EngineError::Redis(why)) => {
                 Err(EngineError::NotLoaded { voucher: sale.voucher_id, why })
             }

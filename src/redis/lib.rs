@@ -23,7 +23,6 @@ pub mod scripts;
 mod sentinel;
 pub mod server;
 pub mod server_binary;
-mod server_log;
 mod socket_path;
 pub mod stream;
 pub mod stream_stats;

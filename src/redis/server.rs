@@ -6,8 +6,9 @@
 
 use std::{
     ffi::OsString,
-    fs::File,
-    os::unix::process::CommandExt,
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Seek as _, SeekFrom},
+    os::unix::{fs::OpenOptionsExt as _, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Stdio},
     sync::{
@@ -28,7 +29,6 @@ use super::{
     permissions::make_dir,
     probe::{self, Connection, Presence},
     server_binary::{find_server, find_server_on},
-    server_log,
 };
 
 /// Timeout for a server of another process to respond, or for ours to start.
@@ -39,6 +39,8 @@ const LOADING_TIMEOUT: Duration = Duration::from_mins(1);
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 /// Timeout of a shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A longer log of the server is truncated.
+const MAX_LOG: u64 = 1024 * 1024;
 
 /// Why no server is available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -256,7 +258,7 @@ impl Inner {
         let binary = binary.map_err(ServerError)?;
         let redis_dir = self.dir.redis_dir();
         let log_path = self.log_path();
-        let (log, from) = server_log::open(&log_path).map_err(DataDirError::of(&log_path))?;
+        let (log, from) = open_log(&log_path).map_err(DataDirError::of(&log_path))?;
         let also_log = log.try_clone().map_err(DataDirError::of(&log_path))?;
         let mut command = binary.command();
         command
@@ -288,7 +290,7 @@ impl Inner {
     fn last_messages(&self, from: u64) -> ServerError {
         let (log, dir) = (self.log_path(), self.dir.redis_dir());
         let (log, dir) = (log.as_path(), dir.as_path());
-        let messages = server_log::since(log, from).unwrap_or_default();
+        let messages = log_since(log, from).unwrap_or_default();
         if messages.contains("redis-check-aof") || messages.contains("AOF manifest file") {
             let manifest = dir.join("appendonlydir/appendonly.aof.manifest");
             return ServerError(reason!(
@@ -300,7 +302,7 @@ impl Inner {
         if messages.contains("No space left on device") {
             return ServerError(reason!("redis-server-full", dir));
         }
-        ServerError(match server_log::summary(&messages) {
+        ServerError(match summary(&messages) {
             Some(messages) => reason!("redis-server-died", messages, log),
             None => reason!("redis-server-died-silent", log),
         })
@@ -381,5 +383,50 @@ fn reap_later(mut child: Child) {
             .name("reaper".to_owned())
             .stack_size(64 * 1024)
             .spawn(move || child.wait());
+    }
+}
+
+/// The server's log, and its length at the start.
+fn open_log(path: &Path) -> io::Result<(File, u64)> {
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    let mut length = log.metadata()?.len();
+    if length > MAX_LOG {
+        log.set_len(0)?;
+        length = 0;
+    }
+    Ok((log, length))
+}
+
+/// Returns what was written after the first `from` bytes.
+fn log_since(log: &Path, from: u64) -> io::Result<String> {
+    let mut file = File::open(log)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut log = Vec::new();
+    file.take(MAX_LOG).read_to_end(&mut log)?;
+    Ok(String::from_utf8_lossy(&log).into_owned())
+}
+
+/// Last warnings of a log (`pid:M date # message`), or its last lines if it has none; `None` for an empty log.
+fn summary(log: &str) -> Option<String> {
+    let warnings: Vec<&str> =
+        log.lines().filter_map(|line| Some(line.split_once(" # ")?.1.trim())).collect();
+    let plain: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines = if warnings.is_empty() { plain } else { warnings };
+    let lines = lines.get(lines.len().saturating_sub(2)..).unwrap_or_default().join("; ");
+    (!lines.is_empty()).then_some(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_messages_are_the_warnings() {
+        let log =
+            "7:M 21 Nov 2026 05:00:00.1 * Ready\n7:M 21 Nov 2026 05:00:00.2 # Failed opening\n";
+        let last = |log| summary(log).unwrap_or_default();
+        assert_eq!(last(log), "Failed opening");
+        assert_eq!(last("\n*** FATAL ***\nBad directive\n"), "*** FATAL ***; Bad directive");
+        assert_eq!(summary(""), None);
     }
 }

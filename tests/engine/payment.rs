@@ -10,9 +10,10 @@ use crate::world::World;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use seckill_engine::{
     commands::{Command, LoadTest, Reply},
-    payment, purchase,
+    payment,
     servers::Servers,
     trace,
+    vouchers::Vouchers,
 };
 use seckill_model::{
     Fence, Millis, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherDetails, VoucherId,
@@ -122,7 +123,8 @@ async fn a_lost_counter_issues_no_order_id_twice() {
     let tea = store.create_voucher(&VoucherDetails::titled("tea"), Millis::now()).await.unwrap();
     let mut seen = BTreeSet::new();
     for _ in 0..5 {
-        let order = purchase::buy(&mut servers, tea, UserId(1)).await.unwrap();
+        let mut vouchers = Vouchers { servers: &mut servers };
+        let order = vouchers.buy(tea, UserId(1)).await.unwrap();
         assert!(seen.insert(order), "{order} was given twice");
         let counter = keys.partition_of(tea).sequence(order.day());
         let forgotten: u64 = servers.conn.query(redis::cmd("DEL").arg(counter)).await.unwrap();

@@ -23,7 +23,7 @@ use crate::{
     consumer::order_writer::{Writer, by_partition},
     deployment,
     error::PlanError,
-    ledger::rebuild::rebuild,
+    ledger::rebuild,
     servers::Servers,
     telemetry::snapshot::RecoveryLine,
 };

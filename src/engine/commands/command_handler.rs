@@ -24,7 +24,7 @@ use crate::{
     deployment::Deployment,
     jobs::{Job, Runner, builtin, job_lock},
     locks::{LockName, revoke},
-    payment, purchase,
+    payment,
     recovery::{partition_repair, repair},
     settings::Settings,
     trace,
@@ -166,7 +166,7 @@ impl Operator {
                 Reply::VoucherCreated(vouchers.create_voucher(&voucher.checked()?).await?)
             }
             Command::BuyVoucher(voucher, user) => {
-                Reply::VoucherBought(purchase::buy(&mut servers, voucher, user).await?)
+                Reply::VoucherBought(vouchers.buy(voucher, user).await?)
             }
             Command::CreateSale(sale) => {
                 Reply::SaleCreated(vouchers.create(&sale).await?.voucher_id)

@@ -13,7 +13,6 @@ pub mod operator_lock;
 pub mod outcome;
 pub mod pending;
 pub mod plan;
-pub(crate) mod reply;
 
 use std::sync::Arc;
 

@@ -1,14 +1,19 @@
-//! Outcome of a command, as the audit log keeps it.
+//! Replies to commands, and their outcomes as the audit log keeps them, as text in the current language.
 
 use std::fmt;
 
-use seckill_model::{JobOutcome, Message, message::text};
+use seckill_model::{JobOutcome, Message, Payment, SaleState, message::text};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     EngineError,
-    commands::{ReplayReport, Reply},
+    commands::{
+        LoadReport, ReplayReport, Reply,
+        group::{ClaimReport, RewindReport},
+    },
+    dead_letters::{LettersDiscarded, LettersReplayed},
     jobs::{JobResult, outcome_name},
+    lists::ITEMS,
 };
 
 /// Outcome of a command.
@@ -68,4 +73,161 @@ impl fmt::Display for CommandOutcome {
             Self::Finished => text!("outcome-done"),
         })
     }
+}
+
+impl Reply {
+    /// Whether the command did all that was asked for.
+    pub fn is_success(&self) -> bool {
+        match self {
+            Self::LoadTestStopped { tests, .. } => *tests > 0,
+            Self::LoadTestDone(report) => report.settled && report.errors == 0 && report.dead == 0,
+            Self::Replayed(report) => {
+                report.dead + report.lost + report.changed == 0
+                    && !report.is_overtaken()
+                    && !report.cut_short
+            }
+            Self::LettersReplayed(report) => report.replayed > 0 && !report.cut_short,
+            Self::LettersDiscarded(report) => report.discarded > 0 && !report.cut_short,
+            Self::Claimed(report) => {
+                report.claimed > 0 && report.gone + report.hollow == 0 && !report.cut_short
+            }
+            Self::Paid { payment, .. } => matches!(payment, Payment::Paid | Payment::PaidBefore),
+            Self::JobRun { end, .. } => end.outcome == JobOutcome::Done,
+            _ => true,
+        }
+    }
+}
+
+impl ReplayReport {
+    /// Every entry was gone or changed when its turn came.
+    fn is_overtaken(&self) -> bool {
+        self.seen > 0 && self.gone + self.changed == self.seen
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match self {
+            Self::VoucherCreated(voucher) => text!("reply-voucher-created", voucher),
+            Self::VoucherBought(order) => text!("reply-voucher-bought", order),
+            Self::SaleCreated(voucher) => text!("reply-sale-created", voucher),
+            Self::SaleChanged { voucher, state } => match state {
+                SaleState::Running => text!("reply-sale-open", voucher),
+                SaleState::Paused => text!("reply-sale-paused", voucher),
+                SaleState::Ended => text!("reply-sale-ended", voucher),
+                SaleState::Archived => text!("reply-sale-archived", voucher),
+            },
+            Self::Restocked { voucher, initial } => text!("reply-restocked", voucher, initial),
+            Self::LoadTestDone(report) => load_test_done(report),
+            Self::LoadTestStopped { voucher, tests: 0 } => text!("reply-no-rush", voucher),
+            Self::LoadTestStopped { voucher, .. } => text!("reply-rush-stopped", voucher),
+            Self::Repaired(done) => {
+                let (buyers, orders, pieces) = (done.put_back, done.enqueued, done.given_back);
+                text!("reply-repaired", buyers, orders, pieces)
+            }
+            Self::Planned(plan) => text!("common-entries", count = plan.totals.entries),
+            Self::Cancelled(true) => text!("reply-cancelling"),
+            Self::Cancelled(false) => text!("reply-no-command-is-running"),
+            Self::Replayed(report) => replayed(report),
+            Self::LettersCounted(found) => {
+                text!("reply-dead-letters-found", count = found.counts.total())
+            }
+            // They answer a question and have their own display.
+            Self::Previewed(_) | Self::Traced(_) => String::new(),
+            Self::LettersReplayed(report) => letters_replayed(report),
+            Self::LettersDiscarded(report) => letters_discarded(report),
+            Self::Paid { order, payment } => match payment {
+                Payment::Paid => text!("reply-paid", order),
+                Payment::PaidBefore => text!("reply-paid-before", order),
+                Payment::TooLate => text!("reply-closed", order),
+                Payment::NotFound => text!("reply-no-order", order),
+            },
+            Self::Rewound(report) => rewound(report),
+            Self::Claimed(report) => claimed(report),
+            Self::ConsumerRemoved(report) => {
+                let partitions: Vec<_> = report.partitions.iter().map(u16::to_string).collect();
+                let (consumer, partitions) = (&report.consumer, partitions.join(&ITEMS));
+                text!("reply-consumer-removed", consumer, partitions)
+            }
+            Self::LockReleased { name, .. } => text!("reply-lock-released", name),
+            Self::JobRun { job, end } => {
+                let (outcome, took) = (outcome_name(end.outcome), end.took_ms);
+                let mut text = text!("reply-job-ran", job, outcome, took);
+                if let Some(detail) = &end.detail {
+                    text += &text!("reply-job-result", result = detail.localized::<JobResult>());
+                }
+                text
+            }
+            Self::JobSwitched { job, paused: true } => text!("reply-job-paused", job),
+            Self::JobSwitched { job, paused: false } => text!("reply-job-resumed", job),
+        })
+    }
+}
+
+fn load_test_done(report: &LoadReport) -> String {
+    text!(
+        "reply-rush-done",
+        attempts = report.attempts,
+        admitted = report.admitted,
+        sold_out = report.sold_out,
+        duplicate = report.duplicate,
+        rate = report.per_second.round() as u64,
+        p99 = format!("{:.1}", report.latency_us.p99 as f64 / 1e3),
+        settled = report.settled,
+        seconds = format!("{:.1}", report.settled_seconds),
+        persisted = report.persisted,
+        rejected = report.rejected,
+        errors = report.errors,
+        dead = report.dead,
+        interrupted = report.cut_short
+    )
+}
+
+fn replayed(report: &ReplayReport) -> String {
+    text!(
+        "reply-replayed",
+        overtaken = report.is_overtaken(),
+        seen = report.seen,
+        persisted = report.persisted,
+        acknowledged = report.acknowledged,
+        dead = report.dead,
+        left = report.left,
+        rebuilt = report.rebuilt,
+        hollow = report.hollow,
+        lost = report.lost,
+        gone = report.gone,
+        changed = report.changed,
+        interrupted = report.cut_short
+    )
+}
+
+fn letters_replayed(report: &LettersReplayed) -> String {
+    let LettersReplayed { replayed: count, gone, cut_short: interrupted, .. } = report;
+    let kept = report.refused.total();
+    text!("reply-dead-letters-replayed", count, kept, gone, interrupted)
+}
+
+fn letters_discarded(report: &LettersDiscarded) -> String {
+    let LettersDiscarded { discarded: count, gone, cut_short: interrupted, .. } = report;
+    let (orders, pieces, kept) = (report.compensated, report.given_back, report.refused.total());
+    text!(
+        "reply-dead-letters-discarded",
+        count,
+        compensated = orders + pieces,
+        orders,
+        pieces,
+        kept,
+        gone,
+        interrupted
+    )
+}
+
+fn rewound(report: &RewindReport) -> String {
+    let created = report.groups.iter().filter(|group| group.made).count();
+    text!("reply-rewound", again = report.again, created)
+}
+
+fn claimed(report: &ClaimReport) -> String {
+    let ClaimReport { claimed, gone, hollow, cut_short: interrupted } = report;
+    text!("reply-claimed", claimed, gone, hollow, interrupted)
 }

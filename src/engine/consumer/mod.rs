@@ -29,7 +29,7 @@ use crate::{
     context::NodeContext,
     ledger::{
         entry_check::{self, Checked, Rejected},
-        rebuild::rebuild,
+        rebuild,
     },
     locks::{Guard, LockError, LockName, Locks},
     servers::Servers,

@@ -6,16 +6,16 @@
 
 pub(crate) mod entry_check;
 pub mod promise_journal;
-pub mod rebuild;
 pub mod sale_copy;
 
 use std::{collections::HashSet, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
-use redis::cmd;
+use redis::{cmd, pipe};
 use seckill_model::{
     EntryId, Message, OrderEntry, OrderError, OrderId, Place, Sale, SaleOrder, SaleState,
     VoucherId,
+    faults::{self, Point},
     ledger::{RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
 };
 use seckill_redis::{
@@ -31,6 +31,8 @@ use serde::Serialize;
 use crate::{EngineError, servers::Servers};
 
 const PAGE: usize = 1_000;
+/// Entries added in one round trip.
+const ENQUEUE_PAGE: usize = 500;
 /// A finding counts if it persists for this many reads; a command in between may look like one.
 pub(super) const LOOKS: u32 = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
@@ -82,19 +84,18 @@ pub fn audit(
     servers: &mut Servers,
     only: Option<VoucherId>,
 ) -> BoxFuture<'_, Result<Audit, EngineError>> {
-    audit_sales(servers, only).boxed()
-}
-
-async fn audit_sales(servers: &mut Servers, only: Option<VoucherId>) -> Result<Audit, EngineError> {
-    let sales = match only {
-        Some(voucher) => vec![servers.store.sale(voucher).await?],
-        None => all_sales(servers).await?,
-    };
-    let mut lines = Vec::with_capacity(sales.len());
-    for sale in &sales {
-        lines.push(audit_sale(servers, sale).await?);
+    async move {
+        let sales = match only {
+            Some(voucher) => vec![servers.store.sale(voucher).await?],
+            None => all_sales(servers).await?,
+        };
+        let mut lines = Vec::with_capacity(sales.len());
+        for sale in &sales {
+            lines.push(audit_sale(servers, sale).await?);
+        }
+        Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
     }
-    Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
+    .boxed()
 }
 
 /// Every sale that is not archived, and those in Redis that SQL has archived or does not know, newest first.
@@ -378,6 +379,48 @@ pub(super) async fn dead_orders(
         dead.extend(promised.filter_map(|letter| letter.order));
     }
     Ok(dead)
+}
+
+/// Entries that were enqueued again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// Orders that had no result anywhere.
+    pub orders: u64,
+    /// Redis has every sale, so no lost order was missed.
+    pub complete: bool,
+}
+
+/// Enqueues every order of a partition that was admitted and has no result anywhere. Safe to repeat: an order that
+/// already exists is written once.
+pub async fn rebuild(servers: &mut Servers, of: &Partition) -> Result<Rebuilt, EngineError> {
+    let mut rebuilt = Rebuilt { orders: 0, complete: true };
+    for sale in servers.sales_of(of).await? {
+        let voucher = sale.voucher_id;
+        let exists = cmd("EXISTS").arg(servers.keys.sale(voucher)).take();
+        rebuilt.complete &= servers.conn.query::<bool>(&exists).await?;
+        rebuilt.orders += enqueue_lost(servers, voucher).await?.len() as u64;
+    }
+    Ok(rebuilt)
+}
+
+/// The same for one sale; returns the orders that were enqueued.
+pub(crate) async fn enqueue_lost(
+    servers: &mut Servers,
+    voucher: VoucherId,
+) -> Result<Vec<OrderId>, EngineError> {
+    let of = servers.keys.partition_of(voucher);
+    let lost = lost_orders(servers, voucher).await?;
+    for page in lost.chunks(ENQUEUE_PAGE) {
+        let mut add = pipe();
+        for order in page {
+            add.cmd("XADD").arg(of.orders()).arg("*").arg("userId").arg(order.user_id.0);
+            add.arg("voucherId").arg(voucher.0).arg("id").arg(order.id.get());
+            add.arg("place").arg(order.place).ignore();
+        }
+        servers.conn.pipe::<()>(&add).await?;
+        faults::pass(Point::AfterRebuild);
+    }
+    Ok(lost.into_iter().map(|order| order.id).collect())
 }
 
 #[cfg(test)]

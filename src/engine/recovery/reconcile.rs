@@ -25,7 +25,6 @@ use crate::{
     EngineError,
     ledger::{
         self, entry_check,
-        rebuild::enqueue_lost,
         sale_copy::{self, Synced},
     },
     lists::{self, group_by},
@@ -299,7 +298,8 @@ impl<'a> Reconciler<'a> {
             stream::ensure_group(&mut self.servers.conn, of).await?;
             if entries_lost {
                 for sale in self.servers.sales_of(of).await? {
-                    done.promised_ids.extend(enqueue_lost(self.servers, sale.voucher_id).await?);
+                    done.promised_ids
+                        .extend(ledger::enqueue_lost(self.servers, sale.voucher_id).await?);
                 }
                 done.promised = done.promised_ids.len() as u64;
             }
@@ -338,7 +338,7 @@ impl<'a> Reconciler<'a> {
                 }
                 Start::Open => {
                     // First the stock according to SQL, which the buyers may need.
-                    if sale_copy::sync(self.servers, &sale).await? == Synced::Damaged {
+                    if sale_copy::sync(self.servers, &sale, "").await? == Synced::Damaged {
                         continue;
                     }
                     if let Some(done) = self.rebuild(&sale, "", promises, false, true).await? {

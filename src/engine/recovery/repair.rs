@@ -16,7 +16,6 @@ use crate::{
     EngineError,
     ledger::{
         self,
-        rebuild::enqueue_lost,
         sale_copy::{self, drop_keys},
     },
     lists::sales as sale_list,
@@ -121,7 +120,7 @@ pub async fn apply(servers: &mut Servers, plan: &SaleRepair) -> Result<Repaired,
                 let held = sale_copy::read(servers, voucher).await?;
                 servers.store.adopt_sale(&held.ok_or(EngineError::NotHeld(voucher))?).await?;
                 // Orders that SQL lost with it are enqueued again.
-                done.enqueued += enqueue_lost(servers, voucher).await?.len() as u64;
+                done.enqueued += ledger::enqueue_lost(servers, voucher).await?.len() as u64;
             }
             Cure::Remove => {
                 drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
@@ -141,13 +140,13 @@ pub async fn apply(servers: &mut Servers, plan: &SaleRepair) -> Result<Repaired,
                 done.given_back += payment::return_in_redis(servers, &kept).await?;
             }
             Cure::Enqueue => {
-                done.enqueued += enqueue_lost(servers, voucher).await?.len() as u64;
+                done.enqueued += ledger::enqueue_lost(servers, voucher).await?.len() as u64;
             }
         }
     }
     let sale = servers.store.sale(voucher).await?;
     if sale.state != SaleState::Archived {
-        deliver(servers, &sale).await?;
+        deliver(servers, &sale, "").await?;
     }
     Ok(done)
 }
