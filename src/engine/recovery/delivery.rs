@@ -34,14 +34,12 @@ pub(crate) async fn deliver(
     let voucher = sale.voucher_id;
     if sale.state == SaleState::Archived {
         drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
-    } else {
-        if sync(servers, sale, how).await? == Synced::Damaged {
-            let of = servers.keys.partition_of(voucher);
-            let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
-            let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
-            if done.closed == Some(Closed::OtherSale) {
-                return Err(EngineError::OtherSale(voucher));
-            }
+    } else if sync(servers, sale, how).await? == Synced::Damaged {
+        let of = servers.keys.partition_of(voucher);
+        let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
+        let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
+        if done.closed == Some(Closed::OtherSale) {
+            return Err(EngineError::OtherSale(voucher));
         }
     }
     if sale.is_undelivered() {

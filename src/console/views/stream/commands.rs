@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use seckill_engine::{
     Command,
     commands::group::{ClaimPlan, ClaimScope, GroupAction, Preview, RemoveReport, Rewind},
-    telemetry::snapshot::{DeliveryState, ConsumerLine, NodeState},
+    telemetry::snapshot::{ConsumerLine, DeliveryState, NodeState},
 };
 use seckill_model::{Label, Millis, text};
 

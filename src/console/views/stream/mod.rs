@@ -14,7 +14,7 @@ use seckill_engine::{
     commands::Focus,
     telemetry::{
         StreamView,
-        snapshot::{EntryLine, ConsumerLine, NodeState, StreamPage, StreamStats},
+        snapshot::{ConsumerLine, EntryLine, NodeState, StreamPage, StreamStats},
     },
 };
 use seckill_model::{Label, text};
