@@ -45,22 +45,24 @@ impl EntryId {
         Self { millis, ..Self::MAX }
     }
 
+    /// Its position in its stream.
+    fn position(self) -> u128 {
+        (u128::from(self.millis) << 64) | u128::from(self.number)
+    }
+
+    fn at(position: u128, partition: u16) -> Self {
+        Self { millis: (position >> 64) as u64, number: position as u64, partition }
+    }
+
     /// The next possible ID of the same stream, to continue paging; `None` after the largest one, where paging ends.
     pub fn next(self) -> Option<Self> {
-        match self.number.checked_add(1) {
-            Some(number) => Some(Self { number, ..self }),
-            None => Some(Self { millis: self.millis.checked_add(1)?, number: 0, ..self }),
-        }
+        Some(Self::at(self.position().checked_add(1)?, self.partition))
     }
 
     /// The previous possible ID of the same stream, to continue after it. The smallest ID returns itself.
     #[must_use]
     pub fn before(self) -> Self {
-        match (self.number.checked_sub(1), self.millis.checked_sub(1)) {
-            (Some(number), _) => Self { number, ..self },
-            (None, Some(millis)) => Self { millis, number: u64::MAX, ..self },
-            (None, None) => self,
-        }
+        Self::at(self.position().saturating_sub(1), self.partition)
     }
 
     /// The next possible ID over all streams; `None` after the largest one.
@@ -73,18 +75,14 @@ impl EntryId {
 
     /// The first ID of `partition` that is not before this one; `None` if there is none.
     pub fn first_in(self, partition: u16) -> Option<Self> {
-        let here = Self { partition, ..self };
-        if partition < self.partition { here.next() } else { Some(here) }
+        let skipped = u128::from(partition < self.partition);
+        Some(Self::at(self.position().checked_add(skipped)?, partition))
     }
 
     /// The last ID of `partition` that is not after this one; `None` if there is none.
     pub fn last_in(self, partition: u16) -> Option<Self> {
-        let here = Self { partition, ..self };
-        match (partition > self.partition, self.number.checked_sub(1)) {
-            (false, _) => Some(here),
-            (true, Some(number)) => Some(Self { number, ..here }),
-            (true, None) => Some(Self { partition, ..Self::last_of(self.millis.checked_sub(1)?) }),
-        }
+        let skipped = u128::from(partition > self.partition);
+        Some(Self::at(self.position().checked_sub(skipped)?, partition))
     }
 
     /// The ID as Redis writes it.

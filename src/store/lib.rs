@@ -10,7 +10,6 @@ mod dialect;
 mod fault;
 pub mod fault_injection;
 mod migrations;
-mod numbers;
 mod open;
 mod queries;
 mod rows;

@@ -21,11 +21,11 @@ use sqlx::{
 };
 
 use super::{
-    SqliteFile, StoreError,
+    READ, SqliteFile, StoreError, TURN,
     file::{OpenFile, unreadable, unusable},
     full_disk::{self, FullDiskReader},
     lock::Lock,
-    pool::{READ, TURN, sessions},
+    sessions,
     wal::{AUTOCHECKPOINT, Wal},
 };
 use crate::{

@@ -10,10 +10,7 @@ use std::sync::{
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteLockingMode};
 
-use super::{
-    file::OpenFile,
-    pool::{READ, TURN, sessions},
-};
+use super::{READ, TURN, file::OpenFile, sessions};
 use crate::Sessions;
 
 /// Settings of a connection that needs no disk space.

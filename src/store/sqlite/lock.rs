@@ -9,7 +9,7 @@ use std::{
 
 use sqlx::sqlite::SqliteConnectOptions;
 
-use super::{StoreError, pool::sessions};
+use super::{StoreError, sessions};
 use crate::{CommitSent, Conn, Fault, Sessions, dialect::sqlite::is_busy, params};
 
 /// A batch is committed within tens of milliseconds, unless the disk stalls.

@@ -8,17 +8,40 @@ mod connect;
 mod file;
 mod full_disk;
 mod lock;
-mod pool;
 #[cfg(test)]
 mod tests;
 mod wal;
 
-use super::{StoreError, fault::Fault, session::Sessions};
+use std::time::Duration;
+
+use sqlx::{pool::PoolOptions, sqlite::SqliteConnectOptions};
+
+use super::{StoreError, connection::Pool, fault::Fault, session::Sessions};
 pub(super) use connect::open;
 use file::OpenFile;
 use full_disk::FullDiskReader;
 use lock::Lock;
 use wal::Wal;
+
+/// How long a task waits for a connection, behind writers that each wait for `BUSY`.
+const TURN: Duration = Duration::from_secs(15);
+/// Timeout of a read: some read every order of a sale.
+const READ: Duration = Duration::from_hours(1);
+
+/// Connections that are kept: opening one costs more than keeping it.
+fn sessions(
+    options: SqliteConnectOptions,
+    most: u32,
+    acquire: Duration,
+    limit: Duration,
+) -> Sessions {
+    let pool = PoolOptions::new()
+        .max_connections(most)
+        .acquire_timeout(acquire)
+        .idle_timeout(None)
+        .max_lifetime(None);
+    Sessions::new(Pool::Sqlite, pool, options, limit, [].into())
+}
 
 /// An open file, which other processes may use at the same time.
 ///
