@@ -46,9 +46,9 @@ pub(crate) const MYSQL: Dialect = Dialect {
     upsert: on_duplicate_key,
     quotient: |dividend, divisor| format!("CAST(({dividend}) DIV {divisor} AS SIGNED)"),
     order_pages,
-    classify: classify,
-    is_transient: is_transient,
-    is_rolled_back: is_rolled_back,
+    classify,
+    is_transient,
+    is_rolled_back,
 };
 
 fn batch(number: usize) -> String {

@@ -38,9 +38,9 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     upsert: on_conflict,
     quotient: divide,
     order_pages,
-    classify: classify,
-    is_transient: is_transient,
-    is_rolled_back: is_rolled_back,
+    classify,
+    is_transient,
+    is_rolled_back,
 };
 
 fn batch(number: usize) -> String {

@@ -64,10 +64,10 @@ pub(crate) const SQLITE: Dialect = Dialect {
     upsert: on_conflict,
     quotient: divide,
     order_pages,
-    classify: classify,
+    classify,
     // The lock was already waited for until its timeout.
     is_transient: |_| false,
-    is_rolled_back: is_rolled_back,
+    is_rolled_back,
 };
 
 fn batch(number: usize) -> String {
