@@ -102,10 +102,7 @@ fn render(lines: &[AuditEntry], next: Option<LogPosition>) -> String {
 }
 
 /// Lines of the log, except the reason and the figures.
-pub(super) fn table<'a>(
-    lines: &'a [AuditEntry],
-    cell: impl Fn(&str) -> String,
-) -> Table<'a, AuditEntry> {
+pub(super) fn table(lines: &[AuditEntry], cell: impl Fn(&str) -> String) -> Table<'_, AuditEntry> {
     Table::new(lines)
         .left(&Label("column-at"), |line| local(line.at))
         .left(&Label("column-who"), |line| cell(&line.operator))

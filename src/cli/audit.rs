@@ -262,7 +262,9 @@ pub(super) fn conclusion(balanced: bool) -> Label {
 /// A line for each finding.
 pub(super) fn findings(sales: &[SaleAudit]) -> String {
     let found = sales.iter().flat_map(SaleAudit::found);
-    found.map(|finding| format!("! {finding}\n")).collect()
+    let mut text = String::new();
+    text.extend(found.map(|finding| format!("! {finding}\n")));
+    text
 }
 
 /// The figures of each sale.
