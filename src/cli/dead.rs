@@ -36,7 +36,7 @@ pub(super) enum DeadCommand {
         #[arg(long, value_name = "LETTER")]
         from: Option<EntryId>,
         /// Only dead letters that match all terms, such as 'verdict=awaited,age>1h,reason~stock'; fields: letter,
-        /// entry, verdict, act, reason, consumer, age, deliveries, replays, order, user, voucher
+        /// entry, reason, consumer, voucher, user, order, replays, deliveries, age, verdict, action
         #[arg(long, value_name = "TERMS", value_parser = letter_filter)]
         filter: Option<Filter>,
     },

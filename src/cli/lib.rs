@@ -298,6 +298,8 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory as _;
+    use seckill_engine::{commands::pending::FIELDS, dead_letters::LETTER_FIELDS};
     use seckill_model::locale::set_thread_language;
 
     #[test]
@@ -316,6 +318,20 @@ mod tests {
         ] {
             let cli = Cli::try_parse_from(line.split(' ')).unwrap();
             assert_eq!(Command::has_console(cli.command.as_ref()), has_console, "{line}");
+        }
+    }
+
+    #[test]
+    fn help_lists_the_fields_of_filters() {
+        for (command, expected) in [("dead", LETTER_FIELDS), ("pending", FIELDS)] {
+            let cli = Cli::command();
+            let list = cli.find_subcommand(command).and_then(|it| it.find_subcommand("list"));
+            let filter =
+                list.and_then(|list| list.get_arguments().find(|it| it.get_id() == "filter"));
+            let help = filter.and_then(|filter| filter.get_help()).unwrap().to_string();
+            let (_, listed) = help.split_once("fields: ").unwrap();
+            let expected: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
+            assert_eq!(listed, expected.join(", "), "{command}");
         }
     }
 
