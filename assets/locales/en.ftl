@@ -2901,7 +2901,7 @@ settings-wanted-keys = a key such as "ctrl-n", or a list of keys
 settings-wanted-one-of = one of { $names }
 settings-wanted-table = a table
 settings-wanted-text = a string in quotes
-settings-without-the-setting-theme = { $why }; without the setting 'theme': { $instead }
+settings-without-setting = { $why }; without the setting '{ $key }': { $instead }
 settings-wrong-value = { $key } must be { $wanted }
 
 ## store

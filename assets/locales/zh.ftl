@@ -2532,7 +2532,7 @@ settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表
 settings-wanted-one-of = {" "}{ $names } 之一
 settings-wanted-table = {" "}TOML 表
 settings-wanted-text = 带引号的字符串
-settings-without-the-setting-theme = { $why }；不设 theme 则{ $instead }
+settings-without-setting = { $why }；不设 { $key } 则{ $instead }
 settings-wrong-value = { $key } 应为{ $wanted }
 
 ## store

@@ -6,13 +6,14 @@
 mod file;
 
 use std::{
+    fmt::Display,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use seckill_console::Keys;
 use seckill_engine::settings::{MAX_PARTITIONS, Settings};
-use seckill_model::{Label, OsError, Range, text};
+use seckill_model::{Label, NumericSetting, OsError, text};
 use seckill_redis::{DataDirError, Redis, RedisError, data_dir::DataDir, server::ManagedServer};
 use seckill_store::Settings as StoreSettings;
 use serde::Deserialize;
@@ -78,41 +79,52 @@ impl Config {
     }
 
     /// The configured Redis, or the embedded server of the data directory, which is not started yet.
-    pub(crate) fn redis(&self, dir: &DataDir) -> Result<Redis, RedisError> {
-        match &self.redis {
-            Some(url) => Redis::trusting(url, self.redis_ca.as_deref()),
-            None => Redis::from_managed(Arc::new(ManagedServer::attach(dir)?)),
-        }
+    pub(crate) fn redis(&self, dir: &DataDir) -> Result<Redis> {
+        let Some(url) = &self.redis else {
+            let server = ManagedServer::attach(dir).map_err(RedisError::from)?;
+            return Ok(Redis::from_managed(Arc::new(server))?);
+        };
+        // Separates errors of the URL from those of the certificates.
+        Redis::from_url(url).map_err(|error| self.value_error("redis", url, error))?;
+        Ok(Redis::trusting(url, self.redis_ca.as_deref())?)
     }
 
-    /// Error of the theme in the file, with its position.
-    pub(crate) fn theme_fault(&self, why: &str) -> CliError {
-        match &self.source {
-            Some((path, text)) => invalid(path, &file::theme_fault(text, why)),
-            None => CliError::list(why.to_owned()),
-        }
+    /// The checked URL of the database: the configured one, or that of the file in the data directory.
+    pub(crate) fn database_url(&self, dir: &DataDir) -> Result<String> {
+        let Some(url) = &self.database else { return Ok(dir.database_url()) };
+        seckill_store::check_url(url, &self.store)
+            .map_err(|error| self.value_error("database", url, error))?;
+        Ok(url.clone())
     }
 
-    /// The numbers, with the range of each.
-    fn ranges(&self) -> impl Iterator<Item = Range> {
+    /// Error of a text in use, with its position if it is in the file; an option may override the file.
+    pub(crate) fn value_error<E: Display + Into<CliError>>(
+        &self,
+        name: &'static str,
+        value: &str,
+        error: E,
+    ) -> CliError {
+        let in_file = |(path, text): &(PathBuf, String)| {
+            Some(invalid(path, &file::value_error(text, name, value, &error)?))
+        };
+        self.source.as_ref().and_then(in_file).unwrap_or_else(|| error.into())
+    }
+
+    /// The numbers of all sections.
+    fn numbers(&self) -> impl Iterator<Item = NumericSetting> {
         let partitions = u64::from(self.partitions.unwrap_or(1));
-        let partitions = ("partitions", partitions, 1, u64::from(MAX_PARTITIONS));
-        [partitions].into_iter().chain(self.engine.ranges()).chain(self.store.ranges())
+        let range = 1..=u64::from(MAX_PARTITIONS);
+        let partitions = NumericSetting::new("partitions", partitions, range);
+        [partitions].into_iter().chain(self.engine.numbers()).chain(self.store.numbers())
     }
 
-    /// Rejects numbers out of range, unusable URLs, and node names that Redis keys cannot contain.
+    /// Rejects numbers out of range, and node names that Redis keys cannot contain.
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        for (name, value, least, most) in self.ranges() {
-            if !(least..=most).contains(&value) {
+        for NumericSetting { name, value, range } in self.numbers() {
+            if !range.contains(&value) {
+                let (least, most) = range.into_inner();
                 return Err((name, text!("faults-range", name, value, least, most)));
             }
-        }
-        if let Some(url) = &self.redis {
-            Redis::from_url(url).map_err(|error| ("redis", error.to_string()))?;
-        }
-        if let Some(url) = &self.database {
-            let checked = seckill_store::check_url(url, &self.store);
-            checked.map_err(|error| ("database", error.to_string()))?;
         }
         let fine = |name: &String| {
             !name.is_empty()
@@ -183,9 +195,11 @@ mod tests {
                 "partitions = 99999",
                 "line 1, column 14: partitions must be an integer from 1 to 64;",
             ),
-            ("\nredis = \"localhost\"", "line 2, column 1: a Redis URL starts with"),
-            ("\ndatabase = \"oracle://h/d\"", "line 2, column 1: "),
-            ("database = \"mysql://h/d?ssl-mode=x\"", "line 1, column 1: "),
+            (
+                "[engine.jobs]\nkeep_dead_entries = -1",
+                "line 2, column 21: engine.jobs.keep_dead_entries must be an integer from 0 to \
+                 9,223,372,036,854,775,807;",
+            ),
             ("\n\nnode = \"a b\"", "line 3, column 1: node must be"),
             ("theme = 5", "line 1, column 9: theme must be a string in quotes"),
             (
@@ -212,19 +226,77 @@ mod tests {
     }
 
     #[test]
-    fn invalid_theme_is_reported_with_file_and_line() {
+    fn quoted_names_with_dots_are_not_sections() {
+        let sections = "use one of data_dir, redis, ";
+        for (text, errors) in [
+            (
+                "\"a.b\" = 3\nqueue = 1",
+                &[
+                    "1, column 1: unknown setting '\"a.b\"';",
+                    "2, column 1: unknown setting 'queue';",
+                ][..],
+            ),
+            (
+                "\"engine.queue\" = 3\n[engine]\nqueue = 5",
+                &["1, column 1: unknown setting '\"engine.queue\"';"],
+            ),
+            (
+                "\"engine.queue\" = 3\n\"\" = 1\n[engine]\nqueue = 0",
+                &[
+                    "1, column 1: unknown setting '\"engine.queue\"';",
+                    "2, column 1: unknown setting '\"\"';",
+                    "4, column 1: engine.queue is 0;",
+                ],
+            ),
+        ] {
+            let error = file::read(text).unwrap_err();
+            let lines = error.lines().filter_map(|line| line.trim_start().strip_prefix("line "));
+            let lines: Vec<&str> = lines.collect();
+            assert_eq!(lines.len(), errors.len(), "{error}");
+            for (line, start) in lines.iter().zip(errors) {
+                assert!(line.starts_with(start), "{line}");
+                assert!(line.contains(sections) || line.contains("is 0"), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_cannot_be_used_are_reported_with_their_position() {
         let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::open(dir.path().join("data")).unwrap();
         let path = dir.path().join("config.toml");
-        std::fs::write(&path, "# mine\ntheme = \"dusk\"\n").unwrap();
-        let config = Config::load(Some(&path)).unwrap();
-        assert_eq!(config.theme.as_deref(), Some("dusk"));
-        let error = config.theme_fault("unknown theme 'dusk'").message();
-        let place = format!(
-            "invalid config file {}: line 2, column 1: unknown theme 'dusk'",
-            path.display()
-        );
-        assert!(error.contains(&place), "{error}");
+        let load = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Config::load(Some(&path)).unwrap()
+        };
+        let place = |error: &CliError, place: &str| {
+            let start = format!("invalid config file {}: {place}: ", path.display());
+            assert_eq!(error.code, crate::error::USAGE);
+            let message = error.message();
+            let rest = message.strip_prefix(&start);
+            rest.unwrap_or_else(|| panic!("{place}: {message}")).to_owned()
+        };
+        let config = load("# mine\ntheme = \"dusk\"\n");
+        let unknown = || seckill_console::Palette::load("dusk").unwrap_err();
+        let error = place(&config.value_error("theme", "dusk", unknown()), "line 2, column 9");
+        assert!(error.starts_with("unknown theme 'dusk'"), "{error}");
         assert!(error.ends_with("'theme': default: theme = \"dark\""), "{error}");
+
+        let mut config = load("\nredis = \"localhost\"");
+        let error = place(&config.redis(&data).unwrap_err(), "line 2, column 9");
+        assert!(error.starts_with("a Redis URL starts with"), "{error}");
+        assert!(error.ends_with("'redis': default: the embedded Redis"), "{error}");
+        config.redis = Some("redis://127.0.0.1".to_owned());
+        assert!(config.redis(&data).is_ok());
+        config.redis = Some("elsewhere".to_owned());
+        let error = config.redis(&data).unwrap_err();
+        assert!(error.code == crate::error::USAGE && !error.message().contains("line"), "{error}");
+
+        for url in ["oracle://h/d", "mysql://h/d?ssl-mode=x"] {
+            let config = load(&format!("database = \"{url}\""));
+            let error = place(&config.database_url(&data).unwrap_err(), "line 1, column 12");
+            assert!(error.matches("correct").count() <= 1, "{error}");
+        }
     }
 
     #[test]

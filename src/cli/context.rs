@@ -84,9 +84,9 @@ impl Context {
         needs: Needs,
     ) -> Result<Self> {
         logging::to_file(&dir.log_path())?;
-        // An invalid URL is reported before a server is started.
+        // Invalid URLs are reported before a server is started.
         let redis = config.redis(&dir)?;
-        let database = config.database.clone().unwrap_or_else(|| dir.database_url());
+        let database = config.database_url(&dir)?;
         // Both take tens of milliseconds and are independent.
         let (store, started) =
             tokio::join!(seckill_store::open(&database, &config.store), start(&redis));

@@ -92,7 +92,7 @@ impl DisplayArgs {
         let palette = match (&self.theme, &config.theme) {
             (Some(name), _) => Palette::load(name)?,
             (None, Some(name)) => {
-                Palette::load(name).map_err(|why| config.theme_fault(&why.to_string()))?
+                Palette::load(name).map_err(|error| config.value_error("theme", name, error))?
             }
             (None, None) => Palette::default(),
         };

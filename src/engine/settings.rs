@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seckill_model::{Range, verdict::Limits};
+use seckill_model::{NumericSetting, verdict::Limits};
 pub use seckill_redis::keys::MAX_PARTITIONS;
 use serde::Deserialize;
 
@@ -118,34 +118,54 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The numbers, with the range of each.
-    pub fn ranges(&self) -> [Range; 19] {
+    /// The numbers.
+    pub fn numbers(&self) -> [NumericSetting; 19] {
+        let number = NumericSetting::new;
         [
-            ("engine.queue", self.queue as u64, 1, 1_000_000),
+            number("engine.queue", self.queue as u64, 1..=1_000_000),
             // Lua's unpack is limited to about 8,000 values, two for each buyer.
-            ("engine.admission_batch", self.admission_batch as u64, 1, 2_000),
-            ("engine.consumer_batch", self.consumer_batch as u64, 1, 5_000),
-            ("engine.claim_idle_ms", self.claim_idle_ms, 1_000, 86_400_000),
-            ("engine.max_deliveries", self.max_deliveries, 1, 1_000_000),
-            ("engine.max_replays", self.max_replays, 0, 1_000_000),
-            ("engine.answer_within_ms", self.answer_within_ms, 100, 600_000),
-            ("engine.node_dead_ms", self.node_dead_ms, 2_000, 600_000),
-            ("engine.wait_replicas", u64::from(self.wait_replicas), 0, 100),
-            ("engine.wait_ms", self.wait_ms, 10, 4_000),
-            ("engine.jobs.pool", self.jobs.pool as u64, 1, 64),
-            ("engine.jobs.unpaid_ms", self.jobs.unpaid_ms, 1_000, 365 * 24 * HOUR_MS),
-            ("engine.jobs.keep_stream_ms", self.jobs.keep_stream_ms, 0, 365 * 24 * HOUR_MS),
-            ("engine.jobs.keep_stream_entries", self.jobs.keep_stream_entries, 0, u64::MAX >> 1),
-            ("engine.jobs.keep_dead_ms", self.jobs.keep_dead_ms, 60_000, 3_650 * 24 * HOUR_MS),
-            ("engine.jobs.keep_dead_entries", self.jobs.keep_dead_entries, 0, u64::MAX >> 1),
-            (
+            number("engine.admission_batch", self.admission_batch as u64, 1..=2_000),
+            number("engine.consumer_batch", self.consumer_batch as u64, 1..=5_000),
+            number("engine.claim_idle_ms", self.claim_idle_ms, 1_000..=86_400_000),
+            number("engine.max_deliveries", self.max_deliveries, 1..=1_000_000),
+            number("engine.max_replays", self.max_replays, 0..=1_000_000),
+            number("engine.answer_within_ms", self.answer_within_ms, 100..=600_000),
+            number("engine.node_dead_ms", self.node_dead_ms, 2_000..=600_000),
+            number("engine.wait_replicas", u64::from(self.wait_replicas), 0..=100),
+            number("engine.wait_ms", self.wait_ms, 10..=4_000),
+            number("engine.jobs.pool", self.jobs.pool as u64, 1..=64),
+            number("engine.jobs.unpaid_ms", self.jobs.unpaid_ms, 1_000..=365 * 24 * HOUR_MS),
+            number("engine.jobs.keep_stream_ms", self.jobs.keep_stream_ms, 0..=365 * 24 * HOUR_MS),
+            number(
+                "engine.jobs.keep_stream_entries",
+                self.jobs.keep_stream_entries,
+                0..=i64::MAX as u64,
+            ),
+            number(
+                "engine.jobs.keep_dead_ms",
+                self.jobs.keep_dead_ms,
+                60_000..=3_650 * 24 * HOUR_MS,
+            ),
+            number(
+                "engine.jobs.keep_dead_entries",
+                self.jobs.keep_dead_entries,
+                0..=i64::MAX as u64,
+            ),
+            number(
                 "engine.jobs.keep_consumers_ms",
                 self.jobs.keep_consumers_ms,
-                10_000,
-                365 * 24 * HOUR_MS,
+                10_000..=365 * 24 * HOUR_MS,
             ),
-            ("engine.jobs.archive_after_ms", self.jobs.archive_after_ms, 0, 3_650 * 24 * HOUR_MS),
-            ("engine.jobs.keep_runs_ms", self.jobs.keep_runs_ms, 60_000, 3_650 * 24 * HOUR_MS),
+            number(
+                "engine.jobs.archive_after_ms",
+                self.jobs.archive_after_ms,
+                0..=3_650 * 24 * HOUR_MS,
+            ),
+            number(
+                "engine.jobs.keep_runs_ms",
+                self.jobs.keep_runs_ms,
+                60_000..=3_650 * 24 * HOUR_MS,
+            ),
         ]
     }
 

@@ -8,7 +8,7 @@ use fluent_bundle::{FluentArgs, FluentValue};
 
 use crate::{
     Message,
-    locale::{self, Language, language},
+    locale::{self, Language, group_digits, language},
 };
 
 pub use crate::text;
@@ -87,16 +87,25 @@ pub trait Quote {
     fn value(&self) -> FluentValue<'static>;
 }
 
+/// A number, or its digits if it would be rounded: the numbers of Fluent are floats.
+fn exact(number: i128) -> FluentValue<'static> {
+    if number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS {
+        FluentValue::from(number as f64)
+    } else {
+        group_digits(&number.to_string()).into()
+    }
+}
+
 macro_rules! counts {
     ($($number:ty),*) => { $(
         impl Count for Argument<'_, $number> {
             fn value(&self) -> FluentValue<'static> {
-                FluentValue::from(*self.0)
+                exact(*self.0 as i128)
             }
         }
         impl Count for Argument<'_, &$number> {
             fn value(&self) -> FluentValue<'static> {
-                FluentValue::from(**self.0)
+                exact(**self.0 as i128)
             }
         }
     )* };
@@ -147,6 +156,8 @@ mod tests {
         assert_eq!((stopped(1), stopped(12_345)), ("1 entry".into(), "12,345 entries".into()));
         assert_eq!(text!("common-old", age = 1_234_567_i64), "1,234,567 old");
         assert_eq!(text!("common-old", age = -1_234_i64), "-1,234 old");
+        assert_eq!(text!("common-old", age = i64::MAX), "9,223,372,036,854,775,807 old");
+        assert_eq!(text!("common-old", age = i64::MIN), "-9,223,372,036,854,775,808 old");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use seckill_model::Range;
+use seckill_model::NumericSetting;
 use serde::Deserialize;
 use strum::VariantNames;
 
@@ -68,14 +68,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The numbers, with the range of each.
-    pub fn ranges(&self) -> [Range; 4] {
+    /// The numbers.
+    pub fn numbers(&self) -> [NumericSetting; 4] {
+        let number = NumericSetting::new;
         [
             // One for writes, one for reads.
-            ("store.pool", u64::from(self.pool), 2, 1_000),
-            ("store.connect_ms", self.connect_ms, 100, 600_000),
-            ("store.acquire_ms", self.acquire_ms, 100, 600_000),
-            ("store.statement_ms", self.statement_ms, 100, 600_000),
+            number("store.pool", u64::from(self.pool), 2..=1_000),
+            number("store.connect_ms", self.connect_ms, 100..=600_000),
+            number("store.acquire_ms", self.acquire_ms, 100..=600_000),
+            number("store.statement_ms", self.statement_ms, 100..=600_000),
         ]
     }
 

@@ -2,6 +2,8 @@
 //!
 //! A value may hold a password, so errors never quote one.
 
+use std::{borrow::Cow, fmt::Display};
+
 use seckill_console::settings::{self as messages, Position};
 use seckill_model::{Label, text};
 use seckill_store::{Synchronous, Tls};
@@ -23,8 +25,8 @@ const MOST: usize = 99;
 struct Invalid {
     /// Byte offset.
     at: usize,
-    /// Name of the setting, after those of its sections.
-    key: String,
+    /// Names of its sections, and of the setting.
+    key: Vec<String>,
     /// What is wrong, and what to do.
     message: String,
 }
@@ -64,27 +66,32 @@ fn validate(table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
     let config = Config::deserialize(Deserializer::from(table.clone())).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let (key, is_name) = key_at(root, at);
-        let is_text = matches!(find(root, &key), Some((_, DeValue::String(_))));
-        let message = if is_name {
-            let known = names_in(split(&key).0).join(&Label("list-items"));
-            text!("settings-unknown-setting", key, known)
-        } else if is_text && is_schedule(&key) {
-            with_default(error.message(), &key)
-        } else {
-            let why = text!("settings-wrong-value", key, wanted = wanted(&key));
-            with_default(&why, &key)
+        let is_text = find(root, &key).is_some_and(|(_, value)| value.get_ref().is_str());
+        let name = dotted(&key);
+        let message = match key.split_last() {
+            Some((_, sections)) if is_name => {
+                let known = names_in(&dotted(sections)).join(&Label("list-items"));
+                text!("settings-unknown-setting", key = name, known)
+            }
+            _ if is_text && is_schedule(&name) => with_default(error.message(), &name),
+            _ => {
+                let why = text!("settings-wrong-value", key = name, wanted = wanted(&name));
+                with_default(&why, &name)
+            }
         };
         Invalid { at, key, message }
     })?;
     // Reported with its position in the file, even if a flag overrides the setting.
     config.check().map_err(|(name, why)| {
-        let at = find(root, name).map_or(0, |(at, _)| at);
-        Invalid { at, message: with_default(&why, name), key: name.to_owned() }
+        let key: Vec<String> = name.split('.').map(str::to_owned).collect();
+        let at = find(root, &key).map_or(0, |(name, _)| name.span().start);
+        Invalid { at, message: with_default(&why, name), key }
     })?;
     config.keys.check().map_err(|error| {
         let (key, _) = key_at(root, error.at);
-        let message = match default_of(&key) {
-            Some(_) => with_default(&error.to_string(), &key),
+        let name = dotted(&key);
+        let message = match default_of(&name) {
+            Some(_) => with_default(&error.to_string(), &name),
             None => text!("settings-remove-line", why = error),
         };
         Invalid { at: error.at, key, message }
@@ -93,55 +100,71 @@ fn validate(table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
 }
 
 /// Name of the setting at an offset, and whether the offset is in the name.
-fn key_at(table: &DeTable<'_>, at: usize) -> (String, bool) {
+fn key_at(table: &DeTable<'_>, at: usize) -> (Vec<String>, bool) {
     for (name, value) in table {
         if name.span().contains(&at) {
-            return (name.get_ref().to_string(), true);
+            return (vec![name.get_ref().to_string()], true);
         }
         if let DeValue::Table(inner) = value.get_ref()
-            && let (below, is_name) = key_at(inner, at)
-            && !below.is_empty()
+            && let (mut key, is_name) = key_at(inner, at)
+            && !key.is_empty()
         {
-            return (format!("{}.{below}", name.get_ref()), is_name);
+            key.insert(0, name.get_ref().to_string());
+            return (key, is_name);
         }
         if value.span().contains(&at) {
-            return (name.get_ref().to_string(), false);
+            return (vec![name.get_ref().to_string()], false);
         }
     }
-    (String::new(), false)
+    (Vec::new(), false)
 }
 
-/// The sections of a setting, and its own name.
+/// The names as written in a file, separated by dots.
+fn dotted(key: &[String]) -> String {
+    let quoted = |name: &String| match name.is_empty() || name.contains('.') {
+        true => format!("\"{name}\""),
+        false => name.clone(),
+    };
+    key.iter().map(quoted).collect::<Vec<_>>().join(".")
+}
+
+/// The sections of a known setting, and its own name.
 fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }
 
-/// The offset of a setting in the file, and its value.
-fn find<'t>(root: &'t DeTable<'t>, key: &str) -> Option<(usize, &'t DeValue<'t>)> {
-    let (sections, name) = split(key);
-    let mut sections = sections.split('.').filter(|section| !section.is_empty());
-    let table =
-        sections.try_fold(root, |table, section| table.get(section)?.get_ref().as_table())?;
-    let (name, value) = table.get_key_value(name)?;
-    Some((name.span().start, value.get_ref()))
+/// A setting in the file: its name and value.
+fn find<'t>(
+    root: &'t DeTable<'t>,
+    key: &[String],
+) -> Option<(&'t Spanned<Cow<'t, str>>, &'t Spanned<DeValue<'t>>)> {
+    let (name, sections) = key.split_last()?;
+    let section = |table: &'t DeTable<'t>, section: &String| {
+        table.get(section.as_str())?.get_ref().as_table()
+    };
+    sections.iter().try_fold(root, section)?.get_key_value(name.as_str())
 }
 
-fn remove(table: &mut DeTable<'_>, key: &str) -> bool {
-    match key.split_once('.') {
-        Some((section, below)) => match table.get_mut(section).map(Spanned::get_mut) {
-            Some(DeValue::Table(inner)) => remove(inner, below),
-            _ => table.remove(section).is_some(),
-        },
-        None => table.remove(key).is_some(),
+fn remove(table: &mut DeTable<'_>, key: &[String]) -> bool {
+    let Some((name, below)) = key.split_first() else { return false };
+    match table.get_mut(name.as_str()).map(Spanned::get_mut) {
+        Some(DeValue::Table(inner)) if !below.is_empty() => remove(inner, below),
+        _ => table.remove(name.as_str()).is_some(),
     }
 }
 
-/// An error of the theme in this file, with its position.
-pub(super) fn theme_fault(text: &str, why: &str) -> String {
-    let table = DeTable::parse(text).ok();
-    let at = table.and_then(|table| find(table.get_ref(), "theme").map(|(at, _)| at));
-    let why = text!("settings-without-the-setting-theme", why, instead = instead("theme"));
-    messages::at(Position::of(text.as_bytes(), at.unwrap_or(0)), &why)
+/// An error of a top-level setting with its position, if its value in this file is `value`.
+pub(super) fn value_error(
+    text: &str,
+    name: &str,
+    value: &str,
+    why: &impl Display,
+) -> Option<String> {
+    let table = DeTable::parse(text).ok()?;
+    let found = table.get_ref().get(name).filter(|it| it.get_ref().as_str() == Some(value))?;
+    let at = Position::of(text.as_bytes(), found.span().start);
+    let why = text!("settings-without-setting", why, key = name, instead = instead(name));
+    Some(messages::at(at, &why))
 }
 
 /// The value that applies if the setting is removed from the file.
@@ -203,7 +226,8 @@ fn wanted(key: &str) -> String {
         text!("settings-wanted-one-of", names = names.join(&Label("list-items")))
     };
     let defaults = Config::default();
-    if let Some((_, _, least, most)) = defaults.ranges().find(|(name, ..)| *name == key) {
+    if let Some(number) = defaults.numbers().find(|number| number.name == key) {
+        let (least, most) = number.range.into_inner();
         return text!("settings-wanted-integer", least, most);
     }
     let kind = match (key, default_of(key)) {
