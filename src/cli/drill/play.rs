@@ -268,15 +268,42 @@ impl Play<'_> {
     async fn rising(&self, sales: &[SaleAudit]) -> Result<bool> {
         let mut sales: Vec<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
         sales.sort_unstable();
-        let mut ids: Vec<OrderId> = Vec::new();
+        let mut ids: Vec<Vec<OrderId>> = Vec::new();
         for sale in sales {
             let orders = self.sandbox.context.store.live_orders(sale, None, ORDERS).await?;
-            ids.extend(orders.into_iter().map(|order| order.id));
+            ids.push(orders.into_iter().map(|order| order.id).collect());
         }
-        Ok(ids.is_sorted_by(|one, next| one < next))
+        Ok(is_rising(&ids))
     }
 
     fn show_fault(&self, affected: u64, left: u64) {
         self.sandbox.guide.show(self.drill.title(), self.drill.fault(affected, left));
+    }
+}
+
+/// Whether the IDs of all sales are rising. A sale without orders after one with orders shows that orders are missing.
+fn is_rising(sales: &[Vec<OrderId>]) -> bool {
+    let mut with_orders = sales.iter().skip_while(|ids| ids.is_empty());
+    with_orders.all(|ids| !ids.is_empty())
+        && sales.iter().flatten().is_sorted_by(|one, next| one < next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_rise_over_all_sales() {
+        for (sales, expected) in [
+            (&[&[][..], &[1, 2], &[3]][..], true),
+            (&[&[1, 2], &[]], false),
+            (&[&[1], &[], &[2]], false),
+            (&[&[1, 3], &[2]], false),
+            (&[&[1], &[1]], false),
+        ] {
+            let sale = |ids: &&[i64]| ids.iter().filter_map(|id| OrderId::from_i64(*id)).collect();
+            let sales: Vec<Vec<OrderId>> = sales.iter().map(sale).collect();
+            assert_eq!(is_rising(&sales), expected, "{sales:?}");
+        }
     }
 }
