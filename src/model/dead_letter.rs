@@ -342,9 +342,10 @@ mod tests {
             .map(|it| Burial { consumer: "n/1".into(), ..it });
         assert_eq!(read_history(&write_history(&all)), all);
         let strange = r#"[5,"c",1,"x","{"]
-            [6,"c",1,"y","5"]"#;
+            [6,"c",1,"y","5"]
+            [7,"c",1,"z","{\"gone\":1}"]"#;
         let read = read_history(strange);
-        assert_eq!(read.iter().map(|it| &*it.reason).collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(read.iter().map(|it| &*it.reason).collect::<Vec<_>>(), ["x", "y", "z"]);
         assert!(read.iter().all(|it| it.reason.data::<OrderError>().is_none()));
     }
 

@@ -41,7 +41,8 @@ pub struct AuditEntry {
 impl AuditEntry {
     /// Whether the command failed.
     pub fn failed(&self) -> bool {
-        self.result.part::<IgnoredAny>("/failed").is_some()
+        // Without its data, which may have been too long to store, only the text identifies a failure.
+        self.result.part::<IgnoredAny>("/failed").is_some() || self.result.starts_with("failed: ")
     }
 
     /// Whether it is an event, not a command.
@@ -145,6 +146,18 @@ mod tests {
         for bad in ["", "17", "a-b", "1-", "-5-1"] {
             assert!(bad.parse::<LogPosition>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn failures_without_data_are_recognized() {
+        let entry = |result: Message| AuditEntry { result, ..AuditEntry::default() };
+        let failed = r#"{"text":"failed: x","is":{"failed":{"read_only":null}}}"#;
+        assert!(entry(Message::from_stored(failed.to_owned())).failed());
+        let mut cut = Message::from_stored(failed.to_owned());
+        cut.bound(10, |_| {});
+        assert_eq!(cut, Message::from("failed: x"));
+        assert!(entry(cut).failed());
+        assert!(!entry("done".into()).failed());
     }
 
     #[test]
