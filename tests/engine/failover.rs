@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::support::{PATIENCE, TestCluster, TestSentinels, wait_until};
+use crate::support::{PATIENCE, TestCluster, TestRedis, TestSentinels, wait_until};
 use crate::world::newest;
 use futures::future::join_all;
 use seckill_engine::{
@@ -263,30 +263,43 @@ async fn a_sentinel_promotes_a_replica_in_a_rush() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wait_asks_for_replicas() {
     let trio = TestSentinels::start();
-    let mut deployment = Deployment::at(&trio.url(), 1).await;
+    let replicas = (0..3).filter(|index| *index != trio.primary()).map(|index| trio.node(index));
+    let replicas = replicas.filter(|node| {
+        let info: String = node.query(&["INFO", "replication"]);
+        info.contains("role:slave")
+    });
+    admissions_wait_for(&trio.url(), &replicas.collect::<Vec<_>>()).await;
+}
+
+/// A cluster has a connection per primary; WAIT counts the replicas of the one that has the entry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wait_asks_for_replicas_of_the_primary_that_wrote() {
+    let cluster = TestCluster::start();
+    let primary = cluster.owner(&Layout::new(1, true).home().orders()).unwrap();
+    let replica = cluster.node(replica_of(&cluster, primary));
+    admissions_wait_for(&cluster.url(), &[replica]).await;
+}
+
+/// While the `replicas` do not respond, no admission is confirmed.
+async fn admissions_wait_for(url: &str, replicas: &[&TestRedis]) {
+    let mut deployment = Deployment::at(url, 1).await;
     deployment.settings.wait_replicas = 1;
     deployment.settings.wait_ms = 50;
     deployment.settings.answer_within_ms = 1_000;
     let node = deployment.node("node-a");
     let voucher = deployment.sale(&node, 10).await;
     let Ok(Outcome::Admitted { .. }) = ask(&node, voucher, 1).await else { panic!("not admitted") };
-    let replicas: Vec<usize> = (0..3)
-        .filter(|index| *index != trio.primary())
-        .filter(|index| {
-            let info: String = trio.node(*index).query(&["INFO", "replication"]);
-            info.contains("role:slave")
-        })
-        .collect();
-    for replica in &replicas {
-        trio.node(*replica).freeze();
+    assert!(!replicas.is_empty());
+    for replica in replicas {
+        replica.freeze();
     }
     let result = ask(&node, voucher, 2).await;
     assert!(
         matches!(&result, Err(AdmissionError::NoAnswer(why)) if why.contains("replicas")),
         "{result:?}"
     );
-    for replica in &replicas {
-        trio.node(*replica).thaw();
+    for replica in replicas {
+        replica.thaw();
     }
     let mut order = None;
     wait_until(PATIENCE, "the buyer learns the order ID", async || {

@@ -54,7 +54,7 @@ enum Op {
     LastDue,
     Switches,
     Setting,
-    Acts,
+    AuditEntries,
 }
 
 impl Op {
@@ -93,7 +93,7 @@ impl Op {
         Self::LastDue,
         Self::Switches,
         Self::Setting,
-        Self::Acts,
+        Self::AuditEntries,
     ];
 
     /// Not idempotent, so it is not repeated once it is done.
@@ -283,7 +283,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
         Op::LastDue => outcome(store.last_due(&case.name("job"), NOW).await?),
         Op::Switches => outcome(store.job_switches().await?),
         Op::Setting => outcome(store.setting(&case.name("old")).await?),
-        Op::Acts => outcome(store.activity(&ActivityFilter::default(), None, 9).await?),
+        Op::AuditEntries => outcome(store.activity(&ActivityFilter::default(), None, 9).await?),
     })
 }
 

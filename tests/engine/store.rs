@@ -90,7 +90,7 @@ on_all![
     sales::vouchers_of_both_kinds_come_in_pages,
     sales::a_setting_is_decided_once,
     sales::what_is_not_there_is_no_sale,
-    sales::acts_are_kept_newest_first,
+    sales::audit_entries_are_kept_newest_first,
     sales::it_says_what_it_is,
     orders::each_answer_has_its_case,
     orders::twins_within_one_batch,

@@ -153,7 +153,7 @@ pub(crate) async fn what_is_not_there_is_no_sale(store: SharedStore) {
     }
 }
 
-pub(crate) async fn acts_are_kept_newest_first(store: SharedStore) {
+pub(crate) async fn audit_entries_are_kept_newest_first(store: SharedStore) {
     let act = |number: i64| AuditEntry {
         at: NOW.plus(number),
         operator: "小明".into(),
