@@ -873,6 +873,7 @@ cli-incident-alarm = alarm
 cli-incident-audit = audit
 cli-incident-audit-failed = FAILED, see the audit by order ID below
 cli-incident-audit-passed = passed, see the audit by order ID below
+cli-incident-audit-timeout = the audit did not finish within five minutes; run 'seckill audit'
 cli-incident-away = { $server } unreachable
 cli-incident-body-gone = body gone
 cli-incident-by-id-failed = **Audit FAILED**, checked by order ID, at { $at }.
@@ -1150,8 +1151,23 @@ cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, but writ
 cli-stream-written = of them in SQL: acknowledged
 cli-stuck = stuck
 cli-unexpected-reply = unexpected reply from the engine; see the log in the data directory
-cli-verdict = { $verdict }
-cli-verdict-action = { $action }
+cli-verdict = { $verdict ->
+    [body_gone] body gone
+    [came_back] came back
+    [holds_another] holds another
+    [id_taken] ID taken
+    [in_hand] in hand
+    [no_sale] no sale
+    [not_awaited] not awaited
+    [not_loaded] not loaded
+    [not_promised] not promised
+    [too_often] too often
+   *[other] { $verdict }
+}
+cli-verdict-action = { $action ->
+    [dead_letter] dead letter
+   *[other] { $action }
+}
 cli-voucher-kind = { $kind }
 cli-voucher-no-more = No more vouchers.
 cli-voucher-none = No vouchers yet. Create one: seckill voucher create --title 'gift card'

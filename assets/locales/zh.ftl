@@ -839,6 +839,7 @@ cli-incident-alarm = 告警
 cli-incident-audit = 对账
 cli-incident-audit-failed = 对账不符，见下文对账结果
 cli-incident-audit-passed = 对账通过，见下文对账结果
+cli-incident-audit-timeout = 对账未能在五分钟内完成；请运行 seckill audit
 cli-incident-away = { $server ->
     [redis] Redis 不可达
     [database] 数据库不可达

@@ -87,7 +87,9 @@ fn render(lines: &[AuditEntry], next: Option<LogPosition>) -> String {
         return Label("cli-activity-none").to_owned();
     }
     let widest = if io::stdout().is_terminal() { WIDEST } else { usize::MAX };
-    let table = table(lines, |text| shown(&plain(text), widest));
+    let cell = |text: &str| shown(&plain(text), widest);
+    let result = |line: &AuditEntry| cell(&localized_result(&line.result));
+    let table = table(lines, cell).left(&Label("column-result"), result);
     let mut text = table.with_details(|line| {
         let reason = line.reason.as_ref();
         let reason = reason.map(|reason| text!("cli-activity-why", reason = plain(reason)));
@@ -101,7 +103,7 @@ fn render(lines: &[AuditEntry], next: Option<LogPosition>) -> String {
     text
 }
 
-/// Lines of the log, except the reason and the figures.
+/// Lines of the log: who did what, and when.
 pub(super) fn table(lines: &[AuditEntry], cell: impl Fn(&str) -> String) -> Table<'_, AuditEntry> {
     Table::new(lines)
         .left(&Label("column-at"), |line| local(line.at))
@@ -109,7 +111,6 @@ pub(super) fn table(lines: &[AuditEntry], cell: impl Fn(&str) -> String) -> Tabl
         .left(&Label("column-node"), |line| cell(&line.node))
         .left(&Label("column-what"), |line| cell(&event_name(&line.action)))
         .left(&Label("column-on"), |line| cell(&localized_subject(&line.subject)))
-        .left(&Label("column-result"), |line| cell(&localized_result(&line.result)))
 }
 
 /// The figures that the command changed.

@@ -15,8 +15,8 @@ use seckill_redis::{
 
 use crate::{Context, Result};
 
-/// Limit of reading the damaged keys.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit of one read.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Damaged keys without SQL: the sales are known by their keys in Redis only.
 pub(super) async fn damaged(context: &Context) -> Result<Vec<String>, RedisError> {
@@ -31,12 +31,11 @@ pub(super) async fn damaged(context: &Context) -> Result<Vec<String>, RedisError
 
 /// The result of a read, or why there is none, in a sentence.
 pub(super) async fn within<T, E: Display>(
-    limit: Duration,
     read: impl Future<Output = Result<T, E>>,
 ) -> Result<T, String> {
-    match tokio::time::timeout(limit, read).await {
+    match tokio::time::timeout(TIMEOUT, read).await {
         Ok(read) => read.map_err(|error| error.to_string()),
-        Err(_) => Err(text!("cli-no-answer", seconds = limit.as_secs())),
+        Err(_) => Err(text!("cli-no-answer", seconds = TIMEOUT.as_secs())),
     }
 }
 

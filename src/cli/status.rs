@@ -20,7 +20,7 @@ use crate::{
     CliError, Config, Context, Needs, Output, Result,
     audit::{NOT_AUDITED, PartitionFindings, partitions, prevents_audit},
     error, fields, number, sale, sentences,
-    snapshot::{TIMEOUT, damaged, settled, within},
+    snapshot::{damaged, settled, within},
     span,
 };
 
@@ -80,7 +80,7 @@ pub(super) async fn status(context: &mut Context) -> Status {
             Err(error) => audit_error = Some(error.message()),
         }
         if !snapshot.sql.up {
-            snapshot.damaged = within(TIMEOUT, damaged(context)).await.unwrap_or_default();
+            snapshot.damaged = within(damaged(context)).await.unwrap_or_default();
         }
     }
     if snapshot.sql.up {

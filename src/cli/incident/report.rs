@@ -1,8 +1,8 @@
 //! Reads the parts of an incident report, and formats them as Markdown. A part that cannot be read states why.
 
-use std::{collections::BTreeMap, fmt::Display, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use seckill_console::{Reader, alarm_text, order_error};
+use seckill_console::{Reader, alarm_text, localized_result, order_error};
 use seckill_engine::{
     EngineError, Health, ReadError, Snapshot, StreamLine,
     commands::{operator_lock, pending::Classifier},
@@ -10,11 +10,10 @@ use seckill_engine::{
 };
 use seckill_model::{EntryId, Label, Millis, OrderEntry, SaleAudit, Verdict, text};
 use seckill_redis::{
-    RedisError,
     dead_letters::{self, DeadLetter},
     stream::{self, Body, Pending},
 };
-use seckill_store::{ActivityFilter, AuditEntry, OrderFlow, StoreError};
+use seckill_store::{ActivityFilter, AuditEntry, OrderFlow};
 use serde::Serialize;
 
 use super::{
@@ -31,8 +30,8 @@ use crate::{
     table::escape_markdown as cell,
 };
 
-/// Limit for each part.
-const TIMEOUT: Duration = Duration::from_mins(5);
+/// Limit of the audit.
+const AUDIT_TIMEOUT: Duration = Duration::from_mins(5);
 const LINES: usize = 2_000;
 const PAGE: usize = 500;
 const RUNS: u32 = 30;
@@ -77,11 +76,13 @@ pub(super) async fn write(
     let step_s = u32::try_from(span_s.div_ceil(SPANS).max(1)).unwrap_or(u32::MAX);
     let spans = u32::try_from(span_s.div_ceil(u64::from(step_s))).unwrap_or(1);
     let log = read(&sql, read_log(context, since, until)).await;
-    let runs = read(&sql, store.runs(None, RUNS)).await;
-    let flow = read(&sql, store.order_flow(since, step_s, spans)).await;
+    let runs = read(&sql, within(store.runs(None, RUNS))).await;
+    let flow = read(&sql, within(store.order_flow(since, step_s, spans))).await;
     let pending = read(&redis, read_pending(context, sql.is_ok())).await;
     let dead = read(&redis, read_dead(context)).await;
-    let audit = read(&redis.and(sql), audit(context)).await;
+    let mut servers = context.servers();
+    let audit =
+        read(&redis.and(sql), audit(AUDIT_TIMEOUT, ledger::audit(&mut servers, None))).await;
     let balanced = audit.as_ref().ok().map(|(audit, _)| audit.balanced);
     let events = log.as_ref().map_or(&[][..], |(lines, _)| lines);
     let orders = flow.map(|flow| orders(&flow, events, until));
@@ -133,22 +134,18 @@ fn up(health: &Health) -> Part<()> {
 }
 
 /// Reads a part. A server that just timed out is not waited for again in each part.
-async fn read<T, E: Display>(up: &Part<()>, work: impl Future<Output = Result<T, E>>) -> Part<T> {
+async fn read<T>(up: &Part<()>, work: impl Future<Output = Part<T>>) -> Part<T> {
     up.clone()?;
-    within(TIMEOUT, work).await
+    work.await
 }
 
 /// The log of this period, oldest first.
-async fn read_log(
-    context: &Context,
-    since: Millis,
-    until: Millis,
-) -> Result<Cut<AuditEntry>, StoreError> {
+async fn read_log(context: &Context, since: Millis, until: Millis) -> Part<Cut<AuditEntry>> {
     let filter = ActivityFilter { since: Some(since), until: Some(until), which: None };
     let mut lines: Vec<AuditEntry> = Vec::new();
     loop {
         let before = lines.last().map(AuditEntry::position);
-        let page = context.store.activity(&filter, before, PAGE as u32).await?;
+        let page = within(context.store.activity(&filter, before, PAGE as u32)).await?;
         let is_last = page.len() < PAGE;
         lines.extend(page);
         if is_last || lines.len() >= LINES {
@@ -159,23 +156,21 @@ async fn read_log(
 }
 
 /// The oldest pending entries; without SQL they have no verdicts.
-async fn read_pending(
-    context: &Context,
-    has_sql: bool,
-) -> Result<Cut<(Pending, Option<Verdict>)>, EngineError> {
+async fn read_pending(context: &Context, has_sql: bool) -> Part<Cut<(Pending, Option<Verdict>)>> {
     let (keys, mut conn) = (&context.keys, context.redis.connection());
-    let at_work = operator_lock::is_taken(&mut conn, keys).await?;
+    let at_work = within(operator_lock::is_taken(&mut conn, keys)).await?;
     let mut classifier = Classifier::new(context.servers(), context.config.engine.clone(), at_work);
     let (mut rows, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = stream::pending_of_all(&mut conn, keys, from, EntryId::MAX, PAGE).await?;
+        let page = stream::pending_of_all(&mut conn, keys, from, EntryId::MAX, PAGE);
+        let page = within(page).await?;
         let Some(last) = page.last() else { break };
         if rows.len() >= ENTRIES {
             return Ok((rows, true));
         }
         next = last.delivered.entry.next_of_all();
         if has_sql {
-            let page = classifier.classify(page).await?;
+            let page = within(classifier.classify(page)).await?;
             rows.extend(page.into_iter().map(|it| (it.row, Some(it.verdict))));
         } else {
             rows.extend(page.into_iter().map(|row| (row, None)));
@@ -194,11 +189,12 @@ struct Dead {
     cut: bool,
 }
 
-async fn read_dead(context: &Context) -> Result<Dead, RedisError> {
+async fn read_dead(context: &Context) -> Part<Dead> {
     let (keys, mut conn) = (&context.keys, context.redis.connection());
     let (mut dead, mut next) = (Dead::default(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = dead_letters::page_of_all(&mut conn, keys, from, EntryId::MAX, PAGE).await?;
+        let page = dead_letters::page_of_all(&mut conn, keys, from, EntryId::MAX, PAGE);
+        let page = within(page).await?;
         let Some(last) = page.last() else { break };
         if dead.letters >= ENTRIES {
             dead.cut = true;
@@ -217,9 +213,15 @@ async fn read_dead(context: &Context) -> Result<Dead, RedisError> {
 }
 
 /// The audit, and when it ended.
-async fn audit(context: &Context) -> Result<(Audit, Millis), EngineError> {
-    let audit = ledger::audit(&mut context.servers(), None).await?;
-    Ok((audit, Millis::now()))
+async fn audit(
+    limit: Duration,
+    work: impl Future<Output = Result<Audit, EngineError>>,
+) -> Part<(Audit, Millis)> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(Ok(audit)) => Ok((audit, Millis::now())),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(Label("cli-incident-audit-timeout").to_owned()),
+    }
 }
 
 fn head(context: &Context, balanced: Option<bool>, since: Millis, until: Millis) -> String {
@@ -249,6 +251,7 @@ fn head(context: &Context, balanced: Option<bool>, since: Millis, until: Millis)
 fn timeline((lines, cut): &Cut<AuditEntry>) -> String {
     let mut text = activity::table(lines, str::to_owned)
         .left(&Label("column-why"), |line| line.reason.clone().unwrap_or_default())
+        .left(&Label("column-result"), |line| localized_result(&line.result))
         .left(&Label("column-changed"), activity::changed)
         .markdown_or(Label("cli-incident-no-log"));
     if *cut {
@@ -411,4 +414,29 @@ fn proof((audit, at): &(Audit, Millis)) -> String {
     let findings = audit.sales.iter().flat_map(SaleAudit::found);
     text.extend(findings.map(|finding| format!("\n- {}", cell(&finding.to_string()))));
     text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    #[tokio::test]
+    async fn an_audit_that_takes_too_long_has_a_next_step() {
+        let audit = audit(Duration::from_millis(1), pending()).await.map(drop);
+        let next_step = "the audit did not finish within five minutes; run 'seckill audit'";
+        assert_eq!(audit, Err(next_step.to_owned()));
+    }
+
+    #[test]
+    fn the_reason_of_a_command_precedes_its_result() {
+        let entry = AuditEntry {
+            action: "sale pause".to_owned(),
+            reason: Some("too fast".to_owned()),
+            result: "paused".into(),
+            ..AuditEntry::default()
+        };
+        let text = timeline(&(vec![entry], false));
+        assert!(text.contains("| too fast | paused |"), "{text}");
+    }
 }
