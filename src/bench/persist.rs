@@ -136,11 +136,12 @@ async fn refuse_deployment(
 ) -> Result<(), EngineError> {
     let Deployment { redis, store, keys, settings } = deployment;
     if let Some(sale) = store.sales().await?.first() {
-        return Err(reason!("bench-database-in-use", sale = sale.voucher_id).into());
+        let why = reason!("bench-database-in-use", sale = sale.voucher_id);
+        return Err(EngineError::Rejected(why));
     }
     let nodes = Nodes::read(conn, &Layout::new(1, redis.is_cluster()).home()).await?;
     if let Some(node) = nodes.alive(settings.node_dead_ms).next() {
-        return Err(reason!("bench-redis-in-use", node).into());
+        return Err(EngineError::Rejected(reason!("bench-redis-in-use", node)));
     }
     let found: u64 = conn.query(cmd("EXISTS").arg(names(keys, &[]))).await?;
     if found == 0 {
@@ -150,7 +151,7 @@ async fn refuse_deployment(
             return Ok(());
         }
     }
-    Err(reason!("bench-other-bench", keys = format!("{PREFIX}:*")).into())
+    Err(EngineError::Rejected(reason!("bench-other-bench", keys = format!("{PREFIX}:*"))))
 }
 
 /// Every key of a benchmark. All of them share a slot.
@@ -211,7 +212,8 @@ impl Bench {
     async fn tutorial(&mut self, orders: u64) -> Result<Figures, EngineError> {
         let Deployment { redis, store, keys, .. } = &self.deployment;
         let now = Millis::now();
-        let sale = NewSale::checked(&Label("bench-tutorial-sale"), orders, None, None, now)?;
+        let sale = NewSale::checked(&Label("bench-tutorial-sale"), orders, None, None, now);
+        let sale = sale.map_err(EngineError::Rejected)?;
         let voucher = store.create_sale(&sale, now).await?.voucher_id;
         self.made.push(voucher);
         let keys = tutorial_keys(keys);
@@ -232,7 +234,8 @@ impl Bench {
     ) -> Result<Figures, EngineError> {
         let Deployment { redis, keys, .. } = &self.deployment;
         let now = Millis::now();
-        let sale = NewSale::checked(&Label("bench-seckill-sale"), orders, None, None, now)?;
+        let sale = NewSale::checked(&Label("bench-seckill-sale"), orders, None, None, now);
+        let sale = sale.map_err(EngineError::Rejected)?;
         let mut servers = self.deployment.servers();
         let voucher = Vouchers { servers: &mut servers }.create(&sale).await?.voucher_id;
         self.made.push(voucher);

@@ -288,7 +288,8 @@ impl Context {
 
     /// Operator access without an engine in this process.
     pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator> {
-        audit_record::check_reason(reason.as_deref())?;
+        audit_record::check_reason(reason.as_deref())
+            .map_err(|reason| CliError::invalid(&reason))?;
         let node = self.node_name()?;
         let (locks, keeper) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
         let stop = CancellationToken::new();

@@ -54,6 +54,11 @@ impl CliError {
         Self { code: USAGE, ..Self::failed(text) }
     }
 
+    /// An invalid argument.
+    pub(super) fn invalid(reason: &Reason) -> Self {
+        Self::usage(reason.to_string())
+    }
+
     pub(super) fn unreachable(text: impl Into<Message>) -> Self {
         Self { code: UNREACHABLE, ..Self::failed(text) }
     }
@@ -120,13 +125,6 @@ impl From<ConsoleError> for CliError {
             ConsoleError::Terminal(_) => FAILED,
         };
         Self { code, ..Self::failed(error.to_string()) }
-    }
-}
-
-/// An invalid argument.
-impl From<Reason> for CliError {
-    fn from(error: Reason) -> Self {
-        Self::usage(error.to_string())
     }
 }
 

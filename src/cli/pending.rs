@@ -327,3 +327,28 @@ fn preview(plan: &Plan) -> Result<String> {
     }
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seckill_model::{
+        LetterAction, LetterVerdict, RecoveryAction, Verdict, locale::set_thread_language,
+    };
+
+    #[test]
+    fn tables_show_names_instead_of_codes() {
+        let verdicts = [Verdict::NAMES, LetterVerdict::NAMES].concat();
+        let actions = [RecoveryAction::NAMES, LetterAction::NAMES].concat();
+        let names = || {
+            let actions = actions.iter().map(|code| action(*code));
+            verdicts.iter().map(|code| verdict(*code)).chain(actions).collect::<Vec<_>>()
+        };
+        let english = names();
+        assert!(english.iter().any(|name| name == "body gone"), "{english:?}");
+        assert!(english.iter().any(|name| name == "dead letter"), "{english:?}");
+        set_thread_language("zh");
+        for name in english.iter().chain(&names()) {
+            assert!(!name.contains('_'), "{name}");
+        }
+    }
+}

@@ -46,7 +46,7 @@ pub(super) struct RushArgs {
 pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8> {
     let RushArgs { voucher, users, repeat, concurrency, rate, pay, seed, csv } = args;
     let plan = LoadTest { voucher, users, repeat, concurrency, rate, seed, settle: true, pay };
-    plan.check()?;
+    plan.check().map_err(|reason| CliError::invalid(&reason))?;
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }

@@ -94,7 +94,8 @@ impl CreateArgs {
     fn sale(&self, now: Millis) -> Result<NewSale> {
         let at = |when: &Option<When>| when.as_ref().map(|when| when.from(now));
         let (begin, end) = (at(&self.begin), at(&self.end));
-        Ok(NewSale::checked(&self.title, self.stock, begin, end, now)?.limited(self.limit)?)
+        let sale = NewSale::checked(&self.title, self.stock, begin, end, now);
+        sale.and_then(|sale| sale.limited(self.limit)).map_err(|reason| CliError::invalid(&reason))
     }
 }
 
@@ -102,11 +103,12 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
     // Invalid arguments are reported before anything is opened, except the window.
     match &command {
         SaleCommand::Create(args) => {
-            NewSale::checked(&args.title, args.stock, None, None, Millis::now())?
-                .limited(args.limit)?;
+            let sale = NewSale::checked(&args.title, args.stock, None, None, Millis::now());
+            sale.and_then(|sale| sale.limited(args.limit))
+                .map_err(|reason| CliError::invalid(&reason))?;
         }
         SaleCommand::Restock { by, .. } => {
-            check_restock(*by)?;
+            check_restock(*by).map_err(|reason| CliError::invalid(&reason))?;
         }
         _ => {}
     }

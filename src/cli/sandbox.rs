@@ -195,7 +195,8 @@ impl Sandbox<'_> {
         stock: u64,
         begin: Option<Millis>,
     ) -> Result<VoucherId> {
-        let sale = NewSale::checked(title, stock, begin, None, Millis::now())?;
+        let sale = NewSale::checked(title, stock, begin, None, Millis::now());
+        let sale = sale.map_err(|reason| CliError::invalid(&reason))?;
         match self.execute(Command::CreateSale(sale)).await? {
             Reply::SaleCreated(voucher) => Ok(voucher),
             _ => Err(CliError::unexpected_reply()),

@@ -61,7 +61,7 @@ pub enum EngineError {
     Store(#[from] StoreError),
     /// The command is invalid, or its object does not allow it now.
     #[error("{0}")]
-    Rejected(#[from] Reason),
+    Rejected(Reason),
     /// The command failed.
     #[error("{0}")]
     Failed(Reason),

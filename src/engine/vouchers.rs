@@ -129,7 +129,7 @@ impl Vouchers<'_> {
     /// [`EngineError::Failed`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
     /// concurrently; nothing is changed then.
     pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
-        let sale = match check_restock(by)? {
+        let sale = match check_restock(by).map_err(EngineError::Rejected)? {
             0.. => self.add(voucher, by).await?,
             _ => self.cut(voucher, by.unsigned_abs()).await?,
         };

@@ -88,11 +88,10 @@ pub trait Quote {
 }
 
 /// A number, or its digits if it would be rounded: the numbers of Fluent are floats.
-fn exact(number: i128) -> FluentValue<'static> {
-    if number.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS {
-        FluentValue::from(number as f64)
-    } else {
-        group_digits(&number.to_string()).into()
+pub(crate) fn exact(number: impl TryInto<i64> + ToString + Copy) -> FluentValue<'static> {
+    match number.try_into() {
+        Ok(small) if small.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS => small.into(),
+        _ => group_digits(&number.to_string()).into(),
     }
 }
 
@@ -100,12 +99,12 @@ macro_rules! counts {
     ($($number:ty),*) => { $(
         impl Count for Argument<'_, $number> {
             fn value(&self) -> FluentValue<'static> {
-                exact(*self.0 as i128)
+                exact(*self.0)
             }
         }
         impl Count for Argument<'_, &$number> {
             fn value(&self) -> FluentValue<'static> {
-                exact(**self.0 as i128)
+                exact(**self.0)
             }
         }
     )* };

@@ -185,7 +185,8 @@ mod tests {
         assert_eq!((filter.from, filter.to), (first_of(SECOND), first_of(SECOND + 1)));
         let filter = between(SECOND * 1_000, (SECOND + 1) * 1_000).unwrap();
         assert_eq!((filter.from, filter.to), (first_of(SECOND), first_of(SECOND + 1)));
-        assert_eq!(between(1, 0).unwrap_err().id(), Some("faults-order-window"));
+        let window = reason!("faults-order-window", from = Millis(1), to = Millis(0));
+        assert_eq!(between(1, 0), Err(window));
         let early = super::super::order_id::EPOCH_SECONDS * 1_000;
         assert!(between(early, early).is_ok());
         let outside = |at| Err(reason!("faults-order-time", at = Millis(at)));

@@ -2,12 +2,13 @@
 
 use std::{borrow::Cow, collections::BTreeMap, error::Error, fmt, path::Path};
 
-use fluent_bundle::{FluentArgs, FluentValue};
+use fluent_bundle::FluentArgs;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{
     EntryId, Label, Millis, OrderId, OsError, UserId, VoucherId,
     locale::{self, Language, language},
+    message,
 };
 
 pub use crate::reason;
@@ -103,7 +104,7 @@ impl fmt::Display for Reason {
             Self::Joined(parts) => parts.iter().try_for_each(|part| part.fmt(f)),
             Self::Localized { id, args } => {
                 let value = |arg: &Arg| match arg {
-                    Arg::Number(number) => FluentValue::from(*number),
+                    Arg::Number(number) => message::exact(*number),
                     Arg::Text(text) => text.to_string().into(),
                 };
                 let args: FluentArgs<'_> =

@@ -488,3 +488,24 @@ fn garbage_in_the_stream_becomes_dead_letters_and_the_rest_is_written() {
     worker.wait(LONG).expect_code(0);
     home.run(&["audit"]).expect_code(0);
 }
+
+/// Only a command that opens the server fails, and an option overrides the file.
+#[test]
+fn an_unusable_url_stops_only_commands_that_use_it() {
+    let home = Seckill::new();
+    let report = home.run(&["--redis", "localhost", "doctor", "--json"]).expect_code(1).json();
+    let checks = report["checks"].as_array().unwrap();
+    let opening = checks.iter().find(|check| check["name"] == "opening").unwrap();
+    assert!(opening["found"].as_str().unwrap().starts_with("a Redis URL starts with"), "{report}");
+    home.run(&["--redis", "localhost", "--database", "oracle://h/d", "keys"]).expect_code(0);
+
+    let config = home.file("config.toml");
+    std::fs::write(&config, "read_only = false\nredis = \"localhost\"\n").unwrap();
+    let with = |args: &[&str]| home.run(&[&["--config", config.to_str().unwrap()], args].concat());
+    let refused = with(&["sale", "list"]).expect_code(2);
+    assert!(refused.stderr.contains("config.toml: line 2, column 9: a Redis URL"), "{refused}");
+    let found = with(&["doctor"]).expect_code(1).stdout;
+    assert!(found.contains("config.toml: line 2, column 9: a Redis URL"), "{found}");
+    let overridden = with(&["--redis", "redis://127.0.0.1:1", "doctor"]).expect_code(3).stdout;
+    assert!(!overridden.contains("config.toml"), "{overridden}");
+}

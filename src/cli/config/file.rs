@@ -121,9 +121,8 @@ fn key_at(table: &DeTable<'_>, at: usize) -> (Vec<String>, bool) {
 
 /// The names as written in a file, separated by dots.
 fn dotted(key: &[String]) -> String {
-    let quoted = |name: &String| match name.is_empty() || name.contains('.') {
-        true => format!("\"{name}\""),
-        false => name.clone(),
+    let quoted = |name: &String| {
+        if name.is_empty() || name.contains('.') { format!("\"{name}\"") } else { name.clone() }
     };
     key.iter().map(quoted).collect::<Vec<_>>().join(".")
 }

@@ -7,7 +7,7 @@ use seckill_engine::{
     commands::group::{ClaimScope, GroupAction, To},
 };
 use seckill_model::{
-    Label, Millis, NewSale, Phase, VoucherId, When,
+    Label, Millis, NewSale, Phase, Reason, VoucherId, When,
     sale::{check_stock, check_title},
     text,
 };
@@ -166,20 +166,14 @@ impl Form {
         const LIMIT: usize = 2;
         const BEGIN: usize = 3;
         const END: usize = 4;
-        let title = self.value(TITLE);
-        check_title(title).map_err(|fault| (TITLE, fault.to_string()))?;
-        let (stock, limit) = (self.number(STOCK, 0..=u64::MAX)?, self.number(LIMIT, 0..=u64::MAX)?);
+        let at = |field: usize| move |fault: Reason| (field, fault.to_string());
+        let title = check_title(self.value(TITLE)).map_err(at(TITLE))?;
+        let stock = check_stock(self.number(STOCK, 0..=u64::MAX)?).map_err(at(STOCK))?;
+        let limit = self.number(LIMIT, 0..=u64::MAX)?;
         let (begin, end) = (self.time(BEGIN, now)?, self.time(END, now)?);
-        let sale = NewSale::checked(title, stock, begin, end, now);
-        sale.and_then(|sale| sale.limited(limit)).map_err(|fault| {
-            let place = match fault.id() {
-                Some("faults-stock") => STOCK,
-                Some("faults-limit") => LIMIT,
-                Some("faults-window" | "faults-over") => END,
-                _ => TITLE,
-            };
-            (place, fault.to_string())
-        })
+        // With a valid title and stock, only the window can be invalid.
+        let sale = NewSale::checked(&title, stock, begin, end, now).map_err(at(END))?;
+        sale.limited(limit).map_err(at(LIMIT))
     }
 
     fn check_load_test(&self, voucher: VoucherId) -> Checked<LoadTest> {

@@ -72,7 +72,7 @@ fn errors() -> Vec<EngineError> {
         StoreError::Away(reason!("store-reason-rows-locked")).into(),
         StoreError::NoSale(SALE).into(),
         EngineError::Failed(reason!("faults-sequence")),
-        reason!("faults-title-empty", most = 60_u64).into(),
+        EngineError::Rejected(reason!("faults-title-empty", most = 60_u64)),
         LockError::Busy(lock.clone()).into(),
         LockError::Lost(lock.clone()).into(),
         LockError::NotHeld(lock.clone()).into(),

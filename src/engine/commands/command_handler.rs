@@ -54,7 +54,7 @@ impl Operator {
         if !command.is_recorded() {
             return Box::pin(self.run(command, stop)).await;
         }
-        audit_record::check_reason(self.reason.as_deref())?;
+        audit_record::check_reason(self.reason.as_deref()).map_err(EngineError::Rejected)?;
         // Before any read or write: stopping a load test does not wait for a server.
         let stopped = match command {
             Command::StopLoadTest(_) => Some(Box::pin(self.run(command.clone(), stop)).await),
@@ -163,7 +163,8 @@ impl Operator {
             }
             Command::Cancel => Reply::Cancelled(self.under_way.cancel()),
             Command::CreateVoucher(voucher) => {
-                Reply::VoucherCreated(vouchers.create_voucher(&voucher.checked()?).await?)
+                let voucher = voucher.checked().map_err(EngineError::Rejected)?;
+                Reply::VoucherCreated(vouchers.create_voucher(&voucher).await?)
             }
             Command::BuyVoucher(voucher, user) => {
                 Reply::VoucherBought(vouchers.buy(voucher, user).await?)
@@ -186,7 +187,7 @@ impl Operator {
                 Reply::Restocked { voucher, initial: sale.initial }
             }
             Command::LoadTest(plan) => {
-                plan.check()?;
+                plan.check().map_err(EngineError::Rejected)?;
                 self.deployment.store.sale(plan.voucher).await?;
                 let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
                 let listed = self.load_tests.begin(plan.voucher, stop);

@@ -301,7 +301,7 @@ impl LoadGenerator {
         plan: &LoadTest,
         stop: &CancellationToken,
     ) -> Result<LoadReport, EngineError> {
-        plan.check()?;
+        plan.check().map_err(EngineError::Rejected)?;
         let arrivals = plan.arrivals();
         let line =
             LoadTestLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
