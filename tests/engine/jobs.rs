@@ -28,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 const SECOND: Duration = Duration::from_secs(1);
 /// A dead node blocks others for this long.
 const TIMING: Timing = Timing { lease: Duration::from_secs(3), poll: Duration::from_millis(500) };
+/// The longest pause between two attempts to take a job's lock.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
 fn job(name: &str, schedule: &str, work: Work) -> Job {
     Job {
@@ -171,6 +173,8 @@ async fn each_due_time_runs_once_across_node_failures() {
     let gaps: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| *gap > 0 && gap % 1_000 == 0), "each second once: {gaps:?}");
     // Due times pass without a run only while the lock of a killed or suspended node lasts, or the machine stalls.
+    let longest = (TIMING.lease + LONGEST_BACKOFF + SECOND).as_millis() as i64;
+    assert!(gaps.iter().all(|gap| *gap <= longest), "no pause after the lock is free: {gaps:?}");
     let skipped = gaps.iter().filter(|gap| **gap > 1_000).count();
     assert!(skipped <= 5, "one run makes up for those that were missed: {gaps:?}");
     let mut nodes: Vec<&str> = history.iter().map(|run| run.node.as_str()).collect();
@@ -455,6 +459,93 @@ async fn long_outages_and_clock_steps_stop_no_job() {
         let made_up = runs.iter().filter(|run| run.cause == Cause::Missed).count();
         // Plus one per machine stall of more than a second.
         assert!(made_up <= 5, "one run makes up for all: {made_up}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn due_times_during_a_run_are_skipped() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = crate::world::open_sqlite(files.path()).await;
+    let node = JobNode::new(&Redis::from_url(&server.url()).unwrap(), &store, "a");
+    let slow: Work = Arc::new(|_| {
+        async {
+            tokio::time::sleep(Duration::from_millis(1_300)).await;
+            Ok(Done::default())
+        }
+        .boxed()
+    });
+    let slow = job("slow", "every 1s", slow);
+    let task = node.schedule(vec![slow.clone()]);
+    wait_until(60 * SECOND, "it runs", async || {
+        store.runs(Some("slow"), 10).await.unwrap().len() >= 4
+    })
+    .await;
+    node.stop.cancel();
+    task.await.unwrap();
+    let mut runs = store.runs(Some("slow"), 10).await.unwrap();
+    runs.sort_by_key(|run| run.due.0);
+    let waits = |pair: &[JobRun]| pair[1].due > slow.ended(&pair[0]);
+    assert!(runs.windows(2).all(waits), "each waits for the next due time: {runs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fixed_delay_without_a_run_counts_from_the_resume() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = crate::world::open_sqlite(files.path()).await;
+    let node = JobNode::new(&Redis::from_url(&server.url()).unwrap(), &store, "a");
+    let task = node.schedule(vec![job("delayed", "after 2s", tick(&Arc::default()))]);
+    let begun = Instant::now();
+    let elapsed = async |time: Duration| {
+        wait_until(30 * SECOND, "time passes", async || begun.elapsed() > time).await;
+    };
+    elapsed(SECOND / 2).await;
+    store.pause_job("delayed", true, Millis::now()).await.unwrap();
+    // The node looks at a paused job every five seconds: after two seconds and after seven.
+    elapsed(6 * SECOND).await;
+    let resumed = Millis::now();
+    store.pause_job("delayed", false, resumed).await.unwrap();
+    let run = wait_for_run(&store, "delayed", JobOutcome::Done).await;
+    assert!(run.started >= resumed.plus(2_000), "resumed at {resumed:?}: {run:?}");
+    node.stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_due_time_that_is_claimed_already_delays_no_later_one() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = crate::world::open_sqlite(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    // By a clock that ran ahead, and by an operator at exactly that time.
+    for (name, cause) in [("ahead", Cause::Due), ("operator", Cause::Operator)] {
+        let claimed = Millis((Millis::now().0 / 1_000 + 3) * 1_000);
+        let run = seckill_model::NewRun {
+            job: name.to_owned(),
+            due: claimed,
+            cause,
+            node: "before".to_owned(),
+            token: 0,
+            started: claimed,
+        };
+        store.begin_run(&run).await.unwrap().unwrap();
+        let node = JobNode::new(&redis, &store, "a");
+        let task = node.schedule(vec![job(name, "every 1s", tick(&Arc::default()))]);
+        let runs = async || store.runs(Some(name), 100).await.unwrap();
+        wait_until(60 * SECOND, name, async || {
+            runs().await.iter().filter(|run| run.due > claimed).count() >= 3
+        })
+        .await;
+        node.stop.cancel();
+        task.await.unwrap();
+        let mut runs = runs().await;
+        runs.sort_by_key(|run| run.due.0);
+        runs.retain(|run| run.due >= claimed);
+        assert_eq!((runs[0].due, runs[0].node.as_str()), (claimed, "before"));
+        // One may be skipped if the machine stalls.
+        let gaps: Vec<u64> = runs.windows(2).map(|pair| pair[1].due.since(pair[0].due)).collect();
+        assert!(gaps.iter().all(|gap| (1_000..=2_000).contains(gap)), "{name}: {gaps:?}");
     }
 }
 

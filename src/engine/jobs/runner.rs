@@ -77,7 +77,7 @@ pub fn job_lock(job: &str) -> String {
 
 impl Runner {
     /// Determines by SQL and the clock of Redis what is due. One run covers all due times that passed while no node
-    /// could run the job; those during a pause are skipped.
+    /// could run the job; those during a pause or a run that ended are skipped.
     pub(super) async fn next(
         &self,
         conn: &mut Connection,
@@ -94,12 +94,18 @@ impl Runner {
         let started = seen.started.map_or(now, |started| started.min(now));
         seen.started = Some(started);
         let last = store.last_due(&job.name, now).await?;
+        let resumed = switch.map(|it| it.since);
+        let ended = last.as_ref().map(|run| job.ended(run));
         let due = if let Schedule::After(_) = job.schedule {
-            let ended = last.map(|run| job.ended(&run));
-            job.schedule.next(started, ended)
+            let resumed = resumed.filter(|resumed| *resumed <= now);
+            job.schedule.next(started.max(resumed.unwrap_or(started)), ended)
         } else {
+            // When a run on a node that died ended is unknown.
+            let dead = [JobOutcome::Running, JobOutcome::Lost];
+            let ended =
+                ended.filter(|_| last.as_ref().is_some_and(|run| !dead.contains(&run.outcome)));
             let known = last.map_or(started, |run| run.due);
-            let known = [Some(known), seen.claimed, switch.map(|it| it.since)];
+            let known = [Some(known), ended, seen.claimed, resumed];
             // A time in the future was recorded before the clock stepped back.
             let known = known.into_iter().flatten().filter(|known| *known <= now).max();
             let missed = job.schedule.last(now).filter(|due| known.is_none_or(|it| *due > it));
@@ -158,11 +164,15 @@ impl Runner {
             return Ok(Turn::Busy);
         }
         let started = conn.now().await?;
-        if self.run_one(job, due, cause, started, guard, stop).await?.is_none() {
-            seen.claimed = Some(due);
-            return Ok(Turn::NothingDue);
+        if self.run_one(job, due, cause, started, guard, stop).await?.is_some() {
+            return Ok(Turn::Ran);
         }
-        Ok(Turn::Ran)
+        // A newer holder of a lost lock rejects this run, but may not have claimed the due time.
+        if stop.is_cancelled() || !guard.is_held() {
+            return Ok(Turn::Busy);
+        }
+        seen.claimed = Some(due);
+        Ok(Turn::NothingDue)
     }
 
     /// Runs the job now on an operator's command, even if it is paused.
