@@ -2922,6 +2922,7 @@ settings-wrong-value = { $key } must be { $wanted }
 
 ## store
 
+store-ca-not-utf8 = the path of the CA certificates of the database is not valid UTF-8: { $path }; rename the file
 store-cannot-be-opened-as-database = { $path } cannot be opened as a database; check its directory, or pass another --database
 store-changed = the sale of voucher { $voucher } was just changed by another user; check it and try again
 store-create-it-with-create-database = { $message }; create it with CREATE DATABASE, or correct --database

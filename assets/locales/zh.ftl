@@ -2538,6 +2538,7 @@ settings-wrong-value = { $key } 应为{ $wanted }
 
 ## store
 
+store-ca-not-utf8 = 数据库 CA 证书的路径不是有效的 UTF-8：{ $path }，请重命名该文件
 store-cannot-be-opened-as-database = 无法作为数据库打开 { $path }，请检查所在目录，或另指定 --database
 store-changed = #{ $voucher } 刚被他人更改，请查看后再操作
 store-create-it-with-create-database = { $message }；请用 CREATE DATABASE 创建，或更正 --database

@@ -150,7 +150,8 @@ impl Conn {
         }
     }
 
-    /// Inserts one row and returns its ID; `None` if a unique key rejects it.
+    /// Inserts one row and returns its ID; `None` if a unique key rejects it. MySQL needs a second statement, on the same
+    /// connection: `LAST_INSERT_ID()` is kept per connection.
     pub(super) async fn insert_row(
         &mut self,
         sql: &'static str,

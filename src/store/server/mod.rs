@@ -1,7 +1,8 @@
 //! MySQL, MariaDB and PostgreSQL: concurrent writers, each transaction holding the locks of its sales.
 //!
-//! Checks the server, its version and its schema when it opens a database, each with a specific error. The differences:
-//! URLs and sessions (`connect`), error codes (`errors`) and SQL.
+//! Checks the server, its version and its schema when it opens a database, each with a specific error. This module
+//! has what they share, and `mysql` and `postgres` their URLs, versions and sessions; error codes and SQL are those of
+//! the [`Dialect`].
 
 mod mysql;
 mod postgres;
@@ -38,6 +39,8 @@ pub(super) trait Server: Driver<Connection: Migrate> {
     const PARAMETERS: &'static [&'static str];
     /// The parameter of trusted certificates.
     const CA: &'static str;
+    /// Parameters that a URL has unless it contains them.
+    const DEFAULTS: &'static [(&'static str, &'static str)];
     /// The values of `ssl-mode`, in the order of [`Tls`](crate::Tls).
     const TLS: [&'static str; 4];
 
@@ -126,12 +129,53 @@ pub(super) fn options<D: Server>(url: &Url, settings: &Settings) -> Result<Optio
     if find(|name| ["ssl-mode", "sslmode"].contains(&name)).is_none() {
         url.query_pairs_mut().append_pair("ssl-mode", D::TLS[settings.tls as usize]);
     }
+    for (name, value) in D::DEFAULTS {
+        if !url.query_pairs().any(|it| it.0 == *name) {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+    }
     if let Some(ca) = &settings.ca {
-        url.query_pairs_mut().append_pair(D::CA, &ca.to_string_lossy());
+        let not_utf8 = || reason!("store-ca-not-utf8", path = ca.as_path());
+        let path = ca.to_str().ok_or_else(|| StoreError::Url(not_utf8()))?;
+        url.query_pairs_mut().append_pair(D::CA, path);
     }
     let options = Options::<D>::from_url(&url).map_err(|error| D::DIALECT.store_error(error))?;
     if D::database(&options).is_none_or(str::is_empty) {
         return Err(StoreError::Url(reason!("store-url-no-database", form = D::FORM)));
     }
     Ok(options.disable_statement_logging())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
+    use sqlx::{MySql, Postgres};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_has_the_name_of_its_url_or_that_of_the_program() {
+        let name = |url: &str| {
+            let options = options::<Postgres>(&url.parse().unwrap(), &Settings::default());
+            options.unwrap().get_application_name().map(str::to_owned)
+        };
+        assert_eq!(name("postgres://u@h/d").as_deref(), Some("seckill"));
+        let named = "postgres://u@h/d?application_name=billing&sslmode=disable";
+        assert_eq!(name(named).as_deref(), Some("billing"));
+    }
+
+    #[test]
+    fn a_certificate_path_that_is_not_utf8_is_rejected() {
+        let ca = Some(OsStr::from_bytes(b"/etc/\xff.pem").into());
+        let settings = Settings { ca, ..Settings::default() };
+        let url = |url: &str| url.parse::<Url>().unwrap();
+        let mysql = options::<MySql>(&url("mysql://u@h/d"), &settings).map(drop);
+        let postgres = options::<Postgres>(&url("postgres://u@h/d"), &settings).map(drop);
+        for rejected in [mysql, postgres] {
+            let error = rejected.unwrap_err();
+            assert!(matches!(error, StoreError::Url(_)), "{error:?}");
+            assert!(error.to_string().contains("UTF-8"), "{error}");
+        }
+    }
 }

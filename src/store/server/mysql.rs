@@ -23,6 +23,7 @@ impl Server for MySql {
     const FORM: &'static str = "mysql://USER:PASSWORD@HOST/DATABASE";
     const PARAMETERS: &'static [&'static str] =
         &["socket", "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key"];
+    const DEFAULTS: &'static [(&'static str, &'static str)] = &[];
     const CA: &'static str = "ssl-ca";
     const TLS: [&'static str; 4] = ["disabled", "preferred", "required", "verify_identity"];
 

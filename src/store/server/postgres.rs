@@ -29,7 +29,10 @@ impl Server for Postgres {
         "sslrootcert",
         "sslcert",
         "sslkey",
+        "application_name",
     ];
+    // Sent when it connects, so that the server's log of connections has it.
+    const DEFAULTS: &'static [(&'static str, &'static str)] = &[("application_name", "seckill")];
     const CA: &'static str = "sslrootcert";
     const TLS: [&'static str; 4] = ["disable", "prefer", "require", "verify-full"];
 
@@ -48,7 +51,7 @@ impl Server for Postgres {
     fn session(settings: &Settings) -> Vec<String> {
         let ms = settings.statement_ms;
         vec![format!(
-            "SET application_name = 'seckill'; SET statement_timeout = {ms}; SET lock_timeout = {ms}; \
+            "SET statement_timeout = {ms}; SET lock_timeout = {ms}; \
              SET idle_in_transaction_session_timeout = {}; \
              SET default_transaction_isolation = 'read committed'",
             ms * 4
