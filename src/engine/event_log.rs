@@ -1,8 +1,8 @@
 //! The event log: events of the deployment, recorded as they begin and end.
 //!
 //! Rules over successive snapshots; [`follow`] is the task of a node that applies them. Several nodes see the same
-//! events: the first line written wins, identified by action, subject and time. Lines go into the outbox, which keeps them
-//! while the database is unreachable.
+//! events: the first line written wins, identified by action, subject and time. Lines go into the outbox, which keeps
+//! them while the database is unreachable.
 
 use std::{
     cmp::Ordering,
@@ -286,7 +286,8 @@ fn read_error(error: &Message) -> Event {
     error.data().map_or_else(|| Event::Other(error.to_string().into()), Event::ReadError)
 }
 
-/// The subject of an alarm (a name, or a code of the message `activity-subject`), and the event of its start; `None` if another event records it.
+/// The subject of an alarm (a name, or a code of the message `activity-subject`), and the event of its start; `None`
+/// if another event records it.
 fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
     let (subject, event) = match kind {
         AlarmKind::RedisAway { .. }

@@ -28,8 +28,8 @@ const LONG_DRAIN_MS: u64 = 300_000;
 /// More keys of a wrong type than this share one alarm: one program has overwritten all of them.
 const FOREIGN_KEYS: usize = 5;
 
-/// Returns the alarms of a snapshot and of recent losses, most urgent first: losses and conditions that need the operator
-/// come before a mere backlog.
+/// Returns the alarms of a snapshot and of recent losses, most urgent first: losses and conditions that need the
+/// operator come before a mere backlog.
 pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     let mut found = Vec::new();
     let mut add = |urgency, kind| found.push(Alarm { urgency, kind });

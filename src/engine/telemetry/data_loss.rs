@@ -1,7 +1,7 @@
 //! Data losses in Redis that a node has reconciled: events of the audit log. Nodes also publish them in Redis for the
 //! minutes in which the database may not have them yet.
 
-use std::{cmp::Reverse, collections::HashSet, fmt};
+use std::{cmp::Reverse, collections::HashSet, fmt, sync::Once};
 
 use redis::{cmd, pipe};
 use seckill_model::{
@@ -206,6 +206,9 @@ impl LossExchange {
     }
 }
 
+/// Warns once per process about a list that cannot be parsed: the lists are read for each snapshot.
+static UNREADABLE: Once = Once::new();
+
 /// Returns the losses published by nodes.
 pub async fn published(
     conn: &mut Connection,
@@ -214,8 +217,12 @@ pub async fn published(
     let lists: Vec<(Text, Text)> = conn.query(cmd("HGETALL").arg(of.losses())).await?;
     let mut found = Vec::new();
     for (Text(node), Text(json)) in lists {
-        // Values written by other programs are skipped.
-        let list: Vec<Published> = serde_json::from_str(&json).unwrap_or_default();
+        let list: Vec<Published> = serde_json::from_str(&json).unwrap_or_else(|error| {
+            UNREADABLE.call_once(|| {
+                tracing::warn!(key = of.losses(), node, %error, "an unreadable list of losses is skipped");
+            });
+            Vec::new()
+        });
         found.extend(list.into_iter().map(|(at, subject, result, once)| AuditEntry {
             at,
             operator: ENGINE.to_owned(),
