@@ -62,7 +62,7 @@ local function lag_of(group, length)
   local few, delivered = tonumber(ARGV[2]), field(group, 'last-delivered-id')
   local after = redis.pcall('XRANGE', KEYS[1], '(' .. delivered, '+', 'COUNT', few + 1)
   if after.err then
-    return 0 -- Nothing comes after the last id that there can be.
+    return 0 -- Nothing comes after the largest possible ID.
   end
   if #after <= few then
     return #after
@@ -116,7 +116,7 @@ local sales = {}
 for i = 8, #KEYS, 4 do
   local damaged, sale, stock = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
   if damaged == 'sale' and redis.call('EXISTS', KEYS[i], KEYS[i + 1], KEYS[i + 2]) == 0 then
-    damaged = false -- Not loaded, which is no damage.
+    damaged = false -- Not loaded, which is not damage.
   end
   local tally = read(KEYS[i + 3], {}, 'HMGET', KEYS[i + 3], 'admitted', 'sold_out', 'duplicate', 'rejected')
   if damaged then

@@ -1035,7 +1035,7 @@ cli-repaired = Repaired: { $put_back ->
 } restored, { $enqueued ->
     [one] 1 order
    *[other] { $enqueued } orders
-} enqueued, { $given_back ->
+} re-added to the stream, { $given_back ->
     [one] 1 piece
    *[other] { $given_back } pieces
 } returned to stock.
@@ -1818,10 +1818,10 @@ error-is-paused = sale #{ $sale } is paused; resume it instead
 error-long-reason = the reason has { $characters ->
     [one] 1 character
    *[other] { $characters } characters
-} in { $bytes ->
+} ({ $bytes ->
     [one] 1 byte
    *[other] { $bytes } bytes
-}, but the audit log allows { $most } characters in { $most_bytes } bytes; shorten it
+}), but the audit log allows { $most } characters ({ $most_bytes } bytes); shorten it
 error-name-taken = a node named '{ $name }' is already alive; choose another name with 'node' in the config file
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second ('seckill work' runs one)
@@ -1851,7 +1851,7 @@ event-foreign-key = holds a { $holds } that seckill did not write
 event-lag = lag of { $lag ->
     [one] 1 entry
    *[other] { $lag } entries
-}, hardly decreasing
+}, draining slowly or not at all
 event-lasted = after { $seconds } s
 event-no-group = missing
 event-no-heartbeat = no heartbeat for { $seconds } s; live nodes take over its entries
@@ -1924,7 +1924,7 @@ faults-order-gone = the entry is no longer in the stream
 faults-order-holds = buyer { $user } already holds order { $holds } for voucher { $voucher }
 faults-order-id = '{ $text }' is not an order ID; an ID is a decimal number of up to 19 digits
 faults-order-id-taken = the order ID { $order } belongs to another order
-faults-order-promised = promised before Redis restarted; the buyer now holds order { $order }
+faults-order-promised = admitted before Redis lost data; the buyer now holds order { $order }
 faults-order-refused = the database rejected it: { $reason }
 faults-order-status = '{ $text }' is not an order status; use unpaid, paid, used, cancelled or closed
 faults-order-time = no order can be from { $at }; order IDs express times from 2022 to 2090
@@ -1932,7 +1932,7 @@ faults-order-too-often = { $times ->
     [one] delivered once without an order
    *[other] delivered { $times } times without an order
 }
-faults-order-unkept = promised before Redis restarted; no stock is left for it
+faults-order-unkept = admitted before Redis lost data; no stock is left for it
 faults-order-window = no order can be admitted at or after { $from } and before { $to }; swap the two times
 faults-over = the end of the sale, { $end }, is in the past; enter a later time
 faults-place = '{ $place }' is not a buyer with an optional place; write for example 7 or 7/2
@@ -2024,7 +2024,7 @@ group-holds = '{ $name }' still holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
 } of partition { $partition }, which would be lost; process them with 'seckill pending apply --filter holder={ $name }' or move them with 'seckill stream claim --from { $name } --to CONSUMER'
-group-idle = consumer '{ $name }' does not belong to a live node, so entries transferred to it would not be processed; choose another one, or add --force
+group-idle = consumer '{ $name }' does not belong to a live node, so entries transferred to it would not be processed; choose another one, or pass --force
 group-moved-back = the consumer group was rewound
 group-no-consumer = there is no consumer '{ $name }' in any partition; existing consumers: { $existing }
 group-no-consumer-in = there is no consumer '{ $name }' in partition { $partition }; existing consumers: { $existing }
@@ -2065,7 +2065,7 @@ job-lock-lost = cancelled: its lock was lost
 job-lost = lost
 job-node-lost = the node died or was unresponsive for too long
 job-node-stops = cancelled: its node is stopping
-job-orphan = { $node } holds '{ $lock }' but sends no heartbeat; the lock expires within { $seconds } s, or release it with 'seckill locks release { $lock }'
+job-orphan = { $node } holds '{ $lock }' but sends no heartbeat; wait up to { $seconds } s until the lock expires, or release it with 'seckill locks release { $lock }'
 job-panicked = panicked: { $message }
 job-running = running
 job-runs = already running on { $node }; wait until it ends, see 'seckill jobs history'
@@ -2101,8 +2101,8 @@ ledger-by-hand = manual
 ledger-change = change
 ledger-changed-in-sql-not-confirmed = changed in SQL; not confirmed by Redis
 ledger-compare-its-orders = compare its orders ({ KEY("orders") }, /{ $query }) with its row in tb_seckill_voucher, then correct SQL
-ledger-cure-adopt = copy the sale from Redis to SQL, enqueue its orders
-ledger-cure-enqueue = put lost orders back into the stream
+ledger-cure-adopt = copy the sale from Redis to SQL, re-add its orders to the stream
+ledger-cure-enqueue = re-add lost orders to the stream
 ledger-cure-give-back = return the stock of orders closed in SQL to Redis
 ledger-cure-reconcile = reconcile with SQL, stream and dead letters
 ledger-cure-remove = remove the archived sale from Redis
@@ -2486,10 +2486,10 @@ partitions-changed = another process has just changed the number of partitions; 
 partitions-entries = { $entries ->
     [one] 1 entry is
    *[other] { $entries } entries are
-} in flight; let a node with { $partitions ->
+} in flight; run 'seckill work' with { $partitions ->
     [one] 1 partition
    *[other] { $partitions } partitions
-} drain the streams: seckill work
+} until the streams are drained
 partitions-foreign-key = the key '{ $key }' in Redis holds a { $holds } that seckill did not write
 partitions-future-id = the last ID of the order stream, { $id }, is in the future
 partitions-group-beyond = the consumer group is at { $delivered }, beyond the last ID of its stream ({ $last }), and receives no entries
@@ -2511,7 +2511,7 @@ partitions-renewed = { $fault }; replaced by a new stream with { $kept ->
    *[other] { $dead } dead letters
 }; the old stream is kept as '{ $aside }' for a day
 partitions-stored = the number of partitions in tb_setting is '{ $text }', which is not valid; set it to 1 to { $most }
-partitions-unknown = the number of waiting entries is unknown to Redis; let a node drain the streams, and restart Redis if that does not help
+partitions-unknown = Redis cannot determine the number of waiting entries; drain the streams with 'seckill work', and restart Redis if that does not help
 
 ## pending
 
@@ -2634,12 +2634,12 @@ redis-just-failed = it was unreachable a moment ago
 redis-key-moved = { $reply }: the key has moved to another server
 redis-login = Redis at { $address } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
 redis-no-group = the consumer group is missing; a running node recreates it
-redis-no-master = its sentinels name no live primary of '{ $service }'
+redis-no-master = its sentinels report no live primary for '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
 redis-none-is-on-path = none is on PATH
 redis-none-of-its-servers-answers = none of its servers responds; { $address }: { $reason }
 redis-not-master = it is no longer the primary
-redis-one-of-cluster = { $address } is one server of a cluster ({ $reply }); its URL starts with redis+cluster:// or rediss+cluster://
+redis-one-of-cluster = { $address } is one server of a cluster ({ $reply }); use a redis+cluster:// or rediss+cluster:// URL
 redis-redis-at-does-not-answer = Redis at { $address } does not respond ({ $reason }); start it or check the URL
 redis-redis-ca-does-not-work = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
 redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or pass --redis URL
@@ -2675,9 +2675,9 @@ redis-unserved = no server of the cluster { $cluster } serves slot { $slot }; 'r
 redis-unwilling = Redis rejects writes ({ $reason }): { $remedy }; work then continues automatically
 redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); pass a PEM file with the certificate of the authority that signed the server certificate
 redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; pass a PEM file with the certificate of the authority that signed the server certificate
-redis-url-ca-unused = --redis-ca requires an encrypted Redis; write its URL with rediss:// or rediss+cluster://, or omit --redis-ca
+redis-url-ca-unused = --redis-ca requires a TLS connection; use a rediss:// or rediss+cluster:// URL, or omit --redis-ca
 redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
-redis-url-no-cluster = Redis at { $address } is a single server, not a cluster; its URL starts with redis:// or rediss://
+redis-url-no-cluster = Redis at { $address } is a single server, not a cluster; use a redis:// or rediss:// URL
 redis-url-other-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, not with '{ $scheme }'; for example redis://127.0.0.1:6379
 redis-url-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://; for example redis://127.0.0.1:6379
 redis-url-sentinels = the Sentinel URL cannot be parsed: { $fault }; write { $form }
@@ -2744,7 +2744,7 @@ reply-dead-letters-replayed = { $count ->
 reply-job-paused = job { $job } is paused
 reply-job-ran = { $job } { $outcome } after { $took } ms
 reply-job-result = : { $result }
-reply-job-resumed = job { $job } is resumed
+reply-job-resumed = job { $job } resumed
 reply-lock-released = lock '{ $name }' released
 reply-no-command-is-running = there is no running command to cancel
 reply-no-order = order { $order } is not in SQL
@@ -2757,7 +2757,7 @@ reply-repaired = { $buyers ->
 } restored, { $orders ->
     [one] 1 order
    *[other] { $orders } orders
-} enqueued, { $pieces ->
+} re-added to the stream, { $pieces ->
     [one] 1 piece
    *[other] { $pieces } pieces
 } returned to stock
@@ -2864,7 +2864,7 @@ sale-stock-over-time = STOCK OVER TIME
 schedule-empty-item = a list has an empty item
 schedule-fields = a cron expression has 5, 6 or 7 fields, not { $fields }
 schedule-negative = a duration cannot be negative
-schedule-never = the schedule '{ $text }' is never due; use one with a next run
+schedule-never = the schedule '{ $text }' never fires; correct it
 schedule-one-day = '?' is valid in only one of the two day fields
 schedule-question-mark = '?' is valid only as the entire field for the day of the month or the day of the week
 schedule-range = an interval of { $interval } is not allowed; use 100 ms to 366 days
@@ -2954,8 +2954,8 @@ store-no-sale = there is no sale of voucher { $voucher }; 'seckill sale list' sh
 store-order-was-not-written = order { $order } was not written, and no row explains why
 store-pieces-cannot-be-added = { $by } pieces cannot be added to the { $initial } of voucher { $voucher }; enter 1 to { $room }
 store-reason-closed = the store is closed
-store-reason-connection-broke = the connection broke
-store-reason-connection-failed = the connection broke: { $reason }
+store-reason-connection-broke = the connection was lost
+store-reason-connection-failed = the connection was lost: { $reason }
 store-reason-contention = concurrent transactions keep changing the same rows
 store-reason-damaged = the database has the invalid value { $value } in the column { $column }
 store-reason-denied = it rejects the user, the password or the request: { $message }; check --database and GRANT

@@ -28,7 +28,7 @@ pub(crate) struct Config {
     pub(crate) data_dir: Option<PathBuf>,
     /// Redis URL; `None` is the embedded server.
     pub(crate) redis: Option<String>,
-    /// Trusted CA certificates (PEM) for an encrypted Redis; `None` is those of the system.
+    /// Trusted CA certificates (PEM) for TLS connections to Redis; `None` is those of the system.
     pub(crate) redis_ca: Option<PathBuf>,
     /// Database URL; `None` is SQLite in the data directory.
     pub(crate) database: Option<String>,

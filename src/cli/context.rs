@@ -38,10 +38,10 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// Timeout of counting the partitions in Redis.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a command needs of the servers.
+/// The servers that a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Nothing: it reports what it can read. Each operation of a database that cannot be opened fails.
+    /// None: it reports what it can read. Every operation on a database that cannot be opened fails.
     Nothing,
     /// The database; Redis may be unreachable.
     Database,
@@ -217,7 +217,7 @@ impl Context {
         Servers::new(&self.redis, &self.store, &self.keys)
     }
 
-    /// Node name of this process: stable over restarts, and unique among live processes.
+    /// Node name of this process: stable across restarts, and unique among live processes.
     pub(super) fn node_name(&mut self) -> Result<String> {
         if let Some(name) = &self.config.node {
             return Ok(name.clone());

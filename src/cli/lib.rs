@@ -82,7 +82,7 @@ struct Global {
     /// in the data directory]
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     redis: Option<String>,
-    /// CA certificates (PEM) for an encrypted Redis [default: the system's]
+    /// CA certificates (PEM) for TLS connections to Redis [default: the system's]
     #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_CA")]
     redis_ca: Option<PathBuf>,
     /// Database to use: sqlite:PATH, mysql://… or postgres://… [default: SQLite in the data directory]

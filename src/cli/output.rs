@@ -25,7 +25,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Prints the result, and returns the exit code 0. A closed pipe (`| head`) is no error.
+    /// Prints the result, and returns the exit code 0. A closed pipe (`| head`) is not an error.
     ///
     /// # Errors
     /// The result could not be written.
@@ -67,7 +67,7 @@ impl Output {
     }
 }
 
-/// Prints a text with a trailing newline. A closed pipe (`| head`) is no error.
+/// Prints a text with a trailing newline. A closed pipe (`| head`) is not an error.
 ///
 /// # Errors
 /// The text could not be written.

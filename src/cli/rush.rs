@@ -84,7 +84,7 @@ async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> R
         reply = signals.cancelling(&stop, operator.execute(Command::LoadTest(plan), &stop)) => {
             reply.map_err(CliError::from)
         }
-        // A report would include lost orders.
+        // No report: it would count lost orders as written.
         error = context.files_lost() => Err(error),
     };
     node.stop().await;

@@ -52,8 +52,8 @@ impl Signals {
     }
 }
 
-/// Ends the process at the second Ctrl-C, whatever it waits for: after the first one, a command ends early but in
-/// order.
+/// Ends the process at the second Ctrl-C, whatever it waits for: after the first one, a command ends early but
+/// cleanly.
 #[allow(
     clippy::disallowed_methods,
     reason = "the user asks for an exit without clean-up, and no console has the terminal"

@@ -72,7 +72,7 @@ pub(crate) struct App {
 pub(super) struct Work {
     /// Outstanding replies.
     pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
-    /// Dead letters being counted for a pending question about this.
+    /// The command whose dead letters are being counted for its confirmation.
     pub(super) counting: Option<(LetterCommand, LetterScope, Selected)>,
     /// The sale whose creation is outstanding.
     pub(super) creating: Option<NewSale>,

@@ -36,7 +36,7 @@ use super::{
 
 /// Maximum number of recent actions in the palette.
 const REMEMBERED: usize = 20;
-/// Most bytes of a copy: more than any row, and accepted by every terminal.
+/// Maximum number of bytes of a copy: more than any row, and accepted by every terminal.
 const MOST_COPIED: usize = 32 * 1024;
 /// Cells of a copy that the status line repeats.
 const REPEATED: usize = 40;

@@ -47,8 +47,8 @@ impl Presenter {
     }
 }
 
-/// Replaces sale numbers with titles, as the presenter layout shows them. What looks like a number inside the title of
-/// a sale or launch is kept.
+/// Replaces sale IDs with titles, as the presenter layout shows them. What looks like an ID inside the title of a sale
+/// or launch is kept.
 pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> String {
     let titles = snapshot.sales.iter().map(|sale| &*sale.title).chain(launched.iter().copied());
     let titles: Vec<&str> = titles.filter(|title| title.contains('#')).collect();
@@ -73,7 +73,7 @@ pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> St
         match sale {
             Some(sale) => {
                 out.push_str(&sale.title);
-                // The title already follows its number: do not repeat it.
+                // The title already follows the ID: do not repeat it.
                 let again = behind.strip_prefix(' ').and_then(|it| it.strip_prefix(&*sale.title));
                 rest = again.unwrap_or(behind);
             }

@@ -91,7 +91,7 @@ pub enum EngineError {
     /// Another node with this name is alive.
     #[error("{}", text!("error-name-taken", name = _0))]
     NameTaken(String),
-    /// Redis holds another sale of that number, with another time of creation.
+    /// Redis holds another sale with that ID and another creation time.
     #[error("{}", text!("error-other-sale", sale = _0))]
     OtherSale(VoucherId),
     /// Keys are being reconciled by another process, or are lost repeatedly.

@@ -14,12 +14,12 @@ use seckill_store::{SharedStore, StoreError};
 use super::EngineError;
 use jiff::{Timestamp, civil::Date};
 
-/// IDs leased with one INCRBY. The unused rest of a stopping node is lost: 2^32 a day are plenty.
+/// IDs leased with one INCRBY. A node that stops loses the rest of its lease: 2^32 a day are plenty.
 const LEASE: u64 = 4_096;
-/// A day's key outlives its day, for nodes with a late clock.
+/// A day's key outlives its day, for nodes with a slow clock.
 const KEEP_SEQUENCE: Duration = Duration::from_hours(3 * 24);
-/// Maximum of numbers skipped if it is unknown how many of the day were leased: far more than are issued in one second,
-/// and with the maximum of partitions, which share the 32 bits of a day, a quarter of them.
+/// Maximum number of IDs to skip if it is unknown how many were leased that day: far more than are issued in a second.
+/// With the maximum number of partitions, which share the 2^32 IDs of a day, all of them skip at most a quarter.
 const JUMP: u64 = 1 << 24;
 
 /// Seconds by which this process dates its IDs ahead of its clock: 0, except in drills.
@@ -36,8 +36,8 @@ const AHEAD: i64 = 60;
 /// Maximum number of attempts when nodes that start together conflict.
 const TRIES: u32 = 16;
 
-/// Returns the first second for IDs on a Redis that may have lost its newest increments: later than all in which others
-/// may have used them. SQL stores it, so that it also increases if nodes start again within one second.
+/// Returns the first second for IDs on a Redis that may have lost its newest increments: later than every second in
+/// which other nodes may have used them. SQL stores it, so that it also increases if nodes start again within a second.
 pub(super) async fn first_second(store: &SharedStore, of: &Partition) -> Result<i64, EngineError> {
     let name = format!("ids_from_{}", of.number());
     for _ in 0..TRIES {

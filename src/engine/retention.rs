@@ -100,7 +100,7 @@ async fn trim_letters(
     Ok(trimmed)
 }
 
-/// Archives the sales that ended before `after_ms`: they leave Redis. Returns their numbers.
+/// Archives the sales that ended at least `after_ms` ago: they are removed from Redis. Returns their IDs.
 /// A sale that is archived in SQL and still in Redis is removed by the next run.
 pub async fn archive_ended(
     servers: &mut Servers,

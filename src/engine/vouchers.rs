@@ -83,8 +83,8 @@ impl Vouchers<'_> {
         Ok(sale)
     }
 
-    /// Skips numbers that Redis has seen, in case the database was rolled back. An unreachable Redis is not asked: two
-    /// sales of one number differ by their time of creation.
+    /// Skips voucher IDs that Redis has seen, in case the database was rolled back. An unreachable Redis is not asked:
+    /// two sales with one ID differ in their creation time.
     async fn reserve_numbers(&mut self) -> Result<(), EngineError> {
         let mut highest = 0;
         for of in self.servers.keys.partitions() {

@@ -17,8 +17,8 @@ pub const FIELD_ORDER: &str = "id";
 
 /// ID of a stream entry: milliseconds, sequence number and partition.
 ///
-/// Sorted by time over all partitions. Printed as Redis writes it, followed by `@` and the partition unless that is 0:
-/// `1795000000000-0`, `1795000000000-0@3`.
+/// Sorted by time across all partitions. Printed as Redis writes it, followed by `@` and the partition unless that is
+/// 0: `1795000000000-0`, `1795000000000-0@3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId {
     /// Redis' clock in milliseconds when it was added.
@@ -30,9 +30,9 @@ pub struct EntryId {
 }
 
 impl EntryId {
-    /// The smallest id.
+    /// The smallest ID.
     pub const MIN: Self = Self { millis: 0, number: 0, partition: 0 };
-    /// The largest id.
+    /// The largest ID.
     pub const MAX: Self = Self { millis: u64::MAX, number: u64::MAX, partition: u16::MAX };
 
     /// When it was added, by Redis' clock. An ID entered by a user may lie beyond the range of time.
@@ -65,7 +65,7 @@ impl EntryId {
         Self::at(self.position().saturating_sub(1), self.partition)
     }
 
-    /// The next possible ID over all streams; `None` after the largest one.
+    /// The next possible ID across all streams; `None` after the largest one.
     pub fn next_of_all(self) -> Option<Self> {
         match self.partition.checked_add(1) {
             Some(partition) => Some(Self { partition, ..self }),

@@ -96,7 +96,7 @@ mod armed {
         let plan = read(&setting);
         if plan.is_none() {
             // A test must not pass because of a typo in its point.
-            let _ = writeln!(std::io::stderr(), "{KILL_AT}={setting} is no POINT:NTH");
+            let _ = writeln!(std::io::stderr(), "{KILL_AT}={setting} is not POINT:NTH");
             std::process::abort();
         }
         plan

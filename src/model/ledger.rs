@@ -413,7 +413,7 @@ pub enum Balance {
     },
     /// The audit failed.
     Off {
-        /// What.
+        /// The findings.
         #[serde(serialize_with = "sentences")]
         findings: Vec<SaleFinding>,
     },

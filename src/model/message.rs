@@ -77,13 +77,13 @@ pub struct Argument<'a, T: ?Sized>(pub &'a T);
 
 /// A number: the catalog chooses singular or plural by it, and it is shown with grouped digits.
 pub trait Count {
-    /// As Fluent takes it.
+    /// The value as a Fluent argument.
     fn value(&self) -> FluentValue<'static>;
 }
 
 /// Anything else, formatted with its Display.
 pub trait Quote {
-    /// As Fluent takes it.
+    /// The value as a Fluent argument.
     fn value(&self) -> FluentValue<'static>;
 }
 

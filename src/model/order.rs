@@ -58,7 +58,7 @@ pub enum Payment {
 /// An order of a sale, and the buyer's place that it takes, or returns if it is closed. Sorted by ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct SaleOrder {
-    /// Its id.
+    /// Its ID.
     pub id: OrderId,
     /// Who bought.
     pub user_id: UserId,

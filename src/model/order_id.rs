@@ -12,7 +12,7 @@ pub const EPOCH_SECONDS: i64 = 1_640_995_200;
 const SEQUENCE_BITS: u32 = 32;
 const MAX_SECONDS: i64 = (1 << 31) - 1;
 
-/// Order id: bit 63 is 0, then 31 bits of UTC seconds since 2022-01-01, then 32 bits of the
+/// Order ID: bit 63 is 0, then 31 bits of UTC seconds since 2022-01-01, then 32 bits of the
 /// day's sequence. Lives until 2090.
 ///
 /// Written as a decimal string in JSON and passed to Lua as a string: both store numbers as doubles, which lose the low
@@ -34,7 +34,7 @@ impl OrderId {
         Ok(Self(((seconds as u64) << SEQUENCE_BITS) | u64::from(sequence)))
     }
 
-    /// The id as a number.
+    /// The ID as a number.
     pub fn get(self) -> u64 {
         self.0
     }
@@ -49,7 +49,7 @@ impl OrderId {
         u64::try_from(raw).ok().map(Self)
     }
 
-    /// Unix second in which the id was issued.
+    /// Unix second in which the ID was issued.
     pub fn unix_seconds(self) -> i64 {
         (self.0 >> SEQUENCE_BITS) as i64 + EPOCH_SECONDS
     }

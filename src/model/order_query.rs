@@ -9,7 +9,7 @@ use crate::{
 
 /// A query for orders: terms that must all hold.
 ///
-/// `user=1001 voucher=7 status=paid from=14:30 to=-5m id=666032442212352013`, separated by blanks or commas. A number
+/// `user=1001 voucher=7 status=paid from=14:30 to=-5m id=666032442212352013`, separated by spaces or commas. A number
 /// alone is an order ID, and the name of a status alone is that status. `!` before a user, voucher or status negates
 /// the term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The slot map of a cluster, read from any of its servers.
 //!
-//! All connections share the latest slot map until one of them reports it as outdated. Only cluster commands are sent
-//! here.
+//! All connections share the latest slot map until one of them reports it as outdated. This module sends only INFO and
+//! CLUSTER.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -142,7 +142,7 @@ pub(super) struct Cluster {
     /// The first seed; its credentials apply to all servers.
     like: ConnectionInfo,
     address: String,
-    /// The latest slot map fetched by any connection, and what its failure has revealed once it is outdated.
+    /// The latest slot map fetched by any connection; once it is outdated, with a hint where to look for the next one.
     last: Mutex<Option<(Arc<SlotMap>, Option<Hint>)>>,
 }
 

@@ -1,4 +1,4 @@
-//! Connecting to Redis: a single server, the master that sentinels name, or a cluster.
+//! Connecting to Redis: a single server, the primary that sentinels report, or a cluster.
 //!
 //! A connection records which server process it talks to: a reply is valid only while that process lives. Commands go
 //! through a `Connection`.
@@ -83,7 +83,7 @@ impl Redis {
         };
         match url::read(url)? {
             Target::Server(info) => Self::one(trust(info)?, Source::Server),
-            // redis-rs passes certificates to the sentinels but not to the master they name.
+            // redis-rs passes certificates to the sentinels but not to the primary that they report.
             Target::Sentinels { .. } if ca.is_some() => {
                 Err(RedisError::Url(reason!("redis-redis-ca-does-not-work")))
             }

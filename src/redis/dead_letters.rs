@@ -92,7 +92,7 @@ pub async fn read(
     page(conn, of, &first.in_stream(), "+", count).await
 }
 
-/// One page over all partitions, ordered by time, from `first` to `last` inclusive.
+/// One page across all partitions, ordered by time, from `first` to `last` inclusive.
 pub async fn page_of_all(
     conn: &mut Connection,
     keys: &Layout,

@@ -96,7 +96,7 @@ pub async fn window(
     Ok(Window { entries, older, bytes })
 }
 
-/// The last ID of `partition` that sorts before `id` over all partitions; `None` if there is none.
+/// The last ID of `partition` that sorts before `id` across all partitions; `None` if there is none.
 fn last_before(id: EntryId, partition: u16) -> Option<EntryId> {
     let last = id.last_in(partition)?;
     if last != id {

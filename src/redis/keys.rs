@@ -223,7 +223,7 @@ impl Partition {
     }
 
     /// Hash: number of entries ever added to the streams (`orders`, `dead`), the last order entry (`last_orders`), the
-    /// highest voucher number and the number of leased order IDs, which reveal that one of these keys was lost or set
+    /// highest voucher ID and the number of leased order IDs, which reveal that one of these keys was lost or set
     /// back. Entries up to `unverified_until` are checked against the buyers before they are written.
     pub fn watermark(&self) -> String {
         format!("{}:watermark", self.prefix)

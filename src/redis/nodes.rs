@@ -17,9 +17,9 @@ pub const FORGET_MS: u64 = 24 * 3_600 * 1_000;
 pub enum NodeState {
     /// Its last heartbeat is recent.
     Alive,
-    /// It left in an orderly way.
+    /// It shut down cleanly.
     Stopped,
-    /// It stopped without that.
+    /// It stopped without a clean shutdown.
     Dead,
 }
 

@@ -1,4 +1,4 @@
-//! The current master, as named by its sentinels. redis-rs asks the sentinels, and the server itself for its role.
+//! The current primary, as reported by its sentinels. redis-rs asks the sentinels, and the server itself for its role.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::RedisError;
 /// Timeout of the whole search; redis-rs allows each server one second of it.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Sentinels, and the service whose master they monitor.
+/// Sentinels, and the service whose primary they monitor.
 #[derive(Debug)]
 pub(super) struct Sentinels {
     addresses: Vec<ConnectionInfo>,
@@ -43,7 +43,7 @@ impl Sentinels {
         Self { addresses, service, master, address }
     }
 
-    /// The master, whose role was just confirmed.
+    /// The primary, whose role was just confirmed.
     pub(super) async fn master(&self) -> Result<Client, RedisError> {
         let away = |detail| RedisError::Away { address: self.address.clone(), detail };
         let mut sentinel = Sentinel::build(self.addresses.clone())

@@ -13,7 +13,7 @@ use super::{Connection, Layout, RedisError, keys::Partition, lossy_utf8::Text, s
 /// An entry with its parsed order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivered {
-    /// Its id.
+    /// Its ID.
     pub entry: EntryId,
     /// The order it contains, or why it contains none.
     pub body: Body,
@@ -248,7 +248,7 @@ pub async fn pending_entries(
     pending_rows(conn, of, &call).await
 }
 
-/// One page over all partitions, ordered by time.
+/// One page across all partitions, ordered by time.
 pub async fn pending_of_all(
     conn: &mut Connection,
     keys: &Layout,

@@ -100,7 +100,7 @@ impl StreamStats {
 /// One consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerStats {
-    /// The partition in whose group it is.
+    /// The partition of its group.
     pub partition: u16,
     /// Its name.
     pub name: String,
@@ -131,7 +131,7 @@ pub struct SaleStats {
     pub sold_out: u64,
     /// Requests of buyers who already had an order.
     pub duplicate: u64,
-    /// Requests before, after or during a pause of the sale.
+    /// Requests before or after the sale, or while it was paused.
     pub rejected: u64,
 }
 
@@ -156,8 +156,8 @@ type SaleReply =
 /// Entries that the script counts itself: about 0.1 ms of Redis time.
 const MAX_COUNTED: usize = 200;
 
-/// Number of partitions with a stream in Redis, counted from the first: used while SQL, which decides, is unavailable.
-/// After their number was reduced it is too high, and the surplus partitions are empty.
+/// Number of partitions with a stream in Redis, counted from the first: used while SQL, which is authoritative, is
+/// unavailable. After partitions were removed it is too high, and the surplus partitions are empty.
 pub async fn partitions_there(conn: &mut Connection, cluster: bool) -> Result<u16, RedisError> {
     let mut count = 0;
     for of in Layout::new(MAX_PARTITIONS, cluster).partitions() {
@@ -185,7 +185,7 @@ pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<(), Re
     Ok(())
 }
 
-/// Voucher numbers of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
+/// Voucher IDs of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
 /// server.
 pub async fn sales_held(
     conn: &mut Connection,
@@ -203,7 +203,7 @@ pub async fn sales_held(
     Ok(held)
 }
 
-/// Reads the streams, the groups and these sales: one round trip and one moment per partition.
+/// Reads the streams, the groups and these sales: atomically and in one round trip per partition.
 pub async fn read_stats(
     conn: &mut Connection,
     keys: &Layout,
@@ -228,8 +228,8 @@ pub async fn read_stats(
 }
 
 impl RedisStats {
-    /// Whether a consumer is active: its node sends heartbeats, or an operator without an engine, who is not a node,
-    /// claimed entries under it recently.
+    /// Whether a consumer is active: its node sends heartbeats, or an operator without an engine (not a node) recently
+    /// claimed entries under its name.
     pub fn works(&self, consumer: &str, dead_ms: u64) -> bool {
         let claims = |it: &ConsumerStats| it.name == consumer && it.idle_ms < dead_ms;
         self.nodes.is_alive(node_of(consumer), dead_ms)

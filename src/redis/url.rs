@@ -16,7 +16,7 @@ const SERVER_PORT: u16 = 6_379;
 pub(super) enum Target {
     /// One server.
     Server(ConnectionInfo),
-    /// The primary that sentinels name for a service.
+    /// The primary that sentinels report for a service.
     Sentinels {
         sentinels: Vec<ConnectionInfo>,
         service: String,

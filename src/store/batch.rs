@@ -100,7 +100,7 @@ pub(super) struct ExistingRows {
 }
 
 impl ExistingRows {
-    /// From the existing sales, the rows with the batch's IDs, and the live rows in its slots.
+    /// From the existing sales, the rows with the batch's IDs, and the live rows at its places.
     pub(super) fn new(
         sales: BTreeSet<i64>,
         orders: impl IntoIterator<Item = OrderRow>,

@@ -10,7 +10,7 @@ use strum::VariantNames;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Most connections of this process. One writes batches, the others serve screens and jobs.
+    /// Maximum number of connections of this process. One writes batches, the others serve screens and jobs.
     pub pool: u32,
     /// Timeout of a new connection, in milliseconds.
     pub connect_ms: u64,

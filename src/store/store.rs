@@ -23,7 +23,7 @@ pub struct Store {
 pub(super) struct Database {
     /// Kind and location, without a password.
     pub(super) shown: String,
-    /// Most IDs or rows per statement.
+    /// Maximum number of IDs or rows per statement.
     pub(super) page: usize,
     /// The connections that write; those to a server also read.
     pub(super) sessions: Sessions,

@@ -110,7 +110,7 @@ async fn measure(sandbox: &Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
     };
     let mut drawn = Drawing::default();
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
-    // A rewrite takes a core for seconds, from whichever load test it overlaps.
+    // Rewriting the append-only file occupies a core for seconds and slows down the load test that it overlaps.
     let stream = sandbox.context.keys.home().orders();
     let mut conn = sandbox.context.redis.connection();
     conn.set(&stream, "auto-aof-rewrite-percentage", "0").await?;

@@ -18,8 +18,8 @@ pub(super) fn digits(text: &str, unmask: bool) -> String {
     by_number(text, |run| if run.len() < 2 { run.to_owned() } else { masked(run, unmask) })
 }
 
-/// The reason of a dead letter without the numbers among its values, which distinguish letters that failed alike, and
-/// may name users.
+/// The reason of a dead letter with the numbers in its values replaced: they differ between letters that failed for the
+/// same reason, and may identify users.
 pub(super) fn without_numbers(reason: &Message) -> String {
     let numberless = |text: &str| by_number(text, |_| "N".to_owned());
     match reason.data::<OrderError>() {

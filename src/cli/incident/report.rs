@@ -35,11 +35,11 @@ const AUDIT_TIMEOUT: Duration = Duration::from_mins(5);
 const LINES: usize = 2_000;
 const PAGE: usize = 500;
 const RUNS: u32 = 30;
-/// Most bars in the chart of orders.
+/// Maximum number of bars in the chart of orders.
 const SPANS: u64 = 60;
-/// Most pending entries and dead letters that are read.
+/// Maximum number of pending entries, and of dead letters, that are read.
 const ENTRIES: usize = 10_000;
-/// Most of them that are listed individually.
+/// Maximum number of them that are listed individually.
 const SHOWN: usize = 20;
 
 /// The report; the keys are a contract of `incident --json`.

@@ -14,7 +14,7 @@ use crate::{
     widgets::{fit, plain, popup, width, wrap},
 };
 
-/// Most characters of a field, as many as a reason in the log has; limits accidental pastes.
+/// Maximum number of characters in a field, the same as in a reason in the log; limits accidental pastes.
 pub(crate) const MOST: usize = MAX_REASON;
 
 #[derive(Debug)]

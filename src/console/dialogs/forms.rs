@@ -19,7 +19,7 @@ use crate::{
     widgets::plain,
 };
 
-/// Most buyers of one load test.
+/// Maximum number of buyers in one load test.
 const MOST_BUYERS: u64 = 10_000_000;
 /// Default if the stock is unknown.
 const USUAL_BUYERS: u64 = 20_000;
@@ -106,7 +106,7 @@ impl Form {
         Self::new(Subject::Claim(scope), title, Label("stream-preview"), &fields)
     }
 
-    /// Shows the title of the planned sale with the typed number.
+    /// Shows the title of the planned sale with the typed ID.
     pub(super) fn name_sale(&mut self, sales: &[SaleLine]) {
         let found = numbered(self.value(0)).and_then(|id| planned(id, sales));
         if let (Subject::Launch(_), Some(field)) = (&self.subject, self.fields.first_mut()) {
@@ -247,7 +247,7 @@ fn planned(id: VoucherId, sales: &[SaleLine]) -> Option<&SaleLine> {
     sales.iter().find(|it| it.voucher_id == id && it.phase == Phase::Planned)
 }
 
-/// A voucher number, with or without `#`.
+/// A voucher ID, with or without `#`.
 fn numbered(written: &str) -> Option<VoucherId> {
     written.strip_prefix('#').unwrap_or(written).parse().ok().map(VoucherId)
 }

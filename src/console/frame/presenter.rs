@@ -308,7 +308,7 @@ fn second(scene: &Scene<'_>, sale: &SaleLine) -> Figure {
         }
         Phase::Running | Phase::Paused => {
             let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
-            // An old rate is not a rate.
+            // An outdated rate is meaningless.
             let (signs, style) = if scene.is_blind() {
                 ("?".to_owned(), theme.soft)
             } else {
@@ -372,7 +372,7 @@ fn audit(theme: Theme, balance: &Balance) -> Figure {
     }
 }
 
-/// The largest scale that fits, with blank rows if some are left.
+/// Draws the page at the largest scale that fits, with blank rows if some are left.
 fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
     // Three wide columns and one for the audit.
     let audit = Percentage(if area.width < 64 { 17 } else { 20 });
@@ -401,7 +401,7 @@ fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
         .map(|(large, small, bar, air)| (Scale::Digits(large), small, bar, air))
         .find(|(large, small, bar, air)| rows(*large, *small, *bar) + air <= area.height)
         .map_or((Scale::Text, Scale::Row, 1), |(large, small, bar, _)| (large, small, bar));
-    // Scarce spacing is shared, and not more than two rows between the parts.
+    // Spacing is distributed evenly, with at most two rows between the parts.
     let most = rows(large, small, bar_rows) + 8;
     let [title_row, large_area, bar_area, small_area] = Layout::vertical([
         Length(1),

@@ -82,7 +82,8 @@ fn the_alarm_names_the_key_and_the_key_explains() {
     tui.assert_shows("Audit failed: #7: 2 orders in SQL have no buyer");
     tui.assert_shows("Press 9");
     let text = tui.press("9l").screen();
-    for shown in ["3 admitted orders are neither in SQL", "1. reconcile with", "2. put lost orders"]
+    for shown in
+        ["3 admitted orders are neither in SQL", "1. reconcile with", "2. re-add lost orders"]
     {
         assert!(text.contains(shown), "{text}");
     }
@@ -98,7 +99,9 @@ fn a_repair_is_confirmed_and_does_what_was_shown() {
     assert_eq!(tui.press("Ay").sent(), [Command::Repair(plan())]);
     let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, partition_faults: 0 };
     tui.answer(Ok(Reply::Repaired(done)));
-    tui.assert_status("✔ 2 buyers restored, 3 orders enqueued, 1 piece returned to stock");
+    tui.assert_status(
+        "✔ 2 buyers restored, 3 orders re-added to the stream, 1 piece returned to stock",
+    );
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub(super) fn among_16(color: Color) -> Color {
     }
     let [r, g, b] = [r, g, b].map(f64::from);
     let most = f64::from(most);
-    // Sixths of the hue circle, from red over yellow and green.
+    // Sixths of the hue circle, from red through yellow and green.
     let hue = if r >= most {
         ((g - b) / spread).rem_euclid(6.0)
     } else if g >= most {

@@ -72,7 +72,7 @@ impl Detail {
         self.line(Label("tables-user"), vec![shown.into()]);
     }
 
-    /// Adds why the fields of an entry are no order.
+    /// Adds the reason why the fields of an entry do not form an order.
     pub(super) fn fault(
         &mut self,
         scene: &Scene<'_>,

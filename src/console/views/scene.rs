@@ -52,7 +52,7 @@ pub(crate) struct Display {
     pub(crate) now: Millis,
     pub(crate) zone: TimeZone,
     pub(crate) theme: Theme,
-    /// Whether user numbers are shown, in every view.
+    /// Whether user IDs are shown, in every view.
     pub(crate) users: Users,
     pub(crate) lag: LagTrend,
     pub(crate) leases: Leases,
@@ -169,7 +169,7 @@ impl<'a> Scene<'a> {
         is_stale(&self.snapshot.redis, self.now)
     }
 
-    /// The number and title of a sale, as far as it is known.
+    /// The ID of a sale, and its title if it is known.
     pub(crate) fn sale_name(&self, sale: VoucherId) -> String {
         match self.snapshot.sale(sale) {
             Some(line) => text::sale_name(sale, &line.title),

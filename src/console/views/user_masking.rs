@@ -1,10 +1,10 @@
-//! Masking of user numbers, with one switch for all views: a bystander can see any of them.
+//! Masking of user IDs, with one switch for all views: a bystander can see any of them.
 //!
-//! A view passes a number, or a text that may contain one.
+//! A view passes an ID, or a text that may contain one.
 
 use seckill_model::{UserId, entry::FIELD_USER};
 
-/// Shorter numbers are too common in other meanings.
+/// Shorter IDs are too easily confused with other numbers.
 const MIN_DIGITS: usize = 3;
 
 /// Whether users are shown.
@@ -17,7 +17,7 @@ impl Users {
     /// For text that leaves the screen: masked.
     pub(crate) const MASKED: Self = Self { shown: false };
 
-    /// A user's number; masked, it keeps its last digits and hides its length.
+    /// A user ID; masked, it keeps its last digits and hides its length.
     pub(crate) fn number(self, user: UserId) -> String {
         let digits = user.to_string();
         if self.shown { digits } else { masked(&digits) }

@@ -47,7 +47,7 @@ pub(crate) fn big_width(text: &str, pixel: Pixel) -> u16 {
     pixels.saturating_sub(1) * pixel.0
 }
 
-/// A text in large digits, from the left upper corner of the area; the background is kept.
+/// A text in large digits, from the upper left corner of the area; the background is kept.
 pub(crate) struct BigText<'a> {
     pub(crate) text: &'a str,
     pub(crate) pixel: Pixel,

@@ -29,7 +29,7 @@ pub enum AdmissionError {
     /// Redis rejected the batch.
     #[error("{0}")]
     Rejected(String),
-    /// The engine stops.
+    /// The engine is stopping.
     #[error("{}", text!("admission-stopping"))]
     Stopping,
 }

@@ -317,7 +317,7 @@ impl AdmissionWorker {
         let Prepared { done, outcome } = prepared;
         self.journal.forget(&done.refused_ids);
         let (now, closed) = (Instant::now(), done.closed);
-        // Each check finds it closed again; that is no new event.
+        // Each check finds it closed again, which is not a new event.
         self.noted.retain(|_, until| *until > now);
         let noted = closed.is_some()
             && self.noted.insert(voucher, now + NOTED_FOR).is_some_and(|it| it > now);

@@ -69,7 +69,7 @@ pub enum Synced {
 /// `sync_sale.lua`: `new` for a sale that was just created.
 ///
 /// # Errors
-/// Redis is unreachable, or has another sale with that number.
+/// Redis is unreachable, or has another sale with that ID.
 pub async fn sync(servers: &mut Servers, sale: &Sale, how: &str) -> Result<Synced, EngineError> {
     let mut how = how;
     loop {

@@ -25,7 +25,7 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 /// just created.
 ///
 /// # Errors
-/// A server is unreachable, or Redis has another sale with that number; the change is delivered later.
+/// A server is unreachable, or Redis has another sale with that ID; the change is delivered later.
 pub(crate) async fn deliver(
     servers: &mut Servers,
     sale: &Sale,

@@ -69,7 +69,7 @@ pub(crate) enum Scope {
     IfNeeded,
     /// Even if its keys are consistent with one another: they may not match SQL.
     Always,
-    /// Even if Redis has another sale with that number: the keys of that sale are renamed.
+    /// Even if Redis has another sale with that ID: the keys of that sale are renamed.
     Replace,
 }
 
@@ -245,7 +245,7 @@ enum Start {
     Open,
     /// Another process is reconciling the sale.
     Busy,
-    /// Redis has another sale with that number, which is closed.
+    /// Redis has another sale with that ID, which is closed.
     Other,
     /// The sale is closed until the end; with the faults found in its keys.
     Closed(Vec<String>),
@@ -361,7 +361,7 @@ impl<'a> Reconciler<'a> {
                         && !found.contains(&self.servers.keys.stock(voucher));
                     let returning = self.servers.store.returning().await?;
                     for key in found {
-                        // What Redis never held is not lost, and the mark of another process is no key.
+                        // What Redis never held is not lost, and the mark of another process is not a key.
                         let lost = sale.delivered > 0 && key != "restoring";
                         if lost && !keys.contains(&key) {
                             keys.push(key);

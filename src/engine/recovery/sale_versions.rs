@@ -13,7 +13,7 @@ pub(crate) struct KnownSale {
     pub(crate) version: u64,
     /// It has been removed from Redis permanently.
     pub(crate) archived: bool,
-    /// A different time means a different sale: SQL was rolled back, and the number was assigned again.
+    /// A different time means a different sale: SQL was rolled back, and the ID was assigned again.
     created: Millis,
 }
 
@@ -38,7 +38,7 @@ impl SaleVersions {
         self.0.lock().get(&voucher).copied()
     }
 
-    /// Sales that Redis has to hold, by number, each with its time of creation.
+    /// Sales that Redis has to hold, by voucher ID, each with its creation time.
     pub(crate) fn current(&self) -> Vec<(VoucherId, Millis)> {
         let known = self.0.lock();
         let current = known.iter().filter(|(_, it)| !it.archived);

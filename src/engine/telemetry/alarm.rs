@@ -64,7 +64,7 @@ pub enum AlarmKind {
         /// The sales.
         sales: Vec<VoucherId>,
     },
-    /// The ledger is off.
+    /// The audit failed.
     AuditFailed {
         /// The first finding.
         #[serde(serialize_with = "sentence")]

@@ -187,8 +187,8 @@ impl Collector {
             self.written.push(at, persisted);
         }
         self.written.trim(at);
-        // Counters stand still while Redis is unreachable, and a rate over them would be a spike afterwards. Before
-        // sales were read once there are no buyers to count.
+        // Counters do not advance while Redis is unreachable, and a rate across the gap would show a spike. Until the
+        // sales have been read once, there are no buyers to count.
         if self.redis.up && self.sql.last_ok.is_some() {
             self.past.push(at, sample);
         }

@@ -61,7 +61,7 @@ pub struct Reconciled {
 pub enum Closed {
     /// It has more buyers than pieces.
     Oversold,
-    /// Redis and SQL hold different sales under its number.
+    /// Redis and SQL hold different sales under its ID.
     OtherSale,
 }
 

@@ -7,7 +7,7 @@ use seckill_model::ledger::{Balance, SaleFinding};
 /// What a snapshot can prove, in ascending order of strength.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Proof {
-    /// Nothing: a server is unreachable, or the figures are off.
+    /// Nothing: a server is unreachable, or the figures are inconsistent.
     Nothing,
     /// Each sale is consistent, whatever is in flight.
     Sales,
@@ -30,8 +30,8 @@ struct Open {
 }
 
 impl Hysteresis {
-    /// Returns the balance to report, where totals that are off need the proof `totals_need`. Orders in flight do not
-    /// explain a finding made at rest.
+    /// Returns the balance to report; only the proof `totals_need` resolves inconsistent totals. Orders in flight do
+    /// not explain a finding made at rest.
     pub(super) fn settle(&mut self, now: Balance, proof: Proof, totals_need: Proof) -> Balance {
         if let Balance::Off { findings } = &now {
             let audited = totals_need == Proof::Ids;

@@ -110,7 +110,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the sale with this number.
+    /// Returns the sale with this voucher ID.
     pub fn sale(&self, voucher_id: VoucherId) -> Option<&SaleLine> {
         self.sales.iter().find(|sale| sale.voucher_id == voucher_id)
     }
@@ -140,7 +140,7 @@ impl Snapshot {
         });
     }
 
-    /// Returns the target sales of this node's load tests, each once, by number.
+    /// Returns the target sales of this node's load tests, each once, by voucher ID.
     pub fn rushed(&self) -> Vec<VoucherId> {
         let mut sales: Vec<_> = self.load_tests.iter().map(|rush| rush.voucher_id).collect();
         sales.sort_unstable();
@@ -505,7 +505,7 @@ pub struct PendingLine {
 /// One dead letter. Texts of unknown origin are truncated and free of control characters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LetterLine {
-    /// Its own id.
+    /// Its own ID.
     pub letter: EntryId,
     /// The ID of its entry; `None` for a promise that was never enqueued.
     pub entry: Option<EntryId>,

@@ -6,7 +6,7 @@ use crate::{Fault, Store, StoreError, params, read};
 
 /// Orders written later than this after their admission are omitted from a chart.
 const DAY_S: i64 = 24 * 3_600;
-/// Last Unix second that an order id can hold.
+/// Last Unix second that an order ID can hold.
 const LAST_S: i64 = EPOCH_SECONDS + (1 << 31) - 1;
 
 /// Orders in SQL, counted per interval.

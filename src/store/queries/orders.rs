@@ -385,7 +385,7 @@ async fn by_id(conn: &mut Conn, rows: &[OrderRow]) -> Result<Vec<OrderRow>, Faul
     conn.rows(query, params![batch::ids(rows)]).await
 }
 
-/// The live rows in the slots of a batch.
+/// The live rows at the places of a batch.
 async fn live_at(conn: &mut Conn, rows: &[OrderRow]) -> Result<Vec<OrderRow>, Fault> {
     let Dialect { join, live, .. } = conn.dialect();
     let columns = batch::columns(|_, name, _| format!("o.{name}"));

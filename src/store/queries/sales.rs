@@ -259,7 +259,7 @@ async fn insert_voucher(
     Ok(id.map(VoucherId).ok_or_else(no_number)?)
 }
 
-/// Inserts the voucher of a restored sale under its number, unless it exists.
+/// Inserts the voucher of a restored sale under its ID, unless it exists.
 async fn insert_missing_voucher(conn: &mut Conn, sale: &Sale, id: i64) -> Result<(), Fault> {
     let has_sequence = conn.dialect().has_sequence;
     if has_sequence {

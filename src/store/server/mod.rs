@@ -56,7 +56,7 @@ pub(super) trait Server: Driver<Connection: Migrate> {
     /// The migrations of this database.
     fn migrator() -> &'static Migrator;
 
-    /// Rejects an unsupported server; returns the most IDs or rows per statement.
+    /// Rejects an unsupported server; returns the maximum number of IDs or rows per statement.
     fn check(conn: &mut Self::Connection) -> impl Future<Output = Result<usize, Fault>> + Send;
 
     /// Waits for other processes that change the schema, and returns the names of the tables. Closing the connection

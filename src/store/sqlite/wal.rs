@@ -47,7 +47,7 @@ impl Wal {
     /// Checkpoints and truncates the log, on the write connection.
     ///
     /// # Errors
-    /// The connection or the disk failed. Readers that do not finish in time are no error: the next attempt follows.
+    /// The connection or the disk failed. Readers that do not finish in time are not an error: another attempt follows.
     pub(super) async fn start_anew(&self, conn: &mut Conn) -> Result<(), Fault> {
         let waits: i64 = conn.one("SELECT timeout FROM pragma_busy_timeout", params![]).await?;
         set_timeout(conn, READERS_END.as_millis() as i64).await?;

@@ -39,7 +39,7 @@ const LEVELS: [(Option<Which>, Label); 3] = [
 
 /// Cells of a time with its date.
 const DATED: usize = 14;
-/// Most lines of a result or a reason.
+/// Maximum number of lines of a result or a reason.
 const LINES: usize = 3;
 
 impl Row for AuditEntry {

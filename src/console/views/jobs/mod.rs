@@ -19,7 +19,7 @@ use crate::{
 
 /// From this width on, a run has its full date.
 const DATED: u16 = 90;
-/// Most lines of a run's result.
+/// Maximum number of lines of a run's result.
 const RESULT: usize = 3;
 /// Lines of the detail above the history: rule, purpose, schedule, headings.
 const ABOVE: u16 = 5;

@@ -207,7 +207,7 @@ impl TableView for SaleAudit {
     }
 }
 
-/// Findings over all sales, wrapped to `cells`.
+/// Findings across all sales, wrapped to `cells`.
 fn notes(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
     let (theme, snapshot) = (scene.theme, scene.snapshot);
     let page = &snapshot.ledger;

@@ -126,11 +126,11 @@ fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
     }
 }
 
-/// User, voucher and slot of the order; `None` for an ordinary voucher.
+/// User, voucher and place of the order; `None` for an ordinary voucher.
 fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
     match &trace.location {
         Location::Persisted { order } => Some((order.user_id, order.voucher_id, order.place)),
-        // Only SQL has the slot; otherwise the first one is assumed.
+        // Only SQL has the place; otherwise the first one is assumed.
         Location::Undelivered { user_id, voucher_id, .. }
         | Location::Pending { user_id, voucher_id, .. }
         | Location::Dead { user_id, voucher_id, .. }

@@ -84,7 +84,7 @@ pub(crate) fn pending_in(snapshot: &Snapshot) -> u64 {
     snapshot.stream.as_ref().map_or(0, |stream| stream.pending)
 }
 
-/// Why the entry is no order.
+/// Why the entry does not contain an order.
 fn fault(line: &PendingLine) -> Option<String> {
     line.fault.as_ref().map(text::order_error)
 }

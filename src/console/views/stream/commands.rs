@@ -87,7 +87,7 @@ impl StreamState {
         Ok(Effect::Send(Command::Preview(GroupAction::Remove { name: consumer.name }), None))
     }
 
-    /// The chosen consumer with its newest figures over all partitions: commands address it by name.
+    /// The chosen consumer with its newest figures across all partitions: commands address it by name.
     fn meant_consumer(&self, scene: &Scene<'_>) -> Result<ConsumerLine, Label> {
         let chosen = self.consumers.chosen(scene.snapshot).ok_or(commands::NOTHING_CHOSEN)?;
         let newest = scene.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);

@@ -13,7 +13,7 @@ use crate::{
     widgets,
 };
 
-/// A column with this width takes what the others leave.
+/// A column with this width takes the remaining width.
 pub(crate) const REST: u16 = 0;
 
 /// A row of a table.
@@ -66,7 +66,7 @@ pub(crate) enum Value {
     Nothing,
     Number(i64),
     Text(String),
-    /// A text in which the number of this user may occur.
+    /// A text in which the ID of this user may occur.
     Mentions(String, Option<UserId>),
     /// A name of the model, as shown on screen and as in JSON output.
     Name(String, String),
@@ -206,10 +206,10 @@ values! {
     UserId => User,
 }
 
-/// A column: its heading, its value, its width by the width of the table, and what its value does not imply.
+/// A column: its heading, its value, its widths, and what does not follow from its value.
 pub(crate) struct Column<R> {
     pub(crate) title: Label,
-    /// Cells of the column from a width of the table on, in ascending order; absent in narrower tables.
+    /// Pairs of a minimum table width and the column's width, ascending; a narrower table omits the column.
     widths: &'static [(u16, u16)],
     value: fn(&R) -> Value,
     key: Option<fn(&R) -> Value>,
@@ -297,13 +297,13 @@ impl<R> Column<R> {
         self
     }
 
-    /// Widens the column to its title and the widest of these over all rows, unless it takes the rest.
+    /// Widens the column to its title and its widest cell, unless it takes the remaining width.
     pub(crate) const fn fit(mut self, cells: fn(&Scene<'_>, &R) -> usize) -> Self {
         self.fit = Some(cells);
         self
     }
 
-    /// Leaves the column out of other snapshots.
+    /// Shows the column only for snapshots that match.
     pub(crate) const fn when(mut self, is_useful: fn(&Snapshot) -> bool) -> Self {
         self.when = Some(is_useful);
         self
@@ -327,7 +327,7 @@ impl<R> Column<R> {
         self.when.is_none_or(|is_useful| is_useful(snapshot))
     }
 
-    /// Its cells in a table of this width with these rows; `None` if it has no room.
+    /// Its width in a table of this width with these rows; `None` if it has no room.
     pub(super) fn cells(&self, scene: &Scene<'_>, rows: &[&R], width: u16) -> Option<u16> {
         if !self.is_useful(scene.snapshot) {
             return None;

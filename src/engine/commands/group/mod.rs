@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{EngineError, commands::operator::Operator, lists::ITEMS};
 
-/// Most names in one message.
+/// Maximum number of names in one message.
 const MOST_NAMES: usize = 20;
 
 /// A command on the group, as the operator enters it.

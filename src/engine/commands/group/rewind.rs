@@ -35,7 +35,7 @@ pub enum To {
     Start,
     /// This entry, or the next one if it does not exist.
     Entry {
-        /// Its id.
+        /// Its ID.
         id: EntryId,
         /// Its partition, if given with the ID.
         partition: Option<u16>,

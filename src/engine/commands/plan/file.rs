@@ -236,7 +236,7 @@ fn lines_at(file: &Arc<File>, at: u64) -> Lines {
     BufReader::new(At { file: Arc::clone(file), at })
 }
 
-/// Reads one line with its end; a longer one than the maximum is no plan.
+/// Reads one line with its end. A file with a line longer than the maximum is not a plan.
 fn next_line(lines: &mut Lines) -> Result<Option<String>, PlanError> {
     let mut line = String::new();
     match lines.take(LONGEST).read_line(&mut line) {
