@@ -2338,7 +2338,7 @@ loss-buyers = { $count ->
 } restored
 loss-keys = lost, replaced or rolled back: { $keys };{" "}
 loss-letters = ; an unknown number of dead letters without an order were lost
-loss-nothing = nothing to restore
+loss-nothing = no buyers were missing
 loss-other-sale = ; Redis and SQL hold different sales under this ID, so the sale stays closed
 loss-oversold = ; more buyers than pieces, so the sale stays closed
 loss-promised = { $count ->

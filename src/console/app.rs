@@ -402,7 +402,8 @@ impl App {
             }
             (Reply::Previewed(preview), _) => {
                 let (again, confirm) = stream::commands::confirm(preview, &self.display.zone);
-                return self.ask_late(Label("stream-statistics-are-ready"), again, Ok(confirm));
+                self.ask_late(Label("stream-statistics-are-ready"), again, Ok(confirm));
+                return;
             }
             (Reply::Planned(plan), Command::Plan(scope)) => return self.ask_plan(plan, &scope),
             (Reply::Traced(trace), _) => {
@@ -435,8 +436,13 @@ impl App {
     }
 
     /// Opens a question that a reply leads to, or reports why there is none. If the user is typing or answering another
-    /// one, reports instead that `what` is ready, and that `again` asks for it.
-    pub(super) fn ask_late(&mut self, what: Label, again: Action, asked: Result<Confirm, String>) {
+    /// one, reports instead that `what` is ready, and that `again` asks for it. Returns whether the question is open.
+    pub(super) fn ask_late(
+        &mut self,
+        what: Label,
+        again: Action,
+        asked: Result<Confirm, String>,
+    ) -> bool {
         self.status.key_pressed();
         match asked {
             _ if self.dialog.is_some() || self.views.filtering => {
@@ -444,9 +450,11 @@ impl App {
             }
             Ok(confirm) => {
                 self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.display.now)));
+                return true;
             }
             Err(why) => self.note(why),
         }
+        false
     }
 
     pub(super) fn on_saved(&mut self, saved: Saved) {

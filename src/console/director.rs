@@ -1,5 +1,5 @@
-//! The launch director: arms a launch, fires it at the end of its countdown, and stops its load test. If anything differs
-//! from what the operator confirmed, the launch is cancelled.
+//! The launch director: arms a launch, fires it at the end of its countdown, and cancels it if anything differs from
+//! what the operator confirmed.
 //!
 //! It decides; the application asks and sends.
 

@@ -616,7 +616,9 @@ impl App {
             Action::NewSale => self.ask_new_sale(),
             // The question is in the Ledger.
             Action::Repair => {
-                self.go(View::Ledger);
+                if self.view != View::Ledger {
+                    self.go(View::Ledger);
+                }
                 if self.view == View::Ledger {
                     self.run_by_view(action);
                 }
@@ -760,10 +762,11 @@ impl App {
         let claim_idle_ms = newest.claim_idle_ms.filter(|_| consumers.any(|it| it.alive));
         let command = Command::Apply(plan.clone(), Pace::default());
         let confirm = Confirm::command(commands::plan(plan, shown, claim_idle_ms), command);
-        if let Scope::Entries(marks) = scope {
+        let is_asked =
+            self.ask_late(Label("command-plan-is-ready"), Action::PlanRecovery, Ok(confirm));
+        if let (true, Scope::Entries(marks)) = (is_asked, scope) {
             self.work.planned = Some((plan.clone(), marks.clone()));
         }
-        self.ask_late(Label("command-plan-is-ready"), Action::PlanRecovery, Ok(confirm));
     }
 
     /// Requests a count of dead letters by verdict; the question follows when it arrives.

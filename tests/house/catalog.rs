@@ -424,6 +424,16 @@ fn every_message_is_used_with_its_arguments() {
 }
 
 #[test]
+fn messages_name_the_same_keys_in_every_language() {
+    let languages = languages();
+    let keys = |it: &Message| it.keys.clone();
+    let differs = |id: &&String| {
+        languages.iter().any(|it| it.get(*id).map(keys) != languages[0].get(*id).map(keys))
+    };
+    none(languages[0].keys().filter(differs).cloned().collect());
+}
+
+#[test]
 fn messages_name_keys_of_actions() {
     for messages in languages() {
         let is_action = |key: &String| {

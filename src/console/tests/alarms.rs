@@ -87,6 +87,11 @@ fn kinds() -> Vec<AlarmKind> {
             }),
             pending: 6,
         },
+        AlarmKind::DataLoss {
+            losses: losses(Reconciled { restored: 1_204, unknown: 345, ..Reconciled::default() }),
+            pending: 0,
+        },
+        AlarmKind::DataLoss { losses: losses(Reconciled::default()), pending: 0 },
         AlarmKind::ServerBack { server: "mysql 11.8.2-MariaDB".to_owned(), away_ms: 7_100_000 },
     ]
 }

@@ -88,6 +88,32 @@ fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
 }
 
 #[test]
+fn a_plan_that_arrives_behind_a_question_keeps_the_marks_of_the_asked_one() {
+    let mut tui = Tui::open(normal(), "4  AA");
+    let marked = tui.app.views.pending.marks.clone();
+    let marked: Vec<_> = marked.into_iter().map(|mark| (mark, Verdict::Stuck)).collect();
+    let [asked, later] =
+        [&marked[..], &[(entry(9), Verdict::Stuck)]].map(|it| made_up::plan(it, ""));
+    tui.sent();
+    tui.answer(Ok(Reply::Planned(asked.clone())));
+    tui.answer(Ok(Reply::Planned(later)));
+    assert_eq!(tui.press("y").sent(), [Command::Apply(asked, Pace::default())]);
+    tui.answer(Ok(Reply::Replayed(ReplayReport::default())));
+    assert!(tui.app.views.pending.marks.is_empty());
+}
+
+#[test]
+fn a_filter_moves_the_cursor_also_during_an_outage() {
+    let mut tui = Tui::open(normal(), "4");
+    let mut away = normal();
+    away.redis.up = false;
+    tui.show(away);
+    let last = tui.app.views.pending.rows(&tui.app.display.shown).last().unwrap().entry;
+    tui.press(&format!("/{last}"));
+    assert_eq!(tui.app.views.pending.cursor, Some(last));
+}
+
+#[test]
 fn a_running_replay_can_be_cancelled() {
     let mut tui = Tui::open(normal(), "4X");
     tui.assert_status("no command is running");

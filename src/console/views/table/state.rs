@@ -423,7 +423,9 @@ impl<R: Row> Table for TableState<R> {
     }
 
     fn settle_cursor(&mut self, snapshot: &Snapshot) {
-        if !self.follows() && R::page(snapshot).is_read {
+        let page = R::page(snapshot);
+        // Rows that were read before an outage remain on the screen.
+        if !self.follows() && (page.is_read || !page.rows.is_empty()) {
             let rows = self.rows(snapshot);
             let row = self.position(&rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
             self.point_at(&rows, row);
