@@ -60,13 +60,13 @@ for i = 5, #ARGV, 3 do
       room = room - 1
       restored = restored + 1
     else
-      reason = 'promised before Redis restarted; no stock is left for it'
+      reason = 'admitted before Redis lost data; no stock is left for it'
       why = 'unkept'
     end
   elseif held ~= order and ARGV[2] == 'claim' then
     redis.call('HSET', KEYS[3], place_field, order)
   elseif held ~= order then
-    reason = 'promised before Redis restarted; the buyer now holds order ' .. held
+    reason = 'admitted before Redis lost data; the buyer now holds order ' .. held
     why = {promised = held}
   end
   if reason then

@@ -37,7 +37,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
             continue;
         }
         // Korean syllables from jamo; marks stay marks, which are counted.
-        let composed = base.and_then(|base| compose(base, c)).filter(is_syllable);
+        let composed = base.and_then(|base| compose(base, c)).filter(|it| is_syllable(*it));
         let sign = match (composed, flag_letter(c)) {
             (Some(whole), _) => {
                 shown.pop();
@@ -85,7 +85,7 @@ fn is_emoji(c: char) -> bool {
     c >= '\u{203c}' && !c.is_alphanumeric() && c.width() != Some(0)
 }
 
-fn is_syllable(c: &char) -> bool {
+fn is_syllable(c: char) -> bool {
     matches!(c, '\u{ac00}'..='\u{d7a3}')
 }
 
