@@ -22,13 +22,13 @@ end
 if not there then
   return false
 end
-local given, gone, hollow = {}, 0, 0
+local given, gone, without_body = {}, 0, 0
 for i = 4, #ARGV do
   if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[3]) == 0 then
     gone = gone + 1
   elseif #redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i]) == 0 then
     -- A claim would drop it from the pending list, and it could not be rebuilt.
-    hollow = hollow + 1
+    without_body = without_body + 1
   else
     given[#given + 1] = ARGV[i]
   end
@@ -41,4 +41,4 @@ if #given > 0 then
   claim[#claim + 1] = 'JUSTID'
   redis.call(unpack(claim))
 end
-return {#given, gone, hollow}
+return {#given, gone, without_body}

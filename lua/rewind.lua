@@ -59,6 +59,6 @@ local deleted = field(redis.call('XINFO', 'STREAM', KEYS[1]), 'max-deleted-entry
 if earlier(ARGV[2], deleted) then
   read = '-1' -- Entries are missing ahead: a count would make the lag permanently wrong.
 end
-local act = delivered and 'SETID' or 'CREATE'
-redis.call('XGROUP', act, KEYS[1], ARGV[1], ARGV[2], 'ENTRIESREAD', read)
+local subcommand = delivered and 'SETID' or 'CREATE'
+redis.call('XGROUP', subcommand, KEYS[1], ARGV[1], ARGV[2], 'ENTRIESREAD', read)
 return 'done'

@@ -178,9 +178,9 @@ action-zoom-in = zoom in
 action-zoom-out = zoom out
     .help = show a longer time range
     .name = zoom out
-action-zoom-reset = 2 min
-    .help = reset to two minutes
-    .name = zoom reset
+action-zoom-reset = fit
+    .help = fit the latest orders
+    .name = zoom to fit
 
 ## activity
 
@@ -218,23 +218,24 @@ activity-subject = { $key ->
 }
 activity-to = { $first } to { $last }
 activity-unchanged = unchanged
-activity-user = user
+activity-user = operator
 activity-what = EVENT
 activity-when = when
-activity-who = USER
+activity-who = OPERATOR
 
 ## admission
 
 admission-no-answer = no reply in time ({ $reason }); send the request again: if the buyer was admitted, the reply contains the order ID
 admission-stopping = the engine is stopping; send the request again once it runs
+admission-unconfirmed = only { $held } of { $replicas } replicas have the order so far
 
 ## alarms
 
 alarms-audit-failed =
     { $reader ->
         [overview] Audit failed: { $finding }.  Press { KEY("ledger") } { $repairable ->
-                [yes] to repair
-               *[no] for details
+                [true] to repair
+               *[false] for details
             }.
         [presenter] Audit failed; press { KEY("present") } then { KEY("ledger") } for details.
        *[status] audit failed: { $finding }; see 'seckill audit'
@@ -287,8 +288,8 @@ alarms-data-loss =
                 [0] {""}
                *[other] {"  "}Press { KEY("activity") } for the event.
             }{ $lost ->
-                [yes] {"  "}An unknown number of dead letters without an order were lost.
-               *[no] {""}
+                [true] {"  "}An unknown number of dead letters without an order were lost.
+               *[false] {""}
             }{ $stuck ->
                 [0] {""}
                *[other] {"  "}Press { KEY("pending") } then { KEY("plan-recovery") } to recover the rest.
@@ -816,6 +817,7 @@ cli-doctor-aof = on, appendfsync { $fsync }
 cli-doctor-both-killed = kill -9 of both
 cli-doctor-check = { $name ->
     [append-only-file] append-only file
+    [data-directory] data directory
     [redis-writes] redis writes
    *[other] { $name }
 }
@@ -917,7 +919,6 @@ cli-incident-no-sales = No sales.
 cli-incident-no-verdicts = No verdicts: the database is unreachable.
 cli-incident-nodes-title = Nodes
 cli-incident-not-opened = could not be opened: { $why }
-cli-incident-not-written = cannot write { $file } ({ $error }); pass another --out
 cli-incident-older = older
 cli-incident-oldest-pending = {" "}The oldest pending entry is { $age } old.
 cli-incident-orders-title = Orders over time
@@ -958,17 +959,16 @@ cli-locks-no-node = { $node } (unknown node)
 cli-locks-none = No locks are held.
 cli-locks-orphan = { $node } (orphan)
 cli-log-filter-invalid = SECKILL_LOG is not a log filter: "{ $filter }" ({ $why }). Use a level or a list of targets: { $example }
-cli-man-not-written = cannot write the man pages to { $dir } ({ $error }); pass another --dir
 cli-ms = { $millis } ms
 cli-next-bought = It is unpaid. Pay it: seckill orders pay { $order }
 cli-next-changed = Entries that changed since the plan was created were skipped; create a new plan.
-cli-next-hollow = 'seckill pending apply' rebuilds the orders of entries without a body.
 cli-next-lost = Entries without a body were skipped because Redis lacks their sales. Load the sales with 'seckill audit --repair', then create a new plan.
 cli-next-not-found = 'seckill orders show { $order }' shows where it is.
 cli-next-page = next page: { $command }
 cli-next-rewound = 'seckill stream show' shows the progress, and 'seckill audit' the result.
 cli-next-sale-created = Run a load test: seckill rush --voucher { $voucher } --users 1000
 cli-next-waiting = Dead letters of waiting buyers are kept: replay them, or discard them with --compensate.
+cli-next-without-body = 'seckill pending apply' rebuilds the orders of entries without a body.
 cli-no-answer = no reply within { $seconds } s
 cli-order = order { $id }
 cli-orders-dead = dead letter ({ $reason }), { $of }
@@ -1126,8 +1126,7 @@ cli-stream-no-group = no group yet
 cli-stream-pending = of them pending now: settled by their consumer or by this command
 cli-stream-preview = partition { $partition }: delivered to the group up to { $delivered }
 cli-stream-preview-no-group = partition { $partition }: there is no group; it will be created
-cli-stream-range = from { $first }, to { $last }
-cli-stream-range-age = from { $first }, { $age } old, to { $last }
+cli-stream-range = from { $first }, { $age } old, to { $last }
 cli-stream-rewind = Redeliver { $again ->
     [one] 1 entry
    *[other] { $again } entries
@@ -1417,10 +1416,6 @@ console-history = HISTORY
 console-in = in { $span }
 console-in-flight = { $orders } in flight
 console-is-no-longer-listed = #{ $voucher } is no longer listed
-console-jobs = { $count ->
-    [one] 1 job
-   *[other] { $count } jobs
-}
 console-jobs-have-not-been-loaded = The jobs have not been loaded yet.
 console-kept = { $entries } kept
 console-kept-oldest = { $entries } kept, oldest { $oldest }
@@ -1428,10 +1423,6 @@ console-keys = Keys
 console-lag = lag { $lag }
 console-left-waiting = { $left } left, { $waiting } waiting
 console-locked = locked
-console-locks-held = { $total ->
-    [one] 1 lock
-   *[other] { $total } locks
-}
 console-marked =
     { $count } marked{ $hidden ->
         [0] {""}
@@ -1450,7 +1441,6 @@ console-no-row-contains-press = No row contains '{ $text }'. Press { KEY("back")
 console-no-runs-yet = No runs yet.
 console-no-sales-yet-press = No sales yet. Press { KEY("new-sale") } to create one.
 console-not-in-redis = not in Redis
-console-of-locks = { $part } of { $whole } locks
 console-of-on-this-page = { $shown } of { $of } on this page
 console-oldest = oldest { $span }
 console-open-end = open end
@@ -1462,18 +1452,12 @@ console-phase = { $phase ->
     [sold_out] sold out
    *[other] { $phase }
 }
-console-press = press
 console-range-of = { $first }–{ $last } of { $total }
 console-read-only = READ-ONLY
 console-redis-is-unreachable-held-locks = Redis is unreachable: the held locks are unknown.
 console-redis-is-unreachable-pending-entries = Redis is unreachable: the pending entries are unknown.
 console-rejected = rejected
-console-renewed-by-unknown-node = renewed by an unknown node
 console-rush = LOAD TEST
-console-sales-listed = { $count ->
-    [one] 1 sale
-   *[other] { $count } sales
-}
 console-shown-of = { $shown } of { $of }
 console-since-for-depth = since { $since }, for { $span }, depth { $depth }
 console-sold-out = sold out
@@ -1841,7 +1825,6 @@ error-stopping = the engine is stopping; try again once it is running
 
 ## event
 
-event-audit-failed = audit failed: { $finding }
 event-dead-holds = dead, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
@@ -1960,7 +1943,7 @@ faults-title-empty = the title is empty; enter 1 to { $most } characters
 faults-title-heavy = the title has { $bytes } bytes, mostly combining characters; at most { $most } are allowed
 faults-title-long = the title has { $length } characters; at most { $most } are allowed
 faults-voucher-has-no-stock-left = voucher { $voucher } has no stock left in SQL for this order
-faults-voucher-id = '{ $text }' is not a voucher ID; 'seckill sale list' shows them
+faults-voucher-id = '{ $text }' is not a voucher ID; 'seckill sale list' shows the IDs
 faults-voucher-status = '{ $text }' is not a voucher status; use on, off or expired
 faults-window = the sale ends ({ $end }) before it begins ({ $begin }); swap the two times
 
@@ -2667,6 +2650,7 @@ redis-server-silent = a Redis server holds { $lock } but does not respond at { $
 redis-server-spawn = { $path } cannot be started ({ $reason }); reinstall it, or pass --redis URL
 redis-server-stuck = the Redis server at { $socket } does not exit; stop it with redis-cli -s { $socket } shutdown
 redis-server-unwritten = the Redis server was left running because it could not write its latest changes to { $dir }; free disk space, then start and stop seckill once more
+redis-silent = Redis at { $address } has not replied within { $seconds } s; check whether another program listens there or Redis hangs
 redis-timed-out = no reply in time
 redis-timed-out-after = no reply within { $millis } ms
 redis-too-old = Redis at { $address } is version { $version }, but 7.0 or later is required; upgrade it
@@ -2686,21 +2670,23 @@ redis-url-unusable = the Redis URL cannot be used ({ $reason })
 
 ## reply
 
-reply-cancelling = stops after the current step
+reply-cancelling = { $running ->
+    [true] stops after the current step
+   *[false] there is no running command to cancel
+}
 reply-claimed = { $claimed ->
     [one] 1 entry
    *[other] { $claimed } entries
 } transferred to another consumer{ $gone ->
     [0] {""}
    *[other] , { $gone } no longer present
-}{ $hollow ->
+}{ $without_body ->
     [0] {""}
-   *[other] , { $hollow } without a body
+   *[other] , { $without_body } without a body
 }{ $interrupted ->
     [true] ; interrupted
    *[other] {""}
 }
-reply-closed = order { $order } is closed and cannot be paid
 reply-consumer-removed = consumer '{ $consumer }' removed from partition { $partitions }
 reply-dead-letters-discarded = { $count ->
     [one] 1 dead letter
@@ -2741,16 +2727,19 @@ reply-dead-letters-replayed = { $count ->
     [true] ; interrupted
    *[other] {""}
 }
-reply-job-paused = job { $job } is paused
 reply-job-ran = { $job } { $outcome } after { $took } ms
 reply-job-result = : { $result }
-reply-job-resumed = job { $job } resumed
+reply-job-switched = { $paused ->
+    [true] job { $job } is paused
+   *[false] job { $job } resumed
+}
 reply-lock-released = lock '{ $name }' released
-reply-no-command-is-running = there is no running command to cancel
-reply-no-order = order { $order } is not in SQL
-reply-no-rush = no load test is running on sale #{ $voucher }
-reply-paid = order { $order } is paid
-reply-paid-before = order { $order } was already paid
+reply-paid = { $payment ->
+    [paid] order { $order } is paid
+    [paid_before] order { $order } was already paid
+    [too_late] order { $order } is closed and cannot be paid
+   *[not_found] order { $order } is not in SQL
+}
 reply-repaired = { $buyers ->
     [one] 1 buyer
    *[other] { $buyers } buyers
@@ -2776,9 +2765,9 @@ reply-replayed = { $overtaken ->
 }{ $rebuilt ->
     [0] {""}
    *[other] , { $rebuilt } rebuilt
-}{ $hollow ->
+}{ $without_body ->
     [0] {""}
-   *[other] , { $hollow } without a body dropped
+   *[other] , { $without_body } without a body dropped
 }{ $lost ->
     [0] {""}
    *[other] , { $lost } without a body kept pending
@@ -2824,12 +2813,17 @@ reply-rush-done = load test: { $attempts ->
     [true] ; interrupted
    *[other] {""}
 }
-reply-rush-stopped = load test on sale #{ $voucher } stopped: no more requests are sent
-reply-sale-archived = sale #{ $voucher } is archived
+reply-rush-stopped = { $tests ->
+    [0] no load test is running on sale #{ $voucher }
+   *[other] load test on sale #{ $voucher } stopped: no more requests are sent
+}
+reply-sale-changed = { $state ->
+    [running] sale #{ $voucher } is open
+    [paused] sale #{ $voucher } is paused
+    [ended] sale #{ $voucher } has ended permanently
+   *[archived] sale #{ $voucher } is archived
+}
 reply-sale-created = sale #{ $voucher } created and loaded into Redis
-reply-sale-ended = sale #{ $voucher } has ended permanently
-reply-sale-open = sale #{ $voucher } is open
-reply-sale-paused = sale #{ $voucher } is paused
 reply-voucher-bought = order { $order } written
 reply-voucher-created = voucher #{ $voucher } created
 
@@ -2851,12 +2845,11 @@ request-total = total
 
 ## sale
 
-sale-buyers-with-several-orders = buyers with several orders
 sale-last = last { $span }
 sale-no-data-from-redis = No data from Redis for this sale yet.
 sale-orders-counted-ago = orders counted { $age } ago
 sale-press-for-its-orders = press { KEY("open") } for its orders
-sale-press-to-show-or-mask = press { KEY("users") } to show or mask them
+sale-repeat-buyers = repeat buyers
 sale-stock-over-time = STOCK OVER TIME
 
 ## schedule
@@ -2905,7 +2898,7 @@ settings-more-errors = { $text } ({ $more ->
 settings-node-must-be-to-letters = node must be 1 to 64 letters, digits, '-', '_' or '.'
 settings-not-utf8 = the text is not UTF-8; save the file as UTF-8, or remove the line
 settings-position = line { $line }, column { $column }: { $why }
-settings-remove-line = { $why }; remove the line, it has no effect
+settings-remove-line = { $why }; correct or remove the line
 settings-terminal-cannot-distinguish-from-write = a terminal cannot distinguish '{ $written }' from '{ $other }'; write '{ $other }'
 settings-unknown-action-in-keys-seckill = unknown action '{ $written }' in [keys]; 'seckill keys' lists the names
 settings-unknown-role-remove-line = unknown role '{ $name }'; remove the line, or use one of base, { $known }
@@ -2917,7 +2910,7 @@ settings-wanted-keys = a key such as "ctrl-n", or a list of keys
 settings-wanted-one-of = one of { $names }
 settings-wanted-table = a table
 settings-wanted-text = a string in quotes
-settings-without-setting = { $why }; without the setting '{ $key }': { $instead }
+settings-without-setting = { $why }; or remove '{ $key }' ({ $instead })
 settings-wrong-value = { $key } must be { $wanted }
 
 ## store
@@ -2950,7 +2943,7 @@ store-locked = the database is locked by another program ('fuser FILE' finds it)
 store-log-position = '{ $text }' is not a position in the log; pass the one at the end of the previous page, such as 1795000000000-17
 store-no-answer-within-s = no reply within { $seconds } s
 store-no-encrypted-connection-check-store = no encrypted connection: { $message }; check store.tls
-store-no-sale = there is no sale of voucher { $voucher }; 'seckill sale list' shows them
+store-no-sale = there is no sale of voucher { $voucher }; 'seckill sale list' shows all sales
 store-order-was-not-written = order { $order } was not written, and no row explains why
 store-pieces-cannot-be-added = { $by } pieces cannot be added to the { $initial } of voucher { $voucher }; enter 1 to { $room }
 store-reason-closed = the store is closed
@@ -2992,7 +2985,8 @@ store-schema-no-schema = no schema in this user's search_path exists; create one
 store-schema-old-server = the server is { $version }, but { $oldest } or later is required; upgrade it
 store-schema-other = schema version { $version } of the database differs from that of this seckill; use the seckill that created it, or pass another --database
 store-schema-stuck = the schema of the database cannot be upgraded ({ $reason }); pass another --database
-store-there-is-no-voucher-seckill = there is no voucher { $voucher }; 'seckill voucher list' shows them
+store-silent = { $name } has not replied within { $seconds } s; check whether it hangs or another program locks it
+store-there-is-no-voucher-seckill = there is no voucher { $voucher }; 'seckill voucher list' shows all vouchers
 store-this-process-paused-within-transaction = this process paused within a transaction
 store-unknown = the database failed during the commit ({ $reason }), so the result is unknown; check before you repeat it
 store-url-forms = sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE or postgres://USER:PASSWORD@HOST/DATABASE
@@ -3016,7 +3010,6 @@ stream-acknowledged-or-dead = acknowledged or dead
 stream-added = added
 stream-after-them-delivered-anyway = after that: delivered anyway
 stream-all-partitions = all partitions
-stream-and-more-press-for-all = and { $count } more; press { KEY("pane") } for all
 stream-before-the-oldest = { $gone } before the oldest
 stream-calculating-effect = calculating the effect
 stream-consumer = CONSUMER
@@ -3065,7 +3058,6 @@ stream-malformed-become-dead-letters = malformed: moved to the dead letters
 stream-newest = newest
 stream-no-consumer-of-another-live = no consumer of another live node can take it; start a node first
 stream-no-consumer-reads-the-stream = no consumer reads the stream
-stream-no-entry-on-this-page = No entry on this page contains '{ $text }'. Press { KEY("back") } to clear the filter.
 stream-no-group = NO GROUP
 stream-no-pending-entries-entries-wait =
     No pending entries. { $count ->
@@ -3081,7 +3073,6 @@ stream-nothing-changes-yet-confirmation = Nothing changes yet: a confirmation wi
 stream-nothing-yet = nothing yet
 stream-number-of-its-day-issued = { $id }, number { $sequence } of its day, issued { $issued }
 stream-of-added = { $read } of { $added } added
-stream-of-on-this-page = { $shown } of { $of } on this page
 stream-of-these-no-longer-assigned = of these: no longer assigned to a buyer
 stream-of-these-not-in-sql = of these: not in SQL, SKIPPED
 stream-older-entries-are-trimmed = older entries are trimmed and lost
@@ -3111,9 +3102,9 @@ stream-there-is-only-one-partition = there is only one partition
 stream-to = To
 stream-too-many-dead-letters = { $text }: too many dead letters to check all; press { KEY("letters") } to open them
 stream-trimmed = trimmed
-stream-users = { $are_shown ->
-    [true] users are shown
-   *[false] users are masked
+stream-users = { $are_masked ->
+    [true] users are masked
+   *[false] users are shown
 }
 stream-waiting = waiting
 
@@ -3140,7 +3131,11 @@ subject-letters-matching = dead letters matching '{ $filter }'
 subject-limit = , limit { $limit }
 subject-lock = '{ $name }' held by { $owner }
 subject-new-sale = '{ $title }', stock { $stock }
-subject-new-voucher = '{ $title }', price { $pay } cents, face value { $actual } cents, { $status }
+subject-new-voucher = '{ $title }', price { $pay } cents, face value { $actual } cents, { $status ->
+    [on] on
+    [off] off
+   *[expired] expired
+}
 subject-partition = partition { $number }
 subject-partition-count = { $from } to { $to }
 subject-partition-no-group-to-redelivers = partition { $partition } (no group) to { $from }: redelivers { $again ->
@@ -3167,9 +3162,6 @@ subject-rush = #{ $sale }, { $users ->
 }, seed { $seed }
 subject-shop = , shop { $shop }
 subject-sub-title = , subtitle '{ $text }'
-subject-voucher-expired = expired
-subject-voucher-off = off
-subject-voucher-on = on
 
 ## tables
 
@@ -3255,11 +3247,6 @@ time-this-is-latest-moment = this is the latest moment
 time-value = { $text } ({ $subject })
 time-values-of-rest-is-current = values of { $clock }; rest is current
 time-window-is-too-small = the window is too small for the chart; use at least 80x24
-
-## unread
-
-unread-redis-silent = Redis at { $address } has not replied within { $seconds } s; check whether another program listens there or Redis hangs
-unread-sql-silent = { $name } has not replied within { $seconds } s; check whether it hangs or another program locks it
 
 ## view
 

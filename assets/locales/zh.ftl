@@ -178,9 +178,9 @@ action-zoom-in = 放大
 action-zoom-out = 缩小
     .help = 加长图表时间范围
     .name = 缩小图表
-action-zoom-reset = 2 分钟
-    .help = 恢复为两分钟
-    .name = 图表复位
+action-zoom-reset = 自动
+    .help = 时间范围自动适应最近的订单
+    .name = 图表自动缩放
 
 ## activity
 
@@ -285,14 +285,15 @@ activity-who = 操作员
 
 admission-no-answer = 未能及时收到应答（{ $reason }）；请重新发送请求，已准入的买家会得到订单号
 admission-stopping = 引擎正在停止；请在其恢复运行后重新发送请求
+admission-unconfirmed = { $replicas } 个副本中目前只有 { $held } 个已保存该订单
 
 ## alarms
 
 alarms-audit-failed =
     { $reader ->
         [overview] 对账不符：{ $finding }。按 { KEY("ledger") } 查看原因{ $repairable ->
-                [yes] 并修复
-               *[no] {""}
+                [true] 并修复
+               *[false] {""}
             }。
         [presenter] 对账不符，按 { KEY("present") } 再按 { KEY("ledger") } 查看原因。
        *[status] 对账不符：{ $finding }；详见 'seckill audit'
@@ -336,8 +337,8 @@ alarms-data-loss =
                 [0] {""}
                *[other] 按 { KEY("activity") } 查看事件。
             }{ $lost ->
-                [yes] 有未关联订单的死信丢失，数量未知。
-               *[no] {""}
+                [true] 有未关联订单的死信丢失，数量未知。
+               *[false] {""}
             }{ $stuck ->
                 [0] {""}
                *[other] 依次按 { KEY("pending") }、{ KEY("plan-recovery") } 处理其余待确认消息。
@@ -875,7 +876,6 @@ cli-incident-no-sales = 没有秒杀。
 cli-incident-no-verdicts = 数据库不可达，无法判定。
 cli-incident-nodes-title = 节点
 cli-incident-not-opened = 无法打开：{ $why }
-cli-incident-not-written = 无法写入 { $file }（{ $error }），请另指定 --out
 cli-incident-older = 更久
 cli-incident-oldest-pending = 最早的待确认消息写入于 { $age }前。
 cli-incident-orders-title = 订单走势
@@ -910,17 +910,16 @@ cli-locks-no-node = { $node }（未知节点）
 cli-locks-none = 没有被持有的锁。
 cli-locks-orphan = { $node }（失联）
 cli-log-filter-invalid = SECKILL_LOG 不是有效的日志过滤规则：“{ $filter }”（{ $why }）。请填一个级别或目标列表，例如 { $example }
-cli-man-not-written = 无法将手册页写入 { $dir }（{ $error }），请另指定 --dir
 cli-ms = { $millis } 毫秒
 cli-next-bought = 未支付。支付：seckill orders pay { $order }
 cli-next-changed = 制定计划后有变化的消息已跳过，请重新制定计划。
-cli-next-hollow = 内容丢失的消息，其订单可用 'seckill pending apply' 重建。
 cli-next-lost = Redis 中缺少部分秒杀，内容丢失的消息已跳过；请用 'seckill audit --repair' 载入这些秒杀，再重新制定计划。
 cli-next-not-found = 可用 'seckill orders show { $order }' 查看去向。
 cli-next-page = 下一页：{ $command }
 cli-next-rewound = 进度见 'seckill stream show'，结果见 'seckill audit'。
 cli-next-sale-created = 压测：seckill rush --voucher { $voucher } --users 1000
 cli-next-waiting = 买家仍在等待的死信已保留：请重放，或用 --compensate 丢弃。
+cli-next-without-body = 内容丢失的消息，其订单可用 'seckill pending apply' 重建。
 cli-no-answer = { $seconds } 秒内无应答
 cli-order = 订单 { $id }
 cli-orders-dead = 死信（{ $reason }），{ $of }
@@ -1030,8 +1029,7 @@ cli-stream-no-group = 还没有消费组
 cli-stream-pending = 条目前待确认：由其消费者或本命令处理
 cli-stream-preview = 分区 { $partition }：消费组已投递到 { $delivered }
 cli-stream-preview-no-group = 分区 { $partition }：没有消费组，将创建
-cli-stream-range = 从 { $first } 到 { $last }
-cli-stream-range-age = 从 { $first }（{ $age }前）到 { $last }
+cli-stream-range = 从 { $first }（{ $age }前）到 { $last }
 cli-stream-rewind = 重新投递 { $again } 条消息？其中 { $written } 条已在 SQL 中，只需确认；{ $missing } 条将写入 SQL。
 cli-stream-rewind-skipped = 有 { $skipped } 条更早的消息既不在待确认列表也不在 SQL 中，将被跳过。
 cli-stream-rewind-unheld = 其中 { $unheld } 条将写入的订单已无买家持有，对账会报告。
@@ -1301,7 +1299,6 @@ console-history = 运行历史
 console-in = { $span }后
 console-in-flight = { $orders } 笔在途
 console-is-no-longer-listed = #{ $voucher } 已不在列表中
-console-jobs = { $count } 个任务
 console-jobs-have-not-been-loaded = 定时任务尚未载入。
 console-kept = 保留 { $entries }
 console-kept-oldest = 保留 { $entries }，最早 { $oldest }前
@@ -1309,7 +1306,6 @@ console-keys = 按键
 console-lag = 积压 { $lag }
 console-left-waiting = 剩余 { $left }，{ $waiting } 个在等
 console-locked = 锁定
-console-locks-held = { $total } 把锁
 console-marked =
     已标记 { $count }{ $hidden ->
         [0] {""}
@@ -1328,7 +1324,6 @@ console-no-row-contains-press = 没有行包含“{ $text }”，按 { KEY("back
 console-no-runs-yet = 尚无运行记录。
 console-no-sales-yet-press = 还没有秒杀，按 { KEY("new-sale") } 新建一场。
 console-not-in-redis = 不在 Redis
-console-of-locks = { $part } / { $whole } 把锁
 console-of-on-this-page = 本页 { $shown } / { $of }
 console-oldest = 最早 { $steady }前
 console-open-end = 不限时间
@@ -1345,15 +1340,12 @@ console-phase = { $phase ->
     [archived] 已归档
    *[other] { $phase }
 }
-console-press = 请按
 console-range-of = 第 { $first }–{ $last } 条，共 { $total } 条
 console-read-only = 只读
 console-redis-is-unreachable-held-locks = Redis 不可达，锁的持有情况未知。
 console-redis-is-unreachable-pending-entries = Redis 不可达，待确认消息未知。
 console-rejected = 拒绝
-console-renewed-by-unknown-node = 持有者不是已知节点，正在续期
 console-rush = 压测
-console-sales-listed = { $count } 场秒杀
 console-shown-of = { $shown } / { $of }
 console-since-for-depth = 自 { $since } 起，已 { $span }，重入 { $depth } 层
 console-sold-out = 售罄
@@ -1654,7 +1646,6 @@ error-stopping = 引擎正在停止，请在其恢复运行后重试
 
 ## event
 
-event-audit-failed = 对账不符：{ $finding }
 event-dead-holds = 失联，持有 { $pending } 条消息
 event-dead-letters = { $count } 条待人工处理
 event-foreign-key = 存有 { $holds }，不是本程序写入的
@@ -2333,6 +2324,7 @@ redis-server-silent = 有 Redis 服务器占用 { $lock }，但在 { $socket } �
 redis-server-spawn = 无法启动 { $path }（{ $reason }），请重新安装，或指定 --redis URL
 redis-server-stuck = { $socket } 的 Redis 服务器没有退出，请用 redis-cli -s { $socket } shutdown 停止
 redis-server-unwritten = Redis 服务器仍在运行：它无法把最近的更改写入 { $dir }；请腾出磁盘空间，再启动并退出一次 seckill
+redis-silent = { $address } 的 Redis 在 { $seconds } 秒内没有应答，请检查该地址上是否为其他程序，或 Redis 是否卡住
 redis-timed-out = 没有及时应答
 redis-timed-out-after = { $millis } 毫秒内没有应答
 redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
@@ -2352,18 +2344,20 @@ redis-url-unusable = Redis 地址不可用（{ $reason }）
 
 ## reply
 
-reply-cancelling = 做完当前一步后中止
+reply-cancelling = { $running ->
+    [true] 做完当前一步后中止
+   *[false] 没有正在执行、可以中止的操作
+}
 reply-claimed = { $claimed } 条消息已转交给另一消费者{ $gone ->
     [0] {""}
    *[other] ，{ $gone } 条已不在
-}{ $hollow ->
+}{ $without_body ->
     [0] {""}
-   *[other] ，{ $hollow } 条内容已丢失
+   *[other] ，{ $without_body } 条内容已丢失
 }{ $interrupted ->
     [true] ；已中止
    *[other] {""}
 }
-reply-closed = 订单 { $order } 已关闭，不能支付
 reply-consumer-removed = 已从分区 { $partitions } 移除消费者“{ $consumer }”
 reply-dead-letters-discarded = 已丢弃 { $count } 条死信{ $compensated ->
     [0] {""}
@@ -2389,16 +2383,19 @@ reply-dead-letters-replayed = 已重放 { $count } 条死信{ $kept ->
     [true] ；已中止
    *[other] {""}
 }
-reply-job-paused = { $job } 已暂停
 reply-job-ran = { $job } { $outcome }，耗时 { $took } 毫秒
 reply-job-result = ：{ $result }
-reply-job-resumed = { $job } 已恢复
+reply-job-switched = { $paused ->
+    [true] { $job } 已暂停
+   *[false] { $job } 已恢复
+}
 reply-lock-released = 已强制释放锁“{ $name }”
-reply-no-command-is-running = 没有正在执行、可以中止的操作
-reply-no-order = 订单 { $order } 不在 SQL 中
-reply-no-rush = #{ $voucher } 没有进行中的压测
-reply-paid = 订单 { $order } 已支付
-reply-paid-before = 订单 { $order } 此前已支付
+reply-paid = { $payment ->
+    [paid] 订单 { $order } 已支付
+    [paid_before] 订单 { $order } 此前已支付
+    [too_late] 订单 { $order } 已关闭，不能支付
+   *[not_found] 订单 { $order } 不在 SQL 中
+}
 reply-repaired = 补回买家 { $buyers } 位，订单重新入队 { $orders } 笔，退还库存 { $pieces } 件
 reply-replayed = { $overtaken ->
     [true] 计划中的 { $seen } 条均未执行
@@ -2406,9 +2403,9 @@ reply-replayed = { $overtaken ->
 }{ $rebuilt ->
     [0] {""}
    *[other] ，重建 { $rebuilt }
-}{ $hollow ->
+}{ $without_body ->
     [0] {""}
-   *[other] ，清除内容丢失的 { $hollow } 条
+   *[other] ，清除内容丢失的 { $without_body } 条
 }{ $lost ->
     [0] {""}
    *[other] ，保留内容丢失的 { $lost } 条
@@ -2443,12 +2440,17 @@ reply-rush-done = 压测结束：请求 { $attempts }，准入 { $admitted }，�
     [true] ；已中止
    *[other] {""}
 }
-reply-rush-stopped = #{ $voucher } 的压测已停止，不再发送请求
-reply-sale-archived = #{ $voucher } 已归档
+reply-rush-stopped = { $tests ->
+    [0] #{ $voucher } 没有进行中的压测
+   *[other] #{ $voucher } 的压测已停止，不再发送请求
+}
+reply-sale-changed = { $state ->
+    [running] #{ $voucher } 已开放
+    [paused] #{ $voucher } 已暂停
+    [ended] #{ $voucher } 已永久结束
+   *[archived] #{ $voucher } 已归档
+}
 reply-sale-created = #{ $voucher } 已新建并载入 Redis
-reply-sale-ended = #{ $voucher } 已永久结束
-reply-sale-open = #{ $voucher } 已开放
-reply-sale-paused = #{ $voucher } 已暂停
 reply-voucher-bought = 订单 { $order } 已落库
 reply-voucher-created = 优惠券 #{ $voucher } 已新建
 
@@ -2470,12 +2472,11 @@ request-total = 合计
 
 ## sale
 
-sale-buyers-with-several-orders = 持有多单的买家
 sale-last = 最近 { $span }
 sale-no-data-from-redis = Redis 中暂无这场秒杀的数据。
 sale-orders-counted-ago = 订单统计于 { $age }前
 sale-press-for-its-orders = 按 { KEY("open") } 查看订单
-sale-press-to-show-or-mask = 按 { KEY("users") } 显示或脱敏
+sale-repeat-buyers = 多单买家
 sale-stock-over-time = 库存曲线
 
 ## schedule
@@ -2521,7 +2522,7 @@ settings-more-errors = { $text }（另有 { $more } 处错误）
 settings-node-must-be-to-letters = node 须为 1 到 64 个字母、数字、'-'、'_' 或 '.'
 settings-not-utf8 = 不是 UTF-8 文本，请另存为 UTF-8，或删去此行
 settings-position = 第 { $line } 行第 { $column } 列：{ $why }
-settings-remove-line = { $why }；可删去此行，它不起作用
+settings-remove-line = { $why }；请改正或删去此行
 settings-terminal-cannot-distinguish-from-write = 终端无法区分“{ $written }”和“{ $other }”，请写“{ $other }”
 settings-unknown-action-in-keys-seckill = [keys] 中没有操作“{ $written }”，'seckill keys' 列出全部名称
 settings-unknown-role-remove-line = 没有颜色角色“{ $name }”，请删去此行，或改为其中之一：base、{ $known }
@@ -2533,7 +2534,7 @@ settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表
 settings-wanted-one-of = {" "}{ $names } 之一
 settings-wanted-table = {" "}TOML 表
 settings-wanted-text = 带引号的字符串
-settings-without-setting = { $why }；不设 { $key } 则{ $instead }
+settings-without-setting = { $why }；也可不设 { $key }，则{ $instead }
 settings-wrong-value = { $key } 应为{ $wanted }
 
 ## store
@@ -2608,6 +2609,7 @@ store-schema-no-schema = 该用户的 search_path 中没有存在的模式，请
 store-schema-old-server = 服务器为 { $version }，最低需要 { $oldest }，请升级
 store-schema-other = 该数据库的结构版本 { $version } 与当前 seckill 的不同；请用创建它的 seckill，或另指定 --database
 store-schema-stuck = 该数据库的结构无法升级（{ $reason }），请另指定 --database
+store-silent = { $name } 在 { $seconds } 秒内没有应答，请检查它是否卡住，或被其他程序占用
 store-there-is-no-voucher-seckill = 没有优惠券 #{ $voucher }，可用 'seckill voucher list' 查看
 store-this-process-paused-within-transaction = 本进程在事务中停顿过久
 store-unknown = 数据库在提交时出错（{ $reason }），结果未知，请核对结果后再重试
@@ -2632,7 +2634,6 @@ stream-acknowledged-or-dead = 已确认或为死信
 stream-added = 写入
 stream-after-them-delivered-anyway = 其后的：照常投递
 stream-all-partitions = 所有分区
-stream-and-more-press-for-all = 另有 { $count } 个；按 { KEY("pane") } 查看全部
 stream-before-the-oldest = 最早消息之前 { $gone } 条
 stream-calculating-effect = 正在计算影响
 stream-consumer = 消费者
@@ -2661,7 +2662,6 @@ stream-malformed-become-dead-letters = 无效消息：转为死信
 stream-newest = 最新
 stream-no-consumer-of-another-live = 没有其他在线节点的消费者可以接收；请先启动一个节点
 stream-no-consumer-reads-the-stream = 没有消费者在读取消息流
-stream-no-entry-on-this-page = 本页没有包含“{ $text }”的消息。按 { KEY("back") } 清除筛选。
 stream-no-group = 无消费组
 stream-no-pending-entries-entries-wait = 没有待确认的消息。消息流积压 { $count } 条（{ KEY("stream") }）。
 stream-no-pending-entries-every-delivered = 没有待确认的消息，已投递的订单全部落库。
@@ -2673,7 +2673,6 @@ stream-nothing-changes-yet-confirmation = 尚未执行：接下来会显示准�
 stream-nothing-yet = 尚无
 stream-number-of-its-day-issued = { $id }，当日第 { $sequence } 号，生成于 { $issued }
 stream-of-added = { $read } / 写入 { $added }
-stream-of-on-this-page = 本页 { $shown } / { $of } 条
 stream-of-these-no-longer-assigned = 其中：已无买家持有该订单
 stream-of-these-not-in-sql = 其中：不在 SQL 中，将被跳过
 stream-older-entries-are-trimmed = 更早的消息已裁剪，无法找回
@@ -2699,9 +2698,9 @@ stream-there-is-only-one-partition = 只有一个分区
 stream-to = 交给
 stream-too-many-dead-letters = { $text }：死信过多，未全部检查；按 { KEY("letters") } 查看
 stream-trimmed = 已裁剪
-stream-users = { $are_shown ->
-    [true] 已显示用户
-   *[false] 用户已脱敏
+stream-users = { $are_masked ->
+    [true] 用户已脱敏
+   *[false] 已显示用户
 }
 stream-waiting = 待投递
 
@@ -2722,7 +2721,11 @@ subject-letters-matching = 符合“{ $filter }”的死信
 subject-limit = ，每人限购 { $limit }
 subject-lock = “{ $name }”，持有者 { $owner }
 subject-new-sale = “{ $title }”，库存 { $stock }
-subject-new-voucher = “{ $title }”，售价 { $pay } 分，面值 { $actual } 分，{ $status }
+subject-new-voucher = “{ $title }”，售价 { $pay } 分，面值 { $actual } 分，{ $status ->
+    [on] 上架
+    [off] 下架
+   *[expired] 过期
+}
 subject-partition = 分区 { $number }
 subject-partition-count = { $from } 改为 { $to }
 subject-partition-no-group-to-redelivers = 分区 { $partition }（无消费组）回退到 { $from }，{ $again } 条重新投递
@@ -2734,9 +2737,6 @@ subject-rules = ，使用规则“{ $text }”
 subject-rush = #{ $sale }，买家 { $users }，种子 { $seed }
 subject-shop = ，商铺 { $shop }
 subject-sub-title = ，副标题“{ $text }”
-subject-voucher-expired = 过期
-subject-voucher-off = 下架
-subject-voucher-on = 上架
 
 ## tables
 
@@ -2822,11 +2822,6 @@ time-this-is-latest-moment = 已是最新时刻
 time-value = { $text }（{ $subject }）
 time-values-of-rest-is-current = { $clock } 的数据；其余为当前数据
 time-window-is-too-small = 窗口过小，图表至少需要 80x24
-
-## unread
-
-unread-redis-silent = { $address } 的 Redis 在 { $seconds } 秒内没有应答，请检查该地址上是否为其他程序，或 Redis 是否卡住
-unread-sql-silent = { $name } 在 { $seconds } 秒内没有应答，请检查它是否卡住，或被其他程序占用
 
 ## view
 

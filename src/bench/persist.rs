@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{FutureExt as _, future::BoxFuture};
 use redis::{ExistenceCheck, SetOptions, cmd};
 use seckill_engine::{
     EngineError, LoadTest,
@@ -93,15 +92,7 @@ pub struct Report {
 ///
 /// # Errors
 /// The servers are in use or unavailable, an order was lost or duplicated, or `stop` was cancelled.
-pub fn run(
-    deployment: Deployment,
-    plan: Plan,
-    stop: &CancellationToken,
-) -> BoxFuture<'_, Result<Report, EngineError>> {
-    run_in(deployment, plan, stop).boxed()
-}
-
-async fn run_in(
+pub async fn run(
     deployment: Deployment,
     plan: Plan,
     stop: &CancellationToken,
@@ -280,7 +271,7 @@ impl Bench {
         }
         let servers = self.deployment.servers();
         let meters = Arc::clone(&context.meters);
-        let generator = LoadGenerator { admission, servers, meters, halt: close.clone() };
+        let generator = LoadGenerator { admission, servers, meters };
         let plan = LoadTest { repeat: 0.0, settle: false, ..LoadTest::new(voucher, orders) };
         let report = generator.run(&plan, &close).await?;
         // Stopped, so that the consumer is measured alone.

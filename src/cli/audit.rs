@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, local,
-    number, or_dash, signed,
+    number, or_dash,
 };
 
 #[derive(Debug, Args)]
@@ -273,12 +273,12 @@ pub(super) fn sales_table(sales: &[SaleAudit]) -> Table<'_, SaleAudit> {
         .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
         .left(&Label("column-title"), |sale| sale.title.clone())
         .right(&Label("column-initial"), |sale| number(sale.initial))
-        .right(&Label("column-stock"), |sale| or_dash(sale.stock.map(signed)))
+        .right(&Label("column-stock"), |sale| or_dash(sale.stock.map(number)))
         .right(&Label("column-admitted"), |sale| number(sale.admitted))
         .right(&Label("column-persisted"), |sale| number(sale.persisted))
         .right(&Label("column-closed"), |sale| number(sale.closed))
         .right(&Label("column-undelivered"), |sale| number(sale.undelivered))
         .right(&Label("column-pending"), |sale| number(sale.pending))
         .right(&Label("column-dead"), |sale| number(sale.dead))
-        .right(&Label("column-sql-stock"), |sale| signed(sale.db_stock))
+        .right(&Label("column-sql-stock"), |sale| number(sale.db_stock))
 }

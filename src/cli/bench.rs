@@ -158,8 +158,8 @@ async fn measure_persist(
     let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
     let stop = CancellationToken::new();
     // After a signal, the benchmark removes its data first.
-    let measuring = persist::run(context.deployment(), plan, &stop);
-    Ok(Box::pin(signals.cancelling(&stop, measuring)).await?)
+    let measuring = Box::pin(persist::run(context.deployment(), plan, &stop));
+    Ok(signals.cancelling(&stop, measuring).await?)
 }
 
 fn render_persist(report: &persist::Report) -> String {

@@ -42,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) theme: Option<String>,
     /// Directory of exports; `None` is the working directory.
     pub(crate) export_dir: Option<PathBuf>,
+    /// Mask user IDs in the console, its copies and exports.
+    pub(crate) mask_users: bool,
     pub(crate) engine: Settings,
     /// Settings of the connections to the database.
     pub(crate) store: StoreSettings,
@@ -169,7 +171,7 @@ mod tests {
             ("[engine.jobs]\nx = 1", "line 2, column 1: unknown setting 'engine.jobs.x'"),
             ("a =", "line 1, column 4: invalid TOML: "),
             ("partitions = 5 6", "line 1, column 14: invalid TOML: "),
-            ("[engine]\nqueue = 0", "line 2, column 1: engine.queue is 0"),
+            ("[engine]\nqueue = 0", "line 2, column 9: engine.queue is 0"),
             (
                 "[engine]\nqueue = -1",
                 "line 2, column 9: engine.queue must be an integer from 1 to 1,000,000;",
@@ -184,13 +186,13 @@ mod tests {
             ),
             ("[engine.jobs]\ntrim_stream = \"x\"", "line 2, column 15: cannot read the schedule"),
             ("engine = 5", "line 1, column 10: engine must be a table"),
-            ("\n[store]\npool = 1", "line 3, column 1: store.pool is 1"),
+            ("\n[store]\npool = 1", "line 3, column 8: store.pool is 1"),
             (
                 "store.pool = \"x\"",
                 "line 1, column 14: store.pool must be an integer from 2 to 1,000;",
             ),
             ("[store]\ntls = \"x\"", "line 2, column 7: store.tls must be one of \"off\", "),
-            ("read_only = true\npartitions = 0", "line 2, column 1: partitions is 0"),
+            ("read_only = true\npartitions = 0", "line 2, column 14: partitions is 0"),
             (
                 "partitions = 99999",
                 "line 1, column 14: partitions must be an integer from 1 to 64;",
@@ -200,7 +202,7 @@ mod tests {
                 "line 2, column 21: engine.jobs.keep_dead_entries must be an integer from 0 to \
                  9,223,372,036,854,775,807;",
             ),
-            ("\n\nnode = \"a b\"", "line 3, column 1: node must be"),
+            ("\n\nnode = \"a b\"", "line 3, column 8: node must be"),
             ("theme = 5", "line 1, column 9: theme must be a string in quotes"),
             (
                 "theme = \"dark\"\ntheme = \"light\"",
@@ -245,7 +247,7 @@ mod tests {
                 &[
                     "1, column 1: unknown setting '\"engine.queue\"';",
                     "2, column 1: unknown setting '\"\"';",
-                    "4, column 1: engine.queue is 0;",
+                    "4, column 9: engine.queue is 0;",
                 ],
             ),
         ] {
@@ -280,12 +282,12 @@ mod tests {
         let unknown = || seckill_console::Palette::load("dusk").unwrap_err();
         let error = place(&config.value_error("theme", "dusk", unknown()), "line 2, column 9");
         assert!(error.starts_with("unknown theme 'dusk'"), "{error}");
-        assert!(error.ends_with("'theme': default: theme = \"dark\""), "{error}");
+        assert!(error.ends_with("or remove 'theme' (default: theme = \"dark\")"), "{error}");
 
         let mut config = load("\nredis = \"localhost\"");
         let error = place(&config.redis(&data).unwrap_err(), "line 2, column 9");
         assert!(error.starts_with("a Redis URL starts with"), "{error}");
-        assert!(error.ends_with("'redis': default: the embedded Redis"), "{error}");
+        assert!(error.ends_with("or remove 'redis' (default: the embedded Redis)"), "{error}");
         config.redis = Some("redis://127.0.0.1".to_owned());
         assert!(config.redis(&data).is_ok());
         config.redis = Some("elsewhere".to_owned());

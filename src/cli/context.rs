@@ -5,10 +5,7 @@ use std::{os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 use seckill_console::{event_name, localized_result};
 use seckill_engine::{
     EngineError, Operator,
-    commands::{
-        audit_record, command_handler::login_name, load_generator::LoadTests,
-        operator_lock::UnderWay, outcome::CommandOutcome,
-    },
+    commands::{audit_record, command_handler::login_name, outcome::CommandOutcome},
     deployment::{self, Deployment},
     heartbeat::take_name,
     locks::{Locks, Timing},
@@ -21,15 +18,13 @@ use seckill_engine::{
 };
 use seckill_model::{Message, Millis, reason, text};
 use seckill_redis::{
-    HOME, Layout, Redis, RedisError,
+    DataDirError, HOME, Layout, Redis, RedisError,
     data_dir::{DataDir, NodeSlot},
-    server::ServerError,
     stream_stats::partitions_there,
 };
 use seckill_store::{AuditEntry, SharedStore, Store, StoreError};
 use sha2::{Digest as _, Sha256};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{CliError, Config, Consent, Output, Result, logging};
 
@@ -60,12 +55,13 @@ pub(super) struct Context {
     pub(super) store: SharedStore,
     pub(super) keys: Layout,
     /// Why the embedded server did not start. Commands that need only the database work without it.
-    not_started: Option<ServerError>,
+    not_started: Option<DataDirError>,
     slot: Option<NodeSlot>,
     /// Distinguishes this process from another one with the same node name.
     instance: String,
-    /// Watchdogs of the operators' locks, stopped by [`Context::close`].
-    watchdogs: Vec<(CancellationToken, JoinHandle<()>)>,
+    /// Watchdogs of the operators' locks, which [`Context::close`] ends by `stop`.
+    watchdogs: TaskTracker,
+    stop: CancellationToken,
     /// Audit log lines of operators in this process.
     outbox: Outbox,
 }
@@ -112,7 +108,8 @@ impl Context {
             not_started: started.err(),
             slot: None,
             instance: uuid::Uuid::new_v4().simple().to_string(),
-            watchdogs: Vec::new(),
+            watchdogs: TaskTracker::new(),
+            stop: CancellationToken::new(),
             outbox: Outbox::default(),
         };
         match context.prepare(needs).await {
@@ -288,12 +285,10 @@ impl Context {
 
     /// Operator access without an engine in this process.
     pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator> {
-        audit_record::check_reason(reason.as_deref())
-            .map_err(|reason| CliError::invalid(&reason))?;
+        audit_record::check_reason(reason.as_deref())?;
         let node = self.node_name()?;
         let (locks, keeper) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
-        let stop = CancellationToken::new();
-        self.watchdogs.push((stop.clone(), tokio::spawn(keeper.run(stop))));
+        self.watchdogs.spawn(keeper.run(self.stop.clone()));
         Ok(Operator {
             deployment: self.deployment(),
             node,
@@ -302,8 +297,6 @@ impl Context {
             admission: None,
             meters: Arc::new(Meters::default()),
             reason,
-            under_way: UnderWay::default(),
-            load_tests: LoadTests::default(),
             outbox: self.outbox.clone(),
         })
     }
@@ -332,11 +325,10 @@ impl Context {
 
     /// Closes everything; the last process on a data directory stops its server.
     pub(super) async fn close(self) {
-        for (stop, watchdog) in self.watchdogs {
-            stop.cancel();
-            // Shutdown has its own timeout.
-            let _ = watchdog.await;
-        }
+        self.stop.cancel();
+        self.watchdogs.close();
+        // Shutdown has its own timeout.
+        self.watchdogs.wait().await;
         self.outbox.write(&self.store).await;
         for entry in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
             tracing::error!(?entry, "the audit log does not contain this line");
@@ -358,7 +350,7 @@ impl Context {
 }
 
 /// Starts the embedded server, unless a Redis was configured.
-pub(super) async fn start(redis: &Redis) -> Result<(), ServerError> {
+pub(super) async fn start(redis: &Redis) -> Result<(), DataDirError> {
     match redis.managed() {
         Some(server) => server.ensure().await,
         None => Ok(()),
@@ -366,7 +358,7 @@ pub(super) async fn start(redis: &Redis) -> Result<(), ServerError> {
 }
 
 /// Releases the embedded server, which stops with its last user.
-pub(super) async fn stop(redis: &Redis) -> Result<(), ServerError> {
+pub(super) async fn stop(redis: &Redis) -> Result<(), DataDirError> {
     match redis.managed() {
         Some(server) => server.detach().await,
         None => Ok(()),

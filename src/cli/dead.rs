@@ -3,15 +3,16 @@
 use clap::{ArgGroup, Args, Subcommand};
 use seckill_console::order_error;
 use seckill_engine::{
-    Command, LetterLine, Reply,
+    Command, Reply,
     dead_letters::{ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted},
 };
 use seckill_model::{
-    EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, Millis, Order,
+    EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, Millis, Order, OrderId,
+    UserId, VoucherId,
     dead_letter::{Burial, shown},
     in_english, text,
 };
-use seckill_redis::dead_letters;
+use seckill_redis::dead_letters::{self, DeadLetter};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -84,26 +85,37 @@ pub(super) struct Which {
 #[derive(Serialize)]
 struct Listing {
     total: u64,
-    letters: Vec<Letter>,
+    letters: Vec<Listed>,
     next: Option<EntryId>,
 }
 
 #[derive(Serialize)]
-struct Letter {
+struct Listed {
     #[serde(flatten)]
-    line: LetterLine,
+    letter: DeadLetter,
+    age_ms: u64,
+    order_id: Option<OrderId>,
+    user_id: Option<UserId>,
+    voucher_id: Option<VoucherId>,
     place: Option<u8>,
+    verdict: LetterVerdict,
     action: LetterAction,
     why: String,
 }
 
-impl Letter {
-    fn of(classified: &ClassifiedLetter, now: Millis) -> Self {
+impl Listed {
+    fn of(letter: DeadLetter, verdict: LetterVerdict, now: Millis) -> Self {
+        let order = letter.order;
         Self {
-            line: LetterLine::of(classified, now),
-            place: classified.letter.order.map(|order| order.place),
-            action: classified.verdict.action(),
-            why: in_english(|| classified.verdict.why()),
+            age_ms: now.since(letter.at),
+            order_id: order.map(|it| it.order),
+            user_id: order.map(|it| it.user),
+            voucher_id: order.map(|it| it.voucher),
+            place: order.map(|it| it.place),
+            verdict,
+            action: verdict.action(),
+            why: in_english(|| verdict.why()),
+            letter,
         }
     }
 }
@@ -111,7 +123,7 @@ impl Letter {
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
-    letter: Letter,
+    letter: Listed,
     /// What SQL has under the order ID.
     row: Option<Order>,
 }
@@ -155,9 +167,9 @@ async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -
         let Some(last) = page.last() else { break };
         next = last.letter.letter.next_of_all();
         let passing = page.into_iter().filter(|it| filter.passes(|field| it.fact(field, now)));
-        found.extend(passing.map(|letter| Letter::of(&letter, now)));
+        found.extend(passing.map(|it| Listed::of(it.letter, it.verdict, now)));
     }
-    let next = found.get(limit).map(|it| it.line.letter);
+    let next = found.get(limit).map(|it| it.letter.letter);
     found.truncate(limit);
     let listing = Listing { total, letters: found, next };
     let is_found = !listing.letters.is_empty() || filter.is_empty();
@@ -166,10 +178,11 @@ async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -
 
 async fn show(context: &Context, letter: EntryId) -> Result<u8> {
     let now = context.redis.connection().now().await?;
-    let Some(found) = reader(context).named(&[letter]).await?.into_iter().next() else {
+    let found = reader(context).named(&[letter]).await?.into_iter().next();
+    let Some(ClassifiedLetter { letter, verdict, row, .. }) = found else {
         return Err(CliError::failed(text!("cli-dead-missing", letter)));
     };
-    let shown = Shown { letter: Letter::of(&found, now), row: found.row };
+    let shown = Shown { letter: Listed::of(letter, verdict, now), row };
     context.out.answer(&shown, || describe(&shown))
 }
 
@@ -240,15 +253,15 @@ fn render(listing: &Listing, filter: &Filter) -> String {
         };
     }
     let table = Table::new(letters)
-        .left(&Label("column-letter"), |it| it.line.letter)
-        .right(&Label("column-age"), |it| span(it.line.age_ms))
-        .right(&Label("column-replays"), |it| it.line.replays)
-        .right(&Label("column-order"), |it| or_dash(it.line.order))
-        .right(&Label("column-user"), |it| or_dash(it.line.user))
-        .right(&Label("column-sale"), |it| or_dash(it.line.voucher.map(|id| format!("#{id}"))))
-        .left(&Label("column-verdict"), |it| verdict(it.line.verdict))
+        .left(&Label("column-letter"), |it| it.letter.letter)
+        .right(&Label("column-age"), |it| span(it.age_ms))
+        .right(&Label("column-replays"), |it| it.letter.replays)
+        .right(&Label("column-order"), |it| or_dash(it.order_id))
+        .right(&Label("column-user"), |it| or_dash(it.user_id))
+        .right(&Label("column-sale"), |it| or_dash(it.voucher_id.map(|id| format!("#{id}"))))
+        .left(&Label("column-verdict"), |it| verdict(it.verdict))
         .left(&Label("column-action"), |it| action(it.action))
-        .left(&Label("column-reason"), |it| shown(&order_error(&it.line.reason), 60));
+        .left(&Label("column-reason"), |it| shown(&order_error(&it.letter.reason), 60));
     let mut text = table.to_string();
     if let Some(next) = next {
         let shown = letters.len();
@@ -258,27 +271,27 @@ fn render(listing: &Listing, filter: &Filter) -> String {
 }
 
 fn describe(shown: &Shown) -> String {
-    let line = &shown.letter.line;
-    let mut text = match line.entry {
-        Some(entry) => text!("cli-dead-letter-of", letter = line.letter, entry),
-        None => text!("cli-dead-letter", letter = line.letter),
+    let Listed { letter, verdict: found, .. } = &shown.letter;
+    let mut text = match letter.entry {
+        Some(entry) => text!("cli-dead-letter-of", letter = letter.letter, entry),
+        None => text!("cli-dead-letter", letter = letter.letter),
     };
-    let (verdict, why) = (verdict(line.verdict), line.verdict.why());
+    let (verdict, why) = (verdict(*found), found.why());
     text.push_str(&format!(
         "\n  {}\n  {}",
         text!("common-named", name = verdict, text = why),
         Label("cli-dead-fields")
     ));
-    text.extend(line.payload.iter().map(|(name, value)| format!("\n    {name} = {value}")));
-    let fault = line.fault.as_ref().map(order_error);
+    text.extend(letter.payload.iter().map(|(name, value)| format!("\n    {name} = {value}")));
+    let fault = letter.fault.as_ref().map(order_error);
     text.extend(fault.map(|fault| format!("\n  {}", text!("cli-dead-no-order", fault))));
     if let Some(Order { id, user_id, voucher_id, status, .. }) = &shown.row {
         let status = text!("orders-status-name", status);
         let row = text!("cli-dead-row", id, user_id, voucher_id, status);
         text.push_str(&format!("\n  {row}"));
     }
-    text.push_str(&format!("\n  {}", text!("cli-dead-replays", replays = line.replays)));
-    for Burial { at, consumer, deliveries, reason } in &line.history {
+    text.push_str(&format!("\n  {}", text!("cli-dead-replays", replays = letter.replays)));
+    for Burial { at, consumer, deliveries, reason } in &letter.history {
         let from = match consumer.as_str() {
             "" => Label("cli-dead-no-consumer").to_owned(),
             consumer => consumer.to_owned(),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use seckill_console::Story;
+use seckill_console::GuidePage;
 use seckill_engine::{LoadTest, Snapshot, error::MAX_USERS};
 use seckill_model::{Label, Millis, SaleAudit, VoucherId, text};
 use serde::Serialize;
@@ -66,7 +66,7 @@ pub(super) async fn run(setup: &Setup<'_>, args: &DemoArgs) -> Result<u8> {
 }
 
 /// The end of the guide.
-fn end(played: &Result<Played>) -> Story {
+fn end(played: &Result<Played>) -> GuidePage {
     match played {
         Err(error) => {
             let text = text!("demo-script-failed", why = error.message());
@@ -162,7 +162,7 @@ async fn countdown(sandbox: &Sandbox<'_>, buyers: u64, stock: u64) -> Result<Vou
     for left in (1..=COUNTDOWN_S).rev() {
         let text = text!("demo-countdown-text", buyers, pieces = stock);
         let page = page(Label("demo-countdown"), text, None);
-        sandbox.guide.turn_to(Story { countdown: Some(left), ..page });
+        sandbox.guide.turn_to(GuidePage { countdown: Some(left), ..page });
         sandbox.guide.pause(Duration::from_secs(1)).await;
     }
     Ok(voucher)

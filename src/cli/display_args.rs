@@ -96,10 +96,18 @@ impl DisplayArgs {
             }
             (None, None) => Palette::default(),
         };
-        let export_dir = self.export_dir.clone().or_else(|| config.export_dir.clone());
-        let keys = config.keys.clone();
-        let (color, story, present) = (self.color, None, self.present);
-        Ok(Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys, present })
+        Ok(Options {
+            color: self.color,
+            guide: None,
+            lang,
+            ascii,
+            plain_locale,
+            palette,
+            export_dir: self.export_dir.clone().or_else(|| config.export_dir.clone()),
+            keys: config.keys.clone(),
+            present: self.present,
+            mask_users: self.present || config.mask_users,
+        })
     }
 }
 

@@ -6,7 +6,7 @@ mod catalogue;
 mod play;
 
 use clap::{Args, builder::PossibleValuesParser};
-use seckill_console::Story;
+use seckill_console::GuidePage;
 use seckill_model::{Label, SaleAudit, text};
 use serde::Serialize;
 use strum::IntoEnumIterator as _;
@@ -97,7 +97,7 @@ pub(super) async fn run(setup: &Setup<'_>, args: &DrillArgs) -> Result<u8> {
 }
 
 /// The end of the guide.
-fn end(report: &Result<Report>) -> Story {
+fn end(report: &Result<Report>) -> GuidePage {
     let text = match report.as_ref().map(Report::failure) {
         Ok(None) => return last_page(Label("drill-passed"), text!("drill-passed-text"), true),
         Ok(Some(wrong)) => text!("drill-failed-text", wrong),

@@ -1,11 +1,14 @@
 //! Errors of commands: a message and an exit code.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+};
 
 use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::EngineError;
-use seckill_model::{Label, Message, Reason};
-use seckill_redis::{DataDirError, RedisError, server::ServerError};
+use seckill_model::{Label, Message, OsError, Reason, text};
+use seckill_redis::{DataDirError, RedisError};
 use seckill_store::StoreError;
 
 use crate::plain;
@@ -54,9 +57,10 @@ impl CliError {
         Self { code: USAGE, ..Self::failed(text) }
     }
 
-    /// An invalid argument.
-    pub(super) fn invalid(reason: &Reason) -> Self {
-        Self::usage(reason.to_string())
+    /// A file that the command cannot write.
+    pub(super) fn not_written(path: &Path, error: &io::Error) -> Self {
+        let (path, error) = (path.display(), OsError::of(error));
+        Self::failed(text!("cli-file-not-written", path, error))
     }
 
     pub(super) fn unreachable(text: impl Into<Message>) -> Self {
@@ -96,6 +100,13 @@ impl From<EngineError> for CliError {
     }
 }
 
+/// An invalid argument.
+impl From<Reason> for CliError {
+    fn from(reason: Reason) -> Self {
+        Self::usage(reason.to_string())
+    }
+}
+
 /// Errors of servers are those of the engine.
 macro_rules! by_engine {
     ($($error:ty => $by:ty),*) => {
@@ -108,8 +119,7 @@ macro_rules! by_engine {
 }
 
 by_engine! {
-    RedisError => EngineError, StoreError => EngineError, ServerError => RedisError,
-    DataDirError => ServerError
+    RedisError => EngineError, StoreError => EngineError, DataDirError => RedisError
 }
 
 impl From<ThemeError> for CliError {

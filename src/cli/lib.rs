@@ -49,7 +49,7 @@ use self::{
     error::{CliError, Result},
     output::{
         Output, ask, ask_reason, count, count_in, counts, indented, local, next_page, number,
-        or_dash, page, plain, rows, sentences, signed, span,
+        or_dash, page, plain, rows, sentences, span,
     },
     sandbox::Setup,
     table::{Table, fields, figures},
@@ -263,6 +263,8 @@ impl Cli {
         config.database = database.or(config.database);
         config.partitions = partitions.or(config.partitions);
         config.read_only |= read_only;
+        // The demo has an audience.
+        config.mask_users |= matches!(self.command, Some(Command::Demo(_)));
         if !describes {
             config.check().map_err(|(_, why)| CliError::usage(why))?;
         }

@@ -7,7 +7,6 @@ use std::{
 
 use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
-use seckill_model::{OsError, text};
 
 use crate::{Cli, CliError, Result};
 
@@ -21,10 +20,8 @@ pub(super) struct ManArgs {
 pub(super) fn run(args: &ManArgs) -> Result<u8> {
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
-    fs::create_dir_all(&args.dir).and_then(|()| write(&program, &args.dir)).map_err(|error| {
-        let dir = args.dir.display();
-        CliError::failed(text!("cli-man-not-written", dir, error = OsError::of(&error)))
-    })?;
+    let written = fs::create_dir_all(&args.dir).and_then(|()| write(&program, &args.dir));
+    written.map_err(|error| CliError::not_written(&args.dir, &error))?;
     Ok(0)
 }
 

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    CliError, Config, Context, Needs, Output, Reason, Result, Table, count, local, next_page, page,
-    reply, rows,
+    Config, Context, Needs, Output, Reason, Result, Table, count, local, next_page, page, reply,
+    rows,
 };
 
 #[derive(Debug, Subcommand)]
@@ -89,7 +89,7 @@ impl ListArgs {
         let user = self.user.map(UserId);
         let is = OrderTerms { user, voucher: self.voucher, status: self.status };
         let filter = OrderFilter { is, ..OrderFilter::default() };
-        filter.admitted(self.from, self.to).map_err(|reason| CliError::invalid(&reason))
+        Ok(filter.admitted(self.from, self.to)?)
     }
 }
 

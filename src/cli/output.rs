@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::{CliError, Consent, Result, error::FAILED};
 
 /// Numbers with grouped digits.
-pub(super) use seckill_console::{signed, thousands as number};
+pub(super) use seckill_console::thousands as number;
 
 /// Text, or one JSON document.
 #[derive(Clone, Copy, Debug)]
@@ -67,13 +67,15 @@ impl Output {
     }
 }
 
-/// Prints a text with a trailing newline. A closed pipe (`| head`) is not an error.
-///
-/// # Errors
-/// The text could not be written.
+/// Prints a text with a trailing newline.
 pub(super) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+    finished(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// The result of writing to stdout. A closed pipe (`| head`) is not an error.
+pub(super) fn finished(written: io::Result<()>) -> Result<()> {
+    match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CliError::failed(text!("cli-output-not-written", error = OsError::of(&error))))
         }

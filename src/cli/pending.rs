@@ -17,14 +17,16 @@ use seckill_engine::{
         plan::{Line, Plan},
     },
 };
-use seckill_model::{EntryId, Filter, Label, OsError, text};
+use seckill_model::{EntryId, Filter, Label, text};
 use seckill_redis::stream_stats;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, error,
-    number, or_dash, output::filter, reply, span,
+    number, or_dash,
+    output::{filter, finished},
+    reply, span,
 };
 
 /// Displayed lines of a plan; its file has all of them.
@@ -141,15 +143,7 @@ async fn show(context: &mut Context, which: Which, file: Option<PathBuf>) -> Res
     }
     if context.out.json {
         // Copied from its file, since it may exceed the memory.
-        match plan.copy_to(&mut io::stdout().lock()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                return Err(CliError::failed(text!(
-                    "cli-output-not-written",
-                    error = OsError::of(&error)
-                )));
-            }
-            _ => {}
-        }
+        finished(plan.copy_to(&mut io::stdout().lock()))?;
     } else {
         let mut text = preview(&plan)?;
         text.push_str(&match &file {
@@ -163,12 +157,11 @@ async fn show(context: &mut Context, which: Which, file: Option<PathBuf>) -> Res
 }
 
 fn save(plan: &Plan, path: &Path) -> Result<()> {
-    let failed = |error: io::Error| {
-        let path = path.display();
-        CliError::failed(match error.kind() {
-            io::ErrorKind::AlreadyExists => text!("cli-plan-exists", path),
-            _ => text!("cli-file-not-written", path, error = OsError::of(&error)),
-        })
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            CliError::failed(text!("cli-plan-exists", path = path.display()))
+        }
+        _ => CliError::not_written(path, &error),
     };
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
     plan.copy_to(&mut file).and_then(|()| file.sync_all()).map_err(failed)
@@ -334,11 +327,12 @@ mod tests {
     use seckill_model::{
         LetterAction, LetterVerdict, RecoveryAction, Verdict, locale::set_thread_language,
     };
+    use strum::VariantNames as _;
 
     #[test]
     fn tables_show_names_instead_of_codes() {
-        let verdicts = [Verdict::NAMES, LetterVerdict::NAMES].concat();
-        let actions = [RecoveryAction::NAMES, LetterAction::NAMES].concat();
+        let verdicts = [Verdict::VARIANTS, LetterVerdict::VARIANTS].concat();
+        let actions = [RecoveryAction::VARIANTS, LetterAction::VARIANTS].concat();
         let names = || {
             let actions = actions.iter().map(|code| action(*code));
             verdicts.iter().map(|code| verdict(*code)).chain(actions).collect::<Vec<_>>()

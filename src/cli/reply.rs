@@ -43,7 +43,9 @@ pub(super) fn text(reply: &Reply) -> String {
         Reply::VoucherBought(order) => text!("cli-next-bought", order),
         Reply::Paid { order, payment: Payment::NotFound } => text!("cli-next-not-found", order),
         Reply::Rewound(_) => Label("cli-next-rewound").to_owned(),
-        Reply::Claimed(report) if report.hollow > 0 => Label("cli-next-hollow").to_owned(),
+        Reply::Claimed(report) if report.without_body > 0 => {
+            Label("cli-next-without-body").to_owned()
+        }
         Reply::Replayed(report) if report.lost > 0 => Label("cli-next-lost").to_owned(),
         Reply::Replayed(report) if report.changed > 0 => Label("cli-next-changed").to_owned(),
         Reply::LettersDiscarded(report)

@@ -1,14 +1,10 @@
 //! `seckill rush`: simulated buyers.
 
-use std::{
-    fs::File,
-    io,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, path::PathBuf};
 
 use clap::Args;
 use seckill_engine::{Command, EngineError, LoadReport, LoadTest, Reply, commands::AggregateLine};
-use seckill_model::{Label, Message, OsError, Outcome, VoucherId, text};
+use seckill_model::{Label, Message, Outcome, VoucherId, text};
 
 use crate::{
     CliError, Config, Context, Needs, Output, Result, Table, indented, number, signals::Signals,
@@ -46,14 +42,14 @@ pub(super) struct RushArgs {
 pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8> {
     let RushArgs { voucher, users, repeat, concurrency, rate, pay, seed, csv } = args;
     let plan = LoadTest { voucher, users, repeat, concurrency, rate, seed, settle: true, pay };
-    plan.check().map_err(|reason| CliError::invalid(&reason))?;
+    plan.check()?;
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
     // An unwritable file is reported before a request is sent.
     let csv = csv.map(|path| match File::create(&path) {
         Ok(file) => Ok((path, file)),
-        Err(error) => Err(unwritable(&path, &error)),
+        Err(error) => Err(CliError::not_written(&path, &error)),
     });
     let csv = csv.transpose()?;
     let mut signals = Signals::listen()?;
@@ -63,14 +59,10 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     let report = report.await?;
     if let Some((path, file)) = csv {
         let written = write_csv(file, &report.aggregate);
-        written.map_err(|error| unwritable(&path, &error.into()))?;
+        written.map_err(|error| CliError::not_written(&path, &error.into()))?;
     }
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
     out.verdict(well, &report, || render(&report))
-}
-
-fn unwritable(path: &Path, why: &io::Error) -> CliError {
-    CliError::failed(text!("cli-file-not-written", path = path.display(), error = OsError::of(why)))
 }
 
 async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> Result<LoadReport> {

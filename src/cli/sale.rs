@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use seckill_console::phase;
-use seckill_engine::{Command, Operator, ReadError, Reply, SaleLine};
+use seckill_engine::{Command, EngineError, Operator, Reply, SaleLine};
 use seckill_model::{
     Label, Millis, NewSale, Phase, Sale, SaleState, VoucherId, When, sale::check_restock, text,
 };
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Reason, Result, Table, ask, fields,
-    indented, local, next_page, number, page, reply, rows, signed, snapshot,
+    indented, local, next_page, number, page, reply, rows, snapshot,
 };
 
 #[derive(Debug, Subcommand)]
@@ -95,7 +95,7 @@ impl CreateArgs {
         let at = |when: &Option<When>| when.as_ref().map(|when| when.from(now));
         let (begin, end) = (at(&self.begin), at(&self.end));
         let sale = NewSale::checked(&self.title, self.stock, begin, end, now);
-        sale.and_then(|sale| sale.limited(self.limit)).map_err(|reason| CliError::invalid(&reason))
+        Ok(sale?.limited(self.limit)?)
     }
 }
 
@@ -103,12 +103,11 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
     // Invalid arguments are reported before anything is opened, except the window.
     match &command {
         SaleCommand::Create(args) => {
-            let sale = NewSale::checked(&args.title, args.stock, None, None, Millis::now());
-            sale.and_then(|sale| sale.limited(args.limit))
-                .map_err(|reason| CliError::invalid(&reason))?;
+            let sale = NewSale::checked(&args.title, args.stock, None, None, Millis::now())?;
+            sale.limited(args.limit)?;
         }
         SaleCommand::Restock { by, .. } => {
-            check_restock(*by).map_err(|reason| CliError::invalid(&reason))?;
+            check_restock(*by)?;
         }
         _ => {}
     }
@@ -158,7 +157,7 @@ async fn list(context: &mut Context) -> Result<u8> {
     let (_, snapshot) = snapshot::settled(context).await;
     // A failed read is not an empty list.
     if let Some(error) = snapshot.sql.error.or(snapshot.redis.error) {
-        return Err(CliError::unreachable(error.localized::<ReadError>()));
+        return Err(CliError::unreachable(error.localized::<EngineError>()));
     }
     context.out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
         [] => Label("cli-sale-none").to_owned(),
@@ -203,7 +202,7 @@ async fn show(context: &Context, id: VoucherId) -> Result<u8> {
 pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
     let unknown = || Label("common-unknown").to_owned();
     let stock = |sale: &SaleLine| match (sale.stock, sale.admitted) {
-        (Some(stock), _) => signed(stock),
+        (Some(stock), _) => number(stock),
         (None, Some(_)) => Label("cli-sale-not-loaded").to_owned(),
         (None, None) => unknown(),
     };

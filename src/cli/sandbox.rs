@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use seckill_console::{Options, Story};
+use seckill_console::{GuidePage, Options};
 use seckill_engine::{
     Command, EngineError, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, Snapshot,
     fault_injection, ledger, node::Node,
 };
 use seckill_model::{Filter, Label, Millis, NewSale, VoucherId, text};
 use seckill_redis::data_dir::DataDir;
-use seckill_store::fault_injection::{Ill, Illness, faulty};
+use seckill_store::fault_injection::{Ill, Illness};
 use tokio::{
     sync::watch,
     task::{JoinError, JoinHandle},
@@ -66,15 +66,15 @@ impl Setup<'_> {
         what: Label,
         headless: bool,
         script: impl AsyncFnOnce(&Sandbox<'_>) -> Result<T>,
-        last_page: impl FnOnce(&Result<T>) -> Story,
+        last_page: impl FnOnce(&Result<T>) -> GuidePage,
     ) -> Result<Option<T>> {
         let Some(options) = self.options(what, headless)? else {
             return run(self.config, self.out, what, Guide::NONE, script).await.map(Some);
         };
         // The first page may be written before the console starts.
         seckill_model::locale::set_language(options.lang);
-        let (pages, story) = watch::channel(Story::default());
-        let options = Options { story: Some(story), ..options };
+        let (pages, guide) = watch::channel(GuidePage::default());
+        let options = Options { guide: Some(guide), ..options };
         run(self.config, self.out, what, Guide(Some(pages)), async |sandbox| {
             let mut console = Box::pin(seckill_console::run(sandbox.node.remote(), options));
             let result = tokio::select! {
@@ -106,7 +106,7 @@ pub(super) async fn run<T>(
     let mut context =
         Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?;
     // The seed chooses among unknown commits, which no script uses.
-    let (store, database) = faulty(&context.store, 0);
+    let (store, database) = context.store.with_faults(0);
     context.store = store;
     context
         .run(async |context| {
@@ -122,7 +122,7 @@ pub(super) async fn run<T>(
 }
 
 /// The guide in the console; without a console nothing is shown and nothing waits for a reader.
-pub(super) struct Guide(Option<watch::Sender<Story>>);
+pub(super) struct Guide(Option<watch::Sender<GuidePage>>);
 
 impl Guide {
     /// Nothing is shown.
@@ -137,7 +137,7 @@ impl Guide {
         self.turn_to(page(title, text, None));
     }
 
-    pub(super) fn turn_to(&self, page: Story) {
+    pub(super) fn turn_to(&self, page: GuidePage) {
         if let Some(pages) = &self.0 {
             pages.send_replace(page);
         }
@@ -152,14 +152,18 @@ impl Guide {
 }
 
 /// A page of the guide, with the keys that the operator presses next.
-pub(super) fn page(title: impl Into<String>, text: impl Into<String>, keys: Option<&str>) -> Story {
+pub(super) fn page(
+    title: impl Into<String>,
+    text: impl Into<String>,
+    keys: Option<&str>,
+) -> GuidePage {
     let key = keys.map(str::to_owned);
-    Story { title: title.into(), text: text.into(), key, ..Story::default() }
+    GuidePage { title: title.into(), text: text.into(), key, ..GuidePage::default() }
 }
 
 /// The last page of the guide.
-pub(super) fn last_page(title: Label, text: String, passed: bool) -> Story {
-    Story { done: passed, ..page(title, text, Some("q")) }
+pub(super) fn last_page(title: Label, text: String, passed: bool) -> GuidePage {
+    GuidePage { done: passed, ..page(title, text, Some("q")) }
 }
 
 /// A load test in progress. It ends with the node at the latest.
@@ -195,8 +199,7 @@ impl Sandbox<'_> {
         stock: u64,
         begin: Option<Millis>,
     ) -> Result<VoucherId> {
-        let sale = NewSale::checked(title, stock, begin, None, Millis::now());
-        let sale = sale.map_err(|reason| CliError::invalid(&reason))?;
+        let sale = NewSale::checked(title, stock, begin, None, Millis::now())?;
         match self.execute(Command::CreateSale(sale)).await? {
             Reply::SaleCreated(voucher) => Ok(voucher),
             _ => Err(CliError::unexpected_reply()),

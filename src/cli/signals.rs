@@ -1,5 +1,6 @@
 //! Termination signals.
 
+use futures::future::select_all;
 use seckill_model::{OsError, text};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -7,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{CliError, Result, error::INTERRUPTED};
 
 /// Termination signals, handled from construction on: a signal during startup must not leave servers running.
-pub(super) struct Signals([Signal; 4]);
+pub(super) struct Signals(Vec<Signal>);
 
 impl Signals {
     pub(super) fn listen() -> Result<Self> {
@@ -15,23 +16,18 @@ impl Signals {
         let listen = |kind| signal(kind).map_err(failed);
         // Runs to the end of the process: the handlers stay when this value is dropped.
         tokio::spawn(exit_at_second_interrupt(listen(SignalKind::interrupt())?));
-        Ok(Self([
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::hangup())?,
-            listen(SignalKind::quit())?,
-        ]))
+        let kinds = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+            SignalKind::quit(),
+        ];
+        Ok(Self(kinds.into_iter().map(listen).collect::<Result<_>>()?))
     }
 
     /// Waits for one of them.
     pub(super) async fn received(&mut self) {
-        let [term, int, hup, quit] = &mut self.0;
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-            _ = hup.recv() => {}
-            _ = quit.recv() => {}
-        }
+        select_all(self.0.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
     }
 
     /// Waits for `work`, which a signal ends early: `stop` is cancelled, and the result is that of the part that was

@@ -2,7 +2,7 @@
 
 use seckill_console::{Reader, alarm_text};
 use seckill_engine::{
-    AlarmKind, Health, ReadError, Snapshot, StreamLine,
+    AlarmKind, EngineError, Health, Snapshot, StreamLine,
     jobs::{board, builtin},
     ledger,
     snapshot_task::AUDIT_UP_TO,
@@ -200,8 +200,8 @@ pub(super) fn life(alive: bool) -> Label {
 /// Whether a server replies and accepts writes.
 pub(super) fn server_state(health: &Health) -> String {
     match (&health.error, &health.unwritable) {
-        (Some(error), _) => text!("cli-status-away", error = error.localized::<ReadError>()),
-        (None, Some(why)) => text!("cli-status-no-writes", why = why.localized::<ReadError>()),
+        (Some(error), _) => text!("cli-status-away", error = error.localized::<EngineError>()),
+        (None, Some(why)) => text!("cli-status-no-writes", why = why.localized::<EngineError>()),
         (None, None) => {
             text!("cli-status-answers", ms = format!("{:.1}", health.latency_us as f64 / 1_000.0))
         }

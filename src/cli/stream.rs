@@ -3,13 +3,14 @@
 use clap::{ArgGroup, Args, Subcommand};
 use seckill_engine::{
     Command, Reply,
-    commands::group::{
-        ClaimScope, Rewind, To, claim, remove, rewind,
-        show::{self, GroupState, StreamState},
-    },
+    commands::group::{ClaimScope, Rewind, To, claim, remove, rewind, show},
 };
 use seckill_model::{EntryId, Label, text};
-use serde_json::json;
+use seckill_redis::{
+    keys::node_of,
+    stream_stats::{ConsumerStats, RedisStats, StreamStats},
+};
+use serde_json::{Value, json};
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, counts, error, indented,
@@ -88,47 +89,90 @@ pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) ->
 }
 
 async fn show(context: &Context, partition: Option<u16>) -> Result<u8> {
-    let dead_ms = context.config.engine.node_dead_ms;
-    let partitions = show::show(&mut context.servers(), partition, dead_ms).await?;
+    let shown = show::show(&mut context.servers(), partition).await?;
+    let partitions: Vec<Value> = shown.iter().map(|stats| document(context, stats)).collect();
     context.out.answer(&json!({ "partitions": partitions }), || {
-        partitions.iter().map(stream).collect::<Vec<_>>().join("\n\n")
+        shown.iter().map(|stats| stream(context, stats)).collect::<Vec<_>>().join("\n\n")
     })
 }
 
-fn stream(state: &StreamState) -> String {
-    let StreamState { partition, length, added, dead, .. } = state;
+/// Milliseconds since that entry was added.
+fn age(stats: &RedisStats, entry: Option<EntryId>) -> Option<u64> {
+    entry.map(|id| stats.now.since(id.added()))
+}
+
+fn document(context: &Context, stats: &RedisStats) -> Value {
+    let StreamStats { partition, length, added, first, last, dead, .. } = stats.stream;
+    let StreamStats { delivered, read, lag, pending, oldest_pending, .. } = stats.stream;
+    let dead_ms = context.config.engine.node_dead_ms;
+    let consumer = |it: &ConsumerStats| {
+        json!({
+            "name": it.name,
+            "node": node_of(&it.name),
+            "alive": stats.works(&it.name, dead_ms),
+            "pending": it.pending,
+            "idle_ms": it.idle_ms,
+        })
+    };
+    let group = || {
+        json!({
+            "name": context.keys.partition(partition).group(),
+            "last_delivered": delivered,
+            "entries_read": read,
+            "lag": lag,
+            "pending": pending,
+            "oldest_pending": oldest_pending,
+            "oldest_pending_ms": age(stats, oldest_pending),
+            "consumers": stats.consumers.iter().map(consumer).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "partition": partition,
+        "length": length,
+        "added": added,
+        "first": first,
+        "last": last,
+        "oldest_ms": age(stats, first),
+        "dead": dead,
+        "group": stats.stream.group.then(group),
+    })
+}
+
+fn stream(context: &Context, stats: &RedisStats) -> String {
+    let StreamStats { partition, length, added, dead, .. } = stats.stream;
     let mut text = text!("cli-stream", partition, length, added, dead);
-    if let (Some(first), Some(last)) = (state.first, state.last) {
-        let range = match state.oldest_ms.map(span) {
-            Some(age) => text!("cli-stream-range-age", first, last, age),
-            None => text!("cli-stream-range", first, last),
-        };
-        text.push_str(&format!("\n  {range}"));
+    if let (Some(first), Some(last)) = (stats.stream.first, stats.stream.last) {
+        let age = span(stats.now.since(first.added()));
+        text.push_str(&format!("\n  {}", text!("cli-stream-range", first, last, age)));
     }
-    let group = match &state.group {
-        None if state.length > 0 => Label("cli-stream-group-lost").to_owned(),
-        None => Label("cli-stream-no-group").to_owned(),
-        Some(state) => group(state),
+    let group = if stats.stream.group {
+        group(context, stats)
+    } else if length > 0 {
+        Label("cli-stream-group-lost").to_owned()
+    } else {
+        Label("cli-stream-no-group").to_owned()
     };
     format!("{text}\n{}", indented(&group))
 }
 
-fn group(group: &GroupState) -> String {
+fn group(context: &Context, stats: &RedisStats) -> String {
+    let StreamStats { partition, delivered, read, lag, pending, .. } = stats.stream;
     let unknown = || Label("common-unknown").to_owned();
-    let delivered = group.last_delivered.map_or_else(unknown, |id| id.to_string());
-    let read = group.entries_read.map_or_else(unknown, number);
-    let lag = group.lag.map_or_else(unknown, number);
-    let (name, pending) = (&group.name, group.pending);
-    let mut text = text!("cli-stream-group", name, delivered, read, lag, pending);
-    if let (Some(entry), Some(age)) = (group.oldest_pending, group.oldest_pending_ms) {
-        text.push_str(&text!("cli-stream-group-oldest", entry, age = span(age)));
+    let delivered = delivered.map_or_else(unknown, |id| id.to_string());
+    let (read, lag) = (read.map_or_else(unknown, number), lag.map_or_else(unknown, number));
+    let of = context.keys.partition(partition);
+    let mut text = text!("cli-stream-group", name = of.group(), delivered, read, lag, pending);
+    if let Some(entry) = stats.stream.oldest_pending {
+        let age = span(stats.now.since(entry.added()));
+        text.push_str(&text!("cli-stream-group-oldest", entry, age));
     }
-    if group.consumers.is_empty() {
+    if stats.consumers.is_empty() {
         return text;
     }
-    let consumers = Table::new(&group.consumers)
+    let dead_ms = context.config.engine.node_dead_ms;
+    let consumers = Table::new(&stats.consumers)
         .left(&Label("column-consumer"), |it| it.name.clone())
-        .left(&Label("column-node"), |it| life(it.alive))
+        .left(&Label("column-node"), |it| life(stats.works(&it.name, dead_ms)))
         .right(&Label("column-pending"), |it| number(it.pending))
         .right(&Label("column-idle"), |it| span(it.idle_ms));
     format!("{text}\n{consumers}")

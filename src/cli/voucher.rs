@@ -6,8 +6,8 @@ use seckill_model::{Label, UserId, Voucher, VoucherDetails, VoucherId, VoucherSt
 use serde_json::json;
 
 use crate::{
-    CliError, Config, Context, Needs, Output, Reason, Result, Table, count, next_page, number,
-    or_dash, page, plain, reply, rows,
+    Config, Context, Needs, Output, Reason, Result, Table, count, next_page, number, or_dash, page,
+    plain, reply, rows,
 };
 
 #[derive(Debug, Subcommand)]
@@ -84,8 +84,7 @@ pub(super) async fn run(config: &Config, out: Output, command: VoucherCommand) -
                 actual_value: args.actual_value,
                 status: args.status,
             };
-            let details = details.checked().map_err(|reason| CliError::invalid(&reason))?;
-            (Command::CreateVoucher(details), args.reason)
+            (Command::CreateVoucher(details.checked()?), args.reason)
         }
         VoucherCommand::Buy { id, user, reason } => (Command::BuyVoucher(id, UserId(user)), reason),
     };

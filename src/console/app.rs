@@ -11,22 +11,21 @@ use futures::{
 };
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    Command, EngineError, ReplayReport, Reply, SaleLine, Snapshot,
+    Command, ReplayReport, Reply, SaleLine, Snapshot,
     commands::{Focus, Remote, plan::Plan},
     dead_letters::{LetterScope, LettersDiscarded, LettersReplayed},
 };
 use seckill_model::{EntryId, Label, Millis, NewSale, VoucherId, locale::set_key_label, text};
 use strum::VariantArray as _;
-use tokio::sync::oneshot::error::RecvError;
 
 use super::{
+    Answer,
     active_sale::ActiveSale,
     dialogs::{Confirm, Dialog, Intent, Subject},
     director::Director,
     export::{Export, Saved, Written, row_count},
     form_drafts::FormDrafts,
-    frame_writer::Drawn,
-    guide_banner::Story,
+    guide_banner::GuidePage,
     keymap::{self, Action, Context, Key},
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
@@ -39,9 +38,6 @@ use super::{
         stream,
     },
 };
-
-/// A command with its outcome.
-pub(crate) type Answer = (Command, Result<Result<Reply, EngineError>, RecvError>);
 
 /// What the loop does next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +59,7 @@ pub(crate) struct App {
     pub(crate) selling: ActiveSale,
     pub(crate) director: Director,
     pub(crate) status: Status,
-    pub(crate) story: Story,
+    pub(crate) guide: GuidePage,
     pub(crate) terminal: TerminalState,
 }
 
@@ -112,6 +108,24 @@ pub(crate) struct TerminalState {
     pub(crate) in_tmux: bool,
 }
 
+/// Output counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Drawn {
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    /// Bytes of the last frame.
+    pub(crate) last: u64,
+}
+
+impl Drawn {
+    /// The number of frames, and their size.
+    pub(crate) fn summary(self) -> Option<String> {
+        let mean = self.bytes.checked_div(self.frames)?;
+        let (frames, last) = (self.frames, self.last);
+        Some(text!("export-frames-bytes-on-average-last", frames, mean, last))
+    }
+}
+
 impl App {
     pub(crate) fn new(remote: Remote, theme: Theme, zone: TimeZone, now: Millis) -> Self {
         set_key_label(keymap::key_named);
@@ -127,7 +141,7 @@ impl App {
             selling: ActiveSale::default(),
             director: Director::default(),
             status: Status::default(),
-            story: Story::default(),
+            guide: GuidePage::default(),
             terminal: TerminalState::default(),
         };
         app.on_snapshot(first);
@@ -159,11 +173,9 @@ impl App {
         let lag = self.display.shown.stream.as_ref().filter(|_| self.display.shown.redis.up);
         self.display.lag.push(self.display.shown.taken, lag.and_then(|stream| stream.lag));
         self.status.settle_rush(|id| self.display.shown.sale(id).is_some_and(is_gone));
-        self.display.leases.look(&self.display.shown);
-        let (mut turned, mut notes) = (false, Vec::new());
+        let mut notes = Vec::new();
         for view in View::VARIANTS {
             let settled = self.views.get_mut(*view).settle(&self.display.shown);
-            turned |= settled.turned;
             notes.extend(settled.note);
             // While a command is running, marks disappear because it processes their rows.
             if settled.unmarked > 0 && self.work.answers.is_empty() {
@@ -177,9 +189,8 @@ impl App {
         if has_turned && self.presenter.launched && self.presenter.sale.is_some_and(is_over) {
             self.presenter.sale = None;
         }
-        if turned {
-            self.look();
-        }
+        // Another page has to be read if the rows of this one are gone.
+        self.look();
         self.send_wanted();
         for note in notes {
             self.note(note);
@@ -192,9 +203,9 @@ impl App {
         self.terminal.dirty = true;
     }
 
-    pub(crate) fn on_story(&mut self, story: Story) {
-        self.terminal.dirty |= self.story != story;
-        self.story = story;
+    pub(crate) fn on_guide(&mut self, guide: GuidePage) {
+        self.terminal.dirty |= self.guide != guide;
+        self.guide = guide;
     }
 
     /// The slow tick: ages increase, notices expire.
@@ -207,7 +218,7 @@ impl App {
     fn shows_time(&self) -> bool {
         let snapshot = &self.display.shown;
         let windows = snapshot.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
-        let leases = self.view == View::Locks && self.display.leases.any();
+        let leases = self.view == View::Locks && !snapshot.locks.locks.is_empty();
         windows
             || leases
             || is_stale(&snapshot.redis, self.display.now)

@@ -9,7 +9,7 @@ use seckill_engine::{Command, Reply, SaleLine, Snapshot};
 use seckill_model::{Label, Millis, NewSale, Phase, VoucherId, text};
 
 use super::{
-    app::Answer,
+    Answer,
     dialogs::{Confirm, Dialog, Intent},
     launch::{Launch, away},
     text::{commands::question, figures::span, sale_name},
@@ -37,8 +37,6 @@ pub(super) enum LaunchState {
 #[derive(Debug, Default)]
 pub(crate) struct Director {
     pub(super) launch: Option<(Launch, LaunchState)>,
-    /// Title of the last launch; messages refer to it after the launch is over.
-    pub(crate) last_title: String,
 }
 
 impl Director {
@@ -83,7 +81,6 @@ impl Director {
     /// Starts the countdown of a confirmed launch.
     pub(super) fn arm(&mut self, launch: Launch, now: Millis) -> Effect {
         let at = now.plus(i64::try_from(launch.countdown).unwrap_or(0) * 1_000);
-        self.last_title.clone_from(&launch.title);
         let (subject, seconds) = (launch.subject(), launch.countdown);
         self.launch = Some((launch, LaunchState::Counting(at)));
         Effect::Note(text!("director-scheduled-starts-in-s-press", subject, seconds))

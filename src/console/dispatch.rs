@@ -27,7 +27,7 @@ use super::{
     launch::{self, Launch},
     text::{self, commands, commands::Question, conventions},
     views::{
-        Order, Pane, Row as _, Scene, Sheet, Step, Turn, Users, View, ledger,
+        Component as _, Order, Pane, Row as _, Scene, Sheet, Step, Turn, View, ledger,
         letters::{self, LetterCommand, in_scope},
         orders::query_of_sale,
     },
@@ -310,20 +310,15 @@ impl App {
             }
             Action::Freeze => self.freeze(),
             Action::Users => {
-                self.display.users.shown = !self.display.users.shown;
-                self.note(text!("stream-users", are_shown = self.display.users.shown));
+                self.display.users.masked = !self.display.users.masked;
+                self.note(text!("stream-users", are_masked = self.display.users.masked));
             }
-            Action::Present => self.presenter.on = !self.presenter.on,
+            Action::Present => {
+                self.presenter.on = !self.presenter.on;
+                // The audience may remain after the presentation.
+                self.display.users.masked |= self.presenter.on;
+            }
             Action::Quit => self.quit(),
-            // Handled in dialogs or above.
-            Action::Accept
-            | Action::Cancel
-            | Action::Press
-            | Action::NextPart
-            | Action::PreviousPart
-            | Action::QuitNow
-            | Action::Picture
-            | Action::Suspend => {}
             action if action.is_command() => self.ask(action),
             action => {
                 let is_scrub = matches!(
@@ -429,7 +424,7 @@ impl App {
         }
         self.views.orders.input = query_of_sale(sale).into();
         self.go(View::Orders);
-        self.views.orders.ask();
+        self.views.orders.submit_filter();
     }
 
     pub(super) fn go(&mut self, view: View) {
@@ -500,16 +495,8 @@ impl App {
         text!("conventions-no-row-is-selected-use")
     }
 
-    /// The total of a list that is read in pages in a fixed order, if it is longer than one page.
-    pub(super) fn paged_total(&self) -> Option<u64> {
-        self.table()?.fixed_order(&self.display.shown)
-    }
-
     /// Sorts by the next column, or reverses the order.
     pub(super) fn order(&mut self, turn: bool) {
-        if self.view == View::Stream {
-            return self.note(Label("conventions-stream-is-always-in-delivery"));
-        }
         let Some(table) = self.table_mut() else { return };
         let controls = table.controls_mut();
         let before = controls.order;
@@ -535,14 +522,14 @@ impl App {
         table.sheet(&Scene::of(&self.display))
     }
 
-    /// The chosen row as exported, which names no user.
+    /// The chosen row as exported.
     fn chosen_row(&self) -> Option<Sheet> {
-        let scene = Scene { users: Users::MASKED, ..Scene::of(&self.display) };
+        let scene = Scene::of(&self.display);
         match self.view {
             // The Overview has no table, and the filter of Sales may hide the chosen sale.
             View::Overview | View::Sales => {
                 let sale = [self.pointed_sale()?];
-                Some(Sheet::of(&self.views.sales.table, &scene, &sale, Some(0)))
+                Some(self.views.sales.table.sheet_of(&scene, &sale, Some(0)))
             }
             _ => self.table()?.sheet(&scene),
         }
@@ -880,9 +867,9 @@ impl App {
                 (is_none, NOTHING_TO_STOP)
             }
             Action::Filter => (is_overview, commands::NO_FILTER),
-            Action::SortNext | Action::SortTurn => match self.paged_total() {
-                Some(total) => return Some(conventions::in_pages(total)),
-                None => (is_overview, conventions::NO_TABLE),
+            Action::SortNext | Action::SortTurn => match self.table() {
+                Some(table) => return table.fixed_order(&self.display.shown),
+                None => (true, conventions::NO_TABLE),
             },
             Action::CopyName
             | Action::CopyRow
@@ -907,7 +894,7 @@ fn offer(action: Action, why: Option<String>) -> Option<Offer> {
 /// The views in which an action is available.
 fn homes(action: Action) -> String {
     let of = |context: &Context| {
-        keymap::table().iter().any(|it| it.context == *context && it.action == action)
+        keymap::table().iter().any(|it| it.contexts.contains(context) && it.action == action)
     };
     Context::views().filter(of).map(Context::heading).collect::<Vec<_>>().join(&Label("list-items"))
 }

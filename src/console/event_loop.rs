@@ -14,9 +14,10 @@ use tokio::{
 };
 
 use super::{
-    app::{Answer, App, Course},
+    Answer,
+    app::{App, Course},
     export::{Saved, Saver},
-    guide_banner::Story,
+    guide_banner::GuidePage,
     terminal::DrawTarget,
 };
 
@@ -91,7 +92,7 @@ enum Woken {
     Snapshot(Option<Arc<Snapshot>>),
     Answer(Box<Answer>),
     Saved(Saved),
-    Story(Option<Story>),
+    GuidePage(Option<GuidePage>),
     /// The countdown of a launch shows another second, or ends.
     Launch,
     Tick,
@@ -103,10 +104,10 @@ pub(super) async fn drive(
     app: &mut App,
     target: &mut impl DrawTarget,
     keyboard: &mut impl Keyboard,
-    story: Option<watch::Receiver<Story>>,
+    guide: Option<watch::Receiver<GuidePage>>,
 ) -> io::Result<()> {
     let mut saver = Saver::default();
-    let ended = turn(app, target, keyboard, story, &mut saver).await;
+    let ended = turn(app, target, keyboard, guide, &mut saver).await;
     saver.finish().await;
     ended
 }
@@ -115,14 +116,14 @@ async fn turn(
     app: &mut App,
     target: &mut impl DrawTarget,
     keyboard: &mut impl Keyboard,
-    story: Option<watch::Receiver<Story>>,
+    guide: Option<watch::Receiver<GuidePage>>,
     saver: &mut Saver,
 ) -> io::Result<()> {
     let mut signals = Signals::new()?;
     let mut snapshots = Some(app.remote.snapshots.clone());
-    let mut story = story;
-    if let Some(story) = &mut story {
-        app.on_story(story.borrow_and_update().clone());
+    let mut guide = guide;
+    if let Some(guide) = &mut guide {
+        app.on_guide(guide.borrow_and_update().clone());
     }
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -154,7 +155,7 @@ async fn turn(
             snapshot = changed(&mut snapshots) => Woken::Snapshot(snapshot),
             answer = app.next_answer() => Woken::Answer(Box::new(answer)),
             saved = saver.next() => Woken::Saved(saved),
-            page = changed(&mut story) => Woken::Story(page),
+            page = changed(&mut guide) => Woken::GuidePage(page),
             _ = tick.tick() => Woken::Tick,
             () = sleep_until(due), if app.terminal.dirty => Woken::Frame,
         };
@@ -179,8 +180,8 @@ async fn turn(
             }
             Woken::Answer(answer) => app.on_answer(*answer),
             Woken::Saved(saved) => app.on_saved(saved),
-            Woken::Story(Some(page)) => app.on_story(page),
-            Woken::Story(None) => story = None,
+            Woken::GuidePage(Some(page)) => app.on_guide(page),
+            Woken::GuidePage(None) => guide = None,
             Woken::Tick => {
                 if !target.is_there() {
                     return Ok(());

@@ -1,7 +1,10 @@
 //! Drafts of forms that lead to a question: input is restored when the form is opened again for the same subject, until
 //! the command is sent.
 
-use std::mem::discriminant;
+use std::{
+    collections::HashMap,
+    mem::{Discriminant, discriminant},
+};
 
 use seckill_engine::Command;
 
@@ -9,7 +12,7 @@ use super::dialogs::{Form, Intent, Subject};
 
 /// Forms that were left with input, one of each kind.
 #[derive(Debug, Default)]
-pub(crate) struct FormDrafts(Vec<Form>);
+pub(crate) struct FormDrafts(HashMap<Discriminant<Subject>, Form>);
 
 impl FormDrafts {
     /// Keeps a form that has input; `false` if nothing is kept.
@@ -18,16 +21,13 @@ impl FormDrafts {
         if !keeps || !form.is_changed() {
             return false;
         }
-        self.take(&form.subject);
-        self.0.push(form);
+        self.0.insert(discriminant(&form.subject), form);
         true
     }
 
     /// Removes the draft of this kind, and returns it if it is about the same subject.
     pub(super) fn take(&mut self, subject: &Subject) -> Option<Form> {
-        let same_kind = |form: &Form| discriminant(&form.subject) == discriminant(subject);
-        let at = self.0.iter().position(same_kind)?;
-        Some(self.0.swap_remove(at)).filter(|form| form.subject == *subject)
+        self.0.remove(&discriminant(subject)).filter(|form| form.subject == *subject)
     }
 
     /// The command was sent: the next form starts empty.

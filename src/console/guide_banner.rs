@@ -2,7 +2,7 @@
 
 /// One page of the guide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Story {
+pub struct GuidePage {
     /// A short title, in bold.
     pub title: String,
     /// What is happening, in a sentence or two.
@@ -15,7 +15,7 @@ pub struct Story {
     pub done: bool,
 }
 
-impl Story {
+impl GuidePage {
     /// Whether there is nothing to show, so that the banner takes no rows.
     pub(crate) fn is_blank(&self) -> bool {
         self.title.is_empty() && self.text.is_empty()

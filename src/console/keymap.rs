@@ -181,7 +181,7 @@ impl Context {
 /// One binding.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
-    pub(crate) context: Context,
+    pub(crate) contexts: &'static [Context],
     pub(crate) action: Action,
     pub(crate) keys: Vec<Key>,
     /// Shown in the footer; earlier bindings take precedence.
@@ -191,7 +191,7 @@ pub(crate) struct Binding {
 impl Binding {
     /// Whether it applies in a context.
     pub(super) fn is_in(&self, context: Context) -> bool {
-        context.chain().any(|it| it == self.context)
+        context.chain().any(|it| self.contexts.contains(&it))
     }
 }
 
@@ -319,18 +319,13 @@ const TABLE: &[Row] = &[
     (&[C::Always], A::Suspend, "ctrl-z", false),
 ];
 
-/// The default bindings, one for each context of a row.
+/// The default bindings.
 pub(super) static DEFAULT: LazyLock<Vec<Binding>> = LazyLock::new(|| {
-    let bindings = TABLE.iter().flat_map(|(contexts, action, keys, footer)| {
-        let keys: Vec<Key> = keys.split(',').filter_map(|key| Key::parse(key).ok()).collect();
-        contexts.iter().map(move |context| Binding {
-            context: *context,
-            action: *action,
-            keys: keys.clone(),
-            footer: *footer,
-        })
-    });
-    bindings.collect()
+    let binding = |&(contexts, action, keys, footer): &Row| {
+        let keys = keys.split(',').filter_map(|key| Key::parse(key).ok()).collect();
+        Binding { contexts, action, keys, footer }
+    };
+    TABLE.iter().map(binding).collect()
 });
 
 /// Custom bindings. A process has one console, and messages name keys without access to a table.
@@ -365,7 +360,7 @@ pub(crate) fn table() -> &'static [Binding] {
 /// Looks up the action of a key in a context.
 pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
     context.chain().find_map(|context| {
-        let mut bindings = table().iter().filter(|it| it.context == context);
+        let mut bindings = table().iter().filter(|it| it.contexts.contains(&context));
         bindings.find(|it| it.keys.contains(&key)).map(|it| it.action)
     })
 }
@@ -409,8 +404,13 @@ pub(crate) fn key_named(action: &str) -> String {
 
 /// Named actions that are available in a context.
 pub(crate) fn actions(context: Context) -> Vec<Action> {
+    distinct(table().iter().filter(|it| it.is_in(context)))
+}
+
+/// The actions of some bindings, each once.
+pub(super) fn distinct<'a>(bindings: impl Iterator<Item = &'a Binding>) -> Vec<Action> {
     let mut actions = Vec::new();
-    for binding in table().iter().filter(|it| it.is_in(context)) {
+    for binding in bindings {
         if !actions.contains(&binding.action) {
             actions.push(binding.action);
         }

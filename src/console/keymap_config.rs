@@ -9,7 +9,7 @@ use seckill_model::text;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::keymap::{Action, Binding, Context, DEFAULT, Key};
+use super::keymap::{Action, Binding, Context, DEFAULT, Key, distinct};
 
 /// `[keys]`: action names and their keys.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -54,20 +54,16 @@ pub struct KeyLine {
     pub does: &'static str,
 }
 
-/// Contexts with text input, where letters are text: Esc, Enter, Tab and the arrows cannot be rebound there.
-fn takes_text(context: Context) -> bool {
-    matches!(context, Context::Form | Context::Filter | Context::Palette)
+/// Whether it can be rebound. Where letters are text, Esc, Enter, Tab and the arrows cannot.
+fn is_free(binding: &Binding) -> bool {
+    let takes_text =
+        |it: &Context| matches!(it, Context::Form | Context::Filter | Context::Palette);
+    !binding.contexts.iter().any(takes_text)
 }
 
 /// Actions that can be rebound, in table order.
 fn actions() -> Vec<Action> {
-    let mut all = Vec::new();
-    for binding in DEFAULT.iter().filter(|it| !takes_text(it.context)) {
-        if !all.contains(&binding.action) {
-            all.push(binding.action);
-        }
-    }
-    all
+    distinct(DEFAULT.iter().filter(|it| is_free(it)))
 }
 
 impl Keys {
@@ -90,9 +86,7 @@ impl Keys {
             let fault = |why| KeyFault { at, why };
             let action = known(written.get_ref()).map_err(fault)?;
             let keys = keys_of(action, keys).map_err(fault)?;
-            for binding in
-                table.iter_mut().filter(|it| it.action == action && !takes_text(it.context))
-            {
+            for binding in table.iter_mut().filter(|it| it.action == action && is_free(it)) {
                 binding.keys.clone_from(&keys);
             }
             chosen.push((action, at));
@@ -112,7 +106,7 @@ impl Keys {
         let table = self.table()?;
         let line = |action: Action| {
             // The additional keys that close Help are not listed.
-            let first = table.iter().find(|it| it.action == action && !takes_text(it.context));
+            let first = table.iter().find(|it| it.action == action && is_free(it));
             let keys = first.iter().flat_map(|it| &it.keys).copied().map(Key::setting).collect();
             KeyLine { action: action.setting().to_owned(), keys, does: action.help() }
         };

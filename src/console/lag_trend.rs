@@ -6,21 +6,18 @@ use seckill_model::Millis;
 
 /// Milliseconds of samples that are kept.
 const KEPT_MS: u64 = 12_000;
-/// A sample of this age weighs 1/e of the newest, so that a turn is detected soon.
-const FADE_MS: f64 = 4_000.0;
 /// A shorter span shows no trend.
 const LEAST_MS: u64 = 1_500;
-/// A lag that moved back from its extreme by more than this share of the maximum has turned.
-const TURN: f64 = 0.05;
-/// A lag that would take longer than this many seconds to drain or double is steady.
-const SLOW_S: f64 = 300.0;
+/// A change by a smaller share of the lag is noise: a lag within it is steady, and has not turned.
+const NOISE: f64 = 0.05;
+/// A change by at most this many entries is noise, too.
+const LEAST_CHANGE: f64 = 10.0;
 
 /// Recent samples of the lag.
 #[derive(Debug, Default)]
 pub(crate) struct LagTrend {
     past: VecDeque<(Millis, u64)>,
     trend: Option<Ordering>,
-    growth: f64,
 }
 
 impl LagTrend {
@@ -38,7 +35,7 @@ impl LagTrend {
             self.past.pop_front();
         }
         self.turn(lag);
-        self.settle(taken, lag as f64);
+        self.trend = self.settled();
     }
 
     /// A load test fills the stream within a second: samples before the turn say nothing about what follows.
@@ -50,7 +47,7 @@ impl LagTrend {
         else {
             return;
         };
-        let turned = |by: u64| by as f64 > high as f64 * TURN;
+        let turned = |by: u64| by as f64 > high as f64 * NOISE;
         let from = match (turned(high - lag), turned(lag - low)) {
             (true, false) => peak,
             (false, true) => trough,
@@ -61,42 +58,25 @@ impl LagTrend {
         self.past.drain(..from);
     }
 
-    /// Hysteresis: the arrow turns when the slope is clear of the noise, and goes back only when almost none is left.
-    fn settle(&mut self, taken: Millis, lag: f64) {
-        let long = self.past.front().is_some_and(|(at, _)| taken.since(*at) >= LEAST_MS);
-        let Some((growth, error)) = self.line(taken).filter(|_| long) else {
-            self.trend = None;
-            return;
-        };
-        self.growth = growth;
-        let least = (lag / SLOW_S).max(2.0);
-        let toward = growth.total_cmp(&0.0);
-        if growth.abs() > least.max(2.0 * error) {
-            self.trend = Some(toward);
-        } else if self.trend != Some(toward) || growth.abs() < least / 2.0 {
-            self.trend = Some(Ordering::Equal);
-        }
+    /// Change of the lag, and the milliseconds in which it happened; `None` if they are too few.
+    fn change(&self) -> Option<(f64, u64)> {
+        let ((begin, first), (end, last)) = self.past.front().zip(self.past.back())?;
+        let span = end.since(*begin);
+        (span >= LEAST_MS).then_some((*last as f64 - *first as f64, span))
     }
 
-    /// The slope per second by least squares, and its standard error.
-    fn line(&self, now: Millis) -> Option<(f64, f64)> {
-        let points = || {
-            self.past.iter().map(|(at, lag)| {
-                let age = now.since(*at) as f64;
-                ((-age / FADE_MS).exp(), -age / 1e3, *lag as f64)
-            })
-        };
-        let sum = |of: &dyn Fn(f64, f64, f64) -> f64| points().map(|(w, x, y)| of(w, x, y)).sum();
-        let whole: f64 = sum(&|w, _, _| w);
-        let middle: f64 = sum(&|w, x, _| w * x / whole);
-        let mean: f64 = sum(&|w, _, y| w * y / whole);
-        let spread: f64 = sum(&|w, x, _| w * (x - middle).powi(2));
-        if self.past.len() < 3 || spread <= 0.0 {
-            return None;
-        }
-        let slope = sum(&|w, x, y| w * (x - middle) * (y - mean) / spread);
-        let off: f64 = sum(&|w, x, y| w * (y - mean - slope * (x - middle)).powi(2));
-        Some((slope, (off / whole / spread).sqrt()))
+    /// Growth in entries per second, negative while draining; `None` if unknown.
+    pub(crate) fn growth(&self) -> Option<f64> {
+        self.change().map(|(change, span)| change / span as f64 * 1e3)
+    }
+
+    /// Hysteresis: a trend starts with a change beyond the noise, and lasts while half of that is left.
+    fn settled(&self) -> Option<Ordering> {
+        let ((change, _), (_, lag)) = self.change().zip(self.past.back())?;
+        let toward = change.total_cmp(&0.0);
+        let noise = if self.trend == Some(toward) { NOISE / 2.0 } else { NOISE };
+        let is_steady = change.abs() <= (*lag as f64 * noise).max(LEAST_CHANGE);
+        Some(if is_steady { Ordering::Equal } else { toward })
     }
 
     /// Rising, falling or steady; `None` if unknown.
@@ -104,17 +84,12 @@ impl LagTrend {
         self.trend
     }
 
-    /// Growth in entries per second; negative while draining.
-    pub(crate) fn growth(&self) -> f64 {
-        self.growth
-    }
-
     /// Milliseconds until the lag is drained, while it falls.
     pub(crate) fn drains_in(&self) -> Option<u64> {
-        let (_, lag) = self.past.back().filter(|(_, lag)| *lag > 0)?;
-        let falls = self.trend == Some(Ordering::Less) && self.growth < 0.0;
+        let (growth, (_, lag)) = self.growth().zip(self.past.back())?;
+        let falls = *lag > 0 && self.trend() == Some(Ordering::Less);
         // Less than a second is over before it is read.
-        falls.then(|| ((*lag as f64 / -self.growth * 1e3) as u64).max(1_000))
+        falls.then(|| ((*lag as f64 / -growth * 1e3) as u64).max(1_000))
     }
 }
 
@@ -149,6 +124,16 @@ mod tests {
             let wait = wait.unwrap_or_default() as f64;
             assert!((wait / truth - 1.0).abs() < 0.25, "{tick}: {wait} for {truth}");
         }
+    }
+
+    /// 100,000 entries in 270 s: the change within the samples is close to the noise.
+    #[test]
+    fn a_slow_noisy_drain_does_not_flicker() {
+        let lags = (0..240_u64).map(|tick| 100_000 - tick * 93 + tick * 7_919 % 1_001);
+        let (_, readings) = replay(lags);
+        let turns = readings.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
+        assert!(turns <= 3, "{turns}: {readings:?}");
+        assert!(readings[60..].iter().all(|(trend, _)| *trend == Some(Ordering::Less)));
     }
 
     #[test]

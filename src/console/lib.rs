@@ -13,7 +13,6 @@ mod event_loop;
 mod export;
 mod form_drafts;
 mod frame;
-mod frame_writer;
 mod guide_banner;
 mod key;
 mod keymap;
@@ -35,17 +34,17 @@ mod widgets;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
-use seckill_engine::commands::Remote;
+use seckill_engine::{Command, EngineError, Reply, commands::Remote};
 use seckill_model::{
     Label, Millis, OsError,
     locale::{Language, set_language},
     text,
 };
-use tokio::sync::watch;
+use tokio::sync::{oneshot::error::RecvError, watch};
 
 pub use self::{
     bench_harness::{Drawing, Person, gauge},
-    guide_banner::Story,
+    guide_banner::GuidePage,
     keymap_config::{KeyFault, KeyLine, Keys},
     locale::not_utf8,
     theme::{ColorChoice, Palette, ThemeError},
@@ -56,7 +55,7 @@ pub use self::text::{
     audit_log::{
         job_result, order_error, result as localized_result, subject as localized_subject,
     },
-    figures::{signed, span, thousands},
+    figures::{span, thousands},
     phase, settings,
     time::event_name,
 };
@@ -68,7 +67,7 @@ pub struct Options {
     /// When to use colour.
     pub color: ColorChoice,
     /// Pages of a guided demonstration.
-    pub story: Option<watch::Receiver<Story>>,
+    pub guide: Option<watch::Receiver<GuidePage>>,
     /// The display language.
     pub lang: Language,
     /// Draw bars, boxes and the chart with ASCII only.
@@ -83,6 +82,8 @@ pub struct Options {
     pub keys: Keys,
     /// Start in the presenter layout.
     pub present: bool,
+    /// Start with masked user IDs.
+    pub mask_users: bool,
 }
 
 /// Why the console could not run, or ended early.
@@ -123,12 +124,25 @@ pub fn check_terminal() -> Result<(), ConsoleError> {
     }
 }
 
+/// A command with its outcome.
+type Answer = (Command, Result<Result<Reply, EngineError>, RecvError>);
+
 /// Runs the console on the terminal of this process until the user quits or a signal arrives. The terminal is restored
 /// in every case.
 pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     check_terminal()?;
-    let Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys, present } =
-        options;
+    let Options {
+        color,
+        guide,
+        lang,
+        ascii,
+        plain_locale,
+        palette,
+        export_dir,
+        keys,
+        present,
+        mask_users,
+    } = options;
     keymap::choose(keys.table()?);
     set_language(lang);
     let depth = theme::Depth::detect(color, |name| std::env::var(name).ok());
@@ -149,8 +163,9 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     app.terminal.export_dir = export_dir;
     app.terminal.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
     app.presenter.on = present;
+    app.display.users.masked = mask_users;
     let mut screen = terminal::Screen::take()?;
     let mut keyboard = event_loop::Tty::default();
-    event_loop::drive(&mut app, &mut screen, &mut keyboard, story).await?;
+    event_loop::drive(&mut app, &mut screen, &mut keyboard, guide).await?;
     Ok(())
 }

@@ -47,42 +47,6 @@ impl Presenter {
     }
 }
 
-/// Replaces sale IDs with titles, as the presenter layout shows them. What looks like an ID inside the title of a sale
-/// or launch is kept.
-pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> String {
-    let titles = snapshot.sales.iter().map(|sale| &*sale.title).chain(launched.iter().copied());
-    let titles: Vec<&str> = titles.filter(|title| title.contains('#')).collect();
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let title = titles.iter().filter(|title| rest.starts_with(**title));
-        if let Some(title) = title.max_by_key(|title| title.len()) {
-            out.push_str(title);
-            rest = rest.strip_prefix(title).unwrap_or_default();
-            continue;
-        }
-        let Some(after) = rest.strip_prefix('#') else {
-            out.push(c);
-            rest = rest.strip_prefix(c).unwrap_or_default();
-            continue;
-        };
-        let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (id, behind) = after.split_at(digits);
-        let sale = id.parse().ok().and_then(|id| snapshot.sale(VoucherId(id)));
-        rest = behind;
-        match sale {
-            Some(sale) => {
-                out.push_str(&sale.title);
-                // The title already follows the ID: do not repeat it.
-                let again = behind.strip_prefix(' ').and_then(|it| it.strip_prefix(&*sale.title));
-                rest = again.unwrap_or(behind);
-            }
-            None => out.extend(["#", id]),
-        }
-    }
-    out
-}
-
 /// Whether nothing is left for buyers to come for.
 pub(super) fn is_gone(sale: &SaleLine) -> bool {
     sale.phase.is_over() || sale.stock.is_some_and(|left| left <= 0)

@@ -2,14 +2,13 @@
 
 use std::{
     io::{self, Write, stdout},
-    mem::ManuallyDrop,
     panic,
     sync::{
         Once,
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ratatui::{
@@ -21,25 +20,21 @@ use ratatui::{
         event::{
             DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
         },
-        execute,
+        execute, queue,
         terminal::{
-            Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
-            enable_raw_mode,
+            BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+            LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
         },
     },
 };
 use rustix::process::Signal;
 
-use super::{app::App, frame, frame_writer::FrameWriter, widgets::Halves};
+use super::{app::App, frame, widgets::Halves};
 
 /// The console owns the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// A panic on another thread restored the terminal while the console keeps running.
+/// A panic on another thread restored the terminal and was printed, while the console keeps running.
 static LOST: AtomicBool = AtomicBool::new(false);
-/// That panic is still being printed: a backtrace takes time.
-static PRINTING: AtomicBool = AtomicBool::new(false);
-/// Maximum wait for it.
-const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The drawing target.
 pub(super) trait DrawTarget {
@@ -61,28 +56,37 @@ pub(super) trait DrawTarget {
     }
 }
 
-/// Draws the console and sends each frame as one write.
+/// Draws the console and sends each frame as one write: the backend flushes several times per frame, here into memory.
 pub(super) struct Frames {
-    terminal: Terminal<CrosstermBackend<FrameWriter>>,
-    writer: FrameWriter,
+    terminal: Terminal<CrosstermBackend<Vec<u8>>>,
     halves: Halves,
 }
 
 impl Frames {
     pub(super) fn new(viewport: Viewport) -> io::Result<Self> {
-        let writer = FrameWriter::default();
-        let backend = CrosstermBackend::new(writer.clone());
+        let backend = CrosstermBackend::new(Vec::new());
         let terminal = Terminal::with_options(backend, TerminalOptions { viewport })?;
-        Ok(Self { terminal, writer, halves: Halves::default() })
+        Ok(Self { terminal, halves: Halves::default() })
     }
 
     pub(super) fn draw(&mut self, app: &mut App, out: &mut impl Write) -> io::Result<()> {
         let halves = &mut self.halves;
+        // Terminals show no partial frame; those without synchronized updates ignore the sequence.
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| {
             frame::draw(app, frame);
             halves.settle(frame.buffer_mut());
         })?;
-        self.writer.send(out, &mut app.terminal.drawn)
+        queue!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
+        let bytes = self.terminal.backend_mut().writer_mut();
+        out.write_all(bytes)?;
+        out.flush()?;
+        let drawn = &mut app.terminal.drawn;
+        drawn.last = bytes.len() as u64;
+        drawn.frames += 1;
+        drawn.bytes += drawn.last;
+        bytes.clear();
+        Ok(())
     }
 
     /// Invalidates the screen, so that all of it is redrawn. `Terminal::clear` would query the cursor position and race
@@ -95,9 +99,7 @@ impl Frames {
 
 /// The real terminal. It is restored on drop.
 pub(super) struct Screen {
-    /// Never dropped: the drop of the terminal prints to standard error when it is gone, and panics if that is the same
-    /// terminal. [`leave`] does all that is needed.
-    frames: ManuallyDrop<Frames>,
+    frames: Frames,
     /// Mouse capture is on.
     mouse: bool,
 }
@@ -107,7 +109,7 @@ impl Screen {
     pub(super) fn take() -> io::Result<Self> {
         restore_on_panic();
         LOST.store(false, Ordering::SeqCst);
-        let frames = ManuallyDrop::new(Frames::new(Viewport::Fullscreen)?);
+        let frames = Frames::new(Viewport::Fullscreen)?;
         enter()?;
         Ok(Self { frames, mouse: false })
     }
@@ -133,6 +135,10 @@ impl Screen {
 
 impl DrawTarget for Screen {
     fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        if !TAKEN.load(Ordering::SeqCst) {
+            // A panic is being printed: a backtrace takes time. `recover` causes the next frame.
+            return Ok(());
+        }
         self.serve(app)?;
         self.frames.draw(app, &mut stdout().lock())
     }
@@ -152,10 +158,6 @@ impl DrawTarget for Screen {
     fn recover(&mut self) -> io::Result<bool> {
         let lost = LOST.swap(false, Ordering::SeqCst);
         if lost {
-            let since = Instant::now();
-            while PRINTING.load(Ordering::SeqCst) && since.elapsed() < PRINT_TIMEOUT {
-                thread::sleep(Duration::from_millis(10));
-            }
             self.mouse = false;
             enter()?;
             self.frames.forget()?;
@@ -208,11 +210,9 @@ fn restore_on_panic() {
             if !TAKEN.load(Ordering::SeqCst) {
                 return previous(info);
             }
-            PRINTING.store(true, Ordering::SeqCst);
             leave();
-            LOST.store(true, Ordering::SeqCst);
             previous(info);
-            PRINTING.store(false, Ordering::SeqCst);
+            LOST.store(true, Ordering::SeqCst);
         }));
     });
 }

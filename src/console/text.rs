@@ -12,7 +12,7 @@ pub(crate) mod time;
 use seckill_engine::{SaleLine, telemetry::snapshot::Funnel};
 use seckill_model::{Label, Phase, VoucherId, text};
 
-use self::figures::{signed, span, steady_span, within};
+use self::figures::{span, steady_span, thousands, within};
 pub(crate) use self::{
     alarms::{AlarmText, Reader},
     audit_log::order_error,
@@ -55,7 +55,7 @@ pub(crate) fn left_of(left: &str, initial: &str) -> String {
 /// The stock in Redis; unknown until Redis has been read.
 pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
     match (sale.stock, sale.admitted) {
-        (Some(left), _) => signed(left),
+        (Some(left), _) => thousands(left),
         (None, None) => UNKNOWN.to_owned(),
         (None, Some(_)) => NOT_IN_REDIS.to_string(),
     }

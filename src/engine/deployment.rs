@@ -11,7 +11,7 @@ use seckill_model::{
 use seckill_redis::{Connection, Layout, Redis, RedisError, keys::Partition, repair};
 use seckill_store::SharedStore;
 
-use super::{EngineError, servers::Servers, settings::Settings};
+use super::{EngineError, Result, servers::Servers, settings::Settings};
 
 /// What every task of a node needs. Cheap to clone; each task opens its own connection.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ const SETTING: &str = "deployment";
 ///
 /// # Errors
 /// [`EngineError::Rejected`], or a server is unreachable.
-pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<(), EngineError> {
+pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
     let Servers { store, conn, keys } = servers;
     let ours = match store.setting(SETTING).await? {
         Some(ours) => ours,
@@ -65,7 +65,7 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<(), EngineErr
 }
 
 /// The database's name, created if it has none, except with `read_only`.
-pub async fn name(store: &SharedStore, read_only: bool) -> Result<String, EngineError> {
+pub async fn name(store: &SharedStore, read_only: bool) -> Result<String> {
     match store.setting(SETTING).await? {
         Some(name) => return Ok(name),
         None if read_only => return Ok(String::new()),
@@ -79,7 +79,7 @@ pub async fn name(store: &SharedStore, read_only: bool) -> Result<String, Engine
 
 /// Reads the settings of the server of each partition and of the database, and returns the weakest. `sentinels`: Redis
 /// is monitored by Sentinels.
-pub async fn durability(deployment: &Deployment, sentinels: bool) -> Result<Setup, EngineError> {
+pub async fn durability(deployment: &Deployment, sentinels: bool) -> Result<Setup> {
     let Deployment { redis, store, keys, settings } = deployment;
     let mut conn = redis.connection();
     let (mut append, mut replicas) = (Some(Append::Always), u32::MAX);

@@ -49,6 +49,9 @@ impl From<io::Error> for PlanError {
     }
 }
 
+/// Result of an operation of the engine.
+pub type Result<T, E = EngineError> = std::result::Result<T, E>;
+
 /// Why a command or a task failed, with the next step.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

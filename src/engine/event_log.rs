@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    EngineError,
     commands::operator::Operator,
     deployment::Deployment,
     event::Event,
@@ -283,7 +284,7 @@ fn short(subject: &str) -> String {
 
 /// Why a server could not be read.
 fn read_error(error: &Message) -> Event {
-    error.data().map_or_else(|| Event::Other(error.to_string().into()), Event::ReadError)
+    error.data().map_or_else(|| Event::Other(error.to_string().into()), Event::Error)
 }
 
 /// The subject of an alarm (a name, or a code of the message `activity-subject`), and the event of its start; `None`
@@ -298,10 +299,10 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
         AlarmKind::RedisReadOnly { error } => return Some(("redis", read_error(error))),
         AlarmKind::SqlReadOnly { error } => return Some(("database", read_error(error))),
         AlarmKind::SqlLocked { .. } => {
-            return Some(("database", Event::ReadError(StoreError::Locked.into())));
+            return Some(("database", Event::Error(EngineError::Store(StoreError::Locked))));
         }
         AlarmKind::AuditFailed { finding, .. } => {
-            return Some(("audit", Event::AuditFailed(finding.clone())));
+            return Some(("audit", Event::Error(EngineError::Unbalanced(finding.clone()))));
         }
         AlarmKind::ForeignKey(ForeignKey { key, holds }) => {
             (key.as_str(), reason!("event-foreign-key", holds = ForeignKey::content(holds)))
@@ -374,10 +375,7 @@ fn version() -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::{
-        read_error::ReadError,
-        snapshot::{Alarm, Back, Health, NodeLine, Urgency},
-    };
+    use crate::telemetry::snapshot::{Alarm, Back, Health, NodeLine, Urgency};
 
     const T: Millis = Millis(1_795_000_000_000);
     const DEAD_MS: u64 = 5_000;
@@ -419,7 +417,7 @@ mod tests {
         back.taken = T.plus(8_400);
         let ended = log.observe(&back);
         assert_eq!(summary(&ended), [("redis back", "redis", 6_900)]);
-        assert_eq!(ended[0].result, "after 6.0 s");
+        assert_eq!(&*ended[0].result, "after 6.0 s");
         assert_eq!(log.observe(&calm(30_000)), []);
     }
 
@@ -475,11 +473,7 @@ mod tests {
             lines.extend(log.observe(&with(calm(waiting as i64 * 1_000), kind)));
         }
         assert_eq!(summary(&lines), [("alarm raised", "database", 0)]);
-        assert!(
-            lines
-                .iter()
-                .all(|it| it.result == ReadError::Sql(StoreError::Locked).to_string().as_str())
-        );
+        assert!(lines.iter().all(|it| *it.result == StoreError::Locked.to_string()));
         // A condition that ends immediately is not recorded.
         let mut log = EventLog::new("a", DEAD_MS);
         let mut lines = log.observe(&with(calm(0), AlarmKind::NoGroup));
@@ -532,7 +526,7 @@ mod tests {
         let mut other = EventLog::new("c", DEAD_MS);
         other.observe(&snapshot(50_000, false));
         let again = other.observe(&snapshot(60_000, false));
-        let same = again.iter().find(|it| it.subject == "b").unwrap();
+        let same = again.iter().find(|it| &*it.subject == "b").unwrap();
         assert_eq!(same.once, lines[0].once, "the log takes it once");
     }
 

@@ -19,8 +19,8 @@ use seckill_redis::{
     stream::{self, ReadFrom},
 };
 
-use super::EngineError;
 pub use super::ids::step_clock;
+use super::{EngineError, Result};
 
 /// Simulates a node that reads a batch of entries and dies before it writes or acknowledges any of them. Its last
 /// heartbeat is made older than `dead_ms`, so that it counts as dead immediately.
@@ -32,7 +32,7 @@ pub async fn die_with_batch(
     node: &str,
     most: usize,
     dead_ms: u64,
-) -> Result<usize, EngineError> {
+) -> Result<usize> {
     let mut conn = redis.connection();
     let mut taken = 0;
     let silent_ms = i64::try_from(dead_ms).unwrap_or(i64::MAX).saturating_add(1);
@@ -75,11 +75,7 @@ pub const POISON: [&[(&str, &[u8])]; 6] = [
 ];
 
 /// Adds `count` entries to a stream that cannot become orders, cycling through [`POISON`].
-pub async fn poison(
-    conn: &mut Connection,
-    of: &Partition,
-    count: usize,
-) -> Result<(), EngineError> {
+pub async fn poison(conn: &mut Connection, of: &Partition, count: usize) -> Result<()> {
     for fields in POISON.iter().cycle().take(count) {
         conn.query::<String>(cmd("XADD").arg(of.orders()).arg("*").arg(*fields)).await?;
     }
@@ -87,11 +83,7 @@ pub async fn poison(
 }
 
 /// Adds the newest entries of a stream a second time, like a producer that retries. Returns their number.
-pub async fn duplicate(
-    conn: &mut Connection,
-    of: &Partition,
-    most: usize,
-) -> Result<usize, EngineError> {
+pub async fn duplicate(conn: &mut Connection, of: &Partition, most: usize) -> Result<usize> {
     let mut read = cmd("XREVRANGE");
     read.arg(of.orders()).arg("+").arg("-").arg("COUNT").arg(most);
     let newest: Vec<(String, Vec<Vec<u8>>)> = conn.query(&read).await?;
@@ -102,7 +94,7 @@ pub async fn duplicate(
 }
 
 /// Destroys the group of a stream with its pending list; `false` if there was no group or no stream.
-pub async fn destroy_group(conn: &mut Connection, of: &Partition) -> Result<bool, EngineError> {
+pub async fn destroy_group(conn: &mut Connection, of: &Partition) -> Result<bool> {
     if !conn.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
         return Ok(false);
     }
@@ -112,18 +104,14 @@ pub async fn destroy_group(conn: &mut Connection, of: &Partition) -> Result<bool
 }
 
 /// Removes a consumer with its pending entries, which are then never redelivered. Returns their number.
-pub async fn remove_consumer(
-    conn: &mut Connection,
-    of: &Partition,
-    consumer: &str,
-) -> Result<u64, EngineError> {
+pub async fn remove_consumer(conn: &mut Connection, of: &Partition, consumer: &str) -> Result<u64> {
     let mut remove = cmd("XGROUP");
     remove.arg("DELCONSUMER").arg(of.orders()).arg(of.group()).arg(consumer);
     Ok(conn.query(&remove).await?)
 }
 
 /// Deletes the bodies of all pending entries, and of those before them. Returns the number of deleted entries.
-pub async fn trim_pending(conn: &mut Connection, of: &Partition) -> Result<u64, EngineError> {
+pub async fn trim_pending(conn: &mut Connection, of: &Partition) -> Result<u64> {
     let summary: (u64, Option<String>, Option<String>, Value) =
         conn.query(cmd("XPENDING").arg(of.orders()).arg(of.group())).await?;
     let Some(newest) = summary.2 else { return Ok(0) };
@@ -137,7 +125,7 @@ pub async fn trim_pending(conn: &mut Connection, of: &Partition) -> Result<u64, 
 ///
 /// # Errors
 /// [`EngineError::Rejected`] if Redis was not started by this program.
-pub async fn kill_redis(redis: &Redis) -> Result<(), EngineError> {
+pub async fn kill_redis(redis: &Redis) -> Result<()> {
     let rejected = |why| EngineError::Rejected(reason!("drill-redis-not-killed", why));
     if redis.managed().is_none() {
         return Err(rejected(reason!("drill-redis-not-managed")));

@@ -9,7 +9,7 @@ use seckill_redis::{Connection, keys::Partition, nodes::FORGET_MS, scripts};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError, context::NodeContext, recovery::partition_repair::repair_partition,
+    EngineError, Result, context::NodeContext, recovery::partition_repair::repair_partition,
     servers::Servers, telemetry::data_loss::LossExchange,
 };
 
@@ -82,7 +82,7 @@ pub async fn take_name(
     instance: &str,
     dead_ms: u64,
     force: bool,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     let until = Instant::now() + Duration::from_millis(dead_ms) + HEARTBEAT_INTERVAL;
     let how = if force { "take" } else { "" };
     for of in servers.keys.partitions() {
@@ -104,7 +104,7 @@ async fn beat(
     instance: &str,
     dead_ms: u64,
     how: &str,
-) -> Result<bool, EngineError> {
+) -> Result<bool> {
     let mut call = scripts::HEARTBEAT.prepare_invoke();
     call.key(of.nodes()).key(of.instances()).key(of.reconciled());
     call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how);

@@ -11,7 +11,7 @@ use seckill_model::{OrderId, order_id::utc_day, reason::reason};
 use seckill_redis::{Connection, keys::Partition, scripts};
 use seckill_store::{SharedStore, StoreError};
 
-use super::EngineError;
+use super::{EngineError, Result};
 use jiff::{Timestamp, civil::Date};
 
 /// IDs leased with one INCRBY. A node that stops loses the rest of its lease: 2^32 a day are plenty.
@@ -38,7 +38,7 @@ const TRIES: u32 = 16;
 
 /// Returns the first second for IDs on a Redis that may have lost its newest increments: later than every second in
 /// which other nodes may have used them. SQL stores it, so that it also increases if nodes start again within a second.
-pub(super) async fn first_second(store: &SharedStore, of: &Partition) -> Result<i64, EngineError> {
+pub(super) async fn first_second(store: &SharedStore, of: &Partition) -> Result<i64> {
     let name = format!("ids_from_{}", of.number());
     for _ in 0..TRIES {
         let stored = store.setting(&name).await?;
@@ -94,11 +94,7 @@ impl IdWorker {
     ///
     /// # Errors
     /// Redis is unreachable, the clock is out of range, or the day's numbers are exhausted. IDs never wrap.
-    pub async fn issue(
-        &mut self,
-        conn: &mut Connection,
-        count: usize,
-    ) -> Result<Vec<OrderId>, EngineError> {
+    pub async fn issue(&mut self, conn: &mut Connection, count: usize) -> Result<Vec<OrderId>> {
         self.issue_at(conn, count, now()).await
     }
 
@@ -108,7 +104,7 @@ impl IdWorker {
         conn: &mut Connection,
         count: usize,
         unix_second: i64,
-    ) -> Result<Vec<OrderId>, EngineError> {
+    ) -> Result<Vec<OrderId>> {
         let second = unix_second.max(self.last_second);
         let day = utc_day(second);
         let (turns, turn) = (u64::from(self.partition.of()), u64::from(self.partition.number()));
@@ -139,31 +135,21 @@ impl IdWorker {
     /// After a restart of Redis, which may have lost its newest increments: raises the day's counter to what this
     /// worker has leased, before another one leases again. The rest of the lease is dropped, because another node may
     /// have leased it before that.
-    pub async fn reclaim(&mut self, conn: &mut Connection) -> Result<(), EngineError> {
+    pub async fn reclaim(&mut self, conn: &mut Connection) -> Result<()> {
         let Some(Lease { day, end, .. }) = self.lease else { return Ok(()) };
         self.lease_numbers(conn, day, 0).await?;
         self.lease = Some(Lease { day, next: end, end });
         Ok(())
     }
 
-    async fn renew(
-        &mut self,
-        conn: &mut Connection,
-        day: Date,
-        size: u64,
-    ) -> Result<&mut Lease, EngineError> {
+    async fn renew(&mut self, conn: &mut Connection, day: Date, size: u64) -> Result<&mut Lease> {
         let end = self.lease_numbers(conn, day, size).await?;
         Ok(self.lease.insert(Lease { day, next: end - size, end }))
     }
 
     /// Leases `size` numbers after all that are known to be leased; returns their end. If Redis has lost the counter of
     /// the day, other workers may hold leases beyond those: then a random number of them is skipped.
-    async fn lease_numbers(
-        &self,
-        conn: &mut Connection,
-        day: Date,
-        size: u64,
-    ) -> Result<u64, EngineError> {
+    async fn lease_numbers(&self, conn: &mut Connection, day: Date, size: u64) -> Result<u64> {
         // Never what this worker has leased already, in case Redis has lost its newest increments.
         let leased = self.lease.as_ref().filter(|lease| lease.day == day).map_or(0, |it| it.end);
         let mut call = scripts::LEASE_IDS.prepare_invoke();

@@ -36,10 +36,9 @@ pub mod vouchers;
 pub use commands::{
     Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, command_handler::Operator,
 };
-pub use error::{EngineError, PlanError};
+pub use error::{EngineError, PlanError, Result};
 pub use locks::LockName;
 pub use telemetry::{
     Snapshot,
-    read_error::ReadError,
     snapshot::{AlarmKind, Health, JobLine, LetterLine, SaleLine, StreamLine},
 };

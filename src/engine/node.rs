@@ -18,13 +18,11 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    EngineError,
+    Result,
     admission::Admission,
     commands::{
         Focus, Remote, Request,
         command_handler::{Operator, lock_names},
-        load_generator::LoadTests,
-        operator_lock::UnderWay,
     },
     consumer::{Consumer, Hold},
     context::NodeContext,
@@ -157,8 +155,6 @@ impl Node {
             admission,
             meters: context.meters,
             reason: None,
-            under_way: UnderWay::default(),
-            load_tests: LoadTests::default(),
             outbox: context.outbox,
         };
         // A read-only node writes no events.
@@ -244,7 +240,7 @@ impl Node {
         .boxed()
     }
 
-    async fn leave(&self) -> Result<(), EngineError> {
+    async fn leave(&self) -> Result<()> {
         let Operator { deployment, node, .. } = &self.operator;
         let mut conn = deployment.redis.connection();
         for of in deployment.keys.partitions() {

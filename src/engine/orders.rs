@@ -1,10 +1,12 @@
 //! Locates an order by its ID.
 
-use seckill_model::{EntryId, Message, Millis, Order, OrderId, SaleOrder, UserId, VoucherId};
+use seckill_model::{
+    EntryId, Message, Millis, Order, OrderEntry, OrderId, SaleOrder, UserId, VoucherId,
+};
 use seckill_redis::dead_letters;
 use serde::Serialize;
 
-use super::{EngineError, ledger, servers::Servers};
+use super::{Result, ledger, servers::Servers};
 
 /// Location of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,7 +73,7 @@ pub fn decode(id: OrderId) -> Decoded {
 
 /// Searches the places through which an order moves, and SQL once more at the end, since it may have moved on
 /// during the search.
-pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location, EngineError> {
+pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
     if let Some(order) = servers.store.order(id).await? {
         return Ok(Location::Persisted { order });
     }
@@ -82,19 +84,20 @@ pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location, Engine
         if let Some(order) = servers.store.order(id).await? {
             return Ok(Location::Persisted { order });
         }
-        if let Some(e) = flows.undelivered.iter().find(|entry| entry.order == id) {
-            let (user_id, voucher_id) = (e.user, e.voucher);
-            return Ok(Location::Undelivered { entry: e.entry, user_id, voucher_id });
+        let found = |entries: &[OrderEntry]| {
+            let found = entries.iter().find(|entry| entry.order == id);
+            found.map(|it| (it.entry, it.user, it.voucher))
+        };
+        if let Some((entry, user_id, voucher_id)) = found(&flows.undelivered) {
+            return Ok(Location::Undelivered { entry, user_id, voucher_id });
         }
-        if let Some(e) = flows.pending.iter().find(|entry| entry.order == id) {
-            let (user_id, voucher_id) = (e.user, e.voucher);
-            return Ok(Location::Pending { entry: e.entry, user_id, voucher_id });
+        if let Some((entry, user_id, voucher_id)) = found(&flows.pending) {
+            return Ok(Location::Pending { entry, user_id, voucher_id });
         }
-        if let Some(e) = flows.dead.iter().find(|entry| entry.order == id) {
-            let letter =
-                dead_letters::read(&mut servers.conn, &of, e.entry, 1).await?.into_iter().next();
-            let reason = letter.map(|letter| letter.reason).unwrap_or_default();
-            return Ok(Location::Dead { reason, user_id: e.user, voucher_id: e.voucher });
+        if let Some((letter, user_id, voucher_id)) = found(&flows.dead) {
+            let letters = dead_letters::read(&mut servers.conn, &of, letter, 1).await?;
+            let reason = letters.into_iter().next().map(|letter| letter.reason).unwrap_or_default();
+            return Ok(Location::Dead { reason, user_id, voucher_id });
         }
     }
     for sale in servers.store.sales().await? {

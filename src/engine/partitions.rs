@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use futures::{FutureExt as _, future::BoxFuture};
 use redis::{cmd, pipe};
 use seckill_model::{order_id::utc_day, reason::reason};
-use seckill_redis::{Connection, Layout, RedisError, nodes::Nodes, stream_stats};
+use seckill_redis::{Connection, Layout, nodes::Nodes, stream_stats};
 use seckill_store::SharedStore;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     ledger::sale_copy::drop_keys,
     recovery::reconcile::{new_token, reconcile},
     servers::Servers,
@@ -25,11 +25,7 @@ const SETTING: &str = "partitions";
 const CHANGE_WITHIN_MS: u64 = 60_000;
 
 /// Returns the number in SQL; if there is none, stores `wanted` or 1, unless the caller is read-only.
-pub async fn agreed(
-    store: &SharedStore,
-    wanted: Option<u16>,
-    read_only: bool,
-) -> Result<u16, EngineError> {
+pub async fn agreed(store: &SharedStore, wanted: Option<u16>, read_only: bool) -> Result<u16> {
     if let Some(stored) = stored(store).await? {
         return Ok(stored);
     }
@@ -41,7 +37,7 @@ pub async fn agreed(
     Ok(decided)
 }
 
-async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
+async fn stored(store: &SharedStore) -> Result<Option<u16>> {
     let Some(text) = store.setting(SETTING).await? else { return Ok(None) };
     match text.parse() {
         Ok(number) if (1..=MAX_PARTITIONS).contains(&number) => Ok(Some(number)),
@@ -54,7 +50,7 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
 
 /// Rejects a number other than that in SQL: a node that was started or suspended before a change must not sell with the
 /// old one.
-pub(super) async fn check(servers: &Servers) -> Result<(), EngineError> {
+pub(super) async fn check(servers: &Servers) -> Result<()> {
     let known = servers.keys.count();
     match stored(&servers.store).await? {
         Some(stored) if stored != known => {
@@ -73,7 +69,7 @@ pub fn change<'a>(
     servers: &'a mut Servers,
     new: &'a Layout,
     dead_ms: u64,
-) -> BoxFuture<'a, Result<(), EngineError>> {
+) -> BoxFuture<'a, Result<()>> {
     async move {
         let old = servers.keys.clone();
         if stored(&servers.store).await? != Some(old.count()) {
@@ -101,7 +97,7 @@ async fn drain_and_change(
     old: &Layout,
     new: &Layout,
     dead_ms: u64,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     check_drained(servers, new.count(), dead_ms).await?;
     let Servers { store, conn, keys } = servers;
     for of in old.partitions() {
@@ -138,11 +134,7 @@ async fn drain_and_change(
     Ok(())
 }
 
-async fn check_drained(
-    servers: &mut Servers,
-    wanted: u16,
-    dead_ms: u64,
-) -> Result<(), EngineError> {
+async fn check_drained(servers: &mut Servers, wanted: u16, dead_ms: u64) -> Result<()> {
     let Servers { conn, keys, .. } = servers;
     let (from, to) = (keys.count(), wanted);
     let reject = |why| Err(EngineError::Rejected(reason!("partitions-not-now", from, to, why)));
@@ -161,11 +153,7 @@ async fn check_drained(
 }
 
 /// Numbers of the day that were used by the old counters are below those of the new ones.
-async fn raise_counters(
-    conn: &mut Connection,
-    old: &Layout,
-    new: &Layout,
-) -> Result<(), RedisError> {
+async fn raise_counters(conn: &mut Connection, old: &Layout, new: &Layout) -> Result<()> {
     // Nodes date IDs by their own clocks, which may be in the next or the previous day.
     let now = conn.now().await?.0.div_euclid(1_000);
     for day in [-86_400, 0, 86_400].map(|off| utc_day(now + off)) {

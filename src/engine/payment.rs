@@ -10,7 +10,7 @@ use seckill_model::{
 use seckill_redis::scripts;
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, lists::group_by, servers::Servers};
+use super::{Result, lists::group_by, servers::Servers};
 
 /// Orders closed in one transaction: it blocks writes of orders for a few milliseconds.
 pub const CLOSE_PAGE: u32 = 500;
@@ -29,7 +29,7 @@ pub struct Closed {
 }
 
 /// Pays one order.
-pub async fn pay(servers: &mut Servers, order: OrderId) -> Result<Payment, EngineError> {
+pub async fn pay(servers: &mut Servers, order: OrderId) -> Result<Payment> {
     let paid = servers.store.pay(&[order], servers.conn.now().await?).await?;
     Ok(paid.first().copied().unwrap_or(Payment::NotFound))
 }
@@ -45,7 +45,7 @@ pub async fn close_overdue(
     now: Millis,
     fence: &Fence,
     stop: &CancellationToken,
-) -> Result<Closed, EngineError> {
+) -> Result<Closed> {
     let mut done = Closed { orders: 0, given_back: return_outstanding(servers).await? };
     while !stop.is_cancelled() {
         let page = servers.store.close_overdue(before, CLOSE_PAGE, now, fence).await?;
@@ -70,7 +70,7 @@ pub async fn close_overdue(
 }
 
 /// Gives back the pieces of closed orders whose return is not recorded yet; returns their number.
-pub async fn return_outstanding(servers: &mut Servers) -> Result<u64, EngineError> {
+pub async fn return_outstanding(servers: &mut Servers) -> Result<u64> {
     let (mut given, mut after) = (0, None);
     loop {
         let page = servers.store.give_backs(after, CLOSE_PAGE).await?;
@@ -81,10 +81,7 @@ pub async fn return_outstanding(servers: &mut Servers) -> Result<u64, EngineErro
 }
 
 /// Updates Redis, then records that in SQL.
-pub(super) async fn give_back(
-    servers: &mut Servers,
-    orders: &[SaleOrder],
-) -> Result<u64, EngineError> {
+pub(super) async fn give_back(servers: &mut Servers, orders: &[SaleOrder]) -> Result<u64> {
     let given = return_in_redis(servers, orders).await?;
     faults::pass(Point::AfterGiveBack);
     let ids: Vec<OrderId> = orders.iter().map(|order| order.id).collect();
@@ -93,10 +90,7 @@ pub(super) async fn give_back(
 }
 
 /// Repeats the recent updates of Redis, which may have lost them.
-pub(super) async fn give_back_again(
-    servers: &mut Servers,
-    voucher: VoucherId,
-) -> Result<u64, EngineError> {
+pub(super) async fn give_back_again(servers: &mut Servers, voucher: VoucherId) -> Result<u64> {
     let since = servers.conn.now().await?.plus(-REMEMBER_MS);
     let (mut given, mut after) = (0, None);
     loop {
@@ -108,10 +102,7 @@ pub(super) async fn give_back_again(
 }
 
 /// Returns the pieces of closed orders in Redis, each once; returns how many were returned now.
-pub(super) async fn return_in_redis(
-    servers: &mut Servers,
-    orders: &[SaleOrder],
-) -> Result<u64, EngineError> {
+pub(super) async fn return_in_redis(servers: &mut Servers, orders: &[SaleOrder]) -> Result<u64> {
     let mut given = 0;
     for (voucher, orders) in group_by(orders, |order| order.voucher_id) {
         let mut call = scripts::GIVE_BACK.prepare_invoke();

@@ -9,7 +9,7 @@ use seckill_redis::{dead_letters, keys::Partition, lossy_utf8::Text, scripts};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    Result,
     dead_letters::classify,
     ledger::{self, sale_copy::drop_keys},
     servers::Servers,
@@ -42,7 +42,7 @@ pub async fn trim(
     of: &Partition,
     settings: &Settings,
     stop: &CancellationToken,
-) -> Result<Trimmed, EngineError> {
+) -> Result<Trimmed> {
     let mut done = Trimmed::default();
     loop {
         let mut call = scripts::TRIM.prepare_invoke();
@@ -71,9 +71,8 @@ async fn trim_letters(
     of: &Partition,
     settings: &Settings,
     stop: &CancellationToken,
-) -> Result<u64, EngineError> {
+) -> Result<u64> {
     let old = servers.conn.now().await?.plus(-(settings.jobs.keep_dead_ms as i64));
-    let old = u64::try_from(old.0).unwrap_or(0);
     let length: u64 = servers.conn.query(cmd("XLEN").arg(of.dead())).await?;
     let mut excess = length.saturating_sub(settings.jobs.keep_dead_entries);
     let (mut trimmed, mut next) = (0, Some(EntryId::MIN));
@@ -85,7 +84,7 @@ async fn trim_letters(
         for letter in page {
             let beyond = excess > 0;
             excess = excess.saturating_sub(1);
-            if beyond || letter.letter.millis < old {
+            if beyond || letter.letter.added() < old {
                 due.push(letter);
             }
         }
@@ -106,7 +105,7 @@ pub async fn archive_ended(
     servers: &mut Servers,
     after_ms: u64,
     stop: &CancellationToken,
-) -> Result<Vec<VoucherId>, EngineError> {
+) -> Result<Vec<VoucherId>> {
     let now = servers.conn.now().await?;
     let mut archived = Vec::new();
     for sale in servers.store.sales().await? {
@@ -133,7 +132,7 @@ fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
 }
 
 /// Archives one ended sale; `false` while the audit has findings or orders are not settled.
-async fn archive(servers: &mut Servers, sale: &Sale) -> Result<bool, EngineError> {
+async fn archive(servers: &mut Servers, sale: &Sale) -> Result<bool> {
     let voucher = sale.voucher_id;
     let audit = ledger::audit(servers, Some(voucher)).await?;
     let open = |it: &SaleAudit| it.undelivered + it.pending + it.dead > 0;

@@ -2,7 +2,7 @@
 //!
 //! Pure rules; the caller provides the time.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{str::FromStr, time::Duration};
 
 use croner::{Cron, parser::CronParser};
 use jiff::{Timestamp, tz::TimeZone};
@@ -14,27 +14,24 @@ use seckill_model::{
 };
 
 /// When a job is due.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, derive_more::Display)]
 pub enum Schedule {
     /// At each multiple of this, counted from the Unix epoch, so that all nodes agree on the moment.
+    #[display("every {}", span(*_0))]
     Every(Duration),
     /// This long after the end of the last run.
+    #[display("after {}", span(*_0))]
     After(Duration),
     /// By a cron expression of 5, 6 or 7 fields, in the system's time zone.
+    #[display("{}", _0.text)]
     Cron(Box<Expression>),
 }
 
 /// A cron expression with its source text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     text: String,
     cron: Cron,
-}
-
-impl PartialEq for Expression {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
 }
 
 /// An invalid schedule.
@@ -170,16 +167,6 @@ fn read_cron(text: &str) -> Result<Cron, String> {
 fn span(span: Duration) -> String {
     jiff::SignedDuration::try_from(span)
         .map_or_else(|_| format!("{span:?}"), |it| format!("{it:#}"))
-}
-
-impl fmt::Display for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Every(rate) => write!(f, "every {}", span(*rate)),
-            Self::After(delay) => write!(f, "after {}", span(*delay)),
-            Self::Cron(expression) => f.write_str(&expression.text),
-        }
-    }
 }
 
 impl FromStr for Schedule {

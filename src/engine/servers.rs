@@ -5,11 +5,13 @@ use std::collections::HashSet;
 use redis::cmd;
 use seckill_model::{OrderId, Place, Sale, VoucherId};
 use seckill_redis::{
-    Connection, Layout, Redis, RedisError,
+    Connection, Layout, Redis,
     keys::Partition,
     stream_stats::{RedisStats, read_partition},
 };
-use seckill_store::{SharedStore, StoreError};
+use seckill_store::SharedStore;
+
+use crate::Result;
 
 /// Redis, SQL and the names of the keys. Each task has its own: its connection to Redis cannot be shared, so that a
 /// blocking read never delays another task.
@@ -30,15 +32,12 @@ impl Servers {
     }
 
     /// Reads the state of one partition, without its sales.
-    pub(super) async fn partition_stats(
-        &mut self,
-        of: &Partition,
-    ) -> Result<RedisStats, RedisError> {
-        read_partition(&mut self.conn, &self.keys, of, &[]).await
+    pub(super) async fn partition_stats(&mut self, of: &Partition) -> Result<RedisStats> {
+        Ok(read_partition(&mut self.conn, &self.keys, of, &[]).await?)
     }
 
     /// Sales of a partition that Redis has to hold.
-    pub(super) async fn sales_of(&self, of: &Partition) -> Result<Vec<Sale>, StoreError> {
+    pub(super) async fn sales_of(&self, of: &Partition) -> Result<Vec<Sale>> {
         let mut sales = self.store.sales().await?;
         sales.retain(|sale| self.keys.partition_of(sale.voucher_id) == *of);
         Ok(sales)
@@ -48,7 +47,7 @@ impl Servers {
     pub(super) async fn written(
         &self,
         orders: impl IntoIterator<Item = OrderId>,
-    ) -> Result<HashSet<OrderId>, StoreError> {
+    ) -> Result<HashSet<OrderId>> {
         let orders: Vec<OrderId> = orders.into_iter().collect();
         Ok(self.store.existing(&orders).await?.into_iter().collect())
     }
@@ -58,7 +57,7 @@ impl Servers {
         &mut self,
         voucher: VoucherId,
         places: impl IntoIterator<Item = Place>,
-    ) -> Result<Vec<Option<OrderId>>, RedisError> {
+    ) -> Result<Vec<Option<OrderId>>> {
         let mut read = cmd("HMGET");
         read.arg(self.keys.buyers(voucher));
         for place in places {

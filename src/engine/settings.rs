@@ -75,6 +75,10 @@ pub struct JobSettings {
 }
 
 const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+const YEAR_MS: u64 = 365 * DAY_MS;
+/// Redis counts entries in 64 bits, with a sign.
+const MOST_ENTRIES: u64 = i64::MAX as u64;
 
 impl Default for JobSettings {
     fn default() -> Self {
@@ -85,15 +89,15 @@ impl Default for JobSettings {
             unpaid_ms: HOUR_MS,
             drop_id_keys: every(24 * 60),
             trim_stream: every(1),
-            keep_stream_ms: 24 * HOUR_MS,
+            keep_stream_ms: DAY_MS,
             keep_stream_entries: 5_000_000,
-            keep_dead_ms: 30 * 24 * HOUR_MS,
+            keep_dead_ms: 30 * DAY_MS,
             keep_dead_entries: 1_000_000,
             keep_consumers_ms: HOUR_MS,
             archive_sales: every(60),
-            archive_after_ms: 7 * 24 * HOUR_MS,
+            archive_after_ms: 7 * DAY_MS,
             check_ledger: every(10),
-            keep_runs_ms: 30 * 24 * HOUR_MS,
+            keep_runs_ms: 30 * DAY_MS,
         }
     }
 }
@@ -120,52 +124,28 @@ impl Default for Settings {
 impl Settings {
     /// The numbers.
     pub fn numbers(&self) -> [NumericSetting; 19] {
-        let number = NumericSetting::new;
+        let (number, jobs) = (NumericSetting::new, &self.jobs);
         [
             number("engine.queue", self.queue as u64, 1..=1_000_000),
             // Lua's unpack is limited to about 8,000 values, two for each buyer.
             number("engine.admission_batch", self.admission_batch as u64, 1..=2_000),
             number("engine.consumer_batch", self.consumer_batch as u64, 1..=5_000),
-            number("engine.claim_idle_ms", self.claim_idle_ms, 1_000..=86_400_000),
+            number("engine.claim_idle_ms", self.claim_idle_ms, 1_000..=DAY_MS),
             number("engine.max_deliveries", self.max_deliveries, 1..=1_000_000),
             number("engine.max_replays", self.max_replays, 0..=1_000_000),
             number("engine.answer_within_ms", self.answer_within_ms, 100..=600_000),
             number("engine.node_dead_ms", self.node_dead_ms, 2_000..=600_000),
             number("engine.wait_replicas", u64::from(self.wait_replicas), 0..=100),
             number("engine.wait_ms", self.wait_ms, 10..=4_000),
-            number("engine.jobs.pool", self.jobs.pool as u64, 1..=64),
-            number("engine.jobs.unpaid_ms", self.jobs.unpaid_ms, 1_000..=365 * 24 * HOUR_MS),
-            number("engine.jobs.keep_stream_ms", self.jobs.keep_stream_ms, 0..=365 * 24 * HOUR_MS),
-            number(
-                "engine.jobs.keep_stream_entries",
-                self.jobs.keep_stream_entries,
-                0..=i64::MAX as u64,
-            ),
-            number(
-                "engine.jobs.keep_dead_ms",
-                self.jobs.keep_dead_ms,
-                60_000..=3_650 * 24 * HOUR_MS,
-            ),
-            number(
-                "engine.jobs.keep_dead_entries",
-                self.jobs.keep_dead_entries,
-                0..=i64::MAX as u64,
-            ),
-            number(
-                "engine.jobs.keep_consumers_ms",
-                self.jobs.keep_consumers_ms,
-                10_000..=365 * 24 * HOUR_MS,
-            ),
-            number(
-                "engine.jobs.archive_after_ms",
-                self.jobs.archive_after_ms,
-                0..=3_650 * 24 * HOUR_MS,
-            ),
-            number(
-                "engine.jobs.keep_runs_ms",
-                self.jobs.keep_runs_ms,
-                60_000..=3_650 * 24 * HOUR_MS,
-            ),
+            number("engine.jobs.pool", jobs.pool as u64, 1..=64),
+            number("engine.jobs.unpaid_ms", jobs.unpaid_ms, 1_000..=YEAR_MS),
+            number("engine.jobs.keep_stream_ms", jobs.keep_stream_ms, 0..=YEAR_MS),
+            number("engine.jobs.keep_stream_entries", jobs.keep_stream_entries, 0..=MOST_ENTRIES),
+            number("engine.jobs.keep_dead_ms", jobs.keep_dead_ms, 60_000..=10 * YEAR_MS),
+            number("engine.jobs.keep_dead_entries", jobs.keep_dead_entries, 0..=MOST_ENTRIES),
+            number("engine.jobs.keep_consumers_ms", jobs.keep_consumers_ms, 10_000..=YEAR_MS),
+            number("engine.jobs.archive_after_ms", jobs.archive_after_ms, 0..=10 * YEAR_MS),
+            number("engine.jobs.keep_runs_ms", jobs.keep_runs_ms, 60_000..=10 * YEAR_MS),
         ]
     }
 

@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    EngineError,
+    Result,
     commands::{Focus, command_handler::Operator},
     deployment::Deployment,
     jobs::{board, builtin},
@@ -35,7 +35,6 @@ use crate::{
         ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
         ledger_totals::Figures,
         log::LogView,
-        read_error::ReadError,
         snapshot::{JobLine, LetterPage, LogPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
     },
 };
@@ -228,7 +227,7 @@ impl SnapshotTask {
         let pending = async |from| pending_page(collector, operator, from, taken, sql_up).await;
         snapshot.pending = parts.pending.read(focus.pending, acted, redis_up, pending).await;
         snapshot.census = if snapshot.pending.is_whole() {
-            Some(Census::of_page(&snapshot.pending))
+            Some(snapshot.pending.census())
         } else {
             let count = async |()| collector.census().await.map(Some);
             parts.census.read(focus.pending.map(|_| ()), acted, redis_up, count).await
@@ -279,7 +278,7 @@ async fn pending_page(
     from: EntryId,
     taken: Millis,
     sql_up: bool,
-) -> Result<PendingPage, ReadError> {
+) -> Result<PendingPage> {
     let rows = collector.pending(from).await?;
     let mut page = collector.pending_page(from, &rows, taken);
     if rows.is_empty() || !sql_up {
@@ -289,7 +288,7 @@ async fn pending_page(
     if let Ok(Ok(entries)) = tokio::time::timeout(CLASSIFY_TIMEOUT, classifying).await {
         for (line, entry) in Arc::make_mut(&mut page.lines).iter_mut().zip(entries) {
             line.verdict = Some(entry.verdict);
-            line.fault = entry.fault().as_ref().map(Message::of);
+            line.fault = entry.fault.as_ref().map(Message::of);
         }
     }
     Ok(page)
@@ -306,7 +305,7 @@ async fn count_orders(
     let is_slow =
         part.value.as_ref().is_some_and(|it| it.counts.is_none() || it.repeat_buyers.is_none());
     part.interval = if is_slow { COUNT_PAUSE } else { COUNT_EVERY };
-    let count = async |voucher| -> Result<_, StoreError> {
+    let count = async |voucher| -> Result<_> {
         let limit = snapshot.sale(voucher).map_or(1, |line| line.limit);
         let counts = in_time(store.order_counts(voucher)).await?;
         // If a buyer may hold one order, only buyers whose order was closed return.
@@ -378,18 +377,12 @@ impl<V: Copy + PartialEq, T: Clone + Default> Part<V, T> {
 }
 
 /// Waits for a count of orders; `None` if it timed out.
-async fn in_time<T>(
-    counting: impl Future<Output = Result<T, StoreError>>,
-) -> Result<Option<T>, StoreError> {
-    tokio::time::timeout(COUNT_TIMEOUT, counting).await.ok().transpose()
+async fn in_time<T>(counting: impl Future<Output = Result<T, StoreError>>) -> Result<Option<T>> {
+    Ok(tokio::time::timeout(COUNT_TIMEOUT, counting).await.ok().transpose()?)
 }
 
 /// Reads one page of orders.
-async fn orders_page(
-    store: &SharedStore,
-    view: OrdersView,
-    taken: Millis,
-) -> Result<OrdersPage, StoreError> {
+async fn orders_page(store: &SharedStore, view: OrdersView, taken: Millis) -> Result<OrdersPage> {
     let OrdersView { query, before } = view;
     let lines = match query.id {
         Some(id) => store.order(id).await?.into_iter().filter(|it| query.holds(it)).collect(),
@@ -404,7 +397,7 @@ async fn log_page(
     view: LogView,
     taken: Millis,
     losses: &[AuditEntry],
-) -> Result<LogPage, StoreError> {
+) -> Result<LogPage> {
     let filter = ActivityFilter { which: view.which, ..ActivityFilter::default() };
     let mut lines = store.activity(&filter, view.before, LOG_PAGE as u32 + 1).await?;
     if view.before.is_none() && view.which != Some(Which::Commands) {
@@ -464,7 +457,7 @@ async fn audit(
     Audited::Found { figures, findings, page, again }
 }
 
-async fn ledger_page(operator: &Operator, taken: Millis) -> Result<LedgerPage, EngineError> {
+async fn ledger_page(operator: &Operator, taken: Millis) -> Result<LedgerPage> {
     let (mut servers, mut partitions) = (operator.servers(), Vec::new());
     for of in servers.keys.partitions() {
         let found = partition_repair::faults(&mut servers, &of).await?.into_iter();

@@ -11,7 +11,7 @@ use seckill_redis::{
 };
 
 use super::{
-    EngineError,
+    Result,
     orders::{self, Location},
     servers::Servers,
 };
@@ -44,7 +44,7 @@ pub struct Trace {
 }
 
 /// Traces an order.
-pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace, EngineError> {
+pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
     let location = orders::find(servers, id).await?;
     let mut trace = Trace {
         id,
@@ -103,12 +103,12 @@ async fn near(
     conn: &mut Connection,
     of: &Partition,
     id: OrderId,
-) -> Result<(Option<EntryId>, bool), EngineError> {
+) -> Result<(Option<EntryId>, bool)> {
     let issued = orders::decode(id).issued;
-    let millis = |by: i64| u64::try_from(issued.plus(by).0).unwrap_or(0);
     let mut pages = 0;
     for (first, end) in [(0, AFTER_MS), (-BEFORE_MS, 0)] {
-        let mut next = Some(EntryId { millis: millis(first), number: 0, partition: of.number() });
+        let mut next =
+            Some(EntryId { partition: of.number(), ..EntryId::first_of(issued.plus(first)) });
         while let Some(from) = next {
             if pages == PAGES {
                 return Ok((None, true));
@@ -120,7 +120,7 @@ async fn near(
                 return Ok((Some(hit.entry), false));
             }
             match page.last() {
-                Some(last) if page.len() == PAGE && last.entry.millis <= millis(end) => {
+                Some(last) if page.len() == PAGE && last.entry.added() <= issued.plus(end) => {
                     next = last.entry.next();
                 }
                 _ => break,

@@ -13,7 +13,7 @@ use seckill_redis::{RedisError, scripts};
 use seckill_store::StoreError;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     ids::{IdWorker, first_second},
     ledger::sale_copy::try_sync,
     recovery::{delivery::deliver, reconcile::is_reconciled},
@@ -35,10 +35,7 @@ pub struct Vouchers<'a> {
 
 impl Vouchers<'_> {
     /// Creates an ordinary voucher.
-    pub async fn create_voucher(
-        &mut self,
-        voucher: &VoucherDetails,
-    ) -> Result<VoucherId, EngineError> {
+    pub async fn create_voucher(&mut self, voucher: &VoucherDetails) -> Result<VoucherId> {
         self.reserve_numbers().await?;
         Ok(self.servers.store.create_voucher(voucher, Millis::now()).await?)
     }
@@ -48,7 +45,7 @@ impl Vouchers<'_> {
     /// # Errors
     /// [`StoreError::Rule`] with the reason that the voucher cannot be bought; the database is unreachable, or Redis,
     /// which provides the ID counters and the clock.
-    pub async fn buy(&mut self, voucher: VoucherId, user: UserId) -> Result<OrderId, EngineError> {
+    pub async fn buy(&mut self, voucher: VoucherId, user: UserId) -> Result<OrderId> {
         let of = self.servers.keys.partition_of(voucher);
         let mut ids = IdWorker::leasing(of.clone(), 1);
         // As in admission: a Redis that was not reconciled may have lost its newest increments.
@@ -75,7 +72,7 @@ impl Vouchers<'_> {
     ///
     /// # Errors
     /// [`EngineError::NotLoaded`] if it is in SQL and not in Redis yet: any node delivers it.
-    pub async fn create(&mut self, sale: &NewSale) -> Result<Sale, EngineError> {
+    pub async fn create(&mut self, sale: &NewSale) -> Result<Sale> {
         self.reserve_numbers().await?;
         let sale = self.servers.store.create_sale(sale, Millis::now()).await?;
         faults::pass(Point::AfterSaleCommit);
@@ -85,7 +82,7 @@ impl Vouchers<'_> {
 
     /// Skips voucher IDs that Redis has seen, in case the database was rolled back. An unreachable Redis is not asked:
     /// two sales with one ID differ in their creation time.
-    async fn reserve_numbers(&mut self) -> Result<(), EngineError> {
+    async fn reserve_numbers(&mut self) -> Result<()> {
         let mut highest = 0;
         for of in self.servers.keys.partitions() {
             let mut read = cmd("HGET");
@@ -101,7 +98,7 @@ impl Vouchers<'_> {
     }
 
     /// Opens a planned sale now, by the clock of Redis.
-    pub async fn start(&mut self, voucher: VoucherId) -> Result<Sale, EngineError> {
+    pub async fn start(&mut self, voucher: VoucherId) -> Result<Sale> {
         let sale = self.servers.store.sale(voucher).await?;
         if sale.state == SaleState::Paused {
             return Err(EngineError::Rejected(reason!("error-is-paused", sale = voucher)));
@@ -115,11 +112,7 @@ impl Vouchers<'_> {
     }
 
     /// Sets the state that the operator chose for a sale.
-    pub async fn set_state(
-        &mut self,
-        voucher: VoucherId,
-        state: SaleState,
-    ) -> Result<Sale, EngineError> {
+    pub async fn set_state(&mut self, voucher: VoucherId, state: SaleState) -> Result<Sale> {
         self.change(voucher, state, None).await
     }
 
@@ -128,7 +121,7 @@ impl Vouchers<'_> {
     /// # Errors
     /// [`EngineError::Failed`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
     /// concurrently; nothing is changed then.
-    pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
+    pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale> {
         let sale = match check_restock(by).map_err(EngineError::Rejected)? {
             0.. => self.add(voucher, by).await?,
             _ => self.cut(voucher, by.unsigned_abs()).await?,
@@ -140,7 +133,7 @@ impl Vouchers<'_> {
 
     /// Adds pieces in SQL. A commit with an unknown outcome is not retried, because that could add them twice; Redis is
     /// updated from SQL, so that both agree.
-    async fn add(&mut self, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
+    async fn add(&mut self, voucher: VoucherId, by: i64) -> Result<Sale> {
         let error = match self.servers.store.restock(voucher, by, None).await {
             Err(error @ StoreError::Unknown(_)) => error,
             other => return Ok(other?),
@@ -153,7 +146,7 @@ impl Vouchers<'_> {
 
     /// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them
     /// if SQL refuses.
-    async fn cut(&mut self, voucher: VoucherId, by: u64) -> Result<Sale, EngineError> {
+    async fn cut(&mut self, voucher: VoucherId, by: u64) -> Result<Sale> {
         let seen = self.take_out(voucher, by).await?;
         faults::pass(Point::AfterCut);
         let writing = self.servers.store.restock(voucher, -(by as i64), Some(seen));
@@ -181,7 +174,7 @@ impl Vouchers<'_> {
     }
 
     /// Removes the pieces from Redis; returns the version in SQL that this was based on.
-    async fn take_out(&mut self, voucher: VoucherId, by: u64) -> Result<u64, EngineError> {
+    async fn take_out(&mut self, voucher: VoucherId, by: u64) -> Result<u64> {
         let (keys, mut retried) = (self.servers.keys.clone(), false);
         loop {
             let sale = self.servers.store.sale(voucher).await?;
@@ -224,7 +217,7 @@ impl Vouchers<'_> {
     }
 
     /// Updates the sale in Redis from SQL.
-    async fn resync(&mut self, voucher: VoucherId) -> Result<(), EngineError> {
+    async fn resync(&mut self, voucher: VoucherId) -> Result<()> {
         let sale = self.servers.store.sale(voucher).await?;
         deliver(self.servers, &sale, "").await
     }
@@ -246,7 +239,7 @@ impl Vouchers<'_> {
         voucher: VoucherId,
         state: SaleState,
         begin: Option<Millis>,
-    ) -> Result<Sale, EngineError> {
+    ) -> Result<Sale> {
         let sale = match self.servers.store.set_state(voucher, state, begin).await {
             // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
             // idempotent.
@@ -262,7 +255,7 @@ impl Vouchers<'_> {
     }
 
     /// Delivers a change that was just committed. If that fails, the change is still in SQL.
-    async fn announce(&mut self, sale: &Sale, how: &str) -> Result<(), EngineError> {
+    async fn announce(&mut self, sale: &Sale, how: &str) -> Result<()> {
         match deliver(self.servers, sale, how).await {
             Err(EngineError::Redis(why)) => {
                 Err(EngineError::NotLoaded { voucher: sale.voucher_id, why })

@@ -1,11 +1,14 @@
 //! Points in time as stored and compared by the program.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Duration};
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
-use crate::{Label, Reason, reason};
+use crate::{
+    Label, Reason,
+    reason::{quoted, reason},
+};
 
 /// Milliseconds since the Unix epoch, UTC: the format in Redis and SQL, and exact in a Lua number.
 #[derive(
@@ -13,6 +16,13 @@ use crate::{Label, Reason, reason};
 )]
 #[serde(transparent)]
 pub struct Millis(pub i64);
+
+quoted!(Millis);
+
+/// Seconds, with milliseconds if there are any.
+pub fn seconds(time: Duration) -> String {
+    (time.as_millis() as f64 / 1e3).to_string()
+}
 
 impl Millis {
     /// The node's own clock. Sales begin and end by Redis' clock, never by this one.

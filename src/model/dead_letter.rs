@@ -122,9 +122,6 @@ impl LetterVerdict {
     /// All of them.
     pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
-    /// The names of all of them.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
     /// The recommended action.
     pub fn action(self) -> LetterAction {
         match self {
@@ -150,11 +147,6 @@ impl LetterVerdict {
     pub fn why(self) -> String {
         text!("letters-why", verdict = self)
     }
-}
-
-impl LetterAction {
-    /// The names of all of them.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
 }
 
 /// Number of dead letters per verdict; in a document, every verdict is a key.
@@ -295,7 +287,7 @@ mod tests {
     #[test]
     fn awaited_letters_are_never_discarded_by_rule() {
         for &verdict in LetterVerdict::ALL {
-            assert!(LetterAction::NAMES.contains(&verdict.action().into()));
+            assert!(LetterAction::VARIANTS.contains(&verdict.action().into()));
             assert_eq!(
                 verdict.is_awaited(),
                 verdict.action() != LetterAction::Discard,

@@ -3,8 +3,6 @@
 //! The rules are those of the table in assets/durability.md. Power losses and database commits are described by the
 //! servers' documentation; the rest is proven by the tests named in the table.
 
-use std::fmt;
-
 use serde::{Serialize, Serializer};
 
 use crate::Label;
@@ -91,6 +89,8 @@ pub struct Setup {
 /// What a failure may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", prefix = "durability-")]
+#[derive(derive_more::Display)]
+#[display("{}", Label((*self).into()))]
 pub enum Cost {
     /// Nothing.
     Nothing,
@@ -116,12 +116,6 @@ pub enum Cost {
     Damage,
     /// Unknown: the settings are not readable.
     Unknown,
-}
-
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Label((*self).into()).fmt(f)
-    }
 }
 
 impl Serialize for Cost {

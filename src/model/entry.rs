@@ -4,7 +4,11 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::{Millis, OrderId, Place, Reason, UserId, VoucherId, control_chars::shortened, reason};
+use crate::{
+    Millis, OrderId, Place, Reason, UserId, VoucherId,
+    control_chars::shortened,
+    reason::{quoted, reason},
+};
 
 /// Field names of an entry, as in the tutorial.
 pub const FIELD_USER: &str = "userId";
@@ -29,6 +33,8 @@ pub struct EntryId {
     pub partition: u16,
 }
 
+quoted!(EntryId);
+
 impl EntryId {
     /// The smallest ID.
     pub const MIN: Self = Self { millis: 0, number: 0, partition: 0 };
@@ -40,9 +46,14 @@ impl EntryId {
         Millis(i64::try_from(self.millis).unwrap_or(i64::MAX))
     }
 
+    /// The first ID of any stream at a time.
+    pub fn first_of(time: Millis) -> Self {
+        Self { millis: u64::try_from(time.0).unwrap_or(0), ..Self::MIN }
+    }
+
     /// The last ID of any stream within a millisecond.
-    pub fn last_of(millis: u64) -> Self {
-        Self { millis, ..Self::MAX }
+    pub fn last_of(time: Millis) -> Self {
+        Self { millis: Self::first_of(time).millis, ..Self::MAX }
     }
 
     /// Its position in its stream.

@@ -2,7 +2,9 @@
 //!
 //! Independent of the list: the values of a row are requested by field name.
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::borrow::Cow;
+
+use jiff::{Span, SpanRelativeTo};
 
 use crate::{EntryId, Label, Reason, control_chars::shortened, reason};
 
@@ -22,7 +24,7 @@ pub enum Fact<'a> {
 pub enum Kind {
     /// A whole number.
     Number,
-    /// A duration: `90s`, `5m`, `250ms`.
+    /// A duration: `90s`, `5m`, `250ms`, `1h30m`.
     Span,
     /// Any text; `=` matches the whole, `~` a part, both case-insensitive.
     Text,
@@ -38,7 +40,8 @@ pub type Field = (&'static str, Kind);
 /// Terms that must all hold: `verdict=stuck,idle>30s,voucher!=7`.
 ///
 /// An empty filter matches everything. `=`, `!=`, `<` and `>` compare; `~` and `!~` search a part of a text.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, derive_more::Display)]
+#[display("{text}")]
 pub struct Filter {
     terms: Vec<Term>,
     text: String,
@@ -94,12 +97,6 @@ impl Filter {
     /// Whether the filter is empty and matches everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
-    }
-}
-
-impl fmt::Display for Filter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 
@@ -187,17 +184,10 @@ fn number(text: &str) -> Option<Fact<'static>> {
 }
 
 fn span(text: &str) -> Option<Fact<'static>> {
-    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(at);
-    let ms: u64 = match unit.trim() {
-        "ms" => 1,
-        "s" | "" => 1_000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    u64::from_str(digits).ok()?.checked_mul(ms).map(Fact::Number)
+    // A number alone is in seconds.
+    let span: Span = text.parse().or_else(|_| format!("{text}s").parse()).ok()?;
+    let span = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    u64::try_from(span.as_millis()).ok().map(Fact::Number)
 }
 
 fn short(text: &str) -> String {
@@ -230,9 +220,15 @@ mod tests {
     #[test]
     fn all_terms_must_hold() {
         let passes = |text: &str| Filter::parse(text, FIELDS).unwrap().passes(row);
-        for text in
-            ["", "idle>30s", "idle>30s, voucher=#7", "why~ID IS", "voucher!=8", "entry!=1-0"]
-        {
+        for text in [
+            "",
+            "idle>30s",
+            "idle=31, voucher=#7",
+            "idle<1h30m",
+            "why~ID IS",
+            "voucher!=8",
+            "entry!=1-0",
+        ] {
             assert!(passes(text), "{text}");
         }
         for text in ["idle<31", "voucher=7,idle>1h", "why=missing", "why!~missing", "entry=1-0"] {
@@ -247,7 +243,9 @@ mod tests {
         assert!(fault("=5").contains("not a filter term"));
         assert!(fault("age=5").contains("use idle, voucher, why, entry, action"));
         assert!(fault("voucher=seven").contains("a whole number"));
-        assert!(fault("idle>3 fortnights").contains("90s"));
+        for bad in ["3 fortnights", "-5s", "2mo"] {
+            assert!(fault(&format!("idle>{bad}")).contains("90s"), "{bad}");
+        }
         assert!(fault("why>x").contains("= != ~ !~"));
         assert!(fault("action=proces").contains("one of process, dead_letter"));
         assert!(fault("action~pro").contains("= !="));

@@ -68,6 +68,8 @@ pub struct SaleLedger {
 /// An inconsistency of a sale.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(derive_more::Display)]
+#[display("{}", self.reason())]
 pub enum Finding {
     /// The sale is open but missing in Redis.
     NotLoaded,
@@ -153,7 +155,8 @@ pub enum Side {
 }
 
 /// A finding and its sale; `None` if it concerns all sales together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
+#[display("{}", self.reason())]
 pub struct SaleFinding {
     /// The sale.
     pub sale: Option<VoucherId>,
@@ -168,12 +171,6 @@ impl SaleFinding {
             (Some(sale), what) => reason!("ledger-finding-of-sale", sale, what),
             (None, what) => what,
         }
-    }
-}
-
-impl fmt::Display for SaleFinding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason().fmt(f)
     }
 }
 
@@ -233,8 +230,10 @@ pub fn sentences<S: Serializer>(findings: &[impl fmt::Display], to: S) -> Result
 /// A repair of findings, ordered by execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[derive(strum::IntoStaticStr, strum::VariantArray)]
+#[derive(strum::IntoStaticStr, strum::EnumIter)]
 #[strum(serialize_all = "kebab-case", prefix = "ledger-cure-")]
+#[derive(derive_more::Display)]
+#[display("{}", Label((*self).into()))]
 pub enum Cure {
     /// Restore the sale in SQL from Redis.
     Adopt,
@@ -250,29 +249,12 @@ pub enum Cure {
     Enqueue,
 }
 
-impl Cure {
-    /// All repairs, in order of execution.
-    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
-}
-
-impl fmt::Display for Cure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Label((*self).into()).fmt(f)
-    }
-}
-
 /// The repairs for these findings, each once, in order of execution.
 pub fn cures(findings: &[Finding]) -> Vec<Cure> {
     let mut cures: Vec<Cure> = findings.iter().filter_map(Finding::cure).collect();
     cures.sort_unstable();
     cures.dedup();
     cures
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason().fmt(f)
-    }
 }
 
 impl Finding {

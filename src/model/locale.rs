@@ -263,8 +263,9 @@ mod tests {
 
     #[test]
     fn languages_are_the_files_of_the_catalog() {
-        let languages: Vec<_> = Language::all().map(|it| (it.tag(), it.is_ascii())).collect();
-        assert_eq!(languages, [("en", true), ("zh", false)]);
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/locales");
+        assert_eq!(Language::all().count(), std::fs::read_dir(folder).unwrap().count());
+        assert!(Language::ENGLISH.is_ascii());
         assert_eq!(Language::find("zh-Hans").map(Language::tag), Some("zh"));
         assert_eq!(Language::find("xx"), None);
     }

@@ -42,8 +42,9 @@ fn unknown_status(text: &str) -> Reason {
 }
 
 /// Result of a payment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Payment {
     /// The order is paid now.
     Paid,

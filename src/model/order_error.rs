@@ -2,8 +2,6 @@
 //!
 //! Messages of the database are quoted.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::{OrderId, Reason, UserId, VoucherId, reason};
@@ -11,6 +9,8 @@ use crate::{OrderId, Reason, UserId, VoucherId, reason};
 /// Why an entry yields no order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(derive_more::Display)]
+#[display("{}", self.reason())]
 pub enum OrderError {
     /// Its fields are invalid.
     Fields(Reason),
@@ -63,11 +63,5 @@ impl OrderError {
             Self::NotPromised => reason!("faults-no-buyer-in-redis"),
             Self::Promised(order) => reason!("faults-order-promised", order = *order),
         }
-    }
-}
-
-impl fmt::Display for OrderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason().fmt(f)
     }
 }

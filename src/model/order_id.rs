@@ -1,11 +1,15 @@
 //! The tutorial's 64-bit order ID: time in the high half, the day's sequence in the low half.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::{Reason, control_chars::shortened, reason};
+use crate::{
+    Reason,
+    control_chars::shortened,
+    reason::{quoted, reason},
+};
 
 /// Unix time of the ID epoch, 2022-01-01T00:00:00Z.
 pub const EPOCH_SECONDS: i64 = 1_640_995_200;
@@ -17,8 +21,10 @@ const MAX_SECONDS: i64 = (1 << 31) - 1;
 ///
 /// Written as a decimal string in JSON and passed to Lua as a string: both store numbers as doubles, which lose the low
 /// bits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct OrderId(u64);
+
+quoted!(OrderId);
 
 impl OrderId {
     /// Combines Unix seconds and a sequence number.
@@ -70,18 +76,6 @@ pub fn utc_day(unix_seconds: i64) -> Date {
     Timestamp::from_second(unix_seconds)
         .map(|at| at.to_zoned(TimeZone::UTC).date())
         .unwrap_or_default()
-}
-
-impl fmt::Display for OrderId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for OrderId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OrderId({})", self.0)
-    }
 }
 
 impl FromStr for OrderId {

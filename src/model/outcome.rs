@@ -1,7 +1,5 @@
 //! Results of admission.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::{Label, Millis, OrderId, text};
@@ -9,50 +7,44 @@ use crate::{Label, Millis, OrderId, text};
 /// The reply to a buyer's request. Redis decides all of them except `Busy`: such a request never reaches Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
+#[derive(derive_more::Display)]
 pub enum Outcome {
     /// Admitted; the order will be written under this ID.
+    #[display("{}", text!("outcome-admitted", order))]
     Admitted {
         /// ID of the order.
         order: OrderId,
     },
     /// This buyer already holds an order.
+    #[display("{}", text!("outcome-duplicate", order))]
     Duplicate {
         /// ID of the order held, also if the first reply was lost.
         order: OrderId,
     },
     /// Sold out.
+    #[display("{}", Label("outcome-sold-out"))]
     SoldOut,
     /// The window is not open yet, by Redis' clock.
+    #[display("{}", text!("outcome-not-started", begins))]
     NotStarted {
         /// When it opens.
         begins: Millis,
     },
     /// The sale is over.
+    #[display("{}", Label("outcome-ended"))]
     Ended,
     /// The sale is paused.
+    #[display("{}", Label("outcome-paused"))]
     Paused,
     /// The sale is unknown to Redis.
+    #[display("{}", Label("outcome-not-loaded"))]
     NotLoaded,
     /// The stream or its group is missing, so no order can be accepted.
+    #[display("{}", Label("outcome-not-ready"))]
     NotReady,
     /// The admission queue is full; nothing changed, retry.
+    #[display("{}", Label("outcome-busy"))]
     Busy,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Admitted { order } => f.write_str(&text!("outcome-admitted", order)),
-            Self::Duplicate { order } => f.write_str(&text!("outcome-duplicate", order)),
-            Self::SoldOut => Label("outcome-sold-out").fmt(f),
-            Self::NotStarted { begins } => f.write_str(&text!("outcome-not-started", begins)),
-            Self::Ended => Label("outcome-ended").fmt(f),
-            Self::Paused => Label("outcome-paused").fmt(f),
-            Self::NotLoaded => Label("outcome-not-loaded").fmt(f),
-            Self::NotReady => Label("outcome-not-ready").fmt(f),
-            Self::Busy => Label("outcome-busy").fmt(f),
-        }
-    }
 }
 
 impl Outcome {

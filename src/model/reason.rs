@@ -6,7 +6,7 @@ use fluent_bundle::FluentArgs;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{
-    EntryId, Label, Millis, OrderId, OsError, UserId, VoucherId,
+    Label, OsError,
     locale::{self, Language, language},
     message,
 };
@@ -117,12 +117,6 @@ impl fmt::Display for Reason {
 
 impl Error for Reason {}
 
-impl From<String> for Reason {
-    fn from(text: String) -> Self {
-        Self::Quoted(text)
-    }
-}
-
 impl Default for Reason {
     fn default() -> Self {
         Self::Quoted(String::new())
@@ -147,26 +141,31 @@ impl<T: Into<Reason>> From<T> for Arg {
     }
 }
 
-/// Numbers are arguments; texts and IDs are quoted.
-macro_rules! arguments {
-    (numbers: $($number:ty),*; quoted: $($text:ty),*) => {
+macro_rules! numbers {
+    ($($number:ty),*) => {
         $(impl From<$number> for Arg {
             fn from(number: $number) -> Self {
                 Self::Number(number.try_into().unwrap_or(i64::MAX))
             }
         })*
-        $(impl From<$text> for Reason {
+    };
+}
+
+numbers!(i64, u64, usize, u32, u16, u8);
+
+/// Types whose values are quoted as they are displayed: texts and IDs.
+macro_rules! quoted {
+    ($($text:ty),*) => {
+        $(impl From<$text> for $crate::Reason {
             fn from(text: $text) -> Self {
                 Self::Quoted(text.to_string())
             }
         })*
     };
 }
+pub(crate) use quoted;
 
-arguments! {
-    numbers: i64, u64, usize, u32, u16, u8;
-    quoted: &str, &String, f64, EntryId, Millis, OrderId, UserId, VoucherId
-}
+quoted!(&str, String, &String, f64);
 
 impl From<&Path> for Reason {
     fn from(path: &Path) -> Self {

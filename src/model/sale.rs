@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::{Millis, Reason, control_chars::shortened, reason};
+use crate::{
+    Millis, Reason,
+    control_chars::shortened,
+    reason::{quoted, reason},
+};
 
 /// Largest stock of a sale.
 pub const MAX_STOCK: u64 = 10_000_000;
@@ -20,12 +24,16 @@ const MAX_TITLE_BYTES: usize = 1_000;
 /// Voucher ID, assigned by the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[derive(derive_more::Display)]
 pub struct VoucherId(pub u64);
 
 /// User ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[derive(derive_more::Display)]
 pub struct UserId(pub u64);
+
+quoted!(VoucherId, UserId);
 
 /// One of the places that a buyer has in a sale, up to its limit: each holds one order.
 ///
@@ -56,18 +64,6 @@ impl FromStr for Place {
             (Ok(user), Ok(number)) if number > 0 => Ok(Self { user: UserId(user), number }),
             _ => Err(reason!("faults-place", place = shortened(text, 40))),
         }
-    }
-}
-
-impl fmt::Display for VoucherId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for UserId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -3,16 +3,20 @@
 //! The command line prints the sentence. Other languages are formatted from the data, never from the sentence. The type
 //! of the data is known to its creator; here it is opaque.
 
-use std::{fmt, ops::Deref};
+use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use derive_more::{Deref, Display};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::locale::in_english;
 
 /// A sentence with its data. In a document it is the sentence alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deref, Display, Deserialize)]
+#[display("{text}")]
+#[serde(from = "String")]
 pub struct Message {
+    #[deref(forward)]
     text: String,
     is: Option<Value>,
 }
@@ -95,39 +99,6 @@ impl From<String> for Message {
 impl From<&str> for Message {
     fn from(text: &str) -> Self {
         text.to_owned().into()
-    }
-}
-
-impl Deref for Message {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.text
-    }
-}
-
-impl fmt::Display for Message {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.text)
-    }
-}
-
-impl PartialEq<str> for Message {
-    fn eq(&self, text: &str) -> bool {
-        self.text == text
-    }
-}
-
-impl PartialEq<&str> for Message {
-    fn eq(&self, text: &&str) -> bool {
-        self.text == *text
-    }
-}
-
-/// Only the sentence: JSON for programs has no more.
-impl<'de> Deserialize<'de> for Message {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self::from)
     }
 }
 

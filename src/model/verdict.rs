@@ -1,51 +1,23 @@
 //! Verdict on a pending entry and the recommended action: rules without I/O.
 
 use serde::{Deserialize, Serialize};
-use strum::{IntoStaticStr, VariantArray, VariantNames};
+use strum::{IntoStaticStr, VariantNames};
 
-use crate::{OrderId, text};
+use crate::{OrderError, text};
 
 /// Evidence about one pending entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// State of its order in SQL.
-    pub row: Row,
-    /// State of its body in the stream.
-    pub body: Body,
+    /// Its order is in SQL.
+    pub is_written: bool,
+    /// Why it yields no order, however often it is delivered.
+    pub fault: Option<OrderError>,
     /// The node of its consumer sends heartbeats.
     pub holder_alive: bool,
     /// Milliseconds since its last delivery.
     pub idle_ms: u64,
     /// Number of deliveries.
     pub deliveries: u64,
-}
-
-/// State of an order in SQL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
-    /// Missing: it can be written.
-    Absent,
-    /// Present.
-    Present,
-    /// Another live order of its buyer.
-    Holds(OrderId),
-    /// Another order has its ID.
-    IdTaken,
-    /// There is no such sale.
-    NoSale,
-    /// Missing, and no buyer in Redis was admitted with its ID.
-    NotPromised,
-}
-
-/// The fields of a pending entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// They form an order.
-    Good,
-    /// They are invalid.
-    Malformed,
-    /// The entry was trimmed or deleted.
-    Gone,
 }
 
 /// Limits of the verdicts.
@@ -60,7 +32,8 @@ pub struct Limits {
 /// Verdict on one pending entry, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[derive(IntoStaticStr, VariantArray, VariantNames)]
+#[derive(IntoStaticStr, VariantNames)]
+#[cfg_attr(test, derive(strum::EnumIter))]
 #[strum(serialize_all = "snake_case")]
 pub enum Verdict {
     /// Its order is in SQL; only the acknowledgement is missing.
@@ -101,30 +74,24 @@ pub enum RecoveryAction {
 
 /// The verdict supported by the evidence.
 pub fn judge(evidence: &Evidence, limits: Limits) -> Verdict {
-    if evidence.row == Row::Present {
+    if evidence.is_written {
         return Verdict::Written;
     }
     // A live holder may be writing it right now.
     if evidence.holder_alive && evidence.idle_ms < limits.claim_idle_ms {
         return Verdict::InHand;
     }
-    match (evidence.body, evidence.row) {
-        (Body::Gone, _) => Verdict::BodyGone,
-        (Body::Malformed, _) => Verdict::Malformed,
-        (Body::Good, Row::Holds(_) | Row::IdTaken | Row::NoSale) => Verdict::Refused,
-        (Body::Good, Row::NotPromised) => Verdict::NotPromised,
-        (Body::Good, _) if evidence.deliveries > limits.max_deliveries => Verdict::TooOften,
-        (Body::Good, _) => Verdict::Stuck,
+    match evidence.fault {
+        Some(OrderError::Gone) => Verdict::BodyGone,
+        Some(OrderError::Fields(_)) => Verdict::Malformed,
+        Some(OrderError::NotPromised) => Verdict::NotPromised,
+        Some(_) => Verdict::Refused,
+        None if evidence.deliveries > limits.max_deliveries => Verdict::TooOften,
+        None => Verdict::Stuck,
     }
 }
 
 impl Verdict {
-    /// All verdicts.
-    pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
-
-    /// The names of all of them.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-
     /// The recommended action.
     pub fn action(self) -> RecoveryAction {
         match self {
@@ -150,19 +117,16 @@ impl Verdict {
     }
 }
 
-impl RecoveryAction {
-    /// The names of all of them.
-    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{OrderId, VoucherId};
+    use strum::IntoEnumIterator as _;
 
     const LIMITS: Limits = Limits { claim_idle_ms: 30_000, max_deliveries: 5 };
     const STUCK: Evidence = Evidence {
-        row: Row::Absent,
-        body: Body::Good,
+        is_written: false,
+        fault: None,
         holder_alive: false,
         idle_ms: 10,
         deliveries: 1,
@@ -170,20 +134,28 @@ mod tests {
 
     #[test]
     fn verdict_table() {
+        let order = OrderId::from_i64(7).unwrap();
+        let faulty = |fault| Evidence { fault: Some(fault), ..STUCK };
         let table = [
-            (Evidence { row: Row::Present, body: Body::Gone, ..STUCK }, Verdict::Written),
+            (Evidence { is_written: true, ..faulty(OrderError::Gone) }, Verdict::Written),
             (STUCK, Verdict::Stuck),
             (Evidence { holder_alive: true, idle_ms: 30_000, ..STUCK }, Verdict::Stuck),
             (Evidence { holder_alive: true, ..STUCK }, Verdict::InHand),
-            (Evidence { body: Body::Gone, ..STUCK }, Verdict::BodyGone),
-            (Evidence { body: Body::Malformed, ..STUCK }, Verdict::Malformed),
+            (faulty(OrderError::Gone), Verdict::BodyGone),
+            (faulty(OrderError::Fields("no ID".into())), Verdict::Malformed),
             (Evidence { deliveries: 6, ..STUCK }, Verdict::TooOften),
             (Evidence { deliveries: 5, ..STUCK }, Verdict::Stuck),
-            (Evidence { row: Row::NoSale, deliveries: 6, ..STUCK }, Verdict::Refused),
-            (Evidence { row: Row::IdTaken, ..STUCK }, Verdict::Refused),
-            (Evidence { row: Row::NotPromised, ..STUCK }, Verdict::NotPromised),
-            (Evidence { row: Row::NotPromised, deliveries: 6, ..STUCK }, Verdict::NotPromised),
-            (Evidence { row: Row::IdTaken, holder_alive: true, ..STUCK }, Verdict::InHand),
+            (
+                Evidence { deliveries: 6, ..faulty(OrderError::NoSale(VoucherId(1))) },
+                Verdict::Refused,
+            ),
+            (faulty(OrderError::IdTaken(order)), Verdict::Refused),
+            (faulty(OrderError::NotPromised), Verdict::NotPromised),
+            (Evidence { deliveries: 6, ..faulty(OrderError::NotPromised) }, Verdict::NotPromised),
+            (
+                Evidence { holder_alive: true, ..faulty(OrderError::IdTaken(order)) },
+                Verdict::InHand,
+            ),
         ];
         for (evidence, verdict) in table {
             assert_eq!(judge(&evidence, LIMITS), verdict, "{evidence:?}");
@@ -191,13 +163,13 @@ mod tests {
     }
     #[test]
     fn names_match_json_and_all_are_listed() {
-        for verdict in Verdict::ALL {
-            assert!(Verdict::NAMES.contains(&verdict.into()));
+        for verdict in Verdict::iter() {
+            assert!(Verdict::VARIANTS.contains(&verdict.into()));
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(json, format!("\"{}\"", <&str>::from(verdict)));
             let json = serde_json::to_string(&verdict.action()).unwrap();
             assert_eq!(json, format!("\"{}\"", <&str>::from(verdict.action())));
-            assert!(RecoveryAction::NAMES.contains(&verdict.action().into()));
+            assert!(RecoveryAction::VARIANTS.contains(&verdict.action().into()));
         }
     }
 

@@ -14,7 +14,7 @@ use redis::{
 
 use seckill_model::reason::reason;
 
-use super::{RedisError, routing::SLOTS};
+use super::{RedisError, Result, routing::SLOTS};
 
 /// Timeout of one server; other servers are asked in parallel.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -161,7 +161,7 @@ impl Cluster {
     }
 
     /// Returns the latest slot map fetched by any connection, or a new one if that is outdated.
-    pub(super) async fn slots(&self) -> Result<Arc<SlotMap>, RedisError> {
+    pub(super) async fn slots(&self) -> Result<Arc<SlotMap>> {
         let last = self.last.lock().clone();
         match last {
             Some((slots, None)) => Ok(slots),
@@ -180,7 +180,7 @@ impl Cluster {
     }
 
     /// Fetches a new slot map.
-    pub(super) async fn look(&self, hint: Hint) -> Result<Arc<SlotMap>, RedisError> {
+    pub(super) async fn look(&self, hint: Hint) -> Result<Arc<SlotMap>> {
         let away = |detail| RedisError::Away { address: self.address.clone(), detail };
         let (mut partial, mut failure) = (None, None);
         let searching = async {
@@ -215,7 +215,7 @@ impl Cluster {
     }
 
     /// Connection settings for one of its servers.
-    pub(super) fn client(&self, node: &Node) -> Result<Client, RedisError> {
+    pub(super) fn client(&self, node: &Node) -> Result<Client> {
         let (host, port) = (node.host.clone(), node.port);
         let addr = match self.like.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
@@ -251,7 +251,7 @@ impl Cluster {
         first.into_iter().chain(others).chain(last).collect()
     }
 
-    async fn ask(&self, node: &Node) -> Result<MapReply, RedisError> {
+    async fn ask(&self, node: &Node) -> Result<MapReply> {
         let address = node.to_string();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(ANSWER_TIMEOUT))

@@ -4,7 +4,7 @@
 
 use redis::cmd;
 
-use super::{Connection, Layout, RedisError, keys::Partition, scripts};
+use super::{Connection, Layout, RedisError, Result, keys::Partition, scripts};
 
 /// The commands, each with arguments that succeed on keys written by the lines above it. `{…}` is a key, one for each
 /// type.
@@ -78,14 +78,7 @@ pub type Denied = (&'static str, String);
 
 /// Tries every command on unused keys of a partition and removes these keys. Returns the commands that this user may
 /// not run or this server does not support.
-///
-/// # Errors
-/// Redis is unavailable or rejects writes.
-pub async fn try_all(
-    conn: &mut Connection,
-    keys: &Layout,
-    of: &Partition,
-) -> Result<Vec<Denied>, RedisError> {
+pub async fn try_all(conn: &mut Connection, keys: &Layout, of: &Partition) -> Result<Vec<Denied>> {
     let name = format!("doctor:{}", uuid::Uuid::new_v4().simple());
     let key = |word: &str| match word {
         "{lock}" => keys.lock(&name),
@@ -115,11 +108,7 @@ pub async fn try_all(
     Ok(denied)
 }
 
-fn note(
-    line: &'static str,
-    done: Result<redis::Value, RedisError>,
-    denied: &mut Vec<Denied>,
-) -> Result<(), RedisError> {
+fn note(line: &'static str, done: Result<redis::Value>, denied: &mut Vec<Denied>) -> Result<()> {
     match done {
         Err(RedisError::Rejected(why)) => denied.push((name_of(line), why.to_string())),
         // An earlier XGROUP CREATE failed and is reported.

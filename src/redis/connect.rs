@@ -11,12 +11,10 @@ use redis::{
     RedisError as DriverError, TlsCertificates, aio::MultiplexedConnection, pipe,
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use seckill_model::{OsError, reason::reason};
-
-use seckill_model::message::Label;
+use seckill_model::{OsError, message::Label, reason::reason};
 
 use super::{
-    RedisError,
+    RedisError, Result,
     cluster_slots::{Cluster, Hint, Node},
     error::plain,
     routing::{self, HOME},
@@ -65,7 +63,7 @@ impl Redis {
     ///
     /// # Errors
     /// [`RedisError::Url`], without the URL's password.
-    pub fn from_url(url: &str) -> Result<Self, RedisError> {
+    pub fn from_url(url: &str) -> Result<Self> {
         Self::trusting(url, None)
     }
 
@@ -73,7 +71,7 @@ impl Redis {
     ///
     /// # Errors
     /// [`RedisError::Url`], also when the file is unreadable, has no certificate, or the URL is not encrypted.
-    pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self, RedisError> {
+    pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self> {
         // The process-wide crypto provider that rediss:// needs; it is installed once.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let ca = ca.map(authorities).transpose()?;
@@ -101,16 +99,13 @@ impl Redis {
     }
 
     /// Returns the deployment that consists of the managed server.
-    pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, RedisError> {
+    pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
         let info = addr.into_connection_info().map_err(|_| url::unreadable())?;
         Self::one(info, |client| Source::Managed(client, server))
     }
 
-    fn one(
-        info: ConnectionInfo,
-        source: impl FnOnce(Client) -> Source,
-    ) -> Result<Self, RedisError> {
+    fn one(info: ConnectionInfo, source: impl FnOnce(Client) -> Source) -> Result<Self> {
         let address = info.addr().to_string();
         let client = Client::open(info).map_err(|_| url::unreadable())?;
         Ok(Self { source: source(client), address })
@@ -146,7 +141,7 @@ impl Redis {
     pub async fn subscribe(
         &self,
         channel: &str,
-    ) -> Result<impl Stream<Item = String> + Unpin + use<>, RedisError> {
+    ) -> Result<impl Stream<Item = String> + Unpin + use<>> {
         let node = match self.cluster() {
             // A cluster forwards published messages to all of its servers.
             Some(cluster) => {
@@ -177,7 +172,7 @@ impl Redis {
     }
 
     /// Returns a client for the server, or for `node` of a cluster, with its address.
-    async fn client(&self, node: Option<&Node>) -> Result<(Client, String), RedisError> {
+    async fn client(&self, node: Option<&Node>) -> Result<(Client, String)> {
         match (&self.source, node) {
             (Source::Cluster(cluster), Some(node)) => Ok((cluster.client(node)?, node.to_string())),
             (Source::Cluster(_), None) => Err(self.unserved(routing::slot_of(HOME))),
@@ -194,11 +189,7 @@ impl Redis {
         }
     }
 
-    pub(super) async fn connect(
-        &self,
-        node: Option<&Node>,
-        answer: Duration,
-    ) -> Result<Connected, RedisError> {
+    pub(super) async fn connect(&self, node: Option<&Node>, answer: Duration) -> Result<Connected> {
         let (client, address) = self.client(node).await?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
@@ -215,7 +206,7 @@ impl Redis {
         &self,
         connection: &mut MultiplexedConnection,
         address: &str,
-    ) -> Result<ServerInfo, RedisError> {
+    ) -> Result<ServerInfo> {
         let mut ask = pipe();
         ask.cmd("INFO").arg("server").cmd("INFO").arg("replication");
         let (info, role): (InfoDict, InfoDict) = ask
@@ -240,7 +231,7 @@ impl Redis {
 }
 
 /// Reads the trusted certificate authorities from a PEM file.
-fn authorities(path: &Path) -> Result<TlsCertificates, RedisError> {
+fn authorities(path: &Path) -> Result<TlsCertificates> {
     let root = std::fs::read(path).map_err(|why| {
         RedisError::Url(reason!("redis-url-ca", path, reason = OsError::from(why)))
     })?;
@@ -251,7 +242,7 @@ fn authorities(path: &Path) -> Result<TlsCertificates, RedisError> {
 }
 
 /// Returns the connection settings with these certificate authorities as the only trusted ones.
-fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo, RedisError> {
+fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo> {
     if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
         return Err(RedisError::Url(reason!("redis-url-ca-unused")));
     }

@@ -13,7 +13,7 @@ use redis::{
 use seckill_model::{ForeignKey, Millis, reason::reason};
 
 use super::{
-    Redis, RedisError,
+    Redis, RedisError, Result,
     cluster_slots::{Hint, Node, SlotMap},
     connect::ServerInfo,
     error::{plain, server_error},
@@ -65,7 +65,7 @@ impl Redis {
 impl Connection {
     /// Returns the connection to the server of `key`, opened if necessary. Use it for pipelined commands, and report
     /// failures to [`Connection::broke`].
-    pub async fn multiplexed(&mut self, key: &str) -> Result<MultiplexedConnection, RedisError> {
+    pub async fn multiplexed(&mut self, key: &str) -> Result<MultiplexedConnection> {
         self.reach(self.slot(key)).await
     }
 
@@ -75,7 +75,7 @@ impl Connection {
     }
 
     /// Returns the run ID of the server of `key`, connecting first if necessary.
-    pub async fn run_id(&mut self, key: &str) -> Result<String, RedisError> {
+    pub async fn run_id(&mut self, key: &str) -> Result<String> {
         self.multiplexed(key).await?;
         Ok(self.server(key).map(|it| it.run_id.clone()).unwrap_or_default())
     }
@@ -98,20 +98,20 @@ impl Connection {
     }
 
     /// Reads one runtime setting of the server of `key`.
-    pub async fn setting(&mut self, key: &str, name: &str) -> Result<String, RedisError> {
+    pub async fn setting(&mut self, key: &str, name: &str) -> Result<String> {
         let ask = cmd("CONFIG").arg("GET").arg(name).take();
         let (_, value): (String, String) = self.query_at(self.slot(key), &ask).await?;
         Ok(value)
     }
 
     /// Changes one runtime setting of the server of `key`, until its next restart.
-    pub async fn set(&mut self, key: &str, name: &str, value: &str) -> Result<(), RedisError> {
+    pub async fn set(&mut self, key: &str, name: &str, value: &str) -> Result<()> {
         let ask = cmd("CONFIG").arg("SET").arg(name).arg(value).take();
         self.query_at(self.slot(key), &ask).await
     }
 
     /// Returns the distinct keys that match a pattern, on the server of `key`. Scans all keys of that server.
-    pub async fn keys_like(&mut self, key: &str, pattern: &str) -> Result<Vec<String>, RedisError> {
+    pub async fn keys_like(&mut self, key: &str, pattern: &str) -> Result<Vec<String>> {
         let (slot, mut cursor, mut found) = (self.slot(key), 0_u64, Vec::new());
         loop {
             let mut scan = cmd("SCAN");
@@ -128,24 +128,21 @@ impl Connection {
     }
 
     /// Runs one command on the server of its key.
-    pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, RedisError> {
+    pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T> {
         self.run(Ask::Command(cmd)).await
     }
 
     /// Runs a pipeline whose keys are all in one slot.
-    pub async fn pipe<T: FromRedisValue>(&mut self, pipe: &Pipeline) -> Result<T, RedisError> {
+    pub async fn pipe<T: FromRedisValue>(&mut self, pipe: &Pipeline) -> Result<T> {
         self.run(Ask::Pipe(pipe)).await
     }
 
     /// Runs a script on the server of its keys, loading it if necessary.
-    pub async fn invoke<T: FromRedisValue>(
-        &mut self,
-        script: &ScriptInvocation<'_>,
-    ) -> Result<T, RedisError> {
+    pub async fn invoke<T: FromRedisValue>(&mut self, script: &ScriptInvocation<'_>) -> Result<T> {
         self.run(Ask::Script(script)).await
     }
 
-    async fn run<T: FromRedisValue>(&mut self, ask: Ask<'_>) -> Result<T, RedisError> {
+    async fn run<T: FromRedisValue>(&mut self, ask: Ask<'_>) -> Result<T> {
         // A single server has no slots, so commands need not be parsed.
         let slot = if self.redis.is_cluster() { ask.slot()? } else { 0 };
         let reply = self.send(slot, ask).await?;
@@ -153,7 +150,7 @@ impl Connection {
     }
 
     /// Not generic, so that it is compiled once for all types of replies.
-    async fn send(&mut self, slot: u16, ask: Ask<'_>) -> Result<Value, RedisError> {
+    async fn send(&mut self, slot: u16, ask: Ask<'_>) -> Result<Value> {
         let mut connection = self.reach(slot).await?;
         match ask.send(&mut connection).await {
             Ok(reply) => Ok(reply),
@@ -166,7 +163,7 @@ impl Connection {
         }
     }
 
-    fn read<T: FromRedisValue>(&mut self, slot: u16, reply: Value) -> Result<T, RedisError> {
+    fn read<T: FromRedisValue>(&mut self, slot: u16, reply: Value) -> Result<T> {
         T::from_redis_value(reply).map_err(|error| self.drop_connection(slot, &error.into()))
     }
 
@@ -187,12 +184,12 @@ impl Connection {
     }
 
     /// Redis time, which decides when sales begin and end and jobs are due.
-    pub async fn now(&mut self) -> Result<Millis, RedisError> {
+    pub async fn now(&mut self) -> Result<Millis> {
         self.now_at(HOME).await
     }
 
     /// Time of the server of `key`.
-    pub async fn now_at(&mut self, key: &str) -> Result<Millis, RedisError> {
+    pub async fn now_at(&mut self, key: &str) -> Result<Millis> {
         let (seconds, micros): (i64, i64) = self.query_at(self.slot(key), &cmd("TIME")).await?;
         Ok(Millis(seconds * 1_000 + micros / 1_000))
     }
@@ -221,7 +218,7 @@ impl Connection {
         }
     }
 
-    async fn query_at<T: FromRedisValue>(&mut self, slot: u16, cmd: &Cmd) -> Result<T, RedisError> {
+    async fn query_at<T: FromRedisValue>(&mut self, slot: u16, cmd: &Cmd) -> Result<T> {
         let reply = self.send(slot, Ask::Command(cmd)).await?;
         self.read(slot, reply)
     }
@@ -249,7 +246,7 @@ impl Connection {
         peer.map_or(self.redis.address(), |peer| &peer.address).to_owned()
     }
 
-    async fn reach(&mut self, slot: u16) -> Result<MultiplexedConnection, RedisError> {
+    async fn reach(&mut self, slot: u16) -> Result<MultiplexedConnection> {
         if let Some(Peer { connection: Some(connection), .. }) = self.peer(slot) {
             return Ok(connection.clone());
         }
@@ -280,7 +277,7 @@ impl Connection {
     }
 
     /// Cluster node of a slot; `None` without a cluster.
-    async fn locate(&mut self, slot: u16) -> Result<Option<Node>, RedisError> {
+    async fn locate(&mut self, slot: u16) -> Result<Option<Node>> {
         let Some(cluster) = self.redis.cluster() else { return Ok(None) };
         let slots = match &self.map {
             Some(slots) if !self.stale => Arc::clone(slots),

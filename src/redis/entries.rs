@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use seckill_model::EntryId;
 
 use super::{
-    Connection, RedisError,
+    Connection, Result,
     keys::Partition,
     lossy_utf8::Text,
     scripts,
@@ -62,7 +62,7 @@ pub async fn window(
     of: &Partition,
     before: Option<EntryId>,
     count: usize,
-) -> Result<Window, RedisError> {
+) -> Result<Window> {
     let end = match before.map(|before| last_before(before, of.number())) {
         None => "+".to_owned(),
         Some(Some(last)) => last.in_stream(),

@@ -1,6 +1,6 @@
 //! Errors of Redis, as data displayed in the user's language.
 
-use std::{borrow::Cow, error::Error, io, sync::Arc};
+use std::{borrow::Cow, error::Error, io, path::Path, sync::Arc};
 
 use redis::{ErrorKind, RedisError as DriverError, ServerError};
 use seckill_model::{
@@ -9,6 +9,9 @@ use seckill_model::{
     reason::reason,
 };
 use serde::{Deserialize, Serialize};
+
+/// Result of an operation of Redis.
+pub type Result<T, E = RedisError> = std::result::Result<T, E>;
 
 /// Why a Redis operation failed. Never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -24,6 +27,14 @@ pub enum RedisError {
         address: String,
         /// Cause.
         detail: Reason,
+    },
+    /// The server accepts the connection and does not reply; the outcome of a write is then unknown.
+    #[error("{}", text!("redis-silent", address, seconds = *millis as f64 / 1e3))]
+    Silent {
+        /// Address.
+        address: String,
+        /// For how long.
+        millis: u64,
     },
     /// Missing or wrong credentials.
     #[error("{}", text!("redis-login", address = .address, reason = .detail))]
@@ -53,11 +64,11 @@ pub enum RedisError {
     #[error("{}", Label("redis-no-group"))]
     NoGroup,
     /// The server rejects writes: out of memory, a replica, a failed save, still loading.
-    #[error("{}", text!("redis-unwilling", reason = .0, remedy = remedy(.0)))]
+    #[error("{}", text!("redis-unwilling", reason = .0, remedy = remedy(code_of(.0))))]
     Unwilling(Reason),
     /// The managed server could not be started.
     #[error(transparent)]
-    Server(#[from] super::server::ServerError),
+    Server(#[from] DataDirError),
     /// Redis rejected this command.
     #[error("{}", text!("redis-refused", reason = .0))]
     Rejected(Reason),
@@ -76,8 +87,8 @@ fn code_of(reply: &Reason) -> Option<&str> {
 }
 
 /// What the operator can do so that the server accepts writes again.
-fn remedy(reply: &Reason) -> Label {
-    match code_of(reply) {
+fn remedy(code: Option<&str>) -> Label {
+    match code {
         Some("OOM") => Label("redis-remedy-memory"),
         Some("NOREPLICAS") => Label("redis-remedy-replicas"),
         Some("MISCONF") => Label("redis-remedy-disk"),
@@ -149,10 +160,7 @@ impl RedisError {
 
     /// What the operator can do so that the server accepts writes again.
     pub fn remedy(&self) -> Label {
-        match self {
-            Self::Unwilling(reply) => remedy(reply),
-            _ => Label("redis-remedy-other"),
-        }
+        remedy(self.code())
     }
 
     /// An unexpected reply to this command or script.
@@ -162,7 +170,10 @@ impl RedisError {
 
     /// Whether the same command may succeed later without intervention.
     pub fn is_away(&self) -> bool {
-        matches!(self, Self::Away { .. } | Self::Unwilling(_) | Self::Server(_))
+        matches!(
+            self,
+            Self::Away { .. } | Self::Silent { .. } | Self::Unwilling(_) | Self::Server(_)
+        )
     }
 }
 
@@ -189,6 +200,35 @@ pub(super) fn plain(error: &DriverError) -> String {
         (None, None) => error.to_string(),
     };
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
+}
+
+/// Why a data directory, or the server in it, cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(transparent)]
+#[error("{0}")]
+pub struct DataDirError(pub Reason);
+
+/// Whether an error means that there is no room for a write.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+impl DataDirError {
+    pub(super) fn of(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| {
+            let path = path.as_path();
+            Self(match source.kind() {
+                _ if is_full(&source) => reason!("redis-data-dir-full", path),
+                io::ErrorKind::PermissionDenied => reason!("redis-data-dir-denied", path),
+                io::ErrorKind::ReadOnlyFilesystem => reason!("redis-data-dir-read-only", path),
+                io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+                    reason!("redis-data-dir-not-a-directory", path)
+                }
+                _ => reason!("redis-data-dir-unusable", path, reason = OsError::from(source)),
+            })
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use redis::pipe;
 use seckill_model::{EntryId, Reason, reason::reason};
 
 use super::{
-    Connection, RedisError,
+    Connection, RedisError, Result,
     keys::{Partition, node_of},
     lossy_utf8::Text,
     scripts,
@@ -29,7 +29,7 @@ pub async fn rewind(
     conn: &mut Connection,
     of: &Partition,
     to: &Rewinding,
-) -> Result<Option<Reason>, RedisError> {
+) -> Result<Option<Reason>> {
     let mut call = scripts::REWIND.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(to.from.before().in_stream());
     call.arg(to.seen.map(EntryId::in_stream).unwrap_or_default()).arg(to.from.in_stream());
@@ -53,26 +53,23 @@ pub struct Transferred {
     /// No longer held by the old consumer; left alone.
     pub gone: u64,
     /// Without a body; left alone, because a claim would drop it.
-    pub hollow: u64,
+    pub without_body: u64,
 }
 
 /// Transfers entries that `from` still holds to `to`; `None` if consumer `to` does not exist. Not counted as a
 /// delivery.
-///
-/// # Errors
-/// Redis is unavailable, or there is no group.
 pub async fn give(
     conn: &mut Connection,
     of: &Partition,
     from: &str,
     to: &str,
     entries: &[EntryId],
-) -> Result<Option<Transferred>, RedisError> {
+) -> Result<Option<Transferred>> {
     let mut call = scripts::CLAIM.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(to).arg(from);
     call.arg(in_stream(entries));
     let reply: Option<(u64, u64, u64)> = conn.invoke(&call).await?;
-    Ok(reply.map(|(given, gone, hollow)| Transferred { given, gone, hollow }))
+    Ok(reply.map(|(given, gone, without_body)| Transferred { given, gone, without_body }))
 }
 
 /// Result of removing a consumer.
@@ -94,7 +91,7 @@ pub async fn remove_consumer(
     of: &Partition,
     name: &str,
     dead_ms: u64,
-) -> Result<Removed, RedisError> {
+) -> Result<Removed> {
     let mut call = scripts::REMOVE_CONSUMER.prepare_invoke();
     call.key(of.orders()).key(of.nodes());
     call.arg(of.group()).arg(name).arg(node_of(name)).arg(dead_ms);
@@ -109,14 +106,11 @@ pub async fn remove_consumer(
 }
 
 /// Holder of each of these entries, in their order and in one round trip; `None` if it is not pending.
-///
-/// # Errors
-/// Redis is unavailable, or there is no group.
 pub async fn holders_of(
     conn: &mut Connection,
     of: &Partition,
     entries: &[EntryId],
-) -> Result<Vec<Option<String>>, RedisError> {
+) -> Result<Vec<Option<String>>> {
     let mut read = pipe();
     for entry in entries {
         let id = entry.in_stream();

@@ -4,7 +4,7 @@ use jiff::civil::Date;
 
 use seckill_model::{EntryId, VoucherId};
 
-use super::RedisError;
+use super::{RedisError, Result};
 
 /// Maximum number of partitions: each has a stream, and every node reads all of them.
 pub const MAX_PARTITIONS: u16 = 64;
@@ -172,7 +172,7 @@ impl Partition {
     }
 
     /// Parses the ID of an entry of this partition, as Redis writes it.
-    pub(super) fn entry_id(&self, id: &str) -> Result<EntryId, RedisError> {
+    pub(super) fn entry_id(&self, id: &str) -> Result<EntryId> {
         let id: EntryId = id.parse().map_err(|_| RedisError::Reply(None))?;
         Ok(EntryId { partition: self.number, ..id })
     }

@@ -31,9 +31,9 @@ mod url;
 
 pub use connect::Redis;
 pub use connection::Connection;
-pub use data_dir::{DataDir, DataDirError};
-pub use error::RedisError;
+pub use data_dir::DataDir;
+pub use error::{DataDirError, RedisError, Result};
 pub use keys::Layout;
 pub use routing::HOME;
-pub use server::{ManagedServer, ServerError};
+pub use server::ManagedServer;
 pub use server_binary::find_server;

@@ -6,7 +6,7 @@ use redis::{Value, pipe};
 use seckill_model::{ForeignKey, Millis};
 use serde::Serialize;
 
-use super::{Connection, Layout, RedisError, lossy_utf8::Text};
+use super::{Connection, Layout, Result, lossy_utf8::Text};
 
 /// Minimum remaining lease in milliseconds while the watchdog works: it renews a lease of 30 s every 10 s.
 const RENEWED_MS: u64 = 18_000;
@@ -69,7 +69,7 @@ pub async fn holders(
     keys: &Layout,
     most: usize,
     alive: impl Fn(&str) -> Option<bool>,
-) -> Result<Holders, RedisError> {
+) -> Result<Holders> {
     let now = conn.now().await?;
     let mut read = pipe();
     read.cmd("ZRANGEBYSCORE").arg(keys.locks()).arg(now.0).arg("+inf");
@@ -91,7 +91,7 @@ pub async fn foreign_locks(
     conn: &mut Connection,
     keys: &Layout,
     names: &[String],
-) -> Result<Vec<ForeignKey>, RedisError> {
+) -> Result<Vec<ForeignKey>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
@@ -110,7 +110,7 @@ async fn read_locks(
     names: &[String],
     now: Millis,
     alive: &impl Fn(&str) -> Option<bool>,
-) -> Result<Vec<Holder>, RedisError> {
+) -> Result<Vec<Holder>> {
     let mut read = pipe();
     for name in names {
         let key = keys.lock(name);
@@ -177,7 +177,7 @@ pub async fn holder_of(
     keys: &Layout,
     name: &str,
     alive: impl Fn(&str) -> Option<bool>,
-) -> Result<Option<Holder>, RedisError> {
+) -> Result<Option<Holder>> {
     let now = conn.now().await?;
     Ok(read_locks(conn, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
 }

@@ -4,7 +4,7 @@ use redis::pipe;
 use seckill_model::Millis;
 
 use super::{
-    Connection, RedisError,
+    Connection, Result,
     keys::{Partition, is_replay, node_of},
     lossy_utf8::Text,
 };
@@ -34,14 +34,17 @@ pub struct Nodes {
 
 impl Nodes {
     /// Reads the heartbeats in one partition: every node works on every partition.
-    pub async fn read(conn: &mut Connection, of: &Partition) -> Result<Self, RedisError> {
+    pub async fn read(conn: &mut Connection, of: &Partition) -> Result<Self> {
         let mut read = pipe();
         read.cmd("TIME").cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");
         let ((seconds, micros), signs): ((i64, i64), Vec<(Text, f64)>) = conn.pipe(&read).await?;
-        Ok(Self {
-            now: Millis(seconds * 1_000 + micros / 1_000),
-            signs: signs.into_iter().map(|(Text(node), at)| (node, Millis(at as i64))).collect(),
-        })
+        Ok(Self::of(Millis(seconds * 1_000 + micros / 1_000), signs))
+    }
+
+    /// From a sorted set of nodes by their last heartbeat.
+    pub(super) fn of(now: Millis, signs: Vec<(Text, f64)>) -> Self {
+        let signs = signs.into_iter().map(|(Text(node), at)| (node, Millis(at as i64)));
+        Self { now, signs: signs.collect() }
     }
 
     /// Whether the last heartbeat of a node is within `dead_ms`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seckill_model::{EntryId, REPLACED};
 
-use super::{Connection, RedisError, keys::Partition, scripts, stream::in_stream};
+use super::{Connection, Result, keys::Partition, scripts, stream::in_stream};
 
 /// How long a replaced stream is kept.
 const KEEP_FOR: Duration = Duration::from_hours(24);
@@ -31,7 +31,7 @@ pub async fn renew_stream(
     ahead: Duration,
     reason: &str,
     foreign: &[EntryId],
-) -> Result<Option<Renewed>, RedisError> {
+) -> Result<Option<Renewed>> {
     let mut call = scripts::RENEW_STREAM.prepare_invoke();
     call.key(of.orders()).key(aside(&of.orders())).key(of.dead()).key(of.gone());
     call.key(of.watermark());
@@ -42,11 +42,7 @@ pub async fn renew_stream(
 }
 
 /// Renames a key that is not of type `expected`; returns its type, or `None` if it is correct.
-pub async fn set_aside(
-    conn: &mut Connection,
-    key: &str,
-    expected: &str,
-) -> Result<Option<String>, RedisError> {
+pub async fn set_aside(conn: &mut Connection, key: &str, expected: &str) -> Result<Option<String>> {
     let mut call = scripts::SET_ASIDE.prepare_invoke();
     call.key(key).key(aside(key)).arg(expected);
     conn.invoke(&call).await

@@ -8,7 +8,7 @@ use redis::{
 
 use seckill_model::reason::reason;
 
-use super::RedisError;
+use super::{RedisError, Result};
 
 /// Number of slots in a cluster.
 pub(super) const SLOTS: u16 = 16_384;
@@ -66,7 +66,7 @@ impl Ask<'_> {
     /// # Errors
     /// The keys belong to different slots: a bug. No server may see such a pipeline, because it would execute a part of
     /// it.
-    pub(super) fn slot(self) -> Result<u16, RedisError> {
+    pub(super) fn slot(self) -> Result<u16> {
         let keys = self.keys();
         let mut slots = keys.iter().map(slot_of);
         let first = slots.next().unwrap_or_else(|| slot_of(HOME));

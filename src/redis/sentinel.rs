@@ -9,7 +9,7 @@ use redis::{
 
 use seckill_model::reason::reason;
 
-use super::RedisError;
+use super::{RedisError, Result};
 
 /// Timeout of the whole search; redis-rs allows each server one second of it.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -44,7 +44,7 @@ impl Sentinels {
     }
 
     /// The primary, whose role was just confirmed.
-    pub(super) async fn master(&self) -> Result<Client, RedisError> {
+    pub(super) async fn master(&self) -> Result<Client> {
         let away = |detail| RedisError::Away { address: self.address.clone(), detail };
         let mut sentinel = Sentinel::build(self.addresses.clone())
             .map_err(|error| RedisError::from_redis(&error, &self.address))?;

@@ -19,8 +19,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use seckill_model::{OsError, Reason, reason::reason};
-use serde::{Deserialize, Serialize};
+use seckill_model::{OsError, reason::reason};
 
 use super::{
     DataDirError,
@@ -28,7 +27,7 @@ use super::{
     flock,
     permissions::make_dir,
     probe::{self, Connection, Presence},
-    server_binary::{find_server, find_server_on},
+    server_binary::find_server_on,
 };
 
 /// Timeout for a server of another process to respond, or for ours to start.
@@ -42,18 +41,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A longer log of the server is truncated.
 const MAX_LOG: u64 = 1024 * 1024;
 
-/// Why no server is available.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(transparent)]
-#[error("{0}")]
-pub struct ServerError(pub Reason);
-
-impl From<DataDirError> for ServerError {
-    fn from(DataDirError(why): DataDirError) -> Self {
-        Self(why)
-    }
-}
-
 /// A server in a data directory, started by its first user. Clones share one use.
 ///
 /// Each [`DataDir`] has one of these; a second user in the same process opens the directory again.
@@ -63,7 +50,8 @@ pub struct ManagedServer(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     dir: DataDir,
-    search: Option<OsString>,
+    /// Search path of the server program.
+    search: OsString,
     /// The server, if it is a child of this process. Locked while it is started or stopped.
     child: Mutex<Option<Child>>,
     detached: AtomicBool,
@@ -79,12 +67,12 @@ const STARTUP: Duration = Duration::from_millis(200);
 
 impl ManagedServer {
     /// Registers as a user of the server in `dir`; [`ManagedServer::ensure`] starts it if necessary.
-    pub fn attach(dir: &DataDir) -> Result<Self, ServerError> {
-        Self::attach_searching(dir, None)
+    pub fn attach(dir: &DataDir) -> Result<Self, DataDirError> {
+        Self::attach_searching(dir, std::env::var_os("PATH").unwrap_or_default())
     }
 
     /// Like [`Self::attach`], with another search path for the server program.
-    pub fn attach_searching(dir: &DataDir, search: Option<OsString>) -> Result<Self, ServerError> {
+    pub fn attach_searching(dir: &DataDir, search: OsString) -> Result<Self, DataDirError> {
         dir.enter()?;
         let redis_dir = dir.redis_dir();
         make_dir(&redis_dir)?;
@@ -106,7 +94,7 @@ impl ManagedServer {
 
     /// Makes sure that a server responds; starts one if none is running. Safe to call concurrently from many tasks and
     /// processes: one of them starts the server.
-    pub async fn ensure(&self) -> Result<(), ServerError> {
+    pub async fn ensure(&self) -> Result<(), DataDirError> {
         let inner = Arc::clone(&self.0);
         // Blocking, so that it is not interrupted when the caller is cancelled.
         let done = tokio::task::spawn_blocking(move || inner.ensure()).await;
@@ -123,7 +111,7 @@ impl ManagedServer {
     }
 
     /// Unregisters as a user of the server and of the data directory. The last user stops the server.
-    pub async fn detach(&self) -> Result<(), ServerError> {
+    pub async fn detach(&self) -> Result<(), DataDirError> {
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || inner.detach()).await;
         done.map_err(|_| ending())?
@@ -131,8 +119,8 @@ impl ManagedServer {
 }
 
 /// The runtime is shutting down.
-fn ending() -> ServerError {
-    ServerError(reason!("redis-server-ending"))
+fn ending() -> DataDirError {
+    DataDirError(reason!("redis-server-ending"))
 }
 
 /// Ends the server once its files are gone: it would respond without persisting anything.
@@ -178,7 +166,7 @@ impl Inner {
         self.dir.redis_dir().join("redis.log")
     }
 
-    fn ensure(&self) -> Result<(), ServerError> {
+    fn ensure(&self) -> Result<(), DataDirError> {
         let mut child = self.child.lock();
         let redis_dir = self.dir.redis_dir();
         let socket = self.dir.socket_path();
@@ -190,7 +178,7 @@ impl Inner {
         let mut pause = Duration::from_millis(1);
         loop {
             if self.detached.load(Ordering::Acquire) {
-                return Err(ServerError(reason!("redis-server-detached")));
+                return Err(DataDirError(reason!("redis-server-detached")));
             }
             let ended = child.as_mut().is_some_and(|it| it.try_wait().is_ok_and(|it| it.is_some()));
             if ended {
@@ -208,7 +196,7 @@ impl Inner {
                 Presence::Loading => loading = true,
                 Presence::Foreign(dir) => {
                     let dir = dir.as_path();
-                    return Err(ServerError(reason!("redis-server-foreign", socket, dir)));
+                    return Err(DataDirError(reason!("redis-server-foreign", socket, dir)));
                 }
                 Presence::Silent => {
                     if let Some(lock) = self.try_lock()? {
@@ -223,7 +211,7 @@ impl Inner {
             if started.elapsed() > limit {
                 return Err(if loading {
                     let seconds = LOADING_TIMEOUT.as_secs();
-                    ServerError(reason!("redis-server-loading", seconds))
+                    DataDirError(reason!("redis-server-loading", seconds))
                 } else {
                     self.unresponsive()
                 });
@@ -235,14 +223,14 @@ impl Inner {
         }
     }
 
-    fn unresponsive(&self) -> ServerError {
+    fn unresponsive(&self) -> DataDirError {
         let (lock, log) = (self.lock_path(), self.log_path());
         let (lock, log, socket) = (lock.as_path(), log.as_path(), self.dir.socket_path());
-        ServerError(reason!("redis-server-silent", lock, socket, log))
+        DataDirError(reason!("redis-server-silent", lock, socket, log))
     }
 
     /// Returns the lock that every server of this directory holds, if none is running.
-    fn try_lock(&self) -> Result<Option<File>, ServerError> {
+    fn try_lock(&self) -> Result<Option<File>, DataDirError> {
         let path = self.lock_path();
         let lock = flock::open(&path).map_err(DataDirError::of(&path))?;
         let mine = flock::try_exclusive(&lock).map_err(DataDirError::of(&path))?;
@@ -250,12 +238,8 @@ impl Inner {
     }
 
     /// Starts a server that holds `lock`; returns the offset of its messages in the log.
-    fn start(&self, lock: File) -> Result<(Child, u64), ServerError> {
-        let binary = match &self.search {
-            Some(search) => find_server_on(search),
-            None => find_server(),
-        };
-        let binary = binary.map_err(ServerError)?;
+    fn start(&self, lock: File) -> Result<(Child, u64), DataDirError> {
+        let binary = find_server_on(&self.search).map_err(DataDirError)?;
         let redis_dir = self.dir.redis_dir();
         let log_path = self.log_path();
         let (log, from) = open_log(&log_path).map_err(DataDirError::of(&log_path))?;
@@ -281,34 +265,34 @@ impl Inner {
             Ok(child) => Ok((child, from)),
             Err(why) => {
                 let (path, reason) = (binary.path.as_path(), OsError::from(why));
-                Err(ServerError(reason!("redis-server-spawn", path, reason)))
+                Err(DataDirError(reason!("redis-server-spawn", path, reason)))
             }
         }
     }
 
     /// Why a server exited right after its start. Its exit status is the same for all causes, so its log is searched.
-    fn last_messages(&self, from: u64) -> ServerError {
+    fn last_messages(&self, from: u64) -> DataDirError {
         let (log, dir) = (self.log_path(), self.dir.redis_dir());
         let (log, dir) = (log.as_path(), dir.as_path());
         let messages = log_since(log, from).unwrap_or_default();
         if messages.contains("redis-check-aof") || messages.contains("AOF manifest file") {
             let manifest = dir.join("appendonlydir/appendonly.aof.manifest");
-            return ServerError(reason!(
+            return DataDirError(reason!(
                 "redis-server-damaged",
                 dir,
                 manifest = manifest.as_path()
             ));
         }
         if messages.contains("No space left on device") {
-            return ServerError(reason!("redis-server-full", dir));
+            return DataDirError(reason!("redis-server-full", dir));
         }
-        ServerError(match summary(&messages) {
+        DataDirError(match summary(&messages) {
             Some(messages) => reason!("redis-server-died", messages, log),
             None => reason!("redis-server-died-silent", log),
         })
     }
 
-    fn detach(&self) -> Result<(), ServerError> {
+    fn detach(&self) -> Result<(), DataDirError> {
         if self.detached.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -326,11 +310,11 @@ impl Inner {
         match stopped {
             Some(None) => {
                 let dir = self.dir.redis_dir();
-                Err(ServerError(reason!("redis-server-unwritten", dir = dir.as_path())))
+                Err(DataDirError(reason!("redis-server-unwritten", dir = dir.as_path())))
             }
             Some(Some(false)) => {
                 let socket = self.dir.socket_path();
-                Err(ServerError(reason!("redis-server-stuck", socket)))
+                Err(DataDirError(reason!("redis-server-stuck", socket)))
             }
             Some(Some(true)) | None => Ok(()),
         }

@@ -8,7 +8,7 @@ use seckill_model::{
     faults::{self, Point},
 };
 
-use super::{Connection, Layout, RedisError, keys::Partition, lossy_utf8::Text, scripts};
+use super::{Connection, Layout, Result, keys::Partition, lossy_utf8::Text, scripts};
 
 /// An entry with its parsed order.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,7 @@ pub enum ReadFrom {
 
 /// Creates the group at the start of the stream, so that no entry is skipped, and the stream if it is missing. Does
 /// nothing if the group exists.
-pub async fn ensure_group(conn: &mut Connection, of: &Partition) -> Result<(), RedisError> {
+pub async fn ensure_group(conn: &mut Connection, of: &Partition) -> Result<()> {
     let mut create = cmd("XGROUP");
     create.arg("CREATE").arg(of.orders()).arg(of.group()).arg("0").arg("MKSTREAM");
     match conn.query::<Value>(&create).await {
@@ -80,16 +80,13 @@ pub async fn ensure_group(conn: &mut Connection, of: &Partition) -> Result<(), R
 }
 
 /// XLEN: entries in the stream, including acknowledged ones.
-pub async fn length(conn: &mut Connection, of: &Partition) -> Result<u64, RedisError> {
+pub async fn length(conn: &mut Connection, of: &Partition) -> Result<u64> {
     conn.query(cmd("XLEN").arg(of.orders())).await
 }
 
 /// Range of order entries that need no check against the buyers: after the first ID, up to the second. `None` if every
 /// entry needs one.
-pub async fn verified(
-    conn: &mut Connection,
-    of: &Partition,
-) -> Result<Option<(EntryId, EntryId)>, RedisError> {
+pub async fn verified(conn: &mut Connection, of: &Partition) -> Result<Option<(EntryId, EntryId)>> {
     let mut call = scripts::VERIFIED.prepare_invoke();
     call.key(of.orders()).key(of.watermark());
     let found: Option<(String, String)> = conn.invoke(&call).await?;
@@ -106,7 +103,7 @@ pub async fn read_group(
     consumer: &str,
     from: ReadFrom,
     count: usize,
-) -> Result<Vec<Delivered>, RedisError> {
+) -> Result<Vec<Delivered>> {
     let mut read = cmd("XREADGROUP");
     read.arg("GROUP").arg(of.group()).arg(consumer).arg("COUNT").arg(count);
     match from {
@@ -137,16 +134,12 @@ pub struct Claimed {
 }
 
 /// Entries that claims found without a body and whose orders are not rebuilt yet.
-pub async fn gone(conn: &mut Connection, of: &Partition) -> Result<Vec<String>, RedisError> {
+pub async fn gone(conn: &mut Connection, of: &Partition) -> Result<Vec<String>> {
     conn.query(cmd("SMEMBERS").arg(of.gone())).await
 }
 
 /// Removes entries from that set once their orders are rebuilt.
-pub async fn rebuilt(
-    conn: &mut Connection,
-    of: &Partition,
-    gone: &[String],
-) -> Result<(), RedisError> {
+pub async fn rebuilt(conn: &mut Connection, of: &Partition, gone: &[String]) -> Result<()> {
     conn.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
 }
 
@@ -158,7 +151,7 @@ pub async fn auto_claim(
     min_idle: Duration,
     from: EntryId,
     count: usize,
-) -> Result<Claimed, RedisError> {
+) -> Result<Claimed> {
     let mut claim = scripts::AUTO_CLAIM.prepare_invoke();
     claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
     claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
@@ -179,7 +172,7 @@ pub async fn claim(
     consumer: &str,
     min_idle_ms: u64,
     entries: &[EntryId],
-) -> Result<Vec<EntryId>, RedisError> {
+) -> Result<Vec<EntryId>> {
     let mut claim = scripts::TAKE_OVER.prepare_invoke();
     claim.key(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
     claim.arg(in_stream(entries));
@@ -198,7 +191,7 @@ pub async fn let_go(
     consumer: &str,
     idle: Duration,
     entries: &[EntryId],
-) -> Result<(), RedisError> {
+) -> Result<()> {
     let mut claim = cmd("XCLAIM");
     claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(0);
     claim.arg(in_stream(entries));
@@ -211,7 +204,7 @@ pub async fn acknowledge(
     conn: &mut Connection,
     of: &Partition,
     entries: impl IntoIterator<Item = EntryId>,
-) -> Result<u64, RedisError> {
+) -> Result<u64> {
     let ids: Vec<String> = entries.into_iter().map(EntryId::in_stream).collect();
     if ids.is_empty() {
         return Ok(0);
@@ -229,7 +222,7 @@ pub async fn pending_page(
     first: EntryId,
     last: EntryId,
     count: usize,
-) -> Result<Vec<Pending>, RedisError> {
+) -> Result<Vec<Pending>> {
     let mut call = scripts::PENDING_PAGE.prepare_invoke();
     call.key(of.orders());
     call.arg(of.group()).arg(first.in_stream()).arg(last.in_stream()).arg(count);
@@ -241,7 +234,7 @@ pub async fn pending_entries(
     conn: &mut Connection,
     of: &Partition,
     entries: &[EntryId],
-) -> Result<Vec<Pending>, RedisError> {
+) -> Result<Vec<Pending>> {
     let mut call = scripts::PENDING_ENTRIES.prepare_invoke();
     call.key(of.orders()).arg(of.group());
     call.arg(in_stream(entries));
@@ -255,7 +248,7 @@ pub async fn pending_of_all(
     first: EntryId,
     last: EntryId,
     count: usize,
-) -> Result<Vec<Pending>, RedisError> {
+) -> Result<Vec<Pending>> {
     let mut page = Vec::new();
     for of in keys.partitions() {
         let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
@@ -271,7 +264,7 @@ async fn pending_rows(
     conn: &mut Connection,
     of: &Partition,
     call: &ScriptInvocation<'_>,
-) -> Result<Vec<Pending>, RedisError> {
+) -> Result<Vec<Pending>> {
     let rows: Vec<(String, Text, u64, u64, Option<Fields>)> = conn.invoke(call).await?;
     let pending = |(id, Text(consumer), idle_ms, deliveries, fields)| {
         let delivered = entry_of(of, (id, fields))?;
@@ -287,7 +280,7 @@ pub async fn own_page(
     consumer: &str,
     first: EntryId,
     count: usize,
-) -> Result<Vec<Delivered>, RedisError> {
+) -> Result<Vec<Delivered>> {
     let mut call = scripts::PENDING_PAGE.prepare_invoke();
     call.key(of.orders());
     call.arg(of.group()).arg(first.in_stream()).arg("+").arg(count).arg(consumer);
@@ -296,9 +289,6 @@ pub async fn own_page(
 
 /// XPENDING: pending entries from `first` to `last` with the number of their deliveries, oldest first, at most `count`;
 /// with `consumer`, only its own.
-///
-/// # Errors
-/// Redis is unavailable, or there is no group.
 pub async fn pending_ids(
     conn: &mut Connection,
     of: &Partition,
@@ -306,7 +296,7 @@ pub async fn pending_ids(
     first: EntryId,
     last: EntryId,
     count: usize,
-) -> Result<Vec<(EntryId, u64)>, RedisError> {
+) -> Result<Vec<(EntryId, u64)>> {
     let mut read = cmd("XPENDING");
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(consumer);
@@ -320,7 +310,7 @@ pub async fn range(
     of: &Partition,
     first: EntryId,
     count: usize,
-) -> Result<Vec<Delivered>, RedisError> {
+) -> Result<Vec<Delivered>> {
     let mut read = cmd("XRANGE");
     read.arg(of.orders()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
     entries_of(of, conn.query(&read).await?)
@@ -339,14 +329,11 @@ fn passed(point: Point, entries: Vec<Delivered>) -> Vec<Delivered> {
     entries
 }
 
-pub(super) fn entries_of(
-    of: &Partition,
-    entries: Vec<RawEntry>,
-) -> Result<Vec<Delivered>, RedisError> {
+pub(super) fn entries_of(of: &Partition, entries: Vec<RawEntry>) -> Result<Vec<Delivered>> {
     entries.into_iter().map(|entry| entry_of(of, entry)).collect()
 }
 
-fn entry_of(of: &Partition, (id, fields): RawEntry) -> Result<Delivered, RedisError> {
+fn entry_of(of: &Partition, (id, fields): RawEntry) -> Result<Delivered> {
     let entry = of.entry_id(&id)?;
     let body = fields.map_or(Body::Gone, |fields| {
         let fields = fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));

@@ -6,7 +6,7 @@ use redis::cmd;
 use seckill_model::{EntryId, ForeignKey, Millis, VoucherId, ledger::SaleKey};
 
 use super::{
-    Connection, Layout, RedisError,
+    Connection, Layout, RedisError, Result,
     keys::{MAX_PARTITIONS, Partition, is_replay, node_of},
     lossy_utf8::Text,
     nodes::Nodes,
@@ -158,7 +158,7 @@ const MAX_COUNTED: usize = 200;
 
 /// Number of partitions with a stream in Redis, counted from the first: used while SQL, which is authoritative, is
 /// unavailable. After partitions were removed it is too high, and the surplus partitions are empty.
-pub async fn partitions_there(conn: &mut Connection, cluster: bool) -> Result<u16, RedisError> {
+pub async fn partitions_there(conn: &mut Connection, cluster: bool) -> Result<u16> {
     let mut count = 0;
     for of in Layout::new(MAX_PARTITIONS, cluster).partitions() {
         if !conn.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
@@ -173,7 +173,7 @@ pub async fn partitions_there(conn: &mut Connection, cluster: bool) -> Result<u1
 ///
 /// # Errors
 /// [`RedisError::Unwilling`] with the reason; Redis is unavailable.
-pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<(), RedisError> {
+pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<()> {
     for of in keys.partitions() {
         let mut call = scripts::TAKES_WRITES.prepare_invoke();
         call.key(of.orders());
@@ -187,10 +187,7 @@ pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<(), Re
 
 /// Voucher IDs of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
 /// server.
-pub async fn sales_held(
-    conn: &mut Connection,
-    of: &Partition,
-) -> Result<Vec<VoucherId>, RedisError> {
+pub async fn sales_held(conn: &mut Connection, of: &Partition) -> Result<Vec<VoucherId>> {
     let mut held = Vec::new();
     for pattern in of.sales() {
         let found = conn.keys_like(&of.orders(), &pattern).await?;
@@ -208,7 +205,7 @@ pub async fn read_stats(
     conn: &mut Connection,
     keys: &Layout,
     sales: &[VoucherId],
-) -> Result<RedisStats, RedisError> {
+) -> Result<RedisStats> {
     let mut whole: Option<RedisStats> = None;
     let mut facts: HashMap<VoucherId, SaleStats> = HashMap::new();
     for of in keys.partitions() {
@@ -251,7 +248,7 @@ pub async fn read_partition(
     keys: &Layout,
     of: &Partition,
     sales: &[VoucherId],
-) -> Result<RedisStats, RedisError> {
+) -> Result<RedisStats> {
     let mut call = scripts::STREAM_STATS.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
     call.key(of.instances()).key(of.reconciled()).key(of.watermark());
@@ -297,17 +294,14 @@ pub async fn read_partition(
                 idle_ms,
             })
             .collect(),
-        nodes: Nodes {
-            now: Millis(now),
-            signs: nodes.into_iter().map(|(Text(name), at)| (name, Millis(at as i64))).collect(),
-        },
+        nodes: Nodes::of(Millis(now), nodes),
         sales: figures.into_iter().map(sale_stats).collect::<Result<_, _>>()?,
         foreign,
         lost,
     })
 }
 
-fn sale_stats(reply: SaleReply) -> Result<SaleStats, RedisError> {
+fn sale_stats(reply: SaleReply) -> Result<SaleStats> {
     let (damaged, initial, stock, buyers, version, created, ..) = reply;
     let (.., admitted, sold_out, duplicate, rejected) = reply;
     let damaged = damaged.map(|key| key.parse()).transpose();

@@ -7,7 +7,7 @@ use url::form_urlencoded;
 
 use seckill_model::{Reason, reason::reason};
 
-use super::{RedisError, cluster_slots::Node};
+use super::{RedisError, Result, cluster_slots::Node};
 
 const SENTINEL_PORT: u16 = 26_379;
 const SERVER_PORT: u16 = 6_379;
@@ -27,7 +27,7 @@ pub(super) enum Target {
     Cluster { seeds: Vec<ConnectionInfo>, address: String },
 }
 
-pub(super) fn read(url: &str) -> Result<Target, RedisError> {
+pub(super) fn read(url: &str) -> Result<Target> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", ""));
     match scheme.split_once('+') {
         Some((base @ ("redis" | "rediss" | "valkey" | "valkeys"), "sentinel")) => {
@@ -71,7 +71,7 @@ pub(super) fn wrong_cluster(fault: Reason) -> RedisError {
     RedisError::Url(reason!("redis-url-cluster", fault, form))
 }
 
-fn sentinels(base: &str, rest: &str) -> Result<Target, RedisError> {
+fn sentinels(base: &str, rest: &str) -> Result<Target> {
     let wrong = wrong_sentinels;
     let parts = Parts::of(rest).map_err(wrong)?;
     let (service, db) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
@@ -94,7 +94,7 @@ fn sentinels(base: &str, rest: &str) -> Result<Target, RedisError> {
     Ok(Target::Sentinels { sentinels: members, service: service.to_owned(), login, address })
 }
 
-fn cluster(base: &str, rest: &str) -> Result<Target, RedisError> {
+fn cluster(base: &str, rest: &str) -> Result<Target> {
     let wrong = wrong_cluster;
     let parts = Parts::of(rest).map_err(wrong)?;
     if !matches!(parts.path, "" | "0") {

@@ -1,6 +1,6 @@
 //! Lines of the audit log and their filter: commands of operators, and events.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use seckill_model::{Message, Millis, Reason, reason};
 use serde::{Serialize, de::IgnoredAny};
@@ -57,18 +57,13 @@ impl AuditEntry {
 }
 
 /// A position in the log, in time order: `AT-ID`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{}-{id}", at.0)]
 pub struct LogPosition {
     /// When.
     pub at: Millis,
     /// The line within that millisecond.
     pub id: i64,
-}
-
-impl fmt::Display for LogPosition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.at.0, self.id)
-    }
 }
 
 impl FromStr for LogPosition {

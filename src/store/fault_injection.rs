@@ -12,7 +12,7 @@ use std::{
 use rand::{RngExt as _, SeedableRng as _, rngs::ChaCha8Rng};
 use seckill_model::{Reason, reason};
 
-use crate::{SharedStore, Store, StoreError};
+use crate::StoreError;
 
 /// Injected fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,6 +42,11 @@ struct State {
 }
 
 impl Illness {
+    pub(super) fn new(seed: u64) -> Self {
+        let now = Mutex::new((Ill::Not, ChaCha8Rng::seed_from_u64(seed)));
+        Self(Arc::new(State { now, failed: AtomicU64::new(0) }))
+    }
+
     /// Sets the fault of future requests; requests in progress are not affected.
     pub fn set(&self, ill: Ill) {
         self.0.now.lock().unwrap_or_else(PoisonError::into_inner).0 = ill;
@@ -93,15 +98,6 @@ impl Illness {
     }
 }
 
-/// A store on the database of `inner`, initially without a fault. `seed` determines which writes are done at a failed
-/// commit.
-pub fn faulty(inner: &SharedStore, seed: u64) -> (SharedStore, Illness) {
-    let now = Mutex::new((Ill::Not, ChaCha8Rng::seed_from_u64(seed)));
-    let illness = Illness(Arc::new(State { now, failed: AtomicU64::new(0) }));
-    let database = inner.database.clone();
-    (Arc::new(Store { database, faults: Some(illness.clone()) }), illness)
-}
-
 #[cfg(test)]
 mod tests {
     use seckill_model::{Millis, VoucherDetails};
@@ -114,7 +110,7 @@ mod tests {
         let files = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", files.path().join("t.db").display());
         let inner = open(&url, &Settings::default()).await.unwrap();
-        let (store, illness) = faulty(&inner, 7);
+        let (store, illness) = inner.with_faults(7);
         illness.set(Ill::Away);
         assert!(matches!(store.ping().await, Err(StoreError::Away(_))));
         illness.set(Ill::Hangs(Duration::from_millis(1)));

@@ -23,7 +23,7 @@ mod store;
 
 use std::sync::Arc;
 
-use seckill_model::{Label, OrderId, Reason, VoucherId, text};
+use seckill_model::{Label, OrderEntry, OrderError, OrderId, Reason, VoucherId, text};
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -50,6 +50,14 @@ pub enum StoreError {
     /// The database is unreachable or rejects all work for now; the operation may be repeated.
     #[error("{}", text!("store-database-is-unavailable-work-continues", reason = .0))]
     Away(Reason),
+    /// The database does not reply.
+    #[error("{}", text!("store-silent", name, seconds = *millis as f64 / 1e3))]
+    Silent {
+        /// Its name.
+        name: String,
+        /// For how long.
+        millis: u64,
+    },
     /// Another program keeps the database file locked: it is readable but not writable.
     #[error("{}", Label("store-locked"))]
     Locked,
@@ -98,7 +106,7 @@ impl StoreError {
 
     /// Whether the same request may succeed later.
     pub fn is_away(&self) -> bool {
-        matches!(self, Self::Away(_) | Self::Locked | Self::Unknown(_))
+        matches!(self, Self::Away(_) | Self::Silent { .. } | Self::Locked | Self::Unknown(_))
     }
 
     /// The cause alone, without the consequence for the request.
@@ -133,6 +141,19 @@ pub enum Written {
     IdTaken,
     /// There is no such sale.
     NoSale,
+}
+
+impl Written {
+    /// Why SQL rejects `order` with this result; `None` if it has the row.
+    pub fn fault(self, order: &OrderEntry) -> Option<OrderError> {
+        let OrderEntry { order, user, voucher, .. } = *order;
+        Some(match self {
+            Self::New | Self::Again => return None,
+            Self::Conflict { holds } => OrderError::Holds { user, holds, voucher },
+            Self::IdTaken => OrderError::IdTaken(order),
+            Self::NoSale => OrderError::NoSale(voucher),
+        })
+    }
 }
 
 /// The result of cancelling one order that was never written.

@@ -1,4 +1,5 @@
-//! The migrations of each database, compiled in from `migrations/`.
+//! The migrations of each database, compiled in from `migrations/`. Cargo does not notice a new file: touch this one. A
+//! test fails until then.
 //!
 //! Built without `sqlx::migrate!`, whose `macros` feature compiles every database driver a second time.
 

@@ -67,17 +67,6 @@ pub(super) fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// A voucher ID as stored in SQL; one out of range cannot exist.
-pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {
-    i64::try_from(voucher.0).map_err(|_| StoreError::NoSale(voucher))
-}
-
-/// A number as stored in SQL.
-pub(super) fn number(number: u64) -> Result<i64, StoreError> {
-    let too_large = || reason!("store-reason-too-large", number = number.to_string());
-    i64::try_from(number).map_err(|_| StoreError::Rejected(too_large()))
-}
-
 /// NULL is `None`.
 impl<T: Column> Column for Option<T> {
     fn read(row: &Row<'_>, column: impl Index) -> Result<Option<Self>, Fault> {

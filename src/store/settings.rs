@@ -85,11 +85,6 @@ impl Settings {
         Duration::from_millis(self.connect_ms)
     }
 
-    /// Timeout of waiting for a connection from the pool.
-    pub(super) fn acquire(&self) -> Duration {
-        Duration::from_millis(self.acquire_ms)
-    }
-
     /// Timeout of a transaction.
     pub(super) fn transaction(&self) -> Duration {
         Duration::from_millis(self.statement_ms * 2)

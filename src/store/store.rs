@@ -104,6 +104,14 @@ impl Database {
 }
 
 impl Store {
+    /// A store on the same database whose operations fail on demand, initially without a fault. `seed` determines which
+    /// writes are done at a failed commit.
+    pub fn with_faults(&self, seed: u64) -> (SharedStore, Illness) {
+        let illness = Illness::new(seed);
+        let database = self.database.clone();
+        (Arc::new(Self { database, faults: Some(illness.clone()) }), illness)
+    }
+
     /// A store for commands that report on Redis alone: every operation fails with `error`.
     pub fn unopened(error: StoreError) -> SharedStore {
         Arc::new(Self { database: Err(error), faults: None })

@@ -25,8 +25,8 @@ async fn log(world: &World) -> Vec<AuditEntry> {
     lines.unwrap_or_default().into_iter().rev().collect()
 }
 
-async fn of(world: &World, act: &str) -> Vec<AuditEntry> {
-    log(world).await.into_iter().filter(|line| line.action == act).collect()
+async fn of(world: &World, action: &str) -> Vec<AuditEntry> {
+    log(world).await.into_iter().filter(|line| line.action == action).collect()
 }
 
 fn figures(text: Option<&String>) -> Value {
@@ -115,8 +115,8 @@ async fn events_are_listed_in_order() {
         .until("the alarm is in the log", async || !of(&world, "alarm raised").await.is_empty())
         .await;
     world.until("so is the node", async || !of(&world, "node dead").await.is_empty()).await;
-    let acts: Vec<String> = log(&world).await.into_iter().map(|line| line.action).collect();
-    assert_eq!(acts, ["node started", "sale create", "rush", "node dead", "alarm raised"]);
+    let actions: Vec<String> = log(&world).await.into_iter().map(|line| line.action).collect();
+    assert_eq!(actions, ["node started", "sale create", "rush", "node dead", "alarm raised"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,8 +171,8 @@ async fn events_during_a_database_outage_are_written_later() {
     assert!(waiting.iter().any(|line| line.action == "sale pause"), "{waiting:?}");
     let before = Millis::now();
     database.restart();
-    for act in ["database away", "sale pause", "database back"] {
-        world.until(act, async || of(&world, act).await.len() == 1).await;
+    for action in ["database away", "sale pause", "database back"] {
+        world.until(action, async || of(&world, action).await.len() == 1).await;
     }
     let away = of(&world, "database away").await.remove(0);
     let back = of(&world, "database back").await.remove(0);
@@ -287,13 +287,13 @@ async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
     let world = World::start().await;
     for number in 0..250 {
         let operator = if number % 2 == 0 { "kim" } else { NO_OPERATOR };
-        let act = AuditEntry {
+        let entry = AuditEntry {
             at: Millis(1_000 + number),
             operator: operator.to_owned(),
             action: "made up".to_owned(),
             ..AuditEntry::default()
         };
-        world.store.record(&act).await.unwrap();
+        world.store.record(&entry).await.unwrap();
     }
     let newest = look(&world, Some(LogView::default())).await;
     assert!(newest.log.more && newest.log.lines.len() == 200);
@@ -301,11 +301,12 @@ async fn a_page_of_the_log_is_read_only_while_it_is_shown() {
     let first = newest.log.lines[0].position();
     let before = look(&world, Some(LogView { before: Some(first), which: None })).await;
     assert!(!before.log.more && before.log.lines.iter().all(|line| line.position() < first));
-    let acts = look(&world, Some(LogView { which: Some(Which::Commands), before: None })).await;
-    assert_eq!((acts.log.lines.len(), acts.log.more), (125, false));
+    let shown = look(&world, Some(LogView { which: Some(Which::Commands), before: None })).await;
+    assert_eq!((shown.log.lines.len(), shown.log.more), (125, false));
     // The newest page follows the log.
-    let act = AuditEntry { at: Millis::now(), operator: "kim".to_owned(), ..AuditEntry::default() };
-    world.store.record(&act).await.unwrap();
+    let entry =
+        AuditEntry { at: Millis::now(), operator: "kim".to_owned(), ..AuditEntry::default() };
+    world.store.record(&entry).await.unwrap();
     let mut snapshots = world.node().remote().snapshots;
     let grown = snapshots.wait_for(|snapshot| snapshot.log.lines.len() == 126);
     tokio::time::timeout(Duration::from_mins(1), grown).await.expect("it grows").unwrap();

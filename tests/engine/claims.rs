@@ -20,9 +20,9 @@ fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> Reason {
     }
 }
 
-fn on_group(world: &World, act: &str, more: &[&str]) {
+fn on_group(world: &World, subcommand: &str, more: &[&str]) {
     let (orders, group) = (world.keys.home().orders(), world.keys.home().group().to_owned());
-    let args = [&["XGROUP", act, &orders, &group], more].concat();
+    let args = [&["XGROUP", subcommand, &orders, &group], more].concat();
     let _: redis::Value = world.server.query(&args);
 }
 
@@ -64,7 +64,7 @@ async fn claimed_entries_are_processed() {
     let plan = claim_plan(&world, from, &format!("{NODE}/2"), false).await.unwrap();
     assert_eq!((plan.count(), plan.parts.len()), (30, 1));
     let report = claimed(&world, plan).await.unwrap();
-    assert_eq!((report.claimed, report.gone, report.hollow), (30, 0, 0));
+    assert_eq!((report.claimed, report.gone, report.without_body), (30, 0, 0));
     let now = held(&world).await;
     let held: Vec<_> = now.iter().filter(|(_, holder, _)| holder.starts_with(NODE)).collect();
     assert_eq!(held.len(), 30);
@@ -77,8 +77,8 @@ async fn claimed_entries_are_processed() {
     let plan = claim_plan(&world, ClaimScope::Entries(some), NODE, false).await.unwrap();
     assert_eq!((plan.count(), plan.gone, plan.parts.len()), (wanted, 1, 2));
     assert_eq!(claimed(&world, plan).await.unwrap().claimed, wanted);
-    let acts = newest(&world.store, 10).await;
-    let mut ended = acts.iter().filter(|act| act.action == "stream claim");
+    let entries = newest(&world.store, 10).await;
+    let mut ended = entries.iter().filter(|entry| entry.action == "stream claim");
     assert_eq!(
         ended.nth(1).unwrap().subject.to_string(),
         format!("30 entries of partition 1 from 'node-b/2' to '{NODE}/2'")
@@ -110,9 +110,13 @@ async fn only_entries_still_held_are_claimed() {
     }
     let _: u64 = world.server.query(&["XDEL", &orders, &rows[9].0.in_stream()]);
     let report = claimed(&world, by_name).await.unwrap();
-    assert_eq!((report.claimed, report.gone, report.hollow), (24, 5, 1));
+    assert_eq!((report.claimed, report.gone, report.without_body), (24, 5, 1));
     let report = claimed(&world, by_holder).await.unwrap();
-    assert_eq!((report.claimed, report.gone, report.hollow), (0, 0, 1), "a body that is gone");
+    assert_eq!(
+        (report.claimed, report.gone, report.without_body),
+        (0, 0, 1),
+        "a body that is gone"
+    );
     let with = |name: &str, rows: &[(EntryId, String, u64)]| {
         rows.iter().filter(|(_, holder, _)| holder == name).count()
     };

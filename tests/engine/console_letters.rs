@@ -64,10 +64,10 @@ async fn a_page_is_read_while_it_is_shown_and_kept_during_an_outage() {
     look_at(&world, Some(EntryId::MIN));
     let seen = snapshot(&world, "the page", |it| it.letters.lines.len() == 1).await;
     let line = &seen.letters.lines[0];
-    assert_eq!((line.verdict, line.order), (LetterVerdict::Malformed, None));
-    assert!(line.fault.as_deref().is_some_and(|fault| fault.contains("userId")), "{line:?}");
-    assert!(line.payload.contains(&("note".to_owned(), "·[2J".to_owned())), "{line:?}");
-    assert_eq!((line.history.len(), seen.letters.more), (1, false));
+    assert_eq!((line.verdict, line.letter.order), (LetterVerdict::Malformed, None));
+    assert!(line.letter.fault.as_deref().is_some_and(|fault| fault.contains("userId")), "{line:?}");
+    assert!(line.letter.payload.contains(&("note".to_owned(), "·[2J".to_owned())), "{line:?}");
+    assert_eq!((line.letter.history.len(), seen.letters.more), (1, false));
 
     world.server.kill();
     let away = snapshot(&world, "the outage", |it| !it.redis.up).await;
@@ -87,11 +87,11 @@ async fn a_long_list_is_paged() {
     bury(&world, 1_000).await;
     look_at(&world, Some(EntryId::MIN));
     let first = snapshot(&world, "the first page", |it| it.letters.more).await;
-    let last = first.letters.lines.last().unwrap().letter;
+    let last = first.letters.lines.last().unwrap().letter.letter;
     let next = last.next_of_all().unwrap();
     look_at(&world, Some(next));
     let second = snapshot(&world, "the second page", |it| it.letters.view == next).await;
-    assert!(second.letters.lines.first().is_some_and(|line| line.letter > last));
+    assert!(second.letters.lines.first().is_some_and(|line| line.letter.letter > last));
     assert_eq!(second.letters.lines.len(), first.letters.lines.len());
 }
 

@@ -16,7 +16,6 @@ use seckill_engine::{
     servers::Servers,
     telemetry::{
         OrdersView, Snapshot, StreamView,
-        read_error::ReadError,
         snapshot::{AlarmKind, DeliveryState, NodeState, PendingLine},
     },
     trace,
@@ -26,7 +25,7 @@ use seckill_model::{
     UserId, Verdict, ledger::Finding,
 };
 use seckill_redis::{
-    Connection, Layout, Redis, stream,
+    Connection, Layout, Redis, RedisError, stream,
     stream_stats::{read_partition, read_stats},
 };
 use seckill_store::fault_injection::Ill;
@@ -387,7 +386,7 @@ async fn sql_figures_are_not_older_than_the_wait_for_redis() {
     world.server.freeze();
     let silent = |it: &Snapshot| {
         let result = it.redis.error.as_ref().and_then(Message::data);
-        matches!(result, Some(ReadError::RedisSilent(..)))
+        matches!(result, Some(EngineError::Redis(RedisError::Silent { .. })))
     };
     let seen = snapshot(&world, "Redis gives no answer", silent).await;
     world.server.thaw();

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Instant};
 
 use crate::world::{Database, World, sale};
 use seckill_engine::{
+    EngineError,
     commands::{Focus, LoadTest},
     payment,
     telemetry::{
         OrdersView,
-        read_error::ReadError,
         snapshot::{Alarm, AlarmKind},
     },
 };
@@ -118,7 +118,7 @@ async fn a_database_lock_of_another_program_is_reported_and_waited_for() {
             let seen = snapshot();
             let why = seen.sql.unwritable.as_ref().and_then(Message::data);
             let result = |it: &Alarm| it.kind == AlarmKind::SqlLocked { waiting: Some(200) };
-            why == Some(ReadError::Sql(StoreError::Locked)) && seen.alarms.iter().any(result)
+            why == Some(EngineError::Store(StoreError::Locked)) && seen.alarms.iter().any(result)
         })
         .await;
     let result = snapshot();

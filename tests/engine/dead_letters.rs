@@ -113,7 +113,7 @@ async fn a_letter_that_returns_at_once_requires_an_operator() {
             .await;
         world.stranded().await;
         let letter = letters_of(&world).await.remove(0).letter;
-        let history = letter.history();
+        let history = &letter.history;
         assert_eq!(history.len() as u64, replays + 1, "{history:?}");
         assert!(history.iter().all(|it| it.reason.contains("not this one")), "{history:?}");
         let result = |it: &Burial| matches!(it.reason.data(), Some(OrderError::Rejected(_)));
@@ -141,9 +141,9 @@ async fn a_letter_that_returns_at_once_requires_an_operator() {
     world.settled().await;
     assert_eq!((dead(&world), world.store.sale(voucher).await.unwrap().stock), (0, 8));
     world.balanced().await;
-    let acts = newest(&world.store, 1).await;
-    assert_eq!(acts[0].action, "dead replay");
-    assert!(acts[0].subject.contains("'replays=3'") && acts[0].subject.contains("forced"));
+    let entries = newest(&world.store, 1).await;
+    assert_eq!(entries[0].action, "dead replay");
+    assert!(entries[0].subject.contains("'replays=3'") && entries[0].subject.contains("forced"));
 }
 
 /// Polls `work` and drops it once `enough` returns true; returns whether it completed before.
@@ -309,7 +309,7 @@ async fn each_letter_is_judged_by_the_current_state() {
     let expected = [Awaited, Awaited, NotAwaited, NotAwaited, NoSale, Malformed];
     assert_eq!(verdicts(&world).await, expected);
     let last = letters_of(&world).await.pop().unwrap().letter;
-    assert_eq!(last.reason, "two·lines·");
+    assert_eq!(&*last.reason, "two·lines·");
 
     // Its order is written by another process meanwhile.
     world.store.write_orders(&[order], Millis::now()).await.unwrap();

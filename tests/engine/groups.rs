@@ -5,19 +5,14 @@ use seckill_engine::{
     EngineError,
     commands::{
         Command, LoadTest, Reply,
-        group::{
-            Rewind, RewindReport, To, rewind,
-            show::{self, StreamState},
-        },
+        group::{Rewind, RewindReport, To, rewind, show},
     },
     ledger,
     recovery::partition_repair,
 };
 use seckill_model::{EntryId, Outcome, Reason, VoucherId, ledger::Finding, reason::reason};
-use seckill_redis::{dead_letters, stream};
+use seckill_redis::{dead_letters, stream, stream_stats::StreamStats};
 use seckill_store::ActivityFilter;
-
-const DEAD_MS: u64 = 5_000;
 
 /// A sale with this many orders, all written.
 async fn sold(world: &World, buyers: u64) -> VoucherId {
@@ -46,8 +41,9 @@ fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> Reason {
     }
 }
 
-async fn states(world: &World) -> Vec<StreamState> {
-    show::show(&mut world.servers(), None, DEAD_MS).await.unwrap()
+async fn states(world: &World) -> Vec<StreamStats> {
+    let shown = show::show(&mut world.servers(), None).await.unwrap();
+    shown.into_iter().map(|stats| stats.stream).collect()
 }
 
 /// Entries of partition 0, oldest first.
@@ -57,9 +53,9 @@ fn entries(world: &World) -> Vec<EntryId> {
     all.iter().map(|(id, _)| id.parse().unwrap()).collect()
 }
 
-fn on_group(world: &World, act: &str, more: &[&str]) {
+fn on_group(world: &World, subcommand: &str, more: &[&str]) {
     let (orders, group) = (world.keys.home().orders(), world.keys.home().group().to_owned());
-    let args = [&["XGROUP", act, &orders, &group], more].concat();
+    let args = [&["XGROUP", subcommand, &orders, &group], more].concat();
     let _: redis::Value = world.server.query(&args);
 }
 
@@ -85,7 +81,7 @@ async fn the_lag_is_right_or_unknown() {
         let all = seckill_redis::stream_stats::read_stats(&mut conn, keys, &[]);
         all.await.unwrap().stream.lag
     };
-    let shown = async || states(&world).await[0].group.as_ref().unwrap().lag;
+    let shown = async || states(&world).await[0].lag;
     let reported = |field: &str| {
         let groups: Vec<std::collections::HashMap<String, redis::Value>> =
             world.server.query(&["XINFO", "GROUPS", &orders]);
@@ -145,14 +141,13 @@ async fn everything_again(world: &World, partitions: u64) {
         assert_eq!((ledger.live, ledger.stock, ledger.closed), (1_500, 0, 0));
     }
     for state in states(world).await {
-        let group = state.group.unwrap();
-        assert_eq!((group.lag, group.pending, group.entries_read), (Some(0), 0, Some(1_500)));
-        assert_eq!(group.last_delivered, state.last, "each entry was delivered");
+        assert_eq!((state.lag, state.pending, state.read), (Some(0), 0, Some(1_500)));
+        assert_eq!(state.delivered, state.last, "each entry was delivered");
     }
-    let acts = newest(&world.store, 1).await;
-    assert_eq!(acts[0].action, "stream rewind");
+    let entries = newest(&world.store, 1).await;
+    assert_eq!(entries[0].action, "stream rewind");
     let report = RewindReport { again: 1_500 * partitions, groups: Vec::new() };
-    assert_eq!(*acts[0].result, Reply::Rewound(report).to_string());
+    assert_eq!(*entries[0].result, Reply::Rewound(report).to_string());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,8 +174,7 @@ async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
     let ledger = world.store.ledger(voucher).await.unwrap();
     assert_eq!((ledger.live, ledger.stock, ledger.doubled), (4_000, 0, 0));
     let state = states(&world).await.remove(0);
-    let group = state.group.unwrap();
-    assert_eq!((group.lag, group.pending, group.last_delivered), (Some(0), 0, state.last));
+    assert_eq!((state.lag, state.pending, state.delivered), (Some(0), 0, state.last));
     assert_eq!(state.dead, 0, "what came again is no dead letter");
     assert!(other.stop().await.in_time);
 }
@@ -240,8 +234,8 @@ async fn deleted_entries_do_not_spoil_the_lag() {
         assert_eq!((plan[0].again + plan[0].undelivered, plan[0].trimmed), (ahead, 3), "{plan:?}");
         assert_eq!(plan[0].entries_read, read, "{plan:?}");
         rewound(&world, plan).await.unwrap();
-        let state = states(&world).await.remove(0).group.unwrap();
-        assert_eq!((state.lag, state.entries_read), (Some(ahead), read), "{state:?}");
+        let state = states(&world).await.remove(0);
+        assert_eq!((state.lag, state.read), (Some(ahead), read), "{state:?}");
     }
     world.release().await;
     world.settled_and_balanced().await;
@@ -264,7 +258,7 @@ async fn a_rewind_into_what_was_trimmed_is_refused() {
     assert_eq!((plan[0].again, plan[0].trimmed), (180, 120), "{plan:?}");
     assert_eq!((plan[0].from, plan[0].entries_read), (first, Some(120)), "{plan:?}");
     rewound(&world, plan).await.unwrap();
-    assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(180));
+    assert_eq!(states(&world).await[0].lag, Some(180));
     // The trimming job must handle the new position of the group.
     world.execute(Command::RunJob("trim-stream".to_owned())).await.unwrap();
     assert_eq!(entries(&world).len(), 180);
@@ -320,7 +314,7 @@ async fn a_rewind_does_what_its_preview_showed() {
     world.settled().await;
     world.hold().await;
     rewound(&world, shown.clone()).await.unwrap();
-    assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(50), "30 and 20 more");
+    assert_eq!(states(&world).await[0].lag, Some(50), "30 and 20 more");
     // It was rewound.
     let partition = shown[0].partition.to_string();
     let changed = |change: Reason| reason!("group-changed", partition = &partition, change);
@@ -364,8 +358,8 @@ async fn a_changed_group_stops_the_rewind() {
     let partitions = Reason::Joined(vec!["0".into()]);
     assert_eq!(done, reason!("done-rewound", partitions));
     let now = states(&world).await;
-    assert_eq!(now[0].group.as_ref().unwrap().lag, Some(30));
-    assert_eq!(now[1].group, None);
+    assert_eq!(now[0].lag, Some(30));
+    assert!(!now[1].group);
     // The other one is recreated by a node at its start.
     world.release().await;
     world.settled_and_balanced().await;
@@ -390,7 +384,7 @@ async fn a_destroyed_group_is_recreated_at_the_requested_position() {
                 .any(|it| it.kind == seckill_engine::telemetry::snapshot::AlarmKind::NoGroup)
         })
         .await;
-    assert_eq!(states(&world).await[0].group, None);
+    assert!(!states(&world).await[0].group);
     let ids = entries(&world);
     let plan = preview(&world, &ids[70].in_stream(), None).await.unwrap();
     let [part] = &plan[..] else { panic!("{plan:?}") };
@@ -400,7 +394,7 @@ async fn a_destroyed_group_is_recreated_at_the_requested_position() {
     assert_eq!((plan[0].again, plan[0].skipped, plan[0].missing), (80, 0, 20), "{plan:?}");
     let report = rewound(&world, plan).await.unwrap();
     assert!(report.groups[0].made);
-    assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(80));
+    assert_eq!(states(&world).await[0].lag, Some(80));
     world.release().await;
     world.settled_and_balanced().await;
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 80);
@@ -505,7 +499,7 @@ async fn an_audit_ends_at_every_last_id() {
     let audit = ledger::audit(&mut servers, None);
     let audit = tokio::time::timeout(std::time::Duration::from_secs(20), audit).await;
     assert!(audit.expect("the audit ends").unwrap().balanced);
-    let delivered = show::show(&mut servers, None, DEAD_MS);
+    let delivered = show::show(&mut servers, None);
     let delivered = tokio::time::timeout(std::time::Duration::from_secs(20), delivered).await;
     delivered.expect("the look at the stream ends").unwrap();
     assert_eq!(world.store.ledger(voucher).await.unwrap().live, 5);
@@ -547,7 +541,7 @@ async fn a_rewind_moves_a_group_back_from_beyond_its_stream() {
     let faults = partition_repair::faults(&mut world.servers(), &of).await.unwrap();
     assert_eq!(faults, []);
     let state = states(&world).await.remove(0);
-    assert_eq!(state.group.unwrap().lag, Some(11));
+    assert_eq!(state.lag, Some(11));
 }
 
 /// Nodes rewrite the keys of nodes; values of other programs are renamed.

@@ -54,8 +54,10 @@ async fn repaired(world: &World) -> Vec<Cure> {
 async fn named(world: &World, lost: &str) {
     world
         .until("the log names what was lost", async || {
-            let acts = newest(&world.store, 50).await;
-            acts.iter().any(|act| act.action == "redis reconciled" && act.result.contains(lost))
+            let entries = newest(&world.store, 50).await;
+            entries
+                .iter()
+                .any(|entry| entry.action == "redis reconciled" && entry.result.contains(lost))
         })
         .await;
 }
@@ -211,12 +213,16 @@ async fn a_loss_is_published_at_once_and_written_for_a_node_that_died_first() {
     lock.close().await.unwrap();
     world
         .until("a live node writes the event", async || {
-            let acts = newest(&world.store, 50).await;
-            acts.iter().any(|act| act.action == "redis reconciled" && act.node == "dead")
+            let entries = newest(&world.store, 50).await;
+            entries.iter().any(|entry| entry.action == "redis reconciled" && entry.node == "dead")
         })
         .await;
-    let acts = newest(&world.store, 50).await;
-    assert_eq!(acts.iter().filter(|act| act.action == "redis reconciled").count(), 2, "{acts:#?}");
+    let entries = newest(&world.store, 50).await;
+    assert_eq!(
+        entries.iter().filter(|entry| entry.action == "redis reconciled").count(),
+        2,
+        "{entries:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,9 +261,9 @@ async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
         }
         world
             .until("the log names the watermark again", async || {
-                let acts = newest(&world.store, 50).await;
-                let names = |act: &&AuditEntry| act.result.contains(&watermark);
-                acts.iter().filter(names).count() == if users == 0 { 1 } else { 2 }
+                let entries = newest(&world.store, 50).await;
+                let names = |entry: &&AuditEntry| entry.result.contains(&watermark);
+                entries.iter().filter(names).count() == if users == 0 { 1 } else { 2 }
             })
             .await;
     }
@@ -362,13 +368,8 @@ async fn an_oversold_sale_blocks_no_other_sale_after_a_restart() {
     let _: u64 = world.server.query(&["HSET", &world.keys.buyers(oversold), "999", "77"]);
     world.server.kill();
     world.server.restart();
-    let admission = world.node().operator().admission.clone().expect("the node admits");
-    let admits = async |voucher, user| {
-        let answer = admission.request(voucher, UserId(user)).answer().await;
-        matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
-    };
-    world.until("the sound sale admits", async || admits(sound, 1).await).await;
-    assert!(!admits(oversold, 2_000).await, "it stays closed");
+    world.until("the sound sale admits", async || world.obtains(sound, 1).await).await;
+    assert!(!world.obtains(oversold, 2_000).await, "it stays closed");
 }
 
 /// Its promises are kept for 30 s; other sales must not wait for that.
@@ -385,11 +386,7 @@ async fn promises_of_a_sale_lost_on_both_servers_block_no_other_sale() {
     )
     .await;
     let _: () = world.server.query(&["FLUSHALL"]);
-    let admission = world.node().operator().admission.clone().expect("the node admits");
-    let admits = world.until("the sound sale admits", async || {
-        let answer = admission.request(sound, UserId(1)).answer().await;
-        matches!(answer.outcome, Ok(Outcome::Admitted { .. } | Outcome::Duplicate { .. }))
-    });
+    let admits = world.until("the sound sale admits", async || world.obtains(sound, 1).await);
     tokio::time::timeout(Duration::from_secs(15), admits).await.expect("it need not wait for them");
 }
 
@@ -568,8 +565,8 @@ async fn orders_wait_for_a_database_that_refuses_them_for_an_unknown_reason() {
         assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }), "user {user}");
     }
     let event = async |what: &str| {
-        let acts = newest(&world.store, 50).await;
-        acts.iter().any(|act| act.action == what)
+        let entries = newest(&world.store, 50).await;
+        entries.iter().any(|entry| entry.action == what)
     };
     world.until("it is an event", async || event("orders wait").await).await;
     sql(&world, "DROP TRIGGER broken").await;
@@ -626,11 +623,6 @@ async fn a_sale_that_replaces_a_newer_version_is_sold_by_all_nodes() {
          SET initial_stock = 10, stock = 10, version = 1, delivered_version = 0, create_time = create_time + 1",
     )
     .await;
-    let admission = world.node().operator().admission.clone().expect("the node admits");
-    let admits = async |user| {
-        let answer = admission.request(voucher, UserId(user)).answer().await;
-        matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
-    };
     // The audit reads SQL itself; a buyer that comes before the node has seen it is admitted by the old sale.
     let key = world.keys.sale(voucher);
     world
@@ -638,10 +630,10 @@ async fn a_sale_that_replaces_a_newer_version_is_sold_by_all_nodes() {
             world.server.query::<bool>(&["HEXISTS", &key, "restoring"])
         })
         .await;
-    assert!(!admits(2_000).await, "a closed sale admits no buyer");
+    assert!(!world.obtains(voucher, 2_000).await, "a closed sale admits no buyer");
     assert_eq!(findings(&world).await, [Finding::OtherSale]);
     repaired(&world).await;
-    world.until("it is sold", async || admits(3_000).await).await;
+    world.until("it is sold", async || world.obtains(voucher, 3_000).await).await;
     world.settled().await;
     // While the node remembers its promise of the replaced sale, that order is enqueued again and becomes a dead letter.
     let scope = LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX };
@@ -672,17 +664,12 @@ async fn a_different_sale_under_the_same_id_admits_no_buyer_and_blocks_no_other_
     world.server.kill();
     world.server.restart();
     world.start_node();
-    let admission = world.node().operator().admission.clone().expect("the node admits");
-    let admits = async |voucher, user| {
-        let answer = admission.request(voucher, UserId(user)).answer().await;
-        matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
-    };
-    world.until("the sound sale admits", async || admits(sound, 1).await).await;
-    assert!(!admits(other, 2_000).await, "the other sale is closed");
+    world.until("the sound sale admits", async || world.obtains(sound, 1).await).await;
+    assert!(!world.obtains(other, 2_000).await, "the other sale is closed");
     assert_eq!(findings(&world).await, [Finding::OtherSale]);
     assert_eq!(repaired(&world).await, [Cure::Replace]);
     assert!(findings(&world).await.is_empty());
-    world.until("the sale of SQL admits", async || admits(other, 2_000).await).await;
+    world.until("the sale of SQL admits", async || world.obtains(other, 2_000).await).await;
     assert_eq!(world.server.query::<u64>(&["HGET", &format!("{key}:replaced"), "created"]), 1);
     world.settled_and_balanced().await;
 }

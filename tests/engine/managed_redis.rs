@@ -10,7 +10,7 @@ use std::{
 
 use redis::Commands;
 use seckill_redis::{
-    DataDir, ManagedServer, ServerError, find_server, server_binary::find_server_on,
+    DataDir, DataDirError, ManagedServer, find_server, server_binary::find_server_on,
 };
 use tempfile::TempDir;
 
@@ -136,7 +136,7 @@ async fn the_first_process_starts_the_server_and_the_last_stops_it() {
     assert_eq!(two.socket(), dir.socket_path());
 
     one.detach().await.unwrap();
-    let ServerError(why) = one.ensure().await.unwrap_err();
+    let DataDirError(why) = one.ensure().await.unwrap_err();
     assert_eq!(why.id(), Some("redis-server-detached"), "{why}");
     two.ensure().await.unwrap();
     assert_eq!(info(&two, "run_id"), run, "the one who started it has gone, and it stays");
@@ -399,7 +399,7 @@ async fn a_server_that_exits_at_once_is_reported_with_its_last_output() {
     let bin = room.0.path().join("bin");
     program(&bin, "redis-server", "Redis server v=7.9.9");
     let dir = DataDir::open(room.path()).unwrap();
-    let search = Some(OsString::from(&bin));
+    let search = OsString::from(&bin);
     let server = ManagedServer::attach_searching(&dir, search).unwrap();
     let error = server.ensure().await.unwrap_err();
     assert_eq!(error.0.id(), Some("redis-server-died"), "{error}");
@@ -412,9 +412,9 @@ async fn a_server_that_exits_at_once_is_reported_with_its_last_output() {
     other.detach().await.unwrap();
 
     let dir = DataDir::open(room.path()).unwrap();
-    let nowhere = Some(OsString::from("/nowhere"));
+    let nowhere = OsString::from("/nowhere");
     let server = ManagedServer::attach_searching(&dir, nowhere).unwrap();
-    let ServerError(why) = server.ensure().await.unwrap_err();
+    let DataDirError(why) = server.ensure().await.unwrap_err();
     assert_eq!(why.id(), Some("redis-redis-or-valkey-or-later"), "{why}");
     server.detach().await.unwrap();
 }

@@ -42,7 +42,7 @@ enum Op {
     Ping,
     Sales,
     Sale,
-    Books,
+    Ledger,
     Order,
     Orders,
     Existing,
@@ -81,7 +81,7 @@ impl Op {
         Self::Ping,
         Self::Sales,
         Self::Sale,
-        Self::Books,
+        Self::Ledger,
         Self::Order,
         Self::Orders,
         Self::Existing,
@@ -199,7 +199,10 @@ impl Case {
             ),
             setting("old"),
             setting("new"),
-            count("acts", format!("tb_audit_log WHERE subject = '{}'", self.name("subject"))),
+            count(
+                "audit entries",
+                format!("tb_audit_log WHERE subject = '{}'", self.name("subject")),
+            ),
         ];
         format!("SELECT CONCAT_WS(' ', {}) AS seen", parts.join(", "))
     }
@@ -252,7 +255,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
             outcome(store.change_setting(&case.name("old"), Some("one"), "two").await?)
         }
         Op::Record => {
-            let act = AuditEntry {
+            let entry = AuditEntry {
                 at: NOW,
                 operator: "o".into(),
                 node: "n".into(),
@@ -262,12 +265,12 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
                 result: "done".into(),
                 ..AuditEntry::default()
             };
-            outcome(store.record(&act).await?)
+            outcome(store.record(&entry).await?)
         }
         Op::Ping => outcome(store.ping().await?),
         Op::Sales => outcome(store.sales().await?),
         Op::Sale => outcome(store.sale(voucher).await?),
-        Op::Books => outcome(store.ledger(voucher).await?),
+        Op::Ledger => outcome(store.ledger(voucher).await?),
         Op::Order => outcome(store.order(ids[0]).await?),
         Op::Orders => {
             let is = OrderTerms { voucher: Some(voucher), ..OrderTerms::default() };

@@ -183,14 +183,7 @@ async fn a_redis_is_bound_to_one_database() {
     }
     // FLUSHALL removes the binding; the next reconciliation restores it.
     world.server.query::<()>(&["FLUSHALL"]);
-    world
-        .until("it is admitted again", async || {
-            matches!(
-                world.ask(voucher, 1).await,
-                Outcome::Admitted { .. } | Outcome::Duplicate { .. }
-            )
-        })
-        .await;
+    world.until("it is admitted again", async || world.obtains(voucher, 1).await).await;
     assert_eq!(world.server.query::<u64>(&["EXISTS", &world.keys.deployment()]), 1);
 }
 

@@ -87,8 +87,8 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     assert!(fault(Verdict::Malformed).contains("is missing"), "{}", fault(Verdict::Malformed));
 
     let forecast = made.totals.forecast;
-    let act = Command::Apply(made, Pace::default());
-    let Reply::Replayed(report) = world.execute(act).await.unwrap() else { panic!() };
+    let command = Command::Apply(made, Pace::default());
+    let Reply::Replayed(report) = world.execute(command).await.unwrap() else { panic!() };
     assert_eq!((report.seen, report.changed, report.lost), (43, 0, 0), "{report:?}");
     assert_eq!((report.persisted, report.dead, report.rebuilt), (35, 3, 2), "{report:?}");
     world.settled_and_balanced().await;
@@ -96,8 +96,8 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     assert_eq!((forecast.dead.after, forecast.pending.after), (dead, 0));
     let ledger = world.store.ledger(voucher).await.unwrap();
     assert_eq!(ledger.live, forecast.persisted.after + forecast.rebuilt);
-    let acts = newest(&world.store, 20).await;
-    let line = acts.iter().find(|act| act.action == "pending apply").unwrap();
+    let entries = newest(&world.store, 20).await;
+    let line = entries.iter().find(|entry| entry.action == "pending apply").unwrap();
     assert!(line.result.contains("43 entries"), "{line:?}");
 }
 
@@ -112,8 +112,8 @@ async fn entries_changed_since_the_plan_are_reported_and_skipped() {
     stream::acknowledge(&mut conn, &home, [held[0].entry]).await.unwrap();
     let live = format!("{}/9", crate::world::NODE);
     stream::claim(&mut conn, &home, &live, 0, &[held[1].entry]).await.unwrap();
-    let act = Command::Apply(made, Pace::default());
-    let Reply::Replayed(report) = world.execute(act).await.unwrap() else { panic!() };
+    let command = Command::Apply(made, Pace::default());
+    let Reply::Replayed(report) = world.execute(command).await.unwrap() else { panic!() };
     assert_eq!((report.seen, report.gone, report.changed), (20, 1, 1), "{report:?}");
     assert_eq!((report.persisted, report.changes.len()), (18, 1), "{report:?}");
     let changed = report.changes[0];
@@ -149,8 +149,8 @@ async fn a_partially_applied_plan_continues() {
         .await;
     // Other operators are refused meanwhile, and the error names the active one.
     let other = world.another_node("node-c");
-    let act = Command::Apply(made.clone(), Pace::default());
-    let error = other.operator().execute(act, other.stopping()).await.unwrap_err().to_string();
+    let command = Command::Apply(made.clone(), Pace::default());
+    let error = other.operator().execute(command, other.stopping()).await.unwrap_err().to_string();
     assert!(error.contains("pending apply") && error.contains(crate::world::NODE), "{error}");
     assert!(other.stop().await.in_time);
     let cancelled = world.execute(Command::Cancel).await.unwrap();

@@ -51,8 +51,9 @@ async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
 
     world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
     assert!(matches!(world.ask(voucher, 7).await, Outcome::Admitted { .. }));
-    let acts = newest(&world.store, 9).await;
-    let error: Vec<_> = acts.iter().map(|act| (act.action.as_str(), &*act.subject)).collect();
+    let entries = newest(&world.store, 9).await;
+    let error: Vec<_> =
+        entries.iter().map(|entry| (entry.action.as_str(), &*entry.subject)).collect();
     let named = |by: &str| format!("#{voucher} by {by}");
     assert!(error.contains(&("sale cut", &named("4"))), "{error:?}");
     assert!(error.contains(&("sale restock", &named("1"))), "{error:?}");

@@ -78,7 +78,10 @@ async fn dead_letters_are_trimmed_unless_a_buyer_waits() {
     let done = trim(&world, |settings| settings.jobs.keep_dead_entries = 0).await;
     assert_eq!(done.letters, 4, "one has to stay: {done:?}");
     let found = orders::find(&mut world.servers(), order).await.unwrap();
-    assert!(matches!(&found, Location::Dead { reason, .. } if reason == "for a test"), "{found:?}");
+    assert!(
+        matches!(&found, Location::Dead { reason, .. } if &**reason == "for a test"),
+        "{found:?}"
+    );
     world.stranded().await;
 }
 

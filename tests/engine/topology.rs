@@ -375,17 +375,17 @@ async fn a_connection_follows_a_sentinel_failover() {
 async fn a_published_message_is_received_from_every_cluster_node() {
     let cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();
-    let mut heard = redis.subscribe("channel").await.unwrap();
+    let mut messages = redis.subscribe("channel").await.unwrap();
     for node in 0..cluster.len() {
         cluster.node(node).query::<()>(&["PUBLISH", "channel", &node.to_string()]);
-        let message = tokio::time::timeout(PATIENCE, heard.next()).await.unwrap();
+        let message = tokio::time::timeout(PATIENCE, messages.next()).await.unwrap();
         assert_eq!(message, Some(node.to_string()));
     }
 
     let all = TestSentinels::start();
-    let mut heard = Redis::from_url(&all.url()).unwrap().subscribe("channel").await.unwrap();
+    let mut messages = Redis::from_url(&all.url()).unwrap().subscribe("channel").await.unwrap();
     all.query::<()>(&["PUBLISH", "channel", "m"]);
-    let message = tokio::time::timeout(PATIENCE, heard.next()).await.unwrap();
+    let message = tokio::time::timeout(PATIENCE, messages.next()).await.unwrap();
     assert_eq!(message.as_deref(), Some("m"));
 }
 

@@ -221,6 +221,7 @@ fn the_example_config_matches_the_defaults() {
         "data_dir",
         "database",
         "export_dir",
+        "mask_users",
         "node",
         "partitions",
         "read_only",

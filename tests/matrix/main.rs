@@ -32,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use plan::{Fate, Plan, Story};
+use plan::{Fate, Plan, Scenario};
 use seckill_model::faults::Point;
 use stage::ScenarioReport;
 
@@ -40,7 +40,7 @@ const SEEDS: u64 = 200;
 /// Scenarios in parallel: they spend most of their time waiting.
 const AT_ONCE: u64 = 4;
 /// A scenario that takes longer hangs.
-const STORY: Duration = Duration::from_mins(3);
+const TIME_LIMIT: Duration = Duration::from_mins(3);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name)
@@ -49,9 +49,9 @@ fn number(name: &str) -> Option<u64> {
 }
 
 async fn play(plan: &Plan) -> Result<ScenarioReport, String> {
-    match &plan.story {
-        Story::Live(faults) => live::run(plan, faults).await,
-        Story::Dies(fate) => dies::run(plan, *fate).await,
+    match &plan.scenario {
+        Scenario::Live(faults) => live::run(plan, faults).await,
+        Scenario::Dies(fate) => dies::run(plan, *fate).await,
     }
 }
 
@@ -62,9 +62,10 @@ fn run(seed: u64) -> Ran {
     let scenario = || {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-        let result = runtime.block_on(async { tokio::time::timeout(STORY, play(&plan)).await });
+        let result =
+            runtime.block_on(async { tokio::time::timeout(TIME_LIMIT, play(&plan)).await });
         runtime.shutdown_background();
-        result.unwrap_or_else(|_| Err(format!("it took longer than {STORY:?}")))
+        result.unwrap_or_else(|_| Err(format!("it took longer than {TIME_LIMIT:?}")))
     };
     let result = catch_unwind(AssertUnwindSafe(scenario));
     let result = result.unwrap_or_else(|_| Err("it panicked, see above".to_owned()));
@@ -83,14 +84,16 @@ struct Ran {
 }
 
 fn kinds(plan: &Plan) -> Vec<String> {
-    match &plan.story {
-        Story::Live(faults) => faults.iter().map(|(_, fault)| fault.name()).collect(),
-        Story::Dies(Fate::DiesAt(point, _)) => vec![format!("killed at {}", point.name())],
-        Story::Dies(Fate::WithRedis { truncated: false, .. }) => vec!["killed with Redis".into()],
-        Story::Dies(Fate::WithRedis { truncated: true, .. }) => {
+    match &plan.scenario {
+        Scenario::Live(faults) => faults.iter().map(|(_, fault)| fault.name()).collect(),
+        Scenario::Dies(Fate::DiesAt(point, _)) => vec![format!("killed at {}", point.name())],
+        Scenario::Dies(Fate::WithRedis { truncated: false, .. }) => {
+            vec!["killed with Redis".into()]
+        }
+        Scenario::Dies(Fate::WithRedis { truncated: true, .. }) => {
             vec!["killed with Redis, its file truncated".into()]
         }
-        Story::Dies(Fate::Suspended { .. }) => vec!["suspended until dead".into()],
+        Scenario::Dies(Fate::Suspended { .. }) => vec!["suspended until dead".into()],
     }
 }
 
@@ -102,7 +105,7 @@ fn the_ledger_balances_after_every_fault() {
     let started = Instant::now();
     let mut table: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let (mut failed, mut gone, mut admitted, mut slowest) = (Vec::new(), 0, 0, (Duration::ZERO, 0));
-    let (next, (ran, stories)) = (AtomicU64::new(from), mpsc::channel());
+    let (next, (ran, scenarios)) = (AtomicU64::new(from), mpsc::channel());
     let only = std::env::var("ONLY").unwrap_or_default();
     let at_once = number("AT_ONCE").unwrap_or(AT_ONCE);
     std::thread::scope(|scope| {
@@ -124,7 +127,7 @@ fn the_ledger_balances_after_every_fault() {
         }
     });
     drop(ran);
-    for Ran { plan, result, took } in stories {
+    for Ran { plan, result, took } in scenarios {
         slowest = slowest.max((took, plan.seed));
         for kind in kinds(&plan) {
             let line = table.entry(kind).or_default();
@@ -139,7 +142,7 @@ fn the_ledger_balances_after_every_fault() {
             Err(_) => failed.push(plan.seed),
         }
     }
-    println!("{:45} stories  in time", "fault");
+    println!("{:45} scenarios  in time", "fault");
     for (kind, (all, struck)) in &table {
         println!("{kind:45} {all:7} {struck:8}");
     }

@@ -126,7 +126,7 @@ pub enum Fate {
 
 /// The fault of a seed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Story {
+pub enum Scenario {
     /// The node survives; each fault occurs after this many admissions.
     Live(Vec<(usize, Fault)>),
     /// The node dies.
@@ -154,7 +154,7 @@ pub struct Plan {
     pub same_name: bool,
     /// Clock step of the dying node at half of its requests, in seconds.
     pub step: i64,
-    pub story: Story,
+    pub scenario: Scenario,
 }
 
 impl Plan {
@@ -168,14 +168,14 @@ impl Plan {
         let partitions = random.random_range(1..=3);
         // This many are admitted in any case.
         let sure = stock.iter().map(|it| (*it).min(buyers)).sum::<u64>() as usize;
-        let story = if random.random_bool(0.5) {
-            Story::Dies(fate(random, sure / 3))
+        let scenario = if random.random_bool(0.5) {
+            Scenario::Dies(fate(random, sure / 3))
         } else {
             let most = if random.random_bool(0.3) { 2 } else { 1 };
             let mut times: Vec<usize> =
                 (0..most).map(|_| random.random_range(0..sure * 3 / 4)).collect();
             times.sort_unstable();
-            Story::Live(times.into_iter().map(|at| (at, fault(random))).collect())
+            Scenario::Live(times.into_iter().map(|at| (at, fault(random))).collect())
         };
         let mut plan = Self {
             seed,
@@ -192,7 +192,7 @@ impl Plan {
             closing: random.random_bool(0.3),
             same_name: random.random_bool(0.6),
             step: if random.random_bool(0.3) { random.random_range(-90_000..90_000) } else { 0 },
-            story,
+            scenario,
         };
         plan.make_honest();
         plan
@@ -200,8 +200,8 @@ impl Plan {
 
     /// Removes what could not be distinguished from a fault of the engine.
     fn make_honest(&mut self) {
-        match &self.story {
-            Story::Live(faults) => {
+        match &self.scenario {
+            Scenario::Live(faults) => {
                 let old_rows = |(_, it): &(usize, Fault)| matches!(it, Fault::OldRows(_));
                 // A returned and resold piece has two live orders in a database that lost the closing.
                 self.closing &= !faults.iter().any(old_rows);
@@ -209,7 +209,7 @@ impl Plan {
                 self.always &=
                     !faults.iter().any(|(_, it)| matches!(it, Fault::TruncateAof { .. }));
             }
-            Story::Dies(fate) => {
+            Scenario::Dies(fate) => {
                 if let Fate::WithRedis { truncated: true, .. } = fate {
                     self.always = false;
                 }
@@ -227,7 +227,7 @@ impl Plan {
 
     /// Unpaid orders are closed on the way, so a buyer may hold another order in the end.
     pub fn closes(&self) -> bool {
-        self.closing || (matches!(self.story, Story::Dies(_)) && self.seed.is_multiple_of(2))
+        self.closing || (matches!(self.scenario, Scenario::Dies(_)) && self.seed.is_multiple_of(2))
     }
 
     pub fn settings(&self, settings: &mut Settings) {

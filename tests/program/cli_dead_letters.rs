@@ -92,7 +92,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
 
     let report = home.json(&["dead", "discard", "--filter", "verdict=malformed", "--yes"]);
     assert_eq!(report["discarded"], 2, "{report}");
-    let back = ["dead", "replay", &letter, "1-1", "--yes", "--reason", "mended"];
+    let back = ["dead", "replay", &letter, "1-1", "--yes", "--reason", "fixed"];
     let report = home.run(&[&back[..], &["--json"]].concat()).expect_code(1).json();
     assert_eq!((&report["replayed"], &report["gone"]), (&1.into(), &1.into()), "{report}");
     wait_until_blocking(PATIENCE, "the order is written", || {

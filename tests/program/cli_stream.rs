@@ -177,7 +177,7 @@ fn entries_are_claimed_and_a_consumer_is_removed() {
     let one = ["stream", "claim", "--to", &to, &entry, "--yes", "--reason", "a test"];
     let done = json(&home, &one);
     assert_eq!(
-        (&done["claimed"], &done["gone"], &done["hollow"]),
+        (&done["claimed"], &done["gone"], &done["without_body"]),
         (&1.into(), &0.into(), &0.into())
     );
     let rest = [&claim[..], &[to.as_str(), "--yes"]].concat();

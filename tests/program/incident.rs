@@ -115,8 +115,8 @@ fn the_log_is_paged_and_filtered_by_kind() {
     assert!(refused.stderr.contains("shorten") && refused.stderr.len() < 400, "{refused}");
 
     let whole = home.run(&["activity", "--commands", "--json"]).expect_code(0);
-    let acts: Vec<Value> = lines(&whole).iter().map(|line| line["action"].clone()).collect();
-    assert_eq!(acts, ["sale create", "sale pause", "sale resume"], "{whole}");
+    let actions: Vec<Value> = lines(&whole).iter().map(|line| line["action"].clone()).collect();
+    assert_eq!(actions, ["sale create", "sale pause", "sale resume"], "{whole}");
     assert!(lines(&whole)[1]["before"]["stock"].is_i64(), "{whole}");
     home.run(&["activity", "--events"]).expect_code(1);
     home.run(&["activity", "--until", "-1h"]).expect_code(1);

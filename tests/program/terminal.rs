@@ -159,7 +159,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     quits(terminal);
     let activity = home.run(&["activity", "--json"]).expect_code(0).json();
     let lines = activity["lines"].as_array().unwrap();
-    let line = lines.iter().find(|line| line["action"] == "dead discard").expect("the act");
+    let line = lines.iter().find(|line| line["action"] == "dead discard").expect("the command");
     assert_eq!(line["reason"], "yesterday's poison, 运维", "{line}");
     assert!(home.processes().is_empty());
 }
@@ -184,13 +184,13 @@ fn a_sale_is_ended_with_a_reason() {
     terminal.say_yes(LONG);
     terminal.wait_for(LONG, "it has ended", |screen| screen.contains("ENDED"));
     terminal.send("0");
-    terminal.wait_for(LONG, "the act", |screen| screen.contains("sale end"));
+    terminal.wait_for(LONG, "the command", |screen| screen.contains("sale end"));
     terminal.send(key::ENTER);
     terminal.wait_for(LONG, "why", |screen| screen.contains("运维 hl output so"));
     quits(terminal);
     let activity = home.run(&["activity", "--json"]).expect_code(0).json();
     let lines = activity["lines"].as_array().unwrap();
-    let line = lines.iter().find(|line| line["action"] == "sale end").expect("the act");
+    let line = lines.iter().find(|line| line["action"] == "sale end").expect("the command");
     assert_eq!(line["reason"], "yes, 运维 hl output so", "{line}");
     assert!(home.processes().is_empty());
 }

@@ -12,6 +12,7 @@ use std::{
 use redis::cmd;
 use seckill_engine::{
     EngineError,
+    admission::AdmissionError,
     commands::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
     deployment::Deployment,
     fault_injection, ledger,
@@ -21,10 +22,7 @@ use seckill_engine::{
 };
 use seckill_model::{Millis, NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding};
 use seckill_redis::{Layout, Redis, keys::node_of};
-use seckill_store::{
-    self, ActivityFilter, AuditEntry, SharedStore,
-    fault_injection::{Illness, faulty},
-};
+use seckill_store::{self, ActivityFilter, AuditEntry, SharedStore, fault_injection::Illness};
 use sqlx::{AnyConnection, Connection as _, SqliteConnection};
 
 use super::support::{MariaDb, Postgres, TestRedis};
@@ -163,7 +161,7 @@ impl World {
         let files = tempfile::tempdir().unwrap();
         let url = database.url(&files).await;
         let store = seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap();
-        let (store, illness) = faulty(&store, seed);
+        let (store, illness) = store.with_faults(seed);
         let mut settings = Settings::default();
         change(&mut settings);
         let redis = Redis::from_url(&server.url()).unwrap();
@@ -254,8 +252,18 @@ impl World {
     }
 
     pub async fn ask(&self, voucher: VoucherId, user: u64) -> Outcome {
+        self.request(voucher, user).await.unwrap()
+    }
+
+    async fn request(&self, voucher: VoucherId, user: u64) -> Result<Outcome, AdmissionError> {
         let admission = self.node().operator().admission.clone().expect("the node admits");
-        admission.request(voucher, UserId(user)).answer().await.outcome.unwrap()
+        admission.request(voucher, UserId(user)).answer().await.outcome
+    }
+
+    /// Requests an order and returns whether the buyer has one. The reply that admits may be lost with the connection;
+    /// the next request is then a duplicate.
+    pub async fn obtains(&self, voucher: VoucherId, user: u64) -> bool {
+        self.request(voucher, user).await.is_ok_and(|outcome| outcome.order().is_some())
     }
 
     /// Waits until the node has reconciled Redis; it writes to SQL for that and admits no buyer before.

@@ -84,7 +84,7 @@ fn validate(table: &Spanned<DeTable<'_>>) -> Result<Config, Invalid> {
     // Reported with its position in the file, even if a flag overrides the setting.
     config.check().map_err(|(name, why)| {
         let key: Vec<String> = name.split('.').map(str::to_owned).collect();
-        let at = find(root, &key).map_or(0, |(name, _)| name.span().start);
+        let at = find(root, &key).map_or(0, |(_, value)| value.span().start);
         Invalid { at, message: with_default(&why, name), key }
     })?;
     config.keys.check().map_err(|error| {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Args;
-use seckill_model::{Label, Millis, OsError, text};
+use seckill_model::{Label, Millis, text};
 
 use crate::{CliError, Config, Context, Needs, Output, Result, error};
 
@@ -69,13 +69,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
 /// Atomic, and readable only by its owner.
 fn write(file: &Path, text: &str, replace: bool) -> Result<()> {
     let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let failed = |error: std::io::Error| {
-        CliError::failed(text!(
-            "cli-incident-not-written",
-            file = file.display(),
-            error = OsError::of(&error)
-        ))
-    };
+    let failed = |error: std::io::Error| CliError::not_written(file, &error);
     let mut new =
         tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;
     new.write_all(text.as_bytes()).and_then(|()| new.as_file().sync_all()).map_err(failed)?;

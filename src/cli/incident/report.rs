@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use seckill_console::{Reader, alarm_text, localized_result, order_error};
 use seckill_engine::{
-    EngineError, Health, ReadError, Snapshot, StreamLine,
+    EngineError, Health, Snapshot, StreamLine,
     commands::{operator_lock, pending::Classifier},
     ledger::{self, Audit},
 };
@@ -128,7 +128,7 @@ pub(super) async fn write(
 /// Whether a server replies.
 fn up(health: &Health) -> Part<()> {
     match &health.error {
-        Some(why) if !health.up => Err(why.localized::<ReadError>()),
+        Some(why) if !health.up => Err(why.localized::<EngineError>()),
         _ => Ok(()),
     }
 }

@@ -8,6 +8,7 @@ use ratatui::{
 };
 use seckill_engine::{Command, commands::audit_record};
 use seckill_model::{Millis, NewSale, VoucherId, text};
+use strum::VariantArray as _;
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{LABEL, buttons, draw_input, typed};
@@ -76,21 +77,20 @@ fn large(intent: &Intent) -> Option<u64> {
     (count > limit).then_some(count)
 }
 
-/// The focused element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The focused element. Tab moves to the reason before the button, as the field says, so that typing there does not
+/// answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 enum Stop {
     Cancel,
     /// The number: once it is correct, Enter runs the command.
     Number,
-    Yes,
     Reason,
+    Yes,
 }
 
 #[derive(Debug)]
 pub(crate) struct Confirm {
-    title: String,
-    lines: Vec<String>,
-    yes: String,
+    question: Question,
     pub(crate) intent: Intent,
     /// Cancel has the focus first: an accidental Enter does nothing.
     focus: Stop,
@@ -109,38 +109,10 @@ impl Confirm {
     }
 
     pub(crate) fn new(question: Question, intent: Intent) -> Self {
-        let Question { title, lines, yes } = question;
         let reason = intent.is_recorded().then(Input::default);
-        let asked = Self {
-            title,
-            lines,
-            yes,
-            focus: Stop::Cancel,
-            number: None,
-            reason,
-            unbidden: None,
-            intent,
-        };
-        match large(&asked.intent) {
-            Some(count) => asked.numbered(count),
-            None => asked,
-        }
-    }
-
-    fn numbered(mut self, count: u64) -> Self {
-        self.number = Some((count, Input::default()));
-        self.focus = Stop::Number;
-        self
-    }
-
-    /// The title of the sale that a launch will open.
-    pub(crate) fn launched(&self) -> Option<&str> {
-        match &self.intent {
-            Intent::Arm(launch) | Intent::Fire(launch) | Intent::Disarm(launch) => {
-                Some(&launch.title)
-            }
-            Intent::Send(_) | Intent::Abort { .. } | Intent::Quit => None,
-        }
+        let number = large(&intent).map(|count| (count, Input::default()));
+        let focus = if number.is_some() { Stop::Number } else { Stop::Cancel };
+        Self { question, intent, focus, number, reason, unbidden: None }
     }
 
     /// The sale that a confirmation affects.
@@ -168,10 +140,14 @@ impl Confirm {
 
     /// Sets the number of dead letters in question, which the command alone does not contain.
     #[must_use]
-    pub(crate) fn about(self, count: u64) -> Self {
+    pub(crate) fn about(mut self, count: u64) -> Self {
         let all_counts =
             matches!(self.intent.command(), Some(Command::DiscardLetters { compensate: true, .. }));
-        if all_counts || count > LARGE { self.numbered(count) } else { self }
+        if all_counts || count > LARGE {
+            self.number = Some((count, Input::default()));
+            self.focus = Stop::Number;
+        }
+        self
     }
 
     /// The number that still has to be typed.
@@ -221,16 +197,15 @@ impl Confirm {
     }
 
     pub(crate) fn step(&mut self, forward: bool) {
-        // Tab moves to the reason first, as the field says, so that typing there does not answer.
-        let stops: &[Stop] = match (&self.number, &self.reason) {
-            (Some(_), Some(_)) => &[Stop::Number, Stop::Reason, Stop::Yes, Stop::Cancel],
-            (Some(_), None) => &[Stop::Number, Stop::Yes, Stop::Cancel],
-            (None, Some(_)) => &[Stop::Cancel, Stop::Reason, Stop::Yes],
-            (None, None) => &[Stop::Cancel, Stop::Yes],
+        let is_there = |stop: &&Stop| match stop {
+            Stop::Number => self.number.is_some(),
+            Stop::Reason => self.reason.is_some(),
+            Stop::Cancel | Stop::Yes => true,
         };
-        let at = stops.iter().position(|stop| *stop == self.focus).unwrap_or(0);
+        let stops: Vec<_> = Stop::VARIANTS.iter().filter(is_there).collect();
+        let at = stops.iter().position(|stop| **stop == self.focus).unwrap_or(0);
         let by = if forward { 1 } else { stops.len() - 1 };
-        self.focus = stops.get((at + by) % stops.len()).copied().unwrap_or(Stop::Cancel);
+        self.focus = *stops[(at + by) % stops.len()];
     }
 
     /// Types into the reason, if it has the focus.
@@ -259,48 +234,40 @@ impl Confirm {
         }
     }
 
-    /// Draws the question, with `word` for its subject; returns the cursor position, if any.
-    pub(crate) fn draw(
-        &self,
-        area: Rect,
-        buffer: &mut Buffer,
-        theme: Theme,
-        word: impl Fn(&str) -> String,
-    ) -> Option<Position> {
+    /// Draws the question; returns the cursor position, if any.
+    pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
         let width = area.width.saturating_sub(4).min(66);
         let room = usize::from(width.saturating_sub(6));
-        let sentences = self.lines.iter().map(|line| {
-            let line = word(line);
-            // A line that fits is kept as it is: counts are aligned.
-            if widgets::width(&line) <= room {
-                vec![plain(&line).into_owned()]
-            } else {
-                wrap(&line, room)
-            }
-        });
-        let sentences: Vec<Vec<String>> = sentences.collect();
-        // Lines of one list stay together.
-        let in_list = |place: usize| {
-            let listed = |line: Option<&String>| line.is_some_and(|line| line.starts_with(' '));
-            listed(self.lines.get(place)) && listed(self.lines.get(place + 1))
-        };
-        let rows: usize = sentences.iter().map(Vec::len).sum();
-        let gaps = (0..sentences.len()).filter(|place| !in_list(*place)).count();
-        let [number, reason] = [self.number.is_some(), self.reason.is_some()].map(u16::from);
-        let fields = usize::from(number + reason);
-        // Blank lines between the sentences if there is room.
-        let airy = rows + gaps + 2 * fields + 6 <= usize::from(area.height);
-        let height = if airy { rows + gaps + 2 * fields + 5 } else { rows + fields + 3 };
+        let lines = &self.question.lines;
         let mut text: Vec<Line<'_>> = Vec::new();
-        for (place, lines) in sentences.into_iter().enumerate() {
+        for (place, line) in lines.iter().enumerate() {
             let style = if place == 0 { theme.strong } else { Style::new() };
-            text.extend(lines.into_iter().map(|line| Line::styled(line, style)));
-            if airy && !in_list(place) {
+            // A line that fits is kept as it is: counts are aligned.
+            let rows = if widgets::width(line) <= room {
+                vec![plain(line).into_owned()]
+            } else {
+                wrap(line, room)
+            };
+            text.extend(rows.into_iter().map(|row| Line::styled(row, style)));
+            // Lines of one list stay together.
+            let is_listed = |place: usize| lines.get(place).is_some_and(|it| it.starts_with(' '));
+            if !(is_listed(place) && is_listed(place + 1)) {
                 text.push(Line::default());
             }
         }
+        let [number, reason] = [self.number.is_some(), self.reason.is_some()].map(u16::from);
+        let fields = usize::from(number + reason);
+        // Blank lines between the sentences if there is room.
+        let airy = text.len() + 2 * fields + 6 <= usize::from(area.height);
+        let height = if airy {
+            text.len() + 2 * fields + 5
+        } else {
+            text.retain(|line| line.width() > 0);
+            text.len() + fields + 3
+        };
         let air = u16::from(airy);
-        let inside = popup(area, buffer, theme, (width, height as u16), &word(&self.title), []);
+        let size = (width, height as u16);
+        let inside = popup(area, buffer, theme, size, &self.question.title, []);
         // In a small window the first sentence and the buttons take precedence.
         let [question, number, reason, buttons_row] = Layout::vertical([
             Constraint::Fill(1),
@@ -318,7 +285,7 @@ impl Confirm {
             Stop::Number => self.number_missing().is_none().then_some(1),
             Stop::Reason => None,
         };
-        buttons(theme, [&CANCEL, &self.yes], focus).render(buttons_row, buffer);
+        buttons(theme, [&CANCEL, &self.question.yes], focus).render(buttons_row, buffer);
         if self.in_reason() { reason_cursor } else { number_cursor }
     }
 

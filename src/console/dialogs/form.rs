@@ -150,18 +150,18 @@ impl Form {
         let (notes, widest) = self.notes();
         let notes = wrapped(&notes);
         let note_rows = wrapped(&widest).len().max(notes.len());
-        let rows = 2 * self.fields.len() + note_rows;
-        let gaps = self.fields.len() + 3 + usize::from(note_rows > 0);
-        // The second line of an error takes the row below its field; if there is none, a row is reserved.
-        let beyond = |lines: usize| -> usize {
-            shown.iter().map(|shown| shown.len().saturating_sub(lines)).sum()
+        // With blank lines between the fields (1) or without (0).
+        let heights = |air: usize| shown.iter().map(move |shown| 1 + shown.len().max(1 + air));
+        let height = |air: usize| {
+            let gaps = 3 + usize::from(note_rows > 0);
+            heights(air).sum::<usize>() + note_rows + 3 + air * gaps
         };
-        let airy = rows + gaps + 3 + beyond(2) <= usize::from(area.height);
-        let height = if airy { rows + gaps + 3 + beyond(2) } else { rows + 3 + beyond(1).max(1) };
-        let inside = popup(area, buffer, theme, (width, height as u16), &self.title, []);
-        let air = usize::from(airy);
-        let heights = shown.iter().map(|shown| 1 + shown.len().max(1 + air));
-        let heights = heights.chain([note_rows]).map(|rows| Constraint::Length(rows as u16));
+        let air = usize::from(height(1) <= usize::from(area.height));
+        // The second line of an error takes the row below its field; if there is none, a row is reserved.
+        let reserved = 2 * self.fields.len() + note_rows + 4;
+        let size = (width, height(air).max(reserved) as u16);
+        let inside = popup(area, buffer, theme, size, &self.title, []);
+        let heights = heights(air).chain([note_rows]).map(|rows| Constraint::Length(rows as u16));
         let rows = Layout::vertical(heights.chain([Constraint::Fill(1), Constraint::Length(1)]))
             .split(inside.inner(Margin::new(2, air as u16)));
         let mut cursor = None;

@@ -69,7 +69,8 @@ impl Help {
         };
         let section = |context: Context| {
             let heading = Line::styled(context.heading(), theme.heading);
-            let bound = table().iter().filter(|it| it.context == context && !it.keys.is_empty());
+            let bound = table().iter();
+            let bound = bound.filter(|it| it.contexts.contains(&context) && !it.keys.is_empty());
             std::iter::once(heading).chain(bound.map(line)).collect()
         };
         let others = Context::all().filter(|context| *context != self.context);

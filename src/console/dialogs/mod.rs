@@ -82,7 +82,7 @@ impl Dialog {
         theme: Theme,
     ) -> Option<Position> {
         match self {
-            Self::Confirm(confirm) => return confirm.draw(area, buffer, theme, str::to_owned),
+            Self::Confirm(confirm) => return confirm.draw(area, buffer, theme),
             Self::Form(form) => return form.draw(area, buffer, theme),
             Self::Palette(palette) => return palette.draw(area, buffer, theme),
             Self::Help(help) => help.draw(area, buffer, theme),

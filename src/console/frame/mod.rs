@@ -7,14 +7,13 @@ use ratatui::{
     prelude::*,
     widgets::{Clear, Paragraph},
 };
-use seckill_engine::{Health, ReadError, SaleLine, Snapshot, error::StoreError};
+use seckill_engine::{EngineError, Health, SaleLine, Snapshot, error::StoreError};
 use seckill_model::{Balance, Label, Millis, Phase, locale::language, text};
 
 use crate::{
     app::App,
     dialogs::{Dialog, draw_input},
     keymap::{self, Action, Context},
-    presenter::by_title,
     status::Tone,
     text::{self, figures},
     theme::{Theme, glyphs},
@@ -31,7 +30,7 @@ const LEAST_TITLE: usize = 14;
 /// The widest figure of orders in flight.
 const MOST_IN_FLIGHT: u64 = 99_999;
 /// Rows of the guide while it is active.
-const STORY: u16 = 2;
+const GUIDE: u16 = 2;
 
 /// Draws everything.
 pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
@@ -57,14 +56,8 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
         return None;
     }
     let mut cursor = draw_frame(app, area, buffer);
-    match &mut app.dialog {
-        Some(Dialog::Confirm(confirm)) if app.presenter.on => {
-            let titles: Vec<&str> = confirm.launched().into_iter().collect();
-            let word = |text: &str| by_title(&app.display.newest, &titles, text);
-            cursor = confirm.draw(area, buffer, app.display.theme, word);
-        }
-        Some(dialog) => cursor = dialog.draw(area, buffer, app.display.theme),
-        None => {}
+    if let Some(dialog) = &mut app.dialog {
+        cursor = dialog.draw(area, buffer, app.display.theme);
     }
     if app.display.theme.ascii {
         widgets::to_ascii(buffer, !language().is_ascii());
@@ -85,13 +78,13 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     // A table keeps its cursor visible when messages take more rows. The Overview keeps its layout, and messages cover
     // it.
     let kept = if app.view == View::Overview { 1 } else { answer_rows };
-    let story_rows = if app.story.is_blank() { 0 } else { STORY };
+    let guide_rows = if app.guide.is_blank() { 0 } else { GUIDE };
     let [head, tab_row, rule, body, messages, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(u16::from(!compact)),
         Constraint::Fill(1),
-        Constraint::Length(story_rows + kept),
+        Constraint::Length(guide_rows + kept),
         Constraint::Length(1),
     ])
     .areas(area);
@@ -107,14 +100,14 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     keys(app, hints.inner(SIDES), buffer);
     draw_view(app, body, buffer, compact);
 
-    let rows = Constraint::Length(story_rows + answer_rows);
+    let rows = Constraint::Length(guide_rows + answer_rows);
     let [_, messages] = Layout::vertical([Constraint::Fill(1), rows]).areas(body.union(messages));
     Clear.render(messages, buffer);
-    let [story, answers] =
-        Layout::vertical([Constraint::Length(story_rows), Constraint::Fill(1)]).areas(messages);
+    let [guide, answers] =
+        Layout::vertical([Constraint::Length(guide_rows), Constraint::Fill(1)]).areas(messages);
     // A third line of the guide is in the row of the messages, which come first.
     let is_covered = app.views.filtering || app.status.shown().is_some();
-    draw_story(app, if is_covered { story } else { messages }, buffer);
+    draw_guide(app, if is_covered { guide } else { messages }, buffer);
     if !answer.is_empty() {
         Paragraph::new(answer).render(answers.inner(SIDES), buffer);
     }
@@ -124,14 +117,14 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
 
 /// Draws the view into the area that the frame leaves.
 fn draw_view(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
-    let App { display, views, story, view, .. } = app;
+    let App { display, views, guide, view, .. } = app;
     let (chosen, typing) = (views.sales.chosen, views.filtering);
     let scene = Scene { compact, chosen, typing, ..Scene::of(display) };
     if !display.has_data() {
         return draw_text(area, buffer, &scene, 1, &text::NO_DATA);
     }
     views.get_mut(*view).draw(area, buffer, &scene);
-    if let Some(number) = story.countdown.filter(|_| *view == View::Overview) {
+    if let Some(number) = guide.countdown.filter(|_| *view == View::Overview) {
         widgets::big_number(area, buffer, display.theme, number);
     }
 }
@@ -234,7 +227,7 @@ fn health(
     let (glyph, [style, beside], text) = if !health.up {
         (glyphs::AWAY, [theme.bad; 2], text::age(age))
     } else if let Some(why) = &health.unwritable {
-        let locked = why.data() == Some(ReadError::Sql(StoreError::Locked));
+        let locked = why.data() == Some(EngineError::Store(StoreError::Locked));
         let locked = locked.then(|| text!("console-locked"));
         let text = locked.unwrap_or_else(|| figures::latency(health.latency_us));
         (glyphs::AWAY, [theme.bad; 2], text)
@@ -329,14 +322,10 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Mixed => ("!", theme.warn),
         Tone::Failure => (glyphs::CROSS, theme.bad),
     };
-    let mut message = if app.presenter.on {
-        by_title(&app.display.newest, &[&app.director.last_title], message)
-    } else {
-        message.to_owned()
+    let message = match tone {
+        Tone::Failure => text::failure(message, more),
+        _ => message.to_owned(),
     };
-    if tone == Tone::Failure {
-        message = text::failure(&message, more);
-    }
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
     let mut lines = wrap(&message, usize::from(cells).saturating_sub(indent + 2));
     lines.truncate(3);
@@ -360,26 +349,26 @@ fn filter_input(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Positi
 }
 
 /// The guide with its key, as far as there are rows.
-fn draw_story(app: &App, area: Rect, buffer: &mut Buffer) {
-    let lines = story_lines(app, area.width);
+fn draw_guide(app: &App, area: Rect, buffer: &mut Buffer) {
+    let lines = guide_lines(app, area.width);
     if !lines.is_empty() {
         Paragraph::new(lines).render(area.inner(SIDES), buffer);
-        story_key(app).right_aligned().render(area.inner(SIDES), buffer);
+        guide_key(app).right_aligned().render(area.inner(SIDES), buffer);
     }
 }
 
 /// The guide in one or two lines, three below 80 columns, its title first. In the presenter layout the figures matter
 /// more.
-fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
-    let (story, theme) = (&app.story, app.display.theme);
-    if story.is_blank() {
+fn guide_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
+    let (guide, theme) = (&app.guide, app.display.theme);
+    if guide.is_blank() {
         return Vec::new();
     }
-    let head = if story.done { glyphs::CHECK } else { glyphs::POINTER };
-    let title = fit(&format!("{head} {}", story.title), usize::MAX);
-    let whole = fit(&format!("{title} {}", story.text), usize::MAX);
+    let head = if guide.done { glyphs::CHECK } else { glyphs::POINTER };
+    let title = fit(&format!("{head} {}", guide.title), usize::MAX);
+    let whole = fit(&format!("{title} {}", guide.text), usize::MAX);
     // The key is beside the first line only; the others have the full width.
-    let beside_key = usize::from(cells).saturating_sub(story_key(app).width() + 6);
+    let beside_key = usize::from(cells).saturating_sub(guide_key(app).width() + 6);
     let first = wrap(&whole, beside_key).swap_remove(0);
     let rest = whole.get(first.len()..).unwrap_or_default().trim();
     let most = if cells < COMPLETE.0 && !app.presenter.on { 2 } else { 1 };
@@ -395,16 +384,14 @@ fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     lines
 }
 
-fn story_key(app: &App) -> Line<'static> {
-    let Some(key) = app.story.key.as_ref() else { return Line::default() };
+/// The keys that the presenter presses next.
+fn guide_key(app: &App) -> Line<'static> {
+    let Some(key) = app.guide.key.as_ref() else { return Line::default() };
     // Keys of the views have no effect in the presenter layout.
     let first = key.split_whitespace().next();
     let leaves = app.presenter.on && !keymap::holds(Context::Presenter, first.unwrap_or_default());
     let leave =
         if leaves { format!("{}  ", keymap::key_of(Action::Present)) } else { String::new() };
     let key = fit(&format!("{leave}{key}"), 12);
-    Line::from(vec![
-        Span::styled(format!("{} ", Label("console-press")), app.display.theme.soft),
-        Span::styled(format!(" {key} "), app.display.theme.key.patch(app.display.theme.selected)),
-    ])
+    Line::styled(format!(" {key} "), app.display.theme.key.patch(app.display.theme.selected))
 }

@@ -1,6 +1,7 @@
 //! The presenter layout: one sale in large figures and few words, for an audience.
 //!
-//! It contains no IDs and no users. It takes the whole screen, and draws its own parts of the frame.
+//! It shows no IDs and no users, except in questions and messages about commands. It takes the whole screen, and draws
+//! its own parts of the frame.
 
 use ratatui::{
     layout::{
@@ -13,7 +14,7 @@ use ratatui::{
 use seckill_engine::SaleLine;
 use seckill_model::{Balance, Label, Phase, text};
 
-use super::{answer_lines, armed, badges, draw_story, keys, steady_audit, story_lines};
+use super::{answer_lines, armed, badges, draw_guide, guide_lines, keys, steady_audit};
 use crate::{
     app::App,
     text::{self, figures},
@@ -152,7 +153,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     let alarm = alarm(app, area.width);
     // A small window has no separate row for the alarm. Beside a guide rows are scarce, and a message may cover its
     // end.
-    let kept = match (app.story.is_blank(), roomy) {
+    let kept = match (app.guide.is_blank(), roomy) {
         (true, _) => ANSWER,
         (false, true) => ANSWER - 1,
         (false, false) => 1,
@@ -160,12 +161,12 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     let shared = !roomy && kept == ANSWER;
     // Its row is reserved, so that nothing moves when an alarm appears.
     let alarm_rows = u16::from(roomy || (alarm.is_some() && !shared));
-    let story_rows = story_lines(app, area.width).len() as u16;
-    let [head, body, alarm_row, story, kept, foot] = Layout::vertical([
+    let guide_rows = guide_lines(app, area.width).len() as u16;
+    let [head, body, alarm_row, guide, kept, foot] = Layout::vertical([
         Length(1),
         Fill(1),
         Length(alarm_rows),
-        Length(story_rows),
+        Length(guide_rows),
         Length(kept),
         Length(1),
     ])
@@ -176,7 +177,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     armed(app, room, false).unwrap_or_else(program).render(head.inner(SIDES), buffer);
     badges.right_aligned().render(head.inner(SIDES), buffer);
     keys(app, foot.inner(SIDES), buffer);
-    draw_story(app, story, buffer);
+    draw_guide(app, guide, buffer);
     let most = ANSWER - u16::from(shared && alarm.is_some());
     alarm.unwrap_or_default().render(if shared { kept } else { alarm_row }.inner(SIDES), buffer);
     let mut lines = answer_lines(app, area.width);
@@ -262,7 +263,7 @@ const DAYS_MS: u64 = 48 * 3_600_000;
 fn large(scene: &Scene<'_>, sale: &SaleLine, took_ms: Option<u64>) -> Figure {
     let theme = scene.theme;
     let initial = sale.initial;
-    let stock = sale.stock.map_or_else(|| "?".to_owned(), figures::signed);
+    let stock = sale.stock.map_or_else(|| "?".to_owned(), figures::thousands);
     let begins = sale.begin.filter(|_| sale.phase == Phase::Planned);
     let figure = match (begins, sale.admitted) {
         (Some(begin), _) if begin.since(scene.now) < DAYS_MS => {

@@ -6,7 +6,6 @@
 use std::ops::Range;
 
 use ratatui::prelude::*;
-use seckill_engine::StreamLine;
 use strum::VariantArray as _;
 
 use crate::{
@@ -53,7 +52,11 @@ fn tab(app: &App, fit: Fit, view: View) -> (Line<'static>, Option<Span<'static>>
     let snapshot = &app.display.shown;
     let stream = snapshot.stream.as_ref();
     let (count, is_loud) = match view {
-        View::Pending => (Some(pending_in(snapshot)), has_dead_holder(stream)),
+        View::Pending => {
+            let mut consumers = stream.into_iter().flat_map(|stream| &stream.consumers);
+            let has_dead_holder = consumers.any(|it| !it.alive && it.pending > 0);
+            (Some(pending_in(snapshot)), has_dead_holder)
+        }
         View::Letters => (Some(stream.map_or(0, |it| it.dead)), true),
         View::Sales if fit.all => (Some(snapshot.sales.len() as u64), false),
         View::Locks if fit.all => (Some(snapshot.locks.total), false),
@@ -106,9 +109,4 @@ pub(super) fn draw(
         places.push((place.x..place.right(), *view));
     }
     places
-}
-
-fn has_dead_holder(stream: Option<&StreamLine>) -> bool {
-    let consumers = stream.into_iter().flat_map(|stream| &stream.consumers);
-    consumers.into_iter().any(|consumer| !consumer.alive && consumer.pending > 0)
 }

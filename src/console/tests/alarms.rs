@@ -7,14 +7,14 @@ use super::prelude::*;
 use super::screens::assert_screen;
 use crate::text;
 
-pub(super) fn sql_away(reason: Reason) -> ReadError {
-    ReadError::Sql(StoreError::Away(reason))
+pub(super) fn sql_away(reason: Reason) -> EngineError {
+    EngineError::Store(StoreError::Away(reason))
 }
 
 /// Redis is out of memory.
 pub(super) fn full() -> Message {
     let words = "OOM command not allowed when used memory > 'maxmemory'.".to_owned();
-    Message::of(&ReadError::Redis(RedisError::Unwilling(words.into())))
+    Message::of(&EngineError::Redis(RedisError::Unwilling(words.into())))
 }
 
 fn losses(total: Reconciled) -> RecentLosses {
@@ -26,8 +26,8 @@ fn kinds() -> Vec<AlarmKind> {
     let refused = || OsError::Number(111);
     let address = || "/home/operator/.local/share/seckill/redis.sock".to_owned();
     let mysql = || "mysql://shop@10.20.30.40:3306/shop".to_owned();
-    let redis = |why: ReadError| AlarmKind::RedisAway { error: Message::of(&why) };
-    let sql = |why: ReadError| AlarmKind::SqlAway { error: Message::of(&why) };
+    let redis = |why: EngineError| AlarmKind::RedisAway { error: Message::of(&why) };
+    let sql = |why: EngineError| AlarmKind::SqlAway { error: Message::of(&why) };
     let off = |what| {
         let finding = SaleFinding { sale: Some(VoucherId(1_204)), what };
         AlarmKind::AuditFailed { finding, repairable: true }
@@ -40,10 +40,13 @@ fn kinds() -> Vec<AlarmKind> {
         idle_ms: 7_100_000,
     };
     vec![
-        redis(ReadError::Redis(RedisError::Away { address: address(), detail: refused().into() })),
-        redis(ReadError::RedisSilent(address(), 1_500)),
+        redis(EngineError::Redis(RedisError::Away {
+            address: address(),
+            detail: refused().into(),
+        })),
+        redis(RedisError::Silent { address: address(), millis: 1_500 }.into()),
         sql(sql_away(reason!("store-reason-connection-failed", reason = refused()))),
-        sql(ReadError::SqlSilent(mysql(), 1_500)),
+        sql(StoreError::Silent { name: mysql(), millis: 1_500 }.into()),
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },
         AlarmKind::SqlLocked { waiting: None },
         AlarmKind::SqlReadOnly {

@@ -111,7 +111,7 @@ fn a_filter_moves_the_cursor_and_keeps_the_choice() {
     tui.press("y");
     assert_eq!(tui.app.terminal.clipboard.take().as_deref(), Some("1"), "the row under the cursor");
     assert_eq!(tui.press("Py").sent(), [Command::PauseSale(VoucherId(1))]);
-    speaks_of(&mut tui, 1, "that was an act on it");
+    speaks_of(&mut tui, 1, "that was a command on it");
 }
 
 #[test]

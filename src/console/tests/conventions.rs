@@ -303,6 +303,7 @@ fn no_control_character_reaches_the_screen() {
         line.verdict = None;
     }
     for line in Arc::make_mut(&mut snapshot.letters.lines) {
+        let line = &mut line.letter;
         (line.reason, line.consumer) = (HOSTILE.into(), HOSTILE.to_owned());
         line.payload = vec![(HOSTILE.to_owned(), HOSTILE.repeat(40))];
     }

@@ -44,12 +44,12 @@ fn a_message_or_a_filter_is_never_mixed_with_a_long_guide() {
         text.lines().rev().skip(1).take(3).map(|it| it.trim().to_owned()).collect::<Vec<_>>()
     };
     let mut tui = Tui::new(normal());
-    tui.app.on_story(Story {
+    tui.app.on_guide(GuidePage {
         title: "SOLD OUT".to_owned(),
         text: "Every piece is sold, none twice. The consumer now resumes and catches up, a thousand orders per \
                transaction."
             .to_owned(),
-        ..Story::default()
+        ..GuidePage::default()
     });
     assert_eq!(last_lines(&mut tui)[0], "per transaction.", "the guide has three lines");
     tui.press("0N");

@@ -7,11 +7,9 @@ use futures::FutureExt;
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use seckill_engine::{
-    AlarmKind, Command, EngineError, Health, JobLine, ReadError, Reply, SaleLine, Snapshot,
-    StreamLine,
+    AlarmKind, Command, EngineError, Health, JobLine, Reply, SaleLine, Snapshot, StreamLine,
     commands::{Focus, Remote, Request},
     error::{RedisError, StoreError},
-    jobs::JobResult,
     telemetry::{
         Point, Series,
         census::Census,
@@ -68,7 +66,9 @@ impl Tui {
         let (commands, requests) = mpsc::channel(8);
         let (sender, focus) = watch::channel(Focus::default());
         let remote = Remote { snapshots: receiver, commands, focus: sender };
-        let app = App::new(remote, theme, TimeZone::UTC, NOW);
+        let mut app = App::new(remote, theme, TimeZone::UTC, NOW);
+        // Masked, as in the demo.
+        app.display.users.masked = true;
         Self { app, snapshots, focus, requests, outstanding: Vec::new() }
     }
 
@@ -447,7 +447,12 @@ fn jobs() -> Vec<JobLine> {
     close.runs = vec![
         run(4, JobOutcome::Done, 1_046_000, Message::of(&closed)),
         run(3, JobOutcome::Lost, 2_846_000, "its node died or was unresponsive for too long"),
-        run(2, JobOutcome::Failed, 4_646_000, Message::of(&JobResult::Failed(sql_away()))),
+        run(
+            2,
+            JobOutcome::Failed,
+            4_646_000,
+            Message::of(&seckill_engine::event::Event::Error(sql_away())),
+        ),
     ];
     let mut ids = job("drop-id-keys", "0 10 3 * * ?", "job-about-drop-id-keys");
     (ids.paused, ids.next) = (true, None);
@@ -511,7 +516,7 @@ pub(super) fn overflowing() -> Snapshot {
 pub(super) fn outage() -> Snapshot {
     let mut snapshot = normal();
     let (address, detail) = ("127.0.0.1:6379".to_owned(), OsError::Number(111).into());
-    let error = Message::of(&ReadError::Redis(RedisError::Away { address, detail }));
+    let error = Message::of(&EngineError::Redis(RedisError::Away { address, detail }));
     snapshot.redis.up = false;
     snapshot.redis.last_ok = Some(NOW.plus(-42_000));
     snapshot.redis.error = Some(error.clone());

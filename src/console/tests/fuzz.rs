@@ -186,7 +186,7 @@ fn play(seed: u64) -> usize {
                 let text = text[random.random_range(0..text.len())];
                 tui.paste(text.to_owned());
             }
-            94..95 => tui.app.on_story(Story {
+            94..95 => tui.app.on_guide(GuidePage {
                 title: "火锅 ".repeat(random.random_range(0..30)),
                 text: "word ".repeat(random.random_range(0..90)),
                 key: random.random_bool(0.5).then(|| "a very long key indeed".to_owned()),

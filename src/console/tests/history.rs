@@ -19,7 +19,7 @@ fn line(
     subject: impl Into<Message>,
     result: impl Into<Message>,
 ) -> AuditEntry {
-    let act = AuditEntry {
+    let entry = AuditEntry {
         at: NOW.plus(-ago_s * 1_000),
         operator: operator.to_owned(),
         node: "node-a".to_owned(),
@@ -28,7 +28,7 @@ fn line(
         result: result.into(),
         ..AuditEntry::default()
     };
-    AuditEntry { id, ..act }
+    AuditEntry { id, ..entry }
 }
 
 /// The newest lines of a log, newest first.
@@ -172,8 +172,8 @@ fn lines_are_filtered_by_level_and_text() {
     tui.assert_hides("node started");
     tui.assert_shows("50 of 200 on this page");
     tui.press("v");
-    let acts = LogView { which: Some(Which::Commands), before: None };
-    assert_eq!(tui.focus.borrow().log, Some(acts));
+    let entries = LogView { which: Some(Which::Commands), before: None };
+    assert_eq!(tui.focus.borrow().log, Some(entries));
     tui.press("v/pay\n");
     tui.show(crowded());
     tui.assert_shows("order pay");

@@ -84,15 +84,15 @@ fn errors() -> Vec<EngineError> {
     ]
 }
 
-fn job_results() -> Vec<JobResult> {
+fn job_results() -> Vec<Event> {
     let trimmed = vec![
         reason!("job-trimmed", entries = 1_u64, runs = 2_u64),
         reason!("job-trimmed-letters", letters = 3_u64),
     ];
     vec![
-        JobResult::Other(reason!("job-balanced")),
-        JobResult::Other(Reason::Joined(trimmed)),
-        JobResult::Failed(EngineError::ReadOnly),
+        Event::Other(reason!("job-balanced")),
+        Event::Other(Reason::Joined(trimmed)),
+        Event::Error(EngineError::ReadOnly),
     ]
 }
 
@@ -118,9 +118,9 @@ fn outcomes() -> Vec<CommandOutcome> {
 
 fn events() -> Vec<Event> {
     let unread = [
-        ReadError::Redis(RedisError::Reply(None)),
-        ReadError::Redis(RedisError::NoGroup),
-        ReadError::Sql(StoreError::Away(reason!("store-reason-disk-full"))),
+        EngineError::Redis(RedisError::Reply(None)),
+        EngineError::Redis(RedisError::NoGroup),
+        EngineError::Store(StoreError::Away(reason!("store-reason-disk-full"))),
     ];
     let others = [reason!("event-no-group"), reason!("event-lag", lag = 86_u64)];
     let others = others.map(Event::Other).into_iter();
@@ -139,7 +139,7 @@ fn events() -> Vec<Event> {
         Event::DataLoss(Reconciled { closed: Some(Closed::Oversold), ..Reconciled::default() }),
         Event::lasted(7_500),
     ];
-    others.chain(unread.map(Event::ReadError)).chain(losses).collect()
+    others.chain(unread.map(Event::Error)).chain(losses).collect()
 }
 
 /// Every variant: the compiler asks for the place of a new one.
@@ -334,7 +334,8 @@ fn vanished_entries_are_not_reported_as_settled() {
         assert_eq!(result(&old), stored);
     }
     set_thread_language("en");
-    let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
+    let there =
+        Reply::Claimed(ClaimReport { claimed: 2, without_body: 1, ..ClaimReport::default() });
     let text = "2 entries transferred to another consumer, 1 without a body";
     assert_eq!(there.to_string(), text, "a count of zero is omitted");
 }

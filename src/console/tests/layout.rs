@@ -154,7 +154,7 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
                 }
             }
             let mut locked = normal();
-            locked.sql.unwritable = Some(Message::of(&ReadError::Sql(StoreError::Locked)));
+            locked.sql.unwritable = Some(Message::of(&EngineError::Store(StoreError::Locked)));
             tui.show(locked);
             assert_eq!(header(&mut tui, size), (shown.clone(), servers));
             for micros in [90, 999_999, 59_000_000] {

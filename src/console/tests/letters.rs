@@ -1,7 +1,8 @@
 //! Dead letters on the screen, their keys, and the reason of a command.
 
 use seckill_engine::{LetterLine, commands::audit_record};
-use seckill_model::dead_letter::Burial;
+use seckill_model::{OrderEntry, dead_letter::Burial};
+use seckill_redis::dead_letters::DeadLetter;
 
 use super::prelude::*;
 
@@ -27,20 +28,23 @@ fn line(number: u64) -> LetterLine {
     let good = verdict != LetterVerdict::Malformed;
     let reason = Message::of(&reason(number));
     let field = |name: &str, value: String| (name.to_owned(), value);
-    LetterLine {
+    let letter = DeadLetter {
         letter: letter(number),
         entry: Some(entry(number)),
         at: NOW.plus(-30_000),
-        age_ms: 30_000,
         reason: reason.clone(),
         consumer: "node-b/1".to_owned(),
         deliveries: 1 + number % 6,
         replays: if verdict == LetterVerdict::CameBack { 3 } else { 0 },
-        order: OrderId::new(1_795_000_000, number).ok().filter(|_| good),
-        user: good.then_some(UserId(1_000 + number)),
-        voucher: good.then_some(VoucherId(7)),
+        order: good.then(|| OrderEntry {
+            entry: letter(number),
+            ..OrderEntry::new(
+                OrderId::new(1_795_000_000, number).unwrap(),
+                UserId(1_000 + number),
+                VoucherId(7),
+            )
+        }),
         fault: (!good).then(|| Message::of(&missing())),
-        verdict,
         history: (0..=number % 3)
             .map(|n| Burial {
                 at: NOW.plus(-600_000 + n as i64 * 60_000),
@@ -55,7 +59,8 @@ fn line(number: u64) -> LetterLine {
             field("note", "火锅 五折 ".repeat(20)),
         ],
         fields_more: (number % 2) as usize * 3,
-    }
+    };
+    LetterLine { letter, age_ms: 30_000, verdict }
 }
 
 /// A page of `count` letters from number `first` on.
@@ -79,7 +84,7 @@ pub(super) fn with_letters() -> Snapshot {
 pub(super) fn without(numbers: &[u64]) -> Snapshot {
     let mut snapshot = with_letters();
     let gone: Vec<EntryId> = numbers.iter().map(|number| letter(*number)).collect();
-    Arc::make_mut(&mut snapshot.letters.lines).retain(|line| !gone.contains(&line.letter));
+    Arc::make_mut(&mut snapshot.letters.lines).retain(|line| !gone.contains(&line.letter.letter));
     snapshot
 }
 
@@ -137,12 +142,12 @@ fn letters_are_read_only_while_they_are_shown() {
 
 #[test]
 fn a_command_applies_to_what_was_counted_and_only_after_confirmation() {
-    let acts = [
+    let commands = [
         ("R", Command::ReplayLetters { scope: all_counted(), force: false }),
         ("D", Command::DiscardLetters { scope: all_counted(), compensate: false }),
         ("C", Command::DiscardLetters { scope: all_counted(), compensate: true }),
     ];
-    for (key, command) in acts {
+    for (key, command) in commands {
         let mut tui = Tui::open(with_letters(), "5*");
         for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('n')] {
             ask(&mut tui, key, &all());

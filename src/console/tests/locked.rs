@@ -7,7 +7,7 @@ pub(super) fn locked_database() -> Snapshot {
 }
 
 fn locked(mut snapshot: Snapshot) -> Snapshot {
-    snapshot.sql.unwritable = Some(Message::of(&ReadError::Sql(StoreError::Locked)));
+    snapshot.sql.unwritable = Some(Message::of(&EngineError::Store(StoreError::Locked)));
     let kind = AlarmKind::SqlLocked { waiting: Some(86) };
     snapshot.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
     snapshot

@@ -2,10 +2,13 @@
 
 use std::{collections::VecDeque, time::Instant};
 
+use ratatui::Viewport;
+
 use super::prelude::*;
 use crate::{
+    app::Drawn,
     event_loop::{Keyboard, drive},
-    terminal::DrawTarget,
+    terminal::{DrawTarget, Frames},
 };
 
 /// Scripted keys; each waits its time, and input ends after the last.
@@ -162,14 +165,45 @@ async fn nothing_is_drawn_on_a_terminal_restored_by_a_panic() {
 async fn the_console_outlives_the_engine_and_the_guide() {
     let mut tui = Tui::new(normal());
     tui.snapshots = watch::channel(Arc::default()).0;
-    let (teller, story) = watch::channel(Story { title: "over".to_owned(), ..Story::default() });
-    drop(teller);
+    let (sender, guide) =
+        watch::channel(GuidePage { title: "over".to_owned(), ..GuidePage::default() });
+    drop(sender);
     let mut keys = Played::new(&[(100, KeyCode::Char('q'), PLAIN)]);
     let mut target = Counted::default();
-    let ended = drive(&mut tui.app, &mut target, &mut keys, Some(story));
+    let ended = drive(&mut tui.app, &mut target, &mut keys, Some(guide));
     let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
     assert!(matches!(ended, Ok(Ok(()))));
-    assert_eq!(tui.app.story.title, "over");
+    assert_eq!(tui.app.guide.title, "over");
     let message = tui.app.status.shown().map(|(_, message, _)| message.to_owned());
     assert_eq!(message.as_deref(), Some(Label("command-engine-has-stopped-display").read()));
+}
+
+#[test]
+fn a_frame_is_one_synchronized_write_and_is_counted() {
+    struct Writes(Vec<Vec<u8>>);
+
+    impl io::Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut tui = Tui::new(normal());
+    let mut frames = Frames::new(Viewport::Fixed(Rect::new(0, 0, 80, 24))).unwrap();
+    let mut writes = Writes(Vec::new());
+    assert_eq!(tui.app.terminal.drawn.summary(), None);
+    frames.draw(&mut tui.app, &mut writes).unwrap();
+    frames.draw(&mut tui.app, &mut writes).unwrap();
+    let [first, second] = writes.0.as_slice() else { panic!("{} writes", writes.0.len()) };
+    for frame in [first, second] {
+        assert!(frame.starts_with(b"\x1b[?2026h") && frame.ends_with(b"\x1b[?2026l"));
+    }
+    let [first, last] = [first, second].map(|frame| frame.len() as u64);
+    assert!(last < 100, "only the difference is written: {last} bytes");
+    assert_eq!(tui.app.terminal.drawn, Drawn { frames: 2, bytes: first + last, last });
 }

@@ -10,15 +10,14 @@ pub(super) use rand::rngs::ChaCha8Rng;
 pub(super) use rand::{RngExt, SeedableRng};
 pub(super) use ratatui::{buffer::Buffer, layout::Rect, style::Color};
 pub(super) use seckill_engine::{
-    AlarmKind, Command, EngineError, LoadReport, LoadTest, Pace, ReadError, ReplayReport, Reply,
-    Scope, Snapshot,
+    AlarmKind, Command, EngineError, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope,
+    Snapshot,
     commands::{
         group::{ClaimScope, GroupAction, Preview, RemoveReport},
         outcome::CommandOutcome,
     },
     dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
     error::{RedisError, StoreError},
-    jobs::JobResult,
     telemetry::{
         OrdersView, StreamView,
         alarms::alarms,
@@ -55,7 +54,7 @@ pub(super) use crate::{
     dialogs::{Dialog, Form},
     export::ExportError,
     frame,
-    guide_banner::Story,
+    guide_banner::GuidePage,
     keymap,
     text::audit_log::result,
     theme::{Depth, Theme, glyphs},

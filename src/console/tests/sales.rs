@@ -31,7 +31,7 @@ fn orders_are_counted_only_while_the_detail_is_open() {
     tui.press("j");
     assert_eq!(looked_at(&tui), Some(VoucherId(8)), "the detail follows the choice");
     let text = tui.screen();
-    assert!(text.contains("orders  reading"), "those of another sale are not shown: {text}");
+    assert!(text.contains("orders         reading"), "those of another sale are not shown: {text}");
     tui.press("1");
     assert_eq!(looked_at(&tui), None);
     tui.press("2");
@@ -47,20 +47,25 @@ fn order_states_are_shown_or_unknown() {
         tui.screen_at(80, 24)
     };
     let label = text(normal());
-    assert!(label.contains("orders  unpaid 1,140  paid 5,720 83.1%  closed 20"), "{label}");
+    assert!(label.contains("orders         unpaid 1,140  paid 5,720 83.1%  closed 20"), "{label}");
     assert!(label.contains("press Enter for its orders"), "{label}");
-    assert!(label.contains("buyers with several orders  ***04 ×3  ***59 ×2"), "{label}");
+    assert!(label.contains("repeat buyers  ***04 ×3  ***59 ×2"), "{label}");
     let mut tui = Tui::open(normal(), "2jklu");
     let shown = tui.screen_at(80, 24);
-    assert!(shown.contains("buyers with several orders  1004 ×3  987659 ×2"), "{shown}");
-    assert!(shown.contains("press u to show or mask them"), "{shown}");
+    assert!(shown.contains("repeat buyers  1004 ×3  987659 ×2"), "{shown}");
     let voucher = VoucherId(7);
     let unknown = SaleOrders { voucher, taken: NOW, counts: None, repeat_buyers: None };
     let label = text(Snapshot { sale_orders: Some(unknown), ..normal() });
-    assert!(label.contains("orders  unknown"), "{label}");
+    assert!(label.contains("orders         unknown"), "{label}");
+    let mut many = normal();
+    many.sale_orders.as_mut().unwrap().repeat_buyers =
+        Some((1..=9).map(|user| (UserId(user * 100_000_000), 2)).collect());
+    let mut tui = Tui::open(many, "2jklu");
+    let narrow = tui.screen_at(80, 24);
+    assert!(narrow.contains("repeat buyers  100000000 ×2") && narrow.contains('…'), "{narrow}");
     let mut away = outage();
     (away.sql.up, away.sale_orders) = (false, None);
-    assert!(text(away).contains("orders  unknown"));
+    assert!(text(away).contains("orders         unknown"));
 }
 
 /// The persisted count is current; the counts by status are older.
@@ -240,7 +245,7 @@ fn a_running_sale_precedes_hundreds_of_planned_ones() {
         let text = tui.press("2").screen_at(width, height);
         let first = text.lines().skip(2).find(|it| it.contains('#')).unwrap();
         assert!(first.contains("#1  hot pot"), "{text}");
-        assert!(text.contains("301 sales"), "{text}");
+        assert!(text.contains("of 301"), "{text}");
     }
     let mut tui = Tui::new(crowded());
     let text = tui.screen_at(200, 50);
@@ -290,4 +295,27 @@ fn no_orders_are_counted_for_a_sale_that_is_not_on_the_screen() {
     tui.app.views.sales.choose(VoucherId(99));
     tui.press("u");
     assert_eq!(tui.focus.borrow().sale, None);
+}
+
+#[test]
+fn the_list_stays_above_the_detail_of_a_sale() {
+    for (height, least, has_curve) in [(24, 4, false), (36, 4, true), (50, 8, true)] {
+        let mut tui = Tui::open(crowded(), "2l");
+        let text = tui.screen_at(80, height);
+        let rule = text.lines().skip(3).position(|line| line.contains("──────"));
+        let listed = text.lines().skip(3).take(rule.unwrap()).filter(|it| it.contains(" #"));
+        assert!(listed.count() >= least, "{height}: {text}");
+        assert!(text.contains("attempts") || text.contains("requests"), "{height}: {text}");
+        assert_eq!(text.contains("STOCK OVER TIME"), has_curve, "{height}: {text}");
+    }
+}
+
+#[test]
+fn a_narrow_window_with_enough_rows_shows_the_whole_detail_of_a_sale() {
+    let mut snapshot = normal();
+    let title = "a title that fills most of a line of a window";
+    snapshot.sales.iter_mut().for_each(|sale| title.clone_into(&mut sale.title));
+    let text = Tui::open(snapshot, "2l").screen_at(60, 30);
+    assert!(text.contains(&format!("#7 {title}  RUNNING")), "{text}");
+    assert!(text.contains("repeat buyers  ***04 ×3"), "{text}");
 }

@@ -8,7 +8,7 @@ use seckill_engine::commands::plan::Plan;
 use super::prelude::*;
 use super::{
     history, layout, locked,
-    presenter::{self, story},
+    presenter::{self, guide},
 };
 
 /// What a snapshot shows: its name, the state of the engine, and the keys that lead there.
@@ -375,8 +375,8 @@ fn a_paused_display() {
 #[test]
 fn a_guide() {
     let mut tui = Tui::new(normal());
-    tui.app.on_story(story());
-    assert_sizes("story", &mut tui, &[NARROW]);
+    tui.app.on_guide(guide());
+    assert_sizes("guide", &mut tui, &[NARROW]);
 }
 
 #[test]
@@ -410,7 +410,7 @@ const PRESENTER: [(&str, Opened); 9] = [
     ("outage", || opened(presenter::away(), "t")),
     ("unknown", || opened(presenter::unknown(), "t")),
     ("frozen", presenter::frozen),
-    ("story", presenter::guided),
+    ("guide", presenter::guided),
     ("armed", presenter::armed),
 ];
 

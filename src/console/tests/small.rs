@@ -16,8 +16,8 @@ const OPENS: [Opens; 8] = [
     ("0k", with_log, ["when", "时间"]),
 ];
 
-fn story() -> Story {
-    Story {
+fn guide() -> GuidePage {
+    GuidePage {
         title: "A consumer dies".to_owned(),
         text: "node-b was killed in the middle of its batch; nothing is lost. ".repeat(2),
         key: Some("4".to_owned()),
@@ -30,11 +30,11 @@ fn story() -> Story {
 fn enter_opens_in_every_view() {
     for (lang, of) in [("en", 0), ("zh", 1)] {
         set_thread_language(lang);
-        for shown in [Story::default(), story()] {
+        for shown in [GuidePage::default(), guide()] {
             for (keys, snapshot, words) in OPENS {
                 let word = words[of];
                 let mut tui = Tui::new(snapshot());
-                tui.app.on_story(shown.clone());
+                tui.app.on_guide(shown.clone());
                 let before = tui.press(keys).screen_at(60, 15);
                 let open = tui.press("\n").screen_at(60, 15);
                 let rule = |text: &str| text.contains("──────────");

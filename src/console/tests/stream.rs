@@ -380,3 +380,23 @@ fn commands_on_a_consumer_apply_to_all_partitions() {
     let action = GroupAction::Claim { scope, to: "node-c".to_owned() };
     assert_eq!(tui.sent(), [Command::Preview(action)]);
 }
+
+#[test]
+fn consumers_are_sorted_while_their_list_has_the_focus() {
+    let mut snapshot = partitioned(false);
+    snapshot.entries.consumers = vec![
+        consumer("node-b/1", false, 5),
+        consumer("node-a/1", true, 0),
+        consumer("node-c/1", true, 7),
+    ];
+    let mut tui = Tui::open(snapshot, "3o");
+    tui.assert_status_contains("always in delivery order");
+    tui.press("co");
+    let names = |text: String| {
+        let names = ["node-a/1", "node-b/1", "node-c/1"].map(|name| text.find(name).unwrap());
+        names.is_sorted()
+    };
+    assert!(names(tui.screen()), "{}", tui.screen());
+    tui.press("r");
+    assert!(!names(tui.screen()), "{}", tui.screen());
+}

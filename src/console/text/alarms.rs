@@ -1,7 +1,7 @@
 //! Texts of alarms: the problem, and the key or the command that helps.
 
 use seckill_engine::{
-    AlarmKind, ReadError,
+    AlarmKind, EngineError,
     error::{RedisError, StoreError},
     telemetry::data_loss::{self, RecentLosses, Reconciled, list_keys},
 };
@@ -93,16 +93,23 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
             text!("alarms-sql-away", reader, reason = reason(error), error = full(error))
         }
         AlarmKind::AuditFailed { finding, repairable } => {
-            text!("alarms-audit-failed", reader, finding, repairable = yes_or_no(*repairable))
+            text!("alarms-audit-failed", reader, finding, repairable)
         }
-        AlarmKind::DeadConsumer { consumer, known, pending, idle_ms } => {
-            let state = if *known { "dead" } else { "unknown" };
-            let idle = span(*idle_ms);
-            text!("alarms-consumer", reader, state, consumer, count = *pending, idle)
-        }
-        AlarmKind::SilentConsumer { consumer, pending, idle_ms } => {
-            let (state, idle) = ("silent", span(*idle_ms));
-            text!("alarms-consumer", reader, state, consumer, count = *pending, idle)
+        AlarmKind::DeadConsumer { consumer, pending, idle_ms, .. }
+        | AlarmKind::SilentConsumer { consumer, pending, idle_ms } => {
+            let state = match kind {
+                AlarmKind::DeadConsumer { known: true, .. } => "dead",
+                AlarmKind::DeadConsumer { .. } => "unknown",
+                _ => "silent",
+            };
+            text!(
+                "alarms-consumer",
+                reader,
+                state,
+                consumer,
+                count = pending,
+                idle = span(*idle_ms)
+            )
         }
         AlarmKind::LagHigh { lag, drains_ms } => {
             let drains = drains_ms.map_or_else(|| "none".to_owned(), span);
@@ -144,14 +151,10 @@ fn data_loss(losses: &RecentLosses, stuck: u64, reader: Reader) -> String {
         loss,
         refused,
         unknown,
-        lost = yes_or_no(lost),
+        lost,
         stuck,
         open = refused + unknown + stuck + u64::from(lost)
     )
-}
-
-fn yes_or_no(is_so: bool) -> &'static str {
-    if is_so { "yes" } else { "no" }
 }
 
 /// Keys without their common prefix: an alarm sometimes has a single row.
@@ -163,30 +166,33 @@ fn short(keys: &[String]) -> Vec<String> {
 /// How to make Redis accept writes again.
 fn next_step(error: &Message) -> Label {
     match error.data() {
-        Some(ReadError::Redis(error)) => error.remedy(),
+        Some(EngineError::Redis(error)) => error.remedy(),
         _ => Label("redis-remedy-other"),
     }
 }
 
 fn full(error: &Message) -> String {
-    error.localized::<ReadError>()
+    error.localized::<EngineError>()
 }
 
 /// The problem alone: on the screen an alarm has two lines in total.
 fn reason(error: &Message) -> String {
     match error.data() {
-        Some(ReadError::RedisSilent(_, millis) | ReadError::SqlSilent(_, millis)) => {
+        Some(
+            EngineError::Redis(RedisError::Silent { millis, .. })
+            | EngineError::Store(StoreError::Silent { millis, .. }),
+        ) => {
             let seconds = millis as f64 / 1e3;
             text!("alarms-no-reply-within-s", seconds)
         }
-        Some(ReadError::Redis(RedisError::Certificate { detail, .. })) => detail,
-        Some(ReadError::Redis(
+        Some(EngineError::Redis(RedisError::Certificate { detail, .. })) => detail,
+        Some(EngineError::Redis(
             RedisError::Away { detail, .. }
             | RedisError::Login { detail, .. }
             | RedisError::Unwilling(detail)
             | RedisError::Rejected(detail),
         )) => detail.to_string(),
-        Some(ReadError::Sql(StoreError::Away(detail) | StoreError::Rejected(detail))) => {
+        Some(EngineError::Store(StoreError::Away(detail) | StoreError::Rejected(detail))) => {
             detail.to_string()
         }
         _ => full(error).trim_end_matches(['.', '?', '!', '。']).to_owned(),

@@ -2,8 +2,7 @@
 //! unchanged.
 
 use seckill_engine::{
-    commands::outcome::CommandOutcome, event::Event, jobs::JobResult,
-    recovery::partition_repair::PartitionFault,
+    commands::outcome::CommandOutcome, event::Event, recovery::partition_repair::PartitionFault,
 };
 use seckill_model::{
     JobOutcome, Label, Message, OrderError, Reason,
@@ -27,7 +26,7 @@ pub(crate) fn partition_fault(message: &Message) -> String {
 /// Text of the result of a job run.
 pub fn job_result(outcome: JobOutcome, message: Option<&Message>) -> String {
     let Some(message) = message else { return String::new() };
-    match message.data::<JobResult>() {
+    match message.data::<Event>() {
         Some(result) => result.to_string(),
         // A run that is marked as lost has no data in SQL.
         None if outcome == JobOutcome::Lost => Label("job-node-lost").to_owned(),

@@ -53,6 +53,7 @@ pub(crate) fn no_use(sale: &SaleLine) -> String {
 }
 
 /// A question: title, sentences, button.
+#[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) title: String,
     pub(crate) lines: Vec<String>,

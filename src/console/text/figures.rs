@@ -4,13 +4,8 @@ use seckill_model::{locale::group_digits, text};
 
 use crate::widgets::{right, width};
 
-/// `182,440`.
-pub fn thousands(number: u64) -> String {
-    group_digits(&number.to_string())
-}
-
-/// `-3` or `182,440`.
-pub fn signed(number: i64) -> String {
+/// `182,440`, or `-3`.
+pub fn thousands(number: impl ToString + Copy) -> String {
     group_digits(&number.to_string())
 }
 
@@ -131,7 +126,7 @@ mod tests {
         assert_eq!([0, 999, 1_000, 12_340_000].map(thousands), ["0", "999", "1,000", "12,340,000"]);
         assert_eq!([within(98_765_432_109, 11), within(182_440, 11)], ["99G", "182,440"]);
         assert_eq!(rate_within(1_234_567.0, 9), "1.2M/s");
-        assert_eq!(signed(-1_234), "-1,234");
+        assert_eq!(thousands(-1_234), "-1,234");
         assert_eq!([0.0, 3.44, 9.96, 21_840.4].map(rate), ["0/s", "3.4/s", "10/s", "21,840/s"]);
         assert_eq!(
             [0.0, 500.0, 2_500.0, 40_000.0, 5e6].map(compact),

@@ -53,14 +53,13 @@ pub(super) fn among_256(color: Color) -> Color {
     }
 }
 
-/// Maps a colour to a basic one by hue, and a grey by brightness. The nearest by distance would turn half of all
-/// colours grey.
+/// Maps a colour to a basic one by hue (its components above the midpoint of the largest and the smallest), and a grey
+/// by brightness. The nearest by distance would turn half of all colours grey.
 pub(super) fn among_16(color: Color) -> Color {
     let (Color::Rgb(..) | Color::Indexed(16..)) = color else { return color };
     let Some((r, g, b)) = rgb(color) else { return color };
-    let (most, least) = (r.max(g).max(b), r.min(g).min(b));
-    let spread = f64::from(most - least);
-    let light = f64::from(u16::from(most) + u16::from(least)) / 510.0;
+    let ends = u16::from(r.max(g).max(b)) + u16::from(r.min(g).min(b));
+    let light = f64::from(ends) / 510.0;
     if is_grey(color) {
         return match light {
             ..0.2 => Color::Black,
@@ -69,25 +68,16 @@ pub(super) fn among_16(color: Color) -> Color {
             _ => Color::White,
         };
     }
-    let [r, g, b] = [r, g, b].map(f64::from);
-    let most = f64::from(most);
-    // Sixths of the hue circle, from red through yellow and green.
-    let hue = if r >= most {
-        ((g - b) / spread).rem_euclid(6.0)
-    } else if g >= most {
-        (b - r) / spread + 2.0
-    } else {
-        (r - g) / spread + 4.0
+    let is_strong = |part: u8| 2 * u16::from(part) > ends;
+    let [dark, bright] = match [r, g, b].map(is_strong) {
+        [true, true, _] => [Color::Yellow, Color::LightYellow],
+        [true, _, true] => [Color::Magenta, Color::LightMagenta],
+        [true, ..] => [Color::Red, Color::LightRed],
+        [_, true, true] => [Color::Cyan, Color::LightCyan],
+        [_, true, _] => [Color::Green, Color::LightGreen],
+        _ => [Color::Blue, Color::LightBlue],
     };
-    let pair = match hue.round() as u8 {
-        1 => [Color::Yellow, Color::LightYellow],
-        2 => [Color::Green, Color::LightGreen],
-        3 => [Color::Cyan, Color::LightCyan],
-        4 => [Color::Blue, Color::LightBlue],
-        5 => [Color::Magenta, Color::LightMagenta],
-        _ => [Color::Red, Color::LightRed],
-    };
-    pair[usize::from(light > 0.7)]
+    if light > 0.7 { bright } else { dark }
 }
 
 /// Whether it has no perceptible hue.

@@ -21,39 +21,14 @@ const MOST_BYTES: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ThemeError {
     /// Neither a built-in theme nor a file has that name.
-    #[error("{}", text!("settings-unknown-theme-use-or-toml", name = .name, names = .names))]
-    Unknown {
-        /// The requested name.
-        name: String,
-        /// The built-in themes.
-        names: String,
-    },
+    #[error("{}", text!("settings-unknown-theme-use-or-toml", name = .0, names = names()))]
+    Unknown(String),
     /// The file cannot be read.
-    #[error(
-        "{}",
-        text!(
-            "settings-cannot-read-theme-check-theme",
-            path = .path.display(),
-            why = OsError::of(.why)
-        )
-    )]
-    Unreadable {
-        /// The path.
-        path: PathBuf,
-        /// The system's error.
-        why: std::io::Error,
-    },
-    /// The file is invalid.
-    #[error(
-        "{}",
-        text!("settings-invalid-theme", path = .path.display(), why = .why)
-    )]
-    Invalid {
-        /// The path.
-        path: PathBuf,
-        /// The errors, with their positions.
-        why: String,
-    },
+    #[error("{}", text!("settings-cannot-read-theme-check-theme", path = .0.display(), why = OsError::of(.1)))]
+    Unreadable(PathBuf, std::io::Error),
+    /// The file is invalid: its errors, with their positions.
+    #[error("{}", text!("settings-invalid-theme", path = .0.display(), why = .1))]
+    Invalid(PathBuf, String),
 }
 
 impl Palette {
@@ -65,10 +40,9 @@ impl Palette {
         let path = Path::new(asked);
         let looks_like_a_file = asked.contains('/') || path.extension().is_some();
         if !looks_like_a_file && !path.exists() {
-            let names = names().join(&Label("list-items"));
-            return Err(ThemeError::Unknown { name: asked.to_owned(), names });
+            return Err(ThemeError::Unknown(asked.to_owned()));
         }
-        let unreadable = |why| ThemeError::Unreadable { path: path.to_owned(), why };
+        let unreadable = |why| ThemeError::Unreadable(path.to_owned(), why);
         let size = std::fs::metadata(path).map_err(unreadable)?;
         if !size.is_file() || size.len() > MOST_BYTES {
             return Err(unreadable(std::io::Error::other(Label("theme-not-a-file").read())));
@@ -78,15 +52,13 @@ impl Palette {
             Ok(text) => parse(text, Palette::named),
             Err(error) => Err(vec![settings::not_utf8(&bytes, error)]),
         };
-        read.map_err(|faults| ThemeError::Invalid {
-            path: path.to_owned(),
-            why: settings::all(faults),
-        })
+        read.map_err(|faults| ThemeError::Invalid(path.to_owned(), settings::all(faults)))
     }
 }
 
-fn names() -> [&'static str; BUILT_IN.len()] {
-    BUILT_IN.map(|(name, ..)| name)
+/// The built-in themes.
+fn names() -> String {
+    BUILT_IN.map(|(name, ..)| name).join(&Label("list-items"))
 }
 
 /// Parses a palette on the base that the file names, or lists the errors with their positions.
@@ -99,29 +71,29 @@ pub(super) fn parse(
     let table = table.get_ref();
     let mut faults = Vec::new();
     let base = table.get("base");
-    let named = base.map_or(Some(names()[0]), |base| base.get_ref().as_str()).unwrap_or_default();
+    let default = BUILT_IN[0].0;
+    let named = base.map_or(Some(default), |base| base.get_ref().as_str()).unwrap_or_default();
     let palette = based_on(named);
     if let (None, Some(base)) = (&palette, base) {
-        let names = names().join(&Label("list-items"));
-        let colors = text!("settings-base-must-be-one", names);
-        faults.push((position(base.span().start), colors));
+        let why = text!("settings-base-must-be-one", names = names());
+        faults.push((position(base.span().start), why));
     }
     let mut shades: Vec<(Role, Shade)> = Vec::new();
     for (name, value) in table.iter().filter(|(name, _)| name.get_ref() != "base") {
         let Ok(role) = name.get_ref().parse::<Role>() else {
             let known: Vec<_> = Role::VARIANTS.iter().map(|role| role.name()).collect();
             let known = known.join(&Label("list-items"));
-            let colors = text!("settings-unknown-role-remove-line", name = name.get_ref(), known);
-            faults.push((position(name.span().start), colors));
+            let why = text!("settings-unknown-role-remove-line", name = name.get_ref(), known);
+            faults.push((position(name.span().start), why));
             continue;
         };
         if let Some(shade) = shade(value.get_ref()) {
             shades.push((role, shade));
             continue;
         }
-        let (role, base) = (role.name(), palette.as_ref().map_or(names()[0], |_| named));
-        let colors = text!("settings-is-not-colour-use-rrggbb", role, base);
-        faults.push((position(value.span().start), colors));
+        let (role, base) = (role.name(), palette.as_ref().map_or(default, |_| named));
+        let why = text!("settings-is-not-colour-use-rrggbb", role, base);
+        faults.push((position(value.span().start), why));
     }
     match palette {
         Some(palette) if faults.is_empty() => Ok(palette.with(&shades)),

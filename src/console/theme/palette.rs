@@ -65,12 +65,9 @@ pub struct Palette {
     light: bool,
 }
 
-/// The terminal's own colour.
-const OWN: Shade = Shade { rich: Color::Reset, plain: None };
-
 impl Default for Palette {
     fn default() -> Self {
-        Self::named(BUILT_IN[0].0).unwrap_or(Self::OWN)
+        Self::named(BUILT_IN[0].0).unwrap_or_else(|| Self::of_terminal(false))
     }
 }
 
@@ -83,17 +80,19 @@ pub(super) const BUILT_IN: [(&str, &str, bool); 3] = [
 
 impl Palette {
     /// The colours of the terminal.
-    const OWN: Self = Self { shades: [OWN; Role::VARIANTS.len()], light: false };
+    fn of_terminal(light: bool) -> Self {
+        let own = Shade { rich: Color::Reset, plain: None };
+        Self { shades: [own; Role::VARIANTS.len()], light }
+    }
 
     /// The built-in theme of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let (_, text, light) = BUILT_IN.into_iter().find(|(it, ..)| *it == name)?;
-        let base = Self { light, ..Self::OWN };
-        file::parse(text, |_| Some(base.clone())).ok()
+        file::parse(text, |_| Some(Self::of_terminal(light))).ok()
     }
 
     pub(super) fn shade(&self, role: Role) -> Shade {
-        self.shades.get(role as usize).copied().unwrap_or(OWN)
+        self.shades[role as usize]
     }
 
     /// Overrides these colours; roles that are not set follow their leader.

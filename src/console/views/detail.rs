@@ -13,11 +13,11 @@ use crate::{
 };
 
 /// Cells of the labels.
-const LABELS: usize = 15;
+pub(super) const LABELS: usize = 15;
 /// Blanks at both edges, and between label and value.
 const MARGINS: u16 = 3;
 
-pub(crate) struct Detail {
+pub(crate) struct Detail<'a> {
     theme: Theme,
     /// Cells of a value.
     room: usize,
@@ -27,36 +27,51 @@ pub(crate) struct Detail {
     pub(super) more: fn(usize) -> String,
     /// Rows from which it is cut to fit below its table, which it would replace otherwise.
     pub(super) least: Option<u16>,
+    /// A note on the rule, where it covers no text.
+    pub(super) note: String,
+    /// What is drawn below the lines, with its rows.
+    figure: Option<(u16, Figure<'a>)>,
 }
 
-impl Detail {
-    pub(super) fn new(scene: &Scene<'_>, width: u16) -> Self {
+type Figure<'a> = Box<dyn FnOnce(Rect, &mut Buffer) + 'a>;
+
+impl<'a> Detail<'a> {
+    pub(super) fn new(scene: &Scene<'a>, width: u16) -> Self {
         let more = |count: usize| text!("ledger-in-a-larger-window", count);
         let room = usize::from(width.saturating_sub(LABELS as u16 + MARGINS));
-        Self { theme: scene.theme, room, lines: Vec::new(), last_label: None, more, least: None }
+        Self {
+            theme: scene.theme,
+            room,
+            lines: Vec::new(),
+            last_label: None,
+            more,
+            least: None,
+            note: String::new(),
+            figure: None,
+        }
     }
 
     /// Adds a value in the style of ordinary text, wrapped.
-    pub(super) fn text<'a>(&mut self, label: Label, value: impl Into<Cow<'a, str>>) {
+    pub(super) fn text<'t>(&mut self, label: Label, value: impl Into<Cow<'t, str>>) {
         self.field(label, value, Style::new());
     }
 
     /// As [`Self::text`], in one line.
-    pub(super) fn brief<'a>(&mut self, label: Label, value: impl Into<Cow<'a, str>>) {
+    pub(super) fn brief<'t>(&mut self, label: Label, value: impl Into<Cow<'t, str>>) {
         self.field_of(1, label, value, Style::new());
     }
 
     /// Adds a value, wrapped.
-    pub(super) fn field<'a>(&mut self, label: Label, value: impl Into<Cow<'a, str>>, style: Style) {
+    pub(super) fn field<'t>(&mut self, label: Label, value: impl Into<Cow<'t, str>>, style: Style) {
         self.field_of(usize::MAX, label, value, style);
     }
 
     /// Adds a value in at most this many lines.
-    pub(super) fn field_of<'a>(
+    pub(super) fn field_of<'t>(
         &mut self,
         most: usize,
         label: Label,
-        value: impl Into<Cow<'a, str>>,
+        value: impl Into<Cow<'t, str>>,
         style: Style,
     ) {
         for part in wrap_to(&value.into(), self.room, most) {
@@ -99,15 +114,28 @@ impl Detail {
         self.lines.push(line.into());
     }
 
-    /// Its lines and the rule above them.
-    pub(super) fn height(&self) -> u16 {
-        u16::try_from(self.lines.len() + 1).unwrap_or(u16::MAX)
+    /// Adds what is drawn below the lines, in at most this many rows.
+    pub(super) fn below(&mut self, rows: u16, draw: impl FnOnce(Rect, &mut Buffer) + 'a) {
+        self.figure = Some((rows, Box::new(draw)));
     }
 
-    pub(super) fn draw(self, area: Rect, buffer: &mut Buffer) {
+    /// Its lines, the rule above them and what is below.
+    pub(super) fn height(&self) -> u16 {
+        let figure = self.figure.as_ref().map_or(0, |(rows, _)| *rows);
+        u16::try_from(self.lines.len()).map_or(u16::MAX, |lines| lines.saturating_add(1 + figure))
+    }
+
+    pub(super) fn draw(mut self, area: Rect, buffer: &mut Buffer) {
         let rule = glyphs::RULE.repeat(usize::from(area.width));
         Line::styled(rule, self.theme.soft).render(area, buffer);
-        self.draw_lines(below(area, 1), buffer);
+        let note = Line::styled(std::mem::take(&mut self.note), self.theme.soft);
+        note.right_aligned().render(area.inner(Margin::new(2, 0)), buffer);
+        let rows = self.lines.len() as u16;
+        let area = below(area, 1);
+        if let Some((_, draw)) = self.figure.take() {
+            draw(below(area, rows), buffer);
+        }
+        self.draw_lines(area, buffer);
     }
 
     /// Draws it without a rule.

@@ -29,7 +29,6 @@ use seckill_model::SaleAudit;
 use tui_input::Input;
 
 pub(crate) use self::{
-    locks::Leases,
     orders::OrdersState,
     overview::OverviewState,
     pending::pending_in,
@@ -119,8 +118,8 @@ pub(crate) trait Component {
     }
 
     /// Follows a new snapshot: selections and marks stay on their objects.
-    fn settle(&mut self, _snapshot: &Snapshot) -> Settled {
-        Settled::default()
+    fn settle(&mut self, snapshot: &Snapshot) -> Settled {
+        self.table_mut().map(|table| table.settle(snapshot)).unwrap_or_default()
     }
 
     /// The view comes to the screen.

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use seckill_engine::{Health, Snapshot};
 use seckill_model::{Millis, VoucherId};
 
-use super::{Leases, Users};
+use super::Users;
 use crate::{
     lag_trend::LagTrend,
     text,
@@ -55,7 +55,6 @@ pub(crate) struct Display {
     /// Whether user IDs are shown, in every view.
     pub(crate) users: Users,
     pub(crate) lag: LagTrend,
-    pub(crate) leases: Leases,
 }
 
 impl Display {
@@ -69,7 +68,6 @@ impl Display {
             theme,
             users: Users::default(),
             lag: LagTrend::default(),
-            leases: Leases::default(),
         }
     }
 
@@ -97,7 +95,6 @@ pub(crate) struct Scene<'a> {
     pub(crate) zone: &'a TimeZone,
     pub(crate) users: Users,
     pub(crate) lag: &'a LagTrend,
-    pub(crate) leases: &'a Leases,
     /// The window is too small for blank rows and details beside the figures.
     pub(crate) compact: bool,
     /// The chosen sale.
@@ -117,7 +114,6 @@ impl<'a> Scene<'a> {
             zone: &display.zone,
             users: display.users,
             lag: &display.lag,
-            leases: &display.leases,
             compact: false,
             chosen: None,
             typing: false,

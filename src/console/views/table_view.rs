@@ -6,7 +6,7 @@ use seckill_engine::{Snapshot, commands::Focus};
 use seckill_model::{Label, text};
 
 use super::{
-    Component, Effect, SIDES, Scene, Settled, Source, Step, Turn, View, below,
+    Component, Effect, SIDES, Scene, Source, Step, Turn, View, below,
     detail::Detail,
     draw_head, draw_text,
     table::{self, Marked, PageKey as _, Row, Table, TableState},
@@ -36,13 +36,16 @@ pub(crate) trait TableView: Row {
     }
 
     /// How much of the list is on the screen, at the end of the summary.
-    fn extent(scene: &Scene<'_>, _state: &TableState<Self>) -> Line<'static> {
+    fn extent(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
         let page = Self::page(scene.snapshot);
         let (last, total) = (page.rows.len() as u64, page.total.unwrap_or(0));
-        let text = if last > 0 && page.key == page.key.first() {
+        let text = if page.is_whole() && !state.controls.filter.value().is_empty() {
+            // The filter already shows the number of rows.
+            String::new()
+        } else if last > 0 && page.key == page.key.first() {
             text!("console-range-of", first = 1, last, total = total.max(last))
-        } else if scene.snapshot.stream.is_none() {
-            // Not read is not zero.
+        } else if total == 0 || scene.snapshot.stream.is_none() {
+            // Not read is not zero, and the list says that it is empty.
             String::new()
         } else {
             figures::thousands(total)
@@ -59,7 +62,7 @@ pub(crate) trait TableView: Row {
     fn empty(scene: &Scene<'_>, state: &TableState<Self>) -> Option<String>;
 
     /// All that is known of a row.
-    fn detail(scene: &Scene<'_>, row: &Self, cells: u16) -> Detail;
+    fn detail<'a>(scene: &Scene<'a>, row: &Self, cells: u16) -> Detail<'a>;
 
     /// Carries out an action of the view.
     fn run(_state: &mut TableState<Self>, _action: Action, _scene: &Scene<'_>) -> Option<Effect> {
@@ -128,10 +131,6 @@ impl<R: TableView> Component for TableState<R> {
         Some(self)
     }
 
-    fn settle(&mut self, snapshot: &Snapshot) -> Settled {
-        TableState::settle(self, snapshot)
-    }
-
     fn is_read(&self, snapshot: &Snapshot) -> bool {
         R::is_read(snapshot)
     }
@@ -149,24 +148,24 @@ pub(super) fn draw_table<R: Row>(
     scene: &Scene<'_>,
     top: u16,
     state: &mut TableState<R>,
-    detail: Option<Detail>,
+    detail: Option<Detail<'_>>,
     nothing: impl FnOnce(&TableState<R>) -> String,
 ) -> bool {
     let Some(detail) = detail else {
         draw_rows(below(area, top), buffer, scene, state, nothing);
         return true;
     };
-    let kept = match detail.least {
-        // The list leaves the rest to a detail that may be cut.
-        Some(_) => (state.rows(scene.snapshot).len() as u16 + 1).min(area.height / 2) + 1,
-        None => LEAST[usize::from(scene.compact)],
-    };
-    let rows = detail.height().min(area.height.saturating_sub(top + kept));
-    if rows < detail.least.unwrap_or(detail.height()) {
+    let room = area.height.saturating_sub(top + LEAST[usize::from(scene.compact)]);
+    let height = detail.height();
+    let least = detail.least.map_or(height, |least| least.min(height));
+    if room < least {
         state.controls.top = None;
         detail.draw(below(area, 1), buffer);
         return false;
     }
+    // A detail that may be cut leaves up to a third of the rows to the list.
+    let kept = (state.rows(scene.snapshot).len() as u16 + 1).min(area.height / 3) + 1;
+    let rows = height.min(area.height.saturating_sub(top + kept)).max(least);
     let [list, under] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(below(area, top));
     draw_rows(list, buffer, scene, state, nothing);

@@ -35,9 +35,8 @@ pub(crate) fn bar(
         solid.push_str(EIGHTHS[part - 1]);
     }
     let left = cells - filled / steps - usize::from(part > 0);
-    let mut spans = vec![Span::styled(solid, full)];
-    spans.push(Span::styled(rest.unwrap_or(" ").repeat(left), theme.soft));
-    spans
+    let rest = rest.unwrap_or(" ").repeat(left);
+    vec![Span::styled(solid, full), Span::styled(rest, theme.soft)]
 }
 
 #[cfg(test)]

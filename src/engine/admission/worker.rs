@@ -14,6 +14,7 @@ use seckill_model::{
     Message, Millis, OrderId, Outcome, SaleOrder, SaleState, VoucherId,
     faults::{self, Point},
     locale::in_english,
+    reason::reason,
 };
 use seckill_redis::{RedisError, keys::Partition, nodes::Nodes, scripts};
 use seckill_store::StoreError;
@@ -21,7 +22,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     admission::{
         AdmissionError, AdmissionRequest, Batch, by_voucher,
         reply::{Decision, decision, outcome_of},
@@ -443,7 +444,7 @@ impl AdmissionWorker {
             // Retried with the same IDs: each buyer then learns what was decided now.
             Err(Miss::Unconfirmed(held)) => {
                 let replicas = self.context.deployment.settings.wait_replicas;
-                self.last_error = format!("only {held} of {replicas} replicas hold it yet");
+                self.last_error = english(&reason!("admission-unconfirmed", held, replicas));
                 return Err(batch);
             }
             Err(Miss::Redis(error)) => {
@@ -458,7 +459,7 @@ impl AdmissionWorker {
         };
         match decision {
             Some(Decision::NotReconciled) => {
-                "Redis was emptied and is being reconciled".clone_into(&mut self.last_error);
+                self.last_error = english(&EngineError::Reconciling(self.partition.orders()));
                 self.run_id = None;
                 return Err(batch);
             }
@@ -520,8 +521,8 @@ impl AdmissionWorker {
             }
             waiting.retain(|batch| !batch.is_empty());
             if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
-                let stopped = AdmissionError::NoAnswer("the engine stops".to_owned());
-                return reply_all(waiting.into_iter().flatten(), &Err(stopped));
+                let waiting = waiting.into_iter().flatten();
+                return reply_all(waiting, &Err(AdmissionError::Stopping));
             }
             pause = (pause * 2).min(BACKOFF[1]);
         }
@@ -540,7 +541,7 @@ impl AdmissionWorker {
         waiting.extend(by_voucher(&mut requests).flat_map(|batch| pages(batch, most)));
     }
 
-    async fn reconcile_partition(&mut self) -> Result<(), EngineError> {
+    async fn reconcile_partition(&mut self) -> Result<()> {
         let here = self.partition.reconciled();
         self.servers.conn.multiplexed(&here).await?;
         let run_id = self.servers.conn.server(&here).map(|server| server.run_id.clone());
@@ -583,7 +584,7 @@ impl AdmissionWorker {
     }
 
     /// Reconciles the partition on a run of its server that this node has not reconciled.
-    async fn reconcile_run(&mut self, run: String) -> Result<(), EngineError> {
+    async fn reconcile_run(&mut self, run: String) -> Result<()> {
         let (servers, of) = (&mut self.servers, &self.partition);
         self.ids.reclaim(&mut servers.conn).await?;
         if !is_reconciled(&mut servers.conn, of, &run).await? {
@@ -645,7 +646,7 @@ async fn prepare(
     versions: &SaleVersions,
     voucher: VoucherId,
     promises: &[SaleOrder],
-) -> Result<Prepared, EngineError> {
+) -> Result<Prepared> {
     let sale = match reconciler.servers.store.sale(voucher).await {
         Err(StoreError::NoSale(_)) => {
             return Ok(Prepared { outcome: Some(Outcome::NotLoaded), ..Prepared::default() });
@@ -701,7 +702,7 @@ fn unreadable() -> AdmissionError {
     AdmissionError::Rejected(english(&RedisError::reply("admit.lua")))
 }
 
-/// An error for a buyer, returned in a reply of the API.
+/// An error as a buyer gets it: replies are in English, as the report of a load test is.
 fn english(error: &impl ToString) -> String {
     in_english(|| error.to_string())
 }

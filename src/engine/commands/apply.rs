@@ -13,7 +13,7 @@ use seckill_redis::{keys::replay_of, stream};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    Result,
     commands::{
         Changed, Pace, ReplayReport,
         operator::Operator,
@@ -41,7 +41,7 @@ pub(crate) async fn apply(
     plan: &Plan,
     pace: Pace,
     stop: &CancellationToken,
-) -> Result<ReplayReport, EngineError> {
+) -> Result<ReplayReport> {
     check_plan(operator, plan).await?;
     let mut applying = Applying {
         consumer: replay_of(&operator.node),
@@ -71,7 +71,7 @@ pub(crate) async fn apply(
 ///
 /// # Errors
 /// [`PlanError::Foreign`]; the database is unreachable.
-pub async fn check_plan(operator: &Operator, plan: &Plan) -> Result<(), EngineError> {
+pub async fn check_plan(operator: &Operator, plan: &Plan) -> Result<()> {
     let here = deployment::name(&operator.deployment.store, false).await?;
     if plan.head.deployment == here { Ok(()) } else { Err(PlanError::Foreign.into()) }
 }
@@ -94,7 +94,7 @@ impl Applying {
         pace: Pace,
         stop: &CancellationToken,
         progress: impl Fn(u64),
-    ) -> Result<(), EngineError> {
+    ) -> Result<()> {
         let started = Instant::now();
         let mut lines = plan.lines();
         let mut left = pace.most.unwrap_or(u64::MAX);
@@ -132,7 +132,7 @@ impl Applying {
     }
 
     /// Checks the entries again and processes those that are unchanged.
-    async fn step(&mut self, page: Vec<Line>, stop: &CancellationToken) -> Result<(), EngineError> {
+    async fn step(&mut self, page: Vec<Line>, stop: &CancellationToken) -> Result<()> {
         self.report.seen += page.len() as u64;
         let entries: Vec<EntryId> = page.iter().map(|line| line.entry).collect();
         let mut now: HashMap<EntryId, Classified> = HashMap::new();
@@ -159,7 +159,7 @@ impl Applying {
                 RecoveryAction::Process => stuck.push(current),
                 RecoveryAction::Rebuild => gone.push(line.entry),
                 RecoveryAction::DeadLetter => {
-                    let why = current.fault().as_ref().map(Message::of);
+                    let why = current.fault.as_ref().map(Message::of);
                     dead.push((line.entry, why.unwrap_or_default()));
                 }
                 RecoveryAction::Leave => self.report.left += 1,
@@ -187,11 +187,7 @@ impl Applying {
 
     /// Claims entries and writes their orders. An entry that was delivered again since it was classified is no longer
     /// idle and is skipped.
-    async fn take_over(
-        &mut self,
-        stuck: Vec<Classified>,
-        stop: &CancellationToken,
-    ) -> Result<(), EngineError> {
+    async fn take_over(&mut self, stuck: Vec<Classified>, stop: &CancellationToken) -> Result<()> {
         let Some(youngest) = stuck.iter().map(|it| it.row.idle_ms).min() else {
             return Ok(());
         };
@@ -217,7 +213,7 @@ impl Applying {
 
     /// The bodies are gone, so their orders are unknown. The buyers hash still has them: every admitted buyer without a
     /// result is enqueued again. Once per partition, since this covers all of its buyers.
-    async fn rebuild(&mut self, gone: &[EntryId]) -> Result<(), EngineError> {
+    async fn rebuild(&mut self, gone: &[EntryId]) -> Result<()> {
         let servers = &mut self.writer.servers;
         for (of, gone) in by_partition(&servers.keys, gone.iter().copied(), |entry| *entry) {
             let complete = if let Some(complete) = self.rebuilt.get(&of.number()) {
@@ -229,7 +225,8 @@ impl Applying {
                 rebuilt.complete
             };
             if complete {
-                self.report.hollow += stream::acknowledge(&mut servers.conn, &of, gone).await?;
+                self.report.without_body +=
+                    stream::acknowledge(&mut servers.conn, &of, gone).await?;
             } else {
                 self.report.lost += gone.len() as u64;
             }

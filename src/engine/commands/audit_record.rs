@@ -3,8 +3,7 @@
 //! Each function has one arm per command. Statements are not quoted here: the stores and scripts define them.
 
 use seckill_model::{
-    Message, NewSale, Reason, VoucherDetails, VoucherId, VoucherStatus, ledger::Finding,
-    reason::reason,
+    Message, NewSale, Reason, VoucherDetails, VoucherId, ledger::Finding, reason::reason,
 };
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -120,11 +119,7 @@ pub fn describe(command: &Command) -> (&'static str, Message) {
 fn new_voucher(voucher: &VoucherDetails) -> Reason {
     let VoucherDetails { title, shop_id, sub_title, rules, .. } = voucher;
     let (pay, actual) = (voucher.pay_value, voucher.actual_value);
-    let status = match voucher.status {
-        VoucherStatus::On => reason!("subject-voucher-on"),
-        VoucherStatus::Off => reason!("subject-voucher-off"),
-        VoucherStatus::Expired => reason!("subject-voucher-expired"),
-    };
+    let status = <&str>::from(voucher.status);
     let mut parts = vec![reason!("subject-new-voucher", title, pay, actual, status)];
     parts.extend(shop_id.map(|shop| reason!("subject-shop", shop = shop.to_string())));
     parts.extend(sub_title.as_ref().map(|text| reason!("subject-sub-title", text)));

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::commands::operator::Operator;
 use crate::{
-    EngineError,
+    EngineError, Result,
     commands::{
         Command, Reply, Scope, apply, audit_figures, audit_record, group,
         load_generator::LoadGenerator,
@@ -39,7 +39,7 @@ impl Operator {
         &'a self,
         command: Command,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Reply, EngineError>> {
+    ) -> BoxFuture<'a, Result<Reply>> {
         self.execute_and_record(command, stop).boxed()
     }
 
@@ -47,7 +47,7 @@ impl Operator {
         &self,
         command: Command,
         stop: &CancellationToken,
-    ) -> Result<Reply, EngineError> {
+    ) -> Result<Reply> {
         if self.read_only && (command.is_recorded() || command == Command::Cancel) {
             return Err(EngineError::ReadOnly);
         }
@@ -92,7 +92,7 @@ impl Operator {
     }
 
     /// Classifies pending entries for a caller that does not hold the operator lock.
-    pub async fn classifier(&self) -> Result<Classifier, EngineError> {
+    pub async fn classifier(&self) -> Result<Classifier> {
         let mut servers = self.servers();
         let replay_alive = operator_lock::is_taken(&mut servers.conn, &servers.keys).await?;
         Ok(Classifier::new(servers, self.deployment.settings.clone(), replay_alive))
@@ -103,7 +103,7 @@ impl Operator {
         &'a self,
         scope: &'a Scope,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Plan, EngineError>> {
+    ) -> BoxFuture<'a, Result<Plan>> {
         match scope {
             Scope::Entries(entries) => plan::of_entries(self, entries, stop).boxed(),
             Scope::All(filter) => plan::make(self, filter, stop).boxed(),
@@ -123,7 +123,7 @@ impl Operator {
         line: &AuditEntry,
         command: Command,
         stop: &CancellationToken,
-    ) -> Result<Reply, EngineError> {
+    ) -> Result<Reply> {
         if !command.is_recovery() {
             return self.run(command, stop).await;
         }
@@ -136,7 +136,7 @@ impl Operator {
             (format!("{} begun", line.action), Message::of(&CommandOutcome::Started));
         self.outbox.put(AuditEntry { action, result, before: None, ..line.clone() });
         self.outbox.write(&self.deployment.store).await;
-        let stop = self.under_way.begin(stop);
+        let stop = self.meters.begin_recovery(stop);
         let result = Box::pin(guard.run(self.run(command, &stop))).await;
         drop(stop);
         if let Err(error) = guard.release().await {
@@ -145,7 +145,7 @@ impl Operator {
         result?
     }
 
-    async fn run(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
+    async fn run(&self, command: Command, stop: &CancellationToken) -> Result<Reply> {
         let mut servers = self.servers();
         let dead_ms = self.deployment.settings.node_dead_ms;
         let mut vouchers = Vouchers { servers: &mut servers };
@@ -161,7 +161,7 @@ impl Operator {
                 let tracing = Box::pin(trace::follow(&mut servers, order));
                 Reply::Traced(Box::new(tracing.await?))
             }
-            Command::Cancel => Reply::Cancelled(self.under_way.cancel()),
+            Command::Cancel => Reply::Cancelled(self.meters.stop_recovery()),
             Command::CreateVoucher(voucher) => {
                 let voucher = voucher.checked().map_err(EngineError::Rejected)?;
                 Reply::VoucherCreated(vouchers.create_voucher(&voucher).await?)
@@ -190,13 +190,12 @@ impl Operator {
                 plan.check().map_err(EngineError::Rejected)?;
                 self.deployment.store.sale(plan.voucher).await?;
                 let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
-                let listed = self.load_tests.begin(plan.voucher, stop);
-                let (meters, halt) = (Arc::clone(&self.meters), listed.token().clone());
-                let generator = LoadGenerator { admission, servers, meters, halt };
+                let generator =
+                    LoadGenerator { admission, servers, meters: Arc::clone(&self.meters) };
                 Reply::LoadTestDone(generator.run(&plan, stop).await?)
             }
             Command::StopLoadTest(voucher) => {
-                Reply::LoadTestStopped { voucher, tests: self.load_tests.stop(voucher) }
+                Reply::LoadTestStopped { voucher, tests: self.meters.stop_load_tests(voucher) }
             }
             Command::Pay(order) => {
                 Reply::Paid { order, payment: payment::pay(&mut servers, order).await? }
@@ -250,7 +249,7 @@ impl Operator {
         })
     }
 
-    fn job(&self, name: &str) -> Result<Job, EngineError> {
+    fn job(&self, name: &str) -> Result<Job> {
         let job = builtin::jobs(&self.deployment.settings).into_iter().find(|job| job.name == name);
         job.ok_or_else(|| no_job(name))
     }

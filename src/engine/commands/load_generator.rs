@@ -8,7 +8,6 @@ use std::{
 
 use futures::{FutureExt as _, future::BoxFuture};
 use hdrhistogram::Histogram;
-use parking_lot::Mutex;
 use rand::{SeedableRng as _, rngs::ChaCha8Rng, seq::SliceRandom as _};
 use seckill_model::{
     EntryId, Message, OrderId, Outcome, Payment, Reason, UserId, VoucherId, locale::in_english,
@@ -16,16 +15,16 @@ use seckill_model::{
 };
 use seckill_redis::{dead_letters, keys::Partition};
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     admission::{Admission, AdmissionError, AdmissionReply, Ticket},
     error::{MAX_CONCURRENCY, MAX_USERS},
     servers::Servers,
     telemetry::{
         Meters,
-        meters::{InProgress, histogram, latency_of},
+        meters::{InProgress, LoadTestRun, histogram, latency_of},
         snapshot::{Latency, LoadTestLine},
     },
 };
@@ -247,31 +246,6 @@ impl LoadTest {
     }
 }
 
-/// A load test of this process and its cancellation; the test holds the other end.
-type Halt = (VoucherId, CancellationToken);
-
-/// The running load tests of this process.
-#[derive(Clone, Debug, Default)]
-pub struct LoadTests(Arc<Mutex<Vec<Halt>>>);
-
-impl LoadTests {
-    /// Registers a load test, which ends with `stop`, until the returned guard is dropped.
-    pub(crate) fn begin(&self, voucher: VoucherId, stop: &CancellationToken) -> DropGuard {
-        let halt = stop.child_token();
-        let mut running = self.0.lock();
-        running.retain(|(_, halt)| !halt.is_cancelled());
-        running.push((voucher, halt.clone()));
-        halt.drop_guard()
-    }
-
-    /// Stops the load tests on this sale; returns how many were not stopped before.
-    pub(crate) fn stop(&self, voucher: VoucherId) -> u64 {
-        let running = self.0.lock();
-        let of = running.iter().filter(|(it, halt)| *it == voucher && !halt.is_cancelled());
-        of.map(|(_, halt)| halt.cancel()).count() as u64
-    }
-}
-
 /// Runs a load test and waits until every admitted order has settled.
 #[derive(Debug)]
 pub struct LoadGenerator {
@@ -281,8 +255,6 @@ pub struct LoadGenerator {
     pub servers: Servers,
     /// Where progress is shown.
     pub meters: Arc<Meters>,
-    /// Cancelled to stop sending requests; admitted orders still settle. A child of the token of the run.
-    pub halt: CancellationToken,
 }
 
 impl LoadGenerator {
@@ -292,7 +264,7 @@ impl LoadGenerator {
         self,
         plan: &'a LoadTest,
         stop: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<LoadReport, EngineError>> {
+    ) -> BoxFuture<'a, Result<LoadReport>> {
         self.send_and_settle(plan, stop).boxed()
     }
 
@@ -300,12 +272,12 @@ impl LoadGenerator {
         mut self,
         plan: &LoadTest,
         stop: &CancellationToken,
-    ) -> Result<LoadReport, EngineError> {
+    ) -> Result<LoadReport> {
         plan.check().map_err(EngineError::Rejected)?;
+        let planned = plan.users + plan.twice();
+        let line = LoadTestLine { voucher_id: plan.voucher, sent: 0, planned };
+        let shown = self.meters.load_test_begins(line, stop);
         let arrivals = plan.arrivals();
-        let line =
-            LoadTestLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
-        let shown = self.meters.load_test_begins(line);
         let (mut report, admitted) = self.send_requests(plan, &arrivals, &shown).await;
         report.cut_short = report.attempts < arrivals.len() as u64;
         drop(arrivals);
@@ -315,7 +287,7 @@ impl LoadGenerator {
             let of = self.servers.keys.partition_of(plan.voucher);
             self.settle(&of, admitted, &mut report, stop).await;
             report.settled_seconds = waited.elapsed().as_secs_f64();
-            self.pay(&payers, &mut report).await;
+            self.pay(&payers, &mut report, &shown.line.halt).await;
         }
         Ok(report)
     }
@@ -324,13 +296,13 @@ impl LoadGenerator {
         &self,
         plan: &LoadTest,
         arrivals: &[u32],
-        shown: &InProgress<LoadTestLine>,
+        shown: &InProgress<LoadTestRun>,
     ) -> (LoadReport, Vec<OrderId>) {
-        let mut tally = Tally::default();
+        let (mut tally, halt) = (Tally::default(), &shown.line.halt);
         let start = Instant::now();
         let mut waiting: VecDeque<Ticket> = VecDeque::with_capacity(plan.concurrency);
         for (sent, user) in arrivals.iter().enumerate() {
-            if self.halt.is_cancelled() {
+            if halt.is_cancelled() {
                 break;
             }
             if let Some(rate) = plan.rate {
@@ -338,7 +310,7 @@ impl LoadGenerator {
                 // The timer ticks in milliseconds; requests due within one are sent together.
                 if due > Instant::now() + TIMER {
                     let until_due = tokio::time::sleep_until(due.into());
-                    if self.halt.run_until_cancelled(until_due).await.is_none() {
+                    if halt.run_until_cancelled(until_due).await.is_none() {
                         break;
                     }
                 }
@@ -398,9 +370,9 @@ impl LoadGenerator {
     }
 
     /// Pays orders in transactions of limited size.
-    async fn pay(&mut self, payers: &[OrderId], report: &mut LoadReport) {
+    async fn pay(&mut self, payers: &[OrderId], report: &mut LoadReport, halt: &CancellationToken) {
         for page in payers.chunks(PAY_PAGE) {
-            if self.halt.is_cancelled() {
+            if halt.is_cancelled() {
                 break;
             }
             match self.pay_page(page).await {
@@ -414,7 +386,7 @@ impl LoadGenerator {
         }
     }
 
-    async fn pay_page(&mut self, page: &[OrderId]) -> Result<u64, EngineError> {
+    async fn pay_page(&mut self, page: &[OrderId]) -> Result<u64> {
         let now = self.servers.conn.now().await?;
         let answers = self.servers.store.pay(page, now).await?;
         Ok(answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64)

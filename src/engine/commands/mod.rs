@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     commands::{
         group::{ClaimPlan, ClaimReport, GroupAction, Preview, RemoveReport, Rewind, RewindReport},
         plan::Plan,
@@ -194,7 +194,7 @@ pub struct ReplayReport {
     /// Orders found only in the buyers hash, and enqueued again.
     pub rebuilt: u64,
     /// Body gone: removed from the pending list after every lost order was enqueued again.
-    pub hollow: u64,
+    pub without_body: u64,
     /// Body gone: left pending, because Redis lacks some sales and the lost orders are unknown.
     pub lost: u64,
     /// No longer pending: acknowledged, deleted or claimed since, or processed by this plan before.
@@ -308,7 +308,7 @@ pub struct Request {
     /// The reason that the operator gave, for the audit log.
     pub reason: Option<String>,
     /// Channel for the reply.
-    pub reply: oneshot::Sender<Result<Reply, EngineError>>,
+    pub reply: oneshot::Sender<Result<Reply>>,
 }
 
 /// What the screen shows, so that the collector reads only that.
@@ -350,7 +350,7 @@ impl Remote {
         &self,
         command: Command,
         reason: Option<String>,
-    ) -> Result<oneshot::Receiver<Result<Reply, EngineError>>, EngineError> {
+    ) -> Result<oneshot::Receiver<Result<Reply>>> {
         let (reply, answer) = oneshot::channel();
         let request = Request { command, reason, reply };
         self.commands.try_send(request).map_err(|error| match error {

@@ -3,12 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    admission::Admission,
-    commands::{load_generator::LoadTests, operator_lock::UnderWay},
-    deployment::Deployment,
-    locks::Locks,
-    outbox::Outbox,
-    servers::Servers,
+    admission::Admission, deployment::Deployment, locks::Locks, outbox::Outbox, servers::Servers,
     telemetry::Meters,
 };
 
@@ -25,14 +20,10 @@ pub struct Operator {
     pub read_only: bool,
     /// Takes the requests of simulated buyers; `None` where no engine runs.
     pub admission: Option<Admission>,
-    /// Where progress is shown.
+    /// Where progress is shown, and operations of this process are stopped.
     pub meters: Arc<Meters>,
     /// The reason that the operator gave, for the audit log.
     pub reason: Option<String>,
-    /// The recovery that this process runs, which can be stopped between two steps.
-    pub under_way: UnderWay,
-    /// The load tests that this process runs, which can be stopped.
-    pub load_tests: LoadTests,
     /// Lines of the audit log that are not written yet.
     pub outbox: Outbox,
 }

@@ -2,15 +2,11 @@
 //!
 //! Independent of the commands, whose executor takes the lock first.
 
-use std::sync::{Arc, Weak};
-
-use parking_lot::Mutex;
 use seckill_model::reason::reason;
 use seckill_redis::{Connection, Layout, lock_holders};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     locks::{Guard, LockError, LockName, Locks},
 };
 
@@ -27,7 +23,7 @@ pub async fn take(
     keys: &Layout,
     login: &str,
     action: &str,
-) -> Result<Guard, EngineError> {
+) -> Result<Guard> {
     let name = LockName::new(NAME)?;
     match locks.try_lock(&name, &format!("{login}: {action}")).await {
         Err(LockError::Busy(_)) => {
@@ -43,24 +39,6 @@ pub async fn take(
 }
 
 /// Returns whether the lock is held.
-pub async fn is_taken(conn: &mut Connection, keys: &Layout) -> Result<bool, EngineError> {
+pub async fn is_taken(conn: &mut Connection, keys: &Layout) -> Result<bool> {
     Ok(lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?.is_some())
-}
-
-/// The recovery that this process runs under the lock, so that it can be stopped.
-#[derive(Clone, Debug, Default)]
-pub struct UnderWay(Arc<Mutex<Weak<CancellationToken>>>);
-
-impl UnderWay {
-    /// Registers a recovery until the returned token, a child of `stop`, is dropped.
-    pub(crate) fn begin(&self, stop: &CancellationToken) -> Arc<CancellationToken> {
-        let token = Arc::new(stop.child_token());
-        *self.0.lock() = Arc::downgrade(&token);
-        token
-    }
-
-    /// Requests a stop after the current step; `false` if no recovery is running.
-    pub(crate) fn cancel(&self) -> bool {
-        self.0.lock().upgrade().map(|token| token.cancel()).is_some()
-    }
 }

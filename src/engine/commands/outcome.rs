@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use seckill_model::{JobOutcome, Message, Payment, SaleState, message::text};
+use seckill_model::{
+    JobOutcome, Message, Payment,
+    message::{Label, text},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -12,30 +15,35 @@ use crate::{
         group::{ClaimReport, RewindReport},
     },
     dead_letters::{LettersDiscarded, LettersReplayed},
-    jobs::{JobResult, outcome_name},
+    event::Event,
+    jobs::outcome_name,
     lists::ITEMS,
 };
 
 /// Outcome of a command.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, derive_more::Display)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandOutcome {
     /// The command has started; another line has its end.
+    #[display("{}", Label("outcome-started"))]
     Started,
     /// What it changed.
     Done(Reply),
     /// The job ran.
+    #[display("{}", ran(*outcome, *took_ms, result.as_ref()))]
     Ran {
         /// How it ended.
         outcome: JobOutcome,
         /// How long it took, in milliseconds.
         took_ms: u64,
         /// Its result.
-        result: Option<JobResult>,
+        result: Option<Event>,
     },
     /// Why it failed.
+    #[display("{}", text!("outcome-failed", error = _0))]
     Failed(EngineError),
     /// It succeeded, without further details.
+    #[display("{}", Label("outcome-done"))]
     Finished,
 }
 
@@ -57,21 +65,12 @@ impl CommandOutcome {
     }
 }
 
-impl fmt::Display for CommandOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&match self {
-            Self::Started => text!("outcome-started"),
-            Self::Done(reply) => return reply.fmt(f),
-            Self::Ran { outcome, took_ms, result } => {
-                let (outcome, took) = (outcome_name(*outcome), *took_ms);
-                match result {
-                    Some(result) => text!("outcome-after-ms", outcome, took, result),
-                    None => text!("outcome-ran", outcome, took),
-                }
-            }
-            Self::Failed(error) => text!("outcome-failed", error),
-            Self::Finished => text!("outcome-done"),
-        })
+/// How a job run ended.
+fn ran(outcome: JobOutcome, took: u64, result: Option<&Event>) -> String {
+    let outcome = outcome_name(outcome);
+    match result {
+        Some(result) => text!("outcome-after-ms", outcome, took, result),
+        None => text!("outcome-ran", outcome, took),
     }
 }
 
@@ -89,7 +88,7 @@ impl Reply {
             Self::LettersReplayed(report) => report.replayed > 0 && !report.cut_short,
             Self::LettersDiscarded(report) => report.discarded > 0 && !report.cut_short,
             Self::Claimed(report) => {
-                report.claimed > 0 && report.gone + report.hollow == 0 && !report.cut_short
+                report.claimed > 0 && report.gone + report.without_body == 0 && !report.cut_short
             }
             Self::Paid { payment, .. } => matches!(payment, Payment::Paid | Payment::PaidBefore),
             Self::JobRun { end, .. } => end.outcome == JobOutcome::Done,
@@ -111,23 +110,20 @@ impl fmt::Display for Reply {
             Self::VoucherCreated(voucher) => text!("reply-voucher-created", voucher),
             Self::VoucherBought(order) => text!("reply-voucher-bought", order),
             Self::SaleCreated(voucher) => text!("reply-sale-created", voucher),
-            Self::SaleChanged { voucher, state } => match state {
-                SaleState::Running => text!("reply-sale-open", voucher),
-                SaleState::Paused => text!("reply-sale-paused", voucher),
-                SaleState::Ended => text!("reply-sale-ended", voucher),
-                SaleState::Archived => text!("reply-sale-archived", voucher),
-            },
+            Self::SaleChanged { voucher, state } => {
+                text!("reply-sale-changed", voucher, state = <&str>::from(state))
+            }
             Self::Restocked { voucher, initial } => text!("reply-restocked", voucher, initial),
             Self::LoadTestDone(report) => load_test_done(report),
-            Self::LoadTestStopped { voucher, tests: 0 } => text!("reply-no-rush", voucher),
-            Self::LoadTestStopped { voucher, .. } => text!("reply-rush-stopped", voucher),
+            Self::LoadTestStopped { voucher, tests } => {
+                text!("reply-rush-stopped", voucher, tests)
+            }
             Self::Repaired(done) => {
                 let (buyers, orders, pieces) = (done.put_back, done.enqueued, done.given_back);
                 text!("reply-repaired", buyers, orders, pieces)
             }
             Self::Planned(plan) => text!("common-entries", count = plan.totals.entries),
-            Self::Cancelled(true) => text!("reply-cancelling"),
-            Self::Cancelled(false) => text!("reply-no-command-is-running"),
+            Self::Cancelled(running) => text!("reply-cancelling", running),
             Self::Replayed(report) => replayed(report),
             Self::LettersCounted(found) => {
                 text!("reply-dead-letters-found", count = found.counts.total())
@@ -136,12 +132,9 @@ impl fmt::Display for Reply {
             Self::Previewed(_) | Self::Traced(_) => String::new(),
             Self::LettersReplayed(report) => letters_replayed(report),
             Self::LettersDiscarded(report) => letters_discarded(report),
-            Self::Paid { order, payment } => match payment {
-                Payment::Paid => text!("reply-paid", order),
-                Payment::PaidBefore => text!("reply-paid-before", order),
-                Payment::TooLate => text!("reply-closed", order),
-                Payment::NotFound => text!("reply-no-order", order),
-            },
+            Self::Paid { order, payment } => {
+                text!("reply-paid", order, payment = <&str>::from(payment))
+            }
             Self::Rewound(report) => rewound(report),
             Self::Claimed(report) => claimed(report),
             Self::ConsumerRemoved(report) => {
@@ -154,12 +147,11 @@ impl fmt::Display for Reply {
                 let (outcome, took) = (outcome_name(end.outcome), end.took_ms);
                 let mut text = text!("reply-job-ran", job, outcome, took);
                 if let Some(detail) = &end.detail {
-                    text += &text!("reply-job-result", result = detail.localized::<JobResult>());
+                    text += &text!("reply-job-result", result = detail.localized::<Event>());
                 }
                 text
             }
-            Self::JobSwitched { job, paused: true } => text!("reply-job-paused", job),
-            Self::JobSwitched { job, paused: false } => text!("reply-job-resumed", job),
+            Self::JobSwitched { job, paused } => text!("reply-job-switched", job, paused),
         })
     }
 }
@@ -193,7 +185,7 @@ fn replayed(report: &ReplayReport) -> String {
         dead = report.dead,
         left = report.left,
         rebuilt = report.rebuilt,
-        hollow = report.hollow,
+        without_body = report.without_body,
         lost = report.lost,
         gone = report.gone,
         changed = report.changed,
@@ -228,6 +220,6 @@ fn rewound(report: &RewindReport) -> String {
 }
 
 fn claimed(report: &ClaimReport) -> String {
-    let ClaimReport { claimed, gone, hollow, cut_short: interrupted } = report;
-    text!("reply-claimed", claimed, gone, hollow, interrupted)
+    let ClaimReport { claimed, gone, without_body, cut_short: interrupted } = report;
+    text!("reply-claimed", claimed, gone, without_body, interrupted)
 }

@@ -9,7 +9,7 @@ use seckill_model::{
     Backing, EntryId, OrderEntry, OrderError, RecoveryAction, Verdict,
     filter::{Fact, Field, Filter, Kind},
     locale::in_english,
-    verdict::{self, Evidence, Row},
+    verdict::{Evidence, judge},
 };
 use seckill_redis::{
     keys::{is_replay, node_of},
@@ -17,9 +17,10 @@ use seckill_redis::{
     stream::{self, Body, Pending},
 };
 use seckill_store::Written;
+use strum::VariantNames as _;
 
 use crate::{
-    EngineError, consumer::order_writer::by_partition, ledger::entry_check, servers::Servers,
+    Result, consumer::order_writer::by_partition, ledger::entry_check, servers::Servers,
     settings::Settings,
 };
 
@@ -29,8 +30,8 @@ pub(crate) const PAGE: usize = 1_000;
 /// Filter fields of pending entries.
 pub const FIELDS: &[Field] = &[
     ("entry", Kind::Entry),
-    ("verdict", Kind::Word(Verdict::NAMES)),
-    ("action", Kind::Word(RecoveryAction::NAMES)),
+    ("verdict", Kind::Word(Verdict::VARIANTS)),
+    ("action", Kind::Word(RecoveryAction::VARIANTS)),
     ("holder", Kind::Text),
     ("idle", Kind::Span),
     ("age", Kind::Span),
@@ -55,8 +56,8 @@ pub struct Classifier {
 pub struct Classified {
     /// The entry.
     pub row: Pending,
-    /// The state of its order in SQL.
-    pub sql: Row,
+    /// Why it yields no order, for the operator and the dead letter.
+    pub fault: Option<OrderError>,
     /// Milliseconds since it was added, by the clock of Redis.
     pub age_ms: u64,
     /// Its state.
@@ -74,7 +75,7 @@ impl Classifier {
         &mut self,
         first: EntryId,
         last: EntryId,
-    ) -> BoxFuture<'_, Result<Vec<Classified>, EngineError>> {
+    ) -> BoxFuture<'_, Result<Vec<Classified>>> {
         async move {
             let Servers { conn, keys, .. } = &mut self.servers;
             let page = stream::pending_of_all(conn, keys, first, last, PAGE).await?;
@@ -84,7 +85,7 @@ impl Classifier {
     }
 
     /// The pending ones among these entries.
-    pub async fn entries(&mut self, entries: &[EntryId]) -> Result<Vec<Classified>, EngineError> {
+    pub async fn entries(&mut self, entries: &[EntryId]) -> Result<Vec<Classified>> {
         let mut rows = Vec::with_capacity(entries.len());
         let Servers { conn, keys, .. } = &mut self.servers;
         for (of, entries) in by_partition(keys, entries.iter().copied(), |entry| *entry) {
@@ -96,92 +97,63 @@ impl Classifier {
     }
 
     /// The verdicts on these entries, which were just read.
-    pub fn classify(
-        &mut self,
-        rows: Vec<Pending>,
-    ) -> BoxFuture<'_, Result<Vec<Classified>, EngineError>> {
+    pub fn classify(&mut self, rows: Vec<Pending>) -> BoxFuture<'_, Result<Vec<Classified>>> {
         self.judge(rows).boxed()
     }
 
-    async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Classified>, EngineError> {
+    async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Classified>> {
         let orders: Vec<OrderEntry> = rows.iter().filter_map(|row| row.delivered.order()).collect();
         // Redis first: an order reaches SQL before its buyer leaves Redis.
         let backing = entry_check::backing(&mut self.servers, &orders).await?;
-        let answers = self.servers.store.foresee(&orders).await?.into_iter().map(row_state);
-        let mut answers = answers.zip(backing).map(|(row, backing)| match (row, backing) {
-            (Row::Absent, Backing::Nothing) => Row::NotPromised,
-            (Row::Absent, Backing::Other(holds)) => Row::Holds(holds),
-            (row, _) => row,
-        });
+        let foreseen = self.servers.store.foresee(&orders).await?;
+        let mut foreseen =
+            orders.iter().zip(foreseen).zip(backing).map(|((order, row), backing)| {
+                let fault = match (row, backing) {
+                    (Written::New, Backing::Nothing) => Some(OrderError::NotPromised),
+                    (Written::New, Backing::Other(holds)) => {
+                        Written::Conflict { holds }.fault(order)
+                    }
+                    _ => row.fault(order),
+                };
+                (row == Written::Again, fault)
+            });
         let mut nodes: HashMap<u16, Nodes> = HashMap::new();
         let mut classified = Vec::with_capacity(rows.len());
         for row in rows {
             let entry = row.delivered.entry;
-            if let Entry::Vacant(new) = nodes.entry(entry.partition) {
-                let of = self.servers.keys.partition(entry.partition);
-                new.insert(Nodes::read(&mut self.servers.conn, &of).await?);
-            }
-            let sql = match &row.delivered.body {
-                Body::Good(_) => answers.next().unwrap_or(Row::Absent),
-                Body::Malformed(_) | Body::Gone => Row::Absent,
+            let nodes = match nodes.entry(entry.partition) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let of = self.servers.keys.partition(entry.partition);
+                    new.insert(Nodes::read(&mut self.servers.conn, &of).await?)
+                }
             };
-            let nodes = nodes.get(&entry.partition);
-            let age_ms = nodes.map_or(0, |nodes| nodes.now.since(entry.added()));
-            classified.push(self.verdict(row, sql, age_ms, nodes));
+            let (is_written, fault) = match &row.delivered.body {
+                Body::Good(_) => foreseen.next().unwrap_or_default(),
+                Body::Malformed(fault) => (false, Some(OrderError::Fields(fault.clone()))),
+                Body::Gone => (false, Some(OrderError::Gone)),
+            };
+            let holder_alive = if is_replay(&row.consumer) {
+                self.replay_alive
+            } else {
+                let dead_ms = self.settings.node_dead_ms;
+                nodes.is_alive(node_of(&row.consumer), dead_ms)
+            };
+            let Pending { idle_ms, deliveries, .. } = row;
+            let evidence = Evidence { is_written, fault, holder_alive, idle_ms, deliveries };
+            let verdict = judge(&evidence, self.settings.limits());
+            let fault = match verdict {
+                Verdict::TooOften => Some(OrderError::TooOften(deliveries)),
+                _ => evidence.fault,
+            };
+            let age_ms = nodes.now.since(entry.added());
+            classified.push(Classified { row, fault, age_ms, verdict });
         }
         Ok(classified)
-    }
-
-    fn verdict(&self, row: Pending, sql: Row, age_ms: u64, nodes: Option<&Nodes>) -> Classified {
-        let holder_alive = if is_replay(&row.consumer) {
-            self.replay_alive
-        } else {
-            let dead_ms = self.settings.node_dead_ms;
-            nodes.is_some_and(|nodes| nodes.is_alive(node_of(&row.consumer), dead_ms))
-        };
-        let evidence = Evidence {
-            row: sql,
-            body: match row.delivered.body {
-                Body::Good(_) => verdict::Body::Good,
-                Body::Malformed(_) => verdict::Body::Malformed,
-                Body::Gone => verdict::Body::Gone,
-            },
-            holder_alive,
-            idle_ms: row.idle_ms,
-            deliveries: row.deliveries,
-        };
-        let verdict = verdict::judge(&evidence, self.settings.limits());
-        Classified { row, sql, age_ms, verdict }
-    }
-}
-
-fn row_state(written: Written) -> Row {
-    match written {
-        Written::New => Row::Absent,
-        Written::Again => Row::Present,
-        Written::Conflict { holds } => Row::Holds(holds),
-        Written::IdTaken => Row::IdTaken,
-        Written::NoSale => Row::NoSale,
     }
 }
 
 impl Classified {
-    /// What is wrong with it, for the operator and the dead letter; `None` if valid.
-    pub fn fault(&self) -> Option<OrderError> {
-        Some(match (&self.row.delivered.body, self.sql, self.verdict) {
-            (Body::Gone, ..) => OrderError::Gone,
-            (Body::Malformed(fault), ..) => OrderError::Fields(fault.clone()),
-            (Body::Good(order), Row::Holds(holds), _) => {
-                OrderError::Holds { user: order.user, holds, voucher: order.voucher }
-            }
-            (Body::Good(order), Row::IdTaken, _) => OrderError::IdTaken(order.order),
-            (Body::Good(order), Row::NoSale, _) => OrderError::NoSale(order.voucher),
-            (Body::Good(_), Row::NotPromised, _) => OrderError::NotPromised,
-            (_, _, Verdict::TooOften) => OrderError::TooOften(self.row.deliveries),
-            _ => return None,
-        })
-    }
-
     /// Whether it matches a filter.
     pub fn passes(&self, filter: &Filter) -> bool {
         let order = self.row.delivered.order();
@@ -197,7 +169,8 @@ impl Classified {
             "user" => order.map(|order| Fact::Number(order.user.0)),
             "voucher" => order.map(|order| Fact::Number(order.voucher.0)),
             "fault" => {
-                self.fault().map(|fault| Fact::Text(in_english(|| fault.to_string()).into()))
+                let fault = self.fault.as_ref();
+                fault.map(|fault| Fact::Text(in_english(|| fault.to_string()).into()))
             }
             _ => None,
         })

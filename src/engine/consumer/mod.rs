@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     consumer::order_writer::{BACKOFF, Settled, Writer, reject_all, wait},
     context::NodeContext,
     ledger::{
@@ -124,7 +124,7 @@ impl Consumer {
     }
 
     /// Marks the entries that it still holds as idle, so that they can be claimed immediately.
-    async fn hand_over(&mut self) -> Result<u64, RedisError> {
+    async fn hand_over(&mut self) -> Result<u64> {
         let (mut handed, mut next) =
             (0, Some(EntryId { partition: self.partition.number(), ..EntryId::MIN }));
         let count = self.settings.consumer_batch;
@@ -166,11 +166,7 @@ impl Consumer {
         }
     }
 
-    async fn work(
-        &mut self,
-        stop: &CancellationToken,
-        pause: &mut Duration,
-    ) -> Result<(), EngineError> {
+    async fn work(&mut self, stop: &CancellationToken, pause: &mut Duration) -> Result<()> {
         stream::ensure_group(&mut self.reader.conn, &self.partition).await?;
         self.finish_own(stop).await?;
         self.claim_idle(stop).await?;
@@ -221,7 +217,7 @@ impl Consumer {
         &mut self,
         batch: Checked,
         stop: &CancellationToken,
-    ) -> Result<Rejected, EngineError> {
+    ) -> Result<Rejected> {
         let (settled, rejected) = self.writer.settle_good(batch, stop).await?;
         self.note_waiting(&settled);
         Ok(rejected)
@@ -241,7 +237,7 @@ impl Consumer {
         batch: Checked,
         rejected: Rejected,
         stop: &CancellationToken,
-    ) -> Result<(Option<(usize, Checked)>, Rejected), EngineError> {
+    ) -> Result<(Option<(usize, Checked)>, Rejected)> {
         let Self { writer, reader, partition, name, settings, .. } = self;
         let in_hand = writer.in_hand.clone();
         let reading = async {
@@ -275,7 +271,7 @@ impl Consumer {
 
     /// Reads what this consumer was delivered before its process started, or before a server became unreachable. Only
     /// the former counts as a delivery: an outage must not make dead letters of good entries.
-    async fn finish_own(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+    async fn finish_own(&mut self, stop: &CancellationToken) -> Result<()> {
         // A failed pass also counts, since it is retried.
         if std::mem::replace(&mut self.resumed, true) {
             return self.settle_own(false, stop).await;
@@ -292,11 +288,7 @@ impl Consumer {
 
     /// Settles the entries that this consumer holds, without another delivery. `given`: it held nothing, so an operator
     /// has assigned them.
-    async fn settle_own(
-        &mut self,
-        given: bool,
-        stop: &CancellationToken,
-    ) -> Result<(), EngineError> {
+    async fn settle_own(&mut self, given: bool, stop: &CancellationToken) -> Result<()> {
         let mut next = Some(EntryId { partition: self.partition.number(), ..EntryId::MIN });
         while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
             let count = self.settings.consumer_batch;
@@ -314,7 +306,7 @@ impl Consumer {
     }
 
     /// Claims what other consumers have abandoned.
-    async fn claim_idle(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+    async fn claim_idle(&mut self, stop: &CancellationToken) -> Result<()> {
         self.rebuild().await?;
         let mut from = Some(EntryId::MIN);
         while let Some(start) = from.filter(|_| !stop.is_cancelled()) {
@@ -335,7 +327,7 @@ impl Consumer {
     }
 
     /// Rebuilds what claims have dropped, by this consumer or by one that died before it did so.
-    async fn rebuild(&mut self) -> Result<(), EngineError> {
+    async fn rebuild(&mut self) -> Result<()> {
         let gone = stream::gone(&mut self.reader.conn, &self.partition).await?;
         if !gone.is_empty() {
             let rebuilt = rebuild(&mut self.writer.servers, &self.partition).await?;
@@ -351,7 +343,7 @@ impl Consumer {
         &mut self,
         batch: Vec<Delivered>,
         stop: &CancellationToken,
-    ) -> Result<(), EngineError> {
+    ) -> Result<()> {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
         let (first, last, count) = (first.entry, last.entry, batch.len());
         let (reader, of) = (&mut self.reader.conn, &self.partition);
@@ -379,11 +371,7 @@ impl Consumer {
 
     /// Writes a batch; with `order_lock`, under a lock for each of its buyers. An entry whose lock is not
     /// acquired stays pending.
-    async fn settle(
-        &mut self,
-        batch: Vec<Delivered>,
-        stop: &CancellationToken,
-    ) -> Result<(), EngineError> {
+    async fn settle(&mut self, batch: Vec<Delivered>, stop: &CancellationToken) -> Result<()> {
         if !self.settings.order_lock {
             let settled = self.writer.settle(batch, stop).await?;
             self.note_waiting(&settled);

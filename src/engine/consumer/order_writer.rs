@@ -9,7 +9,7 @@ use seckill_model::{
     EntryId, Message, Millis, OrderEntry, OrderError, locale::in_english, reason::reason,
 };
 use seckill_redis::{
-    Layout, RedisError, dead_letters,
+    Layout, dead_letters,
     keys::Partition,
     stream::{self, Delivered},
 };
@@ -17,7 +17,7 @@ use seckill_store::{StoreError, Written};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     context::NodeContext,
     event::{self, Event},
     ledger::{
@@ -86,7 +86,7 @@ impl Writer {
         &mut self,
         batch: Vec<Delivered>,
         stop: &CancellationToken,
-    ) -> Result<Settled, EngineError> {
+    ) -> Result<Settled> {
         let checked = entry_check::check(&mut self.servers, &self.in_hand, batch).await?;
         let (settled, rejected) = self.settle_good(checked, stop).await?;
         // After the good ones, which must not wait for a Redis that rejects dead letters.
@@ -98,7 +98,7 @@ impl Writer {
         &mut self,
         checked: Checked,
         stop: &CancellationToken,
-    ) -> Result<(Settled, Rejected), EngineError> {
+    ) -> Result<(Settled, Rejected)> {
         let Checked { orders, mut rejected, gone, waiting } = checked;
         let mut settled = Settled { gone, waiting, ..Settled::default() };
         // Halves of a failed batch, the next one on top.
@@ -134,7 +134,7 @@ impl Writer {
         &mut self,
         part: &[OrderEntry],
         stop: &CancellationToken,
-    ) -> Result<Vec<Written>, EngineError> {
+    ) -> Result<Vec<Written>> {
         let mut pause = BACKOFF[0];
         let mut waiting = false;
         loop {
@@ -147,7 +147,7 @@ impl Writer {
                 {
                     tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
                     if !std::mem::replace(&mut waiting, true) {
-                        self.event(ORDERS_WAIT, part, &Event::ReadError(error.into()));
+                        self.event(ORDERS_WAIT, part, &Event::Error(error.into()));
                     }
                     if !wait(stop, &mut pause).await {
                         return Err(EngineError::Stopping);
@@ -164,14 +164,14 @@ impl Writer {
         }
     }
 
-    fn event(&self, act: &str, part: &[OrderEntry], event: &Event) {
+    fn event(&self, action: &str, part: &[OrderEntry], event: &Event) {
         let Some((outbox, node)) = &self.events else { return };
         let partition = part.first().map_or(0, |order| order.entry.partition);
-        outbox.put_own(node, act, event::partition(partition), Message::of(event));
+        outbox.put_own(node, action, event::partition(partition), Message::of(event));
     }
 
     /// The clock of Redis. It is read at intervals; in between, the monotonic clock of this process is added.
-    async fn now(&mut self, part: &[OrderEntry]) -> Result<Millis, EngineError> {
+    async fn now(&mut self, part: &[OrderEntry]) -> Result<Millis> {
         if let Some((asked, then)) = self.clock.filter(|it| it.0.elapsed() < CLOCK_GOOD_FOR) {
             return Ok(then.plus(asked.elapsed().as_millis() as i64));
         }
@@ -191,27 +191,18 @@ impl Writer {
         written: &[Written],
         settled: &mut Settled,
         rejected: &mut Rejected,
-    ) -> Result<(), EngineError> {
+    ) -> Result<()> {
         let mut live = Vec::with_capacity(part.len());
         for (order, written) in part.iter().zip(written) {
-            let why = match written {
-                Written::New => {
-                    settled.persisted += 1;
-                    live.push(*order);
-                    continue;
-                }
-                Written::Again => {
-                    settled.again += 1;
-                    live.push(*order);
-                    continue;
-                }
-                Written::Conflict { holds } => {
-                    OrderError::Holds { user: order.user, holds: *holds, voucher: order.voucher }
-                }
-                Written::IdTaken => OrderError::IdTaken(order.order),
-                Written::NoSale => OrderError::NoSale(order.voucher),
-            };
-            rejected.push((order.entry, Message::of(&why)));
+            if let Some(fault) = written.fault(order) {
+                rejected.push((order.entry, Message::of(&fault)));
+                continue;
+            }
+            match written {
+                Written::New => settled.persisted += 1,
+                _ => settled.again += 1,
+            }
+            live.push(*order);
         }
         let entries = live.iter().map(|order| order.entry).collect();
         if self.acknowledge(entries).await? < live.len() as u64 {
@@ -224,7 +215,7 @@ impl Writer {
 
     /// Acknowledges entries of any partition; returns how many were pending. Only for entries whose order is in SQL or
     /// has been enqueued again.
-    pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64, EngineError> {
+    pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64> {
         let mut done = 0;
         for (of, entries) in by_partition(&self.servers.keys, entries, |entry| *entry) {
             done += stream::acknowledge(&mut self.servers.conn, &of, entries).await?;
@@ -233,8 +224,8 @@ impl Writer {
     }
 
     /// Makes dead letters of entries, each with its reason; returns how many were pending.
-    pub async fn reject_all(&mut self, entries: Rejected) -> Result<u64, EngineError> {
-        Ok(reject_all(&mut self.servers, entries).await?)
+    pub async fn reject_all(&mut self, entries: Rejected) -> Result<u64> {
+        reject_all(&mut self.servers, entries).await
     }
 }
 
@@ -249,10 +240,7 @@ fn row_fault(error: &StoreError) -> Option<OrderError> {
 }
 
 /// The same over a connection of the caller's.
-pub(crate) async fn reject_all(
-    servers: &mut Servers,
-    entries: Rejected,
-) -> Result<u64, RedisError> {
+pub(crate) async fn reject_all(servers: &mut Servers, entries: Rejected) -> Result<u64> {
     if let Some((entry, reason)) = entries.first() {
         // Each letter has its own reason; logging each would be the most expensive part of poison entries.
         tracing::warn!(entries = entries.len(), first = %entry, %reason, "dead letters");

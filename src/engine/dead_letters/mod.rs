@@ -3,7 +3,6 @@
 //! A command processes each letter in idempotent steps, so an interrupted command can be repeated. This module creates
 //! no dead letters.
 
-mod shown;
 mod verdict;
 
 use std::{collections::HashMap, sync::Arc};
@@ -18,18 +17,23 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     consumer::order_writer::by_partition,
     payment,
     recovery::reconcile::put_back_written,
     servers::Servers,
     settings::Settings,
-    telemetry::{Meters, snapshot::RecoveryLine},
+    telemetry::{
+        Meters,
+        snapshot::{LetterLine, LetterPage, RecoveryLine},
+    },
 };
 pub use verdict::{ClassifiedLetter, LETTER_FIELDS, classify};
 
 /// Letters per step of a command or a count.
 const PAGE: usize = COPIES;
+/// Letters per page of a screen.
+const LINES: usize = 100;
 
 /// Dead letters that a command applies to.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,7 +144,7 @@ impl Letters {
         first: EntryId,
         last: EntryId,
         count: usize,
-    ) -> BoxFuture<'_, Result<Vec<ClassifiedLetter>, EngineError>> {
+    ) -> BoxFuture<'_, Result<Vec<ClassifiedLetter>>> {
         async move {
             let Servers { conn, keys, .. } = &mut self.servers;
             let page = dead_letters::page_of_all(conn, keys, first, last, count).await?;
@@ -149,8 +153,20 @@ impl Letters {
         .boxed()
     }
 
+    /// Returns a page for a screen, starting at this letter.
+    pub async fn screen_page(&mut self, from: EntryId) -> Result<LetterPage> {
+        let taken = self.servers.conn.now().await?;
+        // Reads one extra letter to detect whether more follow.
+        let letters = self.page(from, EntryId::MAX, LINES + 1).await?;
+        let line = |ClassifiedLetter { letter, verdict, .. }| {
+            let age_ms = taken.since(letter.at);
+            LetterLine { letter, age_ms, verdict }
+        };
+        Ok(LetterPage::of(from, taken, letters.into_iter().map(line).collect(), LINES))
+    }
+
     /// Classifies these letters; missing ones are omitted.
-    pub async fn named(&mut self, ids: &[EntryId]) -> Result<Vec<ClassifiedLetter>, EngineError> {
+    pub async fn named(&mut self, ids: &[EntryId]) -> Result<Vec<ClassifiedLetter>> {
         let Servers { conn, keys, .. } = &mut self.servers;
         let mut found = Vec::new();
         for (of, ids) in by_partition(keys, ids.iter().copied(), |id| *id) {
@@ -164,7 +180,7 @@ impl Letters {
         &mut self,
         scope: &LetterScope,
         stop: &CancellationToken,
-    ) -> Result<LettersCounted, EngineError> {
+    ) -> Result<LettersCounted> {
         let mut found = LettersCounted::default();
         if self.each_page(Work::Count(&mut found), scope, stop).await? {
             Ok(found)
@@ -181,7 +197,7 @@ impl Letters {
         scope: &LetterScope,
         force: bool,
         stop: &CancellationToken,
-    ) -> Result<LettersReplayed, EngineError> {
+    ) -> Result<LettersReplayed> {
         let mut report = LettersReplayed::default();
         let done = self.each_page(Work::Replay(&mut report, force), scope, stop).await;
         let replayed = report.replayed;
@@ -202,7 +218,7 @@ impl Letters {
         scope: &LetterScope,
         compensate: bool,
         stop: &CancellationToken,
-    ) -> Result<LettersDiscarded, EngineError> {
+    ) -> Result<LettersDiscarded> {
         let mut report = LettersDiscarded::default();
         let done = self.each_page(Work::Discard(&mut report, compensate), scope, stop).await;
         let discarded = report.discarded;
@@ -218,9 +234,9 @@ impl Letters {
         mut work: Work<'_>,
         scope: &LetterScope,
         stop: &CancellationToken,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<bool> {
         let Servers { conn, keys, .. } = &mut self.servers;
-        let now = EntryId::last_of(u64::try_from(conn.now().await?.0).unwrap_or(0));
+        let now = EntryId::last_of(conn.now().await?);
         // Pages of letters requested by ID are taken from the end, the oldest first.
         let (mut ids, mut next) = (Vec::new(), Some(EntryId::MIN));
         let (planned, last) = match scope {
@@ -292,7 +308,7 @@ async fn replay_page(
     Page { letters, gone, .. }: Page,
     force: bool,
     report: &mut LettersReplayed,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     report.seen += letters.len() as u64 + gone;
     report.gone += gone;
     let mut chosen: Vec<&DeadLetter> = Vec::new();
@@ -316,7 +332,7 @@ async fn discard_page(
     Page { letters, gone, .. }: Page,
     compensate: bool,
     report: &mut LettersDiscarded,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     report.seen += letters.len() as u64 + gone;
     report.gone += gone;
     let cancelled =
@@ -365,7 +381,7 @@ async fn cancel(
     servers: &mut Servers,
     letters: &[ClassifiedLetter],
     report: &mut LettersDiscarded,
-) -> Result<HashMap<EntryId, Cancelled>, EngineError> {
+) -> Result<HashMap<EntryId, Cancelled>> {
     let waiting =
         |it: &&ClassifiedLetter| it.verdict.is_awaited() && it.verdict != LetterVerdict::IdTaken;
     // An entry parsed from a letter has the letter's ID.

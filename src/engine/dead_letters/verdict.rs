@@ -12,8 +12,9 @@ use seckill_model::{
 };
 use seckill_redis::dead_letters::DeadLetter;
 use seckill_store::{SharedStore, StoreError};
+use strum::VariantNames as _;
 
-use crate::{EngineError, ledger::entry_check::backing, servers::Servers};
+use crate::{Result, ledger::entry_check::backing, servers::Servers};
 
 /// Fields available in a filter of dead letters.
 pub const LETTER_FIELDS: &[Field] = &[
@@ -27,8 +28,8 @@ pub const LETTER_FIELDS: &[Field] = &[
     ("replays", Kind::Number),
     ("deliveries", Kind::Number),
     ("age", Kind::Span),
-    ("verdict", Kind::Word(LetterVerdict::NAMES)),
-    ("action", Kind::Word(LetterAction::NAMES)),
+    ("verdict", Kind::Word(LetterVerdict::VARIANTS)),
+    ("action", Kind::Word(LetterAction::VARIANTS)),
 ];
 
 /// A dead letter with its verdict.
@@ -83,7 +84,7 @@ pub async fn classify(
     servers: &mut Servers,
     max_replays: u64,
     letters: Vec<DeadLetter>,
-) -> Result<Vec<ClassifiedLetter>, EngineError> {
+) -> Result<Vec<ClassifiedLetter>> {
     let orders: Vec<OrderEntry> = letters.iter().filter_map(|letter| letter.order).collect();
     let backing = backing(servers, &orders).await?;
     let backing: HashMap<EntryId, Backing> =
@@ -137,7 +138,7 @@ fn another_order(letter: &DeadLetter, rows: &HashMap<OrderId, Order>) -> Option<
     (row.status.is_live() && is_row_of(row, &other)).then_some(other)
 }
 
-async fn sale(store: &SharedStore, voucher: VoucherId) -> Result<Sale, EngineError> {
+async fn sale(store: &SharedStore, voucher: VoucherId) -> Result<Sale> {
     match store.sale(voucher).await {
         Ok(sale) if sale.state == SaleState::Archived => Ok(Sale::Archived),
         Ok(_) => Ok(Sale::Open),

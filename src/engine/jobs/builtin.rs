@@ -9,7 +9,7 @@ use seckill_model::{Reason, message::Label, order_id::utc_day, reason::reason};
 
 use super::{Done, Job, Run, Schedule};
 use crate::{
-    EngineError,
+    EngineError, Result,
     deployment::Deployment,
     ledger,
     lists::sales,
@@ -55,7 +55,7 @@ fn job<F>(
     work: fn(Run) -> F,
 ) -> Job
 where
-    F: Future<Output = Result<Done, EngineError>> + Send + 'static,
+    F: Future<Output = Result<Done>> + Send + 'static,
 {
     Job {
         name: name.to_owned(),
@@ -67,7 +67,7 @@ where
     }
 }
 
-async fn close_overdue(run: Run) -> Result<Done, EngineError> {
+async fn close_overdue(run: Run) -> Result<Done> {
     let (mut servers, settings) = (run.deployment.servers(), &run.deployment.settings);
     // Uses the clock that stamps orders: a node whose clock is fast must not close orders early.
     let now = servers.conn.now().await?;
@@ -78,7 +78,7 @@ async fn close_overdue(run: Run) -> Result<Done, EngineError> {
     Ok(Done { rows: orders, detail: Some(reason!("job-closed", orders, given_back)) })
 }
 
-async fn drop_id_keys(run: Run) -> Result<Done, EngineError> {
+async fn drop_id_keys(run: Run) -> Result<Done> {
     let today = utc_day(run.due.0.div_euclid(1_000));
     let (mut rows, mut conn) = (0, run.deployment.redis.connection());
     for of in run.deployment.keys.partitions() {
@@ -92,7 +92,7 @@ async fn drop_id_keys(run: Run) -> Result<Done, EngineError> {
     Ok(Done { rows, detail: None })
 }
 
-async fn trim_stream(run: Run) -> Result<Done, EngineError> {
+async fn trim_stream(run: Run) -> Result<Done> {
     let Deployment { store, keys, settings, .. } = &run.deployment;
     let (mut servers, mut all) = (run.deployment.servers(), Trimmed::default());
     for of in keys.partitions() {
@@ -119,7 +119,7 @@ fn trimmed(all: Trimmed, runs: u64) -> Reason {
     Reason::Joined(parts)
 }
 
-async fn archive_sales(run: Run) -> Result<Done, EngineError> {
+async fn archive_sales(run: Run) -> Result<Done> {
     let after = run.deployment.settings.jobs.archive_after_ms;
     let mut servers = run.deployment.servers();
     let archived = retention::archive_ended(&mut servers, after, &run.stop).await?;
@@ -128,7 +128,7 @@ async fn archive_sales(run: Run) -> Result<Done, EngineError> {
     Ok(Done { rows, detail })
 }
 
-async fn check_ledger(run: Run) -> Result<Done, EngineError> {
+async fn check_ledger(run: Run) -> Result<Done> {
     let audit = ledger::audit(&mut run.deployment.servers(), None).await?;
     if let Some(finding) = audit.findings().next() {
         return Err(EngineError::Unbalanced(finding));

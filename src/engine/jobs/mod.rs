@@ -11,11 +11,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, Reason, message::Label};
-use seckill_store::{SharedStore, StoreError};
-use serde::{Deserialize, Serialize};
+use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, deployment::Deployment, telemetry::snapshot::JobLine};
+use super::{deployment::Deployment, telemetry::snapshot::JobLine};
+use crate::Result;
 
 pub use super::schedule::{Schedule, ScheduleError};
 pub use runner::{Runner, job_lock};
@@ -79,27 +79,7 @@ pub struct Done {
 }
 
 /// Action of a job. A cancelled run is dropped at one of its awaits, so its writes must be consistent at each of them.
-pub type Work = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<Done, EngineError>> + Send + Sync>;
-
-/// Result of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobResult {
-    /// It failed.
-    Failed(EngineError),
-    /// What it changed, or why it ended early.
-    #[serde(untagged)]
-    Other(Reason),
-}
-
-impl fmt::Display for JobResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(why) => why.fmt(f),
-            Self::Other(text) => text.fmt(f),
-        }
-    }
-}
+pub type Work = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<Done>> + Send + Sync>;
 
 /// The outcome of a run as it is shown.
 pub fn outcome_name(outcome: JobOutcome) -> Label {
@@ -118,7 +98,7 @@ pub async fn board(
     jobs: &[Job],
     now: Millis,
     runs: u32,
-) -> Result<Vec<JobLine>, StoreError> {
+) -> Result<Vec<JobLine>> {
     let switches = store.job_switches().await?;
     let mut lines = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -142,7 +122,11 @@ pub async fn board(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::{Snapshot, alarms::alarms};
+    use crate::{
+        EngineError,
+        event::Event,
+        telemetry::{Snapshot, alarms::alarms},
+    };
     use seckill_model::{
         Message,
         ledger::{Finding, SaleFinding},
@@ -160,7 +144,7 @@ mod tests {
                 started: Millis(0),
                 took_ms: Some(5),
                 outcome: JobOutcome::Failed,
-                detail: Some(Message::of(&JobResult::Failed(error.clone()))),
+                detail: Some(Message::of(&Event::Error(error.clone()))),
                 rows: None,
             };
             let job = JobLine {

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use seckill_model::{Cause, Fence, JobOutcome, Message, Millis, NewRun, RunEnd, reason::reason};
+use seckill_model::{
+    Cause, Fence, JobOutcome, Message, Millis, NewRun, RunEnd, clock::seconds, reason::reason,
+};
 use seckill_redis::{
     Connection, RedisError,
     lock_holders::{foreign_locks, holder_of},
@@ -11,11 +13,11 @@ use seckill_redis::{
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use super::{Done, Job, JobResult, Run, Schedule};
+use super::{Done, Job, Run, Schedule};
 use crate::{
-    EngineError,
+    EngineError, Result,
     deployment::Deployment,
-    event::seconds,
+    event::Event,
     locks::{Guard, LockError, LockName, Locks},
 };
 
@@ -83,7 +85,7 @@ impl Runner {
         conn: &mut Connection,
         job: &Job,
         seen: &mut Seen,
-    ) -> Result<Next, EngineError> {
+    ) -> Result<Next> {
         let store = &self.deployment.store;
         let switch = store.job_switches().await?.into_iter().find(|it| it.name == job.name);
         if switch.as_ref().is_some_and(|it| it.paused) {
@@ -128,7 +130,7 @@ impl Runner {
         job: &Job,
         seen: &mut Seen,
         stop: &CancellationToken,
-    ) -> Result<Turn, EngineError> {
+    ) -> Result<Turn> {
         let guard = match self.lock(job, Duration::ZERO).await {
             Ok(guard) => guard,
             Err(EngineError::Lock(LockError::Busy(_))) => return Ok(Turn::Busy),
@@ -153,7 +155,7 @@ impl Runner {
         seen: &mut Seen,
         guard: &Guard,
         stop: &CancellationToken,
-    ) -> Result<Turn, EngineError> {
+    ) -> Result<Turn> {
         let now = conn.now().await?;
         let why = Message::of(&reason!("job-node-lost"));
         self.deployment.store.lose_runs(&job.name, guard.token(), &why, now).await?;
@@ -179,11 +181,7 @@ impl Runner {
     ///
     /// # Errors
     /// It is already running, or a server is unreachable.
-    pub async fn run_now(
-        &self,
-        job: &Job,
-        stop: &CancellationToken,
-    ) -> Result<RunEnd, EngineError> {
+    pub async fn run_now(&self, job: &Job, stop: &CancellationToken) -> Result<RunEnd> {
         let guard = match self.lock(job, MANUAL_WAIT).await {
             Err(EngineError::Lock(LockError::Busy(name))) => return Err(self.busy(&name).await),
             other => other?,
@@ -222,7 +220,7 @@ impl Runner {
         }
     }
 
-    async fn lock(&self, job: &Job, wait: Duration) -> Result<Guard, EngineError> {
+    async fn lock(&self, job: &Job, wait: Duration) -> Result<Guard> {
         let (name, task) = (LockName::new(job_lock(&job.name))?, "run");
         // Renewed while this node lives, so that a dead node blocks others for one lease at most.
         Ok(self.locks.try_for(&name, task, wait).await?)
@@ -237,7 +235,7 @@ impl Runner {
         started: Millis,
         guard: &Guard,
         stop: &CancellationToken,
-    ) -> Result<Option<RunEnd>, EngineError> {
+    ) -> Result<Option<RunEnd>> {
         let (node, token) = (self.node.clone(), guard.token());
         let new = NewRun { job: job.name.clone(), due, cause, node, token, started };
         let Some(id) = self.deployment.store.begin_run(&new).await? else { return Ok(None) };
@@ -270,16 +268,16 @@ impl Runner {
         task.abort();
         match tokio::time::timeout(END_WITHIN, task).await {
             Ok(Ok(result)) => ended_by_itself(Ok(result)),
-            Ok(Err(_)) => (JobOutcome::Cancelled, Some(JobResult::Other(why)), 0),
+            Ok(Err(_)) => (JobOutcome::Cancelled, Some(Event::Other(why)), 0),
             Err(_) => {
                 guard.abandon();
                 let why = reason!("job-still-running", cancelled = why);
-                (JobOutcome::Cancelled, Some(JobResult::Other(why)), 0)
+                (JobOutcome::Cancelled, Some(Event::Other(why)), 0)
             }
         }
     }
 
-    async fn write_end(&self, id: i64, end: &RunEnd) -> Result<(), EngineError> {
+    async fn write_end(&self, id: i64, end: &RunEnd) -> Result<()> {
         for attempt in 1.. {
             match self.deployment.store.end_run(id, end).await {
                 Err(error) if error.is_away() && attempt < WRITE_TRIES => {
@@ -293,23 +291,23 @@ impl Runner {
 }
 
 /// Outcome, result and changed rows of a run.
-type Ended = (JobOutcome, Option<JobResult>, u64);
+type Ended = (JobOutcome, Option<Event>, u64);
 
-fn ended_by_itself(ended: Result<Result<Done, EngineError>, JoinError>) -> Ended {
+fn ended_by_itself(ended: Result<Result<Done>, JoinError>) -> Ended {
     let panic = match ended {
         Ok(Ok(Done { rows, detail })) => {
-            return (JobOutcome::Done, detail.map(JobResult::Other), rows);
+            return (JobOutcome::Done, detail.map(Event::Other), rows);
         }
-        Ok(Err(error)) => return (JobOutcome::Failed, Some(JobResult::Failed(error)), 0),
+        Ok(Err(error)) => return (JobOutcome::Failed, Some(Event::Error(error)), 0),
         Err(error) => error.try_into_panic(),
     };
     let Ok(panic) = panic else {
         // Its runtime shuts down.
         let why = reason!("job-node-stops");
-        return (JobOutcome::Cancelled, Some(JobResult::Other(why)), 0);
+        return (JobOutcome::Cancelled, Some(Event::Other(why)), 0);
     };
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     let why = reason!("job-panicked", message = text);
-    (JobOutcome::Failed, Some(JobResult::Other(why)), 0)
+    (JobOutcome::Failed, Some(Event::Other(why)), 0)
 }

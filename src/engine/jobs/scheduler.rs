@@ -10,7 +10,7 @@ use super::{
     Job, Runner,
     runner::{Next, Seen, Turn},
 };
-use crate::EngineError;
+use crate::Result;
 
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
@@ -72,7 +72,7 @@ impl Follow {
         }
     }
 
-    async fn due(&mut self, stop: &CancellationToken) -> Result<Turn, EngineError> {
+    async fn due(&mut self, stop: &CancellationToken) -> Result<Turn> {
         let jitter = self.job.jitter.mul_f64(rand::random_range(0.0..1.0));
         sleep(jitter, stop).await;
         // The pool is never closed.

@@ -18,7 +18,7 @@ use seckill_redis::{
 };
 use seckill_store::StoreError;
 
-use crate::{EngineError, ledger::promise_journal::InHand, lists::group_by, servers::Servers};
+use crate::{Result, ledger::promise_journal::InHand, lists::group_by, servers::Servers};
 
 /// Entries that become dead letters, each with the reason.
 pub(crate) type Rejected = Vec<(EntryId, Message)>;
@@ -38,10 +38,7 @@ pub(crate) struct Checked {
 
 /// Looks up the buyers of entries, in their order: one round trip per voucher, and another one if an entry has no
 /// buyer.
-pub(crate) async fn backing(
-    servers: &mut Servers,
-    orders: &[OrderEntry],
-) -> Result<Vec<Backing>, EngineError> {
+pub(crate) async fn backing(servers: &mut Servers, orders: &[OrderEntry]) -> Result<Vec<Backing>> {
     let mut found = vec![Backing::Unknown; orders.len()];
     let by_voucher = group_by(orders.iter().zip(&mut found), |(order, _)| order.voucher);
     for (voucher, mut looked_up) in by_voucher {
@@ -70,7 +67,7 @@ async fn look_closer(
     servers: &mut Servers,
     voucher: VoucherId,
     looked_up: Vec<(&OrderEntry, &mut Backing)>,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     let Servers { conn, keys, .. } = servers;
     let mut call = scripts::PROMISED.prepare_invoke();
     call.key(&keys.sale_keys(voucher));
@@ -93,7 +90,7 @@ async fn look_closer(
 pub(crate) async fn unverified(
     servers: &mut Servers,
     orders: &[OrderEntry],
-) -> Result<Vec<OrderEntry>, EngineError> {
+) -> Result<Vec<OrderEntry>> {
     let mut verified: BTreeMap<u16, Option<(EntryId, EntryId)>> = BTreeMap::new();
     let partitions: BTreeSet<u16> = orders.iter().map(|order| order.entry.partition).collect();
     for number in partitions {
@@ -113,7 +110,7 @@ pub(crate) async fn check(
     servers: &mut Servers,
     in_hand: &InHand,
     batch: Vec<Delivered>,
-) -> Result<Checked, EngineError> {
+) -> Result<Checked> {
     let mut checked = Checked::default();
     let mut all = Vec::with_capacity(batch.len());
     for delivered in batch {

@@ -19,7 +19,7 @@ use seckill_model::{
     ledger::{RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
 };
 use seckill_redis::{
-    Connection, RedisError, dead_letters,
+    Connection, dead_letters,
     keys::Partition,
     lossy_utf8::Text,
     stream,
@@ -28,7 +28,7 @@ use seckill_redis::{
 use seckill_store::StoreError;
 use serde::Serialize;
 
-use crate::{EngineError, servers::Servers};
+use crate::{Result, servers::Servers};
 
 const PAGE: usize = 1_000;
 /// Entries added in one round trip.
@@ -80,10 +80,7 @@ impl Flows {
 }
 
 /// Audits every sale, or the given one.
-pub fn audit(
-    servers: &mut Servers,
-    only: Option<VoucherId>,
-) -> BoxFuture<'_, Result<Audit, EngineError>> {
+pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Result<Audit>> {
     async move {
         let sales = match only {
             Some(voucher) => vec![servers.store.sale(voucher).await?],
@@ -99,7 +96,7 @@ pub fn audit(
 }
 
 /// Every sale that is not archived, and those in Redis that SQL has archived or does not know, newest first.
-pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>, EngineError> {
+pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>> {
     let mut sales = servers.store.sales().await?;
     let known: HashSet<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
     for of in servers.keys.partitions() {
@@ -119,7 +116,7 @@ pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>, Engine
 }
 
 /// Audits one sale. With a finding, the sale and its figures are read again: a command in between may look like one.
-pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit, EngineError> {
+pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     let mut audit = look(servers, sale).await?;
     for _ in 1..LOOKS {
         if audit.findings.is_empty() {
@@ -137,10 +134,7 @@ pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit,
 }
 
 /// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
-pub async fn lost_orders(
-    servers: &mut Servers,
-    voucher: VoucherId,
-) -> Result<Vec<SaleOrder>, EngineError> {
+pub async fn lost_orders(servers: &mut Servers, voucher: VoucherId) -> Result<Vec<SaleOrder>> {
     let buyers = buyers(servers, voucher).await?;
     // The stream is read only if it may hold one of them.
     if not_in_sql(servers, &buyers).await?.is_empty() {
@@ -149,7 +143,7 @@ pub async fn lost_orders(
     Ok(follow(servers, voucher, &buyers).await?.lost)
 }
 
-async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit, EngineError> {
+async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     let voucher = sale.voucher_id;
     let archived = sale.state == SaleState::Archived;
     let (sql, in_sql) = match servers.store.ledger(voucher).await {
@@ -200,7 +194,7 @@ fn of(entries: &[OrderEntry], voucher: VoucherId) -> u64 {
     entries.iter().filter(|entry| entry.voucher == voucher).count() as u64
 }
 
-async fn redis_facts(servers: &mut Servers, voucher: VoucherId) -> Result<SaleStats, RedisError> {
+async fn redis_facts(servers: &mut Servers, voucher: VoucherId) -> Result<SaleStats> {
     let stats = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[voucher]).await?;
     Ok(stats.sales.first().copied().unwrap_or_default())
 }
@@ -218,10 +212,7 @@ fn redis_ledger(facts: &SaleStats, sale: &Sale) -> Option<RedisLedger> {
 }
 
 /// Every buyer of a sale with the order ID.
-pub(super) async fn buyers(
-    servers: &mut Servers,
-    voucher: VoucherId,
-) -> Result<Vec<SaleOrder>, RedisError> {
+pub(super) async fn buyers(servers: &mut Servers, voucher: VoucherId) -> Result<Vec<SaleOrder>> {
     let mut found = Vec::new();
     let mut cursor = 0u64;
     loop {
@@ -259,7 +250,7 @@ fn repeated(buyers: &[SaleOrder]) -> u64 {
 pub(super) async fn kept_orders(
     servers: &mut Servers,
     voucher: VoucherId,
-) -> Result<Vec<SaleOrder>, EngineError> {
+) -> Result<Vec<SaleOrder>> {
     let buyers = buyers(servers, voucher).await?;
     kept(servers, voucher, &buyers).await
 }
@@ -269,7 +260,7 @@ async fn kept(
     servers: &mut Servers,
     voucher: VoucherId,
     buyers: &[SaleOrder],
-) -> Result<Vec<SaleOrder>, EngineError> {
+) -> Result<Vec<SaleOrder>> {
     let mut kept = Vec::new();
     for page in buyers.chunks(PAGE) {
         let ids: Vec<OrderId> = page.iter().map(|order| order.id).collect();
@@ -297,7 +288,7 @@ async fn follow(
     servers: &mut Servers,
     voucher: VoucherId,
     buyers: &[SaleOrder],
-) -> Result<Followed, EngineError> {
+) -> Result<Followed> {
     let of = servers.keys.partition_of(voucher);
     let flows = flows(servers, &of).await?;
     let mut missing = not_in_sql(servers, buyers).await?;
@@ -311,10 +302,7 @@ async fn follow(
     Ok(Followed { flows, stranded: stranded.len() as u64, lost: missing })
 }
 
-pub(super) async fn not_in_sql(
-    servers: &Servers,
-    buyers: &[SaleOrder],
-) -> Result<Vec<SaleOrder>, EngineError> {
+pub(super) async fn not_in_sql(servers: &Servers, buyers: &[SaleOrder]) -> Result<Vec<SaleOrder>> {
     let mut missing = Vec::new();
     for page in buyers.chunks(PAGE) {
         let written = servers.written(page.iter().map(|order| order.id)).await?;
@@ -324,7 +312,7 @@ pub(super) async fn not_in_sql(
 }
 
 /// Live orders in SQL whose buyer holds no such order in Redis.
-async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64, EngineError> {
+async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64> {
     let (mut unknown, mut after) = (0, None);
     loop {
         let page = servers.store.live_orders(voucher, after, PAGE as u32).await?;
@@ -343,7 +331,7 @@ async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64
 }
 
 /// All entries of a partition in flight, and its dead letters that contain an order.
-pub async fn flows(servers: &mut Servers, of: &Partition) -> Result<Flows, RedisError> {
+pub async fn flows(servers: &mut Servers, of: &Partition) -> Result<Flows> {
     let mut flows = Flows::default();
     let last_delivered = servers.partition_stats(of).await?.stream.delivered;
     let conn = &mut servers.conn;
@@ -366,10 +354,7 @@ pub async fn flows(servers: &mut Servers, of: &Partition) -> Result<Flows, Redis
 }
 
 /// The dead letters of a partition that contain an order, except those never promised to a buyer.
-pub(super) async fn dead_orders(
-    conn: &mut Connection,
-    of: &Partition,
-) -> Result<Vec<OrderEntry>, RedisError> {
+pub(super) async fn dead_orders(conn: &mut Connection, of: &Partition) -> Result<Vec<OrderEntry>> {
     let never = Message::of(&OrderError::NotPromised);
     let (mut dead, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
@@ -392,7 +377,7 @@ pub struct Rebuilt {
 
 /// Enqueues every order of a partition that was admitted and has no result anywhere. Safe to repeat: an order that
 /// already exists is written once.
-pub async fn rebuild(servers: &mut Servers, of: &Partition) -> Result<Rebuilt, EngineError> {
+pub async fn rebuild(servers: &mut Servers, of: &Partition) -> Result<Rebuilt> {
     let mut rebuilt = Rebuilt { orders: 0, complete: true };
     for sale in servers.sales_of(of).await? {
         let voucher = sale.voucher_id;
@@ -407,7 +392,7 @@ pub async fn rebuild(servers: &mut Servers, of: &Partition) -> Result<Rebuilt, E
 pub(crate) async fn enqueue_lost(
     servers: &mut Servers,
     voucher: VoucherId,
-) -> Result<Vec<OrderId>, EngineError> {
+) -> Result<Vec<OrderId>> {
     let of = servers.keys.partition_of(voucher);
     let lost = lost_orders(servers, voucher).await?;
     for page in lost.chunks(ENQUEUE_PAGE) {

@@ -6,7 +6,7 @@ use redis::cmd;
 use seckill_model::{Millis, Sale, VoucherId};
 use seckill_redis::{Connection, Layout, RedisError, scripts};
 
-use crate::{EngineError, servers::Servers};
+use crate::{EngineError, Result, servers::Servers};
 
 /// Interval between checks of a stock reduction in progress: most take a few milliseconds.
 const CUT_POLL: Duration = Duration::from_millis(20);
@@ -16,17 +16,14 @@ pub(crate) async fn drop_keys(
     conn: &mut Connection,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<bool, RedisError> {
+) -> Result<bool> {
     let mut unlink = cmd("UNLINK");
     unlink.arg(&keys.sale_keys(voucher)).arg(keys.tally(voucher));
     Ok(conn.query::<u64>(&unlink).await? > 0)
 }
 
 /// Reads a sale from Redis; `None` if a field is missing or invalid.
-pub(crate) async fn read(
-    servers: &mut Servers,
-    voucher: VoucherId,
-) -> Result<Option<Sale>, RedisError> {
+pub(crate) async fn read(servers: &mut Servers, voucher: VoucherId) -> Result<Option<Sale>> {
     let fields: Result<HashMap<String, String>, RedisError> =
         servers.conn.query(cmd("HGETALL").arg(servers.keys.sale(voucher))).await;
     let fields = match fields {
@@ -70,7 +67,7 @@ pub enum Synced {
 ///
 /// # Errors
 /// Redis is unreachable, or has another sale with that ID.
-pub async fn sync(servers: &mut Servers, sale: &Sale, how: &str) -> Result<Synced, EngineError> {
+pub async fn sync(servers: &mut Servers, sale: &Sale, how: &str) -> Result<Synced> {
     let mut how = how;
     loop {
         match try_sync(servers, sale, how).await? {
@@ -89,7 +86,7 @@ pub(crate) async fn try_sync(
     servers: &mut Servers,
     sale: &Sale,
     how: &str,
-) -> Result<Option<Synced>, EngineError> {
+) -> Result<Option<Synced>> {
     let voucher = sale.voucher_id;
     let run = servers.conn.run_id(&servers.keys.sale(voucher)).await?;
     let mut call = scripts::SYNC_SALE.prepare_invoke();

@@ -6,7 +6,6 @@
 //! token.
 
 mod connection;
-mod guard;
 mod multi;
 mod name;
 mod reentrant;
@@ -16,17 +15,17 @@ mod watchdog;
 use std::time::Duration;
 
 use redis::cmd;
-use seckill_model::message::text;
+use seckill_model::{clock::seconds, message::text};
 use seckill_redis::{Connection, Layout, RedisError, scripts};
 use serde::{Deserialize, Serialize};
 
-use crate::event::seconds;
-
-pub use guard::Guard;
 pub use multi::{MultiGuard, MultiLock};
 pub use name::LockName;
-pub use reentrant::{Locks, Timing};
+pub use reentrant::{Guard, Locks, Timing};
 pub use watchdog::Watchdog;
+
+/// Result of an operation on a lock.
+pub(crate) type Result<T, E = LockError> = std::result::Result<T, E>;
 
 /// Why a lock was not acquired, or was lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -109,7 +108,7 @@ pub async fn revoke(
     keys: &Layout,
     name: &LockName,
     owner: &str,
-) -> Result<(), LockError> {
+) -> Result<()> {
     let mut simple = scripts::LOCK_RELEASE_SIMPLE.prepare_invoke();
     simple.key(keys.lock(name.as_str())).key(keys.locks()).arg(owner).arg(name.as_str());
     if conn.invoke::<u8>(&simple).await? == 1 {

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use seckill_model::reason::reason;
 use seckill_redis::RedisError;
 
-use super::{Guard, LockError, LockName, Locks};
+use super::{Guard, LockError, LockName, Locks, Result};
 
 /// Time limit for one server to grant or release its part.
 const MEMBER: Duration = Duration::from_millis(1_500);
@@ -34,7 +34,7 @@ impl MultiLock {
     ///
     /// # Errors
     /// No server, or the same one twice.
-    pub fn new(mut members: Vec<Locks>) -> Result<Self, LockError> {
+    pub fn new(mut members: Vec<Locks>) -> Result<Self> {
         members.sort_by(|a, b| a.address().cmp(b.address()));
         let twice =
             members.windows(2).find(|pair| matches!(pair, [a, b] if a.address() == b.address()));
@@ -54,7 +54,7 @@ impl MultiLock {
     ///
     /// # Errors
     /// [`LockError::Member`] names the first server that did not grant its part; the other parts are released.
-    pub async fn try_lock(&self, name: &LockName, task: &str) -> Result<MultiGuard, LockError> {
+    pub async fn try_lock(&self, name: &LockName, task: &str) -> Result<MultiGuard> {
         let mut guards = Vec::with_capacity(self.members.len());
         for member in &self.members {
             // An acquisition cancelled here is released by that member's background task.
@@ -89,12 +89,7 @@ impl MultiLock {
     ///
     /// # Errors
     /// As [`Self::try_lock`], from the last round.
-    pub async fn try_for(
-        &self,
-        name: &LockName,
-        task: &str,
-        wait: Duration,
-    ) -> Result<MultiGuard, LockError> {
+    pub async fn try_for(&self, name: &LockName, task: &str, wait: Duration) -> Result<MultiGuard> {
         let deadline = Instant::now() + wait;
         loop {
             let error = match self.try_lock(name, task).await {
@@ -127,7 +122,7 @@ impl MultiGuard {
     }
 
     /// Releases it on every server, even if one fails.
-    pub async fn release(self) -> Result<(), LockError> {
+    pub async fn release(self) -> Result<()> {
         release_all(self.guards).await.map_or(Ok(()), Err)
     }
 }

@@ -1,21 +1,21 @@
 //! Names of locks and their owners.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::LockError;
+use super::{LockError, Result};
 
 pub(super) const LONGEST: usize = 200;
 
 /// The name of a lock: 1 to 200 characters, none of them a control character.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, derive_more::Display,
+)]
 pub struct LockName(String);
 
 impl LockName {
     /// Validates a name.
-    pub fn new(name: impl Into<String>) -> Result<Self, LockError> {
+    pub fn new(name: impl Into<String>) -> Result<Self> {
         let name = name.into();
         let length = name.chars().count();
         if name.is_empty() || length > LONGEST {
@@ -30,12 +30,6 @@ impl LockName {
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for LockName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

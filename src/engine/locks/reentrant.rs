@@ -1,8 +1,11 @@
-//! The reentrant lock: acquire, wait, release.
+//! The reentrant lock: acquire, wait, release, and the guard that holds it.
 
 use std::{
     collections::HashMap,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -11,13 +14,10 @@ use redis::{FromRedisValue as _, Value};
 use seckill_model::reason::reason;
 use seckill_redis::{Layout, Redis, RedisError, scripts};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    Guard, LockError, LockName, Watchdog,
-    connection::SharedConnection,
-    guard::{Held, sure_until},
-    name::new_owner,
-    wakeup::Bells,
+    LockError, LockName, Result, connection::SharedConnection, name::new_owner, wakeup::Bells,
 };
 
 /// Polling interval of waiters while the subscription is down.
@@ -90,9 +90,13 @@ enum Reply {
 }
 
 impl Locks {
-    /// Returns the locks of `node` on this Redis, and their background task: watchdog, subscription and cleanup.
-    /// Without that task leases expire and waiters poll.
-    pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Watchdog) {
+    /// Also returns what their watchdog cleans up.
+    pub(super) fn without_watchdog(
+        redis: &Redis,
+        keys: Layout,
+        node: &str,
+        timing: Timing,
+    ) -> (Self, mpsc::UnboundedReceiver<Cleanup>) {
         let (later, cleanups) = mpsc::unbounded_channel();
         let shared = Shared {
             connection: SharedConnection::new(redis, keys.locks()),
@@ -103,26 +107,20 @@ impl Locks {
             watched: Mutex::default(),
             later,
         };
-        let locks = Self { shared: Arc::new(shared) };
-        (locks.clone(), Watchdog { locks, redis: redis.clone(), cleanups })
+        (Self { shared: Arc::new(shared) }, cleanups)
     }
 
     /// Acquires the lock if it is free. The watchdog renews it until it is released.
     ///
     /// # Errors
     /// [`LockError::Busy`], or Redis is unreachable.
-    pub async fn try_lock(&self, name: &LockName, task: &str) -> Result<Guard, LockError> {
+    pub async fn try_lock(&self, name: &LockName, task: &str) -> Result<Guard> {
         self.try_for(name, task, Duration::ZERO).await
     }
 
     /// Acquires the lock, waiting at most `wait` plus the five seconds one reply may take; an outage of Redis counts as
     /// waiting.
-    pub async fn try_for(
-        &self,
-        name: &LockName,
-        task: &str,
-        wait: Duration,
-    ) -> Result<Guard, LockError> {
+    pub async fn try_for(&self, name: &LockName, task: &str, wait: Duration) -> Result<Guard> {
         let deadline = Instant::now() + wait;
         let owner = new_owner(&self.shared.node, task);
         let mut attempt = Attempt { locks: self, name, owner: &owner, left: None, open: true };
@@ -164,11 +162,7 @@ impl Locks {
         left.map_or(jittered, |left| jittered.min(left + Duration::from_millis(1)))
     }
 
-    async fn attempt(
-        &self,
-        attempt: &mut Attempt<'_>,
-        counts: Duration,
-    ) -> Result<Guard, LockError> {
+    async fn attempt(&self, attempt: &mut Attempt<'_>, counts: Duration) -> Result<Guard> {
         let lease = self.shared.timing.lease;
         attempt.open = true;
         let sent = Instant::now();
@@ -202,7 +196,7 @@ impl Locks {
     }
 
     /// Increments the depth.
-    pub(super) async fn reenter(&self, held: &Arc<Held>) -> Result<Guard, LockError> {
+    pub(super) async fn reenter(&self, held: &Arc<Held>) -> Result<Guard> {
         let mut depth = held.depth.lock().await;
         let sent = Instant::now();
         match self.ask(&held.name, &held.owner, *depth + 1, Duration::ZERO).await? {
@@ -219,7 +213,7 @@ impl Locks {
     }
 
     /// Decrements the depth. The watchdog drops the lock first; a renewal in flight finds it released.
-    pub(super) async fn release_one(&self, held: &Held) -> Result<(), LockError> {
+    pub(super) async fn release_one(&self, held: &Held) -> Result<()> {
         let mut depth = held.depth.lock().await;
         if *depth == 0 || held.is_abandoned() {
             return Ok(());
@@ -267,7 +261,7 @@ impl Locks {
         owner: &str,
         depth: u32,
         counts: Duration,
-    ) -> Result<Reply, LockError> {
+    ) -> Result<Reply> {
         let mut call = scripts::LOCK_ACQUIRE.prepare_invoke();
         let keys = &self.shared.keys;
         call.key(keys.lock(name.as_str())).key(keys.locks());
@@ -360,6 +354,190 @@ impl Drop for Attempt<'_> {
             let until = Instant::now() + self.locks.shared.timing.lease;
             let later = Cleanup::Cancelled(self.name.clone(), self.owner.to_owned(), until);
             let _ = self.locks.shared.later.send(later);
+        }
+    }
+}
+
+/// State of one acquisition, shared by its guards and the background task.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) name: LockName,
+    pub(super) owner: String,
+    pub(super) lease: Duration,
+    pub(super) token: i64,
+    /// Live guards; after the last one the watchdog stops renewing.
+    guards: AtomicU32,
+    /// Its work does not end, so the lease is left to expire.
+    abandoned: AtomicBool,
+    /// Current depth; the mutex serializes changes.
+    pub(super) depth: tokio::sync::Mutex<u32>,
+    /// By this node's monotonic clock; always before the lease expires in Redis.
+    until: Mutex<Instant>,
+    lost: CancellationToken,
+}
+
+/// Work under a lease ends a tenth of it earlier: clock rates differ, and cancellation takes time.
+const SURE: f64 = 0.9;
+
+/// Time until which a lease requested at `sent` is certainly valid.
+fn sure_until(sent: Instant, lease: Duration) -> Instant {
+    sent + lease.mul_f64(SURE)
+}
+
+impl Held {
+    pub(super) fn new(
+        name: LockName,
+        owner: String,
+        lease: Duration,
+        token: i64,
+        until: Instant,
+    ) -> Self {
+        let depth = tokio::sync::Mutex::new(1);
+        let (until, lost) = (Mutex::new(until), CancellationToken::new());
+        let (guards, abandoned) = (AtomicU32::new(0), AtomicBool::new(false));
+        Self { name, owner, lease, token, guards, abandoned, depth, until, lost }
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    fn until(&self) -> Instant {
+        *self.until.lock()
+    }
+
+    /// Records that Redis renewed the lease requested at `sent`.
+    pub(super) fn renewed_at(&self, sent: Instant) {
+        let mut until = self.until.lock();
+        *until = sure_until(sent, self.lease).max(*until);
+    }
+
+    /// Returns whether the lease has expired in Redis as well.
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() > self.until() + self.lease.mul_f64(1.0 - SURE)
+    }
+
+    pub(super) fn mark_lost(&self) {
+        self.lost.cancel();
+    }
+
+    fn is_sure(&self) -> bool {
+        !self.lost.is_cancelled() && Instant::now() < self.until()
+    }
+
+    async fn lost(&self) {
+        loop {
+            let until = self.until();
+            tokio::select! {
+                () = self.lost.cancelled() => return,
+                () = tokio::time::sleep_until(until.into()) => {}
+            }
+            // A renewal may have extended it.
+            if Instant::now() >= self.until() {
+                return self.mark_lost();
+            }
+        }
+    }
+}
+
+/// Holds one depth of a lock. Release it with [`Guard::release`]; a dropped guard is released in the background.
+#[derive(Debug)]
+pub struct Guard {
+    held: Arc<Held>,
+    /// `None` once released.
+    locks: Option<Locks>,
+}
+
+impl Guard {
+    pub(super) fn new(held: Arc<Held>, locks: Locks) -> Self {
+        held.guards.fetch_add(1, Ordering::Relaxed);
+        Self { held, locks: Some(locks) }
+    }
+
+    /// Keeps the lock until its lease expires, because its work does not end.
+    pub fn abandon(&self) {
+        self.held.abandoned.store(true, Ordering::Relaxed);
+        self.held.mark_lost();
+    }
+
+    /// The lock.
+    pub fn name(&self) -> &LockName {
+        &self.held.name
+    }
+
+    /// Its owner.
+    pub fn owner(&self) -> &str {
+        &self.held.owner
+    }
+
+    /// Returns the fencing token. It increases with each acquisition of any lock; SQL rejects writes under an older
+    /// one.
+    pub fn token(&self) -> i64 {
+        self.held.token
+    }
+
+    /// Returns whether it is certainly held, by this node's clock.
+    pub fn is_held(&self) -> bool {
+        self.held.is_sure()
+    }
+
+    /// Completes when the lock is lost: its lease is about to expire, it was force-released, or Redis lost it.
+    pub async fn lost(&self) {
+        self.held.lost().await;
+    }
+
+    /// Runs `work` under the lock, and cancels it when the lock is lost.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`]; `work` was dropped at one of its awaits.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            biased;
+            () = self.lost() => Err(LockError::Lost(self.held.name.clone())),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Acquires the lock once more, for work that runs with and without the lock.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`], or Redis is unreachable.
+    pub async fn again(&self) -> Result<Self> {
+        match &self.locks {
+            Some(locks) => locks.reenter(&self.held).await,
+            None => Err(LockError::Lost(self.held.name.clone())),
+        }
+    }
+
+    /// Decrements the depth; releases the lock at depth 0.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] if it was no longer held, or Redis is unreachable: the background task then retries until
+    /// the lease expires.
+    pub async fn release(mut self) -> Result<()> {
+        let Some(locks) = self.locks.clone() else { return Ok(()) };
+        let released = locks.release_one(&self.held).await;
+        // If this is cancelled or dropped, the release continues in the background.
+        if matches!(released, Ok(()) | Err(LockError::Lost(_))) {
+            self.locks = None;
+            self.let_go(&locks);
+        }
+        released
+    }
+
+    /// Stops the renewal with the last guard.
+    fn let_go(&self, locks: &Locks) {
+        if self.held.guards.fetch_sub(1, Ordering::Relaxed) == 1 {
+            locks.watched().remove(&self.held.owner);
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(locks) = self.locks.take() {
+            self.let_go(&locks);
+            locks.release_later(Arc::clone(&self.held));
         }
     }
 }

@@ -6,11 +6,14 @@ use futures::{
     FutureExt as _, StreamExt as _,
     future::{BoxFuture, join_all},
 };
-use seckill_redis::Redis;
+use seckill_redis::{Layout, Redis};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{LockName, Locks, guard::Held, reentrant::Cleanup};
+use super::{
+    LockName, Locks, Timing,
+    reentrant::{Cleanup, Held},
+};
 
 /// Locks in one renewal call.
 const PAGE: usize = 100;
@@ -24,9 +27,18 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// One task per node and Redis; ends when its token is cancelled.
 #[derive(Debug)]
 pub struct Watchdog {
-    pub(super) locks: Locks,
-    pub(super) redis: Redis,
-    pub(super) cleanups: mpsc::UnboundedReceiver<Cleanup>,
+    locks: Locks,
+    redis: Redis,
+    cleanups: mpsc::UnboundedReceiver<Cleanup>,
+}
+
+impl Locks {
+    /// Returns the locks of `node` on this Redis, and their background task: watchdog, subscription and cleanup.
+    /// Without that task leases expire and waiters poll.
+    pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Watchdog) {
+        let (locks, cleanups) = Self::without_watchdog(redis, keys, node, timing);
+        (locks.clone(), Watchdog { locks, redis: redis.clone(), cleanups })
+    }
 }
 
 impl Watchdog {

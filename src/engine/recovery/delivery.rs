@@ -7,7 +7,7 @@ use seckill_model::{Sale, SaleState, locale::in_english};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     ledger::sale_copy::{Synced, drop_keys, sync},
     recovery::{
         reconcile::{Reconciler, Scope, new_token},
@@ -26,11 +26,7 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// A server is unreachable, or Redis has another sale with that ID; the change is delivered later.
-pub(crate) async fn deliver(
-    servers: &mut Servers,
-    sale: &Sale,
-    how: &str,
-) -> Result<(), EngineError> {
+pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Result<()> {
     let voucher = sale.voucher_id;
     if sale.state == SaleState::Archived {
         drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
@@ -75,7 +71,7 @@ impl Delivery {
         }
     }
 
-    async fn deliver(&mut self) -> Result<(), EngineError> {
+    async fn deliver(&mut self) -> Result<()> {
         let waiting = self.servers.store.undelivered().await?;
         // All of them: one failed delivery must not block the others.
         for sale in &waiting {

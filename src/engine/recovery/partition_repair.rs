@@ -4,7 +4,7 @@
 //! [`faults`] detects, [`repair_partition`] repairs; a node does so every second, and `audit --repair` without one.
 //! Sales are out of scope.
 
-use std::{collections::HashSet, fmt, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use redis::cmd;
@@ -22,7 +22,7 @@ use seckill_redis::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EngineError,
+    Result,
     event::{self, Event},
     ledger::entry_check::backing,
     outbox::Outbox,
@@ -41,7 +41,8 @@ const MOST_FOREIGN: usize = 10_000;
 const REASON: &str = "its ID lies in the future, and no buyer was promised its order";
 
 /// What is wrong with a partition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
+#[display("{}", self.reason())]
 #[serde(rename_all = "snake_case")]
 pub enum PartitionFault {
     /// The last ID of the order stream is in the far future.
@@ -85,17 +86,8 @@ impl PartitionFault {
     }
 }
 
-impl fmt::Display for PartitionFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason().fmt(f)
-    }
-}
-
 /// Returns the current faults of a partition.
-pub async fn faults(
-    servers: &mut Servers,
-    of: &Partition,
-) -> Result<Vec<PartitionFault>, EngineError> {
+pub async fn faults(servers: &mut Servers, of: &Partition) -> Result<Vec<PartitionFault>> {
     Ok(detect(of, &servers.partition_stats(of).await?))
 }
 
@@ -117,8 +109,7 @@ fn detect(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
 
 /// The last ID that the clock of Redis can have generated.
 fn horizon(now: Millis, of: &Partition) -> EntryId {
-    let millis = u64::try_from(now.0).unwrap_or(0).saturating_add(AHEAD.as_millis() as u64);
-    EntryId { partition: of.number(), ..EntryId::last_of(millis) }
+    EntryId { partition: of.number(), ..EntryId::last_of(now.plus(AHEAD.as_millis() as i64)) }
 }
 
 /// Repairs the faults of a partition and queues an event for each; returns their number. Safe to repeat, and from
@@ -128,7 +119,7 @@ pub async fn repair_partition(
     of: &Partition,
     outbox: &Outbox,
     node: &str,
-) -> Result<u64, EngineError> {
+) -> Result<u64> {
     let stats = servers.partition_stats(of).await?;
     let mut repaired = 0;
     for fault in detect(of, &stats).into_iter().filter(|fault| !fault.is_of_stream()) {
@@ -165,11 +156,7 @@ pub async fn repair_partition(
     Ok(repaired)
 }
 
-async fn renew(
-    servers: &mut Servers,
-    of: &Partition,
-    now: Millis,
-) -> Result<Option<Renewed>, EngineError> {
+async fn renew(servers: &mut Servers, of: &Partition, now: Millis) -> Result<Option<Renewed>> {
     let mut foreign = Vec::new();
     let mut next = horizon(now, of).next();
     while let Some(from) = next.filter(|_| foreign.len() < MOST_FOREIGN) {
@@ -193,7 +180,7 @@ async fn move_back(
     servers: &mut Servers,
     of: &Partition,
     delivered: EntryId,
-) -> Result<Option<EntryId>, EngineError> {
+) -> Result<Option<EntryId>> {
     let start = EntryId { partition: of.number(), ..EntryId::MIN };
     let (mut target, mut next) = (None, Some(start));
     let mut dead: Option<HashSet<EntryId>> = None;
@@ -227,10 +214,7 @@ async fn move_back(
 }
 
 /// Entries that have a dead letter.
-async fn with_dead_letter(
-    conn: &mut Connection,
-    of: &Partition,
-) -> Result<HashSet<EntryId>, EngineError> {
+async fn with_dead_letter(conn: &mut Connection, of: &Partition) -> Result<HashSet<EntryId>> {
     let (mut found, mut next) = (HashSet::new(), Some(EntryId::MIN));
     while let Some(from) = next {
         let page = dead_letters::read(conn, of, from, PAGE).await?;
@@ -245,7 +229,7 @@ pub fn repair_all<'a>(
     servers: &'a mut Servers,
     outbox: &'a Outbox,
     node: &'a str,
-) -> BoxFuture<'a, Result<u64, EngineError>> {
+) -> BoxFuture<'a, Result<u64>> {
     async move {
         let mut repaired = 0;
         for of in servers.keys.partitions() {
@@ -263,7 +247,7 @@ pub async fn reconcile_streams(
     servers: &mut Servers,
     outbox: &Outbox,
     node: &str,
-) -> Result<(u64, u64), EngineError> {
+) -> Result<(u64, u64)> {
     let (mut streams, mut orders) = (0, 0);
     for of in servers.keys.partitions() {
         let mut found = faults(servers, &of).await?;

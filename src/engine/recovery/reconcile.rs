@@ -22,7 +22,7 @@ use seckill_redis::{
 use seckill_store::{SharedStore, StoreError};
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     ledger::{
         self, entry_check,
         sale_copy::{self, Synced},
@@ -85,7 +85,7 @@ pub async fn reconcile(
     of: &Partition,
     promises: &[SaleOrder],
     token: &str,
-) -> Result<Reconciled, EngineError> {
+) -> Result<Reconciled> {
     let mut reconciler = Reconciler::new(servers, of, token).await?;
     let mut done = Reconciled::default();
     let mut by_voucher = group_by(promises.iter().copied(), |promise| promise.voucher_id);
@@ -124,7 +124,7 @@ pub async fn reconcile(
 pub(crate) async fn put_back_written(
     servers: &mut Servers,
     orders: impl IntoIterator<Item = OrderEntry>,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     let until = Instant::now() + WITHIN;
     let orders = orders.into_iter().map(|order| SaleOrder::from(&order));
     for (voucher, orders) in group_by(orders, |order| order.voucher_id) {
@@ -159,7 +159,7 @@ pub(crate) async fn is_reconciled(
     conn: &mut Connection,
     of: &Partition,
     run_id: &str,
-) -> Result<bool, EngineError> {
+) -> Result<bool> {
     let confirmed: Vec<String> = conn.query(cmd("HVALS").arg(of.reconciled())).await?;
     Ok(confirmed.iter().any(|run| run == run_id))
 }
@@ -189,7 +189,7 @@ impl Damage {
 }
 
 /// Makes every node reconcile the partition, as after a restart of Redis; none admits buyers before the others have.
-pub(crate) async fn summon_all(conn: &mut Connection, of: &Partition) -> Result<(), RedisError> {
+pub(crate) async fn summon_all(conn: &mut Connection, of: &Partition) -> Result<()> {
     conn.query::<u64>(cmd("DEL").arg(of.reconciled())).await?;
     Ok(())
 }
@@ -253,22 +253,14 @@ enum Start {
 
 impl<'a> Reconciler<'a> {
     /// A process with this token, on the current run of the server of a partition.
-    pub(crate) async fn new(
-        servers: &'a mut Servers,
-        of: &Partition,
-        token: &str,
-    ) -> Result<Self, RedisError> {
+    pub(crate) async fn new(servers: &'a mut Servers, of: &Partition, token: &str) -> Result<Self> {
         let run = servers.conn.run_id(&of.orders()).await?;
         Ok(Self { servers, run, token: token.to_owned() })
     }
 
     /// Determines what the streams of a partition lost, and enqueues every order that is missing everywhere. `seen` is
     /// the result of an earlier check.
-    pub(crate) async fn streams(
-        &mut self,
-        of: &Partition,
-        seen: &[String],
-    ) -> Result<Reconciled, EngineError> {
+    pub(crate) async fn streams(&mut self, of: &Partition, seen: &[String]) -> Result<Reconciled> {
         let until = Instant::now() + WITHIN;
         let keys = Damage::put_right(seen).collect();
         let mut done = Reconciled { keys, ..Reconciled::default() };
@@ -318,7 +310,7 @@ impl<'a> Reconciler<'a> {
         voucher: VoucherId,
         promises: &[SaleOrder],
         scope: Scope,
-    ) -> Result<Reconciled, EngineError> {
+    ) -> Result<Reconciled> {
         let until = Instant::now() + WITHIN;
         let mut keys = Vec::new();
         while Instant::now() < until {
@@ -383,7 +375,7 @@ impl<'a> Reconciler<'a> {
         Err(EngineError::Reconciling(self.servers.keys.sale(voucher)))
     }
 
-    async fn begin(&mut self, sale: &Sale, scope: Scope) -> Result<Start, EngineError> {
+    async fn begin(&mut self, sale: &Sale, scope: Scope) -> Result<Start> {
         let (keys, voucher) = (&self.servers.keys, sale.voucher_id);
         let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
         call.key(&keys.sale_keys(voucher)).key(keys.tally(voucher));
@@ -425,7 +417,7 @@ impl<'a> Reconciler<'a> {
         promises: &[SaleOrder],
         damaged: bool,
         buyers_known: bool,
-    ) -> Result<Option<Reconciled>, EngineError> {
+    ) -> Result<Option<Reconciled>> {
         let (voucher, mut done) = (sale.voucher_id, Reconciled::default());
         // Orders move from the stream to SQL, so the stream is read first: none is missed between the two.
         let under_way =
@@ -477,11 +469,7 @@ impl<'a> Reconciler<'a> {
 
     /// Removes buyers whose order is closed: those returned recently or about to be, which a restarted Redis may have
     /// lost; for a damaged sale all, since its buyers may be an older copy.
-    async fn remove_closed(
-        &mut self,
-        voucher: VoucherId,
-        damaged: bool,
-    ) -> Result<u64, EngineError> {
+    async fn remove_closed(&mut self, voucher: VoucherId, damaged: bool) -> Result<u64> {
         let mut removed = 0;
         if damaged {
             let closed = ledger::kept_orders(self.servers, voucher).await?;
@@ -498,7 +486,7 @@ impl<'a> Reconciler<'a> {
         &mut self,
         voucher: VoucherId,
         buyers_known: bool,
-    ) -> Result<Vec<SaleOrder>, EngineError> {
+    ) -> Result<Vec<SaleOrder>> {
         let of = self.servers.keys.partition_of(voucher);
         // A replayed letter moves back to the stream: the letters are read before it and after it.
         let letters = ledger::dead_orders(&mut self.servers.conn, &of).await?;
@@ -520,11 +508,7 @@ impl<'a> Reconciler<'a> {
 
     /// Restores buyers of this node's recent promises into a consistent sale, except those that are in SQL. Promises of
     /// a sale unknown to both servers become dead letters.
-    async fn promises(
-        &mut self,
-        voucher: VoucherId,
-        promises: &[SaleOrder],
-    ) -> Result<Reconciled, EngineError> {
+    async fn promises(&mut self, voucher: VoucherId, promises: &[SaleOrder]) -> Result<Reconciled> {
         if let Some(done) = self.put_back(voucher, Entry::Add, promises).await? {
             return Ok(done);
         }
@@ -535,11 +519,7 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Makes dead letters of promises that SQL does not have, of a sale into which they cannot be restored.
-    async fn give_up(
-        &mut self,
-        voucher: VoucherId,
-        promises: &[SaleOrder],
-    ) -> Result<Reconciled, EngineError> {
+    async fn give_up(&mut self, voucher: VoucherId, promises: &[SaleOrder]) -> Result<Reconciled> {
         let open = ledger::not_in_sql(self.servers, promises).await?;
         let mut done = Reconciled::default();
         for page in open.chunks(PAGE as usize) {
@@ -555,7 +535,7 @@ impl<'a> Reconciler<'a> {
         voucher: VoucherId,
         entry: Entry,
         orders: &[SaleOrder],
-    ) -> Result<Option<Reconciled>, EngineError> {
+    ) -> Result<Option<Reconciled>> {
         let mut done = self.restore_open(voucher, "", entry, orders).await?;
         if let Some(done) = &mut done
             && done.restored > 0
@@ -573,7 +553,7 @@ impl<'a> Reconciler<'a> {
         token: &str,
         entry: Entry,
         orders: &[SaleOrder],
-    ) -> Result<Option<Reconciled>, EngineError> {
+    ) -> Result<Option<Reconciled>> {
         let mut done = Reconciled::default();
         for page in orders.chunks(PAGE as usize) {
             let ids: Vec<OrderId> = page.iter().map(|order| order.id).collect();
@@ -604,7 +584,7 @@ impl<'a> Reconciler<'a> {
         token: &str,
         entry: Entry,
         buyers: &[SaleOrder],
-    ) -> Result<Option<Reconciled>, EngineError> {
+    ) -> Result<Option<Reconciled>> {
         if buyers.is_empty() {
             return Ok(Some(Reconciled::default()));
         }
@@ -658,7 +638,7 @@ pub async fn await_peers(
     run_id: &str,
     peers: &[String],
     dead_ms: u64,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     let mut confirm = cmd("HSET");
     confirm.arg(of.reconciled()).arg(node).arg(run_id);
     conn.query::<u64>(&confirm).await?;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     ledger::{
         self,
         sale_copy::{self, drop_keys},
@@ -66,7 +66,7 @@ pub struct Repaired {
 }
 
 /// Plans the repair of every sale that is not archived; sales without findings are omitted.
-pub fn plan(servers: &mut Servers) -> BoxFuture<'_, Result<Vec<SaleRepair>, EngineError>> {
+pub fn plan(servers: &mut Servers) -> BoxFuture<'_, Result<Vec<SaleRepair>>> {
     async move {
         let mut plan = Vec::new();
         for sale in ledger::all_sales(servers).await? {
@@ -88,7 +88,7 @@ pub async fn apply_all(
     servers: &mut Servers,
     plan: &[SaleRepair],
     stop: &CancellationToken,
-) -> Result<Repaired, EngineError> {
+) -> Result<Repaired> {
     let (mut done, mut sales) = (Repaired::default(), Vec::new());
     for sale in plan {
         let one = if stop.is_cancelled() {
@@ -112,7 +112,7 @@ pub async fn apply_all(
 
 /// Executes `plan` for one sale. Safe to repeat, also while buyers are admitted and orders written.
 /// After an error, finished steps are kept.
-pub async fn apply(servers: &mut Servers, plan: &SaleRepair) -> Result<Repaired, EngineError> {
+pub async fn apply(servers: &mut Servers, plan: &SaleRepair) -> Result<Repaired> {
     let (voucher, mut done) = (plan.voucher_id, Repaired::default());
     for cure in &plan.cures {
         match cure {

@@ -6,10 +6,11 @@ use seckill_model::{
 };
 use seckill_store::StoreError;
 
+use crate::EngineError;
+
 use super::{
     Snapshot,
     data_loss::RecentLosses,
-    read_error::ReadError,
     snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, Urgency},
 };
 
@@ -118,7 +119,7 @@ fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
         return error.clone().map(|error| AlarmKind::SqlAway { error });
     }
     let why = unwritable.clone()?;
-    if why.data() != Some(ReadError::Sql(StoreError::Locked)) {
+    if why.data() != Some(EngineError::Store(StoreError::Locked)) {
         return Some(AlarmKind::SqlReadOnly { error: why });
     }
     let stream = snapshot.stream.as_ref().filter(|_| snapshot.redis.up);
@@ -128,7 +129,7 @@ fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
 
 /// A failed audit has a separate alarm, which ends with the finding and not with the next run.
 fn is_audit_failure(run: &JobRun) -> bool {
-    let finding = |message: &Message| message.part::<SaleFinding>("/failed/unbalanced");
+    let finding = |message: &Message| message.part::<SaleFinding>("/error/unbalanced");
     run.detail.as_ref().and_then(finding).is_some()
 }
 
@@ -205,7 +206,7 @@ mod tests {
             let mut raised = alarms(snapshot, None).into_iter();
             raised.next().map(|it| (it.urgency, it.kind)).filter(|_| raised.next().is_none())
         };
-        snapshot.sql.unwritable = Some(Message::of(&ReadError::Sql(StoreError::Locked)));
+        snapshot.sql.unwritable = Some(Message::of(&EngineError::Store(StoreError::Locked)));
         let locked = |waiting| Some((Urgency::Critical, AlarmKind::SqlLocked { waiting }));
         assert_eq!(raised(&snapshot), locked(Some(7)));
         snapshot.stream = Some(StreamLine { group: true, pending: 4, ..StreamLine::default() });

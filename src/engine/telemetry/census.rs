@@ -4,8 +4,6 @@
 
 use seckill_model::{EntryId, Millis};
 
-use super::snapshot::PendingPage;
-
 /// Pending entries by age and by deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Census {
@@ -24,12 +22,6 @@ pub struct Census {
 impl Census {
     /// Bounds of the age classes, in milliseconds.
     pub const AGES_MS: [u64; 4] = [1_000, 10_000, 60_000, 600_000];
-
-    /// Counts the entries of a page that contains all of them, so that both views agree.
-    pub(crate) fn of_page(page: &PendingPage) -> Self {
-        let read = page.lines.iter().map(|line| (line.entry, line.deliveries)).collect();
-        Self::of(page.taken.unwrap_or_default(), &[(read, true)])
-    }
 
     /// Counts the entries read of each partition, sorted by ID, with their deliveries and whether the list is complete.
     /// If it is not, only entries older than every unread one are counted.

@@ -22,7 +22,7 @@ use seckill_redis::{
 };
 use seckill_store::{AuditEntry, SharedStore, StoreError};
 
-use crate::deployment::Deployment;
+use crate::{Result, deployment::Deployment};
 
 use super::{
     Meters, Point, Series, Snapshot,
@@ -30,7 +30,6 @@ use super::{
     data_loss::published,
     ledger_hysteresis::{Hysteresis, Proof},
     ledger_totals::Figures,
-    read_error::ReadError,
     snapshot::{ConsumerLine, Count, Funnel, Health, NodeLine, SaleLine, StreamLine},
     stock::Stocks,
     window::Window,
@@ -109,13 +108,14 @@ struct Sample {
 async fn in_time<T>(
     conn: &mut Connection,
     read: impl AsyncFnOnce(&mut Connection) -> Result<T, RedisError>,
-) -> Result<T, ReadError> {
+) -> Result<T> {
     if let Ok(read) = tokio::time::timeout(READ_TIMEOUT, read(conn)).await {
         return Ok(read?);
     }
     // The connection may be half open; the next read makes a new one.
     conn.forget();
-    Err(ReadError::RedisSilent(conn.address().to_owned(), READ_TIMEOUT_MS))
+    let address = conn.address().to_owned();
+    Err(RedisError::Silent { address, millis: READ_TIMEOUT_MS }.into())
 }
 
 impl Collector {
@@ -243,7 +243,7 @@ impl Collector {
     }
 
     /// Returns the losses published by nodes in Redis.
-    pub async fn losses(&mut self) -> Result<Vec<AuditEntry>, ReadError> {
+    pub async fn losses(&mut self) -> Result<Vec<AuditEntry>> {
         let home = self.keys.home();
         in_time(&mut self.conn, async |conn| published(conn, &home).await).await
     }
@@ -313,7 +313,10 @@ impl Collector {
                 Ok(())
             }
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(ReadError::SqlSilent(self.store.describe(), READ_TIMEOUT_MS)),
+            Err(_) => {
+                let name = self.store.describe();
+                Err(StoreError::Silent { name, millis: READ_TIMEOUT_MS }.into())
+            }
         };
         let now = self.now();
         self.sql.note(now, start.elapsed(), result);

@@ -12,7 +12,7 @@ use seckill_store::{AuditEntry, ENGINE};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     lists::{CLAUSES, ITEMS},
     outbox::Outbox,
 };
@@ -174,35 +174,37 @@ impl LossExchange {
         of: &Partition,
         node: &str,
         outbox: &Outbox,
-    ) -> Result<(), RedisError> {
-        for act in published(conn, of).await? {
+    ) -> Result<()> {
+        for entry in published(conn, of).await? {
             // Events of an earlier process of this node stay published.
-            let own = act.node == node;
-            let due = own || Millis::now().since(act.at) > WRITTEN_WITHIN_MS;
-            if due && self.seen.insert(act.once.clone()) {
-                self.own.extend(own.then(|| act.clone()));
-                outbox.put(act);
+            let own = entry.node == node;
+            let due = own || Millis::now().since(entry.at) > WRITTEN_WITHIN_MS;
+            if due && self.seen.insert(entry.once.clone()) {
+                self.own.extend(own.then(|| entry.clone()));
+                outbox.put(entry);
             }
         }
-        let new = |act: &AuditEntry| act.action == REDIS_RECONCILED && act.node == node;
+        let new = |entry: &AuditEntry| entry.action == REDIS_RECONCILED && entry.node == node;
         let waiting = outbox.waiting().into_iter().filter(new);
         let new: Vec<AuditEntry> =
-            waiting.filter(|act| self.seen.insert(act.once.clone())).collect();
+            waiting.filter(|entry| self.seen.insert(entry.once.clone())).collect();
         if new.is_empty() {
             return Ok(());
         }
         self.own.extend(new);
-        self.own.retain(|act| Millis::now().since(act.at) < SHOWN_MS);
+        self.own.retain(|entry| Millis::now().since(entry.at) < SHOWN_MS);
         self.own.drain(..self.own.len().saturating_sub(PUBLISHED));
         let own = self.own.iter();
         let own: Vec<Published> = own
-            .map(|act| (act.at, act.subject.stored(), act.result.stored(), act.once.clone()))
+            .map(|entry| {
+                (entry.at, entry.subject.stored(), entry.result.stored(), entry.once.clone())
+            })
             .collect();
         let Ok(json) = serde_json::to_string(&own) else { return Ok(()) };
         let mut publish = pipe();
         publish.cmd("HSET").arg(of.losses()).arg(node).arg(json).ignore();
         publish.cmd("PEXPIRE").arg(of.losses()).arg(SHOWN_MS).ignore();
-        conn.pipe::<()>(&publish).await
+        Ok(conn.pipe(&publish).await?)
     }
 }
 
@@ -240,13 +242,13 @@ pub async fn published(
 /// Adds published losses that the log does not have yet to its `lines`, which stay sorted by time, newest first. Such a
 /// line has a negative number.
 pub fn add_published(lines: &mut Vec<AuditEntry>, published: Vec<AuditEntry>) {
-    for (place, act) in (1..).zip(published) {
+    for (place, entry) in (1..).zip(published) {
         let is_same = |line: &AuditEntry| {
             (line.at, &line.action, &line.node, &line.subject)
-                == (act.at, &act.action, &act.node, &act.subject)
+                == (entry.at, &entry.action, &entry.node, &entry.subject)
         };
         if !lines.iter().any(is_same) {
-            lines.push(AuditEntry { id: -place, ..act });
+            lines.push(AuditEntry { id: -place, ..entry });
         }
     }
     lines.sort_by_key(|line| Reverse(line.position()));
@@ -291,13 +293,14 @@ impl fmt::Display for Reconciled {
 impl RecentLosses {
     /// Returns the totals of recent losses in `log`, including published ones; `None` if nothing was lost.
     pub fn of(log: &[AuditEntry], now: Millis) -> Option<Self> {
-        let is_recent =
-            |act: &&AuditEntry| act.action == REDIS_RECONCILED && now.since(act.at) < SHOWN_MS;
+        let is_recent = |entry: &&AuditEntry| {
+            entry.action == REDIS_RECONCILED && now.since(entry.at) < SHOWN_MS
+        };
         let (mut at, mut total, mut seen) = (None, Reconciled::default(), HashSet::new());
-        for act in log.iter().filter(is_recent) {
-            at = at.max(Some(act.at));
+        for entry in log.iter().filter(is_recent) {
+            at = at.max(Some(entry.at));
             // An event without figures still indicates a loss.
-            total.add(act.result.part("/data_loss").unwrap_or_default());
+            total.add(entry.result.part("/data_loss").unwrap_or_default());
         }
         total.keys.retain(|key| seen.insert(key.clone()));
         Some(Self { at: at?, total })
@@ -356,13 +359,13 @@ mod tests {
 
     #[test]
     fn a_published_loss_is_counted_once() {
-        let act = |at| AuditEntry {
+        let entry = |at| AuditEntry {
             at: Millis(at),
             action: REDIS_RECONCILED.to_owned(),
             ..AuditEntry::default()
         };
-        let mut log = vec![AuditEntry { id: 7, ..act(50) }];
-        add_published(&mut log, vec![act(50), act(60)]);
+        let mut log = vec![AuditEntry { id: 7, ..entry(50) }];
+        add_published(&mut log, vec![entry(50), entry(60)]);
         assert_eq!(log.iter().map(|line| line.id).collect::<Vec<_>>(), [-2, 7]);
     }
 }

@@ -1,4 +1,4 @@
-//! Measurements of one process: latencies, refusals, active load tests.
+//! Measurements of one process: latencies, refusals, and operations in progress, which can be stopped.
 
 use std::{
     collections::VecDeque,
@@ -11,6 +11,8 @@ use std::{
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
+use seckill_model::VoucherId;
+use tokio_util::sync::CancellationToken;
 
 use super::snapshot::{Latency, LoadTestLine, RecoveryLine};
 
@@ -25,8 +27,10 @@ pub struct Meters {
     busy: AtomicU64,
     /// One histogram per second, oldest first.
     latencies: Mutex<VecDeque<(Instant, Histogram<u64>)>>,
-    load_tests: Active<LoadTestLine>,
+    load_tests: Active<LoadTestRun>,
     recoveries: Active<RecoveryLine>,
+    /// Stops the recovery command that this process runs.
+    recovery: Mutex<Weak<CancellationToken>>,
 }
 
 /// The operations in progress; each holds the other end until it ends.
@@ -82,14 +86,39 @@ impl Meters {
         lines(&self.recoveries, |line, done| RecoveryLine { done, ..line })
     }
 
-    /// Registers a load test; dropping the returned value ends it.
-    pub fn load_test_begins(&self, line: LoadTestLine) -> Arc<InProgress<LoadTestLine>> {
-        begin(&self.load_tests, line)
+    /// Makes a recovery command stoppable until the returned token, a child of `stop`, is dropped.
+    pub(crate) fn begin_recovery(&self, stop: &CancellationToken) -> Arc<CancellationToken> {
+        let token = Arc::new(stop.child_token());
+        *self.recovery.lock() = Arc::downgrade(&token);
+        token
+    }
+
+    /// Stops the recovery command after its current step; `false` if none is running.
+    pub(crate) fn stop_recovery(&self) -> bool {
+        self.recovery.lock().upgrade().map(|token| token.cancel()).is_some()
+    }
+
+    /// Registers a load test, which also ends with `stop`; dropping the returned value ends it.
+    pub fn load_test_begins(
+        &self,
+        line: LoadTestLine,
+        stop: &CancellationToken,
+    ) -> Arc<InProgress<LoadTestRun>> {
+        begin(&self.load_tests, LoadTestRun { line, halt: stop.child_token() })
+    }
+
+    /// Stops the load tests on this sale; returns how many were not stopped before.
+    pub(crate) fn stop_load_tests(&self, voucher: VoucherId) -> u64 {
+        let tests = self.load_tests.lock();
+        let tests = tests.iter().filter_map(Weak::upgrade);
+        let of =
+            tests.filter(|it| it.line.line.voucher_id == voucher && !it.line.halt.is_cancelled());
+        of.map(|it| it.line.halt.cancel()).count() as u64
     }
 
     /// Returns the active load tests.
     pub fn load_tests(&self) -> Vec<LoadTestLine> {
-        lines(&self.load_tests, |line, sent| LoadTestLine { sent, ..line })
+        lines(&self.load_tests, |run, sent| LoadTestLine { sent, ..run.line })
     }
 }
 
@@ -101,16 +130,24 @@ fn begin<L>(active: &Active<L>, line: L) -> Arc<InProgress<L>> {
     new
 }
 
-fn lines<L: Clone>(active: &Active<L>, with: impl Fn(L, u64) -> L) -> Vec<L> {
+fn lines<O: Clone, L>(active: &Active<O>, with: impl Fn(O, u64) -> L) -> Vec<L> {
     let active = active.lock();
     let active = active.iter().filter_map(Weak::upgrade);
     active.map(|it| with(it.line.clone(), it.count.load(Ordering::Relaxed))).collect()
 }
 
+/// A load test in progress.
+#[derive(Clone, Debug)]
+pub struct LoadTestRun {
+    line: LoadTestLine,
+    /// Cancelled to stop sending requests; admitted orders still settle.
+    pub(crate) halt: CancellationToken,
+}
+
 /// An operation in progress; it ends when it is dropped.
 #[derive(Debug)]
 pub struct InProgress<L> {
-    line: L,
+    pub(crate) line: L,
     count: AtomicU64,
 }
 
@@ -159,8 +196,8 @@ mod tests {
     #[test]
     fn load_tests_start_and_end() {
         let meters = Meters::default();
-        let line = LoadTestLine { voucher_id: seckill_model::VoucherId(1), sent: 0, planned: 5 };
-        let shown = meters.load_test_begins(line);
+        let line = LoadTestLine { voucher_id: VoucherId(1), sent: 0, planned: 5 };
+        let shown = meters.load_test_begins(line, &CancellationToken::new());
         shown.progress(3);
         assert_eq!(meters.load_tests().first().map(|line| line.sent), Some(3));
         drop(shown);

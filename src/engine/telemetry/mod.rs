@@ -12,7 +12,6 @@ pub mod ledger_page;
 pub mod ledger_totals;
 pub mod log;
 pub mod meters;
-pub mod read_error;
 pub mod series;
 pub mod snapshot;
 pub mod stock;

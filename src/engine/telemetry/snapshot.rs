@@ -4,8 +4,11 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use seckill_model::{
     EntryId, ForeignKey, JobRun, LetterVerdict, Message, Millis, Order, OrderCounts, OrderId,
-    OrderQuery, Phase, Sale, SaleState, UserId, Verdict, VoucherId, dead_letter::Burial,
-    ledger::Balance, message::Label,
+    OrderQuery, Phase, Sale, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
+    message::Label,
+};
+use seckill_redis::{
+    dead_letters::DeadLetter, keys::is_replay, nodes::Nodes, stream_stats::SaleStats,
 };
 pub use seckill_redis::{
     entries::DeliveryState,
@@ -13,15 +16,13 @@ pub use seckill_redis::{
     nodes::NodeState,
     stream_stats::StreamStats,
 };
-use seckill_redis::{keys::is_replay, nodes::Nodes, stream_stats::SaleStats};
 use seckill_store::AuditEntry;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::Result;
+
 pub use super::alarm::{Alarm, AlarmKind, Urgency};
-use super::{
-    census::Census, ledger_page::LedgerPage, log::LogView, read_error::ReadError, series::Series,
-    stock::Stocks,
-};
+use super::{census::Census, ledger_page::LedgerPage, log::LogView, series::Series, stock::Stocks};
 
 /// An immutable snapshot of the engine and its servers.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -180,7 +181,7 @@ impl Health {
     }
 
     /// Records the result of a read that ended at `now` after `took`.
-    pub(super) fn note(&mut self, now: Millis, took: Duration, result: Result<(), ReadError>) {
+    pub(super) fn note(&mut self, now: Millis, took: Duration, result: Result<()>) {
         self.up = result.is_ok();
         self.latency_us = took.as_micros() as u64;
         self.error = result.err().as_ref().map(Message::of);
@@ -200,7 +201,7 @@ impl Health {
     }
 
     /// Records the result of a write probe, if the server is reachable.
-    pub(super) fn note_writes(&mut self, answer: Result<(), ReadError>) {
+    pub(super) fn note_writes(&mut self, answer: Result<()>) {
         self.unwritable = answer.err().filter(|_| self.up).as_ref().map(Message::of);
     }
 }
@@ -458,6 +459,12 @@ pub type OrdersPage = Page<OrdersView, Order>;
 pub type LogPage = Page<LogView, AuditEntry>;
 
 impl PendingPage {
+    /// Counts its entries, if they are all, so that both views agree.
+    pub(crate) fn census(&self) -> Census {
+        let read = self.lines.iter().map(|line| (line.entry, line.deliveries)).collect();
+        Census::of(self.taken.unwrap_or_default(), &[(read, true)])
+    }
+
     /// Returns whether it was read and contains all pending entries.
     pub fn is_whole(&self) -> bool {
         self.taken.is_some() && self.view == EntryId::MIN && !self.more
@@ -502,44 +509,15 @@ pub struct PendingLine {
     pub verdict: Option<Verdict>,
 }
 
-/// One dead letter. Texts of unknown origin are truncated and free of control characters.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// One dead letter.
+#[derive(Clone, Debug, PartialEq)]
 pub struct LetterLine {
-    /// Its own ID.
-    pub letter: EntryId,
-    /// The ID of its entry; `None` for a promise that was never enqueued.
-    pub entry: Option<EntryId>,
-    /// When it became a dead letter.
-    pub at: Millis,
+    /// The letter.
+    pub letter: DeadLetter,
     /// Its age in milliseconds when the page was read.
     pub age_ms: u64,
-    /// The cause.
-    pub reason: Message,
-    /// Its last consumer; empty if there was none.
-    pub consumer: String,
-    /// Deliveries since it was last enqueued.
-    pub deliveries: u64,
-    /// Number of replays.
-    pub replays: u64,
-    /// The requested order; `None` if the fields are invalid.
-    #[serde(rename = "order_id")]
-    pub order: Option<OrderId>,
-    /// The buyer.
-    #[serde(rename = "user_id")]
-    pub user: Option<UserId>,
-    /// The voucher.
-    #[serde(rename = "voucher_id")]
-    pub voucher: Option<VoucherId>,
-    /// The fault of its fields.
-    pub fault: Option<Message>,
     /// Its verdict.
     pub verdict: LetterVerdict,
-    /// All its failures, oldest first.
-    pub history: Vec<Burial>,
-    /// Its first fields.
-    pub payload: Vec<(String, String)>,
-    /// Number of fields omitted.
-    pub fields_more: usize,
 }
 
 /// Order statistics of the displayed sale.
@@ -640,6 +618,7 @@ pub struct LoadTestLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EngineError;
     use seckill_store::StoreError;
 
     #[test]
@@ -650,7 +629,7 @@ mod tests {
     }
 
     fn note(health: &mut Health, at: i64, took_ms: u64, good: bool) {
-        let result = if good { Ok(()) } else { Err(ReadError::SqlSilent("gone".to_owned(), 1)) };
+        let result = if good { Ok(()) } else { Err(EngineError::Store(StoreError::Locked)) };
         health.note(Millis(at), Duration::from_millis(took_ms), result);
     }
 
@@ -676,19 +655,19 @@ mod tests {
     fn a_server_that_accepts_no_writes_is_reachable() {
         let mut health = Health::default();
         note(&mut health, 1_000, 1, true);
-        health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
+        health.note_writes(Err(EngineError::Store(StoreError::Locked)));
         note(&mut health, 2_000, 1, true);
         let why = health.unwritable.as_ref().and_then(Message::data);
-        assert_eq!((health.up, why), (true, Some(ReadError::Sql(StoreError::Locked))));
+        assert_eq!((health.up, why), (true, Some(EngineError::Store(StoreError::Locked))));
         assert!(!health.takes_writes());
         assert_eq!((health.last_ok, health.away_since), (Some(Millis(2_000)), None));
         health.note_writes(Ok(()));
         note(&mut health, 3_000, 1, true);
         assert!(health.takes_writes() && health.back.is_none(), "it was never away");
 
-        health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
+        health.note_writes(Err(EngineError::Store(StoreError::Locked)));
         note(&mut health, 4_000, 1, false);
-        health.note_writes(Err(ReadError::Sql(StoreError::Locked)));
+        health.note_writes(Err(EngineError::Store(StoreError::Locked)));
         assert_eq!(health.unwritable, None, "unknown while unreachable");
     }
 

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use seckill_store::SharedStore;
+use seckill_store::{SharedStore, StoreError};
 use tokio::task::{JoinError, JoinSet};
 
-use super::read_error::ReadError;
+use crate::{EngineError, Result};
 
 /// Time limit of one probe; the database itself waits one second for a lock.
 const PROBE_TIMEOUT_MS: u64 = 3_000;
@@ -14,14 +14,16 @@ const PROBE_TIMEOUT_MS: u64 = 3_000;
 const PROBES: u32 = 2;
 
 /// Probes whether the database accepts writes; only a second failure in a row counts.
-pub async fn takes_writes(store: &SharedStore) -> Result<(), ReadError> {
+pub async fn takes_writes(store: &SharedStore) -> Result<()> {
     let mut result = Ok(());
     for _ in 0..PROBES {
         let probe =
             tokio::time::timeout(Duration::from_millis(PROBE_TIMEOUT_MS), store.takes_writes());
-        result = match probe.await {
-            Ok(result) => result.map_err(ReadError::from),
-            Err(_) => Err(ReadError::SqlSilent(store.describe(), PROBE_TIMEOUT_MS)),
+        result = if let Ok(result) = probe.await {
+            result.map_err(EngineError::from)
+        } else {
+            let name = store.describe();
+            Err(StoreError::Silent { name, millis: PROBE_TIMEOUT_MS }.into())
         };
         if result.is_ok() {
             break;
@@ -32,11 +34,11 @@ pub async fn takes_writes(store: &SharedStore) -> Result<(), ReadError> {
 
 /// The pending probe, one at a time; it is cancelled on drop.
 #[derive(Debug, Default)]
-pub(super) struct WriteProbe(JoinSet<Result<(), ReadError>>);
+pub(super) struct WriteProbe(JoinSet<Result<()>>);
 
 impl WriteProbe {
     /// Returns the result of a finished probe and starts the next one, without waiting.
-    pub(super) fn ask(&mut self, store: &SharedStore) -> Option<Result<(), ReadError>> {
+    pub(super) fn ask(&mut self, store: &SharedStore) -> Option<Result<()>> {
         let ended = self.0.try_join_next();
         if self.0.is_empty() {
             let store = SharedStore::clone(store);
@@ -46,12 +48,12 @@ impl WriteProbe {
     }
 
     /// Waits for the result of the pending probe, if there is one.
-    pub(super) async fn answer(&mut self) -> Option<Result<(), ReadError>> {
+    pub(super) async fn answer(&mut self) -> Option<Result<()>> {
         probe_result(self.0.join_next().await?)
     }
 }
 
-fn probe_result(ended: Result<Result<(), ReadError>, JoinError>) -> Option<Result<(), ReadError>> {
+fn probe_result(ended: Result<Result<()>, JoinError>) -> Option<Result<()>> {
     ended
         .inspect_err(|error| tracing::error!(%error, "the write probe panicked or was cancelled"))
         .ok()
@@ -63,10 +65,7 @@ mod tests {
 
     use super::*;
     use seckill_store::StoreError;
-    use seckill_store::{
-        self,
-        fault_injection::{Ill, faulty},
-    };
+    use seckill_store::{self, fault_injection::Ill};
 
     async fn open(dir: &tempfile::TempDir) -> SharedStore {
         let url = format!("sqlite:{}", dir.path().join("t.db").display());
@@ -76,9 +75,9 @@ mod tests {
     #[tokio::test]
     async fn a_single_failed_probe_is_no_lock() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, fault) = faulty(&open(&dir).await, 7);
+        let (store, fault) = open(&dir).await.with_faults(7);
         fault.set(Ill::Away);
-        assert!(matches!(takes_writes(&store).await, Err(ReadError::Sql(StoreError::Away(_)))));
+        assert!(matches!(takes_writes(&store).await, Err(EngineError::Store(StoreError::Away(_)))));
         assert_eq!(fault.failed(), u64::from(PROBES), "it was probed again");
 
         fault.set(Ill::Hangs(Duration::from_millis(50)));
@@ -96,12 +95,15 @@ mod tests {
     #[tokio::test]
     async fn probing_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, fault) = faulty(&open(&dir).await, 7);
+        let (store, fault) = open(&dir).await.with_faults(7);
         fault.set(Ill::Hangs(Duration::from_millis(50)));
         let mut writes = WriteProbe::default();
         assert_eq!(writes.ask(&store), None);
         assert_eq!(writes.ask(&store), None, "the same probe is pending");
-        assert!(matches!(writes.answer().await, Some(Err(ReadError::Sql(StoreError::Away(_))))));
+        assert!(matches!(
+            writes.answer().await,
+            Some(Err(EngineError::Store(StoreError::Away(_))))
+        ));
         assert_eq!(fault.failed(), u64::from(PROBES), "it was probed once");
         assert_eq!(writes.answer().await, None, "no probe is pending");
         store.close().await;

@@ -3,7 +3,7 @@
 use seckill_model::{Fence, Millis, OrderId, UserId, VoucherId};
 
 use super::jobs::pass_fence;
-use crate::{Fault, Store, StoreError, params, rows::number, rules, transaction};
+use crate::{Fault, Store, StoreError, dialect::number, params, rules, transaction};
 
 impl Store {
     /// Writes an unpaid order of an ordinary voucher, in one transaction. Repeating it has no effect.

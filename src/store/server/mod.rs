@@ -7,7 +7,7 @@
 mod mysql;
 mod postgres;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use seckill_model::{Label, reason};
 use sqlx::{
@@ -93,8 +93,8 @@ where
     let page = page.map_err(|fault: Fault| fault.store_error(D::DIALECT))?;
     // It holds the lock, which ends with the connection even if that breaks.
     let _ = timeout(settings.connect(), conn.close()).await;
-    let pool =
-        PoolOptions::new().max_connections(settings.pool).acquire_timeout(settings.acquire());
+    let wait = Duration::from_millis(settings.acquire_ms);
+    let pool = PoolOptions::new().max_connections(settings.pool).acquire_timeout(wait);
     let sessions = Sessions::new(D::POOL, pool, options, settings.transaction(), session);
     Ok((shown, page, sessions))
 }

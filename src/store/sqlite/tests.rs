@@ -37,9 +37,9 @@ async fn connection_with_full_disk_is_not_reused() {
     let voucher = sale(&store, 20_000).await;
     fill_the_disk(&store).await;
     // SQLite rolls this back by itself, whatever the driver assumes about the transaction.
-    let act = AuditEntry { reason: Some("x".repeat(10_000)), ..AuditEntry::default() };
+    let entry = AuditEntry { reason: Some("x".repeat(10_000)), ..AuditEntry::default() };
     let full = loop {
-        if let Err(full) = store.record(&act).await {
+        if let Err(full) = store.record(&entry).await {
             break full;
         }
     };
@@ -59,7 +59,7 @@ async fn log_is_bounded_under_steady_reads() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     // One of two readers is always in the log, so SQLite never restarts it by itself.
-    let act = |number: u64| AuditEntry {
+    let entry = |number: u64| AuditEntry {
         reason: Some("x".repeat(1 << 20)),
         once: Some(number.to_string()),
         ..AuditEntry::default()
@@ -76,7 +76,7 @@ async fn log_is_bounded_under_steady_reads() {
         }
     });
     for number in 0..160 {
-        store.record(&act(number)).await.unwrap();
+        store.record(&entry(number)).await.unwrap();
     }
     reading.abort();
     let size = std::fs::metadata(dir.path().join("a.db-wal")).unwrap().len();

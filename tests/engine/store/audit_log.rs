@@ -5,7 +5,7 @@ use crate::world::newest;
 
 use super::{NOW, entry, sale_of};
 
-fn act(at: i64, subject: &str) -> AuditEntry {
+fn audit_entry(at: i64, subject: &str) -> AuditEntry {
     AuditEntry {
         at: NOW.plus(at),
         operator: "小明".into(),
@@ -18,7 +18,11 @@ fn act(at: i64, subject: &str) -> AuditEntry {
 }
 
 fn event(at: i64, subject: &str) -> AuditEntry {
-    AuditEntry { operator: NO_OPERATOR.into(), action: "redis away".into(), ..act(at, subject) }
+    AuditEntry {
+        operator: NO_OPERATOR.into(),
+        action: "redis away".into(),
+        ..audit_entry(at, subject)
+    }
 }
 
 pub(crate) async fn a_line_keeps_all_that_it_was_given(store: SharedStore) {
@@ -27,11 +31,11 @@ pub(crate) async fn a_line_keeps_all_that_it_was_given(store: SharedStore) {
         before: Some(r#"{"pending":128}"#.into()),
         after: Some(r#"{"pending":0}"#.into()),
         once: Some("x".repeat(200)),
-        ..act(1, "full")
+        ..audit_entry(1, "full")
     };
     store.record(&full).await.unwrap();
-    store.record(&act(2, "as an older version wrote it")).await.unwrap();
-    let older = act(2, "as an older version wrote it");
+    store.record(&audit_entry(2, "as an older version wrote it")).await.unwrap();
+    let older = audit_entry(2, "as an older version wrote it");
     assert_eq!(newest(&store, 9).await, [older.clone(), full]);
     assert_eq!(newest(&store, 1).await, [older]);
 }
@@ -52,17 +56,23 @@ pub(crate) async fn a_line_is_written_once(store: SharedStore) {
     assert_eq!(newest(&store, 99).await, [other, twice]);
     // Lines without a group stand alone.
     for _ in 0..2 {
-        store.record(&act(3, "same")).await.unwrap();
+        store.record(&audit_entry(3, "same")).await.unwrap();
     }
     assert_eq!(newest(&store, 99).await.len(), 4);
 }
 
 pub(crate) async fn the_log_comes_in_pages_by_time(store: SharedStore) {
     // Written in a different order than they happened, two of them in the same millisecond.
-    for line in [act(30, "c"), event(10, "a"), act(20, "b1"), act(20, "b2"), event(40, "d")] {
+    for line in [
+        audit_entry(30, "c"),
+        event(10, "a"),
+        audit_entry(20, "b1"),
+        audit_entry(20, "b2"),
+        event(40, "d"),
+    ] {
         store.record(&line).await.unwrap();
     }
-    let reconciled = AuditEntry { operator: "engine".into(), ..act(50, "e") };
+    let reconciled = AuditEntry { operator: "engine".into(), ..audit_entry(50, "e") };
     store.record(&reconciled).await.unwrap();
     let read = async |filter: ActivityFilter, limit: u32| {
         let (mut subjects, mut before) = (Vec::new(), None);

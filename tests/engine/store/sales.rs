@@ -154,7 +154,7 @@ pub(crate) async fn what_is_not_there_is_no_sale(store: SharedStore) {
 }
 
 pub(crate) async fn audit_entries_are_kept_newest_first(store: SharedStore) {
-    let act = |number: i64| AuditEntry {
+    let entry = |number: i64| AuditEntry {
         at: NOW.plus(number),
         operator: "小明".into(),
         node: "node-a".into(),
@@ -165,9 +165,9 @@ pub(crate) async fn audit_entries_are_kept_newest_first(store: SharedStore) {
         ..AuditEntry::default()
     };
     for number in 1..=3 {
-        store.record(&act(number)).await.unwrap();
+        store.record(&entry(number)).await.unwrap();
     }
-    assert_eq!(newest(&store, 2).await, [act(3), act(2)]);
+    assert_eq!(newest(&store, 2).await, [entry(3), entry(2)]);
     assert_eq!(newest(&store, u32::MAX).await.len(), 3);
     assert_eq!(newest(&store, 0).await, []);
 }

@@ -2,7 +2,7 @@
 
 use seckill_model::{Label, text};
 
-use crate::text::{UNKNOWN, figures::signed};
+use crate::text::{UNKNOWN, figures::thousands};
 
 const ITEMS: Label = Label("list-items");
 
@@ -52,7 +52,7 @@ fn figure(value: Option<&serde_json::Value>) -> String {
         Some(Value::String(text)) => {
             text!("activity-audit", key = text.replace(' ', "-"), text)
         }
-        Some(value) => value.as_i64().map_or_else(|| value.to_string(), signed),
+        Some(value) => value.as_i64().map_or_else(|| value.to_string(), thousands),
     }
 }
 

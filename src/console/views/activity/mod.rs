@@ -17,7 +17,7 @@ use super::{
     Effect, Scene, Source, View,
     detail::Detail,
     overview::throughput_chart::{sign, sign_glyph},
-    table::{Column, Page, Paging, REST, Row, TableState, Value},
+    table::{Column, Page, Paging, REST, Row, Table as _, TableState, Value},
     table_view::TableView,
 };
 use crate::{
@@ -121,17 +121,17 @@ impl Row for AuditEntry {
 
     /// English names match in every language.
     fn holds(&self, word: &str) -> bool {
-        let act = self;
+        let entry = self;
         let texts = [
-            &act.operator,
-            &act.node,
-            &act.action,
-            &event_name(&act.action),
-            &audit_log::subject(&act.subject),
-            &audit_log::result(&act.result),
-            act.reason.as_deref().unwrap_or_default(),
-            &act.subject,
-            &act.result,
+            &entry.operator,
+            &entry.node,
+            &entry.action,
+            &event_name(&entry.action),
+            &audit_log::subject(&entry.subject),
+            &audit_log::result(&entry.result),
+            entry.reason.as_deref().unwrap_or_default(),
+            &entry.subject,
+            &entry.result,
         ];
         texts.iter().any(|text| text.to_lowercase().contains(word))
     }
@@ -205,24 +205,24 @@ impl TableView for AuditEntry {
     }
 
     /// Everything that the log has of a line.
-    fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
-        let (theme, act) = (scene.theme, line);
-        let weight = Weight::of(act);
+    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
+        let (theme, entry) = (scene.theme, line);
+        let weight = Weight::of(entry);
         let (glyph, style) = sign(theme, weight);
         let mut detail = Detail::new(scene, cells);
         let event = vec![
             Span::styled(format!("{glyph} "), style),
-            Span::styled(event_name(&act.action), theme.strong),
+            Span::styled(event_name(&entry.action), theme.strong),
             Span::raw(format!("  {}", fit(&subject(line), cells.saturating_sub(30).into()))),
         ];
         detail.heading(event);
-        let at = act.at.date_time(scene.zone);
-        detail.brief(Label("activity-when"), text!("activity-node", at, node = act.node));
+        let at = entry.at.date_time(scene.zone);
+        detail.brief(Label("activity-when"), text!("activity-node", at, node = entry.node));
         let style = if weight == Weight::Failed { theme.broken } else { Style::new() };
-        detail.field_of(LINES, Label("field-result"), audit_log::result(&act.result), style);
-        if !act.is_event() {
-            detail.brief(Label("activity-user"), &act.operator);
-            match &act.reason {
+        detail.field_of(LINES, Label("field-result"), audit_log::result(&entry.result), style);
+        if !entry.is_event() {
+            detail.brief(Label("activity-user"), &entry.operator);
+            match &entry.reason {
                 Some(reason) => {
                     detail.field_of(LINES, Label("common-reason"), reason, Style::new());
                 }
@@ -269,9 +269,9 @@ fn levels(scene: &Scene<'_>, state: &TableState<AuditEntry>) -> Vec<Span<'static
 }
 
 /// The figures that a command changed, one per line, followed by those it did not.
-fn add_figures(detail: &mut Detail, scene: &Scene<'_>, line: &AuditEntry) {
-    let (theme, act) = (scene.theme, line);
-    let all = changes::changes(act.before.as_deref(), act.after.as_deref());
+fn add_figures(detail: &mut Detail<'_>, scene: &Scene<'_>, line: &AuditEntry) {
+    let (theme, entry) = (scene.theme, line);
+    let all = changes::changes(entry.before.as_deref(), entry.after.as_deref());
     let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);
     let names = changed.iter().map(|it| width(&it.name)).max().unwrap_or(0);
     let figures = changed.iter().map(|it| width(&it.before).max(width(&it.after))).max();

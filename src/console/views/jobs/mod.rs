@@ -97,23 +97,14 @@ impl TableView for JobLine {
     const SOURCES: &'static [Source] = &[Source::Sql];
     const BESIDE: u16 = 160;
 
-    fn extent(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
-        let text = match scene.snapshot.jobs.len() {
-            0 => String::new(),
-            _ if !state.controls.filter.value().is_empty() => String::new(),
-            count => text!("console-jobs", count),
-        };
-        Line::styled(text, scene.theme.soft)
-    }
-
     fn empty(_: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
         Some(text!("console-jobs-have-not-been-loaded"))
     }
 
-    fn detail(scene: &Scene<'_>, job: &Self, cells: u16) -> Detail {
+    fn detail<'a>(scene: &Scene<'a>, job: &Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
-        detail.least = Some(ABOVE + 1);
+        detail.least = Some(ABOVE + 3);
         let about = fit(&job.about, usize::from(cells).saturating_sub(width(&job.name) + 4));
         detail.heading(vec![
             Span::styled(job.name.clone(), theme.strong),

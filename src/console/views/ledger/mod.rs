@@ -12,6 +12,7 @@ use seckill_engine::{
 use seckill_model::{
     Balance, Finding, Label, SaleAudit, SaleFinding, VoucherId, ledger::Cure, text,
 };
+use strum::IntoEnumIterator as _;
 
 use super::{
     Effect, Scene, Source, View,
@@ -130,7 +131,7 @@ impl TableView for SaleAudit {
     }
 
     /// Differences of a sale first, with their repair and what is left to the operator; then its figures.
-    fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
+    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let name = text::sale_name(line.voucher_id, &line.title);
@@ -318,7 +319,7 @@ fn repair_question(plan: &[SaleRepair], marked: bool, partitions: usize) -> Ques
         named = text!("ledger-more-sales", named, more);
     }
     let with = |cure: &Cure| plan.iter().filter(|sale| sale.cures.contains(cure)).count();
-    let repairs = Cure::ALL.iter().map(|cure| (cure, with(cure))).filter(|(_, sales)| *sales > 0);
+    let repairs = Cure::iter().map(|cure| (cure, with(&cure))).filter(|(_, sales)| *sales > 0);
     let repairs = repairs.map(|(cure, sales)| text!("ledger-repair-of-sales", sales, cure));
     question!(
         "ask-repair-ledger",

@@ -6,7 +6,9 @@ use seckill_engine::{
     commands::Focus,
     dead_letters::{LetterScope, LettersCounted},
 };
-use seckill_model::{EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, text};
+use seckill_model::{
+    EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, OrderEntry, text,
+};
 
 use super::{
     Scene, Source, View,
@@ -33,26 +35,36 @@ impl Row for LetterLine {
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-letter"), &[(0, 15), (100, 19)], |line: &Self| {
-            Value::Entry(line.letter)
+            Value::Entry(line.letter.letter)
         })
-        .fit(|_, line| line.letter.to_string().len()),
+        .fit(|_, line| line.letter.letter.to_string().len()),
         Column::span(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms)),
         Column::hidden(Label("tables-entry"), |line: &Self| {
-            line.entry.map_or(Value::Nothing, Value::Entry)
+            line.letter.entry.map_or(Value::Nothing, Value::Entry)
         }),
-        Column::figure(Label("tables-tries"), &[(72, 5)], |line: &Self| line.deliveries.into())
-            .shown(|_, line, cells| figures::within(line.deliveries, cells.into()).into())
-            .soft(),
-        Column::figure(Label("tables-replays"), &[(100, 7)], |line: &Self| line.replays.into())
-            .shown(|_, line, cells| figures::within(line.replays, cells.into()).into())
-            .styled(|scene, line| match line.replays {
-                0 => scene.theme.soft,
-                _ => scene.theme.warn,
-            }),
-        Column::figure(Label("tables-order"), &[(150, 19)], |line: &Self| line.order.into()),
-        Column::figure(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()),
-        Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
-        Column::hidden(Label("tables-holder"), |line: &Self| line.consumer.clone().into()),
+        Column::figure(Label("tables-tries"), &[(72, 5)], |line: &Self| {
+            line.letter.deliveries.into()
+        })
+        .shown(|_, line, cells| figures::within(line.letter.deliveries, cells.into()).into())
+        .soft(),
+        Column::figure(Label("tables-replays"), &[(100, 7)], |line: &Self| {
+            line.letter.replays.into()
+        })
+        .shown(|_, line, cells| figures::within(line.letter.replays, cells.into()).into())
+        .styled(|scene, line| match line.letter.replays {
+            0 => scene.theme.soft,
+            _ => scene.theme.warn,
+        }),
+        Column::figure(Label("tables-order"), &[(150, 19)], |line: &Self| {
+            line.letter.order.map(|it| it.order).into()
+        }),
+        Column::figure(Label("common-user"), &[(110, 10)], |line: &Self| {
+            line.letter.order.map(|it| it.user).into()
+        }),
+        Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| {
+            line.letter.order.map(|it| it.voucher).into()
+        }),
+        Column::hidden(Label("tables-holder"), |line: &Self| line.letter.consumer.clone().into()),
         Column::text(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
             Value::name(text!("letters-verdict", verdict = line.verdict), &line.verdict)
         })
@@ -63,13 +75,14 @@ impl Row for LetterLine {
             LetterAction::Discard => scene.theme.soft,
         }),
         Column::text(Label("tables-reason"), &[(0, REST)], |line: &Self| {
-            Value::Mentions(text::order_error(&line.reason), line.user)
+            let user = line.letter.order.map(|it| it.user);
+            Value::Mentions(text::order_error(&line.letter.reason), user)
         })
         .soft(),
     ];
 
     fn id(&self) -> EntryId {
-        self.letter
+        self.letter.letter
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
@@ -95,39 +108,40 @@ impl TableView for LetterLine {
     }
 
     /// The most significant fields first.
-    fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
+    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         detail.more = |count| text!("letters-seckill-dead-show", count);
-        let masked = |text: &str| scene.users.within(text, line.user);
-        let letter = line.letter;
-        let was = match line.entry {
-            Some(entry) => text!("letters-was-entry", letter, entry),
-            None => letter.to_string(),
+        let letter = &line.letter;
+        let user = letter.order.map(|it| it.user);
+        let masked = |text: &str| scene.users.within(text, user);
+        let was = match letter.entry {
+            Some(entry) => text!("letters-was-entry", letter = letter.letter, entry),
+            None => letter.letter.to_string(),
         };
         detail.text(Label("letters-letter"), was);
         detail.field(Label("common-verdict"), why(line.verdict), theme.strong);
-        detail.text(Label("common-reason"), masked(&text::order_error(&line.reason)));
-        match (&line.fault, line.order, line.user, line.voucher) {
-            (Some(fault), ..) => {
+        detail.text(Label("common-reason"), masked(&text::order_error(&letter.reason)));
+        match (&letter.fault, letter.order) {
+            (Some(fault), _) => {
                 let fault = masked(&text::order_error(fault));
                 detail.field(Label("field-order"), text!("letters-none", fault), theme.warn);
             }
-            (None, Some(order), Some(user), Some(sale)) => {
-                let (user, sale) = (scene.users.number(user), scene.sale_name(sale));
+            (None, Some(OrderEntry { order, user, voucher, .. })) => {
+                let (user, sale) = (scene.users.number(user), scene.sale_name(voucher));
                 detail.text(Label("field-order"), text!("letters-user-sale", order, user, sale));
             }
-            _ => detail.text(Label("field-order"), Label("common-none")),
+            (None, None) => detail.text(Label("field-order"), Label("common-none")),
         }
-        for (name, value) in &line.payload {
+        for (name, value) in &letter.payload {
             let text = masked(&format!("{name} = {value}"));
             detail.field_of(FIELD_ROWS, Label("letters-fields"), text, Style::new());
         }
-        if line.fields_more > 0 {
-            let more = text!("letters-more-fields", count = line.fields_more);
+        if letter.fields_more > 0 {
+            let more = text!("letters-more-fields", count = letter.fields_more);
             detail.text(Label("letters-fields"), more);
         }
-        for it in line.history.iter().rev() {
+        for it in letter.history.iter().rev() {
             let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
             let reason = masked(&text::order_error(&it.reason));
             let text = match &*it.consumer {
@@ -164,7 +178,7 @@ pub(crate) fn in_scope(
         let marks = state.marks.iter().copied().collect();
         return Some((LetterScope::Letters(marks), Selected::Marked(state.marked(snapshot))));
     }
-    let letter = state.chosen(snapshot)?.letter;
+    let letter = state.chosen(snapshot)?.letter.letter;
     Some((LetterScope::Letters(vec![letter]), Selected::One(letter.to_string())))
 }
 

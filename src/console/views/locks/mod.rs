@@ -1,19 +1,13 @@
 //! Locks: holder, remaining lease and waiters.
 
-mod lease_age;
-
 use ratatui::prelude::*;
-use seckill_engine::{
-    Command, Snapshot,
-    telemetry::snapshot::{Holder, Holders},
-};
+use seckill_engine::{Command, Snapshot, locks::Timing, telemetry::snapshot::Holder};
 use seckill_model::{Label, text};
 
-pub(crate) use self::lease_age::Leases;
 use super::{
     Effect, Scene, Source, View,
     detail::Detail,
-    fit_before,
+    fit_before, is_stale,
     table::{Column, Page, REST, Row, TableState, Value},
     table_view::TableView,
 };
@@ -103,29 +97,25 @@ fn state_word(lock: &Holder) -> &'static str {
     }
 }
 
-/// What is left of a lease, as text and as a share, and its style. A lock without an expiry outlives its holder.
+/// What is left of a lease, as text and as a share of a full one, and its style. A lock without an expiry outlives its
+/// holder.
 fn lease(scene: &Scene<'_>, lock: &Holder) -> (String, Option<f64>, Style) {
-    let (theme, at) = (scene.theme, Leases::at(scene.snapshot, scene.now));
-    let Some(lease) = scene.leases.of(lock) else {
+    let (theme, redis) = (scene.theme, &scene.snapshot.redis);
+    let Some(left_ms) = lock.left_ms else {
         return (text!("console-no-end"), None, theme.warn);
     };
-    let style = if lease.runs_out(at) { theme.warn } else { theme.accent };
-    (figures::span(lease.left_ms(at)), Some(lease.share(at)), style)
+    // It runs down between snapshots; renewals are unknown while Redis is unreachable.
+    let read = redis.last_ok.filter(|_| !is_stale(redis, scene.now)).unwrap_or(scene.now);
+    let left_ms = left_ms.saturating_sub(scene.now.since(read));
+    let share = left_ms as f64 / Timing::default().lease.as_millis() as f64;
+    // Renewals happen after a third: at half, one was missed or there are none.
+    let style = if share < 0.5 { theme.warn } else { theme.accent };
+    (figures::span(left_ms), Some(share), style)
 }
 
 impl TableView for Holder {
     const VIEW: View = View::Locks;
     const SOURCES: &'static [Source] = &[Source::Redis];
-
-    fn extent(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
-        let Holders { total, locks, .. } = &scene.snapshot.locks;
-        let text = match locks.len() {
-            _ if *total == 0 || !state.controls.filter.value().is_empty() => String::new(),
-            part if (part as u64) < *total => text!("console-of-locks", part, whole = total),
-            _ => text!("console-locks-held", total),
-        };
-        Line::styled(text, scene.theme.soft)
-    }
 
     fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
         Some(if scene.is_blind() {
@@ -135,15 +125,12 @@ impl TableView for Holder {
         })
     }
 
-    fn detail(scene: &Scene<'_>, lock: &Self, cells: u16) -> Detail {
+    fn detail<'a>(scene: &Scene<'a>, lock: &Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let (state, style) = match (lock.orphan, lock.known) {
             (true, _) => (Label("console-orphan"), theme.bad),
             (false, true) => (text::ALIVE, theme.good),
-            (false, false) if scene.leases.of(lock).is_some_and(|lease| lease.renewed) => {
-                (Label("console-renewed-by-unknown-node"), theme.soft)
-            }
             (false, false) => (Label("console-held-by-unknown-node"), theme.soft),
         };
         let node = fit(&lock.node, usize::from(cells).saturating_sub(width(&state) + 20));

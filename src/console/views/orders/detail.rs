@@ -15,13 +15,13 @@ use crate::{
 };
 
 /// An order by its ID, with its row if SQL has one.
-pub(super) fn of(
-    scene: &Scene<'_>,
+pub(super) fn of<'a>(
+    scene: &Scene<'a>,
     state: &OrdersState,
     id: OrderId,
     row: Option<&Order>,
     width: u16,
-) -> Detail {
+) -> Detail<'a> {
     let theme = scene.theme;
     let mut detail = Detail::new(scene, width);
     let trace = state.trace_of(id);
@@ -53,7 +53,7 @@ pub(super) fn of(
 }
 
 /// What SQL has: written, paid, closed.
-fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order: &Order) {
+fn add_row(detail: &mut Detail<'_>, scene: &Scene<'_>, trace: Option<&Trace>, order: &Order) {
     let theme = scene.theme;
     let written = order.create_time;
     let added = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
@@ -75,7 +75,7 @@ fn add_row(detail: &mut Detail, scene: &Scene<'_>, trace: Option<&Trace>, order:
 }
 
 /// Its buyer record in Redis, its stream entry, and the holder of that.
-fn add_trace(detail: &mut Detail, scene: &Scene<'_>, trace: &Trace, row: Option<&Order>) {
+fn add_trace(detail: &mut Detail<'_>, scene: &Scene<'_>, trace: &Trace, row: Option<&Order>) {
     let theme = scene.theme;
     // The row is newer than the trace.
     if let Some(location) = location(&trace.location).filter(|_| row.is_none()) {

@@ -16,7 +16,7 @@ use tui_input::Input;
 use self::detail::{buyer, not_unpaid};
 pub(crate) use self::detail::{query_of_sale, status};
 use super::{
-    Component, Effect, SIDES, Scene, Settled, Source, Step, View, below, draw_head,
+    Component, Effect, SIDES, Scene, Source, Step, View, below, draw_head,
     table::{Column, Page, Paging, Row, Table, TableState, Value},
     table_view::draw_table,
 };
@@ -119,31 +119,6 @@ impl OrdersState {
         self.input.value().parse::<OrderQuery>().err()
     }
 
-    /// Submits the text; `false` if it is not a valid query.
-    pub(crate) fn ask(&mut self) -> bool {
-        let Ok(query) = self.input.value().parse::<OrderQuery>() else { return false };
-        self.input.value().trim().clone_into(&mut self.text);
-        if query != self.query() {
-            self.table.open(OrdersView { query, before: None });
-            self.table.controls.detail = false;
-        }
-        self.asked = None;
-        true
-    }
-
-    /// Requests the trace of the chosen order, one at a time and each once.
-    pub(super) fn wants_trace(&mut self) -> Option<OrderId> {
-        let wanted = match self.query().id {
-            Some(id) => id,
-            None => self.table.cursor.filter(|_| self.table.controls.detail)?,
-        };
-        if self.tracing.is_some() || self.asked == Some(wanted) {
-            return None;
-        }
-        (self.asked, self.tracing, self.unanswered) = (Some(wanted), Some(wanted), None);
-        Some(wanted)
-    }
-
     /// Requests the trace again when the order is next shown.
     pub(crate) fn forget_trace(&mut self) {
         self.asked = None;
@@ -206,7 +181,14 @@ impl Component for OrdersState {
     }
 
     fn submit_filter(&mut self) -> bool {
-        self.ask()
+        let Ok(query) = self.input.value().parse::<OrderQuery>() else { return false };
+        self.input.value().trim().clone_into(&mut self.text);
+        if query != self.query() {
+            self.table.open(OrdersView { query, before: None });
+            self.table.controls.detail = false;
+        }
+        self.asked = None;
+        true
     }
 
     fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
@@ -220,12 +202,17 @@ impl Component for OrdersState {
         Some(turn.note().map_or(Effect::Done, Effect::Note))
     }
 
+    /// Requests the trace of the chosen order, one at a time and each once.
     fn wants(&mut self) -> Option<Command> {
-        self.wants_trace().map(Command::Trace)
-    }
-
-    fn settle(&mut self, snapshot: &Snapshot) -> Settled {
-        self.table.settle(snapshot)
+        let wanted = match self.query().id {
+            Some(id) => id,
+            None => self.table.cursor.filter(|_| self.table.controls.detail)?,
+        };
+        if self.tracing.is_some() || self.asked == Some(wanted) {
+            return None;
+        }
+        (self.asked, self.tracing, self.unanswered) = (Some(wanted), Some(wanted), None);
+        Some(Command::Trace(wanted))
     }
 
     fn is_read(&self, snapshot: &Snapshot) -> bool {

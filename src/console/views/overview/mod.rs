@@ -23,7 +23,7 @@ use seckill_model::{Label, text};
 
 pub(crate) use self::state::OverviewState;
 use self::stream_panel::NAMES;
-use self::throughput_chart::{marks, until};
+use self::throughput_chart::until;
 use super::{Component, Effect, SIDES, Scene, Source};
 use crate::{
     keymap::Action,
@@ -47,7 +47,8 @@ impl Component for OverviewState {
                 None
             }
             Action::ZoomIn | Action::ZoomOut => {
-                let is_last = !self.zoom(if action == Action::ZoomIn { -1 } else { 1 });
+                let by = if action == Action::ZoomIn { -1 } else { 1 };
+                let is_last = !self.zoom(by, &snapshot.series);
                 is_last.then(|| Label("command-no-other-time-range").to_owned())
             }
             Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter
@@ -60,8 +61,8 @@ impl Component for OverviewState {
             Action::Earlier => Some(text!("time-start-of-chart-press")),
             Action::MarkBefore | Action::MarkAfter => {
                 // Skips what is not worth stopping at.
-                let marks = marks(snapshot).filter(|(_, line)| Weight::of(line) > Weight::Notice);
-                let times: Vec<_> = marks.map(|(at, _)| at).collect();
+                let marks = snapshot.activity.iter().filter(|it| Weight::of(it) > Weight::Notice);
+                let times: Vec<_> = marks.map(|line| line.at).collect();
                 (!self.jump(later, until, &times)).then(|| text!("time-no-mark", later))
             }
             _ => return None,
@@ -246,7 +247,7 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         return;
     }
     let mut rows = Vec::new();
-    for (at, line) in marks(scene.snapshot) {
+    for line in scene.snapshot.activity.iter() {
         let weight = Weight::of(line);
         if weight <= Weight::Notice {
             continue;
@@ -257,7 +258,7 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         let Some(rest) = free.checked_sub(height) else { break };
         free = rest;
         let (glyph, style) = throughput_chart::sign(theme, weight);
-        let time = Line::styled(scene.at_second(at), theme.soft).right_aligned();
+        let time = Line::styled(scene.at_second(line.at), theme.soft).right_aligned();
         let cells = [time.into(), Text::styled(glyph, style), lines.join("\n").into()];
         rows.push(Row::new(cells).height(height));
     }

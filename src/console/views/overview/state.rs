@@ -1,43 +1,60 @@
 //! State of the Overview: the time span of the chart and the selected moment.
 
+use seckill_engine::telemetry::{Point, Series};
 use seckill_model::Millis;
 
 use crate::widgets::Axis;
 
 /// Selectable spans in milliseconds.
-const WINDOWS: [u64; 6] = [30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000];
-const USUAL_WINDOW: usize = 2;
+const WINDOWS: [u64; 7] = [10_000, 30_000, 60_000, 120_000, 300_000, 600_000, Series::KEPT_MS];
+/// The span before the first order.
+const USUAL_MS: u64 = 120_000;
+/// Orders farther apart than this belong to different bursts.
+const SILENCE_MS: u64 = 60_000;
 
 /// What the user can change in the Overview.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OverviewState {
-    window: usize,
+    /// The selected span in milliseconds; `None` while it fits the data.
+    window: Option<u64>,
     /// The selected moment; `None` while the display is live.
     moment: Option<Millis>,
     /// The axis drawn last; `None` if the chart did not fit.
     pub(super) axis: Option<Axis>,
 }
 
-impl Default for OverviewState {
-    fn default() -> Self {
-        Self { window: USUAL_WINDOW, moment: None, axis: None }
-    }
-}
-
 impl OverviewState {
     /// Changes the span; `false` at the last one.
-    pub(crate) fn zoom(&mut self, by: isize) -> bool {
-        let next = self.window.saturating_add_signed(by).min(WINDOWS.len() - 1);
-        std::mem::replace(&mut self.window, next) != next
+    pub(crate) fn zoom(&mut self, by: isize, series: &Series) -> bool {
+        let window = self.window(series);
+        let here = WINDOWS.iter().position(|it| *it >= window).unwrap_or(WINDOWS.len() - 1);
+        let next = WINDOWS.get(here.saturating_add_signed(by)).copied().unwrap_or(window);
+        self.window = Some(next);
+        next != window
     }
 
+    /// Lets the span fit the data again.
     pub(crate) fn reset(&mut self) {
-        self.window = USUAL_WINDOW;
+        self.window = None;
     }
 
-    /// The span in milliseconds.
-    pub(super) fn window(&self) -> u64 {
-        WINDOWS.get(self.window).copied().unwrap_or(120_000)
+    /// Whether the span fits the data.
+    pub(super) fn is_automatic(&self) -> bool {
+        self.window.is_none()
+    }
+
+    /// The span in milliseconds: the selected one, or the shortest that shows the latest burst of orders and the
+    /// selected moment.
+    pub(super) fn window(&self, series: &Series) -> u64 {
+        if let Some(window) = self.window {
+            return window;
+        }
+        let (Some(last), Some(begin)) = (series.last(), latest_burst(series)) else {
+            return USUAL_MS;
+        };
+        let begin = self.moment.map_or(begin, |moment| moment.min(begin));
+        let needed = last.at.since(begin);
+        WINDOWS.into_iter().find(|it| *it > needed).unwrap_or(Series::KEPT_MS)
     }
 
     pub(crate) fn moment(&self) -> Option<Millis> {
@@ -86,23 +103,64 @@ impl OverviewState {
     }
 }
 
+/// The first order after the last silence.
+fn latest_burst(series: &Series) -> Option<Millis> {
+    let is_sold = |rate: Option<f64>| rate.is_some_and(|rate| rate > 0.0);
+    let busy = |point: &&Point| is_sold(point.admitted) || is_sold(point.persisted);
+    let mut begin: Option<Millis> = None;
+    for point in series.points().rev().filter(busy) {
+        if begin.is_some_and(|begin| begin.since(point.at) > SILENCE_MS) {
+            break;
+        }
+        begin = Some(point.at);
+    }
+    begin
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn zoom_has_two_ends() {
-        let mut state = OverviewState::default();
-        assert_eq!(state.window(), 120_000);
-        assert!(state.zoom(-1) && state.zoom(-1) && !state.zoom(-1));
-        assert_eq!(state.window(), 30_000);
-        for _ in 0..5 {
-            assert!(state.zoom(1));
+        let (mut state, series) = (OverviewState::default(), Series::default());
+        assert_eq!(state.window(&series), 120_000);
+        for _ in 0..3 {
+            assert!(state.zoom(-1, &series));
         }
-        assert!(!state.zoom(1));
-        assert_eq!(state.window(), 1_800_000);
+        assert!(!state.zoom(-1, &series));
+        assert_eq!(state.window(&series), 10_000);
+        for _ in 0..6 {
+            assert!(state.zoom(1, &series));
+        }
+        assert!(!state.zoom(1, &series));
+        assert_eq!(state.window(&series), Series::KEPT_MS);
         state.reset();
-        assert_eq!(state.window(), 120_000);
+        assert_eq!(state.window(&series), 120_000);
+    }
+
+    #[test]
+    fn the_span_fits_the_latest_burst_and_the_selected_moment() {
+        let mut series = Series::default();
+        let mut push = |second: i64, rate: f64| {
+            series.push(Point {
+                at: Millis(second * 1_000),
+                admitted: Some(rate),
+                ..Point::default()
+            });
+            series.clone()
+        };
+        let mut state = OverviewState::default();
+        push(0, 0.0);
+        assert_eq!(state.window(&push(5, 900.0)), 10_000, "it has just begun");
+        assert_eq!(state.window(&push(14, 900.0)), 10_000);
+        assert_eq!(state.window(&push(15, 900.0)), 30_000);
+        assert_eq!(state.window(&push(200, 0.0)), 300_000, "it is over, and still shown");
+        assert_eq!(state.window(&push(210, 1.0)), 10_000, "the next burst");
+        state.moment = Some(Millis(20_000));
+        assert_eq!(state.window(&push(211, 1.0)), 300_000);
+        assert!(state.zoom(-1, &series) && !state.is_automatic());
+        assert_eq!(state.window(&series), 120_000);
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn left_of(left: i64, initial: u64, cells: usize) -> String {
     let abbreviated = format!("{sign}{}", figures::within(left.unsigned_abs(), 9 - sign.len()));
     match cells {
         ..16 => abbreviated,
-        _ if 2 * whole.len() + 3 <= cells => text::left_of(&figures::signed(left), &whole),
+        _ if 2 * whole.len() + 3 <= cells => text::left_of(&figures::thousands(left), &whole),
         _ => text::left_of(&abbreviated, &figures::compact(initial as f64)),
     }
 }

@@ -27,11 +27,6 @@ pub(crate) fn until(snapshot: &Snapshot) -> Millis {
     last.map_or(snapshot.taken, |point| point.at.max(snapshot.taken))
 }
 
-/// Events in the snapshot with their Redis time, which the chart uses.
-pub(crate) fn marks(snapshot: &Snapshot) -> impl Iterator<Item = (Millis, &AuditEntry)> {
-    snapshot.activity.iter().map(|line| (line.at, line))
-}
-
 /// The symbol of a log line.
 pub(in crate::views) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
     let style = match weight {
@@ -62,6 +57,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
     let theme = scene.theme;
     let rows = [1, 1, area.height.saturating_sub(BESIDE), 1, 1].map(Constraint::Length);
     let [head, legend_row, plot, below, events_row] = Layout::vertical(rows).areas(area);
+    let window = state.window(&scene.snapshot.series);
     // A truncated age would be misread.
     let sources: [&[Source]; 3] = [&[Source::Redis, Source::Sql], &[Source::Redis], &[]];
     let titles = sources.map(|sources| scene.heading(&Label("console-orders-per-second"), sources));
@@ -72,7 +68,8 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
             let clock = at.time_of_day(scene.zone);
             Span::styled(text!("time-values-of-rest-is-current", clock), theme.key)
         }
-        None => Span::styled(time::last(state.window()), theme.soft),
+        None if state.is_automatic() => Span::styled(time::last(window), theme.soft),
+        None => Span::styled(time::last(window), theme.key),
     };
     let fits = title.width() + 2 + span.width() <= room;
     // The selected moment matters more than the heading.
@@ -82,19 +79,17 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
     if fits || state.moment().is_some() {
         span.into_right_aligned_line().render(head, buffer);
     }
-    let mut signs: Vec<(Weight, Sign)> = marks(scene.snapshot)
-        .map(|(at, line)| {
-            let weight = Weight::of(line);
-            let (glyph, style) = sign(theme, weight);
-            (weight, Sign { at, glyph, style })
-        })
-        .collect();
-    signs.sort_by_key(|(weight, _)| *weight);
+    let mut lines: Vec<&AuditEntry> = scene.snapshot.activity.iter().collect();
+    lines.sort_by_key(|line| Weight::of(line));
+    let signs = lines.into_iter().map(|line| {
+        let (glyph, style) = sign(theme, Weight::of(line));
+        Sign { at: line.at, glyph, style }
+    });
     let shown = Chart {
         series: &scene.snapshot.series,
         until: until(scene.snapshot),
-        window: state.window(),
-        signs: signs.into_iter().map(|(_, sign)| sign).collect(),
+        window,
+        signs: signs.collect(),
         cursor: state.moment(),
         clock: &|at| at.time_of_day(scene.zone),
     };
@@ -209,8 +204,8 @@ fn labelled<const N: usize>(
 
 /// The most important event within a cell of the chart, and the number of further ones.
 fn events(scene: &Scene<'_>, (from, to): (Millis, Millis), cells: u16) -> Line<'static> {
-    let within = marks(scene.snapshot).filter(|(at, _)| (from..to).contains(at));
-    let mut lines: Vec<&AuditEntry> = within.map(|(_, line)| line).collect();
+    let within = scene.snapshot.activity.iter().filter(|line| (from..to).contains(&line.at));
+    let mut lines: Vec<&AuditEntry> = within.collect();
     lines.sort_by_key(|line| std::cmp::Reverse(Weight::of(line)));
     let Some((first, more)) = lines.split_first() else { return Line::default() };
     let (glyph, style) = sign(scene.theme, Weight::of(first));

@@ -128,7 +128,7 @@ impl TableView for PendingLine {
         })
     }
 
-    fn detail(scene: &Scene<'_>, line: &Self, cells: u16) -> Detail {
+    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
         let style = if line.holder_alive { theme.good } else { theme.bad };

@@ -1,6 +1,10 @@
 //! One sale in detail: phase, outcome of its requests, and stock over time.
 
-use ratatui::{prelude::*, widgets::Paragraph};
+use ratatui::{
+    layout::Flex,
+    prelude::*,
+    widgets::{Block, Borders, Paragraph},
+};
 use seckill_engine::{
     SaleLine,
     telemetry::{snapshot::SaleOrders, stock::StockCurve},
@@ -11,70 +15,88 @@ use strum::IntoEnumIterator as _;
 
 use super::{phase, window};
 use crate::{
-    text::{self, figures},
-    theme::glyphs,
-    views::{SIDES, Scene, below, orders, overview::draw_funnel},
+    text::{
+        self,
+        figures::{compact, share, span, steady_span, thousands},
+    },
+    theme::Theme,
+    views::{
+        SIDES, Scene,
+        detail::{Detail, LABELS},
+        orders,
+        overview::draw_funnel,
+    },
     widgets::{Curve, curve, fit, left, right, width},
 };
 
-/// Rows of the figures: a rule, the name, the funnel, order states, six lines.
-const FIGURES: u16 = 10;
 /// Below this width funnel and figures are packed; the width of each.
 const NARROW: u16 = 72;
 const FUNNEL: u16 = 32;
 const FACT: u16 = 11;
-/// Users with several orders, if there is room.
+/// Rows of funnel and figures, and above them of users with several orders if there is room.
+const FIGURES: u16 = 6;
 const REPEAT: u16 = 1;
 /// Rows of the curve with heading and times: the minimum, and the maximum that is useful.
 const CURVE: (u16, u16) = (5, 10);
-/// Rows of the list above: heading, blank, column headings; and the sales it keeps before the curve gets space.
-const LIST: u16 = 3;
-const SALES: u16 = 4;
 
-/// Rows of the detail in a view of `height` beside this many sales; `None` if it does not fit.
-pub(super) fn rows(height: u16, sales: usize) -> Option<u16> {
-    let sales = (sales.min(usize::from(SALES)) as u16).max(1);
-    let spare = height.checked_sub(FIGURES + LIST + 1)?.saturating_sub(sales - 1);
-    let repeat = spare.min(REPEAT);
-    let spare = spare - repeat;
-    // Surplus rows are shared.
-    let curve = spare.checked_sub(CURVE.0).map_or(0, |more| (CURVE.0 + more / 2).min(CURVE.1));
-    Some(FIGURES + repeat + curve)
+pub(super) fn of<'a>(scene: &Scene<'a>, sale: &SaleLine, cells: u16) -> Detail<'a> {
+    let theme = scene.theme;
+    let mut detail = Detail::new(scene, cells);
+    let (word, style) = phase(theme, sale.phase);
+    let room = usize::from(cells).saturating_sub(width(&word) + 4);
+    let name = fit(&text::sale_name(sale.voucher_id, &sale.title), room);
+    let name = Span::styled(name, theme.strong);
+    let mut heading = Line::from(vec![name, Span::styled(format!("  {word}"), style)]);
+    let key = format!("   {}", text!("sale-press-for-its-orders"));
+    if heading.width() + width(&key) + 2 <= usize::from(cells) {
+        heading.push_span(Span::styled(key, theme.soft));
+    }
+    detail.heading(heading);
+    let whole = conversion(theme, sale, true);
+    let fits = whole.width() + 2 <= usize::from(cells);
+    detail.heading(if fits { whole } else { conversion(theme, sale, false) });
+    let orders = orders(scene, sale);
+    match orders.map(|known| known.counts.as_ref()) {
+        Some(Some(counts)) => {
+            let states: Vec<String> = states(counts).collect();
+            detail.line(Label("common-orders"), vec![states.join("  ").into()]);
+            // Tenths would change constantly.
+            let age = orders.map_or(0, |known| scene.now.since(known.taken));
+            let age = steady_span(age.div_ceil(1_000).max(1) * 1_000);
+            detail.note = format!(" {} ", text!("sale-orders-counted-ago", age));
+        }
+        None if scene.snapshot.sql.up => {
+            detail.field(Label("common-orders"), text::READING, theme.soft);
+        }
+        _ => detail.field(Label("common-orders"), text::UNKNOWN, theme.warn),
+    }
+    detail.least = Some(detail.height() + FIGURES);
+    let (scene, sale) = (*scene, sale.clone());
+    detail.below(REPEAT + FIGURES + CURVE.1, move |area, buffer| {
+        figures(area, buffer, &scene, &sale);
+    });
+    detail
 }
 
-pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
-    let theme = scene.theme;
-    let cells = area.width.saturating_sub(2);
-    let has_repeat = u16::from(area.height >= FIGURES + REPEAT);
-    let dashes = glyphs::RULE.repeat(usize::from(area.width));
-    Line::styled(dashes, theme.soft).render(area, buffer);
-    let age = Line::styled(counted(scene, sale), theme.soft).right_aligned();
-    age.render(area.inner(Margin::new(2, 0)), buffer);
-
-    let name = text::sale_name(sale.voucher_id, &sale.title);
-    let name = Span::styled(fit(&name, area.width.saturating_sub(14).into()), theme.strong);
-    let (word, style) = phase(theme, sale.phase);
-    let key = text!("sale-press-for-its-orders");
-    let mut lines = vec![
-        Line::from(vec![name, Span::raw("  "), Span::styled(word, style)]),
-        conversion(scene, sale, cells),
-        with_key(scene, order_states(scene, sale), &key, cells),
-    ];
-    lines.extend((has_repeat > 0).then(|| repeat_buyers(scene, sale, cells)));
-    Paragraph::new(lines).render(below(area, 1).inner(SIDES), buffer);
-
+/// The funnel beside the other figures; with more rows also users with several orders, and the curve of the stock.
+fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
     let (half, gap) = match area.width {
         ..NARROW => (FUNNEL, 2),
         NARROW..100 => (38, 3),
         100.. => (52, 3),
     };
+    let rows = [area.height.saturating_sub(FIGURES).min(REPEAT), FIGURES].map(Constraint::Length);
+    let [repeat, above, curve] =
+        Layout::vertical(rows.into_iter().chain([Constraint::Fill(1)])).areas(area);
+    let repeat = repeat.inner(SIDES);
+    repeat_buyers(scene, sale, repeat.width).render(repeat, buffer);
     let [funnel, beside] = Layout::horizontal([Constraint::Length(half), Constraint::Fill(1)])
         .spacing(gap)
-        .areas(below(area, FIGURES - 6 + has_repeat));
+        .areas(above);
     draw_funnel(funnel, buffer, scene, &sale.funnel);
     Paragraph::new(facts(scene, sale, beside.width)).render(beside, buffer);
-    if area.height >= FIGURES + REPEAT + CURVE.0 {
-        stock(below(area, FIGURES + REPEAT).inner(SIDES), buffer, scene, sale);
+    if curve.height >= CURVE.0 {
+        stock(curve.inner(SIDES), buffer, scene, sale);
     }
 }
 
@@ -82,11 +104,11 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &Sa
 fn facts(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
     let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
     let facts = [
-        (Label("tables-on-sale"), figures::thousands(sale.initial)),
+        (Label("tables-on-sale"), thousands(sale.initial)),
         (Label("tables-left-in-redis"), text::left_in_redis(sale)),
-        (Label("tables-left-in-sql"), figures::thousands(sale.db_stock)),
-        (Label("field-persisted"), figures::thousands(sale.persisted)),
-        (Label("tables-under-way"), figures::thousands(under_way)),
+        (Label("tables-left-in-sql"), thousands(sale.db_stock)),
+        (Label("field-persisted"), thousands(sale.persisted)),
+        (Label("tables-under-way"), thousands(under_way)),
         (Label("field-window"), window(scene, sale)),
     ];
     let at = cells.saturating_sub(FACT + 1).min(15);
@@ -100,88 +122,38 @@ fn facts(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
     facts.into_iter().map(line).collect()
 }
 
-/// From the request to the row in SQL, each step with its share of the previous one, if all fit.
-fn conversion(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static> {
-    let theme = scene.theme;
+/// From the request to the row in SQL, each step with its share of the previous one.
+fn conversion(theme: Theme, sale: &SaleLine, with_shares: bool) -> Line<'static> {
     let attempts = sale.funnel.attempts.total;
     let steps = [
-        (Label("common-attempts"), Some(attempts), None),
-        (Label("common-admitted"), sale.admitted, Some(attempts)),
-        (Label("common-persisted"), Some(sale.persisted), sale.admitted),
+        ("", Label("common-attempts"), Some(attempts), None),
+        (" → ", Label("common-admitted"), sale.admitted, Some(attempts)),
+        (" → ", Label("common-persisted"), Some(sale.persisted), sale.admitted),
     ];
-    let line = |shares: bool| {
-        let mut spans = Vec::new();
-        for (label, count, of) in steps {
-            let arrow = if spans.is_empty() { "" } else { " → " };
-            spans.push(Span::styled(format!("{arrow}{label} "), theme.soft));
-            let figure = count.map_or_else(|| text::UNKNOWN.into(), figures::thousands);
-            spans.push(Span::styled(figure, theme.strong));
-            // No share of zero.
-            if let (Some(count), Some(of @ 1..), true) = (count, of, shares) {
-                spans.push(Span::styled(format!(" {}", figures::share(count, of)), theme.soft));
-            }
+    let mut line = Line::default();
+    for (arrow, label, count, of) in steps {
+        line.push_span(Span::styled(format!("{arrow}{label} "), theme.soft));
+        let figure = count.map_or_else(|| text::UNKNOWN.into(), thousands);
+        line.push_span(Span::styled(figure, theme.strong));
+        // No share of zero.
+        if let (Some(count), Some(of @ 1..), true) = (count, of, with_shares) {
+            line.push_span(Span::styled(format!(" {}", share(count, of)), theme.soft));
         }
-        Line::from(spans)
-    };
-    let whole = line(true);
-    if whole.width() <= usize::from(cells) { whole } else { line(false) }
-}
-
-/// A line with the key that leads on, if both fit.
-fn with_key(scene: &Scene<'_>, mut line: Line<'static>, key: &str, cells: u16) -> Line<'static> {
-    let rest = usize::from(cells).saturating_sub(line.width() + width(key));
-    if rest >= 2 {
-        line.push_span(" ".repeat(rest));
-        line.push_span(Span::styled(key.to_owned(), scene.theme.soft));
     }
     line
 }
 
-/// Order states in SQL, counted for this sale only.
-fn order_states(scene: &Scene<'_>, sale: &SaleLine) -> Line<'static> {
-    let theme = scene.theme;
-    let mut spans = vec![Span::styled(Label("common-orders").read(), theme.soft)];
-    match orders(scene, sale).map(|known| known.counts.as_ref()) {
-        Some(Some(counts)) => {
-            for (label, figure) in states(counts) {
-                spans.push(Span::styled(format!("  {label} "), theme.soft));
-                spans.push(Span::styled(figure, theme.strong));
-            }
-        }
-        None if scene.snapshot.sql.up => {
-            spans.push(Span::styled(format!("  {}", text::READING), theme.soft));
-        }
-        Some(None) | None => {
-            spans.push(Span::styled(format!("  {}", text::UNKNOWN), theme.warn));
-        }
-    }
-    spans.into()
-}
-
 /// Orders in SQL by status: paid orders always, others if there are any.
-fn states(counts: &OrderCounts) -> impl Iterator<Item = (String, String)> {
+fn states(counts: &OrderCounts) -> impl Iterator<Item = String> {
     let all = counts.values().sum();
     OrderStatus::iter().filter_map(move |status| {
         let count = counts.get(&status).copied().unwrap_or(0);
-        let figure = figures::thousands(count);
-        let figure = match status {
-            OrderStatus::Paid if all > 0 => format!("{figure} {}", figures::share(count, all)),
-            OrderStatus::Paid => figure,
-            _ if count > 0 => figure,
-            _ => return None,
-        };
-        Some((orders::status(status), figure))
-    })
-}
-
-/// The age of the counts, which differs from the rest of the figures. Always shown, as it would flicker otherwise; on
-/// the rule it covers no text.
-fn counted(scene: &Scene<'_>, sale: &SaleLine) -> String {
-    let known = orders(scene, sale).filter(|known| known.counts.is_some());
-    known.map_or_else(String::new, |known| {
-        // Tenths would change constantly.
-        let age_ms = scene.now.since(known.taken).div_ceil(1_000).max(1) * 1_000;
-        format!(" {} ", text!("sale-orders-counted-ago", age = figures::steady_span(age_ms)))
+        let (name, figure) = (orders::status(status), thousands(count));
+        match status {
+            OrderStatus::Paid if all > 0 => Some(format!("{name} {figure} {}", share(count, all))),
+            OrderStatus::Paid => Some(format!("{name} {figure}")),
+            _ => (count > 0).then(|| format!("{name} {figure}")),
+        }
     })
 }
 
@@ -192,36 +164,24 @@ fn orders<'a>(scene: &Scene<'a>, sale: &SaleLine) -> Option<&'a SaleOrders> {
 
 /// Users with more than one order.
 fn repeat_buyers(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static> {
-    let label = Label("sale-buyers-with-several-orders");
-    let known = orders(scene, sale).and_then(|known| known.repeat_buyers.as_deref());
     let buyer = |(user, orders): &(UserId, u64)| {
-        format!("{} ×{}", scene.users.number(*user), figures::thousands(*orders))
+        format!("{} ×{}", scene.users.number(*user), thousands(*orders))
     };
-    let text = match known {
+    let known = match orders(scene, sale).and_then(|known| known.repeat_buyers.as_deref()) {
         None => text::UNKNOWN.to_owned(),
         Some([]) => text!("common-none"),
         Some(known) => known.iter().map(buyer).collect::<Vec<_>>().join("  "),
     };
-    let text = fit(&text, usize::from(cells).saturating_sub(width(&label) + 2));
-    let head = Span::styled(label.read(), scene.theme.soft);
-    let line = Line::from(vec![head, Span::raw(format!("  {text}"))]);
-    if known.is_none_or(<[_]>::is_empty) {
-        return line;
-    }
-    let key = text!("sale-press-to-show-or-mask");
-    with_key(scene, line, &key, cells)
+    let known = fit(&known, usize::from(cells).saturating_sub(LABELS));
+    let label = left(&Label("sale-repeat-buyers"), LABELS);
+    Line::from(vec![Span::styled(label, scene.theme.soft), Span::raw(known)])
 }
 
 /// The stock since this node first saw the sale, up to the snapshot.
 fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
-    let [_, head, body, times] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Fill(1),
-        Constraint::Length(1),
-    ])
-    .areas(area);
+    let rows = [Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1)];
+    let [_, head, body] = Layout::vertical(rows).areas(area);
     Line::styled(Label("sale-stock-over-time").read(), theme.heading).render(head, buffer);
     let known = scene.snapshot.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
     let Some(points) = known.map(StockCurve::points) else {
@@ -232,51 +192,27 @@ fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
     let first = points.first().map_or(until, |(at, _)| *at);
     // A curve without duration would be a solid block.
     let from = first.min(until.plus(-LEAST_MS));
-    let span = text!("sale-last", span = figures::span(until.since(from)));
-    let [_, span_area] =
-        Layout::horizontal([Constraint::Fill(1), Constraint::Length(width(&span) as u16)])
-            .areas(head);
-    Line::styled(span, theme.soft).render(span_area, buffer);
-    let [edge, curve_area] =
-        Layout::horizontal([Constraint::Length(EDGE), Constraint::Fill(1)]).areas(body);
-    let scale = figures::compact(sale.initial as f64);
-    let labels = (0..body.height).map(|row| match row {
-        0 => format!("{} {}", right(&scale, 4), glyphs::TICK),
-        _ => format!("     {}", glyphs::AXIS),
-    });
-    let labels: Vec<Line<'_>> = labels.map(Line::from).collect();
-    Paragraph::new(labels).style(theme.soft).render(edge, buffer);
+    let span = text!("sale-last", span = span(until.since(from)));
+    Line::styled(span, theme.soft).right_aligned().render(head, buffer);
+    let [scale, plot] =
+        Layout::horizontal([Constraint::Length(SCALE), Constraint::Fill(1)]).spacing(1).areas(body);
+    let [top, zero] =
+        Layout::vertical([Constraint::Length(1); 2]).flex(Flex::SpaceBetween).areas(scale);
+    Line::styled(compact(sale.initial as f64), theme.soft).right_aligned().render(top, buffer);
+    Line::styled("0", theme.soft).right_aligned().render(zero, buffer);
+    let [first, last] = [from, until].map(|at| format!(" {} ", at.time_of_day(scene.zone)));
+    let axes = Block::new()
+        .borders(Borders::LEFT | Borders::BOTTOM)
+        .border_style(theme.soft)
+        .title_bottom(Line::styled(first, theme.soft))
+        .title_bottom(Line::styled(last, theme.soft).right_aligned());
     let shown = Curve { points, span: (from, until), top: sale.initial };
-    curve(curve_area, buffer, theme, &shown);
-    let [first, last] = [from, until].map(|at| at.time_of_day(scene.zone));
-    let used = EDGE + (width(&first) + width(&last)) as u16 + 3;
-    let rule = glyphs::RULE.repeat(times.width.saturating_sub(used).into());
-    let axis = format!("   0 {} {first} {rule} {last}", glyphs::CORNER);
-    Line::styled(axis, theme.soft).render(times, buffer);
+    curve(axes.inner(plot), buffer, theme, &shown);
+    axes.render(plot, buffer);
 }
 
 /// Cells of the scale beside a curve.
-const EDGE: u16 = 6;
+const SCALE: u16 = 4;
 
 /// Minimum span of a curve in milliseconds.
 const LEAST_MS: i64 = 10_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_list_keeps_its_height() {
-        assert_eq!(rows(13, 1), None);
-        for height in 14..60 {
-            for sales in [1, 2, 4, 100] {
-                let rows = rows(height, sales).unwrap();
-                let kept = (sales as u16).min(SALES).min(height - FIGURES - LIST);
-                assert!(height - rows >= LIST + kept && rows >= FIGURES, "{height}: {rows}");
-            }
-        }
-        let of = |sales| [18, 19, 22, 40].map(|height| rows(height, sales));
-        assert_eq!(of(1), [Some(11), Some(11), Some(17), Some(21)]);
-        assert_eq!(of(4), [Some(11), Some(11), Some(11), Some(21)]);
-    }
-}

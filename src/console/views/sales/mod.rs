@@ -7,9 +7,10 @@ use seckill_engine::{SaleLine, Snapshot, commands::Focus};
 use seckill_model::{Label, Phase, VoucherId, text};
 
 use super::{
-    Component, Scene, Settled, Source, Step, Turn, View, below, draw_head,
+    Component, Scene, Settled, Source, Step, Turn, View,
+    detail::Detail,
     table::{Column, Page, REST, Row, Table, TableState, Value},
-    table_view::{draw_rows, nothing, summary},
+    table_view::TableView,
 };
 use crate::{
     text::{self, figures},
@@ -17,7 +18,6 @@ use crate::{
     widgets::{bar, width},
 };
 
-const SOURCES: &[Source] = &[Source::Redis, Source::Sql];
 /// Widths of a figure; it is as wide as the largest sale needs, so that it stays constant.
 const FIGURE: &[(u16, u16)] = &[(0, 7)];
 
@@ -73,6 +73,19 @@ impl Row for SaleLine {
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         Page::whole(&snapshot.sales)
+    }
+}
+
+impl TableView for SaleLine {
+    const VIEW: View = View::Sales;
+    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
+
+    fn empty(_: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+        Some(text!("console-no-sales-yet-press"))
+    }
+
+    fn detail<'a>(scene: &Scene<'a>, sale: &Self, cells: u16) -> Detail<'a> {
+        detail::of(scene, sale, cells)
     }
 }
 
@@ -153,14 +166,6 @@ impl SalesState {
         gone.or(lost)
     }
 
-    /// Puts a cursor in the table, if it has rows.
-    pub(crate) fn point_at_one(&mut self, snapshot: &Snapshot) {
-        self.follow(snapshot);
-        if self.table.cursor.is_none() {
-            self.table.point_at(&self.table.rows(snapshot), 0);
-        }
-    }
-
     /// Chooses the next sale, whatever the filter, as the Overview shows only the choice; the first step chooses the
     /// first sale. Returns whether the choice moved.
     pub(crate) fn step_choice(&mut self, snapshot: &Snapshot, step: Step) -> bool {
@@ -179,31 +184,7 @@ impl SalesState {
 
 impl Component for SalesState {
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
-        let (state, all) = (&mut self.table, scene.snapshot.sales.len());
-        let extent = match state.controls.filter.value() {
-            "" => text!("console-sales-listed", count = all),
-            _ => String::new(),
-        };
-        let heading = scene.heading(&View::Sales.title().to_uppercase(), SOURCES);
-        let summary = summary(scene, state, Line::styled(extent, scene.theme.soft));
-        draw_head(area, buffer, &heading, &summary);
-        let rows = state.rows(scene.snapshot);
-        // Also a sale that was chosen on the Overview and that the filter hides.
-        let opened = state.opened(scene.snapshot).filter(|_| !rows.is_empty());
-        let height = opened.map(|_| detail::rows(area.height, rows.len()));
-        if let (Some(sale), Some(None)) = (opened, height) {
-            state.controls.top = None;
-            return detail::draw(below(area, 1), buffer, scene, sale);
-        }
-        let under = Constraint::Length(height.flatten().unwrap_or(0));
-        let [list, under] =
-            Layout::vertical([Constraint::Fill(1), under]).areas(below(area, scene.table_top()));
-        draw_rows(list, buffer, scene, state, |it| {
-            nothing(scene, it, |_, _| Some(text!("console-no-sales-yet-press")))
-        });
-        if let Some(sale) = opened {
-            detail::draw(under, buffer, scene, sale);
-        }
+        self.table.draw(area, buffer, scene);
     }
 
     fn table(&self) -> Option<&dyn Table> {
@@ -216,7 +197,7 @@ impl Component for SalesState {
 
     /// The sale under the cursor is chosen.
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
-        let turn = self.table.step(snapshot, step, is_frozen);
+        let turn = Table::step(&mut self.table, snapshot, step, is_frozen);
         if turn == Turn::Moved {
             self.chosen = self.table.cursor;
         }
@@ -229,8 +210,12 @@ impl Component for SalesState {
         Settled { note, ..Settled::default() }
     }
 
+    /// Puts a cursor in the table, if it has rows.
     fn enter(&mut self, snapshot: &Snapshot) {
-        self.point_at_one(snapshot);
+        self.follow(snapshot);
+        if self.table.cursor.is_none() {
+            self.table.point_at(&self.table.rows(snapshot), 0);
+        }
     }
 
     /// The orders of the sale whose detail is open are counted.

@@ -147,7 +147,7 @@ pub(super) fn time(scene: &Scene<'_>, entry: EntryId) -> String {
     format!("{clock}.{:03}", entry.millis % 1_000)
 }
 
-pub(super) fn detail(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Detail {
+pub(super) fn detail<'a>(scene: &Scene<'a>, line: &EntryLine, width: u16) -> Detail<'a> {
     let (theme, plain) = (scene.theme, Style::new());
     let unknown = || text::UNKNOWN.to_owned();
     let added = line.entry.added();

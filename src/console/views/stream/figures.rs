@@ -78,7 +78,7 @@ fn lag(
     let (glyph, style) = stream_panel::arrow(theme, flow, lag);
     let text = match flow.trend().filter(|_| lag > 0) {
         Some(Ordering::Greater) => {
-            Some(text!("stream-grows-by", rate = figures::rate(flow.growth())))
+            flow.growth().map(|rate| text!("stream-grows-by", rate = figures::rate(rate)))
         }
         _ => flow.drains_in().map(text::drains_in),
     };

@@ -7,31 +7,28 @@ mod figures;
 use ratatui::{
     layout::Constraint::{Fill, Length},
     prelude::*,
-    widgets::Paragraph,
 };
 use seckill_engine::{
     Snapshot,
     commands::Focus,
     telemetry::{
         StreamView,
-        snapshot::{ConsumerLine, EntryLine, NodeState, StreamPage, StreamStats},
+        snapshot::{ConsumerLine, EntryLine, NodeState, StreamStats},
     },
 };
 use seckill_model::{Label, text};
 use tui_input::Input;
 
 use super::{
-    Component, Effect, SIDES, Scene, Settled, Source, below,
-    detail::Detail,
-    draw_head, draw_text,
-    table::{self, Column, Page, REST, Row, Table, TableState, Value},
+    Component, Effect, SIDES, Scene, Settled, Source, draw_head, draw_text,
+    table::{Column, Page, REST, Row, Table, TableState, Value},
+    table_view::{draw_rows, draw_table, nothing, summary},
 };
 use crate::{
     keymap::Action,
     lag_trend::LagTrend,
     text::{self},
     theme::glyphs,
-    widgets::fit,
 };
 
 /// Rows of the figures if all of them fit.
@@ -86,17 +83,6 @@ impl StreamState {
         self.flow = LagTrend::default();
         true
     }
-
-    /// Revalidates both lists against a new snapshot.
-    pub(super) fn follow(&mut self, snapshot: &Snapshot) -> Settled {
-        let page = &snapshot.entries;
-        let Some(taken) = page.taken else { return Settled::default() };
-        self.consumers.settle(snapshot);
-        if let Some(total) = total(&page.partitions, self.partition()) {
-            self.flow.push(taken, total.lag);
-        }
-        self.entries.settle(snapshot)
-    }
 }
 
 /// The figures of one partition, or the sum of all; `None` if unknown.
@@ -132,7 +118,13 @@ impl Component for StreamState {
     }
 
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
-        self.follow(snapshot)
+        let page = &snapshot.entries;
+        let Some(taken) = page.taken else { return Settled::default() };
+        self.consumers.settle(snapshot);
+        if let Some(total) = total(&page.partitions, self.partition()) {
+            self.flow.push(taken, total.lag);
+        }
+        self.entries.settle(snapshot)
     }
 
     fn is_read(&self, snapshot: &Snapshot) -> bool {
@@ -152,15 +144,12 @@ fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamSt
         let why = if is_read { text::READING } else { Label("stream-redis-is-unreachable-stream") };
         return draw_text(area, buffer, scene, 2, &why);
     };
-    let chosen = state.entries.opened(scene.snapshot).filter(|_| state.pane == Pane::Entries);
-    let mut detail = chosen.map(|line| entries::detail(scene, line, area.width));
+    let is_on_entries = state.pane == Pane::Entries;
+    let chosen = state.entries.opened(scene.snapshot).filter(|_| is_on_entries);
+    let detail = chosen.map(|line| entries::detail(scene, line, area.width));
     // In a small window the detail replaces what is above it.
     let brief = scene.compact || (detail.is_some() && area.height < 28);
     let (top, figure_rows, air) = if brief { (1, 1, 0) } else { (2, FIGURES, 1) };
-    if let Some(detail) = detail.take_if(|it| brief && area.height < top + 5 + it.height()) {
-        state.entries.controls.top = None;
-        return detail.draw(below(area, 1), buffer);
-    }
     let rest = area.height.saturating_sub(top + figure_rows + air);
     let wanted = page.consumers.len().max(1) as u16 + 1;
     let consumer_rows = match state.pane {
@@ -170,17 +159,19 @@ fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamSt
         Pane::Entries => wanted.min(if area.height >= 26 { 6 } else { 4 }),
     };
     let gap = u16::from((1..rest).contains(&consumer_rows));
-    let under = detail.as_ref().map_or(0, Detail::height);
-    let [_, figures_area, _, consumers_area, _, entries_area, detail_area] = Layout::vertical([
-        Length(top),
-        Length(figure_rows),
-        Length(air),
-        Length(consumer_rows),
-        Length(gap),
-        Fill(1),
-        Length(under),
-    ])
+    let [_, figures_area, _, consumers_area, _, list_area] = Layout::vertical(
+        [top, figure_rows, air, consumer_rows, gap].map(Length).into_iter().chain([Fill(1)]),
+    )
     .areas(area);
+    state.entries.controls.is_passive = !is_on_entries;
+    let list_top = list_area.y - area.y;
+    let is_visible = list_area.height < 2
+        || draw_table(area, buffer, scene, list_top, &mut state.entries, detail, |entries| {
+            nothing(scene, entries, empty)
+        });
+    if !is_visible {
+        return;
+    }
     if brief {
         let line = figures::brief(scene, state, &whole, area.width - 2);
         line.render(figures_area.inner(SIDES), buffer);
@@ -188,14 +179,17 @@ fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamSt
         figures::draw(figures_area, buffer, scene, state, &whole);
     }
     if consumer_rows > 0 {
-        draw_consumers(consumers_area, buffer, scene, state);
+        state.consumers.controls.is_passive = is_on_entries;
+        draw_rows(consumers_area, buffer, scene, &mut state.consumers, |_| {
+            Label("stream-no-consumer-reads-the-stream").to_owned()
+        });
     }
-    if entries_area.height >= 2 {
-        draw_entries(entries_area, buffer, scene, state);
-    }
-    if let Some(detail) = detail {
-        detail.draw(detail_area, buffer);
-    }
+}
+
+/// Why the stream has no entries; `None` while it is being read.
+fn empty(scene: &Scene<'_>, _: &TableState<EntryLine>) -> Option<String> {
+    scene.snapshot.entries.taken?;
+    Some(Label("stream-stream-is-empty-each-admitted").to_owned())
 }
 
 /// The heading: partition, and whether the list follows.
@@ -211,52 +205,20 @@ fn head(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &StreamState)
         };
         heading.push_span(format!("  {text}"));
     }
-    let mut summary = Line::default();
-    let filter = state.entries.controls.filter.value();
-    if !filter.is_empty() {
-        let (shown, of) = (state.entries.rows(scene.snapshot).len(), page.lines.len());
-        let shown = text!("stream-of-on-this-page", shown, of);
-        summary.push_span(format!("/{}   {shown}   ", fit(filter, 20)));
-    }
-    let is_first = state.entries.is_first_page();
-    if state.entries.is_waiting() && !is_first {
-        summary.push_span(Span::styled(text::READING, theme.warn));
-    } else if !is_first {
+    let extent = if state.entries.is_waiting() {
+        Line::default()
+    } else if !state.entries.is_first_page() {
         let at = page.lines.last().map(|line| entries::time(scene, line.entry));
         let at = at.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        let held = text!("stream-held-at-press-to-follow", at);
-        summary.push_span(Span::styled(held, theme.warn));
-    } else if !scene.frozen && !scene.is_blind() {
-        // Else no entries arrive; the badge or the heading shows why.
-        summary.push_span(Span::styled(format!("{} ", glyphs::FALLING), theme.good));
-        summary.push_span(Span::styled(Label("stream-following"), theme.soft));
-    }
-    draw_head(area, buffer, &heading, &summary);
-}
-
-fn draw_entries(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamState) {
-    let rows = state.entries.rows(scene.snapshot);
-    if rows.is_empty() {
-        let why = nothing(&scene.snapshot.entries, &state.entries);
-        return draw_text(area, buffer, scene, 0, &why);
-    }
-    let at = state.entries.position(&rows);
-    let visible = usize::from(area.height.saturating_sub(1));
-    state.entries.controls.follow(at, rows.len(), visible);
-    let cursor = at.filter(|_| state.pane == Pane::Entries);
-    table::draw(area, buffer, scene, &mut state.entries, &rows, cursor);
-}
-
-/// Why there is no row.
-fn nothing(page: &StreamPage, state: &TableState<EntryLine>) -> String {
-    if page.view.partition != state.key().partition || page.taken.is_none() {
-        text::READING.to_owned()
-    } else if page.lines.is_empty() {
-        Label("stream-stream-is-empty-each-admitted").read().to_owned()
+        Line::styled(text!("stream-held-at-press-to-follow", at), theme.warn)
+    } else if scene.frozen || scene.is_blind() {
+        // No entries arrive; the badge or the heading shows why.
+        Line::default()
     } else {
-        let text = text::echo(state.controls.filter.value());
-        text!("stream-no-entry-on-this-page", text)
-    }
+        let sign = Span::styled(format!("{} ", glyphs::FALLING), theme.good);
+        Line::from(vec![sign, Span::styled(Label("stream-following"), theme.soft)])
+    };
+    draw_head(area, buffer, &heading, &summary(scene, &state.entries, extent));
 }
 
 impl Row for ConsumerLine {
@@ -306,32 +268,6 @@ fn node_state(state: NodeState, holds: bool) -> &'static str {
         NodeState::Stopped if holds => text::STRANGER.read(),
         NodeState::Stopped => Label("stream-stopped").read(),
         NodeState::Dead => text::DEAD_HOLDER.read(),
-    }
-}
-
-/// Draws the consumers of the group.
-fn draw_consumers(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamState) {
-    let theme = scene.theme;
-    let mut all = ConsumerLine::page(scene.snapshot).rows;
-    if all.is_empty() {
-        let head = Line::styled(Label("stream-consumer"), theme.heading);
-        let none = Line::styled(Label("stream-no-consumer-reads-the-stream"), theme.soft);
-        return Paragraph::new(vec![head, none]).render(area.inner(SIDES), buffer);
-    }
-    if state.pane == Pane::Consumers {
-        let cursor = state.consumers.position(&all);
-        return table::draw(area, buffer, scene, &mut state.consumers, &all, cursor);
-    }
-    // Abbreviated here; shown in full once this list has the focus.
-    let room = usize::from(area.height.saturating_sub(1));
-    let more = (all.len() > room && room > 1).then(|| all.len() + 1 - room);
-    all.truncate(all.len() - more.unwrap_or(0));
-    let height = area.height - u16::from(more.is_some());
-    let mut at_rest = TableState::default();
-    table::draw(Rect { height, ..area }, buffer, scene, &mut at_rest, &all, None);
-    if let Some(count) = more {
-        let text = text!("stream-and-more-press-for-all", count);
-        draw_text(area, buffer, scene, height, &text);
     }
 }
 

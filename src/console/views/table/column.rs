@@ -1,12 +1,14 @@
 //! Columns of a table, declared once per kind of row: cells, filter, order and export follow from them.
 
+use std::ops::RangeInclusive;
+
 use ratatui::prelude::*;
-use seckill_engine::Snapshot;
+use seckill_engine::{Snapshot, telemetry::snapshot};
 use seckill_model::{EntryId, Label, Millis, OrderId, UserId, VoucherId};
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::{Page, Paging, paging::PageKey};
+use super::{Extent, Paging, paging::PageKey};
 use crate::{
     text::figures,
     views::{Scene, Users},
@@ -34,7 +36,8 @@ pub(crate) trait Row: Sized + 'static {
 
     /// The user-visible ID or name: by default the first column.
     fn name(&self) -> String {
-        match Self::COLUMNS.first().map(|column| column.exported(self, Users::MASKED, Millis(0))) {
+        match Self::COLUMNS.first().map(|column| column.exported(self, Users::default(), Millis(0)))
+        {
             Some(Json::String(name)) => name,
             _ => String::new(),
         }
@@ -56,6 +59,74 @@ pub(crate) trait Row: Sized + 'static {
     /// Whether a lowercase word of a filter occurs in the row.
     fn holds(&self, word: &str) -> bool {
         Self::COLUMNS.iter().any(|column| column.search_text(self).to_lowercase().contains(word))
+    }
+}
+
+/// One page of a list.
+pub(crate) struct Page<'a, R: Row> {
+    pub(crate) key: R::Key,
+    pub(crate) rows: Vec<&'a R>,
+    /// The page after it, away from the first one.
+    pub(crate) next: Option<R::Key>,
+    /// The page that keeps these rows while new ones are added.
+    pub(crate) held: Option<R::Key>,
+    /// Rows of the whole list, if they are counted.
+    pub(crate) total: Option<u64>,
+    /// The IDs that rows of this page can have; `None` is any.
+    pub(crate) ids: Option<RangeInclusive<R::Id>>,
+    /// When it was read, if that is not when the snapshot was taken.
+    pub(crate) taken: Option<Millis>,
+    /// It was read for this snapshot, so missing rows are gone.
+    pub(crate) is_read: bool,
+}
+
+impl<'a, R: Row> Page<'a, R> {
+    /// A list that is not paged.
+    pub(crate) fn whole(rows: impl IntoIterator<Item = &'a R>) -> Self {
+        let rows: Vec<_> = rows.into_iter().collect();
+        let total = Some(rows.len() as u64);
+        Self {
+            key: R::Key::default(),
+            rows,
+            next: None,
+            held: None,
+            total,
+            ids: None,
+            taken: None,
+            is_read: true,
+        }
+    }
+
+    /// A page of the engine.
+    pub(crate) fn of(page: &'a snapshot::Page<R::Key, R>) -> Self {
+        let (key, taken) = (page.view, page.taken);
+        Self { key, total: None, taken, is_read: taken.is_some(), ..Self::whole(&*page.lines) }
+    }
+
+    /// A page of a list in the order of its IDs, of which there are `total`.
+    pub(crate) fn by_id(page: &'a snapshot::Page<EntryId, R>, total: u64) -> Self
+    where
+        R: Row<Id = EntryId, Key = EntryId>,
+    {
+        let last = page.lines.last().filter(|_| page.more).map(R::id);
+        Self {
+            next: last.and_then(EntryId::next_of_all),
+            ids: Some(page.view..=last.unwrap_or(EntryId::MAX)),
+            total: Some(total),
+            ..Self::of(page)
+        }
+    }
+
+    /// Whether it is the whole list.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.key == self.key.first() && self.next.is_none()
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        match self.total {
+            Some(total) => Extent::counted(self.rows.len(), total),
+            None => Extent { total: None, more: !self.is_whole() },
+        }
     }
 }
 
@@ -108,7 +179,7 @@ impl Value {
     fn search_text(&self) -> String {
         match self {
             Self::Nothing | Self::Since(_) | Self::Time(_) | Self::Period(..) => String::new(),
-            Self::Number(number) => figures::signed(*number),
+            Self::Number(number) => figures::thousands(*number),
             Self::Text(text) | Self::Mentions(text, _) | Self::Name(text, _) => text.clone(),
             Self::Sale(sale) => format!("#{sale}"),
             Self::Order(order) => order.to_string(),
@@ -363,11 +434,12 @@ impl<R> Column<R> {
         (self.value)(row).exported(users, now)
     }
 
-    /// Its name in a file, with the unit.
-    pub(super) fn file_name(&self) -> String {
+    /// Its name in a file, with the unit, and whether it is masked.
+    pub(super) fn file_name(&self, users: Users) -> String {
         let name = self.title.english().trim().to_lowercase().replace(' ', "_");
         match name.as_str() {
             "" => "mark".to_owned(),
+            "user" if users.masked => "user_masked".to_owned(),
             _ if self.in_ms => format!("{name}_ms"),
             _ => name,
         }

@@ -39,6 +39,7 @@ pub(crate) fn draw<R: Row>(
     controls.sortable =
         columns.iter().filter(|(it, _)| it.is_sortable()).map(|(it, _)| it.title).collect();
     let (order, offset) = (controls.order, controls.offset);
+    let cursor = cursor.filter(|_| !controls.is_passive);
     let mark = R::MARKS.then_some(Constraint::Length(1));
     let widths = columns.iter().map(|(_, cells)| match *cells {
         REST => Constraint::Fill(1),

@@ -8,9 +8,9 @@ mod paging;
 mod sheet;
 mod state;
 
-pub(crate) use column::{Column, REST, Row, Value};
+pub(crate) use column::{Column, Page, REST, Row, Value};
 pub(super) use draw::draw;
-pub(crate) use paging::{Page, PageKey, Paging, Turn};
+pub(crate) use paging::{PageKey, Paging, Turn};
 pub(crate) use sheet::{Extent, Sheet};
 pub(crate) use state::{Marked, Order, Settled, Table, TableState};
 

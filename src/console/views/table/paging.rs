@@ -1,11 +1,10 @@
 //! Lists that the engine reads page by page, each page by its key: the list that it belongs to, and its boundary.
 
-use std::{fmt, ops::RangeInclusive};
+use std::fmt;
 
-use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView, snapshot};
-use seckill_model::{EntryId, Millis, text};
+use seckill_engine::telemetry::{OrdersView, StreamView, log::LogView};
+use seckill_model::{EntryId, text};
 
-use super::{Extent, Row};
 use crate::{text::conventions, views::Step};
 
 /// What the engine needs to read a page. The default is the first page of the default list.
@@ -73,74 +72,6 @@ impl Paging {
 
     pub(super) fn is_newest_last(self) -> bool {
         matches!(self, Self::NewestLast | Self::Log)
-    }
-}
-
-/// One page of a list.
-pub(crate) struct Page<'a, R: Row> {
-    pub(crate) key: R::Key,
-    pub(crate) rows: Vec<&'a R>,
-    /// The page after it, away from the first one.
-    pub(crate) next: Option<R::Key>,
-    /// The page that keeps these rows while new ones are added.
-    pub(crate) held: Option<R::Key>,
-    /// Rows of the whole list, if they are counted.
-    pub(crate) total: Option<u64>,
-    /// The IDs that rows of this page can have; `None` is any.
-    pub(crate) ids: Option<RangeInclusive<R::Id>>,
-    /// When it was read, if that is not when the snapshot was taken.
-    pub(crate) taken: Option<Millis>,
-    /// It was read for this snapshot, so missing rows are gone.
-    pub(crate) is_read: bool,
-}
-
-impl<'a, R: Row> Page<'a, R> {
-    /// A list that is not paged.
-    pub(crate) fn whole(rows: impl IntoIterator<Item = &'a R>) -> Self {
-        let rows: Vec<_> = rows.into_iter().collect();
-        let total = Some(rows.len() as u64);
-        Self {
-            key: R::Key::default(),
-            rows,
-            next: None,
-            held: None,
-            total,
-            ids: None,
-            taken: None,
-            is_read: true,
-        }
-    }
-
-    /// A page of the engine.
-    pub(crate) fn of(page: &'a snapshot::Page<R::Key, R>) -> Self {
-        let (key, taken) = (page.view, page.taken);
-        Self { key, total: None, taken, is_read: taken.is_some(), ..Self::whole(&*page.lines) }
-    }
-
-    /// A page of a list in the order of its IDs, of which there are `total`.
-    pub(crate) fn by_id(page: &'a snapshot::Page<EntryId, R>, total: u64) -> Self
-    where
-        R: Row<Id = EntryId, Key = EntryId>,
-    {
-        let last = page.lines.last().filter(|_| page.more).map(R::id);
-        Self {
-            next: last.and_then(EntryId::next_of_all),
-            ids: Some(page.view..=last.unwrap_or(EntryId::MAX)),
-            total: Some(total),
-            ..Self::of(page)
-        }
-    }
-
-    /// Whether it is the whole list.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.key == self.key.first() && self.next.is_none()
-    }
-
-    pub(super) fn extent(&self) -> Extent {
-        match self.total {
-            Some(total) => Extent::counted(self.rows.len(), total),
-            None => Extent { total: None, more: !self.is_whole() },
-        }
     }
 }
 

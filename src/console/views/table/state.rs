@@ -3,14 +3,19 @@
 use std::{collections::BTreeSet, fmt};
 
 use seckill_engine::Snapshot;
-use seckill_model::{Label, text};
+use seckill_model::{Label, in_english, text};
+use serde_json::Value as Json;
 use tui_input::Input;
 
 use super::{
     Paging, Row, Sheet, Turn,
     paging::{PageKey as _, Pager, Toward},
 };
-use crate::views::{Scene, Step};
+use crate::{
+    text::conventions,
+    theme::glyphs,
+    views::{Scene, Step},
+};
 
 /// The requested order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub(crate) struct Controls {
     /// The number of rows, and the row under the cursor.
     pub(crate) total: usize,
     pub(crate) cursor: Option<usize>,
+    /// Another table of the view has the focus.
+    pub(crate) is_passive: bool,
     /// Screen line of the first row; `None` if no row is on the screen.
     pub(crate) top: Option<u16>,
 }
@@ -119,8 +126,6 @@ pub(crate) struct TableState<R: Row> {
 /// The effect of a new snapshot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
-    /// Another page has to be read.
-    pub(crate) turned: bool,
     pub(crate) note: Option<String>,
     /// Marks that were removed because their rows are gone. A row that can no longer be marked says why.
     pub(crate) unmarked: usize,
@@ -222,37 +227,6 @@ impl<R: Row> TableState<R> {
             // Every snapshot has the newest lines.
             self.pager.awaited = None;
         }
-    }
-
-    /// Revalidates page, cursor and marks against a new snapshot.
-    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Settled {
-        let (page, mut settled) = (R::page(snapshot), Settled::default());
-        if !page.is_read {
-            return settled;
-        }
-        let is_fixed = self.fixed_order(snapshot).is_some();
-        if is_fixed && self.controls.order.take().is_some() {
-            settled.note = Some(Label("conventions-more-than-one-page").to_owned());
-        }
-        if let Some(toward) = self.pager.arrived(page.key) {
-            self.enter(&self.rows(snapshot), toward);
-        }
-        let is_empty = page.rows.is_empty() && page.key == self.key();
-        if is_empty && !self.is_first_page() && !self.is_waiting() {
-            self.open(self.key());
-            settled.turned = true;
-        }
-        // Only a page shows that a row is gone; marks on other pages are kept.
-        let is_on_page = |id: &R::Id| page.ids.as_ref().is_none_or(|ids| ids.contains(id));
-        self.marks.retain(|mark| {
-            let row = page.rows.iter().find(|row| row.id() == *mark);
-            let is_gone = row.is_none() && is_on_page(mark);
-            settled.unmarked += usize::from(is_gone);
-            !is_gone && row.is_none_or(|row| row.is_markable())
-        });
-        self.all_marked &= page.total != Some(0);
-        self.settle_cursor(snapshot);
-        settled
     }
 
     /// Puts the cursor on a page that arrived, where its rows continue those of the page before.
@@ -373,6 +347,30 @@ impl<R: Row> TableState<R> {
         let filtered = loaded - marked(self.rows(snapshot));
         Marked { count, filtered, elsewhere: count - loaded }
     }
+
+    /// These rows for an export. It is in English: their reader does not know the display language.
+    pub(crate) fn sheet_of(&self, scene: &Scene<'_>, rows: &[&R], cursor: Option<usize>) -> Sheet {
+        let columns = || R::COLUMNS.iter().filter(|column| column.is_exported(scene.snapshot));
+        let with_marks = rows.iter().any(|row| self.is_marked(row));
+        let mark = with_marks.then(|| "mark".to_owned());
+        let mark_of = |row: &R| {
+            let mark = if self.is_marked(row) { glyphs::MARK.into() } else { Json::Null };
+            with_marks.then_some(mark)
+        };
+        let values = |row: &&R| {
+            let cells = columns().map(|it| it.exported(row, scene.users, scene.now));
+            mark_of(row).into_iter().chain(cells).collect()
+        };
+        Sheet {
+            columns: mark
+                .into_iter()
+                .chain(columns().map(|column| column.file_name(scene.users)))
+                .collect(),
+            rows: in_english(|| rows.iter().map(values).collect()),
+            extent: R::page(scene.snapshot).extent(),
+            cursor,
+        }
+    }
 }
 
 /// Sorts rows; the sort is stable, and unknown values are last in either order.
@@ -399,14 +397,17 @@ pub(crate) trait Table {
     /// Revalidates the cursor: it stays on its row, or moves to the one that took its place.
     fn settle_cursor(&mut self, snapshot: &Snapshot);
 
+    /// Revalidates page, cursor and marks against a new snapshot.
+    fn settle(&mut self, snapshot: &Snapshot) -> Settled;
+
     /// Moves the cursor, onto another page if necessary.
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn;
 
     /// All loaded rows that match the filter; `None` if nothing was read yet.
     fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet>;
 
-    /// The rows of a list of several pages that cannot be sorted: sorting one page would hide that there are more.
-    fn fixed_order(&self, snapshot: &Snapshot) -> Option<u64>;
+    /// Why the rows cannot be sorted: sorting one page would hide that there are more.
+    fn fixed_order(&self, snapshot: &Snapshot) -> Option<String>;
 }
 
 impl<R: Row> Table for TableState<R> {
@@ -430,6 +431,35 @@ impl<R: Row> Table for TableState<R> {
             let row = self.position(&rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
             self.point_at(&rows, row);
         }
+    }
+
+    fn settle(&mut self, snapshot: &Snapshot) -> Settled {
+        let (page, mut settled) = (R::page(snapshot), Settled::default());
+        if !page.is_read {
+            return settled;
+        }
+        let is_fixed = self.fixed_order(snapshot).is_some();
+        if is_fixed && self.controls.order.take().is_some() {
+            settled.note = Some(Label("conventions-more-than-one-page").to_owned());
+        }
+        if let Some(toward) = self.pager.arrived(page.key) {
+            self.enter(&self.rows(snapshot), toward);
+        }
+        let is_empty = page.rows.is_empty() && page.key == self.key();
+        if is_empty && !self.is_first_page() && !self.is_waiting() {
+            self.open(self.key());
+        }
+        // Only a page shows that a row is gone; marks on other pages are kept.
+        let is_on_page = |id: &R::Id| page.ids.as_ref().is_none_or(|ids| ids.contains(id));
+        self.marks.retain(|mark| {
+            let row = page.rows.iter().find(|row| row.id() == *mark);
+            let is_gone = row.is_none() && is_on_page(mark);
+            settled.unmarked += usize::from(is_gone);
+            !is_gone && row.is_none_or(|row| row.is_markable())
+        });
+        self.all_marked &= page.total != Some(0);
+        self.settle_cursor(snapshot);
+        settled
     }
 
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
@@ -464,11 +494,17 @@ impl<R: Row> Table for TableState<R> {
     fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet> {
         let rows = self.rows(scene.snapshot);
         let is_read = R::page(scene.snapshot).is_read && !self.is_waiting();
-        (is_read || !rows.is_empty()).then(|| Sheet::of(self, scene, &rows, self.position(&rows)))
+        (is_read || !rows.is_empty()).then(|| self.sheet_of(scene, &rows, self.position(&rows)))
     }
 
-    fn fixed_order(&self, snapshot: &Snapshot) -> Option<u64> {
+    fn fixed_order(&self, snapshot: &Snapshot) -> Option<String> {
         let page = R::page(snapshot);
-        page.total.filter(|_| R::PAGING == Paging::Forward && !page.is_whole())
+        match R::PAGING {
+            Paging::Forward if !page.is_whole() => page.total.map(conventions::in_pages),
+            Paging::NewestLast => {
+                Some(Label("conventions-stream-is-always-in-delivery").to_owned())
+            }
+            _ => None,
+        }
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     commands::group::{no_consumer, partition},
     lists::group_by,
     servers::Servers,
@@ -75,7 +75,7 @@ pub struct ClaimReport {
     /// No longer held by the holder shown, or never pending.
     pub gone: u64,
     /// Without a body, which a claim would drop; left unchanged.
-    pub hollow: u64,
+    pub without_body: u64,
     /// The engine stopped before the last one.
     pub cut_short: bool,
 }
@@ -98,7 +98,7 @@ pub async fn preview(
     to: &str,
     dead_ms: u64,
     force: bool,
-) -> Result<ClaimPlan, EngineError> {
+) -> Result<ClaimPlan> {
     let mut plan = ClaimPlan { parts: Vec::new(), gone: 0, force };
     let receiver = Receiver { name: to, dead_ms, force };
     let from = match scope {
@@ -125,7 +125,7 @@ async fn add_entries(
     plan: &mut ClaimPlan,
     entries: &[EntryId],
     receiver: Receiver<'_>,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     for (number, mut entries) in group_by(entries.iter().copied(), |entry| entry.partition) {
         let of = partition(&servers.keys, number)?;
         let to = receiver.consumer(&of, &servers.partition_stats(&of).await?)?;
@@ -156,7 +156,7 @@ async fn add_holder(
     plan: &mut ClaimPlan,
     from: &str,
     receiver: Receiver<'_>,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     let (mut there, mut known) = (Vec::new(), false);
     for of in servers.keys.partitions() {
         let stats = servers.partition_stats(&of).await?;
@@ -165,8 +165,7 @@ async fn add_holder(
         if let Some(count) = held.filter(|count| *count > 0) {
             let to = receiver.consumer(&of, &stats)?;
             // Entries delivered to the holder from now on are not counted.
-            let now = u64::try_from(stats.now.0).unwrap_or(0);
-            let last = EntryId { partition: of.number(), ..EntryId::last_of(now) };
+            let last = EntryId { partition: of.number(), ..EntryId::last_of(stats.now) };
             if to != from {
                 plan.parts.push(ClaimPart {
                     partition: of.number(),
@@ -195,7 +194,7 @@ struct Receiver<'a> {
 
 impl Receiver<'_> {
     /// Finds its consumer of a partition, on an active node.
-    fn consumer(self, of: &Partition, stats: &RedisStats) -> Result<String, EngineError> {
+    fn consumer(self, of: &Partition, stats: &RedisStats) -> Result<String> {
         let known = |name: &String| stats.consumers.iter().any(|it| it.name == *name);
         let meant = [self.name.to_owned(), of.consumer(self.name)].into_iter().find(known);
         let Some(name) = meant else {
@@ -221,7 +220,7 @@ pub async fn apply(
     plan: &ClaimPlan,
     dead_ms: u64,
     stop: &CancellationToken,
-) -> Result<ClaimReport, EngineError> {
+) -> Result<ClaimReport> {
     let mut report = ClaimReport { gone: plan.gone, ..ClaimReport::default() };
     let done = give_parts(servers, plan, dead_ms, stop, &mut report).await;
     let claimed = report.claimed;
@@ -235,7 +234,7 @@ async fn give_parts(
     dead_ms: u64,
     stop: &CancellationToken,
     report: &mut ClaimReport,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     for part in &plan.parts {
         let of = partition(&servers.keys, part.partition)?;
         let receiver = Receiver { name: &part.to, dead_ms, force: plan.force };
@@ -257,10 +256,10 @@ async fn give_parts(
                 let (name, partition) = (&part.to, of.number().to_string());
                 EngineError::Failed(reason!("group-consumer-gone", name, partition))
             };
-            let Transferred { given, gone, hollow } = given.ok_or_else(gone)?;
+            let Transferred { given, gone, without_body } = given.ok_or_else(gone)?;
             report.claimed += given;
             report.gone += gone;
-            report.hollow += hollow;
+            report.without_body += without_body;
         }
     }
     Ok(())
@@ -273,7 +272,7 @@ async fn next_page(
     part: &ClaimPart,
     last: Option<EntryId>,
     count: usize,
-) -> Result<Vec<EntryId>, EngineError> {
+) -> Result<Vec<EntryId>> {
     match &part.entries {
         ClaimEntries::These(entries) => {
             let rest = entries.iter().filter(|entry| last.is_none_or(|last| **entry > last));

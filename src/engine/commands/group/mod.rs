@@ -15,7 +15,7 @@ use seckill_model::{Reason, reason::reason};
 use seckill_redis::{Layout, keys::Partition, stream_stats::ConsumerStats};
 use tokio_util::sync::CancellationToken;
 
-use crate::{EngineError, commands::operator::Operator, lists::ITEMS};
+use crate::{EngineError, Result, commands::operator::Operator, lists::ITEMS};
 
 /// Maximum number of names in one message.
 const MOST_NAMES: usize = 20;
@@ -61,7 +61,7 @@ impl GroupAction {
         &self,
         operator: &Operator,
         stop: &CancellationToken,
-    ) -> Result<Preview, EngineError> {
+    ) -> Result<Preview> {
         let mut servers = operator.servers();
         let dead_ms = operator.deployment.settings.node_dead_ms;
         let reading = async {
@@ -83,7 +83,7 @@ impl GroupAction {
 }
 
 /// A partition by its number.
-fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {
+fn partition(keys: &Layout, number: u16) -> Result<Partition> {
     if number < keys.count() {
         return Ok(keys.partition(number));
     }
@@ -92,7 +92,7 @@ fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {
 }
 
 /// Returns that partition, or all of them.
-fn partitions(keys: &Layout, only: Option<u16>) -> Result<Vec<Partition>, EngineError> {
+fn partitions(keys: &Layout, only: Option<u16>) -> Result<Vec<Partition>> {
     match only {
         Some(number) => Ok(vec![partition(keys, number)?]),
         None => Ok(keys.partitions().collect()),

@@ -8,7 +8,7 @@ use seckill_redis::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     commands::group::{no_consumer, partitions},
     lists::partition_numbers,
     servers::Servers,
@@ -32,7 +32,7 @@ pub async fn preview(
     name: &str,
     only: Option<u16>,
     dead_ms: u64,
-) -> Result<RemoveReport, EngineError> {
+) -> Result<RemoveReport> {
     let mut report = RemoveReport { consumer: name.to_owned(), partitions: Vec::new() };
     let mut there = Vec::new();
     for of in partitions(&servers.keys, only)? {
@@ -68,7 +68,7 @@ pub async fn remove(
     servers: &mut Servers,
     shown: &RemoveReport,
     dead_ms: u64,
-) -> Result<RemoveReport, EngineError> {
+) -> Result<RemoveReport> {
     let mut done = Vec::new();
     for number in &shown.partitions {
         let (name, of) = (&shown.consumer, servers.keys.partition(*number));

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     commands::group::{partition, partitions},
     ledger::entry_check::backing,
     lists::partition_numbers,
@@ -134,11 +134,7 @@ pub struct MovedGroup {
 
 /// Previews rewinding the groups to that position, by partition. A partition without entries to deliver again is
 /// omitted unless it was named.
-pub async fn preview(
-    servers: &mut Servers,
-    to: &To,
-    only: Option<u16>,
-) -> Result<Vec<Rewind>, EngineError> {
+pub async fn preview(servers: &mut Servers, to: &To, only: Option<u16>) -> Result<Vec<Rewind>> {
     let (named, only) = match to {
         To::Entry { id, partition } => match (*partition, only) {
             (Some(of), Some(partition)) if of != partition => {
@@ -168,11 +164,7 @@ pub async fn preview(
 }
 
 /// Previews one partition, or returns why it has nothing to deliver again.
-async fn one(
-    servers: &mut Servers,
-    of: &Partition,
-    to: &To,
-) -> Result<Result<Rewind, Reason>, EngineError> {
+async fn one(servers: &mut Servers, of: &Partition, to: &To) -> Result<Result<Rewind, Reason>> {
     let number = of.number();
     let partition = || number.to_string();
     let stats = servers.partition_stats(of).await?;
@@ -183,10 +175,7 @@ async fn one(
     let wanted = match to {
         To::Start => first,
         To::Entry { id, .. } => EntryId { partition: number, ..*id },
-        To::Time(when) => {
-            let millis = u64::try_from(when.from(stats.now).0).unwrap_or(0);
-            EntryId { millis, number: 0, partition: number }
-        }
+        To::Time(when) => EntryId { partition: number, ..EntryId::first_of(when.from(stats.now)) },
     };
     let gone = stream.added.saturating_sub(stream.length);
     if wanted < first && gone > 0 {
@@ -263,7 +252,7 @@ struct Seen {
 }
 
 impl Seen {
-    async fn add(&mut self, servers: &mut Servers, page: &[Delivered]) -> Result<(), EngineError> {
+    async fn add(&mut self, servers: &mut Servers, page: &[Delivered]) -> Result<()> {
         let (Some(first), Some(last)) = (page.first(), page.last()) else { return Ok(()) };
         self.first.get_or_insert(first.entry);
         self.last = Some(last.entry);
@@ -286,7 +275,7 @@ async fn pending_between(
     of: &Partition,
     from: EntryId,
     to: EntryId,
-) -> Result<u64, EngineError> {
+) -> Result<u64> {
     let (mut count, mut next) = (0, Some(from));
     while let Some(first) = next {
         let page = stream::pending_ids(conn, of, None, first, to, PAGE).await?;
@@ -305,7 +294,7 @@ pub async fn apply(
     servers: &mut Servers,
     plan: &[Rewind],
     stop: &CancellationToken,
-) -> Result<RewindReport, EngineError> {
+) -> Result<RewindReport> {
     let mut report = RewindReport::default();
     let done = move_groups(servers, plan, stop, &mut report).await;
     done.map_err(|why| {
@@ -322,7 +311,7 @@ async fn move_groups(
     plan: &[Rewind],
     stop: &CancellationToken,
     report: &mut RewindReport,
-) -> Result<(), EngineError> {
+) -> Result<()> {
     for rewind in plan {
         if stop.is_cancelled() {
             return Err(EngineError::Stopping);

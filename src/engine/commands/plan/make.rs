@@ -11,7 +11,7 @@ use seckill_model::{EntryId, RecoveryAction, Sale, Verdict, VoucherId, filter::F
 use seckill_redis::stream_stats;
 
 use crate::{
-    EngineError,
+    EngineError, Result,
     commands::{
         operator::Operator,
         pending::{Classified, Classifier},
@@ -29,11 +29,7 @@ pub const PLAN: &str = "pending plan";
 const VERSION: u32 = 1;
 
 /// Plans the entries that match the filter and are pending now.
-pub async fn make(
-    operator: &Operator,
-    filter: &Filter,
-    stop: &CancellationToken,
-) -> Result<Plan, EngineError> {
+pub async fn make(operator: &Operator, filter: &Filter, stop: &CancellationToken) -> Result<Plan> {
     let mut conn = operator.deployment.redis.connection();
     let at = stream_stats::read_stats(&mut conn, &operator.deployment.keys, &[]).await?;
     let shown = operator.meters.recovery_begins(RecoveryLine {
@@ -44,7 +40,7 @@ pub async fn make(
     });
     let mut making = Making::begin(operator, filter.to_string()).await?;
     // Entries that become pending from now on are ignored.
-    let last = EntryId::last_of(u64::try_from(making.writer.head().made.0).unwrap_or(0));
+    let last = EntryId::last_of(making.writer.head().made);
     let (mut next, mut looked) = (Some(EntryId::MIN), 0);
     while let Some(first) = next {
         let page = making.classifier.page(first, last).await?;
@@ -65,7 +61,7 @@ pub async fn of_entries(
     operator: &Operator,
     entries: &[EntryId],
     stop: &CancellationToken,
-) -> Result<Plan, EngineError> {
+) -> Result<Plan> {
     let what = match entries {
         [only] => format!("entry={only}"),
         many => format!("entries={}", many.len()),
@@ -87,9 +83,9 @@ struct Making {
 }
 
 impl Making {
-    async fn begin(operator: &Operator, filter: String) -> Result<Self, EngineError> {
+    async fn begin(operator: &Operator, filter: String) -> Result<Self> {
         let made = operator.deployment.redis.connection().now().await?;
-        let up_to = EntryId::last_of(u64::try_from(made.0).unwrap_or(0));
+        let up_to = EntryId::last_of(made);
         let deployment = deployment::name(&operator.deployment.store, operator.read_only).await?;
         let head = Head { seckill_plan: VERSION, deployment, made, filter, up_to };
         let classifier = operator.classifier().await?;
@@ -109,11 +105,7 @@ impl Making {
         Ok(())
     }
 
-    async fn end(
-        mut self,
-        operator: &Operator,
-        stop: &CancellationToken,
-    ) -> Result<Plan, EngineError> {
+    async fn end(mut self, operator: &Operator, stop: &CancellationToken) -> Result<Plan> {
         let mut servers = operator.servers();
         let rebuilt = if self.totals.of(Verdict::BodyGone) == 0 {
             0
@@ -156,7 +148,7 @@ impl Making {
 }
 
 /// Number of admitted orders that only the buyers hold: what a rebuild would enqueue.
-async fn lost(servers: &mut Servers) -> Result<u64, EngineError> {
+async fn lost(servers: &mut Servers) -> Result<u64> {
     let mut lost = 0;
     for sale in servers.store.sales().await? {
         lost += ledger::lost_orders(servers, sale.voucher_id).await?.len() as u64;

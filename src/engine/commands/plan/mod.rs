@@ -71,7 +71,7 @@ impl From<&Classified> for Line {
             order_id: order.map(|order| order.order),
             user_id: order.map(|order| order.user),
             voucher_id: order.map(|order| order.voucher),
-            fault: entry.fault().map(|fault| Message::of(&fault)),
+            fault: entry.fault.as_ref().map(Message::of),
         }
     }
 }

@@ -12,11 +12,13 @@ use seckill_redis::{
 };
 
 use super::{Collector, in_time};
-use crate::telemetry::{
-    StreamView,
-    census::Census,
-    read_error::ReadError,
-    snapshot::{ConsumerLine, EntryLine, PendingLine, PendingPage, StreamPage},
+use crate::{
+    Result,
+    telemetry::{
+        StreamView,
+        census::Census,
+        snapshot::{ConsumerLine, EntryLine, PendingLine, PendingPage, StreamPage},
+    },
 };
 
 /// Pending entries per page.
@@ -48,7 +50,7 @@ impl Dead {
 
 impl Collector {
     /// Reads the entries from `from` on, with a round trip per partition; one more than a page has if there are more.
-    pub async fn pending(&mut self, from: EntryId) -> Result<Vec<Pending>, ReadError> {
+    pub async fn pending(&mut self, from: EntryId) -> Result<Vec<Pending>> {
         let keys = &self.keys;
         let reading = async |conn: &mut Connection| {
             pending_of_all(conn, keys, from, EntryId::MAX, PENDING_PAGE + 1).await
@@ -87,7 +89,7 @@ impl Collector {
     }
 
     /// Counts all pending entries, or the oldest.
-    pub async fn census(&mut self) -> Result<Census, ReadError> {
+    pub async fn census(&mut self) -> Result<Census> {
         let keys = &self.keys;
         let reading = async |conn: &mut Connection| {
             let now = conn.now().await?;
@@ -111,7 +113,7 @@ impl Collector {
     }
 
     /// Reads that part, with one round trip per displayed partition.
-    pub async fn stream_page(&mut self, view: StreamView) -> Result<StreamPage, ReadError> {
+    pub async fn stream_page(&mut self, view: StreamView) -> Result<StreamPage> {
         let keys = &self.keys;
         let parts = self.stats.iter().flat_map(|stats| &stats.parts);
         let with_dead: HashSet<u16> =
