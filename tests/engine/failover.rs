@@ -67,7 +67,7 @@ impl Deployment {
 
     async fn sale(&self, node: &Node, stock: u64) -> VoucherId {
         let sale = NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1 };
-        match act(node, Command::CreateSale(sale)).await {
+        match execute(node, Command::CreateSale(sale)).await {
             Reply::SaleCreated(voucher) => voucher,
             other => panic!("{other:?}"),
         }
@@ -98,21 +98,24 @@ impl Deployment {
     }
 
     async fn losses(&self) -> Vec<String> {
-        let acts = newest(&self.store, 1_000).await;
-        acts.into_iter()
-            .filter(|act| act.action == REDIS_RECONCILED)
-            .map(|act| act.result.to_string())
+        let entries = newest(&self.store, 1_000).await;
+        entries
+            .into_iter()
+            .filter(|entry| entry.action == REDIS_RECONCILED)
+            .map(|entry| entry.result.to_string())
             .collect()
     }
 }
 
-async fn act(node: &Node, command: Command) -> Reply {
+async fn execute(node: &Node, command: Command) -> Reply {
     node.operator().execute(command, node.stopping()).await.unwrap()
 }
 
+/// At a tenth of the users a second, the server dies while the sale goes on, even if the machine is slow.
 async fn rush(node: &Node, voucher: VoucherId, users: u64) -> LoadReport {
-    let plan = LoadTest { repeat: 0.1, ..LoadTest::new(voucher, users) };
-    match act(node, Command::LoadTest(plan)).await {
+    let rate = Some(users as f64 / 10.0);
+    let plan = LoadTest { repeat: 0.1, rate, ..LoadTest::new(voucher, users) };
+    match execute(node, Command::LoadTest(plan)).await {
         Reply::LoadTestDone(report) => report,
         other => panic!("{other:?}"),
     }

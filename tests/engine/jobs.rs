@@ -23,6 +23,7 @@ use seckill_engine::{
 use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter, message::Label};
 use seckill_redis::{Layout, Redis};
 use seckill_store::SharedStore;
+use sqlx::{Connection as _, Executor as _, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -128,17 +129,22 @@ fn process(node: &str, server: &TestRedis, dir: &Path, kind: &str) -> (Seckill, 
 }
 
 /// Suspends `process` while it holds no SQLite write lock: otherwise every other process blocks until it resumes.
-async fn suspend_outside_a_write(process: &Background, store: &SharedStore) {
-    let mut token = 0;
+async fn suspend_outside_a_write(process: &Background, dir: &Path) {
+    // Without a timeout: while this connection waited for the lock of a suspended process, all others would, too.
+    let file = SqliteConnectOptions::new().filename(dir.join("t.db")).busy_timeout(Duration::ZERO);
+    let mut probe = SqliteConnection::connect_with(&file).await.unwrap();
     wait_until(180 * SECOND, "it stops outside a transaction", async || {
         process.freeze();
-        token += 1;
-        let fence = Fence { name: "probe".into(), token };
-        let free = store.fenced_write(&fence, Millis::now()).await.is_ok();
-        if !free {
+        let is_free = probe.execute("BEGIN IMMEDIATE; ROLLBACK").await.is_ok();
+        if !is_free {
             process.signal(Signal::CONT);
+            // It ends its transaction before the next attempt.
+            let _ = tokio::time::timeout(SECOND, async {
+                while probe.execute("BEGIN IMMEDIATE; ROLLBACK").await.is_err() {}
+            })
+            .await;
         }
-        free
+        is_free
     })
     .await;
 }
@@ -163,7 +169,7 @@ async fn each_due_time_runs_once_across_node_failures() {
     until(total / 4).await;
     a.signal(Signal::KILL);
     until(total / 3).await;
-    suspend_outside_a_write(&b, &store).await;
+    suspend_outside_a_write(&b, files.path()).await;
     until(total * 2 / 3).await;
     b.signal(Signal::CONT);
     until(total).await;
@@ -257,8 +263,8 @@ async fn an_operator_runs_pauses_and_resumes_a_job() {
     world.server.query::<()>(&["SET", &lock, "x"]);
     let barred = execute(Command::RunJob("close-overdue".into())).await.unwrap_err();
     assert!(barred.to_string().contains(&format!("'{lock}' holds a string")), "{barred}");
-    let acts = newest(&world.store, 10).await;
-    assert!(acts.iter().any(|act| act.action == "job pause"), "{acts:?}");
+    let entries = newest(&world.store, 10).await;
+    assert!(entries.iter().any(|entry| entry.action == "job pause"), "{entries:?}");
     world
         .until("the snapshot shows the jobs", async || {
             let snapshot = world.node().remote().snapshots.borrow().clone();
