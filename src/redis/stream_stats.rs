@@ -135,6 +135,13 @@ pub struct SaleStats {
     pub rejected: u64,
 }
 
+impl SaleStats {
+    /// Requests that got no order.
+    pub fn refused(&self) -> u64 {
+        self.sold_out + self.duplicate + self.rejected
+    }
+}
+
 type MarksReply =
     (Option<String>, u64, Option<String>, Option<String>, Option<String>, Option<u64>);
 

@@ -210,6 +210,7 @@ impl Collector {
             stream: stats.map(|stats| self.stream_line(stats)),
             audit,
             latency: self.meters.latency(),
+            latency_buckets: self.meters.latency_buckets(),
             series: Arc::new(self.series.clone()),
             stocks: self.stocks.clone(),
             load_tests: self.meters.load_tests(),
@@ -348,10 +349,12 @@ impl Collector {
     fn note_rates(&mut self, now: &Sample) {
         let admitted =
             |sample: &Sample| sample.facts.values().map(|facts| facts.admitted).sum::<u64>();
+        let refused = |sample: &Sample| sample.facts.values().map(SaleStats::refused).sum::<u64>();
         let stream = self.stats.as_ref().filter(|_| self.redis.up).map(|stats| stats.stream);
         let point = Point {
             at: self.now(),
             admitted: self.past.tick(now.at, admitted(now), admitted).filter(|_| self.redis.up),
+            refused: self.past.tick(now.at, refused(now), refused).filter(|_| self.redis.up),
             persisted: self
                 .written
                 .tick(now.at, now.figures.persisted, |it| *it)

@@ -21,6 +21,9 @@ const WINDOW: usize = 5;
 /// Maximum latency recorded, in microseconds: a minute.
 const LONGEST_US: u64 = 60_000_000;
 
+/// Upper bound of the first bucket of latencies, in microseconds.
+const FIRST_BUCKET_US: u64 = 250;
+
 /// Counters of one process; cheap to share.
 #[derive(Debug, Default)]
 pub struct Meters {
@@ -65,6 +68,19 @@ impl Meters {
 
     /// Returns recent latencies; `None` without requests.
     pub fn latency(&self) -> Option<Latency> {
+        let recent = self.recent();
+        (!recent.is_empty()).then(|| latency_of(&recent))
+    }
+
+    /// Returns how many recent requests took how long: the upper bound of each bucket in microseconds, which doubles
+    /// from one to the next, and its requests.
+    pub fn latency_buckets(&self) -> Vec<(u64, u64)> {
+        let recent = self.recent();
+        let buckets = recent.iter_log(FIRST_BUCKET_US, 2.0);
+        buckets.map(|it| (it.value_iterated_to() + 1, it.count_since_last_iteration())).collect()
+    }
+
+    fn recent(&self) -> Histogram<u64> {
         let now = Instant::now();
         let mut sum = histogram();
         for (since, second) in &*self.latencies.lock() {
@@ -73,7 +89,7 @@ impl Meters {
                 let _ = sum.add(second);
             }
         }
-        (!sum.is_empty()).then(|| latency_of(&sum))
+        sum
     }
 
     /// Registers a recovery command; dropping the returned value ends it.
@@ -191,6 +207,9 @@ mod tests {
         assert_eq!(latency.samples, 100);
         assert!((49_000..=52_000).contains(&latency.p50), "{latency:?}");
         assert!(latency.p99 <= latency.max && latency.max >= 100_000, "{latency:?}");
+        let buckets = meters.latency_buckets();
+        assert_eq!(buckets[..4], [(250, 0), (500, 0), (1_000, 0), (2_000, 1)]);
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 100);
     }
 
     #[test]

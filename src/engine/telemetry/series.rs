@@ -13,6 +13,8 @@ pub struct Point {
     pub at: Millis,
     /// Buyers admitted per second.
     pub admitted: Option<f64>,
+    /// Requests per second that got no order.
+    pub refused: Option<f64>,
     /// Orders written per second.
     pub persisted: Option<f64>,
     /// Entries never delivered.
@@ -62,6 +64,7 @@ impl Series {
         Some(Point {
             at: within().next_back()?.at,
             admitted: mean(|point| point.admitted),
+            refused: mean(|point| point.refused),
             persisted: mean(|point| point.persisted),
             lag: within().filter_map(|point| point.lag).max(),
             pending: within().filter_map(|point| point.pending).max(),

@@ -80,6 +80,9 @@ pub struct Snapshot {
     pub ledger: LedgerPage,
     /// Recent admission latency of this node.
     pub latency: Option<Latency>,
+    /// Recent requests of this node by latency: upper bound of each bucket in microseconds, and number of requests.
+    #[serde(skip)]
+    pub latency_buckets: Vec<(u64, u64)>,
     /// Rates over time.
     #[serde(skip)]
     pub series: Arc<Series>,
@@ -295,7 +298,7 @@ impl Funnel {
         let count =
             |pick: fn(&SaleStats) -> u64| Count { total: pick(facts), per_second: rate(pick) };
         Self {
-            attempts: count(|f| f.admitted + f.sold_out + f.duplicate + f.rejected),
+            attempts: count(|f| f.admitted + f.refused()),
             admitted: count(|f| f.admitted),
             sold_out: count(|f| f.sold_out),
             duplicate: count(|f| f.duplicate),
