@@ -2451,6 +2451,7 @@ outcome-started = started
 ## overview
 
 overview-consumers = CONSUMERS
+overview-latency = LATENCY, MS
 overview-left = left
 overview-locks = LOCKS
 overview-none-from-here = none
@@ -2460,7 +2461,10 @@ overview-orphans =
        *[other] orphans
     }
 overview-recent-events = RECENT EVENTS
+overview-refused = refused
+overview-requests = { $count } requests
 overview-rushes = { $count } running
+overview-stock = stock
 overview-waiting = { $count } waiting
 
 ## partitions
@@ -3180,6 +3184,7 @@ tables-initial = INITIAL
 tables-job = JOB
 tables-last = LAST
 tables-lease = LEASE
+tables-last-minute = LAST MIN
 tables-left = LEFT
 tables-left-in-redis = left in Redis
 tables-left-in-sql = left in SQL

@@ -2142,12 +2142,16 @@ outcome-started = 已开始
 ## overview
 
 overview-consumers = 消费者
+overview-latency = 延迟（毫秒）
 overview-left = 剩余
 overview-locks = 锁
 overview-none-from-here = 无
 overview-orphans = { $figure } 把无主锁
 overview-recent-events = 最近事件
+overview-refused = 未成交
+overview-requests = { $count } 次请求
 overview-rushes = { $count } 场压测
+overview-stock = 库存
 overview-waiting = { $count } 个等待
 
 ## partitions
@@ -2755,6 +2759,7 @@ tables-initial = 总库存
 tables-job = 定时任务
 tables-last = 上次
 tables-lease = 租期
+tables-last-minute = 近一分钟
 tables-left = 剩余
 tables-left-in-redis = Redis 剩余
 tables-left-in-sql = SQL 剩余

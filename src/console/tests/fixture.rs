@@ -294,6 +294,7 @@ fn series() -> Series {
         series.push(Point {
             at: NOW.plus((tick - 479) * 250),
             admitted: seen.then_some(38_000.0 * wave),
+            refused: seen.then_some(180_000.0 * (1.0 - wave)),
             persisted: seen.then_some(30_000.0 * wave * wave),
             lag: seen.then_some(1_000 + tick as u64),
             pending: seen.then_some(128),
@@ -367,6 +368,14 @@ pub(super) fn normal() -> Snapshot {
         }),
         audit: Balance::InFlight { orders: 1_332 },
         latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
+        latency_buckets: vec![
+            (250, 2_100),
+            (500, 12_400),
+            (1_000, 5_800),
+            (2_000, 1_300),
+            (4_000, 220),
+            (8_000, 20),
+        ],
         series: Arc::new(series()),
         stocks: stocks(),
         activity: Arc::new(log_lines()),

@@ -56,6 +56,15 @@ pub(crate) fn compact(number: f64) -> String {
     }
 }
 
+/// `.25`, `8`, `512`, `4s`: a latency in milliseconds, or seconds, in at most three cells for a scale.
+pub(crate) fn milliseconds(micros: u64) -> String {
+    match micros {
+        ..1_000 => (micros as f64 / 1e3).to_string().trim_start_matches('0').to_owned(),
+        1_000..1_000_000 => (micros / 1_000).to_string(),
+        _ => format!("{}s", micros / 1_000_000),
+    }
+}
+
 /// `128`, `99k`, `.1M`: at most three cells, rounded down, for a count beside a name.
 pub(crate) fn tiny(number: u64) -> String {
     if number < 1_000 {

@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use unicode_width::UnicodeWidthStr as _;
 
 /// Symbols and key names with an ASCII equivalent: what is drawn, and by what it is replaced.
-const ALIKE: [(&str, char); 16] = [
+const ALIKE: [(&str, char); 19] = [
     ("←", '<'),
     ("→▸", '>'),
     ("↑", '^'),
@@ -18,7 +18,10 @@ const ALIKE: [(&str, char); 16] = [
     ("×✖", 'x'),
     ("●", 'o'),
     ("✔", '+'),
-    ("◆▁▂▃▄▅▆▇", '*'),
+    ("▁▂", '_'),
+    ("▃▄", '-'),
+    ("▅▆", '='),
+    ("◆▇", '*'),
     ("█", '#'),
     ("│┃", '|'),
     ("┤└┴╭╮╰╯", '+'),

@@ -49,7 +49,7 @@ pub(crate) struct Axis {
     /// Milliseconds of a cell.
     pub(crate) cell: i64,
     first: i64,
-    cells: u16,
+    pub(crate) cells: u16,
 }
 
 impl Axis {
@@ -63,7 +63,7 @@ impl Axis {
     }
 
     /// The start of a cell.
-    fn begin(&self, cell: u16) -> Millis {
+    pub(crate) fn begin(&self, cell: u16) -> Millis {
         Millis((self.first + i64::from(cell)).saturating_mul(self.cell))
     }
 
@@ -81,8 +81,8 @@ impl Axis {
     }
 }
 
-/// Cells of the scale: four for a figure, one blank, one for the axis.
-const SCALE: u16 = 6;
+/// Cells of the scale: seven for a figure or the name of a strip, one blank, one for the axis.
+pub(crate) const SCALE: u16 = 9;
 /// Ticks farther apart than this are not joined: the interval was not sampled.
 const LONGEST_TICK_MS: u64 = 3_000;
 
@@ -109,8 +109,8 @@ pub(crate) fn chart(
     let (across, down) = if theme.ascii { (1, 1) } else { (2, 4) };
     let axis = Axis::new(shown.until, shown.window, width, across);
     let (columns, rows) = (usize::from(width * across), usize::from(height * down));
-    let admitted = rates(shown, axis, across, |point| point.admitted);
-    let persisted = rates(shown, axis, across, |point| point.persisted);
+    let admitted = columns_of(shown.series, axis, across, |point| point.admitted);
+    let persisted = columns_of(shown.series, axis, across, |point| point.persisted);
     let top = scale(admitted.iter().chain(&persisted).flatten().copied().fold(0.0, f64::max));
     let level = |value: f64| {
         let share = (value / top).clamp(0.0, 1.0);
@@ -179,9 +179,9 @@ pub(crate) fn chart(
             y if y == height / 2 && height >= 5 => (figures::compact(top / 2.0), glyphs::TICK),
             _ => (String::new(), glyphs::AXIS),
         };
-        Span::styled(format!("{label:>4} {edge}"), theme.soft).render(row, buffer);
+        Span::styled(format!("{label:>7} {edge}"), theme.soft).render(row, buffer);
     }
-    Span::styled(format!("   0 {}", glyphs::CORNER), theme.soft).render(corner, buffer);
+    Span::styled(format!("{:>7} {}", 0, glyphs::CORNER), theme.soft).render(corner, buffer);
     Span::styled(glyphs::RULE.repeat(usize::from(width)), theme.soft).render(foot, buffer);
     let cursor = shown.cursor.map(|at| (at, glyphs::FOOT, theme.key));
     let signs = shown.signs.iter().map(|sign| (sign.at, sign.glyph, sign.style));
@@ -212,42 +212,41 @@ fn clocks(area: Rect, buffer: &mut Buffer, theme: Theme, shown: &Chart<'_>, axis
     first.render(area, buffer);
 }
 
-/// The mean of each column, aligned to [`Axis`]; `None` without readings for half of its ticks. Values are interpolated
+/// The peak of each column, aligned to [`Axis`]; `None` without readings for half of its ticks. Values are interpolated
 /// between ticks, but never across an outage.
-fn rates(
-    shown: &Chart<'_>,
+pub(crate) fn columns_of(
+    series: &Series,
     axis: Axis,
     across: u16,
     value: impl Fn(&Point) -> Option<f64>,
 ) -> Vec<Option<f64>> {
     let across = i64::from(across);
     let (wide, first) = (axis.cell / across, axis.first * across);
-    let mut sums = vec![(0.0, 0_u32, 0_u32); usize::from(axis.cells) * across as usize];
-    for point in shown.series.points() {
+    let mut peaks = vec![(0.0_f64, 0_u32, 0_u32); usize::from(axis.cells) * across as usize];
+    for point in series.points() {
         let Ok(column) = usize::try_from(point.at.0.div_euclid(wide) - first) else { continue };
-        let Some((total, count, missed)) = sums.get_mut(column) else { continue };
+        let Some((peak, count, missed)) = peaks.get_mut(column) else { continue };
         match value(point).filter(|rate| rate.is_finite() && *rate >= 0.0) {
-            Some(rate) => (*total, *count) = (*total + rate, *count + 1),
+            Some(rate) => (*peak, *count) = (peak.max(rate), *count + 1),
             None => *missed += 1,
         }
     }
     let longest = (LONGEST_TICK_MS / wide as u64).max(1) as usize;
-    let mut rates = vec![None; sums.len()];
+    let mut columns = vec![None; peaks.len()];
     let mut before: Option<(usize, f64)> = None;
-    for (x, (total, count, missed)) in sums.into_iter().enumerate() {
+    for (x, (peak, count, missed)) in peaks.into_iter().enumerate() {
         if count <= missed {
             before = before.filter(|_| missed == 0);
             continue;
         }
-        let rate = total / f64::from(count);
-        let (from, start) = before.filter(|(from, _)| x - from <= longest).unwrap_or((x, rate));
-        for (steps, slot) in rates[from..=x].iter_mut().enumerate() {
+        let (from, start) = before.filter(|(from, _)| x - from <= longest).unwrap_or((x, peak));
+        for (steps, slot) in columns[from..=x].iter_mut().enumerate() {
             let share = steps as f64 / (x - from).max(1) as f64;
-            *slot = Some(start + (rate - start) * share);
+            *slot = Some(start + (peak - start) * share);
         }
-        before = Some((x, rate));
+        before = Some((x, peak));
     }
-    rates
+    columns
 }
 
 /// The next of 10, 20, 50, 100, 200 … above the maximum: it seldom changes, so the chart is stable.
@@ -280,7 +279,7 @@ mod tests {
     fn a_column_that_was_hardly_read_is_an_outage() {
         let series = series(&[Some(10.0), None, None, Some(40.0)]);
         let axis = Axis::new(Millis(3_999), 4_000, 1, 1);
-        let whole = rates(&shown(&series, 4_000), axis, 1, |point| point.admitted);
+        let whole = columns_of(&series, axis, 1, |point| point.admitted);
         assert_eq!(whole, [None]);
     }
 
@@ -300,7 +299,7 @@ mod tests {
         let shown = shown(&series, 4_000);
         let columns = |cells| {
             let axis = Axis::new(shown.until, shown.window, cells, 1);
-            rates(&shown, axis, 1, |point| point.admitted)
+            columns_of(&series, axis, 1, |point| point.admitted)
         };
         assert_eq!(columns(4), [Some(10.0), Some(20.0), None, Some(40.0)]);
         let [begin, end] = [&[10.0, 15.0, 20.0][..], &[40.0]];

@@ -1,18 +1,14 @@
-//! Stock over time as an area: a value holds until the next one, and an outage is a gap.
+//! Values over time as an area, in a strip of any height. An outage is a gap.
 
-use ratatui::{prelude::*, widgets::Sparkline};
+use ratatui::{buffer::Cell, prelude::*, widgets::Sparkline};
 use seckill_model::Millis;
 
-use crate::theme::Theme;
-
-/// The data of a curve.
+/// The stock of a sale over time: a value holds until the next one.
 pub(crate) struct Curve<'a> {
     /// Start of each value, oldest first; `None` is an outage.
     pub(crate) points: &'a [(Millis, Option<i64>)],
     /// The left and right edge.
     pub(crate) span: (Millis, Millis),
-    /// The value that fills the height.
-    pub(crate) top: u64,
 }
 
 impl Curve<'_> {
@@ -21,19 +17,36 @@ impl Curve<'_> {
         let place = self.points.partition_point(|(since, _)| *since <= at);
         self.points.get(place.checked_sub(1)?)?.1
     }
+
+    /// The value at the end of each of this many columns: the right edge is now.
+    pub(crate) fn columns(&self, columns: u16) -> Vec<Option<f64>> {
+        let (from, until) = self.span;
+        let end = |column| f64::from(column) / f64::from(columns);
+        let at = |column| from.plus((until.since(from) as f64 * end(column)) as i64);
+        (1..=columns).map(|column| self.at(at(column)).map(|left| left.max(0) as f64)).collect()
+    }
 }
 
-/// Draws it over the whole area. A small stock is not drawn as none.
-pub(crate) fn curve(area: Rect, buffer: &mut Buffer, theme: Theme, shown: &Curve<'_>) {
-    let (from, until) = shown.span;
+/// Draws a value per column over the whole area; `top` fills the height. A small value is not drawn as none.
+pub(crate) fn strip(
+    area: Rect,
+    buffer: &mut Buffer,
+    style: Style,
+    top: f64,
+    values: impl IntoIterator<Item = Option<f64>>,
+) {
     let eighths = u64::from(area.height) * 8;
-    let heights = (1..=area.width).map(|column| {
-        // The right edge is now: a column shows the value at its end.
-        let share = f64::from(column) / f64::from(area.width);
-        let left = shown.at(from.plus((until.since(from) as f64 * share) as i64))?;
-        Some(left.max(0).unsigned_abs().saturating_mul(eighths).div_ceil(shown.top.max(1)))
-    });
-    Sparkline::default().data(heights).max(eighths).style(theme.accent).render(area, buffer);
+    let height = |value: f64| (value / top.max(1.0) * eighths as f64).ceil() as u64;
+    let heights = values.into_iter().map(|value| value.map(height));
+    Sparkline::default().data(heights).max(eighths).style(style).render(area, buffer);
+}
+
+/// A row of columns as text, for a cell of a table; the largest value fills it.
+pub(crate) fn sparkline(values: &[Option<f64>]) -> String {
+    let mut row = Buffer::empty(Rect::new(0, 0, values.len() as u16, 1));
+    let top = values.iter().flatten().copied().fold(0.0, f64::max);
+    strip(row.area, &mut row, Style::new(), top, values.iter().copied());
+    row.content.iter().map(Cell::symbol).collect()
 }
 
 #[cfg(test)]
@@ -43,7 +56,7 @@ mod tests {
     #[test]
     fn a_value_holds_until_the_next_and_an_outage_is_none() {
         let points = [(Millis(10), Some(9)), (Millis(20), None), (Millis(30), Some(4))];
-        let curve = Curve { points: &points, span: (Millis(0), Millis(40)), top: 9 };
+        let curve = Curve { points: &points, span: (Millis(0), Millis(40)) };
         let text = [0, 10, 19, 20, 30, 99].map(|at| curve.at(Millis(at)));
         assert_eq!(text, [None, Some(9), Some(9), None, Some(4), Some(4)]);
     }

@@ -1,5 +1,6 @@
 //! The Overview: stock, admission, rates, stream, and alarms.
 
+mod latency_panel;
 mod state;
 mod stock_panel;
 pub(super) mod stream_panel;
@@ -113,17 +114,26 @@ fn dim(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
 /// Rows of the funnel.
 const FUNNEL: u16 = 6;
 
-/// Stock, admission, load tests, and recent events if there is space left.
+/// Stock, admission, load tests, and recent events and latencies if there is space left.
 fn draw_left(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, margin: u16) {
     let for_stock = area.height.saturating_sub(FUNNEL + margin + 3).max(2);
     let stock = stock_panel::draw(area, buffer, scene, for_stock);
     let rows = [stock, 1, 1, FUNNEL, margin, 1].map(Length);
-    let [_, _, head, funnel, _, rushes, events] =
+    let [_, _, head, funnel, _, rushes, below] =
         Layout::vertical(rows.into_iter().chain([Fill(1)])).areas(area);
+    let latency = match below.height {
+        ..11 => 0,
+        11..16 => 6,
+        16.. => 8,
+    };
+    let [events, latency] = Layout::vertical([Fill(1), Length(latency)]).areas(below);
     scene.heading(&text::ADMISSION, &[Source::Redis]).render(head, buffer);
     draw_funnel(funnel, buffer, scene, &scene.snapshot.funnel);
     rush(scene, rushes.width).render(rushes, buffer);
     draw_recent_events(events, buffer, scene);
+    if !latency.is_empty() {
+        latency_panel::draw(latency, buffer, scene);
+    }
 }
 
 fn draw_right(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut OverviewState) {

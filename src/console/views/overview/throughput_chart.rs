@@ -15,7 +15,7 @@ use crate::{
     text::{self, figures, time},
     theme::{Theme, glyphs},
     views::{Scene, Source, is_stale},
-    widgets::{Chart, Sign, chart, fit, right, width},
+    widgets::{Axis, Chart, Curve, SCALE, Sign, chart, columns_of, fit, right, strip, width},
 };
 
 /// Ticks farther apart than this are different moments.
@@ -52,11 +52,17 @@ pub(in crate::views) fn sign_glyph(weight: Weight) -> &'static str {
 /// Rows beside those of the chart: heading, legend, figures and events.
 pub(super) const BESIDE: u16 = 4;
 
-/// Heading, legend, chart, figures, and events at the selected moment.
+/// Heading, legend, chart, strips, figures, and events at the selected moment.
 pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut OverviewState) {
     let theme = scene.theme;
-    let rows = [1, 1, area.height.saturating_sub(BESIDE), 1, 1].map(Constraint::Length);
-    let [head, legend_row, plot, below, events_row] = Layout::vertical(rows).areas(area);
+    let strips = match area.height {
+        ..11 => 0,
+        11..16 => 2,
+        16.. => 3,
+    };
+    let plot = area.height.saturating_sub(BESIDE + strips);
+    let rows = [1, 1, plot, strips, 1, 1].map(Constraint::Length);
+    let [head, legend_row, plot, strips, below, events_row] = Layout::vertical(rows).areas(area);
     let window = state.window(&scene.snapshot.series);
     // A truncated age would be misread.
     let sources: [&[Source]; 3] = [&[Source::Redis, Source::Sql], &[Source::Redis], &[]];
@@ -95,6 +101,9 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
     };
     let axis = chart(plot, buffer, theme, &shown);
     state.settle(axis);
+    if let Some(axis) = axis {
+        draw_strips(strips, buffer, scene, axis);
+    }
     let moment = axis.zip(state.moment()).map(|(axis, at)| axis.around(at));
     let point = match moment {
         Some(span) => at(scene.snapshot, span),
@@ -103,7 +112,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
     // Beside the scale if there is room.
     let roomy = area.width >= 54;
     let [legend_row, below, events_row] = [legend_row, below, events_row].map(|row| {
-        let margin = if roomy { 6 } else { 0 };
+        let margin = if roomy { SCALE } else { 0 };
         Rect { x: row.x + margin, width: row.width.saturating_sub(margin), ..row }
     });
     legend(scene, point.as_ref(), roomy).render(legend_row, buffer);
@@ -115,6 +124,35 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
         None => latency(scene, below.width),
     };
     figures.render(below, buffer);
+}
+
+/// What happens beside the orders, in the columns of the chart and each at a scale of its own: the refused requests,
+/// which outnumber the orders of a sale by far, the lag, and the stock of the selected sale.
+fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, axis: Axis) {
+    let (theme, series) = (scene.theme, &scene.snapshot.series);
+    let sale = scene.chosen.or(scene.snapshot.sales.first().map(|sale| sale.voucher_id));
+    let stock = || {
+        let points = scene.snapshot.stocks.of(sale?)?.points();
+        let (cells, span) = (axis.cells, (axis.begin(0), axis.begin(axis.cells)));
+        Some(Curve { points, span }.columns(cells))
+    };
+    let strips = [
+        (Label("overview-refused"), columns_of(series, axis, 1, |it| it.refused), theme.soft),
+        (
+            Label("common-lag"),
+            columns_of(series, axis, 1, |it| it.lag.map(|it| it as f64)),
+            theme.warn,
+        ),
+        (Label("overview-stock"), stock().unwrap_or_default(), theme.accent),
+    ];
+    for ((label, values, style), row) in strips.into_iter().zip(area.rows()) {
+        let [name, plot] =
+            Layout::horizontal([Constraint::Length(SCALE), Constraint::Fill(1)]).areas(row);
+        let name_text = format!("{} {}", right(&label, usize::from(SCALE) - 2), glyphs::AXIS);
+        Span::styled(name_text, theme.soft).render(name, buffer);
+        let top = values.iter().flatten().copied().fold(0.0, f64::max);
+        strip(plot, buffer, style, top, values);
+    }
 }
 
 /// Current rates, averaged alike in every view, as a single tick is noise. Unreadable values stay unknown.

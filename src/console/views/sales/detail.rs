@@ -26,7 +26,7 @@ use crate::{
         orders,
         overview::draw_funnel,
     },
-    widgets::{Curve, curve, fit, left, right, width},
+    widgets::{Curve, fit, left, right, strip, width},
 };
 
 /// Below this width funnel and figures are packed; the width of each.
@@ -206,8 +206,9 @@ fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
         .border_style(theme.soft)
         .title_bottom(Line::styled(first, theme.soft))
         .title_bottom(Line::styled(last, theme.soft).right_aligned());
-    let shown = Curve { points, span: (from, until), top: sale.initial };
-    curve(axes.inner(plot), buffer, theme, &shown);
+    let inside = axes.inner(plot);
+    let shown = Curve { points, span: (from, until) };
+    strip(inside, buffer, theme.accent, sale.initial as f64, shown.columns(inside.width));
     axes.render(plot, buffer);
 }
 

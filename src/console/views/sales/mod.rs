@@ -15,7 +15,7 @@ use super::{
 use crate::{
     text::{self, figures},
     theme::{Theme, glyphs},
-    widgets::{bar, width},
+    widgets::{Curve, bar, sparkline, width},
 };
 
 /// Widths of a figure; it is as wide as the largest sale needs, so that it stays constant.
@@ -60,6 +60,10 @@ impl Row for SaleLine {
             .fit(|_, sale| figure_width(sale)),
         Column::figure(Label("tables-persisted"), &[(72, 7)], |sale: &Self| sale.persisted.into())
             .fit(|_, sale| figure_width(sale)),
+        Column::text(Label("tables-last-minute"), &[(110, 12)], |_: &Self| Value::Nothing)
+            .by(|sale| ((sale.funnel.admitted.per_second * 1e3) as i64).into())
+            .shown(|scene, sale, cells| Line::styled(rate(scene, sale, cells), scene.theme.accent))
+            .not_exported(),
         Column::text(Label("tables-window"), &[(140, 28)], |sale: &Self| {
             Value::Period(sale.begin, sale.end)
         })
@@ -87,6 +91,18 @@ impl TableView for SaleLine {
     fn detail<'a>(scene: &Scene<'a>, sale: &Self, cells: u16) -> Detail<'a> {
         detail::of(scene, sale, cells)
     }
+}
+
+/// Milliseconds of the sparkline of a sale.
+const RATE_MS: i64 = 60_000;
+
+/// The pieces sold over the last minute, as a sparkline.
+fn rate(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> String {
+    let until = scene.snapshot.taken;
+    let Some(curve) = scene.snapshot.stocks.of(sale.voucher_id) else { return String::new() };
+    let curve = Curve { points: curve.points(), span: (until.plus(-RATE_MS), until) };
+    let sold = |pair: &[Option<f64>]| Some((pair[0]? - pair[1]?).max(0.0));
+    sparkline(&curve.columns(cells + 1).windows(2).map(sold).collect::<Vec<_>>())
 }
 
 /// Cells of the largest figure of a sale.
