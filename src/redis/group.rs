@@ -12,28 +12,20 @@ use super::{
     stream::in_stream,
 };
 
-/// Where the group should continue, and its state when that was decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rewinding {
-    /// The first entry to deliver again.
-    pub from: EntryId,
-    /// Last delivered ID at that time; `None` if there was no group.
-    pub seen: Option<EntryId>,
-    /// Number of entries ever added before `from`; `None` if unknown.
-    pub read: Option<u64>,
-}
-
-/// Moves the group back, or creates it if it is missing. Returns what has changed since it was read; then it stays
-/// where it is.
+/// Moves the group back so that `from` is the first entry to be delivered again, or creates it if it is missing.
+/// Returns what has changed since its last delivered ID was `seen` (`None`: it did not exist); then it stays where it
+/// is. `read` is the number of entries ever added before `from`, if known.
 pub async fn rewind(
     conn: &mut Connection,
     of: &Partition,
-    to: &Rewinding,
+    from: EntryId,
+    seen: Option<EntryId>,
+    read: Option<u64>,
 ) -> Result<Option<Reason>> {
     let mut call = scripts::REWIND.prepare_invoke();
-    call.key(of.orders()).arg(of.group()).arg(to.from.before().in_stream());
-    call.arg(to.seen.map(EntryId::in_stream).unwrap_or_default()).arg(to.from.in_stream());
-    call.arg(to.read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1));
+    call.key(of.orders()).arg(of.group()).arg(from.before().in_stream());
+    call.arg(seen.map(EntryId::in_stream).unwrap_or_default()).arg(from.in_stream());
+    call.arg(read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1));
     let word: String = conn.invoke(&call).await?;
     Ok(Some(match word.as_str() {
         "done" => return Ok(None),
@@ -45,31 +37,20 @@ pub async fn rewind(
     }))
 }
 
-/// Result of transferring an entry to another consumer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Transferred {
-    /// Transferred.
-    pub given: u64,
-    /// No longer held by the old consumer; left alone.
-    pub gone: u64,
-    /// Without a body; left alone, because a claim would drop it.
-    pub without_body: u64,
-}
-
 /// Transfers entries that `from` still holds to `to`; `None` if consumer `to` does not exist. Not counted as a
-/// delivery.
+/// delivery. Returns how many were transferred, how many `from` no longer holds, and how many have no body: those are
+/// left alone, because a claim would drop them.
 pub async fn give(
     conn: &mut Connection,
     of: &Partition,
     from: &str,
     to: &str,
     entries: &[EntryId],
-) -> Result<Option<Transferred>> {
+) -> Result<Option<(u64, u64, u64)>> {
     let mut call = scripts::CLAIM.prepare_invoke();
     call.key(of.orders()).arg(of.group()).arg(to).arg(from);
     call.arg(in_stream(entries));
-    let reply: Option<(u64, u64, u64)> = conn.invoke(&call).await?;
-    Ok(reply.map(|(given, gone, without_body)| Transferred { given, gone, without_body }))
+    conn.invoke(&call).await
 }
 
 /// Result of removing a consumer.

@@ -9,36 +9,27 @@ use super::{Connection, Result, keys::Partition, scripts, stream::in_stream};
 /// How long a replaced stream is kept.
 const KEEP_FOR: Duration = Duration::from_hours(24);
 
-/// Summary of a replaced stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Renewed {
-    /// Unacknowledged entries that were copied to the new stream.
-    pub kept: u64,
-    /// Entries that became dead letters.
-    pub dead: u64,
-}
-
 /// New name of a key that is moved out of the way.
 pub fn aside(key: &str) -> String {
     format!("{key}{REPLACED}")
 }
 
 /// Replaces an order stream whose last ID is still more than `ahead` in the future; `foreign` entries become dead
-/// letters with this reason.
+/// letters with this reason. Returns how many unacknowledged entries were copied to the new stream, and how many became
+/// dead letters.
 pub async fn renew_stream(
     conn: &mut Connection,
     of: &Partition,
     ahead: Duration,
     reason: &str,
     foreign: &[EntryId],
-) -> Result<Option<Renewed>> {
+) -> Result<Option<(u64, u64)>> {
     let mut call = scripts::RENEW_STREAM.prepare_invoke();
     call.key(of.orders()).key(aside(&of.orders())).key(of.dead()).key(of.gone());
     call.key(of.watermark());
     call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEEP_FOR.as_millis() as u64).arg(reason);
     call.arg(in_stream(foreign));
-    let done: Option<(u64, u64)> = conn.invoke(&call).await?;
-    Ok(done.map(|(kept, dead)| Renewed { kept, dead }))
+    conn.invoke(&call).await
 }
 
 /// Renames a key that is not of type `expected`; returns its type, or `None` if it is correct.

@@ -12,10 +12,9 @@ use seckill_model::{
     Backing, EntryId, ForeignKey, Message, Millis, OrderEntry, Reason, reason::reason,
 };
 use seckill_redis::{
-    Connection, dead_letters,
-    group::{self, Rewinding},
+    Connection, dead_letters, group,
     keys::{Partition, type_of},
-    repair::{self, Renewed},
+    repair,
     stream::{self, Delivered},
     stream_stats::RedisStats,
 };
@@ -134,7 +133,7 @@ pub async fn repair_partition(
             PartitionFault::Lost(_) => None,
             PartitionFault::FutureId(_) => {
                 let aside = repair::aside(&of.orders());
-                renew(servers, of, stats.now).await?.map(|Renewed { kept, dead }| {
+                renew(servers, of, stats.now).await?.map(|(kept, dead)| {
                     reason!("partitions-renewed", fault = why, kept, dead, aside)
                 })
             }
@@ -156,7 +155,7 @@ pub async fn repair_partition(
     Ok(repaired)
 }
 
-async fn renew(servers: &mut Servers, of: &Partition, now: Millis) -> Result<Option<Renewed>> {
+async fn renew(servers: &mut Servers, of: &Partition, now: Millis) -> Result<Option<(u64, u64)>> {
     let mut foreign = Vec::new();
     let mut next = horizon(now, of).next();
     while let Some(from) = next.filter(|_| foreign.len() < MOST_FOREIGN) {
@@ -208,8 +207,7 @@ async fn move_back(
         servers.conn.query::<()>(&set).await?;
         return Ok(Some(start));
     };
-    let to = Rewinding { from, seen: Some(delivered), read: None };
-    let change = group::rewind(&mut servers.conn, of, &to).await?;
+    let change = group::rewind(&mut servers.conn, of, from, Some(delivered), None).await?;
     Ok(change.is_none().then_some(from))
 }
 

@@ -4,8 +4,7 @@
 
 use seckill_model::{EntryId, reason::reason};
 use seckill_redis::{
-    Connection,
-    group::{self, Transferred},
+    Connection, group,
     keys::{Partition, node_of},
     stream,
     stream_stats::RedisStats,
@@ -256,7 +255,7 @@ async fn give_parts(
                 let (name, partition) = (&part.to, of.number().to_string());
                 EngineError::Failed(reason!("group-consumer-gone", name, partition))
             };
-            let Transferred { given, gone, without_body } = given.ok_or_else(gone)?;
+            let (given, gone, without_body) = given.ok_or_else(gone)?;
             report.claimed += given;
             report.gone += gone;
             report.without_body += without_body;

@@ -9,8 +9,7 @@ use seckill_model::{
     Backing, EntryId, Millis, OrderEntry, Reason, When, message::text, reason::reason,
 };
 use seckill_redis::{
-    Connection,
-    group::{self, Rewinding},
+    Connection, group,
     keys::Partition,
     stream::{self, Delivered},
 };
@@ -318,8 +317,8 @@ async fn move_groups(
         }
         let of = partition(&servers.keys, rewind.partition)?;
         let (from, seen) = (rewind.from, rewind.last_delivered);
-        let to = Rewinding { from, seen, read: rewind.entries_read };
-        if let Some(change) = group::rewind(&mut servers.conn, &of, &to).await? {
+        let change = group::rewind(&mut servers.conn, &of, from, seen, rewind.entries_read).await?;
+        if let Some(change) = change {
             let partition = of.number().to_string();
             return Err(EngineError::Failed(reason!("group-changed", partition, change)));
         }
