@@ -2405,31 +2405,34 @@ orders-value = { $first }, { $second }
 
 ## os
 
-os-address-in-use = address in use
-os-address-not-available = address not available
-os-already-exists = file exists
-os-broken-pipe = broken pipe
-os-busy = device or resource busy
-os-connection-aborted = connection aborted
-os-connection-refused = connection refused
-os-connection-reset = connection reset by peer
-os-directory-not-empty = directory not empty
-os-disk-full = no space left on the device
-os-file-too-large = file too large
-os-host-unreachable = host unreachable
-os-invalid-argument = invalid argument
-os-invalid-file-name = file name too long or invalid
-os-is-a-directory = is a directory
-os-network-down = network down
-os-network-unreachable = network unreachable
-os-not-a-directory = not a directory
-os-not-connected = not connected
-os-not-found = no such file or directory
-os-out-of-memory = out of memory
-os-permission-denied = permission denied
-os-quota-exceeded = disk quota exceeded
-os-read-only-file-system = read-only file system
-os-timed-out = timed out
+os-error = { $kind ->
+    [AddrInUse] address in use
+    [AddrNotAvailable] address not available
+    [AlreadyExists] file exists
+    [BrokenPipe] broken pipe
+    [ResourceBusy] device or resource busy
+    [ConnectionAborted] connection aborted
+    [ConnectionRefused] connection refused
+    [ConnectionReset] connection reset by peer
+    [DirectoryNotEmpty] directory not empty
+    [StorageFull] no space left on the device
+    [FileTooLarge] file too large
+    [HostUnreachable] host unreachable
+    [InvalidInput] invalid argument
+    [InvalidFilename] file name too long or invalid
+    [IsADirectory] is a directory
+    [NetworkDown] network down
+    [NetworkUnreachable] network unreachable
+    [NotADirectory] not a directory
+    [NotConnected] not connected
+    [NotFound] no such file or directory
+    [OutOfMemory] out of memory
+    [PermissionDenied] permission denied
+    [QuotaExceeded] disk quota exceeded
+    [ReadOnlyFilesystem] read-only file system
+    [TimedOut] timed out
+   *[other] { $text }
+}
 
 ## outcome
 

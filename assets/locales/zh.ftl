@@ -2096,31 +2096,34 @@ orders-value = { $first }，{ $second }
 
 ## os
 
-os-address-in-use = 地址已被占用
-os-address-not-available = 地址不可用
-os-already-exists = 文件已存在
-os-broken-pipe = 对方已断开
-os-busy = 正被占用
-os-connection-aborted = 连接已中止
-os-connection-refused = 连接被拒绝
-os-connection-reset = 连接被重置
-os-directory-not-empty = 目录不为空
-os-disk-full = 磁盘已满
-os-file-too-large = 文件过大
-os-host-unreachable = 主机不可达
-os-invalid-argument = 参数无效
-os-invalid-file-name = 文件名过长或无效
-os-is-a-directory = 是目录
-os-network-down = 网络已断开
-os-network-unreachable = 网络不可达
-os-not-a-directory = 不是目录
-os-not-connected = 尚未连接
-os-not-found = 文件或目录不存在
-os-out-of-memory = 内存不足
-os-permission-denied = 没有权限
-os-quota-exceeded = 超出磁盘配额
-os-read-only-file-system = 文件系统只读
-os-timed-out = 超时
+os-error = { $kind ->
+    [AddrInUse] 地址已被占用
+    [AddrNotAvailable] 地址不可用
+    [AlreadyExists] 文件已存在
+    [BrokenPipe] 对方已断开
+    [ResourceBusy] 正被占用
+    [ConnectionAborted] 连接已中止
+    [ConnectionRefused] 连接被拒绝
+    [ConnectionReset] 连接被重置
+    [DirectoryNotEmpty] 目录不为空
+    [StorageFull] 磁盘已满
+    [FileTooLarge] 文件过大
+    [HostUnreachable] 主机不可达
+    [InvalidInput] 参数无效
+    [InvalidFilename] 文件名过长或无效
+    [IsADirectory] 是目录
+    [NetworkDown] 网络已断开
+    [NetworkUnreachable] 网络不可达
+    [NotADirectory] 不是目录
+    [NotConnected] 尚未连接
+    [NotFound] 文件或目录不存在
+    [OutOfMemory] 内存不足
+    [PermissionDenied] 没有权限
+    [QuotaExceeded] 超出磁盘配额
+    [ReadOnlyFilesystem] 文件系统只读
+    [TimedOut] 超时
+   *[other] { $text }
+}
 
 ## outcome
 

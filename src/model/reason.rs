@@ -131,7 +131,7 @@ impl From<Label> for Reason {
 
 impl From<OsError> for Reason {
     fn from(error: OsError) -> Self {
-        error.label().map_or_else(|| Self::Quoted(error.to_string()), Self::from)
+        error.reason()
     }
 }
 
