@@ -6,7 +6,7 @@ use seckill_engine::{
     Command, EngineError, Operator, Reply, ledger,
     recovery::{
         partition_repair::{self, PartitionFault},
-        repair::{self, Repaired, SaleRepair},
+        repair::{self, Repaired},
     },
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
 };
@@ -184,7 +184,7 @@ async fn repair(context: &mut Context, args: &AuditArgs) -> Result<Option<Repair
     for sale in &plan {
         context.out.say(&preview(sale));
     }
-    plan.retain(|sale| !sale.cures.is_empty());
+    plan.retain(|sale| !sale.cures().is_empty());
     if plan.is_empty() {
         return Ok(done);
     }
@@ -198,22 +198,23 @@ async fn repair(context: &mut Context, args: &AuditArgs) -> Result<Option<Repair
     Ok(Some(all))
 }
 
-async fn execute(operator: &Operator, plan: Vec<SaleRepair>) -> Result<Repaired> {
+async fn execute(operator: &Operator, plan: Vec<SaleAudit>) -> Result<Repaired> {
     match operator.execute(Command::Repair(plan), &CancellationToken::new()).await? {
         Reply::Repaired(done) => Ok(done),
         _ => Err(CliError::unexpected_reply()),
     }
 }
 
-fn preview(sale: &SaleRepair) -> String {
+fn preview(sale: &SaleAudit) -> String {
     let mut text = format!("#{}", sale.voucher_id);
     text.extend(sale.findings.iter().map(|finding| format!("\n  ! {finding}")));
-    text.extend(sale.cures.iter().map(|cure| format!("\n    {cure}")));
+    text.extend(sale.cures().iter().map(|cure| format!("\n    {cure}")));
     let manual = |finding: &Finding| match finding {
         Finding::Stranded(_) => text!("cli-repair-stranded", finding),
         _ => text!("cli-repair-manual", finding),
     };
-    text.extend(sale.left.iter().map(|finding| format!("\n    {}", manual(finding))));
+    let left = sale.findings.iter().filter(|finding| finding.cure().is_none());
+    text.extend(left.map(|finding| format!("\n    {}", manual(finding))));
     text
 }
 

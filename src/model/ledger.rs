@@ -216,9 +216,12 @@ impl SaleAudit {
         self.undelivered + self.pending
     }
 
-    /// The repairs, in this order.
+    /// The repairs, each once, in order of execution.
     pub fn cures(&self) -> Vec<Cure> {
-        cures(&self.findings)
+        let mut cures: Vec<Cure> = self.findings.iter().filter_map(Finding::cure).collect();
+        cures.sort_unstable();
+        cures.dedup();
+        cures
     }
 }
 
@@ -247,14 +250,6 @@ pub enum Cure {
     GiveBack,
     /// Add promised orders that are missing everywhere to the stream again.
     Enqueue,
-}
-
-/// The repairs for these findings, each once, in order of execution.
-pub fn cures(findings: &[Finding]) -> Vec<Cure> {
-    let mut cures: Vec<Cure> = findings.iter().filter_map(Finding::cure).collect();
-    cures.sort_unstable();
-    cures.dedup();
-    cures
 }
 
 impl Finding {

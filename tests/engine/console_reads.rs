@@ -12,7 +12,7 @@ use seckill_engine::{
     },
     fault_injection,
     orders::{Location, decode},
-    recovery::repair::{Repaired, SaleRepair},
+    recovery::repair::Repaired,
     servers::Servers,
     telemetry::{
         OrdersView, Snapshot, StreamView,
@@ -319,8 +319,8 @@ async fn sales_are_audited_again_and_again_while_the_ledger_is_on_the_screen() {
     let lost = |it: &Snapshot| line(it).is_some_and(|it| it.findings == [Finding::Lost(20)]);
     let seen = snapshot(&world, "20 orders are lost", lost).await;
 
-    let plan = SaleRepair::of(voucher, line(&seen).unwrap().findings);
-    let repaired = ask(&world, Command::Repair(vec![plan])).await.unwrap();
+    let plan = vec![line(&seen).unwrap()];
+    let repaired = ask(&world, Command::Repair(plan)).await.unwrap();
     let expected = Repaired { enqueued: 20, ..Repaired::default() };
     assert_eq!(repaired, Reply::Repaired(expected));
     let whole =

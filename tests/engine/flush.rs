@@ -9,7 +9,7 @@ use seckill_engine::{
     recovery::repair,
     telemetry::snapshot::AlarmKind,
 };
-use seckill_model::{VoucherId, ledger::Cure};
+use seckill_model::{SaleAudit, VoucherId, ledger::Cure};
 use tokio::task::JoinHandle;
 
 type Rushing = JoinHandle<Result<Reply, EngineError>>;
@@ -45,7 +45,7 @@ async fn alarmed(world: &World, what: &str, is_it: impl Fn(&AlarmKind) -> bool) 
 
 async fn repaired(world: &World) -> u64 {
     let plan = repair::plan(&mut world.servers()).await.unwrap();
-    let cures: Vec<Cure> = plan.iter().flat_map(|sale| sale.cures.clone()).collect();
+    let cures: Vec<Cure> = plan.iter().flat_map(SaleAudit::cures).collect();
     assert_eq!(cures, [Cure::Enqueue], "{plan:?}");
     match world.execute(Command::Repair(plan)).await.unwrap() {
         Reply::Repaired(done) => done.enqueued,

@@ -22,8 +22,8 @@ use seckill_engine::{
     telemetry::snapshot::AlarmKind,
 };
 use seckill_model::{
-    EntryId, Fence, Filter, LetterVerdict, Millis, OrderError, Outcome, SaleState, UserId,
-    VoucherId,
+    EntryId, Fence, Filter, LetterVerdict, Millis, OrderError, Outcome, SaleAudit, SaleState,
+    UserId, VoucherId,
     ledger::{Cure, Finding, SaleKey},
     order_id::utc_day,
 };
@@ -43,7 +43,7 @@ async fn findings(world: &World) -> Vec<Finding> {
 /// Repairs like `audit --repair`; returns the repairs.
 async fn repaired(world: &World) -> Vec<Cure> {
     let plan = repair::plan(&mut world.servers()).await.unwrap();
-    let cures = plan.iter().flat_map(|sale| sale.cures.clone()).collect();
+    let cures = plan.iter().flat_map(SaleAudit::cures).collect();
     for sale in &plan {
         repair::apply(&mut world.servers(), sale).await.unwrap();
     }

@@ -11,10 +11,10 @@ use rustix::process::Signal;
 use seckill_engine::{
     EngineError,
     commands::{Command, Pace, Reply, Scope, pending::FIELDS, plan::Plan},
-    recovery::repair::SaleRepair,
+    ledger,
 };
 use seckill_model::{
-    EntryId, Millis, NewSale, OrderEntry, Verdict, VoucherId, filter::Filter, ledger::Cure,
+    EntryId, Finding, Millis, NewSale, OrderEntry, SaleAudit, Verdict, VoucherId, filter::Filter,
     reason::reason,
 };
 use seckill_redis::stream;
@@ -288,14 +288,12 @@ async fn an_interrupted_repair_reports_the_repaired_sales() {
     let world = World::start().await;
     let there =
         world.create(NewSale::checked("hot pot", 50, None, None, Millis::now()).unwrap()).await;
-    let repair = |voucher_id, cure| SaleRepair {
-        voucher_id,
-        findings: Vec::new(),
-        cures: vec![cure],
-        left: Vec::new(),
-    };
+    let sale = world.store.sale(there).await.unwrap();
+    let audit = ledger::audit_sale(&mut world.servers(), &sale).await.unwrap();
+    // Reconciled.
+    let first = SaleAudit { findings: vec![Finding::NotLoaded], ..audit };
     let gone = VoucherId(there.0 + 1);
-    let plan = vec![repair(there, Cure::Reconcile), repair(gone, Cure::Reconcile)];
+    let plan = vec![first.clone(), SaleAudit { voucher_id: gone, ..first }];
     let error = world.execute(Command::Repair(plan)).await.unwrap_err();
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
     assert!(matches!(*why, EngineError::Store(StoreError::NoSale(sale)) if sale == gone), "{why}");

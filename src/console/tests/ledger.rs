@@ -1,7 +1,7 @@
 //! The Ledger: each difference as text, its repair, and the question before that.
 
 use seckill_engine::{
-    recovery::repair::{Repaired, SaleRepair},
+    recovery::repair::Repaired,
     telemetry::ledger_page::{AuditLimit, LedgerPage},
 };
 use seckill_model::{SaleAudit, ledger::Cure};
@@ -41,14 +41,9 @@ pub(super) fn with_findings() -> Snapshot {
     snapshot
 }
 
-fn plan() -> Vec<SaleRepair> {
-    with_findings()
-        .ledger
-        .lines
-        .iter()
-        .filter(|line| !line.findings.is_empty())
-        .map(|line| SaleRepair::of(line.voucher_id, line.findings.clone()))
-        .collect()
+fn plan() -> Vec<SaleAudit> {
+    let page = with_findings().ledger;
+    page.lines.iter().filter(|line| !line.findings.is_empty()).cloned().collect()
 }
 
 #[test]
@@ -110,9 +105,9 @@ fn marked_sales_are_repaired_and_no_others() {
     tui.assert_shows("1 marked");
     tui.press("A").assert_shows("1 marked sale, 2 differences: #8");
     tui.press("y");
-    let only: Vec<SaleRepair> =
+    let only: Vec<SaleAudit> =
         plan().into_iter().filter(|sale| sale.voucher_id == VoucherId(8)).collect();
-    assert_eq!(only[0].cures, [Cure::GiveBack]);
+    assert_eq!(only[0].cures(), [Cure::GiveBack]);
     assert_eq!(tui.sent(), [Command::Repair(only)]);
     // A sale without findings cannot be marked, and a mark vanishes with its differences.
     tui.press("G ").assert_status("this sale has no automatic repair");

@@ -3,7 +3,7 @@
 //! Each function has one arm per command. Statements are not quoted here: the stores and scripts define them.
 
 use seckill_model::{
-    Message, NewSale, Reason, VoucherDetails, VoucherId, ledger::Finding, reason::reason,
+    Message, NewSale, Reason, SaleAudit, VoucherDetails, VoucherId, ledger::Finding, reason::reason,
 };
 use unicode_segmentation::UnicodeSegmentation as _;
 
@@ -15,7 +15,6 @@ use crate::{
     dead_letters::LetterScope,
     error::{MAX_REASON, MAX_REASON_BYTES},
     lists::{CLAUSES, PARTS},
-    recovery::repair::SaleRepair,
 };
 
 /// Rejects a reason that is too long for the audit log.
@@ -137,9 +136,9 @@ fn new_sale(NewSale { title, stock, limit, begin, end }: &NewSale) -> Reason {
     Reason::Joined(parts)
 }
 
-fn sale_findings(repair: &SaleRepair) -> Reason {
-    let findings = Reason::list(repair.findings.iter().map(Finding::reason), CLAUSES);
-    reason!("subject-findings", sale = repair.voucher_id, findings)
+fn sale_findings(audit: &SaleAudit) -> Reason {
+    let findings = Reason::list(audit.findings.iter().map(Finding::reason), CLAUSES);
+    reason!("subject-findings", sale = audit.voucher_id, findings)
 }
 
 fn rewind_part(rewind: &Rewind) -> Reason {

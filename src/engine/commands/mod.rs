@@ -17,8 +17,8 @@ pub mod plan;
 use std::sync::Arc;
 
 use seckill_model::{
-    EntryId, NewSale, OrderId, Payment, RunEnd, SaleState, UserId, Verdict, VoucherDetails,
-    VoucherId, filter::Filter, reason::reason,
+    EntryId, NewSale, OrderId, Payment, RunEnd, SaleAudit, SaleState, UserId, Verdict,
+    VoucherDetails, VoucherId, filter::Filter, reason::reason,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -30,7 +30,7 @@ use crate::{
         plan::Plan,
     },
     dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
-    recovery::repair::{Repaired, SaleRepair},
+    recovery::repair::Repaired,
     telemetry::{OrdersView, Snapshot, StreamView, log::LogView},
     trace::Trace,
 };
@@ -66,7 +66,7 @@ pub enum Command {
     /// Stop the load tests of this process on a sale; orders that were admitted still settle.
     StopLoadTest(VoucherId),
     /// Repair the findings of the audit by a plan that the operator was shown.
-    Repair(Vec<SaleRepair>),
+    Repair(Vec<SaleAudit>),
     /// Plan the recovery of pending entries. Changes nothing.
     Plan(Scope),
     /// Count dead letters by state, as a preview. Changes nothing.

@@ -5,8 +5,8 @@
 
 use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
-    SaleState, VoucherId,
-    ledger::{Cure, Finding, cures, sentences},
+    SaleState,
+    ledger::{Cure, SaleAudit},
     reason::reason,
 };
 use serde::{Deserialize, Serialize};
@@ -28,29 +28,6 @@ use crate::{
     telemetry::data_loss::Closed,
 };
 
-/// Findings of one sale, and their repair.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SaleRepair {
-    /// The sale.
-    pub voucher_id: VoucherId,
-    /// The findings.
-    #[serde(serialize_with = "sentences")]
-    pub findings: Vec<Finding>,
-    /// The steps, in this order.
-    pub cures: Vec<Cure>,
-    /// Findings that the operator has to resolve.
-    #[serde(serialize_with = "sentences")]
-    pub left: Vec<Finding>,
-}
-
-impl SaleRepair {
-    /// The repair of these findings of a sale.
-    pub fn of(voucher_id: VoucherId, findings: Vec<Finding>) -> Self {
-        let left = findings.iter().filter(|it| it.cure().is_none()).cloned().collect();
-        Self { voucher_id, cures: cures(&findings), left, findings }
-    }
-}
-
 /// Result of the repair of one sale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repaired {
@@ -65,14 +42,14 @@ pub struct Repaired {
     pub partition_faults: u64,
 }
 
-/// Plans the repair of every sale that is not archived; sales without findings are omitted.
-pub fn plan(servers: &mut Servers) -> BoxFuture<'_, Result<Vec<SaleRepair>>> {
+/// Audits every sale that is not archived; sales without findings are omitted.
+pub fn plan(servers: &mut Servers) -> BoxFuture<'_, Result<Vec<SaleAudit>>> {
     async move {
         let mut plan = Vec::new();
         for sale in ledger::all_sales(servers).await? {
-            let findings = ledger::audit_sale(servers, &sale).await?.findings;
-            if !findings.is_empty() {
-                plan.push(SaleRepair::of(sale.voucher_id, findings));
+            let audit = ledger::audit_sale(servers, &sale).await?;
+            if !audit.findings.is_empty() {
+                plan.push(audit);
             }
         }
         Ok(plan)
@@ -86,7 +63,7 @@ pub fn plan(servers: &mut Servers) -> BoxFuture<'_, Result<Vec<SaleRepair>>> {
 /// A server is unreachable, or `stop` was cancelled; the sales repaired by then are reported.
 pub async fn apply_all(
     servers: &mut Servers,
-    plan: &[SaleRepair],
+    plan: &[SaleAudit],
     stop: &CancellationToken,
 ) -> Result<Repaired> {
     let (mut done, mut sales) = (Repaired::default(), Vec::new());
@@ -110,11 +87,11 @@ pub async fn apply_all(
     Ok(done)
 }
 
-/// Executes `plan` for one sale. Safe to repeat, also while buyers are admitted and orders written.
+/// Executes the repair of one sale. Safe to repeat, also while buyers are admitted and orders written.
 /// After an error, finished steps are kept.
-pub async fn apply(servers: &mut Servers, plan: &SaleRepair) -> Result<Repaired> {
-    let (voucher, mut done) = (plan.voucher_id, Repaired::default());
-    for cure in &plan.cures {
+pub async fn apply(servers: &mut Servers, audit: &SaleAudit) -> Result<Repaired> {
+    let (voucher, mut done) = (audit.voucher_id, Repaired::default());
+    for cure in audit.cures() {
         match cure {
             Cure::Adopt => {
                 let held = sale_copy::read(servers, voucher).await?;
@@ -126,7 +103,7 @@ pub async fn apply(servers: &mut Servers, plan: &SaleRepair) -> Result<Repaired>
                 drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
             }
             Cure::Replace | Cure::Reconcile => {
-                let scope = if *cure == Cure::Replace { Scope::Replace } else { Scope::Always };
+                let scope = if cure == Cure::Replace { Scope::Replace } else { Scope::Always };
                 let of = servers.keys.partition_of(voucher);
                 let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
                 let reconciled = reconciler.sale(voucher, &[], scope).await?;

@@ -6,7 +6,6 @@ use ratatui::{style::Style, text::Line};
 use seckill_engine::{
     AlarmKind, Command, Snapshot,
     commands::Focus,
-    recovery::repair::SaleRepair,
     telemetry::ledger_page::{AuditLimit, LedgerPage},
 };
 use seckill_model::{
@@ -188,8 +187,8 @@ impl TableView for SaleAudit {
             let is_marked = state.marks.is_empty() || state.marks.contains(&line.voucher_id);
             is_marked && !line.findings.is_empty()
         });
-        let meant = meant.map(|line| SaleRepair::of(line.voucher_id, line.findings.clone()));
-        let (plan, left): (Vec<_>, Vec<_>) = meant.partition(|sale| !sale.cures.is_empty());
+        let (plan, left): (Vec<_>, Vec<_>) =
+            meant.cloned().partition(|sale| !sale.cures().is_empty());
         if plan.is_empty() && page.partitions.is_empty() {
             let none = left.is_empty();
             let text = if none { NOTHING_TO_REPAIR } else { BY_HAND };
@@ -312,13 +311,14 @@ fn awaited() -> String {
 const NAMED: usize = 8;
 
 /// Asks for confirmation of a repair, with its exact counts.
-fn repair_question(plan: &[SaleRepair], marked: bool, partitions: usize) -> Question {
+fn repair_question(plan: &[SaleAudit], marked: bool, partitions: usize) -> Question {
     let named = plan.iter().take(NAMED).map(|sale| format!("#{}", sale.voucher_id));
     let mut named = named.collect::<Vec<_>>().join(" ");
     if let Some(more @ 1..) = plan.len().checked_sub(NAMED) {
         named = text!("ledger-more-sales", named, more);
     }
-    let with = |cure: &Cure| plan.iter().filter(|sale| sale.cures.contains(cure)).count();
+    let findings = || plan.iter().flat_map(|sale| &sale.findings);
+    let with = |cure: &Cure| plan.iter().filter(|sale| sale.cures().contains(cure)).count();
     let repairs = Cure::iter().map(|cure| (cure, with(&cure))).filter(|(_, sales)| *sales > 0);
     let repairs = repairs.map(|(cure, sales)| text!("ledger-repair-of-sales", sales, cure));
     question!(
@@ -329,11 +329,11 @@ fn repair_question(plan: &[SaleRepair], marked: bool, partitions: usize) -> Ques
             _ => "all",
         },
         sales = plan.len(),
-        found = plan.iter().map(|sale| sale.findings.len()).sum::<usize>(),
+        found = findings().count(),
         named,
         repairs = repairs.collect::<Vec<_>>().join("\n"),
         faults = partitions,
-        left = plan.iter().map(|sale| sale.left.len()).sum::<usize>(),
+        left = findings().filter(|it| it.cure().is_none()).count(),
         pauses = with(&Cure::Reconcile) > 0,
     )
 }
