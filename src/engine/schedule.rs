@@ -6,11 +6,11 @@ use std::{str::FromStr, time::Duration};
 
 use croner::{Cron, parser::CronParser};
 use jiff::{Timestamp, tz::TimeZone};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use seckill_model::{
     Millis,
     message::{Label, text},
+    serde_as_text,
 };
 
 /// When a job is due.
@@ -177,17 +177,7 @@ impl FromStr for Schedule {
     }
 }
 
-impl<'de> Deserialize<'de> for Schedule {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl Serialize for Schedule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+serde_as_text!(Schedule);
 
 #[cfg(test)]
 mod tests {

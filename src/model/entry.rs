@@ -2,8 +2,6 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-
 use crate::{
     Millis, OrderId, Place, Reason, UserId, VoucherId,
     control_chars::shortened,
@@ -34,6 +32,7 @@ pub struct EntryId {
 }
 
 quoted!(EntryId);
+serde_as_text!(EntryId);
 
 impl EntryId {
     /// The smallest ID.
@@ -119,18 +118,6 @@ impl FromStr for EntryId {
             (Ok(millis), Ok(number), Ok(partition)) => Ok(Self { millis, number, partition }),
             _ => Err(reason!("faults-entry-id", text = shortened(text, 40))),
         }
-    }
-}
-
-impl Serialize for EntryId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for EntryId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -2,6 +2,25 @@
 //!
 //! Plain types and pure rules, without Redis, SQL, terminal or clock: times are arguments.
 
+/// Serializes a type with its `Display`, and deserializes it with its `FromStr`.
+#[macro_export]
+macro_rules! serde_as_text {
+    ($type:ty) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(from)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
 pub mod clock;
 mod control_chars;
 pub mod dead_letter;

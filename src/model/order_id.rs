@@ -3,7 +3,6 @@
 use std::str::FromStr;
 
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{
     Reason,
@@ -25,6 +24,7 @@ const MAX_SECONDS: i64 = (1 << 31) - 1;
 pub struct OrderId(u64);
 
 quoted!(OrderId);
+serde_as_text!(OrderId);
 
 impl OrderId {
     /// Combines Unix seconds and a sequence number.
@@ -87,19 +87,6 @@ impl FromStr for OrderId {
             Ok(raw) if digits && i64::try_from(raw).is_ok() => Ok(Self(raw)),
             _ => Err(reason!("faults-order-id", text = shortened(text, 30))),
         }
-    }
-}
-
-impl Serialize for OrderId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for OrderId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(D::Error::custom)
     }
 }
 

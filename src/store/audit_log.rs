@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use seckill_model::{Message, Millis, Reason, reason};
+use seckill_model::{Message, Millis, Reason, reason, serde_as_text};
 use serde::{Serialize, de::IgnoredAny};
 
 /// Stands for the operator in a line about an event.
@@ -79,11 +79,7 @@ impl FromStr for LogPosition {
     }
 }
 
-impl Serialize for LogPosition {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+serde_as_text!(LogPosition);
 
 /// Kind of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
