@@ -7,11 +7,7 @@ use std::{str::FromStr, time::Duration};
 use croner::{Cron, parser::CronParser};
 use jiff::{Timestamp, tz::TimeZone};
 
-use seckill_model::{
-    Millis,
-    message::{Label, text},
-    serde_as_text,
-};
+use seckill_model::{Millis, Reason, reason::reason, serde_as_text};
 
 /// When a job is due.
 #[derive(Clone, Debug, PartialEq, derive_more::Display)]
@@ -34,56 +30,35 @@ pub struct Expression {
     cron: Cron,
 }
 
-/// An invalid schedule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScheduleError {
-    /// Syntax error.
-    #[error("{}", text!("schedule-unreadable", text, why))]
-    Unread {
-        /// The input.
-        text: String,
-        /// The reason.
-        why: String,
-    },
-    /// Valid, but never due.
-    #[error("{}", text!("schedule-never", text = _0))]
-    Never(String),
-    /// Too short or too long.
-    #[error("{}", text!("schedule-range", interval = span(*_0)))]
-    Range(Duration),
-}
-
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 impl Schedule {
     /// Parses `every SPAN`, `after SPAN` or a cron expression, and checks that it is due some day after `now`.
-    pub fn read(text: &str, now: Millis) -> Result<Self, ScheduleError> {
+    pub fn read(text: &str, now: Millis) -> Result<Self, Reason> {
         let text = text.trim();
-        let unread = |why: &str| ScheduleError::Unread {
-            text: text.chars().filter(|c| !c.is_control()).take(60).collect(),
-            why: why.chars().filter(|c| !c.is_control()).take(120).collect(),
-        };
-        let span = |span: &str| {
+        let unread = |why: Reason| reason!("schedule-unreadable", text = plain(text, 60), why);
+        let duration = |span: &str| {
             let span: jiff::SignedDuration =
-                span.trim().parse().map_err(|_| unread(&Label("schedule-span")))?;
-            let span = Duration::try_from(span).map_err(|_| unread(&Label("schedule-negative")))?;
-            Ok(span)
+                span.trim().parse().map_err(|_| unread(reason!("schedule-span")))?;
+            Duration::try_from(span).map_err(|_| unread(reason!("schedule-negative")))
         };
         let schedule = if let Some(rate) = text.strip_prefix("every ") {
-            Self::Every(span(rate)?)
+            Self::Every(duration(rate)?)
         } else if let Some(delay) = text.strip_prefix("after ") {
-            Self::After(span(delay)?)
+            Self::After(duration(delay)?)
         } else {
-            let cron = read_cron(text).map_err(|why| unread(&why))?;
+            let cron = read_cron(text).map_err(unread)?;
             Self::Cron(Box::new(Expression { text: text.to_owned(), cron }))
         };
         match &schedule {
-            Self::Every(span) | Self::After(span) if !(SHORTEST..=LONGEST).contains(span) => {
-                Err(ScheduleError::Range(*span))
+            Self::Every(interval) | Self::After(interval)
+                if !(SHORTEST..=LONGEST).contains(interval) =>
+            {
+                Err(reason!("schedule-range", interval = span(*interval)))
             }
             Self::Cron(_) if schedule.next(now, None).is_none() => {
-                Err(ScheduleError::Never(text.to_owned()))
+                Err(reason!("schedule-never", text))
             }
             _ => Ok(schedule),
         }
@@ -132,23 +107,23 @@ impl Schedule {
 
 /// Six or seven fields follow Quartz: seconds first, days of the week 1 to 7 with 1 for Sunday. Five fields follow
 /// crontab, where 1 is Monday.
-fn read_cron(text: &str) -> Result<Cron, String> {
+fn read_cron(text: &str) -> Result<Cron, Reason> {
     let mut fields: Vec<&str> = text.split_whitespace().collect();
     let quartz = fields.len() > 5;
     if !(5..=7).contains(&fields.len()) {
-        return Err(text!("schedule-fields", fields = fields.len()));
+        return Err(reason!("schedule-fields", fields = fields.len()));
     }
     let (month_day, week_day) = if quartz { (3, 5) } else { (2, 4) };
     for (index, field) in fields.iter().enumerate() {
         if field.contains('?') && (*field != "?" || (index != month_day && index != week_day)) {
-            return Err(Label("schedule-question-mark").to_owned());
+            return Err(reason!("schedule-question-mark"));
         }
         if field.split(',').any(str::is_empty) {
-            return Err(Label("schedule-empty-item").to_owned());
+            return Err(reason!("schedule-empty-item"));
         }
     }
     if fields[month_day] == "?" && fields[week_day] == "?" {
-        return Err(Label("schedule-one-day").to_owned());
+        return Err(reason!("schedule-one-day"));
     }
     if fields[week_day].eq_ignore_ascii_case("L") {
         // The last day of the week is Saturday.
@@ -160,7 +135,12 @@ fn read_cron(text: &str) -> Result<Cron, String> {
         .sloppy_ranges(true)
         .build()
         .parse(&fields.join(" "))
-        .map_err(|error| error.to_string())
+        .map_err(|error| plain(&error.to_string(), 120).into())
+}
+
+/// The first characters of a text, without control characters.
+fn plain(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
 }
 
 /// A span of time as a schedule has it, for example `30m`.
@@ -170,7 +150,7 @@ fn span(span: Duration) -> String {
 }
 
 impl FromStr for Schedule {
-    type Err = ScheduleError;
+    type Err = Reason;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::read(text, Millis::now())
@@ -218,7 +198,7 @@ mod tests {
             ["2002-01-25 10:15:00", "2002-02-22 10:15:00"]
         );
         let never = Schedule::read("0 15 10 ? * 6L 2002-2020", at("2026-01-01 00:00:00"));
-        assert!(matches!(never, Err(ScheduleError::Never(_))), "{never:?}");
+        assert_eq!(never.unwrap_err().id(), Some("schedule-never"));
         // Every hour from 9 to 21, Monday (2) to Friday (6).
         assert_eq!(
             dues("0 0 9-21 * * 2-6", "2026-11-20 20:30:00", 2),
@@ -308,7 +288,7 @@ mod tests {
         let now = at("2026-11-20 00:00:00");
         for never in ["0 0 0 30 2 ?", "0 0 0 31 2,4,6,9,11 ?", "0 0 0 1 1 ? 1999"] {
             let read = Schedule::read(never, now);
-            assert!(matches!(read, Err(ScheduleError::Never(_))), "{never}: {read:?}");
+            assert_eq!(read.unwrap_err().id(), Some("schedule-never"), "{never}");
         }
         for bad in [
             "",

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{deployment::Deployment, telemetry::snapshot::JobLine};
 use crate::Result;
 
-pub use super::schedule::{Schedule, ScheduleError};
+pub use super::schedule::Schedule;
 pub use runner::{Runner, job_lock};
 pub use scheduler::schedule;
 

@@ -5,9 +5,7 @@
 
 use std::str::FromStr;
 
-use seckill_model::{
-    Backing, EntryId, Millis, OrderEntry, Reason, When, message::text, reason::reason,
-};
+use seckill_model::{Backing, EntryId, Millis, OrderEntry, Reason, When, reason::reason};
 use seckill_redis::{
     Connection, group,
     keys::Partition,
@@ -43,13 +41,8 @@ pub enum To {
     Time(When),
 }
 
-/// A position that could not be parsed.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{}", text!("group-position", text = .0))]
-pub struct PositionError(pub String);
-
 impl FromStr for To {
-    type Err = PositionError;
+    type Err = Reason;
 
     /// Parses `start`, an entry ID, or a time.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -63,8 +56,9 @@ impl FromStr for To {
             let partition = text.contains('@').then_some(id.partition);
             return Ok(Self::Entry { id, partition });
         }
-        let fault = |_| PositionError(text.chars().take(40).collect());
-        text.parse().map(Self::Time).map_err(fault)
+        text.parse().map(Self::Time).map_err(|_| {
+            reason!("group-position", text = text.chars().take(40).collect::<String>())
+        })
     }
 }
 
