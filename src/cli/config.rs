@@ -115,14 +115,13 @@ impl Config {
     /// The numbers of all sections.
     fn numbers(&self) -> impl Iterator<Item = NumericSetting> {
         let partitions = u64::from(self.partitions.unwrap_or(1));
-        let range = 1..=u64::from(MAX_PARTITIONS);
-        let partitions = NumericSetting::new("partitions", partitions, range);
+        let partitions = ("partitions", partitions, 1..=u64::from(MAX_PARTITIONS));
         [partitions].into_iter().chain(self.engine.numbers()).chain(self.store.numbers())
     }
 
     /// Rejects numbers out of range, and node names that Redis keys cannot contain.
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        for NumericSetting { name, value, range } in self.numbers() {
+        for (name, value, range) in self.numbers() {
             if !range.contains(&value) {
                 let (least, most) = range.into_inner();
                 return Err((name, text!("faults-range", name, value, least, most)));

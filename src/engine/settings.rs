@@ -124,28 +124,28 @@ impl Default for Settings {
 impl Settings {
     /// The numbers.
     pub fn numbers(&self) -> [NumericSetting; 19] {
-        let (number, jobs) = (NumericSetting::new, &self.jobs);
+        let jobs = &self.jobs;
         [
-            number("engine.queue", self.queue as u64, 1..=1_000_000),
+            ("engine.queue", self.queue as u64, 1..=1_000_000),
             // Lua's unpack is limited to about 8,000 values, two for each buyer.
-            number("engine.admission_batch", self.admission_batch as u64, 1..=2_000),
-            number("engine.consumer_batch", self.consumer_batch as u64, 1..=5_000),
-            number("engine.claim_idle_ms", self.claim_idle_ms, 1_000..=DAY_MS),
-            number("engine.max_deliveries", self.max_deliveries, 1..=1_000_000),
-            number("engine.max_replays", self.max_replays, 0..=1_000_000),
-            number("engine.answer_within_ms", self.answer_within_ms, 100..=600_000),
-            number("engine.node_dead_ms", self.node_dead_ms, 2_000..=600_000),
-            number("engine.wait_replicas", u64::from(self.wait_replicas), 0..=100),
-            number("engine.wait_ms", self.wait_ms, 10..=4_000),
-            number("engine.jobs.pool", jobs.pool as u64, 1..=64),
-            number("engine.jobs.unpaid_ms", jobs.unpaid_ms, 1_000..=YEAR_MS),
-            number("engine.jobs.keep_stream_ms", jobs.keep_stream_ms, 0..=YEAR_MS),
-            number("engine.jobs.keep_stream_entries", jobs.keep_stream_entries, 0..=MOST_ENTRIES),
-            number("engine.jobs.keep_dead_ms", jobs.keep_dead_ms, 60_000..=10 * YEAR_MS),
-            number("engine.jobs.keep_dead_entries", jobs.keep_dead_entries, 0..=MOST_ENTRIES),
-            number("engine.jobs.keep_consumers_ms", jobs.keep_consumers_ms, 10_000..=YEAR_MS),
-            number("engine.jobs.archive_after_ms", jobs.archive_after_ms, 0..=10 * YEAR_MS),
-            number("engine.jobs.keep_runs_ms", jobs.keep_runs_ms, 60_000..=10 * YEAR_MS),
+            ("engine.admission_batch", self.admission_batch as u64, 1..=2_000),
+            ("engine.consumer_batch", self.consumer_batch as u64, 1..=5_000),
+            ("engine.claim_idle_ms", self.claim_idle_ms, 1_000..=DAY_MS),
+            ("engine.max_deliveries", self.max_deliveries, 1..=1_000_000),
+            ("engine.max_replays", self.max_replays, 0..=1_000_000),
+            ("engine.answer_within_ms", self.answer_within_ms, 100..=600_000),
+            ("engine.node_dead_ms", self.node_dead_ms, 2_000..=600_000),
+            ("engine.wait_replicas", u64::from(self.wait_replicas), 0..=100),
+            ("engine.wait_ms", self.wait_ms, 10..=4_000),
+            ("engine.jobs.pool", jobs.pool as u64, 1..=64),
+            ("engine.jobs.unpaid_ms", jobs.unpaid_ms, 1_000..=YEAR_MS),
+            ("engine.jobs.keep_stream_ms", jobs.keep_stream_ms, 0..=YEAR_MS),
+            ("engine.jobs.keep_stream_entries", jobs.keep_stream_entries, 0..=MOST_ENTRIES),
+            ("engine.jobs.keep_dead_ms", jobs.keep_dead_ms, 60_000..=10 * YEAR_MS),
+            ("engine.jobs.keep_dead_entries", jobs.keep_dead_entries, 0..=MOST_ENTRIES),
+            ("engine.jobs.keep_consumers_ms", jobs.keep_consumers_ms, 10_000..=YEAR_MS),
+            ("engine.jobs.archive_after_ms", jobs.archive_after_ms, 0..=10 * YEAR_MS),
+            ("engine.jobs.keep_runs_ms", jobs.keep_runs_ms, 60_000..=10 * YEAR_MS),
         ]
     }
 

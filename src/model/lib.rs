@@ -33,7 +33,6 @@ pub mod job;
 pub mod ledger;
 pub mod locale;
 pub mod message;
-mod numeric_setting;
 pub mod order;
 pub mod order_error;
 pub mod order_id;
@@ -56,7 +55,6 @@ pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
 pub use ledger::{Balance, Finding, SaleAudit, SaleFinding};
 pub use locale::in_english;
 pub use message::Label;
-pub use numeric_setting::NumericSetting;
 pub use order::{Order, OrderCounts, OrderFilter, OrderStatus, OrderTerms, Payment, SaleOrder};
 pub use order_error::OrderError;
 pub use order_id::OrderId;
@@ -68,3 +66,6 @@ pub use sale::{NewSale, Phase, Place, Sale, SaleState, UserId, VoucherId};
 pub use stored_message::Message;
 pub use verdict::{RecoveryAction, Verdict};
 pub use voucher::{Voucher, VoucherDetails, VoucherKind, VoucherStatus};
+
+/// A number in the settings: its name in the file, after those of its sections, its value, and the accepted values.
+pub type NumericSetting = (&'static str, u64, std::ops::RangeInclusive<u64>);

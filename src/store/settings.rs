@@ -70,13 +70,12 @@ impl Default for Settings {
 impl Settings {
     /// The numbers.
     pub fn numbers(&self) -> [NumericSetting; 4] {
-        let number = NumericSetting::new;
         [
             // One for writes, one for reads.
-            number("store.pool", u64::from(self.pool), 2..=1_000),
-            number("store.connect_ms", self.connect_ms, 100..=600_000),
-            number("store.acquire_ms", self.acquire_ms, 100..=600_000),
-            number("store.statement_ms", self.statement_ms, 100..=600_000),
+            ("store.pool", u64::from(self.pool), 2..=1_000),
+            ("store.connect_ms", self.connect_ms, 100..=600_000),
+            ("store.acquire_ms", self.acquire_ms, 100..=600_000),
+            ("store.statement_ms", self.statement_ms, 100..=600_000),
         ]
     }
 

@@ -225,8 +225,8 @@ fn wanted(key: &str) -> String {
         text!("settings-wanted-one-of", names = names.join(&Label("list-items")))
     };
     let defaults = Config::default();
-    if let Some(number) = defaults.numbers().find(|number| number.name == key) {
-        let (least, most) = number.range.into_inner();
+    if let Some((.., range)) = defaults.numbers().find(|(name, ..)| *name == key) {
+        let (least, most) = range.into_inner();
         return text!("settings-wanted-integer", least, most);
     }
     let kind = match (key, default_of(key)) {
