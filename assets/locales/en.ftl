@@ -2033,7 +2033,6 @@ job-about-drop-id-keys = delete the order ID counters of past days
 job-about-trim-stream = trim entries that every group has acknowledged, old dead letters and history
 job-archived = archived { $sales }
 job-balanced = audit passed
-job-cancelled = cancelled
 job-closed = closed { $orders ->
     [one] 1 order
    *[other] { $orders } orders
@@ -2041,16 +2040,19 @@ job-closed = closed { $orders ->
     [one] 1 piece
    *[other] { $given_back } pieces
 } to stock
-job-done = done
-job-failed = failed
 job-known = job '{ $job }' was not run: a run for this time or a later one exists; see 'seckill jobs history { $job }'
 job-lock-lost = cancelled: its lock was lost
-job-lost = lost
 job-node-lost = the node died or was unresponsive for too long
 job-node-stops = cancelled: its node is stopping
 job-orphan = { $node } holds '{ $lock }' but sends no heartbeat; wait up to { $seconds } s until the lock expires, or release it with 'seckill locks release { $lock }'
+job-outcome = { $outcome ->
+    [cancelled] cancelled
+    [failed] failed
+    [lost] lost
+    [running] running
+   *[done] done
+}
 job-panicked = panicked: { $message }
-job-running = running
 job-runs = already running on { $node }; wait until it ends, see 'seckill jobs history'
 job-still-running = { $cancelled }; still running
 job-too-long = cancelled: it exceeded its time limit of { $seconds } s

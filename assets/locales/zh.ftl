@@ -1823,18 +1823,20 @@ job-about-drop-id-keys = 清除过往日期的订单号计数器
 job-about-trim-stream = 裁剪各消费组都已确认的消息，清理旧死信和历史
 job-archived = 归档 { $sales }
 job-balanced = 对账通过
-job-cancelled = 已取消
 job-closed = 关闭 { $orders } 笔，退还 { $given_back } 件
-job-done = 成功
-job-failed = 失败
 job-known = “{ $job }”未运行：已有同一时刻或更晚的运行记录，可用 'seckill jobs history { $job }' 查看
 job-lock-lost = 已取消：锁已丢失
-job-lost = 中断
 job-node-lost = 节点宕机或失联过久
 job-node-stops = 已取消：节点正在停止
 job-orphan = { $node } 持有“{ $lock }”但已失联；锁最迟 { $seconds } 秒后过期，也可手动释放：'seckill locks release { $lock }'
+job-outcome = { $outcome ->
+    [cancelled] 已取消
+    [failed] 失败
+    [lost] 中断
+    [running] 运行中
+   *[done] 成功
+}
 job-panicked = 程序异常：{ $message }
-job-running = 运行中
 job-runs = { $node } 正在运行，请等待其结束，可用 'seckill jobs history' 查看
 job-still-running = { $cancelled }；仍在运行
 job-too-long = 已取消：超过最长时限 { $seconds } 秒

@@ -5,7 +5,7 @@ use seckill_console::job_result;
 use seckill_engine::{
     Command, JobLine,
     commands::command_handler::no_job,
-    jobs::{board, builtin, outcome_name},
+    jobs::{board, builtin},
 };
 use seckill_model::{JobRun, Label, text};
 
@@ -74,7 +74,7 @@ async fn list(context: &Context) -> Result<u8> {
             .left(&Label("column-next"), next)
             .left(&Label("column-last"), |it| or_dash(last(it).map(|it| local(it.started))))
             .left(&Label("column-outcome"), |it| {
-                or_dash(last(it).map(|it| outcome_name(it.outcome)))
+                or_dash(last(it).map(|it| text!("job-outcome", outcome = it.outcome)))
             })
             .right(&Label("column-took"), |it| {
                 or_dash(last(it).and_then(|it| it.took_ms).map(span))
@@ -103,7 +103,7 @@ pub(super) fn table(runs: &[JobRun]) -> Table<'_, JobRun> {
         .left(&Label("column-due"), |run| local(run.due))
         .left(&Label("column-cause"), |run| text!("console-cause", cause = run.cause))
         .left(&Label("column-node"), |run| run.node.clone())
-        .left(&Label("column-outcome"), |run| outcome_name(run.outcome))
+        .left(&Label("column-outcome"), |run| text!("job-outcome", outcome = run.outcome))
         .right(&Label("column-took"), |run| or_dash(run.took_ms.map(span)))
         .right(&Label("column-rows"), |run| or_dash(run.rows.map(number)))
         .left(&Label("column-detail"), |run| job_result(run.outcome, run.detail.as_ref()))

@@ -35,7 +35,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 fn job(name: &str, schedule: &str, work: Work) -> Job {
     Job {
         name: name.to_owned(),
-        about: Label("job-done"),
+        about: Label("job-balanced"),
         schedule: schedule.parse().unwrap(),
         at_most: 3 * SECOND,
         jitter: Duration::ZERO,

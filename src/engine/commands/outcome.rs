@@ -16,7 +16,6 @@ use crate::{
     },
     dead_letters::{LettersDiscarded, LettersReplayed},
     event::Event,
-    jobs::outcome_name,
     lists::ITEMS,
 };
 
@@ -67,7 +66,7 @@ impl CommandOutcome {
 
 /// How a job run ended.
 fn ran(outcome: JobOutcome, took: u64, result: Option<&Event>) -> String {
-    let outcome = outcome_name(outcome);
+    let outcome = text!("job-outcome", outcome);
     match result {
         Some(result) => text!("outcome-after-ms", outcome, took, result),
         None => text!("outcome-ran", outcome, took),
@@ -144,7 +143,8 @@ impl fmt::Display for Reply {
             }
             Self::LockReleased { name, .. } => text!("reply-lock-released", name),
             Self::JobRun { job, end } => {
-                let (outcome, took) = (outcome_name(end.outcome), end.took_ms);
+                let outcome = text!("job-outcome", outcome = end.outcome);
+                let took = end.took_ms;
                 let mut text = text!("reply-job-ran", job, outcome, took);
                 if let Some(detail) = &end.detail {
                     text += &text!("reply-job-result", result = detail.localized::<Event>());

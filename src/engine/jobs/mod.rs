@@ -10,7 +10,7 @@ mod scheduler;
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, Reason, message::Label};
+use seckill_model::{Cause, Fence, JobRun, Millis, Reason, message::Label};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
@@ -81,17 +81,6 @@ pub struct Done {
 /// Action of a job. A cancelled run is dropped at one of its awaits, so its writes must be consistent at each of them.
 pub type Work = Arc<dyn Fn(Run) -> BoxFuture<'static, Result<Done>> + Send + Sync>;
 
-/// The outcome of a run as it is shown.
-pub fn outcome_name(outcome: JobOutcome) -> Label {
-    match outcome {
-        JobOutcome::Running => Label("job-running"),
-        JobOutcome::Done => Label("job-done"),
-        JobOutcome::Failed => Label("job-failed"),
-        JobOutcome::Cancelled => Label("job-cancelled"),
-        JobOutcome::Lost => Label("job-lost"),
-    }
-}
-
 /// Returns these jobs with the newest `runs` runs of each.
 pub async fn board(
     store: &SharedStore,
@@ -128,7 +117,7 @@ mod tests {
         telemetry::{Snapshot, alarms::alarms},
     };
     use seckill_model::{
-        Message,
+        JobOutcome, Message,
         ledger::{Finding, SaleFinding},
     };
 
@@ -149,7 +138,7 @@ mod tests {
             };
             let job = JobLine {
                 name: run.job.clone(),
-                about: Label("job-done"),
+                about: Label("job-balanced"),
                 schedule: String::new(),
                 paused: false,
                 next: None,

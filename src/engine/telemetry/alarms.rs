@@ -338,7 +338,7 @@ mod tests {
             };
             let job = JobLine {
                 name: "close-overdue".into(),
-                about: Label("job-done"),
+                about: Label("job-balanced"),
                 schedule: String::new(),
                 paused,
                 next: None,

@@ -1,7 +1,7 @@
 //! Jobs: next run, last result and history.
 
 use ratatui::prelude::*;
-use seckill_engine::{Command, JobLine, Snapshot, jobs::outcome_name};
+use seckill_engine::{Command, JobLine, Snapshot};
 use seckill_model::{JobOutcome, JobRun, Label, Millis, text};
 
 use super::{
@@ -61,7 +61,9 @@ impl Row for JobLine {
             None => Line::styled("-", scene.theme.soft),
         }),
         Column::text(Label("tables-outcome"), &[(0, 9)], |job: &Self| {
-            of_last(job, |run| Value::name(outcome_name(run.outcome).to_owned(), &run.outcome))
+            of_last(job, |run| {
+                Value::name(text!("job-outcome", outcome = run.outcome), &run.outcome)
+            })
         })
         .styled(|scene, job| {
             let last = job.runs.first();
@@ -169,7 +171,7 @@ fn run_lines(scene: &Scene<'_>, run: &JobRun, node: usize, cells: u16) -> Vec<Li
         ..DATED => left(&scene.at(at), 11),
         DATED.. => left(&at.date_time(scene.zone), 19),
     };
-    let outcome = left(outcome_name(run.outcome).read(), 9);
+    let outcome = left(&text!("job-outcome", outcome = run.outcome), 9);
     let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
     let cause = left(&text!("console-cause", cause = run.cause), 8);
     let head = Line::from(vec![
