@@ -15,7 +15,7 @@ mod watchdog;
 use std::time::Duration;
 
 use redis::cmd;
-use seckill_model::{clock::seconds, message::text};
+use seckill_model::{Reason, clock::seconds, message::text};
 use seckill_redis::{Connection, Layout, RedisError, scripts};
 use serde::{Deserialize, Serialize};
 
@@ -31,18 +31,9 @@ pub(crate) type Result<T, E = LockError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockError {
-    /// A name of so many characters.
-    #[error("{}", text!("lock-name-length", most = name::LONGEST, length = _0))]
-    NameLength(usize),
-    /// A name with control characters.
-    #[error("{}", text!("lock-name-control", name = _0))]
-    NameControl(String),
-    /// A lock over no server.
-    #[error("{}", text!("lock-no-server"))]
-    NoServer,
-    /// A lock that names one server twice.
-    #[error("{}", text!("lock-server-twice"))]
-    ServerTwice,
+    /// A name that a lock cannot have, or servers that it cannot use.
+    #[error(transparent)]
+    Rule(Reason),
     /// Redis replied after the end of the lease; the lock was released.
     #[error("{}", text!("lock-too-slow", lease = seconds(*lease), took = seconds(*took)))]
     TooSlow {

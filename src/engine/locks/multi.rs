@@ -39,8 +39,8 @@ impl MultiLock {
         let twice =
             members.windows(2).find(|pair| matches!(pair, [a, b] if a.address() == b.address()));
         match twice {
-            Some(_) => Err(LockError::ServerTwice),
-            None if members.is_empty() => Err(LockError::NoServer),
+            Some(_) => Err(LockError::Rule(reason!("lock-server-twice"))),
+            None if members.is_empty() => Err(LockError::Rule(reason!("lock-no-server"))),
             None => Ok(Self { members }),
         }
     }

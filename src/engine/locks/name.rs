@@ -1,11 +1,12 @@
 //! Names of locks and their owners.
 
+use seckill_model::reason::reason;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{LockError, Result};
 
-pub(super) const LONGEST: usize = 200;
+const LONGEST: usize = 200;
 
 /// The name of a lock: 1 to 200 characters, none of them a control character.
 #[derive(
@@ -19,10 +20,11 @@ impl LockName {
         let name = name.into();
         let length = name.chars().count();
         if name.is_empty() || length > LONGEST {
-            return Err(LockError::NameLength(length));
+            return Err(LockError::Rule(reason!("lock-name-length", most = LONGEST, length)));
         }
         if name.chars().any(char::is_control) {
-            return Err(LockError::NameControl(name.escape_debug().to_string()));
+            let name = name.escape_debug().to_string();
+            return Err(LockError::Rule(reason!("lock-name-control", name)));
         }
         Ok(Self(name))
     }
