@@ -2636,11 +2636,13 @@ redis-redis-at-does-not-answer = Redis at { $address } does not respond ({ $reas
 redis-redis-ca-does-not-work = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
 redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or pass --redis URL
 redis-refused = Redis rejected the command: { $reason }
-redis-remedy-disk = free disk space and check its log
-redis-remedy-memory = raise maxmemory or remove other data
-redis-remedy-other = resolve the cause
-redis-remedy-replica = it is a replica: pass the URL of its primary
-redis-remedy-replicas = reconnect its replicas or lower min-replicas-to-write
+redis-remedy = { $code ->
+    [MISCONF] free disk space and check its log
+    [OOM] raise maxmemory or remove other data
+    [READONLY] it is a replica: pass the URL of its primary
+    [NOREPLICAS] reconnect its replicas or lower min-replicas-to-write
+   *[other] resolve the cause
+}
 redis-reply = Redis sent an unexpected reply; check whether another program wrote the key, and whether the server is Redis
 redis-reply-to = Redis sent an unexpected reply to { $command }; check whether another program wrote the key, and whether the server is Redis
 redis-sentinel-login = { $reason }; if the sentinels require their own login, add ?sentinel_user=USER&sentinel_pass=PASSWORD

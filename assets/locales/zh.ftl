@@ -2310,11 +2310,13 @@ redis-redis-at-does-not-answer = 无法连接 { $address } 的 Redis（{ $reason
 redis-redis-ca-does-not-work = --redis-ca 不能用于哨兵；请把该 CA 加入系统证书，或用 SSL_CERT_FILE 指定证书文件
 redis-redis-or-valkey-or-later = 需要 7.0 或更高版本的 Redis 或 Valkey 服务器（{ $found }）；请安装：{ $install }，或指定 --redis URL
 redis-refused = Redis 拒绝了该命令：{ $reason }
-redis-remedy-disk = 请腾出其磁盘空间并查看其日志
-redis-remedy-memory = 请调高 maxmemory 或清理其他数据
-redis-remedy-other = 请先排除该问题
-redis-remedy-replica = 它是从节点，请改用主节点的地址
-redis-remedy-replicas = 请恢复其从节点或调低 min-replicas-to-write
+redis-remedy = { $code ->
+    [MISCONF] 请腾出其磁盘空间并查看其日志
+    [OOM] 请调高 maxmemory 或清理其他数据
+    [READONLY] 它是从节点，请改用主节点的地址
+    [NOREPLICAS] 请恢复其从节点或调低 min-replicas-to-write
+   *[other] 请先排除该问题
+}
 redis-reply = Redis 的应答不符合预期；请检查该键是否被其他程序写过，以及该服务器是否为 Redis
 redis-reply-to = Redis 对 { $command } 的应答不符合预期；请检查该键是否被其他程序写过，以及该服务器是否为 Redis
 redis-sentinel-login = { $reason }；若哨兵需要单独登录，请加上 ?sentinel_user=USER&sentinel_pass=PASSWORD

@@ -64,7 +64,7 @@ pub enum RedisError {
     #[error("{}", Label("redis-no-group"))]
     NoGroup,
     /// The server rejects writes: out of memory, a replica, a failed save, still loading.
-    #[error("{}", text!("redis-unwilling", reason = .0, remedy = remedy(code_of(.0))))]
+    #[error("{}", text!("redis-unwilling", reason = .0, remedy = self.remedy()))]
     Unwilling(Reason),
     /// The managed server could not be started.
     #[error(transparent)]
@@ -84,17 +84,6 @@ pub enum RedisError {
 fn code_of(reply: &Reason) -> Option<&str> {
     let Reason::Quoted(reply) = reply else { return None };
     reply.split_whitespace().next()
-}
-
-/// What the operator can do so that the server accepts writes again.
-fn remedy(code: Option<&str>) -> Label {
-    match code {
-        Some("OOM") => Label("redis-remedy-memory"),
-        Some("NOREPLICAS") => Label("redis-remedy-replicas"),
-        Some("MISCONF") => Label("redis-remedy-disk"),
-        Some("READONLY") => Label("redis-remedy-replica"),
-        _ => Label("redis-remedy-other"),
-    }
 }
 
 /// The system error behind an error of redis-rs; it is only available as its source, which is shared.
@@ -159,8 +148,8 @@ impl RedisError {
     }
 
     /// What the operator can do so that the server accepts writes again.
-    pub fn remedy(&self) -> Label {
-        remedy(self.code())
+    pub fn remedy(&self) -> String {
+        text!("redis-remedy", code = self.code().unwrap_or_default())
     }
 
     /// An unexpected reply to this command or script.

@@ -5,7 +5,7 @@ use seckill_engine::{
     error::{RedisError, StoreError},
     telemetry::data_loss::{self, RecentLosses, Reconciled, list_keys},
 };
-use seckill_model::{ForeignKey, Label, Message, text};
+use seckill_model::{ForeignKey, Message, text};
 
 use super::figures::{span, within};
 use crate::widgets::right;
@@ -164,10 +164,10 @@ fn short(keys: &[String]) -> Vec<String> {
 }
 
 /// How to make Redis accept writes again.
-fn next_step(error: &Message) -> Label {
+fn next_step(error: &Message) -> String {
     match error.data() {
         Some(EngineError::Redis(error)) => error.remedy(),
-        _ => Label("redis-remedy-other"),
+        _ => text!("redis-remedy", code = ""),
     }
 }
 
