@@ -5,7 +5,6 @@ pub(crate) mod audit_log;
 pub(crate) mod commands;
 pub(crate) mod conventions;
 pub(crate) mod figures;
-pub(crate) mod recovery;
 pub mod settings;
 pub(crate) mod time;
 

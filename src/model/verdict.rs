@@ -32,7 +32,7 @@ pub struct Limits {
 /// Verdict on one pending entry, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[derive(IntoStaticStr, VariantNames)]
+#[derive(strum::Display, IntoStaticStr, VariantNames)]
 #[cfg_attr(test, derive(strum::EnumIter))]
 #[strum(serialize_all = "snake_case")]
 pub enum Verdict {
@@ -57,7 +57,7 @@ pub enum Verdict {
 /// Recommended action for one pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[derive(IntoStaticStr, VariantNames)]
+#[derive(strum::Display, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum RecoveryAction {
     /// Acknowledge it in Redis.

@@ -9,7 +9,7 @@ use seckill_model::{Label, NewSale, text};
 
 use super::{
     figures::{self, thousands},
-    recovery, sale_name,
+    sale_name,
 };
 use crate::{
     keymap::{Action, Context, actions},
@@ -134,7 +134,8 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, claim_idle_ms: Option<u64>
         None => text!("command-entries-marked-ones", count),
     };
     let verdicts = totals.verdicts.iter().map(|total| {
-        let (verdict, action) = (recovery::verdict(total.verdict), recovery::action(total.action));
+        let verdict = text!("recovery-verdict", verdict = total.verdict);
+        let action = text!("recovery-action", action = total.action);
         let count = format!("{:>9}", thousands(total.entries));
         text!("command-value-2", count, verdict, action)
     });

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     keymap::Action,
-    text::{self, recovery},
+    text::{self},
     widgets::fit,
 };
 
@@ -48,14 +48,14 @@ impl Row for PendingLine {
         .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken }),
         Column::text(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
             match (line.verdict, fault(line)) {
-                (Some(verdict), _) => Value::name(recovery::verdict_word(verdict), &verdict),
+                (Some(verdict), _) => Value::name(word(verdict), &verdict),
                 (None, Some(fault)) => Value::Mentions(fault, line.user),
                 (None, None) => Value::Text(String::new()),
             }
         })
-        .by(|line| line.verdict.map(recovery::verdict_word).into())
+        .by(|line| line.verdict.map(word).into())
         .searched(|line| {
-            let verdict = line.verdict.map(recovery::verdict_word).unwrap_or_default();
+            let verdict = line.verdict.map(word).unwrap_or_default();
             format!("{verdict} {}", fault(line).unwrap_or_default())
         })
         .styled(|scene, line| match line.verdict {
@@ -103,6 +103,11 @@ fn holder(line: &PendingLine) -> Label {
     }
 }
 
+/// The verdict in a column.
+fn word(verdict: Verdict) -> String {
+    text!("recovery-verdict-word", verdict)
+}
+
 impl TableView for PendingLine {
     const VIEW: View = View::Pending;
     const SOURCES: &'static [Source] = &[Source::Redis];
@@ -136,7 +141,10 @@ impl TableView for PendingLine {
         let holder = vec![format!("{name}  ").into(), Span::styled(holder(line).read(), style)];
         let order = line.order.map(|order| order.to_string());
         let sale = line.voucher.map(|id| scene.sale_name(id));
-        let verdict = line.verdict.map(recovery::judged);
+        let verdict = line.verdict.map(|verdict| {
+            let action = text!("recovery-action", action = verdict.action());
+            text!("recovery-value", text = text!("recovery-verdict", verdict), action)
+        });
         let mut detail = Detail::new(scene, cells);
         detail.text(Label("field-entry"), line.entry.to_string());
         detail.line(Label("field-holder"), holder);
