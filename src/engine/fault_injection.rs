@@ -103,13 +103,6 @@ pub async fn destroy_group(conn: &mut Connection, of: &Partition) -> Result<bool
     Ok(conn.query(&destroy).await?)
 }
 
-/// Removes a consumer with its pending entries, which are then never redelivered. Returns their number.
-pub async fn remove_consumer(conn: &mut Connection, of: &Partition, consumer: &str) -> Result<u64> {
-    let mut remove = cmd("XGROUP");
-    remove.arg("DELCONSUMER").arg(of.orders()).arg(of.group()).arg(consumer);
-    Ok(conn.query(&remove).await?)
-}
-
 /// Deletes the bodies of all pending entries, and of those before them. Returns the number of deleted entries.
 pub async fn trim_pending(conn: &mut Connection, of: &Partition) -> Result<u64> {
     let summary: (u64, Option<String>, Option<String>, Value) =

@@ -173,9 +173,11 @@ async fn stick(
     for of in world.keys.partitions() {
         match fault {
             Fault::ConsumerRemoved(_) => {
-                fault_injection::remove_consumer(&mut conn, &of, &of.consumer(DEAD_NODE))
-                    .await
-                    .map_err(result)?;
+                // Its pending entries are never redelivered.
+                let mut remove = cmd("XGROUP");
+                remove.arg("DELCONSUMER").arg(of.orders()).arg(of.group());
+                remove.arg(of.consumer(DEAD_NODE));
+                remove.exec(&mut stage::connection(world)).unwrap();
             }
             Fault::TrimmedPending(_) => {
                 fault_injection::trim_pending(&mut conn, &of).await.map_err(result)?;
