@@ -3,12 +3,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::ChaCha8Rng};
 use seckill_model::{Reason, reason};
 
@@ -49,7 +50,7 @@ impl Illness {
 
     /// Sets the fault of future requests; requests in progress are not affected.
     pub fn set(&self, ill: Ill) {
-        self.0.now.lock().unwrap_or_else(PoisonError::into_inner).0 = ill;
+        self.0.now.lock().0 = ill;
     }
 
     /// Number of requests that failed because of it.
@@ -64,7 +65,7 @@ impl Illness {
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let (ill, unknown) = {
-            let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut now = self.0.now.lock();
             let (ill, random) = &mut *now;
             let unknown = match *ill {
                 Ill::Unsure(share) if writes => random.random_bool(share.clamp(0.0, 1.0)),

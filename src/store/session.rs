@@ -3,12 +3,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use seckill_model::{
     Reason,
     faults::{self, Point},
@@ -136,7 +137,7 @@ impl Sessions {
     /// # Errors
     /// The cause of that failure.
     pub(super) fn takes_writes(&self) -> Result<(), StoreError> {
-        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let failing = self.failing.lock();
         match &*failing {
             Some((at, why)) if at.elapsed() < FAILURE_IS_RECENT => {
                 Err(StoreError::Away(why.clone()))
@@ -150,8 +151,7 @@ impl Sessions {
             Some(error) if error.stands_for_all() => Some(error.clone().reason()),
             _ => None,
         };
-        *self.failing.lock().unwrap_or_else(PoisonError::into_inner) =
-            why.map(|why| (Instant::now(), why));
+        *self.failing.lock() = why.map(|why| (Instant::now(), why));
     }
 
     /// Returns a connection for read-only statements.
