@@ -16,56 +16,44 @@ use crate::{
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The task that sends a node's heartbeats in one partition.
-#[derive(Debug)]
-pub(super) struct HeartbeatTask {
-    pub(super) context: NodeContext,
-    pub(super) servers: Servers,
-    pub(super) partition: Partition,
-    pub(super) instance: String,
-}
-
-impl HeartbeatTask {
-    /// Sends heartbeats until `stop`; cancels it if another process has taken the name.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
-        let mut losses = LossExchange::default();
-        let NodeContext { node, deployment, outbox, .. } = self.context.clone();
-        let dead_ms = deployment.settings.node_dead_ms;
-        let is_home = self.partition == self.servers.keys.home();
-        loop {
-            let conn = &mut self.servers.conn;
-            let beat = beat(conn, &self.partition, &node, &self.instance, dead_ms, "");
-            // The collector reports outages; the next heartbeat retries.
-            if let Ok(false) = beat.await {
-                tracing::error!(node, "another process has taken the name; stopping");
-                stop.cancel();
-            }
-            self.repair().await;
-            let next = Instant::now() + HEARTBEAT_INTERVAL;
-            loop {
-                if is_home {
-                    let (conn, of) = (&mut self.servers.conn, &self.partition);
-                    // The collector reports outages here as well.
-                    let _ = losses.run(conn, of, &node, &outbox).await;
-                }
-                tokio::select! {
-                    () = stop.cancelled() => return,
-                    // Losses are published in Redis immediately: the database may take a second longer.
-                    () = outbox.line_came(), if is_home => {}
-                    () = tokio::time::sleep_until(next.into()) => break,
-                }
-            }
+/// Sends a node's heartbeats in one partition, and repairs its faults, until `stop`; cancels it if another process has
+/// taken the name.
+pub(super) async fn send_heartbeats(
+    context: NodeContext,
+    mut servers: Servers,
+    of: Partition,
+    instance: String,
+    stop: CancellationToken,
+) {
+    let mut losses = LossExchange::default();
+    let NodeContext { node, deployment, outbox, .. } = context;
+    let dead_ms = deployment.settings.node_dead_ms;
+    let is_home = of == servers.keys.home();
+    loop {
+        // The collector reports outages; the next heartbeat retries.
+        if let Ok(false) = beat(&mut servers.conn, &of, &node, &instance, dead_ms, "").await {
+            tracing::error!(node, "another process has taken the name; stopping");
+            stop.cancel();
         }
-    }
-
-    /// Repairs the current faults of the partition; what could not be repaired is retried.
-    async fn repair(&mut self) {
-        let Self { context: NodeContext { node, outbox, .. }, servers, partition, .. } = self;
-        match repair_partition(servers, partition, outbox, node).await {
+        // What could not be repaired is retried.
+        match repair_partition(&mut servers, &of, &outbox, &node).await {
             Ok(0) => {}
             Ok(_) => _ = outbox.write(&servers.store).await,
             Err(error) => {
-                tracing::debug!(%error, partition = partition.number(), "partition check failed");
+                tracing::debug!(%error, partition = of.number(), "partition check failed");
+            }
+        }
+        let next = Instant::now() + HEARTBEAT_INTERVAL;
+        loop {
+            if is_home {
+                // The collector reports outages here as well.
+                let _ = losses.run(&mut servers.conn, &of, &node, &outbox).await;
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                // Losses are published in Redis immediately: the database may take a second longer.
+                () = outbox.line_came(), if is_home => {}
+                () = tokio::time::sleep_until(next.into()) => break,
             }
         }
     }

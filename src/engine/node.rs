@@ -28,10 +28,10 @@ use crate::{
     context::NodeContext,
     deployment::Deployment,
     event_log,
-    heartbeat::HeartbeatTask,
+    heartbeat::send_heartbeats,
     jobs::{Runner, builtin, schedule},
     locks::{Locks, Timing},
-    recovery::delivery::Delivery,
+    recovery::delivery::deliver_all,
     snapshot_task::{Parts, SnapshotTask},
     telemetry::{Snapshot, collector::Collector, ledger_page::LedgerPage},
 };
@@ -114,8 +114,7 @@ impl Node {
             });
             let (requests, workers) = Admission::new(&context);
             let versions = context.versions.clone();
-            let delivery = Delivery { servers: deployment.servers(), versions };
-            tasks.spawn(delivery.run(stop.clone()));
+            tasks.spawn(deliver_all(deployment.servers(), versions, stop.clone()));
             for worker in workers {
                 tasks.spawn(worker.run(stop.clone()));
             }
@@ -129,13 +128,9 @@ impl Node {
                 tasks.spawn(async move {
                     handed.fetch_add(consumer.run(stop_it).await, Ordering::Relaxed);
                 });
-                let heartbeats = HeartbeatTask {
-                    context: context.clone(),
-                    servers: deployment.servers(),
-                    partition,
-                    instance: instance.clone(),
-                };
-                tasks.spawn(heartbeats.run(stop.clone()));
+                let (context, servers) = (context.clone(), deployment.servers());
+                let (instance, stop) = (instance.clone(), stop.clone());
+                tasks.spawn(send_heartbeats(context, servers, partition, instance, stop));
             }
         }
         let collector = Collector::new(

@@ -44,46 +44,42 @@ pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Re
     Ok(())
 }
 
-/// The task that delivers changes of sales to Redis, one per node; ends with its token.
-#[derive(Debug)]
-pub(crate) struct Delivery {
-    pub(crate) servers: Servers,
-    pub(crate) versions: SaleVersions,
-}
-
-impl Delivery {
-    /// Runs until `stop`.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut failed = String::new();
-        while let Some(delivered) = stop.run_until_cancelled(self.deliver()).await {
-            match delivered {
-                Ok(()) => failed.clear(),
-                Err(error) => {
-                    // An error that repeats every half second is logged once.
-                    let error = in_english(|| error.to_string());
-                    if error != failed {
-                        tracing::warn!(error, "a change of a sale was not delivered to Redis yet");
-                        failed = error;
-                    }
+/// Delivers the changes of sales to Redis until `stop`; one task per node.
+pub(crate) async fn deliver_all(
+    mut servers: Servers,
+    versions: SaleVersions,
+    stop: CancellationToken,
+) {
+    let mut failed = String::new();
+    while let Some(delivered) =
+        stop.run_until_cancelled(deliver_waiting(&mut servers, &versions)).await
+    {
+        match delivered {
+            Ok(()) => failed.clear(),
+            Err(error) => {
+                // An error that repeats every half second is logged once.
+                let error = in_english(|| error.to_string());
+                if error != failed {
+                    tracing::warn!(error, "a change of a sale was not delivered to Redis yet");
+                    failed = error;
                 }
             }
-            stop.run_until_cancelled(tokio::time::sleep(DELIVER_EVERY)).await;
         }
+        stop.run_until_cancelled(tokio::time::sleep(DELIVER_EVERY)).await;
     }
+}
 
-    async fn deliver(&mut self) -> Result<()> {
-        let waiting = self.servers.store.undelivered().await?;
-        // All of them: one failed delivery must not block the others.
-        for sale in &waiting {
-            self.versions.note(sale);
-        }
-        let mut first_error = None;
-        for sale in waiting {
-            let done = deliver(&mut self.servers, &sale, "").await;
-            if let Err(error) = done {
-                first_error.get_or_insert(error);
-            }
-        }
-        first_error.map_or(Ok(()), Err)
+async fn deliver_waiting(servers: &mut Servers, versions: &SaleVersions) -> Result<()> {
+    let waiting = servers.store.undelivered().await?;
+    // All of them: one failed delivery must not block the others.
+    for sale in &waiting {
+        versions.note(sale);
     }
+    let mut first_error = None;
+    for sale in waiting {
+        if let Err(error) = deliver(servers, &sale, "").await {
+            first_error.get_or_insert(error);
+        }
+    }
+    first_error.map_or(Ok(()), Err)
 }
