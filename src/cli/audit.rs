@@ -5,7 +5,7 @@ use seckill_console::{localized_result, localized_subject};
 use seckill_engine::{
     Command, EngineError, Operator, Reply, ledger,
     recovery::{
-        partition_repair::{self, PartitionFault},
+        partition_repair::{PartitionFault, PartitionFindings, all_faults},
         repair::{self, Repaired},
     },
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
@@ -42,33 +42,22 @@ struct Loss {
     result: Message,
 }
 
-/// The findings of a partition as a whole.
-#[derive(Serialize)]
-pub(super) struct PartitionFindings {
-    partition: u16,
-    #[serde(serialize_with = "seckill_model::ledger::sentences")]
-    findings: Vec<PartitionFault>,
+/// Whether a finding is about this key.
+pub(super) fn names(found: &PartitionFindings, key: &str) -> bool {
+    found.findings.iter().any(|it| match it {
+        PartitionFault::ForeignKey(found) => found.key == key,
+        PartitionFault::Lost(lost) => lost == key,
+        PartitionFault::FutureId(_) | PartitionFault::GroupBeyond { .. } => false,
+    })
 }
 
-impl PartitionFindings {
-    /// Whether a finding is about this key.
-    pub(super) fn names(&self, key: &str) -> bool {
-        let is_about = |it: &PartitionFault| match it {
-            PartitionFault::ForeignKey(found) => found.key == key,
-            PartitionFault::Lost(lost) => lost == key,
-            PartitionFault::FutureId(_) | PartitionFault::GroupBeyond { .. } => false,
-        };
-        self.findings.iter().any(is_about)
-    }
-
-    /// A line for each finding.
-    pub(super) fn render(&self) -> String {
-        let line =
-            |finding: &PartitionFault| text!("cli-partition-finding", n = self.partition, finding);
-        let mut text = String::new();
-        text.extend(self.findings.iter().map(|finding| format!("! {}\n", line(finding))));
-        text
-    }
+/// A line for each finding.
+pub(super) fn partition_lines(found: &PartitionFindings) -> String {
+    let line =
+        |finding: &PartitionFault| text!("cli-partition-finding", n = found.partition, finding);
+    let mut text = String::new();
+    text.extend(found.findings.iter().map(|finding| format!("! {}\n", line(finding))));
+    text
 }
 
 /// Why no sale could be audited, if [`prevents_audit`].
@@ -101,7 +90,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Resul
 
 async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {
     let repaired = if args.repair { repair(context, args).await? } else { None };
-    let partitions = partitions(context).await?;
+    let partitions = all_faults(&mut context.servers()).await?;
     let audit = ledger::audit(&mut context.servers(), args.voucher).await;
     let (mut audit, error) = match audit {
         Ok(audit) => (audit, None),
@@ -119,22 +108,10 @@ async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {
 pub(super) fn prevents_audit(error: &EngineError, partitions: &[PartitionFindings]) -> bool {
     match error {
         EngineError::Redis(RedisError::Foreign(found)) => {
-            partitions.iter().any(|it| it.names(&found.key))
+            partitions.iter().any(|it| names(it, &found.key))
         }
         _ => false,
     }
-}
-
-/// The findings of each partition that has any.
-pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionFindings>> {
-    let (mut servers, mut found) = (context.servers(), Vec::new());
-    for of in context.keys.partitions() {
-        let findings = partition_repair::faults(&mut servers, &of).await?;
-        if !findings.is_empty() {
-            found.push(PartitionFindings { partition: of.number(), findings });
-        }
-    }
-    Ok(found)
 }
 
 /// The newest losses, including those without an event in the database.
@@ -166,7 +143,7 @@ async fn losses(context: &Context) -> Result<Vec<Loss>> {
 async fn repair(context: &mut Context, args: &AuditArgs) -> Result<Option<Repaired>> {
     let mut operator = context.writer(&args.consent)?;
     let (mut done, mut reason) = (None, None);
-    let broken = partitions(context).await?;
+    let broken = all_faults(&mut context.servers()).await?;
     for PartitionFindings { partition, findings } in &broken {
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         let findings = findings.join("\n  ! ");
@@ -225,7 +202,7 @@ fn render(report: &Report, repairing: bool) -> String {
         [] => String::new(),
         sales => sales_table(sales).to_string(),
     };
-    text.extend(partitions.iter().map(PartitionFindings::render));
+    text.extend(partitions.iter().map(partition_lines));
     text.push_str(&findings(&audit.sales));
     let curable = |it: &SaleAudit| it.findings.iter().any(|finding| finding.cure().is_some());
     if !repairing && (audit.sales.iter().any(curable) || !partitions.is_empty()) {

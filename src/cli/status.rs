@@ -5,6 +5,7 @@ use seckill_engine::{
     AlarmKind, EngineError, Health, Snapshot, StreamLine,
     jobs::{board, builtin},
     ledger,
+    recovery::partition_repair::{PartitionFindings, all_faults},
     snapshot_task::AUDIT_UP_TO,
     telemetry::{
         alarms::alarms,
@@ -18,7 +19,7 @@ use serde::Serialize;
 
 use crate::{
     CliError, Config, Context, Needs, Output, Result,
-    audit::{NOT_AUDITED, PartitionFindings, partitions, prevents_audit},
+    audit::{NOT_AUDITED, names, partition_lines, prevents_audit},
     error, fields, number, sale, sentences,
     snapshot::{damaged, settled, within},
     span,
@@ -75,9 +76,9 @@ pub(super) async fn status(context: &mut Context) -> Status {
         }
         // Before the events: what is written meanwhile is in both.
         losses = collector.losses().await.unwrap_or_default();
-        match partitions(context).await {
+        match all_faults(&mut context.servers()).await {
             Ok(lines) => broken = lines,
-            Err(error) => audit_error = Some(error.message()),
+            Err(error) => audit_error = Some(CliError::from(error).message()),
         }
         if !snapshot.sql.up {
             snapshot.damaged = within(damaged(context)).await.unwrap_or_default();
@@ -144,12 +145,12 @@ fn render(status: &Status) -> String {
     }
     // The finding of a partition states the remedy as well.
     let is_finding = |alarm: &&Alarm| match &alarm.kind {
-        AlarmKind::ForeignKey(found) => partitions.iter().any(|it| it.names(&found.key)),
+        AlarmKind::ForeignKey(found) => partitions.iter().any(|it| names(it, &found.key)),
         _ => false,
     };
     let alarms = snapshot.alarms.iter().filter(|alarm| !is_finding(alarm));
     text.extend(alarms.map(|alarm| format!("! {}\n", alarm_text(&alarm.kind, Reader::Status))));
-    text.extend(partitions.iter().map(PartitionFindings::render));
+    text.extend(partitions.iter().map(partition_lines));
     if !partitions.is_empty() {
         text.push_str(&format!("  {}\n", Label("cli-audit-repair")));
     }

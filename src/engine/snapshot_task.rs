@@ -32,7 +32,7 @@ use crate::{
         census::Census,
         collector::Collector,
         data_loss::{RecentLosses, add_published},
-        ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
+        ledger_page::{AuditLimit, LedgerPage},
         ledger_totals::Figures,
         log::LogView,
         snapshot::{JobLine, LetterPage, LogPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
@@ -458,12 +458,8 @@ async fn audit(
 }
 
 async fn ledger_page(operator: &Operator, taken: Millis) -> Result<LedgerPage> {
-    let (mut servers, mut partitions) = (operator.servers(), Vec::new());
-    for of in servers.keys.partitions() {
-        let found = partition_repair::faults(&mut servers, &of).await?.into_iter();
-        let partition = of.number();
-        partitions.extend(found.map(|it| PartitionFinding { partition, fault: Message::of(&it) }));
-    }
+    let mut servers = operator.servers();
+    let partitions = partition_repair::all_faults(&mut servers).await?;
     let audit = ledger::audit(&mut servers, None).await?;
     Ok(LedgerPage::of(taken, audit.sales, partitions))
 }

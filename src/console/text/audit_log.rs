@@ -1,9 +1,7 @@
 //! Localizes what was stored: the audit log, the job history, errors of entries. Texts of older versions are shown
 //! unchanged.
 
-use seckill_engine::{
-    commands::outcome::CommandOutcome, event::Event, recovery::partition_repair::PartitionFault,
-};
+use seckill_engine::{commands::outcome::CommandOutcome, event::Event};
 use seckill_model::{
     JobOutcome, Label, Message, OrderError, Reason,
     dead_letter::{MAX_REASON, shown},
@@ -16,11 +14,6 @@ pub fn result(message: &Message) -> String {
         Some(outcome) => outcome.to_string(),
         None => message.localized::<Event>(),
     }
-}
-
-/// Text of a partition fault.
-pub(crate) fn partition_fault(message: &Message) -> String {
-    message.localized::<PartitionFault>()
 }
 
 /// Text of the result of a job run.

@@ -9,7 +9,8 @@ use std::{collections::HashSet, time::Duration};
 use futures::{FutureExt as _, future::BoxFuture};
 use redis::cmd;
 use seckill_model::{
-    Backing, EntryId, ForeignKey, Message, Millis, OrderEntry, Reason, reason::reason,
+    Backing, EntryId, ForeignKey, Message, Millis, OrderEntry, Reason, ledger::sentences,
+    reason::reason,
 };
 use seckill_redis::{
     Connection, dead_letters, group,
@@ -88,6 +89,28 @@ impl PartitionFault {
 /// Returns the current faults of a partition.
 pub async fn faults(servers: &mut Servers, of: &Partition) -> Result<Vec<PartitionFault>> {
     Ok(detect(of, &servers.partition_stats(of).await?))
+}
+
+/// The faults of a partition; the keys are a contract of `audit --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartitionFindings {
+    /// Its number.
+    pub partition: u16,
+    /// What is wrong with it.
+    #[serde(serialize_with = "sentences")]
+    pub findings: Vec<PartitionFault>,
+}
+
+/// Returns the current faults of each partition that has any.
+pub async fn all_faults(servers: &mut Servers) -> Result<Vec<PartitionFindings>> {
+    let mut found = Vec::new();
+    for of in servers.keys.partitions() {
+        let findings = faults(servers, &of).await?;
+        if !findings.is_empty() {
+            found.push(PartitionFindings { partition: of.number(), findings });
+        }
+    }
+    Ok(found)
 }
 
 fn detect(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {

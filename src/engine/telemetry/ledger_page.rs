@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use seckill_model::{Message, Millis, ledger::SaleAudit};
+use seckill_model::{Millis, ledger::SaleAudit};
+
+use crate::recovery::partition_repair::PartitionFindings;
 
 /// The last audit by order ID, and why there is no newer one.
 #[derive(Clone, Debug, Default)]
@@ -14,16 +16,7 @@ pub struct LedgerPage {
     /// Sales, those with differences first, then those with orders in flight, then the newest first.
     pub lines: Arc<Vec<SaleAudit>>,
     /// Faults of partitions of the order stream.
-    pub partitions: Arc<Vec<PartitionFinding>>,
-}
-
-/// A fault of a partition as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionFinding {
-    /// Its number.
-    pub partition: u16,
-    /// What is wrong with it.
-    pub fault: Message,
+    pub partitions: Arc<Vec<PartitionFindings>>,
 }
 
 /// A limit that keeps an on-screen audit from loading the servers.
@@ -37,7 +30,11 @@ pub enum AuditLimit {
 
 impl LedgerPage {
     /// Returns the results of an audit that began at `taken`.
-    pub fn of(taken: Millis, mut lines: Vec<SaleAudit>, partitions: Vec<PartitionFinding>) -> Self {
+    pub fn of(
+        taken: Millis,
+        mut lines: Vec<SaleAudit>,
+        partitions: Vec<PartitionFindings>,
+    ) -> Self {
         lines.sort_by_key(|line| (line.findings.is_empty(), line.in_flight() == 0));
         Self {
             taken: Some(taken),

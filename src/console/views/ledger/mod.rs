@@ -6,6 +6,7 @@ use ratatui::{style::Style, text::Line};
 use seckill_engine::{
     AlarmKind, Command, Snapshot,
     commands::Focus,
+    recovery::partition_repair::{PartitionFault, PartitionFindings},
     telemetry::ledger_page::{AuditLimit, LedgerPage},
 };
 use seckill_model::{
@@ -194,7 +195,8 @@ impl TableView for SaleAudit {
             let text = if none { NOTHING_TO_REPAIR } else { BY_HAND };
             return Some(Effect::note(text));
         }
-        let question = repair_question(&plan, !state.marks.is_empty(), page.partitions.len());
+        let faults = page.partitions.iter().map(|it| it.findings.len()).sum();
+        let question = repair_question(&plan, !state.marks.is_empty(), faults);
         Some(Effect::confirm(question, Command::Repair(plan)))
     }
 
@@ -242,10 +244,10 @@ fn notes(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
             (text!("ledger-all-sales", finding), theme.bad)
         }));
     }
-    for found in page.partitions.iter() {
-        let fault = text::audit_log::partition_fault(&found.fault);
-        let number = found.partition.to_string();
-        notes.push((text!("ledger-partition", number, fault), theme.bad));
+    for PartitionFindings { partition, findings } in page.partitions.iter() {
+        let number = partition.to_string();
+        let note = |fault: &PartitionFault| (text!("ledger-partition", number, fault), theme.bad);
+        notes.extend(findings.iter().map(note));
     }
     let alarms = snapshot.alarms.iter().filter(|alarm| {
         matches!(alarm.kind, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. })
@@ -311,7 +313,7 @@ fn awaited() -> String {
 const NAMED: usize = 8;
 
 /// Asks for confirmation of a repair, with its exact counts.
-fn repair_question(plan: &[SaleAudit], marked: bool, partitions: usize) -> Question {
+fn repair_question(plan: &[SaleAudit], marked: bool, faults: usize) -> Question {
     let named = plan.iter().take(NAMED).map(|sale| format!("#{}", sale.voucher_id));
     let mut named = named.collect::<Vec<_>>().join(" ");
     if let Some(more @ 1..) = plan.len().checked_sub(NAMED) {
@@ -332,7 +334,7 @@ fn repair_question(plan: &[SaleAudit], marked: bool, partitions: usize) -> Quest
         found = findings().count(),
         named,
         repairs = repairs.collect::<Vec<_>>().join("\n"),
-        faults = partitions,
+        faults,
         left = findings().filter(|it| it.cure().is_none()).count(),
         pauses = with(&Cure::Reconcile) > 0,
     )
