@@ -158,7 +158,7 @@ async fn measure_persist(
     let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
     let stop = CancellationToken::new();
     // After a signal, the benchmark removes its data first.
-    let measuring = Box::pin(persist::run(context.deployment(), plan, &stop));
+    let measuring = Box::pin(persist::run(context.deployment.clone(), plan, &stop));
     Ok(signals.cancelling(&stop, measuring).await?)
 }
 

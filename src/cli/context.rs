@@ -13,7 +13,6 @@ use seckill_engine::{
     outbox::Outbox,
     partitions,
     recovery::partition_repair,
-    servers::Servers,
     telemetry::Meters,
 };
 use seckill_model::{Message, Millis, reason, text};
@@ -22,7 +21,7 @@ use seckill_redis::{
     data_dir::{DataDir, NodeSlot},
     stream_stats::partitions_there,
 };
-use seckill_store::{AuditEntry, SharedStore, Store, StoreError};
+use seckill_store::{AuditEntry, Store, StoreError};
 use sha2::{Digest as _, Sha256};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -47,13 +46,13 @@ pub(super) enum Needs {
 }
 
 /// All open resources. Release them with [`Context::close`], or use them with [`Context::run`].
+#[derive(derive_more::Deref)]
 pub(super) struct Context {
     pub(super) config: Config,
     pub(super) out: Output,
     pub(super) dir: DataDir,
-    pub(super) redis: Redis,
-    pub(super) store: SharedStore,
-    pub(super) keys: Layout,
+    #[deref]
+    pub(super) deployment: Deployment,
     /// Why the embedded server did not start. Commands that need only the database work without it.
     not_started: Option<DataDirError>,
     slot: Option<NodeSlot>,
@@ -102,9 +101,12 @@ impl Context {
             config: config.clone(),
             out,
             dir,
-            redis,
-            store,
-            keys: Layout::default(),
+            deployment: Deployment {
+                redis,
+                store,
+                keys: Layout::default(),
+                settings: config.engine.clone(),
+            },
             not_started: started.err(),
             slot: None,
             instance: uuid::Uuid::new_v4().simple().to_string(),
@@ -168,11 +170,11 @@ impl Context {
                     Some(wanted) => wanted,
                     None => self.count_partitions().await,
                 };
-                self.keys = Layout::new(partitions, cluster);
+                self.deployment.keys = Layout::new(partitions, cluster);
                 return Ok(());
             }
         };
-        self.keys = Layout::new(agreed, cluster);
+        self.deployment.keys = Layout::new(agreed, cluster);
         if self.not_started.is_none() {
             match deployment::tie(&mut self.servers(), read_only).await {
                 // Commands that need Redis report its errors themselves; a node checks again before it admits buyers.
@@ -198,7 +200,7 @@ impl Context {
         };
         self.outbox.put(line);
         self.outbox.write(&self.store).await;
-        self.keys = new;
+        self.deployment.keys = new;
         Ok(())
     }
 
@@ -207,11 +209,6 @@ impl Context {
         let mut conn = self.redis.connection();
         let count = partitions_there(&mut conn, self.redis.is_cluster());
         tokio::time::timeout(COUNT_TIMEOUT, count).await.map_or(1, |count| count.unwrap_or(1))
-    }
-
-    /// The servers, over a separate connection.
-    pub(super) fn servers(&self) -> Servers {
-        Servers::new(&self.redis, &self.store, &self.keys)
     }
 
     /// Node name of this process: stable across restarts, and unique among live processes.
@@ -256,19 +253,9 @@ impl Context {
             }
             taken?;
         }
-        let (deployment, instance) = (self.deployment(), self.instance.clone());
+        let (deployment, instance) = (self.deployment.clone(), self.instance.clone());
         let read_only = self.config.read_only;
         Ok(Node::start(NodeConfig { deployment, name, instance, read_only }))
-    }
-
-    /// The parts of this context that the engine needs.
-    pub(super) fn deployment(&self) -> Deployment {
-        Deployment {
-            redis: self.redis.clone(),
-            store: Arc::clone(&self.store),
-            keys: self.keys.clone(),
-            settings: self.config.engine.clone(),
-        }
     }
 
     /// Operator access for a command that changes something.
@@ -290,7 +277,7 @@ impl Context {
         let (locks, keeper) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
         self.watchdogs.spawn(keeper.run(self.stop.clone()));
         Ok(Operator {
-            deployment: self.deployment(),
+            deployment: self.deployment.clone(),
             node,
             locks,
             read_only: self.config.read_only,

@@ -263,7 +263,7 @@ async fn partitions(context: &Context, report: &mut Report) {
 async fn losses(context: &Context, report: &mut Report) {
     let wait = context.config.engine.wait_replicas;
     let sentinels = context.config.redis.as_ref().is_some_and(|url| url.contains("+sentinel://"));
-    let setup = match deployment::durability(&context.deployment(), sentinels).await {
+    let setup = match deployment::durability(&context.deployment, sentinels).await {
         Ok(setup) => setup,
         // In a cluster, some servers may be unavailable.
         Err(error) => return report.unreachable("durability", error),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use seckill_console::{GuidePage, Options};
 use seckill_engine::{
     Command, EngineError, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, Snapshot,
-    fault_injection, ledger, node::Node,
+    deployment::Deployment, fault_injection, ledger, node::Node,
 };
 use seckill_model::{Filter, Label, Millis, NewSale, VoucherId, text};
 use seckill_redis::data_dir::DataDir;
@@ -107,7 +107,7 @@ pub(super) async fn run<T>(
         Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?;
     // The seed chooses among unknown commits, which no script uses.
     let (store, database) = context.store.with_faults(0);
-    context.store = store;
+    context.deployment.store = store;
     context
         .run(async |context| {
             let node = context.start_node().await?;
@@ -254,8 +254,8 @@ impl Sandbox<'_> {
 
     /// A node dies while it holds up to `most` entries; returns how many.
     pub(super) async fn kill_node(&self, most: u64) -> Result<u64> {
-        let Context { redis, keys, config, .. } = self.context;
-        let dead_ms = config.engine.node_dead_ms;
+        let Deployment { redis, keys, settings, .. } = &self.context.deployment;
+        let dead_ms = settings.node_dead_ms;
         let most = most as usize;
         Ok(fault_injection::die_with_batch(redis, keys, DYING_NODE, most, dead_ms).await? as u64)
     }

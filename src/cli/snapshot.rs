@@ -43,7 +43,7 @@ pub(super) async fn within<T, E: Display>(
 /// show it.
 pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
     let mut collector = Collector::new(
-        &context.deployment(),
+        &context.deployment,
         Arc::new(Meters::default()),
         String::new(),
         context.config.read_only,
