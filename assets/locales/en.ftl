@@ -2026,11 +2026,14 @@ group-trimmed = { $gone ->
 
 ## job
 
-job-about-archive-sales = remove sales that ended long ago from Redis; SQL keeps them
-job-about-check-ledger = audit every order by its ID
-job-about-close-overdue = close unpaid orders past their deadline and return their pieces
-job-about-drop-id-keys = delete the order ID counters of past days
-job-about-trim-stream = trim entries that every group has acknowledged, old dead letters and history
+job-about = { $job ->
+    [archive-sales] remove sales that ended long ago from Redis; SQL keeps them
+    [check-ledger] audit every order by its ID
+    [close-overdue] close unpaid orders past their deadline and return their pieces
+    [drop-id-keys] delete the order ID counters of past days
+    [trim-stream] trim entries that every group has acknowledged, old dead letters and history
+   *[other] { $job }
+}
 job-archived = archived { $sales }
 job-balanced = audit passed
 job-closed = closed { $orders ->

@@ -1816,11 +1816,14 @@ group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁�
 
 ## job
 
-job-about-archive-sales = 把早已结束的秒杀移出 Redis，SQL 中保留
-job-about-check-ledger = 按订单号逐笔对账
-job-about-close-overdue = 关闭超时未支付的订单，退还库存
-job-about-drop-id-keys = 清除过往日期的订单号计数器
-job-about-trim-stream = 裁剪各消费组都已确认的消息，清理旧死信和历史
+job-about = { $job ->
+    [archive-sales] 把早已结束的秒杀移出 Redis，SQL 中保留
+    [check-ledger] 按订单号逐笔对账
+    [close-overdue] 关闭超时未支付的订单，退还库存
+    [drop-id-keys] 清除过往日期的订单号计数器
+    [trim-stream] 裁剪各消费组都已确认的消息，清理旧死信和历史
+   *[other] { $job }
+}
 job-archived = 归档 { $sales }
 job-balanced = 对账通过
 job-closed = 关闭 { $orders } 笔，退还 { $given_back } 件

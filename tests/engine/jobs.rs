@@ -20,7 +20,7 @@ use seckill_engine::{
     locks::{Locks, Timing},
     settings::Settings,
 };
-use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter, message::Label};
+use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter};
 use seckill_redis::{Layout, Redis};
 use seckill_store::SharedStore;
 use sqlx::{Connection as _, Executor as _, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -35,7 +35,6 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 fn job(name: &str, schedule: &str, work: Work) -> Job {
     Job {
         name: name.to_owned(),
-        about: Label("job-balanced"),
         schedule: schedule.parse().unwrap(),
         at_most: 3 * SECOND,
         jitter: Duration::ZERO,

@@ -20,8 +20,8 @@ use seckill_engine::{
     },
 };
 use seckill_model::{
-    Balance, Cause, EntryId, JobOutcome, JobRun, Label, Message, Millis, OrderCounts, OrderError,
-    OrderId, OrderStatus, OsError, Phase, SaleState, UserId, Verdict, VoucherId, reason::reason,
+    Balance, Cause, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderError, OrderId,
+    OrderStatus, OsError, Phase, SaleState, UserId, Verdict, VoucherId, reason::reason, text,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -443,16 +443,16 @@ fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: impl Into<Message>) ->
 }
 
 fn jobs() -> Vec<JobLine> {
-    let job = |name: &str, schedule: &str, about| JobLine {
+    let job = |name: &str, schedule: &str| JobLine {
         name: name.to_owned(),
-        about: Label(about),
+        about: text!("job-about", job = name),
         schedule: schedule.to_owned(),
         paused: false,
         next: Some(NOW.plus(754_000)),
         runs: Vec::new(),
     };
     let closed = reason!("job-closed", orders = 1_204_u64, given_back = 1_204_u64);
-    let mut close = job("close-overdue", "every 30m", "job-about-close-overdue");
+    let mut close = job("close-overdue", "every 30m");
     close.runs = vec![
         run(4, JobOutcome::Done, 1_046_000, Message::of(&closed)),
         run(3, JobOutcome::Lost, 2_846_000, "its node died or was unresponsive for too long"),
@@ -463,9 +463,9 @@ fn jobs() -> Vec<JobLine> {
             Message::of(&seckill_engine::event::Event::Error(sql_away())),
         ),
     ];
-    let mut ids = job("drop-id-keys", "0 10 3 * * ?", "job-about-drop-id-keys");
+    let mut ids = job("drop-id-keys", "0 10 3 * * ?");
     (ids.paused, ids.next) = (true, None);
-    vec![close, ids, job("trim-stream", "every 1m", "job-about-trim-stream")]
+    vec![close, ids, job("trim-stream", "every 1m")]
 }
 
 /// More of everything than any window shows.

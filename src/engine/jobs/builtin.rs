@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use jiff::ToSpan as _;
 use redis::pipe;
-use seckill_model::{Reason, message::Label, order_id::utc_day, reason::reason};
+use seckill_model::{Reason, order_id::utc_day, reason::reason};
 
 use super::{Done, Job, Run, Schedule};
 use crate::{
@@ -27,39 +27,20 @@ const LOOK_DAYS: i32 = 60;
 pub fn jobs(settings: &Settings) -> Vec<Job> {
     let of = &settings.jobs;
     vec![
-        job(
-            "close-overdue",
-            Label("job-about-close-overdue"),
-            &of.close_overdue,
-            10,
-            close_overdue,
-        ),
-        job("drop-id-keys", Label("job-about-drop-id-keys"), &of.drop_id_keys, 1, drop_id_keys),
-        job("trim-stream", Label("job-about-trim-stream"), &of.trim_stream, 2, trim_stream),
-        job(
-            "archive-sales",
-            Label("job-about-archive-sales"),
-            &of.archive_sales,
-            10,
-            archive_sales,
-        ),
-        job("check-ledger", Label("job-about-check-ledger"), &of.check_ledger, 10, check_ledger),
+        job("close-overdue", &of.close_overdue, 10, close_overdue),
+        job("drop-id-keys", &of.drop_id_keys, 1, drop_id_keys),
+        job("trim-stream", &of.trim_stream, 2, trim_stream),
+        job("archive-sales", &of.archive_sales, 10, archive_sales),
+        job("check-ledger", &of.check_ledger, 10, check_ledger),
     ]
 }
 
-fn job<F>(
-    name: &str,
-    about: Label,
-    schedule: &Schedule,
-    at_most_min: u64,
-    work: fn(Run) -> F,
-) -> Job
+fn job<F>(name: &str, schedule: &Schedule, at_most_min: u64, work: fn(Run) -> F) -> Job
 where
     F: Future<Output = Result<Done>> + Send + 'static,
 {
     Job {
         name: name.to_owned(),
-        about,
         schedule: schedule.clone(),
         at_most: Duration::from_mins(at_most_min),
         jitter: Duration::from_millis(20),

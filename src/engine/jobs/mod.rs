@@ -10,7 +10,7 @@ mod scheduler;
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use seckill_model::{Cause, Fence, JobRun, Millis, Reason, message::Label};
+use seckill_model::{Cause, Fence, JobRun, Millis, Reason, message::text};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
@@ -26,8 +26,6 @@ pub use scheduler::schedule;
 pub struct Job {
     /// Its name, also the name of its lock.
     pub name: String,
-    /// Short description.
-    pub about: Label,
     /// When it is due.
     pub schedule: Schedule,
     /// Time limit; after it the run is cancelled and other nodes may run the job.
@@ -98,7 +96,7 @@ pub async fn board(
         let ended = last.map(|run| job.ended(run));
         lines.push(JobLine {
             name: job.name.clone(),
-            about: job.about,
+            about: text!("job-about", job = job.name),
             schedule: job.schedule.to_string(),
             paused,
             next: job.schedule.next(now, ended).filter(|_| !paused),
@@ -138,7 +136,7 @@ mod tests {
             };
             let job = JobLine {
                 name: run.job.clone(),
-                about: Label("job-balanced"),
+                about: String::new(),
                 schedule: String::new(),
                 paused: false,
                 next: None,

@@ -163,7 +163,7 @@ mod tests {
         data_loss::Reconciled,
         snapshot::{JobLine, NodeState, StreamLine},
     };
-    use seckill_model::{Cause, ForeignKey, Millis, VoucherId, ledger::Finding, message::Label};
+    use seckill_model::{Cause, ForeignKey, Millis, VoucherId, ledger::Finding};
 
     fn healthy() -> Snapshot {
         let up = Health { up: true, ..Health::default() };
@@ -338,7 +338,7 @@ mod tests {
             };
             let job = JobLine {
                 name: "close-overdue".into(),
-                about: Label("job-balanced"),
+                about: String::new(),
                 schedule: String::new(),
                 paused,
                 next: None,

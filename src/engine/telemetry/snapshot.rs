@@ -5,7 +5,6 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use seckill_model::{
     EntryId, ForeignKey, JobRun, LetterVerdict, Message, Millis, Order, OrderCounts, OrderId,
     OrderQuery, Phase, Sale, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
-    message::Label,
 };
 use seckill_redis::{
     dead_letters::DeadLetter, keys::is_replay, nodes::Nodes, stream_stats::SaleStats,
@@ -17,7 +16,7 @@ pub use seckill_redis::{
     stream_stats::StreamStats,
 };
 use seckill_store::AuditEntry;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
@@ -572,18 +571,13 @@ impl NodeLine {
     }
 }
 
-fn english<S: Serializer>(label: &Label, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(label.english())
-}
-
 /// One scheduled job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobLine {
     /// Its name.
     pub name: String,
-    /// Its description; in English in JSON.
-    #[serde(serialize_with = "english")]
-    pub about: Label,
+    /// Its description.
+    pub about: String,
     /// Its schedule, as text.
     pub schedule: String,
     /// Whether an operator paused it.

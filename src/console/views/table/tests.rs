@@ -24,7 +24,7 @@ fn scrolling_follows_the_cursor_and_keeps_the_screen_full() {
 fn jobs(names: &[&str]) -> Snapshot {
     let job = |name: &&str| JobLine {
         name: (*name).to_owned(),
-        about: Label("job-balanced"),
+        about: String::new(),
         schedule: String::new(),
         paused: false,
         next: None,
