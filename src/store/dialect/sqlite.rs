@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use libsqlite3_sys as ffi;
 use seckill_model::{Reason, reason};
 use sqlx::{
     Arguments as _,
@@ -13,27 +14,6 @@ use sqlx::{
 
 use super::{Dialect, Value, divide, json, on_conflict, schema_changed, substitute};
 use crate::{StoreError, batch};
-
-/// Primary result codes, the low byte of the extended ones.
-mod code {
-    pub(super) const ERROR: i32 = 1;
-    pub(super) const PERM: i32 = 3;
-    pub(super) const BUSY: i32 = 5;
-    pub(super) const LOCKED: i32 = 6;
-    pub(super) const READONLY: i32 = 8;
-    pub(super) const IOERR: i32 = 10;
-    pub(super) const CORRUPT: i32 = 11;
-    pub(super) const FULL: i32 = 13;
-    pub(super) const CANTOPEN: i32 = 14;
-    pub(super) const PROTOCOL: i32 = 15;
-    pub(super) const SCHEMA: i32 = 17;
-    pub(super) const TOOBIG: i32 = 18;
-    pub(super) const CONSTRAINT: i32 = 19;
-    pub(super) const MISMATCH: i32 = 20;
-    pub(super) const AUTH: i32 = 23;
-    pub(super) const RANGE: i32 = 25;
-    pub(super) const NOTADB: i32 = 26;
-}
 
 pub(crate) const SQLITE: Dialect = Dialect {
     name: "SQLite",
@@ -120,27 +100,27 @@ pub(crate) fn render(
 
 fn is_rolled_back(error: &dyn DatabaseError) -> bool {
     // A commit that cannot be synced may still be in the log and found by a recovery.
-    [code::BUSY, code::FULL, code::CONSTRAINT].contains(&primary(error))
+    [ffi::SQLITE_BUSY, ffi::SQLITE_FULL, ffi::SQLITE_CONSTRAINT].contains(&primary(error))
 }
 
 /// Classifies an error by its primary result code.
 fn classify(fault: &dyn DatabaseError) -> StoreError {
     match primary(fault) {
-        code::BUSY | code::LOCKED | code::PROTOCOL => StoreError::Locked,
-        code::FULL => StoreError::Away(reason!("store-reason-disk-full")),
-        code::READONLY => StoreError::Away(reason!("store-reason-file-is-read-only")),
-        code::IOERR | code::CANTOPEN | code::PERM | code::AUTH => {
+        ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED | ffi::SQLITE_PROTOCOL => StoreError::Locked,
+        ffi::SQLITE_FULL => StoreError::Away(reason!("store-reason-disk-full")),
+        ffi::SQLITE_READONLY => StoreError::Away(reason!("store-reason-file-is-read-only")),
+        ffi::SQLITE_IOERR | ffi::SQLITE_CANTOPEN | ffi::SQLITE_PERM | ffi::SQLITE_AUTH => {
             let message = fault.to_string();
             StoreError::Away(reason!("store-reason-file-failed", message))
         }
-        code::CORRUPT | code::NOTADB => {
+        ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => {
             StoreError::File(reason!("store-file-damaged", reason = fault.message()))
         }
-        code::CONSTRAINT => StoreError::Rejected(Reason::Quoted(fault.message().to_owned())),
-        code::ERROR | code::SCHEMA if is_of_the_schema(fault.message()) => {
+        ffi::SQLITE_CONSTRAINT => StoreError::Rejected(Reason::Quoted(fault.message().to_owned())),
+        ffi::SQLITE_ERROR | ffi::SQLITE_SCHEMA if is_of_the_schema(fault.message()) => {
             schema_changed(fault.message().to_owned())
         }
-        code::TOOBIG | code::MISMATCH | code::RANGE => {
+        ffi::SQLITE_TOOBIG | ffi::SQLITE_MISMATCH | ffi::SQLITE_RANGE => {
             StoreError::Rejected(Reason::Quoted(fault.to_string()))
         }
         // No other error is proven to concern the request, so no order is discarded because of it.
@@ -158,18 +138,23 @@ fn is_of_the_schema(message: &str) -> bool {
 /// The same while the file at `path` is opened and the user can still choose another one.
 pub(crate) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError {
     StoreError::File(match error.as_database_error().map(primary) {
-        Some(code::NOTADB | code::CORRUPT) => reason!("store-is-not-sqlite-database", path),
-        Some(code::CANTOPEN | code::PERM | code::AUTH) => {
+        Some(ffi::SQLITE_NOTADB | ffi::SQLITE_CORRUPT) => {
+            reason!("store-is-not-sqlite-database", path)
+        }
+        Some(ffi::SQLITE_CANTOPEN | ffi::SQLITE_PERM | ffi::SQLITE_AUTH) => {
             reason!("store-cannot-be-opened-as-database", path)
         }
-        Some(code::READONLY) => reason!("store-file-read-only", path),
+        Some(ffi::SQLITE_READONLY) => reason!("store-file-read-only", path),
         _ => return SQLITE.store_error(error),
     })
 }
 
 /// Whether another process holds the file temporarily, so that the same request succeeds in a moment.
 pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
-    error.as_database_error().map(primary).is_some_and(|it| it == code::BUSY || it == code::LOCKED)
+    error
+        .as_database_error()
+        .map(primary)
+        .is_some_and(|it| it == ffi::SQLITE_BUSY || it == ffi::SQLITE_LOCKED)
 }
 
 /// Whether there was no room for the shared index of the log.
