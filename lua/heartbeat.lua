@@ -3,8 +3,9 @@
 -- is out of memory: its nodes are alive, and it frees as much as it adds.
 --
 -- KEYS  1 nodes (sorted set: node -> ms of its last heartbeat)  2 instances (hash: node -> process)  3 reconciled (hash)
+--       4 rates (hash: node -> orders that it writes per second)
 -- ARGV  1 node  2 expire after (ms): nodes without a heartbeat are removed  3 process  4 dead after (ms)
---       5 "take" to take the name over from any process
+--       5 "take" to take the name over from any process  6 orders written per second since its last heartbeat
 --
 -- Returns {Redis clock in ms, 1}, or {clock, 0} without a write if another process of that name is alive.
 
@@ -19,10 +20,12 @@ if other and other ~= ARGV[3] and ARGV[5] ~= 'take' then
 end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
 redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.pcall('HSET', KEYS[4], ARGV[1], ARGV[6]) -- Only informs: a key of another type fails nothing.
 local before = now - tonumber(ARGV[2])
 for _, node in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before)) do
   redis.call('HDEL', KEYS[2], node)
   redis.call('HDEL', KEYS[3], node)
+  redis.pcall('HDEL', KEYS[4], node)
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', before)
 return {now, 1}

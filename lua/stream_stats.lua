@@ -2,7 +2,7 @@
 -- Everything a Snapshot needs from Redis, consistent and in one round trip.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)  5 instances (hash)  6 reconciled (hash)
---       7 watermark (hash)
+--       7 watermark (hash)  8 rates (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 maximum number of entries to count
 --
@@ -11,7 +11,7 @@
 --    entries dropped by a claim},
 --   {last entry or false, entries added, last ID or false, last deleted ID or false,
 --    last delivered ID or false, entries read or false},
---   consumers {name, pending, idle ms}..., nodes {name, ms, ...},
+--   consumers {name, pending, idle ms}..., nodes {name, ms, ...}, rates {name, orders per second, ...},
 --   sales {inconsistent key or false, initial or false, stock or false, buyers, version or false, created or false,
 --     admitted, sold out, duplicate, rejected}...,
 --   keys of the wrong type {key, type}..., which were not read,
@@ -86,6 +86,7 @@ local stream = {read(KEYS[1], 0, 'XLEN', KEYS[1]), read(KEYS[2], 0, 'XLEN', KEYS
 local nodes = read(KEYS[3], {}, 'ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
 read(KEYS[5], 0, 'HLEN', KEYS[5])
 read(KEYS[6], 0, 'HLEN', KEYS[6])
+local rates = read(KEYS[8], {}, 'HGETALL', KEYS[8])
 local consumers = {}
 
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
@@ -113,7 +114,7 @@ local function buyers_of(key)
 end
 
 local sales = {}
-for i = 8, #KEYS, 4 do
+for i = 9, #KEYS, 4 do
   local damaged, sale, stock = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
   if damaged == 'sale' and redis.call('EXISTS', KEYS[i], KEYS[i + 1], KEYS[i + 2]) == 0 then
     damaged = false -- Not loaded, which is not damage.
@@ -141,4 +142,4 @@ for i, name in ipairs({'orders', 'dead'}) do
   end
 end
 
-return {now, stream, marks, consumers, nodes, sales, foreign, lost}
+return {now, stream, marks, consumers, nodes, rates, sales, foreign, lost}

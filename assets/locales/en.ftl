@@ -3230,6 +3230,7 @@ tables-user = user
 tables-verdict = VERDICT
 tables-waiting = WAITING
 tables-window = WINDOW
+tables-written-per-second = ORDERS/S
 
 ## terminal
 

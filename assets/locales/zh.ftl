@@ -2805,6 +2805,7 @@ tables-user = 用户
 tables-verdict = 判定
 tables-waiting = 等待
 tables-window = 起止时间
+tables-written-per-second = 单/秒
 
 ## terminal
 

@@ -112,6 +112,7 @@ fn document(context: &Context, stats: &RedisStats) -> Value {
             "alive": stats.works(&it.name, dead_ms),
             "pending": it.pending,
             "idle_ms": it.idle_ms,
+            "per_second": it.per_second,
         })
     };
     let group = || {
@@ -174,6 +175,9 @@ fn group(context: &Context, stats: &RedisStats) -> String {
         .left(&Label("column-consumer"), |it| it.name.clone())
         .left(&Label("column-node"), |it| life(stats.works(&it.name, dead_ms)))
         .right(&Label("column-pending"), |it| number(it.pending))
+        .right(&Label("column-per-second"), |it| {
+            it.per_second.map_or_else(|| "-".to_owned(), number)
+        })
         .right(&Label("column-idle"), |it| span(it.idle_ms));
     format!("{text}\n{consumers}")
 }

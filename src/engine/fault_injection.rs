@@ -38,8 +38,8 @@ pub async fn die_with_batch(
     let silent_ms = i64::try_from(dead_ms).unwrap_or(i64::MAX).saturating_add(1);
     for of in keys.partitions() {
         let mut beat = scripts::HEARTBEAT.prepare_invoke();
-        beat.key(of.nodes()).key(of.instances()).key(of.reconciled()).arg(node).arg(u32::MAX);
-        beat.arg("drill").arg(0).arg("take");
+        beat.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.rates());
+        beat.arg(node).arg(u32::MAX).arg("drill").arg(0).arg("take").arg(0);
         let (now, _): (i64, i64) = conn.invoke(&beat).await?;
         let from = ReadFrom::New(Duration::from_millis(100));
         while taken < most {

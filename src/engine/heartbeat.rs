@@ -26,12 +26,18 @@ pub(super) async fn send_heartbeats(
     stop: CancellationToken,
 ) {
     let mut losses = LossExchange::default();
-    let NodeContext { node, deployment, outbox, .. } = context;
+    let NodeContext { node, deployment, outbox, meters, .. } = context;
+    let mut counted = (Instant::now(), meters.written(of.number()));
     let dead_ms = deployment.settings.node_dead_ms;
     let is_home = of == servers.keys.home();
     loop {
         // The collector reports outages; the next heartbeat retries.
-        if let Ok(false) = beat(&mut servers.conn, &of, &node, &instance, dead_ms, "").await {
+        let now = (Instant::now(), meters.written(of.number()));
+        let seconds = now.0.duration_since(counted.0).as_secs_f64();
+        let rate = ((now.1 - counted.1) as f64 / seconds.max(0.1)).round() as u64;
+        counted = now;
+        let beat = beat(&mut servers.conn, &of, &node, &instance, dead_ms, "", rate);
+        if let Ok(false) = beat.await {
             tracing::error!(node, "another process has taken the name; stopping");
             stop.cancel();
         }
@@ -74,7 +80,7 @@ pub async fn take_name(
     let until = Instant::now() + Duration::from_millis(dead_ms) + HEARTBEAT_INTERVAL;
     let how = if force { "take" } else { "" };
     for of in servers.keys.partitions() {
-        while !beat(&mut servers.conn, &of, node, instance, dead_ms, how).await? {
+        while !beat(&mut servers.conn, &of, node, instance, dead_ms, how, 0).await? {
             if Instant::now() > until {
                 return Err(EngineError::NameTaken(node.to_owned()));
             }
@@ -92,10 +98,11 @@ async fn beat(
     instance: &str,
     dead_ms: u64,
     how: &str,
+    per_second: u64,
 ) -> Result<bool> {
     let mut call = scripts::HEARTBEAT.prepare_invoke();
-    call.key(of.nodes()).key(of.instances()).key(of.reconciled());
-    call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how);
+    call.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.rates());
+    call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how).arg(per_second);
     let (_, taken): (i64, bool) = conn.invoke(&call).await?;
     Ok(taken)
 }

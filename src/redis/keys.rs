@@ -202,6 +202,11 @@ impl Partition {
         format!("{}:instances", self.prefix)
     }
 
+    /// Hash: node -> orders that it writes per second, as of its last heartbeat.
+    pub fn rates(&self) -> String {
+        format!("{}:rates", self.prefix)
+    }
+
     /// Hash: node -> run ID of the Redis server that it has reconciled.
     pub fn reconciled(&self) -> String {
         format!("{}:reconciled", self.prefix)

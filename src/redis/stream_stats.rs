@@ -108,6 +108,8 @@ pub struct ConsumerStats {
     pub pending: u64,
     /// Milliseconds since it last read entries.
     pub idle_ms: u64,
+    /// Orders that its node wrote per second before its last heartbeat; `None` if it sends none.
+    pub per_second: Option<u64>,
 }
 
 /// A sale in Redis.
@@ -151,6 +153,7 @@ type Reply = (
     MarksReply,
     Vec<(Text, u64, u64)>,
     Vec<(Text, f64)>,
+    HashMap<String, u64>,
     Vec<SaleReply>,
     Vec<(String, String)>,
     Vec<String>,
@@ -258,12 +261,12 @@ pub async fn read_partition(
 ) -> Result<RedisStats> {
     let mut call = scripts::STREAM_STATS.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
-    call.key(of.instances()).key(of.reconciled()).key(of.watermark());
+    call.key(of.instances()).key(of.reconciled()).key(of.watermark()).key(of.rates());
     for sale in sales {
         call.key(&keys.sale_keys(*sale)).key(keys.tally(*sale));
     }
     call.arg(of.group()).arg(MAX_COUNTED);
-    let (now, stream, marks, consumers, nodes, figures, foreign, lost): Reply =
+    let (now, stream, marks, consumers, nodes, rates, figures, foreign, lost): Reply =
         conn.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
     let (last, added, generated, deleted, delivered, read) = marks;
@@ -296,6 +299,7 @@ pub async fn read_partition(
             .into_iter()
             .map(|(Text(name), pending, idle_ms)| ConsumerStats {
                 partition: of.number(),
+                per_second: rates.get(node_of(&name)).copied(),
                 name,
                 pending,
                 idle_ms,
@@ -337,6 +341,7 @@ mod tests {
             name: name.to_owned(),
             pending: 1,
             idle_ms,
+            per_second: None,
         };
         let stats = RedisStats {
             now: Millis(10_000),

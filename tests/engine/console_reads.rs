@@ -425,6 +425,30 @@ async fn no_rate_is_shown_while_redis_is_unreachable() {
     snapshot(&world, "it answers again", |it| it.redis.up).await;
 }
 
+/// A node sends its rate with its heartbeats.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_has_the_rate_of_its_node_and_none_without_heartbeats() {
+    let (mut world, voucher) = World::with_sale(2_000).await;
+    let consumer = |it: &Snapshot| it.stream.as_ref()?.consumers.first()?.per_second;
+    let plan = LoadTest { rate: Some(500.0), ..LoadTest::new(voucher, 2_000) };
+    let ((), _) = tokio::join!(
+        async {
+            snapshot(&world, "it writes orders", |it| consumer(it) > Some(0)).await;
+        },
+        world.rush(plan)
+    );
+    snapshot(&world, "it has written all", |it| consumer(it) == Some(0)).await;
+    let rates = world.keys.home().rates();
+    world.server.query::<()>(&["DEL", &rates]);
+    world.server.query::<()>(&["SET", &rates, "x"]);
+    let unknown = |it: &Snapshot| {
+        consumer(it).is_none() && it.foreign_keys.iter().any(|foreign| foreign.key == rates)
+    };
+    let seen = snapshot(&world, "a key of another program only hides the rate", unknown).await;
+    assert!(seen.nodes.iter().all(|node| node.alive), "{:?}", seen.nodes);
+    world.stop_node().await;
+}
+
 /// Even if admitted orders cannot be written or reported, the rate is counted in Redis between snapshots.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_admission_rate_is_shown_while_the_database_is_unreachable_or_locked() {

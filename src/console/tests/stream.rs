@@ -43,7 +43,16 @@ pub(super) fn consumer(name: &str, alive: bool, pending: u64) -> ConsumerLine {
     let idle_ms = if alive { 10 } else { 42_000 };
     let state = if alive { NodeState::Alive } else { NodeState::Dead };
     let name = name.to_owned();
-    ConsumerLine { partition: 0, name, state, alive, known: true, pending, idle_ms }
+    ConsumerLine {
+        partition: 0,
+        name,
+        state,
+        alive,
+        known: true,
+        pending,
+        idle_ms,
+        per_second: alive.then_some(640),
+    }
 }
 
 /// The window that ends with entry `last`.

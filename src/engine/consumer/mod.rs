@@ -7,6 +7,7 @@ pub mod order_writer;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -34,6 +35,7 @@ use crate::{
     locks::{Guard, LockError, LockName, Locks},
     servers::Servers,
     settings::Settings,
+    telemetry::Meters,
 };
 
 /// Maximum blocking time of one read; `stop` is checked in between.
@@ -64,6 +66,7 @@ pub struct Consumer {
     resumed: bool,
     /// When entries that wait for the buyers of their sale were last read.
     waiting: Option<Instant>,
+    meters: Arc<Meters>,
 }
 
 /// Pauses a consumer, and reports when it has paused.
@@ -78,7 +81,7 @@ pub struct Hold {
 impl Consumer {
     /// The consumer of a node in a partition. It reads nothing new while it is paused.
     pub fn new(context: &NodeContext, partition: Partition, hold: Hold) -> Self {
-        let NodeContext { node, deployment, locks, .. } = context;
+        let NodeContext { node, deployment, locks, meters, .. } = context;
         let conn = deployment.redis.blocking_connection(BLOCK);
         Self {
             name: partition.consumer(node),
@@ -90,6 +93,7 @@ impl Consumer {
             hold,
             resumed: false,
             waiting: None,
+            meters: Arc::clone(meters),
         }
     }
 
@@ -219,11 +223,12 @@ impl Consumer {
         stop: &CancellationToken,
     ) -> Result<Rejected> {
         let (settled, rejected) = self.writer.settle_good(batch, stop).await?;
-        self.note_waiting(&settled);
+        self.note_settled(&settled);
         Ok(rejected)
     }
 
-    fn note_waiting(&mut self, settled: &Settled) {
+    fn note_settled(&mut self, settled: &Settled) {
+        self.meters.note_written(self.partition.number(), settled.persisted);
         if settled.waiting > 0 {
             self.waiting.get_or_insert_with(Instant::now);
         }
@@ -250,7 +255,7 @@ impl Consumer {
         };
         let (settled, read) = tokio::join!(writer.settle_good(batch, stop), reading);
         let ((settled, rejected), read) = (settled?, read?);
-        self.note_waiting(&settled);
+        self.note_settled(&settled);
         if read.0 == 0 {
             // The time of the next batch is unknown.
             self.writer.reject_all(rejected).await?;
@@ -374,7 +379,7 @@ impl Consumer {
     async fn settle(&mut self, batch: Vec<Delivered>, stop: &CancellationToken) -> Result<()> {
         if !self.settings.order_lock {
             let settled = self.writer.settle(batch, stop).await?;
-            self.note_waiting(&settled);
+            self.note_settled(&settled);
             return Ok(());
         }
         let users = batch.iter().filter_map(|delivered| Some(delivered.order()?.user));
@@ -390,7 +395,7 @@ impl Consumer {
                 tracing::warn!(%error, "an order lock was not released");
             }
         }
-        self.note_waiting(&settled?);
+        self.note_settled(&settled?);
         // Reading it again does not count as a delivery.
         self.resumed |= missed.is_some();
         missed.map_or(Ok(()), |error| Err(error.into()))

@@ -178,7 +178,16 @@ mod tests {
     fn holder(alive: bool, pending: u64) -> ConsumerLine {
         let (partition, name) = (0, "node-b/1".into());
         let state = if alive { NodeState::Alive } else { NodeState::Dead };
-        ConsumerLine { partition, name, state, alive, known: true, pending, idle_ms: 9 }
+        ConsumerLine {
+            partition,
+            name,
+            state,
+            alive,
+            known: true,
+            pending,
+            idle_ms: 9,
+            per_second: None,
+        }
     }
 
     #[test]

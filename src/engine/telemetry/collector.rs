@@ -421,6 +421,7 @@ impl Collector {
                 known: state != NodeState::Stopped,
                 pending: it.pending,
                 idle_ms: it.idle_ms,
+                per_second: it.per_second.filter(|_| state == NodeState::Alive),
             }
         };
         stats.consumers.iter().map(line).collect()

@@ -1,7 +1,7 @@
 //! Measurements of one process: latencies, refusals, and operations in progress, which can be stopped.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -28,6 +28,8 @@ const FIRST_BUCKET_US: u64 = 250;
 #[derive(Debug, Default)]
 pub struct Meters {
     busy: AtomicU64,
+    /// Orders written by the consumer of each partition.
+    written: Mutex<HashMap<u16, u64>>,
     /// One histogram per second, oldest first.
     latencies: Mutex<VecDeque<(Instant, Histogram<u64>)>>,
     load_tests: Active<LoadTestRun>,
@@ -48,6 +50,16 @@ impl Meters {
     /// Returns the number of refused requests.
     pub fn busy(&self) -> u64 {
         self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Records orders that the consumer of a partition wrote.
+    pub fn note_written(&self, partition: u16, orders: u64) {
+        *self.written.lock().entry(partition).or_default() += orders;
+    }
+
+    /// Returns the number of orders that the consumer of a partition wrote.
+    pub fn written(&self, partition: u16) -> u64 {
+        self.written.lock().get(&partition).copied().unwrap_or_default()
     }
 
     /// Records how long a batch of requests waited for its replies.

@@ -356,6 +356,8 @@ pub struct ConsumerLine {
     pub pending: u64,
     /// Milliseconds since its last read.
     pub idle_ms: u64,
+    /// Orders that it wrote per second before the last heartbeat of its node; `None` if it is not a live node.
+    pub per_second: Option<u64>,
 }
 
 impl ConsumerLine {
@@ -688,6 +690,7 @@ mod tests {
                 known: true,
                 pending,
                 idle_ms: 0,
+                per_second: None,
             };
             consumer.sort_key()
         };

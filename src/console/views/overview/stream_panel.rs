@@ -112,7 +112,8 @@ fn list(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, stream: &StreamLine)
         Span::styled(Label("common-none"), theme.soft).render(area, buffer);
     }
     let shown = if all.len() > rows { rows.saturating_sub(1) } else { all.len() };
-    let names = area.width.saturating_sub(24).clamp(8, 30);
+    let rates = if area.width >= 40 { 9 } else { 0 };
+    let names = area.width.saturating_sub(24 + rates).clamp(8, 30);
     let lines = all.iter().take(shown).map(|consumer| {
         let (glyph, style, word) = match (consumer.alive, consumer.known) {
             _ if scene.is_blind() => (glyphs::WAITING, theme.soft, text::UNKNOWN),
@@ -124,10 +125,17 @@ fn list(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, stream: &StreamLine)
             Line::styled(glyph, style),
             fit(&consumer.name, names.into()).into(),
             Line::styled(word, style),
+            Line::from(
+                consumer
+                    .per_second
+                    .map(|rate| figures::rate_within(rate as f64, 9))
+                    .unwrap_or_default(),
+            )
+            .right_aligned(),
             Line::from(figures::within(consumer.pending, 9)).right_aligned(),
         ])
     });
-    let widths = [1, names, 7, 9].map(Length);
+    let widths = [1, names, 7, rates, 9].map(Length);
     Table::new(lines, widths).render(area, buffer);
     if shown < all.len() {
         let more = text!("console-and-more", count = all.len() - shown);

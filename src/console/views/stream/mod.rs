@@ -248,6 +248,9 @@ impl Row for ConsumerLine {
                 _ => Style::new(),
             },
         ),
+        Column::figure(Label("tables-written-per-second"), &[(72, 9)], |it: &Self| {
+            it.per_second.into()
+        }),
         Column::span(Label("tables-idle"), &[(0, 8)], |it: &Self| Value::Span(it.idle_ms)).soft(),
     ];
 
