@@ -31,9 +31,8 @@ use super::{
     status::{Status, Tone},
     text::{commands, conventions},
     theme::Theme,
-    view::View,
     views::{
-        Display, Effect, Step, Table, Views, is_stale, is_too_small,
+        Display, Effect, Step, Table, View, Views, is_stale, is_too_small,
         letters::{LetterCommand, Selected},
         stream,
     },

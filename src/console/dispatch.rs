@@ -894,7 +894,7 @@ fn offer(action: Action, why: Option<String>) -> Option<Offer> {
 /// The views in which an action is available.
 fn homes(action: Action) -> String {
     let of = |context: &Context| {
-        keymap::table().iter().any(|it| it.contexts.contains(context) && it.action == action)
+        keymap::table().iter().any(|it| it.context == *context && it.action == action)
     };
     Context::views().filter(of).map(Context::heading).collect::<Vec<_>>().join(&Label("list-items"))
 }

@@ -27,7 +27,6 @@ mod terminal;
 mod tests;
 mod text;
 mod theme;
-mod view;
 mod views;
 mod widgets;
 

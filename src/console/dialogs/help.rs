@@ -70,7 +70,7 @@ impl Help {
         let section = |context: Context| {
             let heading = Line::styled(context.heading(), theme.heading);
             let bound = table().iter();
-            let bound = bound.filter(|it| it.contexts.contains(&context) && !it.keys.is_empty());
+            let bound = bound.filter(|it| it.context == context && !it.keys.is_empty());
             std::iter::once(heading).chain(bound.map(line)).collect()
         };
         let others = Context::all().filter(|context| *context != self.context);
@@ -90,7 +90,7 @@ fn half(sections: &[Vec<Line<'_>>]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{theme::Depth, view::View};
+    use crate::{theme::Depth, views::View};
 
     #[test]
     fn every_binding_is_listed_and_those_of_the_view_are_first() {

@@ -17,8 +17,7 @@ use crate::{
     status::Tone,
     text::{self, figures},
     theme::{Theme, glyphs},
-    view::View,
-    views::{COMPLETE, SIDES, Scene, draw_text, is_stale, is_too_small, phase},
+    views::{COMPLETE, SIDES, Scene, View, draw_text, is_stale, is_too_small, phase},
     widgets::{self, fit, left, plain, right, width, wrap, wrap_to},
 };
 

@@ -12,7 +12,7 @@ use super::{
     table::{self, Marked, PageKey as _, Row, Table, TableState},
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, ViewKey},
     text::{self, commands, conventions, figures},
     widgets::fit,
 };
@@ -23,6 +23,8 @@ const LEAST: [u16; 2] = [4, 3];
 /// A row whose table is a view.
 pub(crate) trait TableView: Row {
     const VIEW: View;
+    /// The keys that apply in this view only.
+    const KEYS: &'static [ViewKey] = &[FILTER];
     /// Where the rows come from.
     const SOURCES: &'static [Source];
     /// From this width on, the detail of the chosen row is always open, beside the table.
@@ -79,6 +81,10 @@ pub(crate) trait TableView: Row {
 }
 
 impl<R: TableView> Component for TableState<R> {
+    fn keys() -> Vec<ViewKey> {
+        R::KEYS.to_vec()
+    }
+
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         let summary = summary(scene, self, R::extent(scene, self));
         draw_head(area, buffer, &R::heading(scene, self), &summary);

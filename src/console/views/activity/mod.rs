@@ -21,7 +21,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, ViewKey},
     text::{
         audit_log,
         time::{beyond, event_name},
@@ -153,6 +153,7 @@ fn time(scene: &Scene<'_>, line: &AuditEntry, room: usize) -> String {
 
 impl TableView for AuditEntry {
     const VIEW: View = View::Activity;
+    const KEYS: &'static [ViewKey] = &[(Action::Level, "v", true), FILTER];
     const SOURCES: &'static [Source] = &[Source::Sql];
 
     fn heading(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {

@@ -11,7 +11,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, ViewKey},
     text::{self, commands, figures},
     theme::Theme,
     widgets::{fit, left, right, width, wrap},
@@ -94,6 +94,8 @@ fn of_last(job: &JobLine, value: impl Fn(&JobRun) -> Value) -> Value {
 
 impl TableView for JobLine {
     const VIEW: View = View::Jobs;
+    const KEYS: &'static [ViewKey] =
+        &[(Action::RunJob, "T", true), (Action::Pause, "P", true), FILTER];
     const SOURCES: &'static [Source] = &[Source::Sql];
     const BESIDE: u16 = 160;
 

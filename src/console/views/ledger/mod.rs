@@ -22,7 +22,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, MARK, ViewKey},
     text::{
         self,
         commands::{Question, question},
@@ -107,6 +107,7 @@ fn state(line: &SaleAudit) -> String {
 
 impl TableView for SaleAudit {
     const VIEW: View = View::Ledger;
+    const KEYS: &'static [ViewKey] = &[(Action::Repair, "A", true), MARK, FILTER];
     const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
     const UNMARKABLE: Label = Label("ledger-this-sale-has-no-automatic");
 

@@ -17,7 +17,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
     text::{
         self,
         commands::{Question, question},
@@ -95,6 +95,16 @@ impl Row for LetterLine {
 
 impl TableView for LetterLine {
     const VIEW: View = View::Letters;
+    const KEYS: &'static [ViewKey] = &[
+        (Action::ReplayLetters, "R", true),
+        (Action::Discard, "D", true),
+        (Action::Compensate, "C", true),
+        STOP_COMMAND,
+        MARK,
+        (Action::MarkAll, "*", true),
+        FILTER,
+        USERS,
+    ];
     const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
 
     fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {

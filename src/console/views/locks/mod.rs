@@ -12,7 +12,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, ViewKey},
     text::{self, commands, figures},
     widgets::{bar, fit, right, width},
 };
@@ -115,6 +115,7 @@ fn lease(scene: &Scene<'_>, lock: &Holder) -> (String, Option<f64>, Style) {
 
 impl TableView for Holder {
     const VIEW: View = View::Locks;
+    const KEYS: &'static [ViewKey] = &[(Action::Release, "X", true), FILTER];
     const SOURCES: &'static [Source] = &[Source::Redis];
 
     fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {

@@ -21,7 +21,7 @@ use super::{
     table_view::draw_table,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, USERS, ViewKey},
     text::{self, commands::question},
     widgets::{fit, plain, wrap},
 };
@@ -149,6 +149,16 @@ impl OrdersState {
 }
 
 impl Component for OrdersState {
+    fn keys() -> Vec<ViewKey> {
+        vec![
+            (Action::Pay, "P", true),
+            FILTER,
+            (Action::NextPage, "n", true),
+            (Action::PreviousPage, "b", true),
+            USERS,
+        ]
+    }
+
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         draw_head(area, buffer, &heading(area, scene, self), &summary(scene, self));
         if !scene.typing {

@@ -24,15 +24,28 @@ use seckill_model::{Label, text};
 pub(crate) use self::state::OverviewState;
 use self::stream_panel::NAMES;
 use self::throughput_chart::until;
-use super::{Component, Effect, SIDES, Scene, Source};
+use super::{Component, Effect, SIDES, Scene, Source, sales};
 use crate::{
-    keymap::Action,
+    keymap::{Action, ViewKey},
     text::{self, figures},
     theme::glyphs,
     widgets::{bar, fit, left, right, width, wrap, wrap_to},
 };
 
 impl Component for OverviewState {
+    fn keys() -> Vec<ViewKey> {
+        let of_chart = [
+            (Action::ZoomIn, "+", false),
+            (Action::ZoomOut, "-", false),
+            (Action::ZoomReset, "=", false),
+            (Action::Earlier, "<", false),
+            (Action::Later, ">", false),
+            (Action::MarkBefore, "[", false),
+            (Action::MarkAfter, "]", false),
+        ];
+        [&sales::COMMANDS[..], &of_chart].concat()
+    }
+
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         draw(area, buffer, scene, self);
     }

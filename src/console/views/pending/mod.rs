@@ -14,7 +14,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
     text::{self, recovery},
     widgets::fit,
 };
@@ -105,6 +105,8 @@ fn holder(line: &PendingLine) -> Label {
 
 impl TableView for PendingLine {
     const VIEW: View = View::Pending;
+    const KEYS: &'static [ViewKey] =
+        &[(Action::PlanRecovery, "A", true), STOP_COMMAND, MARK, FILTER, USERS];
     const SOURCES: &'static [Source] = &[Source::Redis];
 
     fn above(scene: &Scene<'_>, cells: u16, rows: u16) -> Vec<Line<'static>> {

@@ -13,6 +13,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
+    keymap::{Action, FILTER, ViewKey},
     text::{self, figures},
     theme::{Theme, glyphs},
     widgets::{bar, width},
@@ -75,6 +76,15 @@ impl Row for SaleLine {
         Page::whole(&snapshot.sales)
     }
 }
+
+/// Commands on a sale; the Overview has them as well.
+pub(super) const COMMANDS: [ViewKey; 5] = [
+    (Action::NewSale, "N", true),
+    (Action::Rush, "R", true),
+    (Action::Start, "S", true),
+    (Action::Pause, "P", true),
+    (Action::End, "E", true),
+];
 
 impl TableView for SaleLine {
     const VIEW: View = View::Sales;
@@ -183,6 +193,10 @@ impl SalesState {
 }
 
 impl Component for SalesState {
+    fn keys() -> Vec<ViewKey> {
+        [&COMMANDS[..], &[FILTER, (Action::Users, "u", false)]].concat()
+    }
+
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         self.table.draw(area, buffer, scene);
     }

@@ -25,7 +25,7 @@ use super::{
     table_view::{draw_rows, draw_table, nothing, summary},
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, STOP_COMMAND, USERS, ViewKey},
     lag_trend::LagTrend,
     text::{self},
     theme::glyphs,
@@ -91,6 +91,19 @@ pub(super) fn total(all: &[StreamStats], only: Option<u16>) -> Option<StreamStat
 }
 
 impl Component for StreamState {
+    fn keys() -> Vec<ViewKey> {
+        vec![
+            (Action::Rewind, "W", true),
+            (Action::Claim, "C", true),
+            (Action::RemoveConsumer, "D", true),
+            STOP_COMMAND,
+            (Action::Pane, "c", true),
+            (Action::Partition, "p", false),
+            FILTER,
+            USERS,
+        ]
+    }
+
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         draw(area, buffer, scene, self);
     }
