@@ -492,7 +492,7 @@ impl App {
         if self.view == View::Pending && has_none {
             return Label("conventions-no-pending-entries").to_owned();
         }
-        text!("conventions-no-row-is-selected-use")
+        conventions::no_row()
     }
 
     /// Sorts by the next column, or reverses the order.
@@ -834,23 +834,19 @@ impl App {
 
     /// Why an action of this view would have no effect, for the palette and for its key.
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
-        let (newest, is_overview) = (&self.display.newest, self.view == View::Overview);
+        let newest = &self.display.newest;
         if action.is_command() && newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
         }
+        let of_view = self.views.get(self.view).why_not(action, &Scene::of(&self.display));
+        if of_view.is_some() {
+            return of_view;
+        }
         let (is_useless, why) = match action {
-            Action::PlanRecovery => {
-                let is_none = PendingLine::page(newest).total == Some(0);
-                (newest.redis.up && is_none, Label("command-there-are-no-pending-entries"))
-            }
             Action::Repair if ledger::is_balanced(&newest.ledger) => {
                 (true, ledger::NOTHING_TO_REPAIR)
             }
             Action::Repair => return self.away(),
-            Action::ReplayLetters | Action::Discard | Action::Compensate => {
-                let stream = newest.stream.as_ref();
-                (stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD)
-            }
             Action::StopCommand => {
                 let is_running = newest.recoveries.iter().any(|line| line.changes);
                 (!is_running, Label("command-no-command-is-running"))
@@ -866,17 +862,14 @@ impl App {
                 let is_none = self.director.launch.is_none() && newest.load_tests.is_empty();
                 (is_none, NOTHING_TO_STOP)
             }
-            Action::Filter => (is_overview, commands::NO_FILTER),
+            Action::Filter => (self.table().is_none(), commands::NO_FILTER),
             Action::SortNext | Action::SortTurn => match self.table() {
                 Some(table) => return table.fixed_order(&self.display.shown),
                 None => (true, conventions::NO_TABLE),
             },
-            Action::CopyName
-            | Action::CopyRow
-            | Action::Release
-            | Action::RunJob
-            | Action::Pause
-            | Action::Pay => return (!self.has_choice()).then(|| self.no_choice()),
+            Action::CopyName | Action::CopyRow => {
+                return (!self.has_choice()).then(|| self.no_choice());
+            }
             _ => return None,
         };
         is_useless.then(|| why.to_owned())

@@ -11,6 +11,11 @@ pub(crate) fn in_pages(total: u64) -> String {
     text!("conventions-are-loaded-in-pages", total)
 }
 
+/// Why a key has no row to apply to.
+pub(crate) fn no_row() -> String {
+    text!("conventions-no-row-is-selected-use")
+}
+
 /// Why nothing is read while the display is paused.
 pub(crate) fn frozen() -> String {
     text!("conventions-display-is-paused-press")

@@ -117,6 +117,11 @@ pub(crate) trait Component {
         None
     }
 
+    /// Why an action of this view would have no effect, for the palette and for its key.
+    fn why_not(&self, _action: Action, _scene: &Scene<'_>) -> Option<String> {
+        None
+    }
+
     /// The command that the view needs without a key; it is sent once.
     fn wants(&mut self) -> Option<Command> {
         None

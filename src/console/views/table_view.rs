@@ -25,6 +25,8 @@ pub(crate) trait TableView: Row {
     const VIEW: View;
     /// The keys that apply in this view only.
     const KEYS: &'static [ViewKey] = &[FILTER];
+    /// Commands on the chosen row.
+    const ON_ROW: &'static [Action] = &[];
     /// Where the rows come from.
     const SOURCES: &'static [Source];
     /// From this width on, the detail of the chosen row is always open, beside the table.
@@ -68,6 +70,11 @@ pub(crate) trait TableView: Row {
 
     /// Carries out an action of the view.
     fn run(_state: &mut TableState<Self>, _action: Action, _scene: &Scene<'_>) -> Option<Effect> {
+        None
+    }
+
+    /// Why a command of the view would have no effect, apart from a missing row.
+    fn why_not(_action: Action, _scene: &Scene<'_>) -> Option<String> {
         None
     }
 
@@ -127,6 +134,13 @@ impl<R: TableView> Component for TableState<R> {
             return Some(Effect::Note(conventions::frozen()));
         }
         Some(Effect::Done)
+    }
+
+    fn why_not(&self, action: Action, scene: &Scene<'_>) -> Option<String> {
+        if R::ON_ROW.contains(&action) && self.chosen(scene.snapshot).is_none() {
+            return Some(conventions::no_row());
+        }
+        R::why_not(action, scene)
     }
 
     fn table(&self) -> Option<&dyn Table> {

@@ -96,6 +96,7 @@ impl TableView for JobLine {
     const VIEW: View = View::Jobs;
     const KEYS: &'static [ViewKey] =
         &[(Action::RunJob, "T", true), (Action::Pause, "P", true), FILTER];
+    const ON_ROW: &'static [Action] = &[Action::RunJob, Action::Pause];
     const SOURCES: &'static [Source] = &[Source::Sql];
     const BESIDE: u16 = 160;
 

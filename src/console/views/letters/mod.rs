@@ -163,6 +163,13 @@ impl TableView for LetterLine {
         detail
     }
 
+    fn why_not(action: Action, scene: &Scene<'_>) -> Option<String> {
+        let is_of_letters =
+            matches!(action, Action::ReplayLetters | Action::Discard | Action::Compensate);
+        let is_none = scene.newest.stream.as_ref().is_none_or(|it| it.dead == 0);
+        (is_of_letters && is_none).then(|| NOTHING_DEAD.to_owned())
+    }
+
     fn is_read(snapshot: &Snapshot) -> bool {
         snapshot.letters.taken.is_some()
     }
@@ -192,7 +199,7 @@ pub(crate) fn in_scope(
     Some((LetterScope::Letters(vec![letter]), Selected::One(letter.to_string())))
 }
 
-pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
+const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
 
 /// What a command does with dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]

@@ -116,6 +116,7 @@ fn lease(scene: &Scene<'_>, lock: &Holder) -> (String, Option<f64>, Style) {
 impl TableView for Holder {
     const VIEW: View = View::Locks;
     const KEYS: &'static [ViewKey] = &[(Action::Release, "X", true), FILTER];
+    const ON_ROW: &'static [Action] = &[Action::Release];
     const SOURCES: &'static [Source] = &[Source::Redis];
 
     fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {

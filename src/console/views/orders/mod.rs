@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     keymap::{Action, FILTER, USERS, ViewKey},
-    text::{self, commands::question},
+    text::{self, commands::question, conventions},
     widgets::{fit, plain, wrap},
 };
 
@@ -210,6 +210,11 @@ impl Component for OrdersState {
         };
         let turn = self.table.beyond(scene.snapshot, page, scene.frozen);
         Some(turn.note().map_or(Effect::Done, Effect::Note))
+    }
+
+    fn why_not(&self, action: Action, scene: &Scene<'_>) -> Option<String> {
+        let is_missing = action == Action::Pay && self.table.chosen(scene.snapshot).is_none();
+        is_missing.then(conventions::no_row)
     }
 
     /// Requests the trace of the chosen order, one at a time and each once.

@@ -160,6 +160,12 @@ impl TableView for PendingLine {
         Some(Effect::Send(Command::Plan(scope), None))
     }
 
+    fn why_not(action: Action, scene: &Scene<'_>) -> Option<String> {
+        let is_none = scene.newest.redis.up && Self::page(scene.newest).total == Some(0);
+        let why = || Label("command-there-are-no-pending-entries").to_owned();
+        (action == Action::PlanRecovery && is_none).then(why)
+    }
+
     fn is_read(snapshot: &Snapshot) -> bool {
         snapshot.pending.taken.is_some()
     }
