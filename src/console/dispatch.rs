@@ -25,7 +25,12 @@ use super::{
     frame,
     keymap::{self, Action, Context, key_of},
     launch::{self, Launch},
-    text::{self, commands, commands::Question, conventions},
+    text::{
+        self, commands,
+        commands::{Question, question},
+        conventions,
+        time::event_name,
+    },
     views::{
         Component as _, Order, Pane, Row as _, Scene, Sheet, Step, Turn, View, ledger,
         letters::{self, LetterCommand, in_scope},
@@ -174,7 +179,7 @@ impl App {
                     self.accepted(&confirm);
                     return None;
                 };
-                self.note(conventions::number_first(count));
+                self.note(text!("conventions-this-affects-type-that-number", count));
             }
             // Enter ends the text; it never runs a command.
             Action::Press if confirm.in_reason() => confirm.leave_reason(),
@@ -616,7 +621,10 @@ impl App {
             Action::StopCommand => {
                 let mut commands = self.display.newest.recoveries.iter();
                 if let Some(line) = commands.find(|line| line.changes) {
-                    self.confirm(commands::break_off(line), Command::Cancel);
+                    let (action, done) = (event_name(&line.action), line.done);
+                    let question =
+                        question!("ask-stop-command", action, done, planned = line.planned);
+                    self.confirm(question, Command::Cancel);
                 }
             }
             action if self.run_by_view(action) => {}
@@ -739,7 +747,10 @@ impl App {
     /// entries that changed since it was made.
     pub(super) fn ask_plan(&mut self, plan: &Plan, scope: &Scope) {
         if plan.totals.to_do() == 0 {
-            return self.note(commands::nothing_to_do(plan));
+            return self.note(match plan.totals.entries {
+                0 => text!("command-these-entries-are-no-longer"),
+                held => text!("command-held-by-live-nodes-nothing", held),
+            });
         }
         let state = &self.views.pending;
         let filtered = plan.head.filter.is_empty() && !state.controls.filter.value().is_empty();
@@ -788,13 +799,16 @@ impl App {
         let question = if let Some(launch) = self.director.armed() {
             launch.ask_quit()
         } else if let Some(line) = self.display.newest.recoveries.iter().find(|it| it.changes) {
-            commands::quit_command(&line.action, line.done, line.planned)
+            let (action, done) = (event_name(&line.action), line.done);
+            question!("ask-quit-during-command", action, done, planned = line.planned)
         } else if load_tests.is_empty() {
             self.terminal.course = Course::Quit;
             return;
         } else {
-            let sent = load_tests.iter().map(|it| it.sent).sum();
-            commands::quit(sent, load_tests.iter().map(|it| it.planned).sum())
+            let sent: u64 = load_tests.iter().map(|it| it.sent).sum();
+            let planned: u64 = load_tests.iter().map(|it| it.planned).sum();
+            let unsent = planned.saturating_sub(sent);
+            question!("ask-quit-during-load-test", sent, planned, unsent)
         };
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
     }
@@ -862,10 +876,10 @@ impl App {
                 let is_none = self.director.launch.is_none() && newest.load_tests.is_empty();
                 (is_none, NOTHING_TO_STOP)
             }
-            Action::Filter => (self.table().is_none(), commands::NO_FILTER),
+            Action::Filter => (self.table().is_none(), Label("command-this-view-has-no-rows")),
             Action::SortNext | Action::SortTurn => match self.table() {
                 Some(table) => return table.fixed_order(&self.display.shown),
-                None => (true, conventions::NO_TABLE),
+                None => (true, Label("conventions-this-view-has-no-table")),
             },
             Action::CopyName | Action::CopyRow => {
                 return (!self.has_choice()).then(|| self.no_choice());

@@ -67,10 +67,6 @@ pub(crate) fn echo(text: &str) -> String {
     crate::widgets::fit(text, CELLS)
 }
 
-pub(crate) fn no_match(text: &str) -> String {
-    text!("console-no-row-contains-press", text = echo(text))
-}
-
 /// The age of figures; other words may follow.
 pub(crate) fn old(age: u64) -> String {
     let age = steady_span(age);
@@ -111,12 +107,4 @@ pub(crate) fn drains_in(millis: u64) -> String {
 pub(crate) fn oldest(millis: u64) -> String {
     let (span, steady) = (span(millis), steady_span(millis));
     text!("console-oldest", span, steady)
-}
-
-/// An error, with the key that dismisses it.
-pub(crate) fn failure(error: &str, more: usize) -> String {
-    match more {
-        0 => text!("console-dismisses", error),
-        _ => text!("console-dismisses-more", error, more),
-    }
 }

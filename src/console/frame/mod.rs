@@ -321,8 +321,9 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Mixed => ("!", theme.warn),
         Tone::Failure => (glyphs::CROSS, theme.bad),
     };
-    let message = match tone {
-        Tone::Failure => text::failure(message, more),
+    let message = match (tone, more) {
+        (Tone::Failure, 0) => text!("console-dismisses", error = message),
+        (Tone::Failure, _) => text!("console-dismisses-more", error = message, more),
         _ => message.to_owned(),
     };
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };

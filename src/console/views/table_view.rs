@@ -219,7 +219,7 @@ pub(super) fn nothing<R: Row>(
     if state.is_waiting() {
         text::READING.to_owned()
     } else if !state.loaded(scene.snapshot).is_empty() {
-        text::no_match(state.controls.filter.value())
+        text!("console-no-row-contains-press", text = text::echo(state.controls.filter.value()))
     } else {
         empty(scene, state).unwrap_or_else(|| text::READING.to_owned())
     }

@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     keymap::{Action, FILTER, ViewKey},
-    text::{self, commands, figures},
+    text::{self, commands::question, figures},
     theme::Theme,
-    widgets::{fit, left, right, width, wrap},
+    widgets::{fit, left, plain, right, width, wrap},
 };
 
 /// From this width on, a run has its full date.
@@ -145,11 +145,15 @@ impl TableView for JobLine {
             return Some(Effect::note(Label("command-job-no-longer-exists")));
         };
         let name = job.name.clone();
-        let (question, command) = if action == Action::RunJob {
-            (commands::run_job(job), Command::RunJob(name))
-        } else {
-            let command = Command::SwitchJob { job: name, paused: !job.paused };
-            (commands::switch_job(job), command)
+        let shown = plain(&name);
+        let question = match action {
+            Action::RunJob => question!("ask-run-job", name = shown, about = job.about),
+            _ if job.paused => question!("ask-resume-job", name = shown),
+            _ => question!("ask-pause-job", name = shown),
+        };
+        let command = match action {
+            Action::RunJob => Command::RunJob(name),
+            _ => Command::SwitchJob { job: name, paused: !job.paused },
         };
         Some(Effect::confirm(question, command))
     }

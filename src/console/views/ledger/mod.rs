@@ -183,7 +183,8 @@ impl TableView for SaleAudit {
         }
         let page = &scene.newest.ledger;
         if page.taken.is_none_or(|at| scene.newest.taken.since(at) > FRESH_MS) {
-            return Some(Effect::Note(page.limit.map_or_else(awaited, limit_reached)));
+            let is_running = || text!("ledger-audit-is-running-press-again");
+            return Some(Effect::Note(page.limit.map_or_else(is_running, limit_reached)));
         }
         let meant = page.lines.iter().filter(|line| {
             let is_marked = state.marks.is_empty() || state.marks.contains(&line.voucher_id);
@@ -192,9 +193,8 @@ impl TableView for SaleAudit {
         let meant = meant.map(|line| SaleRepair::of(line.voucher_id, line.findings.clone()));
         let (plan, left): (Vec<_>, Vec<_>) = meant.partition(|sale| !sale.cures.is_empty());
         if plan.is_empty() && page.partitions.is_empty() {
-            let none = left.is_empty();
-            let text = if none { NOTHING_TO_REPAIR } else { BY_HAND };
-            return Some(Effect::note(text));
+            let by_hand = Label("ledger-no-automatic-repair-for-these");
+            return Some(Effect::note(if left.is_empty() { NOTHING_TO_REPAIR } else { by_hand }));
         }
         let question = repair_question(&plan, !state.marks.is_empty(), page.partitions.len());
         Some(Effect::confirm(question, Command::Repair(plan)))
@@ -271,7 +271,6 @@ fn sum(stock: i64, orders: u64, initial: u64) -> String {
 }
 
 pub(crate) const NOTHING_TO_REPAIR: Label = Label("ledger-no-differences-so");
-const BY_HAND: Label = Label("ledger-no-automatic-repair-for-these");
 
 /// Whether an audit found no difference.
 pub(crate) fn is_balanced(page: &LedgerPage) -> bool {
@@ -302,11 +301,6 @@ fn advice(finding: &Finding, sale: VoucherId) -> String {
         return text!("ledger-press-for-dead-letters-then");
     }
     text!("ledger-compare-its-orders", query = query_of_sale(sale))
-}
-
-/// A repair requires an audit.
-fn awaited() -> String {
-    text!("ledger-audit-is-running-press-again")
 }
 
 /// Sales that a question lists individually.

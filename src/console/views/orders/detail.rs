@@ -187,11 +187,6 @@ fn location(location: &Location) -> Option<String> {
     })
 }
 
-pub(super) fn not_unpaid(order: &Order) -> String {
-    let (id, status) = (order.id, status(order.status));
-    text!("orders-order-is-only-unpaid-orders", id, status)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ use seckill_engine::{
 use seckill_model::{Label, Millis, Order, OrderId, OrderQuery, OrderStatus, Reason, text};
 use tui_input::Input;
 
-use self::detail::{buyer, not_unpaid};
+use self::detail::buyer;
 pub(crate) use self::detail::{query_of_sale, status};
 use super::{
     Component, Effect, SIDES, Scene, Source, Step, View, below, draw_head,
@@ -246,7 +246,8 @@ impl OrdersState {
             return Effect::note(Label("command-order-is-no-longer"));
         };
         if order.status != OrderStatus::Unpaid {
-            return Effect::Note(not_unpaid(order));
+            let (id, status) = (order.id, status(order.status));
+            return Effect::Note(text!("orders-order-is-only-unpaid-orders", id, status));
         }
         let sale = Scene { snapshot: scene.newest, ..*scene }.sale_name(order.voucher_id);
         let buyer = buyer(&scene.users.number(order.user_id), order.place, &sale);

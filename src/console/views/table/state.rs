@@ -12,7 +12,6 @@ use super::{
     paging::{PageKey as _, Pager, Toward},
 };
 use crate::{
-    text::conventions,
     theme::glyphs,
     views::{Scene, Step},
 };
@@ -500,7 +499,9 @@ impl<R: Row> Table for TableState<R> {
     fn fixed_order(&self, snapshot: &Snapshot) -> Option<String> {
         let page = R::page(snapshot);
         match R::PAGING {
-            Paging::Forward if !page.is_whole() => page.total.map(conventions::in_pages),
+            Paging::Forward if !page.is_whole() => {
+                page.total.map(|total| text!("conventions-are-loaded-in-pages", total))
+            }
             Paging::NewestLast => {
                 Some(Label("conventions-stream-is-always-in-delivery").to_owned())
             }
