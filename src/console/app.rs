@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use futures::{
     future::{BoxFuture, FutureExt},
-    stream::{FuturesUnordered, StreamExt},
+    stream::FuturesUnordered,
 };
 use jiff::tz::TimeZone;
 use seckill_engine::{
@@ -145,14 +145,6 @@ impl App {
         };
         app.on_snapshot(first);
         app
-    }
-
-    /// The next reply of the engine; pending forever while none is outstanding.
-    pub(crate) async fn next_answer(&mut self) -> Answer {
-        match self.work.answers.next().await {
-            Some(answer) => answer,
-            None => std::future::pending().await,
-        }
     }
 
     pub(crate) fn on_snapshot(&mut self, snapshot: Arc<Snapshot>) {
@@ -352,7 +344,7 @@ impl App {
         self.direct(fired);
     }
 
-    /// Sends a command; its reply arrives through [`App::next_answer`]. `false` if the engine does not accept it.
+    /// Sends a command; its reply arrives in [`Work::answers`]. `false` if the engine does not accept it.
     pub(super) fn send(&mut self, command: Command) -> bool {
         self.send_because(command, None)
     }

@@ -159,12 +159,10 @@ impl Saver {
         }
     }
 
-    /// The next finished export; pending forever while there is none.
-    pub(super) async fn next(&mut self) -> Saved {
-        match self.0.join_next().await {
-            Some(saved) => saved.unwrap_or(Err(ExportError::BrokenOff)),
-            None => std::future::pending().await,
-        }
+    /// The next finished export; `None` if none is in progress.
+    pub(super) async fn next(&mut self) -> Option<Saved> {
+        let saved = self.0.join_next().await?;
+        Some(saved.unwrap_or(Err(ExportError::BrokenOff)))
     }
 
     /// Waits for exports in progress, up to a limit.
@@ -253,7 +251,7 @@ mod tests {
         let mut exports = vec![export(dir.path()), export(dir.path())];
         saver.start(&mut exports);
         assert!(exports.is_empty());
-        saver.next().await.unwrap();
+        saver.next().await.unwrap().unwrap();
         saver.finish().await;
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
