@@ -21,10 +21,9 @@ use strum::VariantArray as _;
 use super::{
     Answer,
     active_sale::ActiveSale,
-    dialogs::{Confirm, Dialog, Intent, Subject},
+    dialogs::{Confirm, Dialog, Form, Intent, Subject},
     director::Director,
     export::{Export, Saved, Written, row_count},
-    form_drafts::FormDrafts,
     guide_banner::GuidePage,
     keymap::{self, Action, Context, Key},
     presenter::{Presenter, is_gone},
@@ -74,9 +73,21 @@ pub(super) struct Work {
     /// The last plan, with the marks it was made for.
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
     /// Forms that were left, or whose question is open: input is never lost.
-    pub(super) drafts: FormDrafts,
+    pub(super) drafts: Vec<Form>,
     /// Commands recently run from the palette, the newest first.
     pub(super) asked: Vec<Action>,
+}
+
+impl Work {
+    /// Keeps a form that has input; `false` if nothing is kept.
+    pub(super) fn keep_draft(&mut self, form: Form) -> bool {
+        let is_of_group = matches!(form.subject, Subject::Rewind(_) | Subject::Claim(_));
+        let is_kept = form.is_changed() && !is_of_group;
+        if is_kept {
+            self.drafts.push(form);
+        }
+        is_kept
+    }
 }
 
 /// Rows per notch of the wheel.
@@ -294,7 +305,7 @@ impl App {
     /// Sends the command that the view needs without a key, if any.
     pub(super) fn send_wanted(&mut self) {
         if let Some(command) = self.views.get_mut(self.view).wants()
-            && !self.send(command.clone())
+            && !self.send(command.clone(), None)
         {
             self.views.orders.miss_trace(&command);
         }
@@ -313,7 +324,7 @@ impl App {
             Effect::Failure(text) => self.status.failure(text),
             Effect::Open(dialog) => self.dialog = Some(dialog),
             Effect::Send(command, reason) => {
-                if !self.send_because(command.clone(), reason) {
+                if !self.send(command.clone(), reason) {
                     self.director.take_awaiting(&command);
                 }
             }
@@ -344,13 +355,9 @@ impl App {
         self.direct(fired);
     }
 
-    /// Sends a command; its reply arrives in [`Work::answers`]. `false` if the engine does not accept it.
-    pub(super) fn send(&mut self, command: Command) -> bool {
-        self.send_because(command, None)
-    }
-
-    /// As [`App::send`], with a reason for the audit log.
-    pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
+    /// Sends a command, with a reason for the audit log; its reply arrives in [`Work::answers`]. `false` if the engine
+    /// does not accept it.
+    pub(super) fn send(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send(command.clone(), reason) {
             Ok(reply) => {
                 let text = commands::sent(&command);
@@ -382,7 +389,7 @@ impl App {
             && self.work.creating.take_if(|sent| sent == sale).is_some()
             && matches!(answer, Ok(Ok(_)))
         {
-            self.work.drafts.take(&Subject::NewSale);
+            self.work.drafts.retain(|form| form.subject != Subject::NewSale);
         }
         let why = match answer {
             Ok(Ok(reply)) => return self.on_reply(command, &reply),

@@ -3,6 +3,8 @@
 //! A question refers to its subject by identity, with the figures of the newest snapshot, even while the display is
 //! paused.
 
+use std::sync::Arc;
+
 use crossterm::event::Event;
 use ratatui::{buffer::Buffer, layout::Rect};
 use seckill_engine::{
@@ -25,14 +27,9 @@ use super::{
     frame,
     keymap::{self, Action, Context, key_of},
     launch::{self, Launch},
-    text::{
-        self, commands,
-        commands::{Question, question},
-        conventions,
-        time::event_name,
-    },
+    text::{self, commands, commands::question, conventions, time::event_name},
     views::{
-        Component as _, Order, Pane, Row as _, Scene, Sheet, Step, Turn, View, ledger,
+        Component as _, Effect, Order, Pane, Row as _, Scene, Sheet, Step, Turn, View, ledger,
         letters::{self, LetterCommand, in_scope},
         orders::query_of_sale,
     },
@@ -112,14 +109,14 @@ impl App {
                     _ => Label("command-nothing-was-changed-form-keeps"),
                 };
                 form.focus(0);
-                let is_kept = self.work.drafts.keep(form);
+                let is_kept = self.work.keep_draft(form);
                 self.note(if is_kept { kept } else { commands::CANCELLED });
                 None
             }
             (Dialog::Form(mut form), Action::Press) if form.at_submit() => {
                 match form.submit(&self.display.newest.sales, self.display.now) {
                     Some(submission) => {
-                        self.work.drafts.keep(form);
+                        self.work.keep_draft(form);
                         self.submit(submission);
                         None
                     }
@@ -197,12 +194,15 @@ impl App {
     /// The only place that sends a confirmed command.
     fn accepted(&mut self, confirm: &Confirm) {
         self.status.begin();
-        self.work.drafts.settle(&confirm.intent);
         let reason = confirm.reason();
         let (newest, now) = (&self.display.newest, self.display.now);
         match &confirm.intent {
             Intent::Send(command) => {
-                if self.send_because(Command::clone(command), reason) {
+                if let Command::LoadTest(plan) = &**command {
+                    // The next form starts empty.
+                    self.work.drafts.retain(|it| it.subject != Subject::LoadTest(plan.voucher));
+                }
+                if self.send(Command::clone(command), reason) {
                     if let Some(sale) = confirm.creates() {
                         self.work.creating = Some(sale.clone());
                     }
@@ -214,6 +214,7 @@ impl App {
                 }
             }
             Intent::Arm(launch) => {
+                self.work.drafts.retain(|it| !matches!(it.subject, Subject::Launch(_)));
                 let armed = self.director.arm(Launch { reason, ..Launch::clone(launch) }, now);
                 self.apply(armed);
                 let called_off = self.director.look(&self.display.newest);
@@ -230,9 +231,9 @@ impl App {
             Intent::Abort { voucher, pauses } => {
                 let sale = newest.sale(*voucher);
                 let sells = sale.is_some_and(|sale| sale.phase == Phase::Running);
-                self.send_because(Command::StopLoadTest(*voucher), reason.clone());
+                self.send(Command::StopLoadTest(*voucher), reason.clone());
                 if *pauses && sells {
-                    self.send_because(Command::PauseSale(*voucher), reason);
+                    self.send(Command::PauseSale(*voucher), reason);
                 }
             }
             Intent::Quit => self.terminal.course = Course::Quit,
@@ -624,7 +625,7 @@ impl App {
                     let (action, done) = (event_name(&line.action), line.done);
                     let question =
                         question!("ask-stop-command", action, done, planned = line.planned);
-                    self.confirm(question, Command::Cancel);
+                    self.apply(Effect::confirm(question, Command::Cancel));
                 }
             }
             action if self.run_by_view(action) => {}
@@ -636,17 +637,23 @@ impl App {
         }
     }
 
+    /// Opens a form: the draft about this subject, else a new one.
+    fn open_form(&mut self, subject: &Subject, new: impl FnOnce() -> Form) {
+        let drafts = &mut self.work.drafts;
+        let draft = drafts.iter().position(|form| form.subject == *subject);
+        let draft = draft.map(|at| drafts.swap_remove(at));
+        self.dialog = Some(Dialog::Form(draft.unwrap_or_else(new)));
+    }
+
     fn ask_arm(&mut self) {
         if self.director.launch.is_some() {
             return self.note(text!("director-launch-is-scheduled-press"));
         }
-        let newest = &self.display.newest;
+        let newest = Arc::clone(&self.display.newest);
         let planned =
             |id: &VoucherId| newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
         let meant = self.seen_sale().filter(planned).or(self.presented().filter(planned));
-        let draft = self.work.drafts.take(&Subject::Launch(meant));
-        let form = draft.unwrap_or_else(|| Form::launch(meant, &newest.sales));
-        self.dialog = Some(Dialog::Form(form));
+        self.open_form(&Subject::Launch(meant), || Form::launch(meant, &newest.sales));
     }
 
     /// Asks for confirmation before aborting the launch or stopping a load test: that of the sale on the screen, or the
@@ -692,10 +699,7 @@ impl App {
         }
         let command = match (action, sale.phase) {
             (Action::Rush, _) => {
-                let draft = self.work.drafts.take(&Subject::LoadTest(id));
-                let form = draft.unwrap_or_else(|| Form::load_test(sale));
-                self.dialog = Some(Dialog::Form(form));
-                return;
+                return self.open_form(&Subject::LoadTest(id), || Form::load_test(sale));
             }
             (Action::Start, Phase::Planned) => Command::StartSale(id),
             (Action::Pause, Phase::Paused) => Command::ResumeSale(id),
@@ -703,7 +707,7 @@ impl App {
             (Action::End, _) => Command::EndSale(id),
             _ => return self.note(commands::no_use(sale)),
         };
-        self.confirm(commands::change(&command, sale), command);
+        self.apply(Effect::confirm(commands::change(&command, sale), command));
     }
 
     fn ask_new_sale(&mut self) {
@@ -711,8 +715,7 @@ impl App {
             let title = sale.title.clone();
             return self.note(text!("command-is-being-created-wait", title));
         }
-        let form = self.work.drafts.take(&Subject::NewSale).unwrap_or_else(Form::new_sale);
-        self.dialog = Some(Dialog::Form(form));
+        self.open_form(&Subject::NewSale, Form::new_sale);
     }
 
     /// Asks for confirmation of a completed form.
@@ -736,7 +739,7 @@ impl App {
             }
             // The question follows when the preview arrives.
             Submission::Group(command) => {
-                self.send(Command::Preview(command));
+                self.send(Command::Preview(command), None);
                 return;
             }
         };
@@ -774,7 +777,7 @@ impl App {
         }
         let meant = in_scope(&self.views.letters, &self.display.shown);
         let Some((scope, about)) = meant else { return self.note(commands::NOTHING_CHOSEN) };
-        if self.send(Command::CountLetters(scope.clone())) {
+        if self.send(Command::CountLetters(scope.clone()), None) {
             self.work.counting = Some((kind, scope, about));
         }
     }
@@ -811,11 +814,6 @@ impl App {
             question!("ask-quit-during-load-test", sent, planned, unsent)
         };
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
-    }
-
-    /// Asks for confirmation of a command.
-    pub(super) fn confirm(&mut self, question: Question, command: Command) {
-        self.dialog = Some(Dialog::Confirm(Confirm::command(question, command)));
     }
 
     /// The palette with every named action: those of this view first.

@@ -11,7 +11,6 @@ mod director;
 mod dispatch;
 mod event_loop;
 mod export;
-mod form_drafts;
 mod frame;
 mod guide_banner;
 mod key;
