@@ -19,8 +19,8 @@ use tui_input::Input;
 use super::{
     app::{App, Course},
     dialogs::{
-        Confirm, Dialog, ExportMenu, Form, Help, Intent, MOST, Offer, Palette, Subject, Submission,
-        is_cut, typed,
+        Confirm, Dialog, ExportMenu, Form, Help, Intent, MOST, Offer, Palette, Subject, is_cut,
+        typed,
     },
     director::NOTHING_TO_STOP,
     export::{self, Export, Format, of_screen, of_table, stamp},
@@ -70,7 +70,7 @@ impl App {
         }
         match &mut self.dialog {
             Some(Dialog::Form(form)) => {
-                form.type_in(event, &self.display.newest.sales, self.display.now);
+                form.type_in(event, &self.display);
             }
             Some(Dialog::Palette(palette)) => palette.type_in(event),
             Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
@@ -114,15 +114,13 @@ impl App {
                 None
             }
             (Dialog::Form(mut form), Action::Press) if form.at_submit() => {
-                match form.submit(&self.display.newest.sales, self.display.now) {
-                    Some(submission) => {
-                        self.work.keep_draft(form);
-                        self.submit(submission);
-                        None
-                    }
+                let Some(effect) = form.submit(&self.display) else {
                     // The error is shown under its field.
-                    None => Some(Dialog::Form(form)),
-                }
+                    return Some(Dialog::Form(form));
+                };
+                self.work.keep_draft(form);
+                self.apply(effect);
+                None
             }
             (Dialog::Form(mut form), _) => {
                 form.step(forward);
@@ -716,34 +714,6 @@ impl App {
             return self.note(text!("command-is-being-created-wait", title));
         }
         self.open_form(&Subject::NewSale, Form::new_sale);
-    }
-
-    /// Asks for confirmation of a completed form.
-    fn submit(&mut self, submission: Submission) {
-        let confirm = match submission {
-            Submission::NewSale(sale) => {
-                let [begin, end] =
-                    [sale.begin, sale.end].map(|at| at.map(|at| at.date_time(&self.display.zone)));
-                let question = commands::create(&sale, begin.as_deref(), end.as_deref());
-                Confirm::command(question, Command::CreateSale(sale))
-            }
-            Submission::LoadTest(plan) => {
-                let snapshots = [&self.display.newest, &self.display.shown];
-                let Some(sale) = snapshots.into_iter().find_map(|it| it.sale(plan.voucher)) else {
-                    return self.note(commands::NO_SALE);
-                };
-                Confirm::command(commands::rush(sale, &plan), Command::LoadTest(plan))
-            }
-            Submission::Launch(launch) => {
-                Confirm::new(launch.ask_arm(), Intent::Arm(Box::new(launch)))
-            }
-            // The question follows when the preview arrives.
-            Submission::Group(command) => {
-                self.send(Command::Preview(command), None);
-                return;
-            }
-        };
-        self.dialog = Some(Dialog::Confirm(confirm));
     }
 
     /// Asks for confirmation of a plan, with its exact counts; confirming executes exactly this plan. The engine skips

@@ -3,7 +3,7 @@
 use seckill_engine::{
     Command, LoadTest, SaleLine, commands::plan::Plan, telemetry::snapshot::Holder,
 };
-use seckill_model::{Label, NewSale, text};
+use seckill_model::{Label, text};
 
 use super::{
     figures::{self, thousands},
@@ -106,13 +106,6 @@ pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
         text!("command-requests-by-buyers", requests, buyers, again),
         text!("command-at-most-concurrent-requests", most = plan.concurrency, pace),
     ]
-}
-
-/// A sale to be created; times are in the user's time zone.
-pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> Question {
-    let (title, stock, limit) = (plain(&sale.title), sale.stock, sale.limit);
-    let (begin, end) = (begin.unwrap_or("none"), end.unwrap_or("none"));
-    question!("ask-create-sale", title, stock, limit, begin, end)
 }
 
 pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
