@@ -19,12 +19,11 @@ use seckill_model::{EntryId, Label, Millis, NewSale, VoucherId, locale::set_key_
 use strum::VariantArray as _;
 
 use super::{
-    Answer,
+    Answer, GuidePage,
     active_sale::ActiveSale,
     dialogs::{Confirm, Dialog, Form, Intent, Subject},
     director::Director,
     export::{Export, Saved, Written, row_count},
-    guide_banner::GuidePage,
     keymap::{self, Action, Context, Key},
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
@@ -471,7 +470,7 @@ impl App {
         match saved {
             Ok(Written { path, rows }) => {
                 let path = path.display();
-                let part = rows.filter(|(_, extent)| extent.more);
+                let part = rows.filter(|extent| extent.more);
                 let (tone, text) = if part.is_some() {
                     let rows = row_count(part);
                     (Tone::Mixed, text!("export-written-to-loaded-rows-only", rows, path))

@@ -282,7 +282,7 @@ impl App {
                 self.dialog = Some(Dialog::Help(Help::new(self.context(), foot)));
             }
             Action::Export => {
-                let rows = self.sheet().map(|sheet| (sheet.rows.len(), sheet.extent));
+                let rows = self.sheet().map(|sheet| sheet.extent);
                 let menu = ExportMenu::new(rows, self.terminal.export_dir.as_deref());
                 self.dialog = Some(Dialog::Export(menu));
             }
@@ -578,7 +578,7 @@ impl App {
             let Some(sheet) = self.sheet() else {
                 return self.note(&*Label("export-there-are-no-rows"));
             };
-            rows = Some((sheet.rows.len(), sheet.extent));
+            rows = Some(sheet.extent);
             match of_table(format, &sheet, name, self.display.shown.taken) {
                 Ok(body) => body,
                 Err(why) => return self.on_saved(Err(why)),

@@ -13,9 +13,9 @@ use tokio::{
 };
 
 use super::{
+    GuidePage,
     app::{App, Course},
     export::Saver,
-    guide_banner::GuidePage,
     terminal::DrawTarget,
 };
 

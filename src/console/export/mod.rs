@@ -69,7 +69,7 @@ pub(crate) struct Export {
     pub(super) stem: String,
     pub(super) format: Format,
     /// For a table, its rows and the rows of the whole list.
-    pub(super) rows: Option<(usize, Extent)>,
+    pub(super) rows: Option<Extent>,
     pub(super) body: String,
 }
 
@@ -95,16 +95,16 @@ pub(crate) enum ExportError {
 pub(crate) struct Written {
     pub(crate) path: PathBuf,
     /// For a table, its rows and the rows of the whole list.
-    pub(crate) rows: Option<(usize, Extent)>,
+    pub(crate) rows: Option<Extent>,
 }
 
 /// How many rows of a table are exported.
-pub(crate) fn row_count(rows: Option<(usize, Extent)>) -> String {
+pub(crate) fn row_count(rows: Option<Extent>) -> String {
     match rows {
         None => text!("export-no-rows"),
-        Some((rows, Extent { more: false, .. })) => text!("export-rows", rows),
-        Some((rows, Extent { total: None, .. })) => text!("export-rows-there-are-more", rows),
-        Some((rows, Extent { total: Some(total), .. })) => text!("export-of-rows", rows, total),
+        Some(Extent { rows, more: false, .. }) => text!("export-rows", rows),
+        Some(Extent { rows, total: None, .. }) => text!("export-rows-there-are-more", rows),
+        Some(Extent { rows, total: Some(total), .. }) => text!("export-of-rows", rows, total),
     }
 }
 

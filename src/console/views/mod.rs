@@ -109,7 +109,7 @@ pub(crate) trait Component {
 
     /// Moves the cursor.
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
-        self.table_mut().map_or(Turn::Waiting, |table| table.step(snapshot, step, is_frozen))
+        self.table_mut().map_or(Turn::Moved, |table| table.step(snapshot, step, is_frozen))
     }
 
     /// Carries out an action; `None` if it is none of this view.

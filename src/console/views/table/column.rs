@@ -122,11 +122,11 @@ impl<'a, R: Row> Page<'a, R> {
         self.key == self.key.first() && self.next.is_none()
     }
 
-    pub(super) fn extent(&self) -> Extent {
-        match self.total {
-            Some(total) => Extent::counted(self.rows.len(), total),
-            None => Extent { total: None, more: !self.is_whole() },
-        }
+    /// The extent of a sheet with so many of its rows.
+    pub(super) fn extent(&self, rows: usize) -> Extent {
+        let loaded = self.rows.len() as u64;
+        let more = self.total.map_or(!self.is_whole(), |total| loaded < total);
+        Extent { rows, total: self.total.map(|total| total.max(loaded)), more }
     }
 }
 

@@ -273,7 +273,7 @@ impl<R: Row> TableState<R> {
         let next = R::page(snapshot).next.filter(|next| self.key().first() == next.first());
         let is_further = step.is_forward() != R::PAGING.is_newest_last();
         match next {
-            _ if self.is_waiting() => return Turn::Waiting,
+            _ if self.is_waiting() => return Turn::Moved,
             None if is_further => return Turn::edge(step),
             _ if !is_further && self.is_first_page() => return Turn::edge(step),
             _ if is_frozen => return Turn::Frozen,
@@ -281,7 +281,7 @@ impl<R: Row> TableState<R> {
             _ if step == Step::First => return self.open_first(snapshot, is_frozen),
             _ => self.pager.back(),
         }
-        Turn::Waiting
+        Turn::Moved
     }
 
     /// Requests the first page of this list.
@@ -291,7 +291,7 @@ impl<R: Row> TableState<R> {
         }
         self.open(self.key());
         self.settle(snapshot);
-        Turn::Waiting
+        Turn::Moved
     }
 
     /// Holds the visible page, so that new rows do not move it.
@@ -366,7 +366,7 @@ impl<R: Row> TableState<R> {
                 .chain(columns().map(|column| column.file_name(scene.users)))
                 .collect(),
             rows: in_english(|| rows.iter().map(values).collect()),
-            extent: R::page(scene.snapshot).extent(),
+            extent: R::page(scene.snapshot).extent(rows.len()),
             cursor,
         }
     }
@@ -472,7 +472,7 @@ impl<R: Row> Table for TableState<R> {
             return if self.cursor.take().is_some() { Turn::Moved } else { Turn::edge(step) };
         }
         if self.is_waiting() {
-            return Turn::Waiting;
+            return Turn::Moved;
         }
         let rows = self.rows(snapshot);
         let is_log = paging == Paging::Log && is_first;
