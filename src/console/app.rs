@@ -30,7 +30,7 @@ use super::{
     text::{commands, conventions},
     theme::Theme,
     views::{
-        Display, Effect, Step, Table, View, Views, is_stale, is_too_small,
+        Effect, Scene, Step, Table, View, Views, is_stale, is_too_small,
         letters::{LetterCommand, Selected},
         stream,
     },
@@ -47,7 +47,7 @@ pub(crate) enum Course {
 
 pub(crate) struct App {
     pub(super) remote: Remote,
-    pub(crate) display: Display,
+    pub(crate) display: Scene,
     pub(crate) view: View,
     pub(crate) views: Views,
     pub(crate) dialog: Option<Dialog>,
@@ -141,7 +141,7 @@ impl App {
         let first = remote.snapshots.borrow().clone();
         let mut app = Self {
             remote,
-            display: Display::new(theme, zone, now),
+            display: Scene::new(theme, zone, now),
             view: View::Overview,
             views: Views::default(),
             dialog: None,

@@ -29,7 +29,7 @@ use super::{
     launch::{self, Launch},
     text::{self, commands, commands::question, conventions, time::event_name},
     views::{
-        Component as _, Effect, Order, Pane, Row as _, Scene, Sheet, Step, Turn, View, ledger,
+        Component as _, Effect, Order, Pane, Row as _, Sheet, Step, Turn, View, ledger,
         letters::{self, LetterCommand, in_scope},
         orders::query_of_sale,
     },
@@ -340,7 +340,7 @@ impl App {
 
     /// Passes an action to the view; returns whether the view has it.
     pub(super) fn run_by_view(&mut self, action: Action) -> bool {
-        let effect = self.views.get_mut(self.view).run(action, &Scene::of(&self.display));
+        let effect = self.views.get_mut(self.view).run(action, &self.display);
         effect.map(|effect| self.apply(effect)).is_some()
     }
 
@@ -523,19 +523,19 @@ impl App {
     /// yet.
     pub(crate) fn sheet(&self) -> Option<Sheet> {
         let table = self.table().filter(|_| self.display.has_data())?;
-        table.sheet(&Scene::of(&self.display))
+        table.sheet(&self.display)
     }
 
     /// The chosen row as exported.
     fn chosen_row(&self) -> Option<Sheet> {
-        let scene = Scene::of(&self.display);
+        let scene = &self.display;
         match self.view {
             // The Overview has no table, and the filter of Sales may hide the chosen sale.
             View::Overview | View::Sales => {
                 let sale = [self.pointed_sale()?];
-                Some(self.views.sales.table.sheet_of(&scene, &sale, Some(0)))
+                Some(self.views.sales.table.sheet_of(scene, &sale, Some(0)))
             }
-            _ => self.table()?.sheet(&scene),
+            _ => self.table()?.sheet(scene),
         }
     }
 
@@ -820,7 +820,7 @@ impl App {
         if action.is_command() && newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
         }
-        let of_view = self.views.get(self.view).why_not(action, &Scene::of(&self.display));
+        let of_view = self.views.get(self.view).why_not(action, &self.display);
         if of_view.is_some() {
             return of_view;
         }

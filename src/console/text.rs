@@ -9,7 +9,7 @@ pub(crate) mod recovery;
 pub mod settings;
 pub(crate) mod time;
 
-use seckill_engine::{SaleLine, telemetry::snapshot::Funnel};
+use seckill_engine::{SaleLine, Snapshot, telemetry::snapshot::Funnel};
 use seckill_model::{Label, Phase, VoucherId, text};
 
 use self::figures::{span, steady_span, thousands, within};
@@ -46,6 +46,14 @@ pub fn phase(phase: Phase) -> String {
 
 pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
     format!("#{voucher} {}", plain(title))
+}
+
+/// As [`sale_name`], with the title that a snapshot has, if any.
+pub(crate) fn sale_in(snapshot: &Snapshot, voucher: VoucherId) -> String {
+    match snapshot.sale(voucher) {
+        Some(sale) => sale_name(voucher, &sale.title),
+        None => format!("#{voucher}"),
+    }
 }
 
 pub(crate) fn left_of(left: &str, initial: &str) -> String {

@@ -11,7 +11,7 @@ use crate::{
     keymap::Action,
     text::commands::CANCEL,
     theme::Theme,
-    views::{Display, Effect},
+    views::{Effect, Scene},
     widgets::{fit, plain, popup, width, wrap},
 };
 
@@ -94,24 +94,24 @@ impl Form {
     }
 
     /// Types into the focused field. An input error is shown at once; an empty field is not an error yet.
-    pub(crate) fn type_in(&mut self, event: &Event, display: &Display) {
+    pub(crate) fn type_in(&mut self, event: &Event, scene: &Scene) {
         let focused = self.fields.get_mut(self.focus);
         if !focused.is_some_and(|field| typed(&mut field.input, event)) {
             return;
         }
-        self.name_sale(&display.newest.sales);
+        self.name_sale(&scene.newest.sales);
         let fault = match self.subject {
             // These are checked at submission only, against the state at that time.
             Subject::Rewind(_) | Subject::Claim(_) => None,
-            _ => self.check(display).err(),
+            _ => self.check(scene).err(),
         };
         let fault = fault.filter(|(place, _)| !self.value(*place).is_empty());
         self.show_fault(fault.as_ref());
     }
 
     /// What the form leads to, or `None` after moving the focus to the field with the error.
-    pub(crate) fn submit(&mut self, display: &Display) -> Option<Effect> {
-        match self.check(display) {
+    pub(crate) fn submit(&mut self, scene: &Scene) -> Option<Effect> {
+        match self.check(scene) {
             Ok(effect) => Some(effect),
             Err(fault) => {
                 self.show_fault(Some(&fault));

@@ -19,7 +19,7 @@ use crate::{
         commands::{NO_SALE, question, rush, rush_plan},
         figures, sale_name,
     },
-    views::{Display, Effect},
+    views::{Effect, Scene},
     widgets::plain,
 };
 
@@ -136,21 +136,20 @@ impl Form {
     }
 
     /// The question that the completed form leads to, or the command whose reply does.
-    pub(super) fn check(&self, display: &Display) -> Checked<Effect> {
-        let (sales, now) = (&display.newest.sales, display.now);
+    pub(super) fn check(&self, scene: &Scene) -> Checked<Effect> {
+        let (sales, now) = (&scene.newest.sales, scene.now);
         match &self.subject {
             Subject::NewSale => {
                 let sale = self.check_sale(now)?;
                 let (title, stock, limit) = (plain(&sale.title), sale.stock, sale.limit);
-                let [begin, end] = [sale.begin, sale.end].map(|at| {
-                    at.map_or_else(|| "none".to_owned(), |at| at.date_time(&display.zone))
-                });
+                let [begin, end] = [sale.begin, sale.end]
+                    .map(|at| at.map_or_else(|| "none".to_owned(), |at| at.date_time(&scene.zone)));
                 let question = question!("ask-create-sale", title, stock, limit, begin, end);
                 Ok(Effect::confirm(question, Command::CreateSale(sale)))
             }
             Subject::LoadTest(voucher) => {
                 let plan = self.check_load_test(*voucher)?;
-                let snapshots = [&display.newest, &display.shown];
+                let snapshots = [&scene.newest, &scene.shown];
                 let Some(sale) = snapshots.into_iter().find_map(|it| it.sale(*voucher)) else {
                     return Ok(Effect::note(NO_SALE));
                 };
@@ -287,7 +286,7 @@ mod tests {
     #[test]
     fn errors_are_below_their_field() {
         let theme = Theme::new(Depth::None, false);
-        let display = Display::new(theme, TimeZone::UTC, Millis::now());
+        let display = Scene::new(theme, TimeZone::UTC, Millis::now());
         let place = |values: [&str; 5]| {
             let mut form = filled(Form::new_sale(), &values);
             assert!(form.submit(&display).is_none());

@@ -34,7 +34,7 @@ pub(crate) use self::{
     overview::OverviewState,
     pending::pending_in,
     sales::{SalesState, phase},
-    scene::{COMPLETE, Display, Scene, Source, fit_before, is_stale, is_too_small},
+    scene::{COMPLETE, Scene, Source, fit_before, is_stale, is_too_small},
     stream::{Pane, StreamState},
     table::{Extent, Order, Row, Settled, Sheet, Table, TableState, Turn},
     user_masking::Users,
@@ -86,7 +86,7 @@ pub(crate) trait Component {
         Self: Sized;
 
     /// Draws the view into the area that the frame leaves.
-    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>);
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene);
 
     /// The table that has the focus; the Overview has none.
     fn table(&self) -> Option<&dyn Table> {
@@ -113,12 +113,12 @@ pub(crate) trait Component {
     }
 
     /// Carries out an action; `None` if it is none of this view.
-    fn run(&mut self, _action: Action, _scene: &Scene<'_>) -> Option<Effect> {
+    fn run(&mut self, _action: Action, _scene: &Scene) -> Option<Effect> {
         None
     }
 
     /// Why an action of this view would have no effect, for the palette and for its key.
-    fn why_not(&self, _action: Action, _scene: &Scene<'_>) -> Option<String> {
+    fn why_not(&self, _action: Action, _scene: &Scene) -> Option<String> {
         None
     }
 
@@ -283,7 +283,7 @@ fn draw_head(area: Rect, buffer: &mut Buffer, heading: &Line<'_>, summary: &Line
 }
 
 /// Draws a text from line `top` of an area on.
-pub(crate) fn draw_text(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, top: u16, text: &str) {
+pub(crate) fn draw_text(area: Rect, buffer: &mut Buffer, scene: &Scene, top: u16, text: &str) {
     let lines = widgets::wrap(text, usize::from(area.width.saturating_sub(2)));
     let lines = lines.into_iter().map(|line| Line::styled(line, scene.theme.soft));
     Paragraph::new(lines.collect::<Vec<_>>()).render(below(area, top).inner(SIDES), buffer);

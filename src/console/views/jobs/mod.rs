@@ -45,7 +45,7 @@ impl Row for JobLine {
         .shown(|scene, job, _| match job.next {
             _ if job.paused => Line::styled(text::PAUSED.read(), scene.theme.warn),
             Some(at) => {
-                let span = figures::span(at.since(scene.now));
+                let span = figures::span(at.since(scene.seen()));
                 text!("console-in", span).into()
             }
             None => "-".into(),
@@ -56,7 +56,7 @@ impl Row for JobLine {
         .by(|job| of_last(job, |run| Value::Since(run.started)))
         .shown(|scene, job, _| match job.runs.first() {
             Some(run) => {
-                text!("console-ago", span = figures::span(scene.now.since(run.started))).into()
+                text!("console-ago", span = figures::span(scene.seen().since(run.started))).into()
             }
             None => Line::styled("-", scene.theme.soft),
         }),
@@ -100,11 +100,11 @@ impl TableView for JobLine {
     const SOURCES: &'static [Source] = &[Source::Sql];
     const BESIDE: u16 = 160;
 
-    fn empty(_: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
         Some(text!("console-jobs-have-not-been-loaded"))
     }
 
-    fn detail<'a>(scene: &Scene<'a>, job: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, job: &'a Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         detail.least = Some(ABOVE + 3);
@@ -115,7 +115,7 @@ impl TableView for JobLine {
         ]);
         let next = match job.next {
             Some(at) => {
-                let (time, span) = (scene.at(at), figures::span(at.since(scene.now)));
+                let (time, span) = (scene.at(at), figures::span(at.since(scene.seen())));
                 text!("console-at-time-in", time, span)
             }
             None if job.paused => text::PAUSED.to_owned(),
@@ -137,11 +137,11 @@ impl TableView for JobLine {
         detail
     }
 
-    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
         if !matches!(action, Action::RunJob | Action::Pause) {
             return None;
         }
-        let Some(job) = state.chosen(scene.newest) else {
+        let Some(job) = state.chosen(&scene.newest) else {
             return Some(Effect::note(Label("command-job-no-longer-exists")));
         };
         let name = job.name.clone();
@@ -169,12 +169,12 @@ fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
 }
 
 /// One run, with its full result.
-fn run_lines(scene: &Scene<'_>, run: &JobRun, node: usize, cells: u16) -> Vec<Line<'static>> {
+fn run_lines(scene: &Scene, run: &JobRun, node: usize, cells: u16) -> Vec<Line<'static>> {
     let theme = scene.theme;
     let due = |at: Millis| match cells {
         // In a narrow window today's date is omitted.
         ..DATED => left(&scene.at(at), 11),
-        DATED.. => left(&at.date_time(scene.zone), 19),
+        DATED.. => left(&at.date_time(&scene.zone), 19),
     };
     let outcome = left(outcome_name(run.outcome).read(), 9);
     let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);

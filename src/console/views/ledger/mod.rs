@@ -112,27 +112,27 @@ impl TableView for SaleAudit {
     const UNMARKABLE: Label = Label("ledger-this-sale-has-no-automatic");
 
     /// The age of the audit.
-    fn extent(scene: &Scene<'_>, _: &TableState<Self>) -> Line<'static> {
-        let page = &scene.snapshot.ledger;
+    fn extent(scene: &Scene, _: &TableState<Self>) -> Line<'static> {
+        let page = &scene.shown.ledger;
         let Some(taken) = page.taken else { return Line::default() };
-        let age = figures::steady_span(scene.now.since(taken));
+        let age = figures::steady_span(scene.seen().since(taken));
         let audited = text!("ledger-audited-ago", age, sales = page.lines.len());
         Line::styled(audited, scene.theme.soft)
     }
 
-    fn above(scene: &Scene<'_>, cells: u16, rows: u16) -> Vec<Line<'static>> {
+    fn above(scene: &Scene, cells: u16, rows: u16) -> Vec<Line<'static>> {
         let mut notes = notes(scene, cells);
         notes.truncate(rows.into());
         notes
     }
 
     /// The notes say so.
-    fn empty(_: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
         Some(String::new())
     }
 
     /// Differences of a sale first, with their repair and what is left to the operator; then its figures.
-    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let name = text::sale_name(line.voucher_id, &line.title);
@@ -155,7 +155,7 @@ impl TableView for SaleAudit {
         for advice in advice {
             detail.field(Label("ledger-by-hand"), advice, theme.warn);
         }
-        if scene.snapshot.undelivered.contains(&line.voucher_id) {
+        if scene.shown.undelivered.contains(&line.voucher_id) {
             detail.field(
                 Label("ledger-change"),
                 Label("ledger-changed-in-sql-not-confirmed"),
@@ -177,7 +177,7 @@ impl TableView for SaleAudit {
     }
 
     /// Asks for confirmation of the repair of the marked sales, or of all, as the newest audit found them.
-    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
         if action != Action::Repair {
             return None;
         }
@@ -210,8 +210,8 @@ impl TableView for SaleAudit {
 }
 
 /// Findings across all sales, wrapped to `cells`.
-fn notes(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
-    let (theme, snapshot) = (scene.theme, scene.snapshot);
+fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
+    let (theme, snapshot) = (scene.theme, &scene.shown);
     let page = &snapshot.ledger;
     let up = snapshot.redis.up && snapshot.sql.up;
     let passed = page.lines.iter().all(|line| line.findings.is_empty());

@@ -107,8 +107,8 @@ impl TableView for LetterLine {
     ];
     const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
 
-    fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
-        let Snapshot { stream, redis, sql, letters, .. } = scene.snapshot;
+    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
+        let Snapshot { stream, redis, sql, letters, .. } = &*scene.shown;
         let is_blind = scene.is_blind();
         if !is_blind && stream.as_ref().is_some_and(|stream| stream.dead == 0) {
             return Some(text!("letters-no-dead-letters-entries"));
@@ -118,7 +118,7 @@ impl TableView for LetterLine {
     }
 
     /// The most significant fields first.
-    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         detail.more = |count| text!("letters-seckill-dead-show", count);
@@ -138,7 +138,7 @@ impl TableView for LetterLine {
                 detail.field(Label("field-order"), text!("letters-none", fault), theme.warn);
             }
             (None, Some(OrderEntry { order, user, voucher, .. })) => {
-                let (user, sale) = (scene.users.number(user), scene.sale_name(voucher));
+                let (user, sale) = (scene.users.number(user), text::sale_in(&scene.shown, voucher));
                 detail.text(Label("field-order"), text!("letters-user-sale", order, user, sale));
             }
             (None, None) => detail.text(Label("field-order"), Label("common-none")),
@@ -152,7 +152,7 @@ impl TableView for LetterLine {
             detail.text(Label("letters-fields"), more);
         }
         for it in letter.history.iter().rev() {
-            let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
+            let (at, deliveries) = (it.at.date_time(&scene.zone), it.deliveries);
             let reason = masked(&text::order_error(&it.reason));
             let text = match &*it.consumer {
                 "" => text!("letters-deliveries", at, deliveries, reason),
@@ -163,7 +163,7 @@ impl TableView for LetterLine {
         detail
     }
 
-    fn why_not(action: Action, scene: &Scene<'_>) -> Option<String> {
+    fn why_not(action: Action, scene: &Scene) -> Option<String> {
         let is_of_letters =
             matches!(action, Action::ReplayLetters | Action::Discard | Action::Compensate);
         let is_none = scene.newest.stream.as_ref().is_none_or(|it| it.dead == 0);

@@ -90,11 +90,11 @@ impl TableView for SaleLine {
     const VIEW: View = View::Sales;
     const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
 
-    fn empty(_: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
         Some(text!("console-no-sales-yet-press"))
     }
 
-    fn detail<'a>(scene: &Scene<'a>, sale: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, sale: &'a Self, cells: u16) -> Detail<'a> {
         detail::of(scene, sale, cells)
     }
 }
@@ -197,7 +197,7 @@ impl Component for SalesState {
         [&COMMANDS[..], &[FILTER, (Action::Users, "u", false)]].concat()
     }
 
-    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         self.table.draw(area, buffer, scene);
     }
 
@@ -238,7 +238,7 @@ impl Component for SalesState {
     }
 }
 
-fn window(scene: &Scene<'_>, sale: &SaleLine) -> String {
+fn window(scene: &Scene, sale: &SaleLine) -> String {
     let [begin, end] = [sale.begin, sale.end].map(|at| at.map(|at| scene.at(at)));
     match (begin, end) {
         (None, None) => text!("console-open-end"),

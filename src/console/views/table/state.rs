@@ -348,8 +348,8 @@ impl<R: Row> TableState<R> {
     }
 
     /// These rows for an export. It is in English: their reader does not know the display language.
-    pub(crate) fn sheet_of(&self, scene: &Scene<'_>, rows: &[&R], cursor: Option<usize>) -> Sheet {
-        let columns = || R::COLUMNS.iter().filter(|column| column.is_exported(scene.snapshot));
+    pub(crate) fn sheet_of(&self, scene: &Scene, rows: &[&R], cursor: Option<usize>) -> Sheet {
+        let columns = || R::COLUMNS.iter().filter(|column| column.is_exported(&scene.shown));
         let with_marks = rows.iter().any(|row| self.is_marked(row));
         let mark = with_marks.then(|| "mark".to_owned());
         let mark_of = |row: &R| {
@@ -357,7 +357,7 @@ impl<R: Row> TableState<R> {
             with_marks.then_some(mark)
         };
         let values = |row: &&R| {
-            let cells = columns().map(|it| it.exported(row, scene.users, scene.now));
+            let cells = columns().map(|it| it.exported(row, scene.users, scene.seen()));
             mark_of(row).into_iter().chain(cells).collect()
         };
         Sheet {
@@ -366,7 +366,7 @@ impl<R: Row> TableState<R> {
                 .chain(columns().map(|column| column.file_name(scene.users)))
                 .collect(),
             rows: in_english(|| rows.iter().map(values).collect()),
-            extent: R::page(scene.snapshot).extent(rows.len()),
+            extent: R::page(&scene.shown).extent(rows.len()),
             cursor,
         }
     }
@@ -403,7 +403,7 @@ pub(crate) trait Table {
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn;
 
     /// All loaded rows that match the filter; `None` if nothing was read yet.
-    fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet>;
+    fn sheet(&self, scene: &Scene) -> Option<Sheet>;
 
     /// Why the rows cannot be sorted: sorting one page would hide that there are more.
     fn fixed_order(&self, snapshot: &Snapshot) -> Option<String>;
@@ -490,9 +490,9 @@ impl<R: Row> Table for TableState<R> {
         Turn::Moved
     }
 
-    fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet> {
-        let rows = self.rows(scene.snapshot);
-        let is_read = R::page(scene.snapshot).is_read && !self.is_waiting();
+    fn sheet(&self, scene: &Scene) -> Option<Sheet> {
+        let rows = self.rows(&scene.shown);
+        let is_read = R::page(&scene.shown).is_read && !self.is_waiting();
         (is_read || !rows.is_empty()).then(|| self.sheet_of(scene, &rows, self.position(&rows)))
     }
 
