@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use futures::{
     future::{BoxFuture, FutureExt},
-    stream::{FuturesUnordered, StreamExt},
+    stream::FuturesUnordered,
 };
 use jiff::tz::TimeZone;
 use seckill_engine::{
@@ -19,21 +19,18 @@ use seckill_model::{EntryId, Label, Millis, NewSale, VoucherId, locale::set_key_
 use strum::VariantArray as _;
 
 use super::{
-    Answer,
+    Answer, GuidePage,
     active_sale::ActiveSale,
-    dialogs::{Confirm, Dialog, Intent, Subject},
+    dialogs::{Confirm, Dialog, Form, Intent, Subject},
     director::Director,
     export::{Export, Saved, Written, row_count},
-    form_drafts::FormDrafts,
-    guide_banner::GuidePage,
     keymap::{self, Action, Context, Key},
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
     text::{commands, conventions},
     theme::Theme,
-    view::View,
     views::{
-        Display, Effect, Step, Table, Views, is_stale, is_too_small,
+        Effect, Scene, Step, Table, View, Views, is_stale, is_too_small,
         letters::{LetterCommand, Selected},
         stream,
     },
@@ -50,7 +47,7 @@ pub(crate) enum Course {
 
 pub(crate) struct App {
     pub(super) remote: Remote,
-    pub(crate) display: Display,
+    pub(crate) display: Scene,
     pub(crate) view: View,
     pub(crate) views: Views,
     pub(crate) dialog: Option<Dialog>,
@@ -75,9 +72,21 @@ pub(super) struct Work {
     /// The last plan, with the marks it was made for.
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
     /// Forms that were left, or whose question is open: input is never lost.
-    pub(super) drafts: FormDrafts,
+    pub(super) drafts: Vec<Form>,
     /// Commands recently run from the palette, the newest first.
     pub(super) asked: Vec<Action>,
+}
+
+impl Work {
+    /// Keeps a form that has input; `false` if nothing is kept.
+    pub(super) fn keep_draft(&mut self, form: Form) -> bool {
+        let is_of_group = matches!(form.subject, Subject::Rewind(_) | Subject::Claim(_));
+        let is_kept = form.is_changed() && !is_of_group;
+        if is_kept {
+            self.drafts.push(form);
+        }
+        is_kept
+    }
 }
 
 /// Rows per notch of the wheel.
@@ -132,7 +141,7 @@ impl App {
         let first = remote.snapshots.borrow().clone();
         let mut app = Self {
             remote,
-            display: Display::new(theme, zone, now),
+            display: Scene::new(theme, zone, now),
             view: View::Overview,
             views: Views::default(),
             dialog: None,
@@ -146,14 +155,6 @@ impl App {
         };
         app.on_snapshot(first);
         app
-    }
-
-    /// The next reply of the engine; pending forever while none is outstanding.
-    pub(crate) async fn next_answer(&mut self) -> Answer {
-        match self.work.answers.next().await {
-            Some(answer) => answer,
-            None => std::future::pending().await,
-        }
     }
 
     pub(crate) fn on_snapshot(&mut self, snapshot: Arc<Snapshot>) {
@@ -303,7 +304,7 @@ impl App {
     /// Sends the command that the view needs without a key, if any.
     pub(super) fn send_wanted(&mut self) {
         if let Some(command) = self.views.get_mut(self.view).wants()
-            && !self.send(command.clone())
+            && !self.send(command.clone(), None)
         {
             self.views.orders.miss_trace(&command);
         }
@@ -322,7 +323,7 @@ impl App {
             Effect::Failure(text) => self.status.failure(text),
             Effect::Open(dialog) => self.dialog = Some(dialog),
             Effect::Send(command, reason) => {
-                if !self.send_because(command.clone(), reason) {
+                if !self.send(command.clone(), reason) {
                     self.director.take_awaiting(&command);
                 }
             }
@@ -353,13 +354,9 @@ impl App {
         self.direct(fired);
     }
 
-    /// Sends a command; its reply arrives through [`App::next_answer`]. `false` if the engine does not accept it.
-    pub(super) fn send(&mut self, command: Command) -> bool {
-        self.send_because(command, None)
-    }
-
-    /// As [`App::send`], with a reason for the audit log.
-    pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
+    /// Sends a command, with a reason for the audit log; its reply arrives in [`Work::answers`]. `false` if the engine
+    /// does not accept it.
+    pub(super) fn send(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send(command.clone(), reason) {
             Ok(reply) => {
                 let text = commands::sent(&command);
@@ -391,7 +388,7 @@ impl App {
             && self.work.creating.take_if(|sent| sent == sale).is_some()
             && matches!(answer, Ok(Ok(_)))
         {
-            self.work.drafts.take(&Subject::NewSale);
+            self.work.drafts.retain(|form| form.subject != Subject::NewSale);
         }
         let why = match answer {
             Ok(Ok(reply)) => return self.on_reply(command, &reply),
@@ -473,7 +470,7 @@ impl App {
         match saved {
             Ok(Written { path, rows }) => {
                 let path = path.display();
-                let part = rows.filter(|(_, extent)| extent.more);
+                let part = rows.filter(|extent| extent.more);
                 let (tone, text) = if part.is_some() {
                     let rows = row_count(part);
                     (Tone::Mixed, text!("export-written-to-loaded-rows-only", rows, path))

@@ -12,7 +12,7 @@ use super::{
     Answer,
     dialogs::{Confirm, Dialog, Intent},
     launch::{Launch, away},
-    text::{commands::question, figures::span, sale_name},
+    text::{commands::question, figures::span, sale_in},
     views::Effect,
 };
 
@@ -222,7 +222,7 @@ impl Director {
         };
         let sale = newest.sale(voucher);
         let pauses = sale.is_some_and(|sale| sale.phase == Phase::Running);
-        let name = sale.map_or_else(|| format!("#{voucher}"), |it| sale_name(voucher, &it.title));
+        let name = sale_in(newest, voucher);
         let of = || newest.load_tests.iter().filter(|rush| rush.voucher_id == voucher);
         let sent: u64 = of().map(|rush| rush.sent).sum();
         let planned: u64 = of().map(|rush| rush.planned).sum();

@@ -3,6 +3,8 @@
 //! A question refers to its subject by identity, with the figures of the newest snapshot, even while the display is
 //! paused.
 
+use std::sync::Arc;
+
 use crossterm::event::Event;
 use ratatui::{buffer::Buffer, layout::Rect};
 use seckill_engine::{
@@ -17,17 +19,17 @@ use tui_input::Input;
 use super::{
     app::{App, Course},
     dialogs::{
-        Confirm, Dialog, ExportMenu, Form, Help, Intent, MOST, Offer, Palette, Subject, Submission,
-        is_cut, typed,
+        Confirm, Dialog, ExportMenu, Form, Help, Intent, MOST, Offer, Palette, Subject, is_cut,
+        typed,
     },
     director::NOTHING_TO_STOP,
     export::{self, Export, Format, of_screen, of_table, stamp},
     frame,
     keymap::{self, Action, Context, key_of},
     launch::{self, Launch},
-    text::{self, commands, commands::Question, conventions},
+    text::{self, commands, commands::question, conventions, time::event_name},
     views::{
-        Component as _, Order, Pane, Row as _, Scene, Sheet, Step, Turn, View, ledger,
+        Component as _, Effect, Order, Pane, Row as _, Sheet, Step, Turn, View, ledger,
         letters::{self, LetterCommand, in_scope},
         orders::query_of_sale,
     },
@@ -68,7 +70,7 @@ impl App {
         }
         match &mut self.dialog {
             Some(Dialog::Form(form)) => {
-                form.type_in(event, &self.display.newest.sales, self.display.now);
+                form.type_in(event, &self.display);
             }
             Some(Dialog::Palette(palette)) => palette.type_in(event),
             Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
@@ -107,20 +109,18 @@ impl App {
                     _ => Label("command-nothing-was-changed-form-keeps"),
                 };
                 form.focus(0);
-                let is_kept = self.work.drafts.keep(form);
+                let is_kept = self.work.keep_draft(form);
                 self.note(if is_kept { kept } else { commands::CANCELLED });
                 None
             }
             (Dialog::Form(mut form), Action::Press) if form.at_submit() => {
-                match form.submit(&self.display.newest.sales, self.display.now) {
-                    Some(submission) => {
-                        self.work.drafts.keep(form);
-                        self.submit(submission);
-                        None
-                    }
+                let Some(effect) = form.submit(&self.display) else {
                     // The error is shown under its field.
-                    None => Some(Dialog::Form(form)),
-                }
+                    return Some(Dialog::Form(form));
+                };
+                self.work.keep_draft(form);
+                self.apply(effect);
+                None
             }
             (Dialog::Form(mut form), _) => {
                 form.step(forward);
@@ -174,7 +174,7 @@ impl App {
                     self.accepted(&confirm);
                     return None;
                 };
-                self.note(conventions::number_first(count));
+                self.note(text!("conventions-this-affects-type-that-number", count));
             }
             // Enter ends the text; it never runs a command.
             Action::Press if confirm.in_reason() => confirm.leave_reason(),
@@ -192,12 +192,15 @@ impl App {
     /// The only place that sends a confirmed command.
     fn accepted(&mut self, confirm: &Confirm) {
         self.status.begin();
-        self.work.drafts.settle(&confirm.intent);
         let reason = confirm.reason();
         let (newest, now) = (&self.display.newest, self.display.now);
         match &confirm.intent {
             Intent::Send(command) => {
-                if self.send_because(Command::clone(command), reason) {
+                if let Command::LoadTest(plan) = &**command {
+                    // The next form starts empty.
+                    self.work.drafts.retain(|it| it.subject != Subject::LoadTest(plan.voucher));
+                }
+                if self.send(Command::clone(command), reason) {
                     if let Some(sale) = confirm.creates() {
                         self.work.creating = Some(sale.clone());
                     }
@@ -209,6 +212,7 @@ impl App {
                 }
             }
             Intent::Arm(launch) => {
+                self.work.drafts.retain(|it| !matches!(it.subject, Subject::Launch(_)));
                 let armed = self.director.arm(Launch { reason, ..Launch::clone(launch) }, now);
                 self.apply(armed);
                 let called_off = self.director.look(&self.display.newest);
@@ -225,9 +229,9 @@ impl App {
             Intent::Abort { voucher, pauses } => {
                 let sale = newest.sale(*voucher);
                 let sells = sale.is_some_and(|sale| sale.phase == Phase::Running);
-                self.send_because(Command::StopLoadTest(*voucher), reason.clone());
+                self.send(Command::StopLoadTest(*voucher), reason.clone());
                 if *pauses && sells {
-                    self.send_because(Command::PauseSale(*voucher), reason);
+                    self.send(Command::PauseSale(*voucher), reason);
                 }
             }
             Intent::Quit => self.terminal.course = Course::Quit,
@@ -278,7 +282,7 @@ impl App {
                 self.dialog = Some(Dialog::Help(Help::new(self.context(), foot)));
             }
             Action::Export => {
-                let rows = self.sheet().map(|sheet| (sheet.rows.len(), sheet.extent));
+                let rows = self.sheet().map(|sheet| sheet.extent);
                 let menu = ExportMenu::new(rows, self.terminal.export_dir.as_deref());
                 self.dialog = Some(Dialog::Export(menu));
             }
@@ -336,7 +340,7 @@ impl App {
 
     /// Passes an action to the view; returns whether the view has it.
     pub(super) fn run_by_view(&mut self, action: Action) -> bool {
-        let effect = self.views.get_mut(self.view).run(action, &Scene::of(&self.display));
+        let effect = self.views.get_mut(self.view).run(action, &self.display);
         effect.map(|effect| self.apply(effect)).is_some()
     }
 
@@ -492,7 +496,7 @@ impl App {
         if self.view == View::Pending && has_none {
             return Label("conventions-no-pending-entries").to_owned();
         }
-        text!("conventions-no-row-is-selected-use")
+        conventions::no_row()
     }
 
     /// Sorts by the next column, or reverses the order.
@@ -519,19 +523,19 @@ impl App {
     /// yet.
     pub(crate) fn sheet(&self) -> Option<Sheet> {
         let table = self.table().filter(|_| self.display.has_data())?;
-        table.sheet(&Scene::of(&self.display))
+        table.sheet(&self.display)
     }
 
     /// The chosen row as exported.
     fn chosen_row(&self) -> Option<Sheet> {
-        let scene = Scene::of(&self.display);
+        let scene = &self.display;
         match self.view {
             // The Overview has no table, and the filter of Sales may hide the chosen sale.
             View::Overview | View::Sales => {
                 let sale = [self.pointed_sale()?];
-                Some(self.views.sales.table.sheet_of(&scene, &sale, Some(0)))
+                Some(self.views.sales.table.sheet_of(scene, &sale, Some(0)))
             }
-            _ => self.table()?.sheet(&scene),
+            _ => self.table()?.sheet(scene),
         }
     }
 
@@ -574,7 +578,7 @@ impl App {
             let Some(sheet) = self.sheet() else {
                 return self.note(&*Label("export-there-are-no-rows"));
             };
-            rows = Some((sheet.rows.len(), sheet.extent));
+            rows = Some(sheet.extent);
             match of_table(format, &sheet, name, self.display.shown.taken) {
                 Ok(body) => body,
                 Err(why) => return self.on_saved(Err(why)),
@@ -616,7 +620,10 @@ impl App {
             Action::StopCommand => {
                 let mut commands = self.display.newest.recoveries.iter();
                 if let Some(line) = commands.find(|line| line.changes) {
-                    self.confirm(commands::break_off(line), Command::Cancel);
+                    let (action, done) = (event_name(&line.action), line.done);
+                    let question =
+                        question!("ask-stop-command", action, done, planned = line.planned);
+                    self.apply(Effect::confirm(question, Command::Cancel));
                 }
             }
             action if self.run_by_view(action) => {}
@@ -628,17 +635,23 @@ impl App {
         }
     }
 
+    /// Opens a form: the draft about this subject, else a new one.
+    fn open_form(&mut self, subject: &Subject, new: impl FnOnce() -> Form) {
+        let drafts = &mut self.work.drafts;
+        let draft = drafts.iter().position(|form| form.subject == *subject);
+        let draft = draft.map(|at| drafts.swap_remove(at));
+        self.dialog = Some(Dialog::Form(draft.unwrap_or_else(new)));
+    }
+
     fn ask_arm(&mut self) {
         if self.director.launch.is_some() {
             return self.note(text!("director-launch-is-scheduled-press"));
         }
-        let newest = &self.display.newest;
+        let newest = Arc::clone(&self.display.newest);
         let planned =
             |id: &VoucherId| newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
         let meant = self.seen_sale().filter(planned).or(self.presented().filter(planned));
-        let draft = self.work.drafts.take(&Subject::Launch(meant));
-        let form = draft.unwrap_or_else(|| Form::launch(meant, &newest.sales));
-        self.dialog = Some(Dialog::Form(form));
+        self.open_form(&Subject::Launch(meant), || Form::launch(meant, &newest.sales));
     }
 
     /// Asks for confirmation before aborting the launch or stopping a load test: that of the sale on the screen, or the
@@ -684,10 +697,7 @@ impl App {
         }
         let command = match (action, sale.phase) {
             (Action::Rush, _) => {
-                let draft = self.work.drafts.take(&Subject::LoadTest(id));
-                let form = draft.unwrap_or_else(|| Form::load_test(sale));
-                self.dialog = Some(Dialog::Form(form));
-                return;
+                return self.open_form(&Subject::LoadTest(id), || Form::load_test(sale));
             }
             (Action::Start, Phase::Planned) => Command::StartSale(id),
             (Action::Pause, Phase::Paused) => Command::ResumeSale(id),
@@ -695,7 +705,7 @@ impl App {
             (Action::End, _) => Command::EndSale(id),
             _ => return self.note(commands::no_use(sale)),
         };
-        self.confirm(commands::change(&command, sale), command);
+        self.apply(Effect::confirm(commands::change(&command, sale), command));
     }
 
     fn ask_new_sale(&mut self) {
@@ -703,43 +713,17 @@ impl App {
             let title = sale.title.clone();
             return self.note(text!("command-is-being-created-wait", title));
         }
-        let form = self.work.drafts.take(&Subject::NewSale).unwrap_or_else(Form::new_sale);
-        self.dialog = Some(Dialog::Form(form));
-    }
-
-    /// Asks for confirmation of a completed form.
-    fn submit(&mut self, submission: Submission) {
-        let confirm = match submission {
-            Submission::NewSale(sale) => {
-                let [begin, end] =
-                    [sale.begin, sale.end].map(|at| at.map(|at| at.date_time(&self.display.zone)));
-                let question = commands::create(&sale, begin.as_deref(), end.as_deref());
-                Confirm::command(question, Command::CreateSale(sale))
-            }
-            Submission::LoadTest(plan) => {
-                let snapshots = [&self.display.newest, &self.display.shown];
-                let Some(sale) = snapshots.into_iter().find_map(|it| it.sale(plan.voucher)) else {
-                    return self.note(commands::NO_SALE);
-                };
-                Confirm::command(commands::rush(sale, &plan), Command::LoadTest(plan))
-            }
-            Submission::Launch(launch) => {
-                Confirm::new(launch.ask_arm(), Intent::Arm(Box::new(launch)))
-            }
-            // The question follows when the preview arrives.
-            Submission::Group(command) => {
-                self.send(Command::Preview(command));
-                return;
-            }
-        };
-        self.dialog = Some(Dialog::Confirm(confirm));
+        self.open_form(&Subject::NewSale, Form::new_sale);
     }
 
     /// Asks for confirmation of a plan, with its exact counts; confirming executes exactly this plan. The engine skips
     /// entries that changed since it was made.
     pub(super) fn ask_plan(&mut self, plan: &Plan, scope: &Scope) {
         if plan.totals.to_do() == 0 {
-            return self.note(commands::nothing_to_do(plan));
+            return self.note(match plan.totals.entries {
+                0 => text!("command-these-entries-are-no-longer"),
+                held => text!("command-held-by-live-nodes-nothing", held),
+            });
         }
         let state = &self.views.pending;
         let filtered = plan.head.filter.is_empty() && !state.controls.filter.value().is_empty();
@@ -763,7 +747,7 @@ impl App {
         }
         let meant = in_scope(&self.views.letters, &self.display.shown);
         let Some((scope, about)) = meant else { return self.note(commands::NOTHING_CHOSEN) };
-        if self.send(Command::CountLetters(scope.clone())) {
+        if self.send(Command::CountLetters(scope.clone()), None) {
             self.work.counting = Some((kind, scope, about));
         }
     }
@@ -788,20 +772,18 @@ impl App {
         let question = if let Some(launch) = self.director.armed() {
             launch.ask_quit()
         } else if let Some(line) = self.display.newest.recoveries.iter().find(|it| it.changes) {
-            commands::quit_command(&line.action, line.done, line.planned)
+            let (action, done) = (event_name(&line.action), line.done);
+            question!("ask-quit-during-command", action, done, planned = line.planned)
         } else if load_tests.is_empty() {
             self.terminal.course = Course::Quit;
             return;
         } else {
-            let sent = load_tests.iter().map(|it| it.sent).sum();
-            commands::quit(sent, load_tests.iter().map(|it| it.planned).sum())
+            let sent: u64 = load_tests.iter().map(|it| it.sent).sum();
+            let planned: u64 = load_tests.iter().map(|it| it.planned).sum();
+            let unsent = planned.saturating_sub(sent);
+            question!("ask-quit-during-load-test", sent, planned, unsent)
         };
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
-    }
-
-    /// Asks for confirmation of a command.
-    pub(super) fn confirm(&mut self, question: Question, command: Command) {
-        self.dialog = Some(Dialog::Confirm(Confirm::command(question, command)));
     }
 
     /// The palette with every named action: those of this view first.
@@ -834,23 +816,19 @@ impl App {
 
     /// Why an action of this view would have no effect, for the palette and for its key.
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
-        let (newest, is_overview) = (&self.display.newest, self.view == View::Overview);
+        let newest = &self.display.newest;
         if action.is_command() && newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
         }
+        let of_view = self.views.get(self.view).why_not(action, &self.display);
+        if of_view.is_some() {
+            return of_view;
+        }
         let (is_useless, why) = match action {
-            Action::PlanRecovery => {
-                let is_none = PendingLine::page(newest).total == Some(0);
-                (newest.redis.up && is_none, Label("command-there-are-no-pending-entries"))
-            }
             Action::Repair if ledger::is_balanced(&newest.ledger) => {
                 (true, ledger::NOTHING_TO_REPAIR)
             }
             Action::Repair => return self.away(),
-            Action::ReplayLetters | Action::Discard | Action::Compensate => {
-                let stream = newest.stream.as_ref();
-                (stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD)
-            }
             Action::StopCommand => {
                 let is_running = newest.recoveries.iter().any(|line| line.changes);
                 (!is_running, Label("command-no-command-is-running"))
@@ -866,17 +844,14 @@ impl App {
                 let is_none = self.director.launch.is_none() && newest.load_tests.is_empty();
                 (is_none, NOTHING_TO_STOP)
             }
-            Action::Filter => (is_overview, commands::NO_FILTER),
+            Action::Filter => (self.table().is_none(), Label("command-this-view-has-no-rows")),
             Action::SortNext | Action::SortTurn => match self.table() {
                 Some(table) => return table.fixed_order(&self.display.shown),
-                None => (true, conventions::NO_TABLE),
+                None => (true, Label("conventions-this-view-has-no-table")),
             },
-            Action::CopyName
-            | Action::CopyRow
-            | Action::Release
-            | Action::RunJob
-            | Action::Pause
-            | Action::Pay => return (!self.has_choice()).then(|| self.no_choice()),
+            Action::CopyName | Action::CopyRow => {
+                return (!self.has_choice()).then(|| self.no_choice());
+            }
             _ => return None,
         };
         is_useless.then(|| why.to_owned())
@@ -894,7 +869,7 @@ fn offer(action: Action, why: Option<String>) -> Option<Offer> {
 /// The views in which an action is available.
 fn homes(action: Action) -> String {
     let of = |context: &Context| {
-        keymap::table().iter().any(|it| it.contexts.contains(context) && it.action == action)
+        keymap::table().iter().any(|it| it.context == *context && it.action == action)
     };
     Context::views().filter(of).map(Context::heading).collect::<Vec<_>>().join(&Label("list-items"))
 }

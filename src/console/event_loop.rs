@@ -1,11 +1,10 @@
 //! The event loop: input first, then snapshots, replies, the guide and a slow tick. It draws when something visible
 //! changed, and never waits for the engine.
 
-use std::{future::Future, io, sync::Arc, time::Duration};
+use std::{future::Future, io, time::Duration};
 
 use crossterm::event::{Event, EventStream};
 use futures::{StreamExt, stream::FuturesUnordered};
-use seckill_engine::Snapshot;
 use seckill_model::Millis;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -14,10 +13,9 @@ use tokio::{
 };
 
 use super::{
-    Answer,
+    GuidePage,
     app::{App, Course},
-    export::{Saved, Saver},
-    guide_banner::GuidePage,
+    export::Saver,
     terminal::DrawTarget,
 };
 
@@ -51,52 +49,18 @@ impl Keyboard for Tty {
     }
 }
 
-/// Signals that would end or stop the program and leave the terminal in raw mode.
-struct Signals {
-    ends: Vec<Signal>,
-    stop: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        let ends = [
-            SignalKind::terminate(),
-            SignalKind::interrupt(),
-            SignalKind::hangup(),
-            SignalKind::quit(),
-            SignalKind::alarm(),
-            SignalKind::user_defined1(),
-            SignalKind::user_defined2(),
-        ];
-        Ok(Self {
-            ends: ends.into_iter().map(signal).collect::<io::Result<_>>()?,
-            stop: signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
-        })
-    }
-
-    async fn next(&mut self) -> Woken {
-        let mut ends: FuturesUnordered<_> = self.ends.iter_mut().map(Signal::recv).collect();
-        tokio::select! {
-            _ = ends.next() => Woken::End,
-            _ = self.stop.recv() => Woken::Stop,
-        }
-    }
-}
-
-/// What woke the loop.
-enum Woken {
-    Input(Option<io::Result<Event>>),
-    End,
-    /// A stop signal from outside.
-    Stop,
-    Snapshot(Option<Arc<Snapshot>>),
-    Answer(Box<Answer>),
-    Saved(Saved),
-    GuidePage(Option<GuidePage>),
-    /// The countdown of a launch shows another second, or ends.
-    Launch,
-    Tick,
-    Frame,
+/// The signals that would end the program and leave the terminal in raw mode.
+fn ends() -> io::Result<Vec<Signal>> {
+    let ends = [
+        SignalKind::terminate(),
+        SignalKind::interrupt(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+        SignalKind::alarm(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+    ];
+    ends.into_iter().map(signal).collect()
 }
 
 /// Runs until the user quits, a signal arrives or the terminal closes; exports in progress are completed.
@@ -119,7 +83,9 @@ async fn turn(
     guide: Option<watch::Receiver<GuidePage>>,
     saver: &mut Saver,
 ) -> io::Result<()> {
-    let mut signals = Signals::new()?;
+    let mut ends = ends()?;
+    // A stop signal from outside.
+    let mut stop = signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
     let mut snapshots = Some(app.remote.snapshots.clone());
     let mut guide = guide;
     if let Some(guide) = &mut guide {
@@ -135,10 +101,9 @@ async fn turn(
         let due = drawn.map_or_else(Instant::now, |at| at + pause);
         if app.terminal.dirty && due <= Instant::now() {
             app.terminal.dirty = false;
-            app.display.now = Millis::now().plus(app.display.newest.clock_ahead_ms);
             // Otherwise it would be drawn over the shell to which a panic restored the terminal.
             target.recover()?;
-            if let Err(error) = target.draw(app) {
+            if let Err(error) = target.draw(at_present(app)) {
                 // A closed terminal is a normal end.
                 return if target.is_there() { Err(error) } else { Ok(()) };
             }
@@ -147,53 +112,47 @@ async fn turn(
             continue;
         }
         let launch = app.launch_due().map(|left| Instant::now() + left);
-        let woken = tokio::select! {
+        tokio::select! {
             biased;
-            event = keyboard.next() => Woken::Input(event),
-            signalled = signals.next() => signalled,
-            () = at(launch) => Woken::Launch,
-            snapshot = changed(&mut snapshots) => Woken::Snapshot(snapshot),
-            answer = app.next_answer() => Woken::Answer(Box::new(answer)),
-            saved = saver.next() => Woken::Saved(saved),
-            page = changed(&mut guide) => Woken::GuidePage(page),
-            _ = tick.tick() => Woken::Tick,
-            () = sleep_until(due), if app.terminal.dirty => Woken::Frame,
-        };
-        app.display.now = Millis::now().plus(app.display.newest.clock_ahead_ms);
-        match woken {
-            Woken::Input(Some(Ok(event))) => {
-                app.on_event(&event);
-                answering = true;
-            }
-            // The terminal is gone: nothing can be reported.
-            Woken::Input(Some(Err(_)) | None) | Woken::End => return Ok(()),
-            Woken::Snapshot(Some(snapshot)) => {
-                // The first snapshot is drawn at once.
-                if app.display.shown.seq == 0 {
-                    drawn = None;
+            event = keyboard.next() => match event {
+                Some(Ok(event)) => {
+                    at_present(app).on_event(&event);
+                    answering = true;
                 }
-                app.on_snapshot(snapshot);
+                // The terminal is gone: nothing can be reported.
+                Some(Err(_)) | None => return Ok(()),
+            },
+            () = any(&mut ends) => return Ok(()),
+            _ = stop.recv() => app.terminal.course = Course::Suspend,
+            // The countdown of a launch shows another second, or ends.
+            () = sleep_until(launch.unwrap_or(due)), if launch.is_some() => {
+                at_present(app).on_launch_due();
             }
-            Woken::Snapshot(None) => {
-                snapshots = None;
-                app.on_engine_gone();
+            snapshot = changed(&mut snapshots), if snapshots.is_some() => {
+                if let Some(snapshot) = snapshot {
+                    // The first snapshot is drawn at once.
+                    if app.display.shown.seq == 0 {
+                        drawn = None;
+                    }
+                    at_present(app).on_snapshot(snapshot);
+                } else {
+                    snapshots = None;
+                    app.on_engine_gone();
+                }
             }
-            Woken::Answer(answer) => app.on_answer(*answer),
-            Woken::Saved(saved) => app.on_saved(saved),
-            Woken::GuidePage(Some(page)) => app.on_guide(page),
-            Woken::GuidePage(None) => guide = None,
-            Woken::Tick => {
+            Some(answer) = app.work.answers.next() => at_present(app).on_answer(answer),
+            Some(saved) = saver.next() => at_present(app).on_saved(saved),
+            Some(page) = changed(&mut guide) => app.on_guide(page),
+            _ = tick.tick() => {
                 if !target.is_there() {
                     return Ok(());
                 }
                 if target.recover()? {
                     app.terminal.dirty = true;
                 }
-                app.on_tick();
+                at_present(app).on_tick();
             }
-            Woken::Launch => app.on_launch_due(),
-            Woken::Stop => app.terminal.course = Course::Suspend,
-            Woken::Frame => {}
+            () = sleep_until(due), if app.terminal.dirty => {}
         }
         saver.start(&mut app.terminal.exports);
         match std::mem::take(&mut app.terminal.course) {
@@ -208,21 +167,21 @@ async fn turn(
     }
 }
 
-/// Resolves at that moment; never if there is none.
-async fn at(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
+/// The state, with the present time by the clock of the servers.
+fn at_present(app: &mut App) -> &mut App {
+    app.display.now = Millis::now().plus(app.display.newest.clock_ahead_ms);
+    app
 }
 
-/// The next value of a channel; `None` when it is closed. Pending forever while there is no channel.
+/// Waits for any of these signals.
+async fn any(signals: &mut [Signal]) {
+    let mut all: FuturesUnordered<_> = signals.iter_mut().map(Signal::recv).collect();
+    all.next().await;
+}
+
+/// The next value of a channel; `None` if it is closed, or there is none.
 async fn changed<T: Clone>(channel: &mut Option<watch::Receiver<T>>) -> Option<T> {
-    match channel {
-        Some(receiver) => {
-            receiver.changed().await.ok()?;
-            Some(receiver.borrow_and_update().clone())
-        }
-        None => std::future::pending().await,
-    }
+    let receiver = channel.as_mut()?;
+    receiver.changed().await.ok()?;
+    Some(receiver.borrow_and_update().clone())
 }

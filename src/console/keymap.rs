@@ -6,7 +6,7 @@ use seckill_model::Label;
 use strum::VariantArray as _;
 
 pub(crate) use super::key::Key;
-use super::view::View;
+use super::views::View;
 
 /// Every action that a key can trigger, with its message in the catalog. Those from [`Self::Arm`] to [`Self::Pay`] are
 /// commands, which change data.
@@ -85,10 +85,10 @@ pub(crate) enum Action {
 impl Action {
     /// Its message: the footer word, the attributes `help` and, if it can be run by name, `name`.
     fn message(self) -> Label {
-        Label(match self {
-            Self::Go(view) => view.into(),
-            other => other.into(),
-        })
+        match self {
+            Self::Go(view) => view.message(),
+            other => Label(other.into()),
+        }
     }
 
     /// Its name in `[keys]` of the settings: `NewSale` is `new-sale`, `Go(View::Sales)` is `sales`.
@@ -181,7 +181,7 @@ impl Context {
 /// One binding.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
-    pub(crate) contexts: &'static [Context],
+    pub(crate) context: Context,
     pub(crate) action: Action,
     pub(crate) keys: Vec<Key>,
     /// Shown in the footer; earlier bindings take precedence.
@@ -191,141 +191,111 @@ pub(crate) struct Binding {
 impl Binding {
     /// Whether it applies in a context.
     pub(super) fn is_in(&self, context: Context) -> bool {
-        context.chain().any(|it| self.contexts.contains(&it))
+        context.chain().any(|it| it == self.context)
     }
 }
 
 use Action as A;
 use Context as C;
-use View as V;
 
-const OVERVIEW: C = C::View(V::Overview);
-const SALES: C = C::View(V::Sales);
-const STREAM: C = C::View(V::Stream);
-const PENDING: C = C::View(V::Pending);
-const LETTERS: C = C::View(V::Letters);
-const LOCKS: C = C::View(V::Locks);
-const ORDERS: C = C::View(V::Orders);
-const JOBS: C = C::View(V::Jobs);
-const LEDGER: C = C::View(V::Ledger);
-const ACTIVITY: C = C::View(V::Activity);
+/// A binding of one view: an action, its keys as the settings name them, and whether the footer shows it.
+pub(crate) type ViewKey = (Action, &'static str, bool);
 
-/// The views with a table.
-const TABLES: &[C] = &[SALES, STREAM, PENDING, LETTERS, LOCKS, ORDERS, JOBS, LEDGER, ACTIVITY];
+// Bindings that several views have.
+pub(crate) const FILTER: ViewKey = (A::Filter, "/", true);
+pub(crate) const MARK: ViewKey = (A::Mark, "space", true);
+pub(crate) const USERS: ViewKey = (A::Users, "u", true);
+pub(crate) const STOP_COMMAND: ViewKey = (A::StopCommand, "X", false);
 
-/// The contexts of an action, its keys as the settings name them, and whether the footer shows it.
-type Row = (&'static [Context], Action, &'static str, bool);
+/// As [`ViewKey`], with the context.
+type Row = (Context, Action, &'static str, bool);
 
-const TABLE: &[Row] = &[
-    (&[C::Views], A::Help, "?", true),
-    (&[C::Views], A::Quit, "q", true),
-    (&[OVERVIEW, SALES], A::NewSale, "N", true),
-    (&[OVERVIEW, SALES], A::Rush, "R", true),
-    (&[OVERVIEW, SALES], A::Start, "S", true),
-    (&[OVERVIEW, SALES], A::Pause, "P", true),
-    (&[OVERVIEW, SALES], A::End, "E", true),
-    (&[OVERVIEW], A::ZoomIn, "+", false),
-    (&[OVERVIEW], A::ZoomOut, "-", false),
-    (&[OVERVIEW], A::ZoomReset, "=", false),
-    (&[OVERVIEW], A::Earlier, "<", false),
-    (&[OVERVIEW], A::Later, ">", false),
-    (&[OVERVIEW], A::MarkBefore, "[", false),
-    (&[OVERVIEW], A::MarkAfter, "]", false),
-    (&[PENDING], A::PlanRecovery, "A", true),
-    (&[LETTERS], A::ReplayLetters, "R", true),
-    (&[LETTERS], A::Discard, "D", true),
-    (&[LETTERS], A::Compensate, "C", true),
-    (&[LOCKS], A::Release, "X", true),
-    (&[STREAM], A::Rewind, "W", true),
-    (&[STREAM], A::Claim, "C", true),
-    (&[STREAM], A::RemoveConsumer, "D", true),
-    (&[ORDERS], A::Pay, "P", true),
-    (&[JOBS], A::RunJob, "T", true),
-    (&[JOBS], A::Pause, "P", true),
-    (&[LEDGER], A::Repair, "A", true),
-    (&[PENDING, LETTERS, STREAM], A::StopCommand, "X", false),
-    (&[STREAM], A::Pane, "c", true),
-    (&[STREAM], A::Partition, "p", false),
-    (&[PENDING, LETTERS, LEDGER], A::Mark, "space", true),
-    (&[LETTERS], A::MarkAll, "*", true),
-    (&[ACTIVITY], A::Level, "v", true),
-    (TABLES, A::Filter, "/", true),
-    (&[ORDERS], A::NextPage, "n", true),
-    (&[ORDERS], A::PreviousPage, "b", true),
-    (&[PENDING, LETTERS, STREAM, ORDERS], A::Users, "u", true),
-    (&[SALES], A::Users, "u", false),
-    (&[C::Views], A::Freeze, "f", true),
-    (&[C::Views], A::Palette, ":", true),
-    (&[C::Views], A::Open, "enter,right,l", true),
-    (&[C::Views], A::SortNext, "o", false),
-    (&[C::Views], A::SortTurn, "r", false),
-    (&[C::Views], A::CopyName, "y", false),
-    (&[C::Views], A::CopyRow, "w", false),
-    (&[C::Views], A::Mouse, "m", false),
-    (&[C::Views], A::Export, "x", false),
-    (&[C::Views], A::Present, "t", false),
-    (&[C::Views], A::Arm, "L", false),
-    (&[C::Views], A::Fire, "F", false),
-    (&[C::Views], A::Abort, "H", false),
-    (&[C::Views], A::Go(V::Overview), "1", false),
-    (&[C::Views], A::Go(V::Sales), "2", false),
-    (&[C::Views], A::Go(V::Stream), "3", false),
-    (&[C::Views], A::Go(V::Pending), "4", false),
-    (&[C::Views], A::Go(V::Letters), "5", false),
-    (&[C::Views], A::Go(V::Locks), "6", false),
-    (&[C::Views], A::Go(V::Orders), "7", false),
-    (&[C::Views], A::Go(V::Jobs), "8", false),
-    (&[C::Views], A::Go(V::Ledger), "9", false),
-    (&[C::Views], A::Go(V::Activity), "0", false),
-    (&[C::Views], A::NextView, "tab", false),
-    (&[C::Views], A::PreviousView, "shift-tab", false),
-    (&[C::Views], A::Up, "up,k", false),
-    (&[C::Views], A::Down, "down,j", false),
-    (&[C::Views], A::PageUp, "pageup", false),
-    (&[C::Views], A::PageDown, "pagedown", false),
-    (&[C::Views], A::First, "home,g", false),
-    (&[C::Views], A::Last, "end,G", false),
-    (&[C::Views], A::Close, "left,h", false),
-    (&[C::Views], A::Back, "esc", false),
-    (&[C::Presenter], A::Present, "t", true),
-    (&[C::Presenter], A::Arm, "L", true),
-    (&[C::Presenter], A::Fire, "F", true),
-    (&[C::Presenter], A::Abort, "H", true),
-    (&[C::Presenter], A::Help, "?", true),
-    (&[C::Presenter], A::Quit, "q", true),
-    (&[C::Presenter], A::Freeze, "f", false),
-    (&[C::Presenter], A::Palette, ":", false),
-    (&[C::Presenter], A::Up, "up,k", false),
-    (&[C::Presenter], A::Down, "down,j", false),
-    (&[C::Presenter], A::Back, "esc", false),
-    (&[C::Confirm], A::Accept, "y", true),
-    (&[C::Confirm], A::Cancel, "n,esc", true),
-    (&[C::Confirm], A::Press, "enter", true),
-    (&[C::Confirm], A::NextPart, "tab,right,l", true),
-    (&[C::Confirm], A::PreviousPart, "shift-tab,left,h", false),
-    (&[C::Form, C::Filter, C::Palette], A::Press, "enter", true),
-    (&[C::Form], A::NextPart, "tab,down", true),
-    (&[C::Form], A::PreviousPart, "shift-tab,up", false),
-    (&[C::Button], A::NextPart, "right,l", false),
-    (&[C::Button], A::PreviousPart, "left,h", false),
-    (&[C::Palette], A::NextPart, "down,tab", true),
-    (&[C::Palette], A::PreviousPart, "up,shift-tab", false),
-    (&[C::Form, C::Filter, C::Palette], A::Cancel, "esc", true),
-    (&[C::Help], A::Cancel, "esc,?,q,enter", true),
-    (&[C::Help], A::Down, "down,j,pagedown", true),
-    (&[C::Help], A::Up, "up,k,pageup", false),
-    (&[C::Always], A::QuitNow, "ctrl-c", false),
-    (&[C::Always], A::Picture, "ctrl-x", false),
-    (&[C::Always], A::Suspend, "ctrl-z", false),
+/// In the footer before the bindings of the view.
+const FIRST: &[Row] = &[(C::Views, A::Help, "?", true), (C::Views, A::Quit, "q", true)];
+
+const COMMON: &[Row] = &[
+    (C::Views, A::Freeze, "f", true),
+    (C::Views, A::Palette, ":", true),
+    (C::Views, A::Open, "enter,right,l", true),
+    (C::Views, A::SortNext, "o", false),
+    (C::Views, A::SortTurn, "r", false),
+    (C::Views, A::CopyName, "y", false),
+    (C::Views, A::CopyRow, "w", false),
+    (C::Views, A::Mouse, "m", false),
+    (C::Views, A::Export, "x", false),
+    (C::Views, A::Present, "t", false),
+    (C::Views, A::Arm, "L", false),
+    (C::Views, A::Fire, "F", false),
+    (C::Views, A::Abort, "H", false),
 ];
+
+const LAST: &[Row] = &[
+    (C::Views, A::NextView, "tab", false),
+    (C::Views, A::PreviousView, "shift-tab", false),
+    (C::Views, A::Up, "up,k", false),
+    (C::Views, A::Down, "down,j", false),
+    (C::Views, A::PageUp, "pageup", false),
+    (C::Views, A::PageDown, "pagedown", false),
+    (C::Views, A::First, "home,g", false),
+    (C::Views, A::Last, "end,G", false),
+    (C::Views, A::Close, "left,h", false),
+    (C::Views, A::Back, "esc", false),
+    (C::Presenter, A::Present, "t", true),
+    (C::Presenter, A::Arm, "L", true),
+    (C::Presenter, A::Fire, "F", true),
+    (C::Presenter, A::Abort, "H", true),
+    (C::Presenter, A::Help, "?", true),
+    (C::Presenter, A::Quit, "q", true),
+    (C::Presenter, A::Freeze, "f", false),
+    (C::Presenter, A::Palette, ":", false),
+    (C::Presenter, A::Up, "up,k", false),
+    (C::Presenter, A::Down, "down,j", false),
+    (C::Presenter, A::Back, "esc", false),
+    (C::Confirm, A::Accept, "y", true),
+    (C::Confirm, A::Cancel, "n,esc", true),
+    (C::Confirm, A::Press, "enter", true),
+    (C::Confirm, A::NextPart, "tab,right,l", true),
+    (C::Confirm, A::PreviousPart, "shift-tab,left,h", false),
+    (C::Form, A::Press, "enter", true),
+    (C::Filter, A::Press, "enter", true),
+    (C::Palette, A::Press, "enter", true),
+    (C::Form, A::NextPart, "tab,down", true),
+    (C::Form, A::PreviousPart, "shift-tab,up", false),
+    (C::Button, A::NextPart, "right,l", false),
+    (C::Button, A::PreviousPart, "left,h", false),
+    (C::Palette, A::NextPart, "down,tab", true),
+    (C::Palette, A::PreviousPart, "up,shift-tab", false),
+    (C::Form, A::Cancel, "esc", true),
+    (C::Filter, A::Cancel, "esc", true),
+    (C::Palette, A::Cancel, "esc", true),
+    (C::Help, A::Cancel, "esc,?,q,enter", true),
+    (C::Help, A::Down, "down,j,pagedown", true),
+    (C::Help, A::Up, "up,k,pageup", false),
+    (C::Always, A::QuitNow, "ctrl-c", false),
+    (C::Always, A::Picture, "ctrl-x", false),
+    (C::Always, A::Suspend, "ctrl-z", false),
+];
+
+/// The default bindings as they are written, in the order of the help screen.
+fn rows() -> impl Iterator<Item = Row> {
+    let of_view = |view: &View| {
+        let view = *view;
+        let keys = view.keys().into_iter();
+        keys.map(move |(action, keys, footer)| (C::View(view), action, keys, footer))
+    };
+    let go = |view: &View| (C::Views, A::Go(*view), view.key(), false);
+    let first = FIRST.iter().copied().chain(View::VARIANTS.iter().flat_map(of_view));
+    let common = COMMON.iter().copied().chain(View::VARIANTS.iter().map(go));
+    first.chain(common).chain(LAST.iter().copied())
+}
 
 /// The default bindings.
 pub(super) static DEFAULT: LazyLock<Vec<Binding>> = LazyLock::new(|| {
-    let binding = |&(contexts, action, keys, footer): &Row| {
+    let binding = |(context, action, keys, footer): Row| {
         let keys = keys.split(',').filter_map(|key| Key::parse(key).ok()).collect();
-        Binding { contexts, action, keys, footer }
+        Binding { context, action, keys, footer }
     };
-    TABLE.iter().map(binding).collect()
+    rows().map(binding).collect()
 });
 
 /// Custom bindings. A process has one console, and messages name keys without access to a table.
@@ -360,7 +330,7 @@ pub(crate) fn table() -> &'static [Binding] {
 /// Looks up the action of a key in a context.
 pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
     context.chain().find_map(|context| {
-        let mut bindings = table().iter().filter(|it| it.contexts.contains(&context));
+        let mut bindings = table().iter().filter(|it| it.context == context);
         bindings.find(|it| it.keys.contains(&key)).map(|it| it.action)
     })
 }
@@ -428,7 +398,7 @@ mod tests {
 
     #[test]
     fn every_default_key_has_its_name_in_the_settings() {
-        for key in TABLE.iter().flat_map(|(.., keys, _)| keys.split(',')) {
+        for key in rows().flat_map(|(.., keys, _)| keys.split(',')) {
             assert_eq!(Key::parse(key).map(Key::setting).as_deref(), Ok(key));
         }
     }
@@ -459,12 +429,12 @@ mod tests {
     #[test]
     fn shift_does_not_hide_a_capital() {
         let event = KeyEvent::new(KeyCode::Char('N'), KeyModifiers::SHIFT);
-        assert_eq!(lookup(C::View(V::Sales), Key::of(&event)), Some(Action::NewSale));
-        assert_eq!(lookup(C::View(V::Pending), Key::of(&event)), None);
-        let found = elsewhere(C::View(V::Pending), Key::of(&event));
-        assert_eq!(found, [(A::NewSale, vec![C::View(V::Overview), C::View(V::Sales)])]);
-        let found = elsewhere(C::View(V::Pending), Key::parse("R").unwrap());
-        let rush = (A::Rush, vec![C::View(V::Overview), C::View(V::Sales)]);
-        assert_eq!(found, [rush, (A::ReplayLetters, vec![C::View(V::Letters)])]);
+        assert_eq!(lookup(C::View(View::Sales), Key::of(&event)), Some(Action::NewSale));
+        assert_eq!(lookup(C::View(View::Pending), Key::of(&event)), None);
+        let found = elsewhere(C::View(View::Pending), Key::of(&event));
+        assert_eq!(found, [(A::NewSale, vec![C::View(View::Overview), C::View(View::Sales)])]);
+        let found = elsewhere(C::View(View::Pending), Key::parse("R").unwrap());
+        let rush = (A::Rush, vec![C::View(View::Overview), C::View(View::Sales)]);
+        assert_eq!(found, [rush, (A::ReplayLetters, vec![C::View(View::Letters)])]);
     }
 }

@@ -56,9 +56,7 @@ pub struct KeyLine {
 
 /// Whether it can be rebound. Where letters are text, Esc, Enter, Tab and the arrows cannot.
 fn is_free(binding: &Binding) -> bool {
-    let takes_text =
-        |it: &Context| matches!(it, Context::Form | Context::Filter | Context::Palette);
-    !binding.contexts.iter().any(takes_text)
+    !matches!(binding.context, Context::Form | Context::Filter | Context::Palette)
 }
 
 /// Actions that can be rebound, in table order.

@@ -11,9 +11,7 @@ mod director;
 mod dispatch;
 mod event_loop;
 mod export;
-mod form_drafts;
 mod frame;
-mod guide_banner;
 mod key;
 mod keymap;
 mod keymap_config;
@@ -27,7 +25,6 @@ mod terminal;
 mod tests;
 mod text;
 mod theme;
-mod view;
 mod views;
 mod widgets;
 
@@ -44,7 +41,6 @@ use tokio::sync::{oneshot::error::RecvError, watch};
 
 pub use self::{
     bench_harness::{Drawing, Person, gauge},
-    guide_banner::GuidePage,
     keymap_config::{KeyFault, KeyLine, Keys},
     locale::not_utf8,
     theme::{ColorChoice, Palette, ThemeError},
@@ -84,6 +80,28 @@ pub struct Options {
     pub present: bool,
     /// Start with masked user IDs.
     pub mask_users: bool,
+}
+
+/// One page of a guided demonstration: what is happening, and the next key of the presenter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GuidePage {
+    /// A short title, in bold.
+    pub title: String,
+    /// What is happening, in a sentence or two.
+    pub text: String,
+    /// The label of the key that the presenter presses next.
+    pub key: Option<String>,
+    /// A number shown in large digits in the middle of the Overview.
+    pub countdown: Option<u8>,
+    /// The guide has ended.
+    pub done: bool,
+}
+
+impl GuidePage {
+    /// Whether there is nothing to show, so that the banner takes no rows.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.title.is_empty() && self.text.is_empty()
+    }
 }
 
 /// Why the console could not run, or ended early.
@@ -131,41 +149,29 @@ type Answer = (Command, Result<Result<Reply, EngineError>, RecvError>);
 /// in every case.
 pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     check_terminal()?;
-    let Options {
-        color,
-        guide,
-        lang,
-        ascii,
-        plain_locale,
-        palette,
-        export_dir,
-        keys,
-        present,
-        mask_users,
-    } = options;
-    keymap::choose(keys.table()?);
-    set_language(lang);
-    let depth = theme::Depth::detect(color, |name| std::env::var(name).ok());
-    let theme = theme::Theme::of(&palette, depth, ascii);
-    if color == ColorChoice::Always {
+    keymap::choose(options.keys.table()?);
+    set_language(options.lang);
+    let depth = theme::Depth::detect(options.color, |name| std::env::var(name).ok());
+    let theme = theme::Theme::of(&options.palette, depth, options.ascii);
+    if options.color == ColorChoice::Always {
         // The terminal library reads NO_COLOR by itself.
         crossterm::style::force_color_output(true);
     }
     let mut app = app::App::new(remote, theme, TimeZone::system(), Millis::now());
-    if let Some(locale) = plain_locale {
+    if let Some(locale) = options.plain_locale {
         // Chinese has no ASCII form, and is drawn only on request.
-        app.note(if ascii {
+        app.note(if options.ascii {
             text!("terminal-is-not-utf-locale-drawing", locale)
         } else {
             text!("terminal-is-not-utf-locale-drawing-in-utf", locale)
         });
     }
-    app.terminal.export_dir = export_dir;
+    app.terminal.export_dir = options.export_dir;
     app.terminal.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
-    app.presenter.on = present;
-    app.display.users.masked = mask_users;
+    app.presenter.on = options.present;
+    app.display.users.masked = options.mask_users;
     let mut screen = terminal::Screen::take()?;
     let mut keyboard = event_loop::Tty::default();
-    event_loop::drive(&mut app, &mut screen, &mut keyboard, guide).await?;
+    event_loop::drive(&mut app, &mut screen, &mut keyboard, options.guide).await?;
     Ok(())
 }

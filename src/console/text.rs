@@ -8,7 +8,7 @@ pub(crate) mod figures;
 pub mod settings;
 pub(crate) mod time;
 
-use seckill_engine::{SaleLine, telemetry::snapshot::Funnel};
+use seckill_engine::{SaleLine, Snapshot, telemetry::snapshot::Funnel};
 use seckill_model::{Label, Phase, VoucherId, text};
 
 use self::figures::{span, steady_span, thousands, within};
@@ -47,6 +47,14 @@ pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
     format!("#{voucher} {}", plain(title))
 }
 
+/// As [`sale_name`], with the title that a snapshot has, if any.
+pub(crate) fn sale_in(snapshot: &Snapshot, voucher: VoucherId) -> String {
+    match snapshot.sale(voucher) {
+        Some(sale) => sale_name(voucher, &sale.title),
+        None => format!("#{voucher}"),
+    }
+}
+
 pub(crate) fn left_of(left: &str, initial: &str) -> String {
     format!("{left} / {initial}")
 }
@@ -64,10 +72,6 @@ pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
 pub(crate) fn echo(text: &str) -> String {
     const CELLS: usize = 20;
     crate::widgets::fit(text, CELLS)
-}
-
-pub(crate) fn no_match(text: &str) -> String {
-    text!("console-no-row-contains-press", text = echo(text))
 }
 
 /// The age of figures; other words may follow.
@@ -110,12 +114,4 @@ pub(crate) fn drains_in(millis: u64) -> String {
 pub(crate) fn oldest(millis: u64) -> String {
     let (span, steady) = (span(millis), steady_span(millis));
     text!("console-oldest", span, steady)
-}
-
-/// An error, with the key that dismisses it.
-pub(crate) fn failure(error: &str, more: usize) -> String {
-    match more {
-        0 => text!("console-dismisses", error),
-        _ => text!("console-dismisses-more", error, more),
-    }
 }

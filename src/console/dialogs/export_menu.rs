@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct ExportMenu {
     cursor: usize,
     /// Rows of the table and of the whole list; `None` if the view has no table.
-    rows: Option<(usize, Extent)>,
+    rows: Option<Extent>,
     /// `None` is the working directory.
     dir: Option<String>,
 }
@@ -31,7 +31,7 @@ const WIDTH: u16 = 58;
 const ROWS: usize = 26;
 
 impl ExportMenu {
-    pub(crate) fn new(rows: Option<(usize, Extent)>, dir: Option<&Path>) -> Self {
+    pub(crate) fn new(rows: Option<Extent>, dir: Option<&Path>) -> Self {
         Self { cursor: 0, rows, dir: dir.map(|dir| dir.display().to_string()) }
     }
 

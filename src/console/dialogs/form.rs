@@ -1,16 +1,17 @@
 //! Text fields, each with its error below it.
 
 use ratatui::{crossterm::event::Event, prelude::*, widgets::Paragraph};
-use seckill_engine::{SaleLine, error::MAX_REASON};
-use seckill_model::{Label, Millis, is_display_control};
+use seckill_engine::error::MAX_REASON;
+use seckill_model::{Label, is_display_control};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{LABEL, Subject, Submission, buttons};
+use super::{LABEL, Subject, buttons};
 use crate::{
     keymap::Action,
     text::commands::CANCEL,
     theme::Theme,
+    views::{Effect, Scene},
     widgets::{fit, plain, popup, width, wrap},
 };
 
@@ -93,25 +94,25 @@ impl Form {
     }
 
     /// Types into the focused field. An input error is shown at once; an empty field is not an error yet.
-    pub(crate) fn type_in(&mut self, event: &Event, sales: &[SaleLine], now: Millis) {
+    pub(crate) fn type_in(&mut self, event: &Event, scene: &Scene) {
         let focused = self.fields.get_mut(self.focus);
         if !focused.is_some_and(|field| typed(&mut field.input, event)) {
             return;
         }
-        self.name_sale(sales);
+        self.name_sale(&scene.newest.sales);
         let fault = match self.subject {
             // These are checked at submission only, against the state at that time.
             Subject::Rewind(_) | Subject::Claim(_) => None,
-            _ => self.check(sales, now).err(),
+            _ => self.check(scene).err(),
         };
         let fault = fault.filter(|(place, _)| !self.value(*place).is_empty());
         self.show_fault(fault.as_ref());
     }
 
-    /// The command of the form, or `None` after moving the focus to the field with the error.
-    pub(crate) fn submit(&mut self, sales: &[SaleLine], now: Millis) -> Option<Submission> {
-        match self.check(sales, now) {
-            Ok(submission) => Some(submission),
+    /// What the form leads to, or `None` after moving the focus to the field with the error.
+    pub(crate) fn submit(&mut self, scene: &Scene) -> Option<Effect> {
+        match self.check(scene) {
+            Ok(effect) => Some(effect),
             Err(fault) => {
                 self.show_fault(Some(&fault));
                 self.focus = fault.0;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use seckill_engine::{
-    LoadTest, SaleLine,
+    Command, LoadTest, SaleLine,
     commands::group::{ClaimScope, GroupAction, To},
 };
 use seckill_model::{
@@ -12,10 +12,14 @@ use seckill_model::{
     text,
 };
 
-use super::Form;
+use super::{Confirm, Dialog, Form, Intent};
 use crate::{
     launch::Launch,
-    text::{commands::rush_plan, figures, sale_name},
+    text::{
+        commands::{NO_SALE, question, rush, rush_plan},
+        figures, sale_name,
+    },
+    views::{Effect, Scene},
     widgets::plain,
 };
 
@@ -36,15 +40,6 @@ pub(crate) enum Subject {
     /// A rewind in this partition, or in all.
     Rewind(Option<u16>),
     Claim(ClaimScope),
-}
-
-/// What a completed form asks for.
-pub(crate) enum Submission {
-    NewSale(NewSale),
-    LoadTest(LoadTest),
-    Launch(Launch),
-    /// A preview follows.
-    Group(GroupAction),
 }
 
 /// The parsed input, or the position of a field and its error.
@@ -140,22 +135,39 @@ impl Form {
         }
     }
 
-    pub(super) fn check(&self, sales: &[SaleLine], now: Millis) -> Checked<Submission> {
+    /// The question that the completed form leads to, or the command whose reply does.
+    pub(super) fn check(&self, scene: &Scene) -> Checked<Effect> {
+        let (sales, now) = (&scene.newest.sales, scene.now);
         match &self.subject {
-            Subject::NewSale => self.check_sale(now).map(Submission::NewSale),
-            Subject::LoadTest(voucher) => self.check_load_test(*voucher).map(Submission::LoadTest),
-            Subject::Launch(_) => self.check_launch(sales, now).map(Submission::Launch),
+            Subject::NewSale => {
+                let sale = self.check_sale(now)?;
+                let (title, stock, limit) = (plain(&sale.title), sale.stock, sale.limit);
+                let [begin, end] = [sale.begin, sale.end]
+                    .map(|at| at.map_or_else(|| "none".to_owned(), |at| at.date_time(&scene.zone)));
+                let question = question!("ask-create-sale", title, stock, limit, begin, end);
+                Ok(Effect::confirm(question, Command::CreateSale(sale)))
+            }
+            Subject::LoadTest(voucher) => {
+                let plan = self.check_load_test(*voucher)?;
+                let snapshots = [&scene.newest, &scene.shown];
+                let Some(sale) = snapshots.into_iter().find_map(|it| it.sale(*voucher)) else {
+                    return Ok(Effect::note(NO_SALE));
+                };
+                Ok(Effect::confirm(rush(sale, &plan), Command::LoadTest(plan)))
+            }
+            Subject::Launch(_) => {
+                let launch = self.check_launch(sales, now)?;
+                let confirm = Confirm::new(launch.ask_arm(), Intent::Arm(Box::new(launch)));
+                Ok(Effect::Open(Dialog::Confirm(confirm)))
+            }
             Subject::Rewind(partition) => {
                 let to: Result<To, _> = self.value(0).parse();
                 let to = to.map_err(|error| (0, error.to_string()))?;
-                Ok(Submission::Group(GroupAction::Rewind { to, partition: *partition }))
+                Ok(preview(GroupAction::Rewind { to, partition: *partition }))
             }
             Subject::Claim(scope) => match self.value(0) {
                 "" => Err((0, Label("stream-enter-consumer-that-receives-them").to_owned())),
-                to => {
-                    let (scope, to) = (scope.clone(), to.to_owned());
-                    Ok(Submission::Group(GroupAction::Claim { scope, to }))
-                }
+                to => Ok(preview(GroupAction::Claim { scope: scope.clone(), to: to.to_owned() })),
             },
         }
     }
@@ -243,6 +255,11 @@ impl Form {
     }
 }
 
+/// The question follows when the preview arrives.
+fn preview(action: GroupAction) -> Effect {
+    Effect::Send(Command::Preview(action), None)
+}
+
 fn planned(id: VoucherId, sales: &[SaleLine]) -> Option<&SaleLine> {
     sales.iter().find(|it| it.voucher_id == id && it.phase == Phase::Planned)
 }
@@ -254,7 +271,10 @@ fn numbered(written: &str) -> Option<VoucherId> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZone;
+
     use super::*;
+    use crate::theme::{Depth, Theme};
 
     fn filled(mut form: Form, values: &[&str]) -> Form {
         for (field, value) in form.fields.iter_mut().zip(values) {
@@ -265,9 +285,11 @@ mod tests {
 
     #[test]
     fn errors_are_below_their_field() {
+        let theme = Theme::new(Depth::None, false);
+        let display = Scene::new(theme, TimeZone::UTC, Millis::now());
         let place = |values: [&str; 5]| {
             let mut form = filled(Form::new_sale(), &values);
-            assert!(form.submit(&[], Millis::now()).is_none());
+            assert!(form.submit(&display).is_none());
             form.fields.iter().position(|field| field.fault.is_some())
         };
         assert_eq!(place(["", "5", "1", "", ""]), Some(0));
@@ -284,8 +306,8 @@ mod tests {
     #[test]
     fn a_good_form_is_a_sale() {
         let values = [" 火锅五折 🍲 ", "10,000", "3", "", "+1h"];
-        let submission = filled(Form::new_sale(), &values).submit(&[], Millis::now());
-        assert!(matches!(submission, Some(Submission::NewSale(sale))
+        let sale = filled(Form::new_sale(), &values).check_sale(Millis::now());
+        assert!(matches!(sale, Ok(sale)
             if sale.title == "火锅五折 🍲"
                 && (sale.stock, sale.limit) == (10_000, 3)
                 && sale.begin.is_none()

@@ -20,6 +20,8 @@ pub(crate) struct Help {
     foot: Option<String>,
 }
 
+/// The widest help.
+const WIDTH: u16 = 70;
 /// Cells for the keys of one binding.
 const KEYS: usize = 15;
 
@@ -33,29 +35,18 @@ impl Help {
     }
 
     pub(crate) fn draw(&mut self, area: Rect, buffer: &mut Buffer, theme: Theme) {
-        let wide = area.width >= 108;
-        let width = if wide { 116 } else { 70 }.min(area.width.saturating_sub(2));
-        let inner = width.saturating_sub(6);
-        let column = if wide { (inner - 3) / 2 } else { inner };
-        let mut first = self.sections(theme, usize::from(column));
-        let split = if wide { half(&first) } else { first.len() };
-        let columns =
-            [first.split_off(split), first].map(|sections| sections.join(&Line::default()));
-        let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
-        let height = (rows as u16 + 2).min(area.height);
+        let width = area.width.saturating_sub(2).min(WIDTH);
+        let sections = self.sections(theme, usize::from(width.saturating_sub(6)));
+        let lines = sections.join(&Line::default());
+        let height = (lines.len() as u16 + 2).min(area.height);
         let visible = usize::from(height.saturating_sub(2));
-        self.scroll = self.scroll.min(rows.saturating_sub(visible));
+        self.scroll = self.scroll.min(lines.len().saturating_sub(visible));
         let foot = self.foot.as_ref().map(|foot| Line::styled(format!(" {foot} "), theme.soft));
-        let more = (rows > self.scroll + visible).then(|| more(theme));
+        let more = (lines.len() > self.scroll + visible).then(|| more(theme));
         let bottom = foot.into_iter().chain(more);
         let inside = popup(area, buffer, theme, (width, height), &Label("console-keys"), bottom);
-        let areas: [Rect; 2] =
-            Layout::horizontal([Constraint::Length(column), Constraint::Fill(1)])
-                .spacing(3)
-                .areas(inside.inner(Margin::new(2, 0)));
-        for (area, lines) in areas.into_iter().zip(columns.into_iter().rev()) {
-            Paragraph::new(lines).scroll((self.scroll as u16, 0)).render(area, buffer);
-        }
+        let lines = Paragraph::new(lines).scroll((self.scroll as u16, 0));
+        lines.render(inside.inner(Margin::new(2, 0)), buffer);
     }
 
     /// The bindings of each context below its heading.
@@ -70,7 +61,7 @@ impl Help {
         let section = |context: Context| {
             let heading = Line::styled(context.heading(), theme.heading);
             let bound = table().iter();
-            let bound = bound.filter(|it| it.contexts.contains(&context) && !it.keys.is_empty());
+            let bound = bound.filter(|it| it.context == context && !it.keys.is_empty());
             std::iter::once(heading).chain(bound.map(line)).collect()
         };
         let others = Context::all().filter(|context| *context != self.context);
@@ -78,24 +69,14 @@ impl Help {
     }
 }
 
-/// Where to split into two columns: at the section nearest to the middle.
-fn half(sections: &[Vec<Line<'_>>]) -> usize {
-    let rows = |sections: &[Vec<Line<'_>>]| sections.iter().map(|it| it.len() + 1).sum::<usize>();
-    let places = 0..=sections.len();
-    places
-        .min_by_key(|at| rows(&sections[..*at]).abs_diff(rows(&sections[*at..])))
-        .unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{theme::Depth, view::View};
+    use crate::{theme::Depth, views::View};
 
     #[test]
     fn every_binding_is_listed_and_those_of_the_view_are_first() {
         let help = Help::new(Context::View(View::Sales), None);
-        // The narrower of the two columns.
         let lines = help.sections(Theme::new(Depth::None, false), 53).concat();
         assert_eq!(lines[0].to_string(), Context::View(View::Sales).heading());
         let rows: Vec<String> = lines.iter().map(Line::to_string).collect();

@@ -12,7 +12,7 @@ mod palette;
 pub(crate) use confirm::{Confirm, Intent};
 pub(crate) use export_menu::ExportMenu;
 pub(crate) use form::{Form, MOST, draw_input, is_cut, typed};
-pub(crate) use forms::{Subject, Submission};
+pub(crate) use forms::Subject;
 pub(crate) use help::Help;
 pub(crate) use palette::{Offer, Palette};
 

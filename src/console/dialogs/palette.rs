@@ -136,7 +136,7 @@ fn rank(name: &str, wanted: &str) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::View;
+    use crate::views::View;
 
     fn palette(used: &[Action]) -> Palette {
         let offer = |action, name, why: Option<&str>| Offer {

@@ -69,7 +69,7 @@ pub(crate) struct Export {
     pub(super) stem: String,
     pub(super) format: Format,
     /// For a table, its rows and the rows of the whole list.
-    pub(super) rows: Option<(usize, Extent)>,
+    pub(super) rows: Option<Extent>,
     pub(super) body: String,
 }
 
@@ -95,16 +95,16 @@ pub(crate) enum ExportError {
 pub(crate) struct Written {
     pub(crate) path: PathBuf,
     /// For a table, its rows and the rows of the whole list.
-    pub(crate) rows: Option<(usize, Extent)>,
+    pub(crate) rows: Option<Extent>,
 }
 
 /// How many rows of a table are exported.
-pub(crate) fn row_count(rows: Option<(usize, Extent)>) -> String {
+pub(crate) fn row_count(rows: Option<Extent>) -> String {
     match rows {
         None => text!("export-no-rows"),
-        Some((rows, Extent { more: false, .. })) => text!("export-rows", rows),
-        Some((rows, Extent { total: None, .. })) => text!("export-rows-there-are-more", rows),
-        Some((rows, Extent { total: Some(total), .. })) => text!("export-of-rows", rows, total),
+        Some(Extent { rows, more: false, .. }) => text!("export-rows", rows),
+        Some(Extent { rows, total: None, .. }) => text!("export-rows-there-are-more", rows),
+        Some(Extent { rows, total: Some(total), .. }) => text!("export-of-rows", rows, total),
     }
 }
 
@@ -159,12 +159,10 @@ impl Saver {
         }
     }
 
-    /// The next finished export; pending forever while there is none.
-    pub(super) async fn next(&mut self) -> Saved {
-        match self.0.join_next().await {
-            Some(saved) => saved.unwrap_or(Err(ExportError::BrokenOff)),
-            None => std::future::pending().await,
-        }
+    /// The next finished export; `None` if none is in progress.
+    pub(super) async fn next(&mut self) -> Option<Saved> {
+        let saved = self.0.join_next().await?;
+        Some(saved.unwrap_or(Err(ExportError::BrokenOff)))
     }
 
     /// Waits for exports in progress, up to a limit.
@@ -253,7 +251,7 @@ mod tests {
         let mut exports = vec![export(dir.path()), export(dir.path())];
         saver.start(&mut exports);
         assert!(exports.is_empty());
-        saver.next().await.unwrap();
+        saver.next().await.unwrap().unwrap();
         saver.finish().await;
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }

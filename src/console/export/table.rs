@@ -69,7 +69,7 @@ struct Document<'a> {
 pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> serde_json::Result<String> {
     let row = |values| Row { columns: &sheet.columns, values };
     let rows = sheet.rows.iter().map(|values| row(values)).collect();
-    let Extent { total, more } = sheet.extent;
+    let Extent { total, more, .. } = sheet.extent;
     let document = Document { view, taken_ms: taken.0, total, more, rows };
     serde_json::to_string_pretty(&document).map(|text| escape_json(&text) + "\n")
 }
@@ -118,7 +118,7 @@ mod tests {
             vec!["◆".into(), text.into(), 1_204.into(), "618475290624131073".into()],
             vec![Value::Null, "b".into(), Value::Null, "7".into()],
         ]);
-        sheet.extent = Extent { total: Some(9), more: true };
+        sheet.extent = Extent { rows: 2, total: Some(9), more: true };
         let json = json(&sheet, "pending", Millis(5)).unwrap();
         let read: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(read["rows"][0]["left_in_sql"], 1204);

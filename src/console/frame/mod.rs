@@ -17,8 +17,7 @@ use crate::{
     status::Tone,
     text::{self, figures},
     theme::{Theme, glyphs},
-    view::View,
-    views::{COMPLETE, SIDES, Scene, draw_text, is_stale, is_too_small, phase},
+    views::{COMPLETE, SIDES, View, draw_text, is_stale, is_too_small, phase},
     widgets::{self, fit, left, plain, right, width, wrap, wrap_to},
 };
 
@@ -118,12 +117,13 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
 /// Draws the view into the area that the frame leaves.
 fn draw_view(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
     let App { display, views, guide, view, .. } = app;
-    let (chosen, typing) = (views.sales.chosen, views.filtering);
-    let scene = Scene { compact, chosen, typing, ..Scene::of(display) };
+    display.compact = compact;
+    display.chosen = views.sales.chosen;
+    display.typing = views.filtering;
     if !display.has_data() {
-        return draw_text(area, buffer, &scene, 1, &text::NO_DATA);
+        return draw_text(area, buffer, display, 1, &text::NO_DATA);
     }
-    views.get_mut(*view).draw(area, buffer, &scene);
+    views.get_mut(*view).draw(area, buffer, display);
     if let Some(number) = guide.countdown.filter(|_| *view == View::Overview) {
         widgets::big_number(area, buffer, display.theme, number);
     }
@@ -322,8 +322,9 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Mixed => ("!", theme.warn),
         Tone::Failure => (glyphs::CROSS, theme.bad),
     };
-    let message = match tone {
-        Tone::Failure => text::failure(message, more),
+    let message = match (tone, more) {
+        (Tone::Failure, 0) => text!("console-dismisses", error = message),
+        (Tone::Failure, _) => text!("console-dismisses-more", error = message, more),
         _ => message.to_owned(),
     };
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };

@@ -220,9 +220,9 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
 
 /// The page of the scheduled launch, else of the presented sale.
 fn page(app: &App) -> Option<Page> {
-    let scene = Scene::of(&app.display);
+    let scene = &app.display;
     let theme = scene.theme;
-    let audited = steady_audit(scene.snapshot);
+    let audited = steady_audit(&scene.shown);
     let (flight, audit) = (flight(theme, &audited), audit(theme, &audited));
     if let Some((launch, Some(at))) = app.director.scheduled() {
         // The countdown is live, also while the display is paused.
@@ -238,7 +238,7 @@ fn page(app: &App) -> Option<Page> {
             small: [pieces, buyers, flight, audit],
         });
     }
-    let sale = scene.snapshot.sale(app.presented()?)?;
+    let sale = scene.shown.sale(app.presented()?)?;
     let share_left = sale.stock.filter(|_| sale.phase != Phase::Planned).map(|stock| {
         let left = stock.max(0).unsigned_abs();
         let share = figures::share(left, sale.initial);
@@ -247,9 +247,9 @@ fn page(app: &App) -> Option<Page> {
     Some(Page {
         title: sale.title.clone(),
         phase: Some(phase(theme, sale.phase)),
-        large: large(&scene, sale, app.presenter.took_ms(sale.voucher_id)),
+        large: large(scene, sale, app.presenter.took_ms(sale.voucher_id)),
         left: share_left,
-        small: [second(&scene, sale), written(&scene, sale), flight, audit],
+        small: [second(scene, sale), written(scene, sale), flight, audit],
     })
 }
 
@@ -260,17 +260,17 @@ const OPENS: Label = Label("presenter-until-the-sale-opens");
 const DAYS_MS: u64 = 48 * 3_600_000;
 
 /// The countdown to a sale, its stock in Redis, or how many pieces were sold.
-fn large(scene: &Scene<'_>, sale: &SaleLine, took_ms: Option<u64>) -> Figure {
+fn large(scene: &Scene, sale: &SaleLine, took_ms: Option<u64>) -> Figure {
     let theme = scene.theme;
     let initial = sale.initial;
     let stock = sale.stock.map_or_else(|| "?".to_owned(), figures::thousands);
     let begins = sale.begin.filter(|_| sale.phase == Phase::Planned);
     let figure = match (begins, sale.admitted) {
-        (Some(begin), _) if begin.since(scene.now) < DAYS_MS => {
-            return Figure::new(figures::clock(begin.since(scene.now)), theme.key, OPENS);
+        (Some(begin), _) if begin.since(scene.seen()) < DAYS_MS => {
+            return Figure::new(figures::clock(begin.since(scene.seen())), theme.key, OPENS);
         }
         (Some(begin), _) => {
-            let label = text!("presenter-opens", time = begin.date_time(scene.zone));
+            let label = text!("presenter-opens", time = begin.date_time(&scene.zone));
             Figure::new(stock, Style::new(), label)
         }
         (None, Some(admitted)) if sale.phase.is_over() || sale.phase == Phase::SoldOut => {
@@ -293,7 +293,7 @@ fn large(scene: &Scene<'_>, sale: &SaleLine, took_ms: Option<u64>) -> Figure {
 }
 
 /// The admission rate while the sale is active; afterwards the number of oversold pieces.
-fn second(scene: &Scene<'_>, sale: &SaleLine) -> Figure {
+fn second(scene: &Scene, sale: &SaleLine) -> Figure {
     let theme = scene.theme;
     match sale.phase {
         Phase::Planned => Figure::new(figures::thousands(sale.initial), Style::new(), PIECES),
@@ -324,7 +324,7 @@ fn second(scene: &Scene<'_>, sale: &SaleLine) -> Figure {
     }
 }
 
-fn written(scene: &Scene<'_>, sale: &SaleLine) -> Figure {
+fn written(scene: &Scene, sale: &SaleLine) -> Figure {
     let orders = figures::thousands(sale.persisted);
     let figure = Figure {
         widest: figures::thousands(sale.initial),
@@ -335,12 +335,12 @@ fn written(scene: &Scene<'_>, sale: &SaleLine) -> Figure {
 }
 
 /// Outdated figures are faint and labelled.
-fn aged(scene: &Scene<'_>, source: Source, figure: Figure) -> Figure {
+fn aged(scene: &Scene, source: Source, figure: Figure) -> Figure {
     let health = scene.health(source);
-    if !is_stale(health, scene.now) {
+    if !is_stale(health, scene.seen()) {
         return figure;
     }
-    let age = health.last_ok.map(|at| text::old(scene.now.since(at)));
+    let age = health.last_ok.map(|at| text::old(scene.seen().since(at)));
     let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
     Figure { style: scene.theme.soft, age: Some(age), ..figure }
 }

@@ -12,8 +12,7 @@ use crate::{
     app::App,
     keymap::{Action, key_of},
     text::figures,
-    view::View,
-    views::pending_in,
+    views::{View, pending_in},
     widgets::left,
 };
 

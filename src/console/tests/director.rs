@@ -245,7 +245,7 @@ fn one_launch_runs_at_a_time_and_none_in_read_only_mode() {
 
 #[test]
 fn errors_are_below_their_field() {
-    let sales = normal().sales;
+    let (sales, tui) = (normal().sales, Tui::open(normal(), ""));
     for (values, place) in [
         (["#9", "", "500", "10", "10"], None),
         // The sale starts by itself in an hour.
@@ -266,7 +266,7 @@ fn errors_are_below_their_field() {
         for (field, value) in form.fields.iter_mut().zip(values) {
             field.input = value.into();
         }
-        form.submit(&sales, NOW);
+        form.submit(&tui.app.display);
         assert_eq!(form.fields.iter().position(|it| it.fault.is_some()), place, "{values:?}");
     }
 }

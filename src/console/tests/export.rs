@@ -275,10 +275,10 @@ fn an_image_can_be_exported_over_a_question() {
 #[test]
 fn the_outcome_is_reported() {
     let written = |rows| Ok(Written { path: PathBuf::from("/var/tmp/seckill-sales.csv"), rows });
-    let part = Extent { total: Some(12_340), more: true };
+    let part = Extent { rows: 500, total: Some(12_340), more: true };
     for (saved, expected) in [
         (written(None), "written to /var/tmp/seckill-sales.csv"),
-        (written(Some((500, part))), "500 of 12,340 rows written to"),
+        (written(Some(part)), "500 of 12,340 rows written to"),
         (Err(ExportError::BrokenOff), "the export failed; try again"),
     ] {
         let mut tui = Tui::new(read_only());

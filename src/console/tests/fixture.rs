@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt};
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use seckill_engine::{
@@ -126,7 +126,7 @@ impl Tui {
     pub(super) fn answer(&mut self, answer: Result<Reply, EngineError>) {
         assert!(self.has_outstanding(), "nothing waits for an answer: {answer:?}");
         let _ = self.outstanding.remove(0).reply.send(answer);
-        let answer = self.app.next_answer().now_or_never().expect("it waits for the answer");
+        let answer = self.app.work.answers.next().now_or_never().flatten().expect("the reply");
         self.app.on_answer(answer);
         // Users read the reply before they continue.
         self.app.display.now = self.app.display.now.plus(1_000);

@@ -49,13 +49,11 @@ pub(super) use super::{
     stream::{self, with_stream},
 };
 pub(super) use crate::{
-    Keys,
+    GuidePage, Keys,
     app::App,
     dialogs::{Dialog, Form},
     export::ExportError,
-    frame,
-    guide_banner::GuidePage,
-    keymap,
+    frame, keymap,
     text::audit_log::result,
     theme::{Depth, Theme, glyphs},
     views::{self, View},

@@ -155,14 +155,14 @@ fn only_keys_that_do_something_are_offered() {
 #[test]
 fn the_load_test_message_ends_when_the_sale_is_sold_out() {
     let mut tui = Tui::open(running(), "t");
-    tui.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 20_000)));
+    tui.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 20_000)), None);
     tui.assert_shows("20,000 buyers are sending requests");
     tui.show(running());
     tui.assert_shows("20,000 buyers are sending requests");
     tui.show(sold_out());
     tui.assert_hides("sending requests");
     // The result of a sale without initial stock is not news.
-    tui.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 1)));
+    tui.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 1)), None);
     tui.show(sold_out());
     tui.assert_shows("1 buyer is sending requests");
 }

@@ -1,11 +1,9 @@
 //! Texts of commands: questions, and why nothing happens.
 
 use seckill_engine::{
-    Command, JobLine, LoadTest, SaleLine,
-    commands::plan::Plan,
-    telemetry::snapshot::{Holder, RecoveryLine},
+    Command, LoadTest, SaleLine, commands::plan::Plan, telemetry::snapshot::Holder,
 };
-use seckill_model::{Label, NewSale, text};
+use seckill_model::{Label, text};
 
 use super::{
     figures::{self, thousands},
@@ -20,7 +18,6 @@ pub(crate) const CANCEL: Label = Label("command-cancel");
 pub(crate) const NO_SALE: Label = Label("command-there-is-no-sale-to-change");
 pub(crate) const NOTHING_CHOSEN: Label = Label("command-no-row-is-selected");
 pub(crate) const NOTHING_MARKED: Label = Label("command-there-is-no-entry");
-pub(crate) const NO_FILTER: Label = Label("command-this-view-has-no-rows");
 pub(crate) const DRAFT_KEPT: Label = Label("command-nothing-was-created-form-keeps");
 pub(crate) const REASON: Label = Label("common-reason");
 pub(crate) const CANCELLED: Label = Label("command-nothing-was-changed");
@@ -111,13 +108,6 @@ pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
     ]
 }
 
-/// A sale to be created; times are in the user's time zone.
-pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> Question {
-    let (title, stock, limit) = (plain(&sale.title), sale.stock, sale.limit);
-    let (begin, end) = (begin.unwrap_or("none"), end.unwrap_or("none"));
-    question!("ask-create-sale", title, stock, limit, begin, end)
-}
-
 pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
     let (name, left, plan) = (name(sale), left(sale), rush_plan(plan).join("\n"));
     question!("ask-load-test", name, plan, phase = sale.phase, left)
@@ -153,18 +143,6 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, claim_idle_ms: Option<u64>
     )
 }
 
-pub(crate) fn nothing_to_do(plan: &Plan) -> String {
-    match plan.totals.entries {
-        0 => text!("command-these-entries-are-no-longer"),
-        held => text!("command-held-by-live-nodes-nothing", held),
-    }
-}
-
-pub(crate) fn break_off(line: &RecoveryLine) -> Question {
-    let action = super::time::event_name(&line.action);
-    question!("ask-stop-command", action, done = line.done, planned = line.planned)
-}
-
 pub(crate) fn release(lock: &Holder) -> Question {
     let [name, node, task] = [&lock.name, &lock.node, &lock.task].map(|it| plain(it));
     let holder = match (lock.orphan, lock.known) {
@@ -178,25 +156,6 @@ pub(crate) fn release(lock: &Holder) -> Question {
         text!("command-held", name, node, task)
     };
     question!("ask-release-lock", held, holder, node, waiting = lock.waiting)
-}
-
-pub(crate) fn run_job(job: &JobLine) -> Question {
-    question!("ask-run-job", name = plain(&job.name), about = job.about)
-}
-
-pub(crate) fn switch_job(job: &JobLine) -> Question {
-    let name = plain(&job.name);
-    if job.paused { question!("ask-resume-job", name) } else { question!("ask-pause-job", name) }
-}
-
-pub(crate) fn quit_command(name: &str, done: u64, planned: u64) -> Question {
-    let action = super::time::event_name(name);
-    question!("ask-quit-during-command", action, done, planned)
-}
-
-pub(crate) fn quit(sent: u64, planned: u64) -> Question {
-    let unsent = planned.saturating_sub(sent);
-    question!("ask-quit-during-load-test", sent, planned, unsent)
 }
 
 /// Shown while the engine executes the command.

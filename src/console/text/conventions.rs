@@ -4,11 +4,9 @@ use seckill_model::{Label, text};
 
 use crate::keymap::{Action, Context, footer, key_of};
 
-pub(crate) const NO_TABLE: Label = Label("conventions-this-view-has-no-table");
-
-/// Why a paged list keeps its order.
-pub(crate) fn in_pages(total: u64) -> String {
-    text!("conventions-are-loaded-in-pages", total)
+/// Why a key has no row to apply to.
+pub(crate) fn no_row() -> String {
+    text!("conventions-no-row-is-selected-use")
 }
 
 /// Why nothing is read while the display is paused.
@@ -22,9 +20,4 @@ pub(crate) fn behind(text: Label, over: Context, again: Action) -> String {
     let close = close.and_then(|it| it.keys.first());
     let close = close.map_or_else(|| key_of(Action::Cancel), |it| it.label());
     text!("conventions-closes-this-then-press-again", text, close, again = key_of(again))
-}
-
-/// A command needs its number before it is confirmed.
-pub(crate) fn number_first(count: u64) -> String {
-    text!("conventions-this-affects-type-that-number", count)
 }

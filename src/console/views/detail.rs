@@ -36,7 +36,7 @@ pub(crate) struct Detail<'a> {
 type Figure<'a> = Box<dyn FnOnce(Rect, &mut Buffer) + 'a>;
 
 impl<'a> Detail<'a> {
-    pub(super) fn new(scene: &Scene<'a>, width: u16) -> Self {
+    pub(super) fn new(scene: &'a Scene, width: u16) -> Self {
         let more = |count: usize| text!("ledger-in-a-larger-window", count);
         let room = usize::from(width.saturating_sub(LABELS as u16 + MARGINS));
         Self {
@@ -80,7 +80,7 @@ impl<'a> Detail<'a> {
     }
 
     /// Adds a buyer, with the key that shows or masks users.
-    pub(super) fn user(&mut self, scene: &Scene<'_>, user: Option<UserId>) {
+    pub(super) fn user(&mut self, scene: &Scene, user: Option<UserId>) {
         let shown =
             user.map(|user| text!("stream-press-to-show-or-mask", user = scene.users.number(user)));
         let shown = shown.unwrap_or_else(|| text::UNKNOWN.to_owned());
@@ -88,12 +88,7 @@ impl<'a> Detail<'a> {
     }
 
     /// Adds the reason why the fields of an entry do not form an order.
-    pub(super) fn fault(
-        &mut self,
-        scene: &Scene<'_>,
-        fault: Option<&Message>,
-        user: Option<UserId>,
-    ) {
+    pub(super) fn fault(&mut self, scene: &Scene, fault: Option<&Message>, user: Option<UserId>) {
         let (text, style) = match fault {
             Some(fault) => (scene.users.within(&text::order_error(fault), user), self.theme.warn),
             None => (Label("tables-none-its-fields-are-valid").to_owned(), self.theme.soft),

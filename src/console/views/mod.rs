@@ -1,4 +1,4 @@
-//! The views, one folder each. A new view is a folder with a [`Component`], a variant of [`View`] and a line of [`Views`].
+//! The views, one folder each. A new view is a folder with a [`Component`], and a line of `views!`.
 
 pub(crate) mod activity;
 mod detail;
@@ -25,7 +25,8 @@ use seckill_engine::{
         snapshot::{Holder, PendingLine},
     },
 };
-use seckill_model::SaleAudit;
+use seckill_model::{Label, SaleAudit};
+use strum::VariantArray;
 use tui_input::Input;
 
 pub(crate) use self::{
@@ -33,18 +34,17 @@ pub(crate) use self::{
     overview::OverviewState,
     pending::pending_in,
     sales::{SalesState, phase},
-    scene::{COMPLETE, Display, Scene, Source, fit_before, is_stale, is_too_small},
+    scene::{COMPLETE, Scene, Source, fit_before, is_stale, is_too_small},
     stream::{Pane, StreamState},
     table::{Extent, Order, Row, Settled, Sheet, Table, TableState, Turn},
     user_masking::Users,
 };
 use super::{
     dialogs::{Confirm, Dialog},
-    keymap::Action,
+    keymap::{Action, ViewKey},
     text::commands::Question,
     widgets,
 };
-pub(crate) use crate::view::View;
 
 /// A movement of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +80,13 @@ impl Step {
 ///
 /// It sees the console through a [`Scene`], and neither the application nor another view.
 pub(crate) trait Component {
+    /// The keys that apply in this view only.
+    fn keys() -> Vec<ViewKey>
+    where
+        Self: Sized;
+
     /// Draws the view into the area that the frame leaves.
-    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>);
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene);
 
     /// The table that has the focus; the Overview has none.
     fn table(&self) -> Option<&dyn Table> {
@@ -104,11 +109,16 @@ pub(crate) trait Component {
 
     /// Moves the cursor.
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
-        self.table_mut().map_or(Turn::Waiting, |table| table.step(snapshot, step, is_frozen))
+        self.table_mut().map_or(Turn::Moved, |table| table.step(snapshot, step, is_frozen))
     }
 
     /// Carries out an action; `None` if it is none of this view.
-    fn run(&mut self, _action: Action, _scene: &Scene<'_>) -> Option<Effect> {
+    fn run(&mut self, _action: Action, _scene: &Scene) -> Option<Effect> {
+        None
+    }
+
+    /// Why an action of this view would have no effect, for the palette and for its key.
+    fn why_not(&self, _action: Action, _scene: &Scene) -> Option<String> {
         None
     }
 
@@ -160,9 +170,39 @@ impl Effect {
     }
 }
 
-/// Declares the field of each view in [`Views`] with its type.
+/// Declares the views in the order of the tabs: the name of each, its key, its message, and its field in [`Views`] with
+/// its type.
 macro_rules! views {
-    ($($view:ident => $field:ident: $state:ty,)+) => {
+    ($($view:ident, $key:literal, $message:expr => $field:ident: $state:ty,)+) => {
+        /// Which view is on the screen.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Hash, VariantArray)]
+        pub(crate) enum View {
+            $($view,)+
+        }
+
+        impl View {
+            /// Its message in the catalog.
+            pub(crate) fn message(self) -> Label {
+                match self {
+                    $(Self::$view => $message,)+
+                }
+            }
+
+            /// The key that opens it, unless the settings say otherwise.
+            pub(crate) fn key(self) -> &'static str {
+                match self {
+                    $(Self::$view => $key,)+
+                }
+            }
+
+            /// The keys that apply in it only.
+            pub(crate) fn keys(self) -> Vec<ViewKey> {
+                match self {
+                    $(Self::$view => <$state>::keys(),)+
+                }
+            }
+        }
+
         /// Every view.
         #[derive(Debug, Default)]
         pub(crate) struct Views {
@@ -188,16 +228,45 @@ macro_rules! views {
 }
 
 views! {
-    Overview => overview: OverviewState,
-    Sales => sales: SalesState,
-    Stream => stream: StreamState,
-    Pending => pending: TableState<PendingLine>,
-    Letters => letters: TableState<LetterLine>,
-    Locks => locks: TableState<Holder>,
-    Orders => orders: OrdersState,
-    Jobs => jobs: TableState<JobLine>,
-    Ledger => ledger: TableState<SaleAudit>,
-    Activity => log: TableState<AuditEntry>,
+    Overview, "1", Label("view-overview") => overview: OverviewState,
+    Sales, "2", Label("view-sales") => sales: SalesState,
+    Stream, "3", Label("view-stream") => stream: StreamState,
+    Pending, "4", Label("view-pending") => pending: TableState<PendingLine>,
+    Letters, "5", Label("view-letters") => letters: TableState<LetterLine>,
+    Locks, "6", Label("view-locks") => locks: TableState<Holder>,
+    Orders, "7", Label("view-orders") => orders: OrdersState,
+    Jobs, "8", Label("view-jobs") => jobs: TableState<JobLine>,
+    Ledger, "9", Label("view-ledger") => ledger: TableState<SaleAudit>,
+    Activity, "0", Label("view-activity") => log: TableState<AuditEntry>,
+}
+
+impl View {
+    /// Its name as a heading.
+    pub(crate) fn title(self) -> &'static str {
+        self.message().read()
+    }
+
+    /// Its name on the tab line.
+    pub(crate) fn tab(self) -> &'static str {
+        self.message().attribute("tab").unwrap_or_else(|| self.title())
+    }
+
+    /// Its name in files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Letters => "dead",
+            other => {
+                let Label(id) = other.message();
+                id.strip_prefix("view-").unwrap_or(id)
+            }
+        }
+    }
+
+    pub(crate) fn beside(self, forward: bool) -> Self {
+        let all = Self::VARIANTS;
+        let by = if forward { 1 } else { all.len() - 1 };
+        all[(self as usize + by) % all.len()]
+    }
 }
 
 /// One cell at each side.
@@ -214,7 +283,7 @@ fn draw_head(area: Rect, buffer: &mut Buffer, heading: &Line<'_>, summary: &Line
 }
 
 /// Draws a text from line `top` of an area on.
-pub(crate) fn draw_text(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, top: u16, text: &str) {
+pub(crate) fn draw_text(area: Rect, buffer: &mut Buffer, scene: &Scene, top: u16, text: &str) {
     let lines = widgets::wrap(text, usize::from(area.width.saturating_sub(2)));
     let lines = lines.into_iter().map(|line| Line::styled(line, scene.theme.soft));
     Paragraph::new(lines.collect::<Vec<_>>()).render(below(area, top).inner(SIDES), buffer);

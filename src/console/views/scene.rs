@@ -42,8 +42,9 @@ pub(crate) enum Source {
     Sql,
 }
 
-/// What is shown, and how.
-pub(crate) struct Display {
+/// What a view sees of the console: the snapshot on the screen, how it is drawn, and the newest snapshot, which commands
+/// refer to.
+pub(crate) struct Scene {
     /// The snapshot on the screen.
     pub(crate) shown: Arc<Snapshot>,
     /// The newest snapshot; the same one unless the display is paused.
@@ -55,9 +56,15 @@ pub(crate) struct Display {
     /// Whether user IDs are shown, in every view.
     pub(crate) users: Users,
     pub(crate) lag: LagTrend,
+    /// The window is too small for blank rows and details beside the figures.
+    pub(crate) compact: bool,
+    /// The chosen sale.
+    pub(crate) chosen: Option<VoucherId>,
+    /// The filter has the focus.
+    pub(crate) typing: bool,
 }
 
-impl Display {
+impl Scene {
     pub(crate) fn new(theme: Theme, zone: TimeZone, now: Millis) -> Self {
         Self {
             shown: Arc::default(),
@@ -68,10 +75,13 @@ impl Display {
             theme,
             users: Users::default(),
             lag: LagTrend::default(),
+            compact: false,
+            chosen: None,
+            typing: false,
         }
     }
 
-    /// The reference time; it stops while the display is paused.
+    /// The reference time of ages; it stops while the display is paused.
     pub(crate) fn seen(&self) -> Millis {
         if self.frozen { self.shown.taken } else { self.now }
     }
@@ -80,57 +90,18 @@ impl Display {
     pub(crate) fn has_data(&self) -> bool {
         self.shown.seq > 0 || self.shown.taken != Millis(0)
     }
-}
 
-/// The snapshot on the screen, how it is drawn, and the newest snapshot, which commands refer to.
-#[derive(Clone, Copy)]
-pub(crate) struct Scene<'a> {
-    pub(crate) snapshot: &'a Snapshot,
-    /// The newest snapshot; the same one unless the display is paused.
-    pub(crate) newest: &'a Snapshot,
-    pub(crate) frozen: bool,
-    pub(crate) theme: Theme,
-    /// The reference time of ages; it stops while the display is paused.
-    pub(crate) now: Millis,
-    pub(crate) zone: &'a TimeZone,
-    pub(crate) users: Users,
-    pub(crate) lag: &'a LagTrend,
-    /// The window is too small for blank rows and details beside the figures.
-    pub(crate) compact: bool,
-    /// The chosen sale.
-    pub(crate) chosen: Option<VoucherId>,
-    /// The filter has the focus.
-    pub(crate) typing: bool,
-}
-
-impl<'a> Scene<'a> {
-    pub(crate) fn of(display: &'a Display) -> Self {
-        Self {
-            snapshot: &display.shown,
-            newest: &display.newest,
-            frozen: display.frozen,
-            theme: display.theme,
-            now: display.seen(),
-            zone: &display.zone,
-            users: display.users,
-            lag: &display.lag,
-            compact: false,
-            chosen: None,
-            typing: false,
-        }
-    }
-
-    pub(crate) fn health(&self, source: Source) -> &'a Health {
+    pub(crate) fn health(&self, source: Source) -> &Health {
         match source {
-            Source::Redis => &self.snapshot.redis,
-            Source::Sql => &self.snapshot.sql,
+            Source::Redis => &self.shown.redis,
+            Source::Sql => &self.shown.sql,
         }
     }
 
     /// The heading of a panel, with the age of its figures if they are outdated.
     pub(crate) fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
         let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading)];
-        for source in sources.iter().filter(|it| is_stale(self.health(**it), self.now)) {
+        for source in sources.iter().filter(|it| is_stale(self.health(**it), self.seen())) {
             spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn));
         }
         Line::from(spans)
@@ -144,7 +115,7 @@ impl<'a> Scene<'a> {
         taken: Option<Millis>,
     ) -> Line<'static> {
         let mut heading = self.heading(title, sources);
-        let age = taken.map_or(0, |taken| self.now.since(taken));
+        let age = taken.map_or(0, |taken| self.seen().since(taken));
         // The age of an outdated source is already shown.
         if heading.spans.len() == 1 && age > STALE_PAGE_MS {
             heading.push_span(Span::styled(format!("  {}", text::old(age)), self.theme.warn));
@@ -154,7 +125,7 @@ impl<'a> Scene<'a> {
 
     /// The age of the last figures of a server.
     pub(crate) fn age(&self, source: Source) -> String {
-        let age = self.health(source).last_ok.map(|at| text::old(self.now.since(at)));
+        let age = self.health(source).last_ok.map(|at| text::old(self.seen().since(at)));
         let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
         let name = if matches!(source, Source::Redis) { text::REDIS } else { text::SQL };
         format!("{name} {age}")
@@ -162,15 +133,7 @@ impl<'a> Scene<'a> {
 
     /// Whether the data of Redis is currently unknown.
     pub(crate) fn is_blind(&self) -> bool {
-        is_stale(&self.snapshot.redis, self.now)
-    }
-
-    /// The ID of a sale, and its title if it is known.
-    pub(crate) fn sale_name(&self, sale: VoucherId) -> String {
-        match self.snapshot.sale(sale) {
-            Some(line) => text::sale_name(sale, &line.title),
-            None => format!("#{sale}"),
-        }
+        is_stale(&self.shown.redis, self.seen())
     }
 
     /// The line of a view at which its table begins.
@@ -190,13 +153,13 @@ impl<'a> Scene<'a> {
 
     /// A part of a time with its date, depending on whether it is today.
     fn on_day(&self, at: Millis, today: Range<usize>, other_day: Range<usize>) -> String {
-        let full = at.date_time(self.zone);
+        let full = at.date_time(&self.zone);
         let part = if self.is_today(at) { today } else { other_day };
         full.get(part).unwrap_or(&full).to_owned()
     }
 
     pub(crate) fn is_today(&self, at: Millis) -> bool {
-        let [day, today] = [at, self.now].map(|at| at.date_time(self.zone));
+        let [day, today] = [at, self.seen()].map(|at| at.date_time(&self.zone));
         day.get(..10) == today.get(..10)
     }
 }

@@ -12,7 +12,7 @@ use super::{
     table::{self, Marked, PageKey as _, Row, Table, TableState},
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, ViewKey},
     text::{self, commands, conventions, figures},
     widgets::fit,
 };
@@ -23,6 +23,10 @@ const LEAST: [u16; 2] = [4, 3];
 /// A row whose table is a view.
 pub(crate) trait TableView: Row {
     const VIEW: View;
+    /// The keys that apply in this view only.
+    const KEYS: &'static [ViewKey] = &[FILTER];
+    /// Commands on the chosen row.
+    const ON_ROW: &'static [Action] = &[];
     /// Where the rows come from.
     const SOURCES: &'static [Source];
     /// From this width on, the detail of the chosen row is always open, beside the table.
@@ -30,21 +34,21 @@ pub(crate) trait TableView: Row {
     /// Why a row has no mark.
     const UNMARKABLE: Label = commands::NOTHING_MARKED;
 
-    fn heading(scene: &Scene<'_>, _state: &TableState<Self>) -> Line<'static> {
-        let taken = Self::page(scene.snapshot).taken;
+    fn heading(scene: &Scene, _state: &TableState<Self>) -> Line<'static> {
+        let taken = Self::page(&scene.shown).taken;
         scene.page_heading(&Self::VIEW.title().to_uppercase(), Self::SOURCES, taken)
     }
 
     /// How much of the list is on the screen, at the end of the summary.
-    fn extent(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
-        let page = Self::page(scene.snapshot);
+    fn extent(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
+        let page = Self::page(&scene.shown);
         let (last, total) = (page.rows.len() as u64, page.total.unwrap_or(0));
         let text = if page.is_whole() && !state.controls.filter.value().is_empty() {
             // The filter already shows the number of rows.
             String::new()
         } else if last > 0 && page.key == page.key.first() {
             text!("console-range-of", first = 1, last, total = total.max(last))
-        } else if total == 0 || scene.snapshot.stream.is_none() {
+        } else if total == 0 || scene.shown.stream.is_none() {
             // Not read is not zero, and the list says that it is empty.
             String::new()
         } else {
@@ -54,18 +58,23 @@ pub(crate) trait TableView: Row {
     }
 
     /// Lines between heading and table, at most `rows`.
-    fn above(_scene: &Scene<'_>, _cells: u16, _rows: u16) -> Vec<Line<'static>> {
+    fn above(_scene: &Scene, _cells: u16, _rows: u16) -> Vec<Line<'static>> {
         Vec::new()
     }
 
     /// Why the list is empty; `None` while it is being read.
-    fn empty(scene: &Scene<'_>, state: &TableState<Self>) -> Option<String>;
+    fn empty(scene: &Scene, state: &TableState<Self>) -> Option<String>;
 
     /// All that is known of a row.
-    fn detail<'a>(scene: &Scene<'a>, row: &Self, cells: u16) -> Detail<'a>;
+    fn detail<'a>(scene: &'a Scene, row: &'a Self, cells: u16) -> Detail<'a>;
 
     /// Carries out an action of the view.
-    fn run(_state: &mut TableState<Self>, _action: Action, _scene: &Scene<'_>) -> Option<Effect> {
+    fn run(_state: &mut TableState<Self>, _action: Action, _scene: &Scene) -> Option<Effect> {
+        None
+    }
+
+    /// Why a command of the view would have no effect, apart from a missing row.
+    fn why_not(_action: Action, _scene: &Scene) -> Option<String> {
         None
     }
 
@@ -79,19 +88,23 @@ pub(crate) trait TableView: Row {
 }
 
 impl<R: TableView> Component for TableState<R> {
-    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+    fn keys() -> Vec<ViewKey> {
+        R::KEYS.to_vec()
+    }
+
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         let summary = summary(scene, self, R::extent(scene, self));
         draw_head(area, buffer, &R::heading(scene, self), &summary);
         if area.width >= R::BESIDE {
             let halves = Layout::horizontal([Constraint::Percentage(50), Constraint::Fill(1)]);
             let [list, side] = halves.spacing(2).areas(below(area, 2));
             draw_rows(list, buffer, scene, self, |it| nothing(scene, it, R::empty));
-            if let Some(row) = self.chosen(scene.snapshot) {
+            if let Some(row) = self.chosen(&scene.shown) {
                 R::detail(scene, row, side.width).draw(side, buffer);
             }
             return;
         }
-        let detail = self.opened(scene.snapshot).map(|row| R::detail(scene, row, area.width));
+        let detail = self.opened(&scene.shown).map(|row| R::detail(scene, row, area.width));
         let top = scene.table_top();
         let rows = detail.as_ref().map_or(0, Detail::height);
         let room = area.height.saturating_sub(2 * top - 1 + LEAST[usize::from(scene.compact)]);
@@ -103,24 +116,31 @@ impl<R: TableView> Component for TableState<R> {
         }
     }
 
-    fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(&mut self, action: Action, scene: &Scene) -> Option<Effect> {
         let is_marked = match action {
             Action::Mark if self.all_marked => {
                 return Some(Effect::Note(text!("conventions-all-are-marked-press")));
             }
-            Action::Mark => self.mark(scene.snapshot),
-            Action::MarkAll => self.mark_all(scene.snapshot),
+            Action::Mark => self.mark(&scene.shown),
+            Action::MarkAll => self.mark_all(&scene.shown),
             _ => return R::run(self, action, scene),
         };
         if !is_marked {
             return Some(Effect::note(R::UNMARKABLE));
         }
         if action == Action::Mark
-            && let Turn::Frozen = Table::step(self, scene.snapshot, Step::By(1), scene.frozen)
+            && let Turn::Frozen = Table::step(self, &scene.shown, Step::By(1), scene.frozen)
         {
             return Some(Effect::Note(conventions::frozen()));
         }
         Some(Effect::Done)
+    }
+
+    fn why_not(&self, action: Action, scene: &Scene) -> Option<String> {
+        if R::ON_ROW.contains(&action) && self.chosen(&scene.shown).is_none() {
+            return Some(conventions::no_row());
+        }
+        R::why_not(action, scene)
     }
 
     fn table(&self) -> Option<&dyn Table> {
@@ -145,7 +165,7 @@ impl<R: TableView> Component for TableState<R> {
 pub(super) fn draw_table<R: Row>(
     area: Rect,
     buffer: &mut Buffer,
-    scene: &Scene<'_>,
+    scene: &Scene,
     top: u16,
     state: &mut TableState<R>,
     detail: Option<Detail<'_>>,
@@ -164,7 +184,7 @@ pub(super) fn draw_table<R: Row>(
         return false;
     }
     // A detail that may be cut leaves up to a third of the rows to the list.
-    let kept = (state.rows(scene.snapshot).len() as u16 + 1).min(area.height / 3) + 1;
+    let kept = (state.rows(&scene.shown).len() as u16 + 1).min(area.height / 3) + 1;
     let rows = height.min(area.height.saturating_sub(top + kept)).max(least);
     let [list, under] =
         Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(below(area, top));
@@ -177,11 +197,11 @@ pub(super) fn draw_table<R: Row>(
 pub(super) fn draw_rows<R: Row>(
     area: Rect,
     buffer: &mut Buffer,
-    scene: &Scene<'_>,
+    scene: &Scene,
     state: &mut TableState<R>,
     nothing: impl FnOnce(&TableState<R>) -> String,
 ) {
-    let rows = state.rows(scene.snapshot);
+    let rows = state.rows(&scene.shown);
     let cursor = state.position(&rows);
     // Headings stay: rows may come and go with each snapshot.
     table::draw(area, buffer, scene, state, &rows, cursor);
@@ -192,14 +212,14 @@ pub(super) fn draw_rows<R: Row>(
 
 /// Why no row is shown; `empty` says why the list is empty.
 pub(super) fn nothing<R: Row>(
-    scene: &Scene<'_>,
+    scene: &Scene,
     state: &TableState<R>,
-    empty: impl FnOnce(&Scene<'_>, &TableState<R>) -> Option<String>,
+    empty: impl FnOnce(&Scene, &TableState<R>) -> Option<String>,
 ) -> String {
     if state.is_waiting() {
         text::READING.to_owned()
-    } else if !state.loaded(scene.snapshot).is_empty() {
-        text::no_match(state.controls.filter.value())
+    } else if !state.loaded(&scene.shown).is_empty() {
+        text!("console-no-row-contains-press", text = text::echo(state.controls.filter.value()))
     } else {
         empty(scene, state).unwrap_or_else(|| text::READING.to_owned())
     }
@@ -207,11 +227,11 @@ pub(super) fn nothing<R: Row>(
 
 /// Commands in progress, marks, filter, and how much of the list is on the screen.
 pub(super) fn summary<R: Row>(
-    scene: &Scene<'_>,
+    scene: &Scene,
     state: &TableState<R>,
     extent: Line<'static>,
 ) -> Line<'static> {
-    let (theme, snapshot) = (scene.theme, scene.snapshot);
+    let (theme, snapshot) = (scene.theme, &scene.shown);
     let page = R::page(snapshot);
     let mut parts = Vec::new();
     for line in snapshot.recoveries.iter().filter(|_| R::MARKS) {

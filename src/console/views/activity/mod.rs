@@ -21,7 +21,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, ViewKey},
     text::{
         audit_log,
         time::{beyond, event_name},
@@ -143,8 +143,8 @@ fn subject(line: &AuditEntry) -> String {
 }
 
 /// With the date if it is another day and there is room.
-fn time(scene: &Scene<'_>, line: &AuditEntry, room: usize) -> String {
-    let full = line.at.date_time(scene.zone);
+fn time(scene: &Scene, line: &AuditEntry, room: usize) -> String {
+    let full = line.at.date_time(&scene.zone);
     match full.get(5..) {
         Some(dated) if room >= DATED && !scene.is_today(line.at) => dated.to_owned(),
         _ => right(&scene.at_second(line.at), room),
@@ -153,17 +153,18 @@ fn time(scene: &Scene<'_>, line: &AuditEntry, room: usize) -> String {
 
 impl TableView for AuditEntry {
     const VIEW: View = View::Activity;
+    const KEYS: &'static [ViewKey] = &[(Action::Level, "v", true), FILTER];
     const SOURCES: &'static [Source] = &[Source::Sql];
 
-    fn heading(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
+    fn heading(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
         let mut heading = scene.heading(&Self::VIEW.title().to_uppercase(), Self::SOURCES);
         heading.extend(levels(scene, state));
         heading
     }
 
     /// The range of the page, and whether it follows new lines.
-    fn extent(scene: &Scene<'_>, state: &TableState<Self>) -> Line<'static> {
-        let (theme, rows) = (scene.theme, state.rows(scene.snapshot));
+    fn extent(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
+        let (theme, rows) = (scene.theme, state.rows(&scene.shown));
         let mut line = Line::default();
         if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_first_page())
         {
@@ -179,7 +180,7 @@ impl TableView for AuditEntry {
             let text = text!("activity-follows");
             line.push_span(Span::styled(format!("{text}   "), theme.key));
         }
-        let (shown, of) = (rows.len(), Self::page(scene.snapshot).rows.len());
+        let (shown, of) = (rows.len(), Self::page(&scene.shown).rows.len());
         line.push_span(match state.controls.order {
             Some(order) => Span::styled(order.summary(shown), theme.key),
             None if !state.controls.filter.value().is_empty() => Span::default(),
@@ -189,8 +190,8 @@ impl TableView for AuditEntry {
         line
     }
 
-    fn empty(scene: &Scene<'_>, state: &TableState<Self>) -> Option<String> {
-        let Snapshot { log, sql, .. } = scene.snapshot;
+    fn empty(scene: &Scene, state: &TableState<Self>) -> Option<String> {
+        let Snapshot { log, sql, .. } = &*scene.shown;
         match state.key().which {
             _ if log.taken.is_some() && log.view != state.key() => None,
             _ if log.taken.is_none() && !sql.up => {
@@ -205,7 +206,7 @@ impl TableView for AuditEntry {
     }
 
     /// Everything that the log has of a line.
-    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
         let (theme, entry) = (scene.theme, line);
         let weight = Weight::of(entry);
         let (glyph, style) = sign(theme, weight);
@@ -216,7 +217,7 @@ impl TableView for AuditEntry {
             Span::raw(format!("  {}", fit(&subject(line), cells.saturating_sub(30).into()))),
         ];
         detail.heading(event);
-        let at = entry.at.date_time(scene.zone);
+        let at = entry.at.date_time(&scene.zone);
         detail.brief(Label("activity-when"), text!("activity-node", at, node = entry.node));
         let style = if weight == Weight::Failed { theme.broken } else { Style::new() };
         detail.field_of(LINES, Label("field-result"), audit_log::result(&entry.result), style);
@@ -236,13 +237,13 @@ impl TableView for AuditEntry {
     }
 
     /// Selects the next level, at its newest line.
-    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
         if action != Action::Level {
             return None;
         }
         let (which, _) = LEVELS[(level(state) + 1) % LEVELS.len()];
         state.open(LogView { which, before: None });
-        state.settle(scene.snapshot);
+        state.settle(&scene.shown);
         Some(Effect::Done)
     }
 
@@ -257,7 +258,7 @@ fn level(state: &TableState<AuditEntry>) -> usize {
 }
 
 /// The levels in a row, the selected one underlined.
-fn levels(scene: &Scene<'_>, state: &TableState<AuditEntry>) -> Vec<Span<'static>> {
+fn levels(scene: &Scene, state: &TableState<AuditEntry>) -> Vec<Span<'static>> {
     let theme = scene.theme;
     let mut spans = vec![Span::raw(" ")];
     for (place, (_, name)) in LEVELS.iter().enumerate() {
@@ -269,7 +270,7 @@ fn levels(scene: &Scene<'_>, state: &TableState<AuditEntry>) -> Vec<Span<'static
 }
 
 /// The figures that a command changed, one per line, followed by those it did not.
-fn add_figures(detail: &mut Detail<'_>, scene: &Scene<'_>, line: &AuditEntry) {
+fn add_figures(detail: &mut Detail<'_>, scene: &Scene, line: &AuditEntry) {
     let (theme, entry) = (scene.theme, line);
     let all = changes::changes(entry.before.as_deref(), entry.after.as_deref());
     let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);

@@ -11,10 +11,10 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
-    text::{self, commands, figures},
+    keymap::{Action, FILTER, ViewKey},
+    text::{self, commands::question, figures},
     theme::Theme,
-    widgets::{fit, left, right, width, wrap},
+    widgets::{fit, left, plain, right, width, wrap},
 };
 
 /// From this width on, a run has its full date.
@@ -45,7 +45,7 @@ impl Row for JobLine {
         .shown(|scene, job, _| match job.next {
             _ if job.paused => Line::styled(text::PAUSED.read(), scene.theme.warn),
             Some(at) => {
-                let span = figures::span(at.since(scene.now));
+                let span = figures::span(at.since(scene.seen()));
                 text!("console-in", span).into()
             }
             None => "-".into(),
@@ -56,7 +56,7 @@ impl Row for JobLine {
         .by(|job| of_last(job, |run| Value::Since(run.started)))
         .shown(|scene, job, _| match job.runs.first() {
             Some(run) => {
-                text!("console-ago", span = figures::span(scene.now.since(run.started))).into()
+                text!("console-ago", span = figures::span(scene.seen().since(run.started))).into()
             }
             None => Line::styled("-", scene.theme.soft),
         }),
@@ -96,14 +96,17 @@ fn of_last(job: &JobLine, value: impl Fn(&JobRun) -> Value) -> Value {
 
 impl TableView for JobLine {
     const VIEW: View = View::Jobs;
+    const KEYS: &'static [ViewKey] =
+        &[(Action::RunJob, "T", true), (Action::Pause, "P", true), FILTER];
+    const ON_ROW: &'static [Action] = &[Action::RunJob, Action::Pause];
     const SOURCES: &'static [Source] = &[Source::Sql];
     const BESIDE: u16 = 160;
 
-    fn empty(_: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
         Some(text!("console-jobs-have-not-been-loaded"))
     }
 
-    fn detail<'a>(scene: &Scene<'a>, job: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, job: &'a Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         detail.least = Some(ABOVE + 3);
@@ -114,7 +117,7 @@ impl TableView for JobLine {
         ]);
         let next = match job.next {
             Some(at) => {
-                let (time, span) = (scene.at(at), figures::span(at.since(scene.now)));
+                let (time, span) = (scene.at(at), figures::span(at.since(scene.seen())));
                 text!("console-at-time-in", time, span)
             }
             None if job.paused => text::PAUSED.to_owned(),
@@ -136,19 +139,23 @@ impl TableView for JobLine {
         detail
     }
 
-    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
         if !matches!(action, Action::RunJob | Action::Pause) {
             return None;
         }
-        let Some(job) = state.chosen(scene.newest) else {
+        let Some(job) = state.chosen(&scene.newest) else {
             return Some(Effect::note(Label("command-job-no-longer-exists")));
         };
         let name = job.name.clone();
-        let (question, command) = if action == Action::RunJob {
-            (commands::run_job(job), Command::RunJob(name))
-        } else {
-            let command = Command::SwitchJob { job: name, paused: !job.paused };
-            (commands::switch_job(job), command)
+        let shown = plain(&name);
+        let question = match action {
+            Action::RunJob => question!("ask-run-job", name = shown, about = job.about),
+            _ if job.paused => question!("ask-resume-job", name = shown),
+            _ => question!("ask-pause-job", name = shown),
+        };
+        let command = match action {
+            Action::RunJob => Command::RunJob(name),
+            _ => Command::SwitchJob { job: name, paused: !job.paused },
         };
         Some(Effect::confirm(question, command))
     }
@@ -164,12 +171,12 @@ fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
 }
 
 /// One run, with its full result.
-fn run_lines(scene: &Scene<'_>, run: &JobRun, node: usize, cells: u16) -> Vec<Line<'static>> {
+fn run_lines(scene: &Scene, run: &JobRun, node: usize, cells: u16) -> Vec<Line<'static>> {
     let theme = scene.theme;
     let due = |at: Millis| match cells {
         // In a narrow window today's date is omitted.
         ..DATED => left(&scene.at(at), 11),
-        DATED.. => left(&at.date_time(scene.zone), 19),
+        DATED.. => left(&at.date_time(&scene.zone), 19),
     };
     let outcome = left(&text!("job-outcome", outcome = run.outcome), 9);
     let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);

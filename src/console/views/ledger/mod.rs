@@ -22,7 +22,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, MARK, ViewKey},
     text::{
         self,
         commands::{Question, question},
@@ -107,31 +107,32 @@ fn state(line: &SaleAudit) -> String {
 
 impl TableView for SaleAudit {
     const VIEW: View = View::Ledger;
+    const KEYS: &'static [ViewKey] = &[(Action::Repair, "A", true), MARK, FILTER];
     const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
     const UNMARKABLE: Label = Label("ledger-this-sale-has-no-automatic");
 
     /// The age of the audit.
-    fn extent(scene: &Scene<'_>, _: &TableState<Self>) -> Line<'static> {
-        let page = &scene.snapshot.ledger;
+    fn extent(scene: &Scene, _: &TableState<Self>) -> Line<'static> {
+        let page = &scene.shown.ledger;
         let Some(taken) = page.taken else { return Line::default() };
-        let age = figures::steady_span(scene.now.since(taken));
+        let age = figures::steady_span(scene.seen().since(taken));
         let audited = text!("ledger-audited-ago", age, sales = page.lines.len());
         Line::styled(audited, scene.theme.soft)
     }
 
-    fn above(scene: &Scene<'_>, cells: u16, rows: u16) -> Vec<Line<'static>> {
+    fn above(scene: &Scene, cells: u16, rows: u16) -> Vec<Line<'static>> {
         let mut notes = notes(scene, cells);
         notes.truncate(rows.into());
         notes
     }
 
     /// The notes say so.
-    fn empty(_: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
         Some(String::new())
     }
 
     /// Differences of a sale first, with their repair and what is left to the operator; then its figures.
-    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let name = text::sale_name(line.voucher_id, &line.title);
@@ -154,7 +155,7 @@ impl TableView for SaleAudit {
         for advice in advice {
             detail.field(Label("ledger-by-hand"), advice, theme.warn);
         }
-        if scene.snapshot.undelivered.contains(&line.voucher_id) {
+        if scene.shown.undelivered.contains(&line.voucher_id) {
             detail.field(
                 Label("ledger-change"),
                 Label("ledger-changed-in-sql-not-confirmed"),
@@ -176,13 +177,14 @@ impl TableView for SaleAudit {
     }
 
     /// Asks for confirmation of the repair of the marked sales, or of all, as the newest audit found them.
-    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
         if action != Action::Repair {
             return None;
         }
         let page = &scene.newest.ledger;
         if page.taken.is_none_or(|at| scene.newest.taken.since(at) > FRESH_MS) {
-            return Some(Effect::Note(page.limit.map_or_else(awaited, limit_reached)));
+            let is_running = || text!("ledger-audit-is-running-press-again");
+            return Some(Effect::Note(page.limit.map_or_else(is_running, limit_reached)));
         }
         let meant = page.lines.iter().filter(|line| {
             let is_marked = state.marks.is_empty() || state.marks.contains(&line.voucher_id);
@@ -191,9 +193,8 @@ impl TableView for SaleAudit {
         let (plan, left): (Vec<_>, Vec<_>) =
             meant.cloned().partition(|sale| !sale.cures().is_empty());
         if plan.is_empty() && page.partitions.is_empty() {
-            let none = left.is_empty();
-            let text = if none { NOTHING_TO_REPAIR } else { BY_HAND };
-            return Some(Effect::note(text));
+            let by_hand = Label("ledger-no-automatic-repair-for-these");
+            return Some(Effect::note(if left.is_empty() { NOTHING_TO_REPAIR } else { by_hand }));
         }
         let faults = page.partitions.iter().map(|it| it.findings.len()).sum();
         let question = repair_question(&plan, !state.marks.is_empty(), faults);
@@ -210,8 +211,8 @@ impl TableView for SaleAudit {
 }
 
 /// Findings across all sales, wrapped to `cells`.
-fn notes(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
-    let (theme, snapshot) = (scene.theme, scene.snapshot);
+fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
+    let (theme, snapshot) = (scene.theme, &scene.shown);
     let page = &snapshot.ledger;
     let up = snapshot.redis.up && snapshot.sql.up;
     let passed = page.lines.iter().all(|line| line.findings.is_empty());
@@ -271,7 +272,6 @@ fn sum(stock: i64, orders: u64, initial: u64) -> String {
 }
 
 pub(crate) const NOTHING_TO_REPAIR: Label = Label("ledger-no-differences-so");
-const BY_HAND: Label = Label("ledger-no-automatic-repair-for-these");
 
 /// Whether an audit found no difference.
 pub(crate) fn is_balanced(page: &LedgerPage) -> bool {
@@ -302,11 +302,6 @@ fn advice(finding: &Finding, sale: VoucherId) -> String {
         return text!("ledger-press-for-dead-letters-then");
     }
     text!("ledger-compare-its-orders", query = query_of_sale(sale))
-}
-
-/// A repair requires an audit.
-fn awaited() -> String {
-    text!("ledger-audit-is-running-press-again")
 }
 
 /// Sales that a question lists individually.

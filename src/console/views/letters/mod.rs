@@ -17,7 +17,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
     text::{
         self,
         commands::{Question, question},
@@ -95,10 +95,20 @@ impl Row for LetterLine {
 
 impl TableView for LetterLine {
     const VIEW: View = View::Letters;
+    const KEYS: &'static [ViewKey] = &[
+        (Action::ReplayLetters, "R", true),
+        (Action::Discard, "D", true),
+        (Action::Compensate, "C", true),
+        STOP_COMMAND,
+        MARK,
+        (Action::MarkAll, "*", true),
+        FILTER,
+        USERS,
+    ];
     const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
 
-    fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
-        let Snapshot { stream, redis, sql, letters, .. } = scene.snapshot;
+    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
+        let Snapshot { stream, redis, sql, letters, .. } = &*scene.shown;
         let is_blind = scene.is_blind();
         if !is_blind && stream.as_ref().is_some_and(|stream| stream.dead == 0) {
             return Some(text!("letters-no-dead-letters-entries"));
@@ -108,7 +118,7 @@ impl TableView for LetterLine {
     }
 
     /// The most significant fields first.
-    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         detail.more = |count| text!("letters-seckill-dead-show", count);
@@ -128,7 +138,7 @@ impl TableView for LetterLine {
                 detail.field(Label("field-order"), text!("letters-none", fault), theme.warn);
             }
             (None, Some(OrderEntry { order, user, voucher, .. })) => {
-                let (user, sale) = (scene.users.number(user), scene.sale_name(voucher));
+                let (user, sale) = (scene.users.number(user), text::sale_in(&scene.shown, voucher));
                 detail.text(Label("field-order"), text!("letters-user-sale", order, user, sale));
             }
             (None, None) => detail.text(Label("field-order"), Label("common-none")),
@@ -142,7 +152,7 @@ impl TableView for LetterLine {
             detail.text(Label("letters-fields"), more);
         }
         for it in letter.history.iter().rev() {
-            let (at, deliveries) = (it.at.date_time(scene.zone), it.deliveries);
+            let (at, deliveries) = (it.at.date_time(&scene.zone), it.deliveries);
             let reason = masked(&text::order_error(&it.reason));
             let text = match &*it.consumer {
                 "" => text!("letters-deliveries", at, deliveries, reason),
@@ -151,6 +161,13 @@ impl TableView for LetterLine {
             detail.field(Label("letters-given-up"), text, theme.soft);
         }
         detail
+    }
+
+    fn why_not(action: Action, scene: &Scene) -> Option<String> {
+        let is_of_letters =
+            matches!(action, Action::ReplayLetters | Action::Discard | Action::Compensate);
+        let is_none = scene.newest.stream.as_ref().is_none_or(|it| it.dead == 0);
+        (is_of_letters && is_none).then(|| NOTHING_DEAD.to_owned())
     }
 
     fn is_read(snapshot: &Snapshot) -> bool {
@@ -182,7 +199,7 @@ pub(crate) fn in_scope(
     Some((LetterScope::Letters(vec![letter]), Selected::One(letter.to_string())))
 }
 
-pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
+const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
 
 /// What a command does with dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]

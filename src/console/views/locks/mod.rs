@@ -12,7 +12,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, ViewKey},
     text::{self, commands, figures},
     widgets::{bar, fit, right, width},
 };
@@ -99,14 +99,14 @@ fn state_word(lock: &Holder) -> &'static str {
 
 /// What is left of a lease, as text and as a share of a full one, and its style. A lock without an expiry outlives its
 /// holder.
-fn lease(scene: &Scene<'_>, lock: &Holder) -> (String, Option<f64>, Style) {
-    let (theme, redis) = (scene.theme, &scene.snapshot.redis);
+fn lease(scene: &Scene, lock: &Holder) -> (String, Option<f64>, Style) {
+    let (theme, redis) = (scene.theme, &scene.shown.redis);
     let Some(left_ms) = lock.left_ms else {
         return (text!("console-no-end"), None, theme.warn);
     };
     // It runs down between snapshots; renewals are unknown while Redis is unreachable.
-    let read = redis.last_ok.filter(|_| !is_stale(redis, scene.now)).unwrap_or(scene.now);
-    let left_ms = left_ms.saturating_sub(scene.now.since(read));
+    let read = redis.last_ok.filter(|_| !is_stale(redis, scene.seen())).unwrap_or(scene.seen());
+    let left_ms = left_ms.saturating_sub(scene.seen().since(read));
     let share = left_ms as f64 / Timing::default().lease.as_millis() as f64;
     // Renewals happen after a third: at half, one was missed or there are none.
     let style = if share < 0.5 { theme.warn } else { theme.accent };
@@ -115,9 +115,11 @@ fn lease(scene: &Scene<'_>, lock: &Holder) -> (String, Option<f64>, Style) {
 
 impl TableView for Holder {
     const VIEW: View = View::Locks;
+    const KEYS: &'static [ViewKey] = &[(Action::Release, "X", true), FILTER];
+    const ON_ROW: &'static [Action] = &[Action::Release];
     const SOURCES: &'static [Source] = &[Source::Redis];
 
-    fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
         Some(if scene.is_blind() {
             text!("console-redis-is-unreachable-held-locks")
         } else {
@@ -125,7 +127,7 @@ impl TableView for Holder {
         })
     }
 
-    fn detail<'a>(scene: &Scene<'a>, lock: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let (state, style) = match (lock.orphan, lock.known) {
@@ -135,7 +137,7 @@ impl TableView for Holder {
         };
         let node = fit(&lock.node, usize::from(cells).saturating_sub(width(&state) + 20));
         let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
-        let span = lock.since.map(|at| figures::span(scene.now.since(at)));
+        let span = lock.since.map(|at| figures::span(scene.seen().since(at)));
         let span = span.unwrap_or_else(|| "-".to_owned());
         let held = text!("console-since-for-depth", since, span, depth = lock.depth);
         let (left, share, running) = lease(scene, lock);
@@ -155,11 +157,11 @@ impl TableView for Holder {
     }
 
     /// Releases the lock of the exact holder that the question names.
-    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
         if action != Action::Release {
             return None;
         }
-        let Some(lock) = state.chosen(scene.newest) else {
+        let Some(lock) = state.chosen(&scene.newest) else {
             return Some(Effect::note(Label("command-holder-no-longer-holds-lock")));
         };
         let command = Command::ReleaseLock { name: lock.name.clone(), owner: lock.owner.clone() };

@@ -16,7 +16,7 @@ use crate::{
 
 /// An order by its ID, with its row if SQL has one.
 pub(super) fn of<'a>(
-    scene: &Scene<'a>,
+    scene: &'a Scene,
     state: &OrdersState,
     id: OrderId,
     row: Option<&Order>,
@@ -27,7 +27,7 @@ pub(super) fn of<'a>(
     let trace = state.trace_of(id);
     let decoded = decode(id);
     detail.field(Label("field-order"), id.to_string(), theme.strong);
-    let (issued, day) = (decoded.issued.date_time(scene.zone), decoded.day);
+    let (issued, day) = (decoded.issued.date_time(&scene.zone), decoded.day);
     let mut says = text!("orders-issued-number-of-utc", issued, sequence = decoded.sequence, day);
     if let Some(partition) = trace.and_then(|trace| trace.partition) {
         says += &text!("orders-partition", number = partition.to_string());
@@ -35,7 +35,7 @@ pub(super) fn of<'a>(
     detail.text(Label("orders-id-time"), says);
     let bought = row.map(|order| (order.user_id, order.voucher_id, order.place));
     if let Some((user, voucher, place)) = bought.or_else(|| trace.and_then(bought_by)) {
-        let buyer = buyer(&scene.users.number(user), place, &scene.sale_name(voucher));
+        let buyer = buyer(&scene.users.number(user), place, &text::sale_in(&scene.shown, voucher));
         detail.text(Label("orders-buyer"), buyer);
     }
     match trace {
@@ -53,7 +53,7 @@ pub(super) fn of<'a>(
 }
 
 /// What SQL has: written, paid, closed.
-fn add_row(detail: &mut Detail<'_>, scene: &Scene<'_>, trace: Option<&Trace>, order: &Order) {
+fn add_row(detail: &mut Detail<'_>, scene: &Scene, trace: Option<&Trace>, order: &Order) {
     let theme = scene.theme;
     let written = order.create_time;
     let added = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
@@ -75,7 +75,7 @@ fn add_row(detail: &mut Detail<'_>, scene: &Scene<'_>, trace: Option<&Trace>, or
 }
 
 /// Its buyer record in Redis, its stream entry, and the holder of that.
-fn add_trace(detail: &mut Detail<'_>, scene: &Scene<'_>, trace: &Trace, row: Option<&Order>) {
+fn add_trace(detail: &mut Detail<'_>, scene: &Scene, trace: &Trace, row: Option<&Order>) {
     let theme = scene.theme;
     // The row is newer than the trace.
     if let Some(location) = location(&trace.location).filter(|_| row.is_none()) {
@@ -118,8 +118,8 @@ fn add_trace(detail: &mut Detail<'_>, scene: &Scene<'_>, trace: &Trace, row: Opt
 }
 
 /// To the millisecond, and the time since the previous step, if that is known.
-fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
-    let time = format!("{}.{:03}", at.date_time(scene.zone), at.0.rem_euclid(1_000));
+fn exact(scene: &Scene, at: Millis, before: Option<Millis>) -> String {
+    let time = format!("{}.{:03}", at.date_time(&scene.zone), at.0.rem_euclid(1_000));
     match before {
         Some(before) => and(&time, &after(at.0.saturating_sub(before.0))),
         None => time,
@@ -185,11 +185,6 @@ fn location(location: &Location) -> Option<String> {
         Location::Lost { .. } => text!("orders-lost-assigned-to-its-buyer"),
         Location::Unknown => text!("orders-unknown-not-in-sql-stream"),
     })
-}
-
-pub(super) fn not_unpaid(order: &Order) -> String {
-    let (id, status) = (order.id, status(order.status));
-    text!("orders-order-is-only-unpaid-orders", id, status)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use seckill_engine::{
 use seckill_model::{Label, Millis, Order, OrderId, OrderQuery, OrderStatus, Reason, text};
 use tui_input::Input;
 
-use self::detail::{buyer, not_unpaid};
+use self::detail::buyer;
 pub(crate) use self::detail::{query_of_sale, status};
 use super::{
     Component, Effect, SIDES, Scene, Source, Step, View, below, draw_head,
@@ -21,8 +21,8 @@ use super::{
     table_view::draw_table,
 };
 use crate::{
-    keymap::Action,
-    text::{self, commands::question},
+    keymap::{Action, FILTER, USERS, ViewKey},
+    text::{self, commands::question, conventions},
     widgets::{fit, plain, wrap},
 };
 
@@ -88,8 +88,8 @@ fn admitted(order: &Order) -> Millis {
 }
 
 /// Without room for both: the time if it is today, else the date.
-fn time(scene: &Scene<'_>, at: Millis, cells: u16) -> Line<'static> {
-    if cells < DATED { scene.at_second(at).into() } else { at.date_time(scene.zone).into() }
+fn time(scene: &Scene, at: Millis, cells: u16) -> Line<'static> {
+    if cells < DATED { scene.at_second(at).into() } else { at.date_time(&scene.zone).into() }
 }
 
 #[derive(Debug, Default)]
@@ -149,7 +149,17 @@ impl OrdersState {
 }
 
 impl Component for OrdersState {
-    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+    fn keys() -> Vec<ViewKey> {
+        vec![
+            (Action::Pay, "P", true),
+            FILTER,
+            (Action::NextPage, "n", true),
+            (Action::PreviousPage, "b", true),
+            USERS,
+        ]
+    }
+
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         draw_head(area, buffer, &heading(area, scene, self), &summary(scene, self));
         if !scene.typing {
             return self.draw_list(area, buffer, scene);
@@ -191,15 +201,20 @@ impl Component for OrdersState {
         true
     }
 
-    fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(&mut self, action: Action, scene: &Scene) -> Option<Effect> {
         let page = match action {
             Action::NextPage => Step::Screens(1),
             Action::PreviousPage => Step::Screens(-1),
             Action::Pay => return Some(self.pay(scene)),
             _ => return None,
         };
-        let turn = self.table.beyond(scene.snapshot, page, scene.frozen);
+        let turn = self.table.beyond(&scene.shown, page, scene.frozen);
         Some(turn.note().map_or(Effect::Done, Effect::Note))
+    }
+
+    fn why_not(&self, action: Action, scene: &Scene) -> Option<String> {
+        let is_missing = action == Action::Pay && self.table.chosen(&scene.shown).is_none();
+        is_missing.then(conventions::no_row)
     }
 
     /// Requests the trace of the chosen order, one at a time and each once.
@@ -226,30 +241,31 @@ impl Component for OrdersState {
 
 impl OrdersState {
     /// Pays the chosen order, as the newest snapshot shows it.
-    fn pay(&self, scene: &Scene<'_>) -> Effect {
-        let Some(order) = self.table.chosen(scene.newest) else {
+    fn pay(&self, scene: &Scene) -> Effect {
+        let Some(order) = self.table.chosen(&scene.newest) else {
             return Effect::note(Label("command-order-is-no-longer"));
         };
         if order.status != OrderStatus::Unpaid {
-            return Effect::Note(not_unpaid(order));
+            let (id, status) = (order.id, status(order.status));
+            return Effect::Note(text!("orders-order-is-only-unpaid-orders", id, status));
         }
-        let sale = Scene { snapshot: scene.newest, ..*scene }.sale_name(order.voucher_id);
+        let sale = text::sale_in(&scene.newest, order.voucher_id);
         let buyer = buyer(&scene.users.number(order.user_id), order.place, &sale);
-        let written = order.create_time.date_time(scene.zone);
+        let written = order.create_time.date_time(&scene.zone);
         let question = question!("ask-pay-order", id = order.id, buyer = plain(&buyer), written);
         Effect::confirm(question, Command::Pay(order.id))
     }
 
-    fn draw_list(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+    fn draw_list(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         let (width, top) = (area.width, scene.table_top());
-        let is_known = scene.snapshot.orders.taken.is_some() && !self.table.is_waiting();
-        let is_empty = self.table.rows(scene.snapshot).is_empty();
+        let is_known = scene.shown.orders.taken.is_some() && !self.table.is_waiting();
+        let is_empty = self.table.rows(&scene.shown).is_empty();
         if let Some(id) = self.query().id.filter(|_| is_known && is_empty) {
             // The order is not in SQL: its trace is the answer.
             let detail = detail::of(scene, self, id, None, width);
             return detail.draw_lines(below(area, top), buffer);
         }
-        let opened = self.table.opened(scene.snapshot);
+        let opened = self.table.opened(&scene.shown);
         let detail = opened.map(|order| detail::of(scene, self, order.id, Some(order), width));
         let why = nothing(scene, self);
         draw_table(area, buffer, scene, top, &mut self.table, detail, |_| why);
@@ -257,8 +273,8 @@ impl OrdersState {
 }
 
 /// Title, age and query.
-fn heading(area: Rect, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
-    let (title, taken) = (View::Orders.title().to_uppercase(), scene.snapshot.orders.taken);
+fn heading(area: Rect, scene: &Scene, state: &OrdersState) -> Line<'static> {
+    let (title, taken) = (View::Orders.title().to_uppercase(), scene.shown.orders.taken);
     let mut heading = scene.page_heading(&title, &[Source::Sql], taken);
     if !state.text.is_empty() {
         let query = fit(&state.text, (area.width / 3).into());
@@ -268,12 +284,12 @@ fn heading(area: Rect, scene: &Scene<'_>, state: &OrdersState) -> Line<'static> 
 }
 
 /// Whether the page follows new orders, and its range.
-fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
+fn summary(scene: &Scene, state: &OrdersState) -> Line<'static> {
     let theme = scene.theme;
-    let page = &scene.snapshot.orders;
-    let rows = state.table.rows(scene.snapshot);
+    let page = &scene.shown.orders;
+    let rows = state.table.rows(&scene.shown);
     if state.table.is_waiting() {
-        let is_late = scene.snapshot.late_orders == Some(state.table.key());
+        let is_late = scene.shown.late_orders == Some(state.table.key());
         let label = if is_late { Label("orders-sql-takes-long") } else { text::READING };
         return Line::styled(label.read(), theme.warn);
     }
@@ -298,11 +314,11 @@ fn summary(scene: &Scene<'_>, state: &OrdersState) -> Line<'static> {
 }
 
 /// Why there is no row.
-fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
-    let page = &scene.snapshot.orders;
-    if !scene.snapshot.sql.up && (page.taken.is_none() || state.table.is_waiting()) {
+fn nothing(scene: &Scene, state: &OrdersState) -> String {
+    let page = &scene.shown.orders;
+    if !scene.shown.sql.up && (page.taken.is_none() || state.table.is_waiting()) {
         text!("orders-sql-is-unreachable-orders")
-    } else if scene.snapshot.late_orders == Some(state.table.key()) {
+    } else if scene.shown.late_orders == Some(state.table.key()) {
         text!("orders-sql-did-not-reply-within")
     } else if page.taken.is_none() || state.table.is_waiting() {
         text::READING.to_owned()

@@ -12,19 +12,19 @@ use crate::{text::figures, views::Scene};
 const BAR: (u16, u16) = (4, 1);
 
 /// A bar for each bucket; the last one that fits also has all slower requests.
-pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     let theme = scene.theme;
     let rows = [1, 1, area.height.saturating_sub(2)].map(Constraint::Length);
     let [_, head, plot] = Layout::vertical(rows).areas(area);
     Line::styled(Label("overview-latency"), theme.heading).render(head, buffer);
-    let Some(latency) = &scene.snapshot.latency else {
+    let Some(latency) = &scene.shown.latency else {
         return Line::styled(Label("console-no-recent-requests-through"), theme.soft)
             .render(plot, buffer);
     };
     let samples = text!("overview-requests", count = latency.samples);
     Line::styled(samples, theme.soft).right_aligned().render(head, buffer);
     let plot = Rect { x: plot.x + 2, width: plot.width.saturating_sub(2), ..plot };
-    let buckets = &scene.snapshot.latency_buckets;
+    let buckets = &scene.shown.latency_buckets;
     let count = usize::from(plot.width / (BAR.0 + BAR.1)).max(1);
     let (shown, slower) = buckets.split_at(buckets.len().min(count));
     let slower: u64 = slower.iter().map(|(_, requests)| requests).sum();

@@ -25,23 +25,36 @@ use seckill_model::{Label, text};
 pub(crate) use self::state::OverviewState;
 use self::stream_panel::NAMES;
 use self::throughput_chart::until;
-use super::{Component, Effect, SIDES, Scene, Source};
+use super::{Component, Effect, SIDES, Scene, Source, sales};
 use crate::{
-    keymap::Action,
+    keymap::{Action, ViewKey},
     text::{self, figures},
     theme::glyphs,
     widgets::{bar, fit, left, right, width, wrap, wrap_to},
 };
 
 impl Component for OverviewState {
-    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+    fn keys() -> Vec<ViewKey> {
+        let of_chart = [
+            (Action::ZoomIn, "+", false),
+            (Action::ZoomOut, "-", false),
+            (Action::ZoomReset, "=", false),
+            (Action::Earlier, "<", false),
+            (Action::Later, ">", false),
+            (Action::MarkBefore, "[", false),
+            (Action::MarkAfter, "]", false),
+        ];
+        [&sales::COMMANDS[..], &of_chart].concat()
+    }
+
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         draw(area, buffer, scene, self);
     }
 
     /// Changes the span of the chart, or moves along it.
-    fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(&mut self, action: Action, scene: &Scene) -> Option<Effect> {
         let later = matches!(action, Action::Later | Action::MarkAfter);
-        let (snapshot, until) = (scene.snapshot, until(scene.snapshot));
+        let (snapshot, until) = (&scene.shown, until(&scene.shown));
         let note = match action {
             Action::ZoomReset => {
                 self.reset();
@@ -72,7 +85,7 @@ impl Component for OverviewState {
     }
 }
 
-fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut OverviewState) {
+fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
     if scene.compact {
         state.settle(None);
         return draw_compact(area.inner(SIDES), buffer, scene);
@@ -107,7 +120,7 @@ fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut Overview
 }
 
 /// Shows that the figures of an area are outdated, or not of the selected moment.
-fn dim(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+fn dim(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     buffer.set_style(area, Style::reset().patch(scene.theme.dimmed));
 }
 
@@ -115,7 +128,7 @@ fn dim(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
 const FUNNEL: u16 = 6;
 
 /// Stock, admission, load tests, and recent events and latencies if there is space left.
-fn draw_left(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, margin: u16) {
+fn draw_left(area: Rect, buffer: &mut Buffer, scene: &Scene, margin: u16) {
     let for_stock = area.height.saturating_sub(FUNNEL + margin + 3).max(2);
     let stock = stock_panel::draw(area, buffer, scene, for_stock);
     let rows = [stock, 1, 1, FUNNEL, margin, 1].map(Length);
@@ -128,7 +141,7 @@ fn draw_left(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, margin: u16) {
     };
     let [events, latency] = Layout::vertical([Fill(1), Length(latency)]).areas(below);
     scene.heading(&text::ADMISSION, &[Source::Redis]).render(head, buffer);
-    draw_funnel(funnel, buffer, scene, &scene.snapshot.funnel);
+    draw_funnel(funnel, buffer, scene, &scene.shown.funnel);
     rush(scene, rushes.width).render(rushes, buffer);
     draw_recent_events(events, buffer, scene);
     if !latency.is_empty() {
@@ -136,7 +149,7 @@ fn draw_left(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, margin: u16) {
     }
 }
 
-fn draw_right(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut OverviewState) {
+fn draw_right(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
     let consumers = match area.height {
         ..20 => 0,
         20..30 => 3,
@@ -153,14 +166,14 @@ fn draw_right(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut Ov
     }
 }
 
-fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     const ALARMS: u16 = 3;
     let room = area.height.saturating_sub(ALARMS + 4).clamp(2, 6);
     let stock = stock_panel::draw(area, buffer, scene, room);
     let rows = [Length(stock), Length(1), Length(1), Length(1), Fill(1), Length(ALARMS)];
     let [_, _, funnel, stream_row, _, alarms] = Layout::vertical(rows).areas(area);
     let mut line = Line::default();
-    for (row, (label, count)) in text::funnel(&scene.snapshot.funnel).into_iter().enumerate() {
+    for (row, (label, count)) in text::funnel(&scene.shown.funnel).into_iter().enumerate() {
         let figure = left(&figures::within(count.total, 7), 7);
         if line.width() + width(label) + 1 + width(&figure) > usize::from(area.width) {
             break;
@@ -171,13 +184,13 @@ fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         line.push_span("  ");
     }
     line.render(funnel, buffer);
-    if let Some(stream) = &scene.snapshot.stream {
+    if let Some(stream) = &scene.shown.stream {
         stream_panel::in_a_row(scene, stream).render(stream_row, buffer);
         if scene.is_blind() {
             dim(stream_row, buffer, scene);
         }
     }
-    let crowded = scene.snapshot.alarms.len() > usize::from(ALARMS);
+    let crowded = scene.shown.alarms.len() > usize::from(ALARMS);
     let (mut rows, more) = alarm_rows(scene, area.width, ALARMS - u16::from(crowded));
     if more > 0 {
         rows.push(Line::styled(text!("console-and-more", count = more), scene.theme.soft));
@@ -186,7 +199,7 @@ fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
 }
 
 /// An admission funnel: total, rate, and share of all requests.
-pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, funnel: &Funnel) {
+pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene, funnel: &Funnel) {
     let (theme, blind) = (scene.theme, scene.is_blind());
     let cells = area.width.saturating_sub(34).min(24);
     let row = |(row, (label, count)): (usize, (&str, Count))| {
@@ -225,16 +238,16 @@ pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, fu
 }
 
 /// The progress of all load tests together; the row is always reserved.
-fn rush(scene: &Scene<'_>, cells: u16) -> Line<'static> {
+fn rush(scene: &Scene, cells: u16) -> Line<'static> {
     let theme = scene.theme;
-    let rushes = &scene.snapshot.load_tests;
+    let rushes = &scene.shown.load_tests;
     let head = left(&Label("console-rush"), usize::from(NAMES));
     let mut line = Line::from(Span::styled(head, theme.heading));
     if rushes.is_empty() {
         line.push_span(Span::styled(Label("overview-none-from-here"), theme.soft));
         return line;
     }
-    let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
+    let names: Vec<_> = scene.shown.rushed().iter().map(|it| format!("#{it}")).collect();
     line.push_span(left(&fit(&names.join(" "), 7), 8));
     let [sent, planned] = [|rush: &LoadTestLine| rush.sent, |rush: &LoadTestLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
@@ -249,7 +262,7 @@ fn rush(scene: &Scene<'_>, cells: u16) -> Line<'static> {
 }
 
 /// Recent commands and events, as many as fit, the newest last.
-fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     let theme = scene.theme;
     let [_, head, list] = Layout::vertical([Length(1), Length(1), Fill(1)]).areas(area);
     let mut free = list.height.min(8);
@@ -257,7 +270,7 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
         return;
     }
     let mut rows = Vec::new();
-    for line in scene.snapshot.activity.iter() {
+    for line in scene.shown.activity.iter() {
         let weight = Weight::of(line);
         if weight <= Weight::Notice {
             continue;
@@ -280,9 +293,9 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
 }
 
 /// Formats alarms in at most `most` rows, and counts those that do not fit. Each gets one row before any gets two.
-fn alarm_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, usize) {
+fn alarm_rows(scene: &Scene, cells: u16, most: u16) -> (Vec<Line<'static>>, usize) {
     let theme = scene.theme;
-    let alarms = &scene.snapshot.alarms;
+    let alarms = &scene.shown.alarms;
     if alarms.is_empty() {
         return (vec![Line::styled(Label("console-no-open-alarms"), theme.soft)], 0);
     }

@@ -24,13 +24,13 @@ use crate::{
 };
 
 /// Sales with what is left of each; returns the number of rows.
-pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, rows: u16) -> u16 {
+pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, rows: u16) -> u16 {
     let theme = scene.theme;
     let [head, list] = Layout::vertical([Length(1), Fill(1)]).areas(area);
     scene.heading(&text::STOCK, &[Source::Redis]).render(head, buffer);
     // What the bars below show.
     Span::styled(Label("overview-left"), theme.soft).into_right_aligned_line().render(head, buffer);
-    let sales = &scene.snapshot.sales;
+    let sales = &scene.shown.sales;
     if sales.is_empty() {
         draw_text(area, buffer, scene, 1, &text!("console-no-sales-yet-press"));
         // In a narrow window it takes two rows.
@@ -40,7 +40,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, rows: u16
     let shown = if sales.len() > room { room.saturating_sub(1).max(1) } else { sales.len() };
     let mut kept: Vec<&SaleLine> = sales.iter().take(shown).collect();
     // The chosen sale is always visible.
-    if let Some(chosen) = scene.chosen.and_then(|chosen| scene.snapshot.sale(chosen))
+    if let Some(chosen) = scene.chosen.and_then(|chosen| scene.shown.sale(chosen))
         && !kept.iter().any(|sale| sale.voucher_id == chosen.voucher_id)
     {
         kept.pop();
@@ -85,7 +85,7 @@ const WIDE: u16 = 44;
 const SPACIOUS: u16 = 70;
 
 /// The stock of a sale in `cells`, or its phase if that says more.
-fn stock(scene: &Scene<'_>, sale: &SaleLine, cells: usize) -> Line<'static> {
+fn stock(scene: &Scene, sale: &SaleLine, cells: usize) -> Line<'static> {
     let theme = scene.theme;
     let is_wide = cells >= 16;
     let (text, style) = match (sale.phase, sale.stock) {
@@ -125,7 +125,7 @@ fn left_of(left: i64, initial: u64, cells: usize) -> String {
     }
 }
 
-fn stock_bar(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static> {
+fn stock_bar(scene: &Scene, sale: &SaleLine, cells: u16) -> Line<'static> {
     let theme = scene.theme;
     if sale.phase == Phase::Planned {
         return Line::styled(glyphs::WAITING.repeat(cells.into()), theme.soft);

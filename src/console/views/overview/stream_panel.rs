@@ -33,9 +33,9 @@ pub(super) const NAMES: u16 = 10;
 /// Cells of the lag with its label.
 const LAG: usize = 14;
 
-pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, consumers: u16) {
+pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u16) {
     let theme = scene.theme;
-    let Some(stream) = &scene.snapshot.stream else {
+    let Some(stream) = &scene.shown.stream else {
         let unknown = Span::styled(text::UNKNOWN, theme.warn);
         return Line::from(vec![label(theme, &text::STREAM), unknown]).render(area, buffer);
     };
@@ -60,7 +60,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, consumers
     }
     let style = if stream.dead > 0 { theme.warn } else { Style::new() };
     let dead = figure(text::DEAD, stream.dead, style);
-    let Holders { total, locks, .. } = &scene.snapshot.locks;
+    let Holders { total, locks, .. } = &scene.shown.locks;
     let mut locks_row = figure(Label("overview-locks"), *total, Style::new());
     let gap = if area.width >= 50 { "   " } else { " " };
     // A lock that is never released needs attention; a queue does not.
@@ -103,7 +103,7 @@ fn label(theme: Theme, label: &str) -> Span<'static> {
 }
 
 /// The consumers, those that need attention first, as many as fit.
-fn list(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, stream: &StreamLine) {
+fn list(area: Rect, buffer: &mut Buffer, scene: &Scene, stream: &StreamLine) {
     let theme = scene.theme;
     let [head, area] = Layout::horizontal([Length(NAMES), Fill(1)]).areas(area);
     Span::styled(Label("overview-consumers"), theme.heading).render(head, buffer);
@@ -145,7 +145,7 @@ fn list(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, stream: &StreamLine)
 }
 
 /// Everything in one row, for a low window.
-pub(super) fn in_a_row(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
+pub(super) fn in_a_row(scene: &Scene, stream: &StreamLine) -> Line<'static> {
     let mut line = lag(scene, stream);
     for (label, count) in [(text::PENDING, stream.pending), (text::DEAD, stream.dead)] {
         line.push_span(Span::styled(format!("  {label} "), scene.theme.heading));
@@ -155,7 +155,7 @@ pub(super) fn in_a_row(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> 
 }
 
 /// The lag and its trend.
-fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
+fn lag(scene: &Scene, stream: &StreamLine) -> Line<'static> {
     let theme = scene.theme;
     let (text, style) = match stream.lag {
         _ if !stream.group => (Label("console-no-group").to_string(), theme.bad),
@@ -164,7 +164,7 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
     };
     let text = Span::styled(left(&text, LAG), style);
     let lag = stream.lag.filter(|_| stream.group).unwrap_or(0);
-    let (glyph, style) = arrow(theme, scene.lag, lag);
+    let (glyph, style) = arrow(theme, &scene.lag, lag);
     Line::from(vec![label(theme, &text::STREAM), text, Span::styled(format!(" {glyph}"), style)])
 }
 

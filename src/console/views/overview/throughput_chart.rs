@@ -53,7 +53,7 @@ pub(in crate::views) fn sign_glyph(weight: Weight) -> &'static str {
 pub(super) const BESIDE: u16 = 4;
 
 /// Heading, legend, chart, strips, figures, and events at the selected moment.
-pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut OverviewState) {
+pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
     let theme = scene.theme;
     let strips = match area.height {
         ..11 => 0,
@@ -63,7 +63,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
     let plot = area.height.saturating_sub(BESIDE + strips);
     let rows = [1, 1, plot, strips, 1, 1].map(Constraint::Length);
     let [head, legend_row, plot, strips, below, events_row] = Layout::vertical(rows).areas(area);
-    let window = state.window(&scene.snapshot.series);
+    let window = state.window(&scene.shown.series);
     // A truncated age would be misread.
     let sources: [&[Source]; 3] = [&[Source::Redis, Source::Sql], &[Source::Redis], &[]];
     let titles = sources.map(|sources| scene.heading(&Label("console-orders-per-second"), sources));
@@ -71,7 +71,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
     let title = titles.into_iter().find(|title| title.width() <= room).unwrap_or_default();
     let span = match state.moment() {
         Some(at) => {
-            let clock = at.time_of_day(scene.zone);
+            let clock = at.time_of_day(&scene.zone);
             Span::styled(text!("time-values-of-rest-is-current", clock), theme.key)
         }
         None if state.is_automatic() => Span::styled(time::last(window), theme.soft),
@@ -85,19 +85,19 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
     if fits || state.moment().is_some() {
         span.into_right_aligned_line().render(head, buffer);
     }
-    let mut lines: Vec<&AuditEntry> = scene.snapshot.activity.iter().collect();
+    let mut lines: Vec<&AuditEntry> = scene.shown.activity.iter().collect();
     lines.sort_by_key(|line| Weight::of(line));
     let signs = lines.into_iter().map(|line| {
         let (glyph, style) = sign(theme, Weight::of(line));
         Sign { at: line.at, glyph, style }
     });
     let shown = Chart {
-        series: &scene.snapshot.series,
-        until: until(scene.snapshot),
+        series: &scene.shown.series,
+        until: until(&scene.shown),
         window,
         signs: signs.collect(),
         cursor: state.moment(),
-        clock: &|at| at.time_of_day(scene.zone),
+        clock: &|at| at.time_of_day(&scene.zone),
     };
     let axis = chart(plot, buffer, theme, &shown);
     state.settle(axis);
@@ -106,7 +106,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
     }
     let moment = axis.zip(state.moment()).map(|(axis, at)| axis.around(at));
     let point = match moment {
-        Some(span) => at(scene.snapshot, span),
+        Some(span) => at(&scene.shown, span),
         None => now(scene),
     };
     // Beside the scale if there is room.
@@ -128,11 +128,11 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &m
 
 /// What happens beside the orders, in the columns of the chart and each at a scale of its own: the refused requests,
 /// which outnumber the orders of a sale by far, the lag, and the stock of the selected sale.
-fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, axis: Axis) {
-    let (theme, series) = (scene.theme, &scene.snapshot.series);
-    let sale = scene.chosen.or(scene.snapshot.sales.first().map(|sale| sale.voucher_id));
+fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene, axis: Axis) {
+    let (theme, series) = (scene.theme, &scene.shown.series);
+    let sale = scene.chosen.or(scene.shown.sales.first().map(|sale| sale.voucher_id));
     let stock = || {
-        let points = scene.snapshot.stocks.of(sale?)?.points();
+        let points = scene.shown.stocks.of(sale?)?.points();
         let (cells, span) = (axis.cells, (axis.begin(0), axis.begin(axis.cells)));
         Some(Curve { points, span }.columns(cells))
     };
@@ -156,11 +156,11 @@ fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, axis: Axis) {
 }
 
 /// Current rates, averaged alike in every view, as a single tick is noise. Unreadable values stay unknown.
-fn now(scene: &Scene<'_>) -> Option<Point> {
-    let Snapshot { series, funnel, written, sql, .. } = scene.snapshot;
+fn now(scene: &Scene) -> Option<Point> {
+    let Snapshot { series, funnel, written, sql, .. } = &*scene.shown;
     let last = *series.last()?;
     let admitted = last.admitted.filter(|_| !scene.is_blind());
-    let persisted = last.persisted.filter(|_| !is_stale(sql, scene.now));
+    let persisted = last.persisted.filter(|_| !is_stale(sql, scene.seen()));
     Some(Point {
         admitted: admitted.map(|_| funnel.admitted.per_second),
         persisted: persisted.map(|_| written.per_second),
@@ -175,7 +175,7 @@ fn at(snapshot: &Snapshot, (from, to): (Millis, Millis)) -> Option<Point> {
     series.between(from, to).or_else(|| near().filter(|point| point.at >= from.plus(-NEAR_MS)))
 }
 
-fn legend(scene: &Scene<'_>, point: Option<&Point>, roomy: bool) -> Line<'static> {
+fn legend(scene: &Scene, point: Option<&Point>, roomy: bool) -> Line<'static> {
     let theme = scene.theme;
     let [line, area] = if theme.ascii { ["*", "."] } else { ["⠤", "⣿"] };
     let legend = [
@@ -194,8 +194,8 @@ fn legend(scene: &Scene<'_>, point: Option<&Point>, roomy: bool) -> Line<'static
     spans.into()
 }
 
-fn latency(scene: &Scene<'_>, cells: u16) -> Line<'static> {
-    let Some(seen) = &scene.snapshot.latency else {
+fn latency(scene: &Scene, cells: u16) -> Line<'static> {
+    let Some(seen) = &scene.shown.latency else {
         return Line::styled(Label("console-no-recent-requests-through"), scene.theme.soft);
     };
     let max = Label("console-max").read();
@@ -204,7 +204,7 @@ fn latency(scene: &Scene<'_>, cells: u16) -> Line<'static> {
     labelled(scene, cells, [("p50", p50), ("p99", p99), (max, most), ("n", samples)])
 }
 
-fn figures_of(scene: &Scene<'_>, point: Option<&Point>, cells: u16) -> Line<'static> {
+fn figures_of(scene: &Scene, point: Option<&Point>, cells: u16) -> Line<'static> {
     let Some(point) = point else {
         return Line::styled(Label("time-no-data-for-that-moment"), scene.theme.warn);
     };
@@ -220,7 +220,7 @@ fn figures_of(scene: &Scene<'_>, point: Option<&Point>, cells: u16) -> Line<'sta
 
 /// Labels and figures at constant positions.
 fn labelled<const N: usize>(
-    scene: &Scene<'_>,
+    scene: &Scene,
     cells: u16,
     figures: [(&'static str, String); N],
 ) -> Line<'static> {
@@ -241,8 +241,8 @@ fn labelled<const N: usize>(
 }
 
 /// The most important event within a cell of the chart, and the number of further ones.
-fn events(scene: &Scene<'_>, (from, to): (Millis, Millis), cells: u16) -> Line<'static> {
-    let within = scene.snapshot.activity.iter().filter(|line| (from..to).contains(&line.at));
+fn events(scene: &Scene, (from, to): (Millis, Millis), cells: u16) -> Line<'static> {
+    let within = scene.shown.activity.iter().filter(|line| (from..to).contains(&line.at));
     let mut lines: Vec<&AuditEntry> = within.collect();
     lines.sort_by_key(|line| std::cmp::Reverse(Weight::of(line)));
     let Some((first, more)) = lines.split_first() else { return Line::default() };

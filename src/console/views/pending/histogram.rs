@@ -26,8 +26,8 @@ const STALE_MS: u64 = 5_000;
 type Class = (String, Option<u64>);
 
 /// Both histograms side by side, or in a narrow window that of the ages.
-pub(super) fn lines(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
-    let census = scene.snapshot.census.as_ref();
+pub(super) fn lines(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
+    let census = scene.shown.census.as_ref();
     let half = if cells + 2 < BESIDE { cells } else { cells / 2 + 1 };
     let left = column(scene, half, &ages(census), census);
     if half == cells {
@@ -44,14 +44,14 @@ pub(super) fn lines(scene: &Scene<'_>, cells: u16) -> Vec<Line<'static>> {
 }
 
 /// How much of the list was counted, and when.
-fn notes(scene: &Scene<'_>, census: &Census) -> Line<'static> {
+fn notes(scene: &Scene, census: &Census) -> Line<'static> {
     let mut notes = Vec::new();
     if !census.whole {
         notes.push(text!("recovery-of-the-oldest", count = census.counted));
     }
-    let age = scene.now.since(census.taken);
+    let age = scene.seen().since(census.taken);
     // A list beyond one page is read more often than it is counted.
-    if !scene.is_blind() && (age > STALE_MS || !scene.snapshot.pending.is_whole()) {
+    if !scene.is_blind() && (age > STALE_MS || !scene.shown.pending.is_whole()) {
         notes.push(text::old(age));
     }
     let is_partial = age > STALE_MS || !census.whole;
@@ -88,7 +88,7 @@ fn tries(census: Option<&Census>) -> Vec<Class> {
 /// Names, right-aligned counts, and bars of one scale, in lines of exactly `cells`. Entries of the last class are a
 /// problem.
 fn column(
-    scene: &Scene<'_>,
+    scene: &Scene,
     cells: u16,
     classes: &[Class],
     census: Option<&Census>,

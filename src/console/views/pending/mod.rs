@@ -14,7 +14,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
     text::{self},
     widgets::fit,
 };
@@ -110,21 +110,23 @@ fn word(verdict: Verdict) -> String {
 
 impl TableView for PendingLine {
     const VIEW: View = View::Pending;
+    const KEYS: &'static [ViewKey] =
+        &[(Action::PlanRecovery, "A", true), STOP_COMMAND, MARK, FILTER, USERS];
     const SOURCES: &'static [Source] = &[Source::Redis];
 
-    fn above(scene: &Scene<'_>, cells: u16, rows: u16) -> Vec<Line<'static>> {
+    fn above(scene: &Scene, cells: u16, rows: u16) -> Vec<Line<'static>> {
         if scene.compact || rows < histogram::ROWS + 2 {
             return Vec::new();
         }
         histogram::lines(scene, cells)
     }
 
-    fn empty(scene: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
-        let Some(stream) = &scene.snapshot.stream else { return Some(text::UNKNOWN.to_owned()) };
+    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
+        let Some(stream) = &scene.shown.stream else { return Some(text::UNKNOWN.to_owned()) };
         if scene.is_blind() {
             return Some(text!("console-redis-is-unreachable-pending-entries"));
         }
-        scene.snapshot.pending.taken?;
+        scene.shown.pending.taken?;
         // The pending list does not contain undelivered entries.
         Some(match stream.lag {
             Some(0) => text!("stream-no-pending-entries-every-delivered"),
@@ -133,14 +135,14 @@ impl TableView for PendingLine {
         })
     }
 
-    fn detail<'a>(scene: &Scene<'a>, line: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
         let theme = scene.theme;
         let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
         let style = if line.holder_alive { theme.good } else { theme.bad };
         let name = fit(&line.consumer, cells.saturating_sub(28).into());
         let holder = vec![format!("{name}  ").into(), Span::styled(holder(line).read(), style)];
         let order = line.order.map(|order| order.to_string());
-        let sale = line.voucher.map(|id| scene.sale_name(id));
+        let sale = line.voucher.map(|id| text::sale_in(&scene.shown, id));
         let verdict = line.verdict.map(|verdict| {
             let action = text!("recovery-action", action = verdict.action());
             text!("recovery-value", text = text!("recovery-verdict", verdict), action)
@@ -157,13 +159,19 @@ impl TableView for PendingLine {
     }
 
     /// Requests a plan for the marked entries, or for all; the question follows when it arrives.
-    fn run(state: &mut TableState<Self>, action: Action, _: &Scene<'_>) -> Option<Effect> {
+    fn run(state: &mut TableState<Self>, action: Action, _: &Scene) -> Option<Effect> {
         let scope = match action {
             Action::PlanRecovery if state.marks.is_empty() => Scope::All(Filter::default()),
             Action::PlanRecovery => Scope::Entries(state.marks.iter().copied().collect()),
             _ => return None,
         };
         Some(Effect::Send(Command::Plan(scope), None))
+    }
+
+    fn why_not(action: Action, scene: &Scene) -> Option<String> {
+        let is_none = scene.newest.redis.up && Self::page(&scene.newest).total == Some(0);
+        let why = || Label("command-there-are-no-pending-entries").to_owned();
+        (action == Action::PlanRecovery && is_none).then(why)
     }
 
     fn is_read(snapshot: &Snapshot) -> bool {

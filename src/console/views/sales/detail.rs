@@ -39,7 +39,7 @@ const REPEAT: u16 = 1;
 /// Rows of the curve with heading and times: the minimum, and the maximum that is useful.
 const CURVE: (u16, u16) = (5, 10);
 
-pub(super) fn of<'a>(scene: &Scene<'a>, sale: &SaleLine, cells: u16) -> Detail<'a> {
+pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail<'a> {
     let theme = scene.theme;
     let mut detail = Detail::new(scene, cells);
     let (word, style) = phase(theme, sale.phase);
@@ -61,25 +61,24 @@ pub(super) fn of<'a>(scene: &Scene<'a>, sale: &SaleLine, cells: u16) -> Detail<'
             let states: Vec<String> = states(counts).collect();
             detail.line(Label("common-orders"), vec![states.join("  ").into()]);
             // Tenths would change constantly.
-            let age = orders.map_or(0, |known| scene.now.since(known.taken));
+            let age = orders.map_or(0, |known| scene.seen().since(known.taken));
             let age = steady_span(age.div_ceil(1_000).max(1) * 1_000);
             detail.note = format!(" {} ", text!("sale-orders-counted-ago", age));
         }
-        None if scene.snapshot.sql.up => {
+        None if scene.shown.sql.up => {
             detail.field(Label("common-orders"), text::READING, theme.soft);
         }
         _ => detail.field(Label("common-orders"), text::UNKNOWN, theme.warn),
     }
     detail.least = Some(detail.height() + FIGURES);
-    let (scene, sale) = (*scene, sale.clone());
     detail.below(REPEAT + FIGURES + CURVE.1, move |area, buffer| {
-        figures(area, buffer, &scene, &sale);
+        figures(area, buffer, scene, sale);
     });
     detail
 }
 
 /// The funnel beside the other figures; with more rows also users with several orders, and the curve of the stock.
-fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
+fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     let (half, gap) = match area.width {
         ..NARROW => (FUNNEL, 2),
         NARROW..100 => (38, 3),
@@ -101,7 +100,7 @@ fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) 
 }
 
 /// The figures of a sale; those that are short enough are aligned to the right.
-fn facts(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
+fn facts(scene: &Scene, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
     let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
     let facts = [
         (Label("tables-on-sale"), thousands(sale.initial)),
@@ -158,12 +157,12 @@ fn states(counts: &OrderCounts) -> impl Iterator<Item = String> {
 }
 
 /// The SQL counts of that sale, if they were read.
-fn orders<'a>(scene: &Scene<'a>, sale: &SaleLine) -> Option<&'a SaleOrders> {
-    scene.snapshot.sale_orders.as_ref().filter(|it| it.voucher == sale.voucher_id)
+fn orders<'a>(scene: &'a Scene, sale: &SaleLine) -> Option<&'a SaleOrders> {
+    scene.shown.sale_orders.as_ref().filter(|it| it.voucher == sale.voucher_id)
 }
 
 /// Users with more than one order.
-fn repeat_buyers(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static> {
+fn repeat_buyers(scene: &Scene, sale: &SaleLine, cells: u16) -> Line<'static> {
     let buyer = |(user, orders): &(UserId, u64)| {
         format!("{} ×{}", scene.users.number(*user), thousands(*orders))
     };
@@ -178,17 +177,17 @@ fn repeat_buyers(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> Line<'static
 }
 
 /// The stock since this node first saw the sale, up to the snapshot.
-fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
+fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     let theme = scene.theme;
     let rows = [Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1)];
     let [_, head, body] = Layout::vertical(rows).areas(area);
     Line::styled(Label("sale-stock-over-time").read(), theme.heading).render(head, buffer);
-    let known = scene.snapshot.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
+    let known = scene.shown.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
     let Some(points) = known.map(StockCurve::points) else {
         return Line::styled(Label("sale-no-data-from-redis").read(), theme.soft)
             .render(body, buffer);
     };
-    let until = scene.snapshot.taken;
+    let until = scene.shown.taken;
     let first = points.first().map_or(until, |(at, _)| *at);
     // A curve without duration would be a solid block.
     let from = first.min(until.plus(-LEAST_MS));
@@ -200,7 +199,7 @@ fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, sale: &SaleLine) {
         Layout::vertical([Constraint::Length(1); 2]).flex(Flex::SpaceBetween).areas(scale);
     Line::styled(compact(sale.initial as f64), theme.soft).right_aligned().render(top, buffer);
     Line::styled("0", theme.soft).right_aligned().render(zero, buffer);
-    let [first, last] = [from, until].map(|at| format!(" {} ", at.time_of_day(scene.zone)));
+    let [first, last] = [from, until].map(|at| format!(" {} ", at.time_of_day(&scene.zone)));
     let axes = Block::new()
         .borders(Borders::LEFT | Borders::BOTTOM)
         .border_style(theme.soft)

@@ -13,6 +13,7 @@ use super::{
     table_view::TableView,
 };
 use crate::{
+    keymap::{Action, FILTER, ViewKey},
     text::{self, figures},
     theme::{Theme, glyphs},
     widgets::{Curve, bar, sparkline, width},
@@ -80,15 +81,24 @@ impl Row for SaleLine {
     }
 }
 
+/// Commands on a sale; the Overview has them as well.
+pub(super) const COMMANDS: [ViewKey; 5] = [
+    (Action::NewSale, "N", true),
+    (Action::Rush, "R", true),
+    (Action::Start, "S", true),
+    (Action::Pause, "P", true),
+    (Action::End, "E", true),
+];
+
 impl TableView for SaleLine {
     const VIEW: View = View::Sales;
     const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
 
-    fn empty(_: &Scene<'_>, _: &TableState<Self>) -> Option<String> {
+    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
         Some(text!("console-no-sales-yet-press"))
     }
 
-    fn detail<'a>(scene: &Scene<'a>, sale: &Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, sale: &'a Self, cells: u16) -> Detail<'a> {
         detail::of(scene, sale, cells)
     }
 }
@@ -97,9 +107,9 @@ impl TableView for SaleLine {
 const RATE_MS: i64 = 60_000;
 
 /// The pieces sold over the last minute, as a sparkline.
-fn rate(scene: &Scene<'_>, sale: &SaleLine, cells: u16) -> String {
-    let until = scene.snapshot.taken;
-    let Some(curve) = scene.snapshot.stocks.of(sale.voucher_id) else { return String::new() };
+fn rate(scene: &Scene, sale: &SaleLine, cells: u16) -> String {
+    let until = scene.shown.taken;
+    let Some(curve) = scene.shown.stocks.of(sale.voucher_id) else { return String::new() };
     let curve = Curve { points: curve.points(), span: (until.plus(-RATE_MS), until) };
     let sold = |pair: &[Option<f64>]| Some((pair[0]? - pair[1]?).max(0.0));
     sparkline(&curve.columns(cells + 1).windows(2).map(sold).collect::<Vec<_>>())
@@ -199,7 +209,11 @@ impl SalesState {
 }
 
 impl Component for SalesState {
-    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+    fn keys() -> Vec<ViewKey> {
+        [&COMMANDS[..], &[FILTER, (Action::Users, "u", false)]].concat()
+    }
+
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         self.table.draw(area, buffer, scene);
     }
 
@@ -240,7 +254,7 @@ impl Component for SalesState {
     }
 }
 
-fn window(scene: &Scene<'_>, sale: &SaleLine) -> String {
+fn window(scene: &Scene, sale: &SaleLine) -> String {
     let [begin, end] = [sale.begin, sale.end].map(|at| at.map(|at| scene.at(at)));
     match (begin, end) {
         (None, None) => text!("console-open-end"),

@@ -24,18 +24,14 @@ use crate::{
 
 impl StreamState {
     /// Carries out an action of this view, or says why it has no effect.
-    pub(super) fn act(
-        &mut self,
-        action: Action,
-        scene: &Scene<'_>,
-    ) -> Option<Result<Effect, String>> {
+    pub(super) fn act(&mut self, action: Action, scene: &Scene) -> Option<Result<Effect, String>> {
         Some(match action {
             Action::Pane => {
                 self.switch();
                 Ok(Effect::Done)
             }
             Action::Partition if scene.frozen => Err(conventions::frozen()),
-            Action::Partition if self.next_partition(scene.snapshot) => Ok(Effect::Done),
+            Action::Partition if self.next_partition(&scene.shown) => Ok(Effect::Done),
             Action::Partition => Err(Label("stream-there-is-only-one-partition").to_owned()),
             Action::Rewind => Ok(Effect::Open(Dialog::Form(Form::rewind(self.partition())))),
             Action::Claim => self.claim(scene),
@@ -45,7 +41,7 @@ impl StreamState {
     }
 
     /// Transfers the chosen entry, or all entries of the chosen consumer.
-    fn claim(&self, scene: &Scene<'_>) -> Result<Effect, String> {
+    fn claim(&self, scene: &Scene) -> Result<Effect, String> {
         let (scope, title, holder) = match self.pane {
             Pane::Consumers => {
                 let ConsumerLine { name, pending, .. } = self.meant_consumer(scene)?;
@@ -56,7 +52,7 @@ impl StreamState {
                 (ClaimScope::Holder(name.clone()), title, name)
             }
             Pane::Entries => {
-                let line = self.entries.chosen(scene.snapshot).ok_or(commands::NOTHING_CHOSEN)?;
+                let line = self.entries.chosen(&scene.shown).ok_or(commands::NOTHING_CHOSEN)?;
                 let DeliveryState::Pending { consumer, .. } = &line.holding else {
                     return Err(Label("stream-entry-is-not-pending").to_owned());
                 };
@@ -75,7 +71,7 @@ impl StreamState {
         Ok(Effect::Open(Dialog::Form(Form::claim(scope, title, to))))
     }
 
-    fn remove(&mut self, scene: &Scene<'_>) -> Result<Effect, String> {
+    fn remove(&mut self, scene: &Scene) -> Result<Effect, String> {
         if self.pane == Pane::Entries {
             self.switch();
             return Err(text!("stream-select-consumer-in-list-above"));
@@ -88,8 +84,8 @@ impl StreamState {
     }
 
     /// The chosen consumer with its newest figures across all partitions: commands address it by name.
-    fn meant_consumer(&self, scene: &Scene<'_>) -> Result<ConsumerLine, Label> {
-        let chosen = self.consumers.chosen(scene.snapshot).ok_or(commands::NOTHING_CHOSEN)?;
+    fn meant_consumer(&self, scene: &Scene) -> Result<ConsumerLine, Label> {
+        let chosen = self.consumers.chosen(&scene.shown).ok_or(commands::NOTHING_CHOSEN)?;
         let newest = scene.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);
         let newest = newest.cloned().reduce(|all, it| ConsumerLine {
             state: if it.state == NodeState::Alive { it.state } else { all.state },

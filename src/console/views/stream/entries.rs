@@ -127,7 +127,7 @@ fn state_words(line: &EntryLine) -> (String, &str, &'static str) {
     (name, consumer, node)
 }
 
-fn state_style(scene: &Scene<'_>, line: &EntryLine) -> Style {
+fn state_style(scene: &Scene, line: &EntryLine) -> Style {
     let theme = scene.theme;
     match (&line.holding, line.holder) {
         _ if line.dead != Some(false) => theme.warn,
@@ -141,22 +141,22 @@ fn state_style(scene: &Scene<'_>, line: &EntryLine) -> Style {
 }
 
 /// The time of day at which an entry was added, to the millisecond.
-pub(super) fn time(scene: &Scene<'_>, entry: EntryId) -> String {
-    let full = entry.added().date_time(scene.zone);
+pub(super) fn time(scene: &Scene, entry: EntryId) -> String {
+    let full = entry.added().date_time(&scene.zone);
     let clock = full.get(11..19).unwrap_or(&full);
     format!("{clock}.{:03}", entry.millis % 1_000)
 }
 
-pub(super) fn detail<'a>(scene: &Scene<'a>, line: &EntryLine, width: u16) -> Detail<'a> {
+pub(super) fn detail<'a>(scene: &'a Scene, line: &'a EntryLine, width: u16) -> Detail<'a> {
     let (theme, plain) = (scene.theme, Style::new());
     let unknown = || text::UNKNOWN.to_owned();
     let added = line.entry.added();
-    let ago = text!("console-ago", span = figures::span(scene.now.since(added)));
+    let ago = text!("console-ago", span = figures::span(scene.seen().since(added)));
     let order = line.order.map(|id| {
-        let (issued, sequence) = (decode(id).issued.time_of_day(scene.zone), decode(id).sequence);
+        let (issued, sequence) = (decode(id).issued.time_of_day(&scene.zone), decode(id).sequence);
         text!("stream-number-of-its-day-issued", id = id.to_string(), sequence, issued)
     });
-    let sale = line.voucher.map(|id| scene.sale_name(id));
+    let sale = line.voucher.map(|id| text::sale_in(&scene.shown, id));
     let state = state_name(line);
     let state = match (line.dead, &line.holding) {
         (Some(true), _) => text!("stream-opens-them", text = state),
@@ -169,7 +169,7 @@ pub(super) fn detail<'a>(scene: &Scene<'a>, line: &EntryLine, width: u16) -> Det
     };
     let mut detail = Detail::new(scene, width);
     detail.field_of(1, Label("field-entry"), line.entry.to_string(), theme.strong);
-    let added = format!("{}   {ago}", added.date_time(scene.zone));
+    let added = format!("{}   {ago}", added.date_time(&scene.zone));
     detail.line(Label("stream-added"), vec![added.into()]);
     detail.field_of(1, Label("field-order"), order.unwrap_or_else(unknown), plain);
     detail.user(scene, line.user);

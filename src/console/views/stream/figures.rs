@@ -23,7 +23,7 @@ use crate::{
 
 /// The most important figures in one line of `room` cells, at constant positions.
 pub(super) fn brief(
-    scene: &Scene<'_>,
+    scene: &Scene,
     state: &StreamState,
     whole: &StreamStats,
     room: u16,
@@ -60,7 +60,7 @@ fn field(count: u64, cells: usize) -> String {
 
 /// The lag with its trend and drain time.
 fn lag(
-    scene: &Scene<'_>,
+    scene: &Scene,
     state: &StreamState,
     whole: &StreamStats,
     cells: usize,
@@ -74,7 +74,7 @@ fn lag(
     let Some(lag) = whole.lag else {
         return in_field(text::UNKNOWN.read(), theme.warn);
     };
-    let flow = state.flow().unwrap_or(scene.lag);
+    let flow = state.flow().unwrap_or(&scene.lag);
     let (glyph, style) = stream_panel::arrow(theme, flow, lag);
     let text = match flow.trend().filter(|_| lag > 0) {
         Some(Ordering::Greater) => {
@@ -102,12 +102,12 @@ const ID: usize = 16;
 pub(super) fn draw(
     area: Rect,
     buffer: &mut Buffer,
-    scene: &Scene<'_>,
+    scene: &Scene,
     state: &StreamState,
     whole: &StreamStats,
 ) {
     let theme = scene.theme;
-    let now = scene.snapshot.entries.taken.unwrap_or(scene.now);
+    let now = scene.shown.entries.taken.unwrap_or(scene.seen());
     let soft = |text: String| Span::styled(text, theme.soft);
     let dash = || Span::styled("-", theme.soft);
     let id = |id: Option<EntryId>| match id {

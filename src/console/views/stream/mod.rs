@@ -25,7 +25,7 @@ use super::{
     table_view::{draw_rows, draw_table, nothing, summary},
 };
 use crate::{
-    keymap::Action,
+    keymap::{Action, FILTER, STOP_COMMAND, USERS, ViewKey},
     lag_trend::LagTrend,
     text::{self},
     theme::glyphs,
@@ -91,7 +91,20 @@ pub(super) fn total(all: &[StreamStats], only: Option<u16>) -> Option<StreamStat
 }
 
 impl Component for StreamState {
-    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene<'_>) {
+    fn keys() -> Vec<ViewKey> {
+        vec![
+            (Action::Rewind, "W", true),
+            (Action::Claim, "C", true),
+            (Action::RemoveConsumer, "D", true),
+            STOP_COMMAND,
+            (Action::Pane, "c", true),
+            (Action::Partition, "p", false),
+            FILTER,
+            USERS,
+        ]
+    }
+
+    fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         draw(area, buffer, scene, self);
     }
 
@@ -113,7 +126,7 @@ impl Component for StreamState {
         Some(&mut self.entries.controls.filter)
     }
 
-    fn run(&mut self, action: Action, scene: &Scene<'_>) -> Option<Effect> {
+    fn run(&mut self, action: Action, scene: &Scene) -> Option<Effect> {
         self.act(action, scene).map(|done| done.unwrap_or_else(Effect::Note))
     }
 
@@ -136,16 +149,16 @@ impl Component for StreamState {
     }
 }
 
-fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamState) {
-    let page = &scene.snapshot.entries;
+fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut StreamState) {
+    let page = &scene.shown.entries;
     head(area, buffer, scene, state);
     let Some(whole) = total(&page.partitions, state.partition()) else {
-        let is_read = page.taken.is_some() || scene.snapshot.redis.up;
+        let is_read = page.taken.is_some() || scene.shown.redis.up;
         let why = if is_read { text::READING } else { Label("stream-redis-is-unreachable-stream") };
         return draw_text(area, buffer, scene, 2, &why);
     };
     let is_on_entries = state.pane == Pane::Entries;
-    let chosen = state.entries.opened(scene.snapshot).filter(|_| is_on_entries);
+    let chosen = state.entries.opened(&scene.shown).filter(|_| is_on_entries);
     let detail = chosen.map(|line| entries::detail(scene, line, area.width));
     // In a small window the detail replaces what is above it.
     let brief = scene.compact || (detail.is_some() && area.height < 28);
@@ -187,15 +200,15 @@ fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &mut StreamSt
 }
 
 /// Why the stream has no entries; `None` while it is being read.
-fn empty(scene: &Scene<'_>, _: &TableState<EntryLine>) -> Option<String> {
-    scene.snapshot.entries.taken?;
+fn empty(scene: &Scene, _: &TableState<EntryLine>) -> Option<String> {
+    scene.shown.entries.taken?;
     Some(Label("stream-stream-is-empty-each-admitted").to_owned())
 }
 
 /// The heading: partition, and whether the list follows.
-fn head(area: Rect, buffer: &mut Buffer, scene: &Scene<'_>, state: &StreamState) {
+fn head(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &StreamState) {
     let theme = scene.theme;
-    let page = &scene.snapshot.entries;
+    let page = &scene.shown.entries;
     let mut heading = scene.page_heading(&Label("common-stream"), &[Source::Redis], page.taken);
     if page.partitions.len() > 1 {
         let last = page.partitions.len().saturating_sub(1);

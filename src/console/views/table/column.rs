@@ -122,11 +122,11 @@ impl<'a, R: Row> Page<'a, R> {
         self.key == self.key.first() && self.next.is_none()
     }
 
-    pub(super) fn extent(&self) -> Extent {
-        match self.total {
-            Some(total) => Extent::counted(self.rows.len(), total),
-            None => Extent { total: None, more: !self.is_whole() },
-        }
+    /// The extent of a sheet with so many of its rows.
+    pub(super) fn extent(&self, rows: usize) -> Extent {
+        let loaded = self.rows.len() as u64;
+        let more = self.total.map_or(!self.is_whole(), |total| loaded < total);
+        Extent { rows, total: self.total.map(|total| total.max(loaded)), more }
     }
 }
 
@@ -163,13 +163,13 @@ impl Value {
     }
 
     /// The text of a cell.
-    fn text(&self, scene: &Scene<'_>) -> String {
+    fn text(&self, scene: &Scene) -> String {
         match self {
             Self::Nothing => "-".to_owned(),
             Self::User(user) => scene.users.number(*user),
             Self::Mentions(text, user) => scene.users.within(text, *user),
-            Self::Since(at) => figures::span(scene.now.since(*at)),
-            Self::Time(at) => at.date_time(scene.zone),
+            Self::Since(at) => figures::span(scene.seen().since(*at)),
+            Self::Time(at) => at.date_time(&scene.zone),
             _ => self.search_text(),
         }
     }
@@ -285,9 +285,9 @@ pub(crate) struct Column<R> {
     value: fn(&R) -> Value,
     key: Option<fn(&R) -> Value>,
     search: Option<fn(&R) -> String>,
-    style: Option<fn(&Scene<'_>, &R) -> Style>,
-    line: Option<fn(&Scene<'_>, &R, u16) -> Line<'static>>,
-    fit: Option<fn(&Scene<'_>, &R) -> usize>,
+    style: Option<fn(&Scene, &R) -> Style>,
+    line: Option<fn(&Scene, &R, u16) -> Line<'static>>,
+    fit: Option<fn(&Scene, &R) -> usize>,
     when: Option<fn(&Snapshot) -> bool>,
     pub(super) is_right: bool,
     in_ms: bool,
@@ -352,7 +352,7 @@ impl<R> Column<R> {
         self
     }
 
-    pub(crate) const fn styled(mut self, style: fn(&Scene<'_>, &R) -> Style) -> Self {
+    pub(crate) const fn styled(mut self, style: fn(&Scene, &R) -> Style) -> Self {
         self.style = Some(style);
         self
     }
@@ -363,13 +363,13 @@ impl<R> Column<R> {
     }
 
     /// Sets the content of the cell, given its width.
-    pub(crate) const fn shown(mut self, line: fn(&Scene<'_>, &R, u16) -> Line<'static>) -> Self {
+    pub(crate) const fn shown(mut self, line: fn(&Scene, &R, u16) -> Line<'static>) -> Self {
         self.line = Some(line);
         self
     }
 
     /// Widens the column to its title and its widest cell, unless it takes the remaining width.
-    pub(crate) const fn fit(mut self, cells: fn(&Scene<'_>, &R) -> usize) -> Self {
+    pub(crate) const fn fit(mut self, cells: fn(&Scene, &R) -> usize) -> Self {
         self.fit = Some(cells);
         self
     }
@@ -399,8 +399,8 @@ impl<R> Column<R> {
     }
 
     /// Its width in a table of this width with these rows; `None` if it has no room.
-    pub(super) fn cells(&self, scene: &Scene<'_>, rows: &[&R], width: u16) -> Option<u16> {
-        if !self.is_useful(scene.snapshot) {
+    pub(super) fn cells(&self, scene: &Scene, rows: &[&R], width: u16) -> Option<u16> {
+        if !self.is_useful(&scene.shown) {
             return None;
         }
         let (_, cells) = *self.widths.iter().rev().find(|(from, _)| width >= *from)?;
@@ -413,7 +413,7 @@ impl<R> Column<R> {
     }
 
     /// The content of a cell, before it is truncated.
-    pub(super) fn line(&self, scene: &Scene<'_>, row: &R, cells: u16) -> Line<'static> {
+    pub(super) fn line(&self, scene: &Scene, row: &R, cells: u16) -> Line<'static> {
         let line = match self.line {
             Some(line) => line(scene, row, cells),
             None => Span::raw((self.value)(row).text(scene)).into(),

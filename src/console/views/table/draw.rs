@@ -24,7 +24,7 @@ const GAP: u16 = 2;
 pub(crate) fn draw<R: Row>(
     area: Rect,
     buffer: &mut Buffer,
-    scene: &Scene<'_>,
+    scene: &Scene,
     state: &mut TableState<R>,
     rows: &[&R],
     cursor: Option<usize>,

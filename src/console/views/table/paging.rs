@@ -86,13 +86,10 @@ pub(super) enum Toward {
 /// The effect of a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
+    /// The cursor moved, or does so once a page arrives.
     Moved,
-    /// A page is outstanding.
-    Waiting,
     /// There is no further row or page.
-    Edge {
-        top: bool,
-    },
+    Edge { top: bool },
     /// The further page is not read while the display is paused.
     Frozen,
 }
@@ -105,7 +102,7 @@ impl Turn {
     /// Why the cursor did not move.
     pub(crate) fn note(self) -> Option<String> {
         match self {
-            Self::Moved | Self::Waiting => None,
+            Self::Moved => None,
             Self::Edge { top } => Some(text!("command-edge", top)),
             Self::Frozen => Some(conventions::frozen()),
         }

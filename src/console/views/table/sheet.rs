@@ -2,20 +2,15 @@
 
 use serde_json::Value as Json;
 
-/// How much of a list is loaded: the engine reads most lists page by page. Filters are not considered.
+/// How much of a list a sheet has: the engine reads most lists page by page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
+    /// Rows of the sheet: the loaded ones that match the filter.
+    pub(crate) rows: usize,
     /// Rows of the whole list, if known.
     pub(crate) total: Option<u64>,
-    /// Some of them are not loaded.
+    /// Some rows of the list are not loaded.
     pub(crate) more: bool,
-}
-
-impl Extent {
-    pub(crate) fn counted(loaded: usize, total: u64) -> Self {
-        let loaded = loaded as u64;
-        Self { total: Some(total.max(loaded)), more: loaded < total }
-    }
 }
 
 /// A whole table, as far as it is loaded.

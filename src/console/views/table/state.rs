@@ -12,7 +12,6 @@ use super::{
     paging::{PageKey as _, Pager, Toward},
 };
 use crate::{
-    text::conventions,
     theme::glyphs,
     views::{Scene, Step},
 };
@@ -274,7 +273,7 @@ impl<R: Row> TableState<R> {
         let next = R::page(snapshot).next.filter(|next| self.key().first() == next.first());
         let is_further = step.is_forward() != R::PAGING.is_newest_last();
         match next {
-            _ if self.is_waiting() => return Turn::Waiting,
+            _ if self.is_waiting() => return Turn::Moved,
             None if is_further => return Turn::edge(step),
             _ if !is_further && self.is_first_page() => return Turn::edge(step),
             _ if is_frozen => return Turn::Frozen,
@@ -282,7 +281,7 @@ impl<R: Row> TableState<R> {
             _ if step == Step::First => return self.open_first(snapshot, is_frozen),
             _ => self.pager.back(),
         }
-        Turn::Waiting
+        Turn::Moved
     }
 
     /// Requests the first page of this list.
@@ -292,7 +291,7 @@ impl<R: Row> TableState<R> {
         }
         self.open(self.key());
         self.settle(snapshot);
-        Turn::Waiting
+        Turn::Moved
     }
 
     /// Holds the visible page, so that new rows do not move it.
@@ -349,8 +348,8 @@ impl<R: Row> TableState<R> {
     }
 
     /// These rows for an export. It is in English: their reader does not know the display language.
-    pub(crate) fn sheet_of(&self, scene: &Scene<'_>, rows: &[&R], cursor: Option<usize>) -> Sheet {
-        let columns = || R::COLUMNS.iter().filter(|column| column.is_exported(scene.snapshot));
+    pub(crate) fn sheet_of(&self, scene: &Scene, rows: &[&R], cursor: Option<usize>) -> Sheet {
+        let columns = || R::COLUMNS.iter().filter(|column| column.is_exported(&scene.shown));
         let with_marks = rows.iter().any(|row| self.is_marked(row));
         let mark = with_marks.then(|| "mark".to_owned());
         let mark_of = |row: &R| {
@@ -358,7 +357,7 @@ impl<R: Row> TableState<R> {
             with_marks.then_some(mark)
         };
         let values = |row: &&R| {
-            let cells = columns().map(|it| it.exported(row, scene.users, scene.now));
+            let cells = columns().map(|it| it.exported(row, scene.users, scene.seen()));
             mark_of(row).into_iter().chain(cells).collect()
         };
         Sheet {
@@ -367,7 +366,7 @@ impl<R: Row> TableState<R> {
                 .chain(columns().map(|column| column.file_name(scene.users)))
                 .collect(),
             rows: in_english(|| rows.iter().map(values).collect()),
-            extent: R::page(scene.snapshot).extent(),
+            extent: R::page(&scene.shown).extent(rows.len()),
             cursor,
         }
     }
@@ -404,7 +403,7 @@ pub(crate) trait Table {
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn;
 
     /// All loaded rows that match the filter; `None` if nothing was read yet.
-    fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet>;
+    fn sheet(&self, scene: &Scene) -> Option<Sheet>;
 
     /// Why the rows cannot be sorted: sorting one page would hide that there are more.
     fn fixed_order(&self, snapshot: &Snapshot) -> Option<String>;
@@ -473,7 +472,7 @@ impl<R: Row> Table for TableState<R> {
             return if self.cursor.take().is_some() { Turn::Moved } else { Turn::edge(step) };
         }
         if self.is_waiting() {
-            return Turn::Waiting;
+            return Turn::Moved;
         }
         let rows = self.rows(snapshot);
         let is_log = paging == Paging::Log && is_first;
@@ -491,16 +490,18 @@ impl<R: Row> Table for TableState<R> {
         Turn::Moved
     }
 
-    fn sheet(&self, scene: &Scene<'_>) -> Option<Sheet> {
-        let rows = self.rows(scene.snapshot);
-        let is_read = R::page(scene.snapshot).is_read && !self.is_waiting();
+    fn sheet(&self, scene: &Scene) -> Option<Sheet> {
+        let rows = self.rows(&scene.shown);
+        let is_read = R::page(&scene.shown).is_read && !self.is_waiting();
         (is_read || !rows.is_empty()).then(|| self.sheet_of(scene, &rows, self.position(&rows)))
     }
 
     fn fixed_order(&self, snapshot: &Snapshot) -> Option<String> {
         let page = R::page(snapshot);
         match R::PAGING {
-            Paging::Forward if !page.is_whole() => page.total.map(conventions::in_pages),
+            Paging::Forward if !page.is_whole() => {
+                page.total.map(|total| text!("conventions-are-loaded-in-pages", total))
+            }
             Paging::NewestLast => {
                 Some(Label("conventions-stream-is-always-in-delivery").to_owned())
             }
