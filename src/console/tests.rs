@@ -20,7 +20,6 @@ mod ledger;
 mod letters;
 mod locked;
 mod looping;
-mod made_up;
 mod marks;
 mod orders;
 mod pending;

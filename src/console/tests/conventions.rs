@@ -28,7 +28,7 @@ fn esc_dismisses_a_message_before_leaving_the_view() {
 fn a_question_that_opens_by_itself_ignores_keys_meant_for_the_view() {
     let mut tui = Tui::open(normal(), "4A");
     tui.sent();
-    let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
+    let plan = plan(&[(entry(1), Verdict::Stuck)], "");
     let asked = tui.app.display.now;
     tui.answer(Ok(Reply::Planned(plan.clone())));
     // The user was about to copy a row.
@@ -165,7 +165,7 @@ fn a_large_command_requires_typing_its_count() {
     let mut tui = Tui::open(overflowing(), "4A");
     tui.sent();
     let entries: Vec<_> = (0..1_204).map(|number| (entry(number), Verdict::Stuck)).collect();
-    let plan = made_up::plan(&entries, "");
+    let plan = plan(&entries, "");
     tui.answer(Ok(Reply::Planned(plan.clone())));
     tui.assert_shows("Type 1,204 to confirm");
     tui.press("y120y");

@@ -280,7 +280,7 @@ fn the_form_names_the_sale_that_its_number_means() {
     tui.press("9").assert_hides(named);
     tui.key(KeyCode::Backspace);
     tui.assert_shows(named);
-    (0..2).for_each(|_| tui.key(KeyCode::Backspace));
+    (0..2).for_each(|_| _ = tui.key(KeyCode::Backspace));
     tui.assert_shows("ID of a planned sale");
     // Also without its sign.
     tui.press("9").assert_shows(named);

@@ -129,7 +129,7 @@ fn results_are_shown_and_errors_stay() {
     let plan_and_confirm = |tui: &mut Tui, keys: &str| {
         tui.press(keys);
         assert_eq!(tui.sent().len(), 1);
-        let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
+        let plan = plan(&[(entry(1), Verdict::Stuck)], "");
         tui.answer(Ok(Reply::Planned(plan)));
         tui.press("y");
         assert_eq!(tui.sent().len(), 1);

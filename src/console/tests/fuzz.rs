@@ -87,7 +87,7 @@ fn any_snapshot(random: &mut impl Rng) -> Snapshot {
 fn any_answer(random: &mut impl Rng) -> Result<Reply, EngineError> {
     match random.random_range(0..6) {
         0 => Ok(Reply::SaleCreated(VoucherId(random.random_range(1..12)))),
-        1 => Ok(Reply::Planned(made_up::plan(&[(EntryId::MIN, Verdict::Stuck)], ""))),
+        1 => Ok(Reply::Planned(plan(&[(EntryId::MIN, Verdict::Stuck)], ""))),
         2 => Ok(Reply::Replayed(ReplayReport { seen: 5, lost: 1, ..ReplayReport::default() })),
         3 => {
             let mut counts = LetterCounts::default();

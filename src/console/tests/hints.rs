@@ -31,7 +31,7 @@ fn a_covered_question_names_the_keys_to_close_and_retry() {
     for (keys, closes) in [("1N", "Esc"), ("2jkE", "n"), ("2jkE\t", "Esc"), (":", "Esc")] {
         let mut tui = Tui::open(normal(), "4A");
         tui.sent();
-        let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
+        let plan = plan(&[(entry(1), Verdict::Stuck)], "");
         tui.press(keys).answer(Ok(Reply::Planned(plan)));
         let text = format!("the plan is ready; press {closes} to close this, then A again");
         tui.assert_status(&text);

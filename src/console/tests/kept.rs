@@ -193,7 +193,7 @@ fn commands() -> Vec<Command> {
         }),
         Command::Restock { voucher: SALE, by: -3 },
         Command::LoadTest(LoadTest::new(SALE, 9)),
-        Command::Apply(made_up::plan(&[(entry(1), Verdict::Stuck)], "idle>30s"), Pace::default()),
+        Command::Apply(plan(&[(entry(1), Verdict::Stuck)], "idle>30s"), Pace::default()),
         Command::Claim(ClaimPlan { parts: vec![part], gone: 0, force: true }),
         Command::RemoveConsumer(RemoveReport { consumer: "a/1".into(), partitions: vec![1] }),
         Command::ReleaseLock { name: "job:x".to_owned(), owner: "a/1#2".to_owned() },

@@ -78,11 +78,11 @@ fn marks_identify_entries() {
 #[test]
 fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
     let mut tui = Tui::open(normal(), "4A");
-    tui.reply(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::InHand)], ""))));
+    tui.reply(Ok(Reply::Planned(plan(&[(entry(1), Verdict::InHand)], ""))));
     assert!(tui.app.dialog.is_none());
     tui.assert_status("1 held by live nodes; nothing to do");
     tui.press("A1N");
-    tui.reply(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""))));
+    tui.reply(Ok(Reply::Planned(plan(&[(entry(1), Verdict::Stuck)], ""))));
     tui.assert_status("the plan is ready; press Esc to close this, then A again");
     assert_eq!(tui.press("y").sent(), []);
 }
@@ -92,8 +92,7 @@ fn a_plan_that_arrives_behind_a_question_keeps_the_marks_of_the_asked_one() {
     let mut tui = Tui::open(normal(), "4  AA");
     let marked = tui.app.views.pending.marks.clone();
     let marked: Vec<_> = marked.into_iter().map(|mark| (mark, Verdict::Stuck)).collect();
-    let [asked, later] =
-        [&marked[..], &[(entry(9), Verdict::Stuck)]].map(|it| made_up::plan(it, ""));
+    let [asked, later] = [&marked[..], &[(entry(9), Verdict::Stuck)]].map(|it| plan(it, ""));
     tui.sent();
     tui.answer(Ok(Reply::Planned(asked.clone())));
     tui.answer(Ok(Reply::Planned(later)));
@@ -225,7 +224,7 @@ fn a_reply_clears_the_marks_of_its_own_command_only() {
     assert_eq!(tui.sent(), [Command::Plan(Scope::Entries(vec![entry(0)]))]);
     // Marked while the plan is made, so it is not among its entries.
     tui.press(" ");
-    let plan = made_up::plan(&[(entry(0), Verdict::Stuck)], "1 entry by name");
+    let plan = plan(&[(entry(0), Verdict::Stuck)], "1 entry by name");
     tui.answer(Ok(Reply::Planned(plan)));
     tui.press("y");
     tui.sent();

@@ -90,7 +90,7 @@ fn a_plan_of_all_says_that_a_filter_shows_less() {
     let shown = tui.app.views.pending.rows(&tui.app.display.shown).len();
     tui.press("A");
     tui.sent();
-    let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
+    let plan = plan(&[(entry(1), Verdict::Stuck)], "");
     tui.answer(Ok(Reply::Planned(plan)));
     let text = tui.screen();
     let label = format!("All 1, not only the {shown} filtered ones.");

@@ -150,7 +150,7 @@ fn a_query_runs_once_it_is_valid() {
     assert!(tui.app.views.filtering, "it is corrected, not submitted");
     tui.assert_shows("user='one' is not valid");
     assert_eq!(tui.focus.borrow().orders, Some(OrdersView::default()));
-    (0..3).for_each(|_| tui.key(KeyCode::Backspace));
+    (0..3).for_each(|_| _ = tui.key(KeyCode::Backspace));
     tui.press("1001 status=paid\n");
     let asked = tui.focus.borrow().orders.unwrap();
     assert_eq!(asked.query, "user=1001 status=paid".parse().unwrap());

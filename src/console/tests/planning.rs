@@ -9,7 +9,7 @@ fn asked_to_apply() -> Tui {
     let mut tui = Tui::open(snapshot, "4A");
     assert!(matches!(tui.sent()[..], [Command::Plan(_)]));
     let stuck: Vec<_> = (0..87).map(|number| (entry(number), Verdict::Stuck)).collect();
-    tui.answer(Ok(Reply::Planned(made_up::plan(&stuck, ""))));
+    tui.answer(Ok(Reply::Planned(plan(&stuck, ""))));
     tui
 }
 
@@ -22,7 +22,7 @@ fn a_question_about_a_plan_shows_when_live_nodes_claim_entries() {
         consumer.alive = false;
     }
     tui.press("n").show(dead);
-    tui.press("A").reply(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""))));
+    tui.press("A").reply(Ok(Reply::Planned(plan(&[(entry(1), Verdict::Stuck)], ""))));
     tui.assert_hides("Live nodes claim");
 }
 

@@ -166,7 +166,7 @@ fn numbered(tui: &mut Tui) -> Command {
     tui.press("4A");
     tui.sent();
     let entries: Vec<_> = (0..1_204).map(|number| (entry(number), Verdict::Stuck)).collect();
-    let plan = made_up::plan(&entries, "");
+    let plan = plan(&entries, "");
     tui.answer(Ok(Reply::Planned(plan.clone())));
     Command::Apply(plan, Pace::default())
 }
@@ -233,7 +233,7 @@ fn a_replay_targets_the_confirmed_entries() {
         let scope = Scope::Entries(vec![entry(1), entry(2)]);
         assert_eq!(tui.sent(), [Command::Plan(scope)], "the marked ones, by their ids");
         tui.show(after.clone());
-        let plan = made_up::plan(&[(entry(1), Verdict::Stuck), (entry(2), Verdict::Stuck)], "");
+        let plan = plan(&[(entry(1), Verdict::Stuck), (entry(2), Verdict::Stuck)], "");
         tui.answer(Ok(Reply::Planned(plan.clone())));
         tui.show(after);
         assert_eq!(tui.press("y").sent(), [Command::Apply(plan, Pace::default())]);

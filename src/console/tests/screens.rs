@@ -230,7 +230,7 @@ pub(super) fn plan_of(scope: &Scope) -> Plan {
         Scope::All(_) => (128, ""),
     };
     let entries: Vec<_> = (0..count).map(|number| (entry(number), verdict(number))).collect();
-    made_up::plan(&entries, filter)
+    plan(&entries, filter)
 }
 
 /// The open dialog without the view around it.

@@ -186,7 +186,7 @@ fn a_partition_is_chosen_or_all_of_them() {
     assert_eq!(tui.focus.borrow().stream, Some(only));
     tui.assert_shows("partition 1 of 0 to 63");
     tui.press("W");
-    "start".chars().for_each(|c| tui.key(KeyCode::Char(c)));
+    "start".chars().for_each(|c| _ = tui.key(KeyCode::Char(c)));
     tui.press("\n");
     let action = GroupAction::Rewind { to: To::Start, partition: Some(1) };
     assert_eq!(tui.sent(), [Command::Preview(action)]);

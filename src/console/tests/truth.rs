@@ -50,7 +50,7 @@ fn draining(tick: u64) -> Snapshot {
 fn a_drain_ends_at_the_same_time_in_the_overview_and_in_the_stream() {
     let rows = ["1", "3"].map(|key| {
         let mut tui = Tui::new(draining(0));
-        (1..=40).for_each(|tick| tui.show(draining(tick)));
+        (1..=40).for_each(|tick| _ = tui.show(draining(tick)));
         tui.press(key);
         behind(&tui.screen(), "drains in").parse::<u64>().unwrap_or_default()
     });
