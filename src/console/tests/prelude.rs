@@ -21,10 +21,9 @@ pub(super) use seckill_engine::{
     telemetry::{
         OrdersView, StreamView,
         alarms::alarms,
-        census::Census,
         snapshot::{
             Alarm, ConsumerLine, Count, DeliveryState, Funnel, Holders, Latency, LetterPage,
-            LoadTestLine, PendingPage, RecoveryLine, SaleOrders, Urgency,
+            PendingPage, SaleOrders, Urgency,
         },
     },
 };
