@@ -4,38 +4,11 @@ use ratatui::{buffer::Cell, style::Modifier};
 
 use super::{
     layout::column,
+    letters::{all, ask},
     prelude::*,
-    screens::{CONFIRMATIONS, Case, DETAILS, FORMS, VIEWS, open},
+    presenter,
+    screens::{every_screen, open},
 };
-
-#[test]
-fn entries_of_partitions_are_not_truncated() {
-    let mut spread = normal();
-    for line in Arc::make_mut(&mut spread.pending.lines) {
-        line.entry.partition = (line.entry.number % 64) as u16;
-    }
-    let mut tui = Tui::open(spread, "4G");
-    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-        let text = tui.screen_at(width, height);
-        assert!(text.contains("1794999958000-127@63  "), "{text}");
-        assert!(text.contains("node-b/1"), "{text}");
-    }
-}
-
-#[test]
-fn an_archived_sale_is_over() {
-    let mut snapshot = normal();
-    for sale in &mut snapshot.sales {
-        sale.phase = Phase::Archived;
-        sale.stock = None;
-    }
-    let mut tui = Tui::new(snapshot);
-    for view in ["1", "2"] {
-        tui.press(view).assert_shows("archived");
-        tui.assert_hides("ends in");
-    }
-    tui.press("jE").assert_status_contains("has ended");
-}
 
 #[test]
 fn a_message_or_a_filter_is_never_mixed_with_a_long_guide() {
@@ -44,13 +17,10 @@ fn a_message_or_a_filter_is_never_mixed_with_a_long_guide() {
         text.lines().rev().skip(1).take(3).map(|it| it.trim().to_owned()).collect::<Vec<_>>()
     };
     let mut tui = Tui::new(normal());
-    tui.app.on_guide(GuidePage {
-        title: "SOLD OUT".to_owned(),
-        text: "Every piece is sold, none twice. The consumer now resumes and catches up, a thousand orders per \
-               transaction."
-            .to_owned(),
-        ..GuidePage::default()
-    });
+    let text = "Every piece is sold, none twice. The consumer now resumes and catches up, a thousand \
+                orders per transaction.";
+    let (title, text) = ("SOLD OUT".to_owned(), text.to_owned());
+    tui.app.on_guide(GuidePage { title, text, ..GuidePage::default() });
     assert_eq!(last_lines(&mut tui)[0], "per transaction.", "the guide has three lines");
     tui.press("0N");
     let message = tui.app.status.shown().unwrap().1.to_owned();
@@ -64,11 +34,7 @@ fn a_small_window_says_so_and_a_large_one_restores() {
     let mut tui = Tui::new(normal());
     let before = tui.screen();
     assert!(tui.screen_at(20, 5).contains("60"), "the size that it needs");
-    for width in 1..=90 {
-        for height in 1..=30 {
-            tui.draw(width, height);
-        }
-    }
+    (1..=90).for_each(|width| (1..=30).for_each(|height| _ = tui.draw(width, height)));
     assert_eq!(tui.screen(), before);
 }
 
@@ -88,62 +54,51 @@ fn colour_shows_state() {
     assert_eq!(colour("✖    42 s"), theme.bad.fg);
     assert_eq!(colour("redis    42 s old"), theme.warn.fg);
     assert_eq!(colour("cinema ticket"), Some(Color::Reset));
-    tui.press("2f");
-    let buffer = tui.draw(120, 36);
-    let chosen = find(&buffer, "cinema ticket  ").map(|cell| cell.modifier);
-    assert!(buffer.content.iter().any(|cell| cell.modifier.contains(Modifier::REVERSED)));
-    assert!(chosen.is_some());
+    let buffer = tui.press("2f").draw(120, 36);
+    assert!(find(&buffer, "cinema ticket  ").is_some());
     let frozen = find(&buffer, "FROZEN").map(|cell| cell.modifier.contains(Modifier::REVERSED));
     assert_eq!(frozen, Some(true));
+    // Only the labels of a detail are secondary text.
+    let mut tui = Tui::open(normal(), "4\n");
+    let text = tui.screen();
+    let y = text.lines().position(|line| line.starts_with(" order ")).unwrap() as u16;
+    let buffer = tui.draw(120, 36);
+    let [label, value] = [1, 16].map(|x| Some(buffer[(x, y)].fg) == theme.soft.fg);
+    assert!(label && !value, "{text}");
     // A failed run of a job.
     let buffer = Tui::open(normal(), "8l").draw(120, 36);
     assert_eq!(find(&buffer, "failed").map(|cell| cell.fg), theme.bad.fg);
 }
 
 #[test]
-fn the_next_run_of_a_paused_job_is_not_unknown() {
-    let screen = Tui::open(normal(), "8jl").screen();
-    let label = format!(" {} ", Label("field-next").read());
-    let next = screen.lines().find(|line| line.starts_with(&label)).unwrap_or_default();
-    assert!(next.contains("paused") && !next.contains("unknown"), "{screen}");
-}
-
-#[test]
-fn without_colour_no_cell_has_one_and_the_choice_is_seen() {
-    let mut tui = Tui::themed(outage(), Theme::new(Depth::None, false));
-    for key in ["1", "2", "6", "8", "5", "4", "A", "n", "2", "N"] {
-        tui.press(key);
-        let buffer = tui.draw(120, 36);
-        let plain = |cell: &Cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset);
-        assert!(buffer.content.iter().all(plain), "{key}");
-    }
-    tui.press("\x1b");
-    let buffer = tui.draw(120, 36);
+fn without_colour_the_choice_is_seen() {
+    let buffer = Tui::themed(outage(), Theme::new(Depth::None, false)).press("2").draw(120, 36);
     let reversed = buffer.content.iter().filter(|cell| cell.modifier == Modifier::REVERSED);
     assert!(reversed.count() > 100);
 }
 
 #[test]
-fn results_are_shown_and_errors_stay() {
-    let mut tui = Tui::new(normal());
-    let plan_and_confirm = |tui: &mut Tui, keys: &str| {
-        tui.press(keys);
-        assert_eq!(tui.sent().len(), 1);
-        let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
-        tui.answer(Ok(Reply::Planned(plan)));
-        tui.press("y");
-        assert_eq!(tui.sent().len(), 1);
-    };
-    plan_and_confirm(&mut tui, "4A");
+fn results_are_shown_and_errors_stay_until_another_command_starts() {
+    let mut tui = Tui::open(normal(), "4A");
+    tui.reply(Ok(Reply::Planned(stuck(1)))).press("y");
     let report =
         ReplayReport { seen: 128, persisted: 120, acknowledged: 8, ..ReplayReport::default() };
-    tui.answer(Ok(Reply::Replayed(report)));
-    let message = "✔ 128 entries: 120 written, 8 acknowledged, 0 dead letters, 0 kept pending";
-    tui.assert_status(message);
-    plan_and_confirm(&mut tui, "A");
-    tui.answer(Err(EngineError::Rejected("redis does not answer; try again".into())));
-    tui.press("j").assert_status("✖ redis does not answer; try again (Esc to dismiss)");
-    tui.press("\x1b").assert_status("");
+    let text = "✔ 128 entries: 120 written, 8 acknowledged, 0 dead letters, 0 kept pending";
+    tui.reply(Ok(Reply::Replayed(report))).assert_status(text);
+    let mut tui = Tui::open(with_letters(), "5*");
+    ask(&mut tui, "R", &all());
+    let report =
+        LettersReplayed { seen: 400, replayed: 400, cut_short: true, ..LettersReplayed::default() };
+    tui.press("y").reply(Ok(Reply::LettersReplayed(report)));
+    tui.assert_status("! 400 dead letters replayed; interrupted");
+    let error = || Err(EngineError::Rejected("another operator is running a command".into()));
+    let text = "✖ another operator is running a command (Esc to dismiss)";
+    ask(&mut tui, "D", &all());
+    tui.press("y").reply(error());
+    tui.press("j").assert_status(text);
+    ask(&mut tui, "D", &all());
+    tui.press("yj").assert_hides("another operator").reply(error());
+    tui.assert_status(text).press("\x1b").assert_status("");
 }
 
 /// The views show the same, with a badge, and without the keys of commands.
@@ -164,43 +119,64 @@ fn read_only_mode_has_a_badge_in_every_view() {
     }
 }
 
-#[test]
-fn no_command_opens_in_read_only_mode() {
-    let cases: [Case; 8] = [
-        ("2", normal, "NSREPLFH"),
-        ("3c", with_stream, "WCD"),
-        ("4", normal, "AX"),
-        ("5", with_letters, "RDCX"),
-        ("6", normal, "X"),
-        ("7", with_orders, "P"),
-        ("8", normal, "TP"),
-        ("9", with_findings, "A"),
-    ];
-    for (view, snapshot, commands) in cases {
-        let mut tui = Tui::open(Snapshot { read_only: true, ..snapshot() }, view);
-        for command in commands.chars() {
-            tui.press(&command.to_string()).assert_idle();
-            tui.assert_status("read-only mode: commands are disabled; restart without --read-only");
+/// Text with control characters, bidirectional overrides, and joined signs.
+const HOSTILE: &str =
+    "\x1b[31m\u{9b}2J\u{202e}\u{200b}\u{200d}עברית火锅\u{feff}\x07\u{1f468}\u{200d}\u{1f469}";
+
+/// The same snapshot with hostile text from buyers, operators, nodes and servers.
+fn hostile(snapshot: Snapshot) -> Snapshot {
+    with(snapshot, |it| {
+        it.sales.iter_mut().for_each(|sale| HOSTILE.clone_into(&mut sale.title));
+        for line in Arc::make_mut(&mut it.pending.lines) {
+            (line.consumer, line.fault) = (HOSTILE.to_owned(), Some(HOSTILE.into()));
+            line.verdict = None;
         }
-    }
+        for line in Arc::make_mut(&mut it.letters.lines) {
+            let line = &mut line.letter;
+            (line.reason, line.consumer) = (HOSTILE.into(), HOSTILE.to_owned());
+            line.payload = vec![(HOSTILE.to_owned(), HOSTILE.repeat(40))];
+        }
+        for lock in &mut it.locks.locks {
+            for text in [&mut lock.name, &mut lock.node, &mut lock.task, &mut lock.owner] {
+                HOSTILE.clone_into(text);
+            }
+        }
+        for job in &mut it.jobs {
+            (job.name, job.schedule) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+            for run in &mut job.runs {
+                (run.node, run.detail) = (HOSTILE.to_owned(), Some(HOSTILE.into()));
+            }
+        }
+    })
 }
 
 /// Chinese data is shown as it is.
 #[test]
-fn ascii_mode_draws_only_ascii() {
+fn every_screen_has_ascii_signs_no_colour_and_no_control_character_where_that_is_required() {
     let beyond = |c: char| !c.is_ascii() && !('\u{2e80}'..='\u{ffef}').contains(&c);
-    let dialogs = CONFIRMATIONS.iter().flat_map(|(_, cases)| cases.iter());
-    let others: [Case; 3] =
-        [("help", normal, "?"), ("palette", normal, ":"), ("moment", normal, "[[")];
-    for (name, snapshot, keys) in
-        VIEWS.iter().chain(&DETAILS).chain(dialogs).chain(&FORMS).chain(&others)
-    {
-        let mut tui = Tui::themed(snapshot(), Theme::new(Depth::None, true));
-        tui.draw(120, 36);
-        open(&mut tui, keys);
+    let is_control =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let presenter =
+        [presenter::before, presenter::running, presenter::sold_out, presenter::away, normal]
+            .map(|snapshot| ("presenter", snapshot as fn() -> Snapshot, "t"));
+    let others = [("help", "?"), ("palette", ":"), ("moment", "[["), ("filter", "2/\u{202e}")]
+        .map(|(name, keys)| (name, normal as fn() -> Snapshot, keys));
+    let copies = [("copy", "2yw"), ("letter", "5w"), ("lock", "6yw"), ("job", "8ylw")]
+        .map(|(name, keys)| (name, with_letters as fn() -> Snapshot, keys));
+    for (name, snapshot, keys) in every_screen().chain(presenter).chain(others).chain(copies) {
+        let mut ascii = Tui::themed(snapshot(), Theme::new(Depth::None, true));
+        open(&mut ascii, keys);
+        let mut attacked = Tui::new(hostile(snapshot()));
+        open(&mut attacked, keys);
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
-            let screen = tui.screen_at(width, height);
+            let buffer = ascii.draw(width, height);
+            let plain = |cell: &Cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset);
+            assert!(buffer.content.iter().all(plain), "{name} at {width}x{height}");
+            let screen = lines(&buffer, buffer.area);
             let found = screen.lines().find(|line| line.chars().any(beyond));
+            assert_eq!(found, None, "{name} at {width}x{height}");
+            let buffer = attacked.draw(width, height);
+            let found = buffer.content.iter().find(|cell| cell.symbol().contains(is_control));
             assert_eq!(found, None, "{name} at {width}x{height}");
         }
     }

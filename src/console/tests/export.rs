@@ -1,5 +1,7 @@
 //! Exports from the keyboard on: the menu, the content, and the messages.
 
+use seckill_engine::telemetry::snapshot::Page;
+
 use super::prelude::*;
 use super::screens::{Case, assert_screens};
 use crate::{
@@ -16,30 +18,34 @@ fn made(tui: &mut Tui) -> Vec<Export> {
 fn export(snapshot: Snapshot, keys: &str, letter: char) -> String {
     let mut tui = Tui::open(snapshot, keys);
     tui.draw(80, 24);
-    tui.press("x");
-    tui.key(KeyCode::Char(letter));
+    tui.press(&format!("x{letter}"));
     assert!(tui.app.dialog.is_none(), "{keys} {letter}");
     let [export] = <[Export; 1]>::try_from(made(&mut tui)).unwrap();
     export.body
+}
+
+/// The table of a view as JSON.
+fn read(snapshot: Snapshot, keys: &str) -> serde_json::Value {
+    serde_json::from_str(&export(snapshot, keys, 'j')).unwrap()
 }
 
 #[test]
 fn the_cursor_keeps_to_what_there_is() {
     let mut tui = Tui::new(normal());
     tui.draw(80, 24);
-    tui.press("1x");
-    for _ in 0..3 {
-        tui.key(KeyCode::Down);
-    }
-    tui.press("\n");
+    tui.press("1x↓↓↓\n");
     let shown = made(&mut tui);
     assert_eq!(shown.len(), 1);
     assert!(shown[0].body.starts_with(" seckill"), "the first line again");
     tui.press("xc");
     assert!(made(&mut tui).is_empty());
     tui.assert_status("there are no rows to export; export the screen instead");
-    tui.press("x\x1b");
-    assert!(tui.app.dialog.is_none() && made(&mut tui).is_empty());
+    tui.press("x\x1b").assert_idle();
+    assert!(made(&mut tui).is_empty());
+    // Letters that were not read are no empty table.
+    let mut tui = Tui::open(letters::unread(), "5xc");
+    assert!(made(&mut tui).is_empty(), "{}", tui.status());
+    tui.assert_status("there are no rows to export; export the screen instead");
 }
 
 #[test]
@@ -76,27 +82,23 @@ pub(super) const TABLES: [Case; 10] = [
 #[test]
 fn a_copied_row_equals_the_exported_row() {
     for (name, snapshot, keys) in TABLES {
-        let document = export(snapshot(), keys, 'j');
-        let read: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let read = read(snapshot(), keys);
         let mut tui = Tui::open(snapshot(), keys);
         tui.draw(80, 24);
-        tui.press("jw");
-        let copied = tui.app.terminal.clipboard.take().unwrap_or_default();
+        let copied = tui.press("jw").copied();
         let row: serde_json::Value = serde_json::from_str(&copied).unwrap_or_default();
         let named = |it: &serde_json::Value| it.as_object().map(|it| it.keys().cloned().collect());
         let [theirs, ours]: [Option<Vec<String>>; 2] = [named(&read["rows"][0]), named(&row)];
         assert_eq!(ours, theirs, "every column of {name}: {copied}");
         let rows = read["rows"].as_array().unwrap();
         assert!(rows.contains(&row), "{name}: {copied}");
-        tui.press("y");
-        let id = tui.app.terminal.clipboard.take().expect("an id");
+        let id = tui.press("y").copied();
+        assert!(!id.is_empty());
         assert!(name == "activity" || copied.contains(&id), "{name}: {id} is chosen: {copied}");
     }
     // On the Overview the chosen sale is copied, also one that a filter of the sales hides.
     let mut tui = Tui::open(normal(), "2/noodles\n1jw");
-    let copied = tui.app.terminal.clipboard.take().unwrap_or_default();
-    tui.press("y");
-    let id = tui.app.terminal.clipboard.take().expect("an id");
+    let [copied, id] = [tui.copied(), tui.press("y").copied()];
     assert!(copied.starts_with(&format!(r#"{{"id":"{id}","title":"#)), "{id}: {copied}");
     assert_eq!(tui.app.views.sales.table.controls.filter.value(), "noodles");
 }
@@ -107,8 +109,7 @@ fn values_are_exact_in_every_table() {
     for (name, snapshot, keys) in TABLES {
         let whole = export(snapshot(), keys, 'c');
         let first: Vec<&str> = whole.lines().take(3).collect();
-        let document = export(snapshot(), keys, 'j');
-        let read: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let read = read(snapshot(), keys);
         let one = serde_json::to_string_pretty(&read["rows"][0]).unwrap();
         texts.push((name.to_owned(), format!("{}\n\n{one}", first.join("\n"))));
         for row in read["rows"].as_array().unwrap() {
@@ -127,28 +128,16 @@ fn values_are_exact_in_every_table() {
 /// The reader of a file does not know the display language.
 #[test]
 fn files_and_copies_are_the_same_in_every_language() {
-    let in_each = |text: &dyn Fn() -> String| {
-        ["en", "zh"].map(|lang| {
+    let others = [("", overflowing as fn() -> Snapshot, "4"), ("", outage, "6"), ("", outage, "8")];
+    for (name, snapshot, keys) in TABLES.into_iter().chain(others) {
+        let [english, chinese] = ["en", "zh"].map(|lang| {
             set_thread_language(lang);
-            text()
-        })
-    };
-    for (name, snapshot, keys) in TABLES {
-        for letter in ['c', 'j'] {
-            let [english, chinese] = in_each(&|| export(snapshot(), keys, letter));
-            assert_eq!(chinese, english, "{name} {letter}");
-        }
-        let [english, chinese] = in_each(&|| {
             let mut tui = Tui::open(snapshot(), keys);
             tui.draw(80, 24);
-            tui.press("jw");
-            tui.app.terminal.clipboard.take().unwrap_or_default()
+            let copied = tui.press("jw").copied();
+            [export(snapshot(), keys, 'c'), export(snapshot(), keys, 'j'), copied]
         });
-        assert_eq!(chinese, english, "{name} w");
-    }
-    for (snapshot, keys) in [(overflowing as fn() -> Snapshot, "4"), (outage, "6"), (outage, "8")] {
-        let [english, chinese] = in_each(&|| export(snapshot(), keys, 'j'));
-        assert_eq!(chinese, english, "{keys}");
+        assert_eq!(chinese, english, "{name} {keys}");
     }
 }
 
@@ -157,25 +146,15 @@ fn files_and_copies_are_the_same_in_every_language() {
 fn a_file_follows_filter_and_order_in_the_display_language() {
     set_thread_language("zh");
     let ids = |keys: &str| {
-        let mut tui = Tui::new(normal());
-        tui.draw(80, 24);
-        tui.press(keys);
-        tui.draw(80, 24);
-        tui.press("xj");
-        let read: serde_json::Value = serde_json::from_str(&made(&mut tui)[0].body).unwrap();
-        let rows = read["rows"].as_array().unwrap().clone();
-        rows.iter().map(|it| format!("{} {}", it["id"], it["phase"])).collect::<Vec<_>>()
+        let read = read(normal(), keys);
+        let rows = read["rows"].as_array().unwrap().iter();
+        rows.map(|it| format!("{} {}", it["id"], it["phase"])).collect::<Vec<_>>()
     };
     let (rising, mut falling) = (ids("2o"), ids("2or"));
     assert_ne!(rising, falling);
     falling.reverse();
     assert_eq!(rising, falling);
-    let mut tui = Tui::open(normal(), "2/");
-    tui.paste("已售罄");
-    tui.press("\n");
-    tui.draw(80, 24);
-    tui.press("xj");
-    let read: serde_json::Value = serde_json::from_str(&made(&mut tui)[0].body).unwrap();
+    let read = read(normal(), "2/已售罄\n");
     assert_eq!(read["rows"].as_array().map(Vec::len), Some(1));
     assert_eq!(read["rows"][0]["phase"], "sold_out");
 }
@@ -183,32 +162,23 @@ fn a_file_follows_filter_and_order_in_the_display_language() {
 #[test]
 fn an_empty_table_has_its_head() {
     let nothing = || {
-        let mut snapshot = empty();
-        snapshot.entries = with_stream().entries;
-        snapshot.entries.lines = Arc::default();
-        snapshot.orders = with_orders().orders;
-        snapshot.orders.lines = Arc::default();
-        snapshot.orders.more = false;
-        snapshot.log = with_log().log;
-        snapshot.log.lines = Arc::default();
-        snapshot.log.taken = Some(NOW);
-        snapshot
+        let (entries, orders) = (stream::nothing().entries, orders::none().orders);
+        let log = Page { taken: Some(NOW), ..Page::default() };
+        Snapshot { entries, orders, log, ..empty() }
     };
     for (name, snapshot, keys) in TABLES.into_iter().filter(|(name, ..)| *name != "consumers") {
         let head = |csv: &str| csv.lines().next().unwrap_or_default().replace("mark,", "");
         let csv = export(nothing(), keys, 'c');
         assert_eq!(csv.lines().count(), 1, "{name}: {csv}");
         assert_eq!(head(&csv), head(&export(snapshot(), keys, 'c')), "{name}");
-        let document = export(nothing(), keys, 'j');
-        let read: serde_json::Value = serde_json::from_str(&document).unwrap();
-        assert_eq!(read["rows"].as_array().map(Vec::len), Some(0), "{name}");
+        assert_eq!(read(nothing(), keys)["rows"].as_array().map(Vec::len), Some(0), "{name}");
     }
 }
 
 #[test]
 fn a_table_of_which_only_a_page_is_loaded_says_so() {
     let shown = |snapshot: Snapshot, keys: &str| {
-        let read: serde_json::Value = serde_json::from_str(&export(snapshot, keys, 'j')).unwrap();
+        let read = read(snapshot, keys);
         (read["total"].as_u64(), read["more"].as_bool().unwrap())
     };
     let pending = overflowing().stream.unwrap().pending;
@@ -217,40 +187,14 @@ fn a_table_of_which_only_a_page_is_loaded_says_so() {
     assert_eq!(shown(with_orders(), "7"), (None, true));
     assert_eq!(shown(with_stream(), "3"), (Some(6_880), true));
     assert_eq!(shown(with_stream(), "3c"), (Some(3), false));
-    let mut tui = Tui::open(with_stream(), "3x");
-    assert!(tui.screen_at(80, 24).contains("200 of 6,880 rows"), "{}", tui.screen_at(80, 24));
-}
-
-#[test]
-fn letters_that_were_not_read_are_no_empty_table() {
-    let mut snapshot = with_letters();
-    (snapshot.sql.up, snapshot.letters) = (false, LetterPage::default());
-    let mut tui = Tui::new(snapshot);
-    tui.draw(80, 24);
-    tui.press("5xc");
-    assert!(made(&mut tui).is_empty(), "{}", tui.status());
-    tui.assert_status("there are no rows to export; export the screen instead");
-}
-
-#[test]
-fn a_masked_user_stays_masked_until_it_is_shown() {
-    let user = |keys: &str, column: &str| {
-        let read: serde_json::Value =
-            serde_json::from_str(&export(with_orders(), keys, 'j')).unwrap();
-        read["rows"][0][column].as_str().unwrap_or_default().to_owned()
-    };
-    let [masked, shown] = [user("7", "user_masked"), user("7u", "user")];
-    assert!(masked.starts_with("***"), "{masked}");
-    assert!(!shown.is_empty() && shown.bytes().all(|digit| digit.is_ascii_digit()), "{shown}");
+    Tui::open(with_stream(), "3x").at((80, 24)).assert_shows("200 of 6,880 rows");
 }
 
 #[test]
 fn an_export_changes_nothing_of_what_is_seen() {
     let mut tui = Tui::open(overflowing(), "4");
     tui.draw(80, 24);
-    for _ in 0..30 {
-        tui.key(KeyCode::Down);
-    }
+    tui.press(&"↓".repeat(30));
     let before = tui.screen_at(80, 24);
     tui.press("xj");
     made(&mut tui);
@@ -261,15 +205,11 @@ fn an_export_changes_nothing_of_what_is_seen() {
 
 #[test]
 fn an_image_can_be_exported_over_a_question() {
-    let mut tui = Tui::new(normal());
-    tui.draw(80, 24);
-    tui.press("2jkE");
-    let control = KeyEvent::new(KeyCode::Char('x'), KeyModifiers::CONTROL);
-    tui.app.on_event(&Event::Key(control));
+    let mut tui = Tui::open(normal(), "2jkE");
+    tui.control('x');
     assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))), "the question stands");
-    assert!(tui.sent().is_empty());
-    let rows = made(&mut tui);
-    assert!(rows[0].body.contains("Cancel"), "{}", rows[0].body);
+    assert_eq!(tui.sent(), []);
+    assert!(made(&mut tui)[0].body.contains("Cancel"));
 }
 
 #[test]
@@ -287,15 +227,6 @@ fn the_outcome_is_reported() {
     }
 }
 
-/// Symbols in the colour of their background.
-fn hidden(app: &mut App) -> Vec<String> {
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 36));
-    frame::paint(app, &mut buffer);
-    let cells = buffer.content.iter().filter(|cell| cell.symbol() != " ");
-    let hidden = cells.filter(|cell| cell.fg == cell.bg && cell.fg != Color::Reset);
-    hidden.map(|cell| cell.symbol().to_owned()).collect()
-}
-
 #[test]
 fn no_theme_hides_a_sign() {
     for name in ["dark", "light", "high-contrast"] {
@@ -304,8 +235,12 @@ fn no_theme_hides_a_sign() {
             let mut tui = Tui::themed(outage(), Theme::of(&palette, depth, false));
             for keys in ["1", "2j", "4j", "5", "6", "8", "f", "N"] {
                 tui.press(keys);
-                let hidden = hidden(&mut tui.app);
-                assert!(hidden.is_empty(), "{name} {depth:?} {keys}: {hidden:?}");
+                let mut buffer = Buffer::empty(Rect::new(0, 0, 120, 36));
+                frame::paint(&mut tui.app, &mut buffer);
+                // A symbol in the colour of its background.
+                let mut cells = buffer.content.iter().filter(|cell| cell.symbol() != " ");
+                let hidden = cells.find(|cell| cell.fg == cell.bg && cell.fg != Color::Reset);
+                assert_eq!(hidden, None, "{name} {depth:?} {keys}");
             }
         }
     }

@@ -2,26 +2,30 @@
 
 use std::sync::Arc;
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
 use futures::{FutureExt, StreamExt};
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
 use seckill_engine::{
     AlarmKind, Command, EngineError, Health, JobLine, Reply, SaleLine, Snapshot, StreamLine,
-    commands::{Focus, Remote, Request},
+    commands::{
+        Focus, Remote, Request,
+        plan::{Change, Head, Line, Plan, Totals, file::Writer},
+    },
     error::{RedisError, StoreError},
     telemetry::{
         Point, Series,
         census::Census,
         snapshot::{
             Alarm, ConsumerLine, Count, Funnel, Holder, Holders, Kind, Latency, LoadTestLine,
-            PendingLine, PendingPage, SaleOrders, Urgency,
+            PendingLine, PendingPage, RecoveryLine, SaleOrders, Urgency,
         },
     },
 };
 use seckill_model::{
     Balance, Cause, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderError, OrderId,
-    OrderStatus, OsError, Phase, SaleState, UserId, Verdict, VoucherId, reason::reason, text,
+    OrderStatus, OsError, Phase, SaleState, UserId, Verdict, VoucherId,
+    locale::set_thread_language, reason::reason, text,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -47,6 +51,7 @@ pub(super) struct Tui {
     pub(super) focus: watch::Receiver<Focus>,
     requests: mpsc::Receiver<Request>,
     outstanding: Vec<Request>,
+    size: (u16, u16),
 }
 
 impl Tui {
@@ -69,15 +74,20 @@ impl Tui {
         let mut app = App::new(remote, theme, TimeZone::UTC, NOW);
         // Masked, as in the demo.
         app.display.users.masked = true;
-        Self { app, snapshots, focus, requests, outstanding: Vec::new() }
+        let (outstanding, size) = (Vec::new(), (120, 36));
+        let mut tui = Self { app, snapshots, focus, requests, outstanding, size };
+        tui.screen();
+        tui
     }
 
-    pub(super) fn show(&mut self, snapshot: Snapshot) {
+    pub(super) fn show(&mut self, snapshot: Snapshot) -> &mut Self {
         self.app.on_snapshot(Arc::new(snapshot));
+        self
     }
 
-    pub(super) fn key(&mut self, code: KeyCode) {
+    pub(super) fn key(&mut self, code: KeyCode) -> &mut Self {
         self.app.on_event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        self
     }
 
     pub(super) fn control(&mut self, letter: char) {
@@ -89,13 +99,19 @@ impl Tui {
         self.app.on_event(&Event::Paste(text.into()));
     }
 
-    /// Presses each character in turn: a newline is Enter, `\t` is Tab, and `\x1b` is Esc.
+    /// Presses each character in turn: a newline is Enter, `\t` is Tab, `\x1b` is Esc, `\x08` is Backspace, and `⇤` is
+    /// Shift-Tab.
     pub(super) fn press(&mut self, keys: &str) -> &mut Self {
         for key in keys.chars() {
             self.key(match key {
                 '\n' => KeyCode::Enter,
                 '\t' => KeyCode::Tab,
                 '\x1b' => KeyCode::Esc,
+                '\x08' => KeyCode::Backspace,
+                '⇤' => KeyCode::BackTab,
+                '↓' => KeyCode::Down,
+                '←' => KeyCode::Left,
+                '→' => KeyCode::Right,
                 key => KeyCode::Char(key),
             });
         }
@@ -123,19 +139,20 @@ impl Tui {
     }
 
     /// Answers the oldest command returned by [`Self::sent`].
-    pub(super) fn answer(&mut self, answer: Result<Reply, EngineError>) {
+    pub(super) fn answer(&mut self, answer: Result<Reply, EngineError>) -> &mut Self {
         assert!(self.has_outstanding(), "nothing waits for an answer: {answer:?}");
         let _ = self.outstanding.remove(0).reply.send(answer);
         let answer = self.app.work.answers.next().now_or_never().flatten().expect("the reply");
         self.app.on_answer(answer);
         // Users read the reply before they continue.
         self.app.display.now = self.app.display.now.plus(1_000);
+        self
     }
 
     /// Answers a command that was sent since the last call of [`Self::sent`].
-    pub(super) fn reply(&mut self, reply: Result<Reply, EngineError>) {
+    pub(super) fn reply(&mut self, reply: Result<Reply, EngineError>) -> &mut Self {
         self.sent();
-        self.answer(reply);
+        self.answer(reply)
     }
 
     pub(super) fn draw(&mut self, width: u16, height: u16) -> Buffer {
@@ -147,9 +164,15 @@ impl Tui {
         Buffer::default()
     }
 
-    /// The screen at 120 columns as lines of text, without trailing blanks.
+    /// Sets the size of the window, which has 120 columns at first.
+    pub(super) fn at(&mut self, size: (u16, u16)) -> &mut Self {
+        self.size = size;
+        self
+    }
+
+    /// The screen as lines of text, without trailing blanks.
     pub(super) fn screen(&mut self) -> String {
-        self.screen_at(120, 36)
+        self.screen_at(self.size.0, self.size.1)
     }
 
     pub(super) fn screen_at(&mut self, width: u16, height: u16) -> String {
@@ -162,39 +185,71 @@ impl Tui {
         self.screen().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// The status line, at 120 columns.
     pub(super) fn status(&mut self) -> String {
-        self.screen().lines().nth(34).unwrap_or_default().trim().to_owned()
+        let screen = self.screen();
+        screen.lines().nth(usize::from(self.size.1) - 2).unwrap_or_default().trim().to_owned()
+    }
+
+    /// Text copied since the last call.
+    pub(super) fn copied(&mut self) -> String {
+        self.app.terminal.clipboard.take().unwrap_or_default()
+    }
+
+    pub(super) fn mouse(&mut self, kind: MouseEventKind, column: u16, row: u16) {
+        let event = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+        self.app.on_event(&Event::Mouse(event));
+    }
+
+    /// Asserts that the screen contains each of the texts between `|`.
+    #[track_caller]
+    pub(super) fn assert_shows(&mut self, texts: impl AsRef<str>) -> &mut Self {
+        let screen = self.screen();
+        for text in texts.as_ref().split('|') {
+            assert!(screen.contains(text), "{text:?} is not shown:\n{screen}");
+        }
+        self
+    }
+
+    /// Asserts that the screen contains none of the texts between `|`.
+    #[track_caller]
+    pub(super) fn assert_hides(&mut self, texts: impl AsRef<str>) -> &mut Self {
+        let screen = self.screen();
+        for text in texts.as_ref().split('|') {
+            assert!(!screen.contains(text), "{text:?} is shown:\n{screen}");
+        }
+        self
     }
 
     #[track_caller]
-    pub(super) fn assert_shows(&mut self, text: impl AsRef<str>) {
-        let (text, screen) = (text.as_ref(), self.screen());
-        assert!(screen.contains(text), "{text:?} is not shown:\n{screen}");
-    }
-
-    #[track_caller]
-    pub(super) fn assert_hides(&mut self, text: impl AsRef<str>) {
-        let (text, screen) = (text.as_ref(), self.screen());
-        assert!(!screen.contains(text), "{text:?} is shown:\n{screen}");
-    }
-
-    #[track_caller]
-    pub(super) fn assert_status(&mut self, expected: &str) {
+    pub(super) fn assert_status(&mut self, expected: &str) -> &mut Self {
         assert_eq!(self.status(), expected);
+        self
     }
 
     #[track_caller]
-    pub(super) fn assert_status_contains(&mut self, text: &str) {
+    pub(super) fn assert_status_contains(&mut self, text: &str) -> &mut Self {
         let status = self.status();
         assert!(status.contains(text), "{text:?} is not in the status: {status}");
+        self
     }
 
     /// No question is open, and nothing was sent.
     #[track_caller]
-    pub(super) fn assert_idle(&mut self) {
+    pub(super) fn assert_idle(&mut self) -> &mut Self {
         assert!(self.app.dialog.is_none() && self.sent().is_empty(), "{}", self.screen());
+        self
     }
+}
+
+/// Each language, which it sets.
+pub(super) fn languages() -> impl Iterator<Item = &'static str> {
+    ["en", "zh"].into_iter().inspect(|lang| set_thread_language(lang))
+}
+
+/// A snapshot with a change.
+pub(super) fn with(mut snapshot: Snapshot, change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    change(&mut snapshot);
+    snapshot
 }
 
 /// Part of a screen as lines of text, without trailing blanks.
@@ -222,12 +277,7 @@ pub(super) fn sale(id: u64, title: &str, phase: Phase, initial: u64, left: u64) 
         voucher_id: VoucherId(id),
         title: title.to_owned(),
         phase,
-        state: match phase {
-            Phase::Paused => SaleState::Paused,
-            Phase::Ended => SaleState::Ended,
-            Phase::Archived => SaleState::Archived,
-            Phase::Planned | Phase::Running | Phase::SoldOut => SaleState::Running,
-        },
+        state: if phase == Phase::Ended { SaleState::Ended } else { SaleState::Running },
         limit: 1,
         changed: NOW,
         initial,
@@ -282,8 +332,13 @@ fn pending_line(number: u64) -> PendingLine {
 /// One page of a list of `total` entries, from entry `first` on.
 pub(super) fn page(first: u64, total: u64) -> PendingPage {
     let lines = Arc::new((first..total.min(first + 500)).map(pending_line).collect());
-    let view = if first == 0 { EntryId::MIN } else { entry(first) };
+    let before = first.checked_sub(1).map(entry);
+    let view = before.and_then(EntryId::next_of_all).unwrap_or(EntryId::MIN);
     PendingPage { view, taken: Some(NOW), more: first + 500 < total, lines }
+}
+
+pub(super) fn census(counted: u64, ages: [u64; 5], tries: [u64; 3]) -> Census {
+    Census { taken: NOW, counted, whole: true, ages, tries }
 }
 
 fn series() -> Series {
@@ -329,6 +384,8 @@ pub(super) fn empty() -> Snapshot {
 pub(super) fn normal() -> Snapshot {
     let running = sale(7, "hot pot 50% off", Phase::Running, 10_000, 3_120);
     let consumer = super::stream::consumer;
+    let [unpaid, paid] = [(OrderStatus::Unpaid, 1_140), (OrderStatus::Paid, 5_720)];
+    let counts = [unpaid, paid, (OrderStatus::Closed, 20)];
     Snapshot {
         funnel: running.funnel,
         written: count(6_860, 640.0),
@@ -349,21 +406,11 @@ pub(super) fn normal() -> Snapshot {
             consumers: vec![consumer("node-b/1", false, 86), consumer("node-a/1", true, 42)],
         }),
         pending: page(0, 128),
-        census: Some(Census {
-            taken: NOW,
-            counted: 128,
-            whole: true,
-            ages: [0, 12, 104, 9, 3],
-            tries: [86, 30, 12],
-        }),
+        census: Some(census(128, [0, 12, 104, 9, 3], [86, 30, 12])),
         sale_orders: Some(SaleOrders {
             voucher: VoucherId(7),
             taken: NOW,
-            counts: Some(OrderCounts::from([
-                (OrderStatus::Unpaid, 1_140),
-                (OrderStatus::Paid, 5_720),
-                (OrderStatus::Closed, 20),
-            ])),
+            counts: Some(OrderCounts::from(counts)),
             repeat_buyers: Some(vec![(UserId(1_004), 3), (UserId(987_659), 2)]),
         }),
         audit: Balance::InFlight { orders: 1_332 },
@@ -412,13 +459,8 @@ fn lock(name: &str, node: &str, task: &str, waiting: u64) -> Holder {
 fn locks() -> Vec<Holder> {
     let mut lent = lock("stock:8", "node-b", "recount", 12);
     lent.depth = 2;
-    let simple = Holder {
-        kind: Kind::Simple,
-        left_ms: None,
-        since: None,
-        token: None,
-        ..lock("订单:4711", "node-a", "order", 0)
-    };
+    let mut simple = lock("订单:4711", "node-a", "order", 0);
+    (simple.kind, simple.left_ms, simple.since, simple.token) = (Kind::Simple, None, None, None);
     vec![lock("job:close-overdue", "node-a", "job close-overdue", 0), lent, simple]
 }
 
@@ -452,16 +494,12 @@ fn jobs() -> Vec<JobLine> {
         runs: Vec::new(),
     };
     let closed = reason!("job-closed", orders = 1_204_u64, given_back = 1_204_u64);
+    let failed = Message::of(&seckill_engine::event::Event::Error(sql_away()));
     let mut close = job("close-overdue", "every 30m");
     close.runs = vec![
         run(4, JobOutcome::Done, 1_046_000, Message::of(&closed)),
         run(3, JobOutcome::Lost, 2_846_000, "its node died or was unresponsive for too long"),
-        run(
-            2,
-            JobOutcome::Failed,
-            4_646_000,
-            Message::of(&seckill_engine::event::Event::Error(sql_away())),
-        ),
+        run(2, JobOutcome::Failed, 4_646_000, failed),
     ];
     let mut ids = job("drop-id-keys", "0 10 3 * * ?");
     (ids.paused, ids.next) = (true, None);
@@ -488,13 +526,8 @@ pub(super) fn overflowing() -> Snapshot {
         }
     }
     snapshot.pending = page(0, 12_340);
-    snapshot.census = Some(Census {
-        taken: NOW,
-        counted: 10_000,
-        whole: false,
-        ages: [0, 0, 1, 208, 9_791],
-        tries: [9_600, 400, 0],
-    });
+    let partial = census(10_000, [0, 0, 1, 208, 9_791], [9_600, 400, 0]);
+    snapshot.census = Some(Census { whole: false, ..partial });
     snapshot.letters = letters(0, 100, true);
     snapshot.locks.total = 98_765;
     for number in 0..197 {
@@ -509,10 +542,8 @@ pub(super) fn overflowing() -> Snapshot {
         snapshot.jobs.push(more);
     }
     snapshot.funnel.attempts = count(98_765_432_109, 1_234_567.0);
-    snapshot.alarms.push(Alarm {
-        urgency: Urgency::Warning,
-        kind: AlarmKind::DeadLetters { count: 1_000_000 },
-    });
+    let kind = AlarmKind::DeadLetters { count: 1_000_000 };
+    snapshot.alarms.push(Alarm { urgency: Urgency::Warning, kind });
     for node in 0..20 {
         let name = format!("a-node-with-a-very-long-name-{node}/1");
         snapshot.alarms.push(dead_consumer(&name, 300, 90_000));
@@ -523,23 +554,72 @@ pub(super) fn overflowing() -> Snapshot {
 
 /// Redis is unreachable, and the data is 42 seconds old.
 pub(super) fn outage() -> Snapshot {
-    let mut snapshot = normal();
     let (address, detail) = ("127.0.0.1:6379".to_owned(), OsError::Number(111).into());
     let error = Message::of(&EngineError::Redis(RedisError::Away { address, detail }));
-    snapshot.redis.up = false;
-    snapshot.redis.last_ok = Some(NOW.plus(-42_000));
-    snapshot.redis.error = Some(error.clone());
-    snapshot.audit = Balance::Unknown;
-    let kind = AlarmKind::RedisAway { error };
-    snapshot.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
-    snapshot
+    with(normal(), |it| {
+        (it.redis.up, it.redis.last_ok) = (false, Some(NOW.plus(-42_000)));
+        (it.redis.error, it.audit) = (Some(error.clone()), Balance::Unknown);
+        let kind = AlarmKind::RedisAway { error };
+        it.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
+    })
 }
 
 pub(super) fn read_only() -> Snapshot {
     Snapshot { read_only: true, ..normal() }
 }
 
+pub(super) fn load_test(sale: u64, sent: u64, planned: u64) -> LoadTestLine {
+    LoadTestLine { voucher_id: VoucherId(sale), sent, planned }
+}
+
 pub(super) fn with_load_test() -> Snapshot {
-    let load_test = LoadTestLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
-    Snapshot { load_tests: vec![load_test], ..normal() }
+    Snapshot { load_tests: vec![load_test(7, 52_000, 110_000)], ..normal() }
+}
+
+/// A recovery that has processed 400 of 12,000 entries.
+pub(super) fn recovering(action: &str) -> Vec<RecoveryLine> {
+    vec![RecoveryLine { action: action.into(), done: 400, planned: 12_000, changes: true }]
+}
+
+/// The database is unreachable, and its data is 42 seconds old.
+pub(super) fn without_sql(snapshot: Snapshot) -> Snapshot {
+    with(snapshot, |it| {
+        (it.sql.up, it.sql.last_ok) = (false, Some(NOW.plus(-42_000)));
+        it.sql.error = Some("disk I/O error".into());
+        it.letters.taken = it.letters.taken.and(it.sql.last_ok);
+        it.orders.taken = it.orders.taken.and(it.sql.last_ok);
+    })
+}
+
+/// Makes a plan of entries with these verdicts; with a `filter`, a partial one.
+pub(super) fn plan(entries: &[(EntryId, Verdict)], filter: &str) -> Plan {
+    let (filter, up_to) = (filter.into(), EntryId::MAX);
+    let head = Head { seckill_plan: 1, deployment: "d".into(), made: Millis(9), filter, up_to };
+    let (mut writer, mut totals) = (Writer::new(head).unwrap(), Totals::default());
+    for (entry, verdict) in entries {
+        let line = Line {
+            entry: *entry,
+            verdict: *verdict,
+            action: verdict.action(),
+            consumer: "node\n\"a\"/1".into(),
+            idle_ms: 7,
+            deliveries: 1,
+            order_id: "99".parse().ok(),
+            user_id: None,
+            voucher_id: None,
+            fault: Some("订单 }],".into()),
+        };
+        totals.add(&line);
+        writer.line(&line).unwrap();
+    }
+    let (all, stuck) = (totals.entries, totals.of(Verdict::Stuck));
+    totals.forecast.pending = Change { now: all, after: all - totals.to_do() };
+    totals.forecast.persisted = Change { now: 1_000, after: 1_000 + stuck };
+    writer.end(totals).unwrap()
+}
+
+/// A plan of the first entries, each to be written.
+pub(super) fn stuck(count: u64) -> Plan {
+    let entries: Vec<_> = (0..count).map(|number| (entry(number), Verdict::Stuck)).collect();
+    plan(&entries, "")
 }

@@ -3,7 +3,7 @@
 use rand::{Rng, seq::IteratorRandom as _};
 use seckill_engine::telemetry::log::LogView;
 
-use super::{history, letters::letters, prelude::*};
+use super::{history, prelude::*};
 use crate::dialogs::Intent;
 
 /// What the next key may send.
@@ -17,20 +17,15 @@ enum Allowed {
 }
 
 fn allowed(tui: &Tui, key: &KeyEvent) -> Allowed {
-    match &tui.app.dialog {
-        Some(Dialog::Confirm(confirm)) => {
-            let yes =
-                // In the reason letters are text, and a large command requires its number first.
-                confirm.number_missing().is_none()
-                    && ((key.code == KeyCode::Char('y') && !confirm.in_reason())
-                        || (key.code == KeyCode::Enter && confirm.on_yes()));
-            match (&confirm.intent, yes) {
-                (Intent::Send(command), true) => Allowed::This(command.clone()),
-                (Intent::Fire(_), true) => Allowed::Opening,
-                (Intent::Abort { voucher, .. }, true) => Allowed::Stop(*voucher),
-                _ => Allowed::Nothing,
-            }
-        }
+    let Some(Dialog::Confirm(confirm)) = &tui.app.dialog else { return Allowed::Nothing };
+    // In the reason letters are text, and a large command requires its number first.
+    let yes = confirm.number_missing().is_none()
+        && ((key.code == KeyCode::Char('y') && !confirm.in_reason())
+            || (key.code == KeyCode::Enter && confirm.on_yes()));
+    match (&confirm.intent, yes) {
+        (Intent::Send(command), true) => Allowed::This(command.clone()),
+        (Intent::Fire(_), true) => Allowed::Opening,
+        (Intent::Abort { voucher, .. }, true) => Allowed::Stop(*voucher),
         _ => Allowed::Nothing,
     }
 }
@@ -53,15 +48,14 @@ fn any_snapshot(random: &mut impl Rng) -> Snapshot {
         [empty, normal, overflowing, outage, read_only, with_load_test, with_letters];
     let mut snapshot = scenes[random.random_range(0..scenes.len())]();
     if random.random_bool(0.3) {
-        let first = random.random_range(0..13_000);
-        snapshot.pending = page(first, 12_340);
+        snapshot.pending = page(random.random_range(0..13_000), 12_340);
     }
     if random.random_bool(0.3) {
         snapshot.pending.taken = None;
     }
     if random.random_bool(0.3) {
         let first = random.random_range(0..200);
-        snapshot.letters = letters(first, random.random_range(0..101), random.random());
+        snapshot.letters = letters::letters(first, random.random_range(0..101), random.random());
     } else if random.random_bool(0.1) {
         snapshot.letters = LetterPage::default();
     }
@@ -74,8 +68,7 @@ fn any_snapshot(random: &mut impl Rng) -> Snapshot {
         snapshot.latency = None;
     }
     if random.random_bool(0.6) {
-        let view = StreamView { partition: None, before: None };
-        snapshot.entries = stream::page(view, random.random_range(0..300));
+        snapshot.entries = stream::page(StreamView::default(), random.random_range(0..300));
         snapshot.orders = orders::page(OrdersView::default(), random.random_range(0..300));
         let first = random.random_range(0..3_000);
         snapshot.log = history::page(LogView::default(), first, 200, random.random());
@@ -87,15 +80,11 @@ fn any_snapshot(random: &mut impl Rng) -> Snapshot {
 fn any_answer(random: &mut impl Rng) -> Result<Reply, EngineError> {
     match random.random_range(0..6) {
         0 => Ok(Reply::SaleCreated(VoucherId(random.random_range(1..12)))),
-        1 => Ok(Reply::Planned(made_up::plan(&[(EntryId::MIN, Verdict::Stuck)], ""))),
+        1 => Ok(Reply::Planned(plan(&[(EntryId::MIN, Verdict::Stuck)], ""))),
         2 => Ok(Reply::Replayed(ReplayReport { seen: 5, lost: 1, ..ReplayReport::default() })),
         3 => {
-            let mut counts = LetterCounts::default();
-            for _ in 0..random.random_range(0..9) {
-                counts.add(LetterVerdict::ALL[random.random_range(0..8)]);
-            }
-            let gone = random.random_range(0..3);
-            Ok(Reply::LettersCounted(LettersCounted { counts, gone, last: EntryId::MIN }))
+            let verdicts = &LetterVerdict::ALL[..random.random_range(0..8)];
+            Ok(Reply::LettersCounted(letters::counted(verdicts, random.random_range(0..3))))
         }
         4 => Ok(Reply::LettersReplayed(LettersReplayed::default())),
         _ => Err(EngineError::Rejected("no; 不行 🍲 ".repeat(random.random_range(1..40)).into())),
@@ -114,20 +103,12 @@ fn random_keys_neither_panic_nor_send_unconfirmed_commands() {
 }
 
 fn any_mouse(random: &mut impl Rng) -> Event {
-    const KINDS: [MouseEventKind; 6] = [
-        MouseEventKind::Down(MouseButton::Left),
-        MouseEventKind::Down(MouseButton::Right),
-        MouseEventKind::Up(MouseButton::Left),
-        MouseEventKind::Moved,
-        MouseEventKind::ScrollUp,
-        MouseEventKind::ScrollDown,
-    ];
-    Event::Mouse(MouseEvent {
-        kind: KINDS[random.random_range(0..KINDS.len())],
-        column: random.random_range(0..400),
-        row: random.random_range(0..100),
-        modifiers: KeyModifiers::NONE,
-    })
+    use MouseEventKind::{Down, Moved, ScrollDown, ScrollUp, Up};
+    let buttons = [Down(MouseButton::Left), Down(MouseButton::Right), Up(MouseButton::Left)];
+    let kinds = buttons.into_iter().chain([Moved, ScrollUp, ScrollDown]);
+    let kind = kinds.choose(random).unwrap_or(Moved);
+    let [column, row] = [400, 100].map(|end| random.random_range(0..end));
+    Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })
 }
 
 /// Commands sent, without read-only ones, which a snapshot may trigger.

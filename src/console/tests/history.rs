@@ -19,30 +19,19 @@ fn line(
     subject: impl Into<Message>,
     result: impl Into<Message>,
 ) -> AuditEntry {
-    let entry = AuditEntry {
-        at: NOW.plus(-ago_s * 1_000),
-        operator: operator.to_owned(),
-        node: "node-a".to_owned(),
-        action: action.to_owned(),
-        subject: subject.into(),
-        result: result.into(),
-        ..AuditEntry::default()
-    };
-    AuditEntry { id, ..entry }
+    let (at, subject, result) = (NOW.plus(-ago_s * 1_000), subject.into(), result.into());
+    let [operator, action, node] = [operator, action, "node-a"].map(str::to_owned);
+    AuditEntry { id, at, operator, node, action, subject, result, ..AuditEntry::default() }
 }
 
 /// The newest lines of a log, newest first.
 pub(super) fn log_lines() -> Vec<AuditEntry> {
     let outcome = |outcome: CommandOutcome| Message::of(&outcome);
     let event = |event: Event| Message::of(&event);
+    let holds = event(Event::Other(reason!("event-dead-holds", pending = 86_u64)));
     let plan = Message::of(&reason!("subject-plan", entries = 86_u64, digest = "3f9a1c0b77de"));
-    let report = ReplayReport {
-        planned: 86,
-        seen: 86,
-        persisted: 80,
-        acknowledged: 6,
-        ..ReplayReport::default()
-    };
+    let report = ReplayReport { planned: 86, seen: 86, persisted: 80, ..ReplayReport::default() };
+    let report = ReplayReport { acknowledged: 6, ..report };
     let replayed = outcome(CommandOutcome::Done(Reply::Replayed(report)));
     let mut applied = line(7, 20, "kim", "pending apply", plan, replayed);
     let started = Reply::SaleChanged { voucher: VoucherId(7), state: SaleState::Running };
@@ -55,14 +44,7 @@ pub(super) fn log_lines() -> Vec<AuditEntry> {
         line(8, 12, "kim", "sale end", "#8", outcome(CommandOutcome::Failed(sql_away()))),
         applied,
         line(6, 38, "-", "database back", "sqlite", event(Event::lasted(7_500))),
-        line(
-            5,
-            42,
-            "-",
-            "alarm raised",
-            "node-b/1",
-            event(Event::Other(reason!("event-dead-holds", pending = 86_u64))),
-        ),
+        line(5, 42, "-", "alarm raised", "node-b/1", holds),
         line(4, 45, "-", "database away", "sqlite", "disk I/O error"),
         line(3, 110, "kim", "sale start", "#7", outcome(CommandOutcome::Done(started))),
         line(2, 4_000, "-", "node started", "node-a", "seckill 0.1.0"),
@@ -97,7 +79,7 @@ pub(super) fn page(look: LogView, first: i64, count: i64, older: bool) -> LogPag
     LogPage { view: look, taken: Some(NOW), more: older, lines: Arc::new(lines.collect()) }
 }
 
-fn read(look: LogView, first: i64, count: i64, older: bool) -> Snapshot {
+pub(super) fn read(look: LogView, first: i64, count: i64, older: bool) -> Snapshot {
     Snapshot { log: page(look, first, count, older), ..overflowing() }
 }
 
@@ -111,97 +93,36 @@ pub(super) fn with_log() -> Snapshot {
     Snapshot { log, ..normal() }
 }
 
-fn chosen(tui: &Tui) -> Option<i64> {
-    tui.app.views.log.chosen(&tui.app.display.shown).map(|line| line.id)
-}
-
-#[test]
-fn the_newest_line_is_followed_until_the_user_scrolls_back() {
-    let mut tui = Tui::open(crowded(), "0");
-    assert!(tui.app.views.log.follows());
-    tui.show(read(LogView::default(), 2_010, 200, true));
-    assert_eq!(chosen(&tui), Some(2_209));
-    tui.press("kk");
-    tui.show(read(LogView::default(), 2_015, 200, true));
-    assert_eq!(chosen(&tui), Some(2_207));
-    tui.assert_shows("press End to follow");
-    tui.press("G");
-    assert!(tui.app.views.log.follows() && tui.screen().contains("following"));
-    // At the end, the list follows again.
-    tui.press("kj");
-    assert!(tui.app.views.log.follows());
-}
-
-#[test]
-fn pages_lead_back_through_the_log_and_forward_again() {
-    let mut tui = Tui::open(crowded(), "0gk");
-    let asked = tui.focus.borrow().log.expect("a page");
-    let place = crowded().log.lines[0].position();
-    assert_eq!(asked, LogView { which: None, before: Some(place) });
-    tui.assert_shows("reading");
-    tui.press("k");
-    assert_eq!(tui.focus.borrow().log, Some(asked), "one page at a time");
-    tui.show(read(asked, 1_800, 200, false));
-    assert_eq!(chosen(&tui), Some(1_999));
-    tui.press("gk").assert_status("this is the first row");
-    tui.key(KeyCode::PageDown);
-    for _ in 0..20 {
-        tui.key(KeyCode::PageDown);
-    }
-    assert_eq!(tui.focus.borrow().log, Some(LogView::default()));
-    tui.show(crowded());
-    assert_eq!(chosen(&tui), Some(2_000));
-    tui.press("1");
-    assert_eq!(tui.focus.borrow().log, None, "the view is closed");
-}
-
-#[test]
-fn a_frozen_log_turns_no_page() {
-    let mut tui = Tui::open(crowded(), "0fgk");
-    assert_eq!(tui.focus.borrow().log, Some(LogView::default()));
-    assert!(!tui.status().is_empty());
-}
-
 #[test]
 fn lines_are_filtered_by_level_and_text() {
     let mut tui = Tui::open(crowded(), "0v");
     let alarms = LogView { which: Some(Which::Events), before: None };
     assert_eq!(tui.focus.borrow().log, Some(alarms));
-    tui.show(read(alarms, 2_000, 200, true));
-    tui.assert_shows("alarm raised");
-    tui.assert_hides("node started");
-    tui.assert_shows("50 of 200 on this page");
-    tui.press("v");
+    tui.show(read(alarms, 2_000, 200, true)).assert_shows("alarm raised|50 of 200 on this page");
+    tui.assert_hides("node started").press("v");
     let entries = LogView { which: Some(Which::Commands), before: None };
     assert_eq!(tui.focus.borrow().log, Some(entries));
-    tui.press("v/pay\n");
-    tui.show(crowded());
-    tui.assert_shows("order pay");
-    tui.assert_hides("alarm raised");
-    tui.press("\x1b").assert_shows("alarm raised");
-}
-
-#[test]
-fn the_live_log_is_shown_before_its_page_is_loaded() {
-    Tui::open(normal(), "0").assert_shows("sale end");
+    tui.press("v/pay\n").show(crowded());
+    tui.assert_shows("order pay")
+        .assert_hides("alarm raised")
+        .press("\x1b")
+        .assert_shows("alarm raised");
 }
 
 #[test]
 fn a_past_moment_is_shown_with_its_figures_and_time() {
+    // A running display is paused first.
     let mut tui = Tui::new(normal());
-    tui.draw(120, 36);
-    tui.press("<<<");
-    assert!(tui.app.display.frozen, "a running display is paused first");
-    tui.press("\x1b");
-    assert!(tui.app.display.frozen && tui.app.views.overview.moment().is_none());
-    tui.press("<f");
-    assert!(!tui.app.display.frozen && tui.app.views.overview.moment().is_none());
+    for (keys, frozen, moment) in [("<<<", true, true), ("\x1b", true, false), ("<f", false, false)]
+    {
+        assert_eq!(tui.press(keys).app.display.frozen, frozen, "{keys}");
+        assert_eq!(tui.app.views.overview.moment().is_some(), moment, "{keys}");
+    }
 }
 
 #[test]
 fn events_on_the_chart_are_reached_and_shown() {
     let mut tui = Tui::new(normal());
-    tui.draw(120, 36);
     tui.press("[").assert_shows("sale end  #8");
     tui.press("[").assert_shows("pending apply  86 entries");
     tui.press("[[[").assert_shows("database away (sqlite)");
@@ -213,45 +134,18 @@ fn events_on_the_chart_are_reached_and_shown() {
 #[test]
 fn the_ends_of_the_chart_are_reported() {
     let mut tui = Tui::new(normal());
-    tui.draw(120, 36);
     tui.press("<>>").assert_status_contains("latest moment");
-    for _ in 0..200 {
-        tui.press("<");
-    }
-    tui.assert_status_contains("start of the chart");
+    tui.press(&"<".repeat(200)).assert_status_contains("start of the chart");
     let mut tui = Tui::new(normal());
-    tui.draw(60, 15);
-    tui.press("<");
-    assert!(tui.status().contains("too small for the chart") && !tui.app.display.frozen);
-}
-
-#[test]
-fn collection_continues_while_the_display_is_paused() {
-    let mut tui = Tui::new(normal());
-    tui.draw(120, 36);
-    let before = tui.press("f").screen();
-    let mut later = normal();
-    later.taken = NOW.plus(5_000);
-    let mut series = (*later.series).clone();
-    series.push(seckill_engine::telemetry::Point {
-        at: NOW.plus(5_000),
-        admitted: Some(77_777.0),
-        ..seckill_engine::telemetry::Point::default()
-    });
-    later.series = Arc::new(series);
-    later.funnel.admitted.per_second = 77_777.0;
-    tui.show(later);
-    assert_eq!(tui.screen(), before);
-    tui.press("f").assert_shows("77,777/s");
+    tui.at((60, 15)).screen();
+    tui.press("<").assert_status_contains("too small for the chart");
+    assert!(!tui.app.display.frozen);
 }
 
 #[test]
 fn the_chart_zooms_over_half_an_hour() {
     let mut tui = Tui::new(normal());
-    for (keys, expected) in [("", "last 2 min"), ("+", "last 1 min"), ("+", "last 30 s")] {
-        tui.press(keys);
-        assert!(tui.screen().contains(expected), "{expected}");
-    }
-    tui.press("-----").assert_shows("last 30 min");
+    tui.assert_shows("last 2 min").press("+").assert_shows("last 1 min");
+    tui.press("+").assert_shows("last 30 s").press("-----").assert_shows("last 30 min");
     tui.press("-=").assert_shows("last 2 min");
 }

@@ -20,9 +20,13 @@ struct Played {
 }
 
 impl Played {
-    fn new(keys: &[(u64, KeyCode, KeyModifiers)]) -> Self {
-        let key = |(wait, code, modifiers): &(u64, KeyCode, KeyModifiers)| {
-            (Duration::from_millis(*wait), KeyEvent::new(*code, *modifiers))
+    /// A capital letter is pressed with Ctrl.
+    fn new(keys: &[(u64, char)]) -> Self {
+        let key = |(wait, letter): &(u64, char)| {
+            let is_held = letter.is_ascii_uppercase();
+            let held = if is_held { KeyModifiers::CONTROL } else { KeyModifiers::NONE };
+            let code = KeyCode::Char(letter.to_ascii_lowercase());
+            (Duration::from_millis(*wait), KeyEvent::new(code, held))
         };
         Self { keys: keys.iter().map(key).collect(), due: None, released: 0 }
     }
@@ -75,54 +79,39 @@ impl DrawTarget for Counted {
     }
 }
 
-const PLAIN: KeyModifiers = KeyModifiers::NONE;
 /// Not reached before a test is over.
-const LATER: (u64, KeyCode, KeyModifiers) = (60_000, KeyCode::Null, PLAIN);
+const LATER: (u64, char) = (60_000, ' ');
 
-async fn run(tui: &mut Tui, keys: &mut Played, target: &mut Counted) -> bool {
-    let ended = drive(&mut tui.app, target, keys, None);
-    matches!(tokio::time::timeout(Duration::from_secs(20), ended).await, Ok(Ok(())))
+/// Runs the loop with these keys until it ends; returns what was drawn, and how often the keyboard was released.
+async fn ended(mut tui: Tui, keys: &[(u64, char)], mut target: Counted) -> (Counted, usize) {
+    let mut keys = Played::new(keys);
+    let ended = drive(&mut tui.app, &mut target, &mut keys, None);
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+    assert!(matches!(ended, Ok(Ok(()))));
+    (target, keys.released)
 }
 
 #[tokio::test]
-async fn the_end_of_the_input_ends_it() {
-    let (mut keys, mut target) = (Played::new(&[]), Counted::default());
-    assert!(run(&mut Tui::new(normal()), &mut keys, &mut target).await);
+async fn the_end_of_the_input_or_of_the_terminal_and_control_c_end_it() {
+    let (target, _) = ended(Tui::new(normal()), &[], Counted::default()).await;
     assert_eq!(target.drawn, 1);
-}
-
-#[tokio::test]
-async fn a_closed_terminal_ends_it() {
-    let mut keys = Played::new(&[LATER]);
-    let mut target = Counted { gone: true, ..Counted::default() };
-    assert!(run(&mut Tui::new(normal()), &mut keys, &mut target).await);
-}
-
-#[tokio::test]
-async fn control_c_leaves_also_from_a_question() {
-    let mut keys = Played::new(&[
-        (0, KeyCode::Char('q'), PLAIN),
-        (0, KeyCode::Char('c'), KeyModifiers::CONTROL),
-        LATER,
-    ]);
-    assert!(run(&mut Tui::new(with_load_test()), &mut keys, &mut Counted::default()).await);
+    ended(Tui::new(normal()), &[LATER], Counted { gone: true, ..Counted::default() }).await;
+    // Also while a question is open.
+    let keys = [(0, 'q'), (0, 'C'), LATER];
+    ended(Tui::new(with_load_test()), &keys, Counted::default()).await;
 }
 
 #[tokio::test]
 async fn control_z_releases_the_keyboard_and_redraws() {
-    let mut keys = Played::new(&[
-        (10, KeyCode::Char('z'), KeyModifiers::CONTROL),
-        (100, KeyCode::Char('q'), PLAIN),
-    ]);
-    let mut target = Counted::default();
-    assert!(run(&mut Tui::new(normal()), &mut keys, &mut target).await);
-    assert_eq!((keys.released, target.suspended), (1, 1));
+    let keys = [(10, 'Z'), (100, 'q')];
+    let (target, released) = ended(Tui::new(normal()), &keys, Counted::default()).await;
+    assert_eq!((released, target.suspended), (1, 1));
     assert!(target.drawn >= 2);
 }
 
 #[tokio::test]
 async fn a_flood_of_snapshots_is_drawn_thirty_times_a_second() {
-    let mut tui = Tui::new(normal());
+    let tui = Tui::new(normal());
     let snapshots = tui.snapshots.clone();
     let flood = tokio::spawn(async move {
         let snapshot = Arc::new(normal());
@@ -131,32 +120,26 @@ async fn a_flood_of_snapshots_is_drawn_thirty_times_a_second() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
-    let mut keys = Played::new(&[(600, KeyCode::Char('q'), PLAIN)]);
-    let mut target = Counted::default();
-    assert!(run(&mut tui, &mut keys, &mut target).await);
+    let (target, _) = ended(tui, &[(600, 'q')], Counted::default()).await;
     flood.abort();
     assert!((3..=21).contains(&target.drawn), "{}", target.drawn);
 }
 
 #[tokio::test]
 async fn nothing_is_drawn_while_nothing_changes() {
-    let mut snapshot = normal();
-    snapshot.sales.clear();
     // Fresh for as long as the test runs.
-    let later = Millis::now().plus(60_000);
-    (snapshot.redis.last_ok, snapshot.sql.last_ok) = (Some(later), Some(later));
-    let mut tui = Tui::new(snapshot);
-    let mut keys = Played::new(&[(1_300, KeyCode::Char('q'), PLAIN)]);
-    let mut target = Counted::default();
-    assert!(run(&mut tui, &mut keys, &mut target).await);
+    let later = Some(Millis::now().plus(60_000));
+    let snapshot = with(Snapshot { sales: Vec::new(), ..normal() }, |it| {
+        (it.redis.last_ok, it.sql.last_ok) = (later, later);
+    });
+    let (target, _) = ended(Tui::new(snapshot), &[(1_300, 'q')], Counted::default()).await;
     assert_eq!(target.drawn, 1);
 }
 
 #[tokio::test]
 async fn nothing_is_drawn_on_a_terminal_restored_by_a_panic() {
-    let mut keys = Played::new(&[(10, KeyCode::Char('q'), PLAIN)]);
-    let mut target = Counted { lost: true, ..Counted::default() };
-    assert!(run(&mut Tui::new(normal()), &mut keys, &mut target).await);
+    let target = Counted { lost: true, ..Counted::default() };
+    let (target, _) = ended(Tui::new(normal()), &[(10, 'q')], target).await;
     assert!(target.drawn > 0 && !target.lost);
     assert_eq!(target.astray, 0);
 }
@@ -165,17 +148,16 @@ async fn nothing_is_drawn_on_a_terminal_restored_by_a_panic() {
 async fn the_console_outlives_the_engine_and_the_guide() {
     let mut tui = Tui::new(normal());
     tui.snapshots = watch::channel(Arc::default()).0;
-    let (sender, guide) =
-        watch::channel(GuidePage { title: "over".to_owned(), ..GuidePage::default() });
+    let over = GuidePage { title: "over".to_owned(), ..GuidePage::default() };
+    let (sender, guide) = watch::channel(over);
     drop(sender);
-    let mut keys = Played::new(&[(100, KeyCode::Char('q'), PLAIN)]);
-    let mut target = Counted::default();
+    let (mut keys, mut target) = (Played::new(&[(100, 'q')]), Counted::default());
     let ended = drive(&mut tui.app, &mut target, &mut keys, Some(guide));
     let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
     assert!(matches!(ended, Ok(Ok(()))));
     assert_eq!(tui.app.guide.title, "over");
-    let message = tui.app.status.shown().map(|(_, message, _)| message.to_owned());
-    assert_eq!(message.as_deref(), Some(Label("command-engine-has-stopped-display").read()));
+    let message = tui.app.status.shown().map(|(_, message, _)| message);
+    assert_eq!(message, Some(Label("command-engine-has-stopped-display").read()));
 }
 
 #[test]

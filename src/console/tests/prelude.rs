@@ -21,10 +21,9 @@ pub(super) use seckill_engine::{
     telemetry::{
         OrdersView, StreamView,
         alarms::alarms,
-        census::Census,
         snapshot::{
             Alarm, ConsumerLine, Count, DeliveryState, Funnel, Holders, Latency, LetterPage,
-            LoadTestLine, PendingPage, RecoveryLine, SaleOrders, Urgency,
+            PendingPage, SaleOrders, Urgency,
         },
     },
 };
@@ -38,20 +37,20 @@ pub(super) use tokio::sync::watch;
 pub(super) use super::{
     chinese::english,
     fixture::{
-        NOW, SIZES, Tui, empty, entry, lines, no_user, normal, outage, overflowing, page,
-        read_only, sale, sql_away, with_load_test,
+        NOW, SIZES, Tui, empty, entry, languages, lines, load_test, no_user, normal, outage,
+        overflowing, page, plan, read_only, recovering, sale, sql_away, stuck, with,
+        with_load_test, without_sql,
     },
     history::with_log,
     ledger::with_findings,
     letters::{self, letter, with_letters},
-    made_up,
     orders::{self, with_orders},
     stream::{self, with_stream},
 };
 pub(super) use crate::{
     GuidePage, Keys,
     app::App,
-    dialogs::{Dialog, Form},
+    dialogs::{Confirm, Dialog, Form},
     export::ExportError,
     frame, keymap,
     text::audit_log::result,

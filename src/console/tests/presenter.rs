@@ -1,6 +1,6 @@
 //! The presenter layout: its states, its keys, and that no figure moves.
 
-use super::prelude::*;
+use super::{director, layout::assert_steady, prelude::*};
 
 /// Opens in five seconds.
 pub(super) fn before() -> Snapshot {
@@ -11,8 +11,7 @@ pub(super) fn before() -> Snapshot {
 
 /// Opens in an hour.
 fn planned() -> Snapshot {
-    let sales = vec![sale(7, "hot pot 50% off", Phase::Planned, 8_000, 8_000)];
-    Snapshot { sales, ..empty() }
+    with(before(), |it| it.sales[0].begin = Some(NOW.plus(3_600_000)))
 }
 
 pub(super) fn running() -> Snapshot {
@@ -20,7 +19,7 @@ pub(super) fn running() -> Snapshot {
     Snapshot { sales, alarms: Vec::new(), ..normal() }
 }
 
-fn sold_out() -> Snapshot {
+pub(super) fn sold_out() -> Snapshot {
     let mut sold = sale(7, "hot pot 50% off", Phase::SoldOut, 8_000, 0);
     sold.persisted = 8_000;
     Snapshot { sales: vec![sold], taken: NOW, ..empty() }
@@ -56,80 +55,38 @@ pub(super) fn frozen() -> Tui {
     tui
 }
 
-/// With a guide and an alarm.
-pub(super) fn guided() -> Tui {
-    let mut tui = Tui::new(Snapshot { alarms: normal().alarms, ..running() });
+pub(super) fn with_alarm() -> Snapshot {
+    Snapshot { alarms: normal().alarms, ..running() }
+}
+
+/// With a guide.
+pub(super) fn guided(snapshot: Snapshot, keys: &str) -> Tui {
+    let mut tui = Tui::new(snapshot);
     tui.app.on_guide(guide());
-    tui.press("t");
+    tui.press(keys);
     tui
 }
 
 /// The countdown of a launch of the planned sale.
 pub(super) fn armed() -> Tui {
-    let mut tui = Tui::open(normal(), "2jjL\t\t\t\t\nyt");
+    let mut tui = director::armed();
+    tui.press("t");
     tui.app.display.now = NOW.plus(1_500);
     tui.app.status.key_pressed();
     tui
 }
 
-fn watched(snapshot: Snapshot) -> Snapshot {
-    Snapshot { read_only: true, ..snapshot }
-}
-
-pub(super) fn guide() -> GuidePage {
+fn guide() -> GuidePage {
     GuidePage { title: "NODE FAILURE".to_owned(), text: "node-b died holding 128 orders: admitted, but not in SQL. Press 4 to list them, A to plan the recovery, y to apply it.".to_owned(), key: Some("4  A  y".to_owned()), ..GuidePage::default() }
 }
 
 #[test]
-fn small_figures_stay_beside_a_guide_in_the_smallest_window() {
-    for lang in ["en", "zh"] {
-        set_thread_language(lang);
-        for snapshot in [running(), watched(running()), away()] {
-            let mut tui = Tui::new(Snapshot { alarms: normal().alarms, ..snapshot });
-            tui.app.on_guide(guide());
-            let text = tui.press("t").screen_at(60, 15);
-            assert!(text.contains("NODE FAILURE") && text.contains("4,860"), "{text}");
-        }
-    }
-}
-
-#[test]
 fn a_question_names_the_sale() {
-    let load_test = LoadTestLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
-    let rushed = Snapshot { load_tests: vec![load_test], ..running() };
+    let rushed = Snapshot { load_tests: vec![load_test(7, 52_000, 110_000)], ..running() };
     for (keys, snapshot) in [("tH", rushed), ("tL\t\t\t\t\n", planned())] {
         let mut tui = Tui::open(snapshot, keys);
-        for (width, height) in SIZES {
-            let text = tui.screen_at(width, height);
-            assert!(text.contains("Cancel") && text.contains("hot pot 50% off"), "{text}");
-        }
-    }
-}
-
-#[test]
-fn the_outcome_is_shown_with_its_time() {
-    let mut tui = sold_out_in_12_seconds();
-    tui.assert_shows("sold of 8,000 in 12.3 s");
-    tui.assert_shows("oversold");
-    let mut snapshot = sold_out();
-    snapshot.sales[0].persisted = 8_003;
-    tui.show(snapshot);
-    assert!(tui.app.presenter.took_ms(VoucherId(7)) == Some(12_300));
-}
-
-#[test]
-fn orders_in_flight_are_counted() {
-    for lang in ["en", "zh"] {
-        set_thread_language(lang);
-        // The second has no room in large digits.
-        for (orders, expected) in [(1_332, "1,332"), (1_234_567, "1,234,567")] {
-            let audit = Balance::InFlight { orders };
-            let mut tui = Tui::open(Snapshot { audit, ..running() }, "t");
-            // Large windows draw small numbers in large digits.
-            for (width, height) in &SIZES[if orders == 1_332 { 2 } else { 1 }..] {
-                let text = tui.screen_at(*width, *height);
-                assert!(text.contains(expected), "{text}");
-            }
+        for size in SIZES {
+            tui.at(size).assert_shows("Cancel|hot pot 50% off");
         }
     }
 }
@@ -143,12 +100,11 @@ fn only_keys_that_do_something_are_offered() {
     };
     let mut tui = Tui::open(running(), "t");
     assert_eq!(offered(&mut tui), [true, false, false], "nothing is armed");
-    let load_test = LoadTestLine { voucher_id: VoucherId(7), sent: 1, planned: 2 };
-    tui.show(Snapshot { load_tests: vec![load_test], ..running() });
+    tui.show(Snapshot { load_tests: vec![load_test(7, 1, 2)], ..running() });
     assert_eq!(offered(&mut tui), [true, false, true], "a rush can be halted");
     let mut tui = Tui::open(planned(), "tL\t\t\t\t\ny");
     assert_eq!(offered(&mut tui), [true, true, true], "a launch is scheduled");
-    let mut tui = Tui::open(watched(running()), "t");
+    let mut tui = Tui::open(Snapshot { read_only: true, ..running() }, "t");
     assert_eq!(offered(&mut tui), [false; 3], "commands are disabled");
 }
 
@@ -157,29 +113,11 @@ fn the_load_test_message_ends_when_the_sale_is_sold_out() {
     let mut tui = Tui::open(running(), "t");
     tui.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 20_000)), None);
     tui.assert_shows("20,000 buyers are sending requests");
-    tui.show(running());
-    tui.assert_shows("20,000 buyers are sending requests");
-    tui.show(sold_out());
-    tui.assert_hides("sending requests");
+    tui.show(running()).assert_shows("20,000 buyers are sending requests");
+    tui.show(sold_out()).assert_hides("sending requests");
     // The result of a sale without initial stock is not news.
     tui.app.send(Command::LoadTest(LoadTest::new(VoucherId(7), 1)), None);
-    tui.show(sold_out());
-    tui.assert_shows("1 buyer is sending requests");
-}
-
-#[test]
-fn ascii_is_ascii_and_no_colour_is_none() {
-    for snapshot in [before(), running(), sold_out(), away()] {
-        let mut tui = Tui::themed(snapshot, Theme::new(Depth::None, true));
-        tui.press("t");
-        for (width, height) in SIZES {
-            let buffer = tui.draw(width, height);
-            for cell in &buffer.content {
-                assert!(cell.symbol().is_ascii(), "{:?}", cell.symbol());
-                assert_eq!(cell.fg, Color::Reset);
-            }
-        }
-    }
+    tui.show(sold_out()).assert_shows("1 buyer is sending requests");
 }
 
 #[test]
@@ -187,31 +125,23 @@ fn no_id_and_no_user_is_shown() {
     let snapshots = [before(), running(), sold_out(), away(), normal(), read_only()];
     let consoles = snapshots.map(|snapshot| Tui::open(snapshot, "t"));
     for mut tui in consoles.into_iter().chain([armed()]) {
-        for (width, height) in SIZES {
-            let text = tui.screen_at(width, height);
-            let found = ["#", "user", "node-"].into_iter().find(|it| text.contains(it));
-            assert_eq!(found, None, "{text}");
+        for size in SIZES {
+            tui.at(size).assert_hides("#|user|node-");
         }
     }
 }
 
 #[test]
 fn keys_toggle_presenter_mode() {
-    let mut tui = Tui::open(normal(), "4t");
-    assert!(tui.app.presenter.on);
-    // Keys of the view below have no effect here.
-    tui.press("A");
-    assert!(tui.sent().is_empty() && tui.app.dialog.is_none());
-    tui.press("t");
-    assert!(!tui.app.presenter.on && tui.app.view == View::Pending);
-    tui.press("t");
+    let mut tui = Tui::open(normal(), "4");
+    for (keys, is_on) in
+        [("t", true), ("t", false), ("t", true), ("\x1b", false), (":pres\n", true)]
+    {
+        assert_eq!(tui.press(keys).app.presenter.on, is_on, "{keys}");
+        assert_eq!(tui.app.view, View::Pending);
+    }
     let first = tui.app.presented();
-    tui.press("j");
-    assert_ne!(tui.app.presented(), first);
-    tui.press("\x1b");
-    assert!(!tui.app.presenter.on);
-    tui.press(":presenter\n");
-    assert!(tui.app.presenter.on);
+    assert_ne!(tui.press("j").app.presented(), first);
     tui.press(":").assert_shows("schedule launch");
 }
 
@@ -228,11 +158,9 @@ fn a_key_of_the_views_does_not_end_a_demo() {
             assert!(tui.app.presenter.on && tui.app.dialog.is_none(), "{key}");
             assert_eq!(tui.status(), format!("{key}{expected}"));
         }
-        tui.press("\t");
-        assert!(tui.app.presenter.on, "{}", tui.status());
-        assert_eq!(tui.app.view, View::Pending);
-        tui.press("t2");
-        assert_eq!(tui.app.view, View::Sales);
+        assert!(tui.press("\t").app.presenter.on, "{}", tui.status());
+        assert_eq!((tui.app.view, tui.sent()), (View::Pending, vec![]));
+        assert_eq!(tui.press("t2").app.view, View::Sales);
     }
 }
 
@@ -250,86 +178,58 @@ fn the_keys_of_a_guide_leave_the_layout() {
     ends("", GuidePage { key: Some("q".to_owned()), ..guide() }, "  q");
 }
 
-#[test]
-fn no_small_figure_moves_while_it_counts() {
-    let labels =
-        ["buyers per second", "orders written", "in flight", "buyers/s", "written", "moving"];
-    for (width, height) in SIZES {
-        let ends = [(3, 1, 7), (9_876, 4_860, 1_332), (10_987, 7_999, 12_345)].map(|counts| {
-            let (rate, persisted, orders) = counts;
-            let mut snapshot = running();
-            snapshot.sales[0].funnel.attempts.per_second = f64::from(rate);
-            snapshot.sales[0].persisted = persisted;
-            snapshot.audit = Balance::InFlight { orders };
-            let mut tui = Tui::open(snapshot, "t");
-            let text = tui.screen_at(width, height);
-            let places = labels.map(|label| {
-                text.lines().find_map(|line| line.find(label).map(|at| line[..at].chars().count()))
-            });
-            (places, text)
-        });
-        let [first, ..] = &ends;
-        assert!(first.0.iter().any(Option::is_some));
-        for (places, text) in &ends {
-            assert_eq!(places, &first.0, "{width}x{height} {text}");
-        }
-    }
+/// With these figures: buyers per second, orders written, and orders in flight, or an audit that passed.
+fn counting(rate: u64, persisted: u64, in_flight: u64) -> Snapshot {
+    with(running(), |it| {
+        it.sales[0].funnel.attempts.per_second = rate as f64;
+        it.sales[0].persisted = persisted;
+        it.audit = match in_flight {
+            0 => Balance::Balanced { by_id: true },
+            orders => Balance::InFlight { orders },
+        };
+    })
 }
 
 #[test]
-fn nothing_moves_when_a_result_appears() {
-    let long =
-        "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were shown \
-                at once that it is sold out; "
-            .repeat(2);
+fn nothing_moves_while_figures_grow_and_when_a_result_appears() {
+    let figures = [(3, 1, 7), (9_876, 4_860, 1_332), (10_987, 7_999, 12_345), (640, 640, 0)];
+    let long = "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were \
+                shown at once that it is sold out; ";
     for (width, height) in SIZES {
+        let mut tui = Tui::open(running(), "t");
+        tui.at((width, height));
+        let counting = |(rate, persisted, in_flight)| counting(rate, persisted, in_flight);
+        let screens = figures.map(|it| tui.show(counting(it)).screen());
+        let labels = ["buyers per second", "orders written", "in flight", "buyers/s", "written"];
+        let labels: Vec<&str> =
+            labels.into_iter().filter(|label| screens[0].contains(label)).collect();
+        assert!(labels.len() >= 2, "{}", screens[0]);
+        assert_steady(&screens, &labels);
+        assert!(!screens[3].contains("audit passed"), "orders come: {}", screens[3]);
         for alarms in [Vec::new(), normal().alarms] {
             let mut tui = Tui::open(Snapshot { alarms, ..running() }, "t");
-            let before = tui.screen_at(width, height);
-            tui.app.status.failure(long.clone());
-            let after = tui.screen_at(width, height);
-            assert!(after.contains("20,000 buyers came"), "{after}");
-            let kept = usize::from(height) - 5;
-            let head = |text: &str| text.lines().take(kept).collect::<Vec<_>>().join("\n");
-            assert_eq!(head(&before), head(&after), "{width}x{height}");
+            tui.at((width, height));
+            let head = |text: &str| {
+                let lines: Vec<&str> = text.lines().take(usize::from(height) - 5).collect();
+                lines.join("\n")
+            };
+            let before = head(&tui.screen());
+            tui.app.status.failure(long.repeat(2));
+            assert_eq!(head(&tui.assert_shows("20,000 buyers came").screen()), before);
         }
     }
-}
-
-#[test]
-fn in_flight_and_audit_have_constant_positions() {
-    let labels = ["in flight", "moving", "audit passed", "audit open", "audit"];
-    for (width, height) in SIZES {
-        let places =
-            [(Balance::Balanced { by_id: true }, 640.0), (Balance::InFlight { orders: 7 }, 640.0)]
-                .map(|(audit, rate)| {
-                    let mut snapshot = running();
-                    (snapshot.audit, snapshot.written.per_second) = (audit, rate);
-                    let mut tui = Tui::open(snapshot, "t");
-                    let text = tui.screen_at(width, height);
-                    let at = |label: &&str| text.lines().position(|line| line.contains(*label));
-                    (labels.iter().map(at).collect::<Vec<_>>(), text)
-                });
-        let [balanced, flying] = &places;
-        assert_eq!(balanced.0, flying.0, "{}{}", balanced.1, flying.1);
-        assert!(!balanced.1.contains("audit passed"), "orders come: {}", balanced.1);
-    }
+    let large = counting(640, 640, 1_234_567);
+    Tui::open(large, "t").at((120, 36)).assert_shows("1,234,567");
     // Once no more orders arrive, the audit is shown.
-    let mut still = running();
-    (still.audit, still.written.per_second) = (Balance::Balanced { by_id: true }, 0.0);
-    still.funnel = Funnel::default();
-    let mut tui = Tui::open(still, "t");
-    tui.assert_shows("audit passed");
-    tui.assert_shows("in flight");
+    let still = with(counting(0, 640, 0), |it| {
+        (it.funnel, it.written.per_second) = (Funnel::default(), 0.0);
+    });
+    Tui::open(still, "t").assert_shows("audit passed|in flight");
 }
 
 #[test]
 fn figures_and_labels_end_below_each_other() {
-    let mut snapshot = running();
-    snapshot.sales[0].funnel.attempts.per_second = 3.0;
-    snapshot.sales[0].persisted = 0;
-    snapshot.audit = Balance::InFlight { orders: 3 };
-    let mut tui = Tui::open(snapshot, "t");
+    let mut tui = Tui::open(counting(3, 0, 3), "t");
     for (width, height) in &SIZES[..3] {
         let text = tui.screen_at(*width, *height);
         let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();
@@ -341,13 +241,4 @@ fn figures_and_labels_end_below_each_other() {
             assert!(last.is_some_and(|c| *c != ' ') && next.is_none_or(|c| *c == ' '), "{text}");
         }
     }
-}
-
-#[test]
-fn a_step_without_a_next_sale_is_explained() {
-    Tui::open(running(), "tj").assert_status("there is no other sale to show");
-    Tui::open(empty(), "tk").assert_status("No sales yet. Press L to schedule one.");
-    let mut tui = Tui::open(normal(), "tjjjjjj");
-    tui.assert_status("this is the last sale");
-    tui.press("kkkkkk").assert_status("this is the first sale");
 }

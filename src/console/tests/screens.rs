@@ -6,10 +6,7 @@
 use seckill_engine::commands::plan::Plan;
 
 use super::prelude::*;
-use super::{
-    history, layout, locked,
-    presenter::{self, guide},
-};
+use super::{history, layout, presenter, truth};
 
 /// What a snapshot shows: its name, the state of the engine, and the keys that lead there.
 pub(super) type Case = (&'static str, fn() -> Snapshot, &'static str);
@@ -25,25 +22,25 @@ pub(super) const VIEWS: [Case; 29] = [
     ("overview_normal", normal, "1"),
     ("overview_overflowing", overflowing, "1"),
     ("overview_outage", outage, "1"),
-    ("overview_load_test", layout::load_test, "1"),
+    ("overview_load_test", layout::extreme, "1"),
     ("sales_normal", normal, "2"),
     ("sales_overflowing", overflowing, "2"),
     ("sales_outage", outage, "2"),
     ("stream_normal", with_stream, "3"),
     ("stream_overflowing", || stream::partitioned(true), "3"),
-    ("stream_outage", stream::away, "3"),
+    ("stream_outage", || Snapshot { entries: with_stream().entries, ..outage() }, "3"),
     ("pending_normal", normal, "4"),
     ("pending_overflowing", overflowing, "4"),
     ("pending_outage", outage, "4"),
     ("letters_normal", with_letters, "5"),
     ("letters_overflowing", overflowing, "5"),
-    ("letters_outage", letters::away, "5"),
+    ("letters_outage", || without_sql(with_letters()), "5"),
     ("locks_normal", normal, "6"),
     ("locks_overflowing", overflowing, "6"),
     ("locks_outage", outage, "6"),
     ("orders_normal", with_orders, "7"),
     ("orders_overflowing", orders::crowded, "7"),
-    ("orders_outage", orders::away, "7"),
+    ("orders_outage", || without_sql(with_orders()), "7"),
     ("jobs_normal", normal, "8"),
     ("jobs_overflowing", overflowing, "8"),
     ("jobs_outage", outage, "8"),
@@ -83,7 +80,7 @@ pub(super) const DETAILS: [Case; 11] = [
 
 /// States of a part of a view, in the narrow window only.
 const STATES: [Case; 8] = [
-    ("overview_locked", locked::locked_database, "1"),
+    ("overview_locked", truth::locked_database, "1"),
     ("stream_unread", outage, "3"),
     ("stream_no_group", stream::without_group, "3"),
     ("letters_unread", letters::unread, "5"),
@@ -93,65 +90,36 @@ const STATES: [Case; 8] = [
     ("orders_typing", with_orders, "7/user=12 stat"),
 ];
 
-/// The confirmations by what they are about.
-pub(super) const CONFIRMATIONS: [(&str, &[Case]); 7] = [
-    (
-        "sales",
-        &[
-            ("create", normal, "N火锅五折 🍲\t10000\t\t+10m\t+1h\n"),
-            ("start", normal, "2jjS"),
-            ("pause", normal, "2jkP"),
-            ("resume", paused, "2jkP"),
-            ("end", normal, "2jkE"),
-            ("load_test", normal, "2jkR\n\n"),
-            ("stop_load_test", with_load_test, "H"),
-            ("quit", with_load_test, "q"),
-        ],
-    ),
-    (
-        "launch",
-        &[
-            ("schedule", normal, "2jjL\t\t\t\t\n"),
-            ("fire", normal, "2jjL\t\t\t\t\nyF"),
-            ("cancel", normal, "2jjL\t\t\t\t\nyH"),
-        ],
-    ),
-    (
-        "pending",
-        &[
-            ("marked", normal, "4  A"),
-            ("all", normal, "4A"),
-            ("cancel", letters::replay_running, "4X"),
-        ],
-    ),
-    (
-        "letters",
-        &[
-            ("replay", with_letters, "5*R"),
-            ("discard", with_letters, "5*D"),
-            ("return_stock", with_letters, "5*C"),
-            ("discard_marked", with_letters, "5  D"),
-            ("reason", with_letters, "5*D\tpoison of last night, 运维 says so"),
-        ],
-    ),
-    (
-        "stream",
-        &[
-            ("rewind", with_stream, "3W-10m\n"),
-            ("claim", with_stream, "3cC\n"),
-            ("remove_consumer", with_stream, "3cjjD"),
-        ],
-    ),
-    (
-        "locks_and_jobs",
-        &[
-            ("release", normal, "6jX"),
-            ("run", normal, "8T"),
-            ("pause", normal, "8P"),
-            ("resume", normal, "8jP"),
-        ],
-    ),
-    ("orders_and_ledger", &[("pay", with_orders, "7P"), ("repair", with_findings, "9A")]),
+/// The confirmations, with what they are about.
+pub(super) const CONFIRMATIONS: [Case; 28] = [
+    ("sales create", normal, "N火锅五折 🍲\t10000\t\t+10m\t+1h\n"),
+    ("sales start", normal, "2jjS"),
+    ("sales pause", normal, "2jkP"),
+    ("sales resume", paused, "2jkP"),
+    ("sales end", normal, "2jkE"),
+    ("sales load_test", normal, "2jkR\n\n"),
+    ("sales stop_load_test", with_load_test, "H"),
+    ("sales quit", with_load_test, "q"),
+    ("launch schedule", normal, "2jjL\t\t\t\t\n"),
+    ("launch fire", normal, "2jjL\t\t\t\t\nyF"),
+    ("launch cancel", normal, "2jjL\t\t\t\t\nyH"),
+    ("pending marked", normal, "4  A"),
+    ("pending all", normal, "4A"),
+    ("pending cancel", letters::replay_running, "4X"),
+    ("letters replay", with_letters, "5*R"),
+    ("letters discard", with_letters, "5*D"),
+    ("letters return_stock", with_letters, "5*C"),
+    ("letters discard_marked", with_letters, "5  D"),
+    ("letters reason", with_letters, "5*D\tpoison of last night, 运维 says so"),
+    ("stream rewind", with_stream, "3W-10m\n"),
+    ("stream claim", with_stream, "3cC\n"),
+    ("stream remove_consumer", with_stream, "3cjjD"),
+    ("locks_and_jobs release", normal, "6jX"),
+    ("locks_and_jobs run", normal, "8T"),
+    ("locks_and_jobs pause", normal, "8P"),
+    ("locks_and_jobs resume", normal, "8jP"),
+    ("orders_and_ledger pay", with_orders, "7P"),
+    ("orders_and_ledger repair", with_findings, "9A"),
 ];
 
 pub(super) const FORMS: [Case; 8] = [
@@ -167,11 +135,12 @@ pub(super) const FORMS: [Case; 8] = [
 
 /// The active sale is paused.
 fn paused() -> Snapshot {
-    let mut snapshot = normal();
-    for sale in snapshot.sales.iter_mut().filter(|sale| sale.phase == Phase::Running) {
-        sale.phase = Phase::Paused;
-    }
-    snapshot
+    with(normal(), |it| it.sales[0].phase = Phase::Paused)
+}
+
+/// Every view, detail, confirmation and form.
+pub(super) fn every_screen() -> impl Iterator<Item = Case> {
+    VIEWS.into_iter().chain(DETAILS).chain(CONFIRMATIONS).chain(FORMS)
 }
 
 pub(super) fn assert_screen(name: &str, text: &str) {
@@ -185,12 +154,16 @@ pub(super) fn assert_screen(name: &str, text: &str) {
 /// A console after these keys, with the replies of the engine that they need.
 pub(super) fn opened(snapshot: Snapshot, keys: &str) -> Tui {
     let mut tui = Tui::new(snapshot);
-    tui.draw(WIDE.0, WIDE.1);
     open(&mut tui, keys);
     tui
 }
 
 pub(super) fn open(tui: &mut Tui, keys: &str) {
+    open_while(tui, keys, |_| ());
+}
+
+/// As `open`, with something that happens before each reply.
+pub(super) fn open_while(tui: &mut Tui, keys: &str, meanwhile: impl Fn(&mut Tui)) {
     for key in keys.chars() {
         tui.press(&key.to_string());
         let reply = match tui.sent().as_slice() {
@@ -202,15 +175,13 @@ pub(super) fn open(tui: &mut Tui, keys: &str) {
             [Command::Preview(GroupAction::Claim { .. })] => {
                 Reply::Previewed(Preview::Claim(stream::given()))
             }
-            [Command::Preview(GroupAction::Remove { name })] => {
-                Reply::Previewed(Preview::Remove(RemoveReport {
-                    consumer: name.clone(),
-                    partitions: vec![0],
-                }))
+            [Command::Preview(GroupAction::Remove { .. })] => {
+                Reply::Previewed(Preview::Remove(stream::removed()))
             }
             [Command::Trace(order)] => Reply::Traced(Box::new(orders::trace(*order))),
             _ => continue,
         };
+        meanwhile(tui);
         tui.answer(Ok(reply));
     }
 }
@@ -230,7 +201,7 @@ pub(super) fn plan_of(scope: &Scope) -> Plan {
         Scope::All(_) => (128, ""),
     };
     let entries: Vec<_> = (0..count).map(|number| (entry(number), verdict(number))).collect();
-    made_up::plan(&entries, filter)
+    plan(&entries, filter)
 }
 
 /// The open dialog without the view around it.
@@ -257,9 +228,10 @@ fn assert_sizes(name: &str, tui: &mut Tui, sizes: &[Size]) {
 }
 
 #[test]
-fn every_view_in_every_state() {
-    for (name, snapshot, keys) in VIEWS {
-        assert_sizes(name, &mut opened(snapshot(), keys), &[WIDE, NARROW]);
+fn every_view_detail_and_state() {
+    let both = VIEWS.iter().chain(&DETAILS).map(|case| (case, &[WIDE, NARROW][..]));
+    for ((name, snapshot, keys), sizes) in both.chain(STATES.iter().map(|it| (it, &[NARROW][..]))) {
+        assert_sizes(name, &mut opened(snapshot(), keys), sizes);
     }
 }
 
@@ -273,20 +245,6 @@ fn every_view_without_data() {
             (name.to_owned(), rows.join("\n"))
         }),
     );
-}
-
-#[test]
-fn states_of_a_part_of_a_view() {
-    for (name, snapshot, keys) in STATES {
-        assert_sizes(name, &mut opened(snapshot(), keys), &[NARROW]);
-    }
-}
-
-#[test]
-fn details() {
-    for (name, snapshot, keys) in DETAILS {
-        assert_sizes(name, &mut opened(snapshot(), keys), &[WIDE, NARROW]);
-    }
 }
 
 /// The views and details of a key in the smallest window.
@@ -307,32 +265,23 @@ fn the_smallest_window() {
 }
 
 #[test]
-fn confirmations() {
-    for (about, cases) in CONFIRMATIONS {
+fn confirmations_and_forms() {
+    let about = |case: &Case| case.0.split(' ').next().unwrap_or_default();
+    let groups = CONFIRMATIONS.chunk_by(|one, two| about(one) == about(two));
+    let groups = groups.map(|cases| (format!("confirm_{}", about(&cases[0])), cases));
+    for (group, cases) in groups.chain([("forms".to_owned(), &FORMS[..])]) {
         for size in [WIDE, SMALLEST] {
             let screens = cases.iter().map(|(name, snapshot, keys)| {
-                ((*name).to_owned(), dialog(&mut opened(snapshot(), keys), size))
+                let name = name.split(' ').next_back().unwrap_or_default();
+                (name.to_owned(), dialog(&mut opened(snapshot(), keys), size))
             });
-            assert_screens(&format!("confirm_{about}_{}x{}", size.0, size.1), screens);
+            assert_screens(&format!("{group}_{}x{}", size.0, size.1), screens);
         }
     }
 }
 
 #[test]
-fn forms() {
-    for size in [WIDE, SMALLEST] {
-        let screens = FORMS.map(|(name, snapshot, keys)| {
-            (name.to_owned(), dialog(&mut opened(snapshot(), keys), size))
-        });
-        assert_screens(&format!("forms_{}x{}", size.0, size.1), screens);
-    }
-}
-
-#[test]
-fn help_palette_and_export_menu() {
-    for (name, keys) in [("help", "?"), ("palette", ":")] {
-        assert_sizes(name, &mut opened(normal(), keys), &[WIDE, NARROW]);
-    }
+fn the_export_menu() {
     let menus: [Case; 3] =
         [("table", normal, "4x"), ("no_table", normal, "1x"), ("empty", empty, "4x")];
     let screens = menus.map(|(name, snapshot, keys)| {
@@ -344,60 +293,47 @@ fn help_palette_and_export_menu() {
     assert_screens("export_menu", screens);
 }
 
-#[test]
-fn an_order_that_is_not_in_sql_shows_where_it_is() {
-    let mut tui = Tui::open(with_orders(), "7");
-    orders::query_pending_order(&mut tui);
-    assert_sizes("orders_elsewhere", &mut tui, &[WIDE, NARROW]);
+/// A console that draws no other signs than those of ASCII, and no colours.
+fn plain(snapshot: Snapshot, keys: &str) -> Tui {
+    let mut tui = Tui::themed(snapshot, Theme::new(Depth::None, true));
+    tui.press(keys);
+    tui
 }
 
-#[test]
-fn moments_of_the_chart() {
-    assert_sizes("overview_moment", &mut opened(normal(), "<<<"), &[WIDE, NARROW]);
-    assert_sizes("overview_moment_outage", &mut opened(normal(), "[[[[["), &[WIDE]);
-}
-
-#[test]
-fn a_large_window_uses_its_room() {
-    for (name, keys) in [("overview", "1"), ("sales_detail", "2jkl")] {
-        assert_sizes(name, &mut opened(normal(), keys), &[(200, 50)]);
-    }
-}
-
-#[test]
-fn a_paused_display() {
-    let mut tui = opened(with_load_test(), "f");
-    tui.show(empty());
-    tui.app.display.now = NOW.plus(12_000);
-    assert_sizes("overview_frozen", &mut tui, &[WIDE]);
-}
-
-#[test]
-fn a_guide() {
-    let mut tui = Tui::new(normal());
-    tui.app.on_guide(guide());
-    assert_sizes("guide", &mut tui, &[NARROW]);
-}
-
-#[test]
-fn ascii() {
-    let mut tui = Tui::themed(normal(), Theme::new(Depth::None, true));
-    assert_sizes("overview_ascii", &mut tui, &[WIDE]);
-    let mut tui = Tui::themed(presenter::running(), Theme::new(Depth::None, true));
-    tui.press("t");
-    assert_sizes("presenter_ascii", &mut tui, &[NARROW]);
-}
-
-#[test]
-fn wide_characters() {
+/// A console in Chinese, whose characters are wide.
+fn chinese(snapshot: Snapshot, keys: &str) -> Tui {
     set_thread_language("zh");
-    let cases: [Case; 3] = [
-        ("overview_zh", normal, "1"),
-        ("letters_detail_zh", with_letters, "5jl"),
-        ("presenter_zh", presenter::running, "t"),
+    opened(snapshot, keys)
+}
+
+fn frozen() -> Tui {
+    let mut tui = opened(with_load_test(), "f");
+    tui.show(empty()).app.display.now = NOW.plus(12_000);
+    tui
+}
+
+#[test]
+fn other_states_of_the_console() {
+    let cases: [(&str, Opened, &[Size]); 16] = [
+        ("help", || opened(normal(), "?"), &[WIDE, NARROW]),
+        ("palette", || opened(normal(), ":"), &[WIDE, NARROW]),
+        ("orders_elsewhere", orders::elsewhere, &[WIDE, NARROW]),
+        ("overview_moment", || opened(normal(), "<<<"), &[WIDE, NARROW]),
+        ("overview_moment_outage", || opened(normal(), "[[[[["), &[WIDE]),
+        ("overview", || opened(normal(), "1"), &[(200, 50)]),
+        ("sales_detail", || opened(normal(), "2jkl"), &[(200, 50)]),
+        ("overview_frozen", frozen, &[WIDE]),
+        ("guide", || presenter::guided(normal(), ""), &[NARROW]),
+        ("overview_ascii", || plain(normal(), ""), &[WIDE]),
+        ("presenter_ascii", || plain(presenter::running(), "t"), &[NARROW]),
+        ("presenter_running", || opened(presenter::running(), "t"), &[(200, 50)]),
+        ("too_small", || Tui::new(normal()), &[(20, 5)]),
+        ("overview_zh", || chinese(normal(), "1"), &[NARROW]),
+        ("letters_detail_zh", || chinese(with_letters(), "5jl"), &[NARROW]),
+        ("presenter_zh", || chinese(presenter::running(), "t"), &[NARROW]),
     ];
-    for (name, snapshot, keys) in cases {
-        assert_sizes(name, &mut opened(snapshot(), keys), &[NARROW]);
+    for (name, tui, sizes) in cases {
+        assert_sizes(name, &mut tui(), sizes);
     }
 }
 
@@ -410,7 +346,7 @@ const PRESENTER: [(&str, Opened); 9] = [
     ("outage", || opened(presenter::away(), "t")),
     ("unknown", || opened(presenter::unknown(), "t")),
     ("frozen", presenter::frozen),
-    ("guide", presenter::guided),
+    ("guide", || presenter::guided(presenter::with_alarm(), "t")),
     ("armed", presenter::armed),
 ];
 
@@ -425,10 +361,4 @@ fn the_presenter_layout() {
             PRESENTER.map(|(name, tui)| (name.to_owned(), tui().screen_at(width, height)));
         assert_screens(&format!("presenter_{width}x{height}"), screens);
     }
-    assert_sizes("presenter_running", &mut opened(presenter::running(), "t"), &[(200, 50)]);
-}
-
-#[test]
-fn a_window_that_is_too_small() {
-    assert_sizes("too_small", &mut Tui::new(normal()), &[(20, 5)]);
 }

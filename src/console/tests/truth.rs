@@ -1,9 +1,20 @@
 //! A figure is the same wherever it is shown, and unknown values are not shown as known.
 
-use seckill_engine::event::Event;
+use seckill_engine::telemetry::{
+    ledger_page::{AuditLimit, LedgerPage},
+    snapshot::NodeState,
+};
 
-use super::layout::column;
-use super::prelude::*;
+use super::{layout::column, prelude::*};
+
+const WIDE: (u16, u16) = (120, 36);
+const NARROW: (u16, u16) = (80, 24);
+const SMALLEST: (u16, u16) = (60, 15);
+
+/// A console that shows `normal()` with a change.
+fn changed(change: impl FnOnce(&mut Snapshot), keys: &str) -> Tui {
+    Tui::open(with(normal(), change), keys)
+}
 
 /// The text right after a word in the first line that contains it.
 fn behind<'a>(text: &'a str, word: &str) -> &'a str {
@@ -13,97 +24,71 @@ fn behind<'a>(text: &'a str, word: &str) -> &'a str {
 
 #[test]
 fn the_chart_and_the_funnel_show_the_same_rate() {
-    let mut snapshot = normal();
-    snapshot.funnel.admitted.per_second = 21_627.0;
-    snapshot.written.per_second = 15_004.0;
-    let text = Tui::new(snapshot).screen();
+    let rates = |it: &mut Snapshot| {
+        (it.funnel.admitted.per_second, it.written.per_second) = (21_627.0, 15_004.0);
+    };
+    let legend = |tui: &mut Tui| {
+        let text = tui.screen();
+        let legend = text.lines().find(|line| line.contains("⠤ admitted")).unwrap_or_default();
+        ["⠤ admitted", "persisted"].map(|word| behind(legend, word).to_owned())
+    };
+    let mut tui = changed(rates, "");
+    assert_eq!(legend(&mut tui), ["21,627/s", "15,004/s"]);
+    let text = tui.screen();
     let funnel = text.lines().find(|line| line.contains("admitted") && !line.contains("⠤"));
-    let chart = text.lines().find(|line| line.contains("⠤ admitted")).unwrap_or_default();
     assert!(funnel.is_some_and(|line| line.contains("21,627/s")), "{text}");
-    assert_eq!(behind(chart, "⠤ admitted"), "21,627/s", "{text}");
-    assert_eq!(behind(chart, "persisted"), "15,004/s", "{text}");
-}
-
-#[test]
-fn the_persisted_rate_is_unknown_while_sql_is_unreachable() {
-    let mut snapshot = normal();
-    (snapshot.sql.up, snapshot.sql.last_ok) = (false, Some(NOW.plus(-42_000)));
-    let screen = Tui::new(snapshot).screen();
-    let legend = screen.lines().find(|line| line.contains("⠤ admitted")).unwrap_or_default();
-    assert_eq!((behind(legend, "admitted"), behind(legend, "persisted")), ("802/s", "unknown"));
+    assert_eq!(legend(&mut Tui::new(without_sql(normal()))), ["802/s", "unknown"]);
 }
 
 /// A drain of 1,000,000 entries in 67 s, written in batches with every second snapshot.
 fn draining(tick: u64) -> Snapshot {
-    let mut snapshot = with_stream();
-    snapshot.taken = NOW.plus(tick as i64 * 250);
-    let lag = Some(1_000_000 - tick / 2 * 7_463);
-    snapshot.entries.taken = Some(snapshot.taken);
-    for line in &mut snapshot.entries.partitions {
-        line.lag = lag;
-    }
-    snapshot.stream.iter_mut().for_each(|stream| stream.lag = lag);
-    snapshot
+    with(with_stream(), |it| {
+        it.taken = NOW.plus(tick as i64 * 250);
+        it.entries.taken = Some(it.taken);
+        let lag = Some(1_000_000 - tick / 2 * 7_463);
+        it.entries.partitions.iter_mut().for_each(|line| line.lag = lag);
+        it.stream.iter_mut().for_each(|stream| stream.lag = lag);
+    })
 }
 
 #[test]
 fn a_drain_ends_at_the_same_time_in_the_overview_and_in_the_stream() {
     let rows = ["1", "3"].map(|key| {
         let mut tui = Tui::new(draining(0));
-        (1..=40).for_each(|tick| tui.show(draining(tick)));
-        tui.press(key);
-        behind(&tui.screen(), "drains in").parse::<u64>().unwrap_or_default()
+        (1..=40).for_each(|tick| _ = tui.show(draining(tick)));
+        behind(&tui.press(key).screen(), "drains in").parse::<u64>().unwrap_or_default()
     });
     assert!(rows[0].abs_diff(57) < 12 && rows[0] == rows[1], "{rows:?}");
 }
 
 #[test]
-fn a_failed_audit_is_in_the_header_even_with_orders_in_flight() {
-    let mut snapshot = normal();
-    let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
-    snapshot.audit = Balance::Off { findings: vec![finding] };
-    let text = Tui::new(snapshot).screen();
-    assert!(text.lines().next().is_some_and(|line| line.contains("✖ audit FAILED")), "{text}");
-}
-
-/// Redis is unreachable, and nothing was pending or locked at the last read.
-fn quiet_outage() -> Snapshot {
-    let mut snapshot = outage();
-    snapshot.pending = PendingPage::default();
-    snapshot.locks = Holders::default();
-    snapshot
-}
-
-#[test]
-fn an_unread_pending_list_is_not_shown_as_empty() {
-    let mut tui = Tui::open(Snapshot { pending: PendingPage::default(), ..empty() }, "4");
-    tui.assert_shows("reading");
-    tui.assert_hides("Every delivered order");
-    tui.show(empty());
-    tui.assert_hides("reading");
-}
-
-#[test]
 fn unreadable_values_are_not_shown_as_current() {
-    let mut tui = Tui::new(quiet_outage());
+    let quiet = with(outage(), |it| {
+        (it.pending, it.locks) = (PendingPage::default(), Holders::default());
+    });
+    let mut tui = Tui::new(quiet);
+    tui.assert_hides("  0/s|802/s|alive| dead  ");
     let overview = tui.screen();
-    assert!(!overview.contains("  0/s") && !overview.contains("802/s"), "{overview}");
     let stream = overview.lines().find(|line| line.contains("STREAM")).unwrap_or_default();
     assert!(stream.contains("redis    42 s old"), "{overview}");
-    assert!(!overview.contains("alive") && !overview.contains(" dead  "), "{overview}");
-    for (key, false_word) in [("4", "Every delivered order"), ("6", "No locks are held")] {
-        tui.press(key).assert_hides(false_word);
-        tui.assert_shows("are unknown");
-    }
+    tui.press("4").assert_shows("are unknown").assert_hides("Every delivered order");
+    tui.press("6").assert_shows("are unknown").assert_hides("No locks are held");
+    let mut tui = Tui::open(Snapshot { pending: PendingPage::default(), ..empty() }, "4");
+    tui.assert_shows("reading").assert_hides("Every delivered order");
+    tui.show(empty()).assert_hides("reading");
+    let text = changed(|it| it.census = None, "4").screen_at(80, 24);
+    assert_eq!(text.matches("unknown").count(), 8, "each group: {text}");
+    let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
+    let header = changed(|it| it.audit = Balance::Off { findings: vec![finding] }, "").header();
+    assert!(header.contains("✖ audit FAILED"), "even with orders in flight: {header}");
 }
 
 #[test]
 fn rows_that_were_read_before_redis_went_away_are_dimmed() {
     for (key, word) in [("4", "stuck"), ("6", "node-a")] {
         for (snapshot, dimmed) in [(normal(), false), (outage(), true)] {
-            let mut tui = Tui::new(snapshot);
+            let mut tui = Tui::open(snapshot, key);
             let soft = tui.app.display.theme.dimmed;
-            tui.press(key);
             let buffer = tui.draw(120, 36);
             let at = (3..36).filter_map(|y| Some((column(&buffer, y, word)? as u16, y)));
             // The row under the cursor has colours of its own.
@@ -119,24 +104,175 @@ fn rows_that_were_read_before_redis_went_away_are_dimmed() {
 
 #[test]
 fn a_holder_that_is_not_a_node_looks_the_same_everywhere() {
-    let mut snapshot = normal();
-    for consumer in snapshot.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
-        (consumer.alive, consumer.known) = (false, false);
+    let strangers = |it: &mut Snapshot| {
+        for consumer in it.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
+            (consumer.alive, consumer.known) = (false, false);
+        }
+        for line in Arc::make_mut(&mut it.pending.lines) {
+            (line.holder_alive, line.holder_known) = (false, false);
+        }
+        let lock = &mut it.locks.locks[0];
+        (lock.node, lock.known) = ("desk-7".to_owned(), false);
+        it.locks.locks.truncate(1);
+    };
+    changed(strangers, "").assert_shows("no node").assert_hides(" dead  ");
+    changed(strangers, "4").assert_shows("no node").assert_hides(" dead  ");
+    let mut tui = changed(strangers, "6\n");
+    tui.assert_shows("desk-7 no node|held by an unknown node").assert_hides("alive|orphan");
+    tui.press("X").assert_shows("Its holder desk-7 is not a known node");
+    let orphan = |it: &mut Snapshot| (strangers(it), it.locks.locks[0].orphan = true);
+    changed(|it| _ = orphan(it), "6").assert_shows("desk-7 orphan");
+}
+
+/// Every entry of the stream is held by a consumer, except for the last one, which was read.
+fn held_by(consumer: &str, holder: Option<NodeState>, dead: Option<bool>) -> Snapshot {
+    with(with_stream(), |it| {
+        for (number, line) in Arc::make_mut(&mut it.entries.lines).iter_mut().enumerate() {
+            (line.dead, line.fault, line.holder) = (Some(false), None, holder);
+            let consumer = consumer.to_owned();
+            line.holding = DeliveryState::Pending { consumer, idle_ms: 9, deliveries: 1 };
+            if number == 199 {
+                (line.dead, line.holding) = (dead, DeliveryState::Acknowledged);
+            }
+        }
+    })
+}
+
+#[test]
+fn entries_show_the_state_of_their_holder_and_what_is_unknown() {
+    let stopped = held_by("node-c/1", Some(NodeState::Stopped), Some(true));
+    Tui::open(stopped, "3l")
+        .assert_shows("pending node-c/1 no node|in dead letters; press 5 to open");
+    let text = "acknowledged or dead: too many dead letters|press 5 to open them";
+    let unknown = held_by("node-d/1", None, None);
+    Tui::open(unknown, "3l").assert_shows("pending node-d/1 unknown").assert_shows(text);
+    let mut uncounted = with_stream();
+    uncounted.entries.partitions[0].read = None;
+    Tui::open(uncounted.clone(), "3").assert_shows("6,880 of 8,084 added");
+    uncounted.entries.partitions[0].lag = None;
+    Tui::open(uncounted, "3").assert_shows("not counted; 8,084 added|unknown");
+    for (lag, expected) in [
+        (Some(0), "No pending entries. Every delivered order is written."),
+        (Some(5_606), "No pending entries. 5,606 entries wait in the stream (3)."),
+        (Some(1), "No pending entries. 1 entry waits in the stream (3)."),
+        (None, "The lag of the stream is unknown (3)."),
+    ] {
+        let snapshot = with(empty(), |it| it.stream.iter_mut().for_each(|it| it.lag = lag));
+        Tui::open(snapshot, "4").at(NARROW).assert_shows(expected);
     }
-    for line in Arc::make_mut(&mut snapshot.pending.lines) {
-        (line.holder_alive, line.holder_known) = (false, false);
-    }
-    let mut tui = Tui::new(snapshot);
-    for key in ["1", "4"] {
-        tui.press(key).assert_shows("no node");
-        tui.assert_hides(" dead  ");
+    // Partitions are part of the ID.
+    let spread = |it: &mut Snapshot| {
+        for line in Arc::make_mut(&mut it.pending.lines) {
+            line.entry.partition = (line.entry.number % 64) as u16;
+        }
+    };
+    for size in [WIDE, NARROW, SMALLEST] {
+        changed(spread, "4G").at(size).assert_shows("1794999958000-127@63  |node-b/1");
     }
 }
 
 #[test]
-fn how_long_it_took_is_the_same_in_both_languages() {
-    let message = Message::of(&Event::lasted(405_100));
-    assert_eq!(result(&message), "after 405.1 s");
-    set_thread_language("zh");
-    assert_eq!(result(&message), "持续 405.1 秒");
+fn the_ledger_says_what_it_does_not_know() {
+    let old = with(Snapshot { ledger: with_findings().ledger, ..outage() }, |it| {
+        it.ledger.taken = Some(NOW.plus(-42_000));
+    });
+    let large = with(normal(), |it| it.ledger.limit = Some(AuditLimit::Orders(300_000)));
+    let none = Snapshot { ledger: LedgerPage::of(NOW, vec![], vec![]), ..empty() };
+    for (snapshot, expected) in [
+        (normal(), "Auditing the sales."),
+        (outage(), "once Redis and the database are reachable again"),
+        (old, "4 sales audited 42 s ago"),
+        (none, "No sales yet, nothing to audit."),
+        (large, "run 'seckill audit' in a shell"),
+    ] {
+        for (width, height) in [WIDE, NARROW, SMALLEST] {
+            let text = Tui::open(snapshot.clone(), "9").screen_at(width, height);
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains(expected), "{text}");
+        }
+    }
+    let audit = Balance::Off { findings: vec![SaleFinding { sale: None, what: Finding::Lost(2) }] };
+    let all = "All sales: 2 admitted orders are neither";
+    let mut passed = with_findings().ledger;
+    Arc::make_mut(&mut passed.lines).retain(|line| line.findings.is_empty());
+    Tui::open(Snapshot { audit: audit.clone(), ledger: passed, ..normal() }, "9").assert_shows(all);
+    Tui::open(Snapshot { audit, ..with_findings() }, "9").assert_hides(all);
+}
+
+#[test]
+fn an_alarm_keeps_its_next_step_when_its_error_is_long() {
+    for (lang, words) in [("en", "orders wait in the stream"), ("zh", "订单暂存在消息流中")]
+    {
+        set_thread_language(lang);
+        let error = StoreError::Away(Reason::Quoted("the disk is full and so on ".repeat(20)));
+        let kind = AlarmKind::SqlAway { error: Message::of(&EngineError::Store(error)) };
+        let alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
+        changed(|it| it.alarms = alarms, "").at(NARROW).assert_shows(words);
+    }
+}
+
+#[test]
+fn the_state_of_a_sale_and_of_a_job_is_shown() {
+    let archived = |it: &mut Snapshot| {
+        it.sales.iter_mut().for_each(|sale| (sale.phase, sale.stock) = (Phase::Archived, None));
+    };
+    changed(archived, "1").assert_shows("archived").assert_hides("ends in");
+    let mut tui = changed(archived, "2");
+    tui.assert_shows("archived").assert_hides("ends in");
+    tui.press("jE").assert_status_contains("has ended");
+    let screen = Tui::open(normal(), "8jl").screen();
+    let next = screen.lines().find(|line| line.starts_with(" next ")).unwrap_or_default();
+    assert!(next.contains("paused") && !next.contains("unknown"), "{screen}");
+    let large = vec![sale(7, "hot pot", Phase::Running, 10_000_000, 9_876_543)];
+    for size in [(60, 15), (60, 30), (71, 24), (72, 24), (80, 15)] {
+        let mut tui = changed(|it| it.sales.clone_from(&large), "2l");
+        tui.at(size).assert_shows("9,876,543|9,876,563|10,000,000|802/s|until 11:10");
+        let text = tui.screen();
+        let way = text.lines().find(|line| line.contains("→ persisted")).unwrap();
+        assert!(way.ends_with("123,437") || way.ends_with("123,437 99.9%"), "{way}");
+    }
+    let title = "a title that fills most of a line of a window";
+    changed(|it| it.sales.iter_mut().for_each(|it| title.clone_into(&mut it.title)), "2l")
+        .at((60, 30))
+        .assert_shows(format!("#7 {title}  RUNNING|repeat buyers  ***04 ×3"));
+    let letters = |it: &mut Snapshot| it.letters.taken = Some(NOW.plus(-9_000));
+    Tui::open(with(with_letters(), letters), "5").assert_shows("DEAD LETTERS      9 s old");
+    Tui::open(normal(), "4/1005\n").assert_shows("***05");
+    Tui::open(normal(), "0").assert_shows("sale end");
+}
+
+fn locked(snapshot: Snapshot) -> Snapshot {
+    with(snapshot, |it| {
+        it.sql.unwritable = Some(Message::of(&EngineError::Store(StoreError::Locked)));
+        let kind = AlarmKind::SqlLocked { waiting: Some(86) };
+        it.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
+    })
+}
+
+/// Another program has locked the database.
+pub(super) fn locked_database() -> Snapshot {
+    locked(normal())
+}
+
+#[test]
+fn a_locked_database_ages_no_figures_and_is_reported_to_commands() {
+    for view in ["2", "3", "4", "5", "7", "8", "0"] {
+        for (width, height) in [WIDE, NARROW] {
+            let [free, held] = [with_orders(), locked(with_orders())].map(|snapshot| {
+                let text = Tui::open(snapshot, view).screen_at(width, height);
+                // The header has the state of the server.
+                text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+            });
+            assert_eq!(free, held, "view {view}");
+        }
+    }
+    for (lang, expected) in [("en", "rejects writes"), ("zh", "拒绝写入")] {
+        set_thread_language(lang);
+        let mut tui = Tui::new(normal());
+        assert_eq!(tui.app.away(), None);
+        tui.show(locked(normal()));
+        assert!(tui.app.away().is_some_and(|it| it.contains(expected)));
+        tui.show(without_sql(normal()));
+        assert!(tui.app.away().is_some_and(|it| !it.contains(expected)));
+    }
 }
