@@ -20,7 +20,7 @@ if other and other ~= ARGV[3] and ARGV[5] ~= 'take' then
 end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
 redis.call('ZADD', KEYS[1], now, ARGV[1])
-redis.pcall('HSET', KEYS[4], ARGV[1], ARGV[6]) -- Only informs: a key of another type fails nothing.
+redis.pcall('HSET', KEYS[4], ARGV[1], ARGV[6]) -- Informational: a key of another type must not fail the heartbeat.
 local before = now - tonumber(ARGV[2])
 for _, node in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before)) do
   redis.call('HDEL', KEYS[2], node)

@@ -1391,6 +1391,7 @@ console-and-more = and { $count } more
 console-and-more-press-for-all = and { $count } more; press { KEY("sales") } for all
 console-at-time-in = { $time }, in { $span }
 console-attention = ALARMS
+console-any-key-closes = any key closes
 console-audit-failed = audit FAILED
 console-audit-passed = audit passed
 console-audit-unknown = audit unknown
@@ -1544,6 +1545,8 @@ demo-json-needs-headless = --json requires --headless
 demo-load-test-failed = the load test failed: { $why }
 demo-load-test-text = Redis admits in batches; one in { $one_in } buyers sends a duplicate request, which is rejected. The consumer is paused: the lag grows.
 demo-name = demo
+demo-next =
+    Every order was verified by its ID. Next: 'seckill drill' practises a recovery, 'seckill bench persist' compares the tutorial's consumer, 'seckill sale create' starts a sale of your own.
 demo-no-servers = the { $what } runs on temporary servers and keeps no data; omit { $flag }
 demo-node-dead-text = { $DYING_NODE } died holding { $stuck ->
     [one] 1 order

@@ -1274,6 +1274,7 @@ console-and-more = 另有 { $count } 个
 console-and-more-press-for-all = 另有 { $count } 场，按 { KEY("sales") } 查看全部
 console-at-time-in = { $time }，{ $span }后
 console-attention = 告警
+console-any-key-closes = 按任意键关闭
 console-audit-failed = 对账不符
 console-audit-passed = 对账通过
 console-audit-unknown = 对账未知
@@ -1423,6 +1424,7 @@ demo-json-needs-headless = --json 须与 --headless 一起使用
 demo-load-test-failed = 压测失败：{ $why }
 demo-load-test-text = Redis 批量准入；每 { $one_in } 位买家有一位重复请求，会被拒绝。消费者暂停，积压上升。
 demo-name = 演示
+demo-next = 每笔订单均已按订单号核对。接下来：'seckill drill' 演练故障恢复，'seckill bench persist' 与教程的消费者对比，'seckill sale create' 创建自己的秒杀。
 demo-no-servers = { $what }使用临时服务器，不保留数据；请去掉 { $flag }
 demo-node-dead-text = { $DYING_NODE } 宕机，持有 { $stuck } 笔已准入未落库的订单。按 4 查看，A 制定恢复计划，y 执行。
 demo-peak-load = 流量高峰
@@ -2105,8 +2107,8 @@ os-error = { $kind ->
     [AddrInUse] 地址已被占用
     [AddrNotAvailable] 地址不可用
     [AlreadyExists] 文件已存在
-    [BrokenPipe] 对方已断开
-    [ResourceBusy] 正被占用
+    [BrokenPipe] 对端已断开
+    [ResourceBusy] 设备或资源被占用
     [ConnectionAborted] 连接已中止
     [ConnectionRefused] 连接被拒绝
     [ConnectionReset] 连接被重置
@@ -2156,7 +2158,7 @@ overview-locks = 锁
 overview-none-from-here = 无
 overview-orphans = { $figure } 把无主锁
 overview-recent-events = 最近事件
-overview-refused = 未成交
+overview-refused = 未抢到
 overview-requests = { $count } 次请求
 overview-rushes = { $count } 场压测
 overview-stock = 库存
@@ -2338,7 +2340,7 @@ redis-server-silent = 有 Redis 服务器占用 { $lock }，但在 { $socket } �
 redis-server-spawn = 无法启动 { $path }（{ $reason }），请重新安装，或指定 --redis URL
 redis-server-stuck = { $socket } 的 Redis 服务器没有退出，请用 redis-cli -s { $socket } shutdown 停止
 redis-server-unwritten = Redis 服务器仍在运行：它无法把最近的更改写入 { $dir }；请腾出磁盘空间，再启动并退出一次 seckill
-redis-silent = { $address } 的 Redis 在 { $seconds } 秒内没有应答，请检查该地址上是否为其他程序，或 Redis 是否卡住
+redis-silent = { $address } 的 Redis 在 { $seconds } 秒内没有应答，请检查监听该地址的是否为其他程序，或 Redis 是否卡死
 redis-timed-out = 没有及时应答
 redis-timed-out-after = { $millis } 毫秒内没有应答
 redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
@@ -2548,7 +2550,7 @@ settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表
 settings-wanted-one-of = {" "}{ $names } 之一
 settings-wanted-table = {" "}TOML 表
 settings-wanted-text = 带引号的字符串
-settings-without-setting = { $why }；也可不设 { $key }，则{ $instead }
+settings-without-setting = { $why }；也可不设置 { $key }，此时{ $instead }
 settings-wrong-value = { $key } 应为{ $wanted }
 
 ## store
@@ -2623,7 +2625,7 @@ store-schema-no-schema = 该用户的 search_path 中没有存在的模式，请
 store-schema-old-server = 服务器为 { $version }，最低需要 { $oldest }，请升级
 store-schema-other = 该数据库的结构版本 { $version } 与当前 seckill 的不同；请用创建它的 seckill，或另指定 --database
 store-schema-stuck = 该数据库的结构无法升级（{ $reason }），请另指定 --database
-store-silent = { $name } 在 { $seconds } 秒内没有应答，请检查它是否卡住，或被其他程序占用
+store-silent = { $name } 在 { $seconds } 秒内没有应答，请检查数据库是否卡死，或被其他程序锁住
 store-there-is-no-voucher-seckill = 没有优惠券 #{ $voucher }，可用 'seckill voucher list' 查看
 store-this-process-paused-within-transaction = 本进程在事务中停顿过久
 store-unknown = 数据库在提交时出错（{ $reason }），结果未知，请核对结果后再重试
@@ -2713,8 +2715,8 @@ stream-to = 交给
 stream-too-many-dead-letters = { $text }：死信过多，未全部检查；按 { KEY("letters") } 查看
 stream-trimmed = 已裁剪
 stream-users = { $are_masked ->
-    [true] 用户已脱敏
-   *[false] 已显示用户
+    [true] 用户 ID 已脱敏
+   *[false] 用户 ID 已明文显示
 }
 stream-waiting = 待投递
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use seckill_console::GuidePage;
+use seckill_console::{GuidePage, thousands};
 use seckill_engine::{LoadTest, Snapshot, error::MAX_USERS};
 use seckill_model::{Label, Millis, SaleAudit, VoucherId, text};
 use serde::Serialize;
@@ -72,9 +72,14 @@ fn end(played: &Result<Played>) -> GuidePage {
             let text = text!("demo-script-failed", why = error.message());
             last_page(Label("demo-title"), text, false)
         }
-        Ok(Played { balanced: true, stuck, persisted, .. }) => {
+        Ok(result @ Played { balanced: true, stuck, persisted, .. }) => {
             let text = text!("demo-recovered-text", stuck, all = persisted);
-            last_page(Label("demo-recovered"), text, true)
+            let figures = lines(result).into_iter();
+            GuidePage {
+                summary: figures.map(|(label, figure)| (label.into(), thousands(figure))).collect(),
+                next: text!("demo-next"),
+                ..last_page(Label("demo-recovered"), text, true)
+            }
         }
         Ok(played) => {
             let finding = played.sales.iter().find_map(|sale| sale.findings.first());
@@ -168,8 +173,9 @@ async fn countdown(sandbox: &Sandbox<'_>, buyers: u64, stock: u64) -> Result<Vou
     Ok(voucher)
 }
 
-fn render(result: &Played) -> String {
-    let lines = [
+/// The figures of the result.
+fn lines(result: &Played) -> [(Label, u64); 8] {
+    [
         (Label("column-stock"), result.stock),
         (Label("cli-requests"), result.attempts),
         (Label("column-admitted"), result.admitted),
@@ -178,6 +184,9 @@ fn render(result: &Played) -> String {
         (Label("cli-stuck"), result.stuck),
         (Label("cli-replayed"), result.replayed),
         (Label("column-persisted"), result.persisted),
-    ];
-    format!("{}{}", figures(&lines), conclusion(result.balanced))
+    ]
+}
+
+fn render(result: &Played) -> String {
+    format!("{}{}", figures(&lines(result)), conclusion(result.balanced))
 }

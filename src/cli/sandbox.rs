@@ -1,6 +1,6 @@
 //! Sandbox of the demo and the drills: a temporary data directory with an engine, and pages of a guide.
 //!
-//! Independent of the script: it reports events here and waits here for snapshots.
+//! It does not depend on the scripts, which report events and wait for snapshots here.
 
 use std::time::Duration;
 

@@ -102,7 +102,7 @@ impl<'a, T> Table<'a, T> {
     }
 }
 
-/// Aligned by display width, since a Chinese character takes two columns. Without titles there is no line of them.
+/// Aligned by display width, since a Chinese character takes two columns. Without titles, the heading line is omitted.
 impl<T> fmt::Display for Table<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |column: &Column| column.cells.iter().map(|cell| cell.width()).max();

@@ -255,6 +255,12 @@ impl App {
             }
             return;
         }
+        // A key closes the summary, and does nothing else.
+        if keymap::lookup(Context::Always, pressed).is_none()
+            && !std::mem::take(&mut self.guide.summary).is_empty()
+        {
+            return;
+        }
         if let Some(Dialog::Confirm(confirm)) = &mut self.dialog
             && confirm.takes_digit(key)
         {

@@ -635,7 +635,7 @@ impl App {
         }
     }
 
-    /// Opens a form: the draft about this subject, else a new one.
+    /// Opens the draft of the form on this subject, or a new form.
     fn open_form(&mut self, subject: &Subject, new: impl FnOnce() -> Form) {
         let drafts = &mut self.work.drafts;
         let draft = drafts.iter().position(|form| form.subject == *subject);

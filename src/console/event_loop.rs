@@ -167,7 +167,7 @@ async fn turn(
     }
 }
 
-/// The state, with the present time by the clock of the servers.
+/// Sets the current time, by the clock of the servers, and returns the state.
 fn at_present(app: &mut App) -> &mut App {
     app.display.now = Millis::now().plus(app.display.newest.clock_ahead_ms);
     app
@@ -179,7 +179,7 @@ async fn any(signals: &mut [Signal]) {
     all.next().await;
 }
 
-/// The next value of a channel; `None` if it is closed, or there is none.
+/// The next value of a channel; `None` if the channel is closed or absent.
 async fn changed<T: Clone>(channel: &mut Option<watch::Receiver<T>>) -> Option<T> {
     let receiver = channel.as_mut()?;
     receiver.changed().await.ok()?;

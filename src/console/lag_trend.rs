@@ -8,7 +8,7 @@ use seckill_model::Millis;
 const KEPT_MS: u64 = 12_000;
 /// A shorter span shows no trend.
 const LEAST_MS: u64 = 1_500;
-/// A change by a smaller share of the lag is noise: a lag within it is steady, and has not turned.
+/// A change by less than this share of the lag is noise: the lag is steady, and has not turned.
 const NOISE: f64 = 0.05;
 /// A change by at most this many entries is noise, too.
 const LEAST_CHANGE: f64 = 10.0;
@@ -58,7 +58,7 @@ impl LagTrend {
         self.past.drain(..from);
     }
 
-    /// Change of the lag, and the milliseconds in which it happened; `None` if they are too few.
+    /// Change of the lag, and the milliseconds in which it happened; `None` if the time is too short.
     fn change(&self) -> Option<(f64, u64)> {
         let ((begin, first), (end, last)) = self.past.front().zip(self.past.back())?;
         let span = end.since(*begin);
@@ -70,7 +70,7 @@ impl LagTrend {
         self.change().map(|(change, span)| change / span as f64 * 1e3)
     }
 
-    /// Hysteresis: a trend starts with a change beyond the noise, and lasts while half of that is left.
+    /// Hysteresis: a trend starts when the change exceeds the noise, and ends when it falls below half of that.
     fn settled(&self) -> Option<Ordering> {
         let ((change, _), (_, lag)) = self.change().zip(self.past.back())?;
         let toward = change.total_cmp(&0.0);

@@ -89,12 +89,16 @@ pub struct GuidePage {
     pub title: String,
     /// What is happening, in a sentence or two.
     pub text: String,
-    /// The label of the key that the presenter presses next.
+    /// The labels of the keys that the presenter presses next.
     pub key: Option<String>,
     /// A number shown in large digits in the middle of the Overview.
     pub countdown: Option<u8>,
     /// The guide has ended.
     pub done: bool,
+    /// Labels and figures of the result, in a box over the screen until a key is pressed.
+    pub summary: Vec<(String, String)>,
+    /// What to do next, below the summary.
+    pub next: String,
 }
 
 impl GuidePage {

@@ -16,8 +16,8 @@ use crate::{
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Sends a node's heartbeats in one partition, and repairs its faults, until `stop`; cancels it if another process has
-/// taken the name.
+/// Sends a node's heartbeats in one partition and repairs its faults until `stop` is cancelled. Cancels `stop` itself
+/// if another process has taken the name.
 pub(super) async fn send_heartbeats(
     context: NodeContext,
     mut servers: Servers,
@@ -41,7 +41,7 @@ pub(super) async fn send_heartbeats(
             tracing::error!(node, "another process has taken the name; stopping");
             stop.cancel();
         }
-        // What could not be repaired is retried.
+        // A fault that could not be repaired is retried with the next heartbeat.
         match repair_partition(&mut servers, &of, &outbox, &node).await {
             Ok(0) => {}
             Ok(_) => _ = outbox.write(&servers.store).await,

@@ -77,7 +77,7 @@ pub struct JobSettings {
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 const YEAR_MS: u64 = 365 * DAY_MS;
-/// Redis counts entries in 64 bits, with a sign.
+/// Redis counts entries in a signed 64-bit integer.
 const MOST_ENTRIES: u64 = i64::MAX as u64;
 
 impl Default for JobSettings {

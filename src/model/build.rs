@@ -1,4 +1,4 @@
-//! Builds this crate again when a language is added; changes of known files are noticed without it.
+//! Rebuilds this crate when a language is added. Cargo detects changes to known files without it.
 
 fn main() {
     println!("cargo::rerun-if-changed=../../assets/locales");

@@ -19,7 +19,7 @@ pub struct Millis(pub i64);
 
 quoted!(Millis);
 
-/// Seconds, with milliseconds if there are any.
+/// The time in seconds, with at most three decimals.
 pub fn seconds(time: Duration) -> String {
     (time.as_millis() as f64 / 1e3).to_string()
 }

@@ -184,7 +184,7 @@ fn number(text: &str) -> Option<Fact<'static>> {
 }
 
 fn span(text: &str) -> Option<Fact<'static>> {
-    // A number alone is in seconds.
+    // A number without a unit is in seconds.
     let span: Span = text.parse().or_else(|_| format!("{text}s").parse()).ok()?;
     let span = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     u64::try_from(span.as_millis()).ok().map(Fact::Number)

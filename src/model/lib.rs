@@ -67,5 +67,5 @@ pub use stored_message::Message;
 pub use verdict::{RecoveryAction, Verdict};
 pub use voucher::{Voucher, VoucherDetails, VoucherKind, VoucherStatus};
 
-/// A number in the settings: its name in the file, after those of its sections, its value, and the accepted values.
+/// A numeric setting: its name in the file with its sections (`engine.queue`), its value, and the accepted range.
 pub type NumericSetting = (&'static str, u64, std::ops::RangeInclusive<u64>);

@@ -19,7 +19,7 @@ const REPLAYS: &[u8] = b"replays";
 const HISTORY: &[u8] = b"history";
 /// Prefix of the entry's own field names.
 const BODY: &[u8] = b"body:";
-/// Original fields kept of a letter, and characters per name and value.
+/// Maximum number of original fields of a letter that are kept, and of characters per name and value.
 const FIELDS: usize = 24;
 const NAME: usize = 40;
 const VALUE: usize = 240;

@@ -10,7 +10,7 @@ use seckill_model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Result of an operation of Redis.
+/// Result of a Redis operation.
 pub type Result<T, E = RedisError> = std::result::Result<T, E>;
 
 /// Why a Redis operation failed. Never contains a password.
@@ -28,7 +28,7 @@ pub enum RedisError {
         /// Cause.
         detail: Reason,
     },
-    /// The server accepts the connection and does not reply; the outcome of a write is then unknown.
+    /// The server accepts the connection but does not reply; the outcome of a write is then unknown.
     #[error("{}", text!("redis-silent", address, seconds = *millis as f64 / 1e3))]
     Silent {
         /// Address.

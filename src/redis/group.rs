@@ -13,8 +13,8 @@ use super::{
 };
 
 /// Moves the group back so that `from` is the first entry to be delivered again, or creates it if it is missing.
-/// Returns what has changed since its last delivered ID was `seen` (`None`: it did not exist); then it stays where it
-/// is. `read` is the number of entries ever added before `from`, if known.
+/// If its last delivered ID is no longer `seen` (`None`: it did not exist), leaves it where it is and returns what has
+/// changed. `read` is the number of entries ever added before `from`, if known.
 pub async fn rewind(
     conn: &mut Connection,
     of: &Partition,

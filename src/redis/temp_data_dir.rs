@@ -1,7 +1,7 @@
 //! Temporary data directories of demos, and cleanup after killed demos.
 //!
-//! Only directories of this user's demos without a live user, and not just being created, are removed. A failed cleanup
-//! does not fail the demo.
+//! Only directories of this user's demos are removed, and none that a process is using or has just created. A failed
+//! cleanup does not fail the demo.
 
 use std::{
     fs::{self, DirEntry},

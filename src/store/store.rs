@@ -105,7 +105,7 @@ impl Database {
 
 impl Store {
     /// A store on the same database whose operations fail on demand, initially without a fault. `seed` determines which
-    /// writes are done at a failed commit.
+    /// writes take effect although their commit failed.
     pub fn with_faults(&self, seed: u64) -> (SharedStore, Illness) {
         let illness = Illness::new(seed);
         let database = self.database.clone();

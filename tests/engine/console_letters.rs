@@ -139,7 +139,7 @@ async fn letters_are_counted_and_discarded_with_a_recorded_reason() {
         .filter(|line| line.action == "dead discard")
         .map(|line| line.reason.as_deref())
         .collect();
-    assert_eq!(reasons, [Some(why)], "the question stands in no log");
+    assert_eq!(reasons, [Some(why)], "the question itself is not logged");
 
     bury(&world, 2).await;
     world.stop_node().await;

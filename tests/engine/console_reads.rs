@@ -418,7 +418,7 @@ async fn no_rate_is_shown_while_redis_is_unreachable() {
             && it.written.per_second <= 0.0
             && point.and_then(|it| it.persisted).is_some_and(|rate| rate <= 0.0)
     };
-    let seen = snapshot(&world, "SQL stands still, and its rate says so", stands).await;
+    let seen = snapshot(&world, "no order is written, and the rate is 0", stands).await;
     let point = seen.series.last().unwrap();
     assert_eq!((point.admitted, point.lag, point.pending), (None, None, None), "a gap");
     world.server.thaw();

@@ -282,7 +282,7 @@ async fn a_sale_change_that_redis_missed_is_delivered_by_a_node() {
     assert!(error.is_away() && error.to_string().contains("not confirmed"), "{error}");
     assert!(world.store.sale(voucher).await.unwrap().is_undelivered());
     world
-        .until("the alarm stands", async || {
+        .until("the alarm is open", async || {
             let snapshot = world.node().remote().snapshots.borrow().clone();
             snapshot.alarms.iter().any(
                 |it| matches!(&it.kind, AlarmKind::Undelivered { sales } if sales[..] == [voucher]),

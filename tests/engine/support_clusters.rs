@@ -19,7 +19,7 @@ fn a_cluster_fails_over_and_takes_its_server_back() {
     let deaf = cluster.owner(KEY).unwrap() + 3;
     cluster.freeze(deaf);
     let held = cluster.node(deaf - 3).try_replicated(&["SET", KEY, "u"], 1);
-    assert_eq!(held.unwrap(), 0, "a replica that stands still holds nothing new");
+    assert_eq!(held.unwrap(), 0, "a suspended replica confirms no write");
     cluster.thaw(deaf);
     cluster.write_everywhere(KEY, &["SET", KEY, "v"]);
     let old = cluster.kill_owner(KEY);

@@ -192,7 +192,7 @@ fn the_example_config_matches_the_defaults() {
     let mut parsed: toml::Table = settings.parse().unwrap();
     let engine = parsed.remove("engine").expect("the table [engine]");
     for (name, _) in engine.as_table().unwrap() {
-        assert!(!parsed.contains_key(name), "{name} stands twice");
+        assert!(!parsed.contains_key(name), "{name} is listed twice");
     }
     let fields = read("src/engine/settings.rs");
     for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {

@@ -106,7 +106,7 @@ impl Guard {
 
     /// SIGSTOP for it and its children; returns once all of them are stopped.
     pub(super) fn freeze(&self) {
-        wait_until_blocking(PATIENCE, "it stands still", || {
+        wait_until_blocking(PATIENCE, "it is suspended", || {
             self.signal(Signal::STOP);
             self.family().into_iter().all(stands_still)
         });

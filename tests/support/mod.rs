@@ -106,7 +106,7 @@ fn came_true(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
 #[track_caller]
 pub fn freeze(pid: Pid) {
     kill_process(pid, Signal::STOP).unwrap();
-    wait_until_blocking(PATIENCE, "it stands still", || stands_still(pid));
+    wait_until_blocking(PATIENCE, "it is suspended", || stands_still(pid));
 }
 
 /// Whether each of its threads is stopped or has ended; true without /proc.

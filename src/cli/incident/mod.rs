@@ -66,7 +66,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
     Ok(if report.away.is_empty() { 0 } else { error::UNREACHABLE })
 }
 
-/// Atomic, and readable only by its owner.
+/// Writes the file atomically, readable only by its owner.
 fn write(file: &Path, text: &str, replace: bool) -> Result<()> {
     let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     let failed = |error: std::io::Error| CliError::not_written(file, &error);

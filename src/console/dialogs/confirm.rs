@@ -77,8 +77,8 @@ fn large(intent: &Intent) -> Option<u64> {
     (count > limit).then_some(count)
 }
 
-/// The focused element. Tab moves to the reason before the button, as the field says, so that typing there does not
-/// answer.
+/// The focused element. Tab moves to the reason before the button, as its hint says, so that typing a reason does not
+/// answer the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::VariantArray)]
 enum Stop {
     Cancel,

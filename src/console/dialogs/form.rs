@@ -109,7 +109,7 @@ impl Form {
         self.show_fault(fault.as_ref());
     }
 
-    /// What the form leads to, or `None` after moving the focus to the field with the error.
+    /// Returns the effect of a valid form; otherwise moves the focus to the field with the error.
     pub(crate) fn submit(&mut self, scene: &Scene) -> Option<Effect> {
         match self.check(scene) {
             Ok(effect) => Some(effect),

@@ -5,7 +5,7 @@ mod tabs;
 
 use ratatui::{
     prelude::*,
-    widgets::{Clear, Paragraph},
+    widgets::{Clear, Paragraph, Row, Table},
 };
 use seckill_engine::{EngineError, Health, SaleLine, Snapshot, error::StoreError};
 use seckill_model::{Balance, Label, Millis, Phase, locale::language, text};
@@ -18,7 +18,7 @@ use crate::{
     text::{self, figures},
     theme::{Theme, glyphs},
     views::{COMPLETE, SIDES, View, draw_text, is_stale, is_too_small, phase},
-    widgets::{self, fit, left, plain, right, width, wrap, wrap_to},
+    widgets::{self, fit, left, plain, popup, right, width, wrap, wrap_to},
 };
 
 /// From this width on, servers and audit are shown in full.
@@ -57,6 +57,10 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
     let mut cursor = draw_frame(app, area, buffer);
     if let Some(dialog) = &mut app.dialog {
         cursor = dialog.draw(area, buffer, app.display.theme);
+    }
+    if !app.guide.summary.is_empty() {
+        draw_summary(app, area, buffer);
+        cursor = None;
     }
     if app.display.theme.ascii {
         widgets::to_ascii(buffer, !language().is_ascii());
@@ -347,6 +351,29 @@ fn filter_input(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Positi
         Layout::horizontal([Constraint::Length(1), Constraint::Fill(1)]).areas(row);
     Span::styled("/", theme.key).render(slash, buffer);
     draw_input(field, buffer, input, Style::new())
+}
+
+/// The result of the guide, over the middle of the screen.
+fn draw_summary(app: &App, area: Rect, buffer: &mut Buffer) {
+    const WIDTH: u16 = 56;
+    let (guide, theme) = (&app.guide, app.display.theme);
+    let next = wrap(&guide.next, usize::from(WIDTH) - 6);
+    let rows = [guide.summary.len() as u16, next.len() as u16];
+    // Blank lines if there is room.
+    let air = u16::from(rows[0] + rows[1] + 6 <= area.height);
+    let size = (WIDTH, rows[0] + rows[1] + 3 + 3 * air);
+    let closes = Line::styled(format!(" {} ", Label("console-any-key-closes")), theme.soft);
+    let inside = popup(area, buffer, theme, size, &guide.title, [closes.right_aligned()]);
+    let [_, figures, _, below] =
+        Layout::vertical([air, rows[0], air, rows[1]].map(Constraint::Length)).areas(inside);
+    let lines = guide.summary.iter().map(|(label, figure)| {
+        let label = Line::styled(label.as_str(), theme.soft);
+        Row::new([label, Line::styled(figure.as_str(), theme.strong).right_aligned()])
+    });
+    let widths = [Constraint::Fill(1), Constraint::Length(20)];
+    Widget::render(Table::new(lines, widths), figures.inner(Margin::new(2, 0)), buffer);
+    let next = next.into_iter().map(Line::from).collect::<Vec<_>>();
+    Paragraph::new(next).render(below.inner(Margin::new(2, 0)), buffer);
 }
 
 /// The guide with its key, as far as there are rows.

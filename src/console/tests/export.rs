@@ -207,7 +207,7 @@ fn an_export_changes_nothing_of_what_is_seen() {
 fn an_image_can_be_exported_over_a_question() {
     let mut tui = Tui::open(normal(), "2jkE");
     tui.control('x');
-    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))), "the question stands");
+    assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))), "the question stays open");
     assert_eq!(tui.sent(), []);
     assert!(made(&mut tui)[0].body.contains("Cancel"));
 }

@@ -173,6 +173,8 @@ fn play(seed: u64) -> usize {
                 key: random.random_bool(0.5).then(|| "a very long key indeed".to_owned()),
                 countdown: random.random_bool(0.5).then(|| random.random()),
                 done: random.random_bool(0.2),
+                summary: vec![("火锅".repeat(9), "1".to_owned()); random.random_range(0..30)],
+                next: "word ".repeat(random.random_range(0..90)),
             }),
             95..97 => {
                 tui.app.on_tick();

@@ -81,6 +81,26 @@ fn guide() -> GuidePage {
 }
 
 #[test]
+fn the_summary_stays_until_a_key_that_does_nothing_else() {
+    let figures = ["admitted", "persisted"].map(|label| (label.to_owned(), "8,128".to_owned()));
+    let summary =
+        GuidePage { summary: figures.to_vec(), next: "try 'seckill drill'".to_owned(), ..guide() };
+    for keys in ["2", "t", "2E"] {
+        let mut tui = Tui::open(running(), keys);
+        tui.app.on_guide(summary.clone());
+        for size in SIZES {
+            tui.at(size).assert_shows("any key closes|admitted|persisted|8,128|'seckill drill'");
+        }
+        let before = (tui.app.view, tui.app.dialog.is_some());
+        tui.press("y").assert_hides("any key closes");
+        assert_eq!(
+            (tui.app.view, tui.app.dialog.is_some(), tui.sent()),
+            (before.0, before.1, vec![])
+        );
+    }
+}
+
+#[test]
 fn a_question_names_the_sale() {
     let rushed = Snapshot { load_tests: vec![load_test(7, 52_000, 110_000)], ..running() };
     for (keys, snapshot) in [("tH", rushed), ("tL\t\t\t\t\n", planned())] {

@@ -29,7 +29,7 @@ pub(crate) struct AlarmText {
     pub(crate) text: String,
 }
 
-/// Cells of the figure before the text, in either language.
+/// Cells of the figure before the text.
 pub(crate) const FIGURE: usize = 8;
 
 impl AlarmText {

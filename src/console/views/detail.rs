@@ -23,9 +23,9 @@ pub(crate) struct Detail<'a> {
     room: usize,
     lines: Vec<Line<'static>>,
     last_label: Option<Label>,
-    /// What a note on lines that do not fit says.
+    /// Formats the note on lines that do not fit, from their number.
     pub(super) more: fn(usize) -> String,
-    /// Rows from which it is cut to fit below its table, which it would replace otherwise.
+    /// With room for at least this many rows, it is cut to fit below its table; with less, it replaces the table.
     pub(super) least: Option<u16>,
     /// A note on the rule, where it covers no text.
     pub(super) note: String,
@@ -114,7 +114,7 @@ impl<'a> Detail<'a> {
         self.figure = Some((rows, Box::new(draw)));
     }
 
-    /// Its lines, the rule above them and what is below.
+    /// Rows of its lines, of the rule above them and of the figure below.
     pub(super) fn height(&self) -> u16 {
         let figure = self.figure.as_ref().map_or(0, |(rows, _)| *rows);
         u16::try_from(self.lines.len()).map_or(u16::MAX, |lines| lines.saturating_add(1 + figure))

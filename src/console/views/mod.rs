@@ -112,7 +112,7 @@ pub(crate) trait Component {
         self.table_mut().map_or(Turn::Moved, |table| table.step(snapshot, step, is_frozen))
     }
 
-    /// Carries out an action; `None` if it is none of this view.
+    /// Carries out an action; `None` if the action does not belong to this view.
     fn run(&mut self, _action: Action, _scene: &Scene) -> Option<Effect> {
         None
     }
@@ -132,7 +132,7 @@ pub(crate) trait Component {
         self.table_mut().map(|table| table.settle(snapshot)).unwrap_or_default()
     }
 
-    /// The view comes to the screen.
+    /// Prepares the view when it comes to the screen.
     fn enter(&mut self, snapshot: &Snapshot) {
         if let Some(table) = self.table_mut() {
             table.settle_cursor(snapshot);
@@ -174,7 +174,7 @@ impl Effect {
 /// its type.
 macro_rules! views {
     ($($view:ident, $key:literal, $message:expr => $field:ident: $state:ty,)+) => {
-        /// Which view is on the screen.
+        /// A view of the console.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Hash, VariantArray)]
         pub(crate) enum View {
             $($view,)+

@@ -53,7 +53,7 @@ pub(crate) struct Scene {
     pub(crate) now: Millis,
     pub(crate) zone: TimeZone,
     pub(crate) theme: Theme,
-    /// Whether user IDs are shown, in every view.
+    /// Whether user IDs are masked, in every view.
     pub(crate) users: Users,
     pub(crate) lag: LagTrend,
     /// The window is too small for blank rows and details beside the figures.

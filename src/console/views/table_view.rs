@@ -49,7 +49,7 @@ pub(crate) trait TableView: Row {
         } else if last > 0 && page.key == page.key.first() {
             text!("console-range-of", first = 1, last, total = total.max(last))
         } else if total == 0 || scene.shown.stream.is_none() {
-            // Not read is not zero, and the list says that it is empty.
+            // The size of a list that was not read is unknown, and an empty list says so itself.
             String::new()
         } else {
             figures::thousands(total)

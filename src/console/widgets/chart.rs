@@ -212,8 +212,8 @@ fn clocks(area: Rect, buffer: &mut Buffer, theme: Theme, shown: &Chart<'_>, axis
     first.render(area, buffer);
 }
 
-/// The peak of each column, aligned to [`Axis`]; `None` without readings for half of its ticks. Values are interpolated
-/// between ticks, but never across an outage.
+/// The peak of each column, aligned to [`Axis`]; `None` unless more than half of its ticks have a reading. Values are
+/// interpolated between ticks, but never across an outage.
 pub(crate) fn columns_of(
     series: &Series,
     axis: Axis,

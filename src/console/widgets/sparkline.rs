@@ -27,7 +27,7 @@ impl Curve<'_> {
     }
 }
 
-/// Draws a value per column over the whole area; `top` fills the height. A small value is not drawn as none.
+/// Draws one value per column over the whole area; `top` fills the height. A small value remains visible.
 pub(crate) fn strip(
     area: Rect,
     buffer: &mut Buffer,

@@ -702,7 +702,7 @@ fn unreadable() -> AdmissionError {
     AdmissionError::Rejected(english(&RedisError::reply("admit.lua")))
 }
 
-/// An error as a buyer gets it: replies are in English, as the report of a load test is.
+/// The text of an error in a reply. Replies are in English, like the report of a load test.
 fn english(error: &impl ToString) -> String {
     in_english(|| error.to_string())
 }

@@ -31,7 +31,7 @@ pub(crate) type Result<T, E = LockError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockError {
-    /// A name that a lock cannot have, or servers that it cannot use.
+    /// The name of the lock, or its set of servers, is invalid.
     #[error(transparent)]
     Rule(Reason),
     /// Redis replied after the end of the lease; the lock was released.

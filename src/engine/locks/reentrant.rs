@@ -90,7 +90,7 @@ enum Reply {
 }
 
 impl Locks {
-    /// Also returns what their watchdog cleans up.
+    /// Creates locks without a watchdog; also returns the queue of cleanups that a watchdog processes.
     pub(super) fn without_watchdog(
         redis: &Redis,
         keys: Layout,
@@ -376,7 +376,7 @@ pub(super) struct Held {
     lost: CancellationToken,
 }
 
-/// Work under a lease ends a tenth of it earlier: clock rates differ, and cancellation takes time.
+/// Work under a lease ends when a tenth of the lease is left: clock rates differ, and cancellation takes time.
 const SURE: f64 = 0.9;
 
 /// Time until which a lease requested at `sent` is certainly valid.
@@ -440,7 +440,7 @@ impl Held {
     }
 }
 
-/// Holds one depth of a lock. Release it with [`Guard::release`]; a dropped guard is released in the background.
+/// Holds one level of a lock. Release it with [`Guard::release`]; a dropped guard is released in the background.
 #[derive(Debug)]
 pub struct Guard {
     held: Arc<Held>,

@@ -1,4 +1,5 @@
-//! Measurements of one process: latencies, refusals, and operations in progress, which can be stopped.
+//! Measurements of one process: latencies, refused requests, written orders, and operations in progress, which can be
+//! stopped.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -38,7 +39,7 @@ pub struct Meters {
     recovery: Mutex<Weak<CancellationToken>>,
 }
 
-/// The operations in progress; each holds the other end until it ends.
+/// The operations in progress. Each owns its entry, which disappears when the operation ends.
 type Active<L> = Mutex<Vec<Weak<InProgress<L>>>>;
 
 impl Meters {
@@ -84,8 +85,8 @@ impl Meters {
         (!recent.is_empty()).then(|| latency_of(&recent))
     }
 
-    /// Returns how many recent requests took how long: the upper bound of each bucket in microseconds, which doubles
-    /// from one to the next, and its requests.
+    /// Returns recent requests by latency: for each bucket, its upper bound in microseconds, which doubles from one
+    /// bucket to the next, and its number of requests.
     pub fn latency_buckets(&self) -> Vec<(u64, u64)> {
         let recent = self.recent();
         let buckets = recent.iter_log(FIRST_BUCKET_US, 2.0);

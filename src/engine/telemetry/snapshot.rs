@@ -463,7 +463,7 @@ pub type OrdersPage = Page<OrdersView, Order>;
 pub type LogPage = Page<LogView, AuditEntry>;
 
 impl PendingPage {
-    /// Counts its entries, if they are all, so that both views agree.
+    /// Counts its entries. It replaces a separate count if [`Self::is_whole`], so that both views agree.
     pub(crate) fn census(&self) -> Census {
         let read = self.lines.iter().map(|line| (line.entry, line.deliveries)).collect();
         Census::of(self.taken.unwrap_or_default(), &[(read, true)])

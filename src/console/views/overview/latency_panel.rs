@@ -11,7 +11,7 @@ use crate::{text::figures, views::Scene};
 /// Cells of a bar and of the gap after it.
 const BAR: (u16, u16) = (4, 1);
 
-/// A bar for each bucket; the last one that fits also has all slower requests.
+/// Draws a bar for each bucket; the last one that fits also counts all slower requests.
 pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     let theme = scene.theme;
     let rows = [1, 1, area.height.saturating_sub(2)].map(Constraint::Length);

@@ -126,8 +126,8 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
     figures.render(below, buffer);
 }
 
-/// What happens beside the orders, in the columns of the chart and each at a scale of its own: the refused requests,
-/// which outnumber the orders of a sale by far, the lag, and the stock of the selected sale.
+/// Draws strips in the columns of the chart, each at its own scale: the refused requests, which far outnumber the
+/// orders of a sale, the lag, and the stock of the selected sale, or else of the first one.
 fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene, axis: Axis) {
     let (theme, series) = (scene.theme, &scene.shown.series);
     let sale = scene.chosen.or(scene.shown.sales.first().map(|sale| sale.voucher_id));

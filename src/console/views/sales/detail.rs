@@ -33,7 +33,7 @@ use crate::{
 const NARROW: u16 = 72;
 const FUNNEL: u16 = 32;
 const FACT: u16 = 11;
-/// Rows of funnel and figures, and above them of users with several orders if there is room.
+/// Rows of funnel and figures, and of the repeat buyers above them if there is room.
 const FIGURES: u16 = 6;
 const REPEAT: u16 = 1;
 /// Rows of the curve with heading and times: the minimum, and the maximum that is useful.
@@ -77,7 +77,7 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
     detail
 }
 
-/// The funnel beside the other figures; with more rows also users with several orders, and the curve of the stock.
+/// The funnel beside the other figures; with more rows also the repeat buyers and the stock curve.
 fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     let (half, gap) = match area.width {
         ..NARROW => (FUNNEL, 2),
@@ -134,7 +134,7 @@ fn conversion(theme: Theme, sale: &SaleLine, with_shares: bool) -> Line<'static>
         line.push_span(Span::styled(format!("{arrow}{label} "), theme.soft));
         let figure = count.map_or_else(|| text::UNKNOWN.into(), thousands);
         line.push_span(Span::styled(figure, theme.strong));
-        // No share of zero.
+        // A share of zero is undefined.
         if let (Some(count), Some(of @ 1..), true) = (count, of, with_shares) {
             line.push_span(Span::styled(format!(" {}", share(count, of)), theme.soft));
         }

@@ -66,13 +66,13 @@ pub(crate) trait Row: Sized + 'static {
 pub(crate) struct Page<'a, R: Row> {
     pub(crate) key: R::Key,
     pub(crate) rows: Vec<&'a R>,
-    /// The page after it, away from the first one.
+    /// The following page, in the direction away from the first one.
     pub(crate) next: Option<R::Key>,
     /// The page that keeps these rows while new ones are added.
     pub(crate) held: Option<R::Key>,
     /// Rows of the whole list, if they are counted.
     pub(crate) total: Option<u64>,
-    /// The IDs that rows of this page can have; `None` is any.
+    /// The IDs that rows of this page can have; `None` if any.
     pub(crate) ids: Option<RangeInclusive<R::Id>>,
     /// When it was read, if that is not when the snapshot was taken.
     pub(crate) taken: Option<Millis>,
@@ -97,13 +97,13 @@ impl<'a, R: Row> Page<'a, R> {
         }
     }
 
-    /// A page of the engine.
+    /// A page as the engine read it.
     pub(crate) fn of(page: &'a snapshot::Page<R::Key, R>) -> Self {
         let (key, taken) = (page.view, page.taken);
         Self { key, total: None, taken, is_read: taken.is_some(), ..Self::whole(&*page.lines) }
     }
 
-    /// A page of a list in the order of its IDs, of which there are `total`.
+    /// A page of a list that is ordered by ID and has `total` rows.
     pub(crate) fn by_id(page: &'a snapshot::Page<EntryId, R>, total: u64) -> Self
     where
         R: Row<Id = EntryId, Key = EntryId>,
@@ -122,7 +122,7 @@ impl<'a, R: Row> Page<'a, R> {
         self.key == self.key.first() && self.next.is_none()
     }
 
-    /// The extent of a sheet with so many of its rows.
+    /// The extent of a sheet with this many of its rows.
     pub(super) fn extent(&self, rows: usize) -> Extent {
         let loaded = self.rows.len() as u64;
         let more = self.total.map_or(!self.is_whole(), |total| loaded < total);
@@ -434,7 +434,7 @@ impl<R> Column<R> {
         (self.value)(row).exported(users, now)
     }
 
-    /// Its name in a file, with the unit, and whether it is masked.
+    /// Its name in a file, with the unit, and with a suffix if it is masked.
     pub(super) fn file_name(&self, users: Users) -> String {
         let name = self.title.english().trim().to_lowercase().replace(' ', "_");
         match name.as_str() {

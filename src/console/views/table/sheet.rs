@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-/// How much of a list a sheet has: the engine reads most lists page by page.
+/// How much of a list a sheet contains: the engine reads most lists page by page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Rows of the sheet: the loaded ones that match the filter.

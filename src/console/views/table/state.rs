@@ -347,7 +347,7 @@ impl<R: Row> TableState<R> {
         Marked { count, filtered, elsewhere: count - loaded }
     }
 
-    /// These rows for an export. It is in English: their reader does not know the display language.
+    /// These rows for an export, in English: the reader may not know the display language.
     pub(crate) fn sheet_of(&self, scene: &Scene, rows: &[&R], cursor: Option<usize>) -> Sheet {
         let columns = || R::COLUMNS.iter().filter(|column| column.is_exported(&scene.shown));
         let with_marks = rows.iter().any(|row| self.is_marked(row));
@@ -405,7 +405,7 @@ pub(crate) trait Table {
     /// All loaded rows that match the filter; `None` if nothing was read yet.
     fn sheet(&self, scene: &Scene) -> Option<Sheet>;
 
-    /// Why the rows cannot be sorted: sorting one page would hide that there are more.
+    /// Why the rows cannot be sorted: one sorted page would look like the whole list.
     fn fixed_order(&self, snapshot: &Snapshot) -> Option<String>;
 }
 

@@ -17,8 +17,8 @@ const PAGE: usize = 1_000;
 /// Undelivered entries beyond this number are not counted individually.
 const COUNT_UP_TO: u64 = 100_000;
 
-/// Reads every partition, or that one: the stream, its group, and the consumers that hold most entries first. A lag
-/// that Redis cannot determine is counted.
+/// Reads the stream, its group and its consumers in every partition, or only in one. The consumers that hold the most
+/// entries come first. A lag that Redis cannot determine is counted.
 pub async fn show(servers: &mut Servers, only: Option<u16>) -> Result<Vec<RedisStats>> {
     let mut shown = Vec::new();
     for of in partitions(&servers.keys, only)? {
