@@ -255,8 +255,10 @@ impl App {
             }
             return;
         }
-        // A key closes the summary, and does nothing else.
-        if keymap::lookup(Context::Always, pressed).is_none()
+        // A key closes the summary and does nothing else, unless it quits.
+        let quits = keymap::lookup(self.context(), pressed) == Some(Action::Quit);
+        if !quits
+            && keymap::lookup(Context::Always, pressed).is_none()
             && !std::mem::take(&mut self.guide.summary).is_empty()
         {
             return;

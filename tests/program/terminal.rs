@@ -82,6 +82,9 @@ fn the_demo_is_repaired_from_the_screen() {
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the proof", |screen| screen.contains("RECOVERED AND VERIFIED"));
+    terminal.wait_for(LONG, "the summary", |screen| screen.contains("any key closes"));
+    terminal.send(" ");
+    terminal.wait_for(LONG, "the view", |screen| !screen.contains("any key closes"));
     quits(terminal);
     assert!(home.processes().is_empty());
 }

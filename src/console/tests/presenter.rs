@@ -85,9 +85,14 @@ fn the_summary_stays_until_a_key_that_does_nothing_else() {
     let figures = ["admitted", "persisted"].map(|label| (label.to_owned(), "8,128".to_owned()));
     let summary =
         GuidePage { summary: figures.to_vec(), next: "try 'seckill drill'".to_owned(), ..guide() };
-    for keys in ["2", "t", "2E"] {
+    let opened = |keys| {
         let mut tui = Tui::open(running(), keys);
         tui.app.on_guide(summary.clone());
+        tui
+    };
+    assert_eq!(opened("2").press("q").app.terminal.course, crate::app::Course::Quit);
+    for keys in ["2", "t", "2E"] {
+        let mut tui = opened(keys);
         for size in SIZES {
             tui.at(size).assert_shows("any key closes|admitted|persisted|8,128|'seckill drill'");
         }
