@@ -11,14 +11,14 @@ use rustix::process::{Pid, Signal};
 
 use super::{
     PATIENCE, came_true,
-    guard::{self, Guard, Owner},
+    guard::{self, Guard, Owner, Port},
 };
 
 /// A server in its own directory, on a socket and a loopback port.
 #[derive(Debug)]
 pub struct DatabaseProcess {
     pub(super) args: Vec<String>,
-    pub(super) port: u16,
+    port: Port,
     pub(super) dir: PathBuf,
     guard: Option<Guard>,
 }
@@ -45,7 +45,7 @@ impl DatabaseProcess {
         // A free port may be taken before the server binds it; then another one is tried.
         for _ in 0..5 {
             let args = args.iter().map(ToString::to_string).collect();
-            let (port, dir) = (guard::free_port(), guard::new_dir(owner));
+            let (port, dir) = (Port::free(), guard::new_dir(owner));
             let mut process = Self { args, port, dir, guard: None };
             match spawn(&mut process) {
                 Ok(()) => return process,
@@ -79,7 +79,7 @@ impl DatabaseProcess {
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number
     }
 
     pub fn pid(&self) -> Pid {

@@ -6,7 +6,7 @@
 use std::{
     fs::{self, File},
     io::{BufRead as _, BufReader, Write as _},
-    net::TcpListener,
+    net::{TcpListener, UdpSocket},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
@@ -188,12 +188,30 @@ pub(super) fn give(dir: &Path, owner: Option<Owner>) {
     }
 }
 
-/// A free port whose cluster bus port, 10,000 above, is free as well.
+/// A loopback port that no other test gets while this value lives, also while its server is down:
+/// clients that reconnect to a killed server must not reach that of another test.
 ///
-/// Below the ephemeral range: there, a client that reconnects to a killed server could
-/// take its port, and even connect to itself.
-pub(super) fn free_port() -> u16 {
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let mut tries = (0..1_000).map(|_| rand::random_range(12_000..22_000));
-    tries.find(|port| is_free(*port) && is_free(*port + 10_000)).expect("a free port")
+/// The UDP port of the same number, which no server uses, is the reservation: it holds across
+/// processes and ends with them.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) number: u16,
+    _reservation: UdpSocket,
+}
+
+impl Port {
+    /// A free port whose cluster bus port, 10,000 above, is free as well.
+    ///
+    /// Below the ephemeral range: there, a client that reconnects to a killed server could
+    /// take its port, and even connect to itself.
+    pub(super) fn free() -> Self {
+        let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        let mut tries = (0..1_000).map(|_| rand::random_range(12_000..22_000));
+        let port = tries.find_map(|number| {
+            let reservation = UdpSocket::bind(("127.0.0.1", number)).ok()?;
+            (is_free(number) && is_free(number + 10_000))
+                .then_some(Self { number, _reservation: reservation })
+        });
+        port.expect("a free port")
+    }
 }

@@ -67,7 +67,7 @@ impl MariaDb {
 
     /// The same through the port: `mysql://root@127.0.0.1:PORT/NAME`.
     pub fn tcp_url_of(&self, name: &str) -> String {
-        format!("mysql://root@127.0.0.1:{}/{name}", self.port)
+        format!("mysql://root@127.0.0.1:{}/{name}", self.port())
     }
 
     /// Runs statements as root, in the database `name` or in none.
@@ -103,7 +103,7 @@ fn spawn(process: &mut DatabaseProcess) -> Result<(), String> {
     let mut command = server(&process.dir);
     command
         .arg(format!("--socket={}", socket.display()))
-        .arg(format!("--port={}", process.port))
+        .arg(format!("--port={}", process.port()))
         .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--max-connections=300"])
         // A commit survives a killed server, but not a power loss.
         .args(["--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=256M"])

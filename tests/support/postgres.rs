@@ -66,12 +66,12 @@ impl Postgres {
 
     /// The URL of a database, which need not exist.
     pub fn url_of(&self, name: &str) -> String {
-        format!("postgres://{ROOT}@localhost:{}/{name}?host={}", self.port, self.dir.display())
+        format!("postgres://{ROOT}@localhost:{}/{name}?host={}", self.port(), self.dir.display())
     }
 
     /// The same through the port: `postgres://root@127.0.0.1:PORT/NAME`.
     pub fn tcp_url_of(&self, name: &str) -> String {
-        format!("postgres://{ROOT}@127.0.0.1:{}/{name}", self.port)
+        format!("postgres://{ROOT}@127.0.0.1:{}/{name}", self.port())
     }
 
     /// Runs statements as the first role, in the database `name`.
@@ -99,7 +99,7 @@ impl Postgres {
 fn spawn(process: &mut DatabaseProcess) -> Result<(), String> {
     let mut command = Command::new(tool("postgres"));
     command.arg("-D").arg(process.dir.join("data")).arg("-k").arg(&process.dir);
-    command.args(["-p", &process.port.to_string(), "-h", "127.0.0.1"]);
+    command.args(["-p", &process.port().to_string(), "-h", "127.0.0.1"]);
     // A commit survives a killed server, but not a power loss.
     for setting in ["fsync=off", "full_page_writes=off", "max_connections=300"] {
         command.args(["-c", setting]);
@@ -107,7 +107,7 @@ fn spawn(process: &mut DatabaseProcess) -> Result<(), String> {
     for setting in &process.args {
         command.args(["-c", setting]);
     }
-    let socket = process.dir.join(format!(".s.PGSQL.{}", process.port));
+    let socket = process.dir.join(format!(".s.PGSQL.{}", process.port()));
     // SIGQUIT ends its children too, and gives its shared memory back.
     let (name, template) = ("PostgreSQL", template());
     let start = Start { name, command, template, end: "QUIT", owner: owner() };

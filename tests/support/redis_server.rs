@@ -13,7 +13,7 @@ use redis::{Client, Connection, FromRedisValue, RedisResult};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{PATIENCE, came_true, guard::free_port};
+use super::{PATIENCE, came_true, guard::Port};
 
 /// Options of a server.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ impl Setup {
 #[derive(Debug)]
 pub struct TestRedis {
     setup: Setup,
-    port: u16,
+    port: Option<Port>,
     child: Option<Child>,
     // Last, so that the server is gone before its directory.
     dir: TempDir,
@@ -81,7 +81,7 @@ impl TestRedis {
         let most = if setup.tcp { 5 } else { 1 };
         let mut last = String::new();
         for _ in 0..most {
-            let port = if setup.tcp { free_port() } else { 0 };
+            let port = setup.tcp.then(Port::free);
             let dir = tempfile::tempdir().unwrap();
             let mut server = Self { setup: setup.clone(), port, child: None, dir };
             match server.spawn() {
@@ -97,7 +97,7 @@ impl TestRedis {
         let password = self.setup.password.as_deref();
         if self.setup.tcp {
             let login = password.map_or(String::new(), |p| format!(":{p}@"));
-            format!("redis://{login}127.0.0.1:{}", self.port)
+            format!("redis://{login}127.0.0.1:{}", self.port())
         } else {
             let login = password.map_or(String::new(), |p| format!("?pass={p}"));
             format!("unix://{}{login}", self.socket().display())
@@ -106,7 +106,7 @@ impl TestRedis {
 
     /// The loopback port; 0 if it has only a socket.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.as_ref().map_or(0, |port| port.number)
     }
 
     pub fn is_running(&self) -> bool {
@@ -198,7 +198,7 @@ impl TestRedis {
         let out = File::options().create(true).append(true).open(&log).unwrap();
         let mut command = server_command();
         command.current_dir(self.dir.path());
-        let port = self.port.to_string();
+        let port = self.port().to_string();
         if let Some(learnt) = &self.setup.sentinel {
             let file = self.dir.path().join("sentinel.conf");
             if !file.exists() {
