@@ -10,7 +10,7 @@
 --   {length, dead, has group, lag or false, pending, oldest pending or false, first entry or false,
 --    entries dropped by a claim},
 --   {last entry or false, entries added, last ID or false, last deleted ID or false,
---    last delivered ID or false, entries read or false},
+--    last delivered ID or false, entries read or false, lag as Redis reports it or false},
 --   consumers {name, pending, idle ms}..., nodes {name, ms, ...}, rates {name, orders per second, ...},
 --   sales {inconsistent key or false, initial or false, stock or false, buyers, version or false, created or false,
 --     admitted, sold out, duplicate, rejected}...,
@@ -46,7 +46,7 @@ local function read(key, other, ...)
 end
 
 local info = redis.pcall('XINFO', 'STREAM', KEYS[1])
-local marks = {false, 0, false, false, false, false}
+local marks = {false, 0, false, false, false, false, false}
 if not info.err then
   local last = field(info, 'last-entry')
   marks[1] = last and last[1] or false
@@ -97,6 +97,7 @@ if not groups.err then
       stream[4] = lag_of(group, stream[1])
       marks[5] = field(group, 'last-delivered-id')
       marks[6] = field(group, 'entries-read')
+      marks[7] = field(group, 'lag')
     end
   end
 end

@@ -1553,6 +1553,9 @@ demo-node-dead-text = { $DYING_NODE } died holding { $stuck ->
    *[other] { $stuck } orders
 }: admitted, but not in SQL. Press 4 to list them, A to plan the recovery, y to apply it.
 demo-peak-load = PEAK LOAD
+demo-rate = orders written per second
+demo-rate-of-the-tutorial = by the tutorial's consumer
+demo-ratio = ratio
 demo-recovered = RECOVERED AND VERIFIED
 demo-recovered-text = { $stuck ->
     [one] 1 order

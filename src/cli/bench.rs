@@ -139,27 +139,32 @@ async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result
         return Err(EngineError::ReadOnly.into());
     }
     let mut signals = Signals::listen()?;
+    let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
+    let stop = CancellationToken::new();
+    // After a signal, the benchmark removes its data first.
+    let measuring = Box::pin(compare(config, out, plan, &stop));
+    let report = signals.cancelling(&stop, measuring).await?;
+    out.answer(&report, || render_persist(&report))
+}
+
+/// Compares both consumers on the servers of `config`, temporary ones if it names none.
+pub(super) async fn compare(
+    config: &Config,
+    out: Output,
+    plan: persist::Plan,
+    stop: &CancellationToken,
+) -> Result<persist::Report> {
     // Settings of a deployment in this database do not apply: the benchmark has a single partition and changes no
     // shared setting.
     let config = Config { partitions: None, read_only: true, ..config.clone() };
     let context = Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?;
-    let measure =
-        async |context: &mut Context| Box::pin(measure_persist(context, args, &mut signals)).await;
-    let report = context.run(measure).await?;
-    out.answer(&report, || render_persist(&report))
-}
-
-async fn measure_persist(
-    context: &Context,
-    args: &PersistArgs,
-    signals: &mut Signals,
-) -> Result<persist::Report> {
-    context.redis.connection().multiplexed(HOME).await?;
-    let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
-    let stop = CancellationToken::new();
-    // After a signal, the benchmark removes its data first.
-    let measuring = Box::pin(persist::run(context.deployment.clone(), plan, &stop));
-    Ok(signals.cancelling(&stop, measuring).await?)
+    context
+        .run(async |context| {
+            context.redis.connection().multiplexed(HOME).await?;
+            let deployment = context.deployment.clone();
+            Ok(Box::pin(persist::run(deployment, plan, stop)).await?)
+        })
+        .await
 }
 
 fn render_persist(report: &persist::Report) -> String {

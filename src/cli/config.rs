@@ -57,6 +57,11 @@ pub(crate) struct Config {
 type Invalid = (&'static str, String);
 
 impl Config {
+    /// The same with a temporary data directory and the servers in it.
+    pub(crate) fn without_servers(&self) -> Self {
+        Self { data_dir: None, redis: None, database: None, ..self.clone() }
+    }
+
     /// Reads `file`, or the default file if it exists. A given file must exist.
     pub(crate) fn load(file: Option<&Path>) -> Result<Self> {
         let default = default_file();

@@ -5,16 +5,18 @@
 use std::time::Duration;
 
 use clap::Args;
+use seckill_bench::persist;
 use seckill_console::{GuidePage, thousands};
 use seckill_engine::{LoadTest, Snapshot, error::MAX_USERS};
 use seckill_model::{Label, Millis, SaleAudit, VoucherId, text};
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Result,
     audit::conclusion,
-    count_in, figures,
-    sandbox::{DYING_NODE, HOT_POT, Sandbox, Setup, last_page, page},
+    bench, count_in, figures,
+    sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, Setup, last_page, page},
 };
 
 pub(super) const NAME: Label = Label("demo-name");
@@ -23,6 +25,8 @@ const COUNTDOWN_S: u8 = 5;
 const LOAD_DURATION: Duration = Duration::from_secs(12);
 /// Maximum number of entries held by the dying node.
 const FATAL_BATCH: u64 = 128;
+/// Orders of the comparison: about a second for each consumer on a laptop.
+const COMPARED: persist::Plan = persist::Plan { orders: 20_000, tutorial: 500 };
 
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
@@ -55,10 +59,14 @@ struct Played {
     per_second: f64,
     balanced: bool,
     sales: Vec<SaleAudit>,
+    /// The tutorial's consumer on servers of the same kind; measured with a console, and `None` if that failed.
+    #[serde(skip)]
+    comparison: Option<persist::Report>,
 }
 
 pub(super) async fn run(setup: &Setup<'_>, args: &DemoArgs) -> Result<u8> {
-    let played = setup.play(NAME, args.headless, async |it| play(it, args).await, end).await?;
+    let played =
+        setup.play(NAME, args.headless, async |it| play(setup, it, args).await, end).await?;
     let Some(result) = played.filter(|_| args.headless) else { return Ok(0) };
     let whole =
         result.balanced && result.admitted == result.stock && result.persisted == result.stock;
@@ -74,9 +82,9 @@ fn end(played: &Result<Played>) -> GuidePage {
         }
         Ok(result @ Played { balanced: true, stuck, persisted, .. }) => {
             let text = text!("demo-recovered-text", stuck, all = persisted);
-            let figures = lines(result).into_iter();
+            let figures = lines(result).map(|(label, figure)| (label.into(), thousands(figure)));
             GuidePage {
-                summary: figures.map(|(label, figure)| (label.into(), thousands(figure))).collect(),
+                summary: figures.into_iter().chain(rates(result.comparison.as_ref())).collect(),
                 next: text!("demo-next"),
                 ..last_page(Label("demo-recovered"), text, true)
             }
@@ -92,7 +100,7 @@ fn end(played: &Result<Played>) -> GuidePage {
 }
 
 /// The script, the same with and without a terminal.
-async fn play(sandbox: &Sandbox<'_>, args: &DemoArgs) -> Result<Played> {
+async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Result<Played> {
     let (guide, seed) = (&sandbox.guide, args.seed);
     // Five buyers for two pieces.
     let stock = (args.buyers * 2 / 5).max(1);
@@ -116,7 +124,7 @@ async fn play(sandbox: &Sandbox<'_>, args: &DemoArgs) -> Result<Played> {
     let report = load_test.report().await?;
     sandbox.until_settled().await?;
     guide.show(Label("demo-audit-passed"), text!("demo-audit-passed-text", pieces = stock));
-    guide.pause(Duration::from_secs(5)).await;
+    let comparison = if guide.is_shown() { compare_consumers(setup, guide).await } else { None };
 
     // A second, small sale; a node receives a batch of its orders and dies.
     let batch = FATAL_BATCH.min(args.buyers / 10).max(1);
@@ -154,7 +162,18 @@ async fn play(sandbox: &Sandbox<'_>, args: &DemoArgs) -> Result<Played> {
         per_second: report.per_second,
         balanced: audit.balanced,
         sales: audit.sales,
+        comparison,
     })
+}
+
+/// Measures both consumers on their own servers while the audience reads the page.
+async fn compare_consumers(setup: &Setup<'_>, guide: &Guide) -> Option<persist::Report> {
+    let (config, stop) = (setup.config.without_servers(), CancellationToken::new());
+    let (measured, ()) = tokio::join!(
+        Box::pin(bench::compare(&config, setup.out, COMPARED, &stop)),
+        guide.pause(Duration::from_secs(5)),
+    );
+    measured.inspect_err(|why| tracing::warn!("no comparison: {}", why.message())).ok()
 }
 
 /// Creates the first sale, and shows how long it takes until it opens.
@@ -171,6 +190,19 @@ async fn countdown(sandbox: &Sandbox<'_>, buyers: u64, stock: u64) -> Result<Vou
         sandbox.guide.pause(Duration::from_secs(1)).await;
     }
     Ok(voucher)
+}
+
+/// Orders per second of both consumers.
+fn rates(comparison: Option<&persist::Report>) -> [(String, String); 3] {
+    let shown = |figure: fn(&persist::Report) -> f64| match comparison {
+        Some(report) => thousands(figure(report) as u64),
+        None => Label("common-unknown").to_owned(),
+    };
+    [
+        (Label("demo-rate").into(), shown(|it| it.seckill.per_second)),
+        (Label("demo-rate-of-the-tutorial").into(), shown(|it| it.tutorial.per_second)),
+        (Label("demo-ratio").into(), shown(|it| it.ratio)),
+    ]
 }
 
 /// The figures of the result.

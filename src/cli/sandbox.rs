@@ -100,8 +100,7 @@ pub(super) async fn run<T>(
     guide: Guide,
     work: impl AsyncFnOnce(&Sandbox<'_>) -> Result<T>,
 ) -> Result<T> {
-    let mut config = config.clone();
-    (config.data_dir, config.redis, config.database) = (None, None, None);
+    let mut config = config.without_servers();
     config.engine.claim_idle_ms = CLAIM_IDLE_MS;
     let mut context =
         Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?;

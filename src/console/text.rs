@@ -92,7 +92,8 @@ pub(crate) fn in_flight(orders: u64) -> String {
     text!("console-in-flight", orders)
 }
 
-/// Rows of the admission funnel: label and counter.
+/// Rows of the admission funnel: label and counter. Outcomes follow the attempts in the order of the tutorial's codes,
+/// which start at 0.
 pub(crate) fn funnel(
     funnel: &Funnel,
 ) -> [(&'static str, seckill_engine::telemetry::snapshot::Count); 6] {

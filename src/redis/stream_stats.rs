@@ -61,6 +61,8 @@ pub struct StreamStats {
     pub read: Option<u64>,
     /// Undelivered entries; `None` if there are too many to count and the lag reported by Redis is unreliable.
     pub lag: Option<u64>,
+    /// The lag that XINFO GROUPS reports, which may be wrong and even negative; `None` if it reports none.
+    pub reported_lag: Option<i64>,
     /// Entries delivered and not acknowledged.
     pub pending: u64,
     /// The oldest pending entry.
@@ -89,6 +91,7 @@ impl StreamStats {
             delivered: sum.delivered.max(part.delivered),
             read: both(sum.read, part.read),
             lag: both(sum.lag, part.lag),
+            reported_lag: sum.reported_lag.zip(part.reported_lag).map(|(a, b)| a + b),
             pending: sum.pending + part.pending,
             oldest_pending: oldest(sum.oldest_pending, part.oldest_pending),
             gone: sum.gone + part.gone,
@@ -145,7 +148,7 @@ impl SaleStats {
 }
 
 type MarksReply =
-    (Option<String>, u64, Option<String>, Option<String>, Option<String>, Option<u64>);
+    (Option<String>, u64, Option<String>, Option<String>, Option<String>, Option<u64>, Option<i64>);
 
 type Reply = (
     i64,
@@ -269,7 +272,7 @@ pub async fn read_partition(
     let (now, stream, marks, consumers, nodes, rates, figures, foreign, lost): Reply =
         conn.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
-    let (last, added, generated, deleted, delivered, read) = marks;
+    let (last, added, generated, deleted, delivered, read, reported_lag) = marks;
     let foreign = foreign.into_iter().map(|(key, holds)| ForeignKey { key, holds }).collect();
     let id = |id: Option<String>| id.and_then(|id| of.entry_id(&id).ok());
     let stream = StreamStats {
@@ -286,6 +289,7 @@ pub async fn read_partition(
         read,
         // There is no stream before the first order, so nothing is waiting.
         lag: if group || length > 0 { lag } else { Some(0) },
+        reported_lag,
         pending,
         oldest_pending: id(oldest),
         gone,

@@ -75,18 +75,21 @@ async fn the_lag_is_right_or_unknown() {
         let head = ["XREADGROUP", "GROUP", &group, "x", "COUNT", &count, "STREAMS", &orders, ">"];
         let _: redis::Value = world.server.query(&head);
     };
-    let measured = async || {
-        let mut conn = world.redis.connection();
-        let keys = &world.keys;
-        let all = seckill_redis::stream_stats::read_stats(&mut conn, keys, &[]);
-        all.await.unwrap().stream.lag
-    };
-    let shown = async || states(&world).await[0].lag;
     let reported = |field: &str| {
         let groups: Vec<std::collections::HashMap<String, redis::Value>> =
             world.server.query(&["XINFO", "GROUPS", &orders]);
         groups[0].get(field).cloned().unwrap()
     };
+    let measured = async || {
+        let mut conn = world.redis.connection();
+        let keys = &world.keys;
+        let all = seckill_redis::stream_stats::read_stats(&mut conn, keys, &[]);
+        let stream = all.await.unwrap().stream;
+        let as_reported = stream.reported_lag.map_or(redis::Value::Nil, redis::Value::Int);
+        assert_eq!(as_reported, reported("lag"));
+        stream.lag
+    };
+    let shown = async || states(&world).await[0].lag;
     add(10).await;
     read(3);
     assert_eq!((measured().await, shown().await), (Some(7), Some(7)));

@@ -198,13 +198,14 @@ fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     Paragraph::new(rows).render(alarms, buffer);
 }
 
-/// An admission funnel: total, rate, and share of all requests.
+/// An admission funnel: the tutorial's code of each outcome, total, rate, and share of all requests.
 pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene, funnel: &Funnel) {
     let (theme, blind) = (scene.theme, scene.is_blind());
     let cells = area.width.saturating_sub(34).min(24);
-    let row = |(row, (label, count)): (usize, (&str, Count))| {
+    let row = |(row, (label, count)): (usize, (&'static str, Count))| {
         let lead = row == 1;
         let label_style = if lead { Style::new() } else { theme.soft };
+        let code = row.checked_sub(1).map_or_else(|| " ".to_owned(), |code| code.to_string());
         let total = figures::within(count.total, 10);
         let total_style = match lead {
             _ if blind => theme.dimmed,
@@ -225,7 +226,10 @@ pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene, funnel
             Line::default()
         };
         Row::new([
-            Line::styled(format!("  {label}"), label_style),
+            Line::from(vec![
+                Span::styled(format!("{code} "), theme.soft),
+                Span::styled(label, label_style),
+            ]),
             Line::styled(total, total_style).right_aligned(),
             Line::styled(rate, rate_style).right_aligned(),
             Line::default(),

@@ -39,7 +39,7 @@ pub(super) fn brief(
     with_trend(spans, trend, room)
 }
 
-/// Appends the trend if all of it fits: a cut number is a wrong one.
+/// Appends a trend or another figure if all of it fits: a cut number is a wrong one.
 fn with_trend(spans: Vec<Span<'static>>, trend: Option<Span<'static>>, room: u16) -> Line<'static> {
     let mut line = Line::from(spans);
     if let Some(trend) = trend
@@ -141,8 +141,8 @@ pub(super) fn draw(
         at => id(at),
     };
     // Redis stops counting at a gap in the stream, and resumes when the group reaches the end.
-    let read = whole.read.or_else(|| whole.lag.map(|lag| whole.added.saturating_sub(lag)));
-    let read = match read {
+    let counted = whole.read.or_else(|| whole.lag.map(|lag| whole.added.saturating_sub(lag)));
+    let read = match counted {
         Some(read) => text!(
             "stream-of-added",
             read = figures::within(read, 9),
@@ -152,12 +152,22 @@ pub(super) fn draw(
     };
     let w = area.width;
     let (middle, label) = if w >= 100 { (w / 2, 11) } else { (41, 10) };
+    let room = w - middle - 1 - label;
+    // What XINFO GROUPS reports, beside a conclusion that differs from it.
+    let reported = |raw: Option<i64>, concluded: Option<u64>| {
+        let is_same = raw == concluded.map(u64::cast_signed);
+        let raw = raw.map_or_else(|| "nil".to_owned(), |raw| raw.to_string());
+        (whole.group && !is_same).then(|| soft(format!("  XINFO: {raw}")))
+    };
     let (lag, trend) = lag(scene, state, whole, FIELD);
+    let lag = with_trend(lag, reported(whole.reported_lag, whole.lag), room);
+    let read =
+        with_trend(vec![read.into()], reported(whole.read.map(u64::cast_signed), counted), room);
     let right = [
-        (Label("common-lag"), with_trend(lag, trend, w - middle - 1 - label)),
+        (Label("common-lag"), with_trend(lag.spans, trend, room)),
         (Label("common-pending"), pending.into()),
         (Label("stream-delivered"), delivered.into()),
-        (Label("stream-read"), read.into()),
+        (Label("stream-read"), read),
     ];
     let left = left.map(|(name, value)| (name, Line::from(value)));
     let columns = [Length(middle - 2), Fill(1)];
