@@ -1565,7 +1565,7 @@ demo-sale-title = hot pot 50% off
 demo-script-failed = The demo failed: { $why }
 demo-second-sale-title = milk tea 9.9
 demo-sold-out = SOLD OUT
-demo-sold-out-text = Every piece is sold, none twice. The consumer now resumes and catches up, a thousand orders per transaction.
+demo-sold-out-text = Every piece is sold, none twice. The consumer now catches up, { $batch } orders per transaction, slowed down so that you can follow it.
 demo-timeout = the { $what } timed out after waiting one minute for its orders; run 'seckill doctor' to check this machine
 demo-title = DEMO
 

@@ -23,6 +23,9 @@ pub(super) const NAME: Label = Label("demo-name");
 const COUNTDOWN_S: u8 = 5;
 /// Duration of the load test of the first sale, if there is a console.
 const LOAD_DURATION: Duration = Duration::from_secs(12);
+/// Duration of the drain of its stream, if there is a console, and its number of batches.
+const DRAIN: Duration = Duration::from_secs(5);
+const DRAIN_STEPS: u64 = 20;
 /// Maximum number of entries held by the dying node.
 const FATAL_BATCH: u64 = 128;
 /// Orders of the comparison: about a second for each consumer on a laptop.
@@ -39,6 +42,13 @@ pub(super) struct DemoArgs {
     /// Random seed for duplicate requests and the order of buyers
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
+}
+
+impl DemoArgs {
+    /// Stock of the first sale: five buyers for two pieces.
+    fn stock(&self) -> u64 {
+        (self.buyers * 2 / 5).max(1)
+    }
 }
 
 /// Results of both sales.
@@ -65,8 +75,15 @@ struct Played {
 }
 
 pub(super) async fn run(setup: &Setup<'_>, args: &DemoArgs) -> Result<u8> {
-    let played =
-        setup.play(NAME, args.headless, async |it| play(setup, it, args).await, end).await?;
+    // Small batches with a console, so that the lag falls visibly.
+    let mut config = setup.config.clone();
+    if !args.headless {
+        let batch = (args.stock() / DRAIN_STEPS).max(1) as usize;
+        config.engine.consumer_batch = batch.min(config.engine.consumer_batch);
+    }
+    let shown = Setup { config: &config, ..*setup };
+    let script = async |it: &Sandbox<'_>| Box::pin(play(setup, it, args)).await;
+    let played = shown.play(NAME, args.headless, script, end).await?;
     let Some(result) = played.filter(|_| args.headless) else { return Ok(0) };
     let whole =
         result.balanced && result.admitted == result.stock && result.persisted == result.stock;
@@ -101,9 +118,7 @@ fn end(played: &Result<Played>) -> GuidePage {
 
 /// The script, the same with and without a terminal.
 async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Result<Played> {
-    let (guide, seed) = (&sandbox.guide, args.seed);
-    // Five buyers for two pieces.
-    let stock = (args.buyers * 2 / 5).max(1);
+    let (guide, seed, stock) = (&sandbox.guide, args.seed, args.stock());
     let first = countdown(sandbox, args.buyers, stock).await?;
     // With a console, the consumer is paused, so that the growing stream is visible.
     sandbox.hold(guide.is_shown()).await?;
@@ -118,7 +133,15 @@ async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Resu
     if guide.is_shown() {
         let sold_out = |it: &Snapshot| it.sale(first).is_some_and(|sale| sale.stock == Some(0));
         sandbox.until(sold_out).await?;
-        guide.show(Label("demo-sold-out"), Label("demo-sold-out-text"));
+        let batch = sandbox.context.deployment.settings.consumer_batch;
+        guide.show(Label("demo-sold-out"), text!("demo-sold-out-text", batch));
+        let steps = stock.div_ceil(batch as u64) as u32;
+        for _ in 0..steps {
+            // Once released, the consumer writes a batch before it pauses again.
+            sandbox.hold(false).await?;
+            sandbox.hold(true).await?;
+            guide.pause(DRAIN / steps).await;
+        }
         sandbox.hold(false).await?;
     }
     let report = load_test.report().await?;
