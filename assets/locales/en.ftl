@@ -2866,6 +2866,7 @@ request-total = total
 ## sale
 
 sale-last = last { $span }
+sale-last-load-test = LAST LOAD TEST, MILLISECONDS
 sale-no-data-from-redis = No data from Redis for this sale yet.
 sale-orders-counted-ago = orders counted { $age } ago
 sale-press-for-its-orders = press { KEY("open") } for its orders

@@ -2492,6 +2492,7 @@ request-total = 合计
 ## sale
 
 sale-last = 最近 { $span }
+sale-last-load-test = 最近一次压测（毫秒）
 sale-no-data-from-redis = Redis 中暂无这场秒杀的数据。
 sale-orders-counted-ago = 订单统计于 { $age }前
 sale-press-for-its-orders = 按 { KEY("open") } 查看订单

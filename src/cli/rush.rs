@@ -7,8 +7,7 @@ use seckill_engine::{Command, EngineError, LoadReport, LoadTest, Reply, commands
 use seckill_model::{Label, Message, Outcome, VoucherId, text};
 
 use crate::{
-    CliError, Config, Context, Needs, Output, Result, Table, indented, number, signals::Signals,
-    table,
+    CliError, Config, Context, Needs, Output, Result, Table, indented, signals::Signals, table,
 };
 
 #[derive(Debug, Args)]
@@ -96,9 +95,12 @@ fn render(report: &LoadReport) -> String {
     let seconds = format!("{:.1}", report.settled_seconds);
     let rejection = report.first_rejection.as_ref().map(Message::localized::<Outcome>);
     let error = report.first_error.as_ref();
+    let aggregate = seckill_console::aggregate(&report.aggregate).into_iter().enumerate();
+    let aggregate = aggregate
+        .fold(Table::new(&report.aggregate), |table, (place, cells)| table.cells(place > 0, cells));
     let mut lines = vec![
         text!("cli-rush-requests", requests, rate),
-        indented(&aggregate(&report.aggregate)),
+        indented(&aggregate.to_string()),
         String::new(),
         indented(&table::figures(&figures).to_string()),
         indented(&text!("cli-rush-settled", seconds)),
@@ -109,28 +111,6 @@ fn render(report: &LoadReport) -> String {
     lines.extend((report.dead > 0).then(|| text!("cli-rush-dead", buyers = report.dead)));
     lines.extend((!report.settled).then(|| Label("cli-rush-unsettled").to_owned()));
     lines.join("\n")
-}
-
-/// The aggregate report; latencies in milliseconds.
-fn aggregate(lines: &[AggregateLine]) -> String {
-    let millis = |us: u64| {
-        let millis = us as f64 / 1e3;
-        let digits = if millis < 10.0 { 2 } else { usize::from(millis < 100.0) };
-        format!("{millis:.digits$}")
-    };
-    Table::new(lines)
-        .left(&Label("request-outcome"), |line| line.label.name())
-        .right(&Label("request-count"), |line| number(line.samples))
-        .right(&Label("request-average"), |line| millis(line.average))
-        .right("p50", |line| millis(line.median))
-        .right("p90", |line| millis(line.p90))
-        .right("p95", |line| millis(line.p95))
-        .right("p99", |line| millis(line.p99))
-        .right(&Label("request-min"), |line| millis(line.min))
-        .right(&Label("request-max"), |line| millis(line.max))
-        .right(&Label("request-error-percent"), |line| format!("{:.1}", line.error_percent))
-        .right(&Label("request-per-second"), |line| number(line.per_second as u64))
-        .to_string()
 }
 
 /// Writes the aggregate report as CSV; latencies in microseconds.

@@ -57,9 +57,14 @@ impl<'a, T> Table<'a, T> {
         self.column(true, title, cell)
     }
 
-    fn column<C: ToString>(mut self, is_number: bool, title: &str, cell: impl Fn(&T) -> C) -> Self {
+    fn column<C: ToString>(self, is_number: bool, title: &str, cell: impl Fn(&T) -> C) -> Self {
         let cells = self.rows.iter().map(|row| cell(row).to_string());
         let cells = std::iter::once(title.to_owned()).chain(cells).collect();
+        self.cells(is_number, cells)
+    }
+
+    /// Adds a column as its title and a cell for each row.
+    pub(super) fn cells(mut self, is_number: bool, cells: Vec<String>) -> Self {
         self.columns.push(Column { is_number, cells });
         self
     }

@@ -428,6 +428,9 @@ impl App {
                 // The user may have moved on to another order.
                 return self.send_wanted();
             }
+            (Reply::LoadTestDone(report), Command::LoadTest(plan)) => {
+                self.display.load_tests.insert(plan.voucher, report.aggregate.clone());
+            }
             (Reply::SaleCreated(id), _) => self.views.sales.await_sale(*id),
             (Reply::Replayed(ReplayReport { cut_short: false, .. }), Command::Apply(plan, _)) => {
                 let done = self.work.planned.take_if(|(planned, _)| *planned == plan);

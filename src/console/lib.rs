@@ -51,7 +51,7 @@ pub use self::text::{
     audit_log::{
         job_result, order_error, result as localized_result, subject as localized_subject,
     },
-    figures::{span, thousands},
+    figures::{aggregate, span, thousands},
     phase, settings,
     time::event_name,
 };

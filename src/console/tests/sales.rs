@@ -1,5 +1,7 @@
 //! The sale detail: its orders are counted by status while it is open, and it leads to the buyers.
 
+use seckill_engine::commands::{AggregateLine, RequestLabel};
+
 use super::{layout::assert_steady, prelude::*};
 
 #[test]
@@ -41,6 +43,32 @@ fn order_states_are_shown_or_unknown() {
         Tui::open(snapshot, keys).at((80, 24)).assert_shows(shown);
     }
     Tui::open(unknown, "2jkl").assert_hides("counted");
+}
+
+#[test]
+fn the_last_load_test_of_a_sale_is_reported_in_its_detail() {
+    let line = AggregateLine {
+        label: RequestLabel::Total,
+        samples: 5_500,
+        average: 11_300,
+        median: 11_600,
+        p90: 15_000,
+        p95: 15_400,
+        p99: 121_000,
+        min: 3_300,
+        max: 121_100,
+        error_percent: 0.0,
+        per_second: 76_526.4,
+    };
+    let mut tui = Tui::open(normal(), "2jklR\t\t\t\t\t\t\t\n");
+    tui.press("y").sent();
+    let done = LoadReport { settled: true, aggregate: vec![line], ..LoadReport::default() };
+    tui.answer(Ok(Reply::LoadTestDone(done)));
+    let wide = "total       5,500  11.3  11.6  15.0  15.4  121  3.30  121    0.0  76,526";
+    tui.at((120, 36)).assert_shows("LAST LOAD TEST").assert_shows(wide);
+    tui.assert_shows("STOCK OVER TIME");
+    tui.at((60, 36)).assert_shows("total       5,500  11.6  121  3.30  121    0.0  76,526");
+    tui.press("j").at((120, 36)).assert_hides("LAST LOAD TEST");
 }
 
 /// The persisted count is current; the counts by status are older.

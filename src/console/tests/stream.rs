@@ -74,6 +74,7 @@ pub(super) fn page(view: StreamView, last: u64) -> StreamPage {
             delivered: Some(entry(255)),
             read: Some(8_079),
             lag: Some(1_204),
+            reported_lag: Some(1_204),
             pending: 128,
             oldest_pending: Some(EntryId { millis: 1_794_999_958_000, number: 0, partition: 0 }),
             ..StreamStats::default()
@@ -133,6 +134,23 @@ pub(super) fn nothing() -> Snapshot {
     let (taken, consumers) = (Some(NOW), vec![consumer("node-a/1", true, 0)]);
     let entries = StreamPage { taken, partitions, consumers, ..StreamPage::default() };
     Snapshot { entries, ..empty() }
+}
+
+#[test]
+fn what_xinfo_reports_is_beside_a_conclusion_that_differs() {
+    let shown = |lag, reported, read, text: &str| {
+        let snapshot = with(with_stream(), |it| {
+            let partition = &mut it.entries.partitions[0];
+            (partition.lag, partition.reported_lag, partition.read) = (lag, reported, read);
+        });
+        Tui::open(snapshot, "3").at((120, 36)).assert_shows(text);
+    };
+    shown(Some(6), None, Some(8_079), "lag        6         |XINFO: nil");
+    shown(Some(4), Some(-67), Some(8_079), "lag        4         |XINFO: -67");
+    shown(None, Some(9), Some(8_079), "lag        unknown      XINFO: 9");
+    shown(Some(6), Some(6), None, "read       8,078 of 8,084 added  XINFO: nil");
+    Tui::open(with_stream(), "3").at((120, 36)).assert_hides("XINFO");
+    Tui::open(without_group(), "3").at((120, 36)).assert_hides("XINFO");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What a view sees of the console, and the texts that all views share.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use jiff::tz::TimeZone;
 use ratatui::text::{Line, Span};
-use seckill_engine::{Health, Snapshot};
+use seckill_engine::{Health, Snapshot, commands::AggregateLine};
 use seckill_model::{Millis, VoucherId};
 
 use super::Users;
@@ -62,6 +62,8 @@ pub(crate) struct Scene {
     pub(crate) chosen: Option<VoucherId>,
     /// The filter has the focus.
     pub(crate) typing: bool,
+    /// Aggregate report of the last load test of this console on a sale.
+    pub(crate) load_tests: BTreeMap<VoucherId, Vec<AggregateLine>>,
 }
 
 impl Scene {
@@ -78,6 +80,7 @@ impl Scene {
             compact: false,
             chosen: None,
             typing: false,
+            load_tests: BTreeMap::new(),
         }
     }
 

@@ -35,7 +35,7 @@ use crate::{
     trace::Trace,
 };
 
-pub use load_generator::{AggregateLine, LoadReport, LoadTest};
+pub use load_generator::{AggregateLine, LoadReport, LoadTest, RequestLabel};
 
 /// A command. With `--read-only` the engine rejects every command that changes data.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,12 @@
 //! One sale in detail: phase, outcome of its requests, and stock over time.
 
 use ratatui::{
-    layout::Flex,
+    layout::{
+        Constraint::{Fill, Length},
+        Flex,
+    },
     prelude::*,
-    widgets::{Block, Borders, Paragraph},
+    widgets::{Block, Borders, Paragraph, Row, Table},
 };
 use seckill_engine::{
     SaleLine,
@@ -17,7 +20,7 @@ use super::{phase, window};
 use crate::{
     text::{
         self,
-        figures::{compact, share, span, steady_span, thousands},
+        figures::{aggregate, compact, share, span, steady_span, thousands},
     },
     theme::Theme,
     views::{
@@ -31,7 +34,7 @@ use crate::{
 
 /// Below this width funnel and figures are packed; the width of each.
 const NARROW: u16 = 72;
-const FUNNEL: u16 = 32;
+const FUNNEL: u16 = 33;
 const FACT: u16 = 11;
 /// Rows of funnel and figures, and of the repeat buyers above them if there is room.
 const FIGURES: u16 = 6;
@@ -71,32 +74,72 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
         _ => detail.field(Label("common-orders"), text::UNKNOWN, theme.warn),
     }
     detail.least = Some(detail.height() + FIGURES);
-    detail.below(REPEAT + FIGURES + CURVE.1, move |area, buffer| {
+    let report = report_rows(scene, sale);
+    detail.below(REPEAT + FIGURES + report + CURVE.1, move |area, buffer| {
         figures(area, buffer, scene, sale);
     });
     detail
 }
 
-/// The funnel beside the other figures; with more rows also the repeat buyers and the stock curve.
+/// The funnel beside the other figures; with more rows also the repeat buyers, the report of the last load test, and the
+/// stock curve.
 fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     let (half, gap) = match area.width {
         ..NARROW => (FUNNEL, 2),
-        NARROW..100 => (38, 3),
-        100.. => (52, 3),
+        NARROW..100 => (39, 2),
+        100.. => (53, 2),
     };
-    let rows = [area.height.saturating_sub(FIGURES).min(REPEAT), FIGURES].map(Constraint::Length);
-    let [repeat, above, curve] =
-        Layout::vertical(rows.into_iter().chain([Constraint::Fill(1)])).areas(area);
+    let left = area.height.saturating_sub(FIGURES + REPEAT);
+    let report = Some(report_rows(scene, sale)).filter(|rows| *rows <= left).unwrap_or(0);
+    let rows = [area.height.saturating_sub(FIGURES).min(REPEAT), FIGURES, report];
+    let [repeat, above, report, curve] =
+        Layout::vertical(rows.map(Length).into_iter().chain([Fill(1)])).areas(area);
     let repeat = repeat.inner(SIDES);
     repeat_buyers(scene, sale, repeat.width).render(repeat, buffer);
-    let [funnel, beside] = Layout::horizontal([Constraint::Length(half), Constraint::Fill(1)])
-        .spacing(gap)
-        .areas(above);
+    let [funnel, beside] = Layout::horizontal([Length(half), Fill(1)]).spacing(gap).areas(above);
+    let [_, funnel] = Layout::horizontal([Length(1), Fill(1)]).areas(funnel);
     draw_funnel(funnel, buffer, scene, &sale.funnel);
     Paragraph::new(facts(scene, sale, beside.width)).render(beside, buffer);
+    if !report.is_empty() {
+        load_test(report.inner(SIDES), buffer, scene, sale);
+    }
     if curve.height >= CURVE.0 {
         stock(curve.inner(SIDES), buffer, scene, sale);
     }
+}
+
+/// Rows of the report of the last load test, with the blank one and the headings above it.
+fn report_rows(scene: &Scene, sale: &SaleLine) -> u16 {
+    scene.load_tests.get(&sale.voucher_id).map_or(0, |lines| lines.len() as u16 + 3)
+}
+
+/// The aggregate report of the last load test; without room for all columns, those that others imply are omitted.
+fn load_test(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
+    /// Places of the columns that are omitted first: 90 %, 95 %, average, minimum.
+    const OMITTED: [usize; 4] = [4, 5, 2, 7];
+    let theme = scene.theme;
+    let lines = scene.load_tests.get(&sale.voucher_id).map_or(&[][..], |lines| lines);
+    let [_, heading, area] = Layout::vertical([Length(1), Length(1), Fill(1)]).areas(area);
+    Line::styled(Label("sale-last-load-test"), theme.heading).render(heading, buffer);
+    let mut columns = aggregate(lines).map(Some);
+    let cells = |column: &Vec<String>| column.iter().map(|cell| width(cell)).max().unwrap_or(0);
+    let mut omitted = OMITTED.into_iter();
+    while columns.iter().flatten().map(|it| cells(it) + 2).sum::<usize>() > area.width.into()
+        && let Some(place) = omitted.next()
+    {
+        columns[place] = None;
+    }
+    let columns: Vec<Vec<String>> = columns.into_iter().flatten().collect();
+    let row = |row: usize| {
+        let cells = columns.iter().enumerate().map(|(place, column)| {
+            let cell = Line::raw(column[row].as_str());
+            if place > 0 { cell.right_aligned() } else { cell }
+        });
+        Row::new(cells).style(if row == 0 { theme.soft } else { Style::new() })
+    };
+    let widths = columns.iter().map(|column| Length(cells(column) as u16));
+    let table = Table::new((0..=lines.len()).map(row), widths).column_spacing(2);
+    Widget::render(table, area, buffer);
 }
 
 /// The figures of a sale; those that are short enough are aligned to the right.
@@ -179,7 +222,7 @@ fn repeat_buyers(scene: &Scene, sale: &SaleLine, cells: u16) -> Line<'static> {
 /// The stock since this node first saw the sale, up to the snapshot.
 fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     let theme = scene.theme;
-    let rows = [Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1)];
+    let rows = [Length(1), Length(1), Fill(1)];
     let [_, head, body] = Layout::vertical(rows).areas(area);
     Line::styled(Label("sale-stock-over-time").read(), theme.heading).render(head, buffer);
     let known = scene.shown.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
@@ -193,10 +236,8 @@ fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     let from = first.min(until.plus(-LEAST_MS));
     let span = text!("sale-last", span = span(until.since(from)));
     Line::styled(span, theme.soft).right_aligned().render(head, buffer);
-    let [scale, plot] =
-        Layout::horizontal([Constraint::Length(SCALE), Constraint::Fill(1)]).spacing(1).areas(body);
-    let [top, zero] =
-        Layout::vertical([Constraint::Length(1); 2]).flex(Flex::SpaceBetween).areas(scale);
+    let [scale, plot] = Layout::horizontal([Length(SCALE), Fill(1)]).spacing(1).areas(body);
+    let [top, zero] = Layout::vertical([Length(1); 2]).flex(Flex::SpaceBetween).areas(scale);
     Line::styled(compact(sale.initial as f64), theme.soft).right_aligned().render(top, buffer);
     Line::styled("0", theme.soft).right_aligned().render(zero, buffer);
     let [first, last] = [from, until].map(|at| format!(" {} ", at.time_of_day(&scene.zone)));
