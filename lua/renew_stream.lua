@@ -6,7 +6,7 @@
 -- KEYS  1 orders (stream)  2 new name of the old stream, overwritten if it exists  3 dead (stream)  4 gone (set)
 --       5 watermark (hash)
 -- ARGV  1 group  2 IDs further ahead of the clock than this are in the far future (ms)  3 keep the old stream for (ms)
---       4 reason for the dead letters  then the entries that become dead letters
+--       4 reason for the dead letters  5 its data (JSON)  then the entries that become dead letters
 --
 -- Returns {entries in the new stream, dead letters}, or false if the last ID is not in the far future.
 
@@ -22,7 +22,7 @@ if tonumber(string.match(last, '^%d+')) <= now + tonumber(ARGV[2]) then
 end
 local at = string.format('%.0f', now)
 local foreign = {}
-for i = 5, #ARGV do
+for i = 6, #ARGV do
   foreign[ARGV[i]] = true
 end
 
@@ -40,7 +40,7 @@ redis.call('XGROUP', 'CREATE', KEYS[1], ARGV[1], '0', 'MKSTREAM')
 local kept, dead, newest = 0, 0, at .. '-0'
 
 local function bury(id, body, consumer, deliveries)
-  local letter = {'entry', id, 'reason', ARGV[4], 'consumer', consumer, 'deliveries', deliveries, 'at', at}
+  local letter = {'entry', id, 'reason', ARGV[4], 'why', ARGV[5], 'consumer', consumer, 'deliveries', deliveries, 'at', at}
   -- `unpack` has a limit; a body with more than 3,000 fields is truncated.
   for i = 1, math.min(#body, 6000), 2 do
     letter[#letter + 1] = 'body:' .. body[i]

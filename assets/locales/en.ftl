@@ -144,6 +144,9 @@ action-repair = repair
 action-replay-letters = replay
     .help = replay marked or selected letters
     .name = replay dead letters
+action-restock = restock
+    .help = change the stock of a sale
+    .name = restock
 action-rewind = rewind
     .help = redeliver entries
     .name = rewind
@@ -639,6 +642,15 @@ ask-replay-letters =
     The engine tries to write their orders again.
     .title = Replay them?
     .button = Replay
+ask-restock =
+    { $name }
+    { $change ->
+        [adds] Adds { $pieces } pieces:
+       *[removes] Removes { $pieces } unsold pieces:
+    } initial stock { $initial } → { $after }.
+    { $left } unsold now.
+    .title = Change the stock?
+    .button = Change
 ask-resume-job =
     { $name }
     The job resumes its schedule; missed runs are skipped.
@@ -828,6 +840,7 @@ cli-doctor-database = { $version }, { $place }
 cli-doctor-database-killed = kill -9 of the database
 cli-doctor-database-power = power loss of the database
 cli-doctor-disk = { $mib } MiB free
+cli-doctor-durability = assets/durability.md explains each of them, and the settings that change them.
 cli-doctor-failover = failover of Redis
 cli-doctor-fix = fix: { $fix }
 cli-doctor-free-space = free some disk space, or pass another --data-dir
@@ -1982,6 +1995,7 @@ figures-s = { $seconds } s
 ## forms
 
 forms-begin = Begin
+forms-change = Change
 forms-distinct-users = distinct users, 1 to 10,000,000
 forms-empty-none-1h = empty: none; 15:00, +1h, 2026-11-20 15:00
 forms-empty-now-10m = empty: now; 14:30, +10m, 2026-11-20 14:30
@@ -1993,7 +2007,9 @@ forms-new-sale = New sale
 forms-orders-per-user = orders per user, 1 to 20
 forms-percentage-that-requests-twice = percentage sending duplicates, 0 to 100
 forms-pieces-on-sale = pieces on sale
+forms-pieces-to-add-or-remove = pieces: 500 adds, -20 removes unsold ones
 forms-plan-appears-here-once-both = The plan appears here once both numbers are valid.
+forms-restock = Restock { $sale }
 forms-rush-on = Load test on { $sale }
 forms-title = Title
 forms-twice = Repeats

@@ -3,7 +3,7 @@
 ## action
 
 action-abort = 停止
-    .help = 取消开抢，或停止压测并暂停秒杀
+    .help = 取消定时开抢，或停止压测
     .name = 取消开抢
 action-accept = 确定
     .help = 确认执行
@@ -144,6 +144,9 @@ action-repair = 修复
 action-replay-letters = 重放
     .help = 重放已标记的或所选的死信
     .name = 重放死信
+action-restock = 调整库存
+    .help = 增加库存，或减少未售出的
+    .name = 调整库存
 action-rewind = 回退
     .help = 重新投递消息
     .name = 回退
@@ -619,6 +622,15 @@ ask-replay-letters =
     引擎会再次尝试让这些订单落库。
     .title = 重放这些死信？
     .button = 重放
+ask-restock =
+    { $name }
+    { $change ->
+        [adds] 增加 { $pieces } 件：
+       *[removes] 减少 { $pieces } 件未售出的库存：
+    }总库存 { $initial } → { $after }。
+    当前未售出 { $left }。
+    .title = 调整库存？
+    .button = 调整
 ask-resume-job =
     { $name }
     恢复按计划运行；暂停期间错过的不补跑。
@@ -791,6 +803,7 @@ cli-doctor-database = { $version }，{ $place }
 cli-doctor-database-killed = 数据库被 SIGKILL
 cli-doctor-database-power = 数据库断电
 cli-doctor-disk = 剩余 { $mib } MiB
+cli-doctor-durability = assets/durability.md 说明各项含义，以及影响它们的设置。
 cli-doctor-failover = Redis 故障转移
 cli-doctor-fix = 处理：{ $fix }
 cli-doctor-free-space = 清理磁盘空间，或另指定 --data-dir
@@ -1777,6 +1790,7 @@ figures-s = { $seconds } 秒
 ## forms
 
 forms-begin = 开始
+forms-change = 数量
 forms-distinct-users = 不同用户数，1 到 10,000,000
 forms-empty-none-1h = 留空不结束；15:00、+1h、2026-11-20 15:00
 forms-empty-now-10m = 留空即开始；14:30、+10m、2026-11-20 14:30
@@ -1788,7 +1802,9 @@ forms-new-sale = 新建秒杀
 forms-orders-per-user = 每人限购的订单数，1 到 20
 forms-percentage-that-requests-twice = 重复请求的百分比，0 到 100
 forms-pieces-on-sale = 库存件数
+forms-pieces-to-add-or-remove = 件数：500 表示增加，-20 表示减少未售出的
 forms-plan-appears-here-once-both = 两个数字都有效后，这里显示计划。
+forms-restock = 调整库存：{ $sale }
 forms-rush-on = 压测 { $sale }
 forms-title = 标题
 forms-twice = 重复

@@ -22,7 +22,7 @@ use crate::{
 pub(super) const NAME: Label = Label("demo-name");
 const COUNTDOWN_S: u8 = 5;
 /// Duration of the load test of the first sale, if there is a console.
-const LOAD_DURATION: Duration = Duration::from_secs(12);
+const LOAD_SECONDS: u64 = 12;
 /// Duration of the drain of its stream, if there is a console, and its number of batches.
 const DRAIN: Duration = Duration::from_secs(5);
 const DRAIN_STEPS: u64 = 20;
@@ -124,12 +124,10 @@ async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Resu
     sandbox.hold(guide.is_shown()).await?;
     // All buyers, some with duplicate requests. It does not wait until the orders are settled.
     let load_test = LoadTest { seed, settle: false, ..LoadTest::new(first, args.buyers) };
-    let requests = load_test.users + load_test.twice();
-    let rate = requests as f64 / LOAD_DURATION.as_secs_f64();
     let one_in = (1.0 / load_test.repeat).round();
     guide.show(Label("demo-peak-load"), text!("demo-load-test-text", one_in));
-    let rate = guide.is_shown().then_some(rate);
-    let load_test = sandbox.rush(LoadTest { rate, ..load_test });
+    let seconds = if guide.is_shown() { LOAD_SECONDS } else { 0 };
+    let load_test = sandbox.rush(load_test.within(seconds));
     if guide.is_shown() {
         let sold_out = |it: &Snapshot| it.sale(first).is_some_and(|sale| sale.stock == Some(0));
         sandbox.until(sold_out).await?;

@@ -324,7 +324,8 @@ fn render(report: &Report) -> String {
             (Label("cli-doctor-failover"), losses.failover),
         ];
         let lines = lines.map(|(event, cost)| (event, cost.to_string()));
-        text.push_str(&format!("{}\n", indented(&fields(&lines).to_string())));
+        let (table, more) = (fields(&lines).to_string(), Label("cli-doctor-durability"));
+        text.push_str(&format!("{}\n{}\n", indented(&table), indented(&more)));
     }
     let conclusion =
         if report.healthy { Label("cli-doctor-passed") } else { Label("cli-doctor-problems") };

@@ -80,7 +80,8 @@ pub(super) struct Work {
 impl Work {
     /// Keeps a form that has input; `false` if nothing is kept.
     pub(super) fn keep_draft(&mut self, form: Form) -> bool {
-        let is_of_group = matches!(form.subject, Subject::Rewind(_) | Subject::Claim(_));
+        let is_of_group =
+            matches!(form.subject, Subject::Rewind(_) | Subject::Claim(_) | Subject::Restock(_));
         let is_kept = form.is_changed() && !is_of_group;
         if is_kept {
             self.drafts.push(form);

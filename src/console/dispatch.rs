@@ -699,6 +699,9 @@ impl App {
             (Action::Rush, _) => {
                 return self.open_form(&Subject::LoadTest(id), || Form::load_test(sale));
             }
+            (Action::Restock, _) => {
+                return self.open_form(&Subject::Restock(id), || Form::restock(sale));
+            }
             (Action::Start, Phase::Planned) => Command::StartSale(id),
             (Action::Pause, Phase::Paused) => Command::ResumeSale(id),
             (Action::Pause, _) => Command::PauseSale(id),
@@ -833,7 +836,7 @@ impl App {
                 let is_running = newest.recoveries.iter().any(|line| line.changes);
                 (!is_running, Label("command-no-command-is-running"))
             }
-            Action::Start | Action::Pause | Action::End | Action::Rush
+            Action::Start | Action::Pause | Action::End | Action::Rush | Action::Restock
                 if self.view != View::Jobs =>
             {
                 let is_none = self.display.shown.sales.is_empty();

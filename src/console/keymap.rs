@@ -58,6 +58,7 @@ pub(crate) enum Action {
     Pause,
     End,
     Rush,
+    Restock,
     PlanRecovery,
     Repair,
     ReplayLetters,

@@ -31,10 +31,7 @@ pub(crate) struct Launch {
 
 impl Launch {
     pub(super) fn rush(&self, voucher: VoucherId) -> LoadTest {
-        let plan = LoadTest::new(voucher, self.buyers);
-        let requests = plan.users + plan.twice();
-        let rate = (self.within > 0).then(|| requests as f64 / self.within as f64);
-        LoadTest { rate, ..plan }
+        LoadTest::new(voucher, self.buyers).within(self.within)
     }
 
     /// What is sold, in short.

@@ -30,7 +30,7 @@ impl OsError {
     }
 
     /// Its message.
-    pub(crate) fn reason(&self) -> Reason {
+    fn reason(&self) -> Reason {
         match self {
             Self::Number(number) => {
                 let error = io::Error::from_raw_os_error(*number);
@@ -38,6 +38,12 @@ impl OsError {
             }
             Self::Quoted(text) => text.into(),
         }
+    }
+}
+
+impl From<OsError> for Reason {
+    fn from(error: OsError) -> Self {
+        error.reason()
     }
 }
 

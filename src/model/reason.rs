@@ -6,7 +6,7 @@ use fluent_bundle::FluentArgs;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{
-    Label, OsError,
+    Label,
     locale::{self, Language, language},
     message,
 };
@@ -126,12 +126,6 @@ impl Default for Reason {
 impl From<Label> for Reason {
     fn from(label: Label) -> Self {
         Self::new(label.0, [])
-    }
-}
-
-impl From<OsError> for Reason {
-    fn from(error: OsError) -> Self {
-        error.reason()
     }
 }
 

@@ -76,16 +76,16 @@ impl Message {
     }
 
     /// Bounds the text with `text`, and the whole to this many characters: data that is too long is reduced to the name
-    /// of its variant, which still identifies a failure.
+    /// of its variant, which identifies a failure, and the text is cut further if that is too long as well.
     pub fn bound(&mut self, most: usize, text: impl FnOnce(&mut String)) {
         text(&mut self.text);
-        let is_long = |message: &Self| message.stored().chars().count() > most;
-        if is_long(self) {
+        if self.stored().chars().count() > most {
             let variant = |is: &Value| is.as_object()?.keys().next().cloned();
             self.is = self.is.as_ref().and_then(variant).map(|it| json!({ it: null }));
         }
-        if is_long(self) {
-            self.is = None;
+        if let Some(excess) = self.stored().chars().count().checked_sub(most).filter(|it| *it > 0) {
+            let kept = self.text.chars().count().saturating_sub(excess + 1);
+            self.text = self.text.chars().take(kept).chain(['…']).collect();
         }
     }
 }
@@ -153,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn truncated_data_is_dropped() {
+    fn long_data_is_reduced_to_its_variant() {
         let mut message = Message::of(&Closed { orders: 7 });
-        message.bound(20, |text| text.truncate(3));
-        assert_eq!(message, Message::from("7 c"));
+        message.bound(36, |_| {});
+        assert_eq!(message.stored(), r#"{"text":"7 c…","is":{"orders":null}}"#);
         let mut failed = Message::of(&OrderError::Rejected("x".repeat(50)));
         failed.bound(60, |text| text.truncate(9));
         assert_eq!((failed.part("/rejected"), failed.data::<OrderError>()), (Some(()), None));

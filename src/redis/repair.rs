@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seckill_model::{EntryId, REPLACED};
+use seckill_model::{EntryId, Message, REPLACED, dead_letter::MAX_DATA};
 
 use super::{Connection, Result, keys::Partition, scripts, stream::in_stream};
 
@@ -21,13 +21,14 @@ pub async fn renew_stream(
     conn: &mut Connection,
     of: &Partition,
     ahead: Duration,
-    reason: &str,
+    reason: &Message,
     foreign: &[EntryId],
 ) -> Result<Option<(u64, u64)>> {
     let mut call = scripts::RENEW_STREAM.prepare_invoke();
     call.key(of.orders()).key(aside(&of.orders())).key(of.dead()).key(of.gone());
     call.key(of.watermark());
-    call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEEP_FOR.as_millis() as u64).arg(reason);
+    call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEEP_FOR.as_millis() as u64);
+    call.arg(&**reason).arg(reason.data_json(MAX_DATA).unwrap_or_default());
     call.arg(in_stream(foreign));
     conn.invoke(&call).await
 }

@@ -41,8 +41,7 @@ pub struct AuditEntry {
 impl AuditEntry {
     /// Whether the command failed.
     pub fn failed(&self) -> bool {
-        // Without its data, which may have been too long to store, only the text identifies a failure.
-        self.result.part::<IgnoredAny>("/failed").is_some() || self.result.starts_with("failed: ")
+        self.result.part::<IgnoredAny>("/failed").is_some()
     }
 
     /// Whether it is an event, not a command.
@@ -140,15 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn failures_without_data_are_recognized() {
+    fn failures_whose_data_was_too_long_are_recognized() {
         let entry = |result: Message| AuditEntry { result, ..AuditEntry::default() };
         let failed = r#"{"text":"failed: x","is":{"failed":{"read_only":null}}}"#;
         assert!(entry(Message::from_stored(failed.to_owned())).failed());
         let mut cut = Message::from_stored(failed.to_owned());
-        cut.bound(10, |_| {});
-        assert_eq!(cut, Message::from("failed: x"));
+        cut.bound(50, |_| {});
+        assert_eq!(cut.stored(), r#"{"text":"failed: x","is":{"failed":null}}"#);
         assert!(entry(cut).failed());
-        assert!(!entry("done".into()).failed());
+        assert!(!entry("done".into()).failed() && !entry("failed: x".into()).failed());
     }
 
     #[test]

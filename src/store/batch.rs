@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     Cancelled, StoreError, Written,
-    dialect::{number, voucher_key},
+    rules::{number, voucher_key},
 };
 
 /// Most IDs or rows per statement: pages keep one call from occupying a connection for seconds.

@@ -399,30 +399,42 @@ fn every_language_has_every_message() {
     none(wrong);
 }
 
+/// Messages of which a language omits an argument that it has no words for, such as a plural.
+const PARTLY: [&str; 6] = [
+    "activity-event",
+    "cli-stream-again",
+    "console-drains-in",
+    "console-oldest",
+    "figures-d",
+    "overview-orphans",
+];
+
+/// The attributes that the sources read.
+const ATTRIBUTES: [&str; 5] = ["button", "help", "name", "tab", "title"];
+
 #[test]
 fn every_message_is_used_with_its_arguments() {
     let languages = languages();
     let mut wrong = Vec::new();
     let mut used = BTreeSet::new();
     for (path, id, args) in uses() {
-        let takes: Option<BTreeSet<String>> =
-            languages.iter().map(|it| it.get(&id)).try_fold(BTreeSet::new(), |mut all, it| {
-                all.extend(it?.args.iter().cloned());
-                Some(all)
-            });
-        match takes {
-            None => wrong.push(format!("{path}: there is no message {id}")),
-            Some(takes) if takes != args => {
+        for message in languages.iter().map(|it| it.get(&id)) {
+            let takes = message.map(|it| &it.args);
+            let is_right = |takes: &BTreeSet<String>| {
+                *takes == args || (PARTLY.contains(&&*id) && takes.is_subset(&args))
+            };
+            if !takes.is_some_and(is_right) {
                 wrong.push(format!("{path}: {id} takes {takes:?}, and is given {args:?}"));
             }
-            Some(_) => {}
         }
         used.insert(id);
     }
     assert!(used.len() > 1_000, "the sources use {} messages only", used.len());
-    // An attribute belongs to its message.
-    let whole = |id: &str| id.split('.').next().unwrap_or_default().to_owned();
-    let unused = languages[0].keys().filter(|id| !used.contains(&whole(id)));
+    let is_used = |id: &str| match id.split_once('.') {
+        Some((id, attribute)) => used.contains(id) && ATTRIBUTES.contains(&attribute),
+        None => used.contains(id),
+    };
+    let unused = languages[0].keys().filter(|id| !is_used(id));
     wrong.extend(unused.map(|id| format!("no source uses {id}")));
     none(wrong);
 }
@@ -573,7 +585,7 @@ const ENGLISH: [&str; 5] = ["tracing::", "expect(", "allow(", "Part::new(", "rea
 
 /// Prose that no user reads in another language: commands, the messages of other programs, and what is stored as data
 /// in Redis or SQL.
-const DATA: [&str; 15] = [
+const DATA: [&str; 14] = [
     "No space left on device",
     "a key such as",
     "at the commit: {0}",
@@ -583,7 +595,6 @@ const DATA: [&str; 15] = [
     "dnf install valkey",
     "has no column",
     "if redis.call",
-    "its ID lies in the future",
     "no such ",
     "not a number",
     "seckill ",

@@ -63,7 +63,7 @@ fn play(seed: u64) {
     };
     let mut terminal = open();
     // There is always activity.
-    assert!(terminal.send_to_the_end(b"R\r\ry", LONG));
+    assert!(terminal.send_to_the_end(b"R\r\r\ry", LONG));
     wait_until_blocking(LONG, "a rush is under way", || {
         home.run(&["sale", "show", "1", "--json"]).json()["admitted"].as_u64() > Some(0)
     });

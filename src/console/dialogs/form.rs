@@ -24,6 +24,8 @@ pub(crate) struct Field {
     hint: Label,
     /// The text before the user changed it.
     initial: String,
+    /// The next character replaces the text, which is shown as selected.
+    is_selected: bool,
     /// Live feedback on the input; replaces the hint.
     pub(super) note: Option<String>,
     pub(crate) input: Input,
@@ -50,7 +52,9 @@ impl Form {
     ) -> Self {
         let field = |(label, hint, text): &(Label, Label, &str)| {
             let (initial, input) = ((*text).to_owned(), (*text).into());
-            Field { label: *label, hint: *hint, initial, note: None, input, fault: None }
+            let is_selected = !text.is_empty();
+            let (label, hint) = (*label, *hint);
+            Field { label, hint, initial, is_selected, note: None, input, fault: None }
         };
         Self { subject, title, fields: fields.iter().map(field).collect(), submit, focus: 0 }
     }
@@ -95,8 +99,12 @@ impl Form {
 
     /// Types into the focused field. An input error is shown at once; an empty field is not an error yet.
     pub(crate) fn type_in(&mut self, event: &Event, scene: &Scene) {
-        let focused = self.fields.get_mut(self.focus);
-        if !focused.is_some_and(|field| typed(&mut field.input, event)) {
+        let Some(field) = self.fields.get_mut(self.focus) else { return };
+        let inserts = matches!(to_input_request(event), Some(InputRequest::InsertChar(_)));
+        if std::mem::take(&mut field.is_selected) && (inserts || matches!(event, Event::Paste(_))) {
+            field.input.reset();
+        }
+        if !typed(&mut field.input, event) {
             return;
         }
         self.name_sale(&scene.newest.sales);
@@ -175,6 +183,11 @@ impl Form {
             let style = if focused { theme.key } else { Style::new() };
             Span::styled(&*field.label, style).render(label, buffer);
             let at = draw_input(input, buffer, &field.input, Style::new().underlined());
+            if focused && field.is_selected {
+                let cells = crate::widgets::width(field.input.value()) as u16;
+                let selected = Rect { width: cells.min(input.width), ..input };
+                buffer.set_style(selected, Style::new().not_underlined().patch(theme.selected));
+            }
             cursor = at.filter(|_| focused).or(cursor);
             let style = if field.fault.is_some() { theme.bad } else { theme.soft };
             let shown: Vec<Line<'_>> = shown.into_iter().map(Line::from).collect();

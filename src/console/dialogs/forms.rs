@@ -8,7 +8,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     Label, Millis, NewSale, Phase, Reason, VoucherId, When,
-    sale::{check_stock, check_title},
+    sale::{check_restock, check_stock, check_title},
     text,
 };
 
@@ -16,7 +16,7 @@ use super::{Confirm, Dialog, Form, Intent};
 use crate::{
     launch::Launch,
     text::{
-        commands::{NO_SALE, question, rush, rush_plan},
+        commands::{NO_SALE, question, restock, rush, rush_plan},
         figures, sale_name,
     },
     views::{Effect, Scene},
@@ -35,6 +35,7 @@ const LONGEST: u64 = 3_600;
 pub(crate) enum Subject {
     NewSale,
     LoadTest(VoucherId),
+    Restock(VoucherId),
     /// A launch, opened for this planned sale.
     Launch(Option<VoucherId>),
     /// A rewind in this partition, or in all.
@@ -68,9 +69,16 @@ impl Form {
         let fields = [
             (Label("common-buyers"), Label("forms-distinct-users"), &*buyers),
             (Label("forms-twice"), Label("forms-percentage-that-requests-twice"), "10"),
+            (Label("director-within"), Label("director-spread-over-so-many-seconds"), "10"),
         ];
         let title = text!("forms-rush-on", sale = sale_name(sale.voucher_id, &sale.title));
         Self::new(Subject::LoadTest(sale.voucher_id), title, Label("forms-go-on"), &fields)
+    }
+
+    pub(crate) fn restock(sale: &SaleLine) -> Self {
+        let fields = [(Label("forms-change"), Label("forms-pieces-to-add-or-remove"), "")];
+        let title = text!("forms-restock", sale = sale_name(sale.voucher_id, &sale.title));
+        Self::new(Subject::Restock(sale.voucher_id), title, Label("forms-go-on"), &fields)
     }
 
     /// Starts with the planned sale on the screen, if any.
@@ -114,7 +122,7 @@ impl Form {
     /// Lines below the fields, and the longest ones that may be there.
     pub(super) fn notes(&self) -> (Vec<String>, Vec<String>) {
         match &self.subject {
-            Subject::NewSale | Subject::Launch(_) => (Vec::new(), Vec::new()),
+            Subject::NewSale | Subject::Launch(_) | Subject::Restock(_) => (Vec::new(), Vec::new()),
             Subject::LoadTest(voucher) => {
                 let missing = || vec![Label("forms-plan-appears-here-once-both").to_owned()];
                 let plan = self.check_load_test(*voucher);
@@ -149,11 +157,14 @@ impl Form {
             }
             Subject::LoadTest(voucher) => {
                 let plan = self.check_load_test(*voucher)?;
-                let snapshots = [&scene.newest, &scene.shown];
-                let Some(sale) = snapshots.into_iter().find_map(|it| it.sale(*voucher)) else {
-                    return Ok(Effect::note(NO_SALE));
-                };
+                let Some(sale) = scene.sale(*voucher) else { return Ok(Effect::note(NO_SALE)) };
                 Ok(Effect::confirm(rush(sale, &plan), Command::LoadTest(plan)))
+            }
+            Subject::Restock(voucher) => {
+                let by = self.difference()?;
+                let Some(sale) = scene.sale(*voucher) else { return Ok(Effect::note(NO_SALE)) };
+                let command = Command::Restock { voucher: *voucher, by };
+                Ok(Effect::confirm(restock(sale, by), command))
             }
             Subject::Launch(_) => {
                 let launch = self.check_launch(sales, now)?;
@@ -190,7 +201,9 @@ impl Form {
 
     fn check_load_test(&self, voucher: VoucherId) -> Checked<LoadTest> {
         let (users, percent) = (self.number(0, 1..=MOST_BUYERS)?, self.number(1, 0..=100)?);
-        Ok(LoadTest { repeat: percent as f64 / 100.0, ..LoadTest::new(voucher, users) })
+        let within = self.number(2, 0..=LONGEST)?;
+        let plan = LoadTest { repeat: percent as f64 / 100.0, ..LoadTest::new(voucher, users) };
+        Ok(plan.within(within))
     }
 
     fn check_launch(&self, sales: &[SaleLine], now: Millis) -> Checked<Launch> {
@@ -241,6 +254,14 @@ impl Form {
         }
         let (least, most) = range.into_inner();
         Err((field, text!("forms-give-to", least, most)))
+    }
+
+    /// Parses the pieces to add, or to remove if negative.
+    fn difference(&self) -> Checked<i64> {
+        let plain = self.value(0).replace([',', '_', ' '], "");
+        let by =
+            plain.parse().map_err(|_| (0, text!("forms-is-not-integer", shown = self.value(0))))?;
+        check_restock(by).map_err(|fault| (0, fault.to_string()))
     }
 
     /// Parses a time, if there is one.

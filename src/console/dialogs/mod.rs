@@ -59,7 +59,10 @@ impl Dialog {
     pub(crate) fn sale(&self) -> Option<VoucherId> {
         match self {
             Self::Confirm(confirm) => confirm.sale(),
-            Self::Form(Form { subject: Subject::LoadTest(voucher), .. }) => Some(*voucher),
+            Self::Form(Form {
+                subject: Subject::LoadTest(voucher) | Subject::Restock(voucher),
+                ..
+            }) => Some(*voucher),
             _ => None,
         }
     }

@@ -29,7 +29,8 @@ fn expected(name: &str) -> Vec<Command> {
         "sales pause" => Command::PauseSale(seven),
         "sales resume" => Command::ResumeSale(seven),
         "sales end" => Command::EndSale(seven),
-        "sales load_test" => Command::LoadTest(LoadTest::new(seven, 100_000)),
+        "sales load_test" => Command::LoadTest(LoadTest::new(seven, 100_000).within(10)),
+        "sales restock" => Command::Restock { voucher: seven, by: -200 },
         "sales stop_load_test" => {
             return vec![Command::StopLoadTest(seven), Command::PauseSale(seven)];
         }

@@ -140,9 +140,48 @@ fn no_title_moves_while_its_sale_sells() {
 
 #[test]
 fn a_load_test_form_keeps_what_was_typed_for_its_sale() {
-    let mut tui = Tui::open(normal(), "2jkR4\t\n\x1b");
-    tui.assert_status("nothing was changed").press("R").assert_shows("1000004");
-    tui.press("\x1bjjR").assert_hides("1000004");
+    let mut tui = Tui::open(normal(), "2jkR4567\t\t\n\x1b");
+    tui.assert_status("nothing was changed").press("R").assert_shows("4567");
+    tui.press("\x1bjjR").assert_hides("4567");
+}
+
+#[test]
+fn the_first_character_replaces_a_prefilled_text() {
+    let users = |keys: &str| {
+        let mut tui = Tui::open(normal(), "2jkR");
+        tui.press(keys);
+        match &tui.app.dialog {
+            Some(Dialog::Form(form)) => [0, 1].map(|field| form.value(field).to_owned()),
+            other => panic!("no form is open: {other:?}"),
+        }
+    };
+    assert_eq!(users("5"), ["5", "10"]);
+    assert_eq!(users("500\t3"), ["500", "3"]);
+    assert_eq!(users("\x08"), ["10000", "10"], "a key that edits it keeps it");
+    assert_eq!(users("\t\t\t\t\t7"), ["7", "10"], "until something is typed");
+    let mut tui = Tui::open(normal(), "2jkR");
+    tui.paste("250");
+    tui.assert_shows("275 requests by 250 buyers").assert_shows("28/s");
+}
+
+#[test]
+fn pieces_are_added_and_removed_after_a_question() {
+    let change = |keys: &str, by| {
+        let mut tui = Tui::open(normal(), &format!("2jkK{keys}\n"));
+        assert!(tui.sent().is_empty());
+        tui.press("y");
+        assert_eq!(tui.sent(), [Command::Restock { voucher: VoucherId(7), by }], "{keys}");
+    };
+    change("500", 500);
+    change("+1,000", 1_000);
+    change("-20", -20);
+    let mut tui = Tui::open(normal(), "2jkK-200\n");
+    tui.assert_shows("Removes 200 unsold pieces: initial stock 10,000 → 9,800");
+    tui.assert_shows("3,120 of 10,000 pieces unsold now");
+    Tui::open(normal(), "2jkKx\n").assert_shows("'x' is not an integer");
+    Tui::open(normal(), "2jkK0\n").assert_shows("the stock cannot change by 0");
+    Tui::open(normal(), "2jjjjK").assert_status_contains("cannot be changed");
+    assert!(Tui::open(read_only(), "2jkK").app.dialog.is_none());
 }
 
 #[test]

@@ -91,13 +91,14 @@ const STATES: [Case; 8] = [
 ];
 
 /// The confirmations, with what they are about.
-pub(super) const CONFIRMATIONS: [Case; 28] = [
+pub(super) const CONFIRMATIONS: [Case; 29] = [
     ("sales create", normal, "N火锅五折 🍲\t10000\t\t+10m\t+1h\n"),
     ("sales start", normal, "2jjS"),
     ("sales pause", normal, "2jkP"),
     ("sales resume", paused, "2jkP"),
     ("sales end", normal, "2jkE"),
-    ("sales load_test", normal, "2jkR\n\n"),
+    ("sales load_test", normal, "2jkR\n\n\n"),
+    ("sales restock", normal, "2jkK-200\n"),
     ("sales stop_load_test", with_load_test, "H"),
     ("sales quit", with_load_test, "q"),
     ("launch schedule", normal, "2jjL\t\t\t\t\n"),

@@ -97,6 +97,14 @@ pub(crate) fn change(command: &Command, sale: &SaleLine) -> Question {
     }
 }
 
+/// A change of the stock.
+pub(crate) fn restock(sale: &SaleLine, by: i64) -> Question {
+    let (name, left, initial) = (name(sale), left(sale), sale.initial);
+    let after = initial.saturating_add_signed(by);
+    let change = if by < 0 { "removes" } else { "adds" };
+    question!("ask-restock", name, change, pieces = by.unsigned_abs(), initial, after, left)
+}
+
 /// The exact plan of a load test, one sentence per item.
 pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
     let (again, buyers) = (plan.twice(), plan.users);

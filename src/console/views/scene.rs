@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use jiff::tz::TimeZone;
 use ratatui::text::{Line, Span};
-use seckill_engine::{Health, Snapshot, commands::AggregateLine};
+use seckill_engine::{Health, SaleLine, Snapshot, commands::AggregateLine};
 use seckill_model::{Millis, VoucherId};
 
 use super::Users;
@@ -82,6 +82,11 @@ impl Scene {
             typing: false,
             load_tests: BTreeMap::new(),
         }
+    }
+
+    /// A sale of the newest snapshot, or of that on the screen if it is no longer listed.
+    pub(crate) fn sale(&self, voucher: VoucherId) -> Option<&SaleLine> {
+        self.newest.sale(voucher).or_else(|| self.shown.sale(voucher))
     }
 
     /// The reference time of ages; it stops while the display is paused.

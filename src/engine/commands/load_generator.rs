@@ -232,6 +232,13 @@ impl LoadTest {
         (self.users as f64 * self.repeat).round() as u64
     }
 
+    /// The same, with its requests spread evenly over so many seconds; 0 for no rate limit.
+    #[must_use]
+    pub fn within(self, seconds: u64) -> Self {
+        let requests = self.users + self.twice();
+        Self { rate: (seconds > 0).then(|| requests as f64 / seconds as f64), ..self }
+    }
+
     /// The requests in order: every buyer once, and the given share a second time, shuffled.
     fn arrivals(&self) -> Vec<u32> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);

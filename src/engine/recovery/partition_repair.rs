@@ -9,8 +9,8 @@ use std::{collections::HashSet, time::Duration};
 use futures::{FutureExt as _, future::BoxFuture};
 use redis::cmd;
 use seckill_model::{
-    Backing, EntryId, ForeignKey, Message, Millis, OrderEntry, Reason, ledger::sentences,
-    reason::reason,
+    Backing, EntryId, ForeignKey, Message, Millis, OrderEntry, OrderError, Reason,
+    ledger::sentences, reason::reason,
 };
 use seckill_redis::{
     Connection, dead_letters, group,
@@ -38,7 +38,6 @@ const AHEAD: Duration = Duration::from_hours(1);
 const PAGE: usize = 1_000;
 /// Maximum number of entries set aside at once; the consumers check the rest.
 const MOST_FOREIGN: usize = 10_000;
-const REASON: &str = "its ID lies in the future, and no buyer was promised its order";
 
 /// What is wrong with a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
@@ -193,7 +192,8 @@ async fn renew(servers: &mut Servers, of: &Partition, now: Millis) -> Result<Opt
         let unknown = |it: &&Delivered| !it.order().is_some_and(|it| known.contains(&it.order));
         foreign.extend(page.iter().filter(unknown).map(|it| it.entry));
     }
-    Ok(repair::renew_stream(&mut servers.conn, of, AHEAD, REASON, &foreign).await?)
+    let reason = Message::of(&OrderError::NotPromised);
+    Ok(repair::renew_stream(&mut servers.conn, of, AHEAD, &reason, &foreign).await?)
 }
 
 /// Moves the group to the oldest entry that is neither in SQL nor a dead letter, or else to the last one: a redelivered

@@ -3,7 +3,11 @@
 use seckill_model::{Fence, Millis, OrderId, UserId, VoucherId};
 
 use super::jobs::pass_fence;
-use crate::{Fault, Store, StoreError, dialect::number, params, rules, transaction};
+use crate::{
+    Fault, Store, StoreError, params,
+    rules::{self, number},
+    transaction,
+};
 
 impl Store {
     /// Writes an unpaid order of an ordinary voucher, in one transaction. Repeating it has no effect.

@@ -8,9 +8,9 @@ use seckill_model::{
 
 use super::orders::lock_sales;
 use crate::{
-    Conn, Fault, Store, StoreError,
-    dialect::{number, voucher_key},
-    params, read, rules, transaction,
+    Conn, Fault, Store, StoreError, params, read,
+    rules::{self, number, voucher_key},
+    transaction,
 };
 
 const SELECT: &str = "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, \

@@ -19,8 +19,8 @@ use seckill_model::{Label, Phase, text};
 use crate::{
     text::{self, figures},
     theme::glyphs,
-    views::{Scene, Source, draw_text},
-    widgets::{bar, fit, width},
+    views::{Scene, Source, draw_text, sales::stock_bar},
+    widgets::{fit, width},
 };
 
 /// Sales with what is left of each; returns the number of rows.
@@ -123,14 +123,4 @@ fn left_of(left: i64, initial: u64, cells: usize) -> String {
         _ if 2 * whole.len() + 3 <= cells => text::left_of(&figures::thousands(left), &whole),
         _ => text::left_of(&abbreviated, &figures::compact(initial as f64)),
     }
-}
-
-fn stock_bar(scene: &Scene, sale: &SaleLine, cells: u16) -> Line<'static> {
-    let theme = scene.theme;
-    if sale.phase == Phase::Planned {
-        return Line::styled(glyphs::WAITING.repeat(cells.into()), theme.soft);
-    }
-    let share = sale.stock.unwrap_or(0).max(0) as f64 / sale.initial.max(1) as f64;
-    let style = if sale.phase == Phase::Running { theme.accent } else { theme.soft };
-    bar(theme, share, cells, style, Some(glyphs::EMPTY)).into()
 }

@@ -38,10 +38,7 @@ impl Row for SaleLine {
         .styled(|scene, sale| phase_style(scene.theme, sale.phase)),
         Column::text(Label("tables-stock-left"), &[(100, 12)], |_: &Self| Value::Nothing)
             .by(|sale| sale.stock.map(|left| (share(left, sale) * 1e9) as i64).into())
-            .shown(|scene, sale, cells| {
-                let (theme, share) = (scene.theme, share(sale.stock.unwrap_or(0), sale));
-                bar(theme, share, cells, theme.accent, Some(glyphs::EMPTY)).into()
-            })
+            .shown(|scene, sale, cells| stock_bar(scene, sale, cells))
             .not_exported(),
         Column::figure(Label("tables-left"), FIGURE, |sale: &Self| sale.stock.into())
             .searched(text::left_in_redis)
@@ -82,12 +79,13 @@ impl Row for SaleLine {
 }
 
 /// Commands on a sale; the Overview has them as well.
-pub(super) const COMMANDS: [ViewKey; 5] = [
+pub(super) const COMMANDS: [ViewKey; 6] = [
     (Action::NewSale, "N", true),
     (Action::Rush, "R", true),
     (Action::Start, "S", true),
     (Action::Pause, "P", true),
     (Action::End, "E", true),
+    (Action::Restock, "K", false),
 ];
 
 impl TableView for SaleLine {
@@ -123,6 +121,17 @@ fn figure_width(sale: &SaleLine) -> usize {
 /// The share of the stock that is left.
 fn share(left: i64, sale: &SaleLine) -> f64 {
     left.max(0) as f64 / sale.initial.max(1) as f64
+}
+
+/// The share of the stock that is left; dots before the sale opens.
+pub(super) fn stock_bar(scene: &Scene, sale: &SaleLine, cells: u16) -> Line<'static> {
+    let theme = scene.theme;
+    if sale.phase == Phase::Planned {
+        return Line::styled(glyphs::WAITING.repeat(cells.into()), theme.soft);
+    }
+    let share = share(sale.stock.unwrap_or(0), sale);
+    let style = if sale.phase == Phase::Running { theme.accent } else { theme.soft };
+    bar(theme, share, cells, style, Some(glyphs::EMPTY)).into()
 }
 
 /// A phase in capitals, in the colour of its state.
