@@ -10,7 +10,7 @@ use seckill_console::{ColorChoice, Options, Palette};
 use seckill_model::locale::Language;
 use strum::VariantNames as _;
 
-use crate::{Config, Result};
+use crate::{CliError, Config, Result};
 
 /// Flags as given.
 #[derive(Clone, Debug, Args)]
@@ -72,6 +72,16 @@ impl DisplayArgs {
         done
     }
 
+    /// Created now: an export must not fail when it is needed.
+    fn export_dir(&self, config: &Config) -> Result<Option<PathBuf>> {
+        let asked = self.export_dir.clone().or_else(|| config.export_dir.clone());
+        if let Some(dir) = &asked {
+            let made = std::fs::create_dir_all(dir).and_then(|()| tempfile::tempfile_in(dir));
+            made.map_err(|error| CliError::not_written(dir, &error))?;
+        }
+        Ok(asked)
+    }
+
     fn lang(&self, variable: impl Fn(&str) -> Option<String>) -> Language {
         match (self.lang, seckill_console::not_utf8(&variable)) {
             (Some(lang), _) => lang,
@@ -103,7 +113,7 @@ impl DisplayArgs {
             ascii,
             plain_locale,
             palette,
-            export_dir: self.export_dir.clone().or_else(|| config.export_dir.clone()),
+            export_dir: self.export_dir(config)?,
             keys: config.keys.clone(),
             present: self.present,
             mask_users: self.present || config.mask_users,

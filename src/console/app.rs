@@ -10,6 +10,7 @@ use futures::{
     stream::FuturesUnordered,
 };
 use jiff::tz::TimeZone;
+use ratatui::layout::{Position, Rect};
 use seckill_engine::{
     Command, ReplayReport, Reply, SaleLine, Snapshot,
     commands::{Focus, Remote, plan::Plan},
@@ -110,8 +111,8 @@ pub(crate) struct TerminalState {
     pub(crate) size: (u16, u16),
     /// The mouse is captured.
     pub(crate) mouse: bool,
-    /// Column ranges of the tabs, and the view that each opens.
-    pub(crate) tabs: Vec<(std::ops::Range<u16>, View)>,
+    /// The cells of tabs and key hints, and the action that a click on each runs.
+    pub(crate) clickable: Vec<(Rect, Action)>,
     /// Text to copy to the clipboard of the terminal.
     pub(crate) clipboard: Option<String>,
     /// The console runs inside tmux, which by default keeps clipboard copies to itself.
@@ -529,11 +530,15 @@ impl App {
             }
             return;
         }
-        let tab = self.terminal.tabs.iter().find(|(cells, _)| cells.contains(&event.column));
-        if event.row == 1
-            && let Some((_, view)) = tab
+        let at = Position::new(event.column, event.row);
+        let clicked = self.terminal.clickable.iter().find(|(cells, _)| cells.contains(at));
+        if let Some((_, action)) = clicked {
+            return self.run(*action);
+        }
+        if self.view == View::Overview
+            && let Some(sale) = self.views.overview.sale_at(at)
         {
-            return self.go(*view);
+            return self.views.sales.choose(sale);
         }
         if let Some(row) = self.table().and_then(|table| table.controls().row_at(event.row)) {
             self.step(Step::Row(row));

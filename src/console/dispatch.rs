@@ -14,6 +14,7 @@ use seckill_engine::{
     telemetry::snapshot::PendingLine,
 };
 use seckill_model::{Label, Phase, VoucherId, in_english, is_display_control, text};
+use strum::VariantArray as _;
 use tui_input::Input;
 
 use super::{
@@ -156,7 +157,20 @@ impl App {
             self.note(why.clone());
             return Some(Dialog::Palette(palette));
         }
-        let action = offer.action;
+        let Offer { action, view, row, .. } = offer.clone();
+        if let Some(view) = view {
+            self.go(view);
+            if self.view != view {
+                return None;
+            }
+        }
+        if let Some(row) = row {
+            if let Some(table) = self.views.get_mut(self.view).table_mut() {
+                table.point_to(&self.display.shown, &row);
+            }
+            self.views.sales.choose_pointed();
+            return None;
+        }
         self.work.asked.retain(|it| *it != action);
         self.work.asked.insert(0, action);
         self.work.asked.truncate(REMEMBERED);
@@ -795,18 +809,25 @@ impl App {
         let elsewhere = Context::views().flat_map(keymap::actions);
         let mut offers: Vec<Offer> = Vec::new();
         for action in here.iter().copied().chain(elsewhere) {
-            let homes = homes(action);
             // A repair opens the Ledger by itself.
-            let why = if here.contains(&action) || action == Action::Repair {
-                self.why_not(action)
-            } else {
-                Some(text!("conventions-in", views = homes))
-            };
+            let is_here = here.contains(&action) || action == Action::Repair;
+            let view = if is_here { None } else { home(action) };
+            let why = if is_here { self.why_not(action) } else { None };
             // Bindings of all views apply here.
-            let is_useful = here.contains(&action) || !homes.is_empty();
-            if is_useful && !offers.iter().any(|it| it.action == action) {
-                offers.extend(offer(action, why));
+            if (is_here || view.is_some()) && !offers.iter().any(|it| it.action == action) {
+                offers.extend(offer(action, why, view));
             }
+        }
+        for view in View::VARIANTS.iter().copied() {
+            let names = self.views.get(view).table().map(|it| it.names(&self.display.shown));
+            offers.extend(names.into_iter().flatten().map(|(row, name)| Offer {
+                action: Action::Go(view),
+                name,
+                alias: String::new(),
+                why: None,
+                view: Some(view),
+                row: Some(row),
+            }));
         }
         Palette::new(offers, &self.work.asked)
     }
@@ -861,20 +882,20 @@ impl App {
     }
 }
 
-fn offer(action: Action, why: Option<String>) -> Option<Offer> {
-    let name = action.name()?;
+fn offer(action: Action, why: Option<String>, view: Option<View>) -> Option<Offer> {
+    let name = action.name()?.to_owned();
     // The English name and the settings name, in every language.
     let english = in_english(|| action.name()).unwrap_or_default();
     let alias = format!("{english} {}", action.setting().replace('-', " "));
-    Some(Offer { action, name, alias, why })
+    Some(Offer { action, name, alias, why, view, row: None })
 }
 
-/// The views in which an action is available.
-fn homes(action: Action) -> String {
-    let of = |context: &Context| {
-        keymap::table().iter().any(|it| it.context == *context && it.action == action)
-    };
-    Context::views().filter(of).map(Context::heading).collect::<Vec<_>>().join(&Label("list-items"))
+/// The first view in which an action is available.
+fn home(action: Action) -> Option<View> {
+    View::VARIANTS.iter().copied().find(|view| {
+        let context = Context::View(*view);
+        keymap::table().iter().any(|it| it.context == context && it.action == action)
+    })
 }
 
 /// Returns one line of limited length without control characters.

@@ -260,8 +260,11 @@ fn what_is_on_the_screen_is_written_to_files() {
     for title in ["=1+1", "火锅, \"50%\""] {
         home.run(&["sale", "create", "--title", title, "--stock", "1200"]).expect_code(0);
     }
-    let dir = home.file("out");
-    fs::create_dir(&dir).unwrap();
+    // A directory that cannot be created is an error at once.
+    let mut refused = home.pty(&["--export-dir", "/proc/none"], 120, 36, &[]);
+    refused.wait_for_text("/proc/none");
+    assert!(!refused.exit_status(LONG).success());
+    let dir = home.file("exports/of/today");
     let mut terminal = home.pty(&["--export-dir", dir.to_str().unwrap()], 120, 36, &[]);
     terminal.wait_for_text("火锅");
     terminal.send("2");

@@ -1,13 +1,14 @@
-//! The command palette: runs an action by name.
+//! The command palette: runs an action by name, and goes to a row by its ID or name.
 
 use ratatui::{crossterm::event::Event, prelude::*};
-use seckill_model::Label;
+use seckill_model::{Label, text};
 use tui_input::Input;
 
 use super::{draw_input, draw_list, more, typed};
 use crate::{
     keymap::{Action, key_of},
     theme::Theme,
+    views::View,
     widgets::{self, fit, left, popup, right},
 };
 
@@ -15,11 +16,15 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pub(crate) action: Action,
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// Its settings name, which also matches.
     pub(crate) alias: String,
     /// Why it is unavailable.
     pub(crate) why: Option<String>,
+    /// The view that it opens first.
+    pub(crate) view: Option<View>,
+    /// The ID or name of the row that it selects; offered once something is typed.
+    pub(crate) row: Option<String>,
 }
 
 #[derive(Debug)]
@@ -76,6 +81,8 @@ impl Palette {
                 let alias = rank(&offer.alias, &wanted).map(|rank| rank + 1);
                 Some((name.into_iter().chain(alias).min()?, offer))
             })
+            // Scattered letters occur in too many rows.
+            .filter(|(rank, offer)| offer.row.is_none() || (!wanted.is_empty() && *rank < 3))
             .collect();
         // Stable sort; available entries come before unavailable ones.
         found.sort_by_key(|(rank, offer)| (!wanted.is_empty() && offer.why.is_some(), *rank));
@@ -101,12 +108,13 @@ impl Palette {
         }
         let line = |(row, offer): (usize, &&Offer)| {
             let style = if offer.why.is_some() { theme.soft } else { Style::new() };
-            let name = left(offer.name, NAME.max(widgets::width(offer.name) + 1));
+            let name = left(&offer.name, NAME.max(widgets::width(&offer.name) + 1));
             let key = right(&key_of(offer.action), KEY);
+            let place = offer.view.map(|view| text!("conventions-in", views = view.title()));
             let recent = row < self.recent && self.input.value().is_empty();
             let recent = recent.then_some(&*Label("conventions-used-before"));
             let room = usize::from(list.width).saturating_sub(widgets::width(&name) + KEY + 3);
-            let beside = offer.why.as_deref().or(recent).unwrap_or_default();
+            let beside = offer.why.as_deref().or(recent).or(place.as_deref()).unwrap_or_default();
             let beside = fit(beside, room);
             Line::from(vec![
                 Span::styled(name, style),
@@ -136,14 +144,15 @@ fn rank(name: &str, wanted: &str) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::views::View;
 
     fn palette(used: &[Action]) -> Palette {
-        let offer = |action, name, why: Option<&str>| Offer {
+        let offer = |action, name: &str, why: Option<&str>| Offer {
             action,
-            name,
+            name: name.to_owned(),
             alias: String::new(),
             why: why.map(str::to_owned),
+            view: None,
+            row: None,
         };
         let offers = vec![
             offer(Action::Go(View::Overview), "overview", None),
@@ -155,9 +164,9 @@ mod tests {
         Palette::new(offers, used)
     }
 
-    fn names(palette: &mut Palette, typed: &str) -> Vec<&'static str> {
+    fn names(palette: &mut Palette, typed: &str) -> Vec<String> {
         palette.input = typed.into();
-        palette.matches().into_iter().map(|offer| offer.name).collect()
+        palette.matches().into_iter().map(|offer| offer.name.clone()).collect()
     }
 
     #[test]

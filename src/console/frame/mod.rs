@@ -94,13 +94,14 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     header(app, head.inner(SIDES), buffer);
     let dashes = glyphs::RULE.repeat(usize::from(rule.width));
     Line::styled(dashes, theme.soft).render(rule, buffer);
-    app.terminal.tabs = tabs::draw(app, tab_row, rule, buffer);
+    let tabs = tabs::draw(app, tab_row, rule, buffer);
     let badges = badges(app);
     let hints =
         Constraint::Length(foot.width - if compact { badges.width() as u16 + 1 } else { 0 });
     let [hints] = Layout::horizontal([hints]).areas(foot);
     badges.right_aligned().render(if compact { foot } else { rule }.inner(SIDES), buffer);
-    keys(app, hints.inner(SIDES), buffer);
+    let keys = keys(app, hints.inner(SIDES), buffer);
+    app.terminal.clickable = tabs.into_iter().chain(keys).collect();
     draw_view(app, body, buffer, compact);
 
     let rows = Constraint::Length(guide_rows + answer_rows);
@@ -288,8 +289,8 @@ fn badges(app: &App) -> Line<'static> {
     Line::from(badges)
 }
 
-/// Key hints of the context, as many as fit: packed more closely if there are many.
-fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
+/// Key hints of the context, as many as fit: packed more closely if there are many. Returns the cells of each.
+fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
     let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
     let hints = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
@@ -298,20 +299,24 @@ fn keys(app: &App, area: Rect, buffer: &mut Buffer) {
         .map(|it| {
             let key = Span::styled(it.keys[0].label(), app.display.theme.key);
             let word = Span::styled(format!(" {}", it.action.label()), app.display.theme.soft);
-            Line::from(vec![key, word])
+            (Line::from(vec![key, word]), it.action)
         });
-    let hints: Vec<Line<'_>> = hints.collect();
-    let cells: usize = hints.iter().map(Line::width).sum();
+    let hints: Vec<(Line<'_>, Action)> = hints.collect();
+    let cells: usize = hints.iter().map(|(hint, _)| hint.width()).sum();
     let room = usize::from(area.width);
     let gap = if cells + 3 * hints.len().saturating_sub(1) > room { "  " } else { "   " };
-    let mut line = Line::default();
-    for hint in hints {
-        if line.width() + hint.width() <= room {
+    let (mut line, mut places) = (Line::default(), Vec::new());
+    for (hint, action) in hints {
+        let (before, cells) = (line.width(), hint.width());
+        if before + cells <= room {
+            let place = Rect { x: area.x + before as u16, width: cells as u16, ..area };
+            places.push((place, action));
             line.extend(hint);
             line.push_span(gap);
         }
     }
     line.render(area, buffer);
+    places
 }
 
 /// The status line, of at least one row, so that nothing moves when a message appears; filter input has a row of its

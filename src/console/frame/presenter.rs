@@ -147,7 +147,7 @@ struct Page {
 
 /// Draws the page.
 pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
-    app.terminal.tabs.clear();
+    app.terminal.clickable.clear();
     let theme = app.display.theme;
     let roomy = area.height >= COMPLETE.1;
     let alarm = alarm(app, area.width);

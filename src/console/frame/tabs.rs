@@ -3,8 +3,6 @@
 //! The position of a tab depends only on the window width and the language: each count has reserved cells. If the line
 //! has no room for counts, they are on the rule below it.
 
-use std::ops::Range;
-
 use ratatui::prelude::*;
 use strum::VariantArray as _;
 
@@ -82,13 +80,8 @@ fn tab(app: &App, fit: Fit, view: View) -> (Line<'static>, Option<Span<'static>>
     (title, None)
 }
 
-/// Draws the tabs, and counts on the rule below if there is one; returns the cells of each view.
-pub(super) fn draw(
-    app: &App,
-    area: Rect,
-    rule: Rect,
-    buffer: &mut Buffer,
-) -> Vec<(Range<u16>, View)> {
+/// Draws the tabs, and counts on the rule below if there is one; returns the cells of each, with its action.
+pub(super) fn draw(app: &App, area: Rect, rule: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
     // One blank before the first tab.
     let room = usize::from(area.width).saturating_sub(1);
     let tabs = |fit| View::VARIANTS.iter().map(move |view| tab(app, fit, *view));
@@ -105,7 +98,7 @@ pub(super) fn draw(
         below.render(Rect { y: rule.y, ..place }, buffer);
         title.render(place, buffer);
         x = place.right() + fit.gap;
-        places.push((place.x..place.right(), *view));
+        places.push((place, Action::Go(*view)));
     }
     places
 }

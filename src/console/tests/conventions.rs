@@ -120,21 +120,48 @@ fn the_mouse_chooses_only_while_it_is_on() {
         }
     }
     assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))) && tui.sent().is_empty());
-    tui.press("nm");
+    // A key hint runs its action, and a row of the stock panel chooses its sale.
+    let click = |tui: &mut Tui, text: &str| {
+        let screen = tui.screen();
+        let (row, line) = screen.lines().enumerate().find(|(_, line)| line.contains(text)).unwrap();
+        let before = line.split(text).next().unwrap_or_default().chars().count();
+        tui.mouse(CLICK, before as u16, row as u16);
+    };
+    tui.press("n1");
+    click(&mut tui, "#9 cinema");
+    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(9)));
+    click(&mut tui, "? help");
+    assert!(matches!(tui.app.dialog, Some(Dialog::Help(_))));
+    tui.press("\x1b2m");
     tui.mouse(CLICK, 1, 1);
     assert_eq!(tui.app.view, View::Sales);
 }
 
 #[test]
-fn the_palette_explains_unavailable_actions_and_remembers_recent_ones() {
-    let mut tui = Tui::open(normal(), "2:return stock");
+fn the_palette_runs_a_command_of_another_view_there_and_remembers_recent_ones() {
+    let mut tui = Tui::open(with_letters(), "2:return stock");
     tui.assert_shows("in Dead letters").press("\n");
-    assert!(tui.app.dialog.is_some() && tui.sent().is_empty());
+    assert_eq!(tui.app.view, View::Letters);
+    assert!(matches!(tui.sent()[..], [Command::CountLetters(_)]), "the question follows");
     let text = tui.press("\x1b:freeze\n:").screen();
     let first = text.lines().find(|line| line.contains("recently used"));
     assert!(first.is_some_and(|line| line.contains("freeze")), "{text}");
     tui.press("\n");
     assert!(!tui.app.display.frozen);
+}
+
+#[test]
+fn the_palette_goes_to_a_row_by_its_id_or_name() {
+    let mut tui = Tui::open(normal(), "4/zzz\n1:noodles");
+    tui.assert_shows("#5 noodles").press("\n");
+    assert_eq!((tui.app.view, tui.app.views.sales.chosen), (View::Sales, Some(VoucherId(5))));
+    let entry = tui.app.display.shown.pending.lines[3].entry;
+    tui.press(&format!(":{entry}\n"));
+    assert_eq!((tui.app.view, tui.app.views.pending.cursor), (View::Pending, Some(entry)));
+    assert!(tui.app.views.pending.controls.filter.value().is_empty(), "the filter hid it");
+    // Rows are not listed before something is typed, nor by scattered letters.
+    Tui::open(normal(), "4:").assert_hides("#5 noodles");
+    Tui::open(normal(), "4:nodl").assert_hides("#5 noodles");
 }
 
 #[test]

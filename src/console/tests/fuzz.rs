@@ -112,10 +112,11 @@ fn any_mouse(random: &mut impl Rng) -> Event {
     Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })
 }
 
-/// Commands sent, without read-only ones, which a snapshot may trigger.
+/// Commands sent, without read-only ones, which a snapshot or a click may trigger.
 fn commands(tui: &mut Tui) -> Vec<Command> {
+    use Command::{CountLetters, Plan, Preview, Trace};
     let mut sent = tui.sent();
-    sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
+    sent.retain(|it| !matches!(it, Trace(_) | Preview(_) | Plan(_) | CountLetters(_)));
     sent
 }
 

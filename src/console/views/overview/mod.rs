@@ -88,7 +88,7 @@ impl Component for OverviewState {
 fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
     if scene.compact {
         state.settle(None);
-        return draw_compact(area.inner(SIDES), buffer, scene);
+        return draw_compact(area.inner(SIDES), buffer, scene, state);
     }
     // Every row depends on the window alone, so that nothing moves when a figure grows.
     let (margin, air, alarms) = match area.height {
@@ -102,7 +102,7 @@ fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewStat
     let gap = if area.width >= 110 { 4 } else { 2 };
     let columns = [Length((area.width - 5) * 9 / 20), Length(gap), Fill(1), Length(1)];
     let [left, _, right, _] = Layout::horizontal(columns).areas(main);
-    draw_left(left, buffer, scene, margin);
+    draw_left(left, buffer, scene, state, margin);
     draw_right(right, buffer, scene, state);
     let (mut rows, more) = alarm_rows(scene, below.width, alarms);
     let mut heading = Line::from(Span::styled(Label("console-attention"), scene.theme.heading));
@@ -128,9 +128,15 @@ fn dim(area: Rect, buffer: &mut Buffer, scene: &Scene) {
 const FUNNEL: u16 = 6;
 
 /// Stock, admission, load tests, and recent events and latencies if there is space left.
-fn draw_left(area: Rect, buffer: &mut Buffer, scene: &Scene, margin: u16) {
+fn draw_left(
+    area: Rect,
+    buffer: &mut Buffer,
+    scene: &Scene,
+    state: &mut OverviewState,
+    margin: u16,
+) {
     let for_stock = area.height.saturating_sub(FUNNEL + margin + 3).max(2);
-    let stock = stock_panel::draw(area, buffer, scene, for_stock);
+    let stock = stock_panel::draw(area, buffer, scene, state, for_stock);
     let rows = [stock, 1, 1, FUNNEL, margin, 1].map(Length);
     let [_, _, head, funnel, _, rushes, below] =
         Layout::vertical(rows.into_iter().chain([Fill(1)])).areas(area);
@@ -166,10 +172,10 @@ fn draw_right(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut Overvi
     }
 }
 
-fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene) {
+fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
     const ALARMS: u16 = 3;
     let room = area.height.saturating_sub(ALARMS + 4).clamp(2, 6);
-    let stock = stock_panel::draw(area, buffer, scene, room);
+    let stock = stock_panel::draw(area, buffer, scene, state, room);
     let rows = [Length(stock), Length(1), Length(1), Length(1), Fill(1), Length(ALARMS)];
     let [_, _, funnel, stream_row, _, alarms] = Layout::vertical(rows).areas(area);
     let mut line = Line::default();

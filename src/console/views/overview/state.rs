@@ -1,7 +1,8 @@
 //! State of the Overview: the time span of the chart and the selected moment.
 
+use ratatui::layout::{Position, Rect};
 use seckill_engine::telemetry::{Point, Series};
-use seckill_model::Millis;
+use seckill_model::{Millis, VoucherId};
 
 use crate::widgets::Axis;
 
@@ -13,7 +14,7 @@ const USUAL_MS: u64 = 120_000;
 const SILENCE_MS: u64 = 60_000;
 
 /// What the user can change in the Overview.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OverviewState {
     /// The selected span in milliseconds; `None` while it fits the data.
     window: Option<u64>,
@@ -21,6 +22,8 @@ pub(crate) struct OverviewState {
     moment: Option<Millis>,
     /// The axis drawn last; `None` if the chart did not fit.
     pub(super) axis: Option<Axis>,
+    /// The rows of the stock panel that were drawn last.
+    pub(super) stock_rows: Vec<(Rect, VoucherId)>,
 }
 
 impl OverviewState {
@@ -31,6 +34,11 @@ impl OverviewState {
         let next = WINDOWS.get(here.saturating_add_signed(by)).copied().unwrap_or(window);
         self.window = Some(next);
         next != window
+    }
+
+    /// The sale whose row is at this position.
+    pub(crate) fn sale_at(&self, at: Position) -> Option<VoucherId> {
+        self.stock_rows.iter().find(|(row, _)| row.contains(at)).map(|(_, sale)| *sale)
     }
 
     /// Lets the span fit the data again.

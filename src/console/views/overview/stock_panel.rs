@@ -16,6 +16,7 @@ use ratatui::{
 use seckill_engine::SaleLine;
 use seckill_model::{Label, Phase, text};
 
+use super::OverviewState;
 use crate::{
     text::{self, figures},
     theme::glyphs,
@@ -24,7 +25,13 @@ use crate::{
 };
 
 /// Sales with what is left of each; returns the number of rows.
-pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, rows: u16) -> u16 {
+pub(super) fn draw(
+    area: Rect,
+    buffer: &mut Buffer,
+    scene: &Scene,
+    state: &mut OverviewState,
+    rows: u16,
+) -> u16 {
     let theme = scene.theme;
     let [head, list] = Layout::vertical([Length(1), Fill(1)]).areas(area);
     scene.heading(&text::STOCK, &[Source::Redis]).render(head, buffer);
@@ -75,6 +82,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, rows: u16) ->
     });
     let taken = 1 + kept.len() as u16 + u16::from(more.is_some());
     let [table, below] = Layout::vertical([Length(kept.len() as u16), Length(1)]).areas(list);
+    state.stock_rows = table.rows().zip(kept.iter().map(|sale| sale.voucher_id)).collect();
     Table::new(lines, [name, figure, bar].map(Length)).column_spacing(gap).render(table, buffer);
     more.render(below, buffer);
     taken

@@ -73,6 +73,10 @@ impl Row for SaleLine {
         self.voucher_id
     }
 
+    fn label(&self) -> String {
+        text::sale_name(self.voucher_id, &self.title)
+    }
+
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         Page::whole(&snapshot.sales)
     }

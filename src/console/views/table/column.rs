@@ -43,6 +43,11 @@ pub(crate) trait Row: Sized + 'static {
         }
     }
 
+    /// The name in the palette, where rows of all views are beside each other.
+    fn label(&self) -> String {
+        self.name()
+    }
+
     /// The loaded page.
     fn page(snapshot: &Snapshot) -> Page<'_, Self>;
 

@@ -393,6 +393,12 @@ pub(crate) trait Table {
     /// The ID or name of the row under the cursor.
     fn chosen_name(&self, snapshot: &Snapshot) -> Option<String>;
 
+    /// The loaded rows: the ID or name of each, and how it is offered.
+    fn names(&self, snapshot: &Snapshot) -> Vec<(String, String)>;
+
+    /// Moves the cursor to the row of this name; a filter that hides it is cleared.
+    fn point_to(&mut self, snapshot: &Snapshot, name: &str);
+
     /// Revalidates the cursor: it stays on its row, or moves to the one that took its place.
     fn settle_cursor(&mut self, snapshot: &Snapshot);
 
@@ -420,6 +426,21 @@ impl<R: Row> Table for TableState<R> {
 
     fn chosen_name(&self, snapshot: &Snapshot) -> Option<String> {
         self.chosen(snapshot).map(R::name)
+    }
+
+    fn names(&self, snapshot: &Snapshot) -> Vec<(String, String)> {
+        self.loaded(snapshot).into_iter().map(|row| (row.name(), row.label())).collect()
+    }
+
+    fn point_to(&mut self, snapshot: &Snapshot, name: &str) {
+        let is_meant = |row: &&R| row.name() == name;
+        if !self.rows(snapshot).iter().any(is_meant) {
+            self.controls.filter.reset();
+        }
+        let rows = self.rows(snapshot);
+        if let Some(row) = rows.iter().position(is_meant) {
+            self.point_at(&rows, row);
+        }
     }
 
     fn settle_cursor(&mut self, snapshot: &Snapshot) {
