@@ -166,7 +166,7 @@ action-start = start
     .help = start a planned sale now
     .name = start
 action-stop-command = stop
-    .help = stop after the current step
+    .help = stop after the current batch
     .name = stop
 action-suspend = suspend
     .help = return to the shell; fg resumes
@@ -553,7 +553,7 @@ ask-pay-order =
     .button = Pay
 ask-quit-during-command =
     { $action }: { $done } of { $planned } done.
-    The current step is completed, the rest is unchanged; a new plan covers it.
+    The current batch is completed, the rest is unchanged; a new plan covers it.
     .title = Quit while a command is running?
     .button = Quit
 ask-quit-during-launch =
@@ -674,7 +674,7 @@ ask-run-job =
     .title = Run the job now?
     .button = Run
 ask-schedule-launch =
-    { $seconds } s after you confirm, by the Redis clock:
+    { $seconds } s after you confirm, by Redis time:
     { $events }
     Until then nothing is changed; press { KEY("abort") } to cancel.
     .title = Schedule this launch?
@@ -686,7 +686,7 @@ ask-start-sale =
     .button = Start
 ask-stop-command =
     { $action }: { $done } of { $planned }.
-    The current step is completed and finished work is kept. A new plan covers the rest.
+    The current batch is completed and finished work is kept. A new plan covers the rest.
     .title = Stop this command?
     .button = Stop
 ask-stop-load-test =
@@ -1326,7 +1326,7 @@ command-is-being-created-wait = { $title } is being created; wait for the engine
 command-is-running = { $name } is running
 command-job-no-longer-exists = the job no longer exists
 command-no-command-is-running = no command is running
-command-no-other-time-range = no other time range is available
+command-no-other-time-range = already at the shortest or longest time range
 command-no-row-is-selected = no row is selected
 command-nothing-was-changed = nothing was changed
 command-nothing-was-changed-form-keeps = nothing was changed; the form keeps your input
@@ -1346,7 +1346,7 @@ command-requests-by-buyers =
     } by { $buyers ->
         [one] { $buyers } buyer
        *[other] { $buyers } buyers
-    }, { $again } of them twice.
+    }, { $again } of them repeat.
 command-sale-is-no-longer-listed = the sale is no longer listed
 command-there-are-no-pending-entries = there are no pending entries to plan for
 command-there-is-no-entry = there is no entry to mark
@@ -1358,7 +1358,7 @@ command-try-again-once = { $away }; try again once it is reachable
 command-value = { $views } ({ $action })
 command-value-2 = { $count }  { $verdict }: { $action }
 command-waiting-for-engine = waiting for the engine
-command-with-no-rate-limit = with no rate limit
+command-with-no-rate-limit = unthrottled
 
 ## common
 
@@ -1450,7 +1450,7 @@ console-no-lock-is-held = No locks are held.
 console-no-matching-command = No matching command.
 console-no-node = no node
 console-no-open-alarms = No open alarms.
-console-no-recent-requests-through = no recent requests through this process
+console-no-recent-requests-through = no recent requests on this node
 console-no-row-contains-press = No row contains '{ $text }'. Press { KEY("back") } to clear the filter.
 console-no-runs-yet = No runs yet.
 console-no-sales-yet-press = No sales yet. Press { KEY("new-sale") } to create one.
@@ -1553,7 +1553,7 @@ demo-audit-passed = AUDIT PASSED
 demo-audit-passed-text = { $pieces } admitted, { $pieces } written to SQL, stock 0 in both. Next: a second sale, with a failure.
 demo-consumer-unresponsive = the consumer does not respond; run 'seckill doctor' to check its servers
 demo-countdown = SALE STARTS SOON
-demo-countdown-text = { $buyers } buyers, { $pieces } pieces. No order is admitted before the start time, measured by the Redis clock.
+demo-countdown-text = { $buyers } buyers, { $pieces } pieces. No order is admitted before the start time, measured by Redis time.
 demo-json-needs-headless = --json requires --headless
 demo-load-test-failed = the load test failed: { $why }
 demo-load-test-text = Redis admits in batches; one in { $one_in } buyers sends a duplicate request, which is rejected. The consumer is paused: the lag grows.
@@ -1597,11 +1597,11 @@ director-events =
         [one] { $buyers } buyer arrives
        *[other] { $buyers } buyers arrive
     } { $seconds ->
-        [0] with no rate limit
+        [0] unthrottled
        *[other] within { $seconds } s
     }{ $twice ->
         [0] {""}
-       *[other] , { $twice } of them twice
+       *[other] , { $twice } of them repeat
     }.
     The orders are real and consume stock.
 director-id-of-planned-sale = ID of a planned sale, or a new title
@@ -2001,11 +2001,11 @@ forms-empty-none-1h = empty: none; 15:00, +1h, 2026-11-20 15:00
 forms-empty-now-10m = empty: now; 14:30, +10m, 2026-11-20 14:30
 forms-give-to = enter { $least } to { $most }
 forms-go-on = Continue
-forms-is-not-integer = '{ $shown }' is not an integer
+forms-is-not-integer = enter a whole number, not '{ $shown }'
 forms-limit = Limit
 forms-new-sale = New sale
 forms-orders-per-user = orders per user, 1 to 20
-forms-percentage-that-requests-twice = percentage sending duplicates, 0 to 100
+forms-percentage-that-requests-twice = repeat buyers, in percent
 forms-pieces-on-sale = pieces on sale
 forms-pieces-to-add-or-remove = pieces: 500 adds, -20 removes unsold ones
 forms-plan-appears-here-once-both = The plan appears here once both numbers are valid.
@@ -2223,7 +2223,7 @@ letters-advice = { $verdict ->
     [not_loaded] the sale is not in Redis, so waiting buyers are unknown: load it with 'seckill audit --repair', or press { KEY("compensate") } to cancel the order
     [id_taken] the buyer is waiting, but the order ID belongs to another buyer: resolve this manually
     [holds_another] the buyer has another live order: press { KEY("compensate") } to cancel this one and return its stock
-   *[malformed] no order can be created from it: press { KEY("discard") } to remove the letter
+   *[malformed] malformed: press { KEY("discard") } to remove the letter
 }
 letters-counting-the-dead-letters = counting the dead letters
 letters-deliveries = { $deliveries ->
@@ -2373,7 +2373,7 @@ loss-was-a = { $key } (was a { $held })
 
 orders-admitted = ADMITTED
 orders-and-acknowledged-time-unknown-redis = and acknowledged; time unknown, Redis does not keep it
-orders-and-more = { $count } or more
+orders-and-more = { $count }+
 orders-atomically-as-entry = atomically, as entry { $entry }
 orders-bought-by = { $place ->
     [0] user { $user }, voucher { $sale }
@@ -2484,7 +2484,7 @@ overview-consumers = CONSUMERS
 overview-latency = LATENCY, MS
 overview-left = left
 overview-locks = LOCKS
-overview-none-from-here = none
+overview-none-from-here = none from this console
 overview-orphans =
     { $figure } { $count ->
         [one] orphan{" "}
@@ -2707,7 +2707,7 @@ redis-url-unusable = the Redis URL cannot be used ({ $reason })
 ## reply
 
 reply-cancelling = { $running ->
-    [true] stops after the current step
+    [true] stops after the current batch
    *[false] there is no running command to cancel
 }
 reply-claimed = { $claimed ->
@@ -2803,7 +2803,7 @@ reply-replayed = { $overtaken ->
    *[other] , { $rebuilt } rebuilt
 }{ $without_body ->
     [0] {""}
-   *[other] , { $without_body } without a body dropped
+   *[other] , { $without_body } without a body cleaned up
 }{ $lost ->
     [0] {""}
    *[other] , { $lost } without a body kept pending

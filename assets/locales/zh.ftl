@@ -9,14 +9,14 @@ action-accept = 确定
     .help = 确认执行
 action-arm = 安排
     .help = 定时开始秒杀并压测
-    .name = 安排开抢
+    .name = 定时开抢
 action-back = 返回
     .help = 关闭当前面板，或回到总览
 action-cancel = 取消
     .help = 放弃并关闭
-action-claim = 转交
-    .help = 把待确认消息转交给其他消费者
-    .name = 转交
+action-claim = 转移
+    .help = 把待确认消息转移给其他消费者
+    .name = 转移
 action-close = 收起
     .help = 收起详情
 action-compensate = 退还库存
@@ -217,8 +217,8 @@ activity-event = { $key ->
     [pending-apply-begun] 执行计划开始
     [stream-rewind] 消费组回退
     [stream-rewind-begun] 消费组回退开始
-    [stream-claim] 转交消息
-    [stream-claim-begun] 转交消息开始
+    [stream-claim] 转移消息
+    [stream-claim-begun] 转移消息开始
     [stream-remove-consumer] 移除消费者
     [stream-remove-consumer-begun] 移除消费者开始
     [order-pay] 支付订单
@@ -484,8 +484,8 @@ ask-claim =
        *[other] { $gone } 条已不再待确认，或已由其持有。
     }
     不计入投递次数。新持有者会在数秒内处理；已在 SQL 中的直接确认。
-    .title = 转交这些消息？
-    .button = 转交
+    .title = 转移这些消息？
+    .button = 转移
 ask-compensate-letters =
     { $about }：{ $done } 条永久删除{ $stay ->
         [0] {""}
@@ -564,7 +564,7 @@ ask-quit-during-command =
 ask-quit-during-launch =
     { $launch }
     退出会取消这次开抢，不会开始任何秒杀。
-    .title = 已安排开抢，仍要退出？
+    .title = 已定时开抢，仍要退出？
     .button = 退出
 ask-quit-during-load-test =
     已发出 { $sent } / { $planned } 次请求。
@@ -739,8 +739,8 @@ cli-bench-slowed-name = 减速
 cli-bench-tutorial = 教程的做法，逐条写入
 cli-cancelled = 已取消，未做任何更改
 cli-changed = { $entry }：原为 { $was }，现为 { $is }
-cli-claim = 将 { $entries } 条待确认消息转交给“{ $to }”？
-cli-claim-part = 分区 { $partition }：{ $entries } 条消息，从 { $from } 转交给 { $to }
+cli-claim = 将 { $entries } 条待确认消息转移给“{ $to }”？
+cli-claim-part = 分区 { $partition }：{ $entries } 条消息，从 { $from } 转移给 { $to }
 cli-confirmation-needed = { $question }没有可供确认的终端，请加 --yes。
 cli-console-json = 控制台不支持 JSON 输出；请用 'seckill status --json'
 cli-dead = 失联
@@ -1108,7 +1108,7 @@ column-about = 故障
 column-action = 操作
 column-admitted = 准入
 column-afterwards = 之后
-column-age = 时长
+column-age = 已等待
 column-at = 时间
 column-audit = 对账
 column-buyer = 买家
@@ -1163,7 +1163,7 @@ column-samples = 样本数
 column-schedule = 调度
 column-seconds = 秒数
 column-shop = 商铺
-column-since = 状态时间
+column-since = 状态更新于
 column-sql-stock = SQL 库存
 column-status = 状态
 column-stock = 库存
@@ -1333,7 +1333,7 @@ console-no-lock-is-held = 当前没有被持有的锁。
 console-no-matching-command = 没有匹配的命令。
 console-no-node = 无节点
 console-no-open-alarms = 没有未处理的告警。
-console-no-recent-requests-through = 本进程最近没有请求
+console-no-recent-requests-through = 本节点最近无请求
 console-no-row-contains-press = 没有行包含“{ $text }”，按 { KEY("back") } 清除筛选。
 console-no-runs-yet = 尚无运行记录。
 console-no-sales-yet-press = 还没有秒杀，按 { KEY("new-sale") } 新建一场。
@@ -1476,7 +1476,7 @@ director-events =
 director-id-of-planned-sale = 未开始的秒杀编号；填标题则新建
 director-is-not-planned-sale-enter = #{ $id } 不是未开始的秒杀；填写标题可新建
 director-it-is-no-longer-listed = 该场秒杀已不在列表中
-director-launch-is-scheduled-press = 已安排开抢，请先按 { KEY("abort") } 取消
+director-launch-is-scheduled-press = 已定时开抢，请先按 { KEY("abort") } 取消
 director-launch-of-cancelled-nothing = 开抢已取消，秒杀没有开始（{ $subject }）：{ $why }；按 { KEY("arm") } 可重新安排
 director-leave-this-empty-for-planned = 已有秒杀的库存已设定，请留空
 director-new-sale = 新秒杀“{ $title }”
@@ -1493,8 +1493,8 @@ director-sale-is-created-with-pieces = 新建秒杀“{ $title }”，{ $count }
 director-sale-is-no-longer = 该场秒杀已不是未开始状态
 director-sale-starts-by-itself = 该场秒杀将在 { $left } 后自行开始，请填更小的值
 director-sale-starts-by-itself-before = 该场秒杀会在倒计时结束前自行开始
-director-schedule-launch = 安排开抢
-director-scheduled-starts-in-s-press = 已安排开抢：{ $subject }，{ $seconds } 秒后开始，按 { KEY("abort") } 取消
+director-schedule-launch = 定时开抢
+director-scheduled-starts-in-s-press = 已定时开抢：{ $subject }，{ $seconds } 秒后开始，按 { KEY("abort") } 取消
 director-several-load-tests-are-running = 有多场秒杀正在压测，请先用 { KEY("up") } { KEY("down") } 选中一场，再按一次 { KEY("abort") }
 director-spread-over-so-many-seconds = 请求分布的秒数，0 为不限速
 director-start-in = 倒计时
@@ -1507,7 +1507,7 @@ director-within = 时长
 ## done
 
 done-applied = 此前已处理 { $done } / { $planned } 条，可再次执行该计划以继续
-done-claimed = 此前已转交 { $done } 条消息，其余请重新执行
+done-claimed = 此前已转移 { $done } 条消息，其余请重新执行
 done-discarded = 此前已丢弃 { $done } 条死信，其余请重新执行
 done-removed = 此前已从分区 { $partitions } 移除，其余请重新执行
 done-repaired = 此前已修复 { $done } / { $planned } 场：{ $sales }，其余请重新执行
@@ -1820,8 +1820,8 @@ group-created = 消费组已被创建
 group-destroyed = 消费组已被销毁
 group-first-trimmed = 第一条消息已被裁剪或删除
 group-forward = { $to } 在分区 { $partition } 消费组已投递位置 { $delivered } 之后，前移会跳过订单，只能回退
-group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们；请先用 'seckill pending apply --filter holder={ $name }' 处理，或用 'seckill stream claim --from { $name } --to CONSUMER' 转交
-group-idle = “{ $name }”不属于在线节点，转交给它的消息无人处理，请另选一个，或加 --force
+group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们；请先用 'seckill pending apply --filter holder={ $name }' 处理，或用 'seckill stream claim --from { $name } --to CONSUMER' 转移
+group-idle = “{ $name }”不属于在线节点，转移给它的消息无人处理，请另选一个，或加 --force
 group-moved-back = 消费组已被回退
 group-no-consumer = 任何分区中都没有消费者“{ $name }”，现有消费者：{ $existing }
 group-no-consumer-in = 分区 { $partition } 中没有消费者“{ $name }”，现有消费者：{ $existing }
@@ -1829,8 +1829,8 @@ group-no-partition = 没有分区 { $number }，最后一个是 { $last }
 group-no-stream = 分区 { $number } 的消息流不存在或为空，没有可投递的消息；可用 'seckill stream show' 查看
 group-none = 无
 group-nothing = 分区 { $number } 没有消息会重新投递：该位置与最后投递的消息之间没有消息；可用 'seckill stream show' 查看
-group-nothing-to-claim = 没有可转交的消息：这些消息都已不再待确认，或已由“{ $to }”持有；可用 'seckill pending list' 查看
-group-nothing-to-claim-from = “{ $from }”没有可转交给“{ $to }”的消息，可用 'seckill pending list' 查看
+group-nothing-to-claim = 没有可转移的消息：这些消息都已不再待确认，或已由“{ $to }”持有；可用 'seckill pending list' 查看
+group-nothing-to-claim-from = “{ $from }”没有可转移给“{ $to }”的消息，可用 'seckill pending list' 查看
 group-other-partition = 消息 { $entry } 不属于分区 { $partition }，请不填分区，或填它自己的分区
 group-position = “{ $text }”不是消息流中的位置；请填 start、消息 ID（如 1795000000000-0）或时间：2026-11-20T14:30:00Z、'2026-11-20 14:30'（本地时间）、14:30（今天）、-10m
 group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 开始，或用 '--to start' 从头开始
@@ -2096,10 +2096,10 @@ orders-order-is-only-unpaid-orders = 订单 { $id } { $status }；只能支付�
 orders-paid = 支付
 orders-partition = ，分区 { $number }
 orders-pending-delivered-and-not = 待确认：已投递未确认；按 { KEY("pending") } 查看
-orders-place = 名额
+orders-place = 第几单
 orders-s = { $seconds }.{ $tenths } 秒
 orders-searching = 查找中
-orders-since = 状态时间
+orders-since = 更新于
 orders-sql-did-not-reply-within = 数据库两秒内没有应答。指定秒杀、用户或时间可缩小查询范围。
 orders-sql-is-unreachable-orders = 数据库不可达，无法读取订单。
 orders-sql-takes-long = 数据库较慢
@@ -2174,9 +2174,9 @@ overview-consumers = 消费者
 overview-latency = 延迟（毫秒）
 overview-left = 剩余
 overview-locks = 锁
-overview-none-from-here = 无
+overview-none-from-here = 本控制台无
 overview-orphans = { $figure } 把无主锁
-overview-recent-events = 最近事件
+overview-recent-events = 最近动态
 overview-refused = 未抢到
 overview-requests = { $count } 次请求
 overview-rushes = { $count } 场压测
@@ -2265,7 +2265,7 @@ recovery-action = { $action ->
     [dead_letter] 转为死信
    *[other] { $action }
 }
-recovery-age = 时长 { $sign } { $border }
+recovery-age = 已等待 { $sign } { $border }
 recovery-delivered-2-4-times = 投递 2–4 次
 recovery-delivered-5-times = 投递 5 次以上
 recovery-delivered-once = 投递 1 次
@@ -2383,7 +2383,7 @@ reply-cancelling = { $running ->
     [true] 做完当前一步后中止
    *[false] 没有正在执行、可以中止的操作
 }
-reply-claimed = { $claimed } 条消息已转交给另一消费者{ $gone ->
+reply-claimed = { $claimed } 条消息已转移给另一消费者{ $gone ->
     [0] {""}
    *[other] ，{ $gone } 条已不在
 }{ $without_body ->
@@ -2679,15 +2679,15 @@ stream-delivered = 投递至
 stream-enter-consumer-that-receives-them = 请填写接收消息的消费者
 stream-entries-are-redelivered = 将重新投递 { $again } 条：从 { $first }（{ $from }）到 { $to }。
 stream-entries-are-redelivered-in-partitions = 将在 { $count } 个分区重新投递 { $again } 条。
-stream-entry-is-not-pending = 该消息不处于待确认状态，无法转交
+stream-entry-is-not-pending = 该消息不处于待确认状态，无法转移
 stream-following = 跟随最新
 stream-from = 起点
-stream-give-entry = 转交消息 { $entry }
-stream-give-of = 转交 { $holder } 的 { $pending } 条
+stream-give-entry = 转移消息 { $entry }
+stream-give-of = 转移 { $holder } 的 { $pending } 条
 stream-grows-by = +{ $rate }
 stream-held-at-press-to-follow = 停在 { $at }；按 { KEY("last") } 跟随最新
-stream-holds-entries-which-would = { $name } 持有 { $held } 条消息，移除会丢失；请先按 { KEY("claim") } 转交
-stream-holds-no-entries-to-transfer = { $name } 没有可转交的消息
+stream-holds-entries-which-would = { $name } 持有 { $held } 条消息，移除会丢失；请先按 { KEY("claim") } 转移
+stream-holds-no-entries-to-transfer = { $name } 没有可转移的消息
 stream-in-all-partitions = 适用于所有分区。
 stream-in-dead-letters = 在死信中
 stream-in-partition-only = 仅限分区 { $number }。
@@ -2777,7 +2777,7 @@ subject-sub-title = ，副标题“{ $text }”
 ## tables
 
 tables-admitted = 准入
-tables-age = 时长
+tables-age = 已等待
 tables-buyers = 买家
 tables-depth = 层数
 tables-entry = 消息

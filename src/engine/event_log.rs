@@ -146,7 +146,14 @@ impl EventLog {
         for (subject, event) in snapshot.alarms.iter().filter_map(|alarm| recorded(&alarm.kind)) {
             let key = ("alarm", subject.to_owned());
             seen.insert(key.clone());
-            self.begin(key, [events::ALARM_RAISED, events::ALARM_CLEARED], snapshot.taken, event);
+            // Another node may have recorded it, or this one before it was restarted.
+            let ends = [events::ALARM_RAISED, events::ALARM_CLEARED];
+            let is_of_it =
+                |it: &&AuditEntry| *it.subject == *subject && ends.contains(&it.action.as_str());
+            let newest = snapshot.activity.iter().find(is_of_it);
+            let raised = newest.filter(|it| it.action == events::ALARM_RAISED).map(|it| it.at);
+            let since = raised.unwrap_or(snapshot.taken);
+            self.begin(key, ends, since, event).recorded |= raised.is_some();
         }
         // While a server is unreachable, the state of the other conditions is unknown.
         if snapshot.redis.up && snapshot.sql.up {
@@ -163,9 +170,11 @@ impl EventLog {
         [begins, ends]: [&'static str; 2],
         since: Millis,
         event: Event,
-    ) {
+    ) -> &mut Condition {
         let new = Condition { begins, ends, since, event, recorded: false, over: None };
-        self.active.entry(key).or_insert(new).over = None;
+        let condition = self.active.entry(key).or_insert(new);
+        condition.over = None;
+        condition
     }
 
     fn end(&mut self, key: &(&'static str, String), at: Millis) {
@@ -481,6 +490,32 @@ mod tests {
             lines.extend(log.observe(&calm(at * 1_000)));
         }
         assert_eq!(lines, []);
+    }
+
+    #[test]
+    fn an_alarm_in_the_log_is_not_raised_again_by_a_node_that_starts() {
+        let dead = |at| with(calm(at), AlarmKind::DeadLetters { count: 3 });
+        let mut log = EventLog::new("a", DEAD_MS);
+        log.observe(&dead(0));
+        let raised = log.observe(&dead(2_000));
+        assert_eq!(summary(&raised), [("alarm raised", "dead-letters", 0)]);
+        let known = |mut snapshot: Snapshot, lines: &[AuditEntry]| {
+            snapshot.activity = Arc::new(lines.to_vec());
+            snapshot
+        };
+        let mut log = EventLog::new("b", DEAD_MS);
+        for at in [60_000, 63_000, 90_000] {
+            assert_eq!(log.observe(&known(dead(at), &raised)), []);
+        }
+        log.observe(&known(calm(100_000), &raised));
+        let cleared = log.observe(&known(calm(111_000), &raised));
+        assert_eq!(summary(&cleared), [("alarm cleared", "dead-letters", 100_000)]);
+        assert_eq!(&*cleared[0].result, "after 100.0 s");
+        // The next one is new.
+        let lines = [cleared, raised].concat();
+        log.observe(&known(dead(200_000), &lines));
+        let again = log.observe(&known(dead(203_000), &lines));
+        assert_eq!(summary(&again), [("alarm raised", "dead-letters", 200_000)]);
     }
 
     #[test]

@@ -111,7 +111,7 @@ fn commands_without_effect_suggest_a_step() {
     for (keys, found, step) in [
         ("5*R", &[Written][..], "the order is in SQL: press D to remove the letter"),
         ("5*D", &[Awaited], "the buyer is waiting and no order exists: press R to replay"),
-        ("5*C", &[Malformed], "no order can be created from it: press D to remove the letter"),
+        ("5*C", &[Malformed], "malformed: press D to remove the letter"),
         ("5*D", &[], "there are no dead letters"),
         ("5 D", &[], "these letters are no longer present"),
     ] {

@@ -14,7 +14,7 @@ fn holding(count: u64, counted: u64) -> Snapshot {
 fn the_layout_stays_while_entries_come_and_go() {
     for (lang, head, none, oldest) in [
         ("en", "HOLDER", "No pending entries", "age > 10 min"),
-        ("zh", "持有者", "没有待确认", "时长 > 10 分"),
+        ("zh", "持有者", "没有待确认", "已等待 > 10 分"),
     ] {
         set_thread_language(lang);
         for size in [(200, 50), (120, 36), (80, 24), (60, 15)] {

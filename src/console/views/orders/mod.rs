@@ -46,7 +46,7 @@ impl Row for Order {
             order.user_id.into()
         }),
         Column::figure(Label("tables-sale"), &[(72, 7)], |order: &Self| order.voucher_id.into()),
-        Column::figure(Label("orders-place"), &[(100, 5)], |order: &Self| {
+        Column::figure(Label("orders-place"), &[(100, 6)], |order: &Self| {
             order.place.map(u64::from).into()
         })
         .soft(),
