@@ -2274,6 +2274,7 @@ letters-nothing-to-do = { $command ->
     }
 }
 letters-one = 1 dead letter, { $letter }
+letters-on-this-page = On this page:
 letters-redis-or-database-is-unreachable = Redis or the database is unreachable; dead letters cannot be read.
 letters-scope-all = { $shown ->
     [none] { $count ->

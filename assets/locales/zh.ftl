@@ -1981,6 +1981,7 @@ letters-nothing-to-do = { $command ->
    *[compensate] { $count } 条死信都没有买家在等，按 { KEY("discard") } 删除
 }
 letters-one = 1 条死信 { $letter }
+letters-on-this-page = 本页：
 letters-redis-or-database-is-unreachable = Redis 或数据库不可达，无法读取死信。
 letters-scope-all = { $shown ->
     [none] 全部 { $count } 条死信

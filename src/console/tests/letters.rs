@@ -106,6 +106,14 @@ pub(super) fn ask(tui: &mut Tui, key: &str, scope: &LetterScope) {
 }
 
 #[test]
+fn the_letters_of_a_page_are_counted_by_verdict() {
+    let mut tui = Tui::open(with_letters(), "5");
+    tui.at((200, 50)).assert_shows("On this page:  2 × buyer waits   1 × failed again");
+    tui.at((80, 24)).assert_shows("2 × buyer waits   1 × failed again |…");
+    tui.show(Snapshot { letters: letters(0, 0, false), ..empty() }).assert_hides("On this page");
+}
+
+#[test]
 fn commands_without_effect_suggest_a_step() {
     use LetterVerdict::{Awaited, Malformed, Written};
     for (keys, found, step) in [

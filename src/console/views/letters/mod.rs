@@ -1,6 +1,11 @@
 //! Dead letters: entry, reason and current verdict, page by page.
 
-use ratatui::style::Style;
+use std::collections::BTreeMap;
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
 use seckill_engine::{
     Command, LetterLine, Snapshot,
     commands::Focus,
@@ -23,6 +28,7 @@ use crate::{
         commands::{Question, question},
         figures::{self, thousands},
     },
+    widgets::width,
 };
 
 /// Rows of a field; values may be long, and the history has to fit as well.
@@ -68,12 +74,7 @@ impl Row for LetterLine {
         Column::text(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
             Value::name(text!("letters-verdict", verdict = line.verdict), &line.verdict)
         })
-        // By urgency: a buyer waits, a decision is needed, or neither.
-        .styled(|scene, line| match line.verdict.action() {
-            LetterAction::Replay => Style::new(),
-            LetterAction::Decide => scene.theme.warn,
-            LetterAction::Discard => scene.theme.soft,
-        }),
+        .styled(|scene, line| style(scene, line.verdict)),
         Column::text(Label("tables-reason"), &[(0, REST)], |line: &Self| {
             let user = line.letter.order.map(|it| it.user);
             Value::Mentions(text::order_error(&line.letter.reason), user)
@@ -90,6 +91,15 @@ impl Row for LetterLine {
         let page = Page::by_id(&snapshot.letters, total.unwrap_or(0));
         // If there are none, no page has to be read.
         Page { is_read: snapshot.redis.up && (page.is_read || total == Some(0)), ..page }
+    }
+}
+
+/// By urgency: a buyer waits, a decision is needed, or neither.
+fn style(scene: &Scene, verdict: LetterVerdict) -> Style {
+    match verdict.action() {
+        LetterAction::Replay => Style::new(),
+        LetterAction::Decide => scene.theme.warn,
+        LetterAction::Discard => scene.theme.soft,
     }
 }
 
@@ -115,6 +125,28 @@ impl TableView for LetterLine {
         }
         let is_unread = is_blind || letters.taken.is_none() && !(redis.up && sql.up);
         is_unread.then(|| text!("letters-redis-or-database-is-unreachable"))
+    }
+
+    /// The letters of the page by verdict, those that a buyer waits for first.
+    fn above(scene: &Scene, cells: u16, rows: u16) -> Vec<Line<'static>> {
+        let mut groups: BTreeMap<LetterVerdict, usize> = BTreeMap::new();
+        for line in Self::page(&scene.shown).rows {
+            *groups.entry(line.verdict).or_default() += 1;
+        }
+        if groups.is_empty() || rows == 0 {
+            return Vec::new();
+        }
+        let head = format!("{}  ", Label("letters-on-this-page").read());
+        let mut line = Line::styled(head, scene.theme.soft);
+        for (verdict, count) in groups {
+            let group = format!("{count} × {}   ", text!("letters-verdict", verdict));
+            if line.width() + width(&group) > usize::from(cells) {
+                line.push_span("…");
+                break;
+            }
+            line.push_span(Span::styled(group, style(scene, verdict)));
+        }
+        vec![line]
     }
 
     /// The most significant fields first.
