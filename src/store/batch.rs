@@ -6,7 +6,7 @@ use seckill_model::{OrderEntry, OrderId, OrderStatus, Reason, reason};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Cancelled, StoreError, Written,
+    Cancelled, Result, StoreError, Written,
     dialect::{number, voucher_key},
 };
 
@@ -47,7 +47,7 @@ impl Serialize for OrderRow {
 impl TryFrom<&OrderEntry> for OrderRow {
     type Error = StoreError;
 
-    fn try_from(entry: &OrderEntry) -> Result<Self, StoreError> {
+    fn try_from(entry: &OrderEntry) -> Result<Self> {
         Ok(Self {
             id: entry.order.as_i64(),
             user_id: number(entry.user.0)?,
@@ -68,7 +68,7 @@ impl OrderRow {
 type Slot = (i64, i64, i64);
 
 /// The rows of a batch, checked to be in range.
-pub(super) fn rows(entries: &[OrderEntry]) -> Result<Vec<OrderRow>, StoreError> {
+pub(super) fn rows(entries: &[OrderEntry]) -> Result<Vec<OrderRow>> {
     entries.iter().map(OrderRow::try_from).collect()
 }
 
@@ -114,7 +114,7 @@ impl ExistingRows {
     }
 
     /// Adds the new orders of a batch and returns their rows; [`Self::answers`] has the results of the others.
-    pub(super) fn take_in(&mut self, rows: &[OrderRow]) -> Result<Vec<OrderRow>, StoreError> {
+    pub(super) fn take_in(&mut self, rows: &[OrderRow]) -> Result<Vec<OrderRow>> {
         let mut new = Vec::new();
         for row in rows {
             if self.answer(row)? == Written::New {
@@ -127,11 +127,7 @@ impl ExistingRows {
     }
 
     /// The results of a batch of which `new` was inserted. Of a duplicate order, the first one took the row.
-    pub(super) fn answers(
-        &self,
-        rows: &[OrderRow],
-        new: Vec<OrderRow>,
-    ) -> Result<Vec<Written>, StoreError> {
+    pub(super) fn answers(&self, rows: &[OrderRow], new: Vec<OrderRow>) -> Result<Vec<Written>> {
         let mut new: HashSet<OrderRow> = new.into_iter().collect();
         let answer = |row: &OrderRow| match self.answer(row)? {
             _ if new.remove(row) => Ok(Written::New),
@@ -143,11 +139,11 @@ impl ExistingRows {
     }
 
     /// The results of orders that are not written: each as if it were alone.
-    pub(super) fn foresee(&self, rows: &[OrderRow]) -> Result<Vec<Written>, StoreError> {
+    pub(super) fn foresee(&self, rows: &[OrderRow]) -> Result<Vec<Written>> {
         rows.iter().map(|row| self.answer(row)).collect()
     }
 
-    fn answer(&self, row: &OrderRow) -> Result<Written, StoreError> {
+    fn answer(&self, row: &OrderRow) -> Result<Written> {
         if !self.sales.contains(&row.voucher_id) {
             return Ok(Written::NoSale);
         }

@@ -1,12 +1,12 @@
 //! The audit log.
 
 use crate::{
-    ActivityFilter, AuditEntry, Fault, LogPosition, Store, StoreError, params, read, transaction,
+    ActivityFilter, AuditEntry, Fault, LogPosition, Result, Store, params, read, transaction,
 };
 
 impl Store {
     /// Adds a line to the audit log, unless one with the same `once` exists.
-    pub async fn record(&self, entry: &AuditEntry) -> Result<(), StoreError> {
+    pub async fn record(&self, entry: &AuditEntry) -> Result<()> {
         transaction!(self, |conn| {
             conn.insert(
                 "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, \
@@ -37,7 +37,7 @@ impl Store {
         filter: &ActivityFilter,
         before: Option<LogPosition>,
         limit: u32,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
+    ) -> Result<Vec<AuditEntry>> {
         let (last, below) = filter.last(before);
         read!(self, |conn| {
             conn.rows(

@@ -2,7 +2,7 @@
 
 use seckill_model::{Millis, OrderEntry};
 
-use crate::{Fault, OrderRow, Store, StoreError, params, transaction};
+use crate::{Fault, OrderRow, Result, Store, params, transaction};
 
 /// The result of one order of the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,7 @@ impl Store {
     ///
     /// # Errors
     /// The database is unavailable or rejects it; then nothing was written.
-    pub async fn place_baseline(
-        &self,
-        order: &OrderEntry,
-        now: Millis,
-    ) -> Result<Placed, StoreError> {
+    pub async fn place_baseline(&self, order: &OrderEntry, now: Millis) -> Result<Placed> {
         let OrderRow { id, user_id, voucher_id, .. } = OrderRow::try_from(order)?;
         transaction!(self, |conn| {
             // Matches the index condition: a scan would make the baseline slower than it is.

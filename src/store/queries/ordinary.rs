@@ -3,21 +3,21 @@
 use seckill_model::{Fence, Millis, OrderId, UserId, VoucherId};
 
 use super::jobs::pass_fence;
-use crate::{Fault, Store, StoreError, dialect::number, params, rules, transaction};
+use crate::{Fault, Result, Store, dialect::number, params, rules, transaction};
 
 impl Store {
     /// Writes an unpaid order of an ordinary voucher, in one transaction. Repeating it has no effect.
     ///
     /// # Errors
-    /// [`StoreError::Rule`] if there is no such voucher, or it is sold in a flash sale, off the shelf or expired;
-    /// [`StoreError::Rejected`] if another order has this ID. Then nothing was written.
+    /// [`crate::StoreError::Rule`] if there is no such voucher, or it is sold in a flash sale, off the shelf or expired;
+    /// [`crate::StoreError::Rejected`] if another order has this ID. Then nothing was written.
     pub async fn buy(
         &self,
         order: OrderId,
         user: UserId,
         voucher: VoucherId,
         now: Millis,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let buyer = number(user.0)?;
         transaction!(self, |conn| {
             let inserted = conn
@@ -56,7 +56,7 @@ impl Store {
         limit: u32,
         now: Millis,
         fence: &Fence,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
         let page = self.database()?.page;
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;

@@ -11,12 +11,12 @@ use seckill_model::{
 
 use super::{jobs::pass_fence, orders::lock_sales};
 use crate::{
-    Cancelled, Conn, Fault, OrderRow, Store, StoreError, batch, params, read, rules, transaction,
+    Cancelled, Conn, Fault, OrderRow, Result, Store, batch, params, read, rules, transaction,
 };
 
 impl Store {
     /// Pays orders, each only if it is still unpaid. The results are in the order of `ids`.
-    pub async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
+    pub async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -43,14 +43,14 @@ impl Store {
     /// `fence`.
     ///
     /// # Errors
-    /// [`StoreError::Fenced`] if another holder has the lock; then nothing was closed.
+    /// [`crate::StoreError::Fenced`] if another holder has the lock; then nothing was closed.
     pub async fn close_overdue(
         &self,
         before: Millis,
         limit: u32,
         now: Millis,
         fence: &Fence,
-    ) -> Result<Vec<SaleOrder>, StoreError> {
+    ) -> Result<Vec<SaleOrder>> {
         let page = self.database()?.page;
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
@@ -90,7 +90,7 @@ impl Store {
         &self,
         entries: &[OrderEntry],
         now: Millis,
-    ) -> Result<Vec<Cancelled>, StoreError> {
+    ) -> Result<Vec<Cancelled>> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -116,11 +116,7 @@ impl Store {
     }
 
     /// Closed orders not yet returned in Redis, by ID, at most `limit` after `after`.
-    pub async fn give_backs(
-        &self,
-        after: Option<OrderId>,
-        limit: u32,
-    ) -> Result<Vec<SaleOrder>, StoreError> {
+    pub async fn give_backs(&self, after: Option<OrderId>, limit: u32) -> Result<Vec<SaleOrder>> {
         read!(self, |conn| {
             conn.rows(
                 "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
@@ -139,7 +135,7 @@ impl Store {
         since: Millis,
         after: Option<OrderId>,
         limit: u32,
-    ) -> Result<Vec<SaleOrder>, StoreError> {
+    ) -> Result<Vec<SaleOrder>> {
         read!(self, |conn| {
             conn.rows(
                 "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
@@ -152,7 +148,7 @@ impl Store {
     }
 
     /// Records that these were returned in Redis.
-    pub async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
+    pub async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<()> {
         let page = self.database()?.page;
         transaction!(self, |conn| {
             for part in ids.chunks(page) {
@@ -167,13 +163,13 @@ impl Store {
     }
 
     /// Deletes records of orders returned in Redis before `before`; returns how many.
-    pub async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError> {
+    pub async fn forget_give_backs(&self, before: Millis) -> Result<u64> {
         let statement = "DELETE FROM tb_give_back WHERE given IS NOT NULL AND given < $1";
         transaction!(self, |conn| conn.execute(statement, params![before]).await)
     }
 
     /// Number of closed orders not yet returned in Redis.
-    pub async fn returning(&self) -> Result<u64, StoreError> {
+    pub async fn returning(&self) -> Result<u64> {
         let query = "SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL";
         read!(self, |conn| conn.one(query, params![]).await)
     }

@@ -8,7 +8,7 @@ use seckill_model::{
 
 use super::orders::lock_sales;
 use crate::{
-    Conn, Fault, Store, StoreError,
+    Conn, Fault, Result, Store, StoreError,
     dialect::{number, voucher_key},
     params, read, rules, transaction,
 };
@@ -19,22 +19,18 @@ const SELECT: &str = "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.
 
 impl Store {
     /// Creates an ordinary voucher: one without stock or window.
-    pub async fn create_voucher(
-        &self,
-        voucher: &VoucherDetails,
-        now: Millis,
-    ) -> Result<VoucherId, StoreError> {
+    pub async fn create_voucher(&self, voucher: &VoucherDetails, now: Millis) -> Result<VoucherId> {
         transaction!(self, |conn| insert_voucher(conn, voucher, VoucherKind::Ordinary, now).await)
     }
 
     /// Reserves the voucher IDs up to this one.
-    pub async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
+    pub async fn reserve_numbers(&self, upto: VoucherId) -> Result<()> {
         let upto = voucher_key(upto)?;
         transaction!(self, |conn| reserve_numbers(conn, upto).await)
     }
 
     /// Creates a flash-sale voucher and its sale in one transaction.
-    pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
+    pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale> {
         let (details, stock) = (&VoucherDetails::titled(&sale.title), number(sale.stock)?);
         transaction!(self, |conn| {
             let voucher = insert_voucher(conn, details, VoucherKind::Sale, now).await?;
@@ -58,11 +54,7 @@ impl Store {
     }
 
     /// A page of vouchers of both kinds, by ID.
-    pub async fn vouchers(
-        &self,
-        after: Option<VoucherId>,
-        limit: u32,
-    ) -> Result<Vec<Voucher>, StoreError> {
+    pub async fn vouchers(&self, after: Option<VoucherId>, limit: u32) -> Result<Vec<Voucher>> {
         read!(self, |conn| {
             conn.rows(
                 "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, \
@@ -74,25 +66,21 @@ impl Store {
     }
 
     /// All sales that are not archived, newest first.
-    pub async fn sales(&self) -> Result<Vec<Sale>, StoreError> {
+    pub async fn sales(&self) -> Result<Vec<Sale>> {
         self.select("WHERE s.archive_time IS NULL ORDER BY s.voucher_id DESC").await
     }
 
     /// Sales with a change not yet confirmed by Redis, archived ones included, by ID.
-    pub async fn undelivered(&self) -> Result<Vec<Sale>, StoreError> {
+    pub async fn undelivered(&self) -> Result<Vec<Sale>> {
         self.select("WHERE s.delivered_version < s.version ORDER BY s.voucher_id").await
     }
 
-    async fn select(&self, condition: &str) -> Result<Vec<Sale>, StoreError> {
+    async fn select(&self, condition: &str) -> Result<Vec<Sale>> {
         read!(self, |conn| conn.rows(format!("{SELECT} {condition}"), params![]).await)
     }
 
     /// A page of archived sales, newest first.
-    pub async fn archived(
-        &self,
-        before: Option<VoucherId>,
-        limit: u32,
-    ) -> Result<Vec<Sale>, StoreError> {
+    pub async fn archived(&self, before: Option<VoucherId>, limit: u32) -> Result<Vec<Sale>> {
         read!(self, |conn| {
             let query = format!(
                 "{SELECT} WHERE s.archive_time IS NOT NULL AND s.voucher_id < $1 \
@@ -103,7 +91,7 @@ impl Store {
     }
 
     /// One sale, archived or not.
-    pub async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError> {
+    pub async fn sale(&self, voucher: VoucherId) -> Result<Sale> {
         read!(self, |conn| select_one(conn, voucher).await)
     }
 
@@ -114,7 +102,7 @@ impl Store {
         voucher: VoucherId,
         state: SaleState,
         begin: Option<Millis>,
-    ) -> Result<Sale, StoreError> {
+    ) -> Result<Sale> {
         transaction!(self, |conn| {
             let sale = lock(conn, voucher).await?;
             let Some((state, begin, archived)) = rules::next_state(&sale, state, begin)? else {
@@ -137,12 +125,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Changed`] for another version; [`StoreError::Rejected`] for more pieces than a sale may hold, or
     /// fewer than live orders hold.
-    pub async fn restock(
-        &self,
-        voucher: VoucherId,
-        by: i64,
-        seen: Option<u64>,
-    ) -> Result<Sale, StoreError> {
+    pub async fn restock(&self, voucher: VoucherId, by: i64, seen: Option<u64>) -> Result<Sale> {
         transaction!(self, |conn| {
             let sale = lock(conn, voucher).await?;
             rules::check_restock(&sale, by, seen)?;
@@ -157,7 +140,7 @@ impl Store {
     }
 
     /// Records that Redis has confirmed this version of a sale, or a newer one.
-    pub async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<(), StoreError> {
+    pub async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<()> {
         transaction!(self, |conn| {
             conn.execute(
                 "UPDATE tb_seckill_voucher SET delivered_version = $2 \
@@ -174,7 +157,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Rejected`] if there are more live orders than pieces, or the ID belongs to another voucher.
-    pub async fn adopt_sale(&self, sale: &Sale) -> Result<(), StoreError> {
+    pub async fn adopt_sale(&self, sale: &Sale) -> Result<()> {
         let voucher = voucher_key(sale.voucher_id)?;
         let (initial, version) = (number(sale.initial)?, number(sale.version)?);
         transaction!(self, |conn| {
@@ -191,23 +174,14 @@ impl Store {
                 dialect.live
             );
             let live: i64 = conn.one(query, params![voucher]).await?;
-            let updated = [
-                "initial_stock",
-                "stock",
-                "begin_time",
-                "end_time",
-                "state",
-                "update_time",
-                "user_limit",
-                "version",
-                "delivered_version",
-            ];
+            let updated = "initial_stock, stock, begin_time, end_time, state, update_time, \
+                 user_limit, version, delivered_version";
             let statement = format!(
                 "INSERT INTO tb_seckill_voucher \
                  (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
                   update_time, user_limit, version, delivered_version) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) {}",
-                (dialect.upsert)("voucher_id", &updated)
+                (dialect.upsert)("voucher_id", updated)
             );
             conn.execute(
                 statement,
