@@ -34,22 +34,14 @@ impl Store {
             if held > 0 {
                 return Ok(Placed::Held);
             }
-            let taken = conn
-                .execute(
-                    "UPDATE tb_seckill_voucher SET stock = stock - 1, update_time = $1 \
-                     WHERE voucher_id = $2 AND stock > 0",
-                    params![now, voucher_id],
-                )
-                .await?;
-            if taken == 0 {
+            let update = "UPDATE tb_seckill_voucher SET stock = stock - 1, update_time = $1 \
+                 WHERE voucher_id = $2 AND stock > 0";
+            if conn.execute(update, params![now, voucher_id]).await? == 0 {
                 return Ok(Placed::SoldOut);
             }
-            conn.execute(
-                "INSERT INTO tb_voucher_order (id, user_id, voucher_id, create_time, update_time) \
-                 VALUES ($1, $2, $3, $4, $4)",
-                params![id, user_id, voucher_id, now],
-            )
-            .await?;
+            let insert = "INSERT INTO tb_voucher_order \
+                 (id, user_id, voucher_id, create_time, update_time) VALUES ($1, $2, $3, $4, $4)";
+            conn.execute(insert, params![id, user_id, voucher_id, now]).await?;
             Ok(Placed::Written)
         })
     }

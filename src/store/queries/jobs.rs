@@ -16,41 +16,27 @@ impl Store {
         transaction!(self, |conn| {
             let paused: Option<bool> =
                 conn.row("SELECT paused FROM tb_job WHERE name = $1", params![&run.job]).await?;
-            let newest: Option<i64> = conn
-                .row(
-                    "SELECT token FROM tb_job_run WHERE job = $1 ORDER BY due DESC LIMIT 1",
-                    params![&run.job],
-                )
-                .await?;
+            let query = "SELECT token FROM tb_job_run WHERE job = $1 ORDER BY due DESC LIMIT 1";
+            let newest: Option<i64> = conn.row(query, params![&run.job]).await?;
             let held = paused == Some(true) && run.cause != Cause::Operator;
             if held || run.token < newest.unwrap_or(0) {
                 return Ok(None);
             }
-            conn.insert_row(
-                "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
-                 VALUES ($1, $2, $3, $4, $5, $6)",
-                params![&run.job, run.due, run.cause, &run.node, run.token, run.started],
-            )
-            .await
+            let insert = "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
+                 VALUES ($1, $2, $3, $4, $5, $6)";
+            let NewRun { job, due, cause, node, token, started } = run;
+            conn.insert_row(insert, params![job, *due, *cause, node, *token, *started]).await
         })
     }
 
     /// Stores the result of a run, unless it has one.
     pub async fn end_run(&self, id: i64, end: &RunEnd) -> Result<()> {
+        let update = "UPDATE tb_job_run SET outcome = $2, took_ms = $3, detail = $4, \"rows\" = $5 \
+             WHERE id = $1 AND outcome = 'running'";
+        let (took_ms, rows) = (end.took_ms as i64, end.rows as i64);
         transaction!(self, |conn| {
-            conn.execute(
-                "UPDATE tb_job_run SET outcome = $2, took_ms = $3, detail = $4, \"rows\" = $5 \
-                 WHERE id = $1 AND outcome = 'running'",
-                params![
-                    id,
-                    end.outcome,
-                    end.took_ms as i64,
-                    end.detail.as_ref().map(Message::stored),
-                    end.rows as i64
-                ],
-            )
-            .await
-            .map(drop)
+            let detail = end.detail.as_ref().map(Message::stored);
+            conn.execute(update, params![id, end.outcome, took_ms, detail, rows]).await.map(drop)
         })
     }
 
@@ -62,15 +48,11 @@ impl Store {
         why: &Message,
         now: Millis,
     ) -> Result<u64> {
+        let update = "UPDATE tb_job_run SET outcome = 'lost', detail = $4, \
+             took_ms = CASE WHEN started < $3 THEN $3 - started ELSE 0 END \
+             WHERE job = $1 AND token < $2 AND outcome = 'running'";
         transaction!(self, |conn| {
-            conn.execute(
-                "UPDATE tb_job_run SET outcome = 'lost', \
-                 took_ms = CASE WHEN started < $3 THEN $3 - started ELSE 0 END, \
-                 detail = $4 \
-                 WHERE job = $1 AND token < $2 AND outcome = 'running'",
-                params![job, token, now, why.stored()],
-            )
-            .await
+            conn.execute(update, params![job, token, now, why.stored()]).await
         })
     }
 
@@ -100,15 +82,10 @@ impl Store {
     /// Deletes ended runs that were due before `before`, but never a job's newest; returns how many.
     pub async fn forget_runs(&self, before: Millis) -> Result<u64> {
         // MySQL cannot read the table it deletes from, except through a derived table.
-        transaction!(self, |conn| {
-            conn.execute(
-                "DELETE FROM tb_job_run WHERE due < $1 AND outcome != 'running' \
-                 AND (job, due) NOT IN (SELECT job, due FROM (\
-                     SELECT job, MAX(due) AS due FROM tb_job_run GROUP BY job) AS newest)",
-                params![before],
-            )
-            .await
-        })
+        let delete = "DELETE FROM tb_job_run WHERE due < $1 AND outcome != 'running' \
+             AND (job, due) NOT IN (SELECT job, due FROM (\
+                 SELECT job, MAX(due) AS due FROM tb_job_run GROUP BY job) AS newest)";
+        transaction!(self, |conn| conn.execute(delete, params![before]).await)
     }
 
     /// Jobs that were ever paused, with their current state.
@@ -145,21 +122,12 @@ impl Store {
     /// Changes it if its value is still `from`; returns whether it did.
     pub async fn change_setting(&self, name: &str, from: Option<&str>, to: &str) -> Result<bool> {
         transaction!(self, |conn| {
-            let changed = match from {
-                Some(from) => {
-                    conn.execute(
-                        "UPDATE tb_setting SET value = $2 WHERE name = $1 AND value = $3",
-                        params![name, to, from],
-                    )
-                    .await?
-                }
-                None => {
-                    conn.insert(
-                        "INSERT INTO tb_setting (name, value) VALUES ($1, $2)",
-                        params![name, to],
-                    )
-                    .await?
-                }
+            let changed = if let Some(from) = from {
+                let update = "UPDATE tb_setting SET value = $2 WHERE name = $1 AND value = $3";
+                conn.execute(update, params![name, to, from]).await?
+            } else {
+                let insert = "INSERT INTO tb_setting (name, value) VALUES ($1, $2)";
+                conn.insert(insert, params![name, to]).await?
             };
             Ok(changed == 1)
         })

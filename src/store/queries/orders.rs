@@ -326,14 +326,9 @@ async fn select_sales(
 async fn take_stock(conn: &mut Conn, rows: &[OrderRow], now: Millis) -> Result<Vec<i64>, Fault> {
     let mut short = Vec::new();
     for (voucher, pieces) in batch::pieces(rows) {
-        let taken = conn
-            .execute(
-                "UPDATE tb_seckill_voucher SET stock = stock - $2, update_time = $3 \
-                 WHERE voucher_id = $1 AND stock >= $2",
-                params![voucher, pieces, now],
-            )
-            .await?;
-        if taken != 1 {
+        let update = "UPDATE tb_seckill_voucher SET stock = stock - $2, update_time = $3 \
+             WHERE voucher_id = $1 AND stock >= $2";
+        if conn.execute(update, params![voucher, pieces, now]).await? != 1 {
             short.push(voucher);
         }
     }

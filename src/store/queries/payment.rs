@@ -72,12 +72,9 @@ impl Store {
                 *pieces.entry(order.voucher_id).or_default() += 1;
             }
             for (voucher, pieces) in pieces {
-                conn.execute(
-                    "UPDATE tb_seckill_voucher SET stock = stock + $2, update_time = $3 \
-                     WHERE voucher_id = $1",
-                    params![voucher, pieces, now],
-                )
-                .await?;
+                let update = "UPDATE tb_seckill_voucher SET stock = stock + $2, update_time = $3 \
+                     WHERE voucher_id = $1";
+                conn.execute(update, params![voucher, pieces, now]).await?;
             }
             Ok(closed)
         })
@@ -117,14 +114,10 @@ impl Store {
 
     /// Closed orders not yet returned in Redis, by ID, at most `limit` after `after`.
     pub async fn give_backs(&self, after: Option<OrderId>, limit: u32) -> Result<Vec<SaleOrder>> {
-        read!(self, |conn| {
-            conn.rows(
-                "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
-                 WHERE given IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2",
-                params![after.map_or(-1, OrderId::as_i64), limit],
-            )
-            .await
-        })
+        let query = "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
+             WHERE given IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2";
+        let after = after.map_or(-1, OrderId::as_i64);
+        read!(self, |conn| conn.rows(query, params![after, limit]).await)
     }
 
     /// Closed orders of a voucher returned in Redis at `since` or later, or not at all: those to repeat in a Redis that
@@ -136,15 +129,11 @@ impl Store {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<SaleOrder>> {
-        read!(self, |conn| {
-            conn.rows(
-                "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
-                 WHERE voucher_id = $1 AND (given IS NULL OR given >= $2) AND order_id > $3 \
-                 ORDER BY order_id LIMIT $4",
-                params![voucher, since, after.map_or(-1, OrderId::as_i64), limit],
-            )
-            .await
-        })
+        let query = "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
+             WHERE voucher_id = $1 AND (given IS NULL OR given >= $2) AND order_id > $3 \
+             ORDER BY order_id LIMIT $4";
+        let after = after.map_or(-1, OrderId::as_i64);
+        read!(self, |conn| conn.rows(query, params![voucher, since, after, limit]).await)
     }
 
     /// Records that these were returned in Redis.
@@ -152,11 +141,9 @@ impl Store {
         let page = self.database()?.page;
         transaction!(self, |conn| {
             for part in ids.chunks(page) {
-                conn.execute(
-                    "UPDATE tb_give_back SET given = $1 WHERE given IS NULL AND order_id = ANY($2)",
-                    params![now, part],
-                )
-                .await?;
+                let update = "UPDATE tb_give_back SET given = $1 \
+                     WHERE given IS NULL AND order_id = ANY($2)";
+                conn.execute(update, params![now, part]).await?;
             }
             Ok(())
         })
@@ -216,12 +203,9 @@ async fn close_unpaid(
         return Ok(unpaid);
     }
     let ids: Vec<i64> = unpaid.iter().map(|order| order.id.as_i64()).collect();
-    conn.execute(
-        "UPDATE tb_voucher_order SET status = 5, close_time = $1, update_time = $1 \
-         WHERE status = 1 AND id = ANY($2)",
-        params![now, ids.clone()],
-    )
-    .await?;
+    let update = "UPDATE tb_voucher_order SET status = 5, close_time = $1, update_time = $1 \
+         WHERE status = 1 AND id = ANY($2)";
+    conn.execute(update, params![now, ids.clone()]).await?;
     insert_give_backs(conn, ids, now).await?;
     Ok(unpaid)
 }
@@ -243,11 +227,7 @@ async fn insert_cancelled(conn: &mut Conn, rows: &[OrderRow], now: Millis) -> Re
 
 /// Records that Redis must be updated for these orders.
 async fn insert_give_backs(conn: &mut Conn, ids: Vec<i64>, now: Millis) -> Result<(), Fault> {
-    conn.execute(
-        "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
-         SELECT id, user_id, voucher_id, place, $1 FROM tb_voucher_order WHERE id = ANY($2)",
-        params![now, ids],
-    )
-    .await
-    .map(drop)
+    let insert = "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
+         SELECT id, user_id, voucher_id, place, $1 FROM tb_voucher_order WHERE id = ANY($2)";
+    conn.execute(insert, params![now, ids]).await.map(drop)
 }

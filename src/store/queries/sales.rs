@@ -34,35 +34,22 @@ impl Store {
         let (details, stock) = (&VoucherDetails::titled(&sale.title), number(sale.stock)?);
         transaction!(self, |conn| {
             let voucher = insert_voucher(conn, details, VoucherKind::Sale, now).await?;
-            conn.execute(
-                "INSERT INTO tb_seckill_voucher \
+            let insert = "INSERT INTO tb_seckill_voucher \
                  (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
-                  update_time, user_limit) VALUES ($1, $2, $2, $3, $4, $5, $6, $6, $7)",
-                params![
-                    voucher,
-                    stock,
-                    sale.begin,
-                    sale.end,
-                    SaleState::Running,
-                    now,
-                    i64::from(sale.limit)
-                ],
-            )
-            .await?;
+                  update_time, user_limit) VALUES ($1, $2, $2, $3, $4, $5, $6, $6, $7)";
+            let (state, limit) = (SaleState::Running, i64::from(sale.limit));
+            let values = params![voucher, stock, sale.begin, sale.end, state, now, limit];
+            conn.execute(insert, values).await?;
             select_one(conn, voucher).await
         })
     }
 
     /// A page of vouchers of both kinds, by ID.
     pub async fn vouchers(&self, after: Option<VoucherId>, limit: u32) -> Result<Vec<Voucher>> {
-        read!(self, |conn| {
-            conn.rows(
-                "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, \
-                 status FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2",
-                params![after.unwrap_or(VoucherId(0)), limit],
-            )
-            .await
-        })
+        let query = "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, \
+             status FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2";
+        let after = after.unwrap_or(VoucherId(0));
+        read!(self, |conn| conn.rows(query, params![after, limit]).await)
     }
 
     /// All sales that are not archived, newest first.
@@ -109,12 +96,10 @@ impl Store {
                 return Ok(sale);
             };
             let now = Millis::now();
-            conn.execute(
-                "UPDATE tb_seckill_voucher SET state = $2, begin_time = $3, version = version + 1, \
-                 update_time = $4, archive_time = $5 WHERE voucher_id = $1",
-                params![voucher, state, begin, now, archived.then_some(now)],
-            )
-            .await?;
+            let update = "UPDATE tb_seckill_voucher SET state = $2, begin_time = $3, \
+                 version = version + 1, update_time = $4, archive_time = $5 WHERE voucher_id = $1";
+            let values = params![voucher, state, begin, now, archived.then_some(now)];
+            conn.execute(update, values).await?;
             select_one(conn, voucher).await
         })
     }
@@ -129,26 +114,19 @@ impl Store {
         transaction!(self, |conn| {
             let sale = lock(conn, voucher).await?;
             rules::check_restock(&sale, by, seen)?;
-            conn.execute(
-                "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
-                 stock = stock + $2, version = version + 1, update_time = $3 WHERE voucher_id = $1",
-                params![voucher, by, Millis::now()],
-            )
-            .await?;
+            let update = "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
+                 stock = stock + $2, version = version + 1, update_time = $3 WHERE voucher_id = $1";
+            conn.execute(update, params![voucher, by, Millis::now()]).await?;
             select_one(conn, voucher).await
         })
     }
 
     /// Records that Redis has confirmed this version of a sale, or a newer one.
     pub async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<()> {
+        let update = "UPDATE tb_seckill_voucher SET delivered_version = $2 \
+             WHERE voucher_id = $1 AND delivered_version < $2";
         transaction!(self, |conn| {
-            conn.execute(
-                "UPDATE tb_seckill_voucher SET delivered_version = $2 \
-                 WHERE voucher_id = $1 AND delivered_version < $2",
-                params![voucher, version as i64],
-            )
-            .await
-            .map(drop)
+            conn.execute(update, params![voucher, version as i64]).await.map(drop)
         })
     }
 
@@ -169,10 +147,9 @@ impl Store {
             insert_missing_voucher(conn, sale, voucher).await?;
             let dialect = conn.dialect();
             // The sale is locked, or missing and without orders.
-            let query = format!(
-                "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {}",
-                dialect.live
-            );
+            let live = dialect.live;
+            let query =
+                format!("SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {live}");
             let live: i64 = conn.one(query, params![voucher]).await?;
             let updated = "initial_stock, stock, begin_time, end_time, state, update_time, \
                  user_limit, version, delivered_version";
@@ -183,23 +160,19 @@ impl Store {
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) {}",
                 (dialect.upsert)("voucher_id", updated)
             );
-            conn.execute(
-                statement,
-                params![
-                    voucher,
-                    initial,
-                    initial - live,
-                    sale.begin,
-                    sale.end,
-                    sale.state,
-                    sale.created,
-                    Millis::now(),
-                    i64::from(sale.limit),
-                    version
-                ],
-            )
-            .await
-            .map(drop)
+            let values = params![
+                voucher,
+                initial,
+                initial - live,
+                sale.begin,
+                sale.end,
+                sale.state,
+                sale.created,
+                Millis::now(),
+                i64::from(sale.limit),
+                version
+            ];
+            conn.execute(statement, values).await.map(drop)
         })
     }
 }
@@ -210,25 +183,21 @@ async fn insert_voucher(
     kind: VoucherKind,
     now: Millis,
 ) -> Result<VoucherId, Fault> {
-    let id = conn
-        .insert_row(
-            "INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, sub_title, \
-             rules, pay_value, actual_value, status) \
-             VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9)",
-            params![
-                &voucher.title,
-                kind,
-                now,
-                voucher.shop_id.map(number).transpose()?,
-                &voucher.sub_title,
-                &voucher.rules,
-                number(voucher.pay_value)?,
-                number(voucher.actual_value)?,
-                voucher.status
-            ],
-        )
-        .await?;
-    let id = id.and_then(|id| u64::try_from(id).ok());
+    let insert = "INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, \
+         sub_title, rules, pay_value, actual_value, status) \
+         VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9)";
+    let values = params![
+        &voucher.title,
+        kind,
+        now,
+        voucher.shop_id.map(number).transpose()?,
+        &voucher.sub_title,
+        &voucher.rules,
+        number(voucher.pay_value)?,
+        number(voucher.actual_value)?,
+        voucher.status
+    ];
+    let id = conn.insert_row(insert, values).await?.and_then(|id| u64::try_from(id).ok());
     let no_number = || StoreError::Rejected(reason!("store-database-returned-no-number"));
     Ok(id.map(VoucherId).ok_or_else(no_number)?)
 }
@@ -285,13 +254,10 @@ async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
             }
             Ok(())
         }
-        Conn::Postgres(_) => conn
-            .execute(
-                "SELECT setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) \
-                 WHERE $1 > (SELECT COALESCE(MAX(id), 0) FROM tb_voucher)",
-                params![upto],
-            )
-            .await
-            .map(drop),
+        Conn::Postgres(_) => {
+            let raise = "SELECT setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) \
+                 WHERE $1 > (SELECT COALESCE(MAX(id), 0) FROM tb_voucher)";
+            conn.execute(raise, params![upto]).await.map(drop)
+        }
     }
 }
