@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use seckill_model::{OrderEntry, OrderId, OrderStatus, Reason, reason};
+use seckill_model::{OrderEntry, OrderId, OrderStatus, reason};
 use serde::{Serialize, Serializer};
 
 use crate::{
@@ -132,7 +132,10 @@ impl ExistingRows {
         let answer = |row: &OrderRow| match self.answer(row)? {
             _ if new.remove(row) => Ok(Written::New),
             // Not the fault of this order, so it is retried.
-            Written::New => Err(StoreError::Away(not_written(row))),
+            Written::New => {
+                let order = row.id.to_string();
+                Err(StoreError::Away(reason!("store-order-was-not-written", order)))
+            }
             answer => Ok(answer),
         };
         rows.iter().map(answer).collect()
@@ -159,10 +162,6 @@ impl ExistingRows {
             (None, None) => Written::New,
         })
     }
-}
-
-fn not_written(row: &OrderRow) -> Reason {
-    reason!("store-order-was-not-written", order = row.id.to_string())
 }
 
 /// The results of cancelling orders, and the rows to insert. `existing` are the rows with their IDs.

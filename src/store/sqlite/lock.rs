@@ -20,7 +20,7 @@ const UNSEEN: i64 = i64::MIN;
 /// Takes the lock on a separate connection: the writer's connection waits for it as long as necessary.
 #[derive(Debug)]
 pub(super) struct Lock {
-    sessions: Sessions,
+    pub(super) sessions: Sessions,
     /// The data version last seen by the connection; a different one shows a commit since.
     version: AtomicI64,
 }
@@ -30,10 +30,6 @@ impl Lock {
     pub(super) fn new(options: SqliteConnectOptions) -> Self {
         let sessions = sessions(options.busy_timeout(WITHIN), 1, WITHIN, 2 * WITHIN);
         Self { sessions, version: AtomicI64::new(UNSEEN) }
-    }
-
-    pub(super) async fn close(&self) {
-        self.sessions.close().await;
     }
 
     /// Takes and releases the lock.

@@ -108,8 +108,8 @@ impl SqliteFile {
     pub(super) async fn close(&self) {
         self.readers.close().await;
         if let Some(full_disk) = &self.full_disk {
-            full_disk.close().await;
+            full_disk.sessions.close().await;
         }
-        self.lock.close().await;
+        self.lock.sessions.close().await;
     }
 }
