@@ -239,9 +239,9 @@ impl Bench {
 
         self.tasks.spawn(watchdog.run(end.clone()));
         let (wanted, parked) = (watch::channel(false).1, watch::channel(false).0);
-        let consumer = Consumer::new(&context, keys.home(), Hold { wanted, parked });
+        let consumer = Consumer::new(&context, keys.home(), Hold { wanted, parked }, end.clone());
         let begun = Instant::now();
-        self.tasks.spawn(consumer.run(end.clone()));
+        self.tasks.spawn(consumer.run());
         let took = drained(&mut servers.conn, keys, begun).await?;
 
         let audit = ledger::audit(&mut servers, Some(voucher)).await?;

@@ -121,7 +121,8 @@ impl Config {
     fn numbers(&self) -> impl Iterator<Item = NumericSetting> {
         let partitions = u64::from(self.partitions.unwrap_or(1));
         let partitions = ("partitions", partitions, 1..=u64::from(MAX_PARTITIONS));
-        [partitions].into_iter().chain(self.engine.numbers()).chain(self.store.numbers())
+        let engine = self.engine.numbers().into_iter().chain(self.engine.jobs.numbers());
+        std::iter::once(partitions).chain(engine).chain(self.store.numbers())
     }
 
     /// Rejects numbers out of range, and node names that Redis keys cannot contain.

@@ -277,11 +277,8 @@ fn describe(shown: &Shown) -> String {
         None => text!("cli-dead-letter", letter = letter.letter),
     };
     let (verdict, why) = (verdict(*found), found.why());
-    text.push_str(&format!(
-        "\n  {}\n  {}",
-        text!("common-named", name = verdict, text = why),
-        Label("cli-dead-fields")
-    ));
+    let why = text!("common-named", name = verdict, text = why);
+    text.push_str(&format!("\n  {why}\n  {}", Label("cli-dead-fields")));
     text.extend(letter.payload.iter().map(|(name, value)| format!("\n    {name} = {value}")));
     let fault = letter.fault.as_ref().map(order_error);
     text.extend(fault.map(|fault| format!("\n  {}", text!("cli-dead-no-order", fault))));

@@ -16,7 +16,7 @@ use crate::{
     Result,
     audit::conclusion,
     bench, count_in, figures,
-    sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, Setup, last_page, page},
+    sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, Setup, is_settled, last_page, page},
 };
 
 pub(super) const NAME: Label = Label("demo-name");
@@ -143,7 +143,7 @@ async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Resu
         sandbox.hold(false).await?;
     }
     let report = load_test.report().await?;
-    sandbox.until_settled().await?;
+    sandbox.until(is_settled).await?;
     guide.show(Label("demo-audit-passed"), text!("demo-audit-passed-text", pieces = stock));
     let comparison = if guide.is_shown() { compare_consumers(setup, guide).await } else { None };
 
@@ -165,7 +165,7 @@ async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Resu
         let (_, replay) = sandbox.recover().await?;
         replay.persisted + replay.acknowledged
     };
-    sandbox.until_settled().await?;
+    sandbox.until(is_settled).await?;
     let audit = sandbox.audit().await?;
     Ok(Played {
         buyers: args.buyers,

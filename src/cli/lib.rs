@@ -225,52 +225,43 @@ pub fn main() -> ExitCode {
 impl Cli {
     /// Runs the requested command; a negative result is exit code 1 with output on stdout, and no error.
     async fn run(self) -> Result<u8> {
-        let describes = self.command.as_ref().is_some_and(Command::describes_the_program);
+        let Self { global, command } = self;
+        let (json, display) = (global.json, &global.display);
+        let describes = command.as_ref().is_some_and(Command::describes_the_program);
         if !describes {
             // Files of this program and its Redis server contain personal data and are for this user only.
             rustix::process::umask(Mode::RWXG | Mode::RWXO);
         }
-        let Global {
-            data_dir,
-            redis,
-            redis_ca,
-            database,
-            partitions,
-            config,
-            read_only,
-            json,
-            display,
-        } = self.global;
         // Environment variables have the same effect as flags.
         let given = [
-            ("--data-dir", data_dir.is_some()),
-            ("--redis/REDIS_URL", redis.is_some()),
-            ("--database", database.is_some()),
+            ("--data-dir", global.data_dir.is_some()),
+            ("--redis/REDIS_URL", global.redis.is_some()),
+            ("--database", global.database.is_some()),
         ];
         let server_flag = given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag);
         // A language that was asked for applies to all texts; documents are in English.
-        if Command::has_console(self.command.as_ref()) || (display.names_language() && !json) {
+        if Command::has_console(command.as_ref()) || (display.names_language() && !json) {
             display.set_language();
         }
         let mut config = if describes {
             Config::default()
         } else {
-            display.localized(|| Config::load(config.as_deref()))?
+            display.localized(|| Config::load(global.config.as_deref()))?
         };
-        config.data_dir = data_dir.or(config.data_dir);
-        config.redis = redis.or(config.redis);
-        config.redis_ca = redis_ca.or(config.redis_ca);
-        config.database = database.or(config.database);
-        config.partitions = partitions.or(config.partitions);
-        config.read_only |= read_only;
+        config.data_dir = global.data_dir.or(config.data_dir);
+        config.redis = global.redis.or(config.redis);
+        config.redis_ca = global.redis_ca.or(config.redis_ca);
+        config.database = global.database.or(config.database);
+        config.partitions = global.partitions.or(config.partitions);
+        config.read_only |= global.read_only;
         // The demo has an audience.
-        config.mask_users |= matches!(self.command, Some(Command::Demo(_)));
+        config.mask_users |= matches!(command, Some(Command::Demo(_)));
         if !describes {
             config.check().map_err(|(_, why)| CliError::usage(why))?;
         }
-        let (config, display, out) = (&config, &display, Output { json });
+        let (config, out) = (&config, Output { json });
         let setup = Setup { config, out, display, server_flag };
-        match self.command {
+        match command {
             None => console::run(config, out, display).await,
             Some(Command::Demo(args)) => Box::pin(demo::run(&setup, &args)).await,
             Some(Command::Drill(args)) => Box::pin(drill::run(&setup, &args)).await,

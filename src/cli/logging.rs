@@ -31,12 +31,7 @@ const EXAMPLE: &str = "warn,seckill_engine=debug";
 pub(super) fn to_file(path: &Path) -> Result<()> {
     let filter = std::env::var("SECKILL_LOG").unwrap_or_else(|_| DEFAULT_FILTER.to_owned());
     let targets: Targets = filter.parse().map_err(|why: ParseError| {
-        CliError::usage(text!(
-            "cli-log-filter-invalid",
-            filter,
-            why = why.to_string(),
-            example = EXAMPLE
-        ))
+        CliError::usage(text!("cli-log-filter-invalid", filter, why, example = EXAMPLE))
     })?;
     if path.metadata().is_ok_and(|meta| meta.len() > LARGE) {
         let _ = std::fs::rename(path, path.with_extension("log.1"));

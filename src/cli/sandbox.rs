@@ -259,11 +259,6 @@ impl Sandbox<'_> {
         Ok(fault_injection::die_with_batch(redis, keys, DYING_NODE, most, dead_ms).await? as u64)
     }
 
-    /// Waits until no order is in flight.
-    pub(super) async fn until_settled(&self) -> Result<()> {
-        self.until(is_settled).await
-    }
-
     /// Waits for a matching snapshot, for as long as a sale may take.
     pub(super) async fn until(&self, matches: impl FnMut(&Snapshot) -> bool) -> Result<()> {
         if self.within(TIMEOUT, matches).await? {

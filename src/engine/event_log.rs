@@ -56,6 +56,14 @@ struct Condition {
     over: Option<Millis>,
 }
 
+impl Condition {
+    /// The event of its end; `None` while it lasts.
+    fn end(&self, node: &str, subject: &str) -> Option<AuditEntry> {
+        let over = self.over?;
+        Some(line(node, over, self.ends, subject, &Event::lasted(over.since(self.since))))
+    }
+}
+
 /// The rules and their state.
 #[derive(Debug, Default)]
 pub struct EventLog {
@@ -99,17 +107,8 @@ impl EventLog {
     /// Pending ends are recorded when the log closes, without the usual delay.
     pub fn close(&mut self) -> Vec<AuditEntry> {
         let ended = self.active.drain().filter(|(_, it)| it.recorded);
-        let mut lines: Vec<AuditEntry> = ended
-            .filter_map(|((_, subject), it)| {
-                Some(line(
-                    &self.node,
-                    it.over?,
-                    it.ends,
-                    &subject,
-                    &Event::lasted(it.over?.since(it.since)),
-                ))
-            })
-            .collect();
+        let mut lines: Vec<AuditEntry> =
+            ended.filter_map(|((_, subject), it)| it.end(&self.node, &subject)).collect();
         lines.sort_by(in_order);
         lines
     }
@@ -205,13 +204,7 @@ impl EventLog {
                         if *kind != "alarm" {
                             self.ended.insert(subject.clone(), over);
                         }
-                        lines.push(line(
-                            node,
-                            over,
-                            it.ends,
-                            subject,
-                            &Event::lasted(over.since(it.since)),
-                        ));
+                        lines.extend(it.end(node, subject));
                     }
                     false
                 }

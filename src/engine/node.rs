@@ -123,23 +123,18 @@ impl Node {
                 let (parking, parked_here) = watch::channel(false);
                 parked.push(parked_here);
                 let hold = Hold { wanted: wanted.clone(), parked: parking };
-                let consumer = Consumer::new(&context, partition.clone(), hold);
-                let (handed, stop_it) = (Arc::clone(&handed_over), stop.clone());
+                let consumer = Consumer::new(&context, partition.clone(), hold, stop.clone());
+                let handed = Arc::clone(&handed_over);
                 tasks.spawn(async move {
-                    handed.fetch_add(consumer.run(stop_it).await, Ordering::Relaxed);
+                    handed.fetch_add(consumer.run().await, Ordering::Relaxed);
                 });
                 let (context, servers) = (context.clone(), deployment.servers());
                 let (instance, stop) = (instance.clone(), stop.clone());
                 tasks.spawn(send_heartbeats(context, servers, partition, instance, stop));
             }
         }
-        let collector = Collector::new(
-            &deployment,
-            Arc::clone(&context.meters),
-            name.clone(),
-            read_only,
-            lock_names(settings),
-        );
+        let (meters, names) = (Arc::clone(&context.meters), lock_names(settings));
+        let collector = Collector::new(&deployment, meters, name.clone(), read_only, names);
         let (focus, looking_at) = watch::channel(Focus::default());
         let (commands, requests) = mpsc::channel(COMMANDS);
         let operator = Operator {
@@ -169,13 +164,8 @@ impl Node {
             parts: Parts::default(),
         };
         tasks.spawn(snapshot_task.run(stop.clone()));
-        tasks.spawn(execute_commands(
-            operator.clone(),
-            requests,
-            acted,
-            tasks.clone(),
-            stop.clone(),
-        ));
+        let (executor, tracker, ended) = (operator.clone(), tasks.clone(), stop.clone());
+        tasks.spawn(execute_commands(executor, requests, acted, tracker, ended));
         tasks.close();
         Self {
             operator,

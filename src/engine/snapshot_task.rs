@@ -194,9 +194,7 @@ impl SnapshotTask {
             stop.run_until_cancelled(tokio::time::sleep(rest)).await;
         }
     }
-}
 
-impl SnapshotTask {
     /// Stores the result of an audit; `false` if it was not completed, and the next one has to wait.
     async fn take_audit(&mut self, audit: JoinHandle<Audited>) -> bool {
         match audit.await {

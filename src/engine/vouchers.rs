@@ -196,13 +196,8 @@ impl Vouchers<'_> {
             match word.as_str() {
                 "cut" => return Ok(sale.version),
                 "short" => {
-                    let left = left.max(0);
-                    return Err(EngineError::Failed(reason!(
-                        "error-short",
-                        sale = voucher,
-                        by,
-                        left
-                    )));
+                    let why = reason!("error-short", sale = voucher, by, left = left.max(0));
+                    return Err(EngineError::Failed(why));
                 }
                 "not_loaded" => return Err(EngineError::NotHeld(voucher)),
                 // Redis may have missed a change, or an earlier stock reduction may have died half-way.

@@ -137,10 +137,7 @@ impl LetterVerdict {
 
     /// Whether a buyer may be waiting for it and would otherwise get no result.
     pub fn is_awaited(self) -> bool {
-        matches!(
-            self,
-            Self::Awaited | Self::CameBack | Self::NotLoaded | Self::IdTaken | Self::HoldsAnother
-        )
+        self.action() != LetterAction::Discard
     }
 
     /// Why this action is recommended.

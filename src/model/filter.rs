@@ -135,13 +135,9 @@ impl Term {
             Kind::Word(words) => {
                 let word = value.to_lowercase().replace(' ', "_");
                 if !words.contains(&word.as_str()) {
-                    let (value, words) = (short(value), words.join(&Label("list-items")));
-                    return Err(reason!(
-                        "faults-field-is-never-use-one",
-                        field = *field,
-                        value,
-                        words
-                    ));
+                    let (field, words) = (*field, words.join(&Label("list-items")));
+                    let value = short(value);
+                    return Err(reason!("faults-field-is-never-use-one", field, value, words));
                 }
                 (Some(Fact::Text(word.into())), Label("faults-takes-text"))
             }

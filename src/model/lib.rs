@@ -41,6 +41,7 @@ mod os_error;
 pub mod outcome;
 pub mod reason;
 pub mod sale;
+pub mod settings;
 mod stored_message;
 pub mod verdict;
 pub mod voucher;
@@ -63,9 +64,7 @@ pub use os_error::OsError;
 pub use outcome::Outcome;
 pub use reason::Reason;
 pub use sale::{NewSale, Phase, Place, Sale, SaleState, UserId, VoucherId};
+pub use settings::NumericSetting;
 pub use stored_message::Message;
 pub use verdict::{RecoveryAction, Verdict};
 pub use voucher::{Voucher, VoucherDetails, VoucherKind, VoucherStatus};
-
-/// A numeric setting: its name in the file with its sections (`engine.queue`), its value, and the accepted range.
-pub type NumericSetting = (&'static str, u64, std::ops::RangeInclusive<u64>);

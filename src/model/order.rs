@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumIter, EnumString, FromRepr, IntoStaticStr};
 
 use crate::{Millis, OrderEntry, OrderId, Place, Reason, UserId, VoucherId, reason};
 
 /// Order status; the numbers are those of the tutorial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-#[derive(
-    strum::Display, strum::EnumIter, strum::EnumString, strum::FromRepr, strum::IntoStaticStr,
-)]
+#[derive(strum::Display, EnumIter, EnumString, FromRepr, IntoStaticStr)]
 #[strum(serialize_all = "lowercase", parse_err_ty = Reason, parse_err_fn = unknown_status)]
 #[repr(i64)]
 pub enum OrderStatus {
@@ -42,7 +41,7 @@ fn unknown_status(text: &str) -> Reason {
 }
 
 /// Result of a payment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Payment {

@@ -337,14 +337,9 @@ impl Connection {
                     return RedisError::Away { address, detail };
                 }
                 Some("CLUSTERDOWN") => {
-                    let reply = plain(error);
-                    let slot = slot.to_string();
-                    return RedisError::Unwilling(reason!(
-                        "redis-cluster-down",
-                        address,
-                        slot,
-                        reply
-                    ));
+                    let (slot, reply) = (slot.to_string(), plain(error));
+                    let why = reason!("redis-cluster-down", address, slot, reply);
+                    return RedisError::Unwilling(why);
                 }
                 _ => {}
             }

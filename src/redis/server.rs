@@ -277,11 +277,8 @@ impl Inner {
         let messages = log_since(log, from).unwrap_or_default();
         if messages.contains("redis-check-aof") || messages.contains("AOF manifest file") {
             let manifest = dir.join("appendonlydir/appendonly.aof.manifest");
-            return DataDirError(reason!(
-                "redis-server-damaged",
-                dir,
-                manifest = manifest.as_path()
-            ));
+            let manifest = manifest.as_path();
+            return DataDirError(reason!("redis-server-damaged", dir, manifest));
         }
         if messages.contains("No space left on device") {
             return DataDirError(reason!("redis-server-full", dir));
@@ -331,13 +328,8 @@ impl Inner {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
         };
-        let gone = probe::stop(
-            self.dir.socket_path(),
-            &self.dir.redis_dir(),
-            &self.lock_path(),
-            SHUTDOWN_TIMEOUT,
-            &mut terminate,
-        );
+        let (socket, dir, lock) = (self.dir.socket_path(), self.dir.redis_dir(), self.lock_path());
+        let gone = probe::stop(socket, &dir, &lock, SHUTDOWN_TIMEOUT, &mut terminate);
         if let Some(mut child) = child.take() {
             if !gone {
                 let _ = child.kill();

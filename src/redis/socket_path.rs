@@ -34,11 +34,8 @@ pub(super) fn socket_for(dir: &Path) -> Result<PathBuf, DataDirError> {
 
 /// Returns the first directory with a path short enough for a socket.
 fn short_dir(dir: &Path) -> PathBuf {
-    let name = format!(
-        "seckill-{}-{:016x}",
-        rustix::process::geteuid().as_raw(),
-        fnv1a(dir.as_os_str().as_bytes())
-    );
+    let user = rustix::process::geteuid().as_raw();
+    let name = format!("seckill-{user}-{:016x}", fnv1a(dir.as_os_str().as_bytes()));
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     [runtime.filter(|it| it.is_dir()), Some(std::env::temp_dir())]
         .into_iter()

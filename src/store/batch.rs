@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use seckill_model::{OrderEntry, OrderId, OrderStatus, Reason, reason};
+use seckill_model::{OrderEntry, OrderId, OrderStatus, reason};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Cancelled, StoreError, Written,
+    Cancelled, Result, StoreError, Written,
     rules::{number, voucher_key},
 };
 
@@ -47,7 +47,7 @@ impl Serialize for OrderRow {
 impl TryFrom<&OrderEntry> for OrderRow {
     type Error = StoreError;
 
-    fn try_from(entry: &OrderEntry) -> Result<Self, StoreError> {
+    fn try_from(entry: &OrderEntry) -> Result<Self> {
         Ok(Self {
             id: entry.order.as_i64(),
             user_id: number(entry.user.0)?,
@@ -68,7 +68,7 @@ impl OrderRow {
 type Slot = (i64, i64, i64);
 
 /// The rows of a batch, checked to be in range.
-pub(super) fn rows(entries: &[OrderEntry]) -> Result<Vec<OrderRow>, StoreError> {
+pub(super) fn rows(entries: &[OrderEntry]) -> Result<Vec<OrderRow>> {
     entries.iter().map(OrderRow::try_from).collect()
 }
 
@@ -114,7 +114,7 @@ impl ExistingRows {
     }
 
     /// Adds the new orders of a batch and returns their rows; [`Self::answers`] has the results of the others.
-    pub(super) fn take_in(&mut self, rows: &[OrderRow]) -> Result<Vec<OrderRow>, StoreError> {
+    pub(super) fn take_in(&mut self, rows: &[OrderRow]) -> Result<Vec<OrderRow>> {
         let mut new = Vec::new();
         for row in rows {
             if self.answer(row)? == Written::New {
@@ -127,27 +127,26 @@ impl ExistingRows {
     }
 
     /// The results of a batch of which `new` was inserted. Of a duplicate order, the first one took the row.
-    pub(super) fn answers(
-        &self,
-        rows: &[OrderRow],
-        new: Vec<OrderRow>,
-    ) -> Result<Vec<Written>, StoreError> {
+    pub(super) fn answers(&self, rows: &[OrderRow], new: Vec<OrderRow>) -> Result<Vec<Written>> {
         let mut new: HashSet<OrderRow> = new.into_iter().collect();
         let answer = |row: &OrderRow| match self.answer(row)? {
             _ if new.remove(row) => Ok(Written::New),
             // Not the fault of this order, so it is retried.
-            Written::New => Err(StoreError::Away(not_written(row))),
+            Written::New => {
+                let order = row.id.to_string();
+                Err(StoreError::Away(reason!("store-order-was-not-written", order)))
+            }
             answer => Ok(answer),
         };
         rows.iter().map(answer).collect()
     }
 
     /// The results of orders that are not written: each as if it were alone.
-    pub(super) fn foresee(&self, rows: &[OrderRow]) -> Result<Vec<Written>, StoreError> {
+    pub(super) fn foresee(&self, rows: &[OrderRow]) -> Result<Vec<Written>> {
         rows.iter().map(|row| self.answer(row)).collect()
     }
 
-    fn answer(&self, row: &OrderRow) -> Result<Written, StoreError> {
+    fn answer(&self, row: &OrderRow) -> Result<Written> {
         if !self.sales.contains(&row.voucher_id) {
             return Ok(Written::NoSale);
         }
@@ -163,10 +162,6 @@ impl ExistingRows {
             (None, None) => Written::New,
         })
     }
-}
-
-fn not_written(row: &OrderRow) -> Reason {
-    reason!("store-order-was-not-written", order = row.id.to_string())
 }
 
 /// The results of cancelling orders, and the rows to insert. `existing` are the rows with their IDs.

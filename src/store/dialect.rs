@@ -19,7 +19,7 @@ use sqlx::{
     error::{BoxDynError, DatabaseError},
 };
 
-use crate::{OrderRow, StoreError};
+use crate::{OrderRow, Result, StoreError};
 
 /// The SQL and the error codes of one database.
 #[derive(Debug)]
@@ -48,13 +48,13 @@ pub(super) struct Dialect {
     pub(super) batch: fn(usize) -> String,
     /// Hint to use an index; follows the table.
     pub(super) index: fn(&str) -> String,
-    /// Updates columns of the row that already holds a key.
-    pub(super) upsert: fn(&str, &[&str]) -> String,
+    /// Updates columns, separated by commas, of the row that already holds a key.
+    pub(super) upsert: fn(&str, &str) -> String,
     /// The integer quotient of a dividend and a divisor.
     pub(super) quotient: fn(&str, &str) -> String,
     /// The part after `FROM tb_voucher_order` of the queries for a page of orders of a user, of a voucher, or of all:
     /// each reads along one index.
-    pub(super) order_pages: fn(bool, bool) -> &'static [&'static str],
+    pub(super) order_pages: fn(&Self, bool, bool) -> Vec<String>,
     /// Classifies an error of the server.
     pub(super) classify: fn(&dyn DatabaseError) -> StoreError,
     /// Whether the same transaction may succeed if repeated at once.
@@ -107,9 +107,26 @@ fn schema_changed(message: String) -> StoreError {
 }
 
 /// [`Dialect::upsert`] of SQLite and PostgreSQL.
-fn on_conflict(key: &str, columns: &[&str]) -> String {
-    let set: Vec<String> = columns.iter().map(|it| format!("{it} = excluded.{it}")).collect();
+fn on_conflict(key: &str, columns: &str) -> String {
+    let set: Vec<String> = columns.split(", ").map(|it| format!("{it} = excluded.{it}")).collect();
     format!("ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", "))
+}
+
+/// [`Dialect::order_pages`] of SQLite and PostgreSQL, where live and closed orders are in different partial indexes.
+fn pages_of_partial_indexes(dialect: &Dialect, user: bool, voucher: bool) -> Vec<String> {
+    let Dialect { live, closed, index, .. } = dialect;
+    match (user, voucher) {
+        // Vouchers are few, and each needs one lookup in the unique index.
+        (true, _) => vec![
+            format!("WHERE {live} AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"),
+            format!("{} WHERE {closed}", index("idx_closed_user")),
+        ],
+        (false, true) => vec![
+            format!("{} WHERE {live}", index("idx_live_order")),
+            format!("{} WHERE {closed}", index("idx_closed_order")),
+        ],
+        (false, false) => vec!["WHERE TRUE".to_owned()],
+    }
 }
 
 /// [`Dialect::quotient`] of SQLite and PostgreSQL.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::ChaCha8Rng};
 use seckill_model::{Reason, reason};
 
-use crate::StoreError;
+use crate::{Result, StoreError};
 
 /// Injected fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -62,8 +62,8 @@ impl Illness {
     pub(super) async fn apply<T>(
         &self,
         writes: bool,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         let (ill, unknown) = {
             let mut now = self.0.now.lock();
             let (ill, random) = &mut *now;
@@ -93,7 +93,7 @@ impl Illness {
         }
     }
 
-    fn fail<T>(&self, error: fn(Reason) -> StoreError) -> Result<T, StoreError> {
+    fn fail<T>(&self, error: fn(Reason) -> StoreError) -> Result<T> {
         self.0.failed.fetch_add(1, Ordering::Relaxed);
         Err(error(reason!("store-reason-drill")))
     }

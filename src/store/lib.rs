@@ -43,6 +43,9 @@ pub use store::Store;
 /// A store shared by tasks.
 pub type SharedStore = Arc<Store>;
 
+/// Result of an operation of the store.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Why an operation of the store failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

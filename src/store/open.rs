@@ -15,7 +15,7 @@ use sqlx::{MySql, Postgres};
 use url::{ParseError, Url};
 
 use crate::{
-    Settings, SharedStore, Store, StoreError, batch::PAGE, server, sqlite, store::Database,
+    Result, Settings, SharedStore, Store, StoreError, batch::PAGE, server, sqlite, store::Database,
 };
 
 /// The forms of a URL.
@@ -33,7 +33,7 @@ enum Place {
 ///
 /// `sqlite:PATH` and `sqlite://PATH` name a file, with `%XX` for a byte. `mysql:`, `mariadb:`, `postgres:` and
 /// `postgresql:` name an existing database on a server.
-pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreError> {
+pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore> {
     let ((shown, page, sessions), file) = match place(url)? {
         Place::Sqlite(path) => {
             let (shown, sessions, file) = sqlite::open(&path, settings).await?;
@@ -47,7 +47,7 @@ pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreEr
 }
 
 /// Checks a URL without connecting to its server.
-pub fn check_url(url: &str, settings: &Settings) -> Result<(), StoreError> {
+pub fn check_url(url: &str, settings: &Settings) -> Result<()> {
     match place(url)? {
         Place::Sqlite(_) => Ok(()),
         Place::Mysql(url) => server::options::<MySql>(&url, settings).map(drop),
@@ -63,7 +63,7 @@ pub fn file_of(url: &str) -> Option<PathBuf> {
     }
 }
 
-fn place(url: &str) -> Result<Place, StoreError> {
+fn place(url: &str) -> Result<Place> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(StoreError::Url(reason!("store-url-no-scheme", forms = FORMS)));
     };
@@ -75,7 +75,7 @@ fn place(url: &str) -> Result<Place, StoreError> {
     }
 }
 
-fn server_url(url: &str) -> Result<Url, StoreError> {
+fn server_url(url: &str) -> Result<Url> {
     let unreadable =
         |why: ParseError| reason!("store-url-unreadable", reason = why.to_string(), forms = FORMS);
     let parsed = Url::parse(url).map_err(|why| StoreError::Url(unreadable(why)))?;
@@ -86,7 +86,7 @@ fn server_url(url: &str) -> Result<Url, StoreError> {
     Ok(parsed)
 }
 
-fn sqlite_path(rest: &str) -> Result<PathBuf, StoreError> {
+fn sqlite_path(rest: &str) -> Result<PathBuf> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.starts_with(":memory:") {
         return Err(StoreError::Url(reason!("store-url-memory", forms = FORMS)));

@@ -7,7 +7,7 @@ use seckill_model::{
     reason, sale::MAX_STOCK,
 };
 
-use crate::StoreError;
+use crate::{Result, StoreError};
 
 /// The state as stored, the begin, and whether the sale is archived: the columns set by `set_state`.
 type NextState = (SaleState, Option<Millis>, bool);
@@ -17,7 +17,7 @@ pub(super) fn next_state(
     sale: &Sale,
     state: SaleState,
     begin: Option<Millis>,
-) -> Result<Option<NextState>, StoreError> {
+) -> Result<Option<NextState>> {
     let voucher = sale.voucher_id;
     match (sale.state, state) {
         (SaleState::Ended, SaleState::Ended) | (SaleState::Archived, SaleState::Archived) => {
@@ -46,7 +46,7 @@ pub(super) fn next_state(
 }
 
 /// Rejects a restock or cut that is out of range or based on an older version of the sale.
-pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(), StoreError> {
+pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<()> {
     let voucher = sale.voucher_id;
     if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
         return Err(StoreError::Ended(voucher));
@@ -105,12 +105,12 @@ pub(super) fn payments(ids: &[OrderId], found: Vec<(OrderId, OrderStatus)>) -> V
         .collect()
 }
 /// A voucher ID as stored in SQL; one out of range cannot exist.
-pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {
+pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64> {
     i64::try_from(voucher.0).map_err(|_| StoreError::NoSale(voucher))
 }
 
 /// A number as stored in SQL.
-pub(super) fn number(number: u64) -> Result<i64, StoreError> {
+pub(super) fn number(number: u64) -> Result<i64> {
     let too_large = || reason!("store-reason-too-large", number = number.to_string());
     i64::try_from(number).map_err(|_| StoreError::Rejected(too_large()))
 }

@@ -3,7 +3,7 @@
 use seckill_model::reason;
 use sqlx::migrate::{AppliedMigration, Migrate, MigrateError, Migration, Migrator};
 
-use crate::{Fault, StoreError};
+use crate::{Fault, Result, StoreError};
 
 /// Newest schema version of this build.
 fn known(migrator: &Migrator) -> i64 {
@@ -14,7 +14,7 @@ fn known(migrator: &Migrator) -> i64 {
 ///
 /// # Errors
 /// They belong to another program.
-fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError> {
+fn is_ours(shown: &str, tables: &[String]) -> Result<bool> {
     let has = |name: &str| tables.iter().any(|it| it == name);
     if tables.is_empty() || (tables.len() == 1 && has(MIGRATIONS)) {
         return Ok(false);

@@ -22,7 +22,7 @@ use sqlx::{
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    Conn, Fault, StoreError,
+    Conn, Fault, Result, StoreError,
     connection::{Driver, Pool, by_driver},
 };
 
@@ -86,7 +86,7 @@ impl Sessions {
     pub(super) async fn write<T, F: Future<Output = Result<T, Fault>>>(
         &self,
         work: impl Fn(CommitSent) -> F,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let done = self.read(work).await;
         self.note_write(done.as_ref().err());
         done
@@ -96,7 +96,7 @@ impl Sessions {
     pub(super) async fn read<T, F: Future<Output = Result<T, Fault>>>(
         &self,
         work: impl Fn(CommitSent) -> F,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let limit = self.limit;
         // Timeouts of lock waits do not accumulate.
         let end = Instant::now() + limit;
@@ -136,7 +136,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The cause of that failure.
-    pub(super) fn takes_writes(&self) -> Result<(), StoreError> {
+    pub(super) fn takes_writes(&self) -> Result<()> {
         let failing = self.failing.lock();
         match &*failing {
             Some((at, why)) if at.elapsed() < FAILURE_IS_RECENT => {

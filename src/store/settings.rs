@@ -2,29 +2,29 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use seckill_model::NumericSetting;
+use seckill_model::settings;
 use serde::Deserialize;
 use strum::VariantNames;
 
-/// Settings of the connections to the database. For SQLite only `synchronous` applies.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// Maximum number of connections of this process. One writes batches, the others serve screens and jobs.
-    pub pool: u32,
-    /// Timeout of a new connection, in milliseconds.
-    pub connect_ms: u64,
-    /// How long a task waits for a connection from the pool, in milliseconds.
-    pub acquire_ms: u64,
-    /// Timeout of one statement in milliseconds; twice as long for a transaction. Well below the time after which
-    /// another node claims a batch.
-    pub statement_ms: u64,
-    /// Whether the connection is encrypted; an explicit URL parameter takes precedence.
-    pub tls: Tls,
-    /// CA certificates (PEM) that are trusted in addition to those of the system.
-    pub ca: Option<PathBuf>,
-    /// When SQLite syncs a commit to disk.
-    pub synchronous: Synchronous,
+settings! {
+    /// Settings of the connections to the database. For SQLite only `synchronous` applies.
+    "store" Settings {
+        /// Maximum number of connections of this process. One writes batches, the others serve screens and jobs.
+        pub pool: u32 = 8, 2..=1_000;
+        /// Timeout of a new connection, in milliseconds.
+        pub connect_ms: u64 = 5_000, 100..=600_000;
+        /// How long a task waits for a connection from the pool, in milliseconds.
+        pub acquire_ms: u64 = 5_000, 100..=600_000;
+        /// Timeout of one statement in milliseconds; twice as long for a transaction. Well below the time after
+        /// which another node claims a batch.
+        pub statement_ms: u64 = 10_000, 100..=600_000;
+        /// Whether the connection is encrypted; an explicit URL parameter takes precedence.
+        pub tls: Tls = Tls::Prefer;
+        /// CA certificates (PEM) that are trusted in addition to those of the system.
+        pub ca: Option<PathBuf> = None;
+        /// When SQLite syncs a commit to disk.
+        pub synchronous: Synchronous = Synchronous::Full;
+    }
 }
 
 /// Whether a connection is encrypted.
@@ -53,32 +53,7 @@ pub enum Synchronous {
     Normal,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            pool: 8,
-            connect_ms: 5_000,
-            acquire_ms: 5_000,
-            statement_ms: 10_000,
-            tls: Tls::Prefer,
-            ca: None,
-            synchronous: Synchronous::Full,
-        }
-    }
-}
-
 impl Settings {
-    /// The numbers.
-    pub fn numbers(&self) -> [NumericSetting; 4] {
-        [
-            // One for writes, one for reads.
-            ("store.pool", u64::from(self.pool), 2..=1_000),
-            ("store.connect_ms", self.connect_ms, 100..=600_000),
-            ("store.acquire_ms", self.acquire_ms, 100..=600_000),
-            ("store.statement_ms", self.statement_ms, 100..=600_000),
-        ]
-    }
-
     /// Timeout of a new connection.
     pub(super) fn connect(&self) -> Duration {
         Duration::from_millis(self.connect_ms)

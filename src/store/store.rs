@@ -5,7 +5,7 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use crate::{
-    Conn, Fault, Sessions, SharedStore, StoreError, fault_injection::Illness, params,
+    Conn, Fault, Result, Sessions, SharedStore, StoreError, fault_injection::Illness, params,
     session::Lease, sqlite::SqliteFile,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Store {
     /// The database, or why it could not be opened.
-    pub(super) database: Result<Arc<Database>, StoreError>,
+    pub(super) database: Result<Arc<Database>>,
     pub(super) faults: Option<Illness>,
 }
 
@@ -71,14 +71,14 @@ macro_rules! transaction {
 pub(super) use transaction;
 
 impl Database {
-    pub(super) fn writer(&self) -> Result<&Sessions, StoreError> {
+    pub(super) fn writer(&self) -> Result<&Sessions> {
         if let Some(file) = &self.file {
             file.check_writable()?;
         }
         Ok(&self.sessions)
     }
 
-    pub(super) fn readers(&self) -> Result<&Sessions, StoreError> {
+    pub(super) fn readers(&self) -> Result<&Sessions> {
         match &self.file {
             Some(file) => file.readers(),
             None => Ok(&self.sessions),
@@ -94,7 +94,7 @@ impl Database {
         Ok(done)
     }
 
-    async fn takes_writes(&self) -> Result<(), StoreError> {
+    async fn takes_writes(&self) -> Result<()> {
         // Row locks of a server never block all writes. A read-only server or a full disk makes the writes fail.
         match &self.file {
             Some(file) => file.takes_writes(self.writer()?).await,
@@ -130,12 +130,12 @@ impl Store {
         }
     }
 
-    pub(super) fn database(&self) -> Result<&Database, StoreError> {
+    pub(super) fn database(&self) -> Result<&Database> {
         self.database.as_deref().map_err(Clone::clone)
     }
 
     /// Checks that the database answers; returns the server's version.
-    pub async fn ping(&self) -> Result<String, StoreError> {
+    pub async fn ping(&self) -> Result<String> {
         read!(self, |conn| {
             let version = conn.dialect().version;
             conn.one(version, params![]).await
@@ -145,12 +145,12 @@ impl Store {
     /// Checks whether writes are blocked while reads succeed, because another program keeps the file locked. Takes at
     /// most a second; a single failed attempt may be caused by a slow commit. Always succeeds for databases without
     /// such a lock.
-    pub async fn takes_writes(&self) -> Result<(), StoreError> {
+    pub async fn takes_writes(&self) -> Result<()> {
         self.inject(false, Box::pin(self.database()?.takes_writes())).await
     }
 
     /// Settings that affect durability, for `doctor`: name and value.
-    pub async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
+    pub async fn durability(&self) -> Result<Vec<(String, String)>> {
         // Asked on a write connection, whose settings matter.
         let sessions = self.database()?.writer()?;
         let attempt = move |_| async move {
@@ -175,8 +175,8 @@ impl Store {
     pub(super) async fn inject<T>(
         &self,
         writes: bool,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         match &self.faults {
             Some(faults) => faults.apply(writes, work).await,
             None => work.await,

@@ -2,21 +2,12 @@
 
 use seckill_engine::{AlarmKind, Snapshot, StreamLine};
 use seckill_model::{Balance, text};
+use strum::{Display, EnumIter, EnumString, IntoStaticStr};
 
 use crate::sandbox::is_settled;
 
 /// A drill, named after its fault.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    strum::Display,
-    strum::EnumIter,
-    strum::EnumString,
-    strum::IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumIter, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub(super) enum Drill {
     /// A node dies while it holds a batch.

@@ -125,7 +125,7 @@ impl Play<'_> {
             return Ok(Some(load_test));
         }
         load_test.report().await?;
-        self.sandbox.until_settled().await?;
+        self.sandbox.until(is_settled).await?;
         Ok(None)
     }
 
@@ -182,7 +182,7 @@ impl Play<'_> {
                     let rush = LoadTest { seed: self.seed, rate, ..LoadTest::new(voucher, users) };
                     self.sandbox.rush(rush).report().await?;
                 }
-                self.sandbox.until_settled().await?;
+                self.sandbox.until(is_settled).await?;
             }
         }
         Ok(())

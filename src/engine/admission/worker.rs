@@ -105,6 +105,7 @@ pub struct AdmissionWorker {
     closed: HashMap<VoucherId, (Instant, Result<Outcome, AdmissionError>)>,
     /// Sales that stay closed until the operator resolves it, and until when the event is not repeated.
     noted: HashMap<VoucherId, Instant>,
+    in_flight: FuturesOrdered<Flight>,
 }
 
 impl AdmissionWorker {
@@ -130,6 +131,7 @@ impl AdmissionWorker {
             preparing: JoinSet::new(),
             closed: HashMap::new(),
             noted: HashMap::new(),
+            in_flight: FuturesOrdered::new(),
         }
     }
 
@@ -140,7 +142,6 @@ impl AdmissionWorker {
 
     async fn work(mut self, stop: CancellationToken) {
         self.recover(Vec::new(), &stop).await;
-        let mut in_flight: FuturesOrdered<Flight> = FuturesOrdered::new();
         let most = self.context.deployment.settings.admission_batch;
         let mut gathered = Vec::with_capacity(most);
         let mut check = tokio::time::interval(CHECK_EVERY);
@@ -148,33 +149,33 @@ impl AdmissionWorker {
         loop {
             tokio::select! {
                 biased;
-                Some((batch, reply)) = in_flight.next(), if !in_flight.is_empty() => {
+                Some((batch, reply)) = self.in_flight.next(), if !self.in_flight.is_empty() => {
                     if let Err(failed) = self.handle_reply(batch, reply) {
-                        let failed = self.drain(vec![failed], &mut in_flight).await;
+                        let failed = self.drain(vec![failed]).await;
                         self.recover(failed, &stop).await;
                     }
                 }
-                () = stop.cancelled(), if in_flight.is_empty() => break,
+                () = stop.cancelled(), if self.in_flight.is_empty() => break,
                 Some(Ok((voucher, prepared))) = self.preparing.join_next(), if !self.preparing.is_empty() => {
                     for batch in pages(self.prepared(voucher, prepared), most) {
-                        self.send_into(batch, &mut in_flight, &stop).await;
+                        self.send_into(batch, &stop).await;
                     }
                 }
                 _ = check.tick() => {
                     if !self.is_reconciled().await {
-                        let waiting = self.drain(Vec::new(), &mut in_flight).await;
+                        let waiting = self.drain(Vec::new()).await;
                         self.recover(waiting, &stop).await;
                     }
                     self.expire();
                 }
                 taken = self.requests.recv_many(&mut gathered, most),
-                    if in_flight.len() < IN_FLIGHT && !stop.is_cancelled() =>
+                    if self.in_flight.len() < IN_FLIGHT && !stop.is_cancelled() =>
                 {
                     if taken == 0 {
                         break;
                     }
                     for batch in by_voucher(&mut gathered) {
-                        self.send_into(batch, &mut in_flight, &stop).await;
+                        self.send_into(batch, &stop).await;
                     }
                 }
             }
@@ -265,16 +266,11 @@ impl AdmissionWorker {
     }
 
     /// Sends a batch to Redis, unless its sale is being reconciled or cannot be sold.
-    async fn send_into(
-        &mut self,
-        batch: Batch,
-        in_flight: &mut FuturesOrdered<Flight>,
-        stop: &CancellationToken,
-    ) {
+    async fn send_into(&mut self, batch: Batch, stop: &CancellationToken) {
         match self.send(batch).await {
-            Ok(flight) => in_flight.extend(flight),
+            Ok(flight) => self.in_flight.extend(flight),
             Err(batch) => {
-                let failed = self.drain(vec![batch], in_flight).await;
+                let failed = self.drain(vec![batch]).await;
                 self.recover(failed, stop).await;
             }
         }
@@ -360,13 +356,9 @@ impl AdmissionWorker {
     }
 
     /// Awaits the batches that are in flight; returns those that have to be retried, `failed` first.
-    async fn drain(
-        &mut self,
-        failed: Vec<Batch>,
-        in_flight: &mut FuturesOrdered<Flight>,
-    ) -> Vec<Batch> {
+    async fn drain(&mut self, failed: Vec<Batch>) -> Vec<Batch> {
         let mut all = failed;
-        while let Some((batch, reply)) = in_flight.next().await {
+        while let Some((batch, reply)) = self.in_flight.next().await {
             all.extend(self.handle_reply(batch, reply).err());
         }
         all

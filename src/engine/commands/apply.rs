@@ -43,14 +43,11 @@ pub(crate) async fn apply(
     stop: &CancellationToken,
 ) -> Result<ReplayReport> {
     check_plan(operator, plan).await?;
+    let (servers, settings) = (operator.servers(), operator.deployment.settings.clone());
     let mut applying = Applying {
         consumer: replay_of(&operator.node),
         writer: Writer::new(operator.servers()),
-        classifier: Classifier::new(
-            operator.servers(),
-            operator.deployment.settings.clone(),
-            false,
-        ),
+        classifier: Classifier::new(servers, settings, false),
         rebuilt: BTreeMap::new(),
         finished: 0,
         report: ReplayReport { planned: plan.totals.entries, ..ReplayReport::default() },

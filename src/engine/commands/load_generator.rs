@@ -100,10 +100,9 @@ pub struct LoadReport {
 }
 
 /// What a line of the aggregate report counts.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case", prefix = "request-")]
 pub enum RequestLabel {
     /// Admitted requests.

@@ -10,10 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     EngineError,
-    commands::{
-        LoadReport, ReplayReport, Reply,
-        group::{ClaimReport, RewindReport},
-    },
+    commands::{ReplayReport, Reply, group::ClaimReport},
     dead_letters::{LettersDiscarded, LettersReplayed},
     event::Event,
     lists::ITEMS,
@@ -113,7 +110,22 @@ impl fmt::Display for Reply {
                 text!("reply-sale-changed", voucher, state = <&str>::from(state))
             }
             Self::Restocked { voucher, initial } => text!("reply-restocked", voucher, initial),
-            Self::LoadTestDone(report) => load_test_done(report),
+            Self::LoadTestDone(report) => text!(
+                "reply-rush-done",
+                attempts = report.attempts,
+                admitted = report.admitted,
+                sold_out = report.sold_out,
+                duplicate = report.duplicate,
+                rate = report.per_second.round() as u64,
+                p99 = format!("{:.1}", report.latency_us.p99 as f64 / 1e3),
+                settled = report.settled,
+                seconds = format!("{:.1}", report.settled_seconds),
+                persisted = report.persisted,
+                rejected = report.rejected,
+                errors = report.errors,
+                dead = report.dead,
+                interrupted = report.cut_short
+            ),
             Self::LoadTestStopped { voucher, tests } => {
                 text!("reply-rush-stopped", voucher, tests)
             }
@@ -123,19 +135,58 @@ impl fmt::Display for Reply {
             }
             Self::Planned(plan) => text!("common-entries", count = plan.totals.entries),
             Self::Cancelled(running) => text!("reply-cancelling", running),
-            Self::Replayed(report) => replayed(report),
+            Self::Replayed(report) => text!(
+                "reply-replayed",
+                overtaken = report.is_overtaken(),
+                seen = report.seen,
+                persisted = report.persisted,
+                acknowledged = report.acknowledged,
+                dead = report.dead,
+                left = report.left,
+                rebuilt = report.rebuilt,
+                without_body = report.without_body,
+                lost = report.lost,
+                gone = report.gone,
+                changed = report.changed,
+                interrupted = report.cut_short
+            ),
             Self::LettersCounted(found) => {
                 text!("reply-dead-letters-found", count = found.counts.total())
             }
             // They answer a question and have their own display.
             Self::Previewed(_) | Self::Traced(_) => String::new(),
-            Self::LettersReplayed(report) => letters_replayed(report),
-            Self::LettersDiscarded(report) => letters_discarded(report),
+            Self::LettersReplayed(report) => {
+                let LettersReplayed { replayed: count, gone, cut_short: interrupted, .. } = report;
+                let kept = report.refused.total();
+                text!("reply-dead-letters-replayed", count, kept, gone, interrupted)
+            }
+            Self::LettersDiscarded(report) => {
+                let LettersDiscarded { discarded: count, gone, cut_short: interrupted, .. } =
+                    report;
+                let (orders, pieces, kept) =
+                    (report.compensated, report.given_back, report.refused.total());
+                text!(
+                    "reply-dead-letters-discarded",
+                    count,
+                    compensated = orders + pieces,
+                    orders,
+                    pieces,
+                    kept,
+                    gone,
+                    interrupted
+                )
+            }
             Self::Paid { order, payment } => {
                 text!("reply-paid", order, payment = <&str>::from(payment))
             }
-            Self::Rewound(report) => rewound(report),
-            Self::Claimed(report) => claimed(report),
+            Self::Rewound(report) => {
+                let created = report.groups.iter().filter(|group| group.made).count();
+                text!("reply-rewound", again = report.again, created)
+            }
+            Self::Claimed(report) => {
+                let ClaimReport { claimed, gone, without_body, cut_short: interrupted } = report;
+                text!("reply-claimed", claimed, gone, without_body, interrupted)
+            }
             Self::ConsumerRemoved(report) => {
                 let partitions: Vec<_> = report.partitions.iter().map(u16::to_string).collect();
                 let (consumer, partitions) = (&report.consumer, partitions.join(&ITEMS));
@@ -154,72 +205,4 @@ impl fmt::Display for Reply {
             Self::JobSwitched { job, paused } => text!("reply-job-switched", job, paused),
         })
     }
-}
-
-fn load_test_done(report: &LoadReport) -> String {
-    text!(
-        "reply-rush-done",
-        attempts = report.attempts,
-        admitted = report.admitted,
-        sold_out = report.sold_out,
-        duplicate = report.duplicate,
-        rate = report.per_second.round() as u64,
-        p99 = format!("{:.1}", report.latency_us.p99 as f64 / 1e3),
-        settled = report.settled,
-        seconds = format!("{:.1}", report.settled_seconds),
-        persisted = report.persisted,
-        rejected = report.rejected,
-        errors = report.errors,
-        dead = report.dead,
-        interrupted = report.cut_short
-    )
-}
-
-fn replayed(report: &ReplayReport) -> String {
-    text!(
-        "reply-replayed",
-        overtaken = report.is_overtaken(),
-        seen = report.seen,
-        persisted = report.persisted,
-        acknowledged = report.acknowledged,
-        dead = report.dead,
-        left = report.left,
-        rebuilt = report.rebuilt,
-        without_body = report.without_body,
-        lost = report.lost,
-        gone = report.gone,
-        changed = report.changed,
-        interrupted = report.cut_short
-    )
-}
-
-fn letters_replayed(report: &LettersReplayed) -> String {
-    let LettersReplayed { replayed: count, gone, cut_short: interrupted, .. } = report;
-    let kept = report.refused.total();
-    text!("reply-dead-letters-replayed", count, kept, gone, interrupted)
-}
-
-fn letters_discarded(report: &LettersDiscarded) -> String {
-    let LettersDiscarded { discarded: count, gone, cut_short: interrupted, .. } = report;
-    let (orders, pieces, kept) = (report.compensated, report.given_back, report.refused.total());
-    text!(
-        "reply-dead-letters-discarded",
-        count,
-        compensated = orders + pieces,
-        orders,
-        pieces,
-        kept,
-        gone,
-        interrupted
-    )
-}
-
-fn rewound(report: &RewindReport) -> String {
-    let created = report.groups.iter().filter(|group| group.made).count();
-    text!("reply-rewound", again = report.again, created)
-}
-
-fn claimed(report: &ClaimReport) -> String {
-    let ClaimReport { claimed, gone, without_body, cut_short: interrupted } = report;
-    text!("reply-claimed", claimed, gone, without_body, interrupted)
 }

@@ -67,6 +67,7 @@ pub struct Consumer {
     /// When entries that wait for the buyers of their sale were last read.
     waiting: Option<Instant>,
     meters: Arc<Meters>,
+    stop: CancellationToken,
 }
 
 /// Pauses a consumer, and reports when it has paused.
@@ -79,8 +80,13 @@ pub struct Hold {
 }
 
 impl Consumer {
-    /// The consumer of a node in a partition. It reads nothing new while it is paused.
-    pub fn new(context: &NodeContext, partition: Partition, hold: Hold) -> Self {
+    /// The consumer of a node in a partition, until `stop`. It reads nothing new while it is paused.
+    pub fn new(
+        context: &NodeContext,
+        partition: Partition,
+        hold: Hold,
+        stop: CancellationToken,
+    ) -> Self {
         let NodeContext { node, deployment, locks, meters, .. } = context;
         let conn = deployment.redis.blocking_connection(BLOCK);
         Self {
@@ -94,22 +100,24 @@ impl Consumer {
             resumed: false,
             waiting: None,
             meters: Arc::clone(meters),
+            stop,
         }
     }
 
     /// Runs until `stop`. The current batch is finished first; what a slow or unreachable database does not accept in
     /// time is handed over, so that other nodes can claim it immediately. Returns the number of such entries.
-    pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, u64> {
-        self.work_until(stop).boxed()
+    pub fn run(self) -> BoxFuture<'static, u64> {
+        self.work_until_stop().boxed()
     }
 
-    async fn work_until(mut self, stop: CancellationToken) -> u64 {
+    async fn work_until_stop(mut self) -> u64 {
+        let stop = self.stop.clone();
         let late = async {
             stop.cancelled().await;
             tokio::time::sleep(FINISH_WITHIN).await;
         };
         tokio::select! {
-            () = self.keep_working(&stop) => {}
+            () = self.keep_working() => {}
             () = late => tracing::warn!(consumer = self.name, "the current batch took too long"),
         }
         match tokio::time::timeout(HAND_OVER_WITHIN, self.hand_over()).await {
@@ -150,10 +158,10 @@ impl Consumer {
     }
 
     /// Recovers automatically: creates a missing group, waits for an unreachable server.
-    async fn keep_working(&mut self, stop: &CancellationToken) {
+    async fn keep_working(&mut self) {
         let mut pause = BACKOFF[0];
-        while !stop.is_cancelled() {
-            let error = match self.work(stop, &mut pause).await {
+        while !self.stop.is_cancelled() {
+            let error = match self.work(&mut pause).await {
                 Ok(()) => return,
                 Err(error) => error,
             };
@@ -166,35 +174,35 @@ impl Consumer {
             } else if !matches!(error, EngineError::Stopping) {
                 tracing::warn!(%error, consumer = self.name, "the consumer failed; retrying");
             }
-            wait(stop, &mut pause).await;
+            wait(&self.stop, &mut pause).await;
         }
     }
 
-    async fn work(&mut self, stop: &CancellationToken, pause: &mut Duration) -> Result<()> {
+    async fn work(&mut self, pause: &mut Duration) -> Result<()> {
         stream::ensure_group(&mut self.reader.conn, &self.partition).await?;
-        self.finish_own(stop).await?;
-        self.claim_idle(stop).await?;
+        self.finish_own().await?;
+        self.claim_idle().await?;
         let mut claimed = Instant::now();
         // What was read while the previous batch was written, and the dead letters of that batch.
         let (mut ahead, mut rejected) = (None::<(usize, Checked)>, Rejected::new());
-        while !stop.is_cancelled() {
+        while !self.stop.is_cancelled() {
             if self.waiting.is_some_and(|since| since.elapsed() >= WAITING_EVERY) {
                 self.waiting = None;
-                self.finish_own(stop).await?;
+                self.finish_own().await?;
             }
             let (read, batch) = if let Some(ahead) = ahead.take() {
                 ahead
             } else {
                 if claimed.elapsed() >= CLAIM_EVERY {
-                    self.settle_own(true, stop).await?;
-                    self.claim_idle(stop).await?;
+                    self.settle_own(true).await?;
+                    self.claim_idle().await?;
                     claimed = Instant::now();
                 }
-                self.while_held(stop).await;
+                self.while_held().await;
                 let batch = self.read(ReadFrom::New(BLOCK)).await?;
                 if self.settings.order_lock {
                     *pause = BACKOFF[0];
-                    self.settle(batch, stop).await?;
+                    self.settle(batch).await?;
                     continue;
                 }
                 let Writer { servers, in_hand, .. } = &mut self.writer;
@@ -203,26 +211,22 @@ impl Consumer {
             *pause = BACKOFF[0];
             let more = read == self.settings.consumer_batch;
             if more && claimed.elapsed() < CLAIM_EVERY && !*self.hold.wanted.borrow() {
-                (ahead, rejected) = self.settle_and_read(batch, rejected, stop).await?;
+                (ahead, rejected) = self.settle_and_read(batch, rejected).await?;
             } else {
-                rejected.extend(self.settle_checked(batch, stop).await?);
+                rejected.extend(self.settle_checked(batch).await?);
                 self.writer.reject_all(std::mem::take(&mut rejected)).await?;
             }
         }
         if let Some((_, batch)) = ahead {
-            rejected.extend(self.settle_checked(batch, stop).await?);
+            rejected.extend(self.settle_checked(batch).await?);
         }
         self.writer.reject_all(rejected).await?;
         Ok(())
     }
 
     /// Writes a checked batch; returns its dead letters.
-    async fn settle_checked(
-        &mut self,
-        batch: Checked,
-        stop: &CancellationToken,
-    ) -> Result<Rejected> {
-        let (settled, rejected) = self.writer.settle_good(batch, stop).await?;
+    async fn settle_checked(&mut self, batch: Checked) -> Result<Rejected> {
+        let (settled, rejected) = self.writer.settle_good(batch, &self.stop).await?;
         self.note_settled(&settled);
         Ok(rejected)
     }
@@ -241,9 +245,8 @@ impl Consumer {
         &mut self,
         batch: Checked,
         rejected: Rejected,
-        stop: &CancellationToken,
     ) -> Result<(Option<(usize, Checked)>, Rejected)> {
-        let Self { writer, reader, partition, name, settings, .. } = self;
+        let Self { writer, reader, partition, name, settings, stop, .. } = self;
         let in_hand = writer.in_hand.clone();
         let reading = async {
             let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
@@ -264,57 +267,57 @@ impl Consumer {
         Ok((Some(read), rejected))
     }
 
-    async fn while_held(&mut self, stop: &CancellationToken) {
+    async fn while_held(&mut self) {
         if !*self.hold.wanted.borrow() {
             return;
         }
         self.hold.parked.send_replace(true);
         // An error means that the sender is gone.
-        stop.run_until_cancelled(self.hold.wanted.wait_for(|held| !held)).await;
+        self.stop.run_until_cancelled(self.hold.wanted.wait_for(|held| !held)).await;
         self.hold.parked.send_replace(false);
     }
 
     /// Reads what this consumer was delivered before its process started, or before a server became unreachable. Only
     /// the former counts as a delivery: an outage must not make dead letters of good entries.
-    async fn finish_own(&mut self, stop: &CancellationToken) -> Result<()> {
+    async fn finish_own(&mut self) -> Result<()> {
         // A failed pass also counts, since it is retried.
         if std::mem::replace(&mut self.resumed, true) {
-            return self.settle_own(false, stop).await;
+            return self.settle_own(false).await;
         }
         let mut after = EntryId::MIN;
-        while !stop.is_cancelled() {
+        while !self.stop.is_cancelled() {
             let batch = self.read(ReadFrom::Own(after)).await?;
             let Some(last) = batch.last() else { break };
             after = last.entry;
-            self.settle_redelivered(batch, stop).await?;
+            self.settle_redelivered(batch).await?;
         }
         Ok(())
     }
 
     /// Settles the entries that this consumer holds, without another delivery. `given`: it held nothing, so an operator
     /// has assigned them.
-    async fn settle_own(&mut self, given: bool, stop: &CancellationToken) -> Result<()> {
+    async fn settle_own(&mut self, given: bool) -> Result<()> {
         let mut next = Some(EntryId { partition: self.partition.number(), ..EntryId::MIN });
-        while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
+        while let Some(from) = next.filter(|_| !self.stop.is_cancelled()) {
             let count = self.settings.consumer_batch;
             let (reader, of) = (&mut self.reader.conn, &self.partition);
             let own = stream::own_page(reader, of, &self.name, from, count).await?;
             let Some(last) = own.last() else { break };
             next = last.entry.next();
             if given {
-                self.settle_redelivered(own, stop).await?;
+                self.settle_redelivered(own).await?;
             } else {
-                self.settle(own, stop).await?;
+                self.settle(own).await?;
             }
         }
         Ok(())
     }
 
     /// Claims what other consumers have abandoned.
-    async fn claim_idle(&mut self, stop: &CancellationToken) -> Result<()> {
+    async fn claim_idle(&mut self) -> Result<()> {
         self.rebuild().await?;
         let mut from = Some(EntryId::MIN);
-        while let Some(start) = from.filter(|_| !stop.is_cancelled()) {
+        while let Some(start) = from.filter(|_| !self.stop.is_cancelled()) {
             let idle = self.settings.claim_idle();
             let count = self.settings.consumer_batch;
             let (reader, of) = (&mut self.reader.conn, &self.partition);
@@ -326,7 +329,7 @@ impl Consumer {
                 self.rebuild().await?;
             }
             from = claimed.next;
-            self.settle_redelivered(claimed.entries, stop).await?;
+            self.settle_redelivered(claimed.entries).await?;
         }
         Ok(())
     }
@@ -344,11 +347,7 @@ impl Consumer {
 
     /// Processes redelivered entries: those above the limit of deliveries become dead letters, because they may be what
     /// crashes a node.
-    async fn settle_redelivered(
-        &mut self,
-        batch: Vec<Delivered>,
-        stop: &CancellationToken,
-    ) -> Result<()> {
+    async fn settle_redelivered(&mut self, batch: Vec<Delivered>) -> Result<()> {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
         let (first, last, count) = (first.entry, last.entry, batch.len());
         let (reader, of) = (&mut self.reader.conn, &self.partition);
@@ -370,15 +369,15 @@ impl Consumer {
             rejected.push((delivered.entry, Message::of(&OrderError::TooOften(times))));
         }
         self.writer.reject_all(rejected).await?;
-        self.settle(fine, stop).await?;
+        self.settle(fine).await?;
         Ok(())
     }
 
     /// Writes a batch; with `order_lock`, under a lock for each of its buyers. An entry whose lock is not
     /// acquired stays pending.
-    async fn settle(&mut self, batch: Vec<Delivered>, stop: &CancellationToken) -> Result<()> {
+    async fn settle(&mut self, batch: Vec<Delivered>) -> Result<()> {
         if !self.settings.order_lock {
-            let settled = self.writer.settle(batch, stop).await?;
+            let settled = self.writer.settle(batch, &self.stop).await?;
             self.note_settled(&settled);
             return Ok(());
         }
@@ -388,7 +387,8 @@ impl Consumer {
             delivered.order().is_none_or(|order| guards.contains_key(&order.user))
         };
         // The orders whose locks were acquired are written, so two nodes never block each other permanently.
-        let settled = self.writer.settle(batch.into_iter().filter(locked).collect(), stop).await;
+        let settled =
+            self.writer.settle(batch.into_iter().filter(locked).collect(), &self.stop).await;
         for released in join_all(guards.into_values().map(Guard::release)).await {
             // A lost lock is harmless: the unique index guarantees the same.
             if let Err(error) = released {

@@ -1,18 +1,24 @@
-//! Waits for due times on this node. Every node waits for every job; the runner ensures that only one runs it.
+//! Determines when a job is due and waits for it. Every node waits for every job; its lock and its row in SQL ensure
+//! that only one runs it.
 
 use std::{sync::Arc, time::Duration};
 
+use seckill_model::{Cause, JobOutcome, Message, Millis, reason::reason};
 use seckill_redis::Connection;
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Job, Runner,
-    runner::{Next, Seen, Turn},
+use super::{Job, Runner, Schedule};
+use crate::{
+    EngineError, Result,
+    locks::{Guard, LockError},
 };
-use crate::Result;
 
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+/// How often the clock is read again: it may step, and a fixed delay depends on other nodes.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// A run that starts later than this counts as missed.
+const LATE: u64 = 1_000;
 
 /// Runs these jobs until `stop`, at most `pool` at once on this node; active runs are cancelled then and recorded as
 /// such.
@@ -21,8 +27,9 @@ pub async fn schedule(jobs: Vec<Job>, runner: Runner, pool: usize, stop: Cancell
     let mut tasks = JoinSet::new();
     for job in jobs {
         let conn = runner.deployment.redis.connection();
-        let (runner, pool) = (runner.clone(), Arc::clone(&pool));
-        tasks.spawn(Follow { job, runner, conn, pool, seen: Seen::default() }.run(stop.clone()));
+        let (runner, pool, stop) = (runner.clone(), Arc::clone(&pool), stop.clone());
+        let follow = Follow { job, runner, conn, pool, started: None, claimed: None, stop };
+        tasks.spawn(follow.run());
     }
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
@@ -37,52 +44,139 @@ struct Follow {
     runner: Runner,
     conn: Connection,
     pool: Arc<Semaphore>,
-    seen: Seen,
+    /// The first look: a job that never ran before has missed nothing.
+    started: Option<Millis>,
+    /// A due time that is claimed in SQL, by a clock that ran ahead.
+    claimed: Option<Millis>,
+    stop: CancellationToken,
+}
+
+/// What a job does next.
+enum Next {
+    /// Nothing is due; it is looked at again after this time.
+    Wait(Duration),
+    /// It runs for this due time.
+    Run(Millis, Cause),
 }
 
 impl Follow {
-    async fn run(mut self, stop: CancellationToken) {
-        let mut pause = BACKOFF[0];
+    async fn run(mut self) {
+        let (mut pause, stop) = (BACKOFF[0], self.stop.clone());
         while !stop.is_cancelled() {
-            let next = self.runner.next(&mut self.conn, &self.job, &mut self.seen);
-            let Some(next) = stop.run_until_cancelled(next).await else { return };
-            let turn = match next {
+            let Some(next) = stop.run_until_cancelled(self.next()).await else { return };
+            let ran = match next {
                 Ok(Next::Wait(wait)) => {
                     pause = BACKOFF[0];
-                    sleep(wait, &stop).await;
+                    self.sleep(wait).await;
                     continue;
                 }
                 // The runner handles the stop itself and records what it cancels.
-                Ok(Next::Run(..)) => self.due(&stop).await,
+                Ok(Next::Run(..)) => self.run_due().await,
                 Err(error) => Err(error),
             };
-            match turn {
-                Ok(Turn::Ran) => {
+            match ran {
+                Ok(true) => {
                     pause = BACKOFF[0];
                     continue;
                 }
                 // The holder of the lock may die before running it; the wait prevents a busy loop.
-                Ok(Turn::NothingDue | Turn::Busy) => {}
+                Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(job = self.job.name, %error, "the job did not start; retrying");
                 }
             }
-            sleep(pause, &stop).await;
+            self.sleep(pause).await;
             pause = (pause * 2).min(BACKOFF[1]);
         }
     }
 
-    async fn due(&mut self, stop: &CancellationToken) -> Result<Turn> {
-        let jitter = self.job.jitter.mul_f64(rand::random_range(0.0..1.0));
-        sleep(jitter, stop).await;
-        // The pool is never closed.
-        let Some(Ok(_place)) = stop.run_until_cancelled(self.pool.acquire()).await else {
-            return Ok(Turn::Busy);
+    /// Determines by SQL and the clock of Redis what is due. One run covers all due times that passed while no node
+    /// could run the job; those during a pause or a run that ended are skipped.
+    async fn next(&mut self) -> Result<Next> {
+        let (job, store) = (&self.job, &self.runner.deployment.store);
+        let switch = store.job_switches().await?.into_iter().find(|it| it.name == job.name);
+        if switch.as_ref().is_some_and(|it| it.paused) {
+            return Ok(Next::Wait(LOOK_AGAIN));
+        }
+        let now = self.conn.now().await?;
+        // A clock that stepped back counts from there.
+        let started = self.started.map_or(now, |started| started.min(now));
+        self.started = Some(started);
+        let last = store.last_due(&job.name, now).await?;
+        let resumed = switch.map(|it| it.since);
+        let ended = last.as_ref().map(|run| job.ended(run));
+        let due = if let Schedule::After(_) = job.schedule {
+            let resumed = resumed.filter(|resumed| *resumed <= now);
+            job.schedule.next(started.max(resumed.unwrap_or(started)), ended)
+        } else {
+            // When a run on a node that died ended is unknown.
+            let dead = [JobOutcome::Running, JobOutcome::Lost];
+            let ended =
+                ended.filter(|_| last.as_ref().is_some_and(|run| !dead.contains(&run.outcome)));
+            let known = last.map_or(started, |run| run.due);
+            let known = [Some(known), ended, self.claimed, resumed];
+            // A time in the future was recorded before the clock stepped back.
+            let known = known.into_iter().flatten().filter(|known| *known <= now).max();
+            let missed = job.schedule.last(now).filter(|due| known.is_none_or(|it| *due > it));
+            missed.or_else(|| job.schedule.next(now, None))
         };
-        self.runner.run_due(&mut self.conn, &self.job, &mut self.seen, stop).await
+        Ok(match due {
+            Some(due) if due > now => {
+                Next::Wait(Duration::from_millis(due.since(now)).min(LOOK_AGAIN))
+            }
+            Some(due) if now.since(due) > LATE => Next::Run(due, Cause::Missed),
+            Some(due) => Next::Run(due, Cause::Due),
+            None => Next::Wait(LOOK_AGAIN),
+        })
     }
-}
 
-async fn sleep(time: Duration, stop: &CancellationToken) {
-    stop.run_until_cancelled(tokio::time::sleep(time)).await;
+    /// Runs what is due; `false` if another node does or did, or the job is paused.
+    async fn run_due(&mut self) -> Result<bool> {
+        self.sleep(self.job.jitter.mul_f64(rand::random_range(0.0..1.0))).await;
+        let pool = Arc::clone(&self.pool);
+        // The pool is never closed.
+        let Some(Ok(_place)) = self.stop.run_until_cancelled(pool.acquire()).await else {
+            return Ok(false);
+        };
+        let guard = match self.runner.lock(&self.job, Duration::ZERO).await {
+            // Its owner may run the job, or die first.
+            Err(EngineError::Lock(LockError::Busy(_))) => return Ok(false),
+            other => other?,
+        };
+        let ran = self.run_locked(&guard).await;
+        // A lost lock has cancelled the run, which is recorded already.
+        match guard.release().await {
+            Ok(()) | Err(LockError::Lost(_)) => {}
+            Err(error) => {
+                tracing::warn!(job = self.job.name, %error, "a job's lock will be released later");
+            }
+        }
+        ran
+    }
+
+    /// The same under the lock: another node may have run it since it was found to be due.
+    async fn run_locked(&mut self, guard: &Guard) -> Result<bool> {
+        let now = self.conn.now().await?;
+        let why = Message::of(&reason!("job-node-lost"));
+        let store = &self.runner.deployment.store;
+        store.lose_runs(&self.job.name, guard.token(), &why, now).await?;
+        let Next::Run(due, cause) = self.next().await? else { return Ok(false) };
+        if self.stop.is_cancelled() || !guard.is_held() {
+            return Ok(false);
+        }
+        let started = self.conn.now().await?;
+        let (job, stop) = (&self.job, &self.stop);
+        if self.runner.run_one(job, due, cause, started, guard, stop).await?.is_some() {
+            return Ok(true);
+        }
+        // A newer holder of a lost lock rejects this run, but may not have claimed the due time.
+        if !self.stop.is_cancelled() && guard.is_held() {
+            self.claimed = Some(due);
+        }
+        Ok(false)
+    }
+
+    async fn sleep(&self, time: Duration) {
+        self.stop.run_until_cancelled(tokio::time::sleep(time)).await;
+    }
 }

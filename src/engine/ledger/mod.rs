@@ -152,7 +152,8 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
         Err(error) => return Err(error.into()),
     };
     // The buyers of a damaged sale are unknown: figures that depend on them are counted once it is reconciled.
-    let facts = redis_facts(servers, voucher).await?;
+    let stats = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[voucher]).await?;
+    let facts = stats.sales.first().copied().unwrap_or_default();
     let damaged = facts.damaged;
     let other = facts.created.is_some_and(|created| created != sale.created);
     let known = damaged.is_none() && !other;
@@ -192,11 +193,6 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
 
 fn of(entries: &[OrderEntry], voucher: VoucherId) -> u64 {
     entries.iter().filter(|entry| entry.voucher == voucher).count() as u64
-}
-
-async fn redis_facts(servers: &mut Servers, voucher: VoucherId) -> Result<SaleStats> {
-    let stats = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[voucher]).await?;
-    Ok(stats.sales.first().copied().unwrap_or_default())
 }
 
 /// A sale as Redis holds it; `None` if a part is missing.

@@ -9,9 +9,7 @@ use super::{LockError, Result};
 const LONGEST: usize = 200;
 
 /// The name of a lock: 1 to 200 characters, none of them a control character.
-#[derive(
-    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, derive_more::Display,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, derive_more::Display)]
 pub struct LockName(String);
 
 impl LockName {

@@ -48,7 +48,7 @@ impl Default for Timing {
 /// A node's locks on one Redis. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
@@ -215,7 +215,7 @@ impl Locks {
     /// Decrements the depth. The watchdog drops the lock first; a renewal in flight finds it released.
     pub(super) async fn release_one(&self, held: &Held) -> Result<()> {
         let mut depth = held.depth.lock().await;
-        if *depth == 0 || held.is_abandoned() {
+        if *depth == 0 || held.abandoned.load(Ordering::Relaxed) {
             return Ok(());
         }
         if *depth == 1 {
@@ -235,24 +235,19 @@ impl Locks {
                     asked_before = true;
                     tokio::time::sleep(RELEASE_PAUSE).await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         *depth = depth.saturating_sub(1);
         Ok(())
     }
 
-    async fn send_release(
-        &self,
-        name: &LockName,
-        owner: &str,
-        depth: u32,
-    ) -> Result<u8, RedisError> {
+    async fn send_release(&self, name: &LockName, owner: &str, depth: u32) -> Result<u8> {
         let mut call = scripts::LOCK_RELEASE.prepare_invoke();
         let keys = &self.shared.keys;
         call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
         call.arg(owner).arg(depth).arg(name.as_str()).arg(keys.lock_channel()).arg("");
-        self.shared.connection.invoke(&call).await
+        Ok(self.shared.connection.invoke(&call).await?)
     }
 
     async fn ask(
@@ -305,9 +300,7 @@ impl Locks {
     pub(super) async fn clean_up(&self, later: Cleanup) -> Option<Cleanup> {
         let result = match &later {
             Cleanup::Dropped(held) => self.release_one(held).await,
-            Cleanup::Cancelled(name, owner, _) => {
-                self.send_release(name, owner, 0).await.map(drop).map_err(LockError::from)
-            }
+            Cleanup::Cancelled(name, owner, _) => self.send_release(name, owner, 0).await.map(drop),
         };
         match result {
             Err(error) if error.is_away() => Some(later),
@@ -319,17 +312,8 @@ impl Locks {
         }
     }
 
-    pub(super) fn release_later(&self, held: Arc<Held>) {
-        // Without the background task the lease expires.
-        let _ = self.shared.later.send(Cleanup::Dropped(held));
-    }
-
     pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {
         self.shared.watched.lock()
-    }
-
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
     }
 
     /// Address of its Redis.
@@ -398,10 +382,6 @@ impl Held {
         Self { name, owner, lease, token, guards, abandoned, depth, until, lost }
     }
 
-    pub(super) fn is_abandoned(&self) -> bool {
-        self.abandoned.load(Ordering::Relaxed)
-    }
-
     fn until(&self) -> Instant {
         *self.until.lock()
     }
@@ -419,24 +399,6 @@ impl Held {
 
     pub(super) fn mark_lost(&self) {
         self.lost.cancel();
-    }
-
-    fn is_sure(&self) -> bool {
-        !self.lost.is_cancelled() && Instant::now() < self.until()
-    }
-
-    async fn lost(&self) {
-        loop {
-            let until = self.until();
-            tokio::select! {
-                () = self.lost.cancelled() => return,
-                () = tokio::time::sleep_until(until.into()) => {}
-            }
-            // A renewal may have extended it.
-            if Instant::now() >= self.until() {
-                return self.mark_lost();
-            }
-        }
     }
 }
 
@@ -478,12 +440,22 @@ impl Guard {
 
     /// Returns whether it is certainly held, by this node's clock.
     pub fn is_held(&self) -> bool {
-        self.held.is_sure()
+        !self.held.lost.is_cancelled() && Instant::now() < self.held.until()
     }
 
     /// Completes when the lock is lost: its lease is about to expire, it was force-released, or Redis lost it.
     pub async fn lost(&self) {
-        self.held.lost().await;
+        loop {
+            let until = self.held.until();
+            tokio::select! {
+                () = self.held.lost.cancelled() => return,
+                () = tokio::time::sleep_until(until.into()) => {}
+            }
+            // A renewal may have extended it.
+            if Instant::now() >= self.held.until() {
+                return self.held.mark_lost();
+            }
+        }
     }
 
     /// Runs `work` under the lock, and cancels it when the lock is lost.
@@ -537,7 +509,8 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(locks) = self.locks.take() {
             self.let_go(&locks);
-            locks.release_later(Arc::clone(&self.held));
+            // Without the background task the lease expires.
+            let _ = locks.shared.later.send(Cleanup::Dropped(Arc::clone(&self.held)));
         }
     }
 }

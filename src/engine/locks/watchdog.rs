@@ -57,7 +57,7 @@ impl Watchdog {
 }
 
 async fn renew(locks: &Locks, stop: &CancellationToken) {
-    let every = locks.shared().timing.lease / 3;
+    let every = locks.shared.timing.lease / 3;
     let mut pause = every;
     while stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
         pause = every;
@@ -74,7 +74,7 @@ async fn renew(locks: &Locks, stop: &CancellationToken) {
 }
 
 async fn listen(locks: &Locks, redis: &Redis, stop: &CancellationToken) {
-    let shared = locks.shared();
+    let shared = &locks.shared;
     let listening = async {
         // Other requests have priority while the program starts.
         tokio::time::sleep(LISTEN_AFTER).await;
@@ -100,7 +100,7 @@ fn on_message(locks: &Locks, message: &str) {
     if let Some(name) = message.strip_prefix('+') {
         // A name that is invalid here belongs to another deployment.
         if let Ok(name) = LockName::new(name) {
-            locks.shared().bells.ring(&name);
+            locks.shared.bells.ring(&name);
         }
     } else if let Some(owner) = message.strip_prefix('-')
         && let Some(held) = locks.watched().remove(owner)

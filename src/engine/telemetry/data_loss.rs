@@ -88,6 +88,22 @@ impl Reconciled {
         self.promised_ids.extend(other.promised_ids);
         self.refused_ids.extend(other.refused_ids);
     }
+
+    /// What was restored and what could not be, without the keys.
+    pub fn parts(&self) -> String {
+        let Self { restored, removed, promised, refused, unknown, archived, .. } = self;
+        let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
+        let parts = [
+            counted(restored, |count| text!("loss-buyers", count)),
+            counted(promised, |count| text!("loss-promised", count)),
+            counted(refused, |count| text!("loss-refused", count)),
+            counted(removed, |count| text!("loss-removed", count)),
+            counted(unknown, |count| text!("loss-unknown", count)),
+            counted(archived, |count| text!("loss-archived", count)),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        if parts.is_empty() { text!("loss-nothing") } else { parts.join(&CLAUSES) }
+    }
 }
 
 /// Totals of recent losses.
@@ -252,24 +268,6 @@ pub fn add_published(lines: &mut Vec<AuditEntry>, published: Vec<AuditEntry>) {
         }
     }
     lines.sort_by_key(|line| Reverse(line.position()));
-}
-
-impl Reconciled {
-    /// What was restored and what could not be, without the keys.
-    pub fn parts(&self) -> String {
-        let Self { restored, removed, promised, refused, unknown, archived, .. } = self;
-        let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
-        let parts = [
-            counted(restored, |count| text!("loss-buyers", count)),
-            counted(promised, |count| text!("loss-promised", count)),
-            counted(refused, |count| text!("loss-refused", count)),
-            counted(removed, |count| text!("loss-removed", count)),
-            counted(unknown, |count| text!("loss-unknown", count)),
-            counted(archived, |count| text!("loss-archived", count)),
-        ];
-        let parts: Vec<_> = parts.into_iter().flatten().collect();
-        if parts.is_empty() { text!("loss-nothing") } else { parts.join(&CLAUSES) }
-    }
 }
 
 impl fmt::Display for Reconciled {

@@ -56,13 +56,13 @@ fn batch(number: usize) -> String {
     format!("JSON_TABLE(CONVERT(${number} USING utf8mb4), '$[*]' COLUMNS ({columns})) AS batch")
 }
 
-fn on_duplicate_key(_: &str, columns: &[&str]) -> String {
-    let set: Vec<String> = columns.iter().map(|it| format!("{it} = VALUES({it})")).collect();
+fn on_duplicate_key(_: &str, columns: &str) -> String {
+    let set: Vec<String> = columns.split(", ").map(|it| format!("{it} = VALUES({it})")).collect();
     format!("ON DUPLICATE KEY UPDATE {}", set.join(", "))
 }
 
-fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
-    match (user, voucher) {
+fn order_pages(_: &Dialect, user: bool, voucher: bool) -> Vec<String> {
+    let parts: &[&str] = match (user, voucher) {
         // Vouchers are few, and each needs one lookup in the unique index.
         (true, _) => &["FORCE INDEX (uk_one_live_order) \
              WHERE voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"],
@@ -71,7 +71,8 @@ fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
             "FORCE INDEX (idx_live_order) WHERE live IS NULL",
         ],
         (false, false) => &["FORCE INDEX (PRIMARY) WHERE TRUE"],
-    }
+    };
+    parts.iter().map(ToString::to_string).collect()
 }
 
 /// Translates a statement and its values.

@@ -10,7 +10,7 @@ use sqlx::{
     postgres::PgArguments,
 };
 
-use super::{Dialect, Value, divide, on_conflict, schema_changed};
+use super::{Dialect, Value, divide, on_conflict, pages_of_partial_indexes, schema_changed};
 use crate::{OrderRow, StoreError, batch};
 
 const SERIALIZATION_FAILURE: &str = "40001";
@@ -37,7 +37,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     index: |_| String::new(),
     upsert: on_conflict,
     quotient: divide,
-    order_pages,
+    order_pages: pages_of_partial_indexes,
     classify,
     is_transient,
     is_rolled_back,
@@ -46,20 +46,6 @@ pub(crate) const POSTGRES: Dialect = Dialect {
 fn batch(number: usize) -> String {
     let arrays = batch::columns(|at, _, kind| format!("${}::{kind}[]", number + at));
     format!("UNNEST({arrays}) AS batch ({})", batch::names())
-}
-
-fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
-    match (user, voucher) {
-        // Live and closed orders are in different partial indexes. Vouchers are few, and each needs one lookup in
-        // the unique index.
-        (true, _) => &[
-            "WHERE status NOT IN (4, 5) \
-             AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)",
-            "WHERE status IN (4, 5)",
-        ],
-        (false, true) => &["WHERE status NOT IN (4, 5)", "WHERE status IN (4, 5)"],
-        (false, false) => &["WHERE TRUE"],
-    }
 }
 
 /// Binds the values of a statement.

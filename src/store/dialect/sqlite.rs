@@ -12,7 +12,9 @@ use sqlx::{
     sqlite::SqliteArguments,
 };
 
-use super::{Dialect, Value, divide, json, on_conflict, schema_changed, substitute};
+use super::{
+    Dialect, Value, divide, json, on_conflict, pages_of_partial_indexes, schema_changed, substitute,
+};
 use crate::{StoreError, batch};
 
 pub(crate) const SQLITE: Dialect = Dialect {
@@ -43,7 +45,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     index: |name| format!("INDEXED BY {name}"),
     upsert: on_conflict,
     quotient: divide,
-    order_pages,
+    order_pages: pages_of_partial_indexes,
     classify,
     // The lock was already waited for until its timeout.
     is_transient: |_| false,
@@ -53,23 +55,6 @@ pub(crate) const SQLITE: Dialect = Dialect {
 fn batch(number: usize) -> String {
     let columns = batch::columns(|at, name, _| format!("value ->> {at} AS {name}"));
     format!("(SELECT {columns} FROM json_each(${number})) AS batch")
-}
-
-fn order_pages(user: bool, voucher: bool) -> &'static [&'static str] {
-    match (user, voucher) {
-        // Live and closed orders are in different partial indexes. Vouchers are few, and each needs one lookup in
-        // the unique index.
-        (true, _) => &[
-            "WHERE status NOT IN (4, 5) \
-             AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)",
-            "INDEXED BY idx_closed_user WHERE status IN (4, 5)",
-        ],
-        (false, true) => &[
-            "INDEXED BY idx_live_order WHERE status NOT IN (4, 5)",
-            "INDEXED BY idx_closed_order WHERE status IN (4, 5)",
-        ],
-        (false, false) => &["WHERE TRUE"],
-    }
 }
 
 /// Translates a statement and its values.

@@ -1,32 +1,28 @@
 //! The audit log.
 
 use crate::{
-    ActivityFilter, AuditEntry, Fault, LogPosition, Store, StoreError, params, read, transaction,
+    ActivityFilter, AuditEntry, Fault, LogPosition, Result, Store, params, read, transaction,
 };
 
 impl Store {
     /// Adds a line to the audit log, unless one with the same `once` exists.
-    pub async fn record(&self, entry: &AuditEntry) -> Result<(), StoreError> {
+    pub async fn record(&self, entry: &AuditEntry) -> Result<()> {
+        let insert = "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, \
+             figures_before, figures_after, once) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
         transaction!(self, |conn| {
-            conn.insert(
-                "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, \
-                 figures_before, figures_after, once) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                params![
-                    entry.at,
-                    &entry.operator,
-                    &entry.node,
-                    &entry.action,
-                    entry.subject.stored(),
-                    &entry.reason,
-                    entry.result.stored(),
-                    &entry.before,
-                    &entry.after,
-                    &entry.once
-                ],
-            )
-            .await
-            .map(drop)
+            let values = params![
+                entry.at,
+                &entry.operator,
+                &entry.node,
+                &entry.action,
+                entry.subject.stored(),
+                &entry.reason,
+                entry.result.stored(),
+                &entry.before,
+                &entry.after,
+                &entry.once
+            ];
+            conn.insert(insert, values).await.map(drop)
         })
     }
 
@@ -37,18 +33,15 @@ impl Store {
         filter: &ActivityFilter,
         before: Option<LogPosition>,
         limit: u32,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
+    ) -> Result<Vec<AuditEntry>> {
         let (last, below) = filter.last(before);
+        let query = "SELECT id, at, operator, node, act AS action, subject, reason, result, \
+             figures_before AS \"before\", figures_after AS \"after\", once \
+             FROM tb_audit_log WHERE at >= $1 AND at <= $2 AND (at < $2 OR id < $3) \
+             AND ($4 = 0 OR ($4 = 2) = (operator IN ('', '-', 'engine'))) \
+             ORDER BY at DESC, id DESC LIMIT $5";
         read!(self, |conn| {
-            conn.rows(
-                "SELECT id, at, operator, node, act AS action, subject, reason, result, \
-                 figures_before AS \"before\", figures_after AS \"after\", once \
-                 FROM tb_audit_log WHERE at >= $1 AND at <= $2 AND (at < $2 OR id < $3) \
-                 AND ($4 = 0 OR ($4 = 2) = (operator IN ('', '-', 'engine'))) \
-                 ORDER BY at DESC, id DESC LIMIT $5",
-                params![filter.first(), last, below, filter.code(), limit],
-            )
-            .await
+            conn.rows(query, params![filter.first(), last, below, filter.code(), limit]).await
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use seckill_model::{Millis, OrderEntry};
 
-use crate::{Fault, OrderRow, Store, StoreError, params, transaction};
+use crate::{Fault, OrderRow, Result, Store, params, transaction};
 
 /// The result of one order of the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,7 @@ impl Store {
     ///
     /// # Errors
     /// The database is unavailable or rejects it; then nothing was written.
-    pub async fn place_baseline(
-        &self,
-        order: &OrderEntry,
-        now: Millis,
-    ) -> Result<Placed, StoreError> {
+    pub async fn place_baseline(&self, order: &OrderEntry, now: Millis) -> Result<Placed> {
         let OrderRow { id, user_id, voucher_id, .. } = OrderRow::try_from(order)?;
         transaction!(self, |conn| {
             // Matches the index condition: a scan would make the baseline slower than it is.
@@ -38,22 +34,14 @@ impl Store {
             if held > 0 {
                 return Ok(Placed::Held);
             }
-            let taken = conn
-                .execute(
-                    "UPDATE tb_seckill_voucher SET stock = stock - 1, update_time = $1 \
-                     WHERE voucher_id = $2 AND stock > 0",
-                    params![now, voucher_id],
-                )
-                .await?;
-            if taken == 0 {
+            let update = "UPDATE tb_seckill_voucher SET stock = stock - 1, update_time = $1 \
+                 WHERE voucher_id = $2 AND stock > 0";
+            if conn.execute(update, params![now, voucher_id]).await? == 0 {
                 return Ok(Placed::SoldOut);
             }
-            conn.execute(
-                "INSERT INTO tb_voucher_order (id, user_id, voucher_id, create_time, update_time) \
-                 VALUES ($1, $2, $3, $4, $4)",
-                params![id, user_id, voucher_id, now],
-            )
-            .await?;
+            let insert = "INSERT INTO tb_voucher_order \
+                 (id, user_id, voucher_id, create_time, update_time) VALUES ($1, $2, $3, $4, $4)";
+            conn.execute(insert, params![id, user_id, voucher_id, now]).await?;
             Ok(Placed::Written)
         })
     }

@@ -2,7 +2,7 @@
 
 use seckill_model::{Cause, Fence, JobRun, JobSwitch, Message, Millis, NewRun, RunEnd};
 
-use crate::{Conn, Fault, Store, StoreError, params, read, rows, transaction};
+use crate::{Conn, Fault, Result, Store, StoreError, params, read, rows, transaction};
 
 const SELECT_RUNS: &str = "SELECT id, job, due, cause, node, started, took_ms, outcome, detail, \"rows\" \
      FROM tb_job_run";
@@ -10,47 +10,33 @@ const SELECT_RUNS: &str = "SELECT id, job, due, cause, node, started, took_ms, o
 impl Store {
     /// Starts a run of a job. `None` if that due time was already taken, if the job is paused and no operator requested
     /// the run, or if a run with a higher token exists.
-    pub async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>, StoreError> {
+    pub async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>> {
         // The rows read first may change before the insert; then the change happened after this run began, and the
         // unique index prevents a duplicate due time.
         transaction!(self, |conn| {
             let paused: Option<bool> =
                 conn.row("SELECT paused FROM tb_job WHERE name = $1", params![&run.job]).await?;
-            let newest: Option<i64> = conn
-                .row(
-                    "SELECT token FROM tb_job_run WHERE job = $1 ORDER BY due DESC LIMIT 1",
-                    params![&run.job],
-                )
-                .await?;
+            let query = "SELECT token FROM tb_job_run WHERE job = $1 ORDER BY due DESC LIMIT 1";
+            let newest: Option<i64> = conn.row(query, params![&run.job]).await?;
             let held = paused == Some(true) && run.cause != Cause::Operator;
             if held || run.token < newest.unwrap_or(0) {
                 return Ok(None);
             }
-            conn.insert_row(
-                "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
-                 VALUES ($1, $2, $3, $4, $5, $6)",
-                params![&run.job, run.due, run.cause, &run.node, run.token, run.started],
-            )
-            .await
+            let insert = "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
+                 VALUES ($1, $2, $3, $4, $5, $6)";
+            let NewRun { job, due, cause, node, token, started } = run;
+            conn.insert_row(insert, params![job, *due, *cause, node, *token, *started]).await
         })
     }
 
     /// Stores the result of a run, unless it has one.
-    pub async fn end_run(&self, id: i64, end: &RunEnd) -> Result<(), StoreError> {
+    pub async fn end_run(&self, id: i64, end: &RunEnd) -> Result<()> {
+        let update = "UPDATE tb_job_run SET outcome = $2, took_ms = $3, detail = $4, \"rows\" = $5 \
+             WHERE id = $1 AND outcome = 'running'";
+        let (took_ms, rows) = (end.took_ms as i64, end.rows as i64);
         transaction!(self, |conn| {
-            conn.execute(
-                "UPDATE tb_job_run SET outcome = $2, took_ms = $3, detail = $4, \"rows\" = $5 \
-                 WHERE id = $1 AND outcome = 'running'",
-                params![
-                    id,
-                    end.outcome,
-                    end.took_ms as i64,
-                    end.detail.as_ref().map(Message::stored),
-                    end.rows as i64
-                ],
-            )
-            .await
-            .map(drop)
+            let detail = end.detail.as_ref().map(Message::stored);
+            conn.execute(update, params![id, end.outcome, took_ms, detail, rows]).await.map(drop)
         })
     }
 
@@ -61,21 +47,17 @@ impl Store {
         token: i64,
         why: &Message,
         now: Millis,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64> {
+        let update = "UPDATE tb_job_run SET outcome = 'lost', detail = $4, \
+             took_ms = CASE WHEN started < $3 THEN $3 - started ELSE 0 END \
+             WHERE job = $1 AND token < $2 AND outcome = 'running'";
         transaction!(self, |conn| {
-            conn.execute(
-                "UPDATE tb_job_run SET outcome = 'lost', \
-                 took_ms = CASE WHEN started < $3 THEN $3 - started ELSE 0 END, \
-                 detail = $4 \
-                 WHERE job = $1 AND token < $2 AND outcome = 'running'",
-                params![job, token, now, why.stored()],
-            )
-            .await
+            conn.execute(update, params![job, token, now, why.stored()]).await
         })
     }
 
     /// The newest runs, newest first: of one job or of all.
-    pub async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError> {
+    pub async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>> {
         read!(self, |conn| {
             if let Some(job) = job {
                 let query = format!("{SELECT_RUNS} WHERE job = $1 ORDER BY due DESC LIMIT $2");
@@ -87,7 +69,7 @@ impl Store {
     }
 
     /// The run with the latest due time up to `now`, inclusive, except those requested by operators.
-    pub async fn last_due(&self, job: &str, now: Millis) -> Result<Option<JobRun>, StoreError> {
+    pub async fn last_due(&self, job: &str, now: Millis) -> Result<Option<JobRun>> {
         read!(self, |conn| {
             let query = format!(
                 "{SELECT_RUNS} WHERE job = $1 AND due <= $2 AND cause != 'operator' \
@@ -98,29 +80,24 @@ impl Store {
     }
 
     /// Deletes ended runs that were due before `before`, but never a job's newest; returns how many.
-    pub async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError> {
+    pub async fn forget_runs(&self, before: Millis) -> Result<u64> {
         // MySQL cannot read the table it deletes from, except through a derived table.
-        transaction!(self, |conn| {
-            conn.execute(
-                "DELETE FROM tb_job_run WHERE due < $1 AND outcome != 'running' \
-                 AND (job, due) NOT IN (SELECT job, due FROM (\
-                     SELECT job, MAX(due) AS due FROM tb_job_run GROUP BY job) AS newest)",
-                params![before],
-            )
-            .await
-        })
+        let delete = "DELETE FROM tb_job_run WHERE due < $1 AND outcome != 'running' \
+             AND (job, due) NOT IN (SELECT job, due FROM (\
+                 SELECT job, MAX(due) AS due FROM tb_job_run GROUP BY job) AS newest)";
+        transaction!(self, |conn| conn.execute(delete, params![before]).await)
     }
 
     /// Jobs that were ever paused, with their current state.
-    pub async fn job_switches(&self) -> Result<Vec<JobSwitch>, StoreError> {
+    pub async fn job_switches(&self) -> Result<Vec<JobSwitch>> {
         let query = "SELECT name, paused, update_time AS since FROM tb_job ORDER BY name";
         read!(self, |conn| conn.rows(query, params![]).await)
     }
 
     /// Pauses or resumes a job.
-    pub async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<(), StoreError> {
+    pub async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<()> {
         transaction!(self, |conn| {
-            let or_update = (conn.dialect().upsert)("name", &["paused", "update_time"]);
+            let or_update = (conn.dialect().upsert)("name", "paused, update_time");
             let statement = format!(
                 "INSERT INTO tb_job (name, paused, update_time) VALUES ($1, $2, $3) {or_update}"
             );
@@ -132,39 +109,25 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Fenced`] if a higher token was used.
-    pub async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError> {
+    pub async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64> {
         transaction!(self, |conn| pass_fence(conn, fence, now).await)
     }
 
     /// A setting shared by all nodes; `None` if it is not set yet.
-    pub async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
+    pub async fn setting(&self, name: &str) -> Result<Option<String>> {
         let query = "SELECT value FROM tb_setting WHERE name = $1";
         read!(self, |conn| conn.row(query, params![name]).await)
     }
 
     /// Changes it if its value is still `from`; returns whether it did.
-    pub async fn change_setting(
-        &self,
-        name: &str,
-        from: Option<&str>,
-        to: &str,
-    ) -> Result<bool, StoreError> {
+    pub async fn change_setting(&self, name: &str, from: Option<&str>, to: &str) -> Result<bool> {
         transaction!(self, |conn| {
-            let changed = match from {
-                Some(from) => {
-                    conn.execute(
-                        "UPDATE tb_setting SET value = $2 WHERE name = $1 AND value = $3",
-                        params![name, to, from],
-                    )
-                    .await?
-                }
-                None => {
-                    conn.insert(
-                        "INSERT INTO tb_setting (name, value) VALUES ($1, $2)",
-                        params![name, to],
-                    )
-                    .await?
-                }
+            let changed = if let Some(from) = from {
+                let update = "UPDATE tb_setting SET value = $2 WHERE name = $1 AND value = $3";
+                conn.execute(update, params![name, to, from]).await?
+            } else {
+                let insert = "INSERT INTO tb_setting (name, value) VALUES ($1, $2)";
+                conn.insert(insert, params![name, to]).await?
             };
             Ok(changed == 1)
         })

@@ -2,7 +2,7 @@
 
 use seckill_model::{Millis, OrderId, order_id::EPOCH_SECONDS};
 
-use crate::{Fault, Store, StoreError, params, read};
+use crate::{Fault, Result, Store, params, read};
 
 /// Orders written later than this after their admission are omitted from a chart.
 const DAY_S: i64 = 24 * 3_600;
@@ -24,12 +24,7 @@ pub struct OrderFlow {
 
 impl Store {
     /// Orders over time: `spans` intervals of `step_s` seconds each, from `from`.
-    pub async fn order_flow(
-        &self,
-        from: Millis,
-        step_s: u32,
-        spans: u32,
-    ) -> Result<OrderFlow, StoreError> {
+    pub async fn order_flow(&self, from: Millis, step_s: u32, spans: u32) -> Result<OrderFlow> {
         let (step_s, step) = (step_s.max(1), i64::from(step_s.max(1)));
         let begin = from.0.div_euclid(1_000).clamp(EPOCH_SECONDS, LAST_S);
         let end = begin.saturating_add(step.saturating_mul(spans.into())).min(LAST_S);

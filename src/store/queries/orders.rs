@@ -12,7 +12,7 @@ use seckill_model::{
 };
 
 use crate::{
-    Conn, Dialect, Fault, OrderRow, Store, StoreError, Value, Written,
+    Conn, Dialect, Fault, OrderRow, Result, Store, StoreError, Value, Written,
     batch::{self, ExistingRows},
     connection::FromRow,
     params, read, transaction,
@@ -28,11 +28,7 @@ impl Store {
     /// Writes a batch of orders in one transaction: the stock of each voucher is updated before its rows are inserted,
     /// except in a mixed batch on SQLite. The results are in the order of `entries`. Fails as a whole: then nothing was
     /// written.
-    pub async fn write_orders(
-        &self,
-        entries: &[OrderEntry],
-        now: Millis,
-    ) -> Result<Vec<Written>, StoreError> {
+    pub async fn write_orders(&self, entries: &[OrderEntry], now: Millis) -> Result<Vec<Written>> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -53,7 +49,7 @@ impl Store {
     ///
     /// The stock, and with it the row of the sale, is updated before the orders are inserted: two batches that first
     /// took a shared lock on it, as a foreign key does, would deadlock.
-    async fn write_new(&self, rows: &[OrderRow], now: Millis) -> Result<bool, StoreError> {
+    async fn write_new(&self, rows: &[OrderRow], now: Millis) -> Result<bool> {
         let database = self.database()?;
         let sessions = database.writer()?;
         let attempt = move |commit_sent| async move {
@@ -74,7 +70,7 @@ impl Store {
 
     /// Predicts the result of [`Store::write_orders`] for each entry alone, without writing; any number of entries.
     /// Takes no lock, so that no writer waits for it.
-    pub async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {
+    pub async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>> {
         let mut answers = Vec::with_capacity(entries.len());
         for part in entries.chunks(self.database()?.page) {
             let rows = &batch::rows(part)?;
@@ -87,7 +83,7 @@ impl Store {
     }
 
     /// One order, of a sale or of an ordinary voucher.
-    pub async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
+    pub async fn order(&self, id: OrderId) -> Result<Option<Order>> {
         read!(self, |conn| {
             for (columns, table) in
                 [(ORDER_COLUMNS, "tb_voucher_order"), (ORDINARY_COLUMNS, "tb_ordinary_order")]
@@ -103,18 +99,18 @@ impl Store {
     }
 
     /// The existing ones among these orders of sales, live or closed, in any order; any number of IDs.
-    pub async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
+    pub async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>> {
         let query = format!("SELECT {ORDER_COLUMNS} FROM tb_voucher_order WHERE id = ANY($1)");
         self.among(ids, &query).await
     }
 
     /// Which of these orders exist, live or closed; any number of IDs.
-    pub async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
+    pub async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>> {
         self.among(ids, "SELECT id FROM tb_voucher_order WHERE id = ANY($1)").await
     }
 
     /// Which of these orders are closed or cancelled and already returned in Redis; any number of IDs.
-    pub async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
+    pub async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>> {
         // `+status` prevents SQLite from using the index of closed orders.
         const CLOSED: &str = "SELECT id FROM tb_voucher_order o \
             WHERE id = ANY($1) AND +status IN (4, 5) AND NOT EXISTS (\
@@ -122,7 +118,7 @@ impl Store {
         self.among(ids, CLOSED).await
     }
 
-    async fn among<R: FromRow>(&self, ids: &[OrderId], query: &str) -> Result<Vec<R>, StoreError> {
+    async fn among<R: FromRow>(&self, ids: &[OrderId], query: &str) -> Result<Vec<R>> {
         let mut found = Vec::new();
         for part in ids.chunks(self.database()?.page) {
             let rows: Result<Vec<R>, _> =
@@ -139,7 +135,7 @@ impl Store {
         filter: &OrderFilter,
         before: Option<OrderId>,
         limit: u32,
-    ) -> Result<Vec<Order>, StoreError> {
+    ) -> Result<Vec<Order>> {
         read!(self, |conn| {
             let mut page: Vec<Order> = Vec::new();
             for mut query in order_parts(conn, filter) {
@@ -166,7 +162,7 @@ impl Store {
         voucher: VoucherId,
         after: Option<OrderId>,
         limit: u32,
-    ) -> Result<Vec<SaleOrder>, StoreError> {
+    ) -> Result<Vec<SaleOrder>> {
         read!(self, |conn| {
             let dialect = conn.dialect();
             let query = format!(
@@ -180,7 +176,7 @@ impl Store {
     }
 
     /// The ledger of one sale, counted in one statement for a consistent view.
-    pub async fn ledger(&self, voucher: VoucherId) -> Result<SqlLedger, StoreError> {
+    pub async fn ledger(&self, voucher: VoucherId) -> Result<SqlLedger> {
         read!(self, |conn| {
             let Dialect { live, closed, .. } = conn.dialect();
             // Each figure uses an index. Duplicate orders are possible only if the unique index is missing, which this
@@ -202,7 +198,7 @@ impl Store {
     }
 
     /// The number of orders of one sale by status. Reads every order of the sale.
-    pub async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
+    pub async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts> {
         read!(self, |conn| {
             let Dialect { live, closed, .. } = conn.dialect();
             let query = format!(
@@ -221,7 +217,7 @@ impl Store {
         &self,
         voucher: VoucherId,
         limit: u32,
-    ) -> Result<Vec<(UserId, u64)>, StoreError> {
+    ) -> Result<Vec<(UserId, u64)>> {
         read!(self, |conn| {
             let Dialect { live, closed, .. } = conn.dialect();
             let query = format!(
@@ -330,14 +326,9 @@ async fn select_sales(
 async fn take_stock(conn: &mut Conn, rows: &[OrderRow], now: Millis) -> Result<Vec<i64>, Fault> {
     let mut short = Vec::new();
     for (voucher, pieces) in batch::pieces(rows) {
-        let taken = conn
-            .execute(
-                "UPDATE tb_seckill_voucher SET stock = stock - $2, update_time = $3 \
-                 WHERE voucher_id = $1 AND stock >= $2",
-                params![voucher, pieces, now],
-            )
-            .await?;
-        if taken != 1 {
+        let update = "UPDATE tb_seckill_voucher SET stock = stock - $2, update_time = $3 \
+             WHERE voucher_id = $1 AND stock >= $2";
+        if conn.execute(update, params![voucher, pieces, now]).await? != 1 {
             short.push(voucher);
         }
     }
@@ -409,7 +400,7 @@ fn order_parts(conn: &Conn, filter: &OrderFilter) -> Vec<String> {
     };
     let mut parts =
         vec![format!("SELECT {ORDINARY_COLUMNS} FROM tb_ordinary_order {index} WHERE TRUE")];
-    for part in (dialect.order_pages)(of_user, of_voucher) {
+    for part in (dialect.order_pages)(dialect, of_user, of_voucher) {
         parts.push(format!("SELECT {ORDER_COLUMNS} FROM tb_voucher_order {part}"));
     }
     parts

@@ -11,12 +11,12 @@ use seckill_model::{
 
 use super::{jobs::pass_fence, orders::lock_sales};
 use crate::{
-    Cancelled, Conn, Fault, OrderRow, Store, StoreError, batch, params, read, rules, transaction,
+    Cancelled, Conn, Fault, OrderRow, Result, Store, batch, params, read, rules, transaction,
 };
 
 impl Store {
     /// Pays orders, each only if it is still unpaid. The results are in the order of `ids`.
-    pub async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
+    pub async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -43,14 +43,14 @@ impl Store {
     /// `fence`.
     ///
     /// # Errors
-    /// [`StoreError::Fenced`] if another holder has the lock; then nothing was closed.
+    /// [`crate::StoreError::Fenced`] if another holder has the lock; then nothing was closed.
     pub async fn close_overdue(
         &self,
         before: Millis,
         limit: u32,
         now: Millis,
         fence: &Fence,
-    ) -> Result<Vec<SaleOrder>, StoreError> {
+    ) -> Result<Vec<SaleOrder>> {
         let page = self.database()?.page;
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
@@ -72,12 +72,9 @@ impl Store {
                 *pieces.entry(order.voucher_id).or_default() += 1;
             }
             for (voucher, pieces) in pieces {
-                conn.execute(
-                    "UPDATE tb_seckill_voucher SET stock = stock + $2, update_time = $3 \
-                     WHERE voucher_id = $1",
-                    params![voucher, pieces, now],
-                )
-                .await?;
+                let update = "UPDATE tb_seckill_voucher SET stock = stock + $2, update_time = $3 \
+                     WHERE voucher_id = $1";
+                conn.execute(update, params![voucher, pieces, now]).await?;
             }
             Ok(closed)
         })
@@ -90,7 +87,7 @@ impl Store {
         &self,
         entries: &[OrderEntry],
         now: Millis,
-    ) -> Result<Vec<Cancelled>, StoreError> {
+    ) -> Result<Vec<Cancelled>> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -116,19 +113,11 @@ impl Store {
     }
 
     /// Closed orders not yet returned in Redis, by ID, at most `limit` after `after`.
-    pub async fn give_backs(
-        &self,
-        after: Option<OrderId>,
-        limit: u32,
-    ) -> Result<Vec<SaleOrder>, StoreError> {
-        read!(self, |conn| {
-            conn.rows(
-                "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
-                 WHERE given IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2",
-                params![after.map_or(-1, OrderId::as_i64), limit],
-            )
-            .await
-        })
+    pub async fn give_backs(&self, after: Option<OrderId>, limit: u32) -> Result<Vec<SaleOrder>> {
+        let query = "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
+             WHERE given IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2";
+        let after = after.map_or(-1, OrderId::as_i64);
+        read!(self, |conn| conn.rows(query, params![after, limit]).await)
     }
 
     /// Closed orders of a voucher returned in Redis at `since` or later, or not at all: those to repeat in a Redis that
@@ -139,41 +128,35 @@ impl Store {
         since: Millis,
         after: Option<OrderId>,
         limit: u32,
-    ) -> Result<Vec<SaleOrder>, StoreError> {
-        read!(self, |conn| {
-            conn.rows(
-                "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
-                 WHERE voucher_id = $1 AND (given IS NULL OR given >= $2) AND order_id > $3 \
-                 ORDER BY order_id LIMIT $4",
-                params![voucher, since, after.map_or(-1, OrderId::as_i64), limit],
-            )
-            .await
-        })
+    ) -> Result<Vec<SaleOrder>> {
+        let query = "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
+             WHERE voucher_id = $1 AND (given IS NULL OR given >= $2) AND order_id > $3 \
+             ORDER BY order_id LIMIT $4";
+        let after = after.map_or(-1, OrderId::as_i64);
+        read!(self, |conn| conn.rows(query, params![voucher, since, after, limit]).await)
     }
 
     /// Records that these were returned in Redis.
-    pub async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
+    pub async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<()> {
         let page = self.database()?.page;
         transaction!(self, |conn| {
             for part in ids.chunks(page) {
-                conn.execute(
-                    "UPDATE tb_give_back SET given = $1 WHERE given IS NULL AND order_id = ANY($2)",
-                    params![now, part],
-                )
-                .await?;
+                let update = "UPDATE tb_give_back SET given = $1 \
+                     WHERE given IS NULL AND order_id = ANY($2)";
+                conn.execute(update, params![now, part]).await?;
             }
             Ok(())
         })
     }
 
     /// Deletes records of orders returned in Redis before `before`; returns how many.
-    pub async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError> {
+    pub async fn forget_give_backs(&self, before: Millis) -> Result<u64> {
         let statement = "DELETE FROM tb_give_back WHERE given IS NOT NULL AND given < $1";
         transaction!(self, |conn| conn.execute(statement, params![before]).await)
     }
 
     /// Number of closed orders not yet returned in Redis.
-    pub async fn returning(&self) -> Result<u64, StoreError> {
+    pub async fn returning(&self) -> Result<u64> {
         let query = "SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL";
         read!(self, |conn| conn.one(query, params![]).await)
     }
@@ -220,12 +203,9 @@ async fn close_unpaid(
         return Ok(unpaid);
     }
     let ids: Vec<i64> = unpaid.iter().map(|order| order.id.as_i64()).collect();
-    conn.execute(
-        "UPDATE tb_voucher_order SET status = 5, close_time = $1, update_time = $1 \
-         WHERE status = 1 AND id = ANY($2)",
-        params![now, ids.clone()],
-    )
-    .await?;
+    let update = "UPDATE tb_voucher_order SET status = 5, close_time = $1, update_time = $1 \
+         WHERE status = 1 AND id = ANY($2)";
+    conn.execute(update, params![now, ids.clone()]).await?;
     insert_give_backs(conn, ids, now).await?;
     Ok(unpaid)
 }
@@ -247,11 +227,7 @@ async fn insert_cancelled(conn: &mut Conn, rows: &[OrderRow], now: Millis) -> Re
 
 /// Records that Redis must be updated for these orders.
 async fn insert_give_backs(conn: &mut Conn, ids: Vec<i64>, now: Millis) -> Result<(), Fault> {
-    conn.execute(
-        "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
-         SELECT id, user_id, voucher_id, place, $1 FROM tb_voucher_order WHERE id = ANY($2)",
-        params![now, ids],
-    )
-    .await
-    .map(drop)
+    let insert = "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
+         SELECT id, user_id, voucher_id, place, $1 FROM tb_voucher_order WHERE id = ANY($2)";
+    conn.execute(insert, params![now, ids]).await.map(drop)
 }

@@ -8,7 +8,7 @@ use seckill_model::{
 
 use super::orders::lock_sales;
 use crate::{
-    Conn, Fault, Store, StoreError, params, read,
+    Conn, Fault, Result, Store, StoreError, params, read,
     rules::{self, number, voucher_key},
     transaction,
 };
@@ -19,80 +19,55 @@ const SELECT: &str = "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.
 
 impl Store {
     /// Creates an ordinary voucher: one without stock or window.
-    pub async fn create_voucher(
-        &self,
-        voucher: &VoucherDetails,
-        now: Millis,
-    ) -> Result<VoucherId, StoreError> {
+    pub async fn create_voucher(&self, voucher: &VoucherDetails, now: Millis) -> Result<VoucherId> {
         transaction!(self, |conn| insert_voucher(conn, voucher, VoucherKind::Ordinary, now).await)
     }
 
     /// Reserves the voucher IDs up to this one.
-    pub async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
+    pub async fn reserve_numbers(&self, upto: VoucherId) -> Result<()> {
         let upto = voucher_key(upto)?;
         transaction!(self, |conn| reserve_numbers(conn, upto).await)
     }
 
     /// Creates a flash-sale voucher and its sale in one transaction.
-    pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
+    pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale> {
         let (details, stock) = (&VoucherDetails::titled(&sale.title), number(sale.stock)?);
         transaction!(self, |conn| {
             let voucher = insert_voucher(conn, details, VoucherKind::Sale, now).await?;
-            conn.execute(
-                "INSERT INTO tb_seckill_voucher \
+            let insert = "INSERT INTO tb_seckill_voucher \
                  (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
-                  update_time, user_limit) VALUES ($1, $2, $2, $3, $4, $5, $6, $6, $7)",
-                params![
-                    voucher,
-                    stock,
-                    sale.begin,
-                    sale.end,
-                    SaleState::Running,
-                    now,
-                    i64::from(sale.limit)
-                ],
-            )
-            .await?;
+                  update_time, user_limit) VALUES ($1, $2, $2, $3, $4, $5, $6, $6, $7)";
+            let (state, limit) = (SaleState::Running, i64::from(sale.limit));
+            let values = params![voucher, stock, sale.begin, sale.end, state, now, limit];
+            conn.execute(insert, values).await?;
             select_one(conn, voucher).await
         })
     }
 
     /// A page of vouchers of both kinds, by ID.
-    pub async fn vouchers(
-        &self,
-        after: Option<VoucherId>,
-        limit: u32,
-    ) -> Result<Vec<Voucher>, StoreError> {
-        read!(self, |conn| {
-            conn.rows(
-                "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, \
-                 status FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2",
-                params![after.unwrap_or(VoucherId(0)), limit],
-            )
-            .await
-        })
+    pub async fn vouchers(&self, after: Option<VoucherId>, limit: u32) -> Result<Vec<Voucher>> {
+        let query = "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, \
+             status FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2";
+        let after = after.unwrap_or(VoucherId(0));
+        read!(self, |conn| conn.rows(query, params![after, limit]).await)
     }
 
     /// All sales that are not archived, newest first.
-    pub async fn sales(&self) -> Result<Vec<Sale>, StoreError> {
+    pub async fn sales(&self) -> Result<Vec<Sale>> {
         self.select("WHERE s.archive_time IS NULL ORDER BY s.voucher_id DESC").await
     }
 
     /// Sales with a change not yet confirmed by Redis, archived ones included, by ID.
-    pub async fn undelivered(&self) -> Result<Vec<Sale>, StoreError> {
+    pub async fn undelivered(&self) -> Result<Vec<Sale>> {
         self.select("WHERE s.delivered_version < s.version ORDER BY s.voucher_id").await
     }
 
-    async fn select(&self, condition: &str) -> Result<Vec<Sale>, StoreError> {
+    async fn select(&self, condition: &str) -> Result<Vec<Sale>> {
         read!(self, |conn| conn.rows(format!("{SELECT} {condition}"), params![]).await)
     }
 
     /// A page of archived sales, newest first.
-    pub async fn archived(
-        &self,
-        before: Option<VoucherId>,
-        limit: u32,
-    ) -> Result<Vec<Sale>, StoreError> {
+    pub async fn archived(&self, before: Option<VoucherId>, limit: u32) -> Result<Vec<Sale>> {
         read!(self, |conn| {
             let query = format!(
                 "{SELECT} WHERE s.archive_time IS NOT NULL AND s.voucher_id < $1 \
@@ -103,7 +78,7 @@ impl Store {
     }
 
     /// One sale, archived or not.
-    pub async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError> {
+    pub async fn sale(&self, voucher: VoucherId) -> Result<Sale> {
         read!(self, |conn| select_one(conn, voucher).await)
     }
 
@@ -114,19 +89,17 @@ impl Store {
         voucher: VoucherId,
         state: SaleState,
         begin: Option<Millis>,
-    ) -> Result<Sale, StoreError> {
+    ) -> Result<Sale> {
         transaction!(self, |conn| {
             let sale = lock(conn, voucher).await?;
             let Some((state, begin, archived)) = rules::next_state(&sale, state, begin)? else {
                 return Ok(sale);
             };
             let now = Millis::now();
-            conn.execute(
-                "UPDATE tb_seckill_voucher SET state = $2, begin_time = $3, version = version + 1, \
-                 update_time = $4, archive_time = $5 WHERE voucher_id = $1",
-                params![voucher, state, begin, now, archived.then_some(now)],
-            )
-            .await?;
+            let update = "UPDATE tb_seckill_voucher SET state = $2, begin_time = $3, \
+                 version = version + 1, update_time = $4, archive_time = $5 WHERE voucher_id = $1";
+            let values = params![voucher, state, begin, now, archived.then_some(now)];
+            conn.execute(update, values).await?;
             select_one(conn, voucher).await
         })
     }
@@ -137,35 +110,23 @@ impl Store {
     /// # Errors
     /// [`StoreError::Changed`] for another version; [`StoreError::Rejected`] for more pieces than a sale may hold, or
     /// fewer than live orders hold.
-    pub async fn restock(
-        &self,
-        voucher: VoucherId,
-        by: i64,
-        seen: Option<u64>,
-    ) -> Result<Sale, StoreError> {
+    pub async fn restock(&self, voucher: VoucherId, by: i64, seen: Option<u64>) -> Result<Sale> {
         transaction!(self, |conn| {
             let sale = lock(conn, voucher).await?;
             rules::check_restock(&sale, by, seen)?;
-            conn.execute(
-                "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
-                 stock = stock + $2, version = version + 1, update_time = $3 WHERE voucher_id = $1",
-                params![voucher, by, Millis::now()],
-            )
-            .await?;
+            let update = "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
+                 stock = stock + $2, version = version + 1, update_time = $3 WHERE voucher_id = $1";
+            conn.execute(update, params![voucher, by, Millis::now()]).await?;
             select_one(conn, voucher).await
         })
     }
 
     /// Records that Redis has confirmed this version of a sale, or a newer one.
-    pub async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<(), StoreError> {
+    pub async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<()> {
+        let update = "UPDATE tb_seckill_voucher SET delivered_version = $2 \
+             WHERE voucher_id = $1 AND delivered_version < $2";
         transaction!(self, |conn| {
-            conn.execute(
-                "UPDATE tb_seckill_voucher SET delivered_version = $2 \
-                 WHERE voucher_id = $1 AND delivered_version < $2",
-                params![voucher, version as i64],
-            )
-            .await
-            .map(drop)
+            conn.execute(update, params![voucher, version as i64]).await.map(drop)
         })
     }
 
@@ -174,7 +135,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Rejected`] if there are more live orders than pieces, or the ID belongs to another voucher.
-    pub async fn adopt_sale(&self, sale: &Sale) -> Result<(), StoreError> {
+    pub async fn adopt_sale(&self, sale: &Sale) -> Result<()> {
         let voucher = voucher_key(sale.voucher_id)?;
         let (initial, version) = (number(sale.initial)?, number(sale.version)?);
         transaction!(self, |conn| {
@@ -186,46 +147,32 @@ impl Store {
             insert_missing_voucher(conn, sale, voucher).await?;
             let dialect = conn.dialect();
             // The sale is locked, or missing and without orders.
-            let query = format!(
-                "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {}",
-                dialect.live
-            );
+            let live = dialect.live;
+            let query =
+                format!("SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {live}");
             let live: i64 = conn.one(query, params![voucher]).await?;
-            let updated = [
-                "initial_stock",
-                "stock",
-                "begin_time",
-                "end_time",
-                "state",
-                "update_time",
-                "user_limit",
-                "version",
-                "delivered_version",
-            ];
+            let updated = "initial_stock, stock, begin_time, end_time, state, update_time, \
+                 user_limit, version, delivered_version";
             let statement = format!(
                 "INSERT INTO tb_seckill_voucher \
                  (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
                   update_time, user_limit, version, delivered_version) \
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) {}",
-                (dialect.upsert)("voucher_id", &updated)
+                (dialect.upsert)("voucher_id", updated)
             );
-            conn.execute(
-                statement,
-                params![
-                    voucher,
-                    initial,
-                    initial - live,
-                    sale.begin,
-                    sale.end,
-                    sale.state,
-                    sale.created,
-                    Millis::now(),
-                    i64::from(sale.limit),
-                    version
-                ],
-            )
-            .await
-            .map(drop)
+            let values = params![
+                voucher,
+                initial,
+                initial - live,
+                sale.begin,
+                sale.end,
+                sale.state,
+                sale.created,
+                Millis::now(),
+                i64::from(sale.limit),
+                version
+            ];
+            conn.execute(statement, values).await.map(drop)
         })
     }
 }
@@ -236,25 +183,21 @@ async fn insert_voucher(
     kind: VoucherKind,
     now: Millis,
 ) -> Result<VoucherId, Fault> {
-    let id = conn
-        .insert_row(
-            "INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, sub_title, \
-             rules, pay_value, actual_value, status) \
-             VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9)",
-            params![
-                &voucher.title,
-                kind,
-                now,
-                voucher.shop_id.map(number).transpose()?,
-                &voucher.sub_title,
-                &voucher.rules,
-                number(voucher.pay_value)?,
-                number(voucher.actual_value)?,
-                voucher.status
-            ],
-        )
-        .await?;
-    let id = id.and_then(|id| u64::try_from(id).ok());
+    let insert = "INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, \
+         sub_title, rules, pay_value, actual_value, status) \
+         VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9)";
+    let values = params![
+        &voucher.title,
+        kind,
+        now,
+        voucher.shop_id.map(number).transpose()?,
+        &voucher.sub_title,
+        &voucher.rules,
+        number(voucher.pay_value)?,
+        number(voucher.actual_value)?,
+        voucher.status
+    ];
+    let id = conn.insert_row(insert, values).await?.and_then(|id| u64::try_from(id).ok());
     let no_number = || StoreError::Rejected(reason!("store-database-returned-no-number"));
     Ok(id.map(VoucherId).ok_or_else(no_number)?)
 }
@@ -311,13 +254,10 @@ async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
             }
             Ok(())
         }
-        Conn::Postgres(_) => conn
-            .execute(
-                "SELECT setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) \
-                 WHERE $1 > (SELECT COALESCE(MAX(id), 0) FROM tb_voucher)",
-                params![upto],
-            )
-            .await
-            .map(drop),
+        Conn::Postgres(_) => {
+            let raise = "SELECT setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) \
+                 WHERE $1 > (SELECT COALESCE(MAX(id), 0) FROM tb_voucher)";
+            conn.execute(raise, params![upto]).await.map(drop)
+        }
     }
 }

@@ -19,7 +19,8 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::{
-    Dialect, Fault, Sessions, Settings, StoreError, connection::Pool, schema, session::prepare,
+    Dialect, Fault, Result, Sessions, Settings, StoreError, connection::Pool, schema,
+    session::prepare,
 };
 
 type Options<D> = <<D as Driver>::Connection as Connection>::Options;
@@ -72,7 +73,7 @@ pub(super) trait Server: Driver<Connection: Migrate> {
 pub(super) async fn open<D: Server>(
     url: &Url,
     settings: &Settings,
-) -> Result<(String, usize, Sessions), StoreError>
+) -> Result<(String, usize, Sessions)>
 where
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
 {
@@ -118,7 +119,7 @@ where
 }
 
 /// Parses a URL, to which the settings add what it leaves open; of an unknown parameter, only the name is quoted.
-pub(super) fn options<D: Server>(url: &Url, settings: &Settings) -> Result<Options<D>, StoreError> {
+pub(super) fn options<D: Server>(url: &Url, settings: &Settings) -> Result<Options<D>> {
     let mut url = url.clone();
     let find = |is: fn(&str) -> bool| url.query_pairs().map(|it| it.0).find(|name| is(name));
     if let Some(name) = find(|name| !D::PARAMETERS.contains(&name)) {

@@ -68,9 +68,8 @@ impl Server for MySql {
             let oldest = [("MariaDB", OLDEST_MARIADB), ("MySQL", OLDEST_MYSQL)];
             let oldest = oldest.map(|(name, (major, minor))| format!("{name} {major}.{minor}"));
             let oldest = oldest.join(" / ");
-            return Err(
-                StoreError::Schema(reason!("store-schema-old-server", version, oldest)).into()
-            );
+            let why = reason!("store-schema-old-server", version, oldest);
+            return Err(StoreError::Schema(why).into());
         }
         Ok((packet as usize / 2 / ROW).clamp(1, PAGE))
     }

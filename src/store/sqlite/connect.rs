@@ -21,7 +21,7 @@ use sqlx::{
 };
 
 use super::{
-    READ, SqliteFile, StoreError, TURN,
+    READ, SqliteFile, TURN,
     file::{OpenFile, unreadable, unusable},
     full_disk::{self, FullDiskReader},
     lock::Lock,
@@ -29,7 +29,7 @@ use super::{
     wal::{AUTOCHECKPOINT, Wal},
 };
 use crate::{
-    Fault, Sessions,
+    Fault, Result, Sessions, StoreError,
     dialect::sqlite::{SQLITE, is_busy, is_no_room_for_index, store_error_at_open},
     migrations, schema,
     settings::{Settings, Synchronous},
@@ -47,7 +47,7 @@ const READERS: u32 = 4;
 pub(crate) async fn open(
     path: &Path,
     settings: &Settings,
-) -> Result<(String, Sessions, SqliteFile), StoreError> {
+) -> Result<(String, Sessions, SqliteFile)> {
     let path = std::path::absolute(path).map_err(|why| StoreError::File(unusable(path, why)))?;
     check_place(&path).map_err(StoreError::File)?;
     // Switching a new file to WAL needs exclusive access and does not wait, so the second of two processes that start

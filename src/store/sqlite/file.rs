@@ -11,7 +11,7 @@ use std::{
 
 use seckill_model::{OsError, Reason, reason};
 
-use super::StoreError;
+use crate::{Result, StoreError};
 
 /// Less free space than a small transaction needs.
 const LEAST_FREE: u64 = 64 * 1024;
@@ -26,14 +26,14 @@ pub(super) struct OpenFile {
 
 impl OpenFile {
     /// The file currently at `path`.
-    pub(super) fn at(path: &Path) -> Result<Self, StoreError> {
+    pub(super) fn at(path: &Path) -> Result<Self> {
         let found = fs::metadata(path).map_err(|why| StoreError::File(unusable(path, why)))?;
         Ok(Self { path: path.to_owned(), id: id(&found) })
     }
 
     /// Checks that the path still leads to the opened file. Writes to a removed file are lost when the last process
     /// that has it open ends.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    pub(super) fn check(&self) -> Result<()> {
         let path = self.path.as_path();
         Err(StoreError::File(match fs::metadata(path) {
             Ok(found) if id(&found) == self.id => return Ok(()),
@@ -48,7 +48,7 @@ impl OpenFile {
     }
 
     /// Checks that the disk has room for a write. File systems that do not report their size are ignored.
-    pub(super) fn check_room(&self) -> Result<(), StoreError> {
+    pub(super) fn check_room(&self) -> Result<()> {
         let Ok(disk) = rustix::fs::statvfs(&self.path) else { return Ok(()) };
         // Some blocks are reserved for the superuser.
         let root = rustix::process::geteuid().is_root();
@@ -60,7 +60,7 @@ impl OpenFile {
     }
 
     /// Checks the same with a test write in its directory, which also detects quotas and process limits.
-    pub(super) fn try_room(&self) -> Result<(), StoreError> {
+    pub(super) fn try_room(&self) -> Result<()> {
         let beside = self.path.parent().unwrap_or(&self.path);
         let written = tempfile::tempfile_in(beside)
             .and_then(|mut file| file.write_all(&vec![0; LEAST_FREE as usize]));

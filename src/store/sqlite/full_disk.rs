@@ -21,7 +21,7 @@ pub(super) fn options(options: SqliteConnectOptions) -> SqliteConnectOptions {
 /// The only connection while the disk is full.
 #[derive(Debug)]
 pub(super) struct FullDiskReader {
-    sessions: Arc<Sessions>,
+    pub(super) sessions: Arc<Sessions>,
     over: AtomicBool,
 }
 
@@ -43,9 +43,5 @@ impl FullDiskReader {
             tokio::spawn(async move { sessions.close().await });
         }
         None
-    }
-
-    pub(super) async fn close(&self) {
-        self.sessions.close().await;
     }
 }

@@ -9,8 +9,8 @@ use std::{
 
 use sqlx::sqlite::SqliteConnectOptions;
 
-use super::{StoreError, sessions};
-use crate::{CommitSent, Conn, Fault, Sessions, dialect::sqlite::is_busy, params};
+use super::sessions;
+use crate::{CommitSent, Conn, Fault, Result, Sessions, dialect::sqlite::is_busy, params};
 
 /// A batch is committed within tens of milliseconds, unless the disk stalls.
 const WITHIN: Duration = Duration::from_millis(750);
@@ -20,7 +20,7 @@ const UNSEEN: i64 = i64::MIN;
 /// Takes the lock on a separate connection: the writer's connection waits for it as long as necessary.
 #[derive(Debug)]
 pub(super) struct Lock {
-    sessions: Sessions,
+    pub(super) sessions: Sessions,
     /// The data version last seen by the connection; a different one shows a commit since.
     version: AtomicI64,
 }
@@ -32,15 +32,11 @@ impl Lock {
         Self { sessions, version: AtomicI64::new(UNSEEN) }
     }
 
-    pub(super) async fn close(&self) {
-        self.sessions.close().await;
-    }
-
     /// Takes and releases the lock.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] if another process holds it all the time without committing, or the file is missing.
-    pub(super) async fn take_and_give_back(&self) -> Result<(), StoreError> {
+    /// [`crate::StoreError::Locked`] if another process holds it all the time without committing, or the file is missing.
+    pub(super) async fn take_and_give_back(&self) -> Result<()> {
         let attempt = self.sessions.read(move |commit_sent| self.try_lock(commit_sent)).await;
         if attempt.is_err() {
             // A replaced connection would count from another version.
@@ -78,6 +74,7 @@ mod tests {
     use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
     use super::*;
+    use crate::StoreError;
 
     #[tokio::test]
     async fn held_lock_is_reported_but_short_ones_are_not() {

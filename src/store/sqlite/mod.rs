@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use sqlx::{pool::PoolOptions, sqlite::SqliteConnectOptions};
 
-use super::{StoreError, connection::Pool, fault::Fault, session::Sessions};
+use super::{Result, connection::Pool, fault::Fault, session::Sessions};
 pub(super) use connect::open;
 use file::OpenFile;
 use full_disk::FullDiskReader;
@@ -60,14 +60,14 @@ pub(super) struct SqliteFile {
 
 impl SqliteFile {
     /// The read connections, to the opened file: a removed or replaced one has other rows.
-    pub(super) fn readers(&self) -> Result<&Sessions, StoreError> {
+    pub(super) fn readers(&self) -> Result<&Sessions> {
         self.file.check()?;
         let full_disk = self.full_disk.as_ref().and_then(|it| it.sessions(&self.file));
         Ok(full_disk.unwrap_or(&self.readers))
     }
 
     /// Checks that its path still leads to it, and that there is enough room.
-    pub(super) fn check_writable(&self) -> Result<(), StoreError> {
+    pub(super) fn check_writable(&self) -> Result<()> {
         self.file.check()?;
         if self.full_disk.as_ref().is_some_and(|it| it.sessions(&self.file).is_some()) {
             self.file.try_room()?;
@@ -76,14 +76,14 @@ impl SqliteFile {
     }
 
     /// Checks for a full disk and for a lock of another program.
-    pub(super) async fn takes_writes(&self, writer: &Sessions) -> Result<(), StoreError> {
+    pub(super) async fn takes_writes(&self, writer: &Sessions) -> Result<()> {
         self.file.check_room()?;
         writer.takes_writes()?;
         self.lock.take_and_give_back().await
     }
 
     /// Checks that a transaction was committed to the file at its path, and limits the log.
-    pub(super) async fn committed(&self, writer: &Sessions) -> Result<(), StoreError> {
+    pub(super) async fn committed(&self, writer: &Sessions) -> Result<()> {
         self.file.check()?;
         if self.wal.is_large() {
             self.fold_log(writer).await;
@@ -108,8 +108,8 @@ impl SqliteFile {
     pub(super) async fn close(&self) {
         self.readers.close().await;
         if let Some(full_disk) = &self.full_disk {
-            full_disk.close().await;
+            full_disk.sessions.close().await;
         }
-        self.lock.close().await;
+        self.lock.sessions.close().await;
     }
 }

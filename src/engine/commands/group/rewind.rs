@@ -132,11 +132,8 @@ pub async fn preview(servers: &mut Servers, to: &To, only: Option<u16>) -> Resul
         To::Entry { id, partition } => match (*partition, only) {
             (Some(of), Some(partition)) if of != partition => {
                 let (entry, partition) = (*id, partition.to_string());
-                return Err(EngineError::Rejected(reason!(
-                    "group-other-partition",
-                    entry,
-                    partition
-                )));
+                let why = reason!("group-other-partition", entry, partition);
+                return Err(EngineError::Rejected(why));
             }
             (of, only) => (true, Some(of.or(only).unwrap_or(0))),
         },
@@ -289,38 +286,31 @@ pub async fn apply(
     stop: &CancellationToken,
 ) -> Result<RewindReport> {
     let mut report = RewindReport::default();
-    let done = move_groups(servers, plan, stop, &mut report).await;
-    done.map_err(|why| {
-        let moved: Vec<u16> = report.groups.iter().map(|it| it.partition).collect();
-        why.after(moved.len() as u64, || {
-            reason!("done-rewound", partitions = partition_numbers(&moved))
-        })
-    })?;
+    for rewind in plan {
+        let moved = if stop.is_cancelled() {
+            Err(EngineError::Stopping)
+        } else {
+            move_group(servers, rewind).await
+        };
+        let group = moved.map_err(|why| {
+            let done: Vec<u16> = report.groups.iter().map(|it| it.partition).collect();
+            let partitions = partition_numbers(&done);
+            why.after(done.len() as u64, || reason!("done-rewound", partitions))
+        })?;
+        report.again += rewind.again;
+        report.groups.push(group);
+    }
     Ok(report)
 }
 
-async fn move_groups(
-    servers: &mut Servers,
-    plan: &[Rewind],
-    stop: &CancellationToken,
-    report: &mut RewindReport,
-) -> Result<()> {
-    for rewind in plan {
-        if stop.is_cancelled() {
-            return Err(EngineError::Stopping);
-        }
-        let of = partition(&servers.keys, rewind.partition)?;
-        let (from, seen) = (rewind.from, rewind.last_delivered);
-        let change = group::rewind(&mut servers.conn, &of, from, seen, rewind.entries_read).await?;
-        if let Some(change) = change {
-            let partition = of.number().to_string();
-            return Err(EngineError::Failed(reason!("group-changed", partition, change)));
-        }
-        report.again += rewind.again;
-        let made = !rewind.group;
-        report.groups.push(MovedGroup { partition: of.number(), from, made });
+async fn move_group(servers: &mut Servers, rewind: &Rewind) -> Result<MovedGroup> {
+    let of = partition(&servers.keys, rewind.partition)?;
+    let Rewind { from, last_delivered: seen, entries_read: read, .. } = *rewind;
+    if let Some(change) = group::rewind(&mut servers.conn, &of, from, seen, read).await? {
+        let partition = of.number().to_string();
+        return Err(EngineError::Failed(reason!("group-changed", partition, change)));
     }
-    Ok(())
+    Ok(MovedGroup { partition: of.number(), from, made: !rewind.group })
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl Plan {
         let tail: Option<Tail> = tail.and_then(|tail| serde_json::from_str(&tail).ok());
         let tail = tail.ok_or(PlanError::Edited)?;
         sum.update(totals_bytes(&tail.totals)?);
-        let digest = hex(&sum.finalize());
+        let digest = format!("{:x}", sum.finalize());
         if digest != tail.sha256
             || entries != tail.totals.entries
             || next_line(&mut lines)?.is_some()
@@ -195,7 +195,7 @@ impl Writer {
             self.put(b"\n")?;
         }
         self.sum.update(totals_bytes(&totals)?);
-        let digest = hex(&self.sum.clone().finalize());
+        let digest = format!("{:x}", self.sum.clone().finalize());
         let tail = serde_json::to_string(&Tail { totals: totals.clone(), sha256: digest.clone() })?;
         let tail = tail.strip_prefix('{').unwrap_or(&tail);
         self.out.write_all(format!("{LAST}{tail}\n").as_bytes())?;
@@ -208,10 +208,6 @@ impl Writer {
 
 fn totals_bytes(totals: &Totals) -> io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(totals)?)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Reads at its own offset, so that several readers can share one file.
