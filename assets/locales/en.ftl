@@ -257,7 +257,7 @@ alarms-consumer =
                 [dead] a dead node
                 [unknown] an unknown node
                *[silent] an idle consumer
-            }; press { KEY("present") } then { KEY("pending") }.
+            }; { KEY("plan-recovery") } to recover.
        *[status] { $consumer } { $state ->
                 [dead] is dead and holds
                 [unknown] belongs to no known node and holds
@@ -2555,11 +2555,17 @@ presenter-oversold = oversold
 presenter-pieces = pieces
 presenter-pieces-left-of = pieces left of { $initial }
 presenter-pieces-left-unknown = pieces left: unknown
+presenter-recovered =
+    audit passed: { $count ->
+        [one] 1 stranded order
+       *[other] { $count } stranded orders
+    } accounted for
 presenter-sold-of =
     { $seconds ->
         [none] sold of { $initial }
        *[other] sold of { $initial } in { $seconds } s
     }
+presenter-stranded = stranded
 presenter-there-is-no-other-sale = there is no other sale to show
 presenter-this-is-the-first-sale = this is the first sale
 presenter-this-is-the-last-sale = this is the last sale

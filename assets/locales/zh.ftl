@@ -309,7 +309,7 @@ alarms-consumer =
                 [dead] 笔订单由失联节点持有
                 [unknown] 笔订单的持有者不是已知节点
                *[silent] 笔订单由停滞的消费者持有
-            }，按 { KEY("present") } 再按 { KEY("pending") } 查看。
+            }，按 { KEY("plan-recovery") } 恢复。
        *[status] { $consumer } { $state ->
                 [dead] 已失联，
                 [unknown] 不属于已知节点，
@@ -2226,11 +2226,13 @@ presenter-oversold = 超卖
 presenter-pieces = 件数
 presenter-pieces-left-of = 剩余件数，共 { $initial }
 presenter-pieces-left-unknown = 剩余件数：未知
+presenter-recovered = 对账通过：滞留的 { $count } 笔订单均有着落
 presenter-sold-of =
     { $seconds ->
         [none] 已售件数，共 { $initial }
        *[other] 已售件数，共 { $initial }，用时 { $seconds } 秒
     }
+presenter-stranded = 笔订单滞留
 presenter-there-is-no-other-sale = 没有其他秒杀可演示
 presenter-this-is-the-first-sale = 已是第一场秒杀
 presenter-this-is-the-last-sale = 已是最后一场秒杀

@@ -309,6 +309,11 @@ impl App {
         if self.presenter.on { Context::Presenter } else { Context::View(self.view) }
     }
 
+    /// The view that carries out an action: the presenter layout has those of Pending only.
+    pub(super) fn acting_view(&self) -> View {
+        if self.presenter.on { View::Pending } else { self.view }
+    }
+
     /// Sends the command that the view needs without a key, if any.
     pub(super) fn send_wanted(&mut self) {
         if let Some(command) = self.views.get_mut(self.view).wants()

@@ -340,7 +340,7 @@ impl App {
 
     /// Passes an action to the view; returns whether the view has it.
     pub(super) fn run_by_view(&mut self, action: Action) -> bool {
-        let effect = self.views.get_mut(self.view).run(action, &self.display);
+        let effect = self.views.get_mut(self.acting_view()).run(action, &self.display);
         effect.map(|effect| self.apply(effect)).is_some()
     }
 
@@ -383,6 +383,7 @@ impl App {
         }
         self.presenter.sale = sales.get(next).map(|sale| sale.voucher_id);
         self.presenter.launched = false;
+        self.presenter.stranded = 0;
     }
 
     fn open(&mut self) {
@@ -820,7 +821,7 @@ impl App {
         if action.is_command() && newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
         }
-        let of_view = self.views.get(self.view).why_not(action, &self.display);
+        let of_view = self.views.get(self.acting_view()).why_not(action, &self.display);
         if of_view.is_some() {
             return of_view;
         }

@@ -89,6 +89,24 @@ fn the_demo_is_repaired_from_the_screen() {
     assert!(home.processes().is_empty());
 }
 
+#[test]
+fn the_demo_is_repaired_in_presenter_mode() {
+    let home = Seckill::new();
+    let args = ["demo", "--buyers", "2000", "--present"];
+    let terminal = Pty::spawn(&args, 120, 36, &[]);
+    terminal.wait_for(LONG, "a node dies", |screen| {
+        screen.contains("NODE FAILURE") && screen.contains("stranded")
+    });
+    terminal.send("A");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    terminal.say_yes(LONG);
+    terminal.wait_for(LONG, "the summary", |screen| screen.contains("any key closes"));
+    terminal.send(" ");
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("128 stranded orders"));
+    quits(terminal);
+    assert!(home.processes().is_empty());
+}
+
 /// A new sale is scheduled in presenter mode and sold out there.
 fn a_launch_from_the_form_to_the_balance(cols: u16, rows: u16) {
     let home = Seckill::new();
