@@ -446,7 +446,6 @@ ask-apply-plan =
         [0] {""}
        *[other] {" "}Orders re-added to the stream: { $rebuilt }.
     }
-    { $claims }
     .title = Apply this plan?
     .button = Apply
 ask-cancel-launch =
@@ -2587,10 +2586,14 @@ recovery-age = age { $sign } { $border }
 recovery-delivered-2-4-times = delivered 2–4 times
 recovery-delivered-5-times = delivered 5+ times
 recovery-delivered-once = delivered once
-recovery-live-nodes-claim = Live nodes claim entries that are idle for { $idle }.
+recovery-live-nodes-claim = Live nodes claim them automatically in { $left }.
 recovery-min = { $minutes } min
 recovery-of = { $action } { $done } of { $planned }
 recovery-of-the-oldest = of the oldest { $count }
+recovery-plan-left = { $left ->
+    [0] Nothing is left to apply: all entries have been claimed.
+   *[other] Left to apply: { $left } of { $planned }; the rest was claimed meanwhile.
+}
 recovery-value = { $text }: { $action }
 recovery-verdict = { $verdict ->
     [written] in SQL already

@@ -465,7 +465,6 @@ ask-apply-plan =
         [0] {""}
        *[other] { $rebuilt } 条将重新入队。
     }
-    { $claims }
     .title = 执行此计划？
     .button = 执行
 ask-cancel-launch =
@@ -2255,10 +2254,14 @@ recovery-age = 时长 { $sign } { $border }
 recovery-delivered-2-4-times = 投递 2–4 次
 recovery-delivered-5-times = 投递 5 次以上
 recovery-delivered-once = 投递 1 次
-recovery-live-nodes-claim = 空闲超过 { $idle }的消息由在线节点自动接管。
+recovery-live-nodes-claim = 在线节点将在 { $left }后自动接管。
 recovery-min = { $minutes } 分
 recovery-of = { $action } { $done } / { $planned }
 recovery-of-the-oldest = 仅统计最早的 { $count } 条
+recovery-plan-left = { $left ->
+    [0] 计划中的消息均已被接管，无需再执行。
+   *[other] 计划中仅剩 { $left } / { $planned } 条待执行，其余已被接管。
+}
 recovery-value = { $text }：{ $action }
 recovery-verdict = { $verdict ->
     [written] 已在 SQL 中
