@@ -97,6 +97,10 @@ fn the_summary_stays_until_a_key_that_does_nothing_else() {
         let mut tui = opened(keys);
         for size in SIZES {
             tui.at(size).assert_shows("any key closes|admitted|persisted|8,128|'seckill drill'");
+            let screen = tui.screen();
+            let rows = screen.lines().skip_while(|line| !line.contains("'seckill drill'"));
+            let rows = rows.take_while(|line| !line.contains("any key closes")).count();
+            assert!(rows == 2 || size.1 <= 15, "one blank row:\n{screen}");
         }
         let before = (tui.app.view, tui.app.dialog.is_some());
         tui.press("y").assert_hides("any key closes");
