@@ -1564,7 +1564,7 @@ demo-sale-title = hot pot 50% off
 demo-script-failed = The demo failed: { $why }
 demo-second-sale-title = milk tea 9.9
 demo-sold-out = SOLD OUT
-demo-sold-out-text = Every piece is sold, none twice. The consumer now catches up, { $batch } orders per transaction, slowed down so that you can follow it.
+demo-sold-out-text = None is sold twice. The consumer catches up, slowed down, { $batch } orders per transaction, under a reentrant lock with watchdog (LOCKS).
 demo-timeout = the { $what } timed out after waiting one minute for its orders; run 'seckill doctor' to check this machine
 demo-title = DEMO
 

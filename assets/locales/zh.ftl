@@ -1436,7 +1436,7 @@ demo-sale-title = 火锅五折
 demo-script-failed = 演示失败：{ $why }
 demo-second-sale-title = 奶茶 9.9 元
 demo-sold-out = 已售罄
-demo-sold-out-text = 每件都已售出，没有超卖。现在恢复消费者：每个事务写入 { $batch } 笔订单，放慢速度以便看清积压下降。
+demo-sold-out-text = 每件都已售出，没有超卖。消费者恢复：每个事务写入 { $batch } 笔订单，放慢以便看清。期间持有一把可重入锁，由看门狗续期，见“锁”。
 demo-timeout = { $what }等待订单超过一分钟；请用 'seckill doctor' 检查本机
 demo-title = 演示
 

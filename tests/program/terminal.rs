@@ -70,6 +70,9 @@ fn the_demo_is_repaired_from_the_screen() {
     let home = Seckill::new();
     let args = ["demo", "--buyers", "2000"];
     let terminal = Pty::spawn(&args, 120, 36, &[]);
+    terminal.wait_for(LONG, "the lock of the drain", |screen| {
+        screen.contains("SOLD OUT") && screen.contains("LOCKS     1")
+    });
     terminal.wait_for(LONG, "a node dies", |screen| screen.contains("NODE FAILURE"));
     terminal.send("4");
     terminal.wait_for(LONG, "pending entries", |screen| screen.contains("node-b/1"));
