@@ -260,7 +260,7 @@ alarms-consumer =
                 [dead] a dead node
                 [unknown] an unknown node
                *[silent] an idle consumer
-            }; press { KEY("present") } then { KEY("pending") }.
+            }; { KEY("plan-recovery") } to recover.
        *[status] { $consumer } { $state ->
                 [dead] is dead and holds
                 [unknown] belongs to no known node and holds
@@ -449,7 +449,6 @@ ask-apply-plan =
         [0] {""}
        *[other] {" "}Orders re-added to the stream: { $rebuilt }.
     }
-    { $claims }
     .title = Apply this plan?
     .button = Apply
 ask-cancel-launch =
@@ -1578,7 +1577,7 @@ demo-sale-title = hot pot 50% off
 demo-script-failed = The demo failed: { $why }
 demo-second-sale-title = milk tea 9.9
 demo-sold-out = SOLD OUT
-demo-sold-out-text = Every piece is sold, none twice. The consumer now catches up, { $batch } orders per transaction, slowed down so that you can follow it.
+demo-sold-out-text = None is sold twice. The consumer catches up, slowed down, { $batch } orders per transaction, under a reentrant lock with watchdog (LOCKS).
 demo-timeout = the { $what } timed out after waiting one minute for its orders; run 'seckill doctor' to check this machine
 demo-title = DEMO
 
@@ -2572,11 +2571,17 @@ presenter-oversold = oversold
 presenter-pieces = pieces
 presenter-pieces-left-of = pieces left of { $initial }
 presenter-pieces-left-unknown = pieces left: unknown
+presenter-recovered =
+    audit passed: { $count ->
+        [one] 1 stranded order
+       *[other] { $count } stranded orders
+    } accounted for
 presenter-sold-of =
     { $seconds ->
         [none] sold of { $initial }
        *[other] sold of { $initial } in { $seconds } s
     }
+presenter-stranded = stranded
 presenter-there-is-no-other-sale = there is no other sale to show
 presenter-this-is-the-first-sale = this is the first sale
 presenter-this-is-the-last-sale = this is the last sale
@@ -2598,10 +2603,14 @@ recovery-age = age { $sign } { $border }
 recovery-delivered-2-4-times = delivered 2–4 times
 recovery-delivered-5-times = delivered 5+ times
 recovery-delivered-once = delivered once
-recovery-live-nodes-claim = Live nodes claim entries that are idle for { $idle }.
+recovery-live-nodes-claim = Live nodes claim them automatically in { $left }.
 recovery-min = { $minutes } min
 recovery-of = { $action } { $done } of { $planned }
 recovery-of-the-oldest = of the oldest { $count }
+recovery-plan-left = { $left ->
+    [0] Nothing is left to apply: all entries have been claimed.
+   *[other] Left to apply: { $left } of { $planned }; the rest was claimed meanwhile.
+}
 recovery-value = { $text }: { $action }
 recovery-verdict = { $verdict ->
     [written] in SQL already

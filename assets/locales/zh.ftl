@@ -312,7 +312,7 @@ alarms-consumer =
                 [dead] 笔订单由失联节点持有
                 [unknown] 笔订单的持有者不是已知节点
                *[silent] 笔订单由停滞的消费者持有
-            }，按 { KEY("present") } 再按 { KEY("pending") } 查看。
+            }，按 { KEY("plan-recovery") } 恢复。
        *[status] { $consumer } { $state ->
                 [dead] 已失联，
                 [unknown] 不属于已知节点，
@@ -468,7 +468,6 @@ ask-apply-plan =
         [0] {""}
        *[other] { $rebuilt } 条将重新入队。
     }
-    { $claims }
     .title = 执行此计划？
     .button = 执行
 ask-cancel-launch =
@@ -1450,7 +1449,7 @@ demo-sale-title = 火锅五折
 demo-script-failed = 演示失败：{ $why }
 demo-second-sale-title = 奶茶 9.9 元
 demo-sold-out = 已售罄
-demo-sold-out-text = 每件都已售出，没有超卖。现在恢复消费者：每个事务写入 { $batch } 笔订单，放慢速度以便看清积压下降。
+demo-sold-out-text = 每件都已售出，没有超卖。消费者恢复：每个事务写入 { $batch } 笔订单，放慢以便看清。期间持有一把可重入锁，由看门狗续期，见“锁”。
 demo-timeout = { $what }等待订单超过一分钟；请用 'seckill doctor' 检查本机
 demo-title = 演示
 
@@ -2243,11 +2242,13 @@ presenter-oversold = 超卖
 presenter-pieces = 件数
 presenter-pieces-left-of = 剩余件数，共 { $initial }
 presenter-pieces-left-unknown = 剩余件数：未知
+presenter-recovered = 对账通过：滞留的 { $count } 笔订单均有着落
 presenter-sold-of =
     { $seconds ->
         [none] 已售件数，共 { $initial }
        *[other] 已售件数，共 { $initial }，用时 { $seconds } 秒
     }
+presenter-stranded = 笔订单滞留
 presenter-there-is-no-other-sale = 没有其他秒杀可演示
 presenter-this-is-the-first-sale = 已是第一场秒杀
 presenter-this-is-the-last-sale = 已是最后一场秒杀
@@ -2270,10 +2271,14 @@ recovery-age = 已等待 { $sign } { $border }
 recovery-delivered-2-4-times = 投递 2–4 次
 recovery-delivered-5-times = 投递 5 次以上
 recovery-delivered-once = 投递 1 次
-recovery-live-nodes-claim = 空闲超过 { $idle }的消息由在线节点自动接管。
+recovery-live-nodes-claim = 在线节点将在 { $left }后自动接管。
 recovery-min = { $minutes } 分
 recovery-of = { $action } { $done } / { $planned }
 recovery-of-the-oldest = 仅统计最早的 { $count } 条
+recovery-plan-left = { $left ->
+    [0] 计划中的消息均已被接管，无需再执行。
+   *[other] 计划中仅剩 { $left } / { $planned } 条待执行，其余已被接管。
+}
 recovery-value = { $text }：{ $action }
 recovery-verdict = { $verdict ->
     [written] 已在 SQL 中

@@ -128,10 +128,13 @@ async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Resu
     guide.show(Label("demo-peak-load"), text!("demo-load-test-text", one_in));
     let seconds = if guide.is_shown() { LOAD_SECONDS } else { 0 };
     let load_test = sandbox.rush(load_test.within(seconds));
+    let mut lock = None;
     if guide.is_shown() {
         let sold_out = |it: &Snapshot| it.sale(first).is_some_and(|sale| sale.stock == Some(0));
         sandbox.until(sold_out).await?;
         let batch = sandbox.context.deployment.settings.consumer_batch;
+        // Shows a lock at work, for longer than its watchdog takes to renew it.
+        lock = Some(sandbox.lock("demo:drain").await?);
         guide.show(Label("demo-sold-out"), text!("demo-sold-out-text", batch));
         let steps = stock.div_ceil(batch as u64) as u32;
         for _ in 0..steps {
@@ -146,6 +149,7 @@ async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Resu
     sandbox.until(is_settled).await?;
     guide.show(Label("demo-audit-passed"), text!("demo-audit-passed-text", pieces = stock));
     let comparison = if guide.is_shown() { compare_consumers(setup, guide).await } else { None };
+    drop(lock);
 
     // A second, small sale; a node receives a batch of its orders and dies.
     let batch = FATAL_BATCH.min(args.buyers / 10).max(1);

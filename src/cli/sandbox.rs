@@ -7,7 +7,10 @@ use std::time::Duration;
 use seckill_console::{GuidePage, Options};
 use seckill_engine::{
     Command, EngineError, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, Snapshot,
-    deployment::Deployment, fault_injection, ledger, node::Node,
+    deployment::Deployment,
+    fault_injection, ledger,
+    locks::{Guard, LockName},
+    node::Node,
 };
 use seckill_model::{Filter, Label, Millis, NewSale, VoucherId, text};
 use seckill_redis::data_dir::DataDir;
@@ -245,6 +248,13 @@ impl Sandbox<'_> {
             return Ok(());
         }
         Err(CliError::failed(Label("demo-consumer-unresponsive")))
+    }
+
+    /// Takes a reentrant lock of the node; its watchdog renews it until the guard is dropped.
+    pub(super) async fn lock(&self, name: &str) -> Result<Guard> {
+        let name = LockName::new(name).map_err(EngineError::from)?;
+        let locks = &self.node.operator().locks;
+        Ok(locks.try_lock(&name, &self.what).await.map_err(EngineError::from)?)
     }
 
     pub(super) async fn audit(&self) -> Result<ledger::Audit> {

@@ -165,6 +165,7 @@ impl App {
         if !self.display.frozen {
             self.show_newest();
         }
+        self.follow_plan();
         let called_off = self.director.look(&self.display.newest);
         self.direct(called_off);
     }
@@ -309,6 +310,11 @@ impl App {
     /// The context of the view, ignoring dialogs over it.
     pub(super) fn place(&self) -> Context {
         if self.presenter.on { Context::Presenter } else { Context::View(self.view) }
+    }
+
+    /// The view that carries out an action: the presenter layout has those of Pending only.
+    pub(super) fn acting_view(&self) -> View {
+        if self.presenter.on { View::Pending } else { self.view }
     }
 
     /// Sends the command that the view needs without a key, if any.
@@ -499,7 +505,9 @@ impl App {
     /// Reports to the engine what is on the screen, so that only that is read.
     pub(super) fn look(&self) {
         let mut looking_at = Focus::default();
-        self.views.get(self.view).focus(&self.display.shown, &mut looking_at);
+        let asks = matches!(&self.dialog, Some(Dialog::Confirm(it)) if it.plan().is_some());
+        let view = if asks { View::Pending } else { self.view };
+        self.views.get(view).focus(&self.display.shown, &mut looking_at);
         self.remote
             .focus
             .send_if_modified(|focus| std::mem::replace(focus, looking_at) != looking_at);

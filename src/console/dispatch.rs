@@ -354,7 +354,7 @@ impl App {
 
     /// Passes an action to the view; returns whether the view has it.
     pub(super) fn run_by_view(&mut self, action: Action) -> bool {
-        let effect = self.views.get_mut(self.view).run(action, &self.display);
+        let effect = self.views.get_mut(self.acting_view()).run(action, &self.display);
         effect.map(|effect| self.apply(effect)).is_some()
     }
 
@@ -397,6 +397,7 @@ impl App {
         }
         self.presenter.sale = sales.get(next).map(|sale| sale.voucher_id);
         self.presenter.launched = false;
+        self.presenter.stranded = 0;
     }
 
     fn open(&mut self) {
@@ -745,15 +746,26 @@ impl App {
         let state = &self.views.pending;
         let filtered = plan.head.filter.is_empty() && !state.controls.filter.value().is_empty();
         let shown = filtered.then(|| state.rows(&self.display.shown).len());
-        let newest = &self.display.newest;
-        let mut consumers = newest.stream.iter().flat_map(|stream| &stream.consumers);
-        let claim_idle_ms = newest.claim_idle_ms.filter(|_| consumers.any(|it| it.alive));
         let command = Command::Apply(plan.clone(), Pace::default());
-        let confirm = Confirm::command(commands::plan(plan, shown, claim_idle_ms), command);
+        let confirm = Confirm::command(commands::plan(plan, shown), command);
         let is_asked =
             self.ask_late(Label("command-plan-is-ready"), Action::PlanRecovery, Ok(confirm));
         if let (true, Scope::Entries(marks)) = (is_asked, scope) {
             self.work.planned = Some((plan.clone(), marks.clone()));
+        }
+        self.follow_plan();
+        self.look();
+    }
+
+    /// Updates what the question about a plan says of its entries now. The plan stays the one that was made.
+    pub(super) fn follow_plan(&mut self) {
+        if let Some(Dialog::Confirm(confirm)) = &mut self.dialog
+            && let Some(plan) = confirm.plan()
+        {
+            let marks = self.work.planned.as_ref().filter(|(planned, _)| planned == plan);
+            let marks = marks.map(|(_, marks)| marks.as_slice());
+            confirm.note = commands::plan_now(plan, marks, &self.display.newest);
+            self.terminal.dirty = true;
         }
     }
 
@@ -844,7 +856,7 @@ impl App {
         if action.is_command() && newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
         }
-        let of_view = self.views.get(self.view).why_not(action, &self.display);
+        let of_view = self.views.get(self.acting_view()).why_not(action, &self.display);
         if of_view.is_some() {
             return of_view;
         }

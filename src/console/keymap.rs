@@ -245,6 +245,8 @@ const LAST: &[Row] = &[
     (C::Presenter, A::Arm, "L", true),
     (C::Presenter, A::Fire, "F", true),
     (C::Presenter, A::Abort, "H", true),
+    (C::Presenter, A::Go(View::Pending), "4", false),
+    (C::Presenter, A::PlanRecovery, "A", false),
     (C::Presenter, A::Help, "?", true),
     (C::Presenter, A::Quit, "q", true),
     (C::Presenter, A::Freeze, "f", false),

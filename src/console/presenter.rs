@@ -1,4 +1,5 @@
-//! State of the presenter layout: whether it is on, which sale it shows, and how long that sale took to sell out.
+//! State of the presenter layout: whether it is on, which sale it shows, how long that sale took to sell out, and how
+//! many entries a dead node left behind.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +20,15 @@ pub(crate) struct Presenter {
     pub(crate) sale: Option<VoucherId>,
     /// Set by a launch, not by a key.
     pub(super) launched: bool,
+    /// The most entries that were stranded at once since buyers last came; 0 if none were.
+    pub(super) stranded: u64,
     seen: HashMap<VoucherId, Seen>,
+}
+
+/// Entries held by dead nodes, or being recovered.
+pub(crate) fn stranded(snapshot: &Snapshot) -> u64 {
+    let consumers = snapshot.stream.iter().flat_map(|stream| &stream.consumers);
+    consumers.filter(|it| !it.takes()).map(|it| it.pending).sum()
 }
 
 impl Presenter {
@@ -28,6 +37,11 @@ impl Presenter {
         if !snapshot.redis.up {
             return;
         }
+        let stranded = stranded(snapshot);
+        if stranded == 0 && snapshot.funnel.attempts.per_second > 0.0 {
+            self.stranded = 0;
+        }
+        self.stranded = self.stranded.max(stranded);
         let listed: HashSet<_> = snapshot.sales.iter().map(|sale| sale.voucher_id).collect();
         self.seen.retain(|id, _| listed.contains(id));
         for sale in &snapshot.sales {

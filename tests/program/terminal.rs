@@ -70,6 +70,9 @@ fn the_demo_is_repaired_from_the_screen() {
     let home = Seckill::new();
     let args = ["demo", "--buyers", "2000"];
     let terminal = Pty::spawn(&args, 120, 36, &[]);
+    terminal.wait_for(LONG, "the lock of the drain", |screen| {
+        screen.contains("SOLD OUT") && screen.contains("LOCKS     1")
+    });
     terminal.wait_for(LONG, "a node dies", |screen| screen.contains("NODE FAILURE"));
     terminal.send("4");
     terminal.wait_for(LONG, "pending entries", |screen| screen.contains("node-b/1"));
@@ -85,6 +88,24 @@ fn the_demo_is_repaired_from_the_screen() {
     terminal.wait_for(LONG, "the summary", |screen| screen.contains("any key closes"));
     terminal.send(" ");
     terminal.wait_for(LONG, "the view", |screen| !screen.contains("any key closes"));
+    quits(terminal);
+    assert!(home.processes().is_empty());
+}
+
+#[test]
+fn the_demo_is_repaired_in_presenter_mode() {
+    let home = Seckill::new();
+    let args = ["demo", "--buyers", "2000", "--present"];
+    let terminal = Pty::spawn(&args, 120, 36, &[]);
+    terminal.wait_for(LONG, "a node dies", |screen| {
+        screen.contains("NODE FAILURE") && screen.contains("stranded")
+    });
+    terminal.send("A");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    terminal.say_yes(LONG);
+    terminal.wait_for(LONG, "the summary", |screen| screen.contains("any key closes"));
+    terminal.send(" ");
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("128 stranded orders"));
     quits(terminal);
     assert!(home.processes().is_empty());
 }

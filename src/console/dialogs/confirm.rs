@@ -6,7 +6,10 @@ use ratatui::{
     prelude::*,
     widgets::Paragraph,
 };
-use seckill_engine::{Command, commands::audit_record};
+use seckill_engine::{
+    Command,
+    commands::{audit_record, plan::Plan},
+};
 use seckill_model::{Millis, NewSale, VoucherId, text};
 use strum::VariantArray as _;
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
@@ -91,6 +94,8 @@ enum Stop {
 #[derive(Debug)]
 pub(crate) struct Confirm {
     question: Question,
+    /// What has changed since the question was asked.
+    pub(crate) note: String,
     pub(crate) intent: Intent,
     /// Cancel has the focus first: an accidental Enter does nothing.
     focus: Stop,
@@ -112,7 +117,7 @@ impl Confirm {
         let reason = intent.is_recorded().then(Input::default);
         let number = large(&intent).map(|count| (count, Input::default()));
         let focus = if number.is_some() { Stop::Number } else { Stop::Cancel };
-        Self { question, intent, focus, number, reason, unbidden: None }
+        Self { question, note: String::new(), intent, focus, number, reason, unbidden: None }
     }
 
     /// The sale that a confirmation affects.
@@ -226,6 +231,14 @@ impl Confirm {
         (!reason.is_empty()).then(|| reason.to_owned())
     }
 
+    /// The recovery plan that it would apply.
+    pub(crate) fn plan(&self) -> Option<&Plan> {
+        match self.intent.command()? {
+            Command::Apply(plan, _) => Some(plan),
+            _ => None,
+        }
+    }
+
     /// The sale that it would create.
     pub(crate) fn creates(&self) -> Option<&NewSale> {
         match self.intent.command()? {
@@ -254,6 +267,11 @@ impl Confirm {
             if !(is_listed(place) && is_listed(place + 1)) {
                 text.push(Line::default());
             }
+        }
+        if !self.note.is_empty() {
+            let rows = wrap(&self.note, room).into_iter();
+            text.extend(rows.map(|row| Line::styled(row, theme.warn)));
+            text.push(Line::default());
         }
         let [number, reason] = [self.number.is_some(), self.reason.is_some()].map(u16::from);
         let fields = usize::from(number + reason);

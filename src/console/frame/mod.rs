@@ -121,17 +121,15 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
 
 /// Draws the view into the area that the frame leaves.
 fn draw_view(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
-    let App { display, views, guide, view, .. } = app;
+    let App { display, views, view, .. } = app;
     display.compact = compact;
     display.chosen = views.sales.chosen;
     display.typing = views.filtering;
+    display.countdown = app.guide.countdown;
     if !display.has_data() {
         return draw_text(area, buffer, display, 1, &text::NO_DATA);
     }
     views.get_mut(*view).draw(area, buffer, display);
-    if let Some(number) = guide.countdown.filter(|_| *view == View::Overview) {
-        widgets::big_number(area, buffer, display.theme, number);
-    }
 }
 
 fn header(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -365,8 +363,8 @@ fn draw_summary(app: &App, area: Rect, buffer: &mut Buffer) {
     let next = wrap(&guide.next, usize::from(WIDTH) - 6);
     let rows = [guide.summary.len() as u16, next.len() as u16];
     // Blank lines if there is room.
-    let air = u16::from(rows[0] + rows[1] + 6 <= area.height);
-    let size = (WIDTH, rows[0] + rows[1] + 3 + 3 * air);
+    let air = u16::from(rows[0] + rows[1] + 5 <= area.height);
+    let size = (WIDTH, rows[0] + rows[1] + 2 + 3 * air);
     let closes = Line::styled(format!(" {} ", Label("console-any-key-closes")), theme.soft);
     let inside = popup(area, buffer, theme, size, &guide.title, [closes.right_aligned()]);
     let [_, figures, _, below] =

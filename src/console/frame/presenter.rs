@@ -17,6 +17,7 @@ use seckill_model::{Balance, Label, Phase, text};
 use super::{answer_lines, armed, badges, draw_guide, guide_lines, keys, steady_audit};
 use crate::{
     app::App,
+    presenter::stranded,
     text::{self, figures},
     theme::{Theme, glyphs},
     views::{COMPLETE, SIDES, Scene, Source, is_stale, phase},
@@ -247,7 +248,8 @@ fn page(app: &App) -> Option<Page> {
     Some(Page {
         title: sale.title.clone(),
         phase: Some(phase(theme, sale.phase)),
-        large: large(scene, sale, app.presenter.took_ms(sale.voucher_id)),
+        large: recovery(app, sale, &audited)
+            .unwrap_or_else(|| large(scene, sale, app.presenter.took_ms(sale.voucher_id))),
         left: share_left,
         small: [second(scene, sale), written(scene, sale), flight, audit],
     })
@@ -258,6 +260,26 @@ const OPENS: Label = Label("presenter-until-the-sale-opens");
 
 /// Two days: from then on a countdown is not drawn as large digits.
 const DAYS_MS: u64 = 48 * 3_600_000;
+
+/// The entries that a dead node left behind, until they are recovered and the audit proves it.
+fn recovery(app: &App, sale: &SaleLine, audit: &Balance) -> Option<Figure> {
+    let (theme, most) = (app.display.theme, app.presenter.stranded);
+    if most == 0 || sale.phase == Phase::Planned {
+        return None;
+    }
+    let figure = match stranded(&app.display.shown) {
+        0 if matches!(audit, Balance::Balanced { .. }) => {
+            let label = text!("presenter-recovered", count = most);
+            Figure::new("✔".to_owned(), theme.good, label)
+        }
+        left => {
+            let style = if left == 0 { theme.good } else { theme.warn };
+            let figure = Figure::new(figures::thousands(left), style, Label("presenter-stranded"));
+            Figure { widest: figures::thousands(most), ..figure }
+        }
+    };
+    Some(aged(&app.display, Source::Redis, figure))
+}
 
 /// The countdown to a sale, its stock in Redis, or how many pieces were sold.
 fn large(scene: &Scene, sale: &SaleLine, took_ms: Option<u64>) -> Figure {

@@ -11,6 +11,18 @@ use super::{
 };
 
 #[test]
+fn a_countdown_covers_the_chart_and_no_other_label() {
+    let mut tui = Tui::new(normal());
+    let labels = "STOCK|ADMISSION|requests|STREAM|PENDING|LOCKS";
+    for size in [(120, 36), (80, 24), (200, 50)] {
+        tui.app.guide.countdown = None;
+        tui.at(size).assert_shows(labels).assert_shows("ORDERS PER SECOND|p99");
+        tui.app.guide.countdown = Some(4);
+        tui.assert_shows(labels).assert_shows("██  ██").assert_hides("ORDERS PER SECOND|p99");
+    }
+}
+
+#[test]
 fn a_message_or_a_filter_is_never_mixed_with_a_long_guide() {
     let last_lines = |tui: &mut Tui| {
         let text = tui.screen_at(60, 15);

@@ -16,7 +16,9 @@ fn planned() -> Snapshot {
 
 pub(super) fn running() -> Snapshot {
     let sales = vec![sale(7, "hot pot 50% off", Phase::Running, 8_000, 3_120)];
-    Snapshot { sales, alarms: Vec::new(), ..normal() }
+    let running = Snapshot { sales, alarms: Vec::new(), ..normal() };
+    // No node is dead.
+    with(running, |it| it.stream.iter_mut().for_each(|it| it.consumers.retain(|it| it.alive)))
 }
 
 pub(super) fn sold_out() -> Snapshot {
@@ -56,7 +58,7 @@ pub(super) fn frozen() -> Tui {
 }
 
 pub(super) fn with_alarm() -> Snapshot {
-    Snapshot { alarms: normal().alarms, ..running() }
+    Snapshot { sales: running().sales, ..normal() }
 }
 
 /// With a guide.
@@ -95,6 +97,10 @@ fn the_summary_stays_until_a_key_that_does_nothing_else() {
         let mut tui = opened(keys);
         for size in SIZES {
             tui.at(size).assert_shows("any key closes|admitted|persisted|8,128|'seckill drill'");
+            let screen = tui.screen();
+            let rows = screen.lines().skip_while(|line| !line.contains("'seckill drill'"));
+            let rows = rows.take_while(|line| !line.contains("any key closes")).count();
+            assert!(rows == 2 || size.1 <= 15, "one blank row:\n{screen}");
         }
         let before = (tui.app.view, tui.app.dialog.is_some());
         tui.press("y").assert_hides("any key closes");
@@ -178,7 +184,7 @@ fn a_key_of_the_views_does_not_end_a_demo() {
     ] {
         set_thread_language(lang);
         let mut tui = Tui::open(normal(), "4t");
-        for key in ["1", "2", "3", "4", "5", "6", "7", "8", "0", "A", "x"] {
+        for key in ["1", "2", "3", "5", "6", "7", "8", "0", "D", "x"] {
             tui.press(key);
             assert!(tui.app.presenter.on && tui.app.dialog.is_none(), "{key}");
             assert_eq!(tui.status(), format!("{key}{expected}"));
@@ -198,9 +204,57 @@ fn the_keys_of_a_guide_leave_the_layout() {
         let line = screen.lines().find(|line| line.contains("NODE FAILURE"));
         assert!(line.is_some_and(|line| line.ends_with(end)), "{screen}");
     };
+    let of_views = || GuidePage { key: Some("5  *  D".to_owned()), ..guide() };
+    ends("", of_views(), "  5  *  D");
+    ends("t", of_views(), "  t  5  *  D");
     ends("", guide(), "  4  A  y");
-    ends("t", guide(), "  t  4  A  y");
     ends("", GuidePage { key: Some("q".to_owned()), ..guide() }, "  q");
+}
+
+/// A sold-out sale, with entries that a dead node and a recovery hold.
+fn held([by_dead, by_recovery]: [u64; 2], audit: Balance) -> Snapshot {
+    let holders = [("node-b/1", false, by_dead), ("node-a/replay", true, by_recovery)];
+    with(sold_out(), |it| {
+        it.audit = audit;
+        let consumers = holders.map(|(name, alive, held)| stream::consumer(name, alive, held));
+        it.stream.iter_mut().for_each(|stream| stream.consumers = consumers.to_vec());
+    })
+}
+
+#[test]
+fn the_main_figure_follows_a_recovery_to_its_proof() {
+    let open = |orders| Balance::InFlight { orders };
+    let passed = || Balance::Balanced { by_id: true };
+    let proof = "audit passed: 128 stranded orders accounted for";
+    let mut tui = Tui::open(sold_out(), "t");
+    tui.assert_shows("sold of 8,000").assert_hides("stranded");
+    for size in SIZES {
+        tui.at(size);
+        for counts in [[128, 0], [40, 88], [0, 40], [0, 0]] {
+            tui.show(held(counts, open(128))).assert_shows("stranded").assert_hides("sold of");
+        }
+        tui.show(held([0, 0], passed())).assert_shows(proof);
+        // A false proof is never shown.
+        tui.show(held([0, 0], Balance::Unknown)).assert_hides(proof);
+        tui.show(held([0, 0], passed())).assert_shows(proof);
+    }
+    // The next buyers begin another act.
+    tui.show(running()).show(sold_out()).assert_shows("sold of 8,000").assert_hides(proof);
+    tui.show(held([1, 0], open(1))).show(before()).assert_shows("until the sale opens");
+}
+
+#[test]
+fn entries_are_recovered_in_presenter_mode() {
+    let mut tui = Tui::open(with_alarm(), "t");
+    tui.assert_shows("orders held by a dead node; A to recover");
+    assert_eq!(tui.press("A").sent(), [Command::Plan(Scope::All(Filter::default()))]);
+    tui.answer(Ok(Reply::Planned(stuck(86)))).assert_shows("86 entries");
+    assert_eq!(tui.press("y").sent(), [Command::Apply(stuck(86), Pace::default())]);
+    assert!(tui.app.presenter.on);
+    assert_eq!(tui.press("4").app.view, View::Pending);
+    Tui::open(sold_out(), "tA")
+        .assert_status("there are no pending entries to plan for")
+        .assert_idle();
 }
 
 /// With these figures: buyers per second, orders written, and orders in flight, or an audit that passed.

@@ -158,14 +158,21 @@ fn a_running_command_is_shown_and_can_be_cancelled() {
     }
 }
 
-/// The plan is for entries of a dead consumer, which a live node claims after 30 s.
+/// The plan is for entries of a dead consumer, idle for 41 s, which a live node claims after 63 s.
 #[test]
 fn a_question_about_a_plan_shows_when_live_nodes_claim_entries() {
-    let claims = |it: &mut Snapshot| it.claim_idle_ms = Some(30_000);
-    let mut tui = Tui::open(with(normal(), claims), "4A");
-    tui.reply(Ok(Reply::Planned(stuck(87)))).assert_shows("that are idle for 30 s");
-    // The plan is executed as shown; the engine skips entries that changed.
-    tui.show(Snapshot { pending: page(0, 7), ..normal() }).assert_shows("87 entries: all pending");
+    let claims = |it: &mut Snapshot| it.claim_idle_ms = Some(63_000);
+    // Paused, the question still follows the newest snapshot.
+    let mut tui = Tui::open(with(normal(), claims), "4fA");
+    tui.reply(Ok(Reply::Planned(stuck(87)))).assert_shows("87 entries: all pending");
+    tui.assert_shows("Live nodes claim them automatically in 22 s.").assert_hides("eft to apply");
+    let later = |held| with(Snapshot { pending: page(0, held), ..normal() }, claims);
+    // Of these seven, three are with a live node.
+    tui.show(later(7)).assert_shows("87 entries: all pending|Left to apply: 4 of 87|in 22 s");
+    tui.show(later(0)).assert_shows("Nothing is left to apply").assert_hides("Live nodes claim");
+    let unread = |it: &mut Snapshot| it.pending.taken = None;
+    tui.show(with(later(0), unread)).assert_hides("eft to apply|Live nodes claim");
+    // The plan is executed as confirmed; the engine skips entries that changed.
     assert_eq!(tui.press("y").sent(), [Command::Apply(stuck(87), Pace::default())]);
     let report =
         ReplayReport { planned: 87, seen: 87, gone: 80, changed: 7, ..ReplayReport::default() };
@@ -174,5 +181,18 @@ fn a_question_about_a_plan_shows_when_live_nodes_claim_entries() {
     let dead = with(with(normal(), claims), |it| {
         it.stream.iter_mut().flat_map(|it| &mut it.consumers).for_each(|it| it.alive = false);
     });
-    Tui::open(dead, "4A").reply(Ok(Reply::Planned(stuck(1)))).assert_hides("Live nodes claim");
+    let long = with(normal(), |it| it.claim_idle_ms = Some(86_400_000));
+    for snapshot in [dead, long] {
+        let mut tui = Tui::open(snapshot, "4A");
+        tui.reply(Ok(Reply::Planned(stuck(1)))).assert_hides("Live nodes claim");
+    }
+    // Marked entries count alone, and presenter mode reads the list for the question.
+    let mut tui = Tui::open(with(normal(), claims), "4jg j A");
+    let marked = plan(&[(entry(0), Verdict::InHand), (entry(1), Verdict::Stuck)], "entries=2");
+    tui.reply(Ok(Reply::Planned(marked))).assert_shows("in 22 s").assert_hides("eft to apply");
+    tui.show(later(1)).assert_shows("Nothing is left to apply");
+    let mut tui = Tui::open(with(normal(), claims), "tA");
+    assert_eq!(tui.focus.borrow().pending, None);
+    tui.reply(Ok(Reply::Planned(stuck(87))));
+    assert!(tui.focus.borrow().pending.is_some());
 }

@@ -1,9 +1,11 @@
 //! Texts of commands: questions, and why nothing happens.
 
 use seckill_engine::{
-    Command, LoadTest, SaleLine, commands::plan::Plan, telemetry::snapshot::Holder,
+    Command, LoadTest, SaleLine, Snapshot,
+    commands::plan::Plan,
+    telemetry::snapshot::{ConsumerLine, Holder, PendingLine},
 };
-use seckill_model::{Label, text};
+use seckill_model::{EntryId, Label, Verdict, text};
 
 use super::{
     figures::{self, thousands},
@@ -122,8 +124,8 @@ pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
 }
 
 /// Summarizes a plan, one line per verdict. `shown` is the number of entries that match the filter if the plan covers
-/// all; `claim_idle_ms` is the idle time after which live nodes claim an entry automatically.
-pub(crate) fn plan(plan: &Plan, shown: Option<usize>, claim_idle_ms: Option<u64>) -> Question {
+/// all.
+pub(crate) fn plan(plan: &Plan, shown: Option<usize>) -> Question {
     let totals = &plan.totals;
     let count = totals.entries;
     let entries = match shown {
@@ -137,7 +139,6 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, claim_idle_ms: Option<u64>
         let count = format!("{:>9}", thousands(total.entries));
         text!("command-value-2", count, verdict, action)
     });
-    let claims = |idle| text!("recovery-live-nodes-claim", idle = figures::span(idle));
     let forecast = &totals.forecast;
     question!(
         "ask-apply-plan",
@@ -146,9 +147,36 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, claim_idle_ms: Option<u64>
         pending = forecast.pending.after,
         letters = forecast.dead.after,
         orders = forecast.persisted.after,
-        rebuilt = forecast.rebuilt,
-        claims = claim_idle_ms.map(claims).unwrap_or_default()
+        rebuilt = forecast.rebuilt
     )
+}
+
+/// Live nodes that claim entries later than this are not worth waiting for.
+const SOON_MS: u64 = 3_600_000;
+
+/// The entries of a plan since it was made: how many are left, if not all, and when live nodes claim them. `marks` are
+/// its entries, unless it covers all.
+pub(crate) fn plan_now(plan: &Plan, marks: Option<&[EntryId]>, newest: &Snapshot) -> String {
+    let page = &newest.pending;
+    if !newest.redis.up || page.taken < Some(plan.head.made) {
+        return String::new();
+    }
+    let is_left = |line: &&PendingLine| {
+        let is_planned = marks.is_none_or(|marks| marks.contains(&line.entry));
+        is_planned && line.entry <= plan.head.up_to && line.verdict != Some(Verdict::InHand)
+    };
+    let left: Vec<&PendingLine> = page.lines.iter().filter(is_left).collect();
+    let (count, planned) = (left.len() as u64, plan.totals.to_do());
+    let fewer = (page.is_whole() && count < planned)
+        .then(|| text!("recovery-plan-left", left = count, planned));
+    let mut consumers = newest.stream.iter().flat_map(|stream| &stream.consumers);
+    let claim_ms = newest.claim_idle_ms.filter(|it| *it <= SOON_MS);
+    let claim_ms = claim_ms.filter(|_| consumers.any(ConsumerLine::takes));
+    let idle_ms = left.iter().map(|line| line.idle_ms).max();
+    let claims = claim_ms.zip(idle_ms).map(|(claim_ms, idle_ms)| {
+        text!("recovery-live-nodes-claim", left = figures::span(claim_ms.saturating_sub(idle_ms)))
+    });
+    fewer.into_iter().chain(claims).collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) fn release(lock: &Holder) -> Question {

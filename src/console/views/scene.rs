@@ -62,6 +62,8 @@ pub(crate) struct Scene {
     pub(crate) chosen: Option<VoucherId>,
     /// The filter has the focus.
     pub(crate) typing: bool,
+    /// The number that the guide counts down to the start of a sale.
+    pub(crate) countdown: Option<u8>,
     /// Aggregate report of the last load test of this console on a sale.
     pub(crate) load_tests: BTreeMap<VoucherId, Vec<AggregateLine>>,
 }
@@ -80,6 +82,7 @@ impl Scene {
             compact: false,
             chosen: None,
             typing: false,
+            countdown: None,
             load_tests: BTreeMap::new(),
         }
     }

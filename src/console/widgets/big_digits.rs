@@ -74,12 +74,12 @@ impl Widget for BigText<'_> {
     }
 }
 
-/// Draws a number in the middle of the area, over existing content.
+/// Draws a number over the whole area: a smaller box would cover parts of its labels.
 pub(crate) fn big_number(area: Rect, buffer: &mut Buffer, theme: Theme, number: u8) {
     const PIXEL: Pixel = (2, 1);
     let text = &number.to_string();
-    let size = (big_width(text, PIXEL) + 8, SIGN_ROWS + 4);
-    let inside = popup(area, buffer, theme, size, "", []);
+    let inside = popup(area, buffer, theme, (area.width, area.height), "", []);
+    let [width, height] = [big_width(text, PIXEL), SIGN_ROWS].map(Constraint::Length);
     let digits = BigText { text, pixel: PIXEL, style: theme.key };
-    digits.render(inside.inner(Margin::new(3, 1)), buffer);
+    digits.render(inside.centered(width, height), buffer);
 }

@@ -47,20 +47,32 @@ impl<T> Window<T> {
         self.0.back().map(|(at, counted)| rate(now, count, *at, pick(counted)))
     }
 
-    /// Returns the rate over the window, or since the counter was first present in it: `pick` returns `None` before.
+    /// Returns the rate since the count that [`Self::since`] chooses.
     pub(super) fn rate(
         &self,
         now: Instant,
         count: u64,
         pick: impl Fn(&T) -> Option<u64>,
     ) -> Option<f64> {
-        let (at, before) = self.first(pick)?;
+        let (at, before) = self.since(pick, |count| count)?;
         Some(rate(now, count, at, before))
     }
 
-    /// Returns the first count in the window for which `pick` returns a value, and its time.
-    pub(super) fn first<C>(&self, pick: impl Fn(&T) -> Option<C>) -> Option<(Instant, C)> {
-        self.0.iter().find_map(|(at, counted)| Some((*at, pick(counted)?)))
+    /// Returns the count from which rates are measured, and its time: the first one in the window for which `pick`
+    /// returns a value. A counter that has begun to rise in the window, and has done so with every count since, is
+    /// measured from its first rise: over the whole window, a constant rate would appear to grow.
+    pub(super) fn since<C: Copy>(
+        &self,
+        pick: impl Fn(&T) -> Option<C>,
+        total: impl Fn(C) -> u64,
+    ) -> Option<(Instant, C)> {
+        let picked = |(at, counted): &(Instant, T)| Some((*at, pick(counted)?));
+        let counts: Vec<(Instant, C)> = self.0.iter().filter_map(picked).collect();
+        let rises = |pair: &[(Instant, C)]| total(pair[0].1) < total(pair[1].1);
+        let rising = counts.windows(2).rev().take_while(|pair| rises(pair)).count();
+        let (still, risen) = counts.split_at_checked(counts.len().checked_sub(rising)?)?;
+        let began = rising > 1 && !still.windows(2).any(rises);
+        if began { risen.first() } else { counts.first() }.copied()
     }
 }
 
@@ -103,6 +115,23 @@ mod tests {
         window.trim(now);
         assert_eq!((window.before_last(), window.last()), (Some(&50), Some(&90)));
         assert_eq!(window.rate(now, 90, |it| Some(*it)), Some(4.0));
+    }
+
+    /// A load test that begins between two ticks.
+    #[test]
+    fn a_constant_rate_does_not_grow() {
+        let start = Instant::now();
+        let mut window = Window::default();
+        for tick in 0..40_u64 {
+            let at = start + Duration::from_millis(tick * 250);
+            let count = (tick * 250).saturating_sub(3_400) * 2;
+            window.push(at, count);
+            window.trim(at);
+            let rate = window.rate(at, count, |it| Some(*it)).unwrap_or_default();
+            // From the second count on.
+            let expected = if tick > 14 { 1_999.0..2_001.0 } else { 0.0..300.0 };
+            assert!(expected.contains(&rate), "{rate} at tick {tick}");
+        }
     }
 
     /// A sale that has just begun has a rate.

@@ -30,7 +30,7 @@ use crate::{
     keymap::{Action, ViewKey},
     text::{self, figures},
     theme::glyphs,
-    widgets::{bar, fit, left, right, width, wrap, wrap_to},
+    widgets::{bar, big_number, fit, left, right, width, wrap, wrap_to},
 };
 
 impl Component for OverviewState {
@@ -166,6 +166,9 @@ fn draw_right(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut Overvi
     let chart = chart + rows.min((area.height * 2 / 3).max(12));
     let [chart, stream] = Layout::vertical([Length(chart), Fill(1)]).areas(area);
     throughput_chart::draw(chart, buffer, scene, state);
+    if let Some(number) = scene.countdown {
+        big_number(chart, buffer, scene.theme, number);
+    }
     stream_panel::draw(stream, buffer, scene, consumers);
     if state.moment().is_some() {
         dim(stream, buffer, scene);

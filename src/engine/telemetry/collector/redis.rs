@@ -15,7 +15,7 @@ use seckill_redis::{
     stream_stats::{SaleStats, read_stats, takes_writes},
 };
 
-use super::{Collector, in_time};
+use super::{Collector, Sample, in_time};
 use crate::telemetry::{
     data_loss::damaged_keys,
     snapshot::{Funnel, SaleLine},
@@ -141,7 +141,8 @@ impl Collector {
     }
 
     fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleStats) -> Funnel {
-        let first = self.past.first(|sample| sample.facts.get(&voucher).copied());
+        let facts = |sample: &Sample| sample.facts.get(&voucher).copied();
+        let first = self.past.since(facts, |facts| facts.admitted + facts.refused());
         Funnel::of(now, |pick| match first.filter(|_| self.redis.up) {
             Some((since, then)) => rate(at, pick(now), since, pick(&then)),
             None => 0.0,
