@@ -282,7 +282,7 @@ impl Bench {
         admitting.wait().await;
         if report.admitted != orders {
             let rejection = report.first_rejection.map(|it| it.to_string());
-            let why = report.first_error.or(rejection).unwrap_or_default();
+            let why = report.first_error.map(|it| it.to_string()).or(rejection).unwrap_or_default();
             let admitted = report.admitted;
             return Err(failed(reason!("bench-not-admitted", orders, admitted, why)));
         }

@@ -3,7 +3,10 @@
 use std::{fs::File, path::PathBuf};
 
 use clap::Args;
-use seckill_engine::{Command, EngineError, LoadReport, LoadTest, Reply, commands::AggregateLine};
+use seckill_engine::{
+    Command, EngineError, LoadReport, LoadTest, Reply, admission::AdmissionError,
+    commands::AggregateLine,
+};
 use seckill_model::{Label, Message, Outcome, VoucherId, text};
 
 use crate::{
@@ -94,7 +97,7 @@ fn render(report: &LoadReport) -> String {
     figures.extend(more.into_iter().filter(|(_, count)| *count > 0));
     let seconds = format!("{:.1}", report.settled_seconds);
     let rejection = report.first_rejection.as_ref().map(Message::localized::<Outcome>);
-    let error = report.first_error.as_ref();
+    let error = report.first_error.as_ref().map(Message::localized::<AdmissionError>);
     let aggregate = seckill_console::aggregate(&report.aggregate).into_iter().enumerate();
     let aggregate = aggregate
         .fold(Table::new(&report.aggregate), |table, (place, cells)| table.cells(place > 0, cells));

@@ -298,7 +298,7 @@ async fn admissions_wait_for(url: &str, replicas: &[&TestRedis]) {
     }
     let result = ask(&node, voucher, 2).await;
     assert!(
-        matches!(&result, Err(AdmissionError::NoAnswer(why)) if why.contains("replicas")),
+        matches!(&result, Err(AdmissionError::NoAnswer(why)) if why.to_string().contains("replicas")),
         "{result:?}"
     );
     for replica in replicas {

@@ -135,7 +135,7 @@ async fn measure(sandbox: &Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
                 _ => return Err(CliError::failed(Label("cli-bench-engine-ended"))),
             };
             if report.errors > 0 {
-                let error = report.first_error.unwrap_or_default();
+                let error = report.first_error.unwrap_or_default().to_string();
                 return Err(CliError::failed(text!("cli-bench-no-answer", error)));
             }
             if with { &mut watched } else { &mut alone }.push(report.per_second);

@@ -14,21 +14,23 @@ use std::{
 
 use seckill_model::{OrderId, Outcome, UserId, VoucherId, message::text};
 use seckill_redis::Layout;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 pub use worker::AdmissionWorker;
 
-use crate::{context::NodeContext, lists::group_by, telemetry::Meters};
+use crate::{EngineError, context::NodeContext, lists::group_by, telemetry::Meters};
 
 /// Why a request got no outcome.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AdmissionError {
     /// Redis did not answer in time; holds the last error.
-    #[error("{}", text!("admission-no-answer", reason = _0))]
-    NoAnswer(String),
+    #[error("{}", text!("admission-no-answer", reason = _0.to_string()))]
+    NoAnswer(Arc<EngineError>),
     /// Redis rejected the batch.
     #[error("{0}")]
-    Rejected(String),
+    Rejected(Arc<EngineError>),
     /// The engine is stopping.
     #[error("{}", text!("admission-stopping"))]
     Stopping,

@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,7 +14,6 @@ use redis::{RedisError as DriverError, Value, cmd};
 use seckill_model::{
     Message, Millis, OrderId, Outcome, SaleOrder, SaleState, VoucherId,
     faults::{self, Point},
-    locale::in_english,
     reason::reason,
 };
 use seckill_redis::{RedisError, keys::Partition, nodes::Nodes, scripts};
@@ -92,7 +92,7 @@ pub struct AdmissionWorker {
     /// The run of the Redis server that was reconciled.
     run_id: Option<String>,
     /// Why the last batch was not decided.
-    last_error: String,
+    last_error: Arc<EngineError>,
     /// Identifies this task to others that reconcile.
     token: String,
     /// Streams of the partition that have lost entries, and keys that a check has repaired.
@@ -115,6 +115,7 @@ impl AdmissionWorker {
         requests: mpsc::Receiver<AdmissionRequest>,
     ) -> Self {
         let servers = context.deployment.servers();
+        let last_error = Arc::new(EngineError::Reconciling(partition.orders()));
         Self {
             context,
             servers,
@@ -124,7 +125,7 @@ impl AdmissionWorker {
             partition,
             journal: Journal::default(),
             run_id: None,
-            last_error: String::new(),
+            last_error,
             token: reconcile::new_token(),
             damaged_streams: Vec::new(),
             held: HashMap::new(),
@@ -323,7 +324,7 @@ impl AdmissionWorker {
         }
         let why = match (outcome, closed) {
             (Some(outcome), _) => Ok(outcome),
-            (None, Some(closed)) => Err(AdmissionError::Rejected(english(&closed.error(voucher)))),
+            (None, Some(closed)) => Err(rejected(closed.error(voucher))),
             (None, None) => {
                 self.noted.remove(&voucher);
                 return waiting;
@@ -350,8 +351,8 @@ impl AdmissionWorker {
     fn expire(&mut self) {
         let within = self.answer_within();
         for (voucher, batch) in &mut self.held {
-            let why = english(&EngineError::Reconciling(self.servers.keys.sale(*voucher)));
-            refuse_late(batch, within, why);
+            let why = EngineError::Reconciling(self.servers.keys.sale(*voucher));
+            refuse_late(batch, within, Arc::new(why));
         }
     }
 
@@ -386,7 +387,7 @@ impl AdmissionWorker {
             }
             Err(EngineError::Redis(error)) if error.is_away() => return Err(batch),
             Err(error) => {
-                reply_all(batch, &Err(AdmissionError::Rejected(english(&error))));
+                reply_all(batch, &Err(rejected(error)));
                 return Ok(None);
             }
         }
@@ -436,27 +437,28 @@ impl AdmissionWorker {
             // Retried with the same IDs: each buyer then learns what was decided now.
             Err(Miss::Unconfirmed(held)) => {
                 let replicas = self.context.deployment.settings.wait_replicas;
-                self.last_error = english(&reason!("admission-unconfirmed", held, replicas));
+                let why = reason!("admission-unconfirmed", held, replicas);
+                self.last_error = Arc::new(EngineError::Failed(why));
                 return Err(batch);
             }
             Err(Miss::Redis(error)) => {
                 let error = self.servers.conn.broke(&self.partition.reconciled(), &error);
                 if error.is_away() {
-                    self.last_error = english(&error);
+                    self.last_error = Arc::new(error.into());
                     return Err(batch);
                 }
-                reply_all(batch, &Err(AdmissionError::Rejected(english(&error))));
+                reply_all(batch, &Err(rejected(error)));
                 return Ok(());
             }
         };
         match decision {
             Some(Decision::NotReconciled) => {
-                self.last_error = english(&EngineError::Reconciling(self.partition.orders()));
+                self.last_error = Arc::new(EngineError::Reconciling(self.partition.orders()));
                 self.run_id = None;
                 return Err(batch);
             }
             Some(Decision::StreamsDamaged) => {
-                self.last_error = english(&EngineError::Reconciling(self.partition.orders()));
+                self.last_error = Arc::new(EngineError::Reconciling(self.partition.orders()));
                 self.damaged_streams.push("orders".to_owned());
                 return Err(batch);
             }
@@ -501,7 +503,7 @@ impl AdmissionWorker {
                 },
                 Err(error) => {
                     tracing::warn!(%error, "reconciliation failed; admission waits");
-                    self.last_error = english(&error);
+                    self.last_error = Arc::new(error);
                 }
             }
             // Requests beyond that stay in the queue, which replies `Busy` when it is full.
@@ -685,16 +687,15 @@ fn pages(batch: Batch, most: usize) -> impl Iterator<Item = Batch> {
 }
 
 /// Replies to the requests that have waited for too long.
-fn refuse_late(batch: &mut Batch, within: Duration, why: String) {
+fn refuse_late(batch: &mut Batch, within: Duration, why: Arc<EngineError>) {
     let late = |request: &mut AdmissionRequest| request.requested.elapsed() > within;
     reply_all(batch.extract_if(.., late), &Err(AdmissionError::NoAnswer(why)));
 }
 
 fn unreadable() -> AdmissionError {
-    AdmissionError::Rejected(english(&RedisError::reply("admit.lua")))
+    rejected(RedisError::reply("admit.lua"))
 }
 
-/// The text of an error in a reply. Replies are in English, like the report of a load test.
-fn english(error: &impl ToString) -> String {
-    in_english(|| error.to_string())
+fn rejected(error: impl Into<EngineError>) -> AdmissionError {
+    AdmissionError::Rejected(Arc::new(error.into()))
 }

@@ -10,8 +10,8 @@ use futures::{FutureExt as _, future::BoxFuture};
 use hdrhistogram::Histogram;
 use rand::{SeedableRng as _, rngs::ChaCha8Rng, seq::SliceRandom as _};
 use seckill_model::{
-    EntryId, Message, OrderId, Outcome, Payment, Reason, UserId, VoucherId, locale::in_english,
-    message::Label, reason::reason,
+    EntryId, Message, OrderId, Outcome, Payment, Reason, UserId, VoucherId, message::Label,
+    reason::reason,
 };
 use seckill_redis::{dead_letters, keys::Partition};
 use serde::{Deserialize, Serialize};
@@ -90,7 +90,7 @@ pub struct LoadReport {
     /// Orders that settled as dead letters.
     pub dead: u64,
     /// Why the first request without a reply got none.
-    pub first_error: Option<String>,
+    pub first_error: Option<Message>,
     /// Why the first rejected request was rejected.
     pub first_rejection: Option<Message>,
     /// It was stopped before the last request was sent.
@@ -385,7 +385,8 @@ impl LoadGenerator {
                 Ok(paid) => report.paid += paid,
                 Err(error) => {
                     report.errors += 1;
-                    report.first_error.get_or_insert_with(|| in_english(|| error.to_string()));
+                    let error = AdmissionError::Rejected(Arc::new(error));
+                    report.first_error.get_or_insert_with(|| Message::of(&error));
                     return;
                 }
             }
@@ -442,7 +443,7 @@ impl Tally {
                 report.first_rejection.get_or_insert_with(|| Message::of(other));
             }
             Err(error) => {
-                report.first_error.get_or_insert_with(|| in_english(|| error.to_string()));
+                report.first_error.get_or_insert_with(|| Message::of(error));
             }
         }
     }
