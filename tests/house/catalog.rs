@@ -409,8 +409,12 @@ const PARTLY: [(&str, [&str; 2]); 6] = [
     ("overview-orphans", ["count figure", "figure"]),
 ];
 
-/// The attributes that the sources read.
-const ATTRIBUTES: [&str; 5] = ["button", "help", "name", "tab", "title"];
+/// The attributes that the sources read, by kind of message: those that each message has, and optional ones.
+const ATTRIBUTES: [(&str, &[&str], &[&str]); 3] = [
+    ("action", &["help"], &["name"]),
+    ("ask", &["button", "title"], &[]),
+    ("view", &["help", "name"], &["tab"]),
+];
 
 #[test]
 fn every_message_is_used_with_its_arguments() {
@@ -432,10 +436,21 @@ fn every_message_is_used_with_its_arguments() {
         used.insert(id);
     }
     assert!(used.len() > 1_000, "the sources use {} messages only", used.len());
+    let kind = |id: &str| ATTRIBUTES.iter().find(|it| id.split('-').next() == Some(it.0));
     let is_used = |id: &str| match id.split_once('.') {
-        Some((id, attribute)) => used.contains(id) && ATTRIBUTES.contains(&attribute),
+        Some((id, attribute)) => {
+            let read =
+                kind(id).is_some_and(|it| it.1.contains(&attribute) || it.2.contains(&attribute));
+            used.contains(id) && read
+        }
         None => used.contains(id),
     };
+    let messages = languages[0].keys().filter(|id| !id.contains('.'));
+    for id in messages {
+        let needed = kind(id).into_iter().flat_map(|it| it.1.iter());
+        let lacking = needed.filter(|it| !languages[0].contains_key(&format!("{id}.{it}")));
+        wrong.extend(lacking.map(|it| format!("{id} lacks .{it}")));
+    }
     let unused = languages[0].keys().filter(|id| !is_used(id));
     wrong.extend(unused.map(|id| format!("no source uses {id}")));
     none(wrong);
