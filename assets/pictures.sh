@@ -3,7 +3,7 @@
 # itself exports them from a pseudo-terminal; see tests/program/pictures.rs.
 #
 #     ./assets/pictures.sh            all of them, in about two minutes
-#     ./assets/pictures.sh dead       those whose test has this in its name
+#     ./assets/pictures.sh demo       those whose test has this in its name
 set -eu
 cd "$(dirname "$0")/.."
 exec cargo test --locked --test program -- --ignored --nocapture --test-threads=1 "${1:-pictures::}"

@@ -263,7 +263,8 @@ async fn process_with_databases() {
     let (mariadb, postgres) = (MariaDb::shared(), Postgres::shared());
     mariadb.database().await;
     postgres.database().await;
-    println!("\nready");
+    // Ends the line that the test harness has begun.
+    println!();
     for (pid, dir) in [(mariadb.pid(), mariadb.dir()), (postgres.pid(), postgres.dir())] {
         println!("server {} {}", pid.as_raw_nonzero(), dir.display());
     }

@@ -13,8 +13,6 @@ use std::{
 };
 
 use crate::support::{LONG, Pty, Seckill, key};
-use redis::cmd;
-use seckill_redis::Layout;
 use serde_json::json;
 
 const COLS: u16 = 120;
@@ -88,33 +86,6 @@ fn overview() {
     });
     keep(&terminal, &album, "overview");
     drop(rush);
-}
-
-#[test]
-#[ignore = "makes assets/dead.svg"]
-fn dead_letters() {
-    let home = Seckill::new();
-    let album = album(&home);
-    home.run(&["sale", "create", "--title", "hot pot 50% off", "--stock", "500"]).expect_code(0);
-    home.run(&["rush", "--voucher", "1", "--users", "800"]).expect_code(0);
-    let terminal = home.pty(&["--export-dir", &album], COLS, ROWS, &LOOK);
-    terminal.wait_for(LONG, "the engine", |screen| screen.contains("No open alarms"));
-    let mut redis = home.redis().unwrap();
-    let orders = Layout::default().home().orders();
-    for fields in [
-        ["userId", "nobody", "voucherId", "1", "id", "1"],
-        ["userId", "4711", "voucherId", "1", "id", "618475290624131073"],
-        ["userId", "4712", "voucherId", "火锅", "id", "618475290624131074"],
-        ["user", "4713", "voucherId", "1", "id", "618475290624131075"],
-    ] {
-        cmd("XADD").arg(&orders).arg("*").arg(&fields).query::<String>(&mut redis).unwrap();
-    }
-    terminal.wait_for(LONG, "the alarm", |screen| screen.contains("dead letters wait"));
-    terminal.send("5");
-    terminal.wait_for(LONG, "the letters", |screen| screen.contains("REASON"));
-    terminal.send(key::ENTER);
-    terminal.wait_for(LONG, "the detail", |screen| screen.contains("voucherId = "));
-    keep(&terminal, &album, "dead");
 }
 
 /// The demo from start to audit, as pictures and as a recording.
