@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::support::{LONG, Pty, Seckill, key};
+use crate::support::{LONG, Pty, Seckill};
 use serde_json::json;
 
 const COLS: u16 = 120;
