@@ -1567,7 +1567,7 @@ demo-node-dead-text = { $DYING_NODE } died holding { $stuck ->
 demo-peak-load = PEAK LOAD
 demo-rate = orders written per second
 demo-rate-of-the-tutorial = by the tutorial's consumer
-demo-ratio = ratio
+demo-ratio = times as fast
 demo-recovered = RECOVERED AND VERIFIED
 demo-recovered-text = { $stuck ->
     [one] 1 order
@@ -1577,7 +1577,7 @@ demo-sale-title = hot pot 50% off
 demo-script-failed = The demo failed: { $why }
 demo-second-sale-title = milk tea 9.9
 demo-sold-out = SOLD OUT
-demo-sold-out-text = None is sold twice. The consumer catches up, slowed down, { $batch } orders per transaction, under a reentrant lock with watchdog (LOCKS).
+demo-sold-out-text = None is sold twice. The consumer catches up in slow steps of { $batch } orders; meanwhile the demo holds a lock that its watchdog renews (LOCKS).
 demo-timeout = the { $what } timed out after waiting one minute for its orders; run 'seckill doctor' to check this machine
 demo-title = DEMO
 
@@ -2000,7 +2000,7 @@ forms-empty-none-1h = empty: none; 15:00, +1h, 2026-11-20 15:00
 forms-empty-now-10m = empty: now; 14:30, +10m, 2026-11-20 14:30
 forms-give-to = enter { $least } to { $most }
 forms-go-on = Continue
-forms-is-not-integer = enter a whole number, not '{ $shown }'
+forms-is-not-integer = enter a whole number
 forms-limit = Limit
 forms-new-sale = New sale
 forms-orders-per-user = orders per user, 1 to 20
@@ -2608,8 +2608,8 @@ recovery-min = { $minutes } min
 recovery-of = { $action } { $done } of { $planned }
 recovery-of-the-oldest = of the oldest { $count }
 recovery-plan-left = { $left ->
-    [0] Nothing is left to apply: all entries have been claimed.
-   *[other] Left to apply: { $left } of { $planned }; the rest was claimed meanwhile.
+    [0] Nothing is left to apply: all entries were claimed or processed meanwhile.
+   *[other] Left to apply: { $left } of { $planned }; the rest was claimed or processed meanwhile.
 }
 recovery-value = { $text }: { $action }
 recovery-verdict = { $verdict ->

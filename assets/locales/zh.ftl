@@ -1449,7 +1449,7 @@ demo-sale-title = 火锅五折
 demo-script-failed = 演示失败：{ $why }
 demo-second-sale-title = 奶茶 9.9 元
 demo-sold-out = 已售罄
-demo-sold-out-text = 每件都已售出，没有超卖。消费者恢复：每个事务写入 { $batch } 笔订单，放慢以便看清。期间持有一把可重入锁，由看门狗续期，见“锁”。
+demo-sold-out-text = 每件都已售出，没有超卖。消费者恢复：每个事务写入 { $batch } 笔订单，放慢以便看清。期间演示持有一把由看门狗续期的锁，见“锁”。
 demo-timeout = { $what }等待订单超过一分钟；请用 'seckill doctor' 检查本机
 demo-title = 演示
 
@@ -1795,7 +1795,7 @@ forms-empty-none-1h = 留空不结束；15:00、+1h、2026-11-20 15:00
 forms-empty-now-10m = 留空即开始；14:30、+10m、2026-11-20 14:30
 forms-give-to = 请填 { $least } 到 { $most }
 forms-go-on = 继续
-forms-is-not-integer = “{ $shown }”不是整数
+forms-is-not-integer = 请输入整数
 forms-limit = 限购
 forms-new-sale = 新建秒杀
 forms-orders-per-user = 每人限购的订单数，1 到 20
@@ -2276,8 +2276,8 @@ recovery-min = { $minutes } 分
 recovery-of = { $action } { $done } / { $planned }
 recovery-of-the-oldest = 仅统计最早的 { $count } 条
 recovery-plan-left = { $left ->
-    [0] 计划中的消息均已被接管，无需再执行。
-   *[other] 计划中仅剩 { $left } / { $planned } 条待执行，其余已被接管。
+    [0] 计划中的消息均已被接管或处理，无需再执行。
+   *[other] 计划中仅剩 { $left } / { $planned } 条待执行，其余已被接管或处理。
 }
 recovery-value = { $text }：{ $action }
 recovery-verdict = { $verdict ->

@@ -103,8 +103,6 @@ pub async fn run(
     refuse_deployment(&deployment, &mut conn).await?;
     let mut bench = Bench { deployment, made: Vec::new(), tasks: TaskTracker::new() };
     let end = CancellationToken::new();
-    // Ends the consumer also if this call is dropped.
-    let _end = end.clone().drop_guard();
     let measured = stop.run_until_cancelled(bench.measure(plan, &end)).await;
     // A running consumer would recreate its stream.
     end.cancel();

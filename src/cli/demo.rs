@@ -10,6 +10,7 @@ use seckill_console::{GuidePage, thousands};
 use seckill_engine::{LoadTest, Snapshot, error::MAX_USERS};
 use seckill_model::{Label, Millis, SaleAudit, VoucherId, text};
 use serde::Serialize;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -82,9 +83,25 @@ pub(super) async fn run(setup: &Setup<'_>, args: &DemoArgs) -> Result<u8> {
         config.engine.consumer_batch = batch.min(config.engine.consumer_batch);
     }
     let shown = Setup { config: &config, ..*setup };
-    let script = async |it: &Sandbox<'_>| Box::pin(play(setup, it, args)).await;
-    let played = shown.play(NAME, args.headless, script, end).await?;
-    let Some(result) = played.filter(|_| args.headless) else { return Ok(0) };
+    let ((begin, begun), (measured, comparison)) = (oneshot::channel(), oneshot::channel());
+    let stop = CancellationToken::new();
+    // Beside the script, which is dropped when the user quits: the servers of the comparison are stopped in order.
+    let comparing = async {
+        if begun.await.is_ok() {
+            let config = setup.config.without_servers();
+            let report = Box::pin(bench::compare(&config, setup.out, COMPARED, &stop)).await;
+            let _ = measured.send(report);
+        }
+    };
+    let playing = async {
+        let script =
+            async |it: &Sandbox<'_>| Box::pin(play(it, args, Compare(begin, comparison))).await;
+        let played = shown.play(NAME, args.headless, script, end).await;
+        stop.cancel();
+        played
+    };
+    let (played, ()) = tokio::join!(playing, comparing);
+    let Some(result) = played?.filter(|_| args.headless) else { return Ok(0) };
     let whole =
         result.balanced && result.admitted == result.stock && result.persisted == result.stock;
     setup.out.verdict(whole, &result, || render(&result))
@@ -117,7 +134,7 @@ fn end(played: &Result<Played>) -> GuidePage {
 }
 
 /// The script, the same with and without a terminal.
-async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Result<Played> {
+async fn play(sandbox: &Sandbox<'_>, args: &DemoArgs, compare: Compare) -> Result<Played> {
     let (guide, seed, stock) = (&sandbox.guide, args.seed, args.stock());
     let first = countdown(sandbox, args.buyers, stock).await?;
     // With a console, the consumer is paused, so that the growing stream is visible.
@@ -148,7 +165,7 @@ async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Resu
     let report = load_test.report().await?;
     sandbox.until(is_settled).await?;
     guide.show(Label("demo-audit-passed"), text!("demo-audit-passed-text", pieces = stock));
-    let comparison = if guide.is_shown() { compare_consumers(setup, guide).await } else { None };
+    let comparison = if guide.is_shown() { compare.measured(guide).await } else { None };
     drop(lock);
 
     // A second, small sale; a node receives a batch of its orders and dies.
@@ -191,14 +208,16 @@ async fn play(setup: &Setup<'_>, sandbox: &Sandbox<'_>, args: &DemoArgs) -> Resu
     })
 }
 
-/// Measures both consumers on their own servers while the audience reads the page.
-async fn compare_consumers(setup: &Setup<'_>, guide: &Guide) -> Option<persist::Report> {
-    let (config, stop) = (setup.config.without_servers(), CancellationToken::new());
-    let (measured, ()) = tokio::join!(
-        Box::pin(bench::compare(&config, setup.out, COMPARED, &stop)),
-        guide.pause(Duration::from_secs(5)),
-    );
-    measured.inspect_err(|why| tracing::warn!("no comparison: {}", why.message())).ok()
+/// Asks for the comparison of both consumers, and receives it.
+struct Compare(oneshot::Sender<()>, oneshot::Receiver<Result<persist::Report>>);
+
+impl Compare {
+    /// Measures both consumers on their own servers while the audience reads the page.
+    async fn measured(self, guide: &Guide) -> Option<persist::Report> {
+        let _ = self.0.send(());
+        let (measured, ()) = tokio::join!(self.1, guide.pause(Duration::from_secs(5)));
+        measured.ok()?.inspect_err(|why| tracing::warn!("no comparison: {}", why.message())).ok()
+    }
 }
 
 /// Creates the first sale, and shows how long it takes until it opens.

@@ -437,7 +437,7 @@ impl App {
                 return self.send_wanted();
             }
             (Reply::LoadTestDone(report), Command::LoadTest(plan)) => {
-                self.display.load_tests.insert(plan.voucher, report.aggregate.clone());
+                self.display.load_reports.insert(plan.voucher, report.aggregate.clone());
             }
             (Reply::SaleCreated(id), _) => self.views.sales.await_sale(*id),
             (Reply::Replayed(ReplayReport { cut_short: false, .. }), Command::Apply(plan, _)) => {
@@ -540,8 +540,11 @@ impl App {
         }
         let at = Position::new(event.column, event.row);
         let clicked = self.terminal.clickable.iter().find(|(cells, _)| cells.contains(at));
-        if let Some((_, action)) = clicked {
-            return self.run(*action);
+        match clicked {
+            // A tab opens its view also from the filter.
+            Some((_, Action::Go(view))) => return self.go(*view),
+            Some((_, action)) => return self.run(*action),
+            None => {}
         }
         if self.view == View::Overview
             && let Some(sale) = self.views.overview.sale_at(at)

@@ -47,11 +47,12 @@ pub use self::{
 };
 // The text of a guide is written by other crates, in the language of the console.
 pub use self::text::{
+    aggregate,
     alarms::{Reader, alarm_text},
     audit_log::{
         job_result, order_error, result as localized_result, subject as localized_subject,
     },
-    figures::{aggregate, span, thousands},
+    figures::{span, thousands},
     phase, settings,
     time::event_name,
 };

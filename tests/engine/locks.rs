@@ -312,7 +312,10 @@ async fn a_release_wakes_a_waiter_and_polling_covers_lost_wakeups() {
     let _guard = holder.try_lock(&lock, "t").await.unwrap();
     let polling = waiting.try_for(&lock, "waiter", 20 * SECOND);
     let (polled, ()) = tokio::join!(polling, async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        wait_until(10 * SECOND, "it waits", async || {
+            server.query::<u64>(&["EXISTS", "locks:waiting:busy"]) == 1
+        })
+        .await;
         let _: u64 = server.query(&["DEL", "lock:busy"]);
     });
     assert!(polled.is_ok(), "{polled:?}");

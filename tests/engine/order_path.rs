@@ -319,8 +319,9 @@ async fn lost_scripts_and_a_lost_group_are_recreated() {
     let (world, voucher) = World::with_sale(3_000).await;
     let plan = LoadTest { rate: Some(3_000.0), ..LoadTest::new(voucher, 3_000) };
     let (report, ()) = tokio::join!(world.rush(plan), async {
-        for _ in 0..5 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        for round in 1..=5 {
+            let some = async || world.buyers(voucher).len() > round * 500;
+            world.until("some more are admitted", some).await;
             let mut conn = world.redis.connection();
             conn.query::<()>(cmd("SCRIPT").arg("FLUSH")).await.unwrap();
             let mut destroy = cmd("XGROUP");

@@ -61,7 +61,9 @@ async fn a_killed_redis_loses_no_admitted_order() {
     let rushing =
         tokio::spawn(async move { operator.execute(Command::LoadTest(plan), &stop).await });
     for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(250)).await;
+        let before = world.buyers(voucher).len();
+        let more = async || world.buyers(voucher).len() > before + 1_000;
+        world.until("more are admitted", more).await;
         world.server.kill();
         world.server.restart();
     }

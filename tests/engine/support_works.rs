@@ -272,6 +272,18 @@ async fn process_with_databases() {
     std::future::pending::<()>().await;
 }
 
+/// A client that reconnects to a killed server must not reach that of another test.
+#[test]
+fn a_port_stays_reserved_while_its_server_is_down() {
+    let mut server = TestRedis::setup().tcp().start();
+    let address = ("127.0.0.1", server.port());
+    server.kill();
+    assert!(std::net::TcpListener::bind(address).is_ok(), "the server is gone");
+    assert!(std::net::UdpSocket::bind(address).is_err(), "the next test takes another port");
+    drop(server);
+    assert!(std::net::UdpSocket::bind(address).is_ok());
+}
+
 /// Neither a finished nor a killed test leaves a server or a file.
 #[tokio::test]
 async fn databases_end_with_the_process_of_their_test() {

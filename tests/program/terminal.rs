@@ -1,6 +1,6 @@
 //! The console in a real pseudo-terminal, with the engine behind it.
 
-use crate::support::{LONG, Pty, Seckill, Terminal, key};
+use crate::support::{BINARY, LONG, Pty, Seckill, Terminal, key};
 use redis::cmd;
 use seckill_redis::Layout;
 
@@ -66,11 +66,16 @@ fn create_rush_and_quit_at_80x24() {
     a_sale_from_the_form_to_the_last_order(80, 24);
 }
 
+/// The demo with its servers in the temporary directory of `home`.
+fn demo(home: &Seckill, args: &[&str]) -> Pty {
+    let args = [&["demo", "--buyers", "2000"], args].concat();
+    Pty::open(BINARY.as_ref(), &args, 120, 36, home, &[])
+}
+
 #[test]
 fn the_demo_is_repaired_from_the_screen() {
     let home = Seckill::new();
-    let args = ["demo", "--buyers", "2000"];
-    let terminal = Pty::spawn(&args, 120, 36, &[]);
+    let terminal = demo(&home, &[]);
     terminal.wait_for(LONG, "the lock of the drain", |screen| {
         screen.contains("SOLD OUT") && screen.contains("LOCKS     1")
     });
@@ -87,8 +92,27 @@ fn the_demo_is_repaired_from_the_screen() {
     terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the proof", |screen| screen.contains("RECOVERED AND VERIFIED"));
     terminal.wait_for(LONG, "the summary", |screen| screen.contains("any key closes"));
+    let screen = terminal.screen();
+    let measured = |label: &str| {
+        let line = screen.lines().find(|line| line.contains(label)).unwrap_or_default();
+        line.chars().any(|c| c.is_ascii_digit())
+    };
+    assert!(measured("by the tutorial's consumer") && measured("times as fast"), "{screen}");
     terminal.send(" ");
     terminal.wait_for(LONG, "the view", |screen| !screen.contains("any key closes"));
+    quits(terminal);
+    assert!(home.processes().is_empty());
+}
+
+/// The servers that it compares the consumers on end as well.
+#[test]
+fn the_demo_leaves_nothing_behind_while_it_measures() {
+    let home = Seckill::new();
+    let terminal = demo(&home, &[]);
+    // Its own server, and that of the measurement.
+    let has_both = || home.processes().len() > 1;
+    terminal
+        .wait_for(LONG, "the measurement", |screen| screen.contains("AUDIT PASSED") && has_both());
     quits(terminal);
     assert!(home.processes().is_empty());
 }
@@ -96,8 +120,7 @@ fn the_demo_is_repaired_from_the_screen() {
 #[test]
 fn the_demo_is_repaired_in_presenter_mode() {
     let home = Seckill::new();
-    let args = ["demo", "--buyers", "2000", "--present"];
-    let terminal = Pty::spawn(&args, 120, 36, &[]);
+    let terminal = demo(&home, &["--present"]);
     terminal.wait_for(LONG, "a node dies", |screen| {
         screen.contains("NODE FAILURE") && screen.contains("stranded")
     });

@@ -1,6 +1,6 @@
 //! The forms as data: the fields of each, and how its input becomes a command.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, str::FromStr};
 
 use seckill_engine::{
     Command, LoadTest, SaleLine,
@@ -161,8 +161,12 @@ impl Form {
                 Ok(Effect::confirm(rush(sale, &plan), Command::LoadTest(plan)))
             }
             Subject::Restock(voucher) => {
-                let by = self.difference()?;
+                let by = check_restock(self.integer(0)?).map_err(|fault| (0, fault.to_string()))?;
                 let Some(sale) = scene.sale(*voucher) else { return Ok(Effect::note(NO_SALE)) };
+                if let Some(left) = sale.stock.filter(|left| by < -left.max(&0)) {
+                    let (sale, by) = (*voucher, by.unsigned_abs());
+                    return Err((0, text!("error-short", sale, by, left = left.max(0))));
+                }
                 let command = Command::Restock { voucher: *voucher, by };
                 Ok(Effect::confirm(restock(sale, by), command))
             }
@@ -241,14 +245,9 @@ impl Form {
         Ok(Launch { planned: planned_id, title, pieces, buyers, within, countdown, reason: None })
     }
 
-    /// Parses a whole number, also with the separators of the screen.
+    /// Parses a whole number of this range.
     fn number(&self, field: usize, range: RangeInclusive<u64>) -> Checked<u64> {
-        let written = self.value(field);
-        let plain: String = written.chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
-        let Ok(number) = plain.parse() else {
-            let shown: String = written.chars().take(20).collect();
-            return Err((field, text!("forms-is-not-integer", shown)));
-        };
+        let number = self.integer(field)?;
         if range.contains(&number) {
             return Ok(number);
         }
@@ -256,12 +255,10 @@ impl Form {
         Err((field, text!("forms-give-to", least, most)))
     }
 
-    /// Parses the pieces to add, or to remove if negative.
-    fn difference(&self) -> Checked<i64> {
-        let plain = self.value(0).replace([',', '_', ' '], "");
-        let by =
-            plain.parse().map_err(|_| (0, text!("forms-is-not-integer", shown = self.value(0))))?;
-        check_restock(by).map_err(|fault| (0, fault.to_string()))
+    /// Parses a whole number without a range, also with the separators of the screen.
+    fn integer<T: FromStr>(&self, field: usize) -> Checked<T> {
+        let plain = self.value(field).replace([',', '_', ' '], "");
+        plain.parse().map_err(|_| (field, Label("forms-is-not-integer").to_owned()))
     }
 
     /// Parses a time, if there is one.

@@ -132,7 +132,11 @@ fn the_mouse_chooses_only_while_it_is_on() {
     assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(9)));
     click(&mut tui, "? help");
     assert!(matches!(tui.app.dialog, Some(Dialog::Help(_))));
-    tui.press("\x1b2m");
+    // A tab opens its view also from the filter.
+    tui.press("\x1b2/noo");
+    click(&mut tui, "Orders");
+    assert_eq!((tui.app.view, tui.app.views.filtering), (View::Orders, false));
+    tui.press("2m");
     tui.mouse(CLICK, 1, 1);
     assert_eq!(tui.app.view, View::Sales);
 }
@@ -162,6 +166,9 @@ fn the_palette_goes_to_a_row_by_its_id_or_name() {
     // Rows are not listed before something is typed, nor by scattered letters.
     Tui::open(normal(), "4:").assert_hides("#5 noodles");
     Tui::open(normal(), "4:nodl").assert_hides("#5 noodles");
+    // A sale is offered once, although the Ledger has it too, and lines of the log have no name.
+    let mut tui = Tui::open(with_findings(), "4:5");
+    tui.assert_shows("#5 noodles").assert_hides("in Ledger").assert_hides("in Activity");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Number formatting.
 
-use seckill_engine::commands::AggregateLine;
-use seckill_model::{Label, locale::group_digits, text};
+use seckill_model::{locale::group_digits, text};
 
 use crate::widgets::{right, width};
 
@@ -64,31 +63,6 @@ pub(crate) fn milliseconds(micros: u64) -> String {
         1_000..1_000_000 => (micros / 1_000).to_string(),
         _ => format!("{}s", micros / 1_000_000),
     }
-}
-
-/// Columns of the aggregate report of a load test: its title, then the cell of each line; latencies in milliseconds.
-pub fn aggregate(lines: &[AggregateLine]) -> [Vec<String>; 11] {
-    let millis = |us: u64| {
-        let millis = us as f64 / 1e3;
-        let digits = if millis < 10.0 { 2 } else { usize::from(millis < 100.0) };
-        format!("{millis:.digits$}")
-    };
-    let column = |title: &str, cell: &dyn Fn(&AggregateLine) -> String| {
-        std::iter::once(title.to_owned()).chain(lines.iter().map(cell)).collect()
-    };
-    [
-        column(&Label("request-outcome"), &|line| line.label.name().to_owned()),
-        column(&Label("request-count"), &|line| thousands(line.samples)),
-        column(&Label("request-average"), &|line| millis(line.average)),
-        column("p50", &|line| millis(line.median)),
-        column("p90", &|line| millis(line.p90)),
-        column("p95", &|line| millis(line.p95)),
-        column("p99", &|line| millis(line.p99)),
-        column(&Label("request-min"), &|line| millis(line.min)),
-        column(&Label("request-max"), &|line| millis(line.max)),
-        column(&Label("request-error-percent"), &|line| format!("{:.1}", line.error_percent)),
-        column(&Label("request-per-second"), &|line| thousands(line.per_second as u64)),
-    ]
 }
 
 /// `128`, `99k`, `.1M`: at most three cells, rounded down, for a count beside a name.

@@ -65,7 +65,7 @@ pub(crate) struct Scene {
     /// The number that the guide counts down to the start of a sale.
     pub(crate) countdown: Option<u8>,
     /// Aggregate report of the last load test of this console on a sale.
-    pub(crate) load_tests: BTreeMap<VoucherId, Vec<AggregateLine>>,
+    pub(crate) load_reports: BTreeMap<VoucherId, Vec<AggregateLine>>,
 }
 
 impl Scene {
@@ -83,7 +83,7 @@ impl Scene {
             chosen: None,
             typing: false,
             countdown: None,
-            load_tests: BTreeMap::new(),
+            load_reports: BTreeMap::new(),
         }
     }
 

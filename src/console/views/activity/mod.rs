@@ -91,6 +91,11 @@ impl Row for AuditEntry {
         }),
     ];
 
+    /// A line has no name.
+    fn label(&self) -> Option<String> {
+        None
+    }
+
     fn id(&self) -> i64 {
         self.id
     }

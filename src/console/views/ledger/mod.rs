@@ -82,6 +82,11 @@ impl Row for SaleAudit {
             }),
     ];
 
+    /// Sales has the sale.
+    fn label(&self) -> Option<String> {
+        None
+    }
+
     fn id(&self) -> VoucherId {
         self.voucher_id
     }

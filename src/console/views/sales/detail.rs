@@ -20,7 +20,7 @@ use super::{phase, window};
 use crate::{
     text::{
         self,
-        figures::{aggregate, compact, share, span, steady_span, thousands},
+        figures::{compact, share, span, steady_span, thousands},
     },
     theme::Theme,
     views::{
@@ -110,7 +110,7 @@ fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
 
 /// Rows of the report of the last load test, with the blank one and the headings above it.
 fn report_rows(scene: &Scene, sale: &SaleLine) -> u16 {
-    scene.load_tests.get(&sale.voucher_id).map_or(0, |lines| lines.len() as u16 + 3)
+    scene.load_reports.get(&sale.voucher_id).map_or(0, |lines| lines.len() as u16 + 3)
 }
 
 /// The aggregate report of the last load test; without room for all columns, those that others imply are omitted.
@@ -118,10 +118,10 @@ fn load_test(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     /// Places of the columns that are omitted first: 90 %, 95 %, average, minimum.
     const OMITTED: [usize; 4] = [4, 5, 2, 7];
     let theme = scene.theme;
-    let lines = scene.load_tests.get(&sale.voucher_id).map_or(&[][..], |lines| lines);
+    let lines = scene.load_reports.get(&sale.voucher_id).map_or(&[][..], |lines| lines);
     let [_, heading, area] = Layout::vertical([Length(1), Length(1), Fill(1)]).areas(area);
     Line::styled(Label("sale-last-load-test"), theme.heading).render(heading, buffer);
-    let mut columns = aggregate(lines).map(Some);
+    let mut columns = text::aggregate(lines).map(Some);
     let cells = |column: &Vec<String>| column.iter().map(|cell| width(cell)).max().unwrap_or(0);
     let mut omitted = OMITTED.into_iter();
     while columns.iter().flatten().map(|it| cells(it) + 2).sum::<usize>() > area.width.into()

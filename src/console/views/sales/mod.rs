@@ -73,8 +73,8 @@ impl Row for SaleLine {
         self.voucher_id
     }
 
-    fn label(&self) -> String {
-        text::sale_name(self.voucher_id, &self.title)
+    fn label(&self) -> Option<String> {
+        Some(text::sale_name(self.voucher_id, &self.title))
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {

@@ -43,9 +43,9 @@ pub(crate) trait Row: Sized + 'static {
         }
     }
 
-    /// The name in the palette, where rows of all views are beside each other.
-    fn label(&self) -> String {
-        self.name()
+    /// The name in the palette, where rows of all views are beside each other; `None` if it is not offered there.
+    fn label(&self) -> Option<String> {
+        Some(self.name())
     }
 
     /// The loaded page.

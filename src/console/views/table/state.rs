@@ -393,7 +393,7 @@ pub(crate) trait Table {
     /// The ID or name of the row under the cursor.
     fn chosen_name(&self, snapshot: &Snapshot) -> Option<String>;
 
-    /// The loaded rows: the ID or name of each, and how it is offered.
+    /// The loaded rows that the palette offers: the ID or name of each, and its name there.
     fn names(&self, snapshot: &Snapshot) -> Vec<(String, String)>;
 
     /// Moves the cursor to the row of this name; a filter that hides it is cleared.
@@ -429,7 +429,8 @@ impl<R: Row> Table for TableState<R> {
     }
 
     fn names(&self, snapshot: &Snapshot) -> Vec<(String, String)> {
-        self.loaded(snapshot).into_iter().map(|row| (row.name(), row.label())).collect()
+        let name = |row: &R| Some((row.name(), row.label()?));
+        self.loaded(snapshot).into_iter().filter_map(name).collect()
     }
 
     fn point_to(&mut self, snapshot: &Snapshot, name: &str) {
