@@ -44,13 +44,11 @@ const BLOCK: Duration = Duration::from_millis(200);
 const AT_ONCE: Duration = Duration::from_millis(1);
 /// Interval between checks for entries of other consumers.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
-/// Interval between retries of entries that wait for the buyers of their sale.
+/// Interval between retries of entries that wait for the buyers of their sale, or for the lock of their own.
 const WAITING_EVERY: Duration = Duration::from_millis(200);
 /// Time that a stop allows for the current batch, and for handing over the rest.
 const FINISH_WITHIN: Duration = Duration::from_millis(2_500);
 const HAND_OVER_WITHIN: Duration = Duration::from_millis(500);
-/// Maximum wait for the locks of a batch's buyers, if `order_lock` is set.
-const ORDER_LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// The consumer of one partition's group. Owned by one task; ends when its token is cancelled.
 #[derive(Debug)]
@@ -64,7 +62,7 @@ pub struct Consumer {
     hold: Hold,
     /// Its own pending entries were read since the process started.
     resumed: bool,
-    /// When entries that wait for the buyers of their sale were last read.
+    /// Since when entries wait for the buyers of their sale, or for the lock of their own.
     waiting: Option<Instant>,
     meters: Arc<Meters>,
     stop: CancellationToken,
@@ -373,8 +371,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Writes a batch; with `order_lock`, under a lock for each of its buyers. An entry whose lock is not
-    /// acquired stays pending.
+    /// Writes a batch; with `order_lock`, under a lock for each of its buyers. An entry whose lock another owner holds
+    /// stays pending and is retried: those behind it do not wait for it.
     async fn settle(&mut self, batch: Vec<Delivered>) -> Result<()> {
         if !self.settings.order_lock {
             let settled = self.writer.settle(batch, &self.stop).await?;
@@ -382,7 +380,7 @@ impl Consumer {
             return Ok(());
         }
         let users = batch.iter().filter_map(|delivered| Some(delivered.order()?.user));
-        let (guards, missed) = lock_buyers(&self.locks, users).await;
+        let (guards, busy, missed) = lock_buyers(&self.locks, users).await;
         let locked = |delivered: &Delivered| {
             delivered.order().is_none_or(|order| guards.contains_key(&order.user))
         };
@@ -395,9 +393,9 @@ impl Consumer {
                 tracing::warn!(%error, "an order lock was not released");
             }
         }
-        self.note_settled(&settled?);
-        // Reading it again does not count as a delivery.
-        self.resumed |= missed.is_some();
+        let mut settled = settled?;
+        settled.waiting += busy;
+        self.note_settled(&settled);
         missed.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -407,23 +405,23 @@ impl Consumer {
     }
 }
 
-/// Acquires one lock per buyer, all at once: returns those acquired, and why one was not.
+/// Asks for one lock per buyer, all at once: returns those acquired, how many another owner holds, and why others failed.
 async fn lock_buyers(
     locks: &Locks,
     users: impl Iterator<Item = UserId>,
-) -> (BTreeMap<UserId, Guard>, Option<LockError>) {
+) -> (BTreeMap<UserId, Guard>, u64, Option<LockError>) {
     let users: BTreeSet<UserId> = users.collect();
     let asked = users.into_iter().map(async |user| {
         let name = LockName::new(format!("order:{user}"))?;
-        let guard = locks.try_for(&name, "write order", ORDER_LOCK_WAIT).await?;
-        Ok((user, guard))
+        Ok((user, locks.try_lock(&name, "write order").await?))
     });
-    let (mut guards, mut missed) = (BTreeMap::new(), None);
+    let (mut guards, mut busy, mut missed) = (BTreeMap::new(), 0, None);
     for asked in join_all(asked).await {
         match asked {
             Ok((user, guard)) => drop(guards.insert(user, guard)),
+            Err(LockError::Busy(_)) => busy += 1,
             Err(error) => missed = Some(error),
         }
     }
-    (guards, missed)
+    (guards, busy, missed)
 }
