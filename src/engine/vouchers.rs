@@ -76,7 +76,7 @@ impl Vouchers<'_> {
         self.reserve_numbers().await?;
         let sale = self.servers.store.create_sale(sale, Millis::now()).await?;
         faults::pass(Point::AfterSaleCommit);
-        self.announce(&sale, "new").await?;
+        deliver(self.servers, &sale, "new").await?;
         Ok(sale)
     }
 
@@ -108,12 +108,28 @@ impl Vouchers<'_> {
         if sale.state == SaleState::Running && open {
             return Err(EngineError::Rejected(reason!("error-has-started", sale = voucher)));
         }
-        self.change(voucher, SaleState::Running, Some(now)).await
+        self.set_state(voucher, SaleState::Running, Some(now)).await
     }
 
-    /// Sets the state that the operator chose for a sale.
-    pub async fn set_state(&mut self, voucher: VoucherId, state: SaleState) -> Result<Sale> {
-        self.change(voucher, state, None).await
+    /// Sets the state that the operator chose for a sale, and its begin if one is given.
+    pub async fn set_state(
+        &mut self,
+        voucher: VoucherId,
+        state: SaleState,
+        begin: Option<Millis>,
+    ) -> Result<Sale> {
+        let sale = match self.servers.store.set_state(voucher, state, begin).await {
+            // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
+            // idempotent.
+            Err(unknown @ StoreError::Unknown(_)) => {
+                let again = self.servers.store.set_state(voucher, state, begin).await;
+                again.map_err(|error| if error.is_away() { unknown } else { error })?
+            }
+            other => other?,
+        };
+        faults::pass(Point::AfterChangeCommit);
+        deliver(self.servers, &sale, "").await?;
+        Ok(sale)
     }
 
     /// Adds pieces to a sale, or removes unsold ones if `by` is negative.
@@ -127,7 +143,7 @@ impl Vouchers<'_> {
             _ => self.cut(voucher, by.unsigned_abs()).await?,
         };
         faults::pass(Point::AfterChangeCommit);
-        self.announce(&sale, "").await?;
+        deliver(self.servers, &sale, "").await?;
         Ok(sale)
     }
 
@@ -226,36 +242,6 @@ impl Vouchers<'_> {
         };
         if let Err(error) = done.await {
             tracing::warn!(%voucher, %error, "the pieces of a failed removal are not restored yet");
-        }
-    }
-
-    async fn change(
-        &mut self,
-        voucher: VoucherId,
-        state: SaleState,
-        begin: Option<Millis>,
-    ) -> Result<Sale> {
-        let sale = match self.servers.store.set_state(voucher, state, begin).await {
-            // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
-            // idempotent.
-            Err(unknown @ StoreError::Unknown(_)) => {
-                let again = self.servers.store.set_state(voucher, state, begin).await;
-                again.map_err(|error| if error.is_away() { unknown } else { error })?
-            }
-            other => other?,
-        };
-        faults::pass(Point::AfterChangeCommit);
-        self.announce(&sale, "").await?;
-        Ok(sale)
-    }
-
-    /// Delivers a change that was just committed. If that fails, the change is still in SQL.
-    async fn announce(&mut self, sale: &Sale, how: &str) -> Result<()> {
-        match deliver(self.servers, sale, how).await {
-            Err(EngineError::Redis(why)) => {
-                Err(EngineError::NotLoaded { voucher: sale.voucher_id, why })
-            }
-            other => other,
         }
     }
 }

@@ -128,7 +128,7 @@ async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server
         for (state, refuses) in [(SaleState::Paused, true), (SaleState::Running, false)] {
             proxy.cut_at_commit(cut);
             let mut vouchers = Vouchers { servers: &mut cut_off };
-            let done = vouchers.set_state(voucher, state).await;
+            let done = vouchers.set_state(voucher, state, None).await;
             assert_eq!(proxy.heal(), [true]);
             assert_eq!(done.unwrap().state, state, "asked again");
             user += 1;

@@ -233,8 +233,8 @@ async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
     let _: () = world.server.query(&["FLUSHALL"]);
     let (mut servers, keys) = (world.servers(), &world.keys);
     let mut vouchers = Vouchers { servers: &mut servers };
-    vouchers.set_state(voucher, SaleState::Paused).await.unwrap();
-    vouchers.set_state(voucher, SaleState::Running).await.unwrap();
+    vouchers.set_state(voucher, SaleState::Paused, None).await.unwrap();
+    vouchers.set_state(voucher, SaleState::Running, None).await.unwrap();
     assert_eq!(held(&world, voucher), 10);
     assert_eq!(world.server.query::<i64>(&["GET", &keys.stock(voucher)]), 0);
     world.balanced().await;

@@ -40,55 +40,53 @@ impl Operator {
         command: Command,
         stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Reply>> {
-        self.execute_and_record(command, stop).boxed()
-    }
-
-    async fn execute_and_record(
-        &self,
-        command: Command,
-        stop: &CancellationToken,
-    ) -> Result<Reply> {
-        if self.read_only && (command.is_recorded() || command == Command::Cancel) {
-            return Err(EngineError::ReadOnly);
+        async move {
+            if self.read_only && (command.is_recorded() || command == Command::Cancel) {
+                return Err(EngineError::ReadOnly);
+            }
+            if !command.is_recorded() {
+                return Box::pin(self.run(command, stop)).await;
+            }
+            audit_record::check_reason(self.reason.as_deref()).map_err(EngineError::Rejected)?;
+            // Before any read or write: stopping a load test does not wait for a server.
+            let stopped = match command {
+                Command::StopLoadTest(_) => Some(Box::pin(self.run(command.clone(), stop)).await),
+                _ => None,
+            };
+            let (action, subject) = audit_record::describe(&command);
+            let about = audit_record::about(&command);
+            // By the clock of Redis, as events are; by that of this host only if Redis does not answer.
+            let asked = Millis::now();
+            let (at, before) = self.figures(about).await;
+            let mut line = AuditEntry {
+                at: at.unwrap_or(asked),
+                operator: login_name(),
+                node: self.node.clone(),
+                action: action.to_owned(),
+                subject,
+                reason: self.reason.clone(),
+                before,
+                ..AuditEntry::default()
+            };
+            // Futures of commands are large, and each caller would hold one in its own task.
+            let result = match stopped {
+                Some(stopped) => stopped,
+                None if command.is_recovery() => {
+                    Box::pin(self.run_exclusively(&line, command, stop)).await
+                }
+                None => Box::pin(self.run(command, stop)).await,
+            };
+            line.result = Message::of(&match &result {
+                Ok(reply) => CommandOutcome::of(reply),
+                Err(error) => CommandOutcome::Failed(error.clone()),
+            });
+            line.after = self.figures(about).await.1;
+            tracing::info!(action, subject = %line.subject, result = %line.result, "command");
+            self.outbox.put(line);
+            self.outbox.write(&self.deployment.store).await;
+            result
         }
-        if !command.is_recorded() {
-            return Box::pin(self.run(command, stop)).await;
-        }
-        audit_record::check_reason(self.reason.as_deref()).map_err(EngineError::Rejected)?;
-        // Before any read or write: stopping a load test does not wait for a server.
-        let stopped = match command {
-            Command::StopLoadTest(_) => Some(Box::pin(self.run(command.clone(), stop)).await),
-            _ => None,
-        };
-        let (action, subject) = audit_record::describe(&command);
-        let about = audit_record::about(&command);
-        // By the clock of Redis, as events are; by that of this host only if Redis does not answer.
-        let asked = Millis::now();
-        let (at, before) = self.figures(about).await;
-        let mut line = AuditEntry {
-            at: at.unwrap_or(asked),
-            operator: login_name(),
-            node: self.node.clone(),
-            action: action.to_owned(),
-            subject,
-            reason: self.reason.clone(),
-            before,
-            ..AuditEntry::default()
-        };
-        // Futures of commands are large, and each caller would hold one in its own task.
-        let result = match stopped {
-            Some(stopped) => stopped,
-            None => Box::pin(self.run_exclusively(&line, command, stop)).await,
-        };
-        line.result = Message::of(&match &result {
-            Ok(reply) => CommandOutcome::of(reply),
-            Err(error) => CommandOutcome::Failed(error.clone()),
-        });
-        line.after = self.figures(about).await.1;
-        tracing::info!(action, subject = %line.subject, result = %line.result, "command");
-        self.outbox.put(line);
-        self.outbox.write(&self.deployment.store).await;
-        result
+        .boxed()
     }
 
     /// Classifies pending entries for a caller that does not hold the operator lock.
@@ -117,16 +115,13 @@ impl Operator {
         Box::pin(audit_figures::take(store, &mut redis.connection(), keys, about)).await
     }
 
-    /// Takes the operator lock if the command needs it; a command that loses the lock is aborted.
+    /// Runs a recovery under the operator lock; one that loses the lock is aborted.
     async fn run_exclusively(
         &self,
         line: &AuditEntry,
         command: Command,
         stop: &CancellationToken,
     ) -> Result<Reply> {
-        if !command.is_recovery() {
-            return self.run(command, stop).await;
-        }
         let Deployment { redis, keys, .. } = &self.deployment;
         let (locks, mut conn) = (&self.locks, redis.connection());
         let guard =
@@ -174,13 +169,13 @@ impl Operator {
             }
             Command::StartSale(voucher) => changed(&vouchers.start(voucher).await?),
             Command::PauseSale(voucher) => {
-                changed(&vouchers.set_state(voucher, SaleState::Paused).await?)
+                changed(&vouchers.set_state(voucher, SaleState::Paused, None).await?)
             }
             Command::ResumeSale(voucher) => {
-                changed(&vouchers.set_state(voucher, SaleState::Running).await?)
+                changed(&vouchers.set_state(voucher, SaleState::Running, None).await?)
             }
             Command::EndSale(voucher) => {
-                changed(&vouchers.set_state(voucher, SaleState::Ended).await?)
+                changed(&vouchers.set_state(voucher, SaleState::Ended, None).await?)
             }
             Command::Restock { voucher, by } => {
                 let sale = vouchers.restock(voucher, by).await?;

@@ -25,12 +25,17 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 /// just created.
 ///
 /// # Errors
-/// A server is unreachable, or Redis has another sale with that ID; the change is delivered later.
+/// [`EngineError::NotLoaded`] if Redis has not confirmed the change, SQL is unreachable, or Redis has another sale with
+/// that ID; the change is delivered later.
 pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Result<()> {
     let voucher = sale.voucher_id;
+    let unconfirmed = |error| match error {
+        EngineError::Redis(why) if sale.is_undelivered() => EngineError::NotLoaded { voucher, why },
+        other => other,
+    };
     if sale.state == SaleState::Archived {
         drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
-    } else if sync(servers, sale, how).await? == Synced::Damaged {
+    } else if sync(servers, sale, how).await.map_err(unconfirmed)? == Synced::Damaged {
         let of = servers.keys.partition_of(voucher);
         let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
         let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
