@@ -53,6 +53,9 @@ action-first = first
 action-freeze = freeze
     .help = pause or resume the display
     .name = freeze
+action-guide-next = next step
+    .help = next step of a demo, hint in a drill
+    .name = next step
 action-help = help
     .help = show this help
     .name = help
@@ -1477,6 +1480,7 @@ console-sold-out = sold out
 console-starts = starts { $time }
 console-starts-in = starts in { $clock }
 console-stock = STOCK
+console-there-is-no-guide = no demo or drill is running here
 console-to = { $begin } to { $end }
 console-unmarked = { $view ->
     [dead] { $count ->
@@ -1708,25 +1712,32 @@ drill-check-repaired = the fault was repaired
 drill-check-seen = the screen showed the fault
 drill-check-settled = no orders are in flight
 drill-done = done
+drill-exam = FIND THE FAULT
+drill-exam-text = Find what went wrong, repair it if necessary, then read the audit ({ KEY("ledger") }). Press { KEY("guide-next") } for a hint.
 drill-failed = FAILED
 drill-failed-text = Failed: { $wrong }. Press q to end the drill.
 drill-false = FALSE
 drill-fault = { $drill ->
-    [consumer-killed] node-b died holding { $n } orders. ALARMS reports it with the count.
-    [poison] { $n } invalid entries were added among valid ones. ALARMS counts the dead letters.
-    [database-away] ALARMS reports it within 2 s. Orders wait in the stream. The database returns in { $left } s.
-    [redis-away] SIGKILL during the load test. The next process that needs Redis restarts it: no action needed.
-    [group-destroyed] The group was destroyed, with { $n } pending entries. ALARMS reports it. The node recreates it in { $left } s.
+    [consumer-killed] node-b died holding { $n } orders. ALARMS reports it with the count; view 4 lists the entries.
+    [poison] { $n } invalid entries were added among valid ones. ALARMS counts the dead letters; view 5 lists them.
+    [database-away] The database refuses connections: orders wait in the stream. View 3 shows the lag.
+    [redis-away] Redis was killed during the load test. View 0 lists when it was unreachable.
+    [group-destroyed] The consumer group was destroyed, with { $n } pending entries. View 3 shows the stream without a group.
     [stream-trimmed] node-b died with { $n } entries, and the stream lost their bodies. View 4 shows each as: body gone.
-    [duplicates] { $n } entries were added a second time. The lag under STREAM shows them for { $left } s.
-    [clock-step] The clock of the order IDs steps 25 h ahead, then back, with sales in between. The audit keeps passing.
+    [duplicates] { $n } entries were added a second time. View 3 shows them as lag.
+    [clock-step] The clock of the order IDs stepped 25 h ahead, then back, with sales in between. View 7 lists the IDs.
    *[other] { $drill }
 }
+drill-found = found after
 drill-get-ready = GET READY
 drill-get-ready-text = { $STOCK } pieces go on sale shortly. Use --data-dir { $dir } to work here from another terminal.
+drill-hints = hints
+drill-hints-of = { $hints } of { $all }
 drill-load-test-text = { $users } buyers request { $STOCK } pieces.
 drill-load-test-title = LOAD TEST
+drill-more-sales-text = Two more sales follow. Watch them.
 drill-name = drill
+drill-never = never
 drill-of-seed = { $drill }, seed { $seed }
 drill-passed = PASSED
 drill-passed-text = Every order was verified by its ID. Press q to end the drill.
@@ -1736,12 +1747,12 @@ drill-redis-without-pid = it does not report its process ID
 drill-remedy = { $drill ->
     [consumer-killed] Press 4 to list its entries, A to plan, y to apply. Pending must drop to 0.
     [poison] Press 5, then * and D to discard; or: seckill --data-dir { $dir } dead discard --all
-    [database-away] The database is back. ALARMS shows the length of the outage; orders catch up automatically.
-    [redis-away] Redis runs again. ALARMS shows the length of the outage; buyers get delayed replies.
-    [group-destroyed] The node recreates it at the start of the stream: entries in SQL are acknowledged, the rest is written.
+    [database-away] Nothing is lost: open view 3, then the database returns and orders catch up automatically.
+    [redis-away] No action needed: the next process that needs Redis restarts it. Read view 0.
+    [group-destroyed] Open view 3, then the node recreates it: entries in SQL are acknowledged, the rest is written.
     [stream-trimmed] In view 4, press A to plan a rebuild from the buyers, y to apply it. The node waits for you.
-    [duplicates] Each one exists in SQL and is acknowledged: the lag drains, no new order is written.
-    [clock-step] No action needed: no alarm, and the audit passes. The final audit compares every ID.
+    [duplicates] Open view 3, then the consumer continues: each one exists in SQL and is acknowledged.
+    [clock-step] No action needed: the IDs in view 7 increase through both steps, without duplicates.
    *[other] { $drill }
 }
 drill-repaired = { $drill ->
@@ -1755,10 +1766,13 @@ drill-repaired = { $drill ->
     [clock-step] sales continued through both steps
    *[other] { $drill }
 }
+drill-repaired-after = repaired after
 drill-report-failed = FAILED.
 drill-report-passed = Passed.
 drill-script-failed = The drill failed: { $why }
 drill-seen = seen
+drill-solved = REPAIRED
+drill-solved-text = Now read the proof: the audit by order ID in the Ledger.
 drill-symptom = { $drill ->
     [consumer-killed] ALARMS: a dead consumer holds { $n ->
         [one] 1 entry

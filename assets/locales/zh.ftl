@@ -53,6 +53,9 @@ action-first = 首行
 action-freeze = 冻结
     .help = 冻结或恢复画面
     .name = 冻结画面
+action-guide-next = 下一步
+    .help = 演示的下一步，演练中的提示
+    .name = 下一步
 action-help = 帮助
     .help = 显示本帮助
     .name = 帮助
@@ -1365,6 +1368,7 @@ console-sold-out = 售罄
 console-starts = { $time } 开始
 console-starts-in = 距开始 { $clock }
 console-stock = 库存
+console-there-is-no-guide = 当前没有演示或演练
 console-to = { $begin } 至 { $end }
 console-unmarked = { $view ->
     [dead] { $count } 条已标记的死信已不在，标记已取消
@@ -1546,25 +1550,32 @@ drill-check-repaired = 故障已修复
 drill-check-seen = 画面已显示故障
 drill-check-settled = 没有在途订单
 drill-done = 处理
+drill-exam = 查找故障
+drill-exam-text = 出现了故障。找出原因，必要时修复，然后按 { KEY("ledger") } 查看对账。按 { KEY("guide-next") } 获取提示。
 drill-failed = 未通过
 drill-failed-text = 未通过：{ $wrong }。按 q 结束演练。
 drill-false = 不成立
 drill-fault = { $drill ->
-    [consumer-killed] node-b 宕机，持有 { $n } 笔订单。“告警”会提示并给出条数。
-    [poison] 正常消息中混入 { $n } 条无效消息。“告警”会给出死信条数。
-    [database-away] “告警”会在 2 秒内提示。订单暂存在消息流中。{ $left } 秒后数据库恢复。
-    [redis-away] 压测中 Redis 收到 SIGKILL。下一个用到它的进程会重新启动它，无需操作。
-    [group-destroyed] 消费组连同 { $n } 条待确认消息被销毁，“告警”会提示。{ $left } 秒后由节点重建。
+    [consumer-killed] node-b 宕机，持有 { $n } 笔订单。“告警”给出条数，按 4 可见这些消息。
+    [poison] 正常消息中混入 { $n } 条无效消息。“告警”给出死信条数，按 5 可见。
+    [database-away] 数据库拒绝连接，订单暂存在消息流中。按 3 可见积压。
+    [redis-away] 压测中 Redis 被强制终止。按 0 可见何时无法连接。
+    [group-destroyed] 消费组连同 { $n } 条待确认消息被销毁。按 3 可见消息流没有消费组。
     [stream-trimmed] node-b 宕机，持有 { $n } 条消息，且消息内容已丢失。按 4 可见每条都是“内容丢失”。
-    [duplicates] { $n } 条消息被重复写入。“消息流”的积压会显示 { $left } 秒。
-    [clock-step] 订单号时钟前跳 25 小时再跳回，其间仍有秒杀。对账始终通过。
+    [duplicates] { $n } 条消息被重复写入。按 3 可见积压。
+    [clock-step] 订单号时钟前跳 25 小时再跳回，其间仍有秒杀。按 7 可见订单号。
    *[other] { $drill }
 }
+drill-found = 发现用时
 drill-get-ready = 准备
 drill-get-ready-text = 即将开抢，共 { $STOCK } 件。可在另一个终端用 --data-dir { $dir } 操作。
+drill-hints = 提示
+drill-hints-of = { $hints } / { $all }
 drill-load-test-text = { $users } 位买家来抢 { $STOCK } 件。
 drill-load-test-title = 压测
+drill-more-sales-text = 接下来还有两场秒杀，请留意。
 drill-name = 演练
+drill-never = 从未
 drill-of-seed = { $drill }，种子 { $seed }
 drill-passed = 通过
 drill-passed-text = 每笔订单都已按订单号核对。按 q 结束演练。
@@ -1574,12 +1585,12 @@ drill-redis-without-pid = 它没有报告进程号
 drill-remedy = { $drill ->
     [consumer-killed] 按 4 查看它持有的消息，按 A 制定计划，按 y 执行。待确认须降为 0。
     [poison] 按 5 查看，* 全部标记，D 丢弃；或另开终端：seckill --data-dir { $dir } dead discard --all
-    [database-away] 数据库已恢复。“告警”会显示中断时长；订单自动追平。
-    [redis-away] Redis 已重新运行。“告警”会显示中断时长；买家稍后得到应答。
-    [group-destroyed] 节点从头重建消费组：SQL 中已有的直接确认，其余落库。
+    [database-away] 没有丢失：按 3 查看后数据库恢复，订单自动追平。
+    [redis-away] 无需操作：下一个用到 Redis 的进程会重新启动它。按 0 查看。
+    [group-destroyed] 按 3 查看后由节点重建：SQL 中已有的直接确认，其余落库。
     [stream-trimmed] 按 4 查看，A 制定计划（按买家名单重建），y 执行。节点等待操作。
-    [duplicates] 每条都已在 SQL 中，直接确认：积压清空，不产生新订单。
-    [clock-step] 无需操作：没有告警，对账通过。最终对账会核对每个订单号。
+    [duplicates] 按 3 查看后消费者继续：每条都已在 SQL 中，直接确认。
+    [clock-step] 无需操作：按 7 可见订单号前后递增，没有重复。
    *[other] { $drill }
 }
 drill-repaired = { $drill ->
@@ -1593,10 +1604,13 @@ drill-repaired = { $drill ->
     [clock-step] 两次跳变期间秒杀照常进行
    *[other] { $drill }
 }
+drill-repaired-after = 修复用时
 drill-report-failed = 未通过。
 drill-report-passed = 通过。
 drill-script-failed = 演练失败：{ $why }
 drill-seen = 现象
+drill-solved = 已修复
+drill-solved-text = 请到“对账”查看逐笔核对的结果。
 drill-symptom = { $drill ->
     [consumer-killed] 告警：失联消费者持有 { $n } 条消息
     [poison] 告警：{ $n } 条死信待人工处理

@@ -10,7 +10,7 @@ use seckill_console::{GuidePage, thousands};
 use seckill_engine::{LoadTest, Snapshot, error::MAX_USERS};
 use seckill_model::{Label, Millis, SaleAudit, VoucherId, text};
 use serde::Serialize;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -158,7 +158,9 @@ async fn play(sandbox: &Sandbox<'_>, args: &DemoArgs, compare: Compare) -> Resul
             // Once released, the consumer writes a batch before it pauses again.
             sandbox.hold(false).await?;
             sandbox.hold(true).await?;
-            guide.pause(DRAIN / steps).await;
+            if guide.pause(DRAIN / steps).await {
+                break;
+            }
         }
         sandbox.hold(false).await?;
     }
@@ -215,7 +217,7 @@ impl Compare {
     /// Measures both consumers on their own servers while the audience reads the page.
     async fn measured(self, guide: &Guide) -> Option<persist::Report> {
         let _ = self.0.send(());
-        let (measured, ()) = tokio::join!(self.1, guide.pause(Duration::from_secs(5)));
+        let (measured, _) = tokio::join!(self.1, guide.pause(Duration::from_secs(5)));
         measured.ok()?.inspect_err(|why| tracing::warn!("no comparison: {}", why.message())).ok()
     }
 }
@@ -231,7 +233,7 @@ async fn countdown(sandbox: &Sandbox<'_>, buyers: u64, stock: u64) -> Result<Vou
         let text = text!("demo-countdown-text", buyers, pieces = stock);
         let page = page(Label("demo-countdown"), text, None);
         sandbox.guide.turn_to(GuidePage { countdown: Some(left), ..page });
-        sandbox.guide.pause(Duration::from_secs(1)).await;
+        sleep(Duration::from_secs(1)).await;
     }
     Ok(voucher)
 }

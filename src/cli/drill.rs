@@ -5,8 +5,10 @@
 mod catalogue;
 mod play;
 
+use std::time::Duration;
+
 use clap::{Args, builder::PossibleValuesParser};
-use seckill_console::GuidePage;
+use seckill_console::{GuidePage, span};
 use seckill_model::{Label, SaleAudit, text};
 use serde::Serialize;
 use strum::IntoEnumIterator as _;
@@ -20,6 +22,8 @@ use crate::{
 };
 
 const NAME: Label = Label("drill-name");
+/// Hints to a drill: the cause, then the remedy.
+const HINTS: usize = 2;
 
 #[derive(Debug, Args)]
 pub(super) struct DrillArgs {
@@ -71,6 +75,35 @@ struct Report {
     checks: Vec<Check>,
     passed: bool,
     sales: Vec<SaleAudit>,
+    /// What the operator did; `None` without a console.
+    #[serde(skip)]
+    exam: Option<Exam>,
+}
+
+/// How an operator solved a drill.
+#[derive(Debug, Default)]
+struct Exam {
+    /// Number of hints requested.
+    hints: usize,
+    /// Time from the fault until the view that shows it was opened.
+    found: Option<Duration>,
+    /// Time from the fault until its repair.
+    repaired: Option<Duration>,
+}
+
+impl Exam {
+    /// Its labels and figures.
+    fn figures(&self) -> [(Label, String); 3] {
+        let after = |time: Option<Duration>| match time {
+            Some(time) => span(time.as_millis() as u64),
+            None => Label("drill-never").to_owned(),
+        };
+        [
+            (Label("drill-found"), after(self.found)),
+            (Label("drill-repaired-after"), after(self.repaired)),
+            (Label("drill-hints"), text!("drill-hints-of", hints = self.hints, all = HINTS)),
+        ]
+    }
 }
 
 impl Report {
@@ -98,12 +131,17 @@ pub(super) async fn run(setup: &Setup<'_>, args: &DrillArgs) -> Result<u8> {
 
 /// The end of the guide.
 fn end(report: &Result<Report>) -> GuidePage {
-    let text = match report.as_ref().map(Report::failure) {
-        Ok(None) => return last_page(Label("drill-passed"), text!("drill-passed-text"), true),
-        Ok(Some(wrong)) => text!("drill-failed-text", wrong),
-        Err(error) => text!("drill-script-failed", why = error.message()),
+    let (title, text) = match report.as_ref().map(Report::failure) {
+        Ok(None) => (Label("drill-passed"), text!("drill-passed-text")),
+        Ok(Some(wrong)) => (Label("drill-failed"), text!("drill-failed-text", wrong)),
+        Err(error) => (Label("drill-failed"), text!("drill-script-failed", why = error.message())),
     };
-    last_page(Label("drill-failed"), text, false)
+    let exam = report.iter().filter_map(|report| report.exam.as_ref()).flat_map(Exam::figures);
+    GuidePage {
+        summary: exam.map(|(label, figure)| (label.to_owned(), figure)).collect(),
+        next: text.clone(),
+        ..last_page(title, text, report.as_ref().is_ok_and(|report| report.passed))
+    }
 }
 
 #[derive(Serialize)]
@@ -129,6 +167,7 @@ fn render(report: &Report) -> String {
     let mut lines = vec![(NAME, drill)];
     lines.extend(report.seen.iter().map(|seen| (Label("drill-seen"), seen.clone())));
     lines.extend(report.done.iter().map(|done| (Label("drill-done"), done.clone())));
+    lines.extend(report.exam.iter().flat_map(Exam::figures));
     lines.extend(report.checks.iter().map(|Check { condition, holds }| {
         let holds = if *holds { Label("drill-true") } else { Label("drill-false") };
         (holds, condition.clone())

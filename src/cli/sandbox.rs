@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use seckill_console::{GuidePage, Options};
+use seckill_console::{self as console, GuidePage, Options};
 use seckill_engine::{
     Command, EngineError, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, Snapshot,
     deployment::Deployment,
@@ -18,7 +18,6 @@ use seckill_store::fault_injection::{Ill, Illness};
 use tokio::{
     sync::watch,
     task::{JoinError, JoinHandle},
-    time::sleep,
 };
 
 use crate::{CliError, Config, Context, Needs, Output, Result, display_args::DisplayArgs};
@@ -72,13 +71,15 @@ impl Setup<'_> {
         last_page: impl FnOnce(&Result<T>) -> GuidePage,
     ) -> Result<Option<T>> {
         let Some(options) = self.options(what, headless)? else {
-            return run(self.config, self.out, what, Guide::NONE, script).await.map(Some);
+            return run(self.config, self.out, what, Guide::default(), script).await.map(Some);
         };
         // The first page may be written before the console starts.
         seckill_model::locale::set_language(options.lang);
-        let (pages, guide) = watch::channel(GuidePage::default());
-        let options = Options { guide: Some(guide), ..options };
-        run(self.config, self.out, what, Guide(Some(pages)), async |sandbox| {
+        let (sender, pages) = watch::channel(GuidePage::default());
+        let guide = Guide { pages: Some(sender), asked: watch::Sender::default() };
+        let shown = console::Guide { pages, asked: guide.asked.clone() };
+        let options = Options { guide: Some(shown), ..options };
+        run(self.config, self.out, what, guide, async |sandbox| {
             let mut console = Box::pin(seckill_console::run(sandbox.node.remote(), options));
             let result = tokio::select! {
                 left = &mut console => {
@@ -124,14 +125,16 @@ pub(super) async fn run<T>(
 }
 
 /// The guide in the console; without a console nothing is shown and nothing waits for a reader.
-pub(super) struct Guide(Option<watch::Sender<GuidePage>>);
+#[derive(Default)]
+pub(super) struct Guide {
+    pages: Option<watch::Sender<GuidePage>>,
+    /// How often the user has asked for the next page.
+    pub(super) asked: watch::Sender<usize>,
+}
 
 impl Guide {
-    /// Nothing is shown.
-    pub(super) const NONE: Self = Self(None);
-
     pub(super) fn is_shown(&self) -> bool {
-        self.0.is_some()
+        self.pages.is_some()
     }
 
     /// Shows a page without keys to press.
@@ -140,16 +143,15 @@ impl Guide {
     }
 
     pub(super) fn turn_to(&self, page: GuidePage) {
-        if let Some(pages) = &self.0 {
+        if let Some(pages) = &self.pages {
             pages.send_replace(page);
         }
     }
 
-    /// Time to read a page.
-    pub(super) async fn pause(&self, time: Duration) {
-        if self.is_shown() {
-            sleep(time).await;
-        }
+    /// Time to read a page; returns whether the user ended it.
+    pub(super) async fn pause(&self, time: Duration) -> bool {
+        let mut asked = self.asked.subscribe();
+        self.is_shown() && tokio::time::timeout(time, asked.changed()).await.is_ok()
     }
 }
 

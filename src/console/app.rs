@@ -42,6 +42,8 @@ use super::{
 pub(crate) enum Course {
     #[default]
     GoOn,
+    /// Asks the guide for its next page.
+    NextPage,
     Suspend,
     Quit,
 }

@@ -336,6 +336,7 @@ impl App {
                 // The audience may remain after the presentation.
                 self.display.users.masked |= self.presenter.on;
             }
+            Action::GuideNext => self.terminal.course = Course::NextPage,
             Action::Quit => self.quit(),
             action if action.is_command() => self.ask(action),
             action => {
@@ -880,6 +881,7 @@ impl App {
                 let is_none = self.director.launch.is_none() && newest.load_tests.is_empty();
                 (is_none, NOTHING_TO_STOP)
             }
+            Action::GuideNext => (self.guide.is_blank(), Label("console-there-is-no-guide")),
             Action::Filter => (self.table().is_none(), Label("command-this-view-has-no-rows")),
             Action::SortNext | Action::SortTurn => match self.table() {
                 Some(table) => return table.fixed_order(&self.display.shown),

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    GuidePage,
+    Guide,
     app::{App, Course},
     export::Saver,
     terminal::DrawTarget,
@@ -68,7 +68,7 @@ pub(super) async fn drive(
     app: &mut App,
     target: &mut impl DrawTarget,
     keyboard: &mut impl Keyboard,
-    guide: Option<watch::Receiver<GuidePage>>,
+    guide: Option<Guide>,
 ) -> io::Result<()> {
     let mut saver = Saver::default();
     let ended = turn(app, target, keyboard, guide, &mut saver).await;
@@ -80,16 +80,16 @@ async fn turn(
     app: &mut App,
     target: &mut impl DrawTarget,
     keyboard: &mut impl Keyboard,
-    guide: Option<watch::Receiver<GuidePage>>,
+    guide: Option<Guide>,
     saver: &mut Saver,
 ) -> io::Result<()> {
     let mut ends = ends()?;
     // A stop signal from outside.
     let mut stop = signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
     let mut snapshots = Some(app.remote.snapshots.clone());
-    let mut guide = guide;
-    if let Some(guide) = &mut guide {
-        app.on_guide(guide.borrow_and_update().clone());
+    let (mut pages, asked) = guide.map(|guide| (guide.pages, guide.asked)).unzip();
+    if let Some(pages) = &mut pages {
+        app.on_guide(pages.borrow_and_update().clone());
     }
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -142,7 +142,7 @@ async fn turn(
             }
             Some(answer) = app.work.answers.next() => at_present(app).on_answer(answer),
             Some(saved) = saver.next() => at_present(app).on_saved(saved),
-            Some(page) = changed(&mut guide) => app.on_guide(page),
+            Some(page) = changed(&mut pages) => app.on_guide(page),
             _ = tick.tick() => {
                 if !target.is_there() {
                     return Ok(());
@@ -157,6 +157,7 @@ async fn turn(
         saver.start(&mut app.terminal.exports);
         match std::mem::take(&mut app.terminal.course) {
             Course::GoOn => {}
+            Course::NextPage => asked.iter().for_each(|asked| asked.send_modify(|it| *it += 1)),
             Course::Quit => return Ok(()),
             Course::Suspend => {
                 keyboard.release();

@@ -63,8 +63,8 @@ pub use self::views::activity::changes::changed_figures;
 pub struct Options {
     /// When to use colour.
     pub color: ColorChoice,
-    /// Pages of a guided demonstration.
-    pub guide: Option<watch::Receiver<GuidePage>>,
+    /// A guided demonstration.
+    pub guide: Option<Guide>,
     /// The display language.
     pub lang: Language,
     /// Draw bars, boxes and the chart with ASCII only.
@@ -81,6 +81,15 @@ pub struct Options {
     pub present: bool,
     /// Start with masked user IDs.
     pub mask_users: bool,
+}
+
+/// A guided demonstration.
+#[derive(Debug)]
+pub struct Guide {
+    /// Its pages.
+    pub pages: watch::Receiver<GuidePage>,
+    /// How often the user has asked for the next page.
+    pub asked: watch::Sender<usize>,
 }
 
 /// One page of a guided demonstration: what is happening, and the next key of the presenter.

@@ -187,16 +187,22 @@ fn the_killed_consumer_drill_is_solved_with_keys() {
     let home = Seckill::new();
     let args = ["drill", "consumer-killed"];
     let mut terminal = Pty::open(BINARY.as_ref(), &args, 80, 24, &home, &[]);
-    terminal.wait_for(LONG, "what happened", |screen| screen.contains("NODE FAILURE"));
+    terminal.wait_for(LONG, "no answer", |screen| screen.contains("FIND THE FAULT"));
     terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("node-b/1 is dead"));
-    terminal.wait_for(LONG, "plan the recovery", |screen| screen.contains("A to plan"));
+    terminal.send("i");
+    terminal.wait_for(LONG, "the cause", |screen| screen.contains("NODE FAILURE"));
+    terminal.send("i");
+    terminal.wait_for(LONG, "the remedy", |screen| screen.contains("A to plan"));
     terminal.send("4");
     terminal.wait_for(LONG, "its entries", |screen| screen.contains("node-b/1"));
     terminal.send("A");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.say_yes(LONG);
-    terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
-    assert!(!terminal.screen().contains("FAILED"), "{}", terminal.screen());
+    terminal.wait_for(LONG, "no more entries", |screen| screen.contains("REPAIRED"));
+    terminal.send("9");
+    terminal.wait_for(LONG, "the debriefing", |screen| screen.contains("2 of 2"));
+    assert!(terminal.screen().contains("PASSED"), "{}", terminal.screen());
+    assert!(!terminal.screen().contains("never"), "{}", terminal.screen());
     terminal.send("q");
     assert!(terminal.exit_status(LONG).success());
     assert_eq!(terminal.terminal(), Terminal::RESTORED);
@@ -208,7 +214,7 @@ fn an_abandoned_drill_is_not_passed() {
     // Before the first buyer, and with buyers while the database is unreachable.
     for (name, stage, asked) in [
         ("consumer-killed", "GET READY", None),
-        ("database-away", "returns in", Some("Quit while a load test")),
+        ("database-away", "FIND THE FAULT", Some("Quit while a load test")),
     ] {
         let home = Seckill::new();
         let mut terminal = Pty::open(BINARY.as_ref(), &["drill", name], 120, 36, &home, &[]);
@@ -229,13 +235,34 @@ fn poison_is_discarded_from_another_terminal() {
     let home = Seckill::new();
     let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 120, 36, &home, &[]);
     terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("12  dead letters wait"));
-    terminal.wait_for(LONG, "plan the recovery", |screen| screen.contains("dead discard --all"));
+    terminal.send("ii");
+    terminal.wait_for(LONG, "the remedy", |screen| screen.contains("dead discard --all"));
     let dir = fs::read_dir(home.file("tmp")).unwrap().next().unwrap().unwrap().path();
     assert!(terminal.screen().contains(&dir.display().to_string()), "{}", terminal.screen());
     let dir = dir.display().to_string();
     let args = ["--data-dir", &dir, "dead", "discard", "--all", "--yes"];
     Background::spawn(BINARY, &args, &home, &[]).wait(PATIENCE).expect_code(0);
-    terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
+    terminal.wait_for(LONG, "no dead letters", |screen| screen.contains("REPAIRED"));
+    terminal.send("9");
+    terminal.wait_for(LONG, "the debriefing", |screen| screen.contains("never"));
+    assert!(terminal.screen().contains("PASSED"), "{}", terminal.screen());
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    nothing_is_left(&home);
+}
+
+#[test]
+fn an_outage_lasts_until_it_is_found() {
+    let home = Seckill::new();
+    let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "database-away"], 80, 24, &home, &[]);
+    terminal.wait_for(LONG, "the fault", |screen| screen.contains("FIND THE FAULT"));
+    terminal.send("9");
+    terminal.wait_for(LONG, "the outage", |screen| screen.contains("is unreachable"));
+    terminal.send("3");
+    terminal.wait_for(LONG, "the end", |screen| screen.contains("REPAIRED"));
+    terminal.send("9");
+    terminal.wait_for(LONG, "the debriefing", |screen| screen.contains("0 of 2"));
+    assert!(terminal.screen().contains("PASSED"), "{}", terminal.screen());
     terminal.send("q");
     assert!(terminal.exit_status(LONG).success());
     nothing_is_left(&home);
@@ -246,7 +273,6 @@ fn poison_is_discarded_with_keys() {
     let home = Seckill::new();
     let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 80, 24, &home, &[]);
     terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("12  dead letters wait"));
-    terminal.wait_for(LONG, "plan the recovery", |screen| screen.contains("Press 5, then"));
     terminal.send("5");
     terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));
     terminal.send("*");
@@ -254,7 +280,9 @@ fn poison_is_discarded_with_keys() {
     terminal.send("D");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.say_yes(LONG);
-    terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
+    terminal.wait_for(LONG, "no dead letters", |screen| screen.contains("REPAIRED"));
+    terminal.send("9");
+    terminal.wait_for(LONG, "the debriefing", |screen| screen.contains("PASSED"));
     terminal.send("q");
     assert!(terminal.exit_status(LONG).success());
     nothing_is_left(&home);

@@ -91,7 +91,7 @@ struct Rush {
 
 pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Result<u8> {
     let measure = async |sandbox: &Sandbox<'_>| measure(sandbox, args).await;
-    let report = sandbox::run(config, out, Label("cli-bench"), Guide::NONE, measure).await?;
+    let report = sandbox::run(config, out, Label("cli-bench"), Guide::default(), measure).await?;
     out.answer(&report, || render(&report))
 }
 

@@ -1,6 +1,6 @@
 //! The drills: fault, symptoms on screen, remedy and final check. Their texts are messages of the catalog.
 
-use seckill_engine::{AlarmKind, Snapshot, StreamLine};
+use seckill_engine::{AlarmKind, Snapshot, StreamLine, commands::Focus};
 use seckill_model::{Balance, text};
 use strum::{Display, EnumIter, EnumString, IntoStaticStr};
 
@@ -70,9 +70,9 @@ impl Drill {
         text!("drill-title", drill = self)
     }
 
-    /// What happens to `n` entries, and where to look; the fault ends in `left` seconds.
-    pub(super) fn fault(self, n: u64, left: u64) -> String {
-        text!("drill-fault", drill = self, n, left)
+    /// What happened to `n` entries, and where it is shown.
+    pub(super) fn fault(self, n: u64) -> String {
+        text!("drill-fault", drill = self, n)
     }
 
     /// What to do in this data directory, or what happens automatically.
@@ -80,12 +80,19 @@ impl Drill {
         text!("drill-remedy", drill = self, dir)
     }
 
-    /// Duration of the fault in seconds after it was visible; 0 if the remedy ends it.
-    pub(super) fn duration_s(self) -> u64 {
+    /// Whether the fault lasts until it is found; otherwise the remedy ends it, or it is over at once.
+    pub(super) fn lasts(self) -> bool {
+        matches!(self, Self::DatabaseAway | Self::GroupDestroyed | Self::Duplicates)
+    }
+
+    /// Whether the screen shows the view in which the fault is found.
+    pub(super) fn is_found(self, focus: &Focus) -> bool {
         match self {
-            Self::DatabaseAway | Self::GroupDestroyed => 8,
-            Self::Duplicates => 6,
-            _ => 0,
+            Self::ConsumerKilled | Self::StreamTrimmed => focus.pending.is_some(),
+            Self::Poison => focus.letters_from.is_some(),
+            Self::DatabaseAway | Self::GroupDestroyed | Self::Duplicates => focus.stream.is_some(),
+            Self::RedisAway => focus.log.is_some(),
+            Self::ClockStep => focus.orders.is_some(),
         }
     }
 
@@ -181,7 +188,7 @@ mod tests {
     /// The pages of a drill, each with the keys that it names.
     fn texts(drill: Drill) -> [(String, Option<&'static str>); 2] {
         let remedy = drill.instructions("/tmp/seckill-demo-AbCdEf");
-        [(drill.fault(128, 8), None), (remedy, drill.remedy().keys())]
+        [(drill.fault(128), None), (remedy, drill.remedy().keys())]
     }
 
     /// Columns of the two lines, without cursor, key and wrapping losses.
@@ -218,7 +225,7 @@ mod tests {
                 let texts = [
                     drill.title(),
                     text!("drill-about", drill),
-                    drill.fault(1, 1),
+                    drill.fault(1),
                     drill.instructions("x"),
                     text!("drill-symptom", drill, n = 1),
                     text!("drill-repaired", drill),

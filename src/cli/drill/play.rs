@@ -2,17 +2,19 @@
 //!
 //! The catalogue defines each drill; this file injects the faults.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use seckill_console::GuidePage;
 use seckill_engine::{
-    Command, LoadTest, Reply, Snapshot, dead_letters::LetterScope, fault_injection, ledger::Audit,
+    Command, EngineError, LoadTest, Reply, Snapshot, dead_letters::LetterScope, fault_injection,
+    ledger::Audit,
 };
 use seckill_model::{EntryId, Filter, Label, OrderId, Sale, SaleAudit, VoucherId, text};
 use seckill_store::fault_injection::Ill;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{
-    Report,
+    Exam, HINTS, Report,
     catalogue::{Drill, Figures, Remedy},
 };
 use crate::{
@@ -33,8 +35,8 @@ const WATCHED: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(12)]
 const UNWATCHED: Duration = Duration::from_secs(3);
 /// Minimum display time of a page.
 const READ: Duration = Duration::from_secs(5);
-/// Longest fault in a headless run.
-const UNWATCHED_S: u64 = 2;
+/// Duration of a lasting fault in a headless run.
+const UNWATCHED_FAULT: Duration = Duration::from_secs(2);
 /// Timeout for the symptoms on screen; shorter for an outage.
 const SHOWN: Duration = Duration::from_secs(15);
 const OUTAGE_SHOWN: Duration = Duration::from_secs(2);
@@ -62,7 +64,7 @@ impl Play<'_> {
         self.inject(&mut figures).await?;
         let affected = figures.affected;
         report.struck = affected;
-        self.show_fault(affected, drill.duration_s());
+        let began = Instant::now();
         // Headless runs allow for a loaded machine.
         let outage = drill == Drill::DatabaseAway && guide.is_shown();
         let bound = if outage { OUTAGE_SHOWN } else { SHOWN };
@@ -71,31 +73,72 @@ impl Play<'_> {
         }
         report.check(Label("drill-check-seen"), !report.seen.is_empty());
 
-        self.wait_for_end(affected).await;
-        self.end_fault().await?;
-        let (remedy, instructions) = (drill.remedy(), drill.instructions(&dir.to_string()));
-        guide.turn_to(page(drill.title(), instructions, remedy.keys()));
-        if !guide.is_shown() {
+        if guide.is_shown() {
+            report.exam = Some(self.examine(affected, began).await?);
+        } else {
+            if drill.lasts() {
+                sleep(UNWATCHED_FAULT).await;
+            }
+            self.end_fault().await?;
             self.operate(&mut report).await?;
         }
-        let by_person = guide.is_shown() && remedy != Remedy::Automatic;
-        // The operator may take any time, and may quit.
-        let bound = if by_person { Duration::MAX } else { TIMEOUT };
-        if self.sandbox.within(bound, |snapshot| drill.is_repaired(snapshot)).await? {
+        if self.sandbox.within(TIMEOUT, |snapshot| drill.is_repaired(snapshot)).await? {
             report.done.push(text!("drill-repaired", drill));
         }
         report.check(Label("drill-check-repaired"), !report.done.is_empty());
         if drill == Drill::StreamTrimmed {
             self.sandbox.hold(false).await?;
         }
-        if !by_person {
-            guide.pause(READ).await;
-        }
         if let Some(load_test) = load_test {
             load_test.report().await?;
         }
         self.check(&mut report, figures).await?;
         Ok(report)
+    }
+
+    /// Waits until the operator has found the fault, repaired it and read the audit, for as long as they take. A hint is
+    /// shown on request.
+    async fn examine(&self, affected: u64, began: Instant) -> Result<Exam> {
+        let (drill, guide) = (self.drill, &self.sandbox.guide);
+        let remote = self.sandbox.node.remote();
+        let (mut snapshots, mut focus) = (remote.snapshots, remote.focus.subscribe());
+        let (mut asked, before) = (guide.asked.subscribe(), *guide.asked.borrow());
+        let mut exam = Exam::default();
+        loop {
+            let shown = *focus.borrow_and_update();
+            if exam.found.is_none() && drill.is_found(&shown) {
+                exam.found = Some(began.elapsed());
+                self.end_fault().await?;
+            }
+            let snapshot = Arc::clone(&snapshots.borrow_and_update());
+            let ended = exam.found.is_some() || !drill.lasts();
+            if exam.repaired.is_none() && ended && drill.is_repaired(&snapshot) {
+                exam.repaired = Some(began.elapsed());
+            }
+            let is_solved = exam.repaired.is_some()
+                && (exam.found.is_some() || drill.remedy() != Remedy::Automatic);
+            if is_solved && shown.ledger && snapshot.ledger.taken.is_some() {
+                return Ok(exam);
+            }
+            guide.turn_to(self.exam_page(affected, exam.hints, is_solved));
+            tokio::select! {
+                _ = asked.changed() => exam.hints = (*asked.borrow() - before).min(HINTS),
+                _ = focus.changed() => {}
+                changed = snapshots.changed() => changed.map_err(|_| EngineError::Stopping)?,
+            }
+        }
+    }
+
+    /// What the operator is asked, or the last hint.
+    fn exam_page(&self, affected: u64, hints: usize, is_solved: bool) -> GuidePage {
+        let drill = self.drill;
+        let dir = self.sandbox.context.dir.path().display();
+        match hints {
+            _ if is_solved => page(Label("drill-solved"), text!("drill-solved-text"), Some("9")),
+            0 => page(Label("drill-exam"), text!("drill-exam-text"), None),
+            1 => page(drill.title(), drill.fault(affected), None),
+            _ => page(drill.title(), drill.instructions(&dir.to_string()), drill.remedy().keys()),
+        }
     }
 
     /// The sale before the fault. An outage interrupts its load test, which is returned in that case; other faults
@@ -170,7 +213,7 @@ impl Play<'_> {
             Drill::DatabaseAway => self.sandbox.database.set(Ill::Away),
             Drill::RedisAway => fault_injection::kill_redis(redis).await?,
             Drill::ClockStep => {
-                self.show_fault(0, 0);
+                guide.show(Label("drill-exam"), Label("drill-more-sales-text"));
                 let tomorrow = Label("drill-tomorrows-tea");
                 let today = Label("drill-todays-tea");
                 for (title, step) in [(tomorrow, STEP_S), (today, -STEP_S)] {
@@ -192,21 +235,6 @@ impl Play<'_> {
     async fn second_sale(&self) -> Result<u64> {
         let rush = self.sandbox.undelivered(SECOND_STOCK, SECOND_BUYERS, self.seed).await?;
         Ok(rush.admitted)
-    }
-
-    /// The fault lasts as long as the drill defines, or until its page was read.
-    async fn wait_for_end(&self, affected: u64) {
-        let duration_s = self.drill.duration_s();
-        let guide = &self.sandbox.guide;
-        if duration_s == 0 {
-            return guide.pause(READ).await;
-        }
-        let watched = guide.is_shown();
-        let seconds = if watched { duration_s } else { duration_s.min(UNWATCHED_S) };
-        for left in (1..=seconds).rev() {
-            self.show_fault(affected, left);
-            sleep(Duration::from_secs(1)).await;
-        }
     }
 
     /// Ends a fault that does not end automatically.
@@ -274,10 +302,6 @@ impl Play<'_> {
             ids.push(orders.into_iter().map(|order| order.id).collect());
         }
         Ok(is_rising(&ids))
-    }
-
-    fn show_fault(&self, affected: u64, left: u64) {
-        self.sandbox.guide.show(self.drill.title(), self.drill.fault(affected, left));
     }
 }
 

@@ -149,7 +149,8 @@ async fn the_console_outlives_the_engine_and_the_guide() {
     let mut tui = Tui::new(normal());
     tui.snapshots = watch::channel(Arc::default()).0;
     let over = GuidePage { title: "over".to_owned(), ..GuidePage::default() };
-    let (sender, guide) = watch::channel(over);
+    let (sender, pages) = watch::channel(over);
+    let guide = Guide { pages, asked: watch::Sender::default() };
     drop(sender);
     let (mut keys, mut target) = (Played::new(&[(100, 'q')]), Counted::default());
     let ended = drive(&mut tui.app, &mut target, &mut keys, Some(guide));

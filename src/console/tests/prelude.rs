@@ -48,7 +48,7 @@ pub(super) use super::{
     stream::{self, with_stream},
 };
 pub(super) use crate::{
-    GuidePage, Keys,
+    Guide, GuidePage, Keys,
     app::App,
     dialogs::{Confirm, Dialog, Form},
     export::ExportError,
