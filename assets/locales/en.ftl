@@ -378,7 +378,7 @@ alarms-lag-high =
     }
 alarms-no-group =
     { $reader ->
-        [overview] The stream has no consumer group; a running node recreates it.  Press { KEY("pending") } then { KEY("plan-recovery") } to recover pending entries.
+        [overview] The stream has no consumer group, and its pending list is gone. A running node recreates the group and reads the stream again.  Press { KEY("stream") } to open.
         [presenter] The stream has no consumer group.
        *[status] the consumer group is missing; a running node recreates it
     }
@@ -1690,7 +1690,7 @@ drill-about = { $drill ->
     [group-destroyed] the consumer group is destroyed with its pending entries
     [stream-trimmed] the stream is trimmed under the pending entries of a dead node
     [duplicates] a producer adds entries a second time
-    [clock-step] the clock of the order IDs steps one day ahead, and back
+    [clock-step] the clock of the order IDs steps 25 h ahead, and back
    *[other] { $drill }
 }
 drill-check = { $drill ->
@@ -1711,24 +1711,25 @@ drill-check-plan = the plan covers every affected entry
 drill-check-repaired = the fault was repaired
 drill-check-seen = the screen showed the fault
 drill-check-settled = no orders are in flight
+drill-debriefing = The fault: { $about }. { $text }
 drill-done = done
 drill-exam = FIND THE FAULT
-drill-exam-text = Find what went wrong, repair it if necessary, then read the audit ({ KEY("ledger") }). Press { KEY("guide-next") } for a hint.
+drill-exam-text = Find what went wrong, and repair it if you have to. Press { KEY("guide-next") } for a hint.
 drill-failed = FAILED
 drill-failed-text = Failed: { $wrong }. Press q to end the drill.
 drill-false = FALSE
 drill-fault = { $drill ->
     [consumer-killed] node-b died holding { $n } orders. ALARMS reports it with the count; view 4 lists the entries.
     [poison] { $n } invalid entries were added among valid ones. ALARMS counts the dead letters; view 5 lists them.
-    [database-away] The database refuses connections: orders wait in the stream. View 3 shows the lag.
-    [redis-away] Redis was killed during the load test. View 0 lists when it was unreachable.
-    [group-destroyed] The consumer group was destroyed, with { $n } pending entries. View 3 shows the stream without a group.
+    [database-away] The database refuses connections for a while. ALARMS reports it; view 3 shows the lag.
+    [redis-away] Redis was killed during the load test. ALARMS reports it; view 0 lists when.
+    [group-destroyed] The consumer group was destroyed with its pending list. ALARMS reports it; view 3 shows no consumer.
     [stream-trimmed] node-b died with { $n } entries, and the stream lost their bodies. View 4 shows each as: body gone.
-    [duplicates] { $n } entries were added a second time. View 3 shows them as lag.
+    [duplicates] { $n } entries were added to the stream a second time. View 3 shows them as lag.
     [clock-step] The clock of the order IDs stepped 25 h ahead, then back, with sales in between. View 7 lists the IDs.
    *[other] { $drill }
 }
-drill-found = found after
+drill-found = details opened after
 drill-get-ready = GET READY
 drill-get-ready-text = { $STOCK } pieces go on sale shortly. Use --data-dir { $dir } to work here from another terminal.
 drill-hints = hints
@@ -1740,18 +1741,18 @@ drill-name = drill
 drill-never = never
 drill-of-seed = { $drill }, seed { $seed }
 drill-passed = PASSED
-drill-passed-text = Every order was verified by its ID. Press q to end the drill.
+drill-passed-text = Every order was verified by its ID.  Press q to end the drill.
 drill-redis-not-killed = cannot kill Redis: { $why }
 drill-redis-not-managed = it was not started by this program; omit --redis
 drill-redis-without-pid = it does not report its process ID
 drill-remedy = { $drill ->
     [consumer-killed] Press 4 to list its entries, A to plan, y to apply. Pending must drop to 0.
     [poison] Press 5, then * and D to discard; or: seckill --data-dir { $dir } dead discard --all
-    [database-away] Nothing is lost: open view 3, then the database returns and orders catch up automatically.
-    [redis-away] No action needed: the next process that needs Redis restarts it. Read view 0.
-    [group-destroyed] Open view 3, then the node recreates it: entries in SQL are acknowledged, the rest is written.
+    [database-away] No action needed: orders wait in the stream and are written once the database is back.
+    [redis-away] No action needed: the next process that needs Redis restarts it. Buyers get delayed replies.
+    [group-destroyed] No action needed: the node recreates it and reads the stream again; orders in SQL are acknowledged.
     [stream-trimmed] In view 4, press A to plan a rebuild from the buyers, y to apply it. The node waits for you.
-    [duplicates] Open view 3, then the consumer continues: each one exists in SQL and is acknowledged.
+    [duplicates] No action needed: each one exists in SQL and is acknowledged, so no order is written twice.
     [clock-step] No action needed: the IDs in view 7 increase through both steps, without duplicates.
    *[other] { $drill }
 }
@@ -1766,13 +1767,13 @@ drill-repaired = { $drill ->
     [clock-step] sales continued through both steps
    *[other] { $drill }
 }
-drill-repaired-after = repaired after
+drill-repaired-after = recovered after
 drill-report-failed = FAILED.
 drill-report-passed = Passed.
 drill-script-failed = The drill failed: { $why }
 drill-seen = seen
-drill-solved = REPAIRED
-drill-solved-text = Now read the proof: the audit by order ID in the Ledger.
+drill-solved = RECOVERED
+drill-solved-text = Now read the proof: the audit of every order in the Ledger.
 drill-symptom = { $drill ->
     [consumer-killed] ALARMS: a dead consumer holds { $n ->
         [one] 1 entry

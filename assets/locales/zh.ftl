@@ -408,7 +408,7 @@ alarms-lag-high =
     }
 alarms-no-group =
     { $reader ->
-        [overview] 消费组不存在，运行中的节点会重建。依次按 { KEY("pending") }、{ KEY("plan-recovery") } 处理仍待确认的消息。
+        [overview] 消费组不存在，待确认列表也随之丢失。运行中的节点会重建消费组并重新读取消息流。按 { KEY("stream") } 查看。
         [presenter] 消息流没有消费组。
        *[status] 消费组不存在，运行中的节点会重建
     }
@@ -1528,7 +1528,7 @@ drill-about = { $drill ->
     [group-destroyed] 消费组连同待确认消息被销毁
     [stream-trimmed] 失联节点的待确认消息被裁剪
     [duplicates] 生产者重复写入消息
-    [clock-step] 订单号时钟前跳一天再跳回
+    [clock-step] 订单号时钟前跳 25 小时再跳回
    *[other] { $drill }
 }
 drill-check = { $drill ->
@@ -1549,24 +1549,25 @@ drill-check-plan = 计划包含全部受影响消息
 drill-check-repaired = 故障已修复
 drill-check-seen = 画面已显示故障
 drill-check-settled = 没有在途订单
+drill-debriefing = 故障：{ $about }。{ $text }
 drill-done = 处理
 drill-exam = 查找故障
-drill-exam-text = 出现了故障。找出原因，必要时修复，然后按 { KEY("ledger") } 查看对账。按 { KEY("guide-next") } 获取提示。
+drill-exam-text = 找出原因，必要时修复。按 { KEY("guide-next") } 获取提示。
 drill-failed = 未通过
 drill-failed-text = 未通过：{ $wrong }。按 q 结束演练。
 drill-false = 不成立
 drill-fault = { $drill ->
     [consumer-killed] node-b 宕机，持有 { $n } 笔订单。“告警”给出条数，按 4 可见这些消息。
     [poison] 正常消息中混入 { $n } 条无效消息。“告警”给出死信条数，按 5 可见。
-    [database-away] 数据库拒绝连接，订单暂存在消息流中。按 3 可见积压。
-    [redis-away] 压测中 Redis 被强制终止。按 0 可见何时无法连接。
-    [group-destroyed] 消费组连同 { $n } 条待确认消息被销毁。按 3 可见消息流没有消费组。
+    [database-away] 数据库暂时拒绝连接。“告警”会提示，按 3 可见积压。
+    [redis-away] 压测中 Redis 被强制终止。“告警”会提示，按 0 可见时间。
+    [group-destroyed] 消费组连同待确认列表被销毁。“告警”会提示，按 3 可见没有消费者。
     [stream-trimmed] node-b 宕机，持有 { $n } 条消息，且消息内容已丢失。按 4 可见每条都是“内容丢失”。
-    [duplicates] { $n } 条消息被重复写入。按 3 可见积压。
+    [duplicates] { $n } 条消息被重复写入消息流。按 3 可见积压。
     [clock-step] 订单号时钟前跳 25 小时再跳回，其间仍有秒杀。按 7 可见订单号。
    *[other] { $drill }
 }
-drill-found = 发现用时
+drill-found = 查看详情用时
 drill-get-ready = 准备
 drill-get-ready-text = 即将开抢，共 { $STOCK } 件。可在另一个终端用 --data-dir { $dir } 操作。
 drill-hints = 提示
@@ -1585,11 +1586,11 @@ drill-redis-without-pid = 它没有报告进程号
 drill-remedy = { $drill ->
     [consumer-killed] 按 4 查看它持有的消息，按 A 制定计划，按 y 执行。待确认须降为 0。
     [poison] 按 5 查看，* 全部标记，D 丢弃；或另开终端：seckill --data-dir { $dir } dead discard --all
-    [database-away] 没有丢失：按 3 查看后数据库恢复，订单自动追平。
-    [redis-away] 无需操作：下一个用到 Redis 的进程会重新启动它。按 0 查看。
-    [group-destroyed] 按 3 查看后由节点重建：SQL 中已有的直接确认，其余落库。
+    [database-away] 无需操作：订单暂存在消息流中，数据库恢复后自动落库。
+    [redis-away] 无需操作：下一个用到 Redis 的进程会重新启动它，买家稍后得到应答。
+    [group-destroyed] 无需操作：节点重建消费组并重新读取消息流，SQL 中已有的直接确认。
     [stream-trimmed] 按 4 查看，A 制定计划（按买家名单重建），y 执行。节点等待操作。
-    [duplicates] 按 3 查看后消费者继续：每条都已在 SQL 中，直接确认。
+    [duplicates] 无需操作：每条都已在 SQL 中，直接确认，不会重复落库。
     [clock-step] 无需操作：按 7 可见订单号前后递增，没有重复。
    *[other] { $drill }
 }
@@ -1604,12 +1605,12 @@ drill-repaired = { $drill ->
     [clock-step] 两次跳变期间秒杀照常进行
    *[other] { $drill }
 }
-drill-repaired-after = 修复用时
+drill-repaired-after = 恢复用时
 drill-report-failed = 未通过。
 drill-report-passed = 通过。
 drill-script-failed = 演练失败：{ $why }
 drill-seen = 现象
-drill-solved = 已修复
+drill-solved = 已恢复
 drill-solved-text = 请到“对账”查看逐笔核对的结果。
 drill-symptom = { $drill ->
     [consumer-killed] 告警：失联消费者持有 { $n } 条消息

@@ -85,9 +85,9 @@ struct Report {
 struct Exam {
     /// Number of hints requested.
     hints: usize,
-    /// Time from the fault until the view that shows it was opened.
+    /// Time from the fault until the view with its details was opened.
     found: Option<Duration>,
-    /// Time from the fault until its repair.
+    /// Time from the fault until its repair, by the operator or by the engine.
     repaired: Option<Duration>,
 }
 
@@ -139,7 +139,13 @@ fn end(report: &Result<Report>) -> GuidePage {
     let exam = report.iter().filter_map(|report| report.exam.as_ref()).flat_map(Exam::figures);
     GuidePage {
         summary: exam.map(|(label, figure)| (label.to_owned(), figure)).collect(),
-        next: text.clone(),
+        next: match report {
+            Ok(report) => {
+                let about = text!("drill-about", drill = report.drill);
+                text!("drill-debriefing", about, text = text.clone())
+            }
+            Err(_) => text.clone(),
+        },
         ..last_page(title, text, report.as_ref().is_ok_and(|report| report.passed))
     }
 }

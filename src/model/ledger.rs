@@ -191,9 +191,9 @@ pub struct SaleAudit {
     pub persisted: u64,
     /// Closed orders, counted in SQL.
     pub closed: u64,
-    /// Undelivered entries.
+    /// Undelivered entries whose order is not in SQL.
     pub undelivered: u64,
-    /// Pending entries.
+    /// Entries that are pending, and whose order is not in SQL.
     pub pending: u64,
     /// Dead letters.
     pub dead: u64,

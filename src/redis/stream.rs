@@ -8,7 +8,7 @@ use seckill_model::{
     faults::{self, Point},
 };
 
-use super::{Connection, Layout, Result, keys::Partition, lossy_utf8::Text, scripts};
+use super::{Connection, Layout, RedisError, Result, keys::Partition, lossy_utf8::Text, scripts};
 
 /// An entry with its parsed order.
 #[derive(Clone, Debug, PartialEq)]
@@ -253,11 +253,19 @@ pub async fn pending_of_all(
     for of in keys.partitions() {
         let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
         let Some((first, last)) = ends else { continue };
-        page.extend(pending_page(conn, &of, first, last, count).await?);
+        page.extend(or_none(pending_page(conn, &of, first, last, count).await)?);
     }
     page.sort_by_key(|row| row.delivered.entry);
     page.truncate(count);
     Ok(page)
+}
+
+/// Without a consumer group no entry is pending.
+pub fn or_none<T>(read: Result<Vec<T>>) -> Result<Vec<T>> {
+    match read {
+        Err(RedisError::NoGroup) => Ok(Vec::new()),
+        read => read,
+    }
 }
 
 async fn pending_rows(

@@ -1,5 +1,7 @@
 //! The drills: fault, symptoms on screen, remedy and final check. Their texts are messages of the catalog.
 
+use std::time::Duration;
+
 use seckill_engine::{AlarmKind, Snapshot, StreamLine, commands::Focus};
 use seckill_model::{Balance, text};
 use strum::{Display, EnumIter, EnumString, IntoStaticStr};
@@ -80,12 +82,16 @@ impl Drill {
         text!("drill-remedy", drill = self, dir)
     }
 
-    /// Whether the fault lasts until it is found; otherwise the remedy ends it, or it is over at once.
-    pub(super) fn lasts(self) -> bool {
-        matches!(self, Self::DatabaseAway | Self::GroupDestroyed | Self::Duplicates)
+    /// Least duration of the fault, or of what is left of it, with a console; `None` if the operator ends it.
+    pub(super) fn duration(self) -> Option<Duration> {
+        match self {
+            Self::DatabaseAway => Some(Duration::from_secs(20)),
+            Self::ConsumerKilled | Self::Poison | Self::StreamTrimmed => None,
+            _ => Some(Duration::from_secs(10)),
+        }
     }
 
-    /// Whether the screen shows the view in which the fault is found.
+    /// Whether the screen shows the details of the fault.
     pub(super) fn is_found(self, focus: &Focus) -> bool {
         match self {
             Self::ConsumerKilled | Self::StreamTrimmed => focus.pending.is_some(),

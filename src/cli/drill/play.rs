@@ -11,7 +11,7 @@ use seckill_engine::{
 };
 use seckill_model::{EntryId, Filter, Label, OrderId, Sale, SaleAudit, VoucherId, text};
 use seckill_store::fault_injection::Ill;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     Exam, HINTS, Report,
@@ -75,8 +75,10 @@ impl Play<'_> {
 
         if guide.is_shown() {
             report.exam = Some(self.examine(affected, began).await?);
+            // The audit that the operator opened stays visible before the result covers it.
+            guide.pause(READ).await;
         } else {
-            if drill.lasts() {
+            if drill.duration().is_some() {
                 sleep(UNWATCHED_FAULT).await;
             }
             self.end_fault().await?;
@@ -104,24 +106,25 @@ impl Play<'_> {
         let (mut snapshots, mut focus) = (remote.snapshots, remote.focus.subscribe());
         let (mut asked, before) = (guide.asked.subscribe(), *guide.asked.borrow());
         let mut exam = Exam::default();
+        let mut ends = drill.duration().map(|it| began + it);
         loop {
             let shown = *focus.borrow_and_update();
             if exam.found.is_none() && drill.is_found(&shown) {
                 exam.found = Some(began.elapsed());
+            }
+            if ends.take_if(|end| *end <= Instant::now()).is_some() {
                 self.end_fault().await?;
             }
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
-            let ended = exam.found.is_some() || !drill.lasts();
-            if exam.repaired.is_none() && ended && drill.is_repaired(&snapshot) {
+            if exam.repaired.is_none() && ends.is_none() && drill.is_repaired(&snapshot) {
                 exam.repaired = Some(began.elapsed());
             }
-            let is_solved = exam.repaired.is_some()
-                && (exam.found.is_some() || drill.remedy() != Remedy::Automatic);
-            if is_solved && shown.ledger && snapshot.ledger.taken.is_some() {
+            guide.turn_to(self.exam_page(affected, &exam));
+            if exam.repaired.is_some() && shown.ledger && snapshot.ledger.taken.is_some() {
                 return Ok(exam);
             }
-            guide.turn_to(self.exam_page(affected, exam.hints, is_solved));
             tokio::select! {
+                () = sleep_until(ends.unwrap_or(began)), if ends.is_some() => {}
                 _ = asked.changed() => exam.hints = (*asked.borrow() - before).min(HINTS),
                 _ = focus.changed() => {}
                 changed = snapshots.changed() => changed.map_err(|_| EngineError::Stopping)?,
@@ -130,11 +133,13 @@ impl Play<'_> {
     }
 
     /// What the operator is asked, or the last hint.
-    fn exam_page(&self, affected: u64, hints: usize, is_solved: bool) -> GuidePage {
+    fn exam_page(&self, affected: u64, exam: &Exam) -> GuidePage {
         let drill = self.drill;
         let dir = self.sandbox.context.dir.path().display();
-        match hints {
-            _ if is_solved => page(Label("drill-solved"), text!("drill-solved-text"), Some("9")),
+        match exam.hints {
+            _ if exam.repaired.is_some() => {
+                page(Label("drill-solved"), text!("drill-solved-text"), Some("9"))
+            }
             0 => page(Label("drill-exam"), text!("drill-exam-text"), None),
             1 => page(drill.title(), drill.fault(affected), None),
             _ => page(drill.title(), drill.instructions(&dir.to_string()), drill.remedy().keys()),

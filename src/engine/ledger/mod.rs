@@ -158,7 +158,14 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     let other = facts.created.is_some_and(|created| created != sale.created);
     let known = damaged.is_none() && !other;
     let buyers = if known { buyers(servers, voucher).await? } else { Vec::new() };
-    let Followed { flows, stranded, lost } = follow(servers, voucher, &buyers).await?;
+    let Followed { mut flows, unwritten, stranded, lost } =
+        follow(servers, voucher, &buyers).await?;
+    if known {
+        // Copies of orders that are in SQL are not in flight.
+        let in_flight = |entry: &mut OrderEntry| unwritten.contains(&SaleOrder::from(&*entry));
+        flows.undelivered.retain_mut(in_flight);
+        flows.pending.retain_mut(in_flight);
+    }
     let unknown = if known && !archived { unknown_orders(servers, voucher).await? } else { 0 };
     let redis = redis_ledger(&facts, sale);
     let ledger = SaleLedger {
@@ -275,6 +282,8 @@ async fn kept(
 
 struct Followed {
     flows: Flows,
+    /// Orders that were not in SQL.
+    unwritten: HashSet<SaleOrder>,
     /// Orders that are dead letters and not in SQL.
     stranded: u64,
     lost: Vec<SaleOrder>,
@@ -288,6 +297,7 @@ async fn follow(
     let of = servers.keys.partition_of(voucher);
     let flows = flows(servers, &of).await?;
     let mut missing = not_in_sql(servers, buyers).await?;
+    let unwritten = missing.iter().copied().collect();
     let mut stranded = flows.found_of(&mut missing);
     if !missing.is_empty() {
         // A replay is the only way back: a letter that was enqueued in between was seen in neither place.
@@ -295,7 +305,7 @@ async fn follow(
         stranded.extend(again.found_of(&mut missing));
         missing = not_in_sql(servers, &missing).await?;
     }
-    Ok(Followed { flows, stranded: stranded.len() as u64, lost: missing })
+    Ok(Followed { flows, unwritten, stranded: stranded.len() as u64, lost: missing })
 }
 
 pub(super) async fn not_in_sql(servers: &Servers, buyers: &[SaleOrder]) -> Result<Vec<SaleOrder>> {

@@ -8,7 +8,7 @@ use seckill_redis::{
     Connection, dead_letters,
     entries::{self, DeliveryState, StreamEntry},
     nodes::NodeState,
-    stream::{Body, Pending, pending_ids, pending_of_all},
+    stream::{Body, Pending, or_none, pending_ids, pending_of_all},
 };
 
 use super::{Collector, in_time};
@@ -99,8 +99,8 @@ impl Collector {
                 let (mut read, mut all) = (Vec::new(), false);
                 let mut next = Some(EntryId::MIN);
                 while let Some(from) = next.filter(|_| !all && read.len() < most) {
-                    let page =
-                        pending_ids(conn, &of, None, from, EntryId::MAX, COUNTED_PAGE).await?;
+                    let page = pending_ids(conn, &of, None, from, EntryId::MAX, COUNTED_PAGE).await;
+                    let page = or_none(page)?;
                     next = page.last().and_then(|(last, _)| last.next());
                     all = page.len() < COUNTED_PAGE || next.is_none();
                     read.extend(page);
