@@ -140,8 +140,8 @@ pub(crate) trait Component {
     }
 
     /// Whether a snapshot has the data of the view; some is read only while a view shows it.
-    fn is_read(&self, _snapshot: &Snapshot) -> bool {
-        true
+    fn is_read(&self, snapshot: &Snapshot) -> bool {
+        self.table().is_none_or(|table| table.is_read(snapshot))
     }
 
     /// Requests the data that only this view shows.

@@ -18,7 +18,6 @@ use super::{
     detail::Detail,
     overview::throughput_chart::{sign, sign_glyph},
     table::{Column, Page, Paging, REST, Row, Table as _, TableState, Value},
-    table_view::TableView,
 };
 use crate::{
     keymap::{Action, FILTER, ViewKey},
@@ -38,7 +37,7 @@ const LEVELS: [(Option<Which>, Label); 3] = [
 ];
 
 /// Cells of a time with its date.
-const DATED: usize = 14;
+const DATED: u16 = 14;
 /// Maximum number of lines of a result or a reason.
 const LINES: usize = 3;
 
@@ -46,14 +45,16 @@ impl Row for AuditEntry {
     type Id = i64;
     type Key = LogView;
 
+    const VIEW: View = View::Activity;
+    const KEYS: &'static [ViewKey] = &[(Action::Level, "v", true), FILTER];
+    const SOURCES: &'static [Source] = &[Source::Sql];
     const PAGING: Paging = Paging::Log;
-    const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.at))
-            .shown(|scene, line, cells| time(scene, line, cells.into()).into())
-            // Lines of other days include the date, if there is room.
-            .fit(|scene, line| if scene.compact || scene.is_today(line.at) { 0 } else { DATED })
-            .soft(),
+        Column::text(Label("common-time"), &[(0, 8), (80, DATED)], |line: &Self| {
+            Value::Time(line.at)
+        })
+        .shown(|scene, line, cells| time(scene, line, cells).into())
+        .soft(),
         Column::text(Label("common-empty"), &[(0, 1)], |line: &Self| {
             Value::Text(sign_glyph(Weight::of(line)).to_owned())
         })
@@ -140,26 +141,6 @@ impl Row for AuditEntry {
         ];
         texts.iter().any(|text| text.to_lowercase().contains(word))
     }
-}
-
-/// The object of the line, if its name does not imply it.
-fn subject(line: &AuditEntry) -> String {
-    beyond(&line.action, &audit_log::subject(&line.subject)).to_owned()
-}
-
-/// With the date if it is another day and there is room.
-fn time(scene: &Scene, line: &AuditEntry, room: usize) -> String {
-    let full = line.at.date_time(&scene.zone);
-    match full.get(5..) {
-        Some(dated) if room >= DATED && !scene.is_today(line.at) => dated.to_owned(),
-        _ => right(&scene.at_second(line.at), room),
-    }
-}
-
-impl TableView for AuditEntry {
-    const VIEW: View = View::Activity;
-    const KEYS: &'static [ViewKey] = &[(Action::Level, "v", true), FILTER];
-    const SOURCES: &'static [Source] = &[Source::Sql];
 
     fn heading(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
         let mut heading = scene.heading(&Self::VIEW.title().to_uppercase(), Self::SOURCES);
@@ -196,12 +177,9 @@ impl TableView for AuditEntry {
     }
 
     fn empty(scene: &Scene, state: &TableState<Self>) -> Option<String> {
-        let Snapshot { log, sql, .. } = &*scene.shown;
+        let log = &scene.shown.log;
         match state.key().which {
             _ if log.taken.is_some() && log.view != state.key() => None,
-            _ if log.taken.is_none() && !sql.up => {
-                Some(text!("activity-database-is-unreachable-so-log"))
-            }
             None => Some(text!("activity-log-is-empty-commands")),
             Some(_) => {
                 let (_, level) = LEVELS[level(state)];
@@ -211,7 +189,7 @@ impl TableView for AuditEntry {
     }
 
     /// Everything that the log has of a line.
-    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let (theme, entry) = (scene.theme, line);
         let weight = Weight::of(entry);
         let (glyph, style) = sign(theme, weight);
@@ -238,7 +216,7 @@ impl TableView for AuditEntry {
             }
         }
         add_figures(&mut detail, scene, line);
-        detail
+        Some(detail)
     }
 
     /// Selects the next level, at its newest line.
@@ -254,6 +232,20 @@ impl TableView for AuditEntry {
 
     fn focus(page: LogView, focus: &mut Focus) {
         focus.log = Some(page);
+    }
+}
+
+/// The object of the line, if its name does not imply it.
+fn subject(line: &AuditEntry) -> String {
+    beyond(&line.action, &audit_log::subject(&line.subject)).to_owned()
+}
+
+/// With the date if it is another day and there is room.
+fn time(scene: &Scene, line: &AuditEntry, cells: u16) -> String {
+    let full = line.at.date_time(&scene.zone);
+    match full.get(5..) {
+        Some(dated) if cells >= DATED && !scene.is_today(line.at) => dated.to_owned(),
+        _ => right(&scene.at_second(line.at), cells.into()),
     }
 }
 

@@ -8,7 +8,6 @@ use super::{
     Effect, Scene, Source, View,
     detail::Detail,
     table::{Column, Page, REST, Row, TableState, Value},
-    table_view::TableView,
 };
 use crate::{
     keymap::{Action, FILTER, ViewKey},
@@ -28,7 +27,12 @@ impl Row for JobLine {
     type Id = String;
     type Key = ();
 
-    const FROM_REDIS: bool = false;
+    const VIEW: View = View::Jobs;
+    const KEYS: &'static [ViewKey] =
+        &[(Action::RunJob, "T", true), (Action::Pause, "P", true), FILTER];
+    const ON_ROW: &'static [Action] = &[Action::RunJob, Action::Pause];
+    const SOURCES: &'static [Source] = &[Source::Sql];
+    const BESIDE: u16 = 160;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-job"), &[(0, REST)], |job: &Self| job.name.clone().into()),
         // In a narrow pane the name and the next run take precedence.
@@ -88,25 +92,12 @@ impl Row for JobLine {
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         Page::whole(&snapshot.jobs)
     }
-}
-
-fn of_last(job: &JobLine, value: impl Fn(&JobRun) -> Value) -> Value {
-    job.runs.first().map_or(Value::Nothing, value)
-}
-
-impl TableView for JobLine {
-    const VIEW: View = View::Jobs;
-    const KEYS: &'static [ViewKey] =
-        &[(Action::RunJob, "T", true), (Action::Pause, "P", true), FILTER];
-    const ON_ROW: &'static [Action] = &[Action::RunJob, Action::Pause];
-    const SOURCES: &'static [Source] = &[Source::Sql];
-    const BESIDE: u16 = 160;
 
     fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
         Some(text!("console-jobs-have-not-been-loaded"))
     }
 
-    fn detail<'a>(scene: &'a Scene, job: &'a Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, job: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         detail.least = Some(ABOVE + 3);
@@ -136,7 +127,7 @@ impl TableView for JobLine {
         for line in job.runs.iter().flat_map(|run| run_lines(scene, run, node, cells)) {
             detail.heading(line);
         }
-        detail
+        Some(detail)
     }
 
     fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
@@ -159,6 +150,10 @@ impl TableView for JobLine {
         };
         Some(Effect::confirm(question, command))
     }
+}
+
+fn of_last(job: &JobLine, value: impl Fn(&JobRun) -> Value) -> Value {
+    job.runs.first().map_or(Value::Nothing, value)
 }
 
 fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {

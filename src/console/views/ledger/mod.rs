@@ -19,7 +19,6 @@ use super::{
     detail::Detail,
     orders::query_of_sale,
     table::{Column, Page, REST, Row, TableState, Value},
-    table_view::TableView,
 };
 use crate::{
     keymap::{Action, FILTER, MARK, ViewKey},
@@ -43,6 +42,10 @@ impl Row for SaleAudit {
     type Id = VoucherId;
     type Key = ();
 
+    const VIEW: View = View::Ledger;
+    const KEYS: &'static [ViewKey] = &[(Action::Repair, "A", true), MARK, FILTER];
+    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
+    const UNMARKABLE: Label = Label("ledger-this-sale-has-no-automatic");
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::figure(Label("tables-id"), &[(0, 5)], |line: &Self| line.voucher_id.into()).soft(),
@@ -92,29 +95,14 @@ impl Row for SaleAudit {
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        Page::whole(&*snapshot.ledger.lines)
+        let is_read = snapshot.ledger.taken.is_some();
+        Page { is_read, ..Page::whole(&*snapshot.ledger.lines) }
     }
 
     /// Repaired sales lose their marks.
     fn is_markable(&self) -> bool {
         !self.cures().is_empty()
     }
-}
-
-/// The state of a sale in one or two words.
-fn state(line: &SaleAudit) -> String {
-    match (line.findings.len(), line.in_flight()) {
-        (0, 0) => text!("ledger-balanced"),
-        (0, orders) => text!("ledger-in-flight", orders),
-        (count, _) => text!("ledger-differences-of-sale", count),
-    }
-}
-
-impl TableView for SaleAudit {
-    const VIEW: View = View::Ledger;
-    const KEYS: &'static [ViewKey] = &[(Action::Repair, "A", true), MARK, FILTER];
-    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
-    const UNMARKABLE: Label = Label("ledger-this-sale-has-no-automatic");
 
     /// The age of the audit.
     fn extent(scene: &Scene, _: &TableState<Self>) -> Line<'static> {
@@ -131,13 +119,18 @@ impl TableView for SaleAudit {
         notes
     }
 
-    /// The notes say so.
-    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
-        Some(String::new())
+    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
+        let page = &scene.shown.ledger;
+        Some(match (page.taken, page.limit) {
+            (Some(_), _) => text!("ledger-no-sales-yet-nothing"),
+            // A note says why.
+            (None, Some(_)) => String::new(),
+            (None, None) => text!("ledger-auditing-the-sales"),
+        })
     }
 
     /// Differences of a sale first, with their repair and what is left to the operator; then its figures.
-    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let name = text::sale_name(line.voucher_id, &line.title);
@@ -178,7 +171,7 @@ impl TableView for SaleAudit {
         detail.text(Label("ledger-in-redis"), in_redis);
         detail.text(Label("ledger-in-sql"), in_sql);
         detail.text(Label("tables-under-way"), elsewhere);
-        detail
+        Some(detail)
     }
 
     /// Asks for confirmation of the repair of the marked sales, or of all, as the newest audit found them.
@@ -206,12 +199,17 @@ impl TableView for SaleAudit {
         Some(Effect::confirm(question, Command::Repair(plan)))
     }
 
-    fn is_read(snapshot: &Snapshot) -> bool {
-        snapshot.ledger.taken.is_some()
-    }
-
     fn focus((): (), focus: &mut Focus) {
         focus.ledger = true;
+    }
+}
+
+/// The state of a sale in one or two words.
+fn state(line: &SaleAudit) -> String {
+    match (line.findings.len(), line.in_flight()) {
+        (0, 0) => text!("ledger-balanced"),
+        (0, orders) => text!("ledger-in-flight", orders),
+        (count, _) => text!("ledger-differences-of-sale", count),
     }
 }
 
@@ -222,23 +220,13 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
     let up = snapshot.redis.up && snapshot.sql.up;
     let passed = page.lines.iter().all(|line| line.findings.is_empty());
     let mut notes = Vec::new();
-    match (page.taken, page.limit) {
-        (Some(_), _) if page.lines.is_empty() => {
-            notes.push((text!("ledger-no-sales-yet-nothing"), theme.soft));
-        }
-        (Some(_), _) => {
-            let style = match passed {
-                _ if !up => theme.dimmed,
-                true => theme.good,
-                false => theme.bad,
-            };
-            notes.push((verdict(&page.lines), style));
-        }
-        (None, Some(_)) => {}
-        (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft)),
-        (None, None) => {
-            notes.push((text!("ledger-audit-runs-once-redis"), theme.warn));
-        }
+    if !page.lines.is_empty() {
+        let style = match passed {
+            _ if !up => theme.dimmed,
+            true => theme.good,
+            false => theme.bad,
+        };
+        notes.push((verdict(&page.lines), style));
     }
     notes.extend(page.limit.map(|it| (limit_reached(it), theme.warn)));
     if let Balance::Off { findings } = &snapshot.audit

@@ -19,14 +19,13 @@ use super::{
     Scene, Source, View,
     detail::Detail,
     table::{Column, Marked, Page, REST, Row, TableState, Value},
-    table_view::TableView,
 };
 use crate::{
     keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
     text::{
         self,
         commands::{Question, question},
-        figures::{self, thousands},
+        figures::thousands,
     },
     widgets::width,
 };
@@ -38,12 +37,24 @@ impl Row for LetterLine {
     type Id = EntryId;
     type Key = EntryId;
 
+    const VIEW: View = View::Letters;
+    const KEYS: &'static [ViewKey] = &[
+        (Action::ReplayLetters, "R", true),
+        (Action::Discard, "D", true),
+        (Action::Compensate, "C", true),
+        STOP_COMMAND,
+        MARK,
+        (Action::MarkAll, "*", true),
+        FILTER,
+        USERS,
+    ];
+    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-letter"), &[(0, 15), (100, 19)], |line: &Self| {
             Value::Entry(line.letter.letter)
         })
-        .fit(|_, line| line.letter.letter.to_string().len()),
+        .fit(),
         Column::span(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms)),
         Column::hidden(Label("tables-entry"), |line: &Self| {
             line.letter.entry.map_or(Value::Nothing, Value::Entry)
@@ -51,12 +62,10 @@ impl Row for LetterLine {
         Column::figure(Label("tables-tries"), &[(72, 5)], |line: &Self| {
             line.letter.deliveries.into()
         })
-        .shown(|_, line, cells| figures::within(line.letter.deliveries, cells.into()).into())
         .soft(),
         Column::figure(Label("tables-replays"), &[(100, 7)], |line: &Self| {
             line.letter.replays.into()
         })
-        .shown(|_, line, cells| figures::within(line.letter.replays, cells.into()).into())
         .styled(|scene, line| match line.letter.replays {
             0 => scene.theme.soft,
             _ => scene.theme.warn,
@@ -92,39 +101,10 @@ impl Row for LetterLine {
         // If there are none, no page has to be read.
         Page { is_read: snapshot.redis.up && (page.is_read || total == Some(0)), ..page }
     }
-}
-
-/// By urgency: a buyer waits, a decision is needed, or neither.
-fn style(scene: &Scene, verdict: LetterVerdict) -> Style {
-    match verdict.action() {
-        LetterAction::Replay => Style::new(),
-        LetterAction::Decide => scene.theme.warn,
-        LetterAction::Discard => scene.theme.soft,
-    }
-}
-
-impl TableView for LetterLine {
-    const VIEW: View = View::Letters;
-    const KEYS: &'static [ViewKey] = &[
-        (Action::ReplayLetters, "R", true),
-        (Action::Discard, "D", true),
-        (Action::Compensate, "C", true),
-        STOP_COMMAND,
-        MARK,
-        (Action::MarkAll, "*", true),
-        FILTER,
-        USERS,
-    ];
-    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
 
     fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
-        let Snapshot { stream, redis, sql, letters, .. } = &*scene.shown;
-        let is_blind = scene.is_blind();
-        if !is_blind && stream.as_ref().is_some_and(|stream| stream.dead == 0) {
-            return Some(text!("letters-no-dead-letters-entries"));
-        }
-        let is_unread = is_blind || letters.taken.is_none() && !(redis.up && sql.up);
-        is_unread.then(|| text!("letters-redis-or-database-is-unreachable"))
+        let stream = scene.shown.stream.as_ref()?;
+        (stream.dead == 0).then(|| text!("letters-no-dead-letters-entries"))
     }
 
     /// The letters of the page by verdict, those that a buyer waits for first.
@@ -150,7 +130,7 @@ impl TableView for LetterLine {
     }
 
     /// The most significant fields first.
-    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         detail.more = |count| text!("letters-seckill-dead-show", count);
@@ -192,7 +172,7 @@ impl TableView for LetterLine {
             };
             detail.field(Label("letters-given-up"), text, theme.soft);
         }
-        detail
+        Some(detail)
     }
 
     fn why_not(action: Action, scene: &Scene) -> Option<String> {
@@ -202,12 +182,17 @@ impl TableView for LetterLine {
         (is_of_letters && is_none).then(|| NOTHING_DEAD.to_owned())
     }
 
-    fn is_read(snapshot: &Snapshot) -> bool {
-        snapshot.letters.taken.is_some()
-    }
-
     fn focus(page: EntryId, focus: &mut Focus) {
         focus.letters_from = Some(page);
+    }
+}
+
+/// By urgency: a buyer waits, a decision is needed, or neither.
+fn style(scene: &Scene, verdict: LetterVerdict) -> Style {
+    match verdict.action() {
+        LetterAction::Replay => Style::new(),
+        LetterAction::Decide => scene.theme.warn,
+        LetterAction::Discard => scene.theme.soft,
     }
 }
 

@@ -9,7 +9,6 @@ use super::{
     detail::Detail,
     fit_before, is_stale,
     table::{Column, Page, REST, Row, TableState, Value},
-    table_view::TableView,
 };
 use crate::{
     keymap::{Action, FILTER, ViewKey},
@@ -26,11 +25,14 @@ impl Row for Holder {
     type Id = (String, String);
     type Key = ();
 
+    const VIEW: View = View::Locks;
+    const KEYS: &'static [ViewKey] = &[(Action::Release, "X", true), FILTER];
+    const ON_ROW: &'static [Action] = &[Action::Release];
+    const SOURCES: &'static [Source] = &[Source::Redis];
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("tables-lock"), &[(0, REST), (170, 16)], |lock: &Self| {
+        Column::text(Label("tables-lock"), &[(0, REST), (170, 24)], |lock: &Self| {
             lock.name.clone().into()
-        })
-        .fit(|_, lock| width(&lock.name).min(40)),
+        }),
         Column::text(Label("common-node"), &[(0, 14), (100, 20)], |lock: &Self| {
             Value::Text(format!("{} {}", lock.node, state_word(lock)))
         })
@@ -86,48 +88,12 @@ impl Row for Holder {
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         Page { total: Some(snapshot.locks.total), ..Page::whole(&snapshot.locks.locks) }
     }
-}
 
-/// The state of a holder, unless it is an alive node.
-fn state_word(lock: &Holder) -> &'static str {
-    match (lock.orphan, lock.known) {
-        (true, _) => Label("console-orphan").read(),
-        (false, true) => "",
-        (false, false) => text::STRANGER.read(),
-    }
-}
-
-/// What is left of a lease, as text and as a share of a full one, and its style. A lock without an expiry outlives its
-/// holder.
-fn lease(scene: &Scene, lock: &Holder) -> (String, Option<f64>, Style) {
-    let (theme, redis) = (scene.theme, &scene.shown.redis);
-    let Some(left_ms) = lock.left_ms else {
-        return (text!("console-no-end"), None, theme.warn);
-    };
-    // It runs down between snapshots; renewals are unknown while Redis is unreachable.
-    let read = redis.last_ok.filter(|_| !is_stale(redis, scene.seen())).unwrap_or(scene.seen());
-    let left_ms = left_ms.saturating_sub(scene.seen().since(read));
-    let share = left_ms as f64 / Timing::default().lease.as_millis() as f64;
-    // Renewals happen after a third: at half, one was missed or there are none.
-    let style = if share < 0.5 { theme.warn } else { theme.accent };
-    (figures::span(left_ms), Some(share), style)
-}
-
-impl TableView for Holder {
-    const VIEW: View = View::Locks;
-    const KEYS: &'static [ViewKey] = &[(Action::Release, "X", true), FILTER];
-    const ON_ROW: &'static [Action] = &[Action::Release];
-    const SOURCES: &'static [Source] = &[Source::Redis];
-
-    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
-        Some(if scene.is_blind() {
-            text!("console-redis-is-unreachable-held-locks")
-        } else {
-            text!("console-no-lock-is-held")
-        })
+    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
+        Some(text!("console-no-lock-is-held"))
     }
 
-    fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let (state, style) = match (lock.orphan, lock.known) {
@@ -153,7 +119,7 @@ impl TableView for Holder {
         detail.line(Label("field-lease"), lease);
         detail.text(Label("field-token"), token);
         detail.brief(Label("field-owner"), &lock.owner);
-        detail
+        Some(detail)
     }
 
     /// Releases the lock of the exact holder that the question names.
@@ -167,4 +133,29 @@ impl TableView for Holder {
         let command = Command::ReleaseLock { name: lock.name.clone(), owner: lock.owner.clone() };
         Some(Effect::confirm(commands::release(lock), command))
     }
+}
+
+/// The state of a holder, unless it is an alive node.
+fn state_word(lock: &Holder) -> &'static str {
+    match (lock.orphan, lock.known) {
+        (true, _) => Label("console-orphan").read(),
+        (false, true) => "",
+        (false, false) => text::STRANGER.read(),
+    }
+}
+
+/// What is left of a lease, as text and as a share of a full one, and its style. A lock without an expiry outlives its
+/// holder.
+fn lease(scene: &Scene, lock: &Holder) -> (String, Option<f64>, Style) {
+    let (theme, redis) = (scene.theme, &scene.shown.redis);
+    let Some(left_ms) = lock.left_ms else {
+        return (text!("console-no-end"), None, theme.warn);
+    };
+    // It runs down between snapshots; renewals are unknown while Redis is unreachable.
+    let read = redis.last_ok.filter(|_| !is_stale(redis, scene.seen())).unwrap_or(scene.seen());
+    let left_ms = left_ms.saturating_sub(scene.seen().since(read));
+    let share = left_ms as f64 / Timing::default().lease.as_millis() as f64;
+    // Renewals happen after a third: at half, one was missed or there are none.
+    let style = if share < 0.5 { theme.warn } else { theme.accent };
+    (figures::span(left_ms), Some(share), style)
 }

@@ -18,11 +18,11 @@ pub(crate) use self::detail::{query_of_sale, status};
 use super::{
     Component, Effect, SIDES, Scene, Source, Step, View, below, draw_head,
     table::{Column, Page, Paging, Row, Table, TableState, Value},
-    table_view::draw_table,
+    table_view::{draw_table, summary},
 };
 use crate::{
     keymap::{Action, FILTER, USERS, ViewKey},
-    text::{self, commands::question, conventions},
+    text::{self, commands::question},
     widgets::{fit, plain, wrap},
 };
 
@@ -33,8 +33,17 @@ impl Row for Order {
     type Id = OrderId;
     type Key = OrdersView;
 
+    const VIEW: View = View::Orders;
+    const SOURCES: &'static [Source] = &[Source::Sql];
+    const KEYS: &'static [ViewKey] = &[
+        (Action::Pay, "P", true),
+        FILTER,
+        (Action::NextPage, "n", true),
+        (Action::PreviousPage, "b", true),
+        USERS,
+    ];
+    const ON_ROW: &'static [Action] = &[Action::Pay];
     const PAGING: Paging = Paging::NewestFirst;
-    const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::figure(Label("tables-order"), &[(0, 19)], |order: &Self| order.id.into()),
         Column::figure(Label("orders-admitted"), &[(0, 8), (100, DATED)], |order: &Self| {
@@ -78,6 +87,52 @@ impl Row for Order {
             next: lines.last().filter(|_| *more).map(|order| before(order.id)),
             held: after.map(before),
             ..Page::of(&snapshot.orders)
+        }
+    }
+
+    fn focus(page: OrdersView, focus: &mut Focus) {
+        focus.orders = Some(page);
+    }
+
+    /// Whether the page follows new orders, and its range.
+    fn extent(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
+        let theme = scene.theme;
+        let rows = state.rows(&scene.shown);
+        if state.is_waiting() {
+            let is_late = scene.shown.late_orders == Some(state.key());
+            let late = if is_late { Label("orders-sql-takes-long").read() } else { "" };
+            return Line::styled(late, theme.warn);
+        }
+        let Some(first) = rows.first() else { return Line::default() };
+        let is_newest = state.is_first_page();
+        let held = if is_newest {
+            Span::styled(Label("orders-newest-first").read(), theme.soft)
+        } else {
+            let at = scene.at_second(decode(first.id).issued);
+            Span::styled(text!("orders-up-to-press-for-newest", at), theme.warn)
+        };
+        let count = rows.len();
+        let range = match (state.controls.order, is_newest, scene.shown.orders.more) {
+            (Some(order), ..) => Span::styled(order.summary(count), theme.key),
+            // In a small window the heading needs the room.
+            (None, false, _) if scene.compact => return held.into(),
+            (None, _, true) => Span::styled(text!("orders-and-more", count), theme.soft),
+            (None, true, false) => Span::styled(text!("orders-in-all", count), theme.soft),
+            (None, false, false) => Span::styled(text!("orders-the-last", count), theme.soft),
+        };
+        Line::from(vec![held, Span::raw("   "), range])
+    }
+
+    fn empty(scene: &Scene, state: &TableState<Self>) -> Option<String> {
+        let Snapshot { orders, late_orders, .. } = &*scene.shown;
+        if *late_orders == Some(state.key()) {
+            Some(text!("orders-sql-did-not-reply-within"))
+        } else if orders.taken.is_none() || state.is_waiting() {
+            None
+        } else if state.key().query.is_empty() {
+            Some(text!("orders-no-orders-in-sql-yet"))
+        } else {
+            Some(text!("orders-no-order-in-sql-matches"))
         }
     }
 }
@@ -150,17 +205,16 @@ impl OrdersState {
 
 impl Component for OrdersState {
     fn keys() -> Vec<ViewKey> {
-        vec![
-            (Action::Pay, "P", true),
-            FILTER,
-            (Action::NextPage, "n", true),
-            (Action::PreviousPage, "b", true),
-            USERS,
-        ]
+        Order::KEYS.to_vec()
     }
 
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
-        draw_head(area, buffer, &heading(area, scene, self), &summary(scene, self));
+        let mut heading = Order::heading(scene, &self.table);
+        if !self.text.is_empty() {
+            let query = fit(&self.text, (area.width / 3).into());
+            heading.push_span(Span::raw(format!("  {query}")));
+        }
+        draw_head(area, buffer, &heading, &summary(scene, &self.table));
         if !scene.typing {
             return self.draw_list(area, buffer, scene);
         }
@@ -213,8 +267,7 @@ impl Component for OrdersState {
     }
 
     fn why_not(&self, action: Action, scene: &Scene) -> Option<String> {
-        let is_missing = action == Action::Pay && self.table.chosen(&scene.shown).is_none();
-        is_missing.then(conventions::no_row)
+        self.table.why_not(action, scene)
     }
 
     /// Requests the trace of the chosen order, one at a time and each once.
@@ -230,12 +283,8 @@ impl Component for OrdersState {
         Some(Command::Trace(wanted))
     }
 
-    fn is_read(&self, snapshot: &Snapshot) -> bool {
-        snapshot.orders.taken.is_some()
-    }
-
-    fn focus(&self, _: &Snapshot, focus: &mut Focus) {
-        focus.orders = Some(self.table.key());
+    fn focus(&self, snapshot: &Snapshot, focus: &mut Focus) {
+        self.table.focus(snapshot, focus);
     }
 }
 
@@ -267,64 +316,6 @@ impl OrdersState {
         }
         let opened = self.table.opened(&scene.shown);
         let detail = opened.map(|order| detail::of(scene, self, order.id, Some(order), width));
-        let why = nothing(scene, self);
-        draw_table(area, buffer, scene, top, &mut self.table, detail, |_| why);
-    }
-}
-
-/// Title, age and query.
-fn heading(area: Rect, scene: &Scene, state: &OrdersState) -> Line<'static> {
-    let (title, taken) = (View::Orders.title().to_uppercase(), scene.shown.orders.taken);
-    let mut heading = scene.page_heading(&title, &[Source::Sql], taken);
-    if !state.text.is_empty() {
-        let query = fit(&state.text, (area.width / 3).into());
-        heading.push_span(Span::raw(format!("  {query}")));
-    }
-    heading
-}
-
-/// Whether the page follows new orders, and its range.
-fn summary(scene: &Scene, state: &OrdersState) -> Line<'static> {
-    let theme = scene.theme;
-    let page = &scene.shown.orders;
-    let rows = state.table.rows(&scene.shown);
-    if state.table.is_waiting() {
-        let is_late = scene.shown.late_orders == Some(state.table.key());
-        let label = if is_late { Label("orders-sql-takes-long") } else { text::READING };
-        return Line::styled(label.read(), theme.warn);
-    }
-    let Some(first) = rows.first() else { return Line::default() };
-    let is_newest = state.table.is_first_page();
-    let held = if is_newest {
-        Span::styled(Label("orders-newest-first").read(), theme.soft)
-    } else {
-        let at = scene.at_second(decode(first.id).issued);
-        Span::styled(text!("orders-up-to-press-for-newest", at), theme.warn)
-    };
-    let count = rows.len();
-    let range = match (state.table.controls.order, is_newest, page.more) {
-        (Some(order), ..) => Span::styled(order.summary(count), theme.key),
-        // In a small window the heading needs the room.
-        (None, false, _) if scene.compact => return held.into(),
-        (None, _, true) => Span::styled(text!("orders-and-more", count), theme.soft),
-        (None, true, false) => Span::styled(text!("orders-in-all", count), theme.soft),
-        (None, false, false) => Span::styled(text!("orders-the-last", count), theme.soft),
-    };
-    Line::from(vec![held, Span::raw("   "), range])
-}
-
-/// Why there is no row.
-fn nothing(scene: &Scene, state: &OrdersState) -> String {
-    let page = &scene.shown.orders;
-    if !scene.shown.sql.up && (page.taken.is_none() || state.table.is_waiting()) {
-        text!("orders-sql-is-unreachable-orders")
-    } else if scene.shown.late_orders == Some(state.table.key()) {
-        text!("orders-sql-did-not-reply-within")
-    } else if page.taken.is_none() || state.table.is_waiting() {
-        text::READING.to_owned()
-    } else if state.query().is_empty() {
-        text!("orders-no-orders-in-sql-yet")
-    } else {
-        text!("orders-no-order-in-sql-matches", query = text::echo(&state.text))
+        draw_table(area, buffer, scene, top, &mut self.table, detail);
     }
 }

@@ -1,8 +1,12 @@
 //! The entries of the stream: their row and their detail.
 
-use ratatui::{style::Style, text::Span};
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
 use seckill_engine::{
     Snapshot,
+    commands::Focus,
     orders::decode,
     telemetry::{
         StreamView,
@@ -14,11 +18,12 @@ use seckill_model::{EntryId, Label, text};
 use super::{node_state, total};
 use crate::{
     text::{self, figures},
+    theme::glyphs,
     views::{
-        Scene,
+        Scene, Source, View,
         detail::Detail,
         fit_before,
-        table::{Column, Page, Paging, REST, Row, Value},
+        table::{Column, Page, Paging, REST, Row, TableState, Value},
     },
     widgets,
 };
@@ -27,12 +32,14 @@ impl Row for EntryLine {
     type Id = EntryId;
     type Key = StreamView;
 
+    const VIEW: View = View::Stream;
+    const SOURCES: &'static [Source] = &[Source::Redis];
     const PAGING: Paging = Paging::NewestLast;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
             Value::Entry(line.entry)
         })
-        .fit(|_, line| line.entry.to_string().len()),
+        .fit(),
         Column::text(Label("common-time"), &[(0, 8), (72, 12)], |line: &Self| {
             Value::Time(line.entry.added())
         })
@@ -83,6 +90,81 @@ impl Row for EntryLine {
             is_read: taken.is_some() && whole.is_some(),
             ..Page::whole(lines.iter())
         }
+    }
+
+    fn focus(page: StreamView, focus: &mut Focus) {
+        focus.stream = Some(page);
+    }
+
+    /// Names the partition.
+    fn heading(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
+        let StreamPage { taken, partitions, .. } = &scene.shown.entries;
+        let mut heading = scene.page_heading(&text::STREAM, Self::SOURCES, *taken);
+        let last = partitions.len().saturating_sub(1);
+        if last > 0 {
+            let text = match state.key().partition {
+                Some(number) => text!("stream-partition-of-0-to", number, last),
+                None => Label("stream-all-partitions").to_owned(),
+            };
+            heading.push_span(format!("  {text}"));
+        }
+        heading
+    }
+
+    /// Whether the list follows new entries.
+    fn extent(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
+        let theme = scene.theme;
+        if state.is_waiting() {
+            Line::default()
+        } else if !state.is_first_page() {
+            let at = scene.shown.entries.lines.last().map(|line| time(scene, line.entry));
+            let at = at.unwrap_or_else(|| text::UNKNOWN.to_owned());
+            Line::styled(text!("stream-held-at-press-to-follow", at), theme.warn)
+        } else if scene.frozen || scene.is_blind() {
+            // No entries arrive; the badge or the heading shows why.
+            Line::default()
+        } else {
+            let sign = Span::styled(format!("{} ", glyphs::FALLING), theme.good);
+            Line::from(vec![sign, Span::styled(Label("stream-following"), theme.soft)])
+        }
+    }
+
+    fn empty(scene: &Scene, state: &TableState<Self>) -> Option<String> {
+        let is_read = Self::page(&scene.shown).is_read && !state.is_waiting();
+        is_read.then(|| Label("stream-stream-is-empty-each-admitted").to_owned())
+    }
+
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
+        let (theme, plain) = (scene.theme, Style::new());
+        let unknown = || text::UNKNOWN.to_owned();
+        let added = line.entry.added();
+        let ago = text!("console-ago", span = figures::span(scene.seen().since(added)));
+        let order = line.order.map(|id| {
+            let (issued, sequence) =
+                (decode(id).issued.time_of_day(&scene.zone), decode(id).sequence);
+            text!("stream-number-of-its-day-issued", id = id.to_string(), sequence, issued)
+        });
+        let sale = line.voucher.map(|id| text::sale_in(&scene.shown, id));
+        let state = state_name(line);
+        let state = match (line.dead, &line.holding) {
+            (Some(true), _) => text!("stream-opens-them", text = state),
+            (None, _) => text!("stream-too-many-dead-letters", text = state),
+            (_, DeliveryState::Pending { consumer, idle_ms, deliveries }) => {
+                let idle = figures::span(*idle_ms);
+                text!("stream-pending-with-idle-delivered", consumer, idle, times = deliveries)
+            }
+            _ => state.to_owned(),
+        };
+        let mut detail = Detail::new(scene, cells);
+        detail.field_of(1, Label("field-entry"), line.entry.to_string(), theme.strong);
+        let added = format!("{}   {ago}", added.date_time(&scene.zone));
+        detail.line(Label("stream-added"), vec![added.into()]);
+        detail.field_of(1, Label("field-order"), order.unwrap_or_else(unknown), plain);
+        detail.user(scene, line.user);
+        detail.field_of(1, Label("field-sale"), sale.unwrap_or_else(unknown), plain);
+        detail.field_of(1, Label("stream-state"), state, state_style(scene, line));
+        detail.fault(scene, line.fault.as_ref(), line.user);
+        Some(detail)
     }
 }
 
@@ -145,36 +227,4 @@ pub(super) fn time(scene: &Scene, entry: EntryId) -> String {
     let full = entry.added().date_time(&scene.zone);
     let clock = full.get(11..19).unwrap_or(&full);
     format!("{clock}.{:03}", entry.millis % 1_000)
-}
-
-pub(super) fn detail<'a>(scene: &'a Scene, line: &'a EntryLine, width: u16) -> Detail<'a> {
-    let (theme, plain) = (scene.theme, Style::new());
-    let unknown = || text::UNKNOWN.to_owned();
-    let added = line.entry.added();
-    let ago = text!("console-ago", span = figures::span(scene.seen().since(added)));
-    let order = line.order.map(|id| {
-        let (issued, sequence) = (decode(id).issued.time_of_day(&scene.zone), decode(id).sequence);
-        text!("stream-number-of-its-day-issued", id = id.to_string(), sequence, issued)
-    });
-    let sale = line.voucher.map(|id| text::sale_in(&scene.shown, id));
-    let state = state_name(line);
-    let state = match (line.dead, &line.holding) {
-        (Some(true), _) => text!("stream-opens-them", text = state),
-        (None, _) => text!("stream-too-many-dead-letters", text = state),
-        (_, DeliveryState::Pending { consumer, idle_ms, deliveries }) => {
-            let idle = figures::span(*idle_ms);
-            text!("stream-pending-with-idle-delivered", consumer, idle, times = deliveries)
-        }
-        _ => state.to_owned(),
-    };
-    let mut detail = Detail::new(scene, width);
-    detail.field_of(1, Label("field-entry"), line.entry.to_string(), theme.strong);
-    let added = format!("{}   {ago}", added.date_time(&scene.zone));
-    detail.line(Label("stream-added"), vec![added.into()]);
-    detail.field_of(1, Label("field-order"), order.unwrap_or_else(unknown), plain);
-    detail.user(scene, line.user);
-    detail.field_of(1, Label("field-sale"), sale.unwrap_or_else(unknown), plain);
-    detail.field_of(1, Label("stream-state"), state, state_style(scene, line));
-    detail.fault(scene, line.fault.as_ref(), line.user);
-    detail
 }

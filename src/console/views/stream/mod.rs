@@ -16,19 +16,18 @@ use seckill_engine::{
         snapshot::{ConsumerLine, EntryLine, NodeState, StreamStats},
     },
 };
-use seckill_model::{Label, text};
+use seckill_model::Label;
 use tui_input::Input;
 
 use super::{
-    Component, Effect, SIDES, Scene, Settled, Source, draw_head, draw_text,
+    Component, Effect, SIDES, Scene, Settled, Source, View, draw_text,
     table::{Column, Page, REST, Row, Table, TableState, Value},
-    table_view::{draw_rows, draw_table, nothing, summary},
+    table_view::{draw_heading, draw_rows, draw_table, nothing},
 };
 use crate::{
     keymap::{Action, FILTER, STOP_COMMAND, USERS, ViewKey},
     lag_trend::LagTrend,
     text::{self},
-    theme::glyphs,
 };
 
 /// Rows of the figures if all of them fit.
@@ -133,33 +132,27 @@ impl Component for StreamState {
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
         let page = &snapshot.entries;
         let Some(taken) = page.taken else { return Settled::default() };
-        self.consumers.settle(snapshot);
+        Table::settle(&mut self.consumers, snapshot);
         if let Some(total) = total(&page.partitions, self.partition()) {
             self.flow.push(taken, total.lag);
         }
-        self.entries.settle(snapshot)
+        Table::settle(&mut self.entries, snapshot)
     }
 
-    fn is_read(&self, snapshot: &Snapshot) -> bool {
-        snapshot.entries.taken.is_some()
-    }
-
-    fn focus(&self, _: &Snapshot, focus: &mut Focus) {
-        focus.stream = Some(self.entries.key());
+    fn focus(&self, snapshot: &Snapshot, focus: &mut Focus) {
+        self.entries.focus(snapshot, focus);
     }
 }
 
 fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut StreamState) {
     let page = &scene.shown.entries;
-    head(area, buffer, scene, state);
+    draw_heading(area, buffer, scene, &state.entries);
     let Some(whole) = total(&page.partitions, state.partition()) else {
-        let is_read = page.taken.is_some() || scene.shown.redis.up;
-        let why = if is_read { text::READING } else { Label("stream-redis-is-unreachable-stream") };
-        return draw_text(area, buffer, scene, 2, &why);
+        return draw_text(area, buffer, scene, 2, &nothing(scene, &state.entries));
     };
     let is_on_entries = state.pane == Pane::Entries;
     let chosen = state.entries.opened(&scene.shown).filter(|_| is_on_entries);
-    let detail = chosen.map(|line| entries::detail(scene, line, area.width));
+    let detail = chosen.and_then(|line| EntryLine::detail(scene, line, area.width));
     // In a small window the detail replaces what is above it.
     let brief = scene.compact || (detail.is_some() && area.height < 28);
     let (top, figure_rows, air) = if brief { (1, 1, 0) } else { (2, FIGURES, 1) };
@@ -179,9 +172,7 @@ fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut StreamState)
     state.entries.controls.is_passive = !is_on_entries;
     let list_top = list_area.y - area.y;
     let is_visible = list_area.height < 2
-        || draw_table(area, buffer, scene, list_top, &mut state.entries, detail, |entries| {
-            nothing(scene, entries, empty)
-        });
+        || draw_table(area, buffer, scene, list_top, &mut state.entries, detail);
     if !is_visible {
         return;
     }
@@ -193,45 +184,8 @@ fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut StreamState)
     }
     if consumer_rows > 0 {
         state.consumers.controls.is_passive = is_on_entries;
-        draw_rows(consumers_area, buffer, scene, &mut state.consumers, |_| {
-            Label("stream-no-consumer-reads-the-stream").to_owned()
-        });
+        draw_rows(consumers_area, buffer, scene, &mut state.consumers);
     }
-}
-
-/// Why the stream has no entries; `None` while it is being read.
-fn empty(scene: &Scene, _: &TableState<EntryLine>) -> Option<String> {
-    scene.shown.entries.taken?;
-    Some(Label("stream-stream-is-empty-each-admitted").to_owned())
-}
-
-/// The heading: partition, and whether the list follows.
-fn head(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &StreamState) {
-    let theme = scene.theme;
-    let page = &scene.shown.entries;
-    let mut heading = scene.page_heading(&Label("common-stream"), &[Source::Redis], page.taken);
-    if page.partitions.len() > 1 {
-        let last = page.partitions.len().saturating_sub(1);
-        let text = match state.partition() {
-            Some(number) => text!("stream-partition-of-0-to", number, last),
-            None => Label("stream-all-partitions").to_owned(),
-        };
-        heading.push_span(format!("  {text}"));
-    }
-    let extent = if state.entries.is_waiting() {
-        Line::default()
-    } else if !state.entries.is_first_page() {
-        let at = page.lines.last().map(|line| entries::time(scene, line.entry));
-        let at = at.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        Line::styled(text!("stream-held-at-press-to-follow", at), theme.warn)
-    } else if scene.frozen || scene.is_blind() {
-        // No entries arrive; the badge or the heading shows why.
-        Line::default()
-    } else {
-        let sign = Span::styled(format!("{} ", glyphs::FALLING), theme.good);
-        Line::from(vec![sign, Span::styled(Label("stream-following"), theme.soft)])
-    };
-    draw_head(area, buffer, &heading, &summary(scene, &state.entries, extent));
 }
 
 impl Row for ConsumerLine {
@@ -239,6 +193,8 @@ impl Row for ConsumerLine {
     type Id = (u16, String);
     type Key = ();
 
+    const VIEW: View = View::Stream;
+    const SOURCES: &'static [Source] = &[Source::Redis];
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
         Column::figure(Label("stream-partition"), &[(0, 9)], |it: &Self| {
@@ -274,6 +230,10 @@ impl Row for ConsumerLine {
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let is_read = snapshot.entries.taken.is_some();
         Page { is_read, ..Page::whole(&snapshot.entries.consumers) }
+    }
+
+    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
+        Some(Label("stream-no-consumer-reads-the-stream").to_owned())
     }
 }
 

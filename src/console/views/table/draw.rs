@@ -13,7 +13,7 @@ use ratatui::{
 use super::{Column, REST, Row, TableState};
 use crate::{
     theme::glyphs,
-    views::Scene,
+    views::{Scene, Source},
     widgets::{fit, width},
 };
 
@@ -59,7 +59,8 @@ pub(crate) fn draw<R: Row>(
         cut(Line::styled(column.title.read(), theme.heading), column, place.width)
     });
     let head = widgets::Row::new(R::MARKS.then(Text::default).into_iter().chain(heads));
-    let (is_outdated, dimmed) = (R::FROM_REDIS && scene.is_blind(), theme.dimmed);
+    let is_from_redis = matches!(R::SOURCES, [Source::Redis, ..]);
+    let (is_outdated, dimmed) = (is_from_redis && scene.is_blind(), theme.dimmed);
     let body = rows.iter().skip(offset).take(visible).map(|row| {
         let is_marked = state.is_marked(row);
         let mark = if is_marked { glyphs::MARK } else { " " };

@@ -405,6 +405,9 @@ pub(crate) trait Table {
     /// Revalidates page, cursor and marks against a new snapshot.
     fn settle(&mut self, snapshot: &Snapshot) -> Settled;
 
+    /// Whether a snapshot has a page, of whatever age.
+    fn is_read(&self, snapshot: &Snapshot) -> bool;
+
     /// Moves the cursor, onto another page if necessary.
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn;
 
@@ -481,6 +484,11 @@ impl<R: Row> Table for TableState<R> {
         self.all_marked &= page.total != Some(0);
         self.settle_cursor(snapshot);
         settled
+    }
+
+    fn is_read(&self, snapshot: &Snapshot) -> bool {
+        let page = R::page(snapshot);
+        page.is_read || page.taken.is_some()
     }
 
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
