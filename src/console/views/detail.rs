@@ -2,15 +2,10 @@
 
 use std::borrow::Cow;
 
-use ratatui::{prelude::*, widgets::Paragraph};
-use seckill_model::{Label, Message, UserId, text};
+use seckill_model::Message;
 
-use super::{Scene, below};
-use crate::{
-    text::{self},
-    theme::{Theme, glyphs},
-    widgets::{left, wrap_to},
-};
+use super::prelude::*;
+use crate::widgets::wrap_to;
 
 /// Cells of the labels.
 pub(super) const LABELS: usize = 15;
@@ -142,8 +137,7 @@ impl<'a> Detail<'a> {
             let indent = Span::raw(" ".repeat(LABELS));
             self.lines.push(Line::from(vec![indent, Span::styled(more, self.theme.soft)]));
         }
-        let [_, lines] =
-            Layout::horizontal([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+        let [_, lines] = Layout::horizontal([Length(1), Fill(1)]).areas(area);
         Paragraph::new(self.lines).render(lines, buffer);
     }
 }

@@ -9,6 +9,7 @@ mod locks;
 pub(crate) mod orders;
 mod overview;
 pub(crate) mod pending;
+mod prelude;
 mod sales;
 mod scene;
 pub(crate) mod stream;

@@ -1,20 +1,11 @@
 //! Tables as views: the heading, the table with the detail of its chosen row, and the actions that all tables have.
 
-use ratatui::{prelude::*, widgets::Paragraph};
-use seckill_engine::{Snapshot, commands::Focus};
-use seckill_model::text;
-
 use super::{
-    Component, Effect, SIDES, Scene, Source, Step, Turn, below,
-    detail::Detail,
-    draw_head, draw_text, is_stale,
-    table::{self, Marked, Row, Table, TableState},
+    draw_head,
+    prelude::*,
+    table::{self, Marked},
 };
-use crate::{
-    keymap::{Action, ViewKey},
-    text::{self, conventions},
-    widgets::fit,
-};
+use crate::text::conventions;
 
 /// Rows that a table keeps beside a detail, with its headings: in a full window, and in a compact one.
 const LEAST: [u16; 2] = [4, 3];
@@ -27,7 +18,7 @@ impl<R: Row> Component for TableState<R> {
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         draw_heading(area, buffer, scene, self);
         if area.width >= R::BESIDE {
-            let halves = Layout::horizontal([Constraint::Percentage(50), Constraint::Fill(1)]);
+            let halves = Layout::horizontal([Constraint::Percentage(50), Fill(1)]);
             let [list, side] = halves.spacing(2).areas(below(area, 2));
             draw_rows(list, buffer, scene, self);
             let chosen = self.chosen(&scene.shown);
@@ -123,8 +114,7 @@ pub(super) fn draw_table<R: Row>(
     // A detail that may be cut leaves up to a third of the rows to the list.
     let kept = (state.rows(&scene.shown).len() as u16 + 1).min(area.height / 3) + 1;
     let rows = height.min(area.height.saturating_sub(top + kept)).max(least);
-    let [list, under] =
-        Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(below(area, top));
+    let [list, under] = Layout::vertical([Fill(1), Length(rows)]).areas(below(area, top));
     draw_rows(list, buffer, scene, state);
     detail.draw(under, buffer);
     true

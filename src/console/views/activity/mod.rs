@@ -2,31 +2,18 @@
 
 pub(crate) mod changes;
 
-use ratatui::prelude::*;
-use seckill_engine::{
-    Snapshot,
-    commands::Focus,
-    telemetry::{
-        log::{AuditEntry, LogView, Weight, Which},
-        snapshot::LogPage,
-    },
+use seckill_engine::telemetry::{
+    log::{AuditEntry, LogView, Weight, Which},
+    snapshot::LogPage,
 };
-use seckill_model::{Label, text};
 
 use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
     overview::throughput_chart::{sign, sign_glyph},
-    table::{Column, Page, Paging, REST, Row, Table as _, TableState, Value},
+    prelude::*,
 };
-use crate::{
-    keymap::{Action, FILTER, ViewKey},
-    text::{
-        audit_log,
-        time::{beyond, event_name},
-    },
-    theme::glyphs,
-    widgets::{fit, left, right, width},
+use crate::text::{
+    audit_log,
+    time::{beyond, event_name},
 };
 
 /// The levels in the order of their key: all lines, failures and recoveries, commands of operators.
@@ -226,7 +213,7 @@ impl Row for AuditEntry {
         }
         let (which, _) = LEVELS[(level(state) + 1) % LEVELS.len()];
         state.open(LogView { which, before: None });
-        state.settle(&scene.shown);
+        Table::settle(state, &scene.shown);
         Some(Effect::Done)
     }
 

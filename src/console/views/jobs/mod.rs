@@ -1,20 +1,9 @@
 //! Jobs: next run, last result and history.
 
-use ratatui::prelude::*;
-use seckill_engine::{Command, JobLine, Snapshot};
-use seckill_model::{JobOutcome, JobRun, Label, Millis, text};
+use seckill_engine::JobLine;
+use seckill_model::{JobOutcome, JobRun};
 
-use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
-    table::{Column, Page, REST, Row, TableState, Value},
-};
-use crate::{
-    keymap::{Action, FILTER, ViewKey},
-    text::{self, commands::question, figures},
-    theme::Theme,
-    widgets::{fit, left, plain, right, width, wrap},
-};
+use super::prelude::*;
 
 /// From this width on, a run has its full date.
 const DATED: u16 = 90;

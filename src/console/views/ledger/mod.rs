@@ -2,33 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use ratatui::{style::Style, text::Line};
 use seckill_engine::{
-    AlarmKind, Command, Snapshot,
-    commands::Focus,
+    AlarmKind,
     recovery::partition_repair::{PartitionFault, PartitionFindings},
     telemetry::ledger_page::{AuditLimit, LedgerPage},
 };
-use seckill_model::{
-    Balance, Finding, Label, SaleAudit, SaleFinding, VoucherId, ledger::Cure, text,
-};
+use seckill_model::{Balance, Finding, SaleAudit, SaleFinding, ledger::Cure};
 use strum::IntoEnumIterator as _;
 
-use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
-    orders::query_of_sale,
-    table::{Column, Page, REST, Row, TableState, Value},
-};
-use crate::{
-    keymap::{Action, FILTER, MARK, ViewKey},
-    text::{
-        self,
-        commands::{Question, question},
-        figures,
-    },
-    widgets::wrap,
-};
+use super::{orders::query_of_sale, prelude::*};
+use crate::text::commands::Question;
 
 /// Maximum age of an audit that can be acted on, in milliseconds.
 const FRESH_MS: u64 = 15_000;

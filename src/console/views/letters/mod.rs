@@ -2,33 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
 use seckill_engine::{
-    Command, LetterLine, Snapshot,
-    commands::Focus,
+    LetterLine,
     dead_letters::{LetterScope, LettersCounted},
 };
-use seckill_model::{
-    EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, OrderEntry, text,
-};
+use seckill_model::{Filter, LetterAction, LetterCounts, LetterVerdict, OrderEntry};
 
-use super::{
-    Scene, Source, View,
-    detail::Detail,
-    table::{Column, Marked, Page, REST, Row, TableState, Value},
-};
-use crate::{
-    keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
-    text::{
-        self,
-        commands::{Question, question},
-        figures::thousands,
-    },
-    widgets::width,
-};
+use super::{prelude::*, table::Marked};
+use crate::text::{commands::Question, figures::thousands};
 
 /// Rows of a field; values may be long, and the history has to fit as well.
 const FIELD_ROWS: usize = 2;

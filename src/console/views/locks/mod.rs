@@ -1,20 +1,9 @@
 //! Locks: holder, remaining lease and waiters.
 
-use ratatui::prelude::*;
-use seckill_engine::{Command, Snapshot, locks::Timing, telemetry::snapshot::Holder};
-use seckill_model::{Label, text};
+use seckill_engine::{locks::Timing, telemetry::snapshot::Holder};
 
-use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
-    fit_before, is_stale,
-    table::{Column, Page, REST, Row, TableState, Value},
-};
-use crate::{
-    keymap::{Action, FILTER, ViewKey},
-    text::{self, commands, figures},
-    widgets::{bar, fit, right, width},
-};
+use super::prelude::*;
+use crate::text::commands;
 
 /// Cells of a figure beside its bar.
 const BESIDE_BAR: u16 = 8;

@@ -2,29 +2,22 @@
 
 mod detail;
 
-use ratatui::{prelude::*, widgets::Paragraph};
 use seckill_engine::{
-    Command, Snapshot,
-    commands::Focus,
     orders::decode,
     telemetry::{OrdersView, snapshot::OrdersPage},
     trace::Trace,
 };
-use seckill_model::{Label, Millis, Order, OrderId, OrderQuery, OrderStatus, Reason, text};
+use seckill_model::{Order, OrderId, OrderQuery, OrderStatus, Reason};
 use tui_input::Input;
 
 use self::detail::buyer;
-pub(crate) use self::detail::{query_of_sale, status};
 use super::{
-    Component, Effect, SIDES, Scene, Source, Step, View, below, draw_head,
-    table::{Column, Page, Paging, Row, Table, TableState, Value},
+    draw_head,
+    prelude::*,
     table_view::{draw_table, summary},
 };
-use crate::{
-    keymap::{Action, FILTER, USERS, ViewKey},
-    text::{self, commands::question},
-    widgets::{fit, plain, wrap},
-};
+
+pub(crate) use self::detail::{query_of_sale, status};
 
 /// Cells of a time with its date.
 const DATED: u16 = 19;
@@ -226,8 +219,8 @@ impl Component for OrdersState {
         // Directly above the input.
         let lines = wrap(&hint, usize::from(area.width.saturating_sub(2)));
         let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
-        let rows = Constraint::Length(lines.len() as u16);
-        let [list, hint] = Layout::vertical([Constraint::Fill(1), rows]).spacing(1).areas(area);
+        let rows = Length(lines.len() as u16);
+        let [list, hint] = Layout::vertical([Fill(1), rows]).spacing(1).areas(area);
         Paragraph::new(lines).style(style).render(hint.inner(SIDES), buffer);
         self.draw_list(list, buffer, scene);
     }

@@ -6,32 +6,17 @@ mod stock_panel;
 pub(super) mod stream_panel;
 pub(super) mod throughput_chart;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{
-        Constraint::{Fill, Length},
-        Layout, Rect,
-    },
-    style::Style,
-    text::{Line, Span, Text},
-    widgets::{Paragraph, Row, Table, Widget},
-};
+use ratatui::widgets::{Row, Table};
 use seckill_engine::telemetry::{
     log::Weight,
     snapshot::{Alarm, Count, Funnel, LoadTestLine},
 };
-use seckill_model::{Label, text};
+
+use self::{stream_panel::NAMES, throughput_chart::until};
+use super::{prelude::*, sales};
+use crate::widgets::{big_number, wrap_to};
 
 pub(crate) use self::state::OverviewState;
-use self::stream_panel::NAMES;
-use self::throughput_chart::until;
-use super::{Component, Effect, SIDES, Scene, Source, sales};
-use crate::{
-    keymap::{Action, ViewKey},
-    text::{self, figures},
-    theme::glyphs,
-    widgets::{bar, big_number, fit, left, right, width, wrap, wrap_to},
-};
 
 impl Component for OverviewState {
     fn keys() -> Vec<ViewKey> {
@@ -247,7 +232,7 @@ pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene, funnel
     };
     let rows = text::funnel(funnel).into_iter().enumerate().map(row);
     let widths = [11, 11, 10, cells.min(2), cells].map(Length);
-    Table::new(rows, widths).column_spacing(0).render(area, buffer);
+    Widget::render(Table::new(rows, widths).column_spacing(0), area, buffer);
 }
 
 /// The progress of all load tests together; the row is always reserved.
@@ -302,7 +287,8 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene) {
         Line::styled(Label("overview-recent-events"), theme.heading).render(head, buffer);
     }
     rows.reverse();
-    Table::new(rows, [Length(10), Length(1), Fill(1)]).column_spacing(2).render(list, buffer);
+    let table = Table::new(rows, [Length(10), Length(1), Fill(1)]).column_spacing(2);
+    Widget::render(table, list, buffer);
 }
 
 /// Formats alarms in at most `most` rows, and counts those that do not fit. Each gets one row before any gets two.

@@ -1,15 +1,9 @@
 //! Histograms of pending entries by age and by deliveries: whether stuck entries are new or old, and how often they
 //! were tried.
 
-use ratatui::text::{Line, Span};
 use seckill_engine::telemetry::census::Census;
-use seckill_model::{Label, text};
 
-use crate::{
-    text::{self, figures},
-    views::Scene,
-    widgets::{bar, left, right, width},
-};
+use crate::views::prelude::*;
 
 /// Its rows: one per age class.
 pub(super) const ROWS: u16 = 5;

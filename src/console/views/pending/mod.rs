@@ -2,21 +2,10 @@
 
 mod histogram;
 
-use ratatui::prelude::*;
-use seckill_engine::{Command, Scope, Snapshot, commands::Focus, telemetry::snapshot::PendingLine};
-use seckill_model::{EntryId, Filter, Label, Verdict, text};
+use seckill_engine::{Scope, telemetry::snapshot::PendingLine};
+use seckill_model::{Filter, Verdict};
 
-use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
-    fit_before,
-    table::{Column, Page, REST, Row, TableState, Value},
-};
-use crate::{
-    keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
-    text::{self},
-    widgets::fit,
-};
+use super::prelude::*;
 
 impl Row for PendingLine {
     type Id = EntryId;

@@ -1,35 +1,21 @@
 //! One sale in detail: phase, outcome of its requests, and stock over time.
 
 use ratatui::{
-    layout::{
-        Constraint::{Fill, Length},
-        Flex,
-    },
-    prelude::*,
-    widgets::{Block, Borders, Paragraph, Row, Table},
+    layout::Flex,
+    widgets::{Block, Borders, Row, Table},
 };
 use seckill_engine::{
     SaleLine,
     telemetry::{snapshot::SaleOrders, stock::StockCurve},
 };
-use seckill_model::{Label, OrderCounts, OrderStatus, UserId, text};
-
+use seckill_model::{OrderCounts, OrderStatus};
 use strum::IntoEnumIterator as _;
 
 use super::{phase, window};
 use crate::{
-    text::{
-        self,
-        figures::{compact, share, span, steady_span, thousands},
-    },
-    theme::Theme,
-    views::{
-        SIDES, Scene,
-        detail::{Detail, LABELS},
-        orders,
-        overview::draw_funnel,
-    },
-    widgets::{Curve, fit, left, right, strip, width},
+    text::figures::{compact, share, span, steady_span, thousands},
+    views::{detail::LABELS, orders, overview::draw_funnel, prelude::*},
+    widgets::{Curve, strip},
 };
 
 /// Below this width funnel and figures are packed; the width of each.

@@ -2,21 +2,11 @@
 
 mod detail;
 
-use ratatui::prelude::*;
-use seckill_engine::{SaleLine, Snapshot, commands::Focus};
-use seckill_model::{Label, Phase, VoucherId, text};
+use seckill_engine::SaleLine;
+use seckill_model::Phase;
 
-use super::{
-    Component, Scene, Settled, Source, Step, Turn, View,
-    detail::Detail,
-    table::{Column, Page, REST, Row, Table, TableState, Value},
-};
-use crate::{
-    keymap::{Action, FILTER, ViewKey},
-    text::{self},
-    theme::{Theme, glyphs},
-    widgets::{Curve, bar, sparkline},
-};
+use super::prelude::*;
+use crate::widgets::{Curve, sparkline};
 
 /// Widths of a figure; more digits widen it.
 const FIGURE: &[(u16, u16)] = &[(0, 7)];

@@ -4,22 +4,19 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    Command,
     commands::group::{ClaimPlan, ClaimScope, GroupAction, Preview, RemoveReport, Rewind},
     telemetry::snapshot::{ConsumerLine, DeliveryState, NodeState},
 };
-use seckill_model::{Label, Millis, text};
 
 use super::{Effect, Pane, Scene, StreamState};
 use crate::{
     dialogs::{Confirm, Dialog, Form},
-    keymap::Action,
     text::{
-        commands::{self, Question, question},
+        commands::{self, Question},
         conventions,
         figures::thousands,
     },
-    widgets::plain,
+    views::prelude::*,
 };
 
 impl StreamState {

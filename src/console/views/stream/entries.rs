@@ -1,32 +1,15 @@
 //! The entries of the stream: their row and their detail.
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
 use seckill_engine::{
-    Snapshot,
-    commands::Focus,
     orders::decode,
     telemetry::{
         StreamView,
         snapshot::{DeliveryState, EntryLine, NodeState, StreamPage},
     },
 };
-use seckill_model::{EntryId, Label, text};
 
 use super::{node_state, total};
-use crate::{
-    text::{self, figures},
-    theme::glyphs,
-    views::{
-        Scene, Source, View,
-        detail::Detail,
-        fit_before,
-        table::{Column, Page, Paging, REST, Row, TableState, Value},
-    },
-    widgets,
-};
+use crate::views::prelude::*;
 
 impl Row for EntryLine {
     type Id = EntryId;
@@ -65,7 +48,7 @@ impl Row for EntryLine {
             if name.is_empty() {
                 return scene.users.within(&before, line.user).into();
             }
-            let room = cells.saturating_sub(widgets::width(&before) as u16 + 1);
+            let room = cells.saturating_sub(width(&before) as u16 + 1);
             let mut shown = fit_before(name, after, room);
             shown.spans.insert(0, Span::raw(format!("{before} ")));
             shown

@@ -2,24 +2,11 @@
 
 use std::cmp::Ordering;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{
-        Constraint::{Fill, Length},
-        Layout, Rect,
-    },
-    text::{Line, Span},
-    widgets::{Row, Table, Widget},
-};
+use ratatui::widgets::{Row, Table};
 use seckill_engine::telemetry::snapshot::StreamStats;
-use seckill_model::{EntryId, Label, text};
 
 use super::StreamState;
-use crate::{
-    text::{self, figures},
-    views::{SIDES, Scene, overview::stream_panel},
-    widgets,
-};
+use crate::views::{overview::stream_panel, prelude::*};
 
 /// The most important figures in one line of `room` cells, at constant positions.
 pub(super) fn brief(
@@ -55,7 +42,7 @@ const FIELD: usize = 9;
 const BRIEF: usize = 7;
 
 fn field(count: u64, cells: usize) -> String {
-    widgets::left(&figures::within(count, cells), cells)
+    left(&figures::within(count, cells), cells)
 }
 
 /// The lag with its trend and drain time.
@@ -66,8 +53,7 @@ fn lag(
     cells: usize,
 ) -> (Vec<Span<'static>>, Option<Span<'static>>) {
     let theme = scene.theme;
-    let in_field =
-        |word: &str, style| (vec![Span::styled(widgets::left(word, cells + 2), style)], None);
+    let in_field = |word: &str, style| (vec![Span::styled(left(word, cells + 2), style)], None);
     if !whole.group && whole.length > 0 {
         return in_field(Label("stream-no-group").read(), theme.bad);
     }
@@ -114,8 +100,8 @@ pub(super) fn draw(
         Some(id) => {
             let ago = text!("console-ago", span = figures::steady_span(now.since(id.added())));
             let id = id.to_string();
-            let cells = ID.max(widgets::width(&id));
-            vec![Span::raw(widgets::left(&id, cells)), soft(format!(" {ago}"))]
+            let cells = ID.max(width(&id));
+            vec![Span::raw(left(&id, cells)), soft(format!(" {ago}"))]
         }
         None => vec![dash()],
     };
@@ -175,7 +161,8 @@ pub(super) fn draw(
     for (area, label, rows) in [(columns[0], 9, left), (columns[1], label, right)] {
         let rows =
             rows.into_iter().map(|(name, value)| Row::new([Line::styled(name, theme.soft), value]));
-        Table::new(rows, [Length(label), Fill(1)]).column_spacing(0).render(area, buffer);
+        let table = Table::new(rows, [Length(label), Fill(1)]).column_spacing(0);
+        Widget::render(table, area, buffer);
     }
 }
 

@@ -4,31 +4,17 @@ pub(crate) mod commands;
 mod entries;
 mod figures;
 
-use ratatui::{
-    layout::Constraint::{Fill, Length},
-    prelude::*,
+use seckill_engine::telemetry::{
+    StreamView,
+    snapshot::{ConsumerLine, EntryLine, NodeState, StreamStats},
 };
-use seckill_engine::{
-    Snapshot,
-    commands::Focus,
-    telemetry::{
-        StreamView,
-        snapshot::{ConsumerLine, EntryLine, NodeState, StreamStats},
-    },
-};
-use seckill_model::Label;
 use tui_input::Input;
 
 use super::{
-    Component, Effect, SIDES, Scene, Settled, Source, View, draw_text,
-    table::{Column, Page, REST, Row, Table, TableState, Value},
+    prelude::*,
     table_view::{draw_heading, draw_rows, draw_table, nothing},
 };
-use crate::{
-    keymap::{Action, FILTER, STOP_COMMAND, USERS, ViewKey},
-    lag_trend::LagTrend,
-    text::{self},
-};
+use crate::lag_trend::LagTrend;
 
 /// Rows of the figures if all of them fit.
 const FIGURES: u16 = 4;

@@ -6,16 +6,10 @@
 
 use ratatui::{
     layout::Flex,
-    prelude::*,
     widgets::{self, HighlightSpacing, Scrollbar, ScrollbarOrientation, ScrollbarState, Table},
 };
 
-use super::{Column, REST, Row, TableState};
-use crate::{
-    theme::glyphs,
-    views::{Scene, Source},
-    widgets::{fit, width},
-};
+use crate::views::prelude::*;
 
 /// Blanks between columns.
 const GAP: u16 = 2;
@@ -40,10 +34,10 @@ pub(crate) fn draw<R: Row>(
         columns.iter().filter(|(it, _)| it.is_sortable()).map(|(it, _)| it.title).collect();
     let (order, offset) = (controls.order, controls.offset);
     let cursor = cursor.filter(|_| !controls.is_passive);
-    let mark = R::MARKS.then_some(Constraint::Length(1));
+    let mark = R::MARKS.then_some(Length(1));
     let widths = columns.iter().map(|(_, cells)| match *cells {
-        REST => Constraint::Fill(1),
-        cells => Constraint::Length(cells),
+        REST => Fill(1),
+        cells => Length(cells),
     });
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(3), ..area };
     let places = Layout::horizontal(mark.into_iter().chain(widths))

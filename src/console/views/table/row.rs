@@ -2,16 +2,13 @@
 
 use std::ops::RangeInclusive;
 
-use ratatui::text::Line;
-use seckill_engine::{Snapshot, commands::Focus, telemetry::snapshot};
-use seckill_model::{EntryId, Label, Millis, text};
+use seckill_engine::telemetry::snapshot;
 use serde_json::Value as Json;
 
-use super::{Column, Extent, PageKey, Paging, TableState};
+use super::{Extent, PageKey};
 use crate::{
-    keymap::{Action, FILTER, ViewKey},
-    text::{commands, figures},
-    views::{Effect, Scene, Source, Users, View, detail::Detail},
+    text::commands,
+    views::{Users, prelude::*},
 };
 
 /// A row of a table.
