@@ -2257,7 +2257,7 @@ letters-more-fields = { $count ->
 letters-no-dead-letters-entries = No dead letters. Entries that cannot be processed appear here with a reason.
 letters-none = none: { $fault }
 letters-nothing-to-do = { $command ->
-    [replay] { $count ->
+    [replay-letters] { $count ->
         [one] the dead letter cannot be replayed; press { KEY("open") } for the reason
        *[other] none of { $count } dead letters can be replayed; press { KEY("open") } for the reasons
     }
@@ -2278,10 +2278,6 @@ letters-scope-all = { $shown ->
        *[other] All { $count } dead letters
     }
    *[other] All { $count }, not only the { $shown } filtered ones
-}
-letters-seckill-dead-show = { $count ->
-    [one] 1 more line: 'seckill dead show'
-   *[other] { $count } more lines: 'seckill dead show'
 }
 letters-the-dead-letters-are-counted = the dead letters are counted
 letters-there-are-no-dead-letters = there are no dead letters

@@ -1973,7 +1973,7 @@ letters-more-fields = 另有 { $count } 个字段
 letters-no-dead-letters-entries = 没有死信。无法处理的消息会连同原因列在这里。
 letters-none = 无：{ $fault }
 letters-nothing-to-do = { $command ->
-    [replay] { $count } 条死信都不能重放，按 { KEY("open") } 查看原因
+    [replay-letters] { $count } 条死信都不能重放，按 { KEY("open") } 查看原因
     [discard] { $count } 条死信都可能有买家在等，按 { KEY("replay-letters") } 重放，按 { KEY("compensate") } 取消订单
    *[compensate] { $count } 条死信都没有买家在等，按 { KEY("discard") } 删除
 }
@@ -1983,7 +1983,6 @@ letters-scope-all = { $shown ->
     [none] 全部 { $count } 条死信
    *[other] 全部 { $count } 条，不只是筛选出的 { $shown } 条
 }
-letters-seckill-dead-show = 另有 { $count } 行：'seckill dead show'
 letters-the-dead-letters-are-counted = 死信已统计
 letters-there-are-no-dead-letters = 没有死信
 letters-these-letters-are-no-longer = 这些死信都已不存在

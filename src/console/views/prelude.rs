@@ -11,8 +11,8 @@ pub(super) use seckill_model::{EntryId, Label, Millis, UserId, VoucherId, text};
 pub(super) use super::{
     Component, Effect, SIDES, Scene, Source, Step, View, below,
     detail::Detail,
-    draw_text, fit_before, is_stale,
-    table::{Column, Page, Paging, REST, Row, Settled, Table, TableState, Turn, Value},
+    draw_text, is_stale,
+    table::{Column, DATED, Page, Paging, REST, Row, Settled, Table, TableState, Turn, Value},
 };
 pub(super) use crate::{
     keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},

@@ -31,27 +31,12 @@ impl Row for JobLine {
         .soft(),
         Column::figure(Label("tables-next"), &[(0, 9)], |job: &Self| match job.next {
             _ if job.paused => Value::Text(text::PAUSED.to_owned()),
-            Some(at) => Value::Time(at),
-            None => Value::Nothing,
+            next => next.map_or(Value::Nothing, Value::In),
         })
-        .by(|job| job.next.map_or(Value::Nothing, Value::Time))
-        .shown(|scene, job, _| match job.next {
-            _ if job.paused => Line::styled(text::PAUSED.read(), scene.theme.warn),
-            Some(at) => {
-                let span = figures::span(at.since(scene.seen()));
-                text!("console-in", span).into()
-            }
-            None => "-".into(),
-        }),
+        .by(|job| job.next.map_or(Value::Nothing, Value::In))
+        .styled(|scene, job| if job.paused { scene.theme.warn } else { Style::new() }),
         Column::figure(Label("tables-last"), &[(0, 10)], |job: &Self| {
-            of_last(job, |run| Value::Time(run.started))
-        })
-        .by(|job| of_last(job, |run| Value::Since(run.started)))
-        .shown(|scene, job, _| match job.runs.first() {
-            Some(run) => {
-                text!("console-ago", span = figures::span(scene.seen().since(run.started))).into()
-            }
-            None => Line::styled("-", scene.theme.soft),
+            of_last(job, |run| Value::Ago(run.started))
         }),
         Column::text(Label("tables-outcome"), &[(0, 9)], |job: &Self| {
             of_last(job, |run| {
@@ -157,16 +142,16 @@ fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
 /// One run, with its full result.
 fn run_lines(scene: &Scene, run: &JobRun, node: usize, cells: u16) -> Vec<Line<'static>> {
     let theme = scene.theme;
-    let due = |at: Millis| match cells {
+    let due = match cells {
         // In a narrow window today's date is omitted.
-        ..DATED => left(&scene.at(at), 11),
-        DATED.. => left(&at.date_time(&scene.zone), 19),
+        ..DATED => left(&scene.at(run.due), 11),
+        DATED.. => left(&run.due.date_time(&scene.zone), 19),
     };
     let outcome = left(&text!("job-outcome", outcome = run.outcome), 9);
     let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
     let cause = left(&text!("console-cause", cause = run.cause), 8);
     let head = Line::from(vec![
-        Span::raw(format!("{}  ", due(run.due))),
+        Span::raw(due + "  "),
         Span::styled(outcome, outcome_style(theme, run.outcome)),
         Span::raw(format!(" {}  ", right(&took, 7))),
         Span::styled(format!("{cause}  {}  ", left(&run.node, node)), theme.soft),

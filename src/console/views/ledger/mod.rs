@@ -28,8 +28,11 @@ impl Row for SaleAudit {
     const VIEW: View = View::Ledger;
     const KEYS: &'static [ViewKey] = &[(Action::Repair, "A", true), MARK, FILTER];
     const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, ()| focus.ledger = true;
     const UNMARKABLE: Label = Label("ledger-this-sale-has-no-automatic");
     const MARKS: bool = true;
+    /// Sales has the sale.
+    const IS_OFFERED: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::figure(Label("tables-id"), &[(0, 5)], |line: &Self| line.voucher_id.into()).soft(),
         Column::text(Label("tables-title"), &[(0, REST)], |line: &Self| line.title.clone().into()),
@@ -67,11 +70,6 @@ impl Row for SaleAudit {
                 _ => scene.theme.bad,
             }),
     ];
-
-    /// Sales has the sale.
-    fn label(&self) -> Option<String> {
-        None
-    }
 
     fn id(&self) -> VoucherId {
         self.voucher_id
@@ -117,7 +115,7 @@ impl Row for SaleAudit {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let name = text::sale_name(line.voucher_id, &line.title);
-        detail.field_of(1, Label("field-sale"), name, theme.strong);
+        detail.field(Label("field-sale"), name, theme.strong);
         if line.findings.is_empty() {
             detail.field(
                 Label("ledger-differences"),
@@ -180,10 +178,6 @@ impl Row for SaleAudit {
         let faults = page.partitions.iter().map(|it| it.findings.len()).sum();
         let question = repair_question(&plan, !state.marks.is_empty(), faults);
         Some(Effect::confirm(question, Command::Repair(plan)))
-    }
-
-    fn focus((): (), focus: &mut Focus) {
-        focus.ledger = true;
     }
 }
 

@@ -23,10 +23,8 @@ impl Row for Holder {
             lock.name.clone().into()
         }),
         Column::text(Label("common-node"), &[(0, 14), (100, 20)], |lock: &Self| {
-            Value::Text(format!("{} {}", lock.node, state_word(lock)))
+            Value::Tagged(lock.node.clone(), state_word(lock))
         })
-        .by(|lock| lock.node.clone().into())
-        .shown(|_, lock, cells| fit_before(&lock.node, state_word(lock), cells))
         .styled(|scene, lock| if lock.orphan { scene.theme.bad } else { Style::new() }),
         Column::text(Label("tables-task"), &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
             lock.task.clone().into()
@@ -61,7 +59,7 @@ impl Row for Holder {
                 _ => scene.theme.strong,
             }),
         Column::figure(Label("tables-token"), &[(150, 16)], |lock: &Self| {
-            lock.token.map_or(Value::Nothing, Value::Token)
+            lock.token.map_or(Value::Nothing, Value::Id)
         })
         .soft(),
         Column::text(Label("tables-owner"), &[(170, REST)], |lock: &Self| {
@@ -100,14 +98,14 @@ impl Row for Holder {
         let mut lease = vec![Span::raw(format!("{left}   "))];
         lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
         let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
-        detail.brief(Label("field-lock"), &lock.name);
+        detail.text(Label("field-lock"), &lock.name);
         let node = vec![Span::raw(format!("{node}  ")), Span::styled(state.read(), style)];
         detail.line(Label("tables-node"), node);
-        detail.brief(Label("field-task"), &lock.task);
+        detail.text(Label("field-task"), &lock.task);
         detail.text(Label("field-held"), held);
         detail.line(Label("field-lease"), lease);
         detail.text(Label("field-token"), token);
-        detail.brief(Label("field-owner"), &lock.owner);
+        detail.text(Label("field-owner"), &lock.owner);
         Some(detail)
     }
 

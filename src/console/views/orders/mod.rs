@@ -11,16 +11,9 @@ use seckill_model::{Order, OrderId, OrderQuery, OrderStatus, Reason};
 use tui_input::Input;
 
 use self::detail::buyer;
-use super::{
-    draw_head,
-    prelude::*,
-    table_view::{draw_table, summary},
-};
+use super::{draw_head, prelude::*};
 
 pub(crate) use self::detail::{query_of_sale, status};
-
-/// Cells of a time with its date.
-const DATED: u16 = 19;
 
 impl Row for Order {
     type Id = OrderId;
@@ -28,6 +21,7 @@ impl Row for Order {
 
     const VIEW: View = View::Orders;
     const SOURCES: &'static [Source] = &[Source::Sql];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.orders = Some(page);
     const KEYS: &'static [ViewKey] = &[
         (Action::Pay, "P", true),
         FILTER,
@@ -42,7 +36,6 @@ impl Row for Order {
         Column::figure(Label("orders-admitted"), &[(0, 8), (100, DATED)], |order: &Self| {
             Value::Time(admitted(order))
         })
-        .shown(|scene, order, cells| time(scene, admitted(order), cells))
         .soft(),
         Column::figure(Label("common-user"), &[(0, 8), (72, 12)], |order: &Self| {
             order.user_id.into()
@@ -63,7 +56,6 @@ impl Row for Order {
         Column::figure(Label("orders-since"), &[(72, 8), (100, DATED)], |order: &Self| {
             Value::Time(order.since())
         })
-        .shown(|scene, order, cells| time(scene, order.since(), cells))
         .soft(),
     ];
 
@@ -81,10 +73,6 @@ impl Row for Order {
             held: after.map(before),
             ..Page::of(&snapshot.orders)
         }
-    }
-
-    fn focus(page: OrdersView, focus: &mut Focus) {
-        focus.orders = Some(page);
     }
 
     /// Whether the page follows new orders, and its range.
@@ -135,12 +123,7 @@ fn admitted(order: &Order) -> Millis {
     decode(order.id).issued.min(order.create_time)
 }
 
-/// Without room for both: the time if it is today, else the date.
-fn time(scene: &Scene, at: Millis, cells: u16) -> Line<'static> {
-    if cells < DATED { scene.at_second(at).into() } else { at.date_time(&scene.zone).into() }
-}
-
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct OrdersState {
     pub(crate) table: TableState<Order>,
     /// The text being edited. SQL filters the orders, not the table.
@@ -207,7 +190,7 @@ impl Component for OrdersState {
             let query = fit(&self.text, (area.width / 3).into());
             heading.push_span(Span::raw(format!("  {query}")));
         }
-        draw_head(area, buffer, &heading, &summary(scene, &self.table));
+        draw_head(area, buffer, &heading, &self.table.summary(scene));
         if !scene.typing {
             return self.draw_list(area, buffer, scene);
         }
@@ -305,10 +288,10 @@ impl OrdersState {
         if let Some(id) = self.query().id.filter(|_| is_known && is_empty) {
             // The order is not in SQL: its trace is the answer.
             let detail = detail::of(scene, self, id, None, width);
-            return detail.draw_lines(below(area, top), buffer);
+            return detail.draw(below(area, 1), buffer);
         }
         let opened = self.table.opened(&scene.shown);
         let detail = opened.map(|order| detail::of(scene, self, order.id, Some(order), width));
-        draw_table(area, buffer, scene, top, &mut self.table, detail);
+        self.table.draw_table(area, buffer, scene, top, detail);
     }
 }

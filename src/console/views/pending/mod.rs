@@ -15,6 +15,7 @@ impl Row for PendingLine {
     const KEYS: &'static [ViewKey] =
         &[(Action::PlanRecovery, "A", true), STOP_COMMAND, MARK, FILTER, USERS];
     const SOURCES: &'static [Source] = &[Source::Redis];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.pending = Some(page);
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
@@ -33,22 +34,15 @@ impl Row for PendingLine {
         Column::figure(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()),
         Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
         Column::text(Label("tables-holder"), &[(0, 16), (120, 24)], |line: &Self| {
-            Value::Text(format!("{} {}", line.consumer, state_word(line)))
+            Value::Tagged(line.consumer.clone(), state_word(line))
         })
-        .by(|line| line.consumer.clone().into())
-        .shown(|_, line, cells| fit_before(&line.consumer, state_word(line), cells))
         .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken }),
         Column::text(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
-            match (line.verdict, fault(line)) {
+            match (line.verdict, &line.fault) {
                 (Some(verdict), _) => Value::name(word(verdict), &verdict),
-                (None, Some(fault)) => Value::Mentions(fault, line.user),
-                (None, None) => Value::Text(String::new()),
+                (None, Some(fault)) => Value::Mentions(text::order_error(fault), line.user),
+                (None, None) => Value::Nothing,
             }
-        })
-        .by(|line| line.verdict.map(word).into())
-        .searched(|line| {
-            let verdict = line.verdict.map(word).unwrap_or_default();
-            format!("{verdict} {}", fault(line).unwrap_or_default())
         })
         .styled(|scene, line| match line.verdict {
             Some(Verdict::Written | Verdict::InHand) => scene.theme.soft,
@@ -100,7 +94,7 @@ impl Row for PendingLine {
         detail.line(Label("field-holder"), holder);
         detail.text(Label("field-order"), shown(order));
         detail.user(scene, line.user);
-        detail.brief(Label("field-sale"), shown(sale));
+        detail.text(Label("field-sale"), shown(sale));
         detail.text(Label("common-verdict"), shown(verdict));
         detail.fault(scene, line.fault.as_ref(), line.user);
         Some(detail)
@@ -121,10 +115,6 @@ impl Row for PendingLine {
         let why = || Label("command-there-are-no-pending-entries").to_owned();
         (action == Action::PlanRecovery && is_none).then(why)
     }
-
-    fn focus(page: EntryId, focus: &mut Focus) {
-        focus.pending = Some(page);
-    }
 }
 
 /// The number of pending entries: of the whole list if it was read for this snapshot, shortly after the count.
@@ -134,11 +124,6 @@ pub(crate) fn pending_in(snapshot: &Snapshot) -> u64 {
         return page.lines.len() as u64;
     }
     snapshot.stream.as_ref().map_or(0, |stream| stream.pending)
-}
-
-/// Why the entry does not contain an order.
-fn fault(line: &PendingLine) -> Option<String> {
-    line.fault.as_ref().map(text::order_error)
 }
 
 /// The state of a holder, unless it is alive.

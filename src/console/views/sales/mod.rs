@@ -58,8 +58,8 @@ impl Row for SaleLine {
         self.voucher_id
     }
 
-    fn label(&self) -> Option<String> {
-        Some(text::sale_name(self.voucher_id, &self.title))
+    fn label(&self) -> String {
+        text::sale_name(self.voucher_id, &self.title)
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
@@ -128,7 +128,7 @@ pub(crate) fn phase_style(theme: Theme, phase: Phase) -> Style {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct SalesState {
     /// The chosen sale: header and Overview show it, and so does the presenter layout if no sale is active.
     pub(crate) chosen: Option<VoucherId>,

@@ -17,6 +17,7 @@ impl Row for EntryLine {
 
     const VIEW: View = View::Stream;
     const SOURCES: &'static [Source] = &[Source::Redis];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.stream = Some(page);
     const PAGING: Paging = Paging::NewestLast;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
@@ -34,24 +35,14 @@ impl Row for EntryLine {
         Column::figure(Label("common-user"), &[(72, 8)], |line: &Self| line.user.into()),
         Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
         Column::figure(Label("tables-order"), &[(100, 19)], |line: &Self| line.order.into()),
-        Column::text(Label("common-state"), &[(0, REST)], |line: &Self| {
-            let (before, name, after) = state_words(line);
-            Value::Mentions(format!("{before} {name} {after}"), line.user)
+        Column::text(Label("common-state"), &[(0, REST)], |line: &Self| match state_words(line) {
+            (state, "") => Value::Mentions(state, line.user),
+            (state, node) => Value::Tagged(state, node),
         })
         // State and consumer are found even where the screen shows an error instead.
         .searched(|line| {
-            let (before, _, after) = state_words(line);
-            format!("{} {before} {} {after}", state_name(line), consumer(line))
-        })
-        .shown(|scene, line, cells| {
-            let (before, name, after) = state_words(line);
-            if name.is_empty() {
-                return scene.users.within(&before, line.user).into();
-            }
-            let room = cells.saturating_sub(width(&before) as u16 + 1);
-            let mut shown = fit_before(name, after, room);
-            shown.spans.insert(0, Span::raw(format!("{before} ")));
-            shown
+            let (state, node) = state_words(line);
+            format!("{} {} {state} {node}", state_name(line), consumer(line))
         })
         .styled(state_style),
     ];
@@ -73,10 +64,6 @@ impl Row for EntryLine {
             is_read: taken.is_some() && whole.is_some(),
             ..Page::whole(lines.iter())
         }
-    }
-
-    fn focus(page: StreamView, focus: &mut Focus) {
-        focus.stream = Some(page);
     }
 
     /// Names the partition.
@@ -118,7 +105,7 @@ impl Row for EntryLine {
     }
 
     fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
-        let (theme, plain) = (scene.theme, Style::new());
+        let theme = scene.theme;
         let unknown = || text::UNKNOWN.to_owned();
         let added = line.entry.added();
         let ago = text!("console-ago", span = figures::span(scene.seen().since(added)));
@@ -139,13 +126,13 @@ impl Row for EntryLine {
             _ => state.to_owned(),
         };
         let mut detail = Detail::new(scene, cells);
-        detail.field_of(1, Label("field-entry"), line.entry.to_string(), theme.strong);
+        detail.field(Label("field-entry"), line.entry.to_string(), theme.strong);
         let added = format!("{}   {ago}", added.date_time(&scene.zone));
         detail.line(Label("stream-added"), vec![added.into()]);
-        detail.field_of(1, Label("field-order"), order.unwrap_or_else(unknown), plain);
+        detail.text(Label("field-order"), order.unwrap_or_else(unknown));
         detail.user(scene, line.user);
-        detail.field_of(1, Label("field-sale"), sale.unwrap_or_else(unknown), plain);
-        detail.field_of(1, Label("stream-state"), state, state_style(scene, line));
+        detail.text(Label("field-sale"), sale.unwrap_or_else(unknown));
+        detail.field(Label("stream-state"), state, state_style(scene, line));
         detail.fault(scene, line.fault.as_ref(), line.user);
         Some(detail)
     }
@@ -176,20 +163,20 @@ fn consumer(line: &EntryLine) -> &str {
     }
 }
 
-/// The state of an entry, the name of its consumer and the state of its node; the error instead of these if an open
+/// The state of an entry with its consumer, and the state of the consumer's node; the error instead of these if an open
 /// entry is invalid.
-fn state_words(line: &EntryLine) -> (String, &str, &'static str) {
+fn state_words(line: &EntryLine) -> (String, &'static str) {
     if let Some(fault) = line.fault.as_ref().filter(|_| is_open(line)) {
-        return (text::order_error(fault), "", "");
+        return (text::order_error(fault), "");
     }
-    let (name, consumer) = (state_name(line).to_owned(), consumer(line));
+    let (state, consumer) = (state_name(line), consumer(line));
     let node = match line.holder {
-        _ if consumer.is_empty() => "",
+        _ if consumer.is_empty() => return (state.to_owned(), ""),
         Some(NodeState::Alive) => "",
         Some(state) => node_state(state, true),
         None => text::UNKNOWN.read(),
     };
-    (name, consumer, node)
+    (format!("{state} {consumer}"), node)
 }
 
 fn state_style(scene: &Scene, line: &EntryLine) -> Style {

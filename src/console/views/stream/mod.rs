@@ -10,10 +10,7 @@ use seckill_engine::telemetry::{
 };
 use tui_input::Input;
 
-use super::{
-    prelude::*,
-    table_view::{draw_heading, draw_rows, draw_table, nothing},
-};
+use super::prelude::*;
 use crate::lag_trend::LagTrend;
 
 /// Rows of the figures if all of them fit.
@@ -27,7 +24,7 @@ pub(crate) enum Pane {
     Consumers,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct StreamState {
     pub(crate) pane: Pane,
     pub(crate) entries: TableState<EntryLine>,
@@ -40,11 +37,6 @@ impl StreamState {
     /// The partition on the screen; `None` for all.
     pub(crate) fn partition(&self) -> Option<u16> {
         self.entries.key().partition
-    }
-
-    /// The trend of the single partition on the screen; `None` while all are shown.
-    pub(crate) fn flow(&self) -> Option<&LagTrend> {
-        self.partition().map(|_| &self.flow)
     }
 
     /// Moves the focus to the other list.
@@ -90,7 +82,47 @@ impl Component for StreamState {
     }
 
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
-        draw(area, buffer, scene, self);
+        let page = &scene.shown.entries;
+        self.entries.draw_heading(area, buffer, scene);
+        let Some(whole) = total(&page.partitions, self.partition()) else {
+            return draw_text(area, buffer, scene, 2, &self.entries.nothing(scene));
+        };
+        let is_on_entries = self.pane == Pane::Entries;
+        let chosen = self.entries.opened(&scene.shown).filter(|_| is_on_entries);
+        let detail = chosen.and_then(|line| EntryLine::detail(scene, line, area.width));
+        // In a small window the detail replaces what is above it.
+        let brief = scene.compact || (detail.is_some() && area.height < 28);
+        let (top, figure_rows, air) = if brief { (1, 1, 0) } else { (2, FIGURES, 1) };
+        let rest = area.height.saturating_sub(top + figure_rows + air);
+        let wanted = page.consumers.len().max(1) as u16 + 1;
+        let consumer_rows = match self.pane {
+            Pane::Consumers if brief || area.height < 14 => rest,
+            Pane::Consumers => wanted.min(rest * 2 / 3),
+            Pane::Entries if brief => 0,
+            Pane::Entries => wanted.min(if area.height >= 26 { 6 } else { 4 }),
+        };
+        let gap = u16::from((1..rest).contains(&consumer_rows));
+        let [_, figures_area, _, consumers_area, _, list_area] = Layout::vertical(
+            [top, figure_rows, air, consumer_rows, gap].map(Length).into_iter().chain([Fill(1)]),
+        )
+        .areas(area);
+        self.entries.controls.is_passive = !is_on_entries;
+        let list_top = list_area.y - area.y;
+        let is_visible =
+            list_area.height < 2 || self.entries.draw_table(area, buffer, scene, list_top, detail);
+        if !is_visible {
+            return;
+        }
+        if brief {
+            let line = self.brief_figures(scene, &whole, area.width - 2);
+            line.render(figures_area.inner(SIDES), buffer);
+        } else {
+            self.draw_figures(figures_area, buffer, scene, &whole);
+        }
+        if consumer_rows > 0 {
+            self.consumers.controls.is_passive = is_on_entries;
+            self.consumers.draw_rows(consumers_area, buffer, scene);
+        }
     }
 
     fn table(&self) -> Option<&dyn Table> {
@@ -127,50 +159,6 @@ impl Component for StreamState {
 
     fn focus(&self, snapshot: &Snapshot, focus: &mut Focus) {
         self.entries.focus(snapshot, focus);
-    }
-}
-
-fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut StreamState) {
-    let page = &scene.shown.entries;
-    draw_heading(area, buffer, scene, &state.entries);
-    let Some(whole) = total(&page.partitions, state.partition()) else {
-        return draw_text(area, buffer, scene, 2, &nothing(scene, &state.entries));
-    };
-    let is_on_entries = state.pane == Pane::Entries;
-    let chosen = state.entries.opened(&scene.shown).filter(|_| is_on_entries);
-    let detail = chosen.and_then(|line| EntryLine::detail(scene, line, area.width));
-    // In a small window the detail replaces what is above it.
-    let brief = scene.compact || (detail.is_some() && area.height < 28);
-    let (top, figure_rows, air) = if brief { (1, 1, 0) } else { (2, FIGURES, 1) };
-    let rest = area.height.saturating_sub(top + figure_rows + air);
-    let wanted = page.consumers.len().max(1) as u16 + 1;
-    let consumer_rows = match state.pane {
-        Pane::Consumers if brief || area.height < 14 => rest,
-        Pane::Consumers => wanted.min(rest * 2 / 3),
-        Pane::Entries if brief => 0,
-        Pane::Entries => wanted.min(if area.height >= 26 { 6 } else { 4 }),
-    };
-    let gap = u16::from((1..rest).contains(&consumer_rows));
-    let [_, figures_area, _, consumers_area, _, list_area] = Layout::vertical(
-        [top, figure_rows, air, consumer_rows, gap].map(Length).into_iter().chain([Fill(1)]),
-    )
-    .areas(area);
-    state.entries.controls.is_passive = !is_on_entries;
-    let list_top = list_area.y - area.y;
-    let is_visible = list_area.height < 2
-        || draw_table(area, buffer, scene, list_top, &mut state.entries, detail);
-    if !is_visible {
-        return;
-    }
-    if brief {
-        let line = figures::brief(scene, state, &whole, area.width - 2);
-        line.render(figures_area.inner(SIDES), buffer);
-    } else {
-        figures::draw(figures_area, buffer, scene, state, &whole);
-    }
-    if consumer_rows > 0 {
-        state.consumers.controls.is_passive = is_on_entries;
-        draw_rows(consumers_area, buffer, scene, &mut state.consumers);
     }
 }
 

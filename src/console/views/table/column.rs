@@ -1,16 +1,13 @@
 //! Columns of a table, declared once per kind of row: cells, filter, order and export follow from them.
 
-use ratatui::prelude::*;
-use seckill_engine::Snapshot;
-use seckill_model::{EntryId, Label, Millis, OrderId, UserId, VoucherId};
+use seckill_model::OrderId;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use crate::{
-    text::figures,
-    views::{Scene, Users},
-    widgets,
-};
+use crate::views::{Users, prelude::*};
+
+/// Cells of a time with its date; a narrower column has the time of today, or the date of another day.
+pub(crate) const DATED: u16 = 19;
 
 /// A column with this width takes the remaining width.
 pub(crate) const REST: u16 = 0;
@@ -24,17 +21,22 @@ pub(crate) enum Value {
     Text(String),
     /// A text in which the ID of this user may occur.
     Mentions(String, Option<UserId>),
+    /// A name, truncated so that the state after it is not.
+    Tagged(String, &'static str),
     /// A name of the model, as shown on screen and as in JSON output.
     Name(String, String),
     Sale(VoucherId),
-    Order(OrderId),
     Entry(EntryId),
     User(UserId),
-    Token(i64),
+    /// Another ID; it may have more digits than a spreadsheet keeps.
+    Id(i64),
     /// Milliseconds.
     Span(u64),
-    /// The time since a moment.
+    /// The time since a moment, alone or in a phrase.
     Since(Millis),
+    Ago(Millis),
+    /// The time until a moment, in a phrase.
+    In(Millis),
     Time(Millis),
     Period(Option<Millis>, Option<Millis>),
 }
@@ -54,8 +56,15 @@ impl Value {
             Self::Number(number @ 0..) => figures::within(number.unsigned_abs(), cells),
             Self::User(user) => scene.users.number(*user),
             Self::Mentions(text, user) => scene.users.within(text, *user),
+            Self::Tagged(name, "") => name.clone(),
+            Self::Tagged(name, state) => {
+                format!("{} {state}", fit(name, cells.saturating_sub(width(state) + 1)))
+            }
             Self::Since(at) => figures::span(scene.seen().since(*at)),
-            Self::Time(at) => at.date_time(&scene.zone),
+            Self::Ago(at) => text!("console-ago", span = figures::span(scene.seen().since(*at))),
+            Self::In(at) => text!("console-in", span = figures::span(at.since(scene.seen()))),
+            Self::Time(at) if cells >= DATED.into() => at.date_time(&scene.zone),
+            Self::Time(at) => scene.at_second(*at),
             _ => self.search_text(),
         }
     }
@@ -64,14 +73,15 @@ impl Value {
     /// while the user reads.
     fn search_text(&self) -> String {
         match self {
-            Self::Nothing | Self::Since(_) | Self::Time(_) | Self::Period(..) => String::new(),
+            Self::Since(_) | Self::Ago(_) | Self::In(_) | Self::Time(_) => String::new(),
+            Self::Nothing | Self::Period(..) => String::new(),
             Self::Number(number) => figures::thousands(*number),
             Self::Text(text) | Self::Mentions(text, _) | Self::Name(text, _) => text.clone(),
+            Self::Tagged(name, state) => format!("{name} {state}"),
             Self::Sale(sale) => format!("#{sale}"),
-            Self::Order(order) => order.to_string(),
             Self::Entry(entry) => entry.to_string(),
             Self::User(user) => user.to_string(),
-            Self::Token(token) => token.to_string(),
+            Self::Id(id) => id.to_string(),
             Self::Span(millis) => figures::span(*millis),
         }
     }
@@ -81,17 +91,17 @@ impl Value {
         match self {
             Self::Nothing => None,
             Self::Number(value) => number((*value).into()),
-            Self::Text(text) | Self::Mentions(text, _) | Self::Name(text, _) => {
-                Some(Key::Text(text.to_lowercase()))
-            }
+            Self::Text(text)
+            | Self::Mentions(text, _)
+            | Self::Tagged(text, _)
+            | Self::Name(text, _) => Some(Key::Text(text.to_lowercase())),
             Self::Sale(sale) => number(sale.0.into()),
-            Self::Order(order) => number(order.as_i64().into()),
             Self::Entry(entry) => Some(Key::Entry(*entry)),
             Self::User(user) => number(user.0.into()),
-            Self::Token(token) => number((*token).into()),
+            Self::Id(id) => number((*id).into()),
             Self::Span(millis) => number((*millis).into()),
-            Self::Since(at) => number((-at.0).into()),
-            Self::Time(at) => number(at.0.into()),
+            Self::Since(at) | Self::Ago(at) => number((-at.0).into()),
+            Self::Time(at) | Self::In(at) => number(at.0.into()),
             Self::Period(begin, _) => begin.and_then(|at| number(at.0.into())),
         }
     }
@@ -106,14 +116,15 @@ impl Value {
             Self::Nothing | Self::Period(None, None) => Json::Null,
             Self::Number(number) => (*number).into(),
             Self::Text(text) => of_text(text),
+            Self::Tagged(..) => of_text(&self.search_text()),
             Self::Mentions(text, user) => of_text(&users.within(text, *user)),
-            Self::Name(_, model) => model.as_str().into(),
+            Self::Name(_, model) => of_text(model),
             Self::Sale(sale) => sale.to_string().into(),
-            Self::Order(_) | Self::Entry(_) | Self::Token(_) => self.search_text().into(),
+            Self::Entry(_) | Self::Id(_) => self.search_text().into(),
             Self::User(user) => users.number(*user).into(),
             Self::Span(millis) => (*millis).into(),
             Self::Since(at) => now.since(*at).into(),
-            Self::Time(at) => at.to_string().into(),
+            Self::Time(at) | Self::Ago(at) | Self::In(at) => at.to_string().into(),
             // ISO 8601; two dots for an open end.
             Self::Period(begin, end) => {
                 let [begin, end] =
@@ -138,6 +149,12 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
+impl From<OrderId> for Value {
+    fn from(order: OrderId) -> Self {
+        Self::Id(order.as_i64())
+    }
+}
+
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
@@ -158,7 +175,6 @@ values! {
     i64 => Number,
     String => Text,
     VoucherId => Sale,
-    OrderId => Order,
     EntryId => Entry,
     UserId => User,
 }
@@ -222,8 +238,8 @@ impl<R> Column<R> {
     }
 
     /// Searched by the filter only.
-    pub(crate) const fn hidden(title: Label, value: fn(&R) -> Value) -> Self {
-        Self::text(title, &[], value)
+    pub(crate) const fn hidden(value: fn(&R) -> Value) -> Self {
+        Self::text(Label("common-empty"), &[], value)
     }
 
     /// Sorts by another value.
@@ -285,13 +301,13 @@ impl<R> Column<R> {
     }
 
     /// Its width in a table of this width with these rows; `None` if it has no room.
-    pub(super) fn cells(&self, scene: &Scene, rows: &[&R], width: u16) -> Option<u16> {
+    pub(super) fn cells(&self, scene: &Scene, rows: &[&R], room: u16) -> Option<u16> {
         if !self.is_useful(&scene.shown) {
             return None;
         }
-        let (_, cells) = *self.widths.iter().rev().find(|(from, _)| width >= *from)?;
+        let (_, cells) = *self.widths.iter().rev().find(|(from, _)| room >= *from)?;
         let fitted = rows.iter().filter(|_| self.is_fitted);
-        let widest = fitted.map(|row| widgets::width(&self.search_text(row)) as u16).max();
+        let widest = fitted.map(|row| width(&self.search_text(row)) as u16).max();
         Some(cells.max(widest.unwrap_or(0)))
     }
 

@@ -25,12 +25,16 @@ pub(crate) trait Row: Sized + 'static {
     const PAGING: Paging = Paging::Forward;
     /// Whether rows can be marked.
     const MARKS: bool = false;
+    /// Whether the palette offers its rows.
+    const IS_OFFERED: bool = true;
     /// Why a row has no mark.
     const UNMARKABLE: Label = commands::NOTHING_MARKED;
     /// The keys that apply in the view only.
     const KEYS: &'static [ViewKey] = &[FILTER];
     /// Commands on the chosen row.
     const ON_ROW: &'static [Action] = &[];
+    /// Requests a page, if it is read only while the view shows it.
+    const FOCUS: fn(&mut Focus, Self::Key) = |_, _| {};
     /// From this width on, the detail of the chosen row is always open, beside the table.
     const BESIDE: u16 = u16::MAX;
 
@@ -46,16 +50,13 @@ pub(crate) trait Row: Sized + 'static {
         }
     }
 
-    /// The name in the palette, where rows of all views are beside each other; `None` if it is not offered there.
-    fn label(&self) -> Option<String> {
-        Some(self.name())
+    /// The name in the palette, where rows of all views are beside each other.
+    fn label(&self) -> String {
+        self.name()
     }
 
     /// The loaded page.
     fn page(snapshot: &Snapshot) -> Page<'_, Self>;
-
-    /// Requests a page, if it is read only while the view shows it.
-    fn focus(_page: Self::Key, _focus: &mut Focus) {}
 
     /// Whether it is in the list of that page.
     fn is_of(&self, _list: Self::Key) -> bool {
