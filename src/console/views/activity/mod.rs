@@ -35,7 +35,7 @@ impl Row for AuditEntry {
     /// A line has no name.
     const IS_OFFERED: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::figure(Label("common-time"), &[(0, 8), (100, DATED)], |line: &Self| {
+        Column::figure(Label("common-time"), &[(0, 8), (120, DATED)], |line: &Self| {
             Value::Time(line.at)
         })
         .soft(),

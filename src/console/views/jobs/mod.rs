@@ -21,6 +21,7 @@ impl Row for JobLine {
         &[(Action::RunJob, "T", true), (Action::Pause, "P", true), FILTER];
     const ON_ROW: &'static [Action] = &[Action::RunJob, Action::Pause];
     const SOURCES: &'static [Source] = &[Source::Sql];
+    const EMPTY: Label = Label("console-jobs-have-not-been-loaded");
     const BESIDE: u16 = 160;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-job"), &[(0, REST)], |job: &Self| job.name.clone().into()),
@@ -65,10 +66,6 @@ impl Row for JobLine {
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         Page::whole(&snapshot.jobs)
-    }
-
-    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
-        Some(text!("console-jobs-have-not-been-loaded"))
     }
 
     fn detail<'a>(scene: &'a Scene, job: &'a Self, cells: u16) -> Option<Detail<'a>> {

@@ -11,7 +11,7 @@ use seckill_model::{Balance, Finding, SaleAudit, SaleFinding, ledger::Cure};
 use strum::IntoEnumIterator as _;
 
 use super::{orders::query_of_sale, prelude::*};
-use crate::text::commands::Question;
+use crate::text::{alarms::alarm_text, commands::Question};
 
 /// Maximum age of an audit that can be acted on, in milliseconds.
 const FRESH_MS: u64 = 15_000;
@@ -220,14 +220,10 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
         let note = |fault: &PartitionFault| (text!("ledger-partition", number, fault), theme.bad);
         notes.extend(findings.iter().map(note));
     }
-    let alarms = snapshot.alarms.iter().filter(|alarm| {
-        matches!(alarm.kind, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. })
-    });
-    notes.extend(
-        alarms.map(|alarm| {
-            (text::alarms::alarm_text(&alarm.kind, text::Reader::Overview), theme.warn)
-        }),
-    );
+    let alarms = snapshot.alarms.iter().map(|alarm| &alarm.kind);
+    let losses = alarms
+        .filter(|it| matches!(it, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. }));
+    notes.extend(losses.map(|it| (alarm_text(it, text::Reader::Overview), theme.warn)));
     let lines = |(note, style): (String, Style)| {
         let lines = wrap(&note, cells.into()).into_iter().take(NOTE);
         lines.map(move |line| Line::styled(line, style))

@@ -17,6 +17,7 @@ impl Row for Holder {
     const VIEW: View = View::Locks;
     const KEYS: &'static [ViewKey] = &[(Action::Release, "X", true), FILTER];
     const ON_ROW: &'static [Action] = &[Action::Release];
+    const EMPTY: Label = Label("console-no-lock-is-held");
     const SOURCES: &'static [Source] = &[Source::Redis];
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-lock"), &[(0, REST), (170, 24)], |lock: &Self| {
@@ -74,10 +75,6 @@ impl Row for Holder {
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         Page { total: Some(snapshot.locks.total), ..Page::whole(&snapshot.locks.locks) }
-    }
-
-    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
-        Some(text!("console-no-lock-is-held"))
     }
 
     fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Option<Detail<'a>> {

@@ -12,7 +12,7 @@ use seckill_engine::telemetry::{
     snapshot::{Alarm, Count, Funnel, LoadTestLine},
 };
 
-use self::{stream_panel::NAMES, throughput_chart::until};
+use self::throughput_chart::until;
 use super::{prelude::*, sales};
 use crate::widgets::{big_number, wrap_to};
 
@@ -157,18 +157,9 @@ impl OverviewState {
         let stock = stock_panel::draw(area, buffer, scene, self, room);
         let rows = [Length(stock), Length(1), Length(1), Length(1), Fill(1), Length(ALARMS)];
         let [_, _, funnel, stream_row, _, alarms] = Layout::vertical(rows).areas(area);
-        let mut line = Line::default();
-        for (row, (label, count)) in text::funnel(&scene.shown.funnel).into_iter().enumerate() {
-            let figure = left(&figures::within(count.total, 7), 7);
-            if line.width() + width(label) + 1 + width(&figure) > usize::from(area.width) {
-                break;
-            }
-            let style = if row < 2 { scene.theme.strong } else { Style::new() };
-            line.push_span(Span::styled(format!("{label} "), scene.theme.soft));
-            line.push_span(Span::styled(figure, style));
-            line.push_span("  ");
-        }
-        line.render(funnel, buffer);
+        let counts = text::funnel(&scene.shown.funnel);
+        let counts = counts.map(|(label, count)| (label, figures::within(count.total, 7)));
+        throughput_chart::labelled(scene, area.width, counts).render(funnel, buffer);
         if let Some(stream) = &scene.shown.stream {
             stream_panel::in_a_row(scene, stream).render(stream_row, buffer);
             if scene.is_blind() {
@@ -231,8 +222,7 @@ pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene, funnel
 fn rush(scene: &Scene, cells: u16) -> Line<'static> {
     let theme = scene.theme;
     let rushes = &scene.shown.load_tests;
-    let head = left(&Label("console-rush"), usize::from(NAMES));
-    let mut line = Line::from(Span::styled(head, theme.heading));
+    let mut line = Line::from(stream_panel::label(theme, &Label("console-rush")));
     if rushes.is_empty() {
         line.push_span(Span::styled(Label("overview-none-from-here"), theme.soft));
         return line;
@@ -260,17 +250,13 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene) {
         return;
     }
     let mut rows = Vec::new();
-    for line in scene.shown.activity.iter() {
-        let weight = Weight::of(line);
-        if weight <= Weight::Notice {
-            continue;
-        }
+    for line in scene.shown.activity.iter().filter(|line| Weight::of(line) > Weight::Notice) {
         let shown = text::time::event(&line.action, &text::audit_log::subject(&line.subject));
         let lines = wrap_to(&shown, list.width.saturating_sub(16).into(), 2);
         let height = lines.len() as u16;
         let Some(rest) = free.checked_sub(height) else { break };
         free = rest;
-        let (glyph, style) = throughput_chart::sign(theme, weight);
+        let (glyph, style) = throughput_chart::sign(theme, Weight::of(line));
         let time = Line::styled(scene.at_second(line.at), theme.soft).right_aligned();
         let cells = [time.into(), Text::styled(glyph, style), lines.join("\n").into()];
         rows.push(Row::new(cells).height(height));
@@ -307,14 +293,11 @@ fn alarm_rows(scene: &Scene, cells: u16, most: u16) -> (Vec<Line<'static>>, usiz
         let lines = wrap_to(&line.text, room(indent), most);
         spare = spare.saturating_sub(lines.len().saturating_sub(1));
         let figure = line.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
-        for (row, line) in lines.into_iter().enumerate() {
-            let (sign, before) =
-                if row == 0 { ("! ", figure.clone()) } else { ("  ", " ".repeat(indent)) };
-            rows.push(Line::from(vec![
-                Span::styled(sign, style),
-                Span::raw(before),
-                Span::raw(line),
-            ]));
+        let mut lead = vec![Span::styled("! ", style), Span::raw(figure)];
+        for line in lines {
+            lead.push(line.into());
+            rows.push(Line::from(lead));
+            lead = vec![" ".repeat(2 + indent).into()];
         }
     }
     (rows, alarms.len() - shown)

@@ -13,7 +13,7 @@ use crate::{lag_trend::LagTrend, views::prelude::*};
 /// Rows without the consumers: stream, pending, dead letters, locks.
 pub(super) const ROWS: u16 = 4;
 /// Cells of the labels.
-pub(super) const NAMES: u16 = 10;
+const NAMES: u16 = 10;
 /// Cells of the lag with its label.
 const LAG: usize = 14;
 
@@ -82,7 +82,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
     }
 }
 
-fn label(theme: Theme, label: &str) -> Span<'static> {
+pub(super) fn label(theme: Theme, label: &str) -> Span<'static> {
     Span::styled(left(label, usize::from(NAMES)), theme.heading)
 }
 

@@ -63,83 +63,68 @@ impl StreamState {
         whole: &StreamStats,
     ) {
         let theme = scene.theme;
+        let (middle, names) = if area.width >= 100 { (area.width / 2, 11) } else { (41, 10) };
+        let room = area.width - middle - 1 - names;
+        let with_note = |figure: String, note: Option<String>| {
+            let note = note.map(|note| Span::styled(format!("  {note}"), theme.soft));
+            with_trend(vec![figure.into()], note, room)
+        };
         let now = scene.shown.entries.taken.unwrap_or(scene.seen());
-        let soft = |text: String| Span::styled(text, theme.soft);
-        let dash = || Span::styled("-", theme.soft);
-        let id = |id: Option<EntryId>| match id {
+        let age = |id: EntryId| now.since(id.added());
+        let dated = |id: Option<EntryId>| match id {
             Some(id) => {
-                let ago = text!("console-ago", span = figures::steady_span(now.since(id.added())));
-                let id = id.to_string();
-                let cells = ID.max(width(&id));
-                vec![Span::raw(left(&id, cells)), soft(format!(" {ago}"))]
+                let ago = text!("console-ago", span = figures::steady_span(age(id)));
+                with_note(format!("{:<ID$}", id.to_string()), Some(ago))
             }
-            None => vec![dash()],
+            None => Line::styled("-", theme.soft),
         };
-        let mut kept = vec![Span::raw(figures::thousands(whole.length))];
-        kept.extend(
-            whole.bytes.map(|bytes| soft(format!("  {}B", figures::compact(bytes as f64)))),
-        );
-        let gone = whole.added.saturating_sub(whole.length);
-        let trimmed = match gone {
-            0 => vec![Span::raw("0")],
-            gone => {
-                vec![Span::raw(text!("stream-before-the-oldest", gone = figures::within(gone, 9)))]
-            }
-        };
-        let left = [
-            (Label("stream-kept"), kept),
-            (Label("stream-oldest"), id(whole.first)),
-            (Label("stream-newest"), id(whole.last)),
-            (Label("stream-trimmed"), trimmed),
-        ];
-        let mut pending = vec![Span::raw(field(whole.pending, FIELD))];
-        let oldest = whole.oldest_pending.map(|id| text::oldest(now.since(id.added())));
-        pending.extend(oldest.map(|shown| soft(format!("  {shown}"))));
-        let delivered = match whole.delivered.filter(|_| whole.group) {
-            // The group was created at the start and has read nothing.
-            Some(at) if at.millis == 0 => vec![Span::raw(Label("stream-nothing-yet").read())],
-            at => id(at),
-        };
-        // Redis stops counting at a gap in the stream, and resumes when the group reaches the end.
-        let counted = whole.read.or_else(|| whole.lag.map(|lag| whole.added.saturating_sub(lag)));
-        let read = match counted {
-            Some(read) => text!(
-                "stream-of-added",
-                read = figures::within(read, 9),
-                added = figures::within(whole.added, 9)
-            ),
-            None => text!("stream-not-counted-added", added = figures::within(whole.added, 9)),
-        };
-        let w = area.width;
-        let (middle, label) = if w >= 100 { (w / 2, 11) } else { (41, 10) };
-        let room = w - middle - 1 - label;
         // What XINFO GROUPS reports, beside a conclusion that differs from it.
         let reported = |raw: Option<i64>, concluded: Option<u64>| {
             let is_same = raw == concluded.map(u64::cast_signed);
             let raw = raw.map_or_else(|| "nil".to_owned(), |raw| raw.to_string());
-            (whole.group && !is_same).then(|| soft(format!("  XINFO: {raw}")))
+            (whole.group && !is_same).then(|| format!("XINFO: {raw}"))
         };
-        let (lag, trend) = self.lag(scene, whole, FIELD);
-        let lag = with_trend(lag, reported(whole.reported_lag, whole.lag), room);
-        let read = with_trend(
-            vec![read.into()],
-            reported(whole.read.map(u64::cast_signed), counted),
-            room,
-        );
-        let right = [
-            (Label("common-lag"), with_trend(lag.spans, trend, room)),
-            (Label("common-pending"), pending.into()),
-            (Label("stream-delivered"), delivered.into()),
-            (Label("stream-read"), read),
+        let trimmed = match whole.added.saturating_sub(whole.length) {
+            0 => "0".to_owned(),
+            gone => text!("stream-before-the-oldest", gone = figures::within(gone, 9)),
+        };
+        let delivered = match whole.delivered.filter(|_| whole.group) {
+            // The group was created at the start and has read nothing.
+            Some(at) if at.millis == 0 => Label("stream-nothing-yet").read().into(),
+            at => dated(at),
+        };
+        // Redis stops counting at a gap in the stream, and resumes when the group reaches the end.
+        let counted = whole.read.or_else(|| whole.lag.map(|lag| whole.added.saturating_sub(lag)));
+        let added = figures::within(whole.added, 9);
+        let read = match counted {
+            Some(read) => text!("stream-of-added", read = figures::within(read, 9), added),
+            None => text!("stream-not-counted-added", added),
+        };
+        let (mut lag, trend) = self.lag(scene, whole, FIELD);
+        let raw_lag = reported(whole.reported_lag, whole.lag);
+        lag.extend(raw_lag.map(|raw| Span::styled(format!("  {raw}"), theme.soft)));
+        let bytes = whole.bytes.map(|bytes| format!("{}B", figures::compact(bytes as f64)));
+        let oldest_pending = whole.oldest_pending.map(|id| text::oldest(age(id)));
+        let left = [
+            (Label("stream-kept"), with_note(figures::thousands(whole.length), bytes)),
+            (Label("stream-oldest"), dated(whole.first)),
+            (Label("stream-newest"), dated(whole.last)),
+            (Label("stream-trimmed"), trimmed.into()),
         ];
-        let left = left.map(|(name, value)| (name, Line::from(value)));
-        let columns = [Length(middle - 2), Fill(1)];
-        let columns: [Rect; 2] = Layout::horizontal(columns).spacing(1).areas(area.inner(SIDES));
-        for (area, label, rows) in [(columns[0], 9, left), (columns[1], label, right)] {
-            let rows = rows
-                .into_iter()
-                .map(|(name, value)| Row::new([Line::styled(name, theme.soft), value]));
-            let table = Table::new(rows, [Length(label), Fill(1)]).column_spacing(0);
+        let right = [
+            (Label("common-lag"), with_trend(lag, trend, room)),
+            (Label("common-pending"), with_note(field(whole.pending, FIELD), oldest_pending)),
+            (Label("stream-delivered"), delivered),
+            (
+                Label("stream-read"),
+                with_note(read, reported(whole.read.map(u64::cast_signed), counted)),
+            ),
+        ];
+        let [left_area, right_area] =
+            Layout::horizontal([Length(middle - 2), Fill(1)]).spacing(1).areas(area.inner(SIDES));
+        for (area, names, rows) in [(left_area, 9, left), (right_area, names, right)] {
+            let rows = rows.map(|(name, value)| Row::new([Line::styled(name, theme.soft), value]));
+            let table = Table::new(rows, [Length(names), Fill(1)]).column_spacing(0);
             Widget::render(table, area, buffer);
         }
     }
@@ -165,7 +150,7 @@ fn field(count: u64, cells: usize) -> String {
 }
 
 /// Cells of an entry's ID, so that nothing behind it moves.
-const ID: usize = 16;
+const ID: usize = 15;
 
 #[cfg(test)]
 mod tests {

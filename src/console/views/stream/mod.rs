@@ -169,6 +169,7 @@ impl Row for ConsumerLine {
 
     const VIEW: View = View::Stream;
     const SOURCES: &'static [Source] = &[Source::Redis];
+    const EMPTY: Label = Label("stream-no-consumer-reads-the-stream");
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
         Column::figure(Label("stream-partition"), &[(0, 9)], |it: &Self| {
@@ -204,10 +205,6 @@ impl Row for ConsumerLine {
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         let is_read = snapshot.entries.taken.is_some();
         Page { is_read, ..Page::whole(&snapshot.entries.consumers) }
-    }
-
-    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
-        Some(Label("stream-no-consumer-reads-the-stream").to_owned())
     }
 }
 

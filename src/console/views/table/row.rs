@@ -25,6 +25,8 @@ pub(crate) trait Row: Sized + 'static {
     const PAGING: Paging = Paging::Forward;
     /// Whether rows can be marked.
     const MARKS: bool = false;
+    /// What the empty list says, if that is always the same.
+    const EMPTY: Label = text::READING;
     /// Whether the palette offers its rows.
     const IS_OFFERED: bool = true;
     /// Why a row has no mark.
@@ -102,7 +104,9 @@ pub(crate) trait Row: Sized + 'static {
     }
 
     /// Why the list is empty while its servers are reachable; `None` while it is being read.
-    fn empty(scene: &Scene, state: &TableState<Self>) -> Option<String>;
+    fn empty(_scene: &Scene, _state: &TableState<Self>) -> Option<String> {
+        Some(Self::EMPTY.to_owned())
+    }
 
     /// All that is known of a row; `None` if its columns say all, or if the view itself draws it.
     fn detail<'a>(_scene: &'a Scene, _row: &'a Self, _cells: u16) -> Option<Detail<'a>> {

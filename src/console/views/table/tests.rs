@@ -4,7 +4,7 @@ use seckill_engine::{JobLine, Snapshot};
 use seckill_model::Label;
 
 use super::{Column, Page, REST, Row, Table as _, TableState, Turn, Value, state::Controls};
-use crate::views::{Scene, Source, Step, View};
+use crate::views::{Source, Step, View};
 
 #[test]
 fn scrolling_follows_the_cursor_and_keeps_the_screen_full() {
@@ -89,10 +89,6 @@ impl Row for Sample {
         const ROWS: &[Sample] =
             &[Sample(Some(2), 0), Sample(None, 1), Sample(Some(10), 2), Sample(Some(2), 3)];
         Page::whole(ROWS)
-    }
-
-    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
-        None
     }
 }
 
