@@ -177,6 +177,35 @@ impl OrdersState {
     pub(crate) fn trace_of(&self, id: OrderId) -> Option<&Trace> {
         self.trace.as_ref().filter(|trace| trace.id == id)
     }
+    /// Pays the chosen order, as the newest snapshot shows it.
+    fn pay(&self, scene: &Scene) -> Effect {
+        let Some(order) = self.table.chosen(&scene.newest) else {
+            return Effect::note(Label("command-order-is-no-longer"));
+        };
+        if order.status != OrderStatus::Unpaid {
+            let (id, status) = (order.id, status(order.status));
+            return Effect::Note(text!("orders-order-is-only-unpaid-orders", id, status));
+        }
+        let sale = text::sale_in(&scene.newest, order.voucher_id);
+        let buyer = buyer(&scene.users.number(order.user_id), order.place, &sale);
+        let written = order.create_time.date_time(&scene.zone);
+        let question = question!("ask-pay-order", id = order.id, buyer = plain(&buyer), written);
+        Effect::confirm(question, Command::Pay(order.id))
+    }
+
+    fn draw_list(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
+        let (width, top) = (area.width, scene.table_top());
+        let is_known = scene.shown.orders.taken.is_some() && !self.table.is_waiting();
+        let is_empty = self.table.rows(&scene.shown).is_empty();
+        if let Some(id) = self.query().id.filter(|_| is_known && is_empty) {
+            // The order is not in SQL: its trace is the answer.
+            let detail = detail::of(scene, self, id, None, width);
+            return detail.draw(below(area, 1), buffer);
+        }
+        let opened = self.table.opened(&scene.shown);
+        let detail = opened.map(|order| detail::of(scene, self, order.id, Some(order), width));
+        self.table.draw_table(area, buffer, scene, top, detail);
+    }
 }
 
 impl Component for OrdersState {
@@ -261,37 +290,5 @@ impl Component for OrdersState {
 
     fn focus(&self, snapshot: &Snapshot, focus: &mut Focus) {
         self.table.focus(snapshot, focus);
-    }
-}
-
-impl OrdersState {
-    /// Pays the chosen order, as the newest snapshot shows it.
-    fn pay(&self, scene: &Scene) -> Effect {
-        let Some(order) = self.table.chosen(&scene.newest) else {
-            return Effect::note(Label("command-order-is-no-longer"));
-        };
-        if order.status != OrderStatus::Unpaid {
-            let (id, status) = (order.id, status(order.status));
-            return Effect::Note(text!("orders-order-is-only-unpaid-orders", id, status));
-        }
-        let sale = text::sale_in(&scene.newest, order.voucher_id);
-        let buyer = buyer(&scene.users.number(order.user_id), order.place, &sale);
-        let written = order.create_time.date_time(&scene.zone);
-        let question = question!("ask-pay-order", id = order.id, buyer = plain(&buyer), written);
-        Effect::confirm(question, Command::Pay(order.id))
-    }
-
-    fn draw_list(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
-        let (width, top) = (area.width, scene.table_top());
-        let is_known = scene.shown.orders.taken.is_some() && !self.table.is_waiting();
-        let is_empty = self.table.rows(&scene.shown).is_empty();
-        if let Some(id) = self.query().id.filter(|_| is_known && is_empty) {
-            // The order is not in SQL: its trace is the answer.
-            let detail = detail::of(scene, self, id, None, width);
-            return detail.draw(below(area, 1), buffer);
-        }
-        let opened = self.table.opened(&scene.shown);
-        let detail = opened.map(|order| detail::of(scene, self, order.id, Some(order), width));
-        self.table.draw_table(area, buffer, scene, top, detail);
     }
 }

@@ -73,8 +73,12 @@ impl Value {
     /// while the user reads.
     fn search_text(&self) -> String {
         match self {
-            Self::Since(_) | Self::Ago(_) | Self::In(_) | Self::Time(_) => String::new(),
-            Self::Nothing | Self::Period(..) => String::new(),
+            Self::Since(_)
+            | Self::Ago(_)
+            | Self::In(_)
+            | Self::Time(_)
+            | Self::Period(..)
+            | Self::Nothing => String::new(),
             Self::Number(number) => figures::thousands(*number),
             Self::Text(text) | Self::Mentions(text, _) | Self::Name(text, _) => text.clone(),
             Self::Tagged(name, state) => format!("{name} {state}"),
