@@ -198,7 +198,6 @@ activity-audit = { $key ->
    *[other] { $text }
 }
 activity-commands = commands
-activity-database-is-unreachable-so-log = The database is unreachable, so the log cannot be read. Retrying.
 activity-event = { $event }
 activity-figure = { $key ->
     [db_stock] stock in SQL
@@ -1470,8 +1469,8 @@ console-phase = { $phase ->
 }
 console-range-of = { $first }–{ $last } of { $total }
 console-read-only = READ-ONLY
-console-redis-is-unreachable-held-locks = Redis is unreachable: the held locks are unknown.
-console-redis-is-unreachable-pending-entries = Redis is unreachable: the pending entries are unknown.
+console-redis-is-unreachable-rows = Redis is unreachable: the rows are unknown. Retrying.
+console-database-is-unreachable-rows = The database is unreachable: the rows are unknown. Retrying.
 console-rejected = rejected
 console-rush = LOAD TEST
 console-shown-of = { $shown } of { $of }
@@ -2113,7 +2112,6 @@ job-trimmed-letters = , { $letters ->
 
 ledger-all-sales = All sales: { $finding }
 ledger-audit-is-running-press-again = the audit is running; press { KEY("repair") } again when it is done
-ledger-audit-runs-once-redis = The audit runs once Redis and the database are reachable again.
 ledger-audit-was-stopped-after-s = The audit was stopped after { $most } s: run 'seckill audit' in a shell.
 ledger-audited-ago = { $sales ->
     [one] 1 sale audited { $age } ago
@@ -2274,7 +2272,7 @@ letters-more-fields = { $count ->
 letters-no-dead-letters-entries = No dead letters. Entries that cannot be processed appear here with a reason.
 letters-none = none: { $fault }
 letters-nothing-to-do = { $command ->
-    [replay] { $count ->
+    [replay-letters] { $count ->
         [one] the dead letter cannot be replayed; press { KEY("open") } for the reason
        *[other] none of { $count } dead letters can be replayed; press { KEY("open") } for the reasons
     }
@@ -2289,17 +2287,12 @@ letters-nothing-to-do = { $command ->
 }
 letters-one = 1 dead letter, { $letter }
 letters-on-this-page = On this page:
-letters-redis-or-database-is-unreachable = Redis or the database is unreachable; dead letters cannot be read.
 letters-scope-all = { $shown ->
     [none] { $count ->
         [one] The only dead letter
        *[other] All { $count } dead letters
     }
    *[other] All { $count }, not only the { $shown } filtered ones
-}
-letters-seckill-dead-show = { $count ->
-    [one] 1 more line: 'seckill dead show'
-   *[other] { $count } more lines: 'seckill dead show'
 }
 letters-the-dead-letters-are-counted = the dead letters are counted
 letters-there-are-no-dead-letters = there are no dead letters
@@ -2420,7 +2413,7 @@ orders-no-entry-near-that-second = { $is_partial ->
     [true] not found near that second; too many entries to check all
    *[false] no entry near that second; possibly trimmed
 }
-orders-no-order-in-sql-matches = No order in SQL matches '{ $query }'. Press { KEY("back") } to show all.
+orders-no-order-in-sql-matches = No order in SQL matches the query. Press { KEY("back") } to show all.
 orders-no-orders-in-sql-yet = No orders in SQL yet. New orders enter the stream first.
 orders-not-delivered-yet = not delivered yet
 orders-not-yet = not yet
@@ -2433,7 +2426,6 @@ orders-s = { $seconds }.{ $tenths } s
 orders-searching = searching
 orders-since = SINCE
 orders-sql-did-not-reply-within = The database did not reply within two seconds. Filter by sale, user or time to narrow the search.
-orders-sql-is-unreachable-orders = The database is unreachable; orders cannot be read.
 orders-sql-takes-long = database is slow
 orders-status = STATUS
 orders-status-name = { $status }
@@ -3153,7 +3145,6 @@ stream-press-to-show-or-mask = { $user }   press { KEY("users") } to show or mas
 stream-preview = Preview
 stream-read = read
 stream-redeliver-entries = Redeliver entries
-stream-redis-is-unreachable-stream = Redis is unreachable; the stream cannot be read.
 stream-select-consumer-in-list-above = select a consumer in the list above with { KEY("up") } and { KEY("down") }, then press { KEY("remove-consumer") } again
 stream-start-entry-id-or-10m = start, an entry ID, 14:30 or -10m
 stream-state = state

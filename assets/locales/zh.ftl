@@ -200,7 +200,6 @@ activity-audit = { $key ->
    *[other] { $text }
 }
 activity-commands = 操作
-activity-database-is-unreachable-so-log = 数据库不可达，无法读取日志，恢复后自动读取。
 activity-event = { $key ->
     [voucher-create] 新建优惠券
     [voucher-buy] 购买优惠券
@@ -1358,8 +1357,8 @@ console-phase = { $phase ->
 }
 console-range-of = 第 { $first }–{ $last } 条，共 { $total } 条
 console-read-only = 只读
-console-redis-is-unreachable-held-locks = Redis 不可达，锁的持有情况未知。
-console-redis-is-unreachable-pending-entries = Redis 不可达，待确认消息未知。
+console-redis-is-unreachable-rows = Redis 不可达，数据未知，正在重试。
+console-database-is-unreachable-rows = 数据库不可达，数据未知，正在重试。
 console-rejected = 拒绝
 console-rush = 压测
 console-shown-of = { $shown } / { $of }
@@ -1887,7 +1886,6 @@ job-trimmed-letters = ，死信 { $letters } 条
 
 ledger-all-sales = 全部秒杀：{ $finding }
 ledger-audit-is-running-press-again = 正在对账，完成后再按 { KEY("repair") }
-ledger-audit-runs-once-redis = Redis 和数据库恢复后再对账。
 ledger-audit-was-stopped-after-s = 对账超过 { $most } 秒，已停止：请在终端运行 'seckill audit'。
 ledger-audited-ago = { $age }前核对 { $sales } 场
 ledger-auditing-the-sales = 正在对账。
@@ -1990,18 +1988,16 @@ letters-more-fields = 另有 { $count } 个字段
 letters-no-dead-letters-entries = 没有死信。无法处理的消息会连同原因列在这里。
 letters-none = 无：{ $fault }
 letters-nothing-to-do = { $command ->
-    [replay] { $count } 条死信都不能重放，按 { KEY("open") } 查看原因
+    [replay-letters] { $count } 条死信都不能重放，按 { KEY("open") } 查看原因
     [discard] { $count } 条死信都可能有买家在等，按 { KEY("replay-letters") } 重放，按 { KEY("compensate") } 取消订单
    *[compensate] { $count } 条死信都没有买家在等，按 { KEY("discard") } 删除
 }
 letters-one = 1 条死信 { $letter }
 letters-on-this-page = 本页：
-letters-redis-or-database-is-unreachable = Redis 或数据库不可达，无法读取死信。
 letters-scope-all = { $shown ->
     [none] 全部 { $count } 条死信
    *[other] 全部 { $count } 条，不只是筛选出的 { $shown } 条
 }
-letters-seckill-dead-show = 另有 { $count } 行：'seckill dead show'
 letters-the-dead-letters-are-counted = 死信已统计
 letters-there-are-no-dead-letters = 没有死信
 letters-these-letters-are-no-longer = 这些死信都已不存在
@@ -2103,7 +2099,7 @@ orders-no-entry-near-that-second = { $is_partial ->
     [true] 该秒附近的消息过多，已检查的部分中没有
    *[false] 该秒附近没有消息；可能已裁剪
 }
-orders-no-order-in-sql-matches = SQL 中没有符合“{ $query }”的订单。按 { KEY("back") } 显示全部。
+orders-no-order-in-sql-matches = SQL 中没有符合条件的订单。按 { KEY("back") } 显示全部。
 orders-no-orders-in-sql-yet = SQL 中还没有订单。新订单先进入消息流。
 orders-not-delivered-yet = 尚未投递
 orders-not-yet = 尚未
@@ -2116,7 +2112,6 @@ orders-s = { $seconds }.{ $tenths } 秒
 orders-searching = 查找中
 orders-since = 更新于
 orders-sql-did-not-reply-within = 数据库两秒内没有应答。指定秒杀、用户或时间可缩小查询范围。
-orders-sql-is-unreachable-orders = 数据库不可达，无法读取订单。
 orders-sql-takes-long = 数据库较慢
 orders-status = 状态
 orders-status-name = { $status ->
@@ -2744,7 +2739,6 @@ stream-press-to-show-or-mask = { $user }   按 { KEY("users") } 显示或脱敏
 stream-preview = 预览
 stream-read = 已读
 stream-redeliver-entries = 重新投递消息
-stream-redis-is-unreachable-stream = Redis 不可达，无法读取消息流。
 stream-select-consumer-in-list-above = 请先按 { KEY("up") } { KEY("down") } 在上方列表中选择一个消费者，再按一次 { KEY("remove-consumer") }
 stream-start-entry-id-or-10m = start、消息 ID、14:30 或 -10m
 stream-state = 状态

@@ -31,9 +31,7 @@ use super::{
     text::{commands, conventions},
     theme::Theme,
     views::{
-        Effect, Scene, Step, Table, View, Views, is_stale, is_too_small,
-        letters::{LetterCommand, Selected},
-        stream,
+        Effect, Scene, Step, Table, View, Views, is_stale, is_too_small, letters::Selected, stream,
     },
 };
 
@@ -69,7 +67,7 @@ pub(super) struct Work {
     /// Outstanding replies.
     pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     /// The command whose dead letters are being counted for its confirmation.
-    pub(super) counting: Option<(LetterCommand, LetterScope, Selected)>,
+    pub(super) counting: Option<(Action, LetterScope, Selected)>,
     /// The sale whose creation is outstanding.
     pub(super) creating: Option<NewSale>,
     /// The last plan, with the marks it was made for.

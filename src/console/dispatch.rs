@@ -31,7 +31,7 @@ use super::{
     text::{self, commands, commands::question, conventions, time::event_name},
     views::{
         Component as _, Effect, Order, Pane, Row as _, Sheet, Step, Turn, View, ledger,
-        letters::{self, LetterCommand, in_scope},
+        letters::{self, in_scope},
         orders::query_of_sale,
     },
     widgets::fit,
@@ -630,9 +630,9 @@ impl App {
                     self.run_by_view(action);
                 }
             }
-            Action::ReplayLetters => self.count_letters(LetterCommand::Replay),
-            Action::Discard => self.count_letters(LetterCommand::Discard),
-            Action::Compensate => self.count_letters(LetterCommand::Compensate),
+            Action::ReplayLetters | Action::Discard | Action::Compensate => {
+                self.count_letters(action);
+            }
             Action::StopCommand => {
                 let mut commands = self.display.newest.recoveries.iter();
                 if let Some(line) = commands.find(|line| line.changes) {
@@ -771,14 +771,14 @@ impl App {
     }
 
     /// Requests a count of dead letters by verdict; the question follows when it arrives.
-    fn count_letters(&mut self, kind: LetterCommand) {
+    fn count_letters(&mut self, action: Action) {
         if self.work.counting.is_some() {
             return self.note(Label("letters-counting-the-dead-letters"));
         }
         let meant = in_scope(&self.views.letters, &self.display.shown);
         let Some((scope, about)) = meant else { return self.note(commands::NOTHING_CHOSEN) };
         if self.send(Command::CountLetters(scope.clone()), None) {
-            self.work.counting = Some((kind, scope, about));
+            self.work.counting = Some((action, scope, about));
         }
     }
 
@@ -786,14 +786,14 @@ impl App {
     pub(super) fn ask_letters(&mut self, found: &LettersCounted, counted: &LetterScope) {
         // A cancelled count may still arrive.
         let awaited = self.work.counting.take_if(|(_, scope, _)| scope == counted);
-        let Some((kind, scope, about)) = awaited else { return };
+        let Some((action, scope, about)) = awaited else { return };
         // Letters added after the count are excluded.
-        let command = kind.command(scope.as_counted(found));
-        let question = letters::question(kind, found, &about);
-        let asked =
-            question.map(|it| Confirm::command(it, command).about(kind.done(&found.counts)));
+        let command = letters::command(action, scope.as_counted(found));
+        let question = letters::question(action, found, &about);
+        let done = letters::done(action, &found.counts);
+        let asked = question.map(|it| Confirm::command(it, command).about(done));
         let what = Label("letters-the-dead-letters-are-counted");
-        self.ask_late(what, kind.action(), asked);
+        self.ask_late(what, action, asked);
     }
 
     /// Asks for confirmation before quitting while something is in progress.

@@ -1,6 +1,6 @@
 //! Exports from the keyboard on: the menu, the content, and the messages.
 
-use seckill_engine::telemetry::snapshot::Page;
+use seckill_engine::telemetry::{ledger_page::LedgerPage, snapshot::Page};
 
 use super::prelude::*;
 use super::screens::{Case, assert_screens};
@@ -164,7 +164,8 @@ fn an_empty_table_has_its_head() {
     let nothing = || {
         let (entries, orders) = (stream::nothing().entries, orders::none().orders);
         let log = Page { taken: Some(NOW), ..Page::default() };
-        Snapshot { entries, orders, log, ..empty() }
+        let ledger = LedgerPage::of(NOW, vec![], vec![]);
+        Snapshot { entries, orders, log, ledger, ..empty() }
     };
     for (name, snapshot, keys) in TABLES.into_iter().filter(|(name, ..)| *name != "consumers") {
         let head = |csv: &str| csv.lines().next().unwrap_or_default().replace("mark,", "");

@@ -32,7 +32,7 @@ fn no_unread_view_is_entered() {
     for (key, read) in
         [("3", with_stream as fn() -> Snapshot), ("7", with_orders), ("5", with_letters)]
     {
-        let mut tui = Tui::open(Snapshot { letters: LetterPage::default(), ..normal() }, "f");
+        let mut tui = Tui::open(Snapshot { letters: LetterPage::default(), ..with_letters() }, "f");
         tui.press(key).assert_status(REFUSED);
         assert_eq!(tui.app.view, View::Overview, "{key}");
         assert_ne!(tui.press("f").press(key).app.view, View::Overview, "{key}");

@@ -101,7 +101,7 @@ fn messages_name_the_configured_keys() {
     let keys = "freeze = \"f6\"\ndown = [\"J\"]\nstart = \"B\"\nremove-consumer = \"K\"\nactivity = \"f9\"";
     let keys: Keys = toml::from_str(keys).expect("keys that can be read");
     keymap::choose_here(keys.table().expect("a good choice"));
-    let mut tui = Tui::new(Snapshot { letters: LetterPage::default(), ..normal() });
+    let mut tui = Tui::new(Snapshot { letters: LetterPage::default(), ..with_letters() });
     tui.key(KeyCode::F(6));
     let paused = "the display is paused; press F6 to resume before loading more";
     tui.press("5").assert_status(paused);

@@ -73,7 +73,7 @@ fn marked_sales_are_repaired_and_no_others() {
     assert_eq!(tui.sent(), [Command::Repair(only)]);
     // A sale without findings cannot be marked, and a mark vanishes with its differences.
     tui.press("G ").assert_status("this sale has no automatic repair");
-    tui.show(Snapshot { ledger: LedgerPage::default(), ..normal() });
+    tui.show(Snapshot { ledger: LedgerPage::of(NOW, vec![], vec![]), ..normal() });
     assert!(tui.app.views.ledger.marks.is_empty());
 }
 

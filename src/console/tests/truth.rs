@@ -180,7 +180,7 @@ fn the_ledger_says_what_it_does_not_know() {
     let none = Snapshot { ledger: LedgerPage::of(NOW, vec![], vec![]), ..empty() };
     for (snapshot, expected) in [
         (normal(), "Auditing the sales."),
-        (outage(), "once Redis and the database are reachable again"),
+        (outage(), "Redis is unreachable: the rows are unknown"),
         (old, "4 sales audited 42 s ago"),
         (none, "No sales yet, nothing to audit."),
         (large, "run 'seckill audit' in a shell"),

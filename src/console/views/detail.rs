@@ -2,16 +2,13 @@
 
 use std::borrow::Cow;
 
-use ratatui::{prelude::*, widgets::Paragraph};
-use seckill_model::{Label, Message, UserId, text};
+use seckill_model::Message;
 
-use super::{Scene, below};
-use crate::{
-    text::{self},
-    theme::{Theme, glyphs},
-    widgets::{left, wrap_to},
-};
+use super::prelude::*;
+use crate::widgets::wrap_to;
 
+/// Most lines of a value.
+const LINES: usize = 4;
 /// Cells of the labels.
 pub(super) const LABELS: usize = 15;
 /// Blanks at both edges, and between label and value.
@@ -23,8 +20,6 @@ pub(crate) struct Detail<'a> {
     room: usize,
     lines: Vec<Line<'static>>,
     last_label: Option<Label>,
-    /// Formats the note on lines that do not fit, from their number.
-    pub(super) more: fn(usize) -> String,
     /// With room for at least this many rows, it is cut to fit below its table; with less, it replaces the table.
     pub(super) least: Option<u16>,
     /// A note on the rule, where it covers no text.
@@ -37,14 +32,12 @@ type Figure<'a> = Box<dyn FnOnce(Rect, &mut Buffer) + 'a>;
 
 impl<'a> Detail<'a> {
     pub(super) fn new(scene: &'a Scene, width: u16) -> Self {
-        let more = |count: usize| text!("ledger-in-a-larger-window", count);
         let room = usize::from(width.saturating_sub(LABELS as u16 + MARGINS));
         Self {
             theme: scene.theme,
             room,
             lines: Vec::new(),
             last_label: None,
-            more,
             least: None,
             note: String::new(),
             figure: None,
@@ -56,25 +49,9 @@ impl<'a> Detail<'a> {
         self.field(label, value, Style::new());
     }
 
-    /// As [`Self::text`], in one line.
-    pub(super) fn brief<'t>(&mut self, label: Label, value: impl Into<Cow<'t, str>>) {
-        self.field_of(1, label, value, Style::new());
-    }
-
     /// Adds a value, wrapped.
     pub(super) fn field<'t>(&mut self, label: Label, value: impl Into<Cow<'t, str>>, style: Style) {
-        self.field_of(usize::MAX, label, value, style);
-    }
-
-    /// Adds a value in at most this many lines.
-    pub(super) fn field_of<'t>(
-        &mut self,
-        most: usize,
-        label: Label,
-        value: impl Into<Cow<'t, str>>,
-        style: Style,
-    ) {
-        for part in wrap_to(&value.into(), self.room, most) {
+        for part in wrap_to(&value.into(), self.room, LINES) {
             self.line(label, vec![Span::styled(part, style)]);
         }
     }
@@ -93,7 +70,7 @@ impl<'a> Detail<'a> {
             Some(fault) => (scene.users.within(&text::order_error(fault), user), self.theme.warn),
             None => (Label("tables-none-its-fields-are-valid").to_owned(), self.theme.soft),
         };
-        self.field_of(2, Label("tables-fault"), text, style);
+        self.field(Label("tables-fault"), text, style);
     }
 
     /// Adds one line. A label is not repeated.
@@ -121,29 +98,21 @@ impl<'a> Detail<'a> {
     }
 
     pub(super) fn draw(mut self, area: Rect, buffer: &mut Buffer) {
+        let theme = self.theme;
         let rule = glyphs::RULE.repeat(usize::from(area.width));
-        Line::styled(rule, self.theme.soft).render(area, buffer);
-        let note = Line::styled(std::mem::take(&mut self.note), self.theme.soft);
-        note.right_aligned().render(area.inner(Margin::new(2, 0)), buffer);
-        let rows = self.lines.len() as u16;
+        Line::styled(rule, theme.soft).render(area, buffer);
+        let note = Line::styled(self.note, theme.soft).right_aligned();
+        note.render(area.inner(Margin::new(2, 0)), buffer);
         let area = below(area, 1);
-        if let Some((_, draw)) = self.figure.take() {
-            draw(below(area, rows), buffer);
+        if let Some((_, draw)) = self.figure {
+            draw(below(area, self.lines.len() as u16), buffer);
         }
-        self.draw_lines(area, buffer);
-    }
-
-    /// Draws it without a rule.
-    pub(super) fn draw_lines(mut self, area: Rect, buffer: &mut Buffer) {
         let room = usize::from(area.height);
         if self.lines.len() > room && room > 0 {
-            let more = (self.more)(self.lines.len() - room + 1);
+            let more = text!("ledger-in-a-larger-window", count = self.lines.len() - room + 1);
             self.lines.truncate(room - 1);
-            let indent = Span::raw(" ".repeat(LABELS));
-            self.lines.push(Line::from(vec![indent, Span::styled(more, self.theme.soft)]));
+            self.lines.push(Line::styled(" ".repeat(LABELS) + &more, theme.soft));
         }
-        let [_, lines] =
-            Layout::horizontal([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-        Paragraph::new(self.lines).render(lines, buffer);
+        Paragraph::new(self.lines).render(area.inner(SIDES), buffer);
     }
 }

@@ -9,6 +9,7 @@ mod locks;
 pub(crate) mod orders;
 mod overview;
 pub(crate) mod pending;
+mod prelude;
 mod sales;
 mod scene;
 pub(crate) mod stream;
@@ -34,7 +35,7 @@ pub(crate) use self::{
     overview::OverviewState,
     pending::pending_in,
     sales::{SalesState, phase},
-    scene::{COMPLETE, Scene, Source, fit_before, is_stale, is_too_small},
+    scene::{COMPLETE, Scene, Source, is_stale, is_too_small},
     stream::{Pane, StreamState},
     table::{Extent, Order, Row, Settled, Sheet, Table, TableState, Turn},
     user_masking::Users,
@@ -140,8 +141,8 @@ pub(crate) trait Component {
     }
 
     /// Whether a snapshot has the data of the view; some is read only while a view shows it.
-    fn is_read(&self, _snapshot: &Snapshot) -> bool {
-        true
+    fn is_read(&self, snapshot: &Snapshot) -> bool {
+        self.table().is_none_or(|table| table.is_read(snapshot))
     }
 
     /// Requests the data that only this view shows.
@@ -204,7 +205,7 @@ macro_rules! views {
         }
 
         /// Every view.
-        #[derive(Debug, Default)]
+        #[derive(Default)]
         pub(crate) struct Views {
             $(pub(crate) $field: $state,)+
             /// The filter of the current view has the focus.
@@ -277,9 +278,8 @@ fn draw_head(area: Rect, buffer: &mut Buffer, heading: &Line<'_>, summary: &Line
     let row = area.inner(SIDES);
     heading.render(row, buffer);
     // Aligned with the columns of a table, which leave room for a scrollbar.
-    let room = row.width.saturating_sub(1);
-    let cells = (summary.width() as u16).min(room);
-    summary.render(Rect { x: row.x + room - cells, width: cells, ..row }, buffer);
+    let [room, _] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(1)]).areas(row);
+    summary.clone().right_aligned().render(room, buffer);
 }
 
 /// Draws a text from line `top` of an area on.

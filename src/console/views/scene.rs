@@ -8,12 +8,7 @@ use seckill_engine::{Health, SaleLine, Snapshot, commands::AggregateLine};
 use seckill_model::{Millis, VoucherId};
 
 use super::Users;
-use crate::{
-    lag_trend::LagTrend,
-    text,
-    theme::Theme,
-    widgets::{fit, width},
-};
+use crate::{lag_trend::LagTrend, text, theme::Theme};
 
 /// Smallest window of the full console, and of the reduced one.
 pub(crate) const COMPLETE: (u16, u16) = (80, 24);
@@ -165,21 +160,7 @@ impl Scene {
     /// A part of a time with its date, depending on whether it is today.
     fn on_day(&self, at: Millis, today: Range<usize>, other_day: Range<usize>) -> String {
         let full = at.date_time(&self.zone);
-        let part = if self.is_today(at) { today } else { other_day };
-        full.get(part).unwrap_or(&full).to_owned()
+        let is_today = full.get(..10) == self.seen().date_time(&self.zone).get(..10);
+        full.get(if is_today { today } else { other_day }).unwrap_or(&full).to_owned()
     }
-
-    pub(crate) fn is_today(&self, at: Millis) -> bool {
-        let [day, today] = [at, self.seen()].map(|at| at.date_time(&self.zone));
-        day.get(..10) == today.get(..10)
-    }
-}
-
-/// A name, truncated so that the state after it is not.
-pub(crate) fn fit_before(name: &str, state: &str, cells: u16) -> Line<'static> {
-    if state.is_empty() {
-        return name.to_owned().into();
-    }
-    let room = usize::from(cells).saturating_sub(width(state) + 1);
-    format!("{} {state}", fit(name, room)).into()
 }

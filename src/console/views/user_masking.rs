@@ -25,17 +25,14 @@ impl Users {
         }
         let user = user.map(|user| user.to_string()).unwrap_or_default();
         let field = text.contains(FIELD_USER);
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-            let (before, from) = rest.split_at(start);
-            let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
-            let (digits, after) = from.split_at(end);
-            out.push_str(before);
-            out.push_str(&if field || digits == user { masked(digits) } else { digits.to_owned() });
-            rest = after;
-        }
-        out + rest
+        let parts = text.as_bytes().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+        parts
+            .map(|part| match String::from_utf8_lossy(part) {
+                part if !part.starts_with(|c: char| c.is_ascii_digit()) => part.into_owned(),
+                digits if field || digits == user => masked(&digits),
+                digits => digits.into_owned(),
+            })
+            .collect()
     }
 }
 

@@ -2,32 +2,18 @@
 
 pub(crate) mod changes;
 
-use ratatui::prelude::*;
-use seckill_engine::{
-    Snapshot,
-    commands::Focus,
-    telemetry::{
-        log::{AuditEntry, LogView, Weight, Which},
-        snapshot::LogPage,
-    },
+use seckill_engine::telemetry::{
+    log::{AuditEntry, LogView, Weight, Which},
+    snapshot::LogPage,
 };
-use seckill_model::{Label, text};
 
 use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
     overview::throughput_chart::{sign, sign_glyph},
-    table::{Column, Page, Paging, REST, Row, Table as _, TableState, Value},
-    table_view::TableView,
+    prelude::*,
 };
-use crate::{
-    keymap::{Action, FILTER, ViewKey},
-    text::{
-        audit_log,
-        time::{beyond, event_name},
-    },
-    theme::glyphs,
-    widgets::{fit, left, right, width},
+use crate::text::{
+    audit_log,
+    time::{beyond, event_name},
 };
 
 /// The levels in the order of their key: all lines, failures and recoveries, commands of operators.
@@ -37,29 +23,31 @@ const LEVELS: [(Option<Which>, Label); 3] = [
     (Some(Which::Commands), Label("activity-commands")),
 ];
 
-/// Cells of a time with its date.
-const DATED: usize = 14;
-/// Maximum number of lines of a result or a reason.
-const LINES: usize = 3;
-
 impl Row for AuditEntry {
     type Id = i64;
     type Key = LogView;
 
+    const VIEW: View = View::Activity;
+    const KEYS: &'static [ViewKey] = &[(Action::Level, "v", true), FILTER];
+    const SOURCES: &'static [Source] = &[Source::Sql];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.log = Some(page);
     const PAGING: Paging = Paging::Log;
-    const FROM_REDIS: bool = false;
+    /// A line has no name.
+    const IS_OFFERED: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("common-time"), &[(0, 8)], |line: &Self| Value::Time(line.at))
-            .shown(|scene, line, cells| time(scene, line, cells.into()).into())
-            // Lines of other days include the date, if there is room.
-            .fit(|scene, line| if scene.compact || scene.is_today(line.at) { 0 } else { DATED })
-            .soft(),
+        Column::figure(Label("common-time"), &[(0, 8), (120, DATED)], |line: &Self| {
+            Value::Time(line.at)
+        })
+        .soft(),
         Column::text(Label("common-empty"), &[(0, 1)], |line: &Self| {
             Value::Text(sign_glyph(Weight::of(line)).to_owned())
         })
-        .shown(|scene, line, _| {
-            let (glyph, style) = sign(scene.theme, Weight::of(line));
-            Line::styled(glyph, style)
+        .styled(|scene, line| sign(scene.theme, Weight::of(line)).1),
+        // The log itself matches in every language.
+        Column::hidden(|line: &Self| {
+            let AuditEntry { action, subject, result, reason, .. } = line;
+            let reason = reason.as_deref().unwrap_or_default();
+            Value::Text(format!("{action} {subject} {result} {reason}"))
         }),
         Column::text(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
             Value::Text(event_name(&line.action))
@@ -76,25 +64,16 @@ impl Row for AuditEntry {
         Column::text(Label("common-node"), &[(110, 10)], |line: &Self| line.node.clone().into())
             .soft(),
         Column::text(Label("activity-on"), &[(0, 14), (110, 24)], |line: &Self| {
-            Value::Text(line.subject.to_string())
-        })
-        .by(|line| audit_log::subject(&line.subject).into())
-        .shown(|_, line, _| subject(line).into()),
+            Value::Name(subject(line), line.subject.to_string())
+        }),
         Column::text(Label("tables-result"), &[(0, REST)], |line: &Self| {
-            Value::Text(line.result.to_string())
+            Value::Name(audit_log::result(&line.result), line.result.to_string())
         })
-        .by(|line| audit_log::result(&line.result).into())
-        .shown(|_, line, _| audit_log::result(&line.result).into())
         .styled(|scene, line| match Weight::of(line) {
             Weight::Failed => scene.theme.broken,
             _ => Style::new(),
         }),
     ];
-
-    /// A line has no name.
-    fn label(&self) -> Option<String> {
-        None
-    }
 
     fn id(&self) -> i64 {
         self.id
@@ -124,46 +103,16 @@ impl Row for AuditEntry {
         }
     }
 
-    /// English names match in every language.
-    fn holds(&self, word: &str) -> bool {
-        let entry = self;
-        let texts = [
-            &entry.operator,
-            &entry.node,
-            &entry.action,
-            &event_name(&entry.action),
-            &audit_log::subject(&entry.subject),
-            &audit_log::result(&entry.result),
-            entry.reason.as_deref().unwrap_or_default(),
-            &entry.subject,
-            &entry.result,
-        ];
-        texts.iter().any(|text| text.to_lowercase().contains(word))
-    }
-}
-
-/// The object of the line, if its name does not imply it.
-fn subject(line: &AuditEntry) -> String {
-    beyond(&line.action, &audit_log::subject(&line.subject)).to_owned()
-}
-
-/// With the date if it is another day and there is room.
-fn time(scene: &Scene, line: &AuditEntry, room: usize) -> String {
-    let full = line.at.date_time(&scene.zone);
-    match full.get(5..) {
-        Some(dated) if room >= DATED && !scene.is_today(line.at) => dated.to_owned(),
-        _ => right(&scene.at_second(line.at), room),
-    }
-}
-
-impl TableView for AuditEntry {
-    const VIEW: View = View::Activity;
-    const KEYS: &'static [ViewKey] = &[(Action::Level, "v", true), FILTER];
-    const SOURCES: &'static [Source] = &[Source::Sql];
-
+    /// The title and the levels, the selected one underlined.
     fn heading(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
         let mut heading = scene.heading(&Self::VIEW.title().to_uppercase(), Self::SOURCES);
-        heading.extend(levels(scene, state));
+        heading.push_span(" ");
+        for (which, name) in LEVELS {
+            let is_selected = which == state.key().which;
+            let style =
+                if is_selected { scene.theme.strong.underlined() } else { scene.theme.soft };
+            heading.extend([Span::raw("  "), Span::styled(name.read(), style)]);
+        }
         heading
     }
 
@@ -196,12 +145,9 @@ impl TableView for AuditEntry {
     }
 
     fn empty(scene: &Scene, state: &TableState<Self>) -> Option<String> {
-        let Snapshot { log, sql, .. } = &*scene.shown;
+        let log = &scene.shown.log;
         match state.key().which {
             _ if log.taken.is_some() && log.view != state.key() => None,
-            _ if log.taken.is_none() && !sql.up => {
-                Some(text!("activity-database-is-unreachable-so-log"))
-            }
             None => Some(text!("activity-log-is-empty-commands")),
             Some(_) => {
                 let (_, level) = LEVELS[level(state)];
@@ -211,7 +157,7 @@ impl TableView for AuditEntry {
     }
 
     /// Everything that the log has of a line.
-    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let (theme, entry) = (scene.theme, line);
         let weight = Weight::of(entry);
         let (glyph, style) = sign(theme, weight);
@@ -223,22 +169,20 @@ impl TableView for AuditEntry {
         ];
         detail.heading(event);
         let at = entry.at.date_time(&scene.zone);
-        detail.brief(Label("activity-when"), text!("activity-node", at, node = entry.node));
+        detail.text(Label("activity-when"), text!("activity-node", at, node = entry.node));
         let style = if weight == Weight::Failed { theme.broken } else { Style::new() };
-        detail.field_of(LINES, Label("field-result"), audit_log::result(&entry.result), style);
+        detail.field(Label("field-result"), audit_log::result(&entry.result), style);
         if !entry.is_event() {
-            detail.brief(Label("activity-user"), &entry.operator);
+            detail.text(Label("activity-user"), &entry.operator);
             match &entry.reason {
-                Some(reason) => {
-                    detail.field_of(LINES, Label("common-reason"), reason, Style::new());
-                }
+                Some(reason) => detail.text(Label("common-reason"), reason),
                 None => {
                     detail.field(Label("common-reason"), Label("activity-not-given"), theme.soft);
                 }
             }
         }
         add_figures(&mut detail, scene, line);
-        detail
+        Some(detail)
     }
 
     /// Selects the next level, at its newest line.
@@ -248,30 +192,19 @@ impl TableView for AuditEntry {
         }
         let (which, _) = LEVELS[(level(state) + 1) % LEVELS.len()];
         state.open(LogView { which, before: None });
-        state.settle(&scene.shown);
+        Table::settle(state, &scene.shown);
         Some(Effect::Done)
     }
+}
 
-    fn focus(page: LogView, focus: &mut Focus) {
-        focus.log = Some(page);
-    }
+/// The object of the line, if its name does not imply it.
+fn subject(line: &AuditEntry) -> String {
+    beyond(&line.action, &audit_log::subject(&line.subject)).to_owned()
 }
 
 /// The place of the selected level.
 fn level(state: &TableState<AuditEntry>) -> usize {
     LEVELS.iter().position(|(level, _)| *level == state.key().which).unwrap_or(0)
-}
-
-/// The levels in a row, the selected one underlined.
-fn levels(scene: &Scene, state: &TableState<AuditEntry>) -> Vec<Span<'static>> {
-    let theme = scene.theme;
-    let mut spans = vec![Span::raw(" ")];
-    for (place, (_, name)) in LEVELS.iter().enumerate() {
-        let is_selected = place == level(state);
-        let style = if is_selected { theme.strong.underlined() } else { theme.soft };
-        spans.extend([Span::raw("  "), Span::styled(name.read(), style)]);
-    }
-    spans
 }
 
 /// The figures that a command changed, one per line, followed by those it did not.

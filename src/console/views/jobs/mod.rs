@@ -1,21 +1,9 @@
 //! Jobs: next run, last result and history.
 
-use ratatui::prelude::*;
-use seckill_engine::{Command, JobLine, Snapshot};
-use seckill_model::{JobOutcome, JobRun, Label, Millis, text};
+use seckill_engine::JobLine;
+use seckill_model::{JobOutcome, JobRun};
 
-use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
-    table::{Column, Page, REST, Row, TableState, Value},
-    table_view::TableView,
-};
-use crate::{
-    keymap::{Action, FILTER, ViewKey},
-    text::{self, commands::question, figures},
-    theme::Theme,
-    widgets::{fit, left, plain, right, width, wrap},
-};
+use super::prelude::*;
 
 /// From this width on, a run has its full date.
 const DATED: u16 = 90;
@@ -28,7 +16,13 @@ impl Row for JobLine {
     type Id = String;
     type Key = ();
 
-    const FROM_REDIS: bool = false;
+    const VIEW: View = View::Jobs;
+    const KEYS: &'static [ViewKey] =
+        &[(Action::RunJob, "T", true), (Action::Pause, "P", true), FILTER];
+    const ON_ROW: &'static [Action] = &[Action::RunJob, Action::Pause];
+    const SOURCES: &'static [Source] = &[Source::Sql];
+    const EMPTY: Label = Label("console-jobs-have-not-been-loaded");
+    const BESIDE: u16 = 160;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-job"), &[(0, REST)], |job: &Self| job.name.clone().into()),
         // In a narrow pane the name and the next run take precedence.
@@ -38,27 +32,12 @@ impl Row for JobLine {
         .soft(),
         Column::figure(Label("tables-next"), &[(0, 9)], |job: &Self| match job.next {
             _ if job.paused => Value::Text(text::PAUSED.to_owned()),
-            Some(at) => Value::Time(at),
-            None => Value::Nothing,
+            next => next.map_or(Value::Nothing, Value::In),
         })
-        .by(|job| job.next.map_or(Value::Nothing, Value::Time))
-        .shown(|scene, job, _| match job.next {
-            _ if job.paused => Line::styled(text::PAUSED.read(), scene.theme.warn),
-            Some(at) => {
-                let span = figures::span(at.since(scene.seen()));
-                text!("console-in", span).into()
-            }
-            None => "-".into(),
-        }),
+        .by(|job| job.next.map_or(Value::Nothing, Value::In))
+        .styled(|scene, job| if job.paused { scene.theme.warn } else { Style::new() }),
         Column::figure(Label("tables-last"), &[(0, 10)], |job: &Self| {
-            of_last(job, |run| Value::Time(run.started))
-        })
-        .by(|job| of_last(job, |run| Value::Since(run.started)))
-        .shown(|scene, job, _| match job.runs.first() {
-            Some(run) => {
-                text!("console-ago", span = figures::span(scene.seen().since(run.started))).into()
-            }
-            None => Line::styled("-", scene.theme.soft),
+            of_last(job, |run| Value::Ago(run.started))
         }),
         Column::text(Label("tables-outcome"), &[(0, 9)], |job: &Self| {
             of_last(job, |run| {
@@ -88,25 +67,8 @@ impl Row for JobLine {
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         Page::whole(&snapshot.jobs)
     }
-}
 
-fn of_last(job: &JobLine, value: impl Fn(&JobRun) -> Value) -> Value {
-    job.runs.first().map_or(Value::Nothing, value)
-}
-
-impl TableView for JobLine {
-    const VIEW: View = View::Jobs;
-    const KEYS: &'static [ViewKey] =
-        &[(Action::RunJob, "T", true), (Action::Pause, "P", true), FILTER];
-    const ON_ROW: &'static [Action] = &[Action::RunJob, Action::Pause];
-    const SOURCES: &'static [Source] = &[Source::Sql];
-    const BESIDE: u16 = 160;
-
-    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
-        Some(text!("console-jobs-have-not-been-loaded"))
-    }
-
-    fn detail<'a>(scene: &'a Scene, job: &'a Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, job: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         detail.least = Some(ABOVE + 3);
@@ -136,7 +98,7 @@ impl TableView for JobLine {
         for line in job.runs.iter().flat_map(|run| run_lines(scene, run, node, cells)) {
             detail.heading(line);
         }
-        detail
+        Some(detail)
     }
 
     fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
@@ -161,6 +123,10 @@ impl TableView for JobLine {
     }
 }
 
+fn of_last(job: &JobLine, value: impl Fn(&JobRun) -> Value) -> Value {
+    job.runs.first().map_or(Value::Nothing, value)
+}
+
 fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
     match outcome {
         JobOutcome::Running => theme.accent,
@@ -173,16 +139,16 @@ fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
 /// One run, with its full result.
 fn run_lines(scene: &Scene, run: &JobRun, node: usize, cells: u16) -> Vec<Line<'static>> {
     let theme = scene.theme;
-    let due = |at: Millis| match cells {
+    let due = match cells {
         // In a narrow window today's date is omitted.
-        ..DATED => left(&scene.at(at), 11),
-        DATED.. => left(&at.date_time(&scene.zone), 19),
+        ..DATED => left(&scene.at(run.due), 11),
+        DATED.. => left(&run.due.date_time(&scene.zone), 19),
     };
     let outcome = left(&text!("job-outcome", outcome = run.outcome), 9);
     let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
     let cause = left(&text!("console-cause", cause = run.cause), 8);
     let head = Line::from(vec![
-        Span::raw(format!("{}  ", due(run.due))),
+        Span::raw(due + "  "),
         Span::styled(outcome, outcome_style(theme, run.outcome)),
         Span::raw(format!(" {}  ", right(&took, 7))),
         Span::styled(format!("{cause}  {}  ", left(&run.node, node)), theme.soft),

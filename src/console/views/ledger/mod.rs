@@ -2,34 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use ratatui::{style::Style, text::Line};
 use seckill_engine::{
-    AlarmKind, Command, Snapshot,
-    commands::Focus,
+    AlarmKind,
     recovery::partition_repair::{PartitionFault, PartitionFindings},
     telemetry::ledger_page::{AuditLimit, LedgerPage},
 };
-use seckill_model::{
-    Balance, Finding, Label, SaleAudit, SaleFinding, VoucherId, ledger::Cure, text,
-};
+use seckill_model::{Balance, Finding, SaleAudit, SaleFinding, ledger::Cure};
 use strum::IntoEnumIterator as _;
 
-use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
-    orders::query_of_sale,
-    table::{Column, Page, REST, Row, TableState, Value},
-    table_view::TableView,
-};
-use crate::{
-    keymap::{Action, FILTER, MARK, ViewKey},
-    text::{
-        self,
-        commands::{Question, question},
-        figures,
-    },
-    widgets::wrap,
-};
+use super::{orders::query_of_sale, prelude::*};
+use crate::text::{alarms::alarm_text, commands::Question};
 
 /// Maximum age of an audit that can be acted on, in milliseconds.
 const FRESH_MS: u64 = 15_000;
@@ -43,7 +25,14 @@ impl Row for SaleAudit {
     type Id = VoucherId;
     type Key = ();
 
+    const VIEW: View = View::Ledger;
+    const KEYS: &'static [ViewKey] = &[(Action::Repair, "A", true), MARK, FILTER];
+    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, ()| focus.ledger = true;
+    const UNMARKABLE: Label = Label("ledger-this-sale-has-no-automatic");
     const MARKS: bool = true;
+    /// Sales has the sale.
+    const IS_OFFERED: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::figure(Label("tables-id"), &[(0, 5)], |line: &Self| line.voucher_id.into()).soft(),
         Column::text(Label("tables-title"), &[(0, REST)], |line: &Self| line.title.clone().into()),
@@ -82,39 +71,19 @@ impl Row for SaleAudit {
             }),
     ];
 
-    /// Sales has the sale.
-    fn label(&self) -> Option<String> {
-        None
-    }
-
     fn id(&self) -> VoucherId {
         self.voucher_id
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        Page::whole(&*snapshot.ledger.lines)
+        let is_read = snapshot.ledger.taken.is_some();
+        Page { is_read, ..Page::whole(&*snapshot.ledger.lines) }
     }
 
     /// Repaired sales lose their marks.
     fn is_markable(&self) -> bool {
         !self.cures().is_empty()
     }
-}
-
-/// The state of a sale in one or two words.
-fn state(line: &SaleAudit) -> String {
-    match (line.findings.len(), line.in_flight()) {
-        (0, 0) => text!("ledger-balanced"),
-        (0, orders) => text!("ledger-in-flight", orders),
-        (count, _) => text!("ledger-differences-of-sale", count),
-    }
-}
-
-impl TableView for SaleAudit {
-    const VIEW: View = View::Ledger;
-    const KEYS: &'static [ViewKey] = &[(Action::Repair, "A", true), MARK, FILTER];
-    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
-    const UNMARKABLE: Label = Label("ledger-this-sale-has-no-automatic");
 
     /// The age of the audit.
     fn extent(scene: &Scene, _: &TableState<Self>) -> Line<'static> {
@@ -131,17 +100,22 @@ impl TableView for SaleAudit {
         notes
     }
 
-    /// The notes say so.
-    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
-        Some(String::new())
+    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
+        let page = &scene.shown.ledger;
+        Some(match (page.taken, page.limit) {
+            (Some(_), _) => text!("ledger-no-sales-yet-nothing"),
+            // A note says why.
+            (None, Some(_)) => String::new(),
+            (None, None) => text!("ledger-auditing-the-sales"),
+        })
     }
 
     /// Differences of a sale first, with their repair and what is left to the operator; then its figures.
-    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let name = text::sale_name(line.voucher_id, &line.title);
-        detail.field_of(1, Label("field-sale"), name, theme.strong);
+        detail.field(Label("field-sale"), name, theme.strong);
         if line.findings.is_empty() {
             detail.field(
                 Label("ledger-differences"),
@@ -178,7 +152,7 @@ impl TableView for SaleAudit {
         detail.text(Label("ledger-in-redis"), in_redis);
         detail.text(Label("ledger-in-sql"), in_sql);
         detail.text(Label("tables-under-way"), elsewhere);
-        detail
+        Some(detail)
     }
 
     /// Asks for confirmation of the repair of the marked sales, or of all, as the newest audit found them.
@@ -205,13 +179,14 @@ impl TableView for SaleAudit {
         let question = repair_question(&plan, !state.marks.is_empty(), faults);
         Some(Effect::confirm(question, Command::Repair(plan)))
     }
+}
 
-    fn is_read(snapshot: &Snapshot) -> bool {
-        snapshot.ledger.taken.is_some()
-    }
-
-    fn focus((): (), focus: &mut Focus) {
-        focus.ledger = true;
+/// The state of a sale in one or two words.
+fn state(line: &SaleAudit) -> String {
+    match (line.findings.len(), line.in_flight()) {
+        (0, 0) => text!("ledger-balanced"),
+        (0, orders) => text!("ledger-in-flight", orders),
+        (count, _) => text!("ledger-differences-of-sale", count),
     }
 }
 
@@ -222,23 +197,13 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
     let up = snapshot.redis.up && snapshot.sql.up;
     let passed = page.lines.iter().all(|line| line.findings.is_empty());
     let mut notes = Vec::new();
-    match (page.taken, page.limit) {
-        (Some(_), _) if page.lines.is_empty() => {
-            notes.push((text!("ledger-no-sales-yet-nothing"), theme.soft));
-        }
-        (Some(_), _) => {
-            let style = match passed {
-                _ if !up => theme.dimmed,
-                true => theme.good,
-                false => theme.bad,
-            };
-            notes.push((verdict(&page.lines), style));
-        }
-        (None, Some(_)) => {}
-        (None, None) if up => notes.push((text!("ledger-auditing-the-sales"), theme.soft)),
-        (None, None) => {
-            notes.push((text!("ledger-audit-runs-once-redis"), theme.warn));
-        }
+    if !page.lines.is_empty() {
+        let style = match passed {
+            _ if !up => theme.dimmed,
+            true => theme.good,
+            false => theme.bad,
+        };
+        notes.push((verdict(&page.lines), style));
     }
     notes.extend(page.limit.map(|it| (limit_reached(it), theme.warn)));
     if let Balance::Off { findings } = &snapshot.audit
@@ -255,14 +220,10 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
         let note = |fault: &PartitionFault| (text!("ledger-partition", number, fault), theme.bad);
         notes.extend(findings.iter().map(note));
     }
-    let alarms = snapshot.alarms.iter().filter(|alarm| {
-        matches!(alarm.kind, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. })
-    });
-    notes.extend(
-        alarms.map(|alarm| {
-            (text::alarms::alarm_text(&alarm.kind, text::Reader::Overview), theme.warn)
-        }),
-    );
+    let alarms = snapshot.alarms.iter().map(|alarm| &alarm.kind);
+    let losses = alarms
+        .filter(|it| matches!(it, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. }));
+    notes.extend(losses.map(|it| (alarm_text(it, text::Reader::Overview), theme.warn)));
     let lines = |(note, style): (String, Style)| {
         let lines = wrap(&note, cells.into()).into_iter().take(NOTE);
         lines.map(move |line| Line::styled(line, style))

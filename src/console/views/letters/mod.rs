@@ -2,61 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
 use seckill_engine::{
-    Command, LetterLine, Snapshot,
-    commands::Focus,
+    LetterLine,
     dead_letters::{LetterScope, LettersCounted},
 };
-use seckill_model::{
-    EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, OrderEntry, text,
-};
+use seckill_model::{Filter, LetterAction, LetterCounts, LetterVerdict, OrderEntry};
 
-use super::{
-    Scene, Source, View,
-    detail::Detail,
-    table::{Column, Marked, Page, REST, Row, TableState, Value},
-    table_view::TableView,
-};
-use crate::{
-    keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
-    text::{
-        self,
-        commands::{Question, question},
-        figures::{self, thousands},
-    },
-    widgets::width,
-};
-
-/// Rows of a field; values may be long, and the history has to fit as well.
-const FIELD_ROWS: usize = 2;
+use super::{prelude::*, table::Marked};
+use crate::text::{commands::Question, figures::thousands};
 
 impl Row for LetterLine {
     type Id = EntryId;
     type Key = EntryId;
 
+    const VIEW: View = View::Letters;
+    const KEYS: &'static [ViewKey] = &[
+        (Action::ReplayLetters, "R", true),
+        (Action::Discard, "D", true),
+        (Action::Compensate, "C", true),
+        STOP_COMMAND,
+        MARK,
+        (Action::MarkAll, "*", true),
+        FILTER,
+        USERS,
+    ];
+    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.letters_from = Some(page);
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-letter"), &[(0, 15), (100, 19)], |line: &Self| {
             Value::Entry(line.letter.letter)
         })
-        .fit(|_, line| line.letter.letter.to_string().len()),
+        .fit(),
         Column::span(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms)),
-        Column::hidden(Label("tables-entry"), |line: &Self| {
-            line.letter.entry.map_or(Value::Nothing, Value::Entry)
-        }),
+        Column::hidden(|line: &Self| line.letter.entry.map_or(Value::Nothing, Value::Entry)),
         Column::figure(Label("tables-tries"), &[(72, 5)], |line: &Self| {
             line.letter.deliveries.into()
         })
-        .shown(|_, line, cells| figures::within(line.letter.deliveries, cells.into()).into())
         .soft(),
         Column::figure(Label("tables-replays"), &[(100, 7)], |line: &Self| {
             line.letter.replays.into()
         })
-        .shown(|_, line, cells| figures::within(line.letter.replays, cells.into()).into())
         .styled(|scene, line| match line.letter.replays {
             0 => scene.theme.soft,
             _ => scene.theme.warn,
@@ -70,7 +56,7 @@ impl Row for LetterLine {
         Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| {
             line.letter.order.map(|it| it.voucher).into()
         }),
-        Column::hidden(Label("tables-holder"), |line: &Self| line.letter.consumer.clone().into()),
+        Column::hidden(|line: &Self| line.letter.consumer.clone().into()),
         Column::text(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
             Value::name(text!("letters-verdict", verdict = line.verdict), &line.verdict)
         })
@@ -92,39 +78,10 @@ impl Row for LetterLine {
         // If there are none, no page has to be read.
         Page { is_read: snapshot.redis.up && (page.is_read || total == Some(0)), ..page }
     }
-}
-
-/// By urgency: a buyer waits, a decision is needed, or neither.
-fn style(scene: &Scene, verdict: LetterVerdict) -> Style {
-    match verdict.action() {
-        LetterAction::Replay => Style::new(),
-        LetterAction::Decide => scene.theme.warn,
-        LetterAction::Discard => scene.theme.soft,
-    }
-}
-
-impl TableView for LetterLine {
-    const VIEW: View = View::Letters;
-    const KEYS: &'static [ViewKey] = &[
-        (Action::ReplayLetters, "R", true),
-        (Action::Discard, "D", true),
-        (Action::Compensate, "C", true),
-        STOP_COMMAND,
-        MARK,
-        (Action::MarkAll, "*", true),
-        FILTER,
-        USERS,
-    ];
-    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
 
     fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
-        let Snapshot { stream, redis, sql, letters, .. } = &*scene.shown;
-        let is_blind = scene.is_blind();
-        if !is_blind && stream.as_ref().is_some_and(|stream| stream.dead == 0) {
-            return Some(text!("letters-no-dead-letters-entries"));
-        }
-        let is_unread = is_blind || letters.taken.is_none() && !(redis.up && sql.up);
-        is_unread.then(|| text!("letters-redis-or-database-is-unreachable"))
+        let stream = scene.shown.stream.as_ref()?;
+        (stream.dead == 0).then(|| text!("letters-no-dead-letters-entries"))
     }
 
     /// The letters of the page by verdict, those that a buyer waits for first.
@@ -150,10 +107,9 @@ impl TableView for LetterLine {
     }
 
     /// The most significant fields first.
-    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
-        detail.more = |count| text!("letters-seckill-dead-show", count);
         let letter = &line.letter;
         let user = letter.order.map(|it| it.user);
         let masked = |text: &str| scene.users.within(text, user);
@@ -177,7 +133,7 @@ impl TableView for LetterLine {
         }
         for (name, value) in &letter.payload {
             let text = masked(&format!("{name} = {value}"));
-            detail.field_of(FIELD_ROWS, Label("letters-fields"), text, Style::new());
+            detail.text(Label("letters-fields"), text);
         }
         if letter.fields_more > 0 {
             let more = text!("letters-more-fields", count = letter.fields_more);
@@ -192,7 +148,7 @@ impl TableView for LetterLine {
             };
             detail.field(Label("letters-given-up"), text, theme.soft);
         }
-        detail
+        Some(detail)
     }
 
     fn why_not(action: Action, scene: &Scene) -> Option<String> {
@@ -201,13 +157,14 @@ impl TableView for LetterLine {
         let is_none = scene.newest.stream.as_ref().is_none_or(|it| it.dead == 0);
         (is_of_letters && is_none).then(|| NOTHING_DEAD.to_owned())
     }
+}
 
-    fn is_read(snapshot: &Snapshot) -> bool {
-        snapshot.letters.taken.is_some()
-    }
-
-    fn focus(page: EntryId, focus: &mut Focus) {
-        focus.letters_from = Some(page);
+/// By urgency: a buyer waits, a decision is needed, or neither.
+fn style(scene: &Scene, verdict: LetterVerdict) -> Style {
+    match verdict.action() {
+        LetterAction::Replay => Style::new(),
+        LetterAction::Decide => scene.theme.warn,
+        LetterAction::Discard => scene.theme.soft,
     }
 }
 
@@ -232,18 +189,6 @@ pub(crate) fn in_scope(
 }
 
 const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
-
-/// What a command does with dead letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub(crate) enum LetterCommand {
-    /// Puts letters with a waiting buyer back into the stream.
-    Replay,
-    /// Removes letters without a waiting buyer.
-    Discard,
-    /// Removes letters; waiting buyers get nothing, and their stock is returned.
-    Compensate,
-}
 
 /// Which letters a command applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -283,48 +228,38 @@ enum Consequence {
     Stays,
 }
 
-impl LetterCommand {
-    /// The action that triggers it.
-    pub(crate) fn action(self) -> Action {
-        match self {
-            Self::Replay => Action::ReplayLetters,
-            Self::Discard => Action::Discard,
-            Self::Compensate => Action::Compensate,
-        }
+/// What a command does with a letter of this verdict: a replay puts it back into the stream, discarding removes it unless
+/// a buyer waits, and compensating removes it, so that a waiting buyer gets nothing and the stock is returned.
+fn effect(command: Action, verdict: LetterVerdict) -> Consequence {
+    match (command, verdict) {
+        (Action::ReplayLetters, LetterVerdict::Awaited) => Consequence::Replayed,
+        (Action::ReplayLetters, LetterVerdict::CameBack) => Consequence::Exhausted,
+        (Action::ReplayLetters, _) | (_, LetterVerdict::IdTaken) => Consequence::Stays,
+        (Action::Compensate, verdict) if verdict.is_awaited() => Consequence::Cancelled,
+        (_, verdict) if verdict.is_awaited() => Consequence::Stays,
+        _ => Consequence::Removed,
     }
+}
 
-    fn effect(self, verdict: LetterVerdict) -> Consequence {
-        match (self, verdict) {
-            (Self::Replay, LetterVerdict::Awaited) => Consequence::Replayed,
-            (Self::Replay, LetterVerdict::CameBack) => Consequence::Exhausted,
-            (Self::Replay, _) | (_, LetterVerdict::IdTaken) => Consequence::Stays,
-            (Self::Discard, verdict) if verdict.is_awaited() => Consequence::Stays,
-            (Self::Compensate, verdict) if verdict.is_awaited() => Consequence::Cancelled,
-            _ => Consequence::Removed,
-        }
+/// The command of the engine.
+pub(crate) fn command(action: Action, scope: LetterScope) -> Command {
+    match action {
+        Action::ReplayLetters => Command::ReplayLetters { scope, force: false },
+        _ => Command::DiscardLetters { scope, compensate: action == Action::Compensate },
     }
+}
 
-    /// The command of the engine.
-    pub(crate) fn command(self, scope: LetterScope) -> Command {
-        match self {
-            Self::Replay => Command::ReplayLetters { scope, force: false },
-            Self::Discard => Command::DiscardLetters { scope, compensate: false },
-            Self::Compensate => Command::DiscardLetters { scope, compensate: true },
-        }
-    }
+/// How many letters a command changes.
+pub(crate) fn done(command: Action, counts: &LetterCounts) -> u64 {
+    counts.total()
+        - count(command, counts, Consequence::Stays)
+        - count(command, counts, Consequence::Exhausted)
+}
 
-    /// How many of them it changes.
-    pub(crate) fn done(self, counts: &LetterCounts) -> u64 {
-        counts.total()
-            - self.count(counts, Consequence::Stays)
-            - self.count(counts, Consequence::Exhausted)
-    }
-
-    /// How many of them have that effect.
-    fn count(self, counts: &LetterCounts, effect: Consequence) -> u64 {
-        let verdicts = LetterVerdict::ALL.iter().copied();
-        verdicts.filter(|it| self.effect(*it) == effect).map(|it| counts.of(it)).sum()
-    }
+/// On how many letters a command has that effect.
+fn count(command: Action, counts: &LetterCounts, wanted: Consequence) -> u64 {
+    let verdicts = LetterVerdict::ALL.iter().copied();
+    verdicts.filter(|it| effect(command, *it) == wanted).map(|it| counts.of(it)).sum()
 }
 
 /// The reason and the consequence, with the key for it.
@@ -334,32 +269,31 @@ fn why(verdict: LetterVerdict) -> String {
 
 /// What the command would do, in exact counts; or why there is nothing to do.
 pub(crate) fn question(
-    command: LetterCommand,
+    command: Action,
     found: &LettersCounted,
     about: &Selected,
 ) -> Result<Question, String> {
     let LettersCounted { counts, gone, .. } = found;
-    let (total, done) = (counts.total(), command.done(counts));
+    let (total, done) = (counts.total(), done(command, counts));
     let stay = total - done;
-    let orders = command.count(counts, Consequence::Cancelled);
+    let orders = count(command, counts, Consequence::Cancelled);
     if total == 0 {
         let all = matches!(about, Selected::All { .. });
         return Err(if all { NOTHING_DEAD } else { Label("letters-these-letters-are-no-longer") }
             .to_string());
     }
     let present = || LetterVerdict::ALL.iter().copied().filter(|it| counts.of(*it) > 0);
-    if done == 0 || (command == LetterCommand::Compensate && orders == 0) {
-        let command = <&str>::from(command);
+    if done == 0 || (command == Action::Compensate && orders == 0) {
         return Err(match present().next().filter(|_| total == 1) {
             Some(only) => why(only),
-            None => text!("letters-nothing-to-do", command, count = total),
+            None => text!("letters-nothing-to-do", command = command.setting(), count = total),
         });
     }
     let about = scope(about, total);
     let figure = |count: u64| format!("{:>9}", thousands(count));
     let mut verdicts: Vec<String> = present()
         .map(|it| {
-            let effect = text!("letters-effect", effect = <&str>::from(command.effect(it)));
+            let effect = text!("letters-effect", effect = <&str>::from(effect(command, it)));
             let (count, verdict) = (figure(counts.of(it)), text!("letters-verdict", verdict = it));
             text!("letters-verdict-line", count, verdict, effect)
         })
@@ -369,9 +303,9 @@ pub(crate) fn question(
     }
     let verdicts = verdicts.join("\n");
     Ok(match command {
-        LetterCommand::Replay => question!("ask-replay-letters", about, done, stay, verdicts),
-        LetterCommand::Discard => question!("ask-discard-letters", about, done, stay, verdicts),
-        LetterCommand::Compensate => {
+        Action::ReplayLetters => question!("ask-replay-letters", about, done, stay, verdicts),
+        Action::Discard => question!("ask-discard-letters", about, done, stay, verdicts),
+        _ => {
             question!("ask-compensate-letters", about, done, stay, verdicts, orders)
         }
     })
@@ -384,9 +318,9 @@ mod tests {
     #[test]
     fn no_letter_of_a_waiting_buyer_is_removed_without_compensation() {
         for &verdict in LetterVerdict::ALL {
-            let discarded = LetterCommand::Discard.effect(verdict);
+            let discarded = effect(Action::Discard, verdict);
             assert_eq!(discarded == Consequence::Stays, verdict.is_awaited(), "{verdict}");
-            let given_back = LetterCommand::Compensate.effect(verdict);
+            let given_back = effect(Action::Compensate, verdict);
             assert_eq!(given_back == Consequence::Removed, !verdict.is_awaited(), "{verdict}");
             assert!(!why(verdict).contains("  "), "{verdict}");
         }

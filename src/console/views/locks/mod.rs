@@ -1,21 +1,9 @@
 //! Locks: holder, remaining lease and waiters.
 
-use ratatui::prelude::*;
-use seckill_engine::{Command, Snapshot, locks::Timing, telemetry::snapshot::Holder};
-use seckill_model::{Label, text};
+use seckill_engine::{locks::Timing, telemetry::snapshot::Holder};
 
-use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
-    fit_before, is_stale,
-    table::{Column, Page, REST, Row, TableState, Value},
-    table_view::TableView,
-};
-use crate::{
-    keymap::{Action, FILTER, ViewKey},
-    text::{self, commands, figures},
-    widgets::{bar, fit, right, width},
-};
+use super::prelude::*;
+use crate::text::commands;
 
 /// Cells of a figure beside its bar.
 const BESIDE_BAR: u16 = 8;
@@ -26,16 +14,18 @@ impl Row for Holder {
     type Id = (String, String);
     type Key = ();
 
+    const VIEW: View = View::Locks;
+    const KEYS: &'static [ViewKey] = &[(Action::Release, "X", true), FILTER];
+    const ON_ROW: &'static [Action] = &[Action::Release];
+    const EMPTY: Label = Label("console-no-lock-is-held");
+    const SOURCES: &'static [Source] = &[Source::Redis];
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("tables-lock"), &[(0, REST), (170, 16)], |lock: &Self| {
+        Column::text(Label("tables-lock"), &[(0, REST), (170, 24)], |lock: &Self| {
             lock.name.clone().into()
-        })
-        .fit(|_, lock| width(&lock.name).min(40)),
+        }),
         Column::text(Label("common-node"), &[(0, 14), (100, 20)], |lock: &Self| {
-            Value::Text(format!("{} {}", lock.node, state_word(lock)))
+            Value::Tagged(lock.node.clone(), state_word(lock))
         })
-        .by(|lock| lock.node.clone().into())
-        .shown(|_, lock, cells| fit_before(&lock.node, state_word(lock), cells))
         .styled(|scene, lock| if lock.orphan { scene.theme.bad } else { Style::new() }),
         Column::text(Label("tables-task"), &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
             lock.task.clone().into()
@@ -70,7 +60,7 @@ impl Row for Holder {
                 _ => scene.theme.strong,
             }),
         Column::figure(Label("tables-token"), &[(150, 16)], |lock: &Self| {
-            lock.token.map_or(Value::Nothing, Value::Token)
+            lock.token.map_or(Value::Nothing, Value::Id)
         })
         .soft(),
         Column::text(Label("tables-owner"), &[(170, REST)], |lock: &Self| {
@@ -85,6 +75,47 @@ impl Row for Holder {
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         Page { total: Some(snapshot.locks.total), ..Page::whole(&snapshot.locks.locks) }
+    }
+
+    fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Option<Detail<'a>> {
+        let theme = scene.theme;
+        let mut detail = Detail::new(scene, cells);
+        let (state, style) = match (lock.orphan, lock.known) {
+            (true, _) => (Label("console-orphan"), theme.bad),
+            (false, true) => (text::ALIVE, theme.good),
+            (false, false) => (Label("console-held-by-unknown-node"), theme.soft),
+        };
+        let node = fit(&lock.node, usize::from(cells).saturating_sub(width(&state) + 20));
+        let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
+        let span = lock.since.map(|at| figures::span(scene.seen().since(at)));
+        let span = span.unwrap_or_else(|| "-".to_owned());
+        let held = text!("console-since-for-depth", since, span, depth = lock.depth);
+        let (left, share, running) = lease(scene, lock);
+        let left = text!("console-left-waiting", left, waiting = lock.waiting);
+        let mut lease = vec![Span::raw(format!("{left}   "))];
+        lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
+        let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
+        detail.text(Label("field-lock"), &lock.name);
+        let node = vec![Span::raw(format!("{node}  ")), Span::styled(state.read(), style)];
+        detail.line(Label("tables-node"), node);
+        detail.text(Label("field-task"), &lock.task);
+        detail.text(Label("field-held"), held);
+        detail.line(Label("field-lease"), lease);
+        detail.text(Label("field-token"), token);
+        detail.text(Label("field-owner"), &lock.owner);
+        Some(detail)
+    }
+
+    /// Releases the lock of the exact holder that the question names.
+    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
+        if action != Action::Release {
+            return None;
+        }
+        let Some(lock) = state.chosen(&scene.newest) else {
+            return Some(Effect::note(Label("command-holder-no-longer-holds-lock")));
+        };
+        let command = Command::ReleaseLock { name: lock.name.clone(), owner: lock.owner.clone() };
+        Some(Effect::confirm(commands::release(lock), command))
     }
 }
 
@@ -111,60 +142,4 @@ fn lease(scene: &Scene, lock: &Holder) -> (String, Option<f64>, Style) {
     // Renewals happen after a third: at half, one was missed or there are none.
     let style = if share < 0.5 { theme.warn } else { theme.accent };
     (figures::span(left_ms), Some(share), style)
-}
-
-impl TableView for Holder {
-    const VIEW: View = View::Locks;
-    const KEYS: &'static [ViewKey] = &[(Action::Release, "X", true), FILTER];
-    const ON_ROW: &'static [Action] = &[Action::Release];
-    const SOURCES: &'static [Source] = &[Source::Redis];
-
-    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
-        Some(if scene.is_blind() {
-            text!("console-redis-is-unreachable-held-locks")
-        } else {
-            text!("console-no-lock-is-held")
-        })
-    }
-
-    fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Detail<'a> {
-        let theme = scene.theme;
-        let mut detail = Detail::new(scene, cells);
-        let (state, style) = match (lock.orphan, lock.known) {
-            (true, _) => (Label("console-orphan"), theme.bad),
-            (false, true) => (text::ALIVE, theme.good),
-            (false, false) => (Label("console-held-by-unknown-node"), theme.soft),
-        };
-        let node = fit(&lock.node, usize::from(cells).saturating_sub(width(&state) + 20));
-        let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
-        let span = lock.since.map(|at| figures::span(scene.seen().since(at)));
-        let span = span.unwrap_or_else(|| "-".to_owned());
-        let held = text!("console-since-for-depth", since, span, depth = lock.depth);
-        let (left, share, running) = lease(scene, lock);
-        let left = text!("console-left-waiting", left, waiting = lock.waiting);
-        let mut lease = vec![Span::raw(format!("{left}   "))];
-        lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
-        let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
-        detail.brief(Label("field-lock"), &lock.name);
-        let node = vec![Span::raw(format!("{node}  ")), Span::styled(state.read(), style)];
-        detail.line(Label("tables-node"), node);
-        detail.brief(Label("field-task"), &lock.task);
-        detail.text(Label("field-held"), held);
-        detail.line(Label("field-lease"), lease);
-        detail.text(Label("field-token"), token);
-        detail.brief(Label("field-owner"), &lock.owner);
-        detail
-    }
-
-    /// Releases the lock of the exact holder that the question names.
-    fn run(state: &mut TableState<Self>, action: Action, scene: &Scene) -> Option<Effect> {
-        if action != Action::Release {
-            return None;
-        }
-        let Some(lock) = state.chosen(&scene.newest) else {
-            return Some(Effect::note(Label("command-holder-no-longer-holds-lock")));
-        };
-        let command = Command::ReleaseLock { name: lock.name.clone(), owner: lock.owner.clone() };
-        Some(Effect::confirm(commands::release(lock), command))
-    }
 }

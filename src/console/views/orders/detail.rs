@@ -1,17 +1,16 @@
 //! The detail of an order: its row in SQL and its trace.
 
-use ratatui::style::Style;
 use seckill_engine::{
     orders::{Location, decode},
     telemetry::snapshot::DeliveryState,
     trace::Trace,
 };
-use seckill_model::{Label, Millis, Order, OrderId, OrderStatus, UserId, VoucherId, text};
+use seckill_model::{Order, OrderId, OrderStatus};
 
 use super::OrdersState;
 use crate::{
-    text::{self, figures::span, order_error},
-    views::{Scene, detail::Detail},
+    text::{figures::span, order_error},
+    views::prelude::*,
 };
 
 /// An order by its ID, with its row if SQL has one.

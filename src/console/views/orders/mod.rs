@@ -2,45 +2,40 @@
 
 mod detail;
 
-use ratatui::{prelude::*, widgets::Paragraph};
 use seckill_engine::{
-    Command, Snapshot,
-    commands::Focus,
     orders::decode,
     telemetry::{OrdersView, snapshot::OrdersPage},
     trace::Trace,
 };
-use seckill_model::{Label, Millis, Order, OrderId, OrderQuery, OrderStatus, Reason, text};
+use seckill_model::{Order, OrderId, OrderQuery, OrderStatus, Reason};
 use tui_input::Input;
 
 use self::detail::buyer;
-pub(crate) use self::detail::{query_of_sale, status};
-use super::{
-    Component, Effect, SIDES, Scene, Source, Step, View, below, draw_head,
-    table::{Column, Page, Paging, Row, Table, TableState, Value},
-    table_view::draw_table,
-};
-use crate::{
-    keymap::{Action, FILTER, USERS, ViewKey},
-    text::{self, commands::question, conventions},
-    widgets::{fit, plain, wrap},
-};
+use super::{draw_head, prelude::*};
 
-/// Cells of a time with its date.
-const DATED: u16 = 19;
+pub(crate) use self::detail::{query_of_sale, status};
 
 impl Row for Order {
     type Id = OrderId;
     type Key = OrdersView;
 
+    const VIEW: View = View::Orders;
+    const SOURCES: &'static [Source] = &[Source::Sql];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.orders = Some(page);
+    const KEYS: &'static [ViewKey] = &[
+        (Action::Pay, "P", true),
+        FILTER,
+        (Action::NextPage, "n", true),
+        (Action::PreviousPage, "b", true),
+        USERS,
+    ];
+    const ON_ROW: &'static [Action] = &[Action::Pay];
     const PAGING: Paging = Paging::NewestFirst;
-    const FROM_REDIS: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::figure(Label("tables-order"), &[(0, 19)], |order: &Self| order.id.into()),
         Column::figure(Label("orders-admitted"), &[(0, 8), (100, DATED)], |order: &Self| {
             Value::Time(admitted(order))
         })
-        .shown(|scene, order, cells| time(scene, admitted(order), cells))
         .soft(),
         Column::figure(Label("common-user"), &[(0, 8), (72, 12)], |order: &Self| {
             order.user_id.into()
@@ -61,7 +56,6 @@ impl Row for Order {
         Column::figure(Label("orders-since"), &[(72, 8), (100, DATED)], |order: &Self| {
             Value::Time(order.since())
         })
-        .shown(|scene, order, cells| time(scene, order.since(), cells))
         .soft(),
     ];
 
@@ -80,6 +74,48 @@ impl Row for Order {
             ..Page::of(&snapshot.orders)
         }
     }
+
+    /// Whether the page follows new orders, and its range.
+    fn extent(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
+        let theme = scene.theme;
+        let rows = state.rows(&scene.shown);
+        if state.is_waiting() {
+            let is_late = scene.shown.late_orders == Some(state.key());
+            let late = if is_late { Label("orders-sql-takes-long").read() } else { "" };
+            return Line::styled(late, theme.warn);
+        }
+        let Some(first) = rows.first() else { return Line::default() };
+        let is_newest = state.is_first_page();
+        let held = if is_newest {
+            Span::styled(Label("orders-newest-first").read(), theme.soft)
+        } else {
+            let at = scene.at_second(decode(first.id).issued);
+            Span::styled(text!("orders-up-to-press-for-newest", at), theme.warn)
+        };
+        let count = rows.len();
+        let range = match (state.controls.order, is_newest, scene.shown.orders.more) {
+            (Some(order), ..) => Span::styled(order.summary(count), theme.key),
+            // In a small window the heading needs the room.
+            (None, false, _) if scene.compact => return held.into(),
+            (None, _, true) => Span::styled(text!("orders-and-more", count), theme.soft),
+            (None, true, false) => Span::styled(text!("orders-in-all", count), theme.soft),
+            (None, false, false) => Span::styled(text!("orders-the-last", count), theme.soft),
+        };
+        Line::from(vec![held, Span::raw("   "), range])
+    }
+
+    fn empty(scene: &Scene, state: &TableState<Self>) -> Option<String> {
+        let Snapshot { orders, late_orders, .. } = &*scene.shown;
+        if *late_orders == Some(state.key()) {
+            Some(text!("orders-sql-did-not-reply-within"))
+        } else if orders.taken.is_none() || state.is_waiting() {
+            None
+        } else if state.key().query.is_empty() {
+            Some(text!("orders-no-orders-in-sql-yet"))
+        } else {
+            Some(text!("orders-no-order-in-sql-matches"))
+        }
+    }
 }
 
 /// An ID may be dated ahead of the clock, but nothing is written before it is admitted.
@@ -87,12 +123,7 @@ fn admitted(order: &Order) -> Millis {
     decode(order.id).issued.min(order.create_time)
 }
 
-/// Without room for both: the time if it is today, else the date.
-fn time(scene: &Scene, at: Millis, cells: u16) -> Line<'static> {
-    if cells < DATED { scene.at_second(at).into() } else { at.date_time(&scene.zone).into() }
-}
-
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct OrdersState {
     pub(crate) table: TableState<Order>,
     /// The text being edited. SQL filters the orders, not the table.
@@ -146,21 +177,49 @@ impl OrdersState {
     pub(crate) fn trace_of(&self, id: OrderId) -> Option<&Trace> {
         self.trace.as_ref().filter(|trace| trace.id == id)
     }
+    /// Pays the chosen order, as the newest snapshot shows it.
+    fn pay(&self, scene: &Scene) -> Effect {
+        let Some(order) = self.table.chosen(&scene.newest) else {
+            return Effect::note(Label("command-order-is-no-longer"));
+        };
+        if order.status != OrderStatus::Unpaid {
+            let (id, status) = (order.id, status(order.status));
+            return Effect::Note(text!("orders-order-is-only-unpaid-orders", id, status));
+        }
+        let sale = text::sale_in(&scene.newest, order.voucher_id);
+        let buyer = buyer(&scene.users.number(order.user_id), order.place, &sale);
+        let written = order.create_time.date_time(&scene.zone);
+        let question = question!("ask-pay-order", id = order.id, buyer = plain(&buyer), written);
+        Effect::confirm(question, Command::Pay(order.id))
+    }
+
+    fn draw_list(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
+        let (width, top) = (area.width, scene.table_top());
+        let is_known = scene.shown.orders.taken.is_some() && !self.table.is_waiting();
+        let is_empty = self.table.rows(&scene.shown).is_empty();
+        if let Some(id) = self.query().id.filter(|_| is_known && is_empty) {
+            // The order is not in SQL: its trace is the answer.
+            let detail = detail::of(scene, self, id, None, width);
+            return detail.draw(below(area, 1), buffer);
+        }
+        let opened = self.table.opened(&scene.shown);
+        let detail = opened.map(|order| detail::of(scene, self, order.id, Some(order), width));
+        self.table.draw_table(area, buffer, scene, top, detail);
+    }
 }
 
 impl Component for OrdersState {
     fn keys() -> Vec<ViewKey> {
-        vec![
-            (Action::Pay, "P", true),
-            FILTER,
-            (Action::NextPage, "n", true),
-            (Action::PreviousPage, "b", true),
-            USERS,
-        ]
+        Order::KEYS.to_vec()
     }
 
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
-        draw_head(area, buffer, &heading(area, scene, self), &summary(scene, self));
+        let mut heading = Order::heading(scene, &self.table);
+        if !self.text.is_empty() {
+            let query = fit(&self.text, (area.width / 3).into());
+            heading.push_span(Span::raw(format!("  {query}")));
+        }
+        draw_head(area, buffer, &heading, &self.table.summary(scene));
         if !scene.typing {
             return self.draw_list(area, buffer, scene);
         }
@@ -172,8 +231,8 @@ impl Component for OrdersState {
         // Directly above the input.
         let lines = wrap(&hint, usize::from(area.width.saturating_sub(2)));
         let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
-        let rows = Constraint::Length(lines.len() as u16);
-        let [list, hint] = Layout::vertical([Constraint::Fill(1), rows]).spacing(1).areas(area);
+        let rows = Length(lines.len() as u16);
+        let [list, hint] = Layout::vertical([Fill(1), rows]).spacing(1).areas(area);
         Paragraph::new(lines).style(style).render(hint.inner(SIDES), buffer);
         self.draw_list(list, buffer, scene);
     }
@@ -213,8 +272,7 @@ impl Component for OrdersState {
     }
 
     fn why_not(&self, action: Action, scene: &Scene) -> Option<String> {
-        let is_missing = action == Action::Pay && self.table.chosen(&scene.shown).is_none();
-        is_missing.then(conventions::no_row)
+        self.table.why_not(action, scene)
     }
 
     /// Requests the trace of the chosen order, one at a time and each once.
@@ -230,101 +288,7 @@ impl Component for OrdersState {
         Some(Command::Trace(wanted))
     }
 
-    fn is_read(&self, snapshot: &Snapshot) -> bool {
-        snapshot.orders.taken.is_some()
-    }
-
-    fn focus(&self, _: &Snapshot, focus: &mut Focus) {
-        focus.orders = Some(self.table.key());
-    }
-}
-
-impl OrdersState {
-    /// Pays the chosen order, as the newest snapshot shows it.
-    fn pay(&self, scene: &Scene) -> Effect {
-        let Some(order) = self.table.chosen(&scene.newest) else {
-            return Effect::note(Label("command-order-is-no-longer"));
-        };
-        if order.status != OrderStatus::Unpaid {
-            let (id, status) = (order.id, status(order.status));
-            return Effect::Note(text!("orders-order-is-only-unpaid-orders", id, status));
-        }
-        let sale = text::sale_in(&scene.newest, order.voucher_id);
-        let buyer = buyer(&scene.users.number(order.user_id), order.place, &sale);
-        let written = order.create_time.date_time(&scene.zone);
-        let question = question!("ask-pay-order", id = order.id, buyer = plain(&buyer), written);
-        Effect::confirm(question, Command::Pay(order.id))
-    }
-
-    fn draw_list(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
-        let (width, top) = (area.width, scene.table_top());
-        let is_known = scene.shown.orders.taken.is_some() && !self.table.is_waiting();
-        let is_empty = self.table.rows(&scene.shown).is_empty();
-        if let Some(id) = self.query().id.filter(|_| is_known && is_empty) {
-            // The order is not in SQL: its trace is the answer.
-            let detail = detail::of(scene, self, id, None, width);
-            return detail.draw_lines(below(area, top), buffer);
-        }
-        let opened = self.table.opened(&scene.shown);
-        let detail = opened.map(|order| detail::of(scene, self, order.id, Some(order), width));
-        let why = nothing(scene, self);
-        draw_table(area, buffer, scene, top, &mut self.table, detail, |_| why);
-    }
-}
-
-/// Title, age and query.
-fn heading(area: Rect, scene: &Scene, state: &OrdersState) -> Line<'static> {
-    let (title, taken) = (View::Orders.title().to_uppercase(), scene.shown.orders.taken);
-    let mut heading = scene.page_heading(&title, &[Source::Sql], taken);
-    if !state.text.is_empty() {
-        let query = fit(&state.text, (area.width / 3).into());
-        heading.push_span(Span::raw(format!("  {query}")));
-    }
-    heading
-}
-
-/// Whether the page follows new orders, and its range.
-fn summary(scene: &Scene, state: &OrdersState) -> Line<'static> {
-    let theme = scene.theme;
-    let page = &scene.shown.orders;
-    let rows = state.table.rows(&scene.shown);
-    if state.table.is_waiting() {
-        let is_late = scene.shown.late_orders == Some(state.table.key());
-        let label = if is_late { Label("orders-sql-takes-long") } else { text::READING };
-        return Line::styled(label.read(), theme.warn);
-    }
-    let Some(first) = rows.first() else { return Line::default() };
-    let is_newest = state.table.is_first_page();
-    let held = if is_newest {
-        Span::styled(Label("orders-newest-first").read(), theme.soft)
-    } else {
-        let at = scene.at_second(decode(first.id).issued);
-        Span::styled(text!("orders-up-to-press-for-newest", at), theme.warn)
-    };
-    let count = rows.len();
-    let range = match (state.table.controls.order, is_newest, page.more) {
-        (Some(order), ..) => Span::styled(order.summary(count), theme.key),
-        // In a small window the heading needs the room.
-        (None, false, _) if scene.compact => return held.into(),
-        (None, _, true) => Span::styled(text!("orders-and-more", count), theme.soft),
-        (None, true, false) => Span::styled(text!("orders-in-all", count), theme.soft),
-        (None, false, false) => Span::styled(text!("orders-the-last", count), theme.soft),
-    };
-    Line::from(vec![held, Span::raw("   "), range])
-}
-
-/// Why there is no row.
-fn nothing(scene: &Scene, state: &OrdersState) -> String {
-    let page = &scene.shown.orders;
-    if !scene.shown.sql.up && (page.taken.is_none() || state.table.is_waiting()) {
-        text!("orders-sql-is-unreachable-orders")
-    } else if scene.shown.late_orders == Some(state.table.key()) {
-        text!("orders-sql-did-not-reply-within")
-    } else if page.taken.is_none() || state.table.is_waiting() {
-        text::READING.to_owned()
-    } else if state.query().is_empty() {
-        text!("orders-no-orders-in-sql-yet")
-    } else {
-        text!("orders-no-order-in-sql-matches", query = text::echo(&state.text))
+    fn focus(&self, snapshot: &Snapshot, focus: &mut Focus) {
+        self.table.focus(snapshot, focus);
     }
 }

@@ -1,12 +1,8 @@
 //! The latency panel of the Overview: how recent requests spread over latencies that double from bar to bar.
 
-use ratatui::{
-    prelude::*,
-    widgets::{Bar, BarChart},
-};
-use seckill_model::{Label, text};
+use ratatui::widgets::{Bar, BarChart};
 
-use crate::{text::figures, views::Scene};
+use crate::views::prelude::*;
 
 /// Cells of a bar and of the gap after it.
 const BAR: (u16, u16) = (4, 1);
@@ -14,7 +10,7 @@ const BAR: (u16, u16) = (4, 1);
 /// Draws a bar for each bucket; the last one that fits also counts all slower requests.
 pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     let theme = scene.theme;
-    let rows = [1, 1, area.height.saturating_sub(2)].map(Constraint::Length);
+    let rows = [1, 1, area.height.saturating_sub(2)].map(Length);
     let [_, head, plot] = Layout::vertical(rows).areas(area);
     Line::styled(Label("overview-latency"), theme.heading).render(head, buffer);
     let Some(latency) = &scene.shown.latency else {

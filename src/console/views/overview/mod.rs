@@ -6,32 +6,17 @@ mod stock_panel;
 pub(super) mod stream_panel;
 pub(super) mod throughput_chart;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{
-        Constraint::{Fill, Length},
-        Layout, Rect,
-    },
-    style::Style,
-    text::{Line, Span, Text},
-    widgets::{Paragraph, Row, Table, Widget},
-};
+use ratatui::widgets::{Row, Table};
 use seckill_engine::telemetry::{
     log::Weight,
     snapshot::{Alarm, Count, Funnel, LoadTestLine},
 };
-use seckill_model::{Label, text};
+
+use self::throughput_chart::until;
+use super::{prelude::*, sales};
+use crate::widgets::{big_number, wrap_to};
 
 pub(crate) use self::state::OverviewState;
-use self::stream_panel::NAMES;
-use self::throughput_chart::until;
-use super::{Component, Effect, SIDES, Scene, Source, sales};
-use crate::{
-    keymap::{Action, ViewKey},
-    text::{self, figures},
-    theme::glyphs,
-    widgets::{bar, big_number, fit, left, right, width, wrap, wrap_to},
-};
 
 impl Component for OverviewState {
     fn keys() -> Vec<ViewKey> {
@@ -48,7 +33,37 @@ impl Component for OverviewState {
     }
 
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
-        draw(area, buffer, scene, self);
+        if scene.compact {
+            self.settle(None);
+            return self.draw_compact(area.inner(SIDES), buffer, scene);
+        }
+        // Every row depends on the window alone, so that nothing moves when a figure grows.
+        let (margin, air, alarms) = match area.height {
+            ..22 => (0, 0, 3),
+            22..26 => (1, 0, 3),
+            26..40 => (1, 1, 4),
+            40.. => (1, 1, 6),
+        };
+        let rows = [Length(margin), Fill(1), Length(air), Length(alarms + 1)];
+        let [_, main, _, below] = Layout::vertical(rows).areas(area.inner(SIDES));
+        let gap = if area.width >= 110 { 4 } else { 2 };
+        let columns = [Length((area.width - 5) * 9 / 20), Length(gap), Fill(1), Length(1)];
+        let [left, _, right, _] = Layout::horizontal(columns).areas(main);
+        self.draw_left(left, buffer, scene, margin);
+        self.draw_right(right, buffer, scene);
+        let (mut rows, more) = alarm_rows(scene, below.width, alarms);
+        let mut heading = Line::from(Span::styled(Label("console-attention"), scene.theme.heading));
+        if more > 0 {
+            let more = format!("   {}", text!("console-and-more", count = more));
+            heading.push_span(Span::styled(more, scene.theme.warn));
+        }
+        rows.insert(0, heading);
+        Paragraph::new(rows).render(below, buffer);
+        if self.moment().is_some() {
+            // These panels do not follow the selected moment.
+            dim(left, buffer, scene);
+            dim(below, buffer, scene);
+        }
     }
 
     /// Changes the span of the chart, or moves along it.
@@ -57,7 +72,7 @@ impl Component for OverviewState {
         let (snapshot, until) = (&scene.shown, until(&scene.shown));
         let note = match action {
             Action::ZoomReset => {
-                self.reset();
+                self.window = None;
                 None
             }
             Action::ZoomIn | Action::ZoomOut => {
@@ -85,40 +100,6 @@ impl Component for OverviewState {
     }
 }
 
-fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
-    if scene.compact {
-        state.settle(None);
-        return draw_compact(area.inner(SIDES), buffer, scene, state);
-    }
-    // Every row depends on the window alone, so that nothing moves when a figure grows.
-    let (margin, air, alarms) = match area.height {
-        ..22 => (0, 0, 3),
-        22..26 => (1, 0, 3),
-        26..40 => (1, 1, 4),
-        40.. => (1, 1, 6),
-    };
-    let rows = [Length(margin), Fill(1), Length(air), Length(alarms + 1)];
-    let [_, main, _, below] = Layout::vertical(rows).areas(area.inner(SIDES));
-    let gap = if area.width >= 110 { 4 } else { 2 };
-    let columns = [Length((area.width - 5) * 9 / 20), Length(gap), Fill(1), Length(1)];
-    let [left, _, right, _] = Layout::horizontal(columns).areas(main);
-    draw_left(left, buffer, scene, state, margin);
-    draw_right(right, buffer, scene, state);
-    let (mut rows, more) = alarm_rows(scene, below.width, alarms);
-    let mut heading = Line::from(Span::styled(Label("console-attention"), scene.theme.heading));
-    if more > 0 {
-        let more = format!("   {}", text!("console-and-more", count = more));
-        heading.push_span(Span::styled(more, scene.theme.warn));
-    }
-    rows.insert(0, heading);
-    Paragraph::new(rows).render(below, buffer);
-    if state.moment().is_some() {
-        // These panels do not follow the selected moment.
-        dim(left, buffer, scene);
-        dim(below, buffer, scene);
-    }
-}
-
 /// Shows that the figures of an area are outdated, or not of the selected moment.
 fn dim(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     buffer.set_style(area, Style::reset().patch(scene.theme.dimmed));
@@ -127,84 +108,71 @@ fn dim(area: Rect, buffer: &mut Buffer, scene: &Scene) {
 /// Rows of the funnel.
 const FUNNEL: u16 = 6;
 
-/// Stock, admission, load tests, and recent events and latencies if there is space left.
-fn draw_left(
-    area: Rect,
-    buffer: &mut Buffer,
-    scene: &Scene,
-    state: &mut OverviewState,
-    margin: u16,
-) {
-    let for_stock = area.height.saturating_sub(FUNNEL + margin + 3).max(2);
-    let stock = stock_panel::draw(area, buffer, scene, state, for_stock);
-    let rows = [stock, 1, 1, FUNNEL, margin, 1].map(Length);
-    let [_, _, head, funnel, _, rushes, below] =
-        Layout::vertical(rows.into_iter().chain([Fill(1)])).areas(area);
-    let latency = match below.height {
-        ..11 => 0,
-        11..16 => 6,
-        16.. => 8,
-    };
-    let [events, latency] = Layout::vertical([Fill(1), Length(latency)]).areas(below);
-    scene.heading(&text::ADMISSION, &[Source::Redis]).render(head, buffer);
-    draw_funnel(funnel, buffer, scene, &scene.shown.funnel);
-    rush(scene, rushes.width).render(rushes, buffer);
-    draw_recent_events(events, buffer, scene);
-    if !latency.is_empty() {
-        latency_panel::draw(latency, buffer, scene);
-    }
-}
-
-fn draw_right(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
-    let consumers = match area.height {
-        ..20 => 0,
-        20..30 => 3,
-        30.. => 5,
-    };
-    let chart = throughput_chart::BESIDE;
-    let rows = area.height.saturating_sub(chart + stream_panel::ROWS + consumers);
-    let chart = chart + rows.min((area.height * 2 / 3).max(12));
-    let [chart, stream] = Layout::vertical([Length(chart), Fill(1)]).areas(area);
-    throughput_chart::draw(chart, buffer, scene, state);
-    if let Some(number) = scene.countdown {
-        big_number(chart, buffer, scene.theme, number);
-    }
-    stream_panel::draw(stream, buffer, scene, consumers);
-    if state.moment().is_some() {
-        dim(stream, buffer, scene);
-    }
-}
-
-fn draw_compact(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
-    const ALARMS: u16 = 3;
-    let room = area.height.saturating_sub(ALARMS + 4).clamp(2, 6);
-    let stock = stock_panel::draw(area, buffer, scene, state, room);
-    let rows = [Length(stock), Length(1), Length(1), Length(1), Fill(1), Length(ALARMS)];
-    let [_, _, funnel, stream_row, _, alarms] = Layout::vertical(rows).areas(area);
-    let mut line = Line::default();
-    for (row, (label, count)) in text::funnel(&scene.shown.funnel).into_iter().enumerate() {
-        let figure = left(&figures::within(count.total, 7), 7);
-        if line.width() + width(label) + 1 + width(&figure) > usize::from(area.width) {
-            break;
-        }
-        let style = if row < 2 { scene.theme.strong } else { Style::new() };
-        line.push_span(Span::styled(format!("{label} "), scene.theme.soft));
-        line.push_span(Span::styled(figure, style));
-        line.push_span("  ");
-    }
-    line.render(funnel, buffer);
-    if let Some(stream) = &scene.shown.stream {
-        stream_panel::in_a_row(scene, stream).render(stream_row, buffer);
-        if scene.is_blind() {
-            dim(stream_row, buffer, scene);
+impl OverviewState {
+    /// Stock, admission, load tests, and recent events and latencies if there is space left.
+    fn draw_left(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene, margin: u16) {
+        let for_stock = area.height.saturating_sub(FUNNEL + margin + 3).max(2);
+        let stock = stock_panel::draw(area, buffer, scene, self, for_stock);
+        let rows = [stock, 1, 1, FUNNEL, margin, 1].map(Length);
+        let [_, _, head, funnel, _, rushes, below] =
+            Layout::vertical(rows.into_iter().chain([Fill(1)])).areas(area);
+        let latency = match below.height {
+            ..11 => 0,
+            11..16 => 6,
+            16.. => 8,
+        };
+        let [events, latency] = Layout::vertical([Fill(1), Length(latency)]).areas(below);
+        scene.heading(&text::ADMISSION, &[Source::Redis]).render(head, buffer);
+        draw_funnel(funnel, buffer, scene, &scene.shown.funnel);
+        rush(scene, rushes.width).render(rushes, buffer);
+        draw_recent_events(events, buffer, scene);
+        if !latency.is_empty() {
+            latency_panel::draw(latency, buffer, scene);
         }
     }
-    let crowded = scene.shown.alarms.len() > usize::from(ALARMS);
-    let (mut rows, more) = alarm_rows(scene, area.width, ALARMS - u16::from(crowded));
-    if more > 0 {
-        rows.push(Line::styled(text!("console-and-more", count = more), scene.theme.soft));
+
+    fn draw_right(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
+        let consumers = match area.height {
+            ..20 => 0,
+            20..30 => 3,
+            30.. => 5,
+        };
+        let chart = throughput_chart::BESIDE;
+        let rows = area.height.saturating_sub(chart + stream_panel::ROWS + consumers);
+        let chart = chart + rows.min((area.height * 2 / 3).max(12));
+        let [chart, stream] = Layout::vertical([Length(chart), Fill(1)]).areas(area);
+        throughput_chart::draw(chart, buffer, scene, self);
+        if let Some(number) = scene.countdown {
+            big_number(chart, buffer, scene.theme, number);
+        }
+        stream_panel::draw(stream, buffer, scene, consumers);
+        if self.moment().is_some() {
+            dim(stream, buffer, scene);
+        }
     }
-    Paragraph::new(rows).render(alarms, buffer);
+
+    fn draw_compact(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
+        const ALARMS: u16 = 3;
+        let room = area.height.saturating_sub(ALARMS + 4).clamp(2, 6);
+        let stock = stock_panel::draw(area, buffer, scene, self, room);
+        let rows = [Length(stock), Length(1), Length(1), Length(1), Fill(1), Length(ALARMS)];
+        let [_, _, funnel, stream_row, _, alarms] = Layout::vertical(rows).areas(area);
+        let counts = text::funnel(&scene.shown.funnel);
+        let counts = counts.map(|(label, count)| (label, figures::within(count.total, 7)));
+        throughput_chart::labelled(scene, area.width, counts).render(funnel, buffer);
+        if let Some(stream) = &scene.shown.stream {
+            stream_panel::in_a_row(scene, stream).render(stream_row, buffer);
+            if scene.is_blind() {
+                dim(stream_row, buffer, scene);
+            }
+        }
+        let crowded = scene.shown.alarms.len() > usize::from(ALARMS);
+        let (mut rows, more) = alarm_rows(scene, area.width, ALARMS - u16::from(crowded));
+        if more > 0 {
+            rows.push(Line::styled(text!("console-and-more", count = more), scene.theme.soft));
+        }
+        Paragraph::new(rows).render(alarms, buffer);
+    }
 }
 
 /// An admission funnel: the tutorial's code of each outcome, total, rate, and share of all requests.
@@ -247,15 +215,14 @@ pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene, funnel
     };
     let rows = text::funnel(funnel).into_iter().enumerate().map(row);
     let widths = [11, 11, 10, cells.min(2), cells].map(Length);
-    Table::new(rows, widths).column_spacing(0).render(area, buffer);
+    Widget::render(Table::new(rows, widths).column_spacing(0), area, buffer);
 }
 
 /// The progress of all load tests together; the row is always reserved.
 fn rush(scene: &Scene, cells: u16) -> Line<'static> {
     let theme = scene.theme;
     let rushes = &scene.shown.load_tests;
-    let head = left(&Label("console-rush"), usize::from(NAMES));
-    let mut line = Line::from(Span::styled(head, theme.heading));
+    let mut line = Line::from(stream_panel::label(theme, &Label("console-rush")));
     if rushes.is_empty() {
         line.push_span(Span::styled(Label("overview-none-from-here"), theme.soft));
         return line;
@@ -283,17 +250,13 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene) {
         return;
     }
     let mut rows = Vec::new();
-    for line in scene.shown.activity.iter() {
-        let weight = Weight::of(line);
-        if weight <= Weight::Notice {
-            continue;
-        }
+    for line in scene.shown.activity.iter().filter(|line| Weight::of(line) > Weight::Notice) {
         let shown = text::time::event(&line.action, &text::audit_log::subject(&line.subject));
         let lines = wrap_to(&shown, list.width.saturating_sub(16).into(), 2);
         let height = lines.len() as u16;
         let Some(rest) = free.checked_sub(height) else { break };
         free = rest;
-        let (glyph, style) = throughput_chart::sign(theme, weight);
+        let (glyph, style) = throughput_chart::sign(theme, Weight::of(line));
         let time = Line::styled(scene.at_second(line.at), theme.soft).right_aligned();
         let cells = [time.into(), Text::styled(glyph, style), lines.join("\n").into()];
         rows.push(Row::new(cells).height(height));
@@ -302,7 +265,8 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene) {
         Line::styled(Label("overview-recent-events"), theme.heading).render(head, buffer);
     }
     rows.reverse();
-    Table::new(rows, [Length(10), Length(1), Fill(1)]).column_spacing(2).render(list, buffer);
+    let table = Table::new(rows, [Length(10), Length(1), Fill(1)]).column_spacing(2);
+    Widget::render(table, list, buffer);
 }
 
 /// Formats alarms in at most `most` rows, and counts those that do not fit. Each gets one row before any gets two.
@@ -329,14 +293,11 @@ fn alarm_rows(scene: &Scene, cells: u16, most: u16) -> (Vec<Line<'static>>, usiz
         let lines = wrap_to(&line.text, room(indent), most);
         spare = spare.saturating_sub(lines.len().saturating_sub(1));
         let figure = line.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
-        for (row, line) in lines.into_iter().enumerate() {
-            let (sign, before) =
-                if row == 0 { ("! ", figure.clone()) } else { ("  ", " ".repeat(indent)) };
-            rows.push(Line::from(vec![
-                Span::styled(sign, style),
-                Span::raw(before),
-                Span::raw(line),
-            ]));
+        let mut lead = vec![Span::styled("! ", style), Span::raw(figure)];
+        for line in lines {
+            lead.push(line.into());
+            rows.push(Line::from(lead));
+            lead = vec![" ".repeat(2 + indent).into()];
         }
     }
     (rows, alarms.len() - shown)

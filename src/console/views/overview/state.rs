@@ -17,7 +17,7 @@ const SILENCE_MS: u64 = 60_000;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OverviewState {
     /// The selected span in milliseconds; `None` while it fits the data.
-    window: Option<u64>,
+    pub(super) window: Option<u64>,
     /// The selected moment; `None` while the display is live.
     moment: Option<Millis>,
     /// The axis drawn last; `None` if the chart did not fit.
@@ -39,11 +39,6 @@ impl OverviewState {
     /// The sale whose row is at this position.
     pub(crate) fn sale_at(&self, at: Position) -> Option<VoucherId> {
         self.stock_rows.iter().find(|(row, _)| row.contains(at)).map(|(_, sale)| *sale)
-    }
-
-    /// Lets the span fit the data again.
-    pub(crate) fn reset(&mut self) {
-        self.window = None;
     }
 
     /// Whether the span fits the data.
@@ -143,7 +138,7 @@ mod tests {
         }
         assert!(!state.zoom(1, &series));
         assert_eq!(state.window(&series), Series::KEPT_MS);
-        state.reset();
+        state.window = None;
         assert_eq!(state.window(&series), 120_000);
     }
 

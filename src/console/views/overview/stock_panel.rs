@@ -3,26 +3,12 @@
 //! The width of the figures depends on the initial stocks, so that nothing moves while a sale runs; the titles take the
 //! rest. Figures are abbreviated if necessary, never truncated.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{
-        Constraint::{Fill, Length},
-        Layout, Rect,
-    },
-    style::Style,
-    text::{Line, Span},
-    widgets::{Paragraph, Row, Table, Widget},
-};
+use ratatui::widgets::{Row, Table};
 use seckill_engine::SaleLine;
-use seckill_model::{Label, Phase, text};
+use seckill_model::Phase;
 
 use super::OverviewState;
-use crate::{
-    text::{self, figures},
-    theme::glyphs,
-    views::{Scene, Source, draw_text, sales::stock_bar},
-    widgets::{fit, width},
-};
+use crate::views::{prelude::*, sales::stock_bar};
 
 /// Sales with what is left of each; returns the number of rows.
 pub(super) fn draw(
@@ -83,7 +69,8 @@ pub(super) fn draw(
     let taken = 1 + kept.len() as u16 + u16::from(more.is_some());
     let [table, below] = Layout::vertical([Length(kept.len() as u16), Length(1)]).areas(list);
     state.stock_rows = table.rows().zip(kept.iter().map(|sale| sale.voucher_id)).collect();
-    Table::new(lines, [name, figure, bar].map(Length)).column_spacing(gap).render(table, buffer);
+    let lines = Table::new(lines, [name, figure, bar].map(Length)).column_spacing(gap);
+    Widget::render(lines, table, buffer);
     more.render(below, buffer);
     taken
 }

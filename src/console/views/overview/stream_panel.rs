@@ -4,32 +4,16 @@
 
 use std::cmp::Ordering;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{
-        Constraint::{Fill, Length},
-        Layout, Rect,
-    },
-    style::Style,
-    text::{Line, Span},
-    widgets::{Paragraph, Row, Table, Widget},
-};
+use ratatui::widgets::{Row, Table};
 use seckill_engine::{StreamLine, telemetry::snapshot::Holders};
-use seckill_model::{Label, text};
 
 use super::dim;
-use crate::{
-    lag_trend::LagTrend,
-    text::{self, figures},
-    theme::{Theme, glyphs},
-    views::{Scene, Source},
-    widgets::{fit, left, right},
-};
+use crate::{lag_trend::LagTrend, views::prelude::*};
 
 /// Rows without the consumers: stream, pending, dead letters, locks.
 pub(super) const ROWS: u16 = 4;
 /// Cells of the labels.
-pub(super) const NAMES: u16 = 10;
+const NAMES: u16 = 10;
 /// Cells of the lag with its label.
 const LAG: usize = 14;
 
@@ -98,7 +82,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
     }
 }
 
-fn label(theme: Theme, label: &str) -> Span<'static> {
+pub(super) fn label(theme: Theme, label: &str) -> Span<'static> {
     Span::styled(left(label, usize::from(NAMES)), theme.heading)
 }
 
@@ -136,7 +120,7 @@ fn list(area: Rect, buffer: &mut Buffer, scene: &Scene, stream: &StreamLine) {
         ])
     });
     let widths = [1, names, 7, rates, 9].map(Length);
-    Table::new(lines, widths).render(area, buffer);
+    Widget::render(Table::new(lines, widths), area, buffer);
     if shown < all.len() {
         let more = text!("console-and-more", count = all.len() - shown);
         let last = area.rows().nth(shown).unwrap_or_default();

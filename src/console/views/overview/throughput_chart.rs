@@ -219,7 +219,7 @@ fn figures_of(scene: &Scene, point: Option<&Point>, cells: u16) -> Line<'static>
 }
 
 /// Labels and figures at constant positions.
-fn labelled<const N: usize>(
+pub(super) fn labelled<const N: usize>(
     scene: &Scene,
     cells: u16,
     figures: [(&'static str, String); N],

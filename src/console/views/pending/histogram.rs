@@ -1,15 +1,9 @@
 //! Histograms of pending entries by age and by deliveries: whether stuck entries are new or old, and how often they
 //! were tried.
 
-use ratatui::text::{Line, Span};
 use seckill_engine::telemetry::census::Census;
-use seckill_model::{Label, text};
 
-use crate::{
-    text::{self, figures},
-    views::Scene,
-    widgets::{bar, left, right, width},
-};
+use crate::views::prelude::*;
 
 /// Its rows: one per age class.
 pub(super) const ROWS: u16 = 5;
@@ -29,12 +23,12 @@ type Class = (String, Option<u64>);
 pub(super) fn lines(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
     let census = scene.shown.census.as_ref();
     let half = if cells + 2 < BESIDE { cells } else { cells / 2 + 1 };
-    let left = column(scene, half, &ages(census), census);
+    let left = column(scene, half, &ages(census));
     if half == cells {
         return left;
     }
     // Its margin is the gap between the two.
-    let mut right = column(scene, cells + 2 - half, &tries(census), census);
+    let mut right = column(scene, cells + 2 - half, &tries(census));
     right.resize(left.len() - 1, Line::default());
     right.push(census.map(|census| notes(scene, census)).unwrap_or_default());
     left.into_iter()
@@ -87,16 +81,11 @@ fn tries(census: Option<&Census>) -> Vec<Class> {
 
 /// Names, right-aligned counts, and bars of one scale, in lines of exactly `cells`. Entries of the last class are a
 /// problem.
-fn column(
-    scene: &Scene,
-    cells: u16,
-    classes: &[Class],
-    census: Option<&Census>,
-) -> Vec<Line<'static>> {
+fn column(scene: &Scene, cells: u16, classes: &[Class]) -> Vec<Line<'static>> {
     let theme = scene.theme;
     let names = classes.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
     let room = usize::from(cells).saturating_sub(names + COUNT + 5).min(MOST_BAR);
-    let counted = census.map_or(0, |census| census.counted).max(1);
+    let counted = classes.iter().filter_map(|(_, count)| *count).sum::<u64>().max(1);
     let lines = classes.iter().enumerate().map(|(place, (name, count))| {
         let style = match count {
             Some(1..) if place + 1 == classes.len() => theme.warn,

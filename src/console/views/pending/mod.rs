@@ -2,33 +2,26 @@
 
 mod histogram;
 
-use ratatui::prelude::*;
-use seckill_engine::{Command, Scope, Snapshot, commands::Focus, telemetry::snapshot::PendingLine};
-use seckill_model::{EntryId, Filter, Label, Verdict, text};
+use seckill_engine::{Scope, telemetry::snapshot::PendingLine};
+use seckill_model::{Filter, Verdict};
 
-use super::{
-    Effect, Scene, Source, View,
-    detail::Detail,
-    fit_before,
-    table::{Column, Page, REST, Row, TableState, Value},
-    table_view::TableView,
-};
-use crate::{
-    keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
-    text::{self},
-    widgets::fit,
-};
+use super::prelude::*;
 
 impl Row for PendingLine {
     type Id = EntryId;
     type Key = EntryId;
 
+    const VIEW: View = View::Pending;
+    const KEYS: &'static [ViewKey] =
+        &[(Action::PlanRecovery, "A", true), STOP_COMMAND, MARK, FILTER, USERS];
+    const SOURCES: &'static [Source] = &[Source::Redis];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.pending = Some(page);
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
             Value::Entry(line.entry)
         })
-        .fit(|_, line| line.entry.to_string().len()),
+        .fit(),
         Column::span(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms)),
         Column::span(Label("tables-idle"), &[(92, 7)], |line: &Self| Value::Span(line.idle_ms))
             .soft(),
@@ -41,22 +34,15 @@ impl Row for PendingLine {
         Column::figure(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()),
         Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
         Column::text(Label("tables-holder"), &[(0, 16), (120, 24)], |line: &Self| {
-            Value::Text(format!("{} {}", line.consumer, state_word(line)))
+            Value::Tagged(line.consumer.clone(), state_word(line))
         })
-        .by(|line| line.consumer.clone().into())
-        .shown(|_, line, cells| fit_before(&line.consumer, state_word(line), cells))
         .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken }),
         Column::text(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
-            match (line.verdict, fault(line)) {
+            match (line.verdict, &line.fault) {
                 (Some(verdict), _) => Value::name(word(verdict), &verdict),
-                (None, Some(fault)) => Value::Mentions(fault, line.user),
-                (None, None) => Value::Text(String::new()),
+                (None, Some(fault)) => Value::Mentions(text::order_error(fault), line.user),
+                (None, None) => Value::Nothing,
             }
-        })
-        .by(|line| line.verdict.map(word).into())
-        .searched(|line| {
-            let verdict = line.verdict.map(word).unwrap_or_default();
-            format!("{verdict} {}", fault(line).unwrap_or_default())
         })
         .styled(|scene, line| match line.verdict {
             Some(Verdict::Written | Verdict::InHand) => scene.theme.soft,
@@ -73,6 +59,62 @@ impl Row for PendingLine {
         let page = Page::by_id(&snapshot.pending, pending_in(snapshot));
         Page { is_read: page.is_read && snapshot.redis.up, ..page }
     }
+
+    fn above(scene: &Scene, cells: u16, rows: u16) -> Vec<Line<'static>> {
+        if scene.compact || rows < histogram::ROWS + 2 {
+            return Vec::new();
+        }
+        histogram::lines(scene, cells)
+    }
+
+    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
+        let (stream, _) = scene.shown.stream.as_ref().zip(scene.shown.pending.taken)?;
+        // The pending list does not contain undelivered entries.
+        Some(match stream.lag {
+            Some(0) => text!("stream-no-pending-entries-every-delivered"),
+            Some(lag) => text!("stream-no-pending-entries-entries-wait", count = lag),
+            None => text!("stream-no-pending-entries-lag"),
+        })
+    }
+
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
+        let theme = scene.theme;
+        let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        let style = if line.holder_alive { theme.good } else { theme.bad };
+        let name = fit(&line.consumer, cells.saturating_sub(28).into());
+        let holder = vec![format!("{name}  ").into(), Span::styled(holder(line).read(), style)];
+        let order = line.order.map(|order| order.to_string());
+        let sale = line.voucher.map(|id| text::sale_in(&scene.shown, id));
+        let verdict = line.verdict.map(|verdict| {
+            let action = text!("recovery-action", action = verdict.action());
+            text!("recovery-value", text = text!("recovery-verdict", verdict), action)
+        });
+        let mut detail = Detail::new(scene, cells);
+        detail.text(Label("field-entry"), line.entry.to_string());
+        detail.line(Label("field-holder"), holder);
+        detail.text(Label("field-order"), shown(order));
+        detail.user(scene, line.user);
+        detail.text(Label("field-sale"), shown(sale));
+        detail.text(Label("common-verdict"), shown(verdict));
+        detail.fault(scene, line.fault.as_ref(), line.user);
+        Some(detail)
+    }
+
+    /// Requests a plan for the marked entries, or for all; the question follows when it arrives.
+    fn run(state: &mut TableState<Self>, action: Action, _: &Scene) -> Option<Effect> {
+        let scope = match action {
+            Action::PlanRecovery if state.marks.is_empty() => Scope::All(Filter::default()),
+            Action::PlanRecovery => Scope::Entries(state.marks.iter().copied().collect()),
+            _ => return None,
+        };
+        Some(Effect::Send(Command::Plan(scope), None))
+    }
+
+    fn why_not(action: Action, scene: &Scene) -> Option<String> {
+        let is_none = scene.newest.redis.up && Self::page(&scene.newest).total == Some(0);
+        let why = || Label("command-there-are-no-pending-entries").to_owned();
+        (action == Action::PlanRecovery && is_none).then(why)
+    }
 }
 
 /// The number of pending entries: of the whole list if it was read for this snapshot, shortly after the count.
@@ -82,11 +124,6 @@ pub(crate) fn pending_in(snapshot: &Snapshot) -> u64 {
         return page.lines.len() as u64;
     }
     snapshot.stream.as_ref().map_or(0, |stream| stream.pending)
-}
-
-/// Why the entry does not contain an order.
-fn fault(line: &PendingLine) -> Option<String> {
-    line.fault.as_ref().map(text::order_error)
 }
 
 /// The state of a holder, unless it is alive.
@@ -106,79 +143,4 @@ fn holder(line: &PendingLine) -> Label {
 /// The verdict in a column.
 fn word(verdict: Verdict) -> String {
     text!("recovery-verdict-word", verdict)
-}
-
-impl TableView for PendingLine {
-    const VIEW: View = View::Pending;
-    const KEYS: &'static [ViewKey] =
-        &[(Action::PlanRecovery, "A", true), STOP_COMMAND, MARK, FILTER, USERS];
-    const SOURCES: &'static [Source] = &[Source::Redis];
-
-    fn above(scene: &Scene, cells: u16, rows: u16) -> Vec<Line<'static>> {
-        if scene.compact || rows < histogram::ROWS + 2 {
-            return Vec::new();
-        }
-        histogram::lines(scene, cells)
-    }
-
-    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
-        let Some(stream) = &scene.shown.stream else { return Some(text::UNKNOWN.to_owned()) };
-        if scene.is_blind() {
-            return Some(text!("console-redis-is-unreachable-pending-entries"));
-        }
-        scene.shown.pending.taken?;
-        // The pending list does not contain undelivered entries.
-        Some(match stream.lag {
-            Some(0) => text!("stream-no-pending-entries-every-delivered"),
-            Some(lag) => text!("stream-no-pending-entries-entries-wait", count = lag),
-            None => text!("stream-no-pending-entries-lag"),
-        })
-    }
-
-    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Detail<'a> {
-        let theme = scene.theme;
-        let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        let style = if line.holder_alive { theme.good } else { theme.bad };
-        let name = fit(&line.consumer, cells.saturating_sub(28).into());
-        let holder = vec![format!("{name}  ").into(), Span::styled(holder(line).read(), style)];
-        let order = line.order.map(|order| order.to_string());
-        let sale = line.voucher.map(|id| text::sale_in(&scene.shown, id));
-        let verdict = line.verdict.map(|verdict| {
-            let action = text!("recovery-action", action = verdict.action());
-            text!("recovery-value", text = text!("recovery-verdict", verdict), action)
-        });
-        let mut detail = Detail::new(scene, cells);
-        detail.text(Label("field-entry"), line.entry.to_string());
-        detail.line(Label("field-holder"), holder);
-        detail.text(Label("field-order"), shown(order));
-        detail.user(scene, line.user);
-        detail.brief(Label("field-sale"), shown(sale));
-        detail.text(Label("common-verdict"), shown(verdict));
-        detail.fault(scene, line.fault.as_ref(), line.user);
-        detail
-    }
-
-    /// Requests a plan for the marked entries, or for all; the question follows when it arrives.
-    fn run(state: &mut TableState<Self>, action: Action, _: &Scene) -> Option<Effect> {
-        let scope = match action {
-            Action::PlanRecovery if state.marks.is_empty() => Scope::All(Filter::default()),
-            Action::PlanRecovery => Scope::Entries(state.marks.iter().copied().collect()),
-            _ => return None,
-        };
-        Some(Effect::Send(Command::Plan(scope), None))
-    }
-
-    fn why_not(action: Action, scene: &Scene) -> Option<String> {
-        let is_none = scene.newest.redis.up && Self::page(&scene.newest).total == Some(0);
-        let why = || Label("command-there-are-no-pending-entries").to_owned();
-        (action == Action::PlanRecovery && is_none).then(why)
-    }
-
-    fn is_read(snapshot: &Snapshot) -> bool {
-        snapshot.pending.taken.is_some()
-    }
-
-    fn focus(page: EntryId, focus: &mut Focus) {
-        focus.pending = Some(page);
-    }
 }

@@ -1,35 +1,21 @@
 //! One sale in detail: phase, outcome of its requests, and stock over time.
 
 use ratatui::{
-    layout::{
-        Constraint::{Fill, Length},
-        Flex,
-    },
-    prelude::*,
-    widgets::{Block, Borders, Paragraph, Row, Table},
+    layout::Flex,
+    widgets::{Block, Borders, Row, Table},
 };
 use seckill_engine::{
     SaleLine,
     telemetry::{snapshot::SaleOrders, stock::StockCurve},
 };
-use seckill_model::{Label, OrderCounts, OrderStatus, UserId, text};
-
+use seckill_model::{OrderCounts, OrderStatus};
 use strum::IntoEnumIterator as _;
 
 use super::{phase, window};
 use crate::{
-    text::{
-        self,
-        figures::{compact, share, span, steady_span, thousands},
-    },
-    theme::Theme,
-    views::{
-        SIDES, Scene,
-        detail::{Detail, LABELS},
-        orders,
-        overview::draw_funnel,
-    },
-    widgets::{Curve, fit, left, right, strip, width},
+    text::figures::{compact, share, span, steady_span, thousands},
+    views::{detail::LABELS, orders, overview::draw_funnel, prelude::*},
+    widgets::{Curve, strip},
 };
 
 /// Below this width funnel and figures are packed; the width of each.
@@ -84,10 +70,10 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
 /// The funnel beside the other figures; with more rows also the repeat buyers, the report of the last load test, and the
 /// stock curve.
 fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
-    let (half, gap) = match area.width {
-        ..NARROW => (FUNNEL, 2),
-        NARROW..100 => (39, 2),
-        100.. => (53, 2),
+    let half = match area.width {
+        ..NARROW => FUNNEL,
+        NARROW..100 => 39,
+        100.. => 53,
     };
     let left = area.height.saturating_sub(FIGURES + REPEAT);
     let report = Some(report_rows(scene, sale)).filter(|rows| *rows <= left).unwrap_or(0);
@@ -96,7 +82,7 @@ fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
         Layout::vertical(rows.map(Length).into_iter().chain([Fill(1)])).areas(area);
     let repeat = repeat.inner(SIDES);
     repeat_buyers(scene, sale, repeat.width).render(repeat, buffer);
-    let [funnel, beside] = Layout::horizontal([Length(half), Fill(1)]).spacing(gap).areas(above);
+    let [funnel, beside] = Layout::horizontal([Length(half), Fill(1)]).spacing(2).areas(above);
     let [_, funnel] = Layout::horizontal([Length(1), Fill(1)]).areas(funnel);
     draw_funnel(funnel, buffer, scene, &sale.funnel);
     Paragraph::new(facts(scene, sale, beside.width)).render(beside, buffer);
@@ -190,12 +176,10 @@ fn states(counts: &OrderCounts) -> impl Iterator<Item = String> {
     let all = counts.values().sum();
     OrderStatus::iter().filter_map(move |status| {
         let count = counts.get(&status).copied().unwrap_or(0);
-        let (name, figure) = (orders::status(status), thousands(count));
-        match status {
-            OrderStatus::Paid if all > 0 => Some(format!("{name} {figure} {}", share(count, all))),
-            OrderStatus::Paid => Some(format!("{name} {figure}")),
-            _ => (count > 0).then(|| format!("{name} {figure}")),
-        }
+        let is_paid = status == OrderStatus::Paid;
+        let share = if is_paid && all > 0 { share(count, all) } else { String::new() };
+        let shown = format!("{} {} {share}", orders::status(status), thousands(count));
+        (is_paid || count > 0).then(|| shown.trim_end().to_owned())
     })
 }
 

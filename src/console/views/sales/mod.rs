@@ -2,34 +2,24 @@
 
 mod detail;
 
-use ratatui::prelude::*;
-use seckill_engine::{SaleLine, Snapshot, commands::Focus};
-use seckill_model::{Label, Phase, VoucherId, text};
+use seckill_engine::SaleLine;
+use seckill_model::Phase;
 
-use super::{
-    Component, Scene, Settled, Source, Step, Turn, View,
-    detail::Detail,
-    table::{Column, Page, REST, Row, Table, TableState, Value},
-    table_view::TableView,
-};
-use crate::{
-    keymap::{Action, FILTER, ViewKey},
-    text::{self, figures},
-    theme::{Theme, glyphs},
-    widgets::{Curve, bar, sparkline, width},
-};
+use super::prelude::*;
+use crate::widgets::{Curve, sparkline};
 
-/// Widths of a figure; it is as wide as the largest sale needs, so that it stays constant.
+/// Widths of a figure; more digits widen it.
 const FIGURE: &[(u16, u16)] = &[(0, 7)];
 
 impl Row for SaleLine {
     type Id = VoucherId;
     type Key = ();
 
-    const FROM_REDIS: bool = false;
+    const VIEW: View = View::Sales;
+    const SOURCES: &'static [Source] = &[Source::Sql, Source::Redis];
     const COLUMNS: &'static [Column<Self>] = &[
         Column::figure(Label("tables-id"), &[(0, 3)], |sale: &Self| sale.voucher_id.into())
-            .fit(|_, sale| sale.voucher_id.to_string().len() + 1)
+            .fit()
             .soft(),
         Column::text(Label("tables-title"), &[(0, REST)], |sale: &Self| sale.title.clone().into()),
         Column::text(Label("tables-phase"), &[(0, 8)], |sale: &Self| {
@@ -43,21 +33,16 @@ impl Row for SaleLine {
         Column::figure(Label("tables-left"), FIGURE, |sale: &Self| sale.stock.into())
             .searched(text::left_in_redis)
             .shown(|_, sale, _| text::left_in_redis(sale).into())
-            .fit(|_, sale| {
-                let unknown = sale.stock.is_none().then(|| width(&text::left_in_redis(sale)));
-                figure_width(sale).max(unknown.unwrap_or(0))
-            })
+            .fit()
             .styled(|scene, sale| match sale.stock {
                 Some(0..) => Style::new(),
                 _ => scene.theme.warn,
             }),
-        Column::figure(Label("tables-of"), FIGURE, |sale: &Self| sale.initial.into())
-            .fit(|_, sale| figure_width(sale))
-            .soft(),
-        Column::figure(Label("tables-admitted"), &[(72, 7)], |sale: &Self| sale.admitted.into())
-            .fit(|_, sale| figure_width(sale)),
-        Column::figure(Label("tables-persisted"), &[(72, 7)], |sale: &Self| sale.persisted.into())
-            .fit(|_, sale| figure_width(sale)),
+        Column::figure(Label("tables-of"), FIGURE, |sale: &Self| sale.initial.into()).fit().soft(),
+        Column::figure(Label("tables-admitted"), &[(72, 8)], |sale: &Self| sale.admitted.into())
+            .fit(),
+        Column::figure(Label("tables-persisted"), &[(72, 9)], |sale: &Self| sale.persisted.into())
+            .fit(),
         Column::text(Label("tables-last-minute"), &[(110, 12)], |_: &Self| Value::Nothing)
             .by(|sale| ((sale.funnel.admitted.per_second * 1e3) as i64).into())
             .shown(|scene, sale, cells| Line::styled(rate(scene, sale, cells), scene.theme.accent))
@@ -73,12 +58,20 @@ impl Row for SaleLine {
         self.voucher_id
     }
 
-    fn label(&self) -> Option<String> {
-        Some(text::sale_name(self.voucher_id, &self.title))
+    fn label(&self) -> String {
+        text::sale_name(self.voucher_id, &self.title)
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
         Page::whole(&snapshot.sales)
+    }
+
+    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
+        Some(text!("console-no-sales-yet-press"))
+    }
+
+    fn detail<'a>(scene: &'a Scene, sale: &'a Self, cells: u16) -> Option<Detail<'a>> {
+        Some(detail::of(scene, sale, cells))
     }
 }
 
@@ -92,19 +85,6 @@ pub(super) const COMMANDS: [ViewKey; 6] = [
     (Action::Restock, "K", false),
 ];
 
-impl TableView for SaleLine {
-    const VIEW: View = View::Sales;
-    const SOURCES: &'static [Source] = &[Source::Redis, Source::Sql];
-
-    fn empty(_: &Scene, _: &TableState<Self>) -> Option<String> {
-        Some(text!("console-no-sales-yet-press"))
-    }
-
-    fn detail<'a>(scene: &'a Scene, sale: &'a Self, cells: u16) -> Detail<'a> {
-        detail::of(scene, sale, cells)
-    }
-}
-
 /// Milliseconds of the sparkline of a sale.
 const RATE_MS: i64 = 60_000;
 
@@ -115,11 +95,6 @@ fn rate(scene: &Scene, sale: &SaleLine, cells: u16) -> String {
     let curve = Curve { points: curve.points(), span: (until.plus(-RATE_MS), until) };
     let sold = |pair: &[Option<f64>]| Some((pair[0]? - pair[1]?).max(0.0));
     sparkline(&curve.columns(cells + 1).windows(2).map(sold).collect::<Vec<_>>())
-}
-
-/// Cells of the largest figure of a sale.
-fn figure_width(sale: &SaleLine) -> usize {
-    figures::thousands(sale.initial).len()
 }
 
 /// The share of the stock that is left.
@@ -153,7 +128,7 @@ pub(crate) fn phase_style(theme: Theme, phase: Phase) -> Style {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct SalesState {
     /// The chosen sale: header and Overview show it, and so does the presenter layout if no sale is active.
     pub(crate) chosen: Option<VoucherId>,

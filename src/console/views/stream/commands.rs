@@ -4,22 +4,19 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    Command,
-    commands::group::{ClaimPlan, ClaimScope, GroupAction, Preview, RemoveReport, Rewind},
+    commands::group::{ClaimPlan, ClaimScope, GroupAction, Preview, Rewind},
     telemetry::snapshot::{ConsumerLine, DeliveryState, NodeState},
 };
-use seckill_model::{Label, Millis, text};
 
 use super::{Effect, Pane, Scene, StreamState};
 use crate::{
     dialogs::{Confirm, Dialog, Form},
-    keymap::Action,
     text::{
-        commands::{self, Question, question},
+        commands::{self, Question},
         conventions,
         figures::thousands,
     },
-    widgets::plain,
+    views::prelude::*,
 };
 
 impl StreamState {
@@ -77,8 +74,11 @@ impl StreamState {
             return Err(text!("stream-select-consumer-in-list-above"));
         }
         let consumer = self.meant_consumer(scene)?;
-        if consumer.state == NodeState::Alive || consumer.pending > 0 {
-            return Err(not_removed(&consumer));
+        let (name, held) = (&consumer.name, consumer.pending);
+        if consumer.state == NodeState::Alive {
+            return Err(text!("stream-node-of-is-alive", name));
+        } else if held > 0 {
+            return Err(text!("stream-holds-entries-which-would", name, held));
         }
         Ok(Effect::Send(Command::Preview(GroupAction::Remove { name: consumer.name }), None))
     }
@@ -106,8 +106,9 @@ pub(crate) fn confirm(preview: &Preview, zone: &TimeZone) -> (Action, Confirm) {
         }
         Preview::Claim(plan) => (Action::Claim, claim(plan), Command::Claim(plan.clone())),
         Preview::Remove(found) => {
-            let command = Command::RemoveConsumer(found.clone());
-            (Action::RemoveConsumer, remove(found), command)
+            let (name, groups) = (plain(&found.consumer), found.partitions.len());
+            let question = question!("ask-remove-consumer", name, groups);
+            (Action::RemoveConsumer, question, Command::RemoveConsumer(found.clone()))
         }
     };
     (action, Confirm::command(question, command))
@@ -156,20 +157,4 @@ fn claim(plan: &ClaimPlan) -> Question {
     });
     let parts = parts.collect::<Vec<_>>().join("\n");
     question!("ask-claim", count = plan.count(), parts, gone = plan.gone)
-}
-
-/// Where a consumer would be removed.
-fn remove(found: &RemoveReport) -> Question {
-    let (name, groups) = (plain(&found.consumer), found.partitions.len());
-    question!("ask-remove-consumer", name, groups)
-}
-
-/// Why a consumer is not removed.
-fn not_removed(consumer: &ConsumerLine) -> String {
-    let (name, held) = (&consumer.name, consumer.pending);
-    if consumer.state == NodeState::Alive {
-        text!("stream-node-of-is-alive", name)
-    } else {
-        text!("stream-holds-entries-which-would", name, held)
-    }
 }

@@ -1,38 +1,29 @@
 //! The entries of the stream: their row and their detail.
 
-use ratatui::{style::Style, text::Span};
 use seckill_engine::{
-    Snapshot,
     orders::decode,
     telemetry::{
         StreamView,
         snapshot::{DeliveryState, EntryLine, NodeState, StreamPage},
     },
 };
-use seckill_model::{EntryId, Label, text};
 
 use super::{node_state, total};
-use crate::{
-    text::{self, figures},
-    views::{
-        Scene,
-        detail::Detail,
-        fit_before,
-        table::{Column, Page, Paging, REST, Row, Value},
-    },
-    widgets,
-};
+use crate::views::prelude::*;
 
 impl Row for EntryLine {
     type Id = EntryId;
     type Key = StreamView;
 
+    const VIEW: View = View::Stream;
+    const SOURCES: &'static [Source] = &[Source::Redis];
+    const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.stream = Some(page);
     const PAGING: Paging = Paging::NewestLast;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
             Value::Entry(line.entry)
         })
-        .fit(|_, line| line.entry.to_string().len()),
+        .fit(),
         Column::text(Label("common-time"), &[(0, 8), (72, 12)], |line: &Self| {
             Value::Time(line.entry.added())
         })
@@ -44,24 +35,14 @@ impl Row for EntryLine {
         Column::figure(Label("common-user"), &[(72, 8)], |line: &Self| line.user.into()),
         Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
         Column::figure(Label("tables-order"), &[(100, 19)], |line: &Self| line.order.into()),
-        Column::text(Label("common-state"), &[(0, REST)], |line: &Self| {
-            let (before, name, after) = state_words(line);
-            Value::Mentions(format!("{before} {name} {after}"), line.user)
+        Column::text(Label("common-state"), &[(0, REST)], |line: &Self| match state_words(line) {
+            (state, "") => Value::Mentions(state, line.user),
+            (state, node) => Value::Tagged(state, node),
         })
         // State and consumer are found even where the screen shows an error instead.
         .searched(|line| {
-            let (before, _, after) = state_words(line);
-            format!("{} {before} {} {after}", state_name(line), consumer(line))
-        })
-        .shown(|scene, line, cells| {
-            let (before, name, after) = state_words(line);
-            if name.is_empty() {
-                return scene.users.within(&before, line.user).into();
-            }
-            let room = cells.saturating_sub(widgets::width(&before) as u16 + 1);
-            let mut shown = fit_before(name, after, room);
-            shown.spans.insert(0, Span::raw(format!("{before} ")));
-            shown
+            let (state, node) = state_words(line);
+            format!("{} {} {state} {node}", state_name(line), consumer(line))
         })
         .styled(state_style),
     ];
@@ -83,6 +64,77 @@ impl Row for EntryLine {
             is_read: taken.is_some() && whole.is_some(),
             ..Page::whole(lines.iter())
         }
+    }
+
+    /// Names the partition.
+    fn heading(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
+        let StreamPage { taken, partitions, .. } = &scene.shown.entries;
+        let mut heading = scene.page_heading(&text::STREAM, Self::SOURCES, *taken);
+        let last = partitions.len().saturating_sub(1);
+        if last > 0 {
+            let text = match state.key().partition {
+                Some(number) => text!("stream-partition-of-0-to", number, last),
+                None => Label("stream-all-partitions").to_owned(),
+            };
+            heading.push_span(format!("  {text}"));
+        }
+        heading
+    }
+
+    /// Whether the list follows new entries.
+    fn extent(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
+        let theme = scene.theme;
+        if state.is_waiting() {
+            Line::default()
+        } else if !state.is_first_page() {
+            let at = scene.shown.entries.lines.last().map(|line| time(scene, line.entry));
+            let at = at.unwrap_or_else(|| text::UNKNOWN.to_owned());
+            Line::styled(text!("stream-held-at-press-to-follow", at), theme.warn)
+        } else if scene.frozen || scene.is_blind() {
+            // No entries arrive; the badge or the heading shows why.
+            Line::default()
+        } else {
+            let sign = Span::styled(format!("{} ", glyphs::FALLING), theme.good);
+            Line::from(vec![sign, Span::styled(Label("stream-following"), theme.soft)])
+        }
+    }
+
+    fn empty(scene: &Scene, state: &TableState<Self>) -> Option<String> {
+        let is_read = Self::page(&scene.shown).is_read && !state.is_waiting();
+        is_read.then(|| Label("stream-stream-is-empty-each-admitted").to_owned())
+    }
+
+    fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
+        let theme = scene.theme;
+        let unknown = || text::UNKNOWN.to_owned();
+        let added = line.entry.added();
+        let ago = text!("console-ago", span = figures::span(scene.seen().since(added)));
+        let order = line.order.map(|id| {
+            let (issued, sequence) =
+                (decode(id).issued.time_of_day(&scene.zone), decode(id).sequence);
+            text!("stream-number-of-its-day-issued", id = id.to_string(), sequence, issued)
+        });
+        let sale = line.voucher.map(|id| text::sale_in(&scene.shown, id));
+        let state = state_name(line);
+        let state = match (line.dead, &line.holding) {
+            (Some(true), _) => text!("stream-opens-them", text = state),
+            (None, _) => text!("stream-too-many-dead-letters", text = state),
+            (_, DeliveryState::Pending { consumer, idle_ms, deliveries }) => {
+                let idle = figures::span(*idle_ms);
+                text!("stream-pending-with-idle-delivered", consumer, idle, times = deliveries)
+            }
+            _ => state.to_owned(),
+        };
+        let mut detail = Detail::new(scene, cells);
+        detail.field(Label("field-entry"), line.entry.to_string(), theme.strong);
+        let added = format!("{}   {ago}", added.date_time(&scene.zone));
+        detail.line(Label("stream-added"), vec![added.into()]);
+        detail.text(Label("field-order"), order.unwrap_or_else(unknown));
+        detail.user(scene, line.user);
+        detail.text(Label("field-sale"), sale.unwrap_or_else(unknown));
+        detail.field(Label("stream-state"), state, state_style(scene, line));
+        detail.fault(scene, line.fault.as_ref(), line.user);
+        Some(detail)
     }
 }
 
@@ -111,20 +163,20 @@ fn consumer(line: &EntryLine) -> &str {
     }
 }
 
-/// The state of an entry, the name of its consumer and the state of its node; the error instead of these if an open
+/// The state of an entry with its consumer, and the state of the consumer's node; the error instead of these if an open
 /// entry is invalid.
-fn state_words(line: &EntryLine) -> (String, &str, &'static str) {
+fn state_words(line: &EntryLine) -> (String, &'static str) {
     if let Some(fault) = line.fault.as_ref().filter(|_| is_open(line)) {
-        return (text::order_error(fault), "", "");
+        return (text::order_error(fault), "");
     }
-    let (name, consumer) = (state_name(line).to_owned(), consumer(line));
+    let (state, consumer) = (state_name(line), consumer(line));
     let node = match line.holder {
-        _ if consumer.is_empty() => "",
+        _ if consumer.is_empty() => return (state.to_owned(), ""),
         Some(NodeState::Alive) => "",
         Some(state) => node_state(state, true),
         None => text::UNKNOWN.read(),
     };
-    (name, consumer, node)
+    (format!("{state} {consumer}"), node)
 }
 
 fn state_style(scene: &Scene, line: &EntryLine) -> Style {
@@ -145,36 +197,4 @@ pub(super) fn time(scene: &Scene, entry: EntryId) -> String {
     let full = entry.added().date_time(&scene.zone);
     let clock = full.get(11..19).unwrap_or(&full);
     format!("{clock}.{:03}", entry.millis % 1_000)
-}
-
-pub(super) fn detail<'a>(scene: &'a Scene, line: &'a EntryLine, width: u16) -> Detail<'a> {
-    let (theme, plain) = (scene.theme, Style::new());
-    let unknown = || text::UNKNOWN.to_owned();
-    let added = line.entry.added();
-    let ago = text!("console-ago", span = figures::span(scene.seen().since(added)));
-    let order = line.order.map(|id| {
-        let (issued, sequence) = (decode(id).issued.time_of_day(&scene.zone), decode(id).sequence);
-        text!("stream-number-of-its-day-issued", id = id.to_string(), sequence, issued)
-    });
-    let sale = line.voucher.map(|id| text::sale_in(&scene.shown, id));
-    let state = state_name(line);
-    let state = match (line.dead, &line.holding) {
-        (Some(true), _) => text!("stream-opens-them", text = state),
-        (None, _) => text!("stream-too-many-dead-letters", text = state),
-        (_, DeliveryState::Pending { consumer, idle_ms, deliveries }) => {
-            let idle = figures::span(*idle_ms);
-            text!("stream-pending-with-idle-delivered", consumer, idle, times = deliveries)
-        }
-        _ => state.to_owned(),
-    };
-    let mut detail = Detail::new(scene, width);
-    detail.field_of(1, Label("field-entry"), line.entry.to_string(), theme.strong);
-    let added = format!("{}   {ago}", added.date_time(&scene.zone));
-    detail.line(Label("stream-added"), vec![added.into()]);
-    detail.field_of(1, Label("field-order"), order.unwrap_or_else(unknown), plain);
-    detail.user(scene, line.user);
-    detail.field_of(1, Label("field-sale"), sale.unwrap_or_else(unknown), plain);
-    detail.field_of(1, Label("stream-state"), state, state_style(scene, line));
-    detail.fault(scene, line.fault.as_ref(), line.user);
-    detail
 }

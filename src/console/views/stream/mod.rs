@@ -4,32 +4,14 @@ pub(crate) mod commands;
 mod entries;
 mod figures;
 
-use ratatui::{
-    layout::Constraint::{Fill, Length},
-    prelude::*,
+use seckill_engine::telemetry::{
+    StreamView,
+    snapshot::{ConsumerLine, EntryLine, NodeState, StreamStats},
 };
-use seckill_engine::{
-    Snapshot,
-    commands::Focus,
-    telemetry::{
-        StreamView,
-        snapshot::{ConsumerLine, EntryLine, NodeState, StreamStats},
-    },
-};
-use seckill_model::{Label, text};
 use tui_input::Input;
 
-use super::{
-    Component, Effect, SIDES, Scene, Settled, Source, draw_head, draw_text,
-    table::{Column, Page, REST, Row, Table, TableState, Value},
-    table_view::{draw_rows, draw_table, nothing, summary},
-};
-use crate::{
-    keymap::{Action, FILTER, STOP_COMMAND, USERS, ViewKey},
-    lag_trend::LagTrend,
-    text::{self},
-    theme::glyphs,
-};
+use super::prelude::*;
+use crate::lag_trend::LagTrend;
 
 /// Rows of the figures if all of them fit.
 const FIGURES: u16 = 4;
@@ -42,7 +24,7 @@ pub(crate) enum Pane {
     Consumers,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct StreamState {
     pub(crate) pane: Pane,
     pub(crate) entries: TableState<EntryLine>,
@@ -55,11 +37,6 @@ impl StreamState {
     /// The partition on the screen; `None` for all.
     pub(crate) fn partition(&self) -> Option<u16> {
         self.entries.key().partition
-    }
-
-    /// The trend of the single partition on the screen; `None` while all are shown.
-    pub(crate) fn flow(&self) -> Option<&LagTrend> {
-        self.partition().map(|_| &self.flow)
     }
 
     /// Moves the focus to the other list.
@@ -105,7 +82,47 @@ impl Component for StreamState {
     }
 
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
-        draw(area, buffer, scene, self);
+        let page = &scene.shown.entries;
+        self.entries.draw_heading(area, buffer, scene);
+        let Some(whole) = total(&page.partitions, self.partition()) else {
+            return draw_text(area, buffer, scene, 2, &self.entries.nothing(scene));
+        };
+        let is_on_entries = self.pane == Pane::Entries;
+        let chosen = self.entries.opened(&scene.shown).filter(|_| is_on_entries);
+        let detail = chosen.and_then(|line| EntryLine::detail(scene, line, area.width));
+        // In a small window the detail replaces what is above it.
+        let brief = scene.compact || (detail.is_some() && area.height < 28);
+        let (top, figure_rows, air) = if brief { (1, 1, 0) } else { (2, FIGURES, 1) };
+        let rest = area.height.saturating_sub(top + figure_rows + air);
+        let wanted = page.consumers.len().max(1) as u16 + 1;
+        let consumer_rows = match self.pane {
+            Pane::Consumers if brief || area.height < 14 => rest,
+            Pane::Consumers => wanted.min(rest * 2 / 3),
+            Pane::Entries if brief => 0,
+            Pane::Entries => wanted.min(if area.height >= 26 { 6 } else { 4 }),
+        };
+        let gap = u16::from((1..rest).contains(&consumer_rows));
+        let [_, figures_area, _, consumers_area, _, list_area] = Layout::vertical(
+            [top, figure_rows, air, consumer_rows, gap].map(Length).into_iter().chain([Fill(1)]),
+        )
+        .areas(area);
+        self.entries.controls.is_passive = !is_on_entries;
+        let list_top = list_area.y - area.y;
+        let is_visible =
+            list_area.height < 2 || self.entries.draw_table(area, buffer, scene, list_top, detail);
+        if !is_visible {
+            return;
+        }
+        if brief {
+            let line = self.brief_figures(scene, &whole, area.width - 2);
+            line.render(figures_area.inner(SIDES), buffer);
+        } else {
+            self.draw_figures(figures_area, buffer, scene, &whole);
+        }
+        if consumer_rows > 0 {
+            self.consumers.controls.is_passive = is_on_entries;
+            self.consumers.draw_rows(consumers_area, buffer, scene);
+        }
     }
 
     fn table(&self) -> Option<&dyn Table> {
@@ -133,105 +150,16 @@ impl Component for StreamState {
     fn settle(&mut self, snapshot: &Snapshot) -> Settled {
         let page = &snapshot.entries;
         let Some(taken) = page.taken else { return Settled::default() };
-        self.consumers.settle(snapshot);
+        Table::settle(&mut self.consumers, snapshot);
         if let Some(total) = total(&page.partitions, self.partition()) {
             self.flow.push(taken, total.lag);
         }
-        self.entries.settle(snapshot)
+        Table::settle(&mut self.entries, snapshot)
     }
 
-    fn is_read(&self, snapshot: &Snapshot) -> bool {
-        snapshot.entries.taken.is_some()
+    fn focus(&self, snapshot: &Snapshot, focus: &mut Focus) {
+        self.entries.focus(snapshot, focus);
     }
-
-    fn focus(&self, _: &Snapshot, focus: &mut Focus) {
-        focus.stream = Some(self.entries.key());
-    }
-}
-
-fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut StreamState) {
-    let page = &scene.shown.entries;
-    head(area, buffer, scene, state);
-    let Some(whole) = total(&page.partitions, state.partition()) else {
-        let is_read = page.taken.is_some() || scene.shown.redis.up;
-        let why = if is_read { text::READING } else { Label("stream-redis-is-unreachable-stream") };
-        return draw_text(area, buffer, scene, 2, &why);
-    };
-    let is_on_entries = state.pane == Pane::Entries;
-    let chosen = state.entries.opened(&scene.shown).filter(|_| is_on_entries);
-    let detail = chosen.map(|line| entries::detail(scene, line, area.width));
-    // In a small window the detail replaces what is above it.
-    let brief = scene.compact || (detail.is_some() && area.height < 28);
-    let (top, figure_rows, air) = if brief { (1, 1, 0) } else { (2, FIGURES, 1) };
-    let rest = area.height.saturating_sub(top + figure_rows + air);
-    let wanted = page.consumers.len().max(1) as u16 + 1;
-    let consumer_rows = match state.pane {
-        Pane::Consumers if brief || area.height < 14 => rest,
-        Pane::Consumers => wanted.min(rest * 2 / 3),
-        Pane::Entries if brief => 0,
-        Pane::Entries => wanted.min(if area.height >= 26 { 6 } else { 4 }),
-    };
-    let gap = u16::from((1..rest).contains(&consumer_rows));
-    let [_, figures_area, _, consumers_area, _, list_area] = Layout::vertical(
-        [top, figure_rows, air, consumer_rows, gap].map(Length).into_iter().chain([Fill(1)]),
-    )
-    .areas(area);
-    state.entries.controls.is_passive = !is_on_entries;
-    let list_top = list_area.y - area.y;
-    let is_visible = list_area.height < 2
-        || draw_table(area, buffer, scene, list_top, &mut state.entries, detail, |entries| {
-            nothing(scene, entries, empty)
-        });
-    if !is_visible {
-        return;
-    }
-    if brief {
-        let line = figures::brief(scene, state, &whole, area.width - 2);
-        line.render(figures_area.inner(SIDES), buffer);
-    } else {
-        figures::draw(figures_area, buffer, scene, state, &whole);
-    }
-    if consumer_rows > 0 {
-        state.consumers.controls.is_passive = is_on_entries;
-        draw_rows(consumers_area, buffer, scene, &mut state.consumers, |_| {
-            Label("stream-no-consumer-reads-the-stream").to_owned()
-        });
-    }
-}
-
-/// Why the stream has no entries; `None` while it is being read.
-fn empty(scene: &Scene, _: &TableState<EntryLine>) -> Option<String> {
-    scene.shown.entries.taken?;
-    Some(Label("stream-stream-is-empty-each-admitted").to_owned())
-}
-
-/// The heading: partition, and whether the list follows.
-fn head(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &StreamState) {
-    let theme = scene.theme;
-    let page = &scene.shown.entries;
-    let mut heading = scene.page_heading(&Label("common-stream"), &[Source::Redis], page.taken);
-    if page.partitions.len() > 1 {
-        let last = page.partitions.len().saturating_sub(1);
-        let text = match state.partition() {
-            Some(number) => text!("stream-partition-of-0-to", number, last),
-            None => Label("stream-all-partitions").to_owned(),
-        };
-        heading.push_span(format!("  {text}"));
-    }
-    let extent = if state.entries.is_waiting() {
-        Line::default()
-    } else if !state.entries.is_first_page() {
-        let at = page.lines.last().map(|line| entries::time(scene, line.entry));
-        let at = at.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        Line::styled(text!("stream-held-at-press-to-follow", at), theme.warn)
-    } else if scene.frozen || scene.is_blind() {
-        // No entries arrive; the badge or the heading shows why.
-        Line::default()
-    } else {
-        let sign = Span::styled(format!("{} ", glyphs::FALLING), theme.good);
-        Line::from(vec![sign, Span::styled(Label("stream-following"), theme.soft)])
-    };
-    draw_head(area, buffer, &heading, &summary(scene, &state.entries, extent));
 }
 
 impl Row for ConsumerLine {
@@ -239,6 +167,9 @@ impl Row for ConsumerLine {
     type Id = (u16, String);
     type Key = ();
 
+    const VIEW: View = View::Stream;
+    const SOURCES: &'static [Source] = &[Source::Redis];
+    const EMPTY: Label = Label("stream-no-consumer-reads-the-stream");
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
         Column::figure(Label("stream-partition"), &[(0, 9)], |it: &Self| {

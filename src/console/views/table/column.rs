@@ -1,139 +1,16 @@
 //! Columns of a table, declared once per kind of row: cells, filter, order and export follow from them.
 
-use std::ops::RangeInclusive;
-
-use ratatui::prelude::*;
-use seckill_engine::{Snapshot, telemetry::snapshot};
-use seckill_model::{EntryId, Label, Millis, OrderId, UserId, VoucherId};
+use seckill_model::OrderId;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::{Extent, Paging, paging::PageKey};
-use crate::{
-    text::figures,
-    views::{Scene, Users},
-    widgets,
-};
+use crate::views::{Users, prelude::*};
+
+/// Cells of a time with its date; a narrower column has the time of today, or the date of another day.
+pub(crate) const DATED: u16 = 19;
 
 /// A column with this width takes the remaining width.
 pub(crate) const REST: u16 = 0;
-
-/// A row of a table.
-pub(crate) trait Row: Sized + 'static {
-    type Id: Clone + Ord;
-    /// Identifies a page; `()` if snapshots have the whole list.
-    type Key: PageKey;
-
-    const PAGING: Paging = Paging::Forward;
-    /// Whether rows can be marked.
-    const MARKS: bool = false;
-    /// Whether rows were read from Redis, and are outdated while it is unreachable.
-    const FROM_REDIS: bool = true;
-    const COLUMNS: &'static [Column<Self>];
-
-    /// The identity across snapshots.
-    fn id(&self) -> Self::Id;
-
-    /// The user-visible ID or name: by default the first column.
-    fn name(&self) -> String {
-        match Self::COLUMNS.first().map(|column| column.exported(self, Users::default(), Millis(0)))
-        {
-            Some(Json::String(name)) => name,
-            _ => String::new(),
-        }
-    }
-
-    /// The name in the palette, where rows of all views are beside each other; `None` if it is not offered there.
-    fn label(&self) -> Option<String> {
-        Some(self.name())
-    }
-
-    /// The loaded page.
-    fn page(snapshot: &Snapshot) -> Page<'_, Self>;
-
-    /// Whether it is in the list of that page.
-    fn is_of(&self, _list: Self::Key) -> bool {
-        true
-    }
-
-    /// Whether this row can be marked.
-    fn is_markable(&self) -> bool {
-        Self::MARKS
-    }
-
-    /// Whether a lowercase word of a filter occurs in the row.
-    fn holds(&self, word: &str) -> bool {
-        Self::COLUMNS.iter().any(|column| column.search_text(self).to_lowercase().contains(word))
-    }
-}
-
-/// One page of a list.
-pub(crate) struct Page<'a, R: Row> {
-    pub(crate) key: R::Key,
-    pub(crate) rows: Vec<&'a R>,
-    /// The following page, in the direction away from the first one.
-    pub(crate) next: Option<R::Key>,
-    /// The page that keeps these rows while new ones are added.
-    pub(crate) held: Option<R::Key>,
-    /// Rows of the whole list, if they are counted.
-    pub(crate) total: Option<u64>,
-    /// The IDs that rows of this page can have; `None` if any.
-    pub(crate) ids: Option<RangeInclusive<R::Id>>,
-    /// When it was read, if that is not when the snapshot was taken.
-    pub(crate) taken: Option<Millis>,
-    /// It was read for this snapshot, so missing rows are gone.
-    pub(crate) is_read: bool,
-}
-
-impl<'a, R: Row> Page<'a, R> {
-    /// A list that is not paged.
-    pub(crate) fn whole(rows: impl IntoIterator<Item = &'a R>) -> Self {
-        let rows: Vec<_> = rows.into_iter().collect();
-        let total = Some(rows.len() as u64);
-        Self {
-            key: R::Key::default(),
-            rows,
-            next: None,
-            held: None,
-            total,
-            ids: None,
-            taken: None,
-            is_read: true,
-        }
-    }
-
-    /// A page as the engine read it.
-    pub(crate) fn of(page: &'a snapshot::Page<R::Key, R>) -> Self {
-        let (key, taken) = (page.view, page.taken);
-        Self { key, total: None, taken, is_read: taken.is_some(), ..Self::whole(&*page.lines) }
-    }
-
-    /// A page of a list that is ordered by ID and has `total` rows.
-    pub(crate) fn by_id(page: &'a snapshot::Page<EntryId, R>, total: u64) -> Self
-    where
-        R: Row<Id = EntryId, Key = EntryId>,
-    {
-        let last = page.lines.last().filter(|_| page.more).map(R::id);
-        Self {
-            next: last.and_then(EntryId::next_of_all),
-            ids: Some(page.view..=last.unwrap_or(EntryId::MAX)),
-            total: Some(total),
-            ..Self::of(page)
-        }
-    }
-
-    /// Whether it is the whole list.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.key == self.key.first() && self.next.is_none()
-    }
-
-    /// The extent of a sheet with this many of its rows.
-    pub(super) fn extent(&self, rows: usize) -> Extent {
-        let loaded = self.rows.len() as u64;
-        let more = self.total.map_or(!self.is_whole(), |total| loaded < total);
-        Extent { rows, total: self.total.map(|total| total.max(loaded)), more }
-    }
-}
 
 /// The value of a cell.
 #[derive(Clone, Debug)]
@@ -144,17 +21,22 @@ pub(crate) enum Value {
     Text(String),
     /// A text in which the ID of this user may occur.
     Mentions(String, Option<UserId>),
+    /// A name, truncated so that the state after it is not.
+    Tagged(String, &'static str),
     /// A name of the model, as shown on screen and as in JSON output.
     Name(String, String),
     Sale(VoucherId),
-    Order(OrderId),
     Entry(EntryId),
     User(UserId),
-    Token(i64),
+    /// Another ID; it may have more digits than a spreadsheet keeps.
+    Id(i64),
     /// Milliseconds.
     Span(u64),
-    /// The time since a moment.
+    /// The time since a moment, alone or in a phrase.
     Since(Millis),
+    Ago(Millis),
+    /// The time until a moment, in a phrase.
+    In(Millis),
     Time(Millis),
     Period(Option<Millis>, Option<Millis>),
 }
@@ -167,14 +49,22 @@ impl Value {
         }
     }
 
-    /// The text of a cell.
-    fn text(&self, scene: &Scene) -> String {
+    /// The text of a cell; a truncated number would be misread.
+    fn text(&self, scene: &Scene, cells: usize) -> String {
         match self {
             Self::Nothing => "-".to_owned(),
+            Self::Number(number @ 0..) => figures::within(number.unsigned_abs(), cells),
             Self::User(user) => scene.users.number(*user),
             Self::Mentions(text, user) => scene.users.within(text, *user),
+            Self::Tagged(name, "") => name.clone(),
+            Self::Tagged(name, state) => {
+                format!("{} {state}", fit(name, cells.saturating_sub(width(state) + 1)))
+            }
             Self::Since(at) => figures::span(scene.seen().since(*at)),
-            Self::Time(at) => at.date_time(&scene.zone),
+            Self::Ago(at) => text!("console-ago", span = figures::span(scene.seen().since(*at))),
+            Self::In(at) => text!("console-in", span = figures::span(at.since(scene.seen()))),
+            Self::Time(at) if cells >= DATED.into() => at.date_time(&scene.zone),
+            Self::Time(at) => scene.at_second(*at),
             _ => self.search_text(),
         }
     }
@@ -183,14 +73,19 @@ impl Value {
     /// while the user reads.
     fn search_text(&self) -> String {
         match self {
-            Self::Nothing | Self::Since(_) | Self::Time(_) | Self::Period(..) => String::new(),
+            Self::Since(_)
+            | Self::Ago(_)
+            | Self::In(_)
+            | Self::Time(_)
+            | Self::Period(..)
+            | Self::Nothing => String::new(),
             Self::Number(number) => figures::thousands(*number),
             Self::Text(text) | Self::Mentions(text, _) | Self::Name(text, _) => text.clone(),
+            Self::Tagged(name, state) => format!("{name} {state}"),
             Self::Sale(sale) => format!("#{sale}"),
-            Self::Order(order) => order.to_string(),
             Self::Entry(entry) => entry.to_string(),
             Self::User(user) => user.to_string(),
-            Self::Token(token) => token.to_string(),
+            Self::Id(id) => id.to_string(),
             Self::Span(millis) => figures::span(*millis),
         }
     }
@@ -200,17 +95,17 @@ impl Value {
         match self {
             Self::Nothing => None,
             Self::Number(value) => number((*value).into()),
-            Self::Text(text) | Self::Mentions(text, _) | Self::Name(text, _) => {
-                Some(Key::Text(text.to_lowercase()))
-            }
+            Self::Text(text)
+            | Self::Mentions(text, _)
+            | Self::Tagged(text, _)
+            | Self::Name(text, _) => Some(Key::Text(text.to_lowercase())),
             Self::Sale(sale) => number(sale.0.into()),
-            Self::Order(order) => number(order.as_i64().into()),
             Self::Entry(entry) => Some(Key::Entry(*entry)),
             Self::User(user) => number(user.0.into()),
-            Self::Token(token) => number((*token).into()),
+            Self::Id(id) => number((*id).into()),
             Self::Span(millis) => number((*millis).into()),
-            Self::Since(at) => number((-at.0).into()),
-            Self::Time(at) => number(at.0.into()),
+            Self::Since(at) | Self::Ago(at) => number((-at.0).into()),
+            Self::Time(at) | Self::In(at) => number(at.0.into()),
             Self::Period(begin, _) => begin.and_then(|at| number(at.0.into())),
         }
     }
@@ -225,14 +120,15 @@ impl Value {
             Self::Nothing | Self::Period(None, None) => Json::Null,
             Self::Number(number) => (*number).into(),
             Self::Text(text) => of_text(text),
+            Self::Tagged(..) => of_text(&self.search_text()),
             Self::Mentions(text, user) => of_text(&users.within(text, *user)),
-            Self::Name(_, model) => model.as_str().into(),
+            Self::Name(_, model) => of_text(model),
             Self::Sale(sale) => sale.to_string().into(),
-            Self::Order(_) | Self::Entry(_) | Self::Token(_) => self.search_text().into(),
+            Self::Entry(_) | Self::Id(_) => self.search_text().into(),
             Self::User(user) => users.number(*user).into(),
             Self::Span(millis) => (*millis).into(),
             Self::Since(at) => now.since(*at).into(),
-            Self::Time(at) => at.to_string().into(),
+            Self::Time(at) | Self::Ago(at) | Self::In(at) => at.to_string().into(),
             // ISO 8601; two dots for an open end.
             Self::Period(begin, end) => {
                 let [begin, end] =
@@ -257,6 +153,12 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
+impl From<OrderId> for Value {
+    fn from(order: OrderId) -> Self {
+        Self::Id(order.as_i64())
+    }
+}
+
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
@@ -277,7 +179,6 @@ values! {
     i64 => Number,
     String => Text,
     VoucherId => Sale,
-    OrderId => Order,
     EntryId => Entry,
     UserId => User,
 }
@@ -292,8 +193,8 @@ pub(crate) struct Column<R> {
     search: Option<fn(&R) -> String>,
     style: Option<fn(&Scene, &R) -> Style>,
     line: Option<fn(&Scene, &R, u16) -> Line<'static>>,
-    fit: Option<fn(&Scene, &R) -> usize>,
     when: Option<fn(&Snapshot) -> bool>,
+    is_fitted: bool,
     pub(super) is_right: bool,
     in_ms: bool,
     is_exported: bool,
@@ -314,8 +215,8 @@ impl<R> Column<R> {
             search: None,
             style: None,
             line: None,
-            fit: None,
             when: None,
+            is_fitted: false,
             is_right: false,
             in_ms: false,
             is_exported: !widths.is_empty(),
@@ -341,8 +242,8 @@ impl<R> Column<R> {
     }
 
     /// Searched by the filter only.
-    pub(crate) const fn hidden(title: Label, value: fn(&R) -> Value) -> Self {
-        Self::text(title, &[], value)
+    pub(crate) const fn hidden(value: fn(&R) -> Value) -> Self {
+        Self::text(Label("common-empty"), &[], value)
     }
 
     /// Sorts by another value.
@@ -373,9 +274,9 @@ impl<R> Column<R> {
         self
     }
 
-    /// Widens the column to its title and its widest cell, unless it takes the remaining width.
-    pub(crate) const fn fit(mut self, cells: fn(&Scene, &R) -> usize) -> Self {
-        self.fit = Some(cells);
+    /// Widens the column to its widest text.
+    pub(crate) const fn fit(mut self) -> Self {
+        self.is_fitted = true;
         self
     }
 
@@ -404,24 +305,21 @@ impl<R> Column<R> {
     }
 
     /// Its width in a table of this width with these rows; `None` if it has no room.
-    pub(super) fn cells(&self, scene: &Scene, rows: &[&R], width: u16) -> Option<u16> {
+    pub(super) fn cells(&self, scene: &Scene, rows: &[&R], room: u16) -> Option<u16> {
         if !self.is_useful(&scene.shown) {
             return None;
         }
-        let (_, cells) = *self.widths.iter().rev().find(|(from, _)| width >= *from)?;
-        let fit = self.fit.filter(|_| cells != REST);
-        let widest = fit.map(|fit| {
-            let cells = rows.iter().map(|row| fit(scene, row)).max();
-            cells.unwrap_or(0).max(widgets::width(&self.title))
-        });
-        Some(cells.max(widest.and_then(|it| u16::try_from(it).ok()).unwrap_or(0)))
+        let (_, cells) = *self.widths.iter().rev().find(|(from, _)| room >= *from)?;
+        let fitted = rows.iter().filter(|_| self.is_fitted);
+        let widest = fitted.map(|row| width(&self.search_text(row)) as u16).max();
+        Some(cells.max(widest.unwrap_or(0)))
     }
 
     /// The content of a cell, before it is truncated.
     pub(super) fn line(&self, scene: &Scene, row: &R, cells: u16) -> Line<'static> {
         let line = match self.line {
             Some(line) => line(scene, row, cells),
-            None => Span::raw((self.value)(row).text(scene)).into(),
+            None => Line::raw((self.value)(row).text(scene, cells.into())),
         };
         let style = self.style.map_or_else(Style::new, |style| style(scene, row));
         Line { style: style.patch(line.style), ..line }

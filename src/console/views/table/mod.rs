@@ -1,16 +1,17 @@
 //! Tables: typed columns, cursor, filter, order, marks, pages, scrolling and export, the same in every view.
 //!
-//! A view declares its columns ([`Row::COLUMNS`]) and draws what is around the table.
+//! A view declares its rows ([`Row`]); placing and drawing them is the same for all.
 
 mod column;
 mod draw;
 mod paging;
+mod row;
 mod sheet;
 mod state;
 
-pub(crate) use column::{Column, Page, REST, Row, Value};
-pub(super) use draw::draw;
+pub(crate) use column::{Column, DATED, REST, Value};
 pub(crate) use paging::{PageKey, Paging, Turn};
+pub(crate) use row::{Page, Row};
 pub(crate) use sheet::{Extent, Sheet};
 pub(crate) use state::{Marked, Order, Settled, Table, TableState};
 

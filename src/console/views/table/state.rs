@@ -1,20 +1,16 @@
 //! The user's position in a table: cursor and marks by the identity of rows, filter, order, page.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
-use seckill_engine::Snapshot;
-use seckill_model::{Label, in_english, text};
+use seckill_model::in_english;
 use serde_json::Value as Json;
 use tui_input::Input;
 
 use super::{
-    Paging, Row, Sheet, Turn,
-    paging::{PageKey as _, Pager, Toward},
+    Sheet,
+    paging::{PageKey as _, Toward},
 };
-use crate::{
-    theme::glyphs,
-    views::{Scene, Step},
-};
+use crate::views::prelude::*;
 
 /// The requested order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +39,8 @@ pub(crate) struct Controls {
     pub(super) offset: usize,
     /// The number of rows that fit.
     pub(crate) visible: usize,
-    /// The number of rows, and the row under the cursor.
+    /// The number of rows.
     pub(crate) total: usize,
-    pub(crate) cursor: Option<usize>,
     /// Another table of the view has the focus.
     pub(crate) is_passive: bool,
     /// Screen line of the first row; `None` if no row is on the screen.
@@ -61,8 +56,7 @@ impl Controls {
 
     /// Scrolls just far enough to show `cursor`, and not beyond the end.
     pub(crate) fn follow(&mut self, cursor: Option<usize>, total: usize, visible: usize) {
-        self.visible = visible;
-        (self.total, self.cursor) = (total, cursor);
+        (self.total, self.visible) = (total, visible);
         if let Some(cursor) = cursor {
             self.offset = self.offset.min(cursor).max((cursor + 1).saturating_sub(visible));
         }
@@ -81,22 +75,12 @@ impl Controls {
     }
 }
 
-/// Words that a row must contain, or after a `!` must not.
-struct Filter(Vec<(bool, String)>);
-
-impl Filter {
-    fn new(text: &str) -> Self {
-        let words = text.split_whitespace().map(|word| match word.strip_prefix('!') {
-            Some(word) => (false, word.to_lowercase()),
-            None => (true, word.to_lowercase()),
-        });
-        Self(words.filter(|(_, word)| !word.is_empty()).collect())
-    }
-
-    /// Whether a row for which `holds` finds words passes the filter.
-    fn passes(&self, holds: impl Fn(&str) -> bool) -> bool {
-        self.0.iter().all(|(wanted, word)| holds(word) == *wanted)
-    }
+/// Whether a row contains every word of a lowercase filter, and none of those after a `!`.
+fn passes<R: Row>(filter: &str, row: &R) -> bool {
+    filter.split_whitespace().all(|word| match word.strip_prefix('!') {
+        Some(word) => word.is_empty() || !row.holds(word),
+        None => row.holds(word),
+    })
 }
 
 /// Counts of marked rows.
@@ -119,7 +103,10 @@ pub(crate) struct TableState<R: Row> {
     /// The whole list is marked, including other pages.
     pub(crate) all_marked: bool,
     pub(crate) controls: Controls,
-    pager: Pager<R::Key>,
+    /// Pages from the first one to this; none is the first page of the default list.
+    path: Vec<R::Key>,
+    /// The direction of a requested page that has not arrived.
+    awaited: Option<Toward>,
 }
 
 /// The effect of a new snapshot.
@@ -139,26 +126,21 @@ impl<R: Row> Default for TableState<R> {
             marks: BTreeSet::new(),
             all_marked: false,
             controls: Controls { sortable: titles.collect(), ..Controls::default() },
-            pager: Pager::default(),
+            path: Vec::new(),
+            awaited: None,
         }
-    }
-}
-
-impl<R: Row> fmt::Debug for TableState<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TableState").field("controls", &self.controls).finish_non_exhaustive()
     }
 }
 
 impl<R: Row> TableState<R> {
     /// The page to be read.
     pub(crate) fn key(&self) -> R::Key {
-        self.pager.at()
+        self.path.last().copied().unwrap_or_default()
     }
 
     /// Whether a requested page has not arrived.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.pager.awaited.is_some()
+        self.awaited.is_some()
     }
 
     /// Whether this is the first page, to which new rows are added.
@@ -174,8 +156,8 @@ impl<R: Row> TableState<R> {
     /// The loaded rows that match the filter, in the requested order; none while the page is of another list.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a R> {
         let mut rows = self.loaded(snapshot);
-        let filter = Filter::new(self.controls.filter.value());
-        rows.retain(|row| filter.passes(|word| row.holds(word)));
+        let filter = self.controls.filter.value().to_lowercase();
+        rows.retain(|row| passes(&filter, *row));
         if let Some(order) = self.controls.order {
             sort(&mut rows, order);
         }
@@ -218,13 +200,11 @@ impl<R: Row> TableState<R> {
 
     /// Opens another list at its first page.
     pub(crate) fn open(&mut self, list: R::Key) {
-        self.pager.open(list);
+        self.path = vec![list.first()];
+        // Every snapshot has the newest lines of the log.
+        self.awaited = (R::PAGING != Paging::Log).then_some(Toward::First);
         if R::PAGING.is_newest_last() {
             self.cursor = None;
-        }
-        if R::PAGING == Paging::Log {
-            // Every snapshot has the newest lines.
-            self.pager.awaited = None;
         }
     }
 
@@ -277,10 +257,11 @@ impl<R: Row> TableState<R> {
             None if is_further => return Turn::edge(step),
             _ if !is_further && self.is_first_page() => return Turn::edge(step),
             _ if is_frozen => return Turn::Frozen,
-            Some(next) if is_further => self.pager.further(next),
+            Some(next) if is_further => self.path.push(next),
             _ if step == Step::First => return self.open_first(snapshot, is_frozen),
-            _ => self.pager.back(),
+            _ => _ = self.path.pop(),
         }
+        self.awaited = Some(if is_further { Toward::Further } else { Toward::Back });
         Turn::Moved
     }
 
@@ -290,16 +271,8 @@ impl<R: Row> TableState<R> {
             return Turn::Frozen;
         }
         self.open(self.key());
-        self.settle(snapshot);
+        Table::settle(self, snapshot);
         Turn::Moved
-    }
-
-    /// Holds the visible page, so that new rows do not move it.
-    fn hold(&mut self, snapshot: &Snapshot) {
-        let page = R::page(snapshot);
-        if let Some(held) = page.held.filter(|_| self.key().includes(page.key)) {
-            self.pager.hold(held);
-        }
     }
 
     /// Toggles the mark of the row under the cursor; `false` if it has none.
@@ -349,22 +322,17 @@ impl<R: Row> TableState<R> {
 
     /// These rows for an export, in English: the reader may not know the display language.
     pub(crate) fn sheet_of(&self, scene: &Scene, rows: &[&R], cursor: Option<usize>) -> Sheet {
-        let columns = || R::COLUMNS.iter().filter(|column| column.is_exported(&scene.shown));
+        let columns: Vec<_> =
+            R::COLUMNS.iter().filter(|column| column.is_exported(&scene.shown)).collect();
         let with_marks = rows.iter().any(|row| self.is_marked(row));
-        let mark = with_marks.then(|| "mark".to_owned());
-        let mark_of = |row: &R| {
-            let mark = if self.is_marked(row) { glyphs::MARK.into() } else { Json::Null };
-            with_marks.then_some(mark)
-        };
+        let names = columns.iter().map(|column| column.file_name(scene.users));
         let values = |row: &&R| {
-            let cells = columns().map(|it| it.exported(row, scene.users, scene.seen()));
-            mark_of(row).into_iter().chain(cells).collect()
+            let mark = if self.is_marked(row) { glyphs::MARK.into() } else { Json::Null };
+            let cells = columns.iter().map(|it| it.exported(row, scene.users, scene.seen()));
+            with_marks.then_some(mark).into_iter().chain(cells).collect()
         };
         Sheet {
-            columns: mark
-                .into_iter()
-                .chain(columns().map(|column| column.file_name(scene.users)))
-                .collect(),
+            columns: with_marks.then(|| "mark".to_owned()).into_iter().chain(names).collect(),
             rows: in_english(|| rows.iter().map(values).collect()),
             extent: R::page(&scene.shown).extent(rows.len()),
             cursor,
@@ -405,6 +373,9 @@ pub(crate) trait Table {
     /// Revalidates page, cursor and marks against a new snapshot.
     fn settle(&mut self, snapshot: &Snapshot) -> Settled;
 
+    /// Whether a snapshot has a page, of whatever age.
+    fn is_read(&self, snapshot: &Snapshot) -> bool;
+
     /// Moves the cursor, onto another page if necessary.
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn;
 
@@ -429,8 +400,8 @@ impl<R: Row> Table for TableState<R> {
     }
 
     fn names(&self, snapshot: &Snapshot) -> Vec<(String, String)> {
-        let name = |row: &R| Some((row.name(), row.label()?));
-        self.loaded(snapshot).into_iter().filter_map(name).collect()
+        let offered = self.loaded(snapshot).into_iter().filter(|_| R::IS_OFFERED);
+        offered.map(|row| (row.name(), row.label())).collect()
     }
 
     fn point_to(&mut self, snapshot: &Snapshot, name: &str) {
@@ -463,7 +434,8 @@ impl<R: Row> Table for TableState<R> {
         if is_fixed && self.controls.order.take().is_some() {
             settled.note = Some(Label("conventions-more-than-one-page").to_owned());
         }
-        if let Some(toward) = self.pager.arrived(page.key) {
+        let key = self.key();
+        if let Some(toward) = self.awaited.take_if(|_| page.key == key) {
             self.enter(&self.rows(snapshot), toward);
         }
         let is_empty = page.rows.is_empty() && page.key == self.key();
@@ -481,6 +453,11 @@ impl<R: Row> Table for TableState<R> {
         self.all_marked &= page.total != Some(0);
         self.settle_cursor(snapshot);
         settled
+    }
+
+    fn is_read(&self, snapshot: &Snapshot) -> bool {
+        let page = R::page(snapshot);
+        page.is_read || page.taken.is_some()
     }
 
     fn step(&mut self, snapshot: &Snapshot, step: Step, is_frozen: bool) -> Turn {
@@ -506,9 +483,10 @@ impl<R: Row> Table for TableState<R> {
             _ if !has_moved => return self.beyond(snapshot, step, is_frozen),
             _ => {}
         }
-        if paging.is_held() && is_first {
-            self.hold(snapshot);
-        }
+        let page = R::page(snapshot);
+        let held = page.held.filter(|_| is_first && paging.is_held());
+        // New rows no longer move the visible page.
+        self.path.extend(held.filter(|_| self.key().includes(page.key)));
         Turn::Moved
     }
 

@@ -4,7 +4,7 @@ use seckill_engine::{JobLine, Snapshot};
 use seckill_model::Label;
 
 use super::{Column, Page, REST, Row, Table as _, TableState, Turn, Value, state::Controls};
-use crate::views::Step;
+use crate::views::{Source, Step, View};
 
 #[test]
 fn scrolling_follows_the_cursor_and_keeps_the_screen_full() {
@@ -69,6 +69,8 @@ impl Row for Sample {
     type Id = u8;
     type Key = ();
 
+    const VIEW: View = View::Jobs;
+    const SOURCES: &'static [Source] = &[Source::Sql];
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-id"), &[(0, 5)], |row: &Self| row.0.into()),
         Column::text(Label("tables-left"), &[(90, REST)], |_: &Self| Value::Nothing),
