@@ -11,7 +11,7 @@ use seckill_engine::{
     Command, Pace, SaleLine, Scope,
     commands::{audit_record, plan::Plan},
     dead_letters::{LetterScope, LettersCounted},
-    telemetry::snapshot::PendingLine,
+    telemetry::snapshot::{PendingLine, RecoveryLine},
 };
 use seckill_model::{Label, Phase, VoucherId, in_english, is_display_control, text};
 use strum::VariantArray as _;
@@ -70,38 +70,33 @@ impl App {
             self.note(text!("conventions-pasted-text-was-truncated", kept = MOST));
         }
         match &mut self.dialog {
-            Some(Dialog::Form(form)) => {
-                form.type_in(event, &self.display);
-            }
-            Some(Dialog::Palette(palette)) => palette.type_in(event),
-            Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
+            Some(Dialog::Form(form)) => return form.type_in(event, &self.display),
             Some(Dialog::Export(_)) => {
                 if let Some(format) = ExportMenu::of_letter(event) {
                     self.dialog = None;
                     self.export(format);
                 }
             }
-            None if self.views.filtering => {
-                let changed = self.filter().is_some_and(|filter| typed(filter, event));
-                if changed {
-                    self.filter_changed();
-                }
-            }
+            _ => {}
+        }
+        let changed = self.input().is_some_and(|input| typed(input, event));
+        match &mut self.dialog {
+            Some(Dialog::Palette(palette)) if changed => palette.cursor = 0,
+            None if changed => self.filter_changed(),
             _ => {}
         }
     }
 
     /// The focused text input.
-    fn input(&mut self) -> Option<&Input> {
-        if self.dialog.is_some() {
-            return self.dialog.as_ref().and_then(Dialog::input);
+    fn input(&mut self) -> Option<&mut Input> {
+        if self.dialog.is_none() && self.views.filtering {
+            return self.filter();
         }
-        if self.views.filtering { self.filter().map(|filter| &*filter) } else { None }
+        self.dialog.as_mut()?.input()
     }
 
     /// Applies an action to a dialog; returns it if it stays open.
     fn answer_dialog(&mut self, dialog: Dialog, action: Action) -> Option<Dialog> {
-        let forward = action != Action::PreviousPart;
         match (dialog, action) {
             (Dialog::Confirm(confirm), _) => self.answer_confirm(confirm, action),
             (Dialog::Form(mut form), _) if form.is_left_by(action) => {
@@ -109,7 +104,7 @@ impl App {
                     Subject::NewSale => commands::DRAFT_KEPT,
                     _ => Label("command-nothing-was-changed-form-keeps"),
                 };
-                form.focus(0);
+                form.focus = 0;
                 let is_kept = self.work.keep_draft(form);
                 self.note(if is_kept { kept } else { commands::CANCELLED });
                 None
@@ -123,29 +118,17 @@ impl App {
                 self.apply(effect);
                 None
             }
-            (Dialog::Form(mut form), _) => {
-                form.step(forward);
-                Some(Dialog::Form(form))
-            }
             (Dialog::Palette(_) | Dialog::Help(_) | Dialog::Export(_), Action::Cancel) => None,
             (Dialog::Palette(palette), Action::Press) => self.run_by_name(palette),
-            (Dialog::Palette(mut palette), _) => {
-                palette.step(forward);
-                Some(Dialog::Palette(palette))
-            }
             (Dialog::Export(menu), Action::Press) => {
                 if let Some(format) = menu.chosen() {
                     self.export(format);
                 }
                 None
             }
-            (Dialog::Export(mut menu), _) => {
-                menu.step(forward);
-                Some(Dialog::Export(menu))
-            }
-            (Dialog::Help(mut help), _) => {
-                help.step(action == Action::Down);
-                Some(Dialog::Help(help))
+            (mut dialog, _) => {
+                dialog.step(!matches!(action, Action::PreviousPart | Action::Up));
+                Some(dialog)
             }
         }
     }
@@ -229,14 +212,13 @@ impl App {
                 self.work.drafts.retain(|it| !matches!(it.subject, Subject::Launch(_)));
                 let armed = self.director.arm(Launch { reason, ..Launch::clone(launch) }, now);
                 self.apply(armed);
-                let called_off = self.director.look(&self.display.newest);
-                self.direct(called_off);
+                self.advance_launch();
             }
-            Intent::Fire(launch) => {
-                let fired = self.director.fire_now(launch, reason, newest, now);
+            Intent::Fire => {
+                let fired = self.director.fire(reason, newest, now);
                 self.direct(Some(fired));
             }
-            Intent::Disarm(launch) => match self.director.disarm(launch) {
+            Intent::Disarm => match self.director.disarm() {
                 Some(done) => self.apply(done),
                 None => self.abort(),
             },
@@ -486,7 +468,7 @@ impl App {
             self.filter_changed();
         } else if self.view == View::Overview {
             self.views.sales.let_go();
-        } else if !self.status.took_note() {
+        } else if !self.status.took_note {
             // If there was a message, the key only dismissed it.
             self.go(View::Overview);
         }
@@ -622,9 +604,7 @@ impl App {
             Action::NewSale => self.ask_new_sale(),
             // The question is in the Ledger.
             Action::Repair => {
-                if self.view != View::Ledger {
-                    self.go(View::Ledger);
-                }
+                self.go(View::Ledger);
                 if self.view == View::Ledger {
                     self.run_by_view(action);
                 }
@@ -633,8 +613,7 @@ impl App {
             Action::Discard => self.count_letters(LetterCommand::Discard),
             Action::Compensate => self.count_letters(LetterCommand::Compensate),
             Action::StopCommand => {
-                let mut commands = self.display.newest.recoveries.iter();
-                if let Some(line) = commands.find(|line| line.changes) {
+                if let Some(line) = self.running_command() {
                     let (action, done) = (event_name(&line.action), line.done);
                     let question =
                         question!("ask-stop-command", action, done, planned = line.planned);
@@ -648,6 +627,11 @@ impl App {
                 }
             }
         }
+    }
+
+    /// The command of any console that changes data now.
+    fn running_command(&self) -> Option<&RecoveryLine> {
+        self.display.newest.recoveries.iter().find(|line| line.changes)
     }
 
     /// Opens the draft of the form on this subject, or a new form.
@@ -799,8 +783,8 @@ impl App {
     pub(super) fn quit(&mut self) {
         let load_tests = &self.display.newest.load_tests;
         let question = if let Some(launch) = self.director.armed() {
-            launch.ask_quit()
-        } else if let Some(line) = self.display.newest.recoveries.iter().find(|it| it.changes) {
+            question!("ask-quit-during-launch", launch = launch.badge(true))
+        } else if let Some(line) = self.running_command() {
             let (action, done) = (event_name(&line.action), line.done);
             question!("ask-quit-during-command", action, done, planned = line.planned)
         } else if load_tests.is_empty() {
@@ -817,16 +801,18 @@ impl App {
 
     /// The palette with every named action: those of this view first.
     pub(super) fn palette(&self) -> Palette {
-        let here = keymap::actions(self.place());
-        let elsewhere = Context::views().flat_map(keymap::actions);
-        let mut offers: Vec<Offer> = Vec::new();
-        for action in here.iter().copied().chain(elsewhere) {
+        let here = keymap::actions(self.place()).into_iter().map(|action| (action, None));
+        let elsewhere = keymap::table().iter().filter_map(|it| match it.context {
             // A repair opens the Ledger by itself.
-            let is_here = here.contains(&action) || action == Action::Repair;
-            let view = if is_here { None } else { home(action) };
-            let why = if is_here { self.why_not(action) } else { None };
-            // Bindings of all views apply here.
-            if (is_here || view.is_some()) && !offers.iter().any(|it| it.action == action) {
+            Context::View(view) => {
+                Some((it.action, Some(view).filter(|_| it.action != Action::Repair)))
+            }
+            _ => None,
+        });
+        let mut offers: Vec<Offer> = Vec::new();
+        for (action, view) in here.chain(elsewhere) {
+            if !offers.iter().any(|it| it.action == action) {
+                let why = if view.is_none() { self.why_not(action) } else { None };
                 offers.extend(offer(action, why, view));
             }
         }
@@ -866,8 +852,7 @@ impl App {
             }
             Action::Repair => return self.away(),
             Action::StopCommand => {
-                let is_running = newest.recoveries.iter().any(|line| line.changes);
-                (!is_running, Label("command-no-command-is-running"))
+                (self.running_command().is_none(), Label("command-no-command-is-running"))
             }
             Action::Start | Action::Pause | Action::End | Action::Rush | Action::Restock
                 if self.view != View::Jobs =>
@@ -902,24 +887,9 @@ fn offer(action: Action, why: Option<String>, view: Option<View>) -> Option<Offe
     Some(Offer { action, name, alias, why, view, row: None })
 }
 
-/// The first view in which an action is available.
-fn home(action: Action) -> Option<View> {
-    View::VARIANTS.iter().copied().find(|view| {
-        let context = Context::View(*view);
-        keymap::table().iter().any(|it| it.context == context && it.action == action)
-    })
-}
-
 /// Returns one line of limited length without control characters.
 fn plain(text: &str) -> String {
-    let mut plain = String::new();
-    for c in text.chars() {
-        if plain.len() + c.len_utf8() > MOST_COPIED {
-            break;
-        }
-        plain.push(if is_display_control(c) { ' ' } else { c });
-    }
-    plain
+    text[..text.floor_char_boundary(MOST_COPIED)].replace(is_display_control, " ")
 }
 
 #[cfg(test)]

@@ -5,13 +5,7 @@
 use seckill_engine::{Health, LoadTest};
 use seckill_model::{Label, VoucherId, text};
 
-use super::{
-    text::{
-        commands::{Question, question},
-        sale_name,
-    },
-    widgets::plain,
-};
+use super::{text::sale_name, widgets::plain};
 
 /// A launch as the operator confirms it.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +43,7 @@ impl Launch {
     }
 
     /// What happens at the end of the countdown, one sentence per line.
-    pub(super) fn events(&self) -> String {
+    pub(crate) fn events(&self) -> String {
         let (count, title) = (self.pieces, plain(&self.title));
         let start = match self.planned {
             Some(id) => text!("director-starts-with-pieces-before", id, count),
@@ -57,14 +51,6 @@ impl Launch {
         };
         let twice = self.rush(VoucherId(0)).twice();
         text!("director-events", start, buyers = self.buyers, seconds = self.within, twice)
-    }
-
-    pub(crate) fn ask_arm(&self) -> Question {
-        question!("ask-schedule-launch", seconds = self.countdown, events = self.events())
-    }
-
-    pub(crate) fn ask_quit(&self) -> Question {
-        question!("ask-quit-during-launch", launch = self.badge(true))
     }
 }
 

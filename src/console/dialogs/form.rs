@@ -1,6 +1,11 @@
 //! Text fields, each with its error below it.
 
-use ratatui::{crossterm::event::Event, prelude::*, widgets::Paragraph};
+use ratatui::{
+    crossterm::event::Event,
+    layout::Constraint::{Fill, Length},
+    prelude::*,
+    widgets::Paragraph,
+};
 use seckill_engine::error::MAX_REASON;
 use seckill_model::{Label, is_display_control};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
@@ -39,7 +44,7 @@ pub(crate) struct Form {
     title: String,
     pub(crate) fields: Vec<Field>,
     submit: Label,
-    focus: usize,
+    pub(crate) focus: usize,
 }
 
 impl Form {
@@ -74,10 +79,6 @@ impl Form {
         self.focus + 1 == self.fields.len() || self.focus == self.fields.len() + 1
     }
 
-    pub(crate) fn at_cancel(&self) -> bool {
-        self.focus == self.fields.len()
-    }
-
     /// The focus is on a button, so letters and arrows can navigate.
     pub(crate) fn is_on_button(&self) -> bool {
         self.focus >= self.fields.len()
@@ -85,16 +86,8 @@ impl Form {
 
     /// Esc, or Enter on Cancel.
     pub(crate) fn is_left_by(&self, action: Action) -> bool {
-        action == Action::Cancel || (action == Action::Press && self.at_cancel())
-    }
-
-    pub(crate) fn step(&mut self, forward: bool) {
-        let stops = self.fields.len() + 2;
-        self.focus = (self.focus + if forward { 1 } else { stops - 1 }) % stops;
-    }
-
-    pub(crate) fn focus(&mut self, field: usize) {
-        self.focus = field;
+        let is_on_cancel = self.focus == self.fields.len();
+        action == Action::Cancel || (action == Action::Press && is_on_cancel)
     }
 
     /// Types into the focused field. An input error is shown at once; an empty field is not an error yet.
@@ -136,8 +129,8 @@ impl Form {
     }
 
     /// The focused field, unless a button has the focus.
-    pub(crate) fn input(&self) -> Option<&Input> {
-        self.fields.get(self.focus).map(|field| &field.input)
+    pub(crate) fn input(&mut self) -> Option<&mut Input> {
+        self.fields.get_mut(self.focus).map(|field| &mut field.input)
     }
 
     /// Draws the form with notes under its fields, in the rows that the widest of them need; returns the cursor
@@ -152,9 +145,8 @@ impl Form {
             (None, None) => vec![field.hint.to_string()],
         });
         let shown: Vec<Vec<String>> = shown.collect();
-        let wrapped = |notes: &[String]| -> Vec<Line<'_>> {
-            let room = usize::from(width.saturating_sub(6));
-            notes.iter().flat_map(|it| wrap(it, room)).map(Line::from).collect()
+        let wrapped = |notes: &[String]| -> Vec<String> {
+            notes.iter().flat_map(|it| wrap(it, usize::from(width.saturating_sub(6)))).collect()
         };
         let (notes, widest) = self.notes();
         let notes = wrapped(&notes);
@@ -170,15 +162,14 @@ impl Form {
         let reserved = 2 * self.fields.len() + note_rows + 4;
         let size = (width, height(air).max(reserved) as u16);
         let inside = popup(area, buffer, theme, size, &self.title, []);
-        let heights = heights(air).chain([note_rows]).map(|rows| Constraint::Length(rows as u16));
-        let rows = Layout::vertical(heights.chain([Constraint::Fill(1), Constraint::Length(1)]))
+        let heights = heights(air).chain([note_rows]).map(|rows| Length(rows as u16));
+        let rows = Layout::vertical(heights.chain([Fill(1), Length(1)]))
             .split(inside.inner(Margin::new(2, air as u16)));
         let mut cursor = None;
         for (place, ((field, shown), area)) in self.fields.iter().zip(shown).zip(&*rows).enumerate()
         {
-            let [label, value] = Layout::horizontal([LABEL, Constraint::Fill(1)]).areas(*area);
-            let [input, below] =
-                Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(value);
+            let [label, value] = Layout::horizontal([LABEL, Fill(1)]).areas(*area);
+            let [input, below] = Layout::vertical([Length(1), Fill(1)]).areas(value);
             let focused = place == self.focus;
             let style = if focused { theme.key } else { Style::new() };
             Span::styled(&*field.label, style).render(label, buffer);
@@ -190,12 +181,11 @@ impl Form {
             }
             cursor = at.filter(|_| focused).or(cursor);
             let style = if field.fault.is_some() { theme.bad } else { theme.soft };
-            let shown: Vec<Line<'_>> = shown.into_iter().map(Line::from).collect();
-            Paragraph::new(shown).style(style).render(below, buffer);
+            Paragraph::new(shown.join("\n")).style(style).render(below, buffer);
         }
         let button = self.focus.checked_sub(self.fields.len());
         if let [.., note_area, _, button_area] = &*rows {
-            Paragraph::new(notes).render(*note_area, buffer);
+            Paragraph::new(notes.join("\n")).render(*note_area, buffer);
             buttons(theme, [&CANCEL, &self.submit], button).render(*button_area, buffer);
         }
         cursor
@@ -284,13 +274,10 @@ mod tests {
         const NONE: Label = Label("common-empty");
         let fields = [(NONE, NONE, ""); 2];
         let mut form = Form::new(Subject::NewSale, "t".into(), NONE, &fields);
-        let mut stops = Vec::new();
-        for _ in 0..4 {
-            stops.push((form.at_submit(), form.at_cancel()));
-            form.step(true);
-        }
+        let stops = [0, 1, 2, 3].map(|stop| {
+            form.focus = stop;
+            (form.at_submit(), form.is_left_by(Action::Press))
+        });
         assert_eq!(stops, [(false, false), (true, false), (false, true), (true, false)]);
-        form.step(false);
-        assert!(form.at_submit());
     }
 }

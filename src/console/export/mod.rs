@@ -90,14 +90,6 @@ pub(crate) enum ExportError {
     BrokenOff,
 }
 
-/// A written file.
-#[derive(Debug)]
-pub(crate) struct Written {
-    pub(crate) path: PathBuf,
-    /// For a table, its rows and the rows of the whole list.
-    pub(crate) rows: Option<Extent>,
-}
-
 /// How many rows of a table are exported.
 pub(crate) fn row_count(rows: Option<Extent>) -> String {
     match rows {
@@ -131,8 +123,7 @@ impl Export {
                         let _ = std::fs::remove_file(&path);
                     }
                     written.map_err(wrong)?;
-                    let path = std::path::absolute(&path).unwrap_or(path);
-                    return Ok(Written { path, rows: self.rows });
+                    return Ok((std::path::absolute(&path).unwrap_or(path), self.rows));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(wrong(error)),
@@ -142,8 +133,8 @@ impl Export {
     }
 }
 
-/// The outcome of an export.
-pub(super) type Saved = Result<Written, ExportError>;
+/// The written file, with [`Export::rows`].
+pub(super) type Saved = Result<(PathBuf, Option<Extent>), ExportError>;
 
 /// Exports in progress.
 #[derive(Debug, Default)]
@@ -215,7 +206,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let names: Vec<String> = (0..3)
             .map(|_| export(dir.path()).write().unwrap())
-            .map(|written| written.path.file_name().unwrap().to_str().unwrap().to_owned())
+            .map(|(path, _)| path.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
         let stem = "seckill-pending-20261121-170000";
         assert_eq!(
