@@ -10,7 +10,7 @@ use super::{
 
 /// What a colour is for; the name is its key in a file.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
+    Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames, strum::VariantArray,
 )]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum Role {
@@ -31,10 +31,6 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    pub(super) fn name(self) -> &'static str {
-        self.into()
-    }
-
     /// Secondary text: on few colours grey becomes faint text, which never vanishes.
     pub(super) fn is_faint(self) -> bool {
         matches!(self, Self::Soft | Self::Heading | Self::Chart2)
@@ -140,7 +136,7 @@ mod tests {
             let palette = Palette::named(name).unwrap();
             let color = |role: Role| rgb(palette.shade(role).rich);
             for role in Role::VARIANTS.iter().copied() {
-                let word = role.name();
+                let word = format!("{role:?}");
                 let least = match role {
                     // Normal text.
                     _ if name == "high-contrast" && role != Role::Chart2 => 7.0,
