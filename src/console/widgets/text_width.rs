@@ -1,19 +1,18 @@
-//! Text measured in terminal cells after [`plain`]. Widths are those of whole graphemes.
+//! Text measured in terminal cells after [`plain`], which leaves no sequence of another width than its characters.
 
 use unicode_linebreak::linebreaks;
-use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
 use super::plain;
 
-/// The graphemes of a sanitized text with their widths.
-fn visible(text: &str) -> impl Iterator<Item = (&str, usize)> {
-    text.graphemes(true).map(|part| (part, part.width())).filter(|(_, width)| *width > 0)
-}
-
 /// The width of a text in cells.
 pub(crate) fn width(text: &str) -> usize {
-    visible(&plain(text)).map(|(_, width)| width).sum()
+    cells(&plain(text))
+}
+
+/// The width of a sanitized text.
+fn cells(text: &str) -> usize {
+    text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
 /// Ends a truncated text.
@@ -22,18 +21,18 @@ const ELLIPSIS: &str = "…";
 /// The beginning of a sanitized text in at most `limit` cells.
 fn cut(text: &str, limit: usize) -> String {
     let mut used = 0;
-    let fits = |(_, width): &(&str, usize)| {
-        used += width;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
         used <= limit
     };
-    visible(text).take_while(fits).map(|(part, _)| part).collect()
+    text.chars().take_while(fits).collect()
 }
 
 /// Truncates a text to at most `limit` cells, including an ellipsis.
 pub(crate) fn fit(text: &str, limit: usize) -> String {
     let text = plain(text);
     match limit {
-        _ if width(&text) <= limit => text.into_owned(),
+        _ if cells(&text) <= limit => text.into_owned(),
         0 => String::new(),
         limit => cut(&text, limit - 1) + ELLIPSIS,
     }
@@ -41,17 +40,14 @@ pub(crate) fn fit(text: &str, limit: usize) -> String {
 
 /// Truncates or pads to exactly `limit` cells, left-aligned.
 pub(crate) fn left(text: &str, limit: usize) -> String {
-    let mut text = fit(text, limit);
-    text.extend(std::iter::repeat_n(' ', limit.saturating_sub(width(&text))));
-    text
+    let text = fit(text, limit);
+    text.clone() + &" ".repeat(limit.saturating_sub(cells(&text)))
 }
 
 /// Truncates or pads to exactly `limit` cells, right-aligned.
 pub(crate) fn right(text: &str, limit: usize) -> String {
     let text = fit(text, limit);
-    let mut padded = " ".repeat(limit.saturating_sub(width(&text)));
-    padded.push_str(&text);
-    padded
+    " ".repeat(limit.saturating_sub(cells(&text))) + &text
 }
 
 /// Wraps into lines of at most `limit` cells, at spaces and wide characters; longer words are split. ratatui's
@@ -59,22 +55,20 @@ pub(crate) fn right(text: &str, limit: usize) -> String {
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let text = plain(text).split_whitespace().collect::<Vec<_>>().join(" ");
     let limit = limit.max(1);
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut from = 0;
+    let (mut lines, mut line, mut from) = (Vec::new(), String::new(), 0);
     for to in breaks(&text) {
         let piece = &text[from..to];
         from = to;
-        if width(format!("{line}{piece}").trim_end()) > limit && !line.is_empty() {
+        if cells(&line) + cells(piece.trim_end()) > limit && !line.is_empty() {
             lines.push(std::mem::take(&mut line));
         }
-        for (part, cells) in visible(piece) {
-            // Measured as a whole: adjacent characters may join into one grapheme of another width.
-            if width(&format!("{line}{part}")) > limit && part != " " {
+        for c in piece.chars() {
+            let wide = c.width().unwrap_or(0);
+            if cells(&line) + wide > limit && c != ' ' {
                 lines.push(std::mem::take(&mut line));
             }
-            if cells <= limit {
-                line.push_str(part);
+            if wide <= limit {
+                line.push(c);
             }
         }
     }
