@@ -1186,14 +1186,11 @@ column-worth = 面值
 
 command-all-not-only-filtered-ones = 全部 { $count } 条，不只是筛选出的 { $shown } 条。
 command-all-that-are-pending = { $count } 条消息：全部待确认消息。
-command-applying-the-plan = 正在执行计划
 command-at-most-concurrent-requests = 最大并发 { $most }，{ $pace }。
 command-buyers-are-sending-requests = { $users } 位模拟买家开始请求 #{ $voucher }
 command-cancel = 取消
-command-changing = 正在更新 #{ $voucher }
 command-consumer-no-longer-exists = 该消费者已不存在
 command-counting-dead-letters-was-cancelled = 已取消统计死信，未做任何更改
-command-creating = 正在新建 { $title }
 command-does-not-apply =
     { $phase ->
         [planned] #{ $id } 尚未开始
@@ -1202,7 +1199,10 @@ command-does-not-apply =
         [sold_out] #{ $id } 已开始并已售罄
        *[other] #{ $id } 已结束，无法更改
     }
-command-does-nothing-here = { $key } 在此无效
+command-does-nothing-here = { $key } 在此无效{ $has_help ->
+        [true] ，按 { KEY("help") } 查看按键
+       *[false] {""}
+    }
 command-edge = { $top ->
     [true] 已是第一行
    *[false] 已是最后一行
@@ -1210,16 +1210,12 @@ command-edge = { $top ->
 command-engine-has-stopped-display = 引擎已停止，画面不再更新
 command-engine-stopped-before-it-replied = 引擎未应答就已停止，请先在日志（{ KEY("activity") }）中核对结果再重试
 command-entries-marked-ones = { $count } 条消息：已标记的消息。
-command-examining-dead-letters = 正在检查死信
-command-examining-entries = 正在检查消息
-command-has-no-function-here-press = { $key } 在此无效，按 { KEY("help") } 查看按键
 command-held = “{ $name }”，由 { $node }（{ $task }）持有。
 command-held-by = “{ $name }”，由 { $node } 持有。
 command-held-by-live-nodes-nothing = { $held } 条由在线节点处理中，无需操作
 command-holder-no-longer-holds-lock = 该持有者已不再持有这把锁
 command-is-available = { $key } 可用于{ $each }
 command-is-being-created-wait = 正在新建 { $title }，请等引擎应答后再新建
-command-is-running = { $name } 运行中
 command-job-no-longer-exists = 该任务已不存在
 command-no-command-is-running = 没有正在执行的操作
 command-no-other-time-range = 没有其他时间范围
@@ -1233,6 +1229,7 @@ command-order-is-no-longer = 该订单已不在最新一页
 command-plan-is-ready = 计划已就绪
 command-requests-by-buyers = { $buyers } 位买家共 { $requests } 次请求，其中 { $again } 位请求两次。
 command-sale-is-no-longer-listed = 该场秒杀已不在列表中
+command-sent = { $command }：等待引擎应答
 command-there-are-no-pending-entries = 没有待确认消息，无需制定计划
 command-there-is-no-entry = 没有可标记的行
 command-there-is-no-sale = 没有可选的秒杀
@@ -1299,8 +1296,10 @@ console-cause = { $cause ->
 }
 console-command = 命令
 console-dead = 失联
-console-dismisses = { $error }（{ KEY("back") } 关闭）
-console-dismisses-more = { $error }（{ KEY("back") } 关闭，另有 { $more } 条）
+console-dismisses = { $error }（{ KEY("back") } 关闭{ $more ->
+        [0] {""}
+       *[other] ，另有 { $more } 条
+    }）
 console-drains-in = 约 { $steady }后清空
 console-duplicate = 重复
 console-ended-left = 已结束，剩 { $left }
@@ -1392,8 +1391,10 @@ context-views = 所有视图
 conventions-all-are-marked-press = 已全部标记，按 { KEY("mark-all") } 取消
 conventions-are-loaded-in-pages = 共 { $total } 条，按 ID 分页读取；仅一页时才支持排序
 conventions-closes-this-then-press-again = { $text }，按 { $close } 关闭此处，再按一次 { $again }
-conventions-copied = 已复制：{ $what }
-conventions-copied-tmux-forwards-it-only = 已复制：{ $what }；tmux 需设置 '{ $setting }' 才会传给终端
+conventions-copied = 已复制：{ $what }{ $in_tmux ->
+        [true] ；tmux 需设置 '{ $setting }' 才会传给终端
+       *[false] {""}
+    }
 conventions-default-order-restored = 已恢复默认顺序
 conventions-display-is-paused-press = 画面已冻结，按 { KEY("freeze") } 恢复后才能读取更多
 conventions-does-it = { $count }：按 { KEY("press") } 确认
@@ -1499,7 +1500,6 @@ director-spread-over-so-many-seconds = 请求分布的秒数，0 为不限速
 director-start-in = 倒计时
 director-starts-with-pieces-before = #{ $id } 开始，{ $count } 件，早于计划时间。
 director-stock-changed = 库存已由 { $asked } 变为 { $now }
-director-stopping-load-test = 正在停止 #{ $voucher } 的压测
 director-with-buyers = { $subject }，{ $buyers } 位买家
 director-within = 时长
 
@@ -2677,7 +2677,6 @@ stream-added = 写入
 stream-after-them-delivered-anyway = 其后的：照常投递
 stream-all-partitions = 所有分区
 stream-before-the-oldest = 最早消息之前 { $gone } 条
-stream-calculating-effect = 正在计算影响
 stream-consumer = 消费者
 stream-consumer-has-no-details-beyond = 消费者没有更多详情
 stream-consumer-or-node = 消费者，或节点（取其消费者）
@@ -2837,13 +2836,16 @@ tables-written-per-second = 单/秒
 
 ## terminal
 
-terminal-console-does-not-support-use = 控制台不支持{ $kind }；请用 'seckill status' 或 'seckill demo --headless'，或设置终端类型，如 TERM=xterm-256color
+terminal-console-does-not-support-use = 控制台不支持{ $term ->
+        [none] 未知终端（未设置 TERM）
+       *[other] 终端类型“{ $term }”
+    }；请用 'seckill status' 或 'seckill demo --headless'，或设置终端类型，如 TERM=xterm-256color
 terminal-console-requires-terminal-use-seckill = 控制台需要终端；请改用 'seckill status --json' 或 'seckill demo --headless'
-terminal-is-not-utf-locale-drawing = { $locale } 不是 UTF-8 环境：因 --lang zh 文字仍用 UTF-8；如有乱码请用 --lang en
-terminal-is-not-utf-locale-drawing-in-utf = { $locale } 不是 UTF-8 环境：因 --lang zh 仍以 UTF-8 绘制；如有乱码请用 --lang en
+terminal-is-not-utf-locale-drawing = { $locale } 不是 UTF-8 环境：因 --lang zh { $in_ascii ->
+        [true] 文字仍用 UTF-8
+       *[false] 仍以 UTF-8 绘制
+    }；如有乱码请用 --lang en
 terminal-terminal-error-run-seckill-doctor = 终端出错：{ $why }；请用 'seckill doctor' 检查
-terminal-terminal-type = 终端类型“{ $term }”
-terminal-unknown-terminal-term = 未知终端（未设置 TERM）
 
 ## theme
 

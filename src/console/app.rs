@@ -274,7 +274,8 @@ impl App {
         } else {
             let (key, meanings) = (pressed.label(), keymap::elsewhere(context, pressed));
             self.note(if meanings.is_empty() || self.dialog.is_some() {
-                commands::does_nothing(&key, context)
+                let has_help = keymap::actions(context).contains(&Action::Help);
+                text!("command-does-nothing-here", key, has_help)
             } else if context == Context::Presenter {
                 text!("presenter-works-in-views-press", key)
             } else {

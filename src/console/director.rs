@@ -1,25 +1,73 @@
 //! The launch director: arms a launch, fires it at the end of its countdown, and cancels it if anything differs from
 //! what the operator confirmed.
 //!
-//! It decides; the application asks and sends.
+//! It decides; the application asks and sends. The countdown follows the clock of Redis, and the engine is not called
+//! before its end, so an aborted launch has no effect.
 
 use std::time::Duration;
 
-use seckill_engine::{Command, Reply, SaleLine, Snapshot};
+use seckill_engine::{Command, LoadTest, Reply, SaleLine, Snapshot};
 use seckill_model::{Label, Millis, NewSale, Phase, VoucherId, text};
 
 use super::{
     Answer,
-    dialogs::{Confirm, Dialog, Intent},
-    launch::{Launch, away},
-    text::{commands::question, figures::span, sale_in},
+    dialogs::{Confirm, Intent},
+    text::{commands::question, figures::span, sale_in, sale_name},
     views::Effect,
+    widgets::plain,
 };
 
 pub(crate) const NOTHING_TO_STOP: Label = Label("director-no-launch-is-scheduled-and-no-load");
 
 /// A console that was suspended for longer than this at the end of the countdown no longer fires.
 const LATE_MS: u64 = 3_000;
+
+/// A launch as the operator confirms it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Launch {
+    /// The planned sale that it opens; without one, a sale is created when the countdown ends.
+    pub(crate) planned: Option<VoucherId>,
+    pub(crate) title: String,
+    pub(crate) pieces: u64,
+    pub(crate) buyers: u64,
+    /// Seconds over which buyers arrive; 0 is as fast as possible.
+    pub(crate) within: u64,
+    /// Seconds from confirmation to start.
+    pub(crate) countdown: u64,
+    /// The reason, for the audit log.
+    pub(crate) reason: Option<String>,
+}
+
+impl Launch {
+    pub(super) fn rush(&self, voucher: VoucherId) -> LoadTest {
+        LoadTest::new(voucher, self.buyers).within(self.within)
+    }
+
+    /// What is sold, in short.
+    pub(super) fn subject(&self) -> String {
+        match self.planned {
+            Some(id) => sale_name(id, &self.title),
+            None => text!("director-new-sale", title = plain(&self.title)),
+        }
+    }
+
+    /// The launch in the top line of every view; without IDs in presenter mode.
+    pub(crate) fn badge(&self, ids: bool) -> String {
+        let subject = if ids { self.subject() } else { self.title.clone() };
+        text!("director-with-buyers", subject, buyers = self.buyers)
+    }
+
+    /// What happens at the end of the countdown, one sentence per line.
+    pub(crate) fn events(&self) -> String {
+        let (count, title) = (self.pieces, plain(&self.title));
+        let start = match self.planned {
+            Some(id) => text!("director-starts-with-pieces-before", id, count),
+            None => text!("director-sale-is-created-with-pieces", title, count),
+        };
+        let twice = self.rush(VoucherId(0)).twice();
+        text!("director-events", start, buyers = self.buyers, seconds = self.within, twice)
+    }
+}
 
 /// The state of a launch.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,12 +153,6 @@ impl Director {
         })
     }
 
-    pub(super) fn ask_fire(&self) -> Option<Effect> {
-        let launch = self.armed()?;
-        let question = question!("ask-launch-now", events = launch.events());
-        Some(Effect::Open(Dialog::Confirm(Confirm::new(question, Intent::Fire))))
-    }
-
     /// Opens the sale of the launch, or cancels the launch if that is impossible now.
     pub(super) fn fire(
         &mut self,
@@ -122,7 +164,7 @@ impl Director {
             return Effect::Done;
         };
         launch.reason = reason.or_else(|| launch.reason.take());
-        let away = away(&newest.redis, &newest.sql).map(Label::to_owned);
+        let away = away(newest).map(Label::to_owned);
         if let Some(why) = away.or_else(|| unfit(newest, launch, None)) {
             return self.call_off(&why);
         }
@@ -231,5 +273,16 @@ fn unfit(newest: &Snapshot, launch: &Launch, at: Option<Millis>) -> Option<Strin
         }
         Some(sale) if starts(sale) => Some(text!("director-sale-starts-by-itself-before")),
         Some(_) => None,
+    }
+}
+
+/// The unreachable server that a sale command waits for.
+pub(super) fn away(newest: &Snapshot) -> Option<Label> {
+    match (&newest.redis, &newest.sql) {
+        (redis, _) if !redis.up => Some(Label("director-redis-is-unreachable")),
+        (redis, _) if !redis.takes_writes() => Some(Label("director-redis-rejects-writes")),
+        (_, sql) if !sql.up => Some(Label("director-database-is-unreachable")),
+        (_, sql) if !sql.takes_writes() => Some(Label("director-database-rejects-writes")),
+        _ => None,
     }
 }

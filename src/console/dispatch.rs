@@ -23,11 +23,10 @@ use super::{
         Confirm, Dialog, ExportMenu, Form, Help, Intent, MOST, Offer, Palette, Subject, is_cut,
         typed,
     },
-    director::NOTHING_TO_STOP,
+    director::{Launch, NOTHING_TO_STOP, away},
     export::{self, Export, Format, of_screen, of_table, stamp},
     frame,
     keymap::{self, Action, Context, key_of},
-    launch::{self, Launch},
     text::{self, commands, commands::question, conventions, time::event_name},
     views::{
         Component as _, Effect, Order, Pane, Row as _, Sheet, Step, Turn, View, ledger,
@@ -321,10 +320,7 @@ impl App {
             Action::Quit => self.quit(),
             action if action.is_command() => self.ask(action),
             action => {
-                let is_scrub = matches!(
-                    action,
-                    Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter
-                );
+                let is_scrub = (Action::Earlier..=Action::MarkAfter).contains(&action);
                 // The chart stays while the user moves along it.
                 if is_scrub && self.views.overview.has_chart() && !self.display.frozen {
                     self.freeze();
@@ -546,12 +542,8 @@ impl App {
         };
         let Some(text) = text else { return self.note(self.no_choice()) };
         let text = plain(&text);
-        let shown = fit(&text, REPEATED);
-        self.note(if self.terminal.in_tmux {
-            text!("conventions-copied-tmux-forwards-it-only", what = shown, setting = TMUX_SETTING)
-        } else {
-            text!("conventions-copied", what = shown)
-        });
+        let (what, in_tmux) = (fit(&text, REPEATED), self.terminal.in_tmux);
+        self.note(text!("conventions-copied", what, in_tmux, setting = TMUX_SETTING));
         self.terminal.clipboard = Some(text);
     }
 
@@ -597,8 +589,10 @@ impl App {
         match action {
             Action::Arm => self.ask_arm(),
             Action::Fire => {
-                let asked = self.director.ask_fire();
-                self.direct(asked);
+                if let Some(launch) = self.director.armed() {
+                    let question = question!("ask-launch-now", events = launch.events());
+                    self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Fire)));
+                }
             }
             Action::Abort => self.abort(),
             Action::NewSale => self.ask_new_sale(),
@@ -832,8 +826,7 @@ impl App {
 
     /// The unreachable server that a command would have to wait for.
     pub(super) fn away(&self) -> Option<String> {
-        let away = launch::away(&self.display.newest.redis, &self.display.newest.sql);
-        away.map(|server| text!("command-try-again-once", away = server))
+        away(&self.display.newest).map(|away| text!("command-try-again-once", away))
     }
 
     /// Why an action of this view would have no effect, for the palette and for its key.

@@ -17,7 +17,7 @@ use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{LABEL, buttons, draw_input, typed};
 use crate::{
-    launch::Launch,
+    director::Launch,
     text::commands::{CANCEL, Question, REASON},
     theme::Theme,
     widgets::{self, plain, popup, wrap},
@@ -186,11 +186,6 @@ impl Confirm {
     /// Enter runs the command, or reports what is missing.
     pub(crate) fn on_yes(&self) -> bool {
         matches!(self.focus, Stop::Yes | Stop::Number)
-    }
-
-    /// The confirmation key would run the command now.
-    pub(crate) fn takes_yes(&self) -> bool {
-        self.number_missing().is_none() && !self.in_reason()
     }
 
     /// Letters are text, not answers.

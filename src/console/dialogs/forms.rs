@@ -14,7 +14,7 @@ use seckill_model::{
 
 use super::{Confirm, Dialog, Form, Intent};
 use crate::{
-    launch::Launch,
+    director::Launch,
     text::{
         commands::{NO_SALE, question, restock, rush, rush_plan},
         figures, sale_name,

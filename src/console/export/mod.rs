@@ -108,12 +108,9 @@ impl Export {
     fn write(&self) -> Saved {
         let dir = self.dir.as_deref().unwrap_or(Path::new("."));
         let extension = self.format.extension();
-        let first = dir.join(format!("{}.{extension}", self.stem));
-        for copy in 1..=MOST_ALIKE {
-            let path = match copy {
-                1 => first.clone(),
-                copy => dir.join(format!("{}-{copy}.{extension}", self.stem)),
-            };
+        let named = |copy: &str| dir.join(format!("{}{copy}.{extension}", self.stem));
+        let copies = (2..=MOST_ALIKE).map(|copy| format!("-{copy}"));
+        for path in std::iter::once(String::new()).chain(copies).map(|copy| named(&copy)) {
             let wrong = |why| ExportError::Unwritable(path.clone(), why);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {
@@ -129,7 +126,7 @@ impl Export {
                 Err(error) => return Err(wrong(error)),
             }
         }
-        Err(ExportError::Taken(first))
+        Err(ExportError::Taken(named("")))
     }
 }
 

@@ -288,7 +288,8 @@ fn badges(app: &App) -> Line<'static> {
 
 /// Key hints of the context, as many as fit: packed more closely if there are many. Returns the cells of each.
 fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
-    let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
+    let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked))
+        if asked.in_reason() || asked.number_missing().is_some());
     let hints = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
         // An audience has no use for a key that only explains why it has no effect.
@@ -328,9 +329,8 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Mixed => ("!", theme.warn),
         Tone::Failure => (glyphs::CROSS, theme.bad),
     };
-    let message = match (tone, more) {
-        (Tone::Failure, 0) => text!("console-dismisses", error = message),
-        (Tone::Failure, _) => text!("console-dismisses-more", error = message, more),
+    let message = match tone {
+        Tone::Failure => text!("console-dismisses", error = message, more),
         _ => message.to_owned(),
     };
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };

@@ -63,11 +63,6 @@ pub(super) fn among_16(color: Color) -> Color {
     }
 }
 
-/// Whether it has no perceptible hue.
-pub(super) fn is_grey(color: Color) -> bool {
-    rgb(color).is_some_and(|(r, g, b)| r.max(g).max(b) - r.min(g).min(b) < 28)
-}
-
 /// Perceived brightness from 0 to 1 (the relative luminance of WCAG 2).
 pub(super) fn luminance((r, g, b): Rgb) -> f64 {
     let linear = |part: u8| {

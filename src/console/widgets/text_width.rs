@@ -1,5 +1,7 @@
 //! Text measured in terminal cells after [`plain`], which leaves no sequence of another width than its characters.
 
+use std::collections::BTreeSet;
+
 use unicode_linebreak::linebreaks;
 use unicode_width::UnicodeWidthChar;
 
@@ -41,7 +43,8 @@ pub(crate) fn fit(text: &str, limit: usize) -> String {
 /// Truncates or pads to exactly `limit` cells, left-aligned.
 pub(crate) fn left(text: &str, limit: usize) -> String {
     let text = fit(text, limit);
-    text.clone() + &" ".repeat(limit.saturating_sub(cells(&text)))
+    let blanks = " ".repeat(limit.saturating_sub(cells(&text)));
+    text + &blanks
 }
 
 /// Truncates or pads to exactly `limit` cells, right-aligned.
@@ -89,17 +92,13 @@ pub(crate) fn wrap_to(text: &str, limit: usize, most: usize) -> Vec<String> {
 
 /// Breaks at spaces, and at wide characters where Unicode allows one. Unicode's other breaks would cut a path or an ID
 /// that a person copies: it breaks after a hyphen, and not before a slash.
-fn breaks(text: &str) -> Vec<usize> {
+fn breaks(text: &str) -> BTreeSet<usize> {
     let wide = |c: Option<char>| c.and_then(UnicodeWidthChar::width) == Some(2);
     let at_wide = linebreaks(text).map(|(at, _)| at).filter(|at| {
         let (before, after) = text.split_at(*at);
         after.is_empty() || wide(before.chars().next_back()) || wide(after.chars().next())
     });
-    let mut breaks: Vec<usize> =
-        text.match_indices(' ').map(|(at, _)| at + 1).chain(at_wide).collect();
-    breaks.sort_unstable();
-    breaks.dedup();
-    breaks
+    text.match_indices(' ').map(|(at, _)| at + 1).chain(at_wide).collect()
 }
 
 #[cfg(test)]
