@@ -10,6 +10,7 @@ use ratatui::{
 use seckill_model::{Label, text};
 
 use strum::VariantArray as _;
+use unicode_truncate::UnicodeTruncateStr as _;
 
 use super::draw_list;
 use crate::{
@@ -92,6 +93,5 @@ fn tail(path: &str, cells: usize) -> String {
     if width(path) <= cells {
         return path.to_owned();
     }
-    let mut ends = path.char_indices().map(|(at, _)| &path[at..]);
-    format!("…{}", ends.find(|end| width(end) < cells).unwrap_or_default())
+    format!("…{}", path.unicode_truncate_start(cells.saturating_sub(1)).0)
 }

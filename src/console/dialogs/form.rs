@@ -9,7 +9,6 @@ use ratatui::{
 use seckill_engine::error::MAX_REASON;
 use seckill_model::{Label, is_display_control};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
-use unicode_segmentation::UnicodeSegmentation;
 
 use super::{LABEL, Subject, buttons};
 use crate::{
@@ -17,7 +16,7 @@ use crate::{
     text::commands::CANCEL,
     theme::Theme,
     views::{Effect, Scene},
-    widgets::{fit, plain, popup, width, wrap},
+    widgets::{fit, plain, popup, wrap},
 };
 
 /// Maximum number of characters in a field, the same as in a reason in the log; limits accidental pastes.
@@ -236,16 +235,13 @@ pub(crate) fn draw_input(
     style: Style,
 ) -> Option<Position> {
     let before: String = input.value().chars().take(input.cursor()).collect();
-    let before = width(&before);
-    let hidden = before.saturating_sub(usize::from(area.width).saturating_sub(1));
-    let text = plain(input.value());
+    let shown = Input::from(plain(input.value()).into_owned());
+    let shown = shown.with_cursor(plain(&before).chars().count());
     // Whole characters: half a wide one is not drawn.
-    let mut scroll = 0;
-    for part in text.graphemes(true) {
-        scroll += if scroll < hidden { width(part) } else { 0 };
-    }
-    Paragraph::new(text.as_ref()).style(style).scroll((0, scroll as u16)).render(area, buffer);
-    let column = u16::try_from(before.saturating_sub(scroll)).ok()?;
+    let scroll = shown.visual_scroll(usize::from(area.width.saturating_sub(1)));
+    let text = Paragraph::new(shown.value()).style(style);
+    text.scroll((0, scroll as u16)).render(area, buffer);
+    let column = u16::try_from(shown.visual_cursor().saturating_sub(scroll)).ok()?;
     (column < area.width && area.height > 0).then(|| Position::new(area.x + column, area.y))
 }
 

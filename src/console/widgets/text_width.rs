@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use unicode_linebreak::linebreaks;
+use unicode_truncate::{Alignment, UnicodeTruncateStr as _};
 use unicode_width::UnicodeWidthChar;
 
 use super::plain;
@@ -20,37 +21,24 @@ fn cells(text: &str) -> usize {
 /// Ends a truncated text.
 const ELLIPSIS: &str = "…";
 
-/// The beginning of a sanitized text in at most `limit` cells.
-fn cut(text: &str, limit: usize) -> String {
-    let mut used = 0;
-    let fits = |c: &char| {
-        used += c.width().unwrap_or(0);
-        used <= limit
-    };
-    text.chars().take_while(fits).collect()
-}
-
 /// Truncates a text to at most `limit` cells, including an ellipsis.
 pub(crate) fn fit(text: &str, limit: usize) -> String {
     let text = plain(text);
     match limit {
         _ if cells(&text) <= limit => text.into_owned(),
         0 => String::new(),
-        limit => cut(&text, limit - 1) + ELLIPSIS,
+        limit => text.unicode_truncate(limit - 1).0.to_owned() + ELLIPSIS,
     }
 }
 
 /// Truncates or pads to exactly `limit` cells, left-aligned.
 pub(crate) fn left(text: &str, limit: usize) -> String {
-    let text = fit(text, limit);
-    let blanks = " ".repeat(limit.saturating_sub(cells(&text)));
-    text + &blanks
+    fit(text, limit).unicode_pad(limit, Alignment::Left, false).into_owned()
 }
 
 /// Truncates or pads to exactly `limit` cells, right-aligned.
 pub(crate) fn right(text: &str, limit: usize) -> String {
-    let text = fit(text, limit);
-    " ".repeat(limit.saturating_sub(cells(&text))) + &text
+    fit(text, limit).unicode_pad(limit, Alignment::Right, false).into_owned()
 }
 
 /// Wraps into lines of at most `limit` cells, at spaces and wide characters; longer words are split. ratatui's
@@ -85,7 +73,8 @@ pub(crate) fn wrap_to(text: &str, limit: usize, most: usize) -> Vec<String> {
     let is_cut = lines.len() > most;
     lines.truncate(most);
     if let Some(last) = lines.last_mut().filter(|_| is_cut) {
-        *last = cut(last, limit.saturating_sub(1)).trim_end().to_owned() + ELLIPSIS;
+        let (begin, _) = last.unicode_truncate(limit.saturating_sub(1));
+        *last = begin.trim_end().to_owned() + ELLIPSIS;
     }
     lines
 }
