@@ -63,15 +63,6 @@ pub(super) fn among_16(color: Color) -> Color {
     }
 }
 
-/// Perceived brightness from 0 to 1 (the relative luminance of WCAG 2).
-pub(super) fn luminance((r, g, b): Rgb) -> f64 {
-    let linear = |part: u8| {
-        let part = f64::from(part) / 255.0;
-        if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
-    };
-    0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,10 +3,7 @@
 use ratatui::style::Color;
 use strum::VariantArray as _;
 
-use super::{
-    colour::{luminance, rgb},
-    file,
-};
+use super::{colour::rgb, file};
 
 /// What a colour is for; the name is its key in a file.
 #[derive(
@@ -100,8 +97,8 @@ impl Palette {
                 *slot = shade;
             }
         }
-        if let Some(paper) = set(Role::Background).and_then(|shade| rgb(shade.rich)) {
-            self.light = luminance(paper) > 0.4;
+        if let Some((r, g, b)) = set(Role::Background).and_then(|shade| rgb(shade.rich)) {
+            self.light = [r, g, b].into_iter().map(u32::from).sum::<u32>() > 3 * 160;
         }
         self
     }
@@ -116,6 +113,15 @@ impl Palette {
 mod tests {
     use super::*;
     use crate::theme::colour::{Rgb, among_256};
+
+    /// Perceived brightness from 0 to 1 (the relative luminance of WCAG 2).
+    fn luminance((r, g, b): Rgb) -> f64 {
+        let linear = |part: u8| {
+            let part = f64::from(part) / 255.0;
+            if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+    }
 
     fn contrast(one: Rgb, other: Rgb) -> f64 {
         let (one, other) = (luminance(one), luminance(other));
