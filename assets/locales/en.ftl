@@ -1313,8 +1313,10 @@ command-entries-marked-ones =
         [one] { $count } entry
        *[other] { $count } entries
     }: the marked ones.
-command-held = '{ $name }', held by { $node } ({ $task }).
-command-held-by = '{ $name }', held by { $node }.
+command-held = '{ $name }', held by { $node }{ $has_task ->
+        [true] {" "}({ $task })
+       *[false] {""}
+    }.
 command-held-by-live-nodes-nothing = { $held } held by live nodes; nothing to do
 command-holder-no-longer-holds-lock = the holder no longer holds the lock
 command-is-available = { $key } is available in { $each }
@@ -2582,11 +2584,19 @@ presenter-sold-of =
        *[other] sold of { $initial } in { $seconds } s
     }
 presenter-stranded = stranded
-presenter-there-is-no-other-sale = there is no other sale to show
-presenter-this-is-the-first-sale = this is the first sale
-presenter-this-is-the-last-sale = this is the last sale
+presenter-there-is-no-other-sale = { $count ->
+    [0] { presenter-no-sales-yet-press }
+    [1] there is no other sale to show
+   *[other] { $is_forward ->
+        [true] this is the last sale
+       *[false] this is the first sale
+    }
+}
 presenter-until-the-sale-opens = until the sale opens
-presenter-value = +{ $count }
+presenter-value = { $count ->
+    [0] {""}
+   *[other] {"  "}+{ $count }
+}
 presenter-works-in-views-press = { $key } works in the views; press { KEY("present") } to leave presenter mode
 presenter-written = written
 
@@ -3090,9 +3100,11 @@ stream-holds-entries-which-would =
        *[other] { $held } entries
     }, which would be lost; press { KEY("claim") } to transfer them first
 stream-holds-no-entries-to-transfer = { $name } holds no entries to transfer
-stream-in-all-partitions = In all partitions.
 stream-in-dead-letters = in dead letters
-stream-in-partition-only = In partition { $number } only.
+stream-in-partition-only = { $number ->
+    [all] In all partitions.
+   *[other] In partition { $number } only.
+}
 stream-in-sql-already-acknowledged = already in SQL: acknowledged
 stream-kept = kept
 stream-made-there =
@@ -3283,7 +3295,10 @@ theme-not-a-file = not a theme file
 
 ## time
 
-time-and-more = {"  "}and { $more } more
+time-and-more = { $more ->
+    [0] {""}
+   *[other] {"  "}and { $more } more
+}
 time-display-paused-and-step-through = display paused; { KEY("earlier") } and { KEY("later") } step through history, { KEY("freeze") } resumes
 time-last-min = last { $minutes } min
 time-last-s = last { $seconds } s

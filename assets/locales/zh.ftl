@@ -1210,8 +1210,10 @@ command-edge = { $top ->
 command-engine-has-stopped-display = 引擎已停止，画面不再更新
 command-engine-stopped-before-it-replied = 引擎未应答就已停止，请先在日志（{ KEY("activity") }）中核对结果再重试
 command-entries-marked-ones = { $count } 条消息：已标记的消息。
-command-held = “{ $name }”，由 { $node }（{ $task }）持有。
-command-held-by = “{ $name }”，由 { $node } 持有。
+command-held = “{ $name }”，由 { $node }{ $has_task ->
+        [true] （{ $task }）
+       *[false] {" "}
+    }持有。
 command-held-by-live-nodes-nothing = { $held } 条由在线节点处理中，无需操作
 command-holder-no-longer-holds-lock = 该持有者已不再持有这把锁
 command-is-available = { $key } 可用于{ $each }
@@ -2249,11 +2251,19 @@ presenter-sold-of =
        *[other] 已售件数，共 { $initial }，用时 { $seconds } 秒
     }
 presenter-stranded = 笔订单滞留
-presenter-there-is-no-other-sale = 没有其他秒杀可演示
-presenter-this-is-the-first-sale = 已是第一场秒杀
-presenter-this-is-the-last-sale = 已是最后一场秒杀
+presenter-there-is-no-other-sale = { $count ->
+    [0] { presenter-no-sales-yet-press }
+    [1] 没有其他秒杀可演示
+   *[other] { $is_forward ->
+        [true] 已是最后一场秒杀
+       *[false] 已是第一场秒杀
+    }
+}
 presenter-until-the-sale-opens = 距开抢
-presenter-value = 另 { $count } 条
+presenter-value = { $count ->
+    [0] {""}
+   *[other] {"  "}另 { $count } 条
+}
 presenter-works-in-views-press = { $key } 用于普通视图，按 { KEY("present") } 退出演示
 presenter-written = 已落库
 
@@ -2693,9 +2703,11 @@ stream-grows-by = +{ $rate }
 stream-held-at-press-to-follow = 停在 { $at }；按 { KEY("last") } 跟随最新
 stream-holds-entries-which-would = { $name } 持有 { $held } 条消息，移除会丢失；请先按 { KEY("claim") } 转移
 stream-holds-no-entries-to-transfer = { $name } 没有可转移的消息
-stream-in-all-partitions = 适用于所有分区。
 stream-in-dead-letters = 在死信中
-stream-in-partition-only = 仅限分区 { $number }。
+stream-in-partition-only = { $number ->
+    [all] 适用于所有分区。
+   *[other] 仅限分区 { $number }。
+}
 stream-in-sql-already-acknowledged = 已在 SQL 中：直接确认
 stream-kept = 保留
 stream-made-there = { $made } 个消费组已丢失，将在该处重建。
@@ -2853,7 +2865,10 @@ theme-not-a-file = 不是主题文件
 
 ## time
 
-time-and-more = {"  "}另有 { $more } 条
+time-and-more = { $more ->
+    [0] {""}
+   *[other] {"  "}另有 { $more } 条
+}
 time-display-paused-and-step-through = 画面已冻结，{ KEY("earlier") } 和 { KEY("later") } 查看历史，{ KEY("freeze") } 恢复
 time-last-min = 最近 { $minutes } 分钟
 time-last-s = 最近 { $seconds } 秒

@@ -36,8 +36,6 @@ use super::{
     widgets::fit,
 };
 
-/// Maximum number of recent actions in the palette.
-const REMEMBERED: usize = 20;
 /// Maximum number of bytes of a copy: more than any row, and accepted by every terminal.
 const MOST_COPIED: usize = 32 * 1024;
 /// Cells of a copy that the status line repeats.
@@ -155,7 +153,6 @@ impl App {
         }
         self.work.asked.retain(|it| *it != action);
         self.work.asked.insert(0, action);
-        self.work.asked.truncate(REMEMBERED);
         self.run_in_view(action);
         None
     }
@@ -366,12 +363,8 @@ impl App {
         let at = sales.iter().position(|sale| Some(sale.voucher_id) == self.presented());
         let next = at.map_or(0, |at| step.from(at, sales.len(), sales.len()));
         if at.is_none_or(|at| at == next) {
-            return self.note(match sales.len() {
-                0 => text!("presenter-no-sales-yet-press"),
-                1 => Label("presenter-there-is-no-other-sale").to_string(),
-                _ if step.is_forward() => Label("presenter-this-is-the-last-sale").to_string(),
-                _ => Label("presenter-this-is-the-first-sale").to_string(),
-            });
+            let (count, is_forward) = (sales.len(), step.is_forward());
+            return self.note(text!("presenter-there-is-no-other-sale", count, is_forward));
         }
         self.presenter.sale = sales.get(next).map(|sale| sale.voucher_id);
         self.presenter.launched = false;

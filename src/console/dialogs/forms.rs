@@ -131,10 +131,8 @@ impl Form {
                 (plan, rush_plan(&largest))
             }
             Subject::Rewind(partition) => {
-                let place = match partition {
-                    Some(number) => text!("stream-in-partition-only", number),
-                    None => text!("stream-in-all-partitions"),
-                };
+                let number = partition.map_or_else(|| "all".to_owned(), |it| it.to_string());
+                let place = text!("stream-in-partition-only", number);
                 (vec![place, text!("stream-nothing-changes-yet-confirmation")], Vec::new())
             }
             Subject::Claim(_) => {

@@ -185,10 +185,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
 fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
     let (theme, alarms) = (app.display.theme, &app.display.shown.alarms);
     let first = alarms.first()?;
-    let more = match alarms.len() - 1 {
-        0 => String::new(),
-        more => format!("  {}", text!("presenter-value", count = more)),
-    };
+    let more = text!("presenter-value", count = alarms.len() - 1);
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
     let alarm = text::AlarmText::of(&first.kind, text::Reader::Presenter);
     let figure = alarm.figure.map(|it| format!("{it}  ")).unwrap_or_default();

@@ -180,11 +180,7 @@ pub(crate) fn release(lock: &Holder) -> Question {
         (false, true) => "alive",
         (false, false) => "unknown",
     };
-    let held = if task.is_empty() {
-        text!("command-held-by", name, node)
-    } else {
-        text!("command-held", name, node, task)
-    };
+    let held = text!("command-held", name, node, task, has_task = !task.is_empty());
     question!("ask-release-lock", held, holder, node, waiting = lock.waiting)
 }
 

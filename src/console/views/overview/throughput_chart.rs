@@ -247,8 +247,7 @@ fn events(scene: &Scene, (from, to): (Millis, Millis), cells: u16) -> Line<'stat
     let Some((first, more)) = lines.split_first() else { return Line::default() };
     let (glyph, style) = sign(scene.theme, Weight::of(first));
     let text = time::event(&first.action, &text::audit_log::subject(&first.subject));
-    let more =
-        if more.is_empty() { String::new() } else { text!("time-and-more", more = more.len()) };
+    let more = text!("time-and-more", more = more.len());
     // A truncated count would be misread.
     let room = cells.saturating_sub((width(glyph) + 1 + width(&more)) as u16);
     let text = format!(" {}{more}", fit(&text, room.into()));
