@@ -33,7 +33,6 @@ pub(crate) struct Field {
     /// Live feedback on the input; replaces the hint.
     pub(super) note: Option<String>,
     pub(crate) input: Input,
-    pub(crate) fault: Option<String>,
 }
 
 /// Fields and two buttons; the focus is an index over all of them.
@@ -44,6 +43,8 @@ pub(crate) struct Form {
     pub(crate) fields: Vec<Field>,
     submit: Label,
     pub(crate) focus: usize,
+    /// The field with an error, and the error.
+    pub(crate) fault: Option<(usize, String)>,
 }
 
 impl Form {
@@ -58,9 +59,10 @@ impl Form {
             let (initial, input) = ((*text).to_owned(), (*text).into());
             let is_selected = !text.is_empty();
             let (label, hint) = (*label, *hint);
-            Field { label, hint, initial, is_selected, note: None, input, fault: None }
+            Field { label, hint, initial, is_selected, note: None, input }
         };
-        Self { subject, title, fields: fields.iter().map(field).collect(), submit, focus: 0 }
+        let fields = fields.iter().map(field).collect();
+        Self { subject, title, fields, submit, focus: 0, fault: None }
     }
 
     /// The text of a field, without blanks around it.
@@ -105,8 +107,7 @@ impl Form {
             Subject::Rewind(_) | Subject::Claim(_) => None,
             _ => self.check(scene).err(),
         };
-        let fault = fault.filter(|(place, _)| !self.value(*place).is_empty());
-        self.show_fault(fault.as_ref());
+        self.fault = fault.filter(|(place, _)| !self.value(*place).is_empty());
     }
 
     /// Returns the effect of a valid form; otherwise moves the focus to the field with the error.
@@ -114,16 +115,10 @@ impl Form {
         match self.check(scene) {
             Ok(effect) => Some(effect),
             Err(fault) => {
-                self.show_fault(Some(&fault));
                 self.focus = fault.0;
+                self.fault = Some(fault);
                 None
             }
-        }
-    }
-
-    fn show_fault(&mut self, fault: Option<&(usize, String)>) {
-        for (place, field) in self.fields.iter_mut().enumerate() {
-            field.fault = fault.filter(|(at, _)| *at == place).map(|(_, it)| it.clone());
         }
     }
 
@@ -138,12 +133,12 @@ impl Form {
     pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
         let width = area.width.saturating_sub(4).min(66);
         let room = usize::from(width.saturating_sub(15));
-        let shown = self.fields.iter().map(|field| match (&field.fault, &field.note) {
-            (Some(fault), _) => wrap(fault, room),
-            (None, Some(note)) => vec![fit(note, room)],
-            (None, None) => vec![field.hint.to_string()],
-        });
-        let shown: Vec<Vec<String>> = shown.collect();
+        let below = |(place, field): (usize, &Field)| match (&self.fault, &field.note) {
+            (Some((at, fault)), _) if *at == place => (wrap(fault, room), theme.bad),
+            (_, Some(note)) => (vec![fit(note, room)], theme.soft),
+            (_, None) => (vec![field.hint.to_string()], theme.soft),
+        };
+        let shown: Vec<(Vec<String>, Style)> = self.fields.iter().enumerate().map(below).collect();
         let wrapped = |notes: &[String]| -> Vec<String> {
             notes.iter().flat_map(|it| wrap(it, usize::from(width.saturating_sub(6)))).collect()
         };
@@ -151,7 +146,7 @@ impl Form {
         let notes = wrapped(&notes);
         let note_rows = wrapped(&widest).len().max(notes.len());
         // With blank lines between the fields (1) or without (0).
-        let heights = |air: usize| shown.iter().map(move |shown| 1 + shown.len().max(1 + air));
+        let heights = |air: usize| shown.iter().map(move |(lines, _)| 1 + lines.len().max(1 + air));
         let height = |air: usize| {
             let gaps = 3 + usize::from(note_rows > 0);
             heights(air).sum::<usize>() + note_rows + 3 + air * gaps
@@ -165,8 +160,8 @@ impl Form {
         let rows = Layout::vertical(heights.chain([Fill(1), Length(1)]))
             .split(inside.inner(Margin::new(2, air as u16)));
         let mut cursor = None;
-        for (place, ((field, shown), area)) in self.fields.iter().zip(shown).zip(&*rows).enumerate()
-        {
+        let fields = self.fields.iter().zip(&shown).zip(&*rows).enumerate();
+        for (place, ((field, (lines, note_style)), area)) in fields {
             let [label, value] = Layout::horizontal([LABEL, Fill(1)]).areas(*area);
             let [input, below] = Layout::vertical([Length(1), Fill(1)]).areas(value);
             let focused = place == self.focus;
@@ -179,8 +174,7 @@ impl Form {
                 buffer.set_style(selected, Style::new().not_underlined().patch(theme.selected));
             }
             cursor = at.filter(|_| focused).or(cursor);
-            let style = if field.fault.is_some() { theme.bad } else { theme.soft };
-            Paragraph::new(shown.join("\n")).style(style).render(below, buffer);
+            Paragraph::new(lines.join("\n")).style(*note_style).render(below, buffer);
         }
         let button = self.focus.checked_sub(self.fields.len());
         if let [.., note_area, _, button_area] = &*rows {

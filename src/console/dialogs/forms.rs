@@ -302,7 +302,7 @@ mod tests {
         let place = |values: [&str; 5]| {
             let mut form = filled(Form::new_sale(), &values);
             assert!(form.submit(&display).is_none());
-            form.fields.iter().position(|field| field.fault.is_some())
+            form.fault.map(|(place, _)| place)
         };
         assert_eq!(place(["", "5", "1", "", ""]), Some(0));
         assert_eq!(place(["t", "", "1", "", ""]), Some(1));
