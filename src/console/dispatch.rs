@@ -791,17 +791,19 @@ impl App {
         let here = keymap::actions(self.place()).into_iter().map(|action| (action, None));
         let elsewhere = keymap::table().iter().filter_map(|it| match it.context {
             // A repair opens the Ledger by itself.
-            Context::View(view) => {
-                Some((it.action, Some(view).filter(|_| it.action != Action::Repair)))
-            }
+            Context::View(_) if it.action == Action::Repair => Some((it.action, None)),
+            Context::View(view) => Some((it.action, Some(view))),
             _ => None,
         });
         let mut offers: Vec<Offer> = Vec::new();
         for (action, view) in here.chain(elsewhere) {
-            if !offers.iter().any(|it| it.action == action) {
-                let why = if view.is_none() { self.why_not(action) } else { None };
-                offers.extend(offer(action, why, view));
-            }
+            let is_new = !offers.iter().any(|it| it.action == action);
+            let Some(name) = action.name().filter(|_| is_new) else { continue };
+            let why = if view.is_none() { self.why_not(action) } else { None };
+            // The English name and the settings name, in every language.
+            let english = in_english(|| action.name()).unwrap_or_default();
+            let alias = format!("{english} {}", action.setting().replace('-', " "));
+            offers.push(Offer { action, name: name.to_owned(), alias, why, view, row: None });
         }
         for view in View::VARIANTS.iter().copied() {
             let names = self.views.get(view).table().map(|it| it.names(&self.display.shown));
@@ -863,14 +865,6 @@ impl App {
         };
         is_useless.then(|| why.to_owned())
     }
-}
-
-fn offer(action: Action, why: Option<String>, view: Option<View>) -> Option<Offer> {
-    let name = action.name()?.to_owned();
-    // The English name and the settings name, in every language.
-    let english = in_english(|| action.name()).unwrap_or_default();
-    let alias = format!("{english} {}", action.setting().replace('-', " "));
-    Some(Offer { action, name, alias, why, view, row: None })
 }
 
 /// Returns one line of limited length without control characters.
