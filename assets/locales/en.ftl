@@ -2585,7 +2585,6 @@ presenter-sold-of =
     }
 presenter-stranded = stranded
 presenter-there-is-no-other-sale = { $count ->
-    [0] { presenter-no-sales-yet-press }
     [1] there is no other sale to show
    *[other] { $is_forward ->
         [true] this is the last sale

@@ -2252,7 +2252,6 @@ presenter-sold-of =
     }
 presenter-stranded = 笔订单滞留
 presenter-there-is-no-other-sale = { $count ->
-    [0] { presenter-no-sales-yet-press }
     [1] 没有其他秒杀可演示
    *[other] { $is_forward ->
         [true] 已是最后一场秒杀

@@ -363,8 +363,11 @@ impl App {
         let at = sales.iter().position(|sale| Some(sale.voucher_id) == self.presented());
         let next = at.map_or(0, |at| step.from(at, sales.len(), sales.len()));
         if at.is_none_or(|at| at == next) {
-            let (count, is_forward) = (sales.len(), step.is_forward());
-            return self.note(text!("presenter-there-is-no-other-sale", count, is_forward));
+            let is_forward = step.is_forward();
+            return self.note(match sales.len() {
+                0 => text!("presenter-no-sales-yet-press"),
+                count => text!("presenter-there-is-no-other-sale", count, is_forward),
+            });
         }
         self.presenter.sale = sales.get(next).map(|sale| sale.voucher_id);
         self.presenter.launched = false;
