@@ -1283,7 +1283,6 @@ command-all-that-are-pending =
         [one] { $count } entry
        *[other] { $count } entries
     }: all pending.
-command-applying-the-plan = applying the plan
 command-at-most-concurrent-requests = At most { $most } concurrent requests, { $pace }.
 command-buyers-are-sending-requests =
     { $users ->
@@ -1291,10 +1290,8 @@ command-buyers-are-sending-requests =
        *[other] { $users } buyers are
     } sending requests to #{ $voucher }
 command-cancel = Cancel
-command-changing = updating #{ $voucher }
 command-consumer-no-longer-exists = the consumer no longer exists
 command-counting-dead-letters-was-cancelled = counting the dead letters was cancelled; nothing was changed
-command-creating = creating { $title }
 command-does-not-apply =
     { $phase ->
         [planned] #{ $id } has not started yet
@@ -1303,7 +1300,10 @@ command-does-not-apply =
         [sold_out] #{ $id } has started and is sold out
        *[other] #{ $id } has ended and cannot be changed
     }
-command-does-nothing-here = { $key } has no function here
+command-does-nothing-here = { $key } has no function here{ $has_help ->
+        [true] ; press { KEY("help") } for the keys
+       *[false] {""}
+    }
 command-edge = { $top ->
     [true] this is the first row
    *[false] this is the last row
@@ -1315,16 +1315,14 @@ command-entries-marked-ones =
         [one] { $count } entry
        *[other] { $count } entries
     }: the marked ones.
-command-examining-dead-letters = examining the dead letters
-command-examining-entries = examining the entries
-command-has-no-function-here-press = { $key } has no function here; press { KEY("help") } for the keys
-command-held = '{ $name }', held by { $node } ({ $task }).
-command-held-by = '{ $name }', held by { $node }.
+command-held = '{ $name }', held by { $node }{ $has_task ->
+        [true] {" "}({ $task })
+       *[false] {""}
+    }.
 command-held-by-live-nodes-nothing = { $held } held by live nodes; nothing to do
 command-holder-no-longer-holds-lock = the holder no longer holds the lock
 command-is-available = { $key } is available in { $each }
 command-is-being-created-wait = { $title } is being created; wait for the engine before creating another sale
-command-is-running = { $name } is running
 command-job-no-longer-exists = the job no longer exists
 command-no-command-is-running = no command is running
 command-no-other-time-range = already at the shortest or longest time range
@@ -1349,6 +1347,7 @@ command-requests-by-buyers =
        *[other] { $buyers } buyers
     }, { $again } of them repeat.
 command-sale-is-no-longer-listed = the sale is no longer listed
+command-sent = { $command }: waiting for the engine
 command-there-are-no-pending-entries = there are no pending entries to plan for
 command-there-is-no-entry = there is no entry to mark
 command-there-is-no-sale = there is no sale to select
@@ -1418,8 +1417,10 @@ console-cause = { $cause ->
 }
 console-command = Command
 console-dead = dead
-console-dismisses = { $error } ({ KEY("back") } to dismiss)
-console-dismisses-more = { $error } ({ KEY("back") } to dismiss, { $more } more)
+console-dismisses = { $error } ({ KEY("back") } to dismiss{ $more ->
+        [0] {""}
+       *[other] , { $more } more
+    })
 console-drains-in = drains in { $span }
 console-duplicate = duplicate
 console-ended-left = ended, { $left } left
@@ -1516,8 +1517,10 @@ context-views = All views
 conventions-all-are-marked-press = all are marked; press { KEY("mark-all") } to clear the marks
 conventions-are-loaded-in-pages = { $total } rows are loaded in pages by ID; sorting works for a single page only
 conventions-closes-this-then-press-again = { $text }; press { $close } to close this, then { $again } again
-conventions-copied = copied: { $what }
-conventions-copied-tmux-forwards-it-only = copied: { $what }; tmux forwards it only with '{ $setting }'
+conventions-copied = copied: { $what }{ $in_tmux ->
+        [true] ; tmux forwards it only with '{ $setting }'
+       *[false] {""}
+    }
 conventions-default-order-restored = default order restored
 conventions-display-is-paused-press = the display is paused; press { KEY("freeze") } to resume before loading more
 conventions-does-it = { $count }: press { KEY("press") } to confirm
@@ -1645,7 +1648,6 @@ director-starts-with-pieces-before =
        *[other] { $count } pieces
     }, before its planned time.
 director-stock-changed = the stock changed from { $asked } to { $now }
-director-stopping-load-test = stopping the load test on #{ $voucher }
 director-with-buyers =
     { $subject }, { $buyers ->
         [one] { $buyers } buyer
@@ -2589,11 +2591,18 @@ presenter-sold-of =
        *[other] sold of { $initial } in { $seconds } s
     }
 presenter-stranded = stranded
-presenter-there-is-no-other-sale = there is no other sale to show
-presenter-this-is-the-first-sale = this is the first sale
-presenter-this-is-the-last-sale = this is the last sale
+presenter-there-is-no-other-sale = { $count ->
+    [1] there is no other sale to show
+   *[other] { $is_forward ->
+        [true] this is the last sale
+       *[false] this is the first sale
+    }
+}
 presenter-until-the-sale-opens = until the sale opens
-presenter-value = +{ $count }
+presenter-value = { $count ->
+    [0] {""}
+   *[other] {"  "}+{ $count }
+}
 presenter-works-in-views-press = { $key } works in the views; press { KEY("present") } to leave presenter mode
 presenter-written = written
 
@@ -3065,7 +3074,6 @@ stream-added = added
 stream-after-them-delivered-anyway = after that: delivered anyway
 stream-all-partitions = all partitions
 stream-before-the-oldest = { $gone } before the oldest
-stream-calculating-effect = calculating the effect
 stream-consumer = CONSUMER
 stream-consumer-has-no-details-beyond = a consumer has no details beyond its row
 stream-consumer-or-node = a consumer, or a node for its consumer
@@ -3098,9 +3106,11 @@ stream-holds-entries-which-would =
        *[other] { $held } entries
     }, which would be lost; press { KEY("claim") } to transfer them first
 stream-holds-no-entries-to-transfer = { $name } holds no entries to transfer
-stream-in-all-partitions = In all partitions.
 stream-in-dead-letters = in dead letters
-stream-in-partition-only = In partition { $number } only.
+stream-in-partition-only = { $number ->
+    [all] In all partitions.
+   *[other] In partition { $number } only.
+}
 stream-in-sql-already-acknowledged = already in SQL: acknowledged
 stream-kept = kept
 stream-made-there =
@@ -3273,13 +3283,16 @@ tables-written-per-second = ORDERS/S
 
 ## terminal
 
-terminal-console-does-not-support-use = the console does not support { $kind }; use 'seckill status' or 'seckill demo --headless', or set the type, such as TERM=xterm-256color
+terminal-console-does-not-support-use = the console does not support { $term ->
+        [none] an unknown terminal (TERM is not set)
+       *[other] terminal type '{ $term }'
+    }; use 'seckill status' or 'seckill demo --headless', or set the type, such as TERM=xterm-256color
 terminal-console-requires-terminal-use-seckill = the console requires a terminal; use 'seckill status --json' or 'seckill demo --headless' instead
-terminal-is-not-utf-locale-drawing = { $locale } is not a UTF-8 locale: drawing in ASCII; use a UTF-8 locale such as C.UTF-8 for the full display
-terminal-is-not-utf-locale-drawing-in-utf = { $locale } is not a UTF-8 locale: drawing in UTF-8 because of --lang zh
+terminal-is-not-utf-locale-drawing = { $locale } is not a UTF-8 locale: { $in_ascii ->
+        [true] drawing in ASCII; use a UTF-8 locale such as C.UTF-8 for the full display
+       *[false] drawing in UTF-8 because of --lang zh
+    }
 terminal-terminal-error-run-seckill-doctor = terminal error: { $why }; run 'seckill doctor' to check it
-terminal-terminal-type = terminal type '{ $term }'
-terminal-unknown-terminal-term = an unknown terminal (TERM is not set)
 
 ## theme
 
@@ -3287,7 +3300,10 @@ theme-not-a-file = not a theme file
 
 ## time
 
-time-and-more = {"  "}and { $more } more
+time-and-more = { $more ->
+    [0] {""}
+   *[other] {"  "}and { $more } more
+}
 time-display-paused-and-step-through = display paused; { KEY("earlier") } and { KEY("later") } step through history, { KEY("freeze") } resumes
 time-last-min = last { $minutes } min
 time-last-s = last { $seconds } s

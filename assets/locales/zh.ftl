@@ -1188,14 +1188,11 @@ column-worth = 面值
 
 command-all-not-only-filtered-ones = 全部 { $count } 条，不只是筛选出的 { $shown } 条。
 command-all-that-are-pending = { $count } 条消息：全部待确认消息。
-command-applying-the-plan = 正在执行计划
 command-at-most-concurrent-requests = 最大并发 { $most }，{ $pace }。
 command-buyers-are-sending-requests = { $users } 位模拟买家开始请求 #{ $voucher }
 command-cancel = 取消
-command-changing = 正在更新 #{ $voucher }
 command-consumer-no-longer-exists = 该消费者已不存在
 command-counting-dead-letters-was-cancelled = 已取消统计死信，未做任何更改
-command-creating = 正在新建 { $title }
 command-does-not-apply =
     { $phase ->
         [planned] #{ $id } 尚未开始
@@ -1204,7 +1201,10 @@ command-does-not-apply =
         [sold_out] #{ $id } 已开始并已售罄
        *[other] #{ $id } 已结束，无法更改
     }
-command-does-nothing-here = { $key } 在此无效
+command-does-nothing-here = { $key } 在此无效{ $has_help ->
+        [true] ，按 { KEY("help") } 查看按键
+       *[false] {""}
+    }
 command-edge = { $top ->
     [true] 已是第一行
    *[false] 已是最后一行
@@ -1212,16 +1212,14 @@ command-edge = { $top ->
 command-engine-has-stopped-display = 引擎已停止，画面不再更新
 command-engine-stopped-before-it-replied = 引擎未应答就已停止，请先在日志（{ KEY("activity") }）中核对结果再重试
 command-entries-marked-ones = { $count } 条消息：已标记的消息。
-command-examining-dead-letters = 正在检查死信
-command-examining-entries = 正在检查消息
-command-has-no-function-here-press = { $key } 在此无效，按 { KEY("help") } 查看按键
-command-held = “{ $name }”，由 { $node }（{ $task }）持有。
-command-held-by = “{ $name }”，由 { $node } 持有。
+command-held = “{ $name }”，由 { $node }{ $has_task ->
+        [true] （{ $task }）
+       *[false] {" "}
+    }持有。
 command-held-by-live-nodes-nothing = { $held } 条由在线节点处理中，无需操作
 command-holder-no-longer-holds-lock = 该持有者已不再持有这把锁
 command-is-available = { $key } 可用于{ $each }
 command-is-being-created-wait = 正在新建 { $title }，请等引擎应答后再新建
-command-is-running = { $name } 运行中
 command-job-no-longer-exists = 该任务已不存在
 command-no-command-is-running = 没有正在执行的操作
 command-no-other-time-range = 没有其他时间范围
@@ -1235,6 +1233,7 @@ command-order-is-no-longer = 该订单已不在最新一页
 command-plan-is-ready = 计划已就绪
 command-requests-by-buyers = { $buyers } 位买家共 { $requests } 次请求，其中 { $again } 位请求两次。
 command-sale-is-no-longer-listed = 该场秒杀已不在列表中
+command-sent = { $command }：等待引擎应答
 command-there-are-no-pending-entries = 没有待确认消息，无需制定计划
 command-there-is-no-entry = 没有可标记的行
 command-there-is-no-sale = 没有可选的秒杀
@@ -1301,8 +1300,10 @@ console-cause = { $cause ->
 }
 console-command = 命令
 console-dead = 失联
-console-dismisses = { $error }（{ KEY("back") } 关闭）
-console-dismisses-more = { $error }（{ KEY("back") } 关闭，另有 { $more } 条）
+console-dismisses = { $error }（{ KEY("back") } 关闭{ $more ->
+        [0] {""}
+       *[other] ，另有 { $more } 条
+    }）
 console-drains-in = 约 { $steady }后清空
 console-duplicate = 重复
 console-ended-left = 已结束，剩 { $left }
@@ -1395,8 +1396,10 @@ context-views = 所有视图
 conventions-all-are-marked-press = 已全部标记，按 { KEY("mark-all") } 取消
 conventions-are-loaded-in-pages = 共 { $total } 条，按 ID 分页读取；仅一页时才支持排序
 conventions-closes-this-then-press-again = { $text }，按 { $close } 关闭此处，再按一次 { $again }
-conventions-copied = 已复制：{ $what }
-conventions-copied-tmux-forwards-it-only = 已复制：{ $what }；tmux 需设置 '{ $setting }' 才会传给终端
+conventions-copied = 已复制：{ $what }{ $in_tmux ->
+        [true] ；tmux 需设置 '{ $setting }' 才会传给终端
+       *[false] {""}
+    }
 conventions-default-order-restored = 已恢复默认顺序
 conventions-display-is-paused-press = 画面已冻结，按 { KEY("freeze") } 恢复后才能读取更多
 conventions-does-it = { $count }：按 { KEY("press") } 确认
@@ -1502,7 +1505,6 @@ director-spread-over-so-many-seconds = 请求分布的秒数，0 为不限速
 director-start-in = 倒计时
 director-starts-with-pieces-before = #{ $id } 开始，{ $count } 件，早于计划时间。
 director-stock-changed = 库存已由 { $asked } 变为 { $now }
-director-stopping-load-test = 正在停止 #{ $voucher } 的压测
 director-with-buyers = { $subject }，{ $buyers } 位买家
 director-within = 时长
 
@@ -2259,11 +2261,18 @@ presenter-sold-of =
        *[other] 已售件数，共 { $initial }，用时 { $seconds } 秒
     }
 presenter-stranded = 笔订单滞留
-presenter-there-is-no-other-sale = 没有其他秒杀可演示
-presenter-this-is-the-first-sale = 已是第一场秒杀
-presenter-this-is-the-last-sale = 已是最后一场秒杀
+presenter-there-is-no-other-sale = { $count ->
+    [1] 没有其他秒杀可演示
+   *[other] { $is_forward ->
+        [true] 已是最后一场秒杀
+       *[false] 已是第一场秒杀
+    }
+}
 presenter-until-the-sale-opens = 距开抢
-presenter-value = 另 { $count } 条
+presenter-value = { $count ->
+    [0] {""}
+   *[other] {"  "}另 { $count } 条
+}
 presenter-works-in-views-press = { $key } 用于普通视图，按 { KEY("present") } 退出演示
 presenter-written = 已落库
 
@@ -2687,7 +2696,6 @@ stream-added = 写入
 stream-after-them-delivered-anyway = 其后的：照常投递
 stream-all-partitions = 所有分区
 stream-before-the-oldest = 最早消息之前 { $gone } 条
-stream-calculating-effect = 正在计算影响
 stream-consumer = 消费者
 stream-consumer-has-no-details-beyond = 消费者没有更多详情
 stream-consumer-or-node = 消费者，或节点（取其消费者）
@@ -2704,9 +2712,11 @@ stream-grows-by = +{ $rate }
 stream-held-at-press-to-follow = 停在 { $at }；按 { KEY("last") } 跟随最新
 stream-holds-entries-which-would = { $name } 持有 { $held } 条消息，移除会丢失；请先按 { KEY("claim") } 转移
 stream-holds-no-entries-to-transfer = { $name } 没有可转移的消息
-stream-in-all-partitions = 适用于所有分区。
 stream-in-dead-letters = 在死信中
-stream-in-partition-only = 仅限分区 { $number }。
+stream-in-partition-only = { $number ->
+    [all] 适用于所有分区。
+   *[other] 仅限分区 { $number }。
+}
 stream-in-sql-already-acknowledged = 已在 SQL 中：直接确认
 stream-kept = 保留
 stream-made-there = { $made } 个消费组已丢失，将在该处重建。
@@ -2846,13 +2856,16 @@ tables-written-per-second = 单/秒
 
 ## terminal
 
-terminal-console-does-not-support-use = 控制台不支持{ $kind }；请用 'seckill status' 或 'seckill demo --headless'，或设置终端类型，如 TERM=xterm-256color
+terminal-console-does-not-support-use = 控制台不支持{ $term ->
+        [none] 未知终端（未设置 TERM）
+       *[other] 终端类型“{ $term }”
+    }；请用 'seckill status' 或 'seckill demo --headless'，或设置终端类型，如 TERM=xterm-256color
 terminal-console-requires-terminal-use-seckill = 控制台需要终端；请改用 'seckill status --json' 或 'seckill demo --headless'
-terminal-is-not-utf-locale-drawing = { $locale } 不是 UTF-8 环境：因 --lang zh 文字仍用 UTF-8；如有乱码请用 --lang en
-terminal-is-not-utf-locale-drawing-in-utf = { $locale } 不是 UTF-8 环境：因 --lang zh 仍以 UTF-8 绘制；如有乱码请用 --lang en
+terminal-is-not-utf-locale-drawing = { $locale } 不是 UTF-8 环境：因 --lang zh { $in_ascii ->
+        [true] 文字仍用 UTF-8
+       *[false] 仍以 UTF-8 绘制
+    }；如有乱码请用 --lang en
 terminal-terminal-error-run-seckill-doctor = 终端出错：{ $why }；请用 'seckill doctor' 检查
-terminal-terminal-type = 终端类型“{ $term }”
-terminal-unknown-terminal-term = 未知终端（未设置 TERM）
 
 ## theme
 
@@ -2860,7 +2873,10 @@ theme-not-a-file = 不是主题文件
 
 ## time
 
-time-and-more = {"  "}另有 { $more } 条
+time-and-more = { $more ->
+    [0] {""}
+   *[other] {"  "}另有 { $more } 条
+}
 time-display-paused-and-step-through = 画面已冻结，{ KEY("earlier") } 和 { KEY("later") } 查看历史，{ KEY("freeze") } 恢复
 time-last-min = 最近 { $minutes } 分钟
 time-last-s = 最近 { $seconds } 秒

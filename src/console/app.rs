@@ -2,7 +2,7 @@
 //!
 //! Events change it; nothing in here waits, draws, or accesses the terminal.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 use crossterm::event::{Event, KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 use futures::{
@@ -24,7 +24,7 @@ use super::{
     active_sale::ActiveSale,
     dialogs::{Confirm, Dialog, Form, Intent, Subject},
     director::Director,
-    export::{Export, Saved, Written, row_count},
+    export::{Export, Saved, row_count},
     keymap::{self, Action, Context, Key},
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
@@ -166,8 +166,7 @@ impl App {
             self.show_newest();
         }
         self.follow_plan();
-        let called_off = self.director.look(&self.display.newest);
-        self.direct(called_off);
+        self.advance_launch();
     }
 
     /// Applies a new snapshot; selections and marks follow their objects.
@@ -252,18 +251,15 @@ impl App {
         self.terminal.dirty = true;
         self.status.key_pressed();
         let pressed = Key::of(key);
+        let always = keymap::lookup(Context::Always, pressed);
         if self.terminal.unseen {
-            if let Some(action) = keymap::lookup(Context::Always, pressed) {
-                self.run(action);
-            }
-            return;
+            return always.into_iter().for_each(|action| self.run(action));
         }
+        let context = self.context();
+        let action = keymap::lookup(context, pressed);
         // A key closes the summary and does nothing else, unless it quits.
-        let quits = keymap::lookup(self.context(), pressed) == Some(Action::Quit);
-        if !quits
-            && keymap::lookup(Context::Always, pressed).is_none()
-            && !std::mem::take(&mut self.guide.summary).is_empty()
-        {
+        let closes = always.is_none() && action != Some(Action::Quit);
+        if closes && !std::mem::take(&mut self.guide.summary).is_empty() {
             return;
         }
         if let Some(Dialog::Confirm(confirm)) = &mut self.dialog
@@ -271,20 +267,19 @@ impl App {
         {
             return;
         }
-        let key = pressed;
-        let context = self.context();
-        if let Some(action) = keymap::lookup(context, key) {
+        if let Some(action) = action {
             self.run(action);
         } else if matches!(context, Context::Form | Context::Palette | Context::Filter) {
             self.type_in(event);
         } else {
-            let meanings = keymap::elsewhere(context, key);
+            let (key, meanings) = (pressed.label(), keymap::elsewhere(context, pressed));
             self.note(if meanings.is_empty() || self.dialog.is_some() {
-                commands::does_nothing(&key.label(), context)
+                let has_help = keymap::actions(context).contains(&Action::Help);
+                text!("command-does-nothing-here", key, has_help)
             } else if context == Context::Presenter {
-                text!("presenter-works-in-views-press", key = key.label())
+                text!("presenter-works-in-views-press", key)
             } else {
-                commands::works_elsewhere(&key.label(), &meanings)
+                commands::works_elsewhere(&key, &meanings)
             });
         }
     }
@@ -352,22 +347,22 @@ impl App {
             self.terminal.dirty = true;
             self.apply(effect);
         }
-        let asks_to_fire = matches!(&self.dialog, Some(Dialog::Confirm(it)) if matches!(it.intent, Intent::Fire(_)));
+        let asks_to_fire =
+            matches!(&self.dialog, Some(Dialog::Confirm(it)) if it.intent == Intent::Fire);
         if asks_to_fire && self.director.armed().is_none() {
             self.dialog = None;
         }
     }
 
-    /// Time until the countdown of a launch shows another second, or ends.
-    pub(super) fn launch_due(&self) -> Option<Duration> {
-        self.director.due(self.display.now)
-    }
-
-    /// Advances the countdown, and fires the launch at its end.
+    /// The countdown shows another second, or ends.
     pub(super) fn on_launch_due(&mut self) {
         self.terminal.dirty = true;
-        let fired = self.director.on_due(&self.display.newest, self.display.now);
-        self.direct(fired);
+        self.advance_launch();
+    }
+
+    pub(super) fn advance_launch(&mut self) {
+        let effect = self.director.advance(&self.display.newest, self.display.now);
+        self.direct(effect);
     }
 
     /// Sends a command, with a reason for the audit log; its reply arrives in [`Work::answers`]. `false` if the engine
@@ -375,13 +370,11 @@ impl App {
     pub(super) fn send(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send(command.clone(), reason) {
             Ok(reply) => {
-                let text = commands::sent(&command);
-                let sells = |id| !self.display.newest.sale(id).is_some_and(is_gone);
-                match &command {
-                    Command::LoadTest(plan) if sells(plan.voucher) => {
-                        self.status.note_rush(text, plan.voucher, self.display.now);
-                    }
-                    _ => self.note(text),
+                self.note(commands::sent(&command));
+                if let Command::LoadTest(plan) = &command
+                    && !self.display.newest.sale(plan.voucher).is_some_and(is_gone)
+                {
+                    self.status.rush = Some(plan.voucher);
                 }
                 self.work.answers.push(async move { (command, reply.await) }.boxed());
                 true
@@ -487,7 +480,7 @@ impl App {
     pub(super) fn on_saved(&mut self, saved: Saved) {
         self.terminal.dirty = true;
         match saved {
-            Ok(Written { path, rows }) => {
+            Ok((path, rows)) => {
                 let path = path.display();
                 let part = rows.filter(|extent| extent.more);
                 let (tone, text) = if part.is_some() {

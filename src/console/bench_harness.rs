@@ -51,8 +51,7 @@ pub async fn gauge(
     until: impl Future<Output = ()>,
 ) -> Result<(), ConsoleError> {
     let (width, height) = person.size;
-    let variable = |name: &str| std::env::var(name).ok();
-    let depth = Depth::detect(ColorChoice::Auto, variable);
+    let depth = Depth::detect(ColorChoice::Auto, |name| std::env::var(name).ok());
     let theme = Theme::of(&Palette::default(), depth, false);
     let mut app = App::new(remote, theme, TimeZone::system(), Millis::now());
     let frames = Frames::new(Viewport::Fixed(Rect::new(0, 0, width, height)))?;

@@ -1,26 +1,73 @@
 //! The launch director: arms a launch, fires it at the end of its countdown, and cancels it if anything differs from
 //! what the operator confirmed.
 //!
-//! It decides; the application asks and sends.
+//! It decides; the application asks and sends. The countdown follows the clock of Redis, and the engine is not called
+//! before its end, so an aborted launch has no effect.
 
 use std::time::Duration;
 
-use seckill_engine::{Command, Reply, SaleLine, Snapshot};
+use seckill_engine::{Command, LoadTest, Reply, SaleLine, Snapshot};
 use seckill_model::{Label, Millis, NewSale, Phase, VoucherId, text};
 
 use super::{
     Answer,
-    dialogs::{Confirm, Dialog, Intent},
-    launch::{Launch, away},
-    text::{commands::question, figures::span, sale_in},
+    dialogs::{Confirm, Intent},
+    text::{commands::question, figures::span, sale_in, sale_name},
     views::Effect,
+    widgets::plain,
 };
 
 pub(crate) const NOTHING_TO_STOP: Label = Label("director-no-launch-is-scheduled-and-no-load");
-const OPENING: Label = Label("director-sale-is-being-started-load");
 
 /// A console that was suspended for longer than this at the end of the countdown no longer fires.
 const LATE_MS: u64 = 3_000;
+
+/// A launch as the operator confirms it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Launch {
+    /// The planned sale that it opens; without one, a sale is created when the countdown ends.
+    pub(crate) planned: Option<VoucherId>,
+    pub(crate) title: String,
+    pub(crate) pieces: u64,
+    pub(crate) buyers: u64,
+    /// Seconds over which buyers arrive; 0 is as fast as possible.
+    pub(crate) within: u64,
+    /// Seconds from confirmation to start.
+    pub(crate) countdown: u64,
+    /// The reason, for the audit log.
+    pub(crate) reason: Option<String>,
+}
+
+impl Launch {
+    pub(super) fn rush(&self, voucher: VoucherId) -> LoadTest {
+        LoadTest::new(voucher, self.buyers).within(self.within)
+    }
+
+    /// What is sold, in short.
+    pub(super) fn subject(&self) -> String {
+        match self.planned {
+            Some(id) => sale_name(id, &self.title),
+            None => text!("director-new-sale", title = plain(&self.title)),
+        }
+    }
+
+    /// The launch in the top line of every view; without IDs in presenter mode.
+    pub(crate) fn badge(&self, ids: bool) -> String {
+        let subject = if ids { self.subject() } else { self.title.clone() };
+        text!("director-with-buyers", subject, buyers = self.buyers)
+    }
+
+    /// What happens at the end of the countdown, one sentence per line.
+    pub(crate) fn events(&self) -> String {
+        let (count, title) = (self.pieces, plain(&self.title));
+        let start = match self.planned {
+            Some(id) => text!("director-starts-with-pieces-before", id, count),
+            None => text!("director-sale-is-created-with-pieces", title, count),
+        };
+        let twice = self.rush(VoucherId(0)).twice();
+        text!("director-events", start, buyers = self.buyers, seconds = self.within, twice)
+    }
+}
 
 /// The state of a launch.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +105,7 @@ impl Director {
     pub(super) fn why_not_fire(&self) -> Option<String> {
         match self.scheduled() {
             Some((_, Some(_))) => None,
-            Some((_, None)) => Some(OPENING.to_owned()),
+            Some((_, None)) => Some(Label("director-sale-is-being-started-load").to_owned()),
             None => Some(text!("director-arms-one")),
         }
     }
@@ -86,58 +133,38 @@ impl Director {
         Effect::Note(text!("director-scheduled-starts-in-s-press", subject, seconds))
     }
 
-    /// Cancels a launch that no longer matches what the operator confirmed.
-    pub(super) fn look(&mut self, newest: &Snapshot) -> Option<Effect> {
-        let (launch, at) = self.scheduled()?;
-        let why = unfit(newest, launch, Some(at?))?;
-        Some(self.call_off(&why))
-    }
-
     /// Cancels the launch, and reports the reason and the next step.
     fn call_off(&mut self, why: &str) -> Effect {
         let subject = self.launch.take().map(|(launch, _)| launch.subject()).unwrap_or_default();
         Effect::Failure(text!("director-launch-of-cancelled-nothing", subject, why))
     }
 
-    /// Fires the launch at the end of its countdown, unless that has long passed.
-    pub(super) fn on_due(&mut self, newest: &Snapshot, now: Millis) -> Option<Effect> {
-        let (_, at) = self.scheduled()?;
-        let late = now.since(at.filter(|at| *at <= now)?);
-        Some(if late > LATE_MS {
-            self.call_off(&text!("director-console-was-suspended", late = span(late)))
-        } else {
-            self.fire(newest, now)
+    /// Fires the launch at the end of its countdown, unless that has long passed. Until then, cancels a launch that no
+    /// longer matches what the operator confirmed.
+    pub(super) fn advance(&mut self, newest: &Snapshot, now: Millis) -> Option<Effect> {
+        let (launch, at) = self.scheduled()?;
+        let at = at?;
+        Some(match now.since(at) {
+            _ if at > now => self.call_off(&unfit(newest, launch, Some(at))?),
+            late if late > LATE_MS => {
+                self.call_off(&text!("director-console-was-suspended", late = span(late)))
+            }
+            _ => self.fire(None, newest, now),
         })
     }
 
-    pub(super) fn ask_fire(&self) -> Option<Effect> {
-        let launch = self.armed()?;
-        let question = question!("ask-launch-now", events = launch.events());
-        let confirm = Confirm::new(question, Intent::Fire(Box::new(launch.clone())));
-        Some(Effect::Open(Dialog::Confirm(confirm)))
-    }
-
-    /// Fires the confirmed launch, unless the countdown has already fired it.
-    pub(super) fn fire_now(
+    /// Opens the sale of the launch, or cancels the launch if that is impossible now.
+    pub(super) fn fire(
         &mut self,
-        asked: &Launch,
         reason: Option<String>,
         newest: &Snapshot,
         now: Millis,
     ) -> Effect {
-        match &mut self.launch {
-            Some((launch, LaunchState::Counting(_))) if launch == asked => {
-                launch.reason = reason.or_else(|| launch.reason.take());
-                self.fire(newest, now)
-            }
-            Some((_, LaunchState::Opening(..) | LaunchState::Rushing(_))) => Effect::note(OPENING),
-            _ => Effect::Note(text!("director-arms-one")),
-        }
-    }
-
-    fn fire(&mut self, newest: &Snapshot, now: Millis) -> Effect {
-        let Some((launch, state)) = &mut self.launch else { return Effect::Done };
-        let away = away(&newest.redis, &newest.sql).map(Label::to_owned);
+        let Some((launch, state @ LaunchState::Counting(_))) = &mut self.launch else {
+            return Effect::Done;
+        };
+        launch.reason = reason.or_else(|| launch.reason.take());
+        let away = away(newest).map(Label::to_owned);
         if let Some(why) = away.or_else(|| unfit(newest, launch, None)) {
             return self.call_off(&why);
         }
@@ -189,10 +216,10 @@ impl Director {
         Some((opened, Effect::Send(command, reason)))
     }
 
-    /// Aborts the confirmed launch; `None` if its load test has to be stopped instead.
-    pub(super) fn disarm(&mut self, asked: &Launch) -> Option<Effect> {
+    /// Aborts the launch; `None` if its load test has to be stopped instead.
+    pub(super) fn disarm(&mut self) -> Option<Effect> {
         match &mut self.launch {
-            Some((launch, LaunchState::Counting(_))) if launch == asked => {
+            Some((launch, LaunchState::Counting(_))) => {
                 let subject = launch.subject();
                 self.launch = None;
                 Some(Effect::Success(text!("director-cancelled-was-not-started-nothing", subject)))
@@ -216,7 +243,7 @@ impl Director {
             Some((_, LaunchState::Rushing(id))) => *id,
             Some((launch, _)) => {
                 let question = question!("ask-cancel-launch", launch = launch.badge(true));
-                return Some(Confirm::new(question, Intent::Disarm(Box::new(launch.clone()))));
+                return Some(Confirm::new(question, Intent::Disarm));
             }
             None => chosen?,
         };
@@ -246,5 +273,16 @@ fn unfit(newest: &Snapshot, launch: &Launch, at: Option<Millis>) -> Option<Strin
         }
         Some(sale) if starts(sale) => Some(text!("director-sale-starts-by-itself-before")),
         Some(_) => None,
+    }
+}
+
+/// The unreachable server that a sale command waits for.
+pub(super) fn away(newest: &Snapshot) -> Option<Label> {
+    match (&newest.redis, &newest.sql) {
+        (redis, _) if !redis.up => Some(Label("director-redis-is-unreachable")),
+        (redis, _) if !redis.takes_writes() => Some(Label("director-redis-rejects-writes")),
+        (_, sql) if !sql.up => Some(Label("director-database-is-unreachable")),
+        (_, sql) if !sql.takes_writes() => Some(Label("director-database-rejects-writes")),
+        _ => None,
     }
 }

@@ -11,7 +11,7 @@ use seckill_engine::{
     Command, Pace, SaleLine, Scope,
     commands::{audit_record, plan::Plan},
     dead_letters::{LetterScope, LettersCounted},
-    telemetry::snapshot::PendingLine,
+    telemetry::snapshot::{PendingLine, RecoveryLine},
 };
 use seckill_model::{Label, Phase, VoucherId, in_english, is_display_control, text};
 use strum::VariantArray as _;
@@ -23,11 +23,10 @@ use super::{
         Confirm, Dialog, ExportMenu, Form, Help, Intent, MOST, Offer, Palette, Subject, is_cut,
         typed,
     },
-    director::NOTHING_TO_STOP,
+    director::{Launch, NOTHING_TO_STOP, away},
     export::{self, Export, Format, of_screen, of_table, stamp},
     frame,
     keymap::{self, Action, Context, key_of},
-    launch::{self, Launch},
     text::{self, commands, commands::question, conventions, time::event_name},
     views::{
         Component as _, Effect, Order, Pane, Row as _, Sheet, Step, Turn, View, ledger,
@@ -37,8 +36,6 @@ use super::{
     widgets::fit,
 };
 
-/// Maximum number of recent actions in the palette.
-const REMEMBERED: usize = 20;
 /// Maximum number of bytes of a copy: more than any row, and accepted by every terminal.
 const MOST_COPIED: usize = 32 * 1024;
 /// Cells of a copy that the status line repeats.
@@ -70,38 +67,33 @@ impl App {
             self.note(text!("conventions-pasted-text-was-truncated", kept = MOST));
         }
         match &mut self.dialog {
-            Some(Dialog::Form(form)) => {
-                form.type_in(event, &self.display);
-            }
-            Some(Dialog::Palette(palette)) => palette.type_in(event),
-            Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
+            Some(Dialog::Form(form)) => return form.type_in(event, &self.display),
             Some(Dialog::Export(_)) => {
                 if let Some(format) = ExportMenu::of_letter(event) {
                     self.dialog = None;
                     self.export(format);
                 }
             }
-            None if self.views.filtering => {
-                let changed = self.filter().is_some_and(|filter| typed(filter, event));
-                if changed {
-                    self.filter_changed();
-                }
-            }
+            _ => {}
+        }
+        let changed = self.input().is_some_and(|input| typed(input, event));
+        match &mut self.dialog {
+            Some(Dialog::Palette(palette)) if changed => palette.cursor = 0,
+            None if changed => self.filter_changed(),
             _ => {}
         }
     }
 
     /// The focused text input.
-    fn input(&mut self) -> Option<&Input> {
-        if self.dialog.is_some() {
-            return self.dialog.as_ref().and_then(Dialog::input);
+    fn input(&mut self) -> Option<&mut Input> {
+        if self.dialog.is_none() && self.views.filtering {
+            return self.filter();
         }
-        if self.views.filtering { self.filter().map(|filter| &*filter) } else { None }
+        self.dialog.as_mut()?.input()
     }
 
     /// Applies an action to a dialog; returns it if it stays open.
     fn answer_dialog(&mut self, dialog: Dialog, action: Action) -> Option<Dialog> {
-        let forward = action != Action::PreviousPart;
         match (dialog, action) {
             (Dialog::Confirm(confirm), _) => self.answer_confirm(confirm, action),
             (Dialog::Form(mut form), _) if form.is_left_by(action) => {
@@ -109,7 +101,7 @@ impl App {
                     Subject::NewSale => commands::DRAFT_KEPT,
                     _ => Label("command-nothing-was-changed-form-keeps"),
                 };
-                form.focus(0);
+                form.focus = 0;
                 let is_kept = self.work.keep_draft(form);
                 self.note(if is_kept { kept } else { commands::CANCELLED });
                 None
@@ -123,29 +115,17 @@ impl App {
                 self.apply(effect);
                 None
             }
-            (Dialog::Form(mut form), _) => {
-                form.step(forward);
-                Some(Dialog::Form(form))
-            }
             (Dialog::Palette(_) | Dialog::Help(_) | Dialog::Export(_), Action::Cancel) => None,
             (Dialog::Palette(palette), Action::Press) => self.run_by_name(palette),
-            (Dialog::Palette(mut palette), _) => {
-                palette.step(forward);
-                Some(Dialog::Palette(palette))
-            }
             (Dialog::Export(menu), Action::Press) => {
                 if let Some(format) = menu.chosen() {
                     self.export(format);
                 }
                 None
             }
-            (Dialog::Export(mut menu), _) => {
-                menu.step(forward);
-                Some(Dialog::Export(menu))
-            }
-            (Dialog::Help(mut help), _) => {
-                help.step(action == Action::Down);
-                Some(Dialog::Help(help))
+            (mut dialog, _) => {
+                dialog.step(!matches!(action, Action::PreviousPart | Action::Up));
+                Some(dialog)
             }
         }
     }
@@ -173,7 +153,6 @@ impl App {
         }
         self.work.asked.retain(|it| *it != action);
         self.work.asked.insert(0, action);
-        self.work.asked.truncate(REMEMBERED);
         self.run_in_view(action);
         None
     }
@@ -229,14 +208,13 @@ impl App {
                 self.work.drafts.retain(|it| !matches!(it.subject, Subject::Launch(_)));
                 let armed = self.director.arm(Launch { reason, ..Launch::clone(launch) }, now);
                 self.apply(armed);
-                let called_off = self.director.look(&self.display.newest);
-                self.direct(called_off);
+                self.advance_launch();
             }
-            Intent::Fire(launch) => {
-                let fired = self.director.fire_now(launch, reason, newest, now);
+            Intent::Fire => {
+                let fired = self.director.fire(reason, newest, now);
                 self.direct(Some(fired));
             }
-            Intent::Disarm(launch) => match self.director.disarm(launch) {
+            Intent::Disarm => match self.director.disarm() {
                 Some(done) => self.apply(done),
                 None => self.abort(),
             },
@@ -340,10 +318,7 @@ impl App {
             Action::Quit => self.quit(),
             action if action.is_command() => self.ask(action),
             action => {
-                let is_scrub = matches!(
-                    action,
-                    Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter
-                );
+                let is_scrub = (Action::Earlier..=Action::MarkAfter).contains(&action);
                 // The chart stays while the user moves along it.
                 if is_scrub && self.views.overview.has_chart() && !self.display.frozen {
                     self.freeze();
@@ -389,11 +364,10 @@ impl App {
         let at = sales.iter().position(|sale| Some(sale.voucher_id) == self.presented());
         let next = at.map_or(0, |at| step.from(at, sales.len(), sales.len()));
         if at.is_none_or(|at| at == next) {
+            let is_forward = step.is_forward();
             return self.note(match sales.len() {
                 0 => text!("presenter-no-sales-yet-press"),
-                1 => Label("presenter-there-is-no-other-sale").to_string(),
-                _ if step.is_forward() => Label("presenter-this-is-the-last-sale").to_string(),
-                _ => Label("presenter-this-is-the-first-sale").to_string(),
+                count => text!("presenter-there-is-no-other-sale", count, is_forward),
             });
         }
         self.presenter.sale = sales.get(next).map(|sale| sale.voucher_id);
@@ -487,7 +461,7 @@ impl App {
             self.filter_changed();
         } else if self.view == View::Overview {
             self.views.sales.let_go();
-        } else if !self.status.took_note() {
+        } else if !self.status.took_note {
             // If there was a message, the key only dismissed it.
             self.go(View::Overview);
         }
@@ -565,12 +539,8 @@ impl App {
         };
         let Some(text) = text else { return self.note(self.no_choice()) };
         let text = plain(&text);
-        let shown = fit(&text, REPEATED);
-        self.note(if self.terminal.in_tmux {
-            text!("conventions-copied-tmux-forwards-it-only", what = shown, setting = TMUX_SETTING)
-        } else {
-            text!("conventions-copied", what = shown)
-        });
+        let (what, in_tmux) = (fit(&text, REPEATED), self.terminal.in_tmux);
+        self.note(text!("conventions-copied", what, in_tmux, setting = TMUX_SETTING));
         self.terminal.clipboard = Some(text);
     }
 
@@ -616,16 +586,16 @@ impl App {
         match action {
             Action::Arm => self.ask_arm(),
             Action::Fire => {
-                let asked = self.director.ask_fire();
-                self.direct(asked);
+                if let Some(launch) = self.director.armed() {
+                    let question = question!("ask-launch-now", events = launch.events());
+                    self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Fire)));
+                }
             }
             Action::Abort => self.abort(),
             Action::NewSale => self.ask_new_sale(),
             // The question is in the Ledger.
             Action::Repair => {
-                if self.view != View::Ledger {
-                    self.go(View::Ledger);
-                }
+                self.go(View::Ledger);
                 if self.view == View::Ledger {
                     self.run_by_view(action);
                 }
@@ -634,8 +604,7 @@ impl App {
                 self.count_letters(action);
             }
             Action::StopCommand => {
-                let mut commands = self.display.newest.recoveries.iter();
-                if let Some(line) = commands.find(|line| line.changes) {
+                if let Some(line) = self.running_command() {
                     let (action, done) = (event_name(&line.action), line.done);
                     let question =
                         question!("ask-stop-command", action, done, planned = line.planned);
@@ -649,6 +618,11 @@ impl App {
                 }
             }
         }
+    }
+
+    /// The command of any console that changes data now.
+    fn running_command(&self) -> Option<&RecoveryLine> {
+        self.display.newest.recoveries.iter().find(|line| line.changes)
     }
 
     /// Opens the draft of the form on this subject, or a new form.
@@ -800,8 +774,8 @@ impl App {
     pub(super) fn quit(&mut self) {
         let load_tests = &self.display.newest.load_tests;
         let question = if let Some(launch) = self.director.armed() {
-            launch.ask_quit()
-        } else if let Some(line) = self.display.newest.recoveries.iter().find(|it| it.changes) {
+            question!("ask-quit-during-launch", launch = launch.badge(true))
+        } else if let Some(line) = self.running_command() {
             let (action, done) = (event_name(&line.action), line.done);
             question!("ask-quit-during-command", action, done, planned = line.planned)
         } else if load_tests.is_empty() {
@@ -818,18 +792,22 @@ impl App {
 
     /// The palette with every named action: those of this view first.
     pub(super) fn palette(&self) -> Palette {
-        let here = keymap::actions(self.place());
-        let elsewhere = Context::views().flat_map(keymap::actions);
-        let mut offers: Vec<Offer> = Vec::new();
-        for action in here.iter().copied().chain(elsewhere) {
+        let here = keymap::actions(self.place()).into_iter().map(|action| (action, None));
+        let elsewhere = keymap::table().iter().filter_map(|it| match it.context {
             // A repair opens the Ledger by itself.
-            let is_here = here.contains(&action) || action == Action::Repair;
-            let view = if is_here { None } else { home(action) };
-            let why = if is_here { self.why_not(action) } else { None };
-            // Bindings of all views apply here.
-            if (is_here || view.is_some()) && !offers.iter().any(|it| it.action == action) {
-                offers.extend(offer(action, why, view));
-            }
+            Context::View(_) if it.action == Action::Repair => Some((it.action, None)),
+            Context::View(view) => Some((it.action, Some(view))),
+            _ => None,
+        });
+        let mut offers: Vec<Offer> = Vec::new();
+        for (action, view) in here.chain(elsewhere) {
+            let is_new = !offers.iter().any(|it| it.action == action);
+            let Some(name) = action.name().filter(|_| is_new) else { continue };
+            let why = if view.is_none() { self.why_not(action) } else { None };
+            // The English name and the settings name, in every language.
+            let english = in_english(|| action.name()).unwrap_or_default();
+            let alias = format!("{english} {}", action.setting().replace('-', " "));
+            offers.push(Offer { action, name: name.to_owned(), alias, why, view, row: None });
         }
         for view in View::VARIANTS.iter().copied() {
             let names = self.views.get(view).table().map(|it| it.names(&self.display.shown));
@@ -847,8 +825,7 @@ impl App {
 
     /// The unreachable server that a command would have to wait for.
     pub(super) fn away(&self) -> Option<String> {
-        let away = launch::away(&self.display.newest.redis, &self.display.newest.sql);
-        away.map(|server| text!("command-try-again-once", away = server))
+        away(&self.display.newest).map(|away| text!("command-try-again-once", away))
     }
 
     /// Why an action of this view would have no effect, for the palette and for its key.
@@ -867,8 +844,7 @@ impl App {
             }
             Action::Repair => return self.away(),
             Action::StopCommand => {
-                let is_running = newest.recoveries.iter().any(|line| line.changes);
-                (!is_running, Label("command-no-command-is-running"))
+                (self.running_command().is_none(), Label("command-no-command-is-running"))
             }
             Action::Start | Action::Pause | Action::End | Action::Rush | Action::Restock
                 if self.view != View::Jobs =>
@@ -896,32 +872,9 @@ impl App {
     }
 }
 
-fn offer(action: Action, why: Option<String>, view: Option<View>) -> Option<Offer> {
-    let name = action.name()?.to_owned();
-    // The English name and the settings name, in every language.
-    let english = in_english(|| action.name()).unwrap_or_default();
-    let alias = format!("{english} {}", action.setting().replace('-', " "));
-    Some(Offer { action, name, alias, why, view, row: None })
-}
-
-/// The first view in which an action is available.
-fn home(action: Action) -> Option<View> {
-    View::VARIANTS.iter().copied().find(|view| {
-        let context = Context::View(*view);
-        keymap::table().iter().any(|it| it.context == context && it.action == action)
-    })
-}
-
 /// Returns one line of limited length without control characters.
 fn plain(text: &str) -> String {
-    let mut plain = String::new();
-    for c in text.chars() {
-        if plain.len() + c.len_utf8() > MOST_COPIED {
-            break;
-        }
-        plain.push(if is_display_control(c) { ' ' } else { c });
-    }
-    plain
+    text[..text.floor_char_boundary(MOST_COPIED)].replace(is_display_control, " ")
 }
 
 #[cfg(test)]

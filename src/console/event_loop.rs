@@ -111,7 +111,7 @@ async fn turn(
             answering = false;
             continue;
         }
-        let launch = app.launch_due().map(|left| Instant::now() + left);
+        let launch = app.director.due(app.display.now).map(|left| Instant::now() + left);
         tokio::select! {
             biased;
             event = keyboard.next() => match event {

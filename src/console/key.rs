@@ -10,24 +10,24 @@ pub(crate) struct Key {
     pub(super) modifiers: KeyModifiers,
 }
 
-/// The names of special keys in the settings.
-const NAMED: [(&str, KeyCode); 16] = [
-    ("enter", KeyCode::Enter),
-    ("esc", KeyCode::Esc),
-    ("tab", KeyCode::Tab),
-    ("shift-tab", KeyCode::BackTab),
-    ("space", KeyCode::Char(' ')),
-    ("up", KeyCode::Up),
-    ("down", KeyCode::Down),
-    ("left", KeyCode::Left),
-    ("right", KeyCode::Right),
-    ("pageup", KeyCode::PageUp),
-    ("pagedown", KeyCode::PageDown),
-    ("home", KeyCode::Home),
-    ("end", KeyCode::End),
-    ("insert", KeyCode::Insert),
-    ("delete", KeyCode::Delete),
-    ("backspace", KeyCode::Backspace),
+/// Special keys: the name in the settings, and the label.
+const NAMED: [(&str, &str, KeyCode); 16] = [
+    ("enter", "Enter", KeyCode::Enter),
+    ("esc", "Esc", KeyCode::Esc),
+    ("tab", "Tab", KeyCode::Tab),
+    ("shift-tab", "Shift-Tab", KeyCode::BackTab),
+    ("space", "Space", KeyCode::Char(' ')),
+    ("up", "↑", KeyCode::Up),
+    ("down", "↓", KeyCode::Down),
+    ("left", "←", KeyCode::Left),
+    ("right", "→", KeyCode::Right),
+    ("pageup", "PgUp", KeyCode::PageUp),
+    ("pagedown", "PgDn", KeyCode::PageDown),
+    ("home", "Home", KeyCode::Home),
+    ("end", "End", KeyCode::End),
+    ("insert", "Insert", KeyCode::Insert),
+    ("delete", "Del", KeyCode::Delete),
+    ("backspace", "Backspace", KeyCode::Backspace),
 ];
 
 impl Key {
@@ -43,30 +43,28 @@ impl Key {
 
     /// Its label on the keyboard.
     pub(crate) fn label(self) -> String {
-        let name = match self.code {
-            KeyCode::Char(c) if self.modifiers.contains(KeyModifiers::CONTROL) => {
+        let name = match (self.named(), self.code) {
+            (Some((_, label, _)), _) => label.to_owned(),
+            (None, KeyCode::Char(c)) if self.modifiers.contains(KeyModifiers::CONTROL) => {
                 c.to_ascii_uppercase().to_string()
             }
-            KeyCode::Up => "↑".to_owned(),
-            KeyCode::Down => "↓".to_owned(),
-            KeyCode::Left => "←".to_owned(),
-            KeyCode::Right => "→".to_owned(),
-            KeyCode::PageUp => "PgUp".to_owned(),
-            KeyCode::PageDown => "PgDn".to_owned(),
-            KeyCode::BackTab => "Shift-Tab".to_owned(),
-            other => other.to_string(),
+            (None, other) => other.to_string(),
         };
         self.modified(["Ctrl-", "Alt-"], &name)
     }
 
     /// Its name in the settings.
     pub(super) fn setting(self) -> String {
-        let name = match (NAMED.iter().find(|(_, code)| *code == self.code), self.code) {
-            (Some((name, _)), _) => (*name).to_owned(),
+        let name = match (self.named(), self.code) {
+            (Some((name, ..)), _) => name.to_owned(),
             (None, KeyCode::F(number)) => format!("f{number}"),
             (None, other) => other.to_string(),
         };
         self.modified(["ctrl-", "alt-"], &name)
+    }
+
+    fn named(self) -> Option<(&'static str, &'static str, KeyCode)> {
+        NAMED.into_iter().find(|(.., code)| *code == self.code)
     }
 
     fn modified(self, prefixes: [&str; 2], name: &str) -> String {
@@ -81,7 +79,7 @@ impl Key {
     pub(super) fn parse(written: &str) -> Result<Self, String> {
         let unknown = || {
             let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
-            let names = NAMED.map(|(name, _)| name).join(&Label("list-items"));
+            let names = NAMED.map(|(name, ..)| name).join(&Label("list-items"));
             text!("settings-is-not-key-use-character", shown, names)
         };
         let mut modifiers = KeyModifiers::NONE;
@@ -92,15 +90,13 @@ impl Key {
                 rest = after;
             }
         }
-        let named = NAMED.iter().find(|(name, _)| *name == rest).map(|(_, code)| *code);
+        let named = NAMED.into_iter().find(|(name, ..)| *name == rest).map(|(.., code)| code);
+        let function = rest.strip_prefix('f').and_then(|number| number.parse().ok());
         let mut chars = rest.chars();
-        let code = match (chars.next(), chars.next(), named) {
-            (.., Some(code)) => code,
-            (Some(c), None, _) if !c.is_control() && !c.is_whitespace() => KeyCode::Char(c),
-            (Some('f'), ..) => match rest[1..].parse() {
-                Ok(number @ 1..=12) => KeyCode::F(number),
-                _ => return Err(unknown()),
-            },
+        let code = match (chars.next(), chars.next(), named, function) {
+            (_, _, Some(code), _) => code,
+            (Some(c), None, ..) if !c.is_control() && !c.is_whitespace() => KeyCode::Char(c),
+            (.., Some(number @ 1..=12)) => KeyCode::F(number),
             _ => return Err(unknown()),
         };
         if modifiers.contains(KeyModifiers::CONTROL) {

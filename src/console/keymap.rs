@@ -1,6 +1,9 @@
 //! The table of key bindings. Dispatch, the help screen, the palette and the footer all follow it.
 
-use std::sync::{LazyLock, OnceLock};
+use std::{
+    collections::HashSet,
+    sync::{LazyLock, OnceLock},
+};
 
 use seckill_model::Label;
 use strum::VariantArray as _;
@@ -385,19 +388,12 @@ pub(crate) fn actions(context: Context) -> Vec<Action> {
 
 /// The actions of some bindings, each once.
 pub(super) fn distinct<'a>(bindings: impl Iterator<Item = &'a Binding>) -> Vec<Action> {
-    let mut actions = Vec::new();
-    for binding in bindings {
-        if !actions.contains(&binding.action) {
-            actions.push(binding.action);
-        }
-    }
-    actions
+    let mut seen = HashSet::new();
+    bindings.map(|it| it.action).filter(|action| seen.insert(*action)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
     use super::*;

@@ -82,7 +82,11 @@ impl Keys {
         for (written, keys) in lines {
             let at = written.span().start;
             let fault = |why| KeyFault { at, why };
-            let action = known(written.get_ref()).map_err(fault)?;
+            let name = written.get_ref();
+            let known = actions().into_iter().find(|action| action.setting() == name);
+            let unknown =
+                || fault(text!("settings-unknown-action-in-keys-seckill", written = name));
+            let action = known.ok_or_else(unknown)?;
             let keys = keys_of(action, keys).map_err(fault)?;
             for binding in table.iter_mut().filter(|it| it.action == action && is_free(it)) {
                 binding.keys.clone_from(&keys);
@@ -90,10 +94,9 @@ impl Keys {
             chosen.push((action, at));
         }
         // Checked last: two actions may have swapped keys.
-        let clash = chosen
-            .into_iter()
-            .find_map(|(action, at)| clash(&table, action).map(|why| KeyFault { at, why }));
-        clash.map_or(Ok(table), Err)
+        let mut chosen = chosen.into_iter();
+        let clash = chosen.find_map(|(action, at)| Some((at, clash(&table, action)?)));
+        clash.map_or(Ok(table), |(at, why)| Err(KeyFault { at, why }))
     }
 
     /// Lists every action that `[keys]` accepts, with its effective keys.
@@ -110,14 +113,6 @@ impl Keys {
         };
         Ok(actions().into_iter().map(line).collect())
     }
-}
-
-fn known(written: &str) -> Result<Action, String> {
-    let all = actions();
-    all.iter()
-        .find(|action| action.setting() == written)
-        .copied()
-        .ok_or_else(|| text!("settings-unknown-action-in-keys-seckill", written))
 }
 
 /// Parses the keys of one line, as far as they can be checked without the others.

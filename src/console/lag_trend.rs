@@ -47,14 +47,10 @@ impl LagTrend {
         else {
             return;
         };
-        let turned = |by: u64| by as f64 > high as f64 * NOISE;
-        let from = match (turned(high - lag), turned(lag - low)) {
-            (true, false) => peak,
-            (false, true) => trough,
-            // Both happened: the later one counts.
-            (true, true) => peak.max(trough),
-            (false, false) => 0,
-        };
+        let has_turned = |extreme: u64| extreme.abs_diff(lag) as f64 > high as f64 * NOISE;
+        let turns = [(peak, high), (trough, low)].into_iter().filter(|(_, lag)| has_turned(*lag));
+        // If both happened, the later one counts.
+        let from = turns.map(|(at, _)| at).max().unwrap_or(0);
         self.past.drain(..from);
     }
 

@@ -16,7 +16,6 @@ mod key;
 mod keymap;
 mod keymap_config;
 mod lag_trend;
-mod launch;
 mod locale;
 mod presenter;
 mod status;
@@ -124,8 +123,8 @@ pub enum ConsoleError {
     /// Standard input or output is redirected.
     #[error("{}", Label("terminal-console-requires-terminal-use-seckill").to_owned())]
     NotATerminal,
-    /// The terminal cannot be drawn on.
-    #[error("{}", text!("terminal-console-does-not-support-use", kind = terminal_kind(.0.as_deref())))]
+    /// The terminal, by its `TERM` name, cannot be drawn on.
+    #[error("{}", text!("terminal-console-does-not-support-use", term = .0.as_deref().unwrap_or("none")))]
     Dumb(Option<String>),
     /// A terminal operation failed.
     #[error("{}", text!("terminal-terminal-error-run-seckill-doctor", why = OsError::of(.0)))]
@@ -133,14 +132,6 @@ pub enum ConsoleError {
     /// The key bindings are invalid.
     #[error(transparent)]
     Keys(#[from] KeyFault),
-}
-
-/// A terminal without cursor addressing, by its `TERM` name.
-fn terminal_kind(term: Option<&str>) -> String {
-    match term {
-        Some(term) => text!("terminal-terminal-type", term),
-        None => text!("terminal-unknown-terminal-term"),
-    }
 }
 
 /// Checks for a usable terminal; called before anything is started for the console.
@@ -174,11 +165,7 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     let mut app = app::App::new(remote, theme, TimeZone::system(), Millis::now());
     if let Some(locale) = options.plain_locale {
         // Chinese has no ASCII form, and is drawn only on request.
-        app.note(if options.ascii {
-            text!("terminal-is-not-utf-locale-drawing", locale)
-        } else {
-            text!("terminal-is-not-utf-locale-drawing-in-utf", locale)
-        });
+        app.note(text!("terminal-is-not-utf-locale-drawing", locale, in_ascii = options.ascii));
     }
     app.terminal.export_dir = options.export_dir;
     app.terminal.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());

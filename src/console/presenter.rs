@@ -1,7 +1,7 @@
 //! State of the presenter layout: whether it is on, which sale it shows, how long that sale took to sell out, and how
 //! many entries a dead node left behind.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use seckill_engine::{SaleLine, Snapshot};
 use seckill_model::{Millis, VoucherId};
@@ -42,8 +42,7 @@ impl Presenter {
             self.stranded = 0;
         }
         self.stranded = self.stranded.max(stranded);
-        let listed: HashSet<_> = snapshot.sales.iter().map(|sale| sale.voucher_id).collect();
-        self.seen.retain(|id, _| listed.contains(id));
+        self.seen.retain(|id, _| snapshot.sale(*id).is_some());
         for sale in &snapshot.sales {
             let Some(left) = sale.stock.and_then(|left| u64::try_from(left).ok()) else { continue };
             let seen = self.seen.entry(sale.voucher_id).or_default();

@@ -14,36 +14,29 @@ pub(crate) enum Tone {
     Failure,
 }
 
-#[derive(Debug)]
-struct Note {
-    tone: Tone,
-    text: String,
-    since: Millis,
-    /// Set if the note announces a load test on this sale.
-    rush: Option<VoucherId>,
-}
-
 /// Notes expire; errors stay until they are dismissed.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
-    note: Option<Note>,
-    took: bool,
+    /// A note, and since when it is shown.
+    note: Option<(Tone, String, Millis)>,
+    /// The sale whose load test the note announces.
+    pub(super) rush: Option<VoucherId>,
+    /// The last key dismissed a note.
+    pub(super) took_note: bool,
     failures: Vec<String>,
 }
 
 impl Status {
     pub(crate) fn note(&mut self, tone: Tone, text: impl Into<String>, now: Millis) {
-        self.note = Some(Note { tone, text: text.into(), since: now, rush: None });
-    }
-
-    /// Announces a load test on a sale.
-    pub(crate) fn note_rush(&mut self, text: String, voucher: VoucherId, now: Millis) {
-        self.note = Some(Note { tone: Tone::Note, text, since: now, rush: Some(voucher) });
+        self.note = Some((tone, text.into(), now));
+        self.rush = None;
     }
 
     /// Removes the announcement of a load test that can buy nothing more.
     pub(crate) fn settle_rush(&mut self, is_over: impl Fn(VoucherId) -> bool) {
-        self.note.take_if(|note| note.rush.is_some_and(is_over));
+        if self.rush.is_some_and(is_over) {
+            self.note = None;
+        }
     }
 
     pub(crate) fn failure(&mut self, text: String) {
@@ -54,12 +47,7 @@ impl Status {
 
     /// The next key dismisses a note.
     pub(crate) fn key_pressed(&mut self) {
-        self.took = self.note.take().is_some();
-    }
-
-    /// Whether this key dismissed a note.
-    pub(crate) fn took_note(&self) -> bool {
-        self.took
+        self.took_note = self.note.take().is_some();
     }
 
     /// Dismisses the newest error; returns whether there was one.
@@ -75,16 +63,12 @@ impl Status {
 
     /// Returns whether a note expired.
     pub(crate) fn expire(&mut self, now: Millis) -> bool {
-        let over = self.note.as_ref().is_some_and(|it| now.since(it.since) >= STAYS_MS);
-        if over {
-            self.note = None;
-        }
-        over
+        self.note.take_if(|(.., since)| now.since(*since) >= STAYS_MS).is_some()
     }
 
     /// The visible message, and the number of errors beneath it.
     pub(crate) fn shown(&self) -> Option<(Tone, &str, usize)> {
-        if let Some(Note { tone, text, .. }) = &self.note {
+        if let Some((tone, text, _)) = &self.note {
             return Some((*tone, text, 0));
         }
         let (newest, rest) = self.failures.split_last()?;

@@ -131,11 +131,7 @@ impl Theme {
                 Depth::None => Color::Reset,
                 Depth::True => shade.rich,
                 Depth::Ansi256 => colour::among_256(shade.rich),
-                Depth::Ansi16 => shade.plain.unwrap_or_else(|| {
-                    // The palette's grey is invisible on some backgrounds; faint text never is.
-                    let faint = role.is_faint() && colour::is_grey(shade.rich);
-                    if faint { Color::Reset } else { colour::among_16(shade.rich) }
-                }),
+                Depth::Ansi16 => shade.plain.unwrap_or_else(|| colour::among_16(shade.rich)),
             }
         };
         let style = |role: Role| match color(role) {

@@ -3,6 +3,7 @@
 
 use ratatui::{
     crossterm::event::{Event, KeyEvent},
+    layout::Constraint::{Fill, Length},
     prelude::*,
     widgets::Paragraph,
 };
@@ -16,7 +17,7 @@ use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{LABEL, buttons, draw_input, typed};
 use crate::{
-    launch::Launch,
+    director::Launch,
     text::commands::{CANCEL, Question, REASON},
     theme::Theme,
     widgets::{self, plain, popup, wrap},
@@ -29,9 +30,9 @@ pub(crate) enum Intent {
     /// Counts down to a launch.
     Arm(Box<Launch>),
     /// Fires the armed launch.
-    Fire(Box<Launch>),
+    Fire,
     /// Aborts the launch before it fires.
-    Disarm(Box<Launch>),
+    Disarm,
     /// Stops the load tests on a sale, and pauses the sale.
     Abort {
         voucher: VoucherId,
@@ -53,8 +54,8 @@ impl Intent {
     fn is_recorded(&self) -> bool {
         match self {
             Self::Send(command) => command.is_recorded(),
-            Self::Arm(_) | Self::Fire(_) | Self::Abort { .. } => true,
-            Self::Disarm(_) | Self::Quit => false,
+            Self::Arm(_) | Self::Fire | Self::Abort { .. } => true,
+            Self::Disarm | Self::Quit => false,
         }
     }
 }
@@ -127,7 +128,7 @@ impl Confirm {
             Intent::Abort { voucher, .. } => Some(*voucher),
             Intent::Arm(launch) => launch.planned,
             // The header names what is armed.
-            Intent::Fire(_) | Intent::Disarm(_) | Intent::Quit => None,
+            Intent::Fire | Intent::Disarm | Intent::Quit => None,
         }
     }
 
@@ -187,11 +188,6 @@ impl Confirm {
         matches!(self.focus, Stop::Yes | Stop::Number)
     }
 
-    /// The confirmation key would run the command now.
-    pub(crate) fn takes_yes(&self) -> bool {
-        self.number_missing().is_none() && !self.in_reason()
-    }
-
     /// Letters are text, not answers.
     pub(crate) fn in_reason(&self) -> bool {
         self.focus == Stop::Reason
@@ -213,16 +209,9 @@ impl Confirm {
         self.focus = *stops[(at + by) % stops.len()];
     }
 
-    /// Types into the reason, if it has the focus.
-    pub(crate) fn type_in(&mut self, event: &Event) {
-        if let Some(reason) = self.reason.as_mut().filter(|_| self.focus == Stop::Reason) {
-            typed(reason, event);
-        }
-    }
-
     /// The focused text input.
-    pub(crate) fn input(&self) -> Option<&Input> {
-        self.reason.as_ref().filter(|_| self.in_reason())
+    pub(crate) fn input(&mut self) -> Option<&mut Input> {
+        self.reason.as_mut().filter(|_| self.focus == Stop::Reason)
     }
 
     /// The typed reason, if any.
@@ -274,26 +263,17 @@ impl Confirm {
             text.push(Line::default());
         }
         let [number, reason] = [self.number.is_some(), self.reason.is_some()].map(u16::from);
-        let fields = usize::from(number + reason);
         // Blank lines between the sentences if there is room.
-        let airy = text.len() + 2 * fields + 6 <= usize::from(area.height);
-        let height = if airy {
-            text.len() + 2 * fields + 5
-        } else {
+        let air = u16::from(text.len() as u16 + 2 * (number + reason) + 6 <= area.height);
+        if air == 0 {
             text.retain(|line| line.width() > 0);
-            text.len() + fields + 3
-        };
-        let air = u16::from(airy);
-        let size = (width, height as u16);
+        }
+        let [number, reason] = [number, reason].map(|rows| rows * (1 + air));
+        let size = (width, text.len() as u16 + number + reason + 3 + 2 * air);
         let inside = popup(area, buffer, theme, size, &self.question.title, []);
         // In a small window the first sentence and the buttons take precedence.
-        let [question, number, reason, buttons_row] = Layout::vertical([
-            Constraint::Fill(1),
-            Constraint::Length(number * (1 + air)),
-            Constraint::Length(reason * (1 + air)),
-            Constraint::Length(1),
-        ])
-        .areas(inside.inner(Margin::new(2, air)));
+        let rows = Layout::vertical([Fill(1), Length(number), Length(reason), Length(1)]);
+        let [question, number, reason, buttons_row] = rows.areas(inside.inner(Margin::new(2, air)));
         Paragraph::new(text).render(question, buffer);
         let number_cursor = self.draw_number(number, buffer, theme);
         let reason_cursor = self.draw_reason(reason, buffer, theme);
@@ -318,9 +298,7 @@ impl Confirm {
             None if self.focus == Stop::Number => (done, theme.good),
             None => (wanted, theme.good),
         };
-        let [label, field] =
-            Layout::horizontal([Constraint::Length(cells + 2), Constraint::Length(DIGITS)])
-                .areas(area);
+        let [label, field] = Layout::horizontal([Length(cells + 2), Length(DIGITS)]).areas(area);
         Span::styled(shown, style).render(label, buffer);
         draw_input(field, buffer, number, Style::new().underlined())
     }
@@ -328,7 +306,7 @@ impl Confirm {
     /// Without a cursor unless the reason has the focus.
     fn draw_reason(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
         let reason = self.reason.as_ref()?;
-        let [label, field] = Layout::horizontal([LABEL, Constraint::Fill(1)]).areas(area);
+        let [label, field] = Layout::horizontal([LABEL, Fill(1)]).areas(area);
         let style = if self.in_reason() { theme.key } else { Style::new() };
         Span::styled(&*REASON, style).render(label, buffer);
         if reason.value().is_empty() && !self.in_reason() {

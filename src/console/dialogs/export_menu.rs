@@ -3,10 +3,14 @@
 use std::path::Path;
 
 use crossterm::event::{Event, KeyCode};
-use ratatui::prelude::*;
+use ratatui::{
+    layout::Constraint::{Fill, Length},
+    prelude::*,
+};
 use seckill_model::{Label, text};
 
 use strum::VariantArray as _;
+use unicode_truncate::UnicodeTruncateStr as _;
 
 use super::draw_list;
 use crate::{
@@ -18,7 +22,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct ExportMenu {
-    cursor: usize,
+    pub(super) cursor: usize,
     /// Rows of the table and of the whole list; `None` if the view has no table.
     rows: Option<Extent>,
     /// `None` is the working directory.
@@ -36,17 +40,9 @@ impl ExportMenu {
     }
 
     /// Formats that have content.
-    fn open(&self) -> impl Iterator<Item = Format> + use<> {
-        let rows = self.rows;
-        Format::VARIANTS
-            .iter()
-            .copied()
-            .filter(move |format| rows.is_some() || !format.is_of_table())
-    }
-
-    pub(crate) fn step(&mut self, forward: bool) {
-        let count = self.open().count().max(1);
-        self.cursor = (self.cursor + if forward { 1 } else { count - 1 }) % count;
+    pub(super) fn open(&self) -> impl Iterator<Item = Format> {
+        let formats = Format::VARIANTS.iter().copied();
+        formats.filter(|format| self.rows.is_some() || !format.is_of_table())
     }
 
     pub(crate) fn chosen(&self) -> Option<Format> {
@@ -64,8 +60,8 @@ impl ExportMenu {
         let width = area.width.saturating_sub(4).min(WIDTH);
         let size = (width, Format::VARIANTS.len() as u16 + 6);
         let inside = popup(area, buffer, theme, size, &Label("export-export"), []);
-        let [list, dir_area] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)])
-            .areas(inside.inner(Margin::new(1, 0)));
+        let [list, dir_area] =
+            Layout::vertical([Fill(1), Length(1)]).areas(inside.inner(Margin::new(1, 0)));
         let cells = usize::from(list.width);
         let line = |format: &Format| {
             let away = format.is_of_table() && self.rows.is_none();
@@ -97,6 +93,5 @@ fn tail(path: &str, cells: usize) -> String {
     if width(path) <= cells {
         return path.to_owned();
     }
-    let mut ends = path.char_indices().map(|(at, _)| &path[at..]);
-    format!("…{}", ends.find(|end| width(end) < cells).unwrap_or_default())
+    format!("…{}", path.unicode_truncate_start(cells.saturating_sub(1)).0)
 }

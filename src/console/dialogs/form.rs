@@ -1,10 +1,14 @@
 //! Text fields, each with its error below it.
 
-use ratatui::{crossterm::event::Event, prelude::*, widgets::Paragraph};
+use ratatui::{
+    crossterm::event::Event,
+    layout::Constraint::{Fill, Length},
+    prelude::*,
+    widgets::Paragraph,
+};
 use seckill_engine::error::MAX_REASON;
 use seckill_model::{Label, is_display_control};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
-use unicode_segmentation::UnicodeSegmentation;
 
 use super::{LABEL, Subject, buttons};
 use crate::{
@@ -12,7 +16,7 @@ use crate::{
     text::commands::CANCEL,
     theme::Theme,
     views::{Effect, Scene},
-    widgets::{fit, plain, popup, width, wrap},
+    widgets::{fit, plain, popup, wrap},
 };
 
 /// Maximum number of characters in a field, the same as in a reason in the log; limits accidental pastes.
@@ -29,7 +33,6 @@ pub(crate) struct Field {
     /// Live feedback on the input; replaces the hint.
     pub(super) note: Option<String>,
     pub(crate) input: Input,
-    pub(crate) fault: Option<String>,
 }
 
 /// Fields and two buttons; the focus is an index over all of them.
@@ -39,7 +42,9 @@ pub(crate) struct Form {
     title: String,
     pub(crate) fields: Vec<Field>,
     submit: Label,
-    focus: usize,
+    pub(crate) focus: usize,
+    /// The field with an error, and the error.
+    pub(crate) fault: Option<(usize, String)>,
 }
 
 impl Form {
@@ -54,9 +59,10 @@ impl Form {
             let (initial, input) = ((*text).to_owned(), (*text).into());
             let is_selected = !text.is_empty();
             let (label, hint) = (*label, *hint);
-            Field { label, hint, initial, is_selected, note: None, input, fault: None }
+            Field { label, hint, initial, is_selected, note: None, input }
         };
-        Self { subject, title, fields: fields.iter().map(field).collect(), submit, focus: 0 }
+        let fields = fields.iter().map(field).collect();
+        Self { subject, title, fields, submit, focus: 0, fault: None }
     }
 
     /// The text of a field, without blanks around it.
@@ -74,10 +80,6 @@ impl Form {
         self.focus + 1 == self.fields.len() || self.focus == self.fields.len() + 1
     }
 
-    pub(crate) fn at_cancel(&self) -> bool {
-        self.focus == self.fields.len()
-    }
-
     /// The focus is on a button, so letters and arrows can navigate.
     pub(crate) fn is_on_button(&self) -> bool {
         self.focus >= self.fields.len()
@@ -85,16 +87,8 @@ impl Form {
 
     /// Esc, or Enter on Cancel.
     pub(crate) fn is_left_by(&self, action: Action) -> bool {
-        action == Action::Cancel || (action == Action::Press && self.at_cancel())
-    }
-
-    pub(crate) fn step(&mut self, forward: bool) {
-        let stops = self.fields.len() + 2;
-        self.focus = (self.focus + if forward { 1 } else { stops - 1 }) % stops;
-    }
-
-    pub(crate) fn focus(&mut self, field: usize) {
-        self.focus = field;
+        let is_on_cancel = self.focus == self.fields.len();
+        action == Action::Cancel || (action == Action::Press && is_on_cancel)
     }
 
     /// Types into the focused field. An input error is shown at once; an empty field is not an error yet.
@@ -113,8 +107,7 @@ impl Form {
             Subject::Rewind(_) | Subject::Claim(_) => None,
             _ => self.check(scene).err(),
         };
-        let fault = fault.filter(|(place, _)| !self.value(*place).is_empty());
-        self.show_fault(fault.as_ref());
+        self.fault = fault.filter(|(place, _)| !self.value(*place).is_empty());
     }
 
     /// Returns the effect of a valid form; otherwise moves the focus to the field with the error.
@@ -122,22 +115,16 @@ impl Form {
         match self.check(scene) {
             Ok(effect) => Some(effect),
             Err(fault) => {
-                self.show_fault(Some(&fault));
                 self.focus = fault.0;
+                self.fault = Some(fault);
                 None
             }
         }
     }
 
-    fn show_fault(&mut self, fault: Option<&(usize, String)>) {
-        for (place, field) in self.fields.iter_mut().enumerate() {
-            field.fault = fault.filter(|(at, _)| *at == place).map(|(_, it)| it.clone());
-        }
-    }
-
     /// The focused field, unless a button has the focus.
-    pub(crate) fn input(&self) -> Option<&Input> {
-        self.fields.get(self.focus).map(|field| &field.input)
+    pub(crate) fn input(&mut self) -> Option<&mut Input> {
+        self.fields.get_mut(self.focus).map(|field| &mut field.input)
     }
 
     /// Draws the form with notes under its fields, in the rows that the widest of them need; returns the cursor
@@ -146,21 +133,20 @@ impl Form {
     pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
         let width = area.width.saturating_sub(4).min(66);
         let room = usize::from(width.saturating_sub(15));
-        let shown = self.fields.iter().map(|field| match (&field.fault, &field.note) {
-            (Some(fault), _) => wrap(fault, room),
-            (None, Some(note)) => vec![fit(note, room)],
-            (None, None) => vec![field.hint.to_string()],
-        });
-        let shown: Vec<Vec<String>> = shown.collect();
-        let wrapped = |notes: &[String]| -> Vec<Line<'_>> {
-            let room = usize::from(width.saturating_sub(6));
-            notes.iter().flat_map(|it| wrap(it, room)).map(Line::from).collect()
+        let below = |(place, field): (usize, &Field)| match (&self.fault, &field.note) {
+            (Some((at, fault)), _) if *at == place => (wrap(fault, room), theme.bad),
+            (_, Some(note)) => (vec![fit(note, room)], theme.soft),
+            (_, None) => (vec![field.hint.to_string()], theme.soft),
+        };
+        let shown: Vec<(Vec<String>, Style)> = self.fields.iter().enumerate().map(below).collect();
+        let wrapped = |notes: &[String]| -> Vec<String> {
+            notes.iter().flat_map(|it| wrap(it, usize::from(width.saturating_sub(6)))).collect()
         };
         let (notes, widest) = self.notes();
         let notes = wrapped(&notes);
         let note_rows = wrapped(&widest).len().max(notes.len());
         // With blank lines between the fields (1) or without (0).
-        let heights = |air: usize| shown.iter().map(move |shown| 1 + shown.len().max(1 + air));
+        let heights = |air: usize| shown.iter().map(move |(lines, _)| 1 + lines.len().max(1 + air));
         let height = |air: usize| {
             let gaps = 3 + usize::from(note_rows > 0);
             heights(air).sum::<usize>() + note_rows + 3 + air * gaps
@@ -170,15 +156,14 @@ impl Form {
         let reserved = 2 * self.fields.len() + note_rows + 4;
         let size = (width, height(air).max(reserved) as u16);
         let inside = popup(area, buffer, theme, size, &self.title, []);
-        let heights = heights(air).chain([note_rows]).map(|rows| Constraint::Length(rows as u16));
-        let rows = Layout::vertical(heights.chain([Constraint::Fill(1), Constraint::Length(1)]))
+        let heights = heights(air).chain([note_rows]).map(|rows| Length(rows as u16));
+        let rows = Layout::vertical(heights.chain([Fill(1), Length(1)]))
             .split(inside.inner(Margin::new(2, air as u16)));
         let mut cursor = None;
-        for (place, ((field, shown), area)) in self.fields.iter().zip(shown).zip(&*rows).enumerate()
-        {
-            let [label, value] = Layout::horizontal([LABEL, Constraint::Fill(1)]).areas(*area);
-            let [input, below] =
-                Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(value);
+        let fields = self.fields.iter().zip(&shown).zip(&*rows).enumerate();
+        for (place, ((field, (lines, note_style)), area)) in fields {
+            let [label, value] = Layout::horizontal([LABEL, Fill(1)]).areas(*area);
+            let [input, below] = Layout::vertical([Length(1), Fill(1)]).areas(value);
             let focused = place == self.focus;
             let style = if focused { theme.key } else { Style::new() };
             Span::styled(&*field.label, style).render(label, buffer);
@@ -189,13 +174,11 @@ impl Form {
                 buffer.set_style(selected, Style::new().not_underlined().patch(theme.selected));
             }
             cursor = at.filter(|_| focused).or(cursor);
-            let style = if field.fault.is_some() { theme.bad } else { theme.soft };
-            let shown: Vec<Line<'_>> = shown.into_iter().map(Line::from).collect();
-            Paragraph::new(shown).style(style).render(below, buffer);
+            Paragraph::new(lines.join("\n")).style(*note_style).render(below, buffer);
         }
         let button = self.focus.checked_sub(self.fields.len());
         if let [.., note_area, _, button_area] = &*rows {
-            Paragraph::new(notes).render(*note_area, buffer);
+            Paragraph::new(notes.join("\n")).render(*note_area, buffer);
             buttons(theme, [&CANCEL, &self.submit], button).render(*button_area, buffer);
         }
         cursor
@@ -246,16 +229,13 @@ pub(crate) fn draw_input(
     style: Style,
 ) -> Option<Position> {
     let before: String = input.value().chars().take(input.cursor()).collect();
-    let before = width(&before);
-    let hidden = before.saturating_sub(usize::from(area.width).saturating_sub(1));
-    let text = plain(input.value());
+    let shown = Input::from(plain(input.value()).into_owned());
+    let shown = shown.with_cursor(plain(&before).chars().count());
     // Whole characters: half a wide one is not drawn.
-    let mut scroll = 0;
-    for part in text.graphemes(true) {
-        scroll += if scroll < hidden { width(part) } else { 0 };
-    }
-    Paragraph::new(text.as_ref()).style(style).scroll((0, scroll as u16)).render(area, buffer);
-    let column = u16::try_from(before.saturating_sub(scroll)).ok()?;
+    let scroll = shown.visual_scroll(usize::from(area.width.saturating_sub(1)));
+    let text = Paragraph::new(shown.value()).style(style);
+    text.scroll((0, scroll as u16)).render(area, buffer);
+    let column = u16::try_from(shown.visual_cursor().saturating_sub(scroll)).ok()?;
     (column < area.width && area.height > 0).then(|| Position::new(area.x + column, area.y))
 }
 
@@ -284,13 +264,10 @@ mod tests {
         const NONE: Label = Label("common-empty");
         let fields = [(NONE, NONE, ""); 2];
         let mut form = Form::new(Subject::NewSale, "t".into(), NONE, &fields);
-        let mut stops = Vec::new();
-        for _ in 0..4 {
-            stops.push((form.at_submit(), form.at_cancel()));
-            form.step(true);
-        }
+        let stops = [0, 1, 2, 3].map(|stop| {
+            form.focus = stop;
+            (form.at_submit(), form.is_left_by(Action::Press))
+        });
         assert_eq!(stops, [(false, false), (true, false), (false, true), (true, false)]);
-        form.step(false);
-        assert!(form.at_submit());
     }
 }

@@ -14,7 +14,7 @@ use seckill_model::{
 
 use super::{Confirm, Dialog, Form, Intent};
 use crate::{
-    launch::Launch,
+    director::Launch,
     text::{
         commands::{NO_SALE, question, restock, rush, rush_plan},
         figures, sale_name,
@@ -131,10 +131,8 @@ impl Form {
                 (plan, rush_plan(&largest))
             }
             Subject::Rewind(partition) => {
-                let place = match partition {
-                    Some(number) => text!("stream-in-partition-only", number),
-                    None => text!("stream-in-all-partitions"),
-                };
+                let number = partition.map_or_else(|| "all".to_owned(), |it| it.to_string());
+                let place = text!("stream-in-partition-only", number);
                 (vec![place, text!("stream-nothing-changes-yet-confirmation")], Vec::new())
             }
             Subject::Claim(_) => {
@@ -172,7 +170,9 @@ impl Form {
             }
             Subject::Launch(_) => {
                 let launch = self.check_launch(sales, now)?;
-                let confirm = Confirm::new(launch.ask_arm(), Intent::Arm(Box::new(launch)));
+                let (seconds, events) = (launch.countdown, launch.events());
+                let question = question!("ask-schedule-launch", seconds, events);
+                let confirm = Confirm::new(question, Intent::Arm(Box::new(launch)));
                 Ok(Effect::Open(Dialog::Confirm(confirm)))
             }
             Subject::Rewind(partition) => {
@@ -188,19 +188,15 @@ impl Form {
     }
 
     fn check_sale(&self, now: Millis) -> Checked<NewSale> {
-        const TITLE: usize = 0;
-        const STOCK: usize = 1;
-        const LIMIT: usize = 2;
-        const BEGIN: usize = 3;
-        const END: usize = 4;
         let at = |field: usize| move |fault: Reason| (field, fault.to_string());
-        let title = check_title(self.value(TITLE)).map_err(at(TITLE))?;
-        let stock = check_stock(self.number(STOCK, 0..=u64::MAX)?).map_err(at(STOCK))?;
-        let limit = self.number(LIMIT, 0..=u64::MAX)?;
-        let (begin, end) = (self.time(BEGIN, now)?, self.time(END, now)?);
+        let [title_at, stock_at, limit_at, begin_at, end_at] = [0, 1, 2, 3, 4];
+        let title = check_title(self.value(title_at)).map_err(at(title_at))?;
+        let stock = check_stock(self.integer(stock_at)?).map_err(at(stock_at))?;
+        let limit = self.integer(limit_at)?;
+        let (begin, end) = (self.time(begin_at, now)?, self.time(end_at, now)?);
         // With a valid title and stock, only the window can be invalid.
-        let sale = NewSale::checked(&title, stock, begin, end, now).map_err(at(END))?;
-        sale.limited(limit).map_err(at(LIMIT))
+        let sale = NewSale::checked(&title, stock, begin, end, now).map_err(at(end_at))?;
+        sale.limited(limit).map_err(at(limit_at))
     }
 
     fn check_load_test(&self, voucher: VoucherId) -> Checked<LoadTest> {
@@ -211,38 +207,36 @@ impl Form {
     }
 
     fn check_launch(&self, sales: &[SaleLine], now: Millis) -> Checked<Launch> {
-        const SALE: usize = 0;
-        const STOCK: usize = 1;
-        const BUYERS: usize = 2;
-        const WITHIN: usize = 3;
-        const COUNTDOWN: usize = 4;
-        let written = self.value(SALE);
-        let planned = match numbered(written) {
+        let [sale_at, stock_at, buyers_at, within_at, countdown_at] = [0, 1, 2, 3, 4];
+        let written = self.value(sale_at);
+        let sale = match numbered(written) {
+            None => None,
             Some(id) => Some(
                 planned(id, sales)
-                    .ok_or_else(|| (SALE, text!("director-is-not-planned-sale-enter", id)))?,
+                    .ok_or_else(|| (sale_at, text!("director-is-not-planned-sale-enter", id)))?,
             ),
-            None => None,
         };
-        let (planned_id, title, pieces) = if let Some(sale) = planned {
-            if !self.value(STOCK).is_empty() {
-                return Err((STOCK, Label("director-leave-this-empty-for-planned").to_owned()));
+        let (title, pieces) = match sale {
+            Some(_) if !self.value(stock_at).is_empty() => {
+                return Err((stock_at, Label("director-leave-this-empty-for-planned").to_owned()));
             }
-            (Some(sale.voucher_id), sale.title.clone(), sale.initial)
-        } else {
-            let title = check_title(written).map_err(|fault| (SALE, fault.to_string()))?;
-            let pieces = check_stock(self.number(STOCK, 0..=u64::MAX)?);
-            (None, title, pieces.map_err(|fault| (STOCK, fault.to_string()))?)
+            Some(sale) => (sale.title.clone(), sale.initial),
+            None => {
+                let title = check_title(written).map_err(|fault| (sale_at, fault.to_string()))?;
+                let pieces = check_stock(self.integer(stock_at)?);
+                (title, pieces.map_err(|fault| (stock_at, fault.to_string()))?)
+            }
         };
-        let buyers = self.number(BUYERS, 1..=MOST_BUYERS)?;
-        let within = self.number(WITHIN, 0..=LONGEST)?;
-        let countdown = self.number(COUNTDOWN, 1..=LONGEST)?;
-        let opens = planned.and_then(|sale| sale.begin).map(|begin| begin.since(now));
+        let buyers = self.number(buyers_at, 1..=MOST_BUYERS)?;
+        let within = self.number(within_at, 0..=LONGEST)?;
+        let countdown = self.number(countdown_at, 1..=LONGEST)?;
+        let opens = sale.and_then(|sale| sale.begin).map(|begin| begin.since(now));
         if let Some(left) = opens.filter(|left| *left <= countdown * 1_000) {
             let left = figures::clock(left);
-            return Err((COUNTDOWN, text!("director-sale-starts-by-itself", left)));
+            return Err((countdown_at, text!("director-sale-starts-by-itself", left)));
         }
-        Ok(Launch { planned: planned_id, title, pieces, buyers, within, countdown, reason: None })
+        let planned = sale.map(|sale| sale.voucher_id);
+        Ok(Launch { planned, title, pieces, buyers, within, countdown, reason: None })
     }
 
     /// Parses a whole number of this range.
@@ -308,7 +302,7 @@ mod tests {
         let place = |values: [&str; 5]| {
             let mut form = filled(Form::new_sale(), &values);
             assert!(form.submit(&display).is_none());
-            form.fields.iter().position(|field| field.fault.is_some())
+            form.fault.map(|(place, _)| place)
         };
         assert_eq!(place(["", "5", "1", "", ""]), Some(0));
         assert_eq!(place(["t", "", "1", "", ""]), Some(1));

@@ -18,6 +18,7 @@ pub(crate) use palette::{Offer, Palette};
 
 use ratatui::{
     buffer::Buffer,
+    layout::Constraint::Length,
     layout::{Constraint, Position, Rect},
     style::Style,
     text::{Line, Span},
@@ -68,13 +69,31 @@ impl Dialog {
     }
 
     /// The focused text input.
-    pub(crate) fn input(&self) -> Option<&Input> {
+    pub(crate) fn input(&mut self) -> Option<&mut Input> {
         match self {
             Self::Confirm(confirm) => confirm.input(),
             Self::Form(form) => form.input(),
-            Self::Palette(palette) => Some(palette.input()),
+            Self::Palette(palette) => Some(&mut palette.input),
             Self::Help(_) | Self::Export(_) => None,
         }
+    }
+
+    /// Moves the focus or the cursor, from the last place to the first; the help scrolls.
+    pub(crate) fn step(&mut self, forward: bool) {
+        let (at, count) = match self {
+            Self::Confirm(confirm) => return confirm.step(forward),
+            Self::Help(help) => return help.step(forward),
+            Self::Form(form) => (&mut form.focus, form.fields.len() + 2),
+            Self::Palette(palette) => {
+                let count = palette.matches().len();
+                (&mut palette.cursor, count)
+            }
+            Self::Export(menu) => {
+                let count = menu.open().count();
+                (&mut menu.cursor, count)
+            }
+        };
+        *at = (*at + if forward { 1 } else { count.saturating_sub(1) }) % count.max(1);
     }
 
     /// Draws over the view; returns the cursor position, if any.
@@ -96,7 +115,7 @@ impl Dialog {
 }
 
 /// Cells of the labels of text fields.
-const LABEL: Constraint = Constraint::Length(9);
+const LABEL: Constraint = Length(9);
 
 /// Two right-aligned buttons; the focused one is reversed.
 fn buttons(theme: Theme, labels: [&str; 2], focus: Option<usize>) -> Line<'static> {

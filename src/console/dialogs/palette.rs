@@ -1,10 +1,13 @@
 //! The command palette: runs an action by name, and goes to a row by its ID or name.
 
-use ratatui::{crossterm::event::Event, prelude::*};
+use ratatui::{
+    layout::Constraint::{Fill, Length},
+    prelude::*,
+};
 use seckill_model::{Label, text};
 use tui_input::Input;
 
-use super::{draw_input, draw_list, more, typed};
+use super::{draw_input, draw_list, more};
 use crate::{
     keymap::{Action, key_of},
     theme::Theme,
@@ -29,11 +32,11 @@ pub(crate) struct Offer {
 
 #[derive(Debug)]
 pub(crate) struct Palette {
-    input: Input,
+    pub(crate) input: Input,
     offers: Vec<Offer>,
     /// Number of recently used entries at the start.
     recent: usize,
-    cursor: usize,
+    pub(crate) cursor: usize,
 }
 
 /// Cells for the longest name.
@@ -51,27 +54,12 @@ impl Palette {
         Self { input: Input::default(), offers, recent, cursor: 0 }
     }
 
-    pub(crate) fn type_in(&mut self, event: &Event) {
-        if typed(&mut self.input, event) {
-            self.cursor = 0;
-        }
-    }
-
-    pub(crate) fn input(&self) -> &Input {
-        &self.input
-    }
-
-    pub(crate) fn step(&mut self, forward: bool) {
-        let count = self.matches().len().max(1);
-        self.cursor = (self.cursor + if forward { 1 } else { count - 1 }) % count;
-    }
-
     pub(crate) fn chosen(&self) -> Option<&Offer> {
         self.matches().get(self.cursor).copied()
     }
 
     /// Matching entries, the best first.
-    fn matches(&self) -> Vec<&Offer> {
+    pub(super) fn matches(&self) -> Vec<&Offer> {
         let wanted = self.input.value().trim().to_lowercase();
         let mut found: Vec<_> = self
             .offers
@@ -96,11 +84,9 @@ impl Palette {
         let hidden = matches.len() > self.cursor.max(usize::from(height - 5)) + 1;
         let more = hidden.then(|| more(theme));
         let inside = popup(area, buffer, theme, (width, height), &Label("console-command"), more);
-        let [prompt, _, list] =
-            Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1)])
-                .areas(inside.inner(Margin::new(2, 0)));
-        let [colon, input] =
-            Layout::horizontal([Constraint::Length(2), Constraint::Fill(1)]).areas(prompt);
+        let [prompt, _, list] = Layout::vertical([Length(1), Length(1), Fill(1)])
+            .areas(inside.inner(Margin::new(2, 0)));
+        let [colon, input] = Layout::horizontal([Length(2), Fill(1)]).areas(prompt);
         Span::styled(":", theme.key).render(colon, buffer);
         let cursor = draw_input(input, buffer, &self.input, Style::new());
         if matches.is_empty() {

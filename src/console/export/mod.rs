@@ -90,14 +90,6 @@ pub(crate) enum ExportError {
     BrokenOff,
 }
 
-/// A written file.
-#[derive(Debug)]
-pub(crate) struct Written {
-    pub(crate) path: PathBuf,
-    /// For a table, its rows and the rows of the whole list.
-    pub(crate) rows: Option<Extent>,
-}
-
 /// How many rows of a table are exported.
 pub(crate) fn row_count(rows: Option<Extent>) -> String {
     match rows {
@@ -116,12 +108,9 @@ impl Export {
     fn write(&self) -> Saved {
         let dir = self.dir.as_deref().unwrap_or(Path::new("."));
         let extension = self.format.extension();
-        let first = dir.join(format!("{}.{extension}", self.stem));
-        for copy in 1..=MOST_ALIKE {
-            let path = match copy {
-                1 => first.clone(),
-                copy => dir.join(format!("{}-{copy}.{extension}", self.stem)),
-            };
+        let named = |copy: &str| dir.join(format!("{}{copy}.{extension}", self.stem));
+        let copies = (2..=MOST_ALIKE).map(|copy| format!("-{copy}"));
+        for path in std::iter::once(String::new()).chain(copies).map(|copy| named(&copy)) {
             let wrong = |why| ExportError::Unwritable(path.clone(), why);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(mut file) => {
@@ -131,19 +120,18 @@ impl Export {
                         let _ = std::fs::remove_file(&path);
                     }
                     written.map_err(wrong)?;
-                    let path = std::path::absolute(&path).unwrap_or(path);
-                    return Ok(Written { path, rows: self.rows });
+                    return Ok((std::path::absolute(&path).unwrap_or(path), self.rows));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(wrong(error)),
             }
         }
-        Err(ExportError::Taken(first))
+        Err(ExportError::Taken(named("")))
     }
 }
 
-/// The outcome of an export.
-pub(super) type Saved = Result<Written, ExportError>;
+/// The written file, with [`Export::rows`].
+pub(super) type Saved = Result<(PathBuf, Option<Extent>), ExportError>;
 
 /// Exports in progress.
 #[derive(Debug, Default)]
@@ -215,7 +203,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let names: Vec<String> = (0..3)
             .map(|_| export(dir.path()).write().unwrap())
-            .map(|written| written.path.file_name().unwrap().to_str().unwrap().to_owned())
+            .map(|(path, _)| path.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
         let stem = "seckill-pending-20261121-170000";
         assert_eq!(

@@ -3,6 +3,7 @@
 use ratatui::{
     backend::IntoCrossterm as _,
     buffer::{Buffer, Cell},
+    layout::Rect,
     style::{Color, Style},
 };
 
@@ -19,13 +20,9 @@ pub(super) fn row(buffer: &Buffer, y: u16) -> impl Iterator<Item = (u16, &Cell)>
     })
 }
 
-fn rows(buffer: &Buffer) -> std::ops::Range<u16> {
-    buffer.area.y..buffer.area.bottom()
-}
-
 pub(super) fn text(buffer: &Buffer) -> String {
     let mut text = String::new();
-    for y in rows(buffer) {
+    for Rect { y, .. } in buffer.area.rows() {
         let line: String = row(buffer, y).map(|(_, cell)| cell.symbol()).collect();
         text.push_str(line.trim_end());
         text.push('\n');
@@ -35,7 +32,7 @@ pub(super) fn text(buffer: &Buffer) -> String {
 
 pub(super) fn ansi(buffer: &Buffer) -> String {
     let mut text = String::new();
-    for y in rows(buffer) {
+    for Rect { y, .. } in buffer.area.rows() {
         let cells: Vec<&Cell> = row(buffer, y).map(|(_, cell)| cell).collect();
         let blank = |cell: &&Cell| cell.symbol() == " " && style(cell) == Style::new();
         let end = cells.iter().rposition(|cell| !blank(cell)).map_or(0, |at| at + 1);
@@ -62,10 +59,10 @@ mod tests {
 
     fn picture() -> Buffer {
         let mut buffer = Buffer::with_lines(["火锅 x  ", "        ", "ok      "]);
-        buffer.set_style(ratatui::layout::Rect::new(0, 0, 4, 1), Style::new().fg(Color::LightCyan));
+        buffer.set_style(Rect::new(0, 0, 4, 1), Style::new().fg(Color::LightCyan));
         let loud =
             Style::new().fg(Color::Rgb(1, 2, 3)).bg(Color::Indexed(9)).add_modifier(Modifier::BOLD);
-        buffer.set_style(ratatui::layout::Rect::new(0, 2, 2, 1), loud);
+        buffer.set_style(Rect::new(0, 2, 2, 1), loud);
         buffer
     }
 

@@ -4,6 +4,7 @@ mod presenter;
 mod tabs;
 
 use ratatui::{
+    layout::Constraint::{Fill, Length},
     prelude::*,
     widgets::{Clear, Paragraph, Row, Table},
 };
@@ -48,9 +49,11 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
         let size =
             text!("console-window-too-small-x-minimum", width = area.width, height = area.height);
         let lines = wrap(&size, usize::from(area.width));
-        let middle = area.centered_vertically(Constraint::Length(lines.len() as u16));
-        let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
-        Paragraph::new(lines).style(app.display.theme.strong).centered().render(middle, buffer);
+        let middle = area.centered_vertically(Length(lines.len() as u16));
+        Paragraph::new(lines.join("\n"))
+            .style(app.display.theme.strong)
+            .centered()
+            .render(middle, buffer);
         app.display.theme.settle(buffer);
         return None;
     }
@@ -83,12 +86,12 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     let kept = if app.view == View::Overview { 1 } else { answer_rows };
     let guide_rows = if app.guide.is_blank() { 0 } else { GUIDE };
     let [head, tab_row, rule, body, messages, foot] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Length(u16::from(!compact)),
-        Constraint::Fill(1),
-        Constraint::Length(guide_rows + kept),
-        Constraint::Length(1),
+        Length(1),
+        Length(1),
+        Length(u16::from(!compact)),
+        Fill(1),
+        Length(guide_rows + kept),
+        Length(1),
     ])
     .areas(area);
     header(app, head.inner(SIDES), buffer);
@@ -96,19 +99,17 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     Line::styled(dashes, theme.soft).render(rule, buffer);
     let tabs = tabs::draw(app, tab_row, rule, buffer);
     let badges = badges(app);
-    let hints =
-        Constraint::Length(foot.width - if compact { badges.width() as u16 + 1 } else { 0 });
+    let hints = Length(foot.width - if compact { badges.width() as u16 + 1 } else { 0 });
     let [hints] = Layout::horizontal([hints]).areas(foot);
     badges.right_aligned().render(if compact { foot } else { rule }.inner(SIDES), buffer);
     let keys = keys(app, hints.inner(SIDES), buffer);
     app.terminal.clickable = tabs.into_iter().chain(keys).collect();
     draw_view(app, body, buffer, compact);
 
-    let rows = Constraint::Length(guide_rows + answer_rows);
-    let [_, messages] = Layout::vertical([Constraint::Fill(1), rows]).areas(body.union(messages));
+    let rows = Length(guide_rows + answer_rows);
+    let [_, messages] = Layout::vertical([Fill(1), rows]).areas(body.union(messages));
     Clear.render(messages, buffer);
-    let [guide, answers] =
-        Layout::vertical([Constraint::Length(guide_rows), Constraint::Fill(1)]).areas(messages);
+    let [guide, answers] = Layout::vertical([Length(guide_rows), Fill(1)]).areas(messages);
     // A third line of the guide is in the row of the messages, which come first.
     let is_covered = app.views.filtering || app.status.shown().is_some();
     draw_guide(app, if is_covered { guide } else { messages }, buffer);
@@ -144,9 +145,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
         states.extend(health(theme, server, name, app.display.now, wide));
     }
     let [left, right] =
-        Layout::horizontal([Constraint::Fill(1), Constraint::Length(states.width() as u16)])
-            .spacing(2)
-            .areas(area);
+        Layout::horizontal([Fill(1), Length(states.width() as u16)]).spacing(2).areas(area);
     states.render(right, buffer);
     let mut line = Line::from(Span::styled(text::PROGRAM, theme.key));
     line.push_span(" ");
@@ -289,7 +288,8 @@ fn badges(app: &App) -> Line<'static> {
 
 /// Key hints of the context, as many as fit: packed more closely if there are many. Returns the cells of each.
 fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
-    let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
+    let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked))
+        if asked.in_reason() || asked.number_missing().is_some());
     let hints = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
         // An audience has no use for a key that only explains why it has no effect.
@@ -329,9 +329,8 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Mixed => ("!", theme.warn),
         Tone::Failure => (glyphs::CROSS, theme.bad),
     };
-    let message = match (tone, more) {
-        (Tone::Failure, 0) => text!("console-dismisses", error = message),
-        (Tone::Failure, _) => text!("console-dismisses-more", error = message, more),
+    let message = match tone {
+        Tone::Failure => text!("console-dismisses", error = message, more),
         _ => message.to_owned(),
     };
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
@@ -349,9 +348,8 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
 fn filter_input(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let theme = app.display.theme;
     let input = app.filter()?;
-    let [_, row] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
-    let [slash, field] =
-        Layout::horizontal([Constraint::Length(1), Constraint::Fill(1)]).areas(row);
+    let [_, row] = Layout::vertical([Fill(1), Length(1)]).areas(area);
+    let [slash, field] = Layout::horizontal([Length(1), Fill(1)]).areas(row);
     Span::styled("/", theme.key).render(slash, buffer);
     draw_input(field, buffer, input, Style::new())
 }
@@ -368,15 +366,14 @@ fn draw_summary(app: &App, area: Rect, buffer: &mut Buffer) {
     let closes = Line::styled(format!(" {} ", Label("console-any-key-closes")), theme.soft);
     let inside = popup(area, buffer, theme, size, &guide.title, [closes.right_aligned()]);
     let [_, figures, _, below] =
-        Layout::vertical([air, rows[0], air, rows[1]].map(Constraint::Length)).areas(inside);
+        Layout::vertical([air, rows[0], air, rows[1]].map(Length)).areas(inside);
     let lines = guide.summary.iter().map(|(label, figure)| {
         let label = Line::styled(label.as_str(), theme.soft);
         Row::new([label, Line::styled(figure.as_str(), theme.strong).right_aligned()])
     });
-    let widths = [Constraint::Fill(1), Constraint::Length(20)];
+    let widths = [Fill(1), Length(20)];
     Widget::render(Table::new(lines, widths), figures.inner(Margin::new(2, 0)), buffer);
-    let next = next.into_iter().map(Line::from).collect::<Vec<_>>();
-    Paragraph::new(next).render(below.inner(Margin::new(2, 0)), buffer);
+    Paragraph::new(next.join("\n")).render(below.inner(Margin::new(2, 0)), buffer);
 }
 
 /// The guide with its key, as far as there are rows.

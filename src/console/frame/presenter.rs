@@ -37,14 +37,11 @@ const ANSWER: u16 = 3;
 /// Cells at each side.
 const MARGIN: u16 = 2;
 
-/// How figures are drawn.
+/// How figures are drawn above their labels.
 #[derive(Clone, Copy)]
 enum Scale {
-    /// Above their labels.
     Digits(Pixel),
     Text,
-    /// With their labels in the same row.
-    Row,
 }
 
 impl Scale {
@@ -53,7 +50,6 @@ impl Scale {
         match self {
             Self::Digits(pixel) => SIGN_ROWS * pixel.1 + 1,
             Self::Text => 2,
-            Self::Row => 1,
         }
     }
 }
@@ -93,12 +89,6 @@ impl Figure {
         Span::styled(fit(shown, cells), theme.warn)
     }
 
-    /// The figure as text, in a constant width.
-    fn text(&self, theme: Theme) -> Span<'static> {
-        let cells = width(&self.widest).max(width(&self.signs));
-        Span::styled(right(&self.signs, cells), self.style.patch(theme.strong))
-    }
-
     /// Digits are right-aligned in a constant width, so that nothing moves whatever their number.
     fn draw(
         &self,
@@ -108,13 +98,10 @@ impl Figure {
         scale: Scale,
         aligned: HorizontalAlignment,
     ) {
-        let text = self.text(theme);
+        let cells = width(&self.widest).max(width(&self.signs));
+        let text = right(&self.signs, cells);
+        let text = Span::styled(text, self.style.patch(theme.strong));
         let cells = match scale {
-            Scale::Row => {
-                let room = usize::from(area.width).saturating_sub(text.width() + 1);
-                let line = Line::from(vec![text, Span::raw(" "), self.label(theme, room)]);
-                return line.centered().render(area, buffer);
-            }
             Scale::Digits(pixel) => self.cells(pixel),
             Scale::Text => text.width() as u16,
         };
@@ -152,16 +139,10 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     let theme = app.display.theme;
     let roomy = area.height >= COMPLETE.1;
     let alarm = alarm(app, area.width);
-    // A small window has no separate row for the alarm. Beside a guide rows are scarce, and a message may cover its
-    // end.
-    let kept = match (app.guide.is_blank(), roomy) {
-        (true, _) => ANSWER,
-        (false, true) => ANSWER - 1,
-        (false, false) => 1,
-    };
-    let shared = !roomy && kept == ANSWER;
+    // In a small window and beside a guide rows are scarce, and a message may cover what is above it.
+    let kept = if roomy { ANSWER - u16::from(!app.guide.is_blank()) } else { 1 };
     // Its row is reserved, so that nothing moves when an alarm appears.
-    let alarm_rows = u16::from(roomy || (alarm.is_some() && !shared));
+    let alarm_rows = u16::from(roomy || alarm.is_some());
     let guide_rows = guide_lines(app, area.width).len() as u16;
     let [head, body, alarm_row, guide, kept, foot] = Layout::vertical([
         Length(1),
@@ -179,12 +160,9 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     badges.right_aligned().render(head.inner(SIDES), buffer);
     keys(app, foot.inner(SIDES), buffer);
     draw_guide(app, guide, buffer);
-    let most = ANSWER - u16::from(shared && alarm.is_some());
-    alarm.unwrap_or_default().render(if shared { kept } else { alarm_row }.inner(SIDES), buffer);
+    alarm.unwrap_or_default().render(alarm_row.inner(SIDES), buffer);
     let mut lines = answer_lines(app, area.width);
     lines.retain(|line| line.width() > 0);
-    lines.truncate(usize::from(most));
-    // A longer message covers the guide while it is shown.
     let rows = Length(lines.len() as u16);
     let [messages] = Layout::vertical([rows]).flex(Flex::End).areas(body.union(kept));
     Clear.render(messages, buffer);
@@ -207,10 +185,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
 fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
     let (theme, alarms) = (app.display.theme, &app.display.shown.alarms);
     let first = alarms.first()?;
-    let more = match alarms.len() - 1 {
-        0 => String::new(),
-        more => format!("  {}", text!("presenter-value", count = more)),
-    };
+    let more = text!("presenter-value", count = alarms.len() - 1);
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
     let alarm = text::AlarmText::of(&first.kind, text::Reader::Presenter);
     let figure = alarm.figure.map(|it| format!("{it}  ")).unwrap_or_default();
@@ -370,7 +345,7 @@ fn aged(scene: &Scene, source: Source, figure: Figure) -> Figure {
 /// Orders between Redis and SQL.
 fn flight(theme: Theme, balance: &Balance) -> Figure {
     let (signs, style) = match balance {
-        Balance::Balanced { .. } => (figures::thousands(0), Style::new()),
+        Balance::Balanced { .. } => ("0".to_owned(), Style::new()),
         Balance::InFlight { orders } => (figures::thousands(*orders), theme.accent),
         Balance::Off { .. } | Balance::Unknown => ("?".to_owned(), theme.soft),
     };
@@ -399,8 +374,7 @@ fn audit(theme: Theme, balance: &Balance) -> Figure {
 fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
     // Three wide columns and one for the audit.
     let audit = Percentage(if area.width < 64 { 17 } else { 20 });
-    let [fill, ..] = [Fill(1); 3];
-    let columns = Layout::horizontal([fill, fill, fill, audit]).spacing(2);
+    let columns = Layout::horizontal([Fill(1), Fill(1), Fill(1), audit]).spacing(2);
     // Based on usual sizes: one larger figure does not shrink the others.
     let widths = columns.areas::<4>(area).map(|column| column.width);
     let small = SMALL.into_iter().find(|pixel| {
@@ -408,32 +382,27 @@ fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
         figures.all(|(it, cells)| big_width(&it.widest, *pixel) <= cells)
     });
     let bars = u16::from(page.left.is_some());
+    let rows = |large: Scale, small: Scale, bar: u16| 1 + large.rows() + bars * bar + small.rows();
     // Secondary large figures matter more than the largest main figure, and spacing more than both.
     let large = LARGE.into_iter().filter(|large| page.large.cells(*large) <= area.width);
-    let with_digits = large.clone().filter(|large| large.1 > 1).flat_map(|large| {
-        let small = small.map(Scale::Digits);
-        small.into_iter().flat_map(move |small| [(large, small, large.1, 3), (large, small, 1, 3)])
+    let with_digits = small.into_iter().flat_map(|small| {
+        let large = large.clone().filter(|large| large.1 > 1);
+        large.flat_map(move |large| [large.1, 1].map(|bar| (large, Scale::Digits(small), bar, 3)))
     });
-    let plain = [(Scale::Text, 2), (Scale::Text, 0), (Scale::Row, 0)];
-    let with_text = plain
-        .into_iter()
-        .flat_map(|(small, air)| large.clone().map(move |large| (large, small, 1, air)));
-    let rows = |large: Scale, small: Scale, bar: u16| 1 + large.rows() + bars * bar + small.rows();
+    let with_text = [2, 0].into_iter().flat_map(|air| {
+        let large = large.clone();
+        large.map(move |large| (large, Scale::Text, 1, air))
+    });
     let (large, small, bar_rows) = with_digits
         .chain(with_text)
         .map(|(large, small, bar, air)| (Scale::Digits(large), small, bar, air))
         .find(|(large, small, bar, air)| rows(*large, *small, *bar) + air <= area.height)
-        .map_or((Scale::Text, Scale::Row, 1), |(large, small, bar, _)| (large, small, bar));
+        .map_or((Scale::Text, Scale::Text, 1), |(large, small, bar, _)| (large, small, bar));
     // Spacing is distributed evenly, with at most two rows between the parts.
     let most = rows(large, small, bar_rows) + 8;
-    let [title_row, large_area, bar_area, small_area] = Layout::vertical([
-        Length(1),
-        Length(large.rows()),
-        Length(bars * bar_rows),
-        Length(small.rows()),
-    ])
-    .flex(Flex::SpaceBetween)
-    .areas(area.centered_vertically(Max(most)));
+    let parts = [1, large.rows(), bars * bar_rows, small.rows()].map(Length);
+    let [title_row, large_area, bar_area, small_area] =
+        Layout::vertical(parts).flex(Flex::SpaceBetween).areas(area.centered_vertically(Max(most)));
     title(theme, page, title_row.width).centered().render(title_row, buffer);
     page.large.draw(large_area, buffer, theme, large, HorizontalAlignment::Center);
     if let Some((part, text)) = &page.left {

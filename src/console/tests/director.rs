@@ -44,12 +44,15 @@ fn an_armed_launch_is_in_the_top_line_of_every_view() {
     tui.press("tf");
     later(&mut tui, 7_000);
     tui.assert_shows("LAUNCH 00:03");
-    assert!(tui.app.launch_due().is_some(), "a paused display stops no countdown");
+    assert!(
+        tui.app.director.due(tui.app.display.now).is_some(),
+        "a paused display stops no countdown"
+    );
 }
 
 #[test]
 fn a_launch_sends_each_command_once_with_its_reason() {
-    let due = |tui: &Tui| tui.app.launch_due().map(|it| it.as_millis());
+    let due = |tui: &Tui| tui.app.director.due(tui.app.display.now).map(|it| it.as_millis());
     let [start, pause] = [Command::StartSale(TEA), Command::PauseSale(TEA)];
     // The buyers of the form, spread over its seconds.
     let buyers = LoadTest { rate: Some(2_200.0), ..LoadTest::new(TEA, 20_000) };
@@ -203,7 +206,7 @@ fn errors_are_below_their_field() {
             field.input = value.into();
         }
         form.submit(&tui.app.display);
-        assert_eq!(form.fields.iter().position(|it| it.fault.is_some()), place, "{values:?}");
+        assert_eq!(form.fault.map(|(place, _)| place), place, "{values:?}");
     }
 }
 

@@ -4,11 +4,7 @@ use seckill_engine::telemetry::{ledger_page::LedgerPage, snapshot::Page};
 
 use super::prelude::*;
 use super::screens::{Case, assert_screens};
-use crate::{
-    export::{Export, Written},
-    theme::Palette,
-    views::Extent,
-};
+use crate::{export::Export, theme::Palette, views::Extent};
 
 fn made(tui: &mut Tui) -> Vec<Export> {
     std::mem::take(&mut tui.app.terminal.exports)
@@ -215,7 +211,7 @@ fn an_image_can_be_exported_over_a_question() {
 
 #[test]
 fn the_outcome_is_reported() {
-    let written = |rows| Ok(Written { path: PathBuf::from("/var/tmp/seckill-sales.csv"), rows });
+    let written = |rows| Ok((PathBuf::from("/var/tmp/seckill-sales.csv"), rows));
     let part = Extent { rows: 500, total: Some(12_340), more: true };
     for (saved, expected) in [
         (written(None), "written to /var/tmp/seckill-sales.csv"),

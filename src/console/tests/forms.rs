@@ -6,6 +6,7 @@ use super::{
     prelude::*,
     screens::{Case, FORMS},
 };
+use crate::keymap::Action;
 
 /// Each form, as it opens.
 fn forms() -> impl Iterator<Item = Case> {
@@ -101,7 +102,7 @@ fn arrows_move_between_buttons_and_inside_a_text() {
         tui.press("hl←x→y");
         let form = |tui: &Tui| {
             let form = form_of(tui);
-            (form.value(0).to_owned(), form.at_cancel(), form.at_submit())
+            (form.value(0).to_owned(), form.is_left_by(Action::Press), form.at_submit())
         };
         let text = "hxly".to_owned();
         let (cancel, submit) = ((text.clone(), true, false), (text.clone(), false, true));
@@ -122,11 +123,12 @@ fn rebound_keys_move_between_buttons() {
     let chosen: Keys = toml::from_str("next-part = [\"ctrl-n\"]\nprevious-part = \"p\"").unwrap();
     keymap::choose_here(chosen.table().unwrap());
     let mut tui = Tui::open(normal(), "N\t\t\t\t\t");
-    assert!(form_of(&tui).at_cancel());
+    let is_on_cancel = |tui: &Tui| form_of(tui).is_left_by(Action::Press);
+    assert!(is_on_cancel(&tui));
     tui.control('n');
-    assert!(!form_of(&tui).at_cancel(), "Create has the focus");
+    assert!(!is_on_cancel(&tui), "Create has the focus");
     // Bindings that are reserved for text input still work.
-    assert!(form_of(tui.press("p")).at_cancel() && !form_of(tui.press("\t")).at_cancel());
+    assert!(is_on_cancel(tui.press("p")) && !is_on_cancel(tui.press("\t")));
 }
 
 /// Fills in the form, up to the question.

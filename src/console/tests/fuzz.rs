@@ -24,7 +24,7 @@ fn allowed(tui: &Tui, key: &KeyEvent) -> Allowed {
             || (key.code == KeyCode::Enter && confirm.on_yes()));
     match (&confirm.intent, yes) {
         (Intent::Send(command), true) => Allowed::This(command.clone()),
-        (Intent::Fire(_), true) => Allowed::Opening,
+        (Intent::Fire, true) => Allowed::Opening,
         (Intent::Abort { voucher, .. }, true) => Allowed::Stop(*voucher),
         _ => Allowed::Nothing,
     }

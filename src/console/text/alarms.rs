@@ -73,8 +73,13 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
             text!("alarms-redis-away", reader, reason = reason(error), error = full(error))
         }
         AlarmKind::RedisReadOnly { error } => {
-            let (step, reason) = (next_step(error), reason(error));
-            text!("alarms-redis-read-only", reader, step, reason, error = full(error))
+            // How to make Redis accept writes again.
+            let step = match error.data() {
+                Some(EngineError::Redis(error)) => error.remedy(),
+                _ => text!("redis-remedy", code = ""),
+            };
+            let (reason, error) = (reason(error), full(error));
+            text!("alarms-redis-read-only", reader, step, reason, error)
         }
         AlarmKind::ForeignKey(found) => {
             let kind = if found.is_lock() { "lock" } else { "other" };
@@ -102,14 +107,8 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
                 AlarmKind::DeadConsumer { .. } => "unknown",
                 _ => "silent",
             };
-            text!(
-                "alarms-consumer",
-                reader,
-                state,
-                consumer,
-                count = pending,
-                idle = span(*idle_ms)
-            )
+            let idle = span(*idle_ms);
+            text!("alarms-consumer", reader, state, consumer, count = pending, idle)
         }
         AlarmKind::LagHigh { lag, drains_ms } => {
             let drains = drains_ms.map_or_else(|| "none".to_owned(), span);
@@ -139,36 +138,19 @@ fn data_loss(losses: &RecentLosses, stuck: u64, reader: Reader) -> String {
     let loss = Reconciled { removed: 0, closed: None, ..losses.total.clone() };
     let (refused, unknown) = (loss.refused, loss.unknown);
     let lost = data_loss::loses_letters(&loss.keys);
+    let open = refused + unknown + stuck + u64::from(lost);
     let keys = match loss.keys.as_slice() {
         [] => "none".to_owned(),
         keys => list_keys(&short(keys)),
     };
-    text!(
-        "alarms-data-loss",
-        reader,
-        keys,
-        parts = loss.parts(),
-        loss,
-        refused,
-        unknown,
-        lost,
-        stuck,
-        open = refused + unknown + stuck + u64::from(lost)
-    )
+    let parts = loss.parts();
+    text!("alarms-data-loss", reader, keys, parts, loss, refused, unknown, lost, stuck, open)
 }
 
 /// Keys without their common prefix: an alarm sometimes has a single row.
 fn short(keys: &[String]) -> Vec<String> {
     let short = |key: &String| key.split_once("}:").map_or(key.as_str(), |(_, it)| it).to_owned();
     keys.iter().map(short).collect()
-}
-
-/// How to make Redis accept writes again.
-fn next_step(error: &Message) -> String {
-    match error.data() {
-        Some(EngineError::Redis(error)) => error.remedy(),
-        _ => text!("redis-remedy", code = ""),
-    }
 }
 
 fn full(error: &Message) -> String {

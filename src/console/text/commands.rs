@@ -2,17 +2,19 @@
 
 use seckill_engine::{
     Command, LoadTest, SaleLine, Snapshot,
-    commands::plan::Plan,
+    commands::{audit_record, plan::Plan},
     telemetry::snapshot::{ConsumerLine, Holder, PendingLine},
 };
 use seckill_model::{EntryId, Label, Verdict, text};
 
 use super::{
+    audit_log::subject,
     figures::{self, thousands},
     sale_name,
+    time::event,
 };
 use crate::{
-    keymap::{Action, Context, actions},
+    keymap::{Action, Context},
     widgets::plain,
 };
 
@@ -23,14 +25,6 @@ pub(crate) const NOTHING_MARKED: Label = Label("command-there-is-no-entry");
 pub(crate) const DRAFT_KEPT: Label = Label("command-nothing-was-created-form-keeps");
 pub(crate) const REASON: Label = Label("common-reason");
 pub(crate) const CANCELLED: Label = Label("command-nothing-was-changed");
-
-/// Names the help key if it is available.
-pub(crate) fn does_nothing(key: &str, place: Context) -> String {
-    if !actions(place).contains(&Action::Help) {
-        return text!("command-does-nothing-here", key);
-    }
-    text!("command-has-no-function-here-press", key)
-}
 
 /// Every view in which a key is bound, with its meaning there.
 pub(crate) fn works_elsewhere(key: &str, meanings: &[(Action, Vec<Context>)]) -> String {
@@ -186,33 +180,18 @@ pub(crate) fn release(lock: &Holder) -> Question {
         (false, true) => "alive",
         (false, false) => "unknown",
     };
-    let held = if task.is_empty() {
-        text!("command-held-by", name, node)
-    } else {
-        text!("command-held", name, node, task)
-    };
+    let held = text!("command-held", name, node, task, has_task = !task.is_empty());
     question!("ask-release-lock", held, holder, node, waiting = lock.waiting)
 }
 
 /// Shown while the engine executes the command.
 pub(crate) fn sent(command: &Command) -> String {
-    match command {
-        Command::CreateSale(sale) => text!("command-creating", title = sale.title),
-        Command::StartSale(voucher)
-        | Command::PauseSale(voucher)
-        | Command::ResumeSale(voucher)
-        | Command::EndSale(voucher)
-        | Command::Restock { voucher, .. } => text!("command-changing", voucher),
-        Command::LoadTest(plan) => {
-            text!("command-buyers-are-sending-requests", users = plan.users, voucher = plan.voucher)
-        }
-        Command::StopLoadTest(voucher) => text!("director-stopping-load-test", voucher),
-        Command::Plan(_) => text!("command-examining-entries"),
-        Command::Apply(..) => text!("command-applying-the-plan"),
-        Command::CountLetters(_) => text!("command-examining-dead-letters"),
-        Command::RunJob(name) => text!("command-is-running", name),
-        Command::Preview(_) => text!("stream-calculating-effect"),
-        Command::Trace(_) => Label("orders-searching").to_owned(),
-        _ => text!("command-waiting-for-engine"),
+    if let Command::LoadTest(LoadTest { users, voucher, .. }) = command {
+        return text!("command-buyers-are-sending-requests", users, voucher);
     }
+    if !command.is_recorded() {
+        return text!("command-waiting-for-engine");
+    }
+    let (action, on) = audit_record::describe(command);
+    text!("command-sent", command = event(action, &subject(&on)))
 }

@@ -8,10 +8,7 @@ use seckill_model::text;
 pub(crate) fn last(millis: u64) -> String {
     match millis / 1_000 {
         seconds @ 0..60 => text!("time-last-s", seconds),
-        seconds => {
-            let minutes = seconds / 60;
-            text!("time-last-min", minutes)
-        }
+        seconds => text!("time-last-min", minutes = seconds / 60),
     }
 }
 

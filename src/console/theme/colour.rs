@@ -53,45 +53,14 @@ pub(super) fn among_256(color: Color) -> Color {
     }
 }
 
-/// Maps a colour to a basic one by hue (its components above the midpoint of the largest and the smallest), and a grey
-/// by brightness. The nearest by distance would turn half of all colours grey.
+/// The nearest of the basic colours.
 pub(super) fn among_16(color: Color) -> Color {
-    let (Color::Rgb(..) | Color::Indexed(16..)) = color else { return color };
-    let Some((r, g, b)) = rgb(color) else { return color };
-    let ends = u16::from(r.max(g).max(b)) + u16::from(r.min(g).min(b));
-    let light = f64::from(ends) / 510.0;
-    if is_grey(color) {
-        return match light {
-            ..0.2 => Color::Black,
-            ..0.55 => Color::DarkGray,
-            ..0.9 => Color::Gray,
-            _ => Color::White,
-        };
+    match color {
+        Color::Rgb(..) | Color::Indexed(16..) => {
+            anstyle_lossy::color_to_ansi(color.into(), SIXTEEN).into()
+        }
+        few => few,
     }
-    let is_strong = |part: u8| 2 * u16::from(part) > ends;
-    let [dark, bright] = match [r, g, b].map(is_strong) {
-        [true, true, _] => [Color::Yellow, Color::LightYellow],
-        [true, _, true] => [Color::Magenta, Color::LightMagenta],
-        [true, ..] => [Color::Red, Color::LightRed],
-        [_, true, true] => [Color::Cyan, Color::LightCyan],
-        [_, true, _] => [Color::Green, Color::LightGreen],
-        _ => [Color::Blue, Color::LightBlue],
-    };
-    if light > 0.7 { bright } else { dark }
-}
-
-/// Whether it has no perceptible hue.
-pub(super) fn is_grey(color: Color) -> bool {
-    rgb(color).is_some_and(|(r, g, b)| r.max(g).max(b) - r.min(g).min(b) < 28)
-}
-
-/// Perceived brightness from 0 to 1 (the relative luminance of WCAG 2).
-pub(super) fn luminance((r, g, b): Rgb) -> f64 {
-    let linear = |part: u8| {
-        let part = f64::from(part) / 255.0;
-        if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
-    };
-    0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
 }
 
 #[cfg(test)]
@@ -115,13 +84,13 @@ mod tests {
         assert_eq!(among_256(rgb("#808080")), Color::Indexed(244));
         assert_eq!(among_256(Color::Green), Color::Green);
         let sixteen = [
-            ("#1aa8c8", Color::Cyan),
-            ("#45b56b", Color::Green),
+            ("#1aa8c8", Color::LightCyan),
+            ("#45b56b", Color::LightGreen),
             ("#d29922", Color::Yellow),
-            ("#f0544c", Color::Red),
+            ("#f0544c", Color::LightRed),
             ("#ff00c8", Color::Magenta),
             ("#123f9e", Color::Blue),
-            ("#ffb3b3", Color::LightRed),
+            ("#ffb3b3", Color::Gray),
             ("#808080", Color::DarkGray),
             ("#050505", Color::Black),
             ("#ffffff", Color::White),
@@ -129,7 +98,7 @@ mod tests {
         for (text, color) in sixteen {
             assert_eq!(among_16(rgb(text)), color, "{text}");
         }
-        assert_eq!(among_16(Color::Indexed(38)), Color::Cyan);
+        assert_eq!(among_16(Color::Indexed(38)), Color::LightCyan);
         assert_eq!(among_16(Color::Indexed(3)), Color::Indexed(3));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ratatui::style::Color;
-use strum::VariantArray as _;
+use strum::VariantNames as _;
 use toml::de::{DeTable, DeValue};
 
 use super::{
@@ -80,20 +80,20 @@ pub(super) fn parse(
     }
     let mut shades: Vec<(Role, Shade)> = Vec::new();
     for (name, value) in table.iter().filter(|(name, _)| name.get_ref() != "base") {
-        let Ok(role) = name.get_ref().parse::<Role>() else {
-            let known: Vec<_> = Role::VARIANTS.iter().map(|role| role.name()).collect();
-            let known = known.join(&Label("list-items"));
-            let why = text!("settings-unknown-role-remove-line", name = name.get_ref(), known);
-            faults.push((position(name.span().start), why));
-            continue;
-        };
-        if let Some(shade) = shade(value.get_ref()) {
-            shades.push((role, shade));
-            continue;
+        let role = name.get_ref();
+        match (role.parse(), shade(value.get_ref())) {
+            (Ok(role), Some(shade)) => shades.push((role, shade)),
+            (Ok(_), None) => {
+                let base = palette.as_ref().map_or(default, |_| named);
+                let why = text!("settings-is-not-colour-use-rrggbb", role, base);
+                faults.push((position(value.span().start), why));
+            }
+            (Err(_), _) => {
+                let known = Role::VARIANTS.join(&Label("list-items"));
+                let why = text!("settings-unknown-role-remove-line", name = role, known);
+                faults.push((position(name.span().start), why));
+            }
         }
-        let (role, base) = (role.name(), palette.as_ref().map_or(default, |_| named));
-        let why = text!("settings-is-not-colour-use-rrggbb", role, base);
-        faults.push((position(value.span().start), why));
     }
     match palette {
         Some(palette) if faults.is_empty() => Ok(palette.with(&shades)),
@@ -199,7 +199,7 @@ mod tests {
         let text = include_str!("../../../assets/themes/example.toml");
         assert_eq!(parse(text).map(|_| ()), Ok(()));
         let open = text.replace("\n# ", "\n");
-        for name in Role::VARIANTS.iter().map(|role| role.name()) {
+        for name in Role::VARIANTS {
             assert!(open.lines().any(|line| line.starts_with(&format!("{name} = "))), "{name}");
         }
     }

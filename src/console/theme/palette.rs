@@ -3,14 +3,11 @@
 use ratatui::style::Color;
 use strum::VariantArray as _;
 
-use super::{
-    colour::{luminance, rgb},
-    file,
-};
+use super::{colour::rgb, file};
 
 /// What a colour is for; the name is its key in a file.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
+    Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::VariantNames, strum::VariantArray,
 )]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum Role {
@@ -31,10 +28,6 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    pub(super) fn name(self) -> &'static str {
-        self.into()
-    }
-
     /// Secondary text: on few colours grey becomes faint text, which never vanishes.
     pub(super) fn is_faint(self) -> bool {
         matches!(self, Self::Soft | Self::Heading | Self::Chart2)
@@ -104,8 +97,8 @@ impl Palette {
                 *slot = shade;
             }
         }
-        if let Some(paper) = set(Role::Background).and_then(|shade| rgb(shade.rich)) {
-            self.light = luminance(paper) > 0.4;
+        if let Some((r, g, b)) = set(Role::Background).and_then(|shade| rgb(shade.rich)) {
+            self.light = [r, g, b].into_iter().map(u32::from).sum::<u32>() > 3 * 160;
         }
         self
     }
@@ -120,6 +113,15 @@ impl Palette {
 mod tests {
     use super::*;
     use crate::theme::colour::{Rgb, among_256};
+
+    /// Perceived brightness from 0 to 1 (the relative luminance of WCAG 2).
+    fn luminance((r, g, b): Rgb) -> f64 {
+        let linear = |part: u8| {
+            let part = f64::from(part) / 255.0;
+            if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+    }
 
     fn contrast(one: Rgb, other: Rgb) -> f64 {
         let (one, other) = (luminance(one), luminance(other));
@@ -140,7 +142,7 @@ mod tests {
             let palette = Palette::named(name).unwrap();
             let color = |role: Role| rgb(palette.shade(role).rich);
             for role in Role::VARIANTS.iter().copied() {
-                let word = role.name();
+                let word = format!("{role:?}");
                 let least = match role {
                     // Normal text.
                     _ if name == "high-contrast" && role != Role::Chart2 => 7.0,

@@ -3,7 +3,7 @@
 //! The fonts of `tui-big-text` are eight pixels high and have one width; these are five pixels high at any scale, so
 //! that a counting figure fits a small window, and are drawn with ASCII too.
 
-use ratatui::prelude::*;
+use ratatui::{layout::Constraint::Length, prelude::*};
 
 use super::popup;
 use crate::theme::{Theme, glyphs};
@@ -79,7 +79,7 @@ pub(crate) fn big_number(area: Rect, buffer: &mut Buffer, theme: Theme, number: 
     const PIXEL: Pixel = (2, 1);
     let text = &number.to_string();
     let inside = popup(area, buffer, theme, (area.width, area.height), "", []);
-    let [width, height] = [big_width(text, PIXEL), SIGN_ROWS].map(Constraint::Length);
+    let [width, height] = [big_width(text, PIXEL), SIGN_ROWS].map(Length);
     let digits = BigText { text, pixel: PIXEL, style: theme.key };
     digits.render(inside.centered(width, height), buffer);
 }

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use jiff::tz::TimeZone;
 use ratatui::{
     layout::Constraint::{Fill, Length},
     prelude::*,
@@ -27,20 +28,12 @@ pub(crate) struct Chart<'a> {
     pub(crate) until: Millis,
     /// Milliseconds from edge to edge.
     pub(crate) window: u64,
-    /// Events on the time axis; the last one in a cell is visible.
-    pub(crate) signs: Vec<Sign>,
+    /// Events on the time axis, with their symbols; the last one in a cell is visible.
+    pub(crate) signs: Vec<(Millis, &'static str, Style)>,
     /// The selected moment.
     pub(crate) cursor: Option<Millis>,
-    /// Formats a time below the axis, if there is room.
-    pub(crate) clock: &'a dyn Fn(Millis) -> String,
-}
-
-/// An event symbol on the time axis.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sign {
-    pub(crate) at: Millis,
-    pub(crate) glyph: &'static str,
-    pub(crate) style: Style,
+    /// The time zone of the times below the axis, if there is room.
+    pub(crate) zone: &'a TimeZone,
 }
 
 /// The time range of each cell of a chart.
@@ -116,43 +109,34 @@ pub(crate) fn chart(
         let share = (value / top).clamp(0.0, 1.0);
         ((share * rows as f64).round() as usize).min(rows)
     };
-    let (mut area, mut line) = (Vec::new(), Vec::new());
-    // Cells with the current level, apart from vertical strokes and the base.
-    let mut levels = HashSet::new();
-    let cell = |x: usize, y: usize| (x / usize::from(across), y / usize::from(down));
+    let (mut line, mut area, mut levels) = (Vec::new(), Vec::new(), HashSet::new());
+    let cell = |(x, y): (f64, f64)| (x as u16 / across, y as u16 / down);
     let mut last = None;
     for (x, (admitted, persisted)) in admitted.into_iter().zip(persisted).enumerate() {
+        let dot = |y: usize| (x as f64, y as f64);
         let written = persisted.unwrap_or(0.0);
         // A small value is not drawn as zero.
         let least = usize::from(written > 0.0);
-        area.extend((0..level(written).max(least)).map(|y| (x, y)));
+        area.extend((0..level(written).max(least)).map(dot));
         let before = last.take();
         let Some(value) = admitted else { continue };
         let y = level(value).saturating_sub(1);
         // A steep rise is drawn as one stroke.
         let from = before.unwrap_or(y);
-        // If nothing is admitted, the line would hide the base of the area.
-        let hides = |it: &usize| *it == y && value <= 0.0 && written > 0.0;
-        line.extend((from.min(y)..=from.max(y)).filter(|it| !hides(it)).map(|y| (x, y)));
+        line.extend((from.min(y)..=from.max(y)).map(dot));
         if value > 0.0 {
-            levels.insert(cell(x, y));
+            levels.insert(cell(dot(y)));
         }
         last = Some(y);
     }
-    // A cell with the level contains only the line: mixed with the area it would be unreadable. A stroke hides nothing:
-    // these cells contain only a short burst of writes.
-    let (line, strokes): (Vec<_>, Vec<_>) =
-        line.into_iter().partition(|(x, y)| levels.contains(&cell(*x, *y)));
+    // The line hides the area in the cells of its level: mixed they would be unreadable. Elsewhere it is a stroke or
+    // zero, and hides neither a short burst of writes nor the base of the area.
+    let over: Vec<_> = line.iter().copied().filter(|dot| levels.contains(&cell(*dot))).collect();
     let paint = |context: &mut Context<'_>| {
-        let layers = [
-            (&strokes, '*', theme.chart_1),
-            (&area, '.', theme.chart_2),
-            (&line, '*', theme.chart_1),
-        ];
-        for (dots, sign, style) in layers {
+        let [admitted, persisted] = [('*', theme.chart_1), ('.', theme.chart_2)];
+        for (coords, (sign, style)) in [(&line, admitted), (&area, persisted), (&over, admitted)] {
             context.marker(if theme.ascii { Marker::Custom(sign) } else { Marker::Braille });
-            let coords: Vec<_> = dots.iter().map(|(x, y)| (*x as f64, *y as f64)).collect();
-            context.draw(&Points { coords: &coords, color: style.fg.unwrap_or_default() });
+            context.draw(&Points { coords, color: style.fg.unwrap_or_default() });
         }
     };
     Canvas::default()
@@ -184,8 +168,7 @@ pub(crate) fn chart(
     Span::styled(format!("{:>7} {}", 0, glyphs::CORNER), theme.soft).render(corner, buffer);
     Span::styled(glyphs::RULE.repeat(usize::from(width)), theme.soft).render(foot, buffer);
     let cursor = shown.cursor.map(|at| (at, glyphs::FOOT, theme.key));
-    let signs = shown.signs.iter().map(|sign| (sign.at, sign.glyph, sign.style));
-    for (at, glyph, style) in cursor.into_iter().chain(signs) {
+    for (at, glyph, style) in cursor.into_iter().chain(shown.signs.iter().copied()) {
         if let Some(column) = axis.of(at) {
             buffer[(foot.x + column, foot.y)].set_symbol(glyph).set_style(style);
         }
@@ -200,7 +183,7 @@ pub(crate) fn chart(
 fn clocks(area: Rect, buffer: &mut Buffer, theme: Theme, shown: &Chart<'_>, axis: Axis) {
     let middle = area.width / 2;
     let [first, half, last] = [axis.begin(0), axis.begin(middle), shown.until]
-        .map(|at| Span::styled((shown.clock)(at), theme.soft));
+        .map(|at| Span::styled(at.time_of_day(shown.zone), theme.soft));
     let room = first.width() as u16;
     if area.width >= 3 * room + 4 {
         let x = area.x + middle - room / 2;
@@ -271,8 +254,9 @@ mod tests {
     }
 
     fn shown(series: &Series, window: u64) -> Chart<'_> {
-        let clock = &|at: Millis| at.to_string();
-        Chart { series, until: Millis(3_000), window, signs: Vec::new(), cursor: None, clock }
+        const UTC: &TimeZone = &TimeZone::UTC;
+        let (signs, zone) = (Vec::new(), UTC);
+        Chart { series, until: Millis(3_000), window, signs, cursor: None, zone }
     }
 
     #[test]

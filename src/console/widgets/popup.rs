@@ -1,6 +1,7 @@
 //! A framed box over the middle of an area.
 
 use ratatui::{
+    layout::Constraint::Length,
     prelude::*,
     widgets::{Block, BorderType, Clear},
 };
@@ -20,7 +21,7 @@ pub(crate) fn popup(
     title: &str,
     bottom: impl IntoIterator<Item = Line<'static>>,
 ) -> Rect {
-    let area = area.centered(Constraint::Length(size.0), Constraint::Length(size.1));
+    let area = area.centered(Length(size.0), Length(size.1));
     if let Some(x) = area.x.checked_sub(1) {
         for y in area.rows().map(|row| row.y) {
             if width(buffer[(x, y)].symbol()) > 1 {

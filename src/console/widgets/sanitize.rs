@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
-use unicode_normalization::char::compose;
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthChar as _;
 
-const JOINER: char = '\u{200d}';
 /// Combining marks per character: more than any script needs would overflow into adjacent lines.
 const MOST_MARKS: usize = 2;
 /// Replaces characters without a reliable width.
@@ -20,46 +20,25 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len());
-    // The last character with a width, its marks, and whether the next one is joined to it.
-    let (mut base, mut marks, mut joined): (Option<char>, usize, bool) = (None, 0, false);
-    for c in text.chars() {
-        let joins = std::mem::take(&mut joined);
-        if c == JOINER {
-            joined = base.is_some_and(is_emoji);
-            continue;
-        }
-        if is_hidden(c) {
-            continue;
-        }
+    // The last character with a width, and its marks.
+    let (mut base, mut marks) = (None, 0);
+    for (at, c) in text.graphemes(true).flat_map(str::char_indices) {
         // Part of a joined emoji, or a skin tone.
-        let part = joins || matches!(c, '\u{1f3fb}'..='\u{1f3ff}');
-        if part && is_emoji(c) && base.is_some_and(is_emoji) {
+        let joins = at > 0 || matches!(c, '\u{1f3fb}'..='\u{1f3ff}');
+        if is_hidden(c) || (joins && is_emoji(c) && base.is_some_and(is_emoji)) {
             continue;
         }
-        // Korean syllables from jamo; marks stay marks, which are counted.
-        let composed = base.and_then(|base| compose(base, c)).filter(|it| is_syllable(*it));
-        let sign = match (composed, flag_letter(c)) {
-            (Some(whole), _) => {
-                shown.pop();
-                whole
-            }
-            (None, Some(letter)) => letter,
-            (None, None) if is_loose(c) => UNSURE,
-            (None, None) => c,
-        };
-        match sign.width() {
-            Some(0) if base.is_none() || marks == MOST_MARKS => {}
-            Some(0) => {
-                shown.push(sign);
-                marks += 1;
-            }
-            _ => {
-                shown.push(sign);
-                (base, marks) = (Some(sign), 0);
-            }
+        let c = flag_letter(c).unwrap_or(c);
+        if c.width() != Some(0) || is_loose(c) {
+            shown.push(c);
+            (base, marks) = (Some(c), 0);
+        } else if base.is_some() && marks < MOST_MARKS {
+            shown.push(c);
+            marks += 1;
         }
     }
-    Cow::Owned(shown)
+    // Jamo become Korean syllables.
+    Cow::Owned(shown.nfc().map(|c| if is_loose(c) { UNSURE } else { c }).collect())
 }
 
 /// Whether it has the same width everywhere, alone or next to others.
@@ -85,10 +64,6 @@ fn is_emoji(c: char) -> bool {
     c >= '\u{203c}' && !c.is_alphanumeric() && c.width() != Some(0)
 }
 
-fn is_syllable(c: char) -> bool {
-    matches!(c, '\u{ac00}'..='\u{d7a3}')
-}
-
 /// Regional indicators become letters: some terminals draw a pair as a flag, others as two boxes.
 fn flag_letter(c: char) -> Option<char> {
     let place = u32::from(c).checked_sub(0x1f1e6).filter(|place| *place < 26)?;
@@ -104,7 +79,6 @@ fn is_loose(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use unicode_segmentation::UnicodeSegmentation as _;
     use unicode_width::{UnicodeWidthChar, UnicodeWidthStr as _};
 
     use super::*;
@@ -134,9 +108,9 @@ mod tests {
             // A joiner between letters shapes them and joins no cells.
             ("न\u{94d}\u{200d}न", "न\u{94d}न", 2),
             // Combining marks: two are kept, and none without a base.
-            ("e\u{301}", "e\u{301}", 1),
+            ("e\u{301}", "é", 1),
             ("Z\u{300}\u{301}\u{302}\u{303}\u{304}o", "Z\u{300}\u{301}o", 2),
-            ("a\u{323}\u{302}\u{301}\u{300}", "a\u{323}\u{302}", 1),
+            ("a\u{323}\u{302}\u{301}\u{300}", "ậ", 1),
             ("\u{301}a", "a", 1),
             // Korean from jamo.
             ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}", "한글", 4),
@@ -163,7 +137,7 @@ mod tests {
 
         #[test]
         fn no_control_sequence_is_left(text: String) {
-            prop_assert!(!plain(&text).chars().any(|c| is_hidden(c) || c == JOINER));
+            prop_assert!(!plain(&text).chars().any(is_hidden));
         }
     }
 }

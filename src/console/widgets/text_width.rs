@@ -1,57 +1,44 @@
-//! Text measured in terminal cells after [`plain`]. Widths are those of whole graphemes.
+//! Text measured in terminal cells after [`plain`], which leaves no sequence of another width than its characters.
+
+use std::collections::BTreeSet;
 
 use unicode_linebreak::linebreaks;
-use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_truncate::{Alignment, UnicodeTruncateStr as _};
+use unicode_width::UnicodeWidthChar;
 
 use super::plain;
 
-/// The graphemes of a sanitized text with their widths.
-fn visible(text: &str) -> impl Iterator<Item = (&str, usize)> {
-    text.graphemes(true).map(|part| (part, part.width())).filter(|(_, width)| *width > 0)
-}
-
 /// The width of a text in cells.
 pub(crate) fn width(text: &str) -> usize {
-    visible(&plain(text)).map(|(_, width)| width).sum()
+    cells(&plain(text))
+}
+
+/// The width of a sanitized text.
+fn cells(text: &str) -> usize {
+    text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
 /// Ends a truncated text.
 const ELLIPSIS: &str = "…";
 
-/// The beginning of a sanitized text in at most `limit` cells.
-fn cut(text: &str, limit: usize) -> String {
-    let mut used = 0;
-    let fits = |(_, width): &(&str, usize)| {
-        used += width;
-        used <= limit
-    };
-    visible(text).take_while(fits).map(|(part, _)| part).collect()
-}
-
 /// Truncates a text to at most `limit` cells, including an ellipsis.
 pub(crate) fn fit(text: &str, limit: usize) -> String {
     let text = plain(text);
     match limit {
-        _ if width(&text) <= limit => text.into_owned(),
+        _ if cells(&text) <= limit => text.into_owned(),
         0 => String::new(),
-        limit => cut(&text, limit - 1) + ELLIPSIS,
+        limit => text.unicode_truncate(limit - 1).0.to_owned() + ELLIPSIS,
     }
 }
 
 /// Truncates or pads to exactly `limit` cells, left-aligned.
 pub(crate) fn left(text: &str, limit: usize) -> String {
-    let mut text = fit(text, limit);
-    text.extend(std::iter::repeat_n(' ', limit.saturating_sub(width(&text))));
-    text
+    fit(text, limit).unicode_pad(limit, Alignment::Left, false).into_owned()
 }
 
 /// Truncates or pads to exactly `limit` cells, right-aligned.
 pub(crate) fn right(text: &str, limit: usize) -> String {
-    let text = fit(text, limit);
-    let mut padded = " ".repeat(limit.saturating_sub(width(&text)));
-    padded.push_str(&text);
-    padded
+    fit(text, limit).unicode_pad(limit, Alignment::Right, false).into_owned()
 }
 
 /// Wraps into lines of at most `limit` cells, at spaces and wide characters; longer words are split. ratatui's
@@ -59,22 +46,20 @@ pub(crate) fn right(text: &str, limit: usize) -> String {
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let text = plain(text).split_whitespace().collect::<Vec<_>>().join(" ");
     let limit = limit.max(1);
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    let mut from = 0;
+    let (mut lines, mut line, mut from) = (Vec::new(), String::new(), 0);
     for to in breaks(&text) {
         let piece = &text[from..to];
         from = to;
-        if width(format!("{line}{piece}").trim_end()) > limit && !line.is_empty() {
+        if cells(&line) + cells(piece.trim_end()) > limit && !line.is_empty() {
             lines.push(std::mem::take(&mut line));
         }
-        for (part, cells) in visible(piece) {
-            // Measured as a whole: adjacent characters may join into one grapheme of another width.
-            if width(&format!("{line}{part}")) > limit && part != " " {
+        for c in piece.chars() {
+            let wide = c.width().unwrap_or(0);
+            if cells(&line) + wide > limit && c != ' ' {
                 lines.push(std::mem::take(&mut line));
             }
-            if cells <= limit {
-                line.push_str(part);
+            if wide <= limit {
+                line.push(c);
             }
         }
     }
@@ -88,24 +73,21 @@ pub(crate) fn wrap_to(text: &str, limit: usize, most: usize) -> Vec<String> {
     let is_cut = lines.len() > most;
     lines.truncate(most);
     if let Some(last) = lines.last_mut().filter(|_| is_cut) {
-        *last = cut(last, limit.saturating_sub(1)).trim_end().to_owned() + ELLIPSIS;
+        let (begin, _) = last.unicode_truncate(limit.saturating_sub(1));
+        *last = begin.trim_end().to_owned() + ELLIPSIS;
     }
     lines
 }
 
 /// Breaks at spaces, and at wide characters where Unicode allows one. Unicode's other breaks would cut a path or an ID
 /// that a person copies: it breaks after a hyphen, and not before a slash.
-fn breaks(text: &str) -> Vec<usize> {
+fn breaks(text: &str) -> BTreeSet<usize> {
     let wide = |c: Option<char>| c.and_then(UnicodeWidthChar::width) == Some(2);
     let at_wide = linebreaks(text).map(|(at, _)| at).filter(|at| {
         let (before, after) = text.split_at(*at);
         after.is_empty() || wide(before.chars().next_back()) || wide(after.chars().next())
     });
-    let mut breaks: Vec<usize> =
-        text.match_indices(' ').map(|(at, _)| at + 1).chain(at_wide).collect();
-    breaks.sort_unstable();
-    breaks.dedup();
-    breaks
+    text.match_indices(' ').map(|(at, _)| at + 1).chain(at_wide).collect()
 }
 
 #[cfg(test)]

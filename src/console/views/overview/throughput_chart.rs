@@ -1,6 +1,9 @@
 //! The throughput chart: orders per second over time, and the figures of the current or selected moment.
 
-use ratatui::prelude::*;
+use ratatui::{
+    layout::Constraint::{Fill, Length},
+    prelude::*,
+};
 use seckill_engine::{
     Snapshot,
     telemetry::{
@@ -15,7 +18,7 @@ use crate::{
     text::{self, figures, time},
     theme::{Theme, glyphs},
     views::{Scene, Source, is_stale},
-    widgets::{Axis, Chart, Curve, SCALE, Sign, chart, columns_of, fit, right, strip, width},
+    widgets::{Axis, Chart, Curve, SCALE, chart, columns_of, fit, right, strip, width},
 };
 
 /// Ticks farther apart than this are different moments.
@@ -61,7 +64,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
         16.. => 3,
     };
     let plot = area.height.saturating_sub(BESIDE + strips);
-    let rows = [1, 1, plot, strips, 1, 1].map(Constraint::Length);
+    let rows = [1, 1, plot, strips, 1, 1].map(Length);
     let [head, legend_row, plot, strips, below, events_row] = Layout::vertical(rows).areas(area);
     let window = state.window(&scene.shown.series);
     // A truncated age would be misread.
@@ -89,7 +92,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
     lines.sort_by_key(|line| Weight::of(line));
     let signs = lines.into_iter().map(|line| {
         let (glyph, style) = sign(theme, Weight::of(line));
-        Sign { at: line.at, glyph, style }
+        (line.at, glyph, style)
     });
     let shown = Chart {
         series: &scene.shown.series,
@@ -97,7 +100,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
         window,
         signs: signs.collect(),
         cursor: state.moment(),
-        clock: &|at| at.time_of_day(&scene.zone),
+        zone: &scene.zone,
     };
     let axis = chart(plot, buffer, theme, &shown);
     state.settle(axis);
@@ -131,23 +134,19 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
 fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene, axis: Axis) {
     let (theme, series) = (scene.theme, &scene.shown.series);
     let sale = scene.chosen.or(scene.shown.sales.first().map(|sale| sale.voucher_id));
-    let stock = || {
-        let points = scene.shown.stocks.of(sale?)?.points();
-        let (cells, span) = (axis.cells, (axis.begin(0), axis.begin(axis.cells)));
-        Some(Curve { points, span }.columns(cells))
-    };
+    let stock = sale.and_then(|sale| scene.shown.stocks.of(sale)).map(|stock| {
+        let (points, span) = (stock.points(), (axis.begin(0), axis.begin(axis.cells)));
+        Curve { points, span }.columns(axis.cells)
+    });
+    let refused = columns_of(series, axis, 1, |it| it.refused);
+    let lag = columns_of(series, axis, 1, |it| it.lag.map(|it| it as f64));
     let strips = [
-        (Label("overview-refused"), columns_of(series, axis, 1, |it| it.refused), theme.soft),
-        (
-            Label("common-lag"),
-            columns_of(series, axis, 1, |it| it.lag.map(|it| it as f64)),
-            theme.warn,
-        ),
-        (Label("overview-stock"), stock().unwrap_or_default(), theme.accent),
+        (Label("overview-refused"), refused, theme.soft),
+        (Label("common-lag"), lag, theme.warn),
+        (Label("overview-stock"), stock.unwrap_or_default(), theme.accent),
     ];
     for ((label, values, style), row) in strips.into_iter().zip(area.rows()) {
-        let [name, plot] =
-            Layout::horizontal([Constraint::Length(SCALE), Constraint::Fill(1)]).areas(row);
+        let [name, plot] = Layout::horizontal([Length(SCALE), Fill(1)]).areas(row);
         let name_text = format!("{} {}", right(&label, usize::from(SCALE) - 2), glyphs::AXIS);
         Span::styled(name_text, theme.soft).render(name, buffer);
         let top = values.iter().flatten().copied().fold(0.0, f64::max);
@@ -248,8 +247,7 @@ fn events(scene: &Scene, (from, to): (Millis, Millis), cells: u16) -> Line<'stat
     let Some((first, more)) = lines.split_first() else { return Line::default() };
     let (glyph, style) = sign(scene.theme, Weight::of(first));
     let text = time::event(&first.action, &text::audit_log::subject(&first.subject));
-    let more =
-        if more.is_empty() { String::new() } else { text!("time-and-more", more = more.len()) };
+    let more = text!("time-and-more", more = more.len());
     // A truncated count would be misread.
     let room = cells.saturating_sub((width(glyph) + 1 + width(&more)) as u16);
     let text = format!(" {}{more}", fit(&text, room.into()));
