@@ -44,13 +44,12 @@ impl Component for OverviewState {
             26..40 => (1, 1, 4),
             40.. => (1, 1, 6),
         };
-        // An urgent alarm is the first thing to read.
-        let is_urgent = scene.shown.alarms.iter().any(|it| it.urgency != Urgency::Notice);
-        let mut parts = [Fill(1), Length(alarms + 1)];
-        parts.rotate_right(is_urgent.into());
-        let rows = [Length(margin), parts[0], Length(air), parts[1]];
-        let [_, first, _, second] = Layout::vertical(rows).areas(area.inner(SIDES));
-        let (main, below) = if is_urgent { (second, first) } else { (first, second) };
+        let rows = [Length(margin), Fill(1), Length(air), Length(alarms + 1)];
+        let [head, main, _, below] = Layout::vertical(rows).areas(area.inner(SIDES));
+        // The most urgent alarm is the first thing to read.
+        if scene.shown.alarms.first().is_some_and(|it| it.urgency != Urgency::Notice) {
+            Paragraph::new(alarm_rows(scene, head.width, 1).0).render(head, buffer);
+        }
         let gap = if area.width >= 110 { 4 } else { 2 };
         let columns = [Length((area.width - 5) * 9 / 20), Length(gap), Fill(1), Length(1)];
         let [left, _, right, _] = Layout::horizontal(columns).areas(main);
