@@ -1,6 +1,5 @@
-//! The screen as SVG that looks the same everywhere, without depending on a font. Bars, braille dots and lines are
-//! drawn as shapes, and each run of text is fitted to its cells; converters of ANSI text, such as `anstyle-svg`, leave
-//! both to the font of the viewer.
+//! The screen as SVG. Each character fills its cells, whatever the font; converters of ANSI text, such as `anstyle-svg`, leave the
+//! width of braille and Chinese characters to the viewer.
 
 use std::fmt::Write as _;
 
@@ -47,7 +46,6 @@ pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
             left: f64::from(x) * WIDE,
             symbol: cell.symbol(),
             look: look(cell, paper, writer),
-            shape: shape(f64::from(x) * WIDE, top, cell.symbol()),
         });
         let cells: Vec<Drawn<'_>> = cells.collect();
         for run in cells.chunk_by(Drawn::joins) {
@@ -66,8 +64,8 @@ pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
     svg
 }
 
-/// The classes of shapes and texts.
-const STYLE: &str = "rect{shape-rendering:crispEdges}.shade{fill-opacity:.22}.line{fill:none;stroke:currentColor}.bold{font-weight:700}.under{text-decoration:underline}.dim{opacity:.58}";
+/// The classes of texts.
+const STYLE: &str = "rect{shape-rendering:crispEdges}.bold{font-weight:700}.under{text-decoration:underline}.dim{opacity:.58}";
 
 /// Text colour, background and classes of a cell.
 type Look = (Rgb, Rgb, String);
@@ -87,16 +85,13 @@ struct Drawn<'a> {
     left: f64,
     symbol: &'a str,
     look: Look,
-    /// Class and path of a shape; `None` for text.
-    shape: Option<(&'static str, String)>,
 }
 
 impl Drawn<'_> {
-    /// Whether both are part of one path, or of one ASCII text: fonts differ most in other characters.
+    /// Whether both are part of one text. Fonts differ most in the width of other characters than ASCII: each of these is
+    /// placed by itself.
     fn joins(&self, next: &Self) -> bool {
-        let class = |cell: &Self| cell.shape.as_ref().map(|(class, _)| *class);
-        let ascii = self.symbol.is_ascii() && next.symbol.is_ascii();
-        self.look == next.look && class(self) == class(next) && (ascii || self.shape.is_some())
+        self.look == next.look && self.symbol.is_ascii() && next.symbol.is_ascii()
     }
 }
 
@@ -104,91 +99,22 @@ fn wide(run: &[Drawn<'_>]) -> f64 {
     run.iter().map(|cell| width(cell.symbol).max(1)).sum::<usize>() as f64 * WIDE
 }
 
-/// Draws a path, or a text with each character in its cells whatever the font.
+/// Draws a text that fills its cells, whatever the font.
 fn draw(svg: &mut String, top: f64, run: &[Drawn<'_>]) {
-    let Drawn { look: (color, _, class), shape, .. } = &run[0];
-    let color = hex(*color);
-    if let Some((shape, _)) = shape {
-        let class = format!("{shape} {class}");
-        let class = class.trim();
-        let shapes = run.iter().filter_map(|cell| cell.shape.as_ref());
-        let path: String = shapes.map(|(_, path)| path.as_str()).collect();
-        let _ = writeln!(svg, "<path class=\"{class}\" color=\"{color}\" d=\"{path}\"/>");
-        return;
-    }
     let is_sign = |cell: &Drawn<'_>| cell.symbol != " ";
     let (Some(from), Some(to)) = (run.iter().position(is_sign), run.iter().rposition(is_sign))
     else {
         return;
     };
     let run = &run[from..=to];
+    let (color, _, class) = &run[0].look;
     let text: String = run.iter().map(|cell| cell.symbol).collect();
-    let (left, base, wide) = (run[0].left, top + BASE, wide(run));
+    let (color, left, base, wide) = (hex(*color), run[0].left, top + BASE, wide(run));
     let _ = writeln!(
         svg,
         "<text class=\"{class}\" color=\"{color}\" x=\"{left:.1}\" y=\"{base:.1}\" textLength=\"{wide:.1}\" lengthAdjust=\"spacingAndGlyphs\">{}</text>",
         escaped(&text)
     );
-}
-
-/// The class and the path of a bar, a dot or a line.
-fn shape(left: f64, top: f64, symbol: &str) -> Option<(&'static str, String)> {
-    let mut chars = symbol.chars();
-    let c = chars.next().filter(|_| chars.as_str().is_empty())?;
-    let (code, high) = (u32::from(c), HIGH * f64::from(u32::from(c) & 7) / 8.0);
-    Some(match code {
-        // Blocks from the left or lower edge, in eighths.
-        0x2588..=0x258f => ("", rectangle(left, top, WIDE * f64::from(0x2590 - code) / 8.0, HIGH)),
-        0x2581..=0x2587 => ("", rectangle(left, top + HIGH - high, WIDE, high)),
-        0x2580 => ("", rectangle(left, top, WIDE, HIGH / 2.0)),
-        0x2591 => ("shade", rectangle(left, top, WIDE, HIGH)),
-        0x2800..=0x28ff => ("", dots(code - 0x2800, left, top)),
-        _ => ("line", strokes(c, left, top)?),
-    })
-}
-
-/// The dots of a braille character.
-fn dots(bits: u32, left: f64, top: f64) -> String {
-    /// Column and row of each bit.
-    const PLACES: [(f64, f64); 8] =
-        [(0., 0.), (0., 1.), (0., 2.), (1., 0.), (1., 1.), (1., 2.), (0., 3.), (1., 3.)];
-    let set = PLACES.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
-    set.map(|(_, (column, row))| {
-        let x = left + WIDE * (0.25 + column / 2.0) - 1.2;
-        let y = top + HIGH * (0.125 + row / 4.0) - 1.2;
-        rectangle(x, y, 2.4, 2.4)
-    })
-    .collect()
-}
-
-fn rectangle(x: f64, y: f64, wide: f64, high: f64) -> String {
-    format!("M{x:.1} {y:.1}h{wide:.1}v{high:.1}h-{wide:.1}z")
-}
-
-/// Lines from the middle of the cell to its edges: up, right, down, left.
-fn strokes(c: char, left: f64, top: f64) -> Option<String> {
-    let arms = match c {
-        '─' => [false, true, false, true],
-        '│' | '┃' => [true, false, true, false],
-        '┤' => [true, false, true, true],
-        '├' => [true, true, true, false],
-        '┬' => [false, true, true, true],
-        '┴' => [true, true, false, true],
-        '┼' => [true; 4],
-        '╭' | '┌' => [false, true, true, false],
-        '╮' | '┐' => [false, false, true, true],
-        '╰' | '└' => [true, true, false, false],
-        '╯' | '┘' => [true, false, false, true],
-        _ => return None,
-    };
-    let (right, bottom) = (left + WIDE, top + HIGH);
-    let (x, y) = (left + WIDE / 2.0, top + HIGH / 2.0);
-    let ends = arms.into_iter().zip([(x, top), (right, y), (x, bottom), (left, y)]);
-    let mut path = String::new();
-    for (_, (to_x, to_y)) in ends.filter(|(is_drawn, _)| *is_drawn) {
-        let _ = write!(path, "M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}");
-    }
-    Some(path)
 }
 
 fn hex((r, g, b): Rgb) -> String {
@@ -230,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn charts_bars_and_boxes_are_shapes() {
-        let svg = svg(&Buffer::with_lines(["╭─╮", "█▌░", "⣿⠤ "]), true, "overview");
-        assert!(!svg.contains("<text"), "{svg}");
-        let shapes = svg.matches("<path").count();
-        assert_eq!(shapes, 4, "lines, bars, shade, dots: {svg}");
-        assert!(svg.contains("class=\"line\"") && svg.contains("class=\"shade\""), "{svg}");
+    fn each_kind_of_character_fills_its_cells() {
+        let svg = svg(&Buffer::with_lines(["╭─╮ab", "⣿⠤ "]), true, "overview");
+        for (text, wide) in [("╭", "8.4"), ("ab", "16.8"), ("⣿", "8.4")] {
+            let text = format!("textLength=\"{wide}\" lengthAdjust=\"spacingAndGlyphs\">{text}<");
+            assert!(svg.contains(&text), "{svg}");
+        }
         assert!(svg.contains("fill=\"#fdfcfa\""), "light paper");
     }
 
