@@ -215,7 +215,7 @@ mod tests {
             set_thread_language(lang);
             for drill in Drill::iter() {
                 for (text, keys) in texts(drill) {
-                    let long = drill.title().width() + 4 + text.width();
+                    let long = drill.title().width() + " 2/2".len() + 4 + text.width();
                     assert!(long <= room(keys), "{drill}: {long} of {}", room(keys));
                     assert!(long <= least_room(keys), "{drill}: {long} of {}", least_room(keys));
                 }

@@ -88,9 +88,7 @@ impl Play<'_> {
             report.done.push(text!("drill-repaired", drill));
         }
         report.check(Label("drill-check-repaired"), !report.done.is_empty());
-        if drill == Drill::StreamTrimmed {
-            self.sandbox.hold(false).await?;
-        }
+        self.end_hold().await?;
         if let Some(load_test) = load_test {
             load_test.report().await?;
         }
@@ -118,6 +116,7 @@ impl Play<'_> {
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
             if exam.repaired.is_none() && ends.is_none() && drill.is_repaired(&snapshot) {
                 exam.repaired = Some(began.elapsed());
+                self.end_hold().await?;
             }
             guide.turn_to(self.exam_page(affected, &exam));
             if exam.repaired.is_some() && shown.ledger && snapshot.ledger.taken.is_some() {
@@ -136,13 +135,14 @@ impl Play<'_> {
     fn exam_page(&self, affected: u64, exam: &Exam) -> GuidePage {
         let drill = self.drill;
         let dir = self.sandbox.context.dir.path().display();
+        let title = format!("{} {}/{HINTS}", drill.title(), exam.hints);
         match exam.hints {
             _ if exam.repaired.is_some() => {
                 page(Label("drill-solved"), text!("drill-solved-text"), Some("9"))
             }
             0 => page(Label("drill-exam"), text!("drill-exam-text"), None),
-            1 => page(drill.title(), drill.fault(affected), None),
-            _ => page(drill.title(), drill.instructions(&dir.to_string()), drill.remedy().keys()),
+            1 => page(title, drill.fault(affected), None),
+            _ => page(title, drill.instructions(&dir.to_string()), drill.remedy().keys()),
         }
     }
 
@@ -250,6 +250,14 @@ impl Play<'_> {
                 self.sandbox.hold(false).await?;
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// After the repair of a trimmed stream, the consumer writes the rebuilt orders.
+    async fn end_hold(&self) -> Result<()> {
+        if self.drill == Drill::StreamTrimmed {
+            self.sandbox.hold(false).await?;
         }
         Ok(())
     }
