@@ -35,11 +35,8 @@ impl Row for AuditEntry {
     /// A line has no name.
     const IS_OFFERED: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::figure(Label("common-time"), &[(0, 8), (120, DATED)], |line: &Self| {
-            Value::Time(line.at)
-        })
-        .soft(),
-        Column::text(Label("common-empty"), &[(0, 1)], |line: &Self| {
+        Column::figure(Label("common-time"), (0, 11), |line: &Self| Value::Time(line.at)).soft(),
+        Column::text(Label("common-empty"), (0, 1), |line: &Self| {
             Value::Text(sign_glyph(Weight::of(line)).to_owned())
         })
         .styled(|scene, line| sign(scene.theme, Weight::of(line)).1),
@@ -49,7 +46,7 @@ impl Row for AuditEntry {
             let reason = reason.as_deref().unwrap_or_default();
             Value::Text(format!("{action} {subject} {result} {reason}"))
         }),
-        Column::text(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
+        Column::text(Label("activity-what"), (0, 16), |line: &Self| {
             Value::Text(event_name(&line.action))
         })
         .styled(|scene, line| match Weight::of(line) {
@@ -57,16 +54,16 @@ impl Row for AuditEntry {
             weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
             Weight::Relief | Weight::Command => Style::new(),
         }),
-        Column::text(Label("activity-who"), &[(72, 9)], |line: &Self| {
+        Column::text(Label("activity-who"), (72, 9), |line: &Self| {
             if line.is_event() { Value::Nothing } else { line.operator.clone().into() }
         })
         .soft(),
-        Column::text(Label("common-node"), &[(110, 10)], |line: &Self| line.node.clone().into())
+        Column::text(Label("common-node"), (110, 10), |line: &Self| line.node.clone().into())
             .soft(),
-        Column::text(Label("activity-on"), &[(0, 14), (110, 24)], |line: &Self| {
+        Column::text(Label("activity-on"), (0, REST), |line: &Self| {
             Value::Name(subject(line), line.subject.to_string())
         }),
-        Column::text(Label("tables-result"), &[(0, REST)], |line: &Self| {
+        Column::text(Label("tables-result"), (0, REST), |line: &Self| {
             Value::Name(audit_log::result(&line.result), line.result.to_string())
         })
         .styled(|scene, line| match Weight::of(line) {

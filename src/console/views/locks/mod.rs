@@ -20,21 +20,14 @@ impl Row for Holder {
     const EMPTY: Label = Label("console-no-lock-is-held");
     const SOURCES: &'static [Source] = &[Source::Redis];
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("tables-lock"), &[(0, REST), (170, 24)], |lock: &Self| {
-            lock.name.clone().into()
-        }),
-        Column::text(Label("common-node"), &[(0, 14), (100, 20)], |lock: &Self| {
+        Column::text(Label("tables-lock"), (0, 18), |lock: &Self| lock.name.clone().into()),
+        Column::text(Label("common-node"), (0, 14), |lock: &Self| {
             Value::Tagged(lock.node.clone(), state_word(lock))
         })
         .styled(|scene, lock| if lock.orphan { scene.theme.bad } else { Style::new() }),
-        Column::text(Label("tables-task"), &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
-            lock.task.clone().into()
-        })
-        .soft(),
-        Column::figure(Label("tables-depth"), &[(0, 5)], |lock: &Self| {
-            u64::from(lock.depth).into()
-        }),
-        Column::span(Label("tables-lease"), &[(0, 7), (72, 12), (100, 20)], |lock: &Self| {
+        Column::text(Label("tables-task"), (72, 11), |lock: &Self| lock.task.clone().into()).soft(),
+        Column::figure(Label("tables-depth"), (72, 5), |lock: &Self| u64::from(lock.depth).into()),
+        Column::span(Label("tables-lease"), (0, 12), |lock: &Self| {
             lock.left_ms.map_or(Value::Nothing, Value::Span)
         })
         // A lease without an end is the longest.
@@ -50,23 +43,22 @@ impl Row for Holder {
             spans.push(Span::styled(left, style));
             spans.into()
         }),
-        Column::span(Label("tables-held"), &[(90, 7)], |lock: &Self| {
+        Column::span(Label("tables-held"), (90, 7), |lock: &Self| {
             lock.since.map_or(Value::Nothing, Value::Since)
         })
         .soft(),
-        Column::figure(Label("tables-waiting"), &[(0, 7)], |lock: &Self| lock.waiting.into())
-            .styled(|scene, lock| match lock.waiting {
+        Column::figure(Label("tables-waiting"), (0, 7), |lock: &Self| lock.waiting.into()).styled(
+            |scene, lock| match lock.waiting {
                 0 => scene.theme.soft,
                 _ => scene.theme.strong,
-            }),
-        Column::figure(Label("tables-token"), &[(150, 16)], |lock: &Self| {
+            },
+        ),
+        Column::figure(Label("tables-token"), (150, 16), |lock: &Self| {
             lock.token.map_or(Value::Nothing, Value::Id)
         })
         .soft(),
-        Column::text(Label("tables-owner"), &[(170, REST)], |lock: &Self| {
-            lock.owner.clone().into()
-        })
-        .soft(),
+        Column::text(Label("tables-owner"), (110, REST), |lock: &Self| lock.owner.clone().into())
+            .soft(),
     ];
 
     fn id(&self) -> Self::Id {

@@ -96,12 +96,7 @@ fn stock(scene: &Scene, sale: &SaleLine, cells: usize) -> Line<'static> {
         (Phase::Planned, _) => {
             let at = sale.begin.map(|at| scene.at(at)).unwrap_or_default();
             let full = text!("console-starts", time = &at);
-            let time = if width(&at) > cells {
-                sale.begin.map(|at| scene.at_second(at)).unwrap_or_default()
-            } else {
-                at
-            };
-            (if is_wide && width(&full) <= cells { full } else { time }, theme.accent)
+            (if is_wide && width(&full) <= cells { full } else { at }, theme.accent)
         }
         (Phase::Running, Some(left)) => (left_of(left, sale.initial, cells), Style::new()),
     };

@@ -171,13 +171,13 @@ impl Row for ConsumerLine {
     const SOURCES: &'static [Source] = &[Source::Redis];
     const EMPTY: Label = Label("stream-no-consumer-reads-the-stream");
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
-        Column::figure(Label("stream-partition"), &[(0, 9)], |it: &Self| {
+        Column::text(Label("stream-consumer"), (0, REST), |it: &Self| it.name.clone().into()),
+        Column::figure(Label("stream-partition"), (0, 9), |it: &Self| {
             u64::from(it.partition).into()
         })
         .when(|snapshot| snapshot.entries.partitions.len() > 1)
         .soft(),
-        Column::text(Label("common-node"), &[(0, 8)], |it: &Self| {
+        Column::text(Label("common-node"), (0, 8), |it: &Self| {
             Value::Text(node_state(it.state, it.pending > 0).to_owned())
         })
         .styled(|scene, it| match (it.state, it.pending) {
@@ -186,16 +186,16 @@ impl Row for ConsumerLine {
             (NodeState::Stopped, _) => scene.theme.warn,
             (NodeState::Dead, _) => scene.theme.broken,
         }),
-        Column::figure(text::PENDING, &[(0, 9)], |it: &Self| it.pending.into()).styled(
-            |scene, it| match it.state {
+        Column::figure(text::PENDING, (0, 9), |it: &Self| it.pending.into()).styled(|scene, it| {
+            match it.state {
                 NodeState::Stopped | NodeState::Dead if it.pending > 0 => scene.theme.warn,
                 _ => Style::new(),
-            },
-        ),
-        Column::figure(Label("tables-written-per-second"), &[(72, 9)], |it: &Self| {
+            }
+        }),
+        Column::figure(Label("tables-written-per-second"), (72, 9), |it: &Self| {
             it.per_second.into()
         }),
-        Column::span(Label("tables-idle"), &[(0, 8)], |it: &Self| Value::Span(it.idle_ms)).soft(),
+        Column::span(Label("tables-idle"), (0, 8), |it: &Self| Value::Span(it.idle_ms)).soft(),
     ];
 
     fn id(&self) -> Self::Id {
