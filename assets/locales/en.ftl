@@ -1434,9 +1434,7 @@ console-in-flight = { $orders } in flight
 console-is-no-longer-listed = #{ $voucher } is no longer listed
 console-jobs-have-not-been-loaded = The jobs have not been loaded yet.
 console-kept = { $entries } kept
-console-kept-oldest = { $entries } kept, oldest { $oldest }
 console-keys = Keys
-console-lag = lag { $lag }
 console-left-waiting = { $left } left, { $waiting } waiting
 console-locked = locked
 console-marked =
@@ -3122,7 +3120,6 @@ stream-malformed-become-dead-letters = malformed: moved to the dead letters
 stream-newest = newest
 stream-no-consumer-of-another-live = no consumer of another live node can take it; start a node first
 stream-no-consumer-reads-the-stream = no consumer reads the stream
-stream-no-group = NO GROUP
 stream-no-pending-entries-entries-wait =
     No pending entries. { $count ->
         [one] { $count } entry waits

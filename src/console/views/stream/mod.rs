@@ -13,9 +13,6 @@ use tui_input::Input;
 use super::prelude::*;
 use crate::lag_trend::LagTrend;
 
-/// Rows of the figures if all of them fit.
-const FIGURES: u16 = 4;
-
 /// Which list has the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pane {
@@ -92,7 +89,7 @@ impl Component for StreamState {
         let detail = chosen.and_then(|line| EntryLine::detail(scene, line, area.width));
         // In a small window the detail replaces what is above it.
         let brief = scene.compact || (detail.is_some() && area.height < 28);
-        let (top, figure_rows, air) = if brief { (1, 1, 0) } else { (2, FIGURES, 1) };
+        let (top, figure_rows, air) = if brief { (1, 2, 0) } else { (2, 4, 1) };
         let rest = area.height.saturating_sub(top + figure_rows + air);
         let wanted = page.consumers.len().max(1) as u16 + 1;
         let consumer_rows = match self.pane {
@@ -113,12 +110,7 @@ impl Component for StreamState {
         if !is_visible {
             return;
         }
-        if brief {
-            let line = self.brief_figures(scene, &whole, area.width - 2);
-            line.render(figures_area.inner(SIDES), buffer);
-        } else {
-            self.draw_figures(figures_area, buffer, scene, &whole);
-        }
+        self.draw_figures(figures_area, buffer, scene, &whole);
         if consumer_rows > 0 {
             self.consumers.controls.is_passive = is_on_entries;
             self.consumers.draw_rows(consumers_area, buffer, scene);
