@@ -2905,6 +2905,8 @@ request-total = total
 
 ## sale
 
+sale-conversion = conversion
+sale-converted = { $admitted } admitted, { $persisted } of these persisted
 sale-last = last { $span }
 sale-last-load-test = LAST LOAD TEST, MILLISECONDS
 sale-no-data-from-redis = No data from Redis for this sale yet.

@@ -2530,6 +2530,8 @@ request-total = 合计
 
 ## sale
 
+sale-conversion = 转化率
+sale-converted = 准入 { $admitted }，其中落库 { $persisted }
 sale-last = 最近 { $span }
 sale-last-load-test = 最近一次压测（毫秒）
 sale-no-data-from-redis = Redis 中暂无这场秒杀的数据。

@@ -206,23 +206,18 @@ fn level(state: &TableState<AuditEntry>) -> usize {
 
 /// The figures that a command changed, one per line, followed by those it did not.
 fn add_figures(detail: &mut Detail<'_>, scene: &Scene, line: &AuditEntry) {
-    let (theme, entry) = (scene.theme, line);
-    let all = changes::changes(entry.before.as_deref(), entry.after.as_deref());
+    let all = changes::changes(line.before.as_deref(), line.after.as_deref());
     let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);
-    let names = changed.iter().map(|it| width(&it.name)).max().unwrap_or(0);
-    let figures = changed.iter().map(|it| width(&it.before).max(width(&it.after))).max();
-    for it in &changed {
-        let [before, after] = [&it.before, &it.after].map(|text| right(text, figures.unwrap_or(0)));
-        let change = vec![
-            Span::styled(left(&it.name, names), theme.soft),
-            Span::raw(format!("   {before}")),
-            Span::styled(" → ", theme.soft),
-            Span::styled(after, theme.strong),
-        ];
-        detail.line(Label("activity-figures"), change);
+    for it in changed {
+        let change = format!("{} {} → {}", it.name, it.before, it.after);
+        detail.text(Label("activity-figures"), change);
     }
     if !same.is_empty() {
         let same: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
-        detail.field(Label("activity-unchanged"), same.join(&Label("list-items")), theme.soft);
+        detail.field(
+            Label("activity-unchanged"),
+            same.join(&Label("list-items")),
+            scene.theme.soft,
+        );
     }
 }

@@ -92,17 +92,16 @@ impl Component for StreamState {
         let (top, figure_rows, air) = if brief { (1, 2, 0) } else { (2, 4, 1) };
         let rest = area.height.saturating_sub(top + figure_rows + air);
         let wanted = page.consumers.len().max(1) as u16 + 1;
-        let consumer_rows = match self.pane {
-            Pane::Consumers if brief || area.height < 14 => rest,
-            Pane::Consumers => wanted.min(rest * 2 / 3),
-            Pane::Entries if brief => 0,
-            Pane::Entries => wanted.min(if area.height >= 26 { 6 } else { 4 }),
+        // The list with the focus has most of the rows, in a small window all of them.
+        let (consumer_rows, gap) = match self.pane {
+            Pane::Consumers if brief => (rest, 0),
+            Pane::Consumers => (wanted.min(rest * 2 / 3), 1),
+            Pane::Entries if brief => (0, 0),
+            Pane::Entries => (wanted.min(rest / 3), 1),
         };
-        let gap = u16::from((1..rest).contains(&consumer_rows));
-        let [_, figures_area, _, consumers_area, _, list_area] = Layout::vertical(
-            [top, figure_rows, air, consumer_rows, gap].map(Length).into_iter().chain([Fill(1)]),
-        )
-        .areas(area);
+        let rows = [top, figure_rows, air, consumer_rows, gap].map(Length);
+        let [_, figures_area, _, consumers_area, _, list_area] =
+            Layout::vertical(rows.into_iter().chain([Fill(1)])).areas(area);
         self.entries.controls.is_passive = !is_on_entries;
         let list_top = list_area.y - area.y;
         let is_visible =
