@@ -11,7 +11,10 @@ use seckill_model::{Balance, Finding, SaleAudit, SaleFinding, ledger::Cure};
 use strum::IntoEnumIterator as _;
 
 use super::{orders::query_of_sale, prelude::*};
-use crate::text::{alarms::alarm_text, commands::Question};
+use crate::{
+    text::{alarms::alarm_text, commands::Question},
+    widgets::wrap_to,
+};
 
 /// Maximum age of an audit that can be acted on, in milliseconds.
 const FRESH_MS: u64 = 15_000;
@@ -212,7 +215,7 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
         .filter(|it| matches!(it, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. }));
     notes.extend(losses.map(|it| (alarm_text(it, text::Reader::Overview), theme.warn)));
     let lines = |(note, style): (String, Style)| {
-        let lines = wrap(&note, cells.into()).into_iter().take(NOTE);
+        let lines = wrap_to(&note, cells.into(), NOTE).into_iter();
         lines.map(move |line| Line::styled(line, style))
     };
     notes.into_iter().flat_map(lines).collect()

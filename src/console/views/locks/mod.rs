@@ -22,7 +22,7 @@ impl Row for Holder {
     const COLUMNS: &'static [Column<Self>] = &[
         Column::text(Label("tables-lock"), (0, 18), |lock: &Self| lock.name.clone().into()),
         Column::text(Label("common-node"), (0, 14), |lock: &Self| {
-            Value::Tagged(lock.node.clone(), state_word(lock))
+            Value::holder(&lock.node, state(lock))
         })
         .styled(|scene, lock| if lock.orphan { scene.theme.bad } else { Style::new() }),
         Column::text(Label("tables-task"), (72, 11), |lock: &Self| lock.task.clone().into()).soft(),
@@ -72,11 +72,8 @@ impl Row for Holder {
     fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
-        let (state, style) = match (lock.orphan, lock.known) {
-            (true, _) => (Label("console-orphan"), theme.bad),
-            (false, true) => (text::ALIVE, theme.good),
-            (false, false) => (Label("console-held-by-unknown-node"), theme.soft),
-        };
+        let state = state(lock);
+        let style = if lock.orphan { theme.bad } else { Style::new() };
         let node = fit(&lock.node, usize::from(cells).saturating_sub(width(&state) + 20));
         let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
         let span = lock.since.map(|at| figures::span(scene.seen().since(at)));
@@ -111,12 +108,12 @@ impl Row for Holder {
     }
 }
 
-/// The state of a holder, unless it is an alive node.
-fn state_word(lock: &Holder) -> &'static str {
+/// The state of its holder.
+fn state(lock: &Holder) -> Label {
     match (lock.orphan, lock.known) {
-        (true, _) => Label("console-orphan").read(),
-        (false, true) => "",
-        (false, false) => text::STRANGER.read(),
+        (true, _) => Label("console-orphan"),
+        (false, true) => text::ALIVE,
+        (false, false) => text::STRANGER,
     }
 }
 

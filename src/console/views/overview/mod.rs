@@ -45,16 +45,14 @@ impl Component for OverviewState {
         if scene.shown.alarms.first().is_some_and(|it| it.urgency != Urgency::Notice) {
             draw_alarms(head, buffer, scene);
         }
+        // Panels that do not follow the selected moment.
+        let mut current = vec![below];
         if scene.compact {
             self.draw_compact(main, buffer, scene);
         } else {
             let [left, right] = Layout::horizontal([Fill(9), Fill(11)]).spacing(2).areas(main);
             self.draw_left(left, buffer, scene, air);
-            self.draw_right(right, buffer, scene);
-            if self.moment().is_some() {
-                // These panels do not follow the selected moment.
-                dim(left, buffer, scene);
-            }
+            current.extend([left, self.draw_right(right, buffer, scene)]);
         }
         let [heading, list] = Layout::vertical([Length(1), Fill(1)]).areas(below);
         let mut title = Line::styled(Label("console-attention"), scene.theme.heading);
@@ -64,8 +62,8 @@ impl Component for OverviewState {
         }
         title.render(heading, buffer);
         draw_alarms(list, buffer, scene);
-        if self.moment().is_some() {
-            dim(below, buffer, scene);
+        for area in current.into_iter().filter(|_| self.moment().is_some()) {
+            dim(area, buffer, scene);
         }
     }
 
@@ -125,12 +123,11 @@ impl OverviewState {
         draw_funnel(funnel, buffer, scene, &scene.shown.funnel);
         rush(scene, rushes.width).render(rushes, buffer);
         draw_recent_events(events, buffer, scene);
-        if !latency.is_empty() {
-            latency_panel::draw(latency, buffer, scene);
-        }
+        latency_panel::draw(latency, buffer, scene);
     }
 
-    fn draw_right(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
+    /// The chart above the stream panel; returns the area of the latter.
+    fn draw_right(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) -> Rect {
         let consumers = (area.height.saturating_sub(14) / 3).min(5);
         let rows = [Fill(1), Length(stream_panel::ROWS + consumers)];
         let [chart, stream] = Layout::vertical(rows).areas(area);
@@ -139,9 +136,7 @@ impl OverviewState {
             big_number(chart, buffer, scene.theme, number);
         }
         stream_panel::draw(stream, buffer, scene, consumers);
-        if self.moment().is_some() {
-            dim(stream, buffer, scene);
-        }
+        stream
     }
 
     /// Without a chart: stock, and admission beside the stream.
@@ -161,41 +156,32 @@ pub(super) fn draw_funnel(area: Rect, buffer: &mut Buffer, scene: &Scene, funnel
     let cells = area.width.saturating_sub(34).min(24);
     let row = |(row, (label, count)): (usize, (&'static str, Count))| {
         let lead = row == 1;
-        let label_style = if lead { Style::new() } else { theme.soft };
-        let code = row.checked_sub(1).map_or_else(|| " ".to_owned(), |code| code.to_string());
-        let total = figures::within(count.total, 10);
-        let total_style = match lead {
-            _ if blind => theme.dimmed,
-            true => theme.strong,
-            false => Style::new(),
-        };
-        let (rate, rate_style) = match count.per_second {
-            _ if blind => (text::UNKNOWN.to_owned(), theme.soft),
-            rate if rate < 0.05 => (figures::rate_within(rate, 9), theme.soft),
-            rate => (figures::rate_within(rate, 9), Style::new()),
-        };
         // The first row is the total.
+        let code = row.checked_sub(1).map_or_else(|| " ".to_owned(), |code| code.to_string());
+        let code = Span::styled(format!("{code} "), theme.soft);
+        let label = Span::styled(label, if lead { Style::new() } else { theme.soft });
+        let total = figures::within(count.total, 10);
+        let total = Line::styled(total, if lead { theme.strong } else { Style::new() });
+        let rate = figures::rate_within(count.per_second, 9);
+        let rate = if blind { text::UNKNOWN.to_owned() } else { rate };
+        let idle = blind || count.per_second < 0.05;
+        let rate = Line::styled(rate, if idle { theme.soft } else { Style::new() });
         let share = if row > 0 && cells > 3 {
             let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
-            let style = if lead && !blind { theme.accent } else { theme.soft };
+            let style = if lead { theme.accent } else { theme.soft };
             bar(theme, share, cells, style, None).into()
         } else {
             Line::default()
         };
-        Row::new([
-            Line::from(vec![
-                Span::styled(format!("{code} "), theme.soft),
-                Span::styled(label, label_style),
-            ]),
-            Line::styled(total, total_style).right_aligned(),
-            Line::styled(rate, rate_style).right_aligned(),
-            Line::default(),
-            share,
-        ])
+        let label = Line::from(vec![code, label]);
+        Row::new([label, total.right_aligned(), rate.right_aligned(), Line::default(), share])
     };
     let rows = text::funnel(funnel).into_iter().enumerate().map(row);
     let widths = [11, 11, 10, cells.min(2), cells].map(Length);
     Widget::render(Table::new(rows, widths).column_spacing(0), area, buffer);
+    if blind {
+        dim(area, buffer, scene);
+    }
 }
 
 /// The progress of all load tests together; the row is always reserved.

@@ -48,14 +48,13 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
     let dead = figure(text::DEAD, stream.dead, style);
     let Holders { total, locks, .. } = &scene.shown.locks;
     let mut locks_row = figure(Label("overview-locks"), *total, Style::new());
-    let gap = if area.width >= 50 { "   " } else { " " };
     // A lock that is never released needs attention; a queue does not.
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
     if orphans > 0 {
         let figure = right(&figures::tiny(orphans), 3);
         let orphans = text!("overview-orphans", figure, count = orphans);
         push(&mut locks_row, Span::styled(orphans, theme.warn));
-        locks_row.push_span(gap);
+        locks_row.push_span(" ");
     }
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
     if waiting > 0 {

@@ -65,7 +65,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
         Span::styled(values, theme.key).render(head, buffer);
     } else {
         Span::styled(Label("console-orders-per-second"), theme.heading).render(head, buffer);
-        let style = if state.is_automatic() { theme.soft } else { theme.key };
+        let style = if state.window.is_none() { theme.soft } else { theme.key };
         Line::styled(time::last(window), style).right_aligned().render(head, buffer);
     }
     let mut lines: Vec<&AuditEntry> = scene.shown.activity.iter().collect();

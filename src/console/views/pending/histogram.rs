@@ -55,13 +55,8 @@ fn ages(census: Option<&Census>) -> Vec<Class> {
     names.chain([aged('>', oldest)]).zip(counts).collect()
 }
 
-/// An age class, with its border in the unit of its configuration.
 fn aged(sign: char, border: u64) -> String {
-    let border = match border {
-        60_000.. => text!("recovery-min", minutes = border / 60_000),
-        _ => figures::span(border),
-    };
-    text!("recovery-age", sign, border)
+    text!("recovery-age", sign, border = figures::span(border))
 }
 
 fn tries(census: Option<&Census>) -> Vec<Class> {

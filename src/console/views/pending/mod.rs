@@ -30,7 +30,7 @@ impl Row for PendingLine {
         Column::figure(Label("common-user"), (110, 10), |line: &Self| line.user.into()),
         Column::figure(Label("tables-sale"), (72, 6), |line: &Self| line.voucher.into()),
         Column::text(Label("tables-holder"), (0, 16), |line: &Self| {
-            Value::Tagged(line.consumer.clone(), state_word(line))
+            Value::holder(&line.consumer, holder(line))
         })
         .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken }),
         Column::text(Label("tables-verdict"), (0, REST), |line: &Self| {
@@ -120,11 +120,6 @@ pub(crate) fn pending_in(snapshot: &Snapshot) -> u64 {
         return page.lines.len() as u64;
     }
     snapshot.stream.as_ref().map_or(0, |stream| stream.pending)
-}
-
-/// The state of a holder, unless it is alive.
-fn state_word(line: &PendingLine) -> &'static str {
-    if line.holder_alive { "" } else { holder(line).read() }
 }
 
 /// The state of a holder; one that is not a node is not dead, as it never lived here.

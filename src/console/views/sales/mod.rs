@@ -138,11 +138,6 @@ pub(crate) struct SalesState {
 }
 
 impl SalesState {
-    /// The sale under the cursor of the table, even if the filter hides it.
-    pub(crate) fn pointed(&self) -> Option<VoucherId> {
-        self.table.cursor
-    }
-
     /// Chooses a sale on behalf of the user.
     pub(crate) fn choose(&mut self, voucher: VoucherId) {
         (self.chosen, self.table.cursor) = (Some(voucher), Some(voucher));

@@ -46,6 +46,11 @@ impl Value {
         }
     }
 
+    /// A holder, with its state unless it is alive.
+    pub(crate) fn holder(name: &str, state: Label) -> Self {
+        Self::Tagged(name.to_owned(), if state == text::ALIVE { "" } else { state.read() })
+    }
+
     /// The text of a cell; a truncated number would be misread.
     fn text(&self, scene: &Scene, cells: usize) -> String {
         match self {
