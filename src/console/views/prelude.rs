@@ -18,5 +18,5 @@ pub(super) use crate::{
     keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
     text::{self, commands::question, figures},
     theme::{Theme, glyphs},
-    widgets::{bar, fit, left, plain, right, width, wrap},
+    widgets::{bar, fit, left, plain, right, width, wrap, wrap_to},
 };

@@ -117,19 +117,18 @@ impl Row for AuditEntry {
     fn extent(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
         let (theme, rows) = (scene.theme, state.rows(&scene.shown));
         let mut line = Line::default();
+        let mut push = |text: String, style| {
+            line.push_span(Span::styled(text + "   ", style));
+        };
         if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_first_page())
         {
             let (first, last) = (scene.at(first.at), scene.at(last.at));
-            let text = text!("activity-to", first, last);
-            line.push_span(Span::styled(format!("{text}   "), theme.soft));
+            push(text!("activity-to", first, last), theme.soft);
         } else if state.follows() && !rows.is_empty() {
-            let follows = Label("activity-following");
-            let text = format!("{} {follows}   ", glyphs::UP);
-            line.push_span(Span::styled(text, theme.good));
+            push(format!("{} {}", glyphs::UP, Label("activity-following").read()), theme.good);
         }
         if !state.follows() && !scene.compact {
-            let text = text!("activity-follows");
-            line.push_span(Span::styled(format!("{text}   "), theme.key));
+            push(text!("activity-follows"), theme.key);
         }
         let (shown, of) = (rows.len(), Self::page(&scene.shown).rows.len());
         line.push_span(match state.controls.order {

@@ -11,10 +11,7 @@ use seckill_model::{Balance, Finding, SaleAudit, SaleFinding, ledger::Cure};
 use strum::IntoEnumIterator as _;
 
 use super::{orders::query_of_sale, prelude::*};
-use crate::{
-    text::{alarms::alarm_text, commands::Question},
-    widgets::wrap_to,
-};
+use crate::text::{alarms::alarm_text, commands::Question};
 
 /// Maximum age of an audit that can be acted on, in milliseconds.
 const FRESH_MS: u64 = 15_000;

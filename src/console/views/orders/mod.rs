@@ -226,10 +226,9 @@ impl Component for OrdersState {
         };
         // Directly above the input.
         let lines = wrap(&hint, usize::from(area.width.saturating_sub(2)));
-        let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
         let rows = Length(lines.len() as u16);
         let [list, hint] = Layout::vertical([Fill(1), rows]).spacing(1).areas(area);
-        Paragraph::new(lines).style(style).render(hint.inner(SIDES), buffer);
+        Text::styled(lines.join("\n"), style).render(hint.inner(SIDES), buffer);
         self.draw_list(list, buffer, scene);
     }
 

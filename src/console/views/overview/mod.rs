@@ -14,10 +14,7 @@ use seckill_engine::telemetry::{
 
 use self::throughput_chart::until;
 use super::{prelude::*, sales};
-use crate::{
-    text::alarms,
-    widgets::{big_number, wrap_to},
-};
+use crate::{text::alarms::FIGURE, widgets::big_number};
 
 pub(crate) use self::state::OverviewState;
 
@@ -239,7 +236,7 @@ fn draw_alarms(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     }
     let shown = alarms.len().min(area.height.into());
     let mut spare = usize::from(area.height) - shown;
-    let room = usize::from(area.width).saturating_sub(1 + alarms::FIGURE + 4);
+    let room = usize::from(area.width).saturating_sub(1 + FIGURE + 4);
     let rows = alarms.iter().take(shown).map(|alarm| {
         let text::AlarmText { figure, text } =
             text::AlarmText::of(&alarm.kind, text::Reader::Overview);
@@ -250,6 +247,6 @@ fn draw_alarms(area: Rect, buffer: &mut Buffer, scene: &Scene) {
             .height(lines.len() as u16)
     });
     let rows: Vec<_> = rows.collect();
-    let table = Table::new(rows, [Length(1), Length(alarms::FIGURE as u16), Fill(1)]);
+    let table = Table::new(rows, [Length(1), Length(FIGURE as u16), Fill(1)]);
     Widget::render(table.column_spacing(2), area, buffer);
 }

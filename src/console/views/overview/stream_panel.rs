@@ -72,7 +72,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
     }
     if blind {
         // All of it is as of the last read, however old that is.
-        dim(figures_area.union(list_area), buffer, scene);
+        dim(area, buffer, scene);
         let age = Span::styled(scene.age(Source::Redis), theme.warn);
         age.into_right_aligned_line().render(area, buffer);
     }

@@ -1,24 +1,15 @@
 //! The throughput chart: orders per second over time, and the figures of the current or selected moment.
 
-use ratatui::{
-    layout::Constraint::{Fill, Length},
-    prelude::*,
+use seckill_engine::telemetry::{
+    Point,
+    log::{AuditEntry, Weight},
 };
-use seckill_engine::{
-    Snapshot,
-    telemetry::{
-        Point,
-        log::{AuditEntry, Weight},
-    },
-};
-use seckill_model::{Label, Millis, text};
 
 use super::OverviewState;
 use crate::{
-    text::{self, figures, time},
-    theme::{Theme, glyphs},
-    views::{Scene, is_stale},
-    widgets::{Axis, Chart, Curve, SCALE, chart, columns_of, fit, right, strip, width},
+    text::time,
+    views::prelude::*,
+    widgets::{Axis, Chart, Curve, SCALE, chart, columns_of, strip},
 };
 
 /// Ticks farther apart than this are different moments.

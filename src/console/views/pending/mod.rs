@@ -35,7 +35,9 @@ impl Row for PendingLine {
         .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken }),
         Column::text(Label("tables-verdict"), (0, REST), |line: &Self| {
             match (line.verdict, &line.fault) {
-                (Some(verdict), _) => Value::name(word(verdict), &verdict),
+                (Some(verdict), _) => {
+                    Value::name(text!("recovery-verdict-word", verdict), &verdict)
+                }
                 (None, Some(fault)) => Value::Mentions(text::order_error(fault), line.user),
                 (None, None) => Value::Nothing,
             }
@@ -129,9 +131,4 @@ fn holder(line: &PendingLine) -> Label {
         (false, true) => text::DEAD_HOLDER,
         (false, false) => text::STRANGER,
     }
-}
-
-/// The verdict in a column.
-fn word(verdict: Verdict) -> String {
-    text!("recovery-verdict-word", verdict)
 }
