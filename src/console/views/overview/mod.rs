@@ -59,8 +59,10 @@ impl Component for OverviewState {
         }
         title.render(heading, buffer);
         draw_alarms(list, buffer, scene);
-        for area in current.into_iter().filter(|_| self.moment().is_some()) {
-            dim(area, buffer, scene);
+        if self.moment().is_some() {
+            for area in current {
+                dim(area, buffer, scene);
+            }
         }
     }
 
