@@ -1427,16 +1427,13 @@ console-ended-left = ended, { $left } left
 console-ends-in = ends in { $clock }
 console-from = from { $begin }
 console-frozen = FROZEN
-console-held-by-unknown-node = held by an unknown node
 console-history = HISTORY
 console-in = in { $span }
 console-in-flight = { $orders } in flight
 console-is-no-longer-listed = #{ $voucher } is no longer listed
 console-jobs-have-not-been-loaded = The jobs have not been loaded yet.
 console-kept = { $entries } kept
-console-kept-oldest = { $entries } kept, oldest { $oldest }
 console-keys = Keys
-console-lag = lag { $lag }
 console-left-waiting = { $left } left, { $waiting } waiting
 console-locked = locked
 console-marked =
@@ -2620,7 +2617,6 @@ recovery-delivered-2-4-times = delivered 2–4 times
 recovery-delivered-5-times = delivered 5+ times
 recovery-delivered-once = delivered once
 recovery-live-nodes-claim = Live nodes claim them automatically in { $left }.
-recovery-min = { $minutes } min
 recovery-of = { $action } { $done } of { $planned }
 recovery-of-the-oldest = of the oldest { $count }
 recovery-plan-left = { $left ->
@@ -2907,6 +2903,8 @@ request-total = total
 
 ## sale
 
+sale-conversion = conversion
+sale-converted = { $admitted } admitted, { $persisted } of these persisted
 sale-last = last { $span }
 sale-last-load-test = LAST LOAD TEST, MILLISECONDS
 sale-no-data-from-redis = No data from Redis for this sale yet.
@@ -3122,7 +3120,6 @@ stream-malformed-become-dead-letters = malformed: moved to the dead letters
 stream-newest = newest
 stream-no-consumer-of-another-live = no consumer of another live node can take it; start a node first
 stream-no-consumer-reads-the-stream = no consumer reads the stream
-stream-no-group = NO GROUP
 stream-no-pending-entries-entries-wait =
     No pending entries. { $count ->
         [one] { $count } entry waits

@@ -552,7 +552,7 @@ impl App {
     /// The sale that keys apply to: the row under the cursor in the table, elsewhere the chosen sale.
     pub(super) fn pointed_sale(&self) -> Option<&SaleLine> {
         let sales = &self.views.sales;
-        let pointed = if self.view == View::Sales { sales.pointed() } else { sales.chosen };
+        let pointed = if self.view == View::Sales { sales.table.cursor } else { sales.chosen };
         pointed.and_then(|voucher| self.display.shown.sale(voucher))
     }
 

@@ -73,7 +73,7 @@ fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
     for id in [4, 2] {
         let mut tui = Tui::open(quiet(), "2m/running\n");
         tui.show(with(quiet(), |it| it.sales[1].phase = Phase::Paused));
-        assert_eq!(tui.app.views.sales.pointed(), Some(VoucherId(5)), "it is hidden now");
+        assert_eq!(tui.app.views.sales.table.cursor, Some(VoucherId(5)), "it is hidden now");
         click(&mut tui, &format!("#{id}  milk"));
         assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(id)));
     }
@@ -82,10 +82,10 @@ fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
 #[test]
 fn enter_on_the_overview_opens_the_named_sale() {
     let tui = Tui::open(quiet(), "2jjj1\n");
-    assert_eq!(tui.app.views.sales.pointed(), Some(VoucherId(3)), "the chosen one");
+    assert_eq!(tui.app.views.sales.table.cursor, Some(VoucherId(3)), "the chosen one");
     let mut tui = Tui::open(selling(2), "21");
     assert_named(&mut tui, 2, 2, "it sells");
-    assert_eq!(tui.press("\n").app.views.sales.pointed(), Some(VoucherId(2)));
+    assert_eq!(tui.press("\n").app.views.sales.table.cursor, Some(VoucherId(2)));
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn an_order_is_not_admitted_after_it_was_written() {
     };
     let text = Tui::open(with(with_orders(), early), "7").screen();
     let row = text.lines().find(|line| line.contains(&id(900).to_string())).unwrap();
-    let time = row.split_whitespace().nth(2).unwrap();
+    let time = row.split_whitespace().nth(1).unwrap();
     assert_eq!(row.matches(time).count(), 2, "{row}");
 }
 

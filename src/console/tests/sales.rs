@@ -207,7 +207,7 @@ fn a_choice_on_the_overview_is_kept_beside_a_filter_of_the_sales() {
     tui.press("4/x\x1b1\n");
     assert_eq!(tui.focus.borrow().sale, Some(VoucherId(8)));
     tui.assert_shows("#8 milk tea").press("/\x08");
-    let pointed = tui.app.views.sales.pointed();
+    let pointed = tui.app.views.sales.table.cursor;
     assert_eq!(pointed, Some(VoucherId(5)), "another filter moves the cursor");
     assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(8)), "and no choice");
 }

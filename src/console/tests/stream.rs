@@ -145,10 +145,10 @@ fn what_xinfo_reports_is_beside_a_conclusion_that_differs() {
         });
         Tui::open(snapshot, "3").at((120, 36)).assert_shows(text);
     };
-    shown(Some(6), None, Some(8_079), "lag        6         |XINFO: nil");
-    shown(Some(4), Some(-67), Some(8_079), "lag        4         |XINFO: -67");
-    shown(None, Some(9), Some(8_079), "lag        unknown      XINFO: 9");
-    shown(Some(6), Some(6), None, "read       8,078 of 8,084 added  XINFO: nil");
+    shown(Some(6), None, Some(8_079), "lag       6         |XINFO: nil");
+    shown(Some(4), Some(-67), Some(8_079), "lag       4         |XINFO: -67");
+    shown(None, Some(9), Some(8_079), "lag       unknown      XINFO: 9");
+    shown(Some(6), Some(6), None, "read      8,078 of 8,084 added  XINFO: nil");
     Tui::open(with_stream(), "3").at((120, 36)).assert_hides("XINFO");
     Tui::open(without_group(), "3").at((120, 36)).assert_hides("XINFO");
 }

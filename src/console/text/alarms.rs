@@ -37,11 +37,6 @@ impl AlarmText {
         let figure = figure(kind, reader).map(|figure| right(&figure, FIGURE));
         Self { figure, text: alarm_text(kind, reader) }
     }
-
-    /// Cells before the text.
-    pub(crate) fn indent(&self) -> usize {
-        self.figure.as_ref().map_or(0, |_| FIGURE + 2)
-    }
 }
 
 /// The age or the count before the text, which the text continues.

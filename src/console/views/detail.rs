@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use seckill_model::Message;
 
 use super::prelude::*;
-use crate::widgets::wrap_to;
 
 /// Most lines of a value.
 const LINES: usize = 4;

@@ -17,7 +17,7 @@ mod table;
 mod table_view;
 mod user_masking;
 
-use ratatui::{prelude::*, widgets::Paragraph};
+use ratatui::prelude::*;
 use seckill_engine::{
     Command, JobLine, LetterLine, Snapshot,
     commands::Focus,
@@ -285,8 +285,8 @@ fn draw_head(area: Rect, buffer: &mut Buffer, heading: &Line<'_>, summary: &Line
 /// Draws a text from line `top` of an area on.
 pub(crate) fn draw_text(area: Rect, buffer: &mut Buffer, scene: &Scene, top: u16, text: &str) {
     let lines = widgets::wrap(text, usize::from(area.width.saturating_sub(2)));
-    let lines = lines.into_iter().map(|line| Line::styled(line, scene.theme.soft));
-    Paragraph::new(lines.collect::<Vec<_>>()).render(below(area, top).inner(SIDES), buffer);
+    let text = Text::styled(lines.join("\n"), scene.theme.soft);
+    text.render(below(area, top).inner(SIDES), buffer);
 }
 
 /// The part of an area from line `top` on.

@@ -12,11 +12,11 @@ pub(super) use super::{
     Component, Effect, SIDES, Scene, Source, Step, View, below,
     detail::Detail,
     draw_text, is_stale,
-    table::{Column, DATED, Page, Paging, REST, Row, Settled, Table, TableState, Turn, Value},
+    table::{Column, Page, Paging, REST, Row, Settled, Table, TableState, Turn, Value},
 };
 pub(super) use crate::{
     keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
     text::{self, commands::question, figures},
     theme::{Theme, glyphs},
-    widgets::{bar, fit, left, plain, right, width, wrap},
+    widgets::{bar, fit, left, plain, right, width, wrap, wrap_to},
 };

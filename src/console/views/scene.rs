@@ -147,20 +147,20 @@ impl Scene {
         if self.compact { 1 } else { 2 }
     }
 
-    /// A time to the second, in at most eight cells: only the date if it is another day.
+    /// A time in the user's time zone, in at most 11 cells: to the second, or of another day its date and minute.
     pub(crate) fn at_second(&self, at: Millis) -> String {
-        self.on_day(at, 11..19, 5..10)
+        self.on_day(at, 11..19)
     }
 
-    /// A time in the user's time zone; with a date only if it is another day.
+    /// As [`Self::at_second`], today to the minute as well.
     pub(crate) fn at(&self, at: Millis) -> String {
-        self.on_day(at, 11..16, 5..16)
+        self.on_day(at, 11..16)
     }
 
-    /// A part of a time with its date, depending on whether it is today.
-    fn on_day(&self, at: Millis, today: Range<usize>, other_day: Range<usize>) -> String {
+    /// This part of a time, or of another day its date and minute.
+    fn on_day(&self, at: Millis, today: Range<usize>) -> String {
         let full = at.date_time(&self.zone);
         let is_today = full.get(..10) == self.seen().date_time(&self.zone).get(..10);
-        full.get(if is_today { today } else { other_day }).unwrap_or(&full).to_owned()
+        full.get(if is_today { today } else { 5..16 }).unwrap_or(&full).to_owned()
     }
 }

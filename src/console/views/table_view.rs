@@ -13,16 +13,6 @@ impl<R: Row> Component for TableState<R> {
 
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         self.draw_heading(area, buffer, scene);
-        if area.width >= R::BESIDE {
-            let halves = Layout::horizontal([Constraint::Percentage(50), Fill(1)]);
-            let [list, side] = halves.spacing(2).areas(below(area, 2));
-            self.draw_rows(list, buffer, scene);
-            let chosen = self.chosen(&scene.shown);
-            if let Some(detail) = chosen.and_then(|row| R::detail(scene, row, side.width)) {
-                detail.draw(side, buffer);
-            }
-            return;
-        }
         let opened = self.opened(&scene.shown);
         let detail = opened.and_then(|row| R::detail(scene, row, area.width));
         let top = scene.table_top();

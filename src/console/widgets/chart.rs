@@ -8,7 +8,10 @@ use std::collections::HashSet;
 
 use jiff::tz::TimeZone;
 use ratatui::{
-    layout::Constraint::{Fill, Length},
+    layout::{
+        Constraint::{Fill, Length},
+        Flex,
+    },
     prelude::*,
     symbols::Marker,
     widgets::canvas::{Canvas, Context, Points},
@@ -181,18 +184,13 @@ pub(crate) fn chart(
 
 /// Times at the left, in the middle and at the right.
 fn clocks(area: Rect, buffer: &mut Buffer, theme: Theme, shown: &Chart<'_>, axis: Axis) {
-    let middle = area.width / 2;
-    let [first, half, last] = [axis.begin(0), axis.begin(middle), shown.until]
-        .map(|at| Span::styled(at.time_of_day(shown.zone), theme.soft));
-    let room = first.width() as u16;
-    if area.width >= 3 * room + 4 {
-        let x = area.x + middle - room / 2;
-        half.render(Rect { x, width: room, ..area }, buffer);
+    let times = [axis.begin(0), axis.begin(area.width / 2), shown.until];
+    let clocks = times.map(|at| Line::styled(at.time_of_day(shown.zone), theme.soft));
+    let widths = clocks.each_ref().map(|clock| Length(clock.width() as u16));
+    let places = Layout::horizontal(widths).flex(Flex::SpaceBetween).areas::<3>(area);
+    for (clock, place) in clocks.into_iter().zip(places) {
+        clock.render(place, buffer);
     }
-    if area.width >= 2 * room + 2 {
-        last.into_right_aligned_line().render(area, buffer);
-    }
-    first.render(area, buffer);
 }
 
 /// The peak of each column, aligned to [`Axis`]; `None` unless more than half of its ticks have a reading. Values are

@@ -35,11 +35,8 @@ impl Row for AuditEntry {
     /// A line has no name.
     const IS_OFFERED: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::figure(Label("common-time"), &[(0, 8), (120, DATED)], |line: &Self| {
-            Value::Time(line.at)
-        })
-        .soft(),
-        Column::text(Label("common-empty"), &[(0, 1)], |line: &Self| {
+        Column::figure(Label("common-time"), (0, 11), |line: &Self| Value::Time(line.at)).soft(),
+        Column::text(Label("common-empty"), (0, 1), |line: &Self| {
             Value::Text(sign_glyph(Weight::of(line)).to_owned())
         })
         .styled(|scene, line| sign(scene.theme, Weight::of(line)).1),
@@ -49,7 +46,7 @@ impl Row for AuditEntry {
             let reason = reason.as_deref().unwrap_or_default();
             Value::Text(format!("{action} {subject} {result} {reason}"))
         }),
-        Column::text(Label("activity-what"), &[(0, 16), (110, 22)], |line: &Self| {
+        Column::text(Label("activity-what"), (0, 16), |line: &Self| {
             Value::Text(event_name(&line.action))
         })
         .styled(|scene, line| match Weight::of(line) {
@@ -57,16 +54,16 @@ impl Row for AuditEntry {
             weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
             Weight::Relief | Weight::Command => Style::new(),
         }),
-        Column::text(Label("activity-who"), &[(72, 9)], |line: &Self| {
+        Column::text(Label("activity-who"), (72, 9), |line: &Self| {
             if line.is_event() { Value::Nothing } else { line.operator.clone().into() }
         })
         .soft(),
-        Column::text(Label("common-node"), &[(110, 10)], |line: &Self| line.node.clone().into())
+        Column::text(Label("common-node"), (110, 10), |line: &Self| line.node.clone().into())
             .soft(),
-        Column::text(Label("activity-on"), &[(0, 14), (110, 24)], |line: &Self| {
+        Column::text(Label("activity-on"), (0, REST), |line: &Self| {
             Value::Name(subject(line), line.subject.to_string())
         }),
-        Column::text(Label("tables-result"), &[(0, REST)], |line: &Self| {
+        Column::text(Label("tables-result"), (0, REST), |line: &Self| {
             Value::Name(audit_log::result(&line.result), line.result.to_string())
         })
         .styled(|scene, line| match Weight::of(line) {
@@ -120,19 +117,18 @@ impl Row for AuditEntry {
     fn extent(scene: &Scene, state: &TableState<Self>) -> Line<'static> {
         let (theme, rows) = (scene.theme, state.rows(&scene.shown));
         let mut line = Line::default();
+        let mut push = |text: String, style| {
+            line.push_span(Span::styled(text + "   ", style));
+        };
         if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_first_page())
         {
             let (first, last) = (scene.at(first.at), scene.at(last.at));
-            let text = text!("activity-to", first, last);
-            line.push_span(Span::styled(format!("{text}   "), theme.soft));
+            push(text!("activity-to", first, last), theme.soft);
         } else if state.follows() && !rows.is_empty() {
-            let follows = Label("activity-following");
-            let text = format!("{} {follows}   ", glyphs::UP);
-            line.push_span(Span::styled(text, theme.good));
+            push(format!("{} {}", glyphs::UP, Label("activity-following").read()), theme.good);
         }
         if !state.follows() && !scene.compact {
-            let text = text!("activity-follows");
-            line.push_span(Span::styled(format!("{text}   "), theme.key));
+            push(text!("activity-follows"), theme.key);
         }
         let (shown, of) = (rows.len(), Self::page(&scene.shown).rows.len());
         line.push_span(match state.controls.order {
@@ -209,23 +205,18 @@ fn level(state: &TableState<AuditEntry>) -> usize {
 
 /// The figures that a command changed, one per line, followed by those it did not.
 fn add_figures(detail: &mut Detail<'_>, scene: &Scene, line: &AuditEntry) {
-    let (theme, entry) = (scene.theme, line);
-    let all = changes::changes(entry.before.as_deref(), entry.after.as_deref());
+    let all = changes::changes(line.before.as_deref(), line.after.as_deref());
     let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);
-    let names = changed.iter().map(|it| width(&it.name)).max().unwrap_or(0);
-    let figures = changed.iter().map(|it| width(&it.before).max(width(&it.after))).max();
-    for it in &changed {
-        let [before, after] = [&it.before, &it.after].map(|text| right(text, figures.unwrap_or(0)));
-        let change = vec![
-            Span::styled(left(&it.name, names), theme.soft),
-            Span::raw(format!("   {before}")),
-            Span::styled(" → ", theme.soft),
-            Span::styled(after, theme.strong),
-        ];
-        detail.line(Label("activity-figures"), change);
+    for it in changed {
+        let change = format!("{} {} → {}", it.name, it.before, it.after);
+        detail.text(Label("activity-figures"), change);
     }
     if !same.is_empty() {
         let same: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
-        detail.field(Label("activity-unchanged"), same.join(&Label("list-items")), theme.soft);
+        detail.field(
+            Label("activity-unchanged"),
+            same.join(&Label("list-items")),
+            scene.theme.soft,
+        );
     }
 }

@@ -5,8 +5,6 @@ use seckill_model::{JobOutcome, JobRun};
 
 use super::prelude::*;
 
-/// From this width on, a run has its full date.
-const DATED: u16 = 90;
 /// Maximum number of lines of a run's result.
 const RESULT: usize = 3;
 /// Lines of the detail above the history: rule, purpose, schedule, headings.
@@ -22,24 +20,20 @@ impl Row for JobLine {
     const ON_ROW: &'static [Action] = &[Action::RunJob, Action::Pause];
     const SOURCES: &'static [Source] = &[Source::Sql];
     const EMPTY: Label = Label("console-jobs-have-not-been-loaded");
-    const BESIDE: u16 = 160;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("tables-job"), &[(0, REST)], |job: &Self| job.name.clone().into()),
-        // In a narrow pane the name and the next run take precedence.
-        Column::text(Label("tables-schedule"), &[(72, 12), (100, 18)], |job: &Self| {
-            job.schedule.clone().into()
-        })
-        .soft(),
-        Column::figure(Label("tables-next"), &[(0, 9)], |job: &Self| match job.next {
+        Column::text(Label("tables-job"), (0, 20), |job: &Self| job.name.clone().into()),
+        Column::text(Label("tables-schedule"), (72, 12), |job: &Self| job.schedule.clone().into())
+            .soft(),
+        Column::figure(Label("tables-next"), (0, 9), |job: &Self| match job.next {
             _ if job.paused => Value::Text(text::PAUSED.to_owned()),
             next => next.map_or(Value::Nothing, Value::In),
         })
         .by(|job| job.next.map_or(Value::Nothing, Value::In))
         .styled(|scene, job| if job.paused { scene.theme.warn } else { Style::new() }),
-        Column::figure(Label("tables-last"), &[(0, 10)], |job: &Self| {
+        Column::figure(Label("tables-last"), (0, 10), |job: &Self| {
             of_last(job, |run| Value::Ago(run.started))
         }),
-        Column::text(Label("tables-outcome"), &[(0, 9)], |job: &Self| {
+        Column::text(Label("tables-outcome"), (0, 9), |job: &Self| {
             of_last(job, |run| {
                 Value::name(text!("job-outcome", outcome = run.outcome), &run.outcome)
             })
@@ -48,13 +42,13 @@ impl Row for JobLine {
             let last = job.runs.first();
             last.map_or(scene.theme.soft, |run| outcome_style(scene.theme, run.outcome))
         }),
-        Column::span(Label("tables-took"), &[(72, 7)], |job: &Self| {
+        Column::span(Label("tables-took"), (72, 7), |job: &Self| {
             of_last(job, |run| run.took_ms.map_or(Value::Nothing, Value::Span))
         }),
-        Column::figure(Label("tables-rows"), &[(100, 9)], |job: &Self| {
+        Column::figure(Label("tables-rows"), (100, 9), |job: &Self| {
             of_last(job, |run| run.rows.into())
         }),
-        Column::text(Label("common-node"), &[(120, 20)], |job: &Self| {
+        Column::text(Label("common-node"), (120, REST), |job: &Self| {
             of_last(job, |run| run.node.clone().into())
         })
         .soft(),
@@ -94,7 +88,7 @@ impl Row for JobLine {
         };
         detail.heading(Line::styled(title.read(), style));
         let widest = job.runs.iter().map(|run| width(&run.node)).max().unwrap_or(0);
-        let node = widest.clamp(4, if cells >= DATED { 20 } else { 12 });
+        let node = widest.clamp(4, 12);
         for line in job.runs.iter().flat_map(|run| run_lines(scene, run, node, cells)) {
             detail.heading(line);
         }
@@ -139,11 +133,7 @@ fn outcome_style(theme: Theme, outcome: JobOutcome) -> Style {
 /// One run, with its full result.
 fn run_lines(scene: &Scene, run: &JobRun, node: usize, cells: u16) -> Vec<Line<'static>> {
     let theme = scene.theme;
-    let due = match cells {
-        // In a narrow window today's date is omitted.
-        ..DATED => left(&scene.at(run.due), 11),
-        DATED.. => left(&run.due.date_time(&scene.zone), 19),
-    };
+    let due = left(&scene.at_second(run.due), 11);
     let outcome = left(&text!("job-outcome", outcome = run.outcome), 9);
     let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
     let cause = left(&text!("console-cause", cause = run.cause), 8);

@@ -18,9 +18,6 @@ const FRESH_MS: u64 = 15_000;
 /// Lines of one note.
 const NOTE: usize = 2;
 
-/// Widths of a figure by the width of the table.
-const FIGURE: &[(u16, u16)] = &[(0, 9), (150, 12)];
-
 impl Row for SaleAudit {
     type Id = VoucherId;
     type Key = ();
@@ -34,35 +31,25 @@ impl Row for SaleAudit {
     /// Sales has the sale.
     const IS_OFFERED: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::figure(Label("tables-id"), &[(0, 5)], |line: &Self| line.voucher_id.into()).soft(),
-        Column::text(Label("tables-title"), &[(0, REST)], |line: &Self| line.title.clone().into()),
-        Column::figure(Label("tables-initial"), &[(92, 9), (150, 12)], |line: &Self| {
-            line.initial.into()
-        }),
-        Column::figure(Label("tables-redis-left"), &[(72, 10), (150, 12)], |line: &Self| {
-            line.stock.into()
-        }),
-        Column::figure(Label("tables-buyers"), FIGURE, |line: &Self| line.admitted.into()),
-        Column::figure(Label("tables-sql-orders"), &[(0, 10), (150, 12)], |line: &Self| {
-            line.persisted.into()
-        }),
-        Column::figure(Label("tables-sql-left"), &[(92, 9), (150, 12)], |line: &Self| {
-            line.db_stock.into()
-        }),
-        Column::figure(Label("tables-in-flight"), &[(112, 9)], |line: &Self| {
-            line.in_flight().into()
-        })
-        .styled(|scene, line| match line.in_flight() {
-            0 => scene.theme.soft,
-            _ => scene.theme.accent,
-        }),
-        Column::figure(Label("common-dead"), &[(112, 5)], |line: &Self| line.dead.into()).styled(
+        Column::figure(Label("tables-id"), (0, 5), |line: &Self| line.voucher_id.into()).soft(),
+        Column::text(Label("tables-title"), (0, REST), |line: &Self| line.title.clone().into()),
+        Column::figure(Label("tables-initial"), (92, 9), |line: &Self| line.initial.into()),
+        Column::figure(Label("tables-redis-left"), (72, 10), |line: &Self| line.stock.into()),
+        Column::figure(Label("tables-buyers"), (0, 9), |line: &Self| line.admitted.into()),
+        Column::figure(Label("tables-sql-orders"), (0, 10), |line: &Self| line.persisted.into()),
+        Column::figure(Label("tables-sql-left"), (92, 9), |line: &Self| line.db_stock.into()),
+        Column::figure(Label("tables-in-flight"), (112, 9), |line: &Self| line.in_flight().into())
+            .styled(|scene, line| match line.in_flight() {
+                0 => scene.theme.soft,
+                _ => scene.theme.accent,
+            }),
+        Column::figure(Label("common-dead"), (112, 5), |line: &Self| line.dead.into()).styled(
             |scene, line| match line.dead {
                 0 => scene.theme.soft,
                 _ => scene.theme.warn,
             },
         ),
-        Column::text(Label("common-state"), &[(0, 14)], |line: &Self| state(line).into())
+        Column::text(Label("common-state"), (0, 14), |line: &Self| state(line).into())
             .by(|line| Value::Number(line.findings.len() as i64))
             .styled(|scene, line| match (line.findings.len(), line.in_flight()) {
                 (0, 0) => scene.theme.good,
@@ -225,7 +212,7 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
         .filter(|it| matches!(it, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. }));
     notes.extend(losses.map(|it| (alarm_text(it, text::Reader::Overview), theme.warn)));
     let lines = |(note, style): (String, Style)| {
-        let lines = wrap(&note, cells.into()).into_iter().take(NOTE);
+        let lines = wrap_to(&note, cells.into(), NOTE).into_iter();
         lines.map(move |line| Line::styled(line, style))
     };
     notes.into_iter().flat_map(lines).collect()

@@ -30,38 +30,32 @@ impl Row for LetterLine {
     const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.letters_from = Some(page);
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("tables-letter"), &[(0, 15), (100, 19)], |line: &Self| {
-            Value::Entry(line.letter.letter)
-        })
-        .fit(),
-        Column::span(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms)),
+        Column::text(Label("tables-letter"), (0, 15), |line: &Self| line.letter.letter.into())
+            .fit(),
+        Column::span(Label("tables-age"), (0, 7), |line: &Self| Value::Span(line.age_ms)),
         Column::hidden(|line: &Self| line.letter.entry.map_or(Value::Nothing, Value::Entry)),
-        Column::figure(Label("tables-tries"), &[(72, 5)], |line: &Self| {
-            line.letter.deliveries.into()
-        })
-        .soft(),
-        Column::figure(Label("tables-replays"), &[(100, 7)], |line: &Self| {
-            line.letter.replays.into()
-        })
-        .styled(|scene, line| match line.letter.replays {
-            0 => scene.theme.soft,
-            _ => scene.theme.warn,
-        }),
-        Column::figure(Label("tables-order"), &[(150, 19)], |line: &Self| {
+        Column::figure(Label("tables-tries"), (72, 5), |line: &Self| line.letter.deliveries.into())
+            .soft(),
+        Column::figure(Label("tables-replays"), (100, 7), |line: &Self| line.letter.replays.into())
+            .styled(|scene, line| match line.letter.replays {
+                0 => scene.theme.soft,
+                _ => scene.theme.warn,
+            }),
+        Column::figure(Label("tables-order"), (150, 19), |line: &Self| {
             line.letter.order.map(|it| it.order).into()
         }),
-        Column::figure(Label("common-user"), &[(110, 10)], |line: &Self| {
+        Column::figure(Label("common-user"), (110, 10), |line: &Self| {
             line.letter.order.map(|it| it.user).into()
         }),
-        Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| {
+        Column::figure(Label("tables-sale"), (72, 6), |line: &Self| {
             line.letter.order.map(|it| it.voucher).into()
         }),
         Column::hidden(|line: &Self| line.letter.consumer.clone().into()),
-        Column::text(Label("tables-verdict"), &[(0, 12)], |line: &Self| {
+        Column::text(Label("tables-verdict"), (0, 12), |line: &Self| {
             Value::name(text!("letters-verdict", verdict = line.verdict), &line.verdict)
         })
         .styled(|scene, line| style(scene, line.verdict)),
-        Column::text(Label("tables-reason"), &[(0, REST)], |line: &Self| {
+        Column::text(Label("tables-reason"), (0, REST), |line: &Self| {
             let user = line.letter.order.map(|it| it.user);
             Value::Mentions(text::order_error(&line.letter.reason), user)
         })

@@ -20,21 +20,14 @@ impl Row for Holder {
     const EMPTY: Label = Label("console-no-lock-is-held");
     const SOURCES: &'static [Source] = &[Source::Redis];
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("tables-lock"), &[(0, REST), (170, 24)], |lock: &Self| {
-            lock.name.clone().into()
-        }),
-        Column::text(Label("common-node"), &[(0, 14), (100, 20)], |lock: &Self| {
-            Value::Tagged(lock.node.clone(), state_word(lock))
+        Column::text(Label("tables-lock"), (0, 18), |lock: &Self| lock.name.clone().into()),
+        Column::text(Label("common-node"), (0, 14), |lock: &Self| {
+            Value::holder(&lock.node, state(lock))
         })
         .styled(|scene, lock| if lock.orphan { scene.theme.bad } else { Style::new() }),
-        Column::text(Label("tables-task"), &[(72, 11), (100, 20), (150, 26)], |lock: &Self| {
-            lock.task.clone().into()
-        })
-        .soft(),
-        Column::figure(Label("tables-depth"), &[(0, 5)], |lock: &Self| {
-            u64::from(lock.depth).into()
-        }),
-        Column::span(Label("tables-lease"), &[(0, 7), (72, 12), (100, 20)], |lock: &Self| {
+        Column::text(Label("tables-task"), (72, 11), |lock: &Self| lock.task.clone().into()).soft(),
+        Column::figure(Label("tables-depth"), (72, 5), |lock: &Self| u64::from(lock.depth).into()),
+        Column::span(Label("tables-lease"), (0, 12), |lock: &Self| {
             lock.left_ms.map_or(Value::Nothing, Value::Span)
         })
         // A lease without an end is the longest.
@@ -50,23 +43,22 @@ impl Row for Holder {
             spans.push(Span::styled(left, style));
             spans.into()
         }),
-        Column::span(Label("tables-held"), &[(90, 7)], |lock: &Self| {
+        Column::span(Label("tables-held"), (90, 7), |lock: &Self| {
             lock.since.map_or(Value::Nothing, Value::Since)
         })
         .soft(),
-        Column::figure(Label("tables-waiting"), &[(0, 7)], |lock: &Self| lock.waiting.into())
-            .styled(|scene, lock| match lock.waiting {
+        Column::figure(Label("tables-waiting"), (0, 7), |lock: &Self| lock.waiting.into()).styled(
+            |scene, lock| match lock.waiting {
                 0 => scene.theme.soft,
                 _ => scene.theme.strong,
-            }),
-        Column::figure(Label("tables-token"), &[(150, 16)], |lock: &Self| {
+            },
+        ),
+        Column::figure(Label("tables-token"), (150, 16), |lock: &Self| {
             lock.token.map_or(Value::Nothing, Value::Id)
         })
         .soft(),
-        Column::text(Label("tables-owner"), &[(170, REST)], |lock: &Self| {
-            lock.owner.clone().into()
-        })
-        .soft(),
+        Column::text(Label("tables-owner"), (110, REST), |lock: &Self| lock.owner.clone().into())
+            .soft(),
     ];
 
     fn id(&self) -> Self::Id {
@@ -80,11 +72,8 @@ impl Row for Holder {
     fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
-        let (state, style) = match (lock.orphan, lock.known) {
-            (true, _) => (Label("console-orphan"), theme.bad),
-            (false, true) => (text::ALIVE, theme.good),
-            (false, false) => (Label("console-held-by-unknown-node"), theme.soft),
-        };
+        let state = state(lock);
+        let style = if lock.orphan { theme.bad } else { Style::new() };
         let node = fit(&lock.node, usize::from(cells).saturating_sub(width(&state) + 20));
         let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
         let span = lock.since.map(|at| figures::span(scene.seen().since(at)));
@@ -119,12 +108,12 @@ impl Row for Holder {
     }
 }
 
-/// The state of a holder, unless it is an alive node.
-fn state_word(lock: &Holder) -> &'static str {
+/// The state of its holder.
+fn state(lock: &Holder) -> Label {
     match (lock.orphan, lock.known) {
-        (true, _) => Label("console-orphan").read(),
-        (false, true) => "",
-        (false, false) => text::STRANGER.read(),
+        (true, _) => Label("console-orphan"),
+        (false, true) => text::ALIVE,
+        (false, false) => text::STRANGER,
     }
 }
 

@@ -32,20 +32,18 @@ impl Row for Order {
     const ON_ROW: &'static [Action] = &[Action::Pay];
     const PAGING: Paging = Paging::NewestFirst;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::figure(Label("tables-order"), &[(0, 19)], |order: &Self| order.id.into()),
-        Column::figure(Label("orders-admitted"), &[(0, 8), (100, DATED)], |order: &Self| {
+        Column::figure(Label("tables-order"), (0, 19), |order: &Self| order.id.into()),
+        Column::figure(Label("orders-admitted"), (0, 11), |order: &Self| {
             Value::Time(admitted(order))
         })
         .soft(),
-        Column::figure(Label("common-user"), &[(0, 8), (72, 12)], |order: &Self| {
-            order.user_id.into()
-        }),
-        Column::figure(Label("tables-sale"), &[(72, 7)], |order: &Self| order.voucher_id.into()),
-        Column::figure(Label("orders-place"), &[(100, 6)], |order: &Self| {
+        Column::figure(Label("common-user"), (0, 10), |order: &Self| order.user_id.into()),
+        Column::figure(Label("tables-sale"), (72, 7), |order: &Self| order.voucher_id.into()),
+        Column::figure(Label("orders-place"), (100, 6), |order: &Self| {
             order.place.map(u64::from).into()
         })
         .soft(),
-        Column::text(Label("orders-status"), &[(0, 9)], |order: &Self| {
+        Column::text(Label("orders-status"), (0, 9), |order: &Self| {
             Value::name(status(order.status), &order.status)
         })
         .styled(|scene, order| match order.status {
@@ -53,10 +51,8 @@ impl Row for Order {
             OrderStatus::Paid | OrderStatus::Used => scene.theme.good,
             OrderStatus::Cancelled | OrderStatus::Closed => scene.theme.soft,
         }),
-        Column::figure(Label("orders-since"), &[(72, 8), (100, DATED)], |order: &Self| {
-            Value::Time(order.since())
-        })
-        .soft(),
+        Column::figure(Label("orders-since"), (72, 11), |order: &Self| Value::Time(order.since()))
+            .soft(),
     ];
 
     fn id(&self) -> OrderId {
@@ -230,10 +226,9 @@ impl Component for OrdersState {
         };
         // Directly above the input.
         let lines = wrap(&hint, usize::from(area.width.saturating_sub(2)));
-        let lines: Vec<Line<'_>> = lines.into_iter().map(Line::from).collect();
         let rows = Length(lines.len() as u16);
         let [list, hint] = Layout::vertical([Fill(1), rows]).spacing(1).areas(area);
-        Paragraph::new(lines).style(style).render(hint.inner(SIDES), buffer);
+        Text::styled(lines.join("\n"), style).render(hint.inner(SIDES), buffer);
         self.draw_list(list, buffer, scene);
     }
 

@@ -41,11 +41,6 @@ impl OverviewState {
         self.stock_rows.iter().find(|(row, _)| row.contains(at)).map(|(_, sale)| *sale)
     }
 
-    /// Whether the span fits the data.
-    pub(super) fn is_automatic(&self) -> bool {
-        self.window.is_none()
-    }
-
     /// The span in milliseconds: the selected one, or the shortest that shows the latest burst of orders and the
     /// selected moment.
     pub(super) fn window(&self, series: &Series) -> u64 {
@@ -162,7 +157,7 @@ mod tests {
         assert_eq!(state.window(&push(210, 1.0)), 10_000, "the next burst");
         state.moment = Some(Millis(20_000));
         assert_eq!(state.window(&push(211, 1.0)), 300_000);
-        assert!(state.zoom(-1, &series) && !state.is_automatic());
+        assert!(state.zoom(-1, &series) && state.window.is_some());
         assert_eq!(state.window(&series), 120_000);
     }
 

@@ -39,11 +39,8 @@ pub(super) fn draw(
         kept.pop();
         kept.push(chosen);
     }
-    let (most, bar, gap) = match area.width {
-        ..WIDE => (12, 4, 1),
-        width @ WIDE..SPACIOUS => (16, width / 5, 2),
-        width @ SPACIOUS.. => (23, (width / 5).min(24), 2),
-    };
+    let (most, bar, gap) =
+        if area.width < WIDE { (12, 4, 1) } else { (16, (area.width / 5).min(24), 2) };
     let widest = kept.iter().map(|sale| {
         let unsold = left_of(sale.initial.cast_signed(), sale.initial, most);
         stock(scene, sale, most).width().max(width(&unsold))
@@ -75,9 +72,8 @@ pub(super) fn draw(
     taken
 }
 
-/// Widths from which a figure includes the total, and all digits of it.
+/// The width from which a figure includes the total.
 const WIDE: u16 = 44;
-const SPACIOUS: u16 = 70;
 
 /// The stock of a sale in `cells`, or its phase if that says more.
 fn stock(scene: &Scene, sale: &SaleLine, cells: usize) -> Line<'static> {
@@ -96,12 +92,7 @@ fn stock(scene: &Scene, sale: &SaleLine, cells: usize) -> Line<'static> {
         (Phase::Planned, _) => {
             let at = sale.begin.map(|at| scene.at(at)).unwrap_or_default();
             let full = text!("console-starts", time = &at);
-            let time = if width(&at) > cells {
-                sale.begin.map(|at| scene.at_second(at)).unwrap_or_default()
-            } else {
-                at
-            };
-            (if is_wide && width(&full) <= cells { full } else { time }, theme.accent)
+            (if is_wide && width(&full) <= cells { full } else { at }, theme.accent)
         }
         (Phase::Running, Some(left)) => (left_of(left, sale.initial, cells), Style::new()),
     };

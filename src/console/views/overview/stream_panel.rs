@@ -14,8 +14,8 @@ use crate::{lag_trend::LagTrend, views::prelude::*};
 pub(super) const ROWS: u16 = 4;
 /// Cells of the labels.
 const NAMES: u16 = 10;
-/// Cells of the lag with its label.
-const LAG: usize = 14;
+/// Cells of the lag.
+const LAG: usize = 9;
 
 pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u16) {
     let theme = scene.theme;
@@ -24,7 +24,9 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
         return Line::from(vec![label(theme, &text::STREAM), unknown]).render(area, buffer);
     };
     let (blind, room) = (scene.is_blind(), usize::from(area.width));
-    let mut stream_row = lag(scene, stream);
+    let mut stream_row = Line::from(label(theme, &text::STREAM));
+    stream_row.push_span(format!("{} ", Label("common-lag").read()));
+    stream_row.extend(lag(theme, &scene.lag, stream.group, stream.lag));
     // A truncated figure or duration would be misread.
     let push = |line: &mut Line<'static>, part: Span<'static>| {
         if line.width() + part.width() <= room {
@@ -40,20 +42,19 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
     };
     let mut pending = figure(text::PENDING, stream.pending, Style::new());
     if let Some(age) = stream.oldest_pending_ms.filter(|_| stream.pending > 0) {
-        pending.push_span(Span::styled(format!("  {}", text::oldest(age)), theme.soft));
+        push(&mut pending, Span::styled(format!("  {}", text::oldest(age)), theme.soft));
     }
     let style = if stream.dead > 0 { theme.warn } else { Style::new() };
     let dead = figure(text::DEAD, stream.dead, style);
     let Holders { total, locks, .. } = &scene.shown.locks;
     let mut locks_row = figure(Label("overview-locks"), *total, Style::new());
-    let gap = if area.width >= 50 { "   " } else { " " };
     // A lock that is never released needs attention; a queue does not.
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
     if orphans > 0 {
         let figure = right(&figures::tiny(orphans), 3);
         let orphans = text!("overview-orphans", figure, count = orphans);
         push(&mut locks_row, Span::styled(orphans, theme.warn));
-        locks_row.push_span(gap);
+        locks_row.push_span(" ");
     }
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
     if waiting > 0 {
@@ -62,13 +63,8 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
     }
     let [figures_area, list_area] = Layout::vertical([ROWS, consumers].map(Length)).areas(area);
     Paragraph::new(vec![stream_row, pending, dead, locks_row]).render(figures_area, buffer);
-    if let Some(oldest) = stream.oldest_ms.filter(|_| !blind && area.width >= 62) {
-        let entries = right(&figures::within(stream.length, 9), 9);
-        let kept = if area.width >= 80 {
-            text!("console-kept-oldest", entries, oldest = figures::steady_span(oldest))
-        } else {
-            text!("console-kept", entries)
-        };
+    if !blind && area.width >= 62 {
+        let kept = text!("console-kept", entries = figures::within(stream.length, 9));
         Span::styled(kept, theme.soft).into_right_aligned_line().render(area, buffer);
     }
     if consumers > 0 {
@@ -76,7 +72,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
     }
     if blind {
         // All of it is as of the last read, however old that is.
-        dim(figures_area.union(list_area), buffer, scene);
+        dim(area, buffer, scene);
         let age = Span::styled(scene.age(Source::Redis), theme.warn);
         age.into_right_aligned_line().render(area, buffer);
     }
@@ -128,32 +124,24 @@ fn list(area: Rect, buffer: &mut Buffer, scene: &Scene, stream: &StreamLine) {
     }
 }
 
-/// Everything in one row, for a low window.
-pub(super) fn in_a_row(scene: &Scene, stream: &StreamLine) -> Line<'static> {
-    let mut line = lag(scene, stream);
-    for (label, count) in [(text::PENDING, stream.pending), (text::DEAD, stream.dead)] {
-        line.push_span(Span::styled(format!("  {label} "), scene.theme.heading));
-        line.push_span(Span::raw(left(&figures::within(count, 5), 5)));
-    }
-    line
-}
-
-/// The lag and its trend.
-fn lag(scene: &Scene, stream: &StreamLine) -> Line<'static> {
-    let theme = scene.theme;
-    let (text, style) = match stream.lag {
-        _ if !stream.group => (Label("console-no-group").to_string(), theme.bad),
-        None => (text!("console-lag", lag = text::UNKNOWN), theme.warn),
-        Some(lag) => (text!("console-lag", lag = figures::within(lag, 9)), Style::new()),
+/// A lag in cells of constant number, and its trend.
+pub(in crate::views) fn lag(
+    theme: Theme,
+    trend: &LagTrend,
+    has_group: bool,
+    lag: Option<u64>,
+) -> [Span<'static>; 2] {
+    let (text, style) = match lag {
+        _ if !has_group => (Label("console-no-group").to_owned(), theme.bad),
+        None => (text::UNKNOWN.to_owned(), theme.warn),
+        Some(lag) => (figures::within(lag, LAG), Style::new()),
     };
-    let text = Span::styled(left(&text, LAG), style);
-    let lag = stream.lag.filter(|_| stream.group).unwrap_or(0);
-    let (glyph, style) = arrow(theme, &scene.lag, lag);
-    Line::from(vec![label(theme, &text::STREAM), text, Span::styled(format!(" {glyph}"), style)])
+    let (glyph, of_glyph) = arrow(theme, trend, lag.filter(|_| has_group).unwrap_or(0));
+    [Span::styled(left(&text, LAG), style), Span::styled(format!(" {glyph}"), of_glyph)]
 }
 
 /// The trend arrow; blank if there is no lag or no trend yet.
-pub(in crate::views) fn arrow(theme: Theme, flow: &LagTrend, lag: u64) -> (&'static str, Style) {
+fn arrow(theme: Theme, flow: &LagTrend, lag: u64) -> (&'static str, Style) {
     match flow.trend().filter(|_| lag > 0) {
         None => (" ", Style::new()),
         Some(Ordering::Greater) => (glyphs::RISING, theme.warn),

@@ -1,24 +1,15 @@
 //! The throughput chart: orders per second over time, and the figures of the current or selected moment.
 
-use ratatui::{
-    layout::Constraint::{Fill, Length},
-    prelude::*,
+use seckill_engine::telemetry::{
+    Point,
+    log::{AuditEntry, Weight},
 };
-use seckill_engine::{
-    Snapshot,
-    telemetry::{
-        Point,
-        log::{AuditEntry, Weight},
-    },
-};
-use seckill_model::{Label, Millis, text};
 
 use super::OverviewState;
 use crate::{
-    text::{self, figures, time},
-    theme::{Theme, glyphs},
-    views::{Scene, Source, is_stale},
-    widgets::{Axis, Chart, Curve, SCALE, chart, columns_of, fit, right, strip, width},
+    text::time,
+    views::prelude::*,
+    widgets::{Axis, Chart, Curve, SCALE, chart, columns_of, strip},
 };
 
 /// Ticks farther apart than this are different moments.
@@ -52,41 +43,21 @@ pub(in crate::views) fn sign_glyph(weight: Weight) -> &'static str {
     }
 }
 
-/// Rows beside those of the chart: heading, legend, figures and events.
-pub(super) const BESIDE: u16 = 4;
-
 /// Heading, legend, chart, strips, figures, and events at the selected moment.
 pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
     let theme = scene.theme;
-    let strips = match area.height {
-        ..11 => 0,
-        11..16 => 2,
-        16.. => 3,
-    };
-    let plot = area.height.saturating_sub(BESIDE + strips);
-    let rows = [1, 1, plot, strips, 1, 1].map(Length);
+    let strips = (area.height / 5).min(3);
+    let rows = [Length(1), Length(1), Fill(1), Length(strips), Length(1), Length(1)];
     let [head, legend_row, plot, strips, below, events_row] = Layout::vertical(rows).areas(area);
     let window = state.window(&scene.shown.series);
-    // A truncated age would be misread.
-    let sources: [&[Source]; 3] = [&[Source::Redis, Source::Sql], &[Source::Redis], &[]];
-    let titles = sources.map(|sources| scene.heading(&Label("console-orders-per-second"), sources));
-    let room = usize::from(head.width);
-    let title = titles.into_iter().find(|title| title.width() <= room).unwrap_or_default();
-    let span = match state.moment() {
-        Some(at) => {
-            let clock = at.time_of_day(&scene.zone);
-            Span::styled(text!("time-values-of-rest-is-current", clock), theme.key)
-        }
-        None if state.is_automatic() => Span::styled(time::last(window), theme.soft),
-        None => Span::styled(time::last(window), theme.key),
-    };
-    let fits = title.width() + 2 + span.width() <= room;
-    // The selected moment matters more than the heading.
-    if fits || state.moment().is_none() {
-        title.render(head, buffer);
-    }
-    if fits || state.moment().is_some() {
-        span.into_right_aligned_line().render(head, buffer);
+    if let Some(at) = state.moment() {
+        let clock = at.time_of_day(&scene.zone);
+        let values = text!("time-values-of-rest-is-current", clock);
+        Span::styled(values, theme.key).render(head, buffer);
+    } else {
+        Span::styled(Label("console-orders-per-second"), theme.heading).render(head, buffer);
+        let style = if state.window.is_none() { theme.soft } else { theme.key };
+        Line::styled(time::last(window), style).right_aligned().render(head, buffer);
     }
     let mut lines: Vec<&AuditEntry> = scene.shown.activity.iter().collect();
     lines.sort_by_key(|line| Weight::of(line));
@@ -112,13 +83,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
         Some(span) => at(&scene.shown, span),
         None => now(scene),
     };
-    // Beside the scale if there is room.
-    let roomy = area.width >= 54;
-    let [legend_row, below, events_row] = [legend_row, below, events_row].map(|row| {
-        let margin = if roomy { SCALE } else { 0 };
-        Rect { x: row.x + margin, width: row.width.saturating_sub(margin), ..row }
-    });
-    legend(scene, point.as_ref(), roomy).render(legend_row, buffer);
+    legend(scene, point.as_ref()).render(legend_row, buffer);
     let figures = match moment {
         Some(span) => {
             events(scene, span, events_row.width).render(events_row, buffer);
@@ -174,7 +139,7 @@ fn at(snapshot: &Snapshot, (from, to): (Millis, Millis)) -> Option<Point> {
     series.between(from, to).or_else(|| near().filter(|point| point.at >= from.plus(-NEAR_MS)))
 }
 
-fn legend(scene: &Scene, point: Option<&Point>, roomy: bool) -> Line<'static> {
+fn legend(scene: &Scene, point: Option<&Point>) -> Line<'static> {
     let theme = scene.theme;
     let [line, area] = if theme.ascii { ["*", "."] } else { ["⠤", "⣿"] };
     let legend = [
@@ -185,10 +150,9 @@ fn legend(scene: &Scene, point: Option<&Point>, roomy: bool) -> Line<'static> {
     for (label, rate, style, sign) in legend {
         let rate = rate.map(|rate| figures::rate_within(rate, 9));
         let rate = rate.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        let (sign, gap) = if roomy { (sign.repeat(2), "   ") } else { (sign.to_owned(), " ") };
         spans.push(Span::styled(format!("{sign} "), style));
         let rate = right(&rate, 10);
-        spans.push(Span::raw(format!("{label}{rate}{gap}")));
+        spans.push(Span::raw(format!("{label}{rate} ")));
     }
     spans.into()
 }
@@ -225,7 +189,6 @@ pub(super) fn labelled<const N: usize>(
 ) -> Line<'static> {
     /// Cells of a figure with its unit, such as `1.8 ms` and ` 19 ms`.
     const FIGURE: usize = 6;
-    let gap = if cells >= 50 { "   " } else { " " };
     let mut line = Line::default();
     for (label, figure) in figures {
         // A truncated figure would be misread.
@@ -234,7 +197,7 @@ pub(super) fn labelled<const N: usize>(
         }
         line.push_span(Span::styled(format!("{label} "), scene.theme.soft));
         let figure = right(&figure, FIGURE.max(width(&figure)));
-        line.push_span(format!("{figure}{gap}"));
+        line.push_span(format!("{figure} "));
     }
     line
 }

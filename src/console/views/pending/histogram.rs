@@ -7,8 +7,6 @@ use crate::views::prelude::*;
 
 /// Its rows: one per age class.
 pub(super) const ROWS: u16 = 5;
-/// Columns needed for both histograms.
-const BESIDE: u16 = 72;
 /// Cells of a count.
 const COUNT: usize = 9;
 /// The maximum width of a bar.
@@ -19,16 +17,13 @@ const STALE_MS: u64 = 5_000;
 /// One class: its name and count.
 type Class = (String, Option<u64>);
 
-/// Both histograms side by side, or in a narrow window that of the ages.
+/// Both histograms side by side.
 pub(super) fn lines(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
     let census = scene.shown.census.as_ref();
-    let half = if cells + 2 < BESIDE { cells } else { cells / 2 + 1 };
+    let half = cells / 2 + 1;
     let left = column(scene, half, &ages(census));
-    if half == cells {
-        return left;
-    }
     // Its margin is the gap between the two.
-    let mut right = column(scene, cells + 2 - half, &tries(census));
+    let mut right = column(scene, cells - half, &tries(census));
     right.resize(left.len() - 1, Line::default());
     right.push(census.map(|census| notes(scene, census)).unwrap_or_default());
     left.into_iter()
@@ -60,13 +55,8 @@ fn ages(census: Option<&Census>) -> Vec<Class> {
     names.chain([aged('>', oldest)]).zip(counts).collect()
 }
 
-/// An age class, with its border in the unit of its configuration.
 fn aged(sign: char, border: u64) -> String {
-    let border = match border {
-        60_000.. => text!("recovery-min", minutes = border / 60_000),
-        _ => figures::span(border),
-    };
-    text!("recovery-age", sign, border)
+    text!("recovery-age", sign, border = figures::span(border))
 }
 
 fn tries(census: Option<&Census>) -> Vec<Class> {

@@ -18,28 +18,26 @@ impl Row for PendingLine {
     const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.pending = Some(page);
     const MARKS: bool = true;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
-            Value::Entry(line.entry)
-        })
-        .fit(),
-        Column::span(Label("tables-age"), &[(0, 7)], |line: &Self| Value::Span(line.age_ms)),
-        Column::span(Label("tables-idle"), &[(92, 7)], |line: &Self| Value::Span(line.idle_ms))
-            .soft(),
-        Column::figure(Label("tables-tries"), &[(72, 5)], |line: &Self| line.deliveries.into())
+        Column::text(Label("tables-entry"), (0, 15), |line: &Self| line.entry.into()).fit(),
+        Column::span(Label("tables-age"), (0, 7), |line: &Self| Value::Span(line.age_ms)),
+        Column::span(Label("tables-idle"), (92, 7), |line: &Self| Value::Span(line.idle_ms)).soft(),
+        Column::figure(Label("tables-tries"), (72, 5), |line: &Self| line.deliveries.into())
             .styled(|scene, line| match line.deliveries {
                 2.. => scene.theme.warn,
                 _ => scene.theme.soft,
             }),
-        Column::figure(Label("tables-order"), &[(150, 19)], |line: &Self| line.order.into()),
-        Column::figure(Label("common-user"), &[(110, 10)], |line: &Self| line.user.into()),
-        Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
-        Column::text(Label("tables-holder"), &[(0, 16), (120, 24)], |line: &Self| {
-            Value::Tagged(line.consumer.clone(), state_word(line))
+        Column::figure(Label("tables-order"), (150, 19), |line: &Self| line.order.into()),
+        Column::figure(Label("common-user"), (110, 10), |line: &Self| line.user.into()),
+        Column::figure(Label("tables-sale"), (72, 6), |line: &Self| line.voucher.into()),
+        Column::text(Label("tables-holder"), (0, 16), |line: &Self| {
+            Value::holder(&line.consumer, holder(line))
         })
         .styled(|scene, line| if line.holder_alive { Style::new() } else { scene.theme.broken }),
-        Column::text(Label("tables-verdict"), &[(0, REST)], |line: &Self| {
+        Column::text(Label("tables-verdict"), (0, REST), |line: &Self| {
             match (line.verdict, &line.fault) {
-                (Some(verdict), _) => Value::name(word(verdict), &verdict),
+                (Some(verdict), _) => {
+                    Value::name(text!("recovery-verdict-word", verdict), &verdict)
+                }
                 (None, Some(fault)) => Value::Mentions(text::order_error(fault), line.user),
                 (None, None) => Value::Nothing,
             }
@@ -126,11 +124,6 @@ pub(crate) fn pending_in(snapshot: &Snapshot) -> u64 {
     snapshot.stream.as_ref().map_or(0, |stream| stream.pending)
 }
 
-/// The state of a holder, unless it is alive.
-fn state_word(line: &PendingLine) -> &'static str {
-    if line.holder_alive { "" } else { holder(line).read() }
-}
-
 /// The state of a holder; one that is not a node is not dead, as it never lived here.
 fn holder(line: &PendingLine) -> Label {
     match (line.holder_alive, line.holder_known) {
@@ -138,9 +131,4 @@ fn holder(line: &PendingLine) -> Label {
         (false, true) => text::DEAD_HOLDER,
         (false, false) => text::STRANGER,
     }
-}
-
-/// The verdict in a column.
-fn word(verdict: Verdict) -> String {
-    text!("recovery-verdict-word", verdict)
 }

@@ -18,10 +18,8 @@ use crate::{
     widgets::{Curve, strip},
 };
 
-/// Below this width funnel and figures are packed; the width of each.
-const NARROW: u16 = 72;
-const FUNNEL: u16 = 33;
-const FACT: u16 = 11;
+/// Cells of the name of a figure beside the funnel, and of the figure unless it is longer.
+const FACT: (usize, usize) = (13, 11);
 /// Rows of funnel and figures, and of the repeat buyers above them if there is room.
 const FIGURES: u16 = 6;
 const REPEAT: u16 = 1;
@@ -41,9 +39,11 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
         heading.push_span(Span::styled(key, theme.soft));
     }
     detail.heading(heading);
-    let whole = conversion(theme, sale, true);
-    let fits = whole.width() + 2 <= usize::from(cells);
-    detail.heading(if fits { whole } else { conversion(theme, sale, false) });
+    let of = |count: u64, whole: u64| if whole > 0 { share(count, whole) } else { "-".to_owned() };
+    let (attempts, unknown) = (sale.funnel.attempts.total, || text::UNKNOWN.to_owned());
+    let admitted = sale.admitted.map_or_else(unknown, |admitted| of(admitted, attempts));
+    let persisted = sale.admitted.map_or_else(unknown, |admitted| of(sale.persisted, admitted));
+    detail.text(Label("sale-conversion"), text!("sale-converted", admitted, persisted));
     let orders = orders(scene, sale);
     match orders.map(|known| known.counts.as_ref()) {
         Some(Some(counts)) => {
@@ -70,11 +70,7 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
 /// The funnel beside the other figures; with more rows also the repeat buyers, the report of the last load test, and the
 /// stock curve.
 fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
-    let half = match area.width {
-        ..NARROW => FUNNEL,
-        NARROW..100 => 39,
-        100.. => 53,
-    };
+    let half = (area.width / 2).clamp(33, 53);
     let left = area.height.saturating_sub(FIGURES + REPEAT);
     let report = Some(report_rows(scene, sale)).filter(|rows| *rows <= left).unwrap_or(0);
     let rows = [area.height.saturating_sub(FIGURES).min(REPEAT), FIGURES, report];
@@ -128,7 +124,7 @@ fn load_test(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     Widget::render(table, area, buffer);
 }
 
-/// The figures of a sale; those that are short enough are aligned to the right.
+/// The figures of a sale.
 fn facts(scene: &Scene, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
     let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
     let facts = [
@@ -139,36 +135,12 @@ fn facts(scene: &Scene, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
         (Label("tables-under-way"), thousands(under_way)),
         (Label("field-window"), window(scene, sale)),
     ];
-    let at = cells.saturating_sub(FACT + 1).min(15);
-    let line = |(label, fact): (Label, String)| {
-        let label = Span::styled(left(&label, at.into()), scene.theme.soft);
-        let is_short = width(&fact) <= usize::from(FACT);
-        let fact =
-            if is_short { right(&fact, FACT.into()) } else { fit(&fact, (cells - at).into()) };
-        Line::from(vec![label, Span::raw(fact)])
+    let line = |(name, fact): (Label, String)| {
+        let room = usize::from(cells).saturating_sub(FACT.0);
+        let fact = right(&fact, FACT.1.max(width(&fact)).min(room));
+        Line::from(vec![Span::styled(left(&name, FACT.0), scene.theme.soft), fact.into()])
     };
     facts.into_iter().map(line).collect()
-}
-
-/// From the request to the row in SQL, each step with its share of the previous one.
-fn conversion(theme: Theme, sale: &SaleLine, with_shares: bool) -> Line<'static> {
-    let attempts = sale.funnel.attempts.total;
-    let steps = [
-        ("", Label("common-attempts"), Some(attempts), None),
-        (" → ", Label("common-admitted"), sale.admitted, Some(attempts)),
-        (" → ", Label("common-persisted"), Some(sale.persisted), sale.admitted),
-    ];
-    let mut line = Line::default();
-    for (arrow, label, count, of) in steps {
-        line.push_span(Span::styled(format!("{arrow}{label} "), theme.soft));
-        let figure = count.map_or_else(|| text::UNKNOWN.into(), thousands);
-        line.push_span(Span::styled(figure, theme.strong));
-        // A share of zero is undefined.
-        if let (Some(count), Some(of @ 1..), true) = (count, of, with_shares) {
-            line.push_span(Span::styled(format!(" {}", share(count, of)), theme.soft));
-        }
-    }
-    line
 }
 
 /// Orders in SQL by status: paid orders always, others if there are any.

@@ -8,8 +8,8 @@ use seckill_model::Phase;
 use super::prelude::*;
 use crate::widgets::{Curve, sparkline};
 
-/// Widths of a figure; more digits widen it.
-const FIGURE: &[(u16, u16)] = &[(0, 7)];
+/// The width of a figure; more digits widen it.
+const FIGURE: (u16, u16) = (0, 7);
 
 impl Row for SaleLine {
     type Id = VoucherId;
@@ -18,15 +18,15 @@ impl Row for SaleLine {
     const VIEW: View = View::Sales;
     const SOURCES: &'static [Source] = &[Source::Sql, Source::Redis];
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::figure(Label("tables-id"), &[(0, 3)], |sale: &Self| sale.voucher_id.into())
+        Column::figure(Label("tables-id"), (0, 3), |sale: &Self| sale.voucher_id.into())
             .fit()
             .soft(),
-        Column::text(Label("tables-title"), &[(0, REST)], |sale: &Self| sale.title.clone().into()),
-        Column::text(Label("tables-phase"), &[(0, 8)], |sale: &Self| {
+        Column::text(Label("tables-title"), (0, REST), |sale: &Self| sale.title.clone().into()),
+        Column::text(Label("tables-phase"), (0, 8), |sale: &Self| {
             Value::name(text::phase(sale.phase), &sale.phase)
         })
         .styled(|scene, sale| phase_style(scene.theme, sale.phase)),
-        Column::text(Label("tables-stock-left"), &[(100, 12)], |_: &Self| Value::Nothing)
+        Column::text(Label("tables-stock-left"), (100, 12), |_: &Self| Value::Nothing)
             .by(|sale| sale.stock.map(|left| (share(left, sale) * 1e9) as i64).into())
             .shown(|scene, sale, cells| stock_bar(scene, sale, cells))
             .not_exported(),
@@ -39,15 +39,14 @@ impl Row for SaleLine {
                 _ => scene.theme.warn,
             }),
         Column::figure(Label("tables-of"), FIGURE, |sale: &Self| sale.initial.into()).fit().soft(),
-        Column::figure(Label("tables-admitted"), &[(72, 8)], |sale: &Self| sale.admitted.into())
+        Column::figure(Label("tables-admitted"), (72, 8), |sale: &Self| sale.admitted.into()).fit(),
+        Column::figure(Label("tables-persisted"), (72, 9), |sale: &Self| sale.persisted.into())
             .fit(),
-        Column::figure(Label("tables-persisted"), &[(72, 9)], |sale: &Self| sale.persisted.into())
-            .fit(),
-        Column::text(Label("tables-last-minute"), &[(110, 12)], |_: &Self| Value::Nothing)
+        Column::text(Label("tables-last-minute"), (110, 12), |_: &Self| Value::Nothing)
             .by(|sale| ((sale.funnel.admitted.per_second * 1e3) as i64).into())
             .shown(|scene, sale, cells| Line::styled(rate(scene, sale, cells), scene.theme.accent))
             .not_exported(),
-        Column::text(Label("tables-window"), &[(140, 28)], |sale: &Self| {
+        Column::text(Label("tables-window"), (140, 28), |sale: &Self| {
             Value::Period(sale.begin, sale.end)
         })
         .shown(|scene, sale, _| window(scene, sale).into())
@@ -139,11 +138,6 @@ pub(crate) struct SalesState {
 }
 
 impl SalesState {
-    /// The sale under the cursor of the table, even if the filter hides it.
-    pub(crate) fn pointed(&self) -> Option<VoucherId> {
-        self.table.cursor
-    }
-
     /// Chooses a sale on behalf of the user.
     pub(crate) fn choose(&mut self, voucher: VoucherId) {
         (self.chosen, self.table.cursor) = (Some(voucher), Some(voucher));

@@ -20,22 +20,14 @@ impl Row for EntryLine {
     const FOCUS: fn(&mut Focus, Self::Key) = |focus, page| focus.stream = Some(page);
     const PAGING: Paging = Paging::NewestLast;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("tables-entry"), &[(0, 17), (100, 19)], |line: &Self| {
-            Value::Entry(line.entry)
-        })
-        .fit(),
-        Column::text(Label("common-time"), &[(0, 8), (72, 12)], |line: &Self| {
-            Value::Time(line.entry.added())
-        })
-        .shown(|scene, line, cells| {
-            let full = time(scene, line.entry);
-            full.get(..usize::from(cells)).unwrap_or(&full).to_owned().into()
-        })
-        .soft(),
-        Column::figure(Label("common-user"), &[(72, 8)], |line: &Self| line.user.into()),
-        Column::figure(Label("tables-sale"), &[(72, 6)], |line: &Self| line.voucher.into()),
-        Column::figure(Label("tables-order"), &[(100, 19)], |line: &Self| line.order.into()),
-        Column::text(Label("common-state"), &[(0, REST)], |line: &Self| match state_words(line) {
+        Column::text(Label("tables-entry"), (0, 15), |line: &Self| line.entry.into()).fit(),
+        Column::text(Label("common-time"), (0, 12), |line: &Self| Value::Time(line.entry.added()))
+            .shown(|scene, line, _| time(scene, line.entry).into())
+            .soft(),
+        Column::figure(Label("common-user"), (72, 8), |line: &Self| line.user.into()),
+        Column::figure(Label("tables-sale"), (72, 6), |line: &Self| line.voucher.into()),
+        Column::figure(Label("tables-order"), (100, 19), |line: &Self| line.order.into()),
+        Column::text(Label("common-state"), (0, REST), |line: &Self| match state_words(line) {
             (state, "") => Value::Mentions(state, line.user),
             (state, node) => Value::Tagged(state, node),
         })

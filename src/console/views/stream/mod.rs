@@ -13,9 +13,6 @@ use tui_input::Input;
 use super::prelude::*;
 use crate::lag_trend::LagTrend;
 
-/// Rows of the figures if all of them fit.
-const FIGURES: u16 = 4;
-
 /// Which list has the focus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Pane {
@@ -92,20 +89,19 @@ impl Component for StreamState {
         let detail = chosen.and_then(|line| EntryLine::detail(scene, line, area.width));
         // In a small window the detail replaces what is above it.
         let brief = scene.compact || (detail.is_some() && area.height < 28);
-        let (top, figure_rows, air) = if brief { (1, 1, 0) } else { (2, FIGURES, 1) };
+        let (top, figure_rows, air) = if brief { (1, 2, 0) } else { (2, 4, 1) };
         let rest = area.height.saturating_sub(top + figure_rows + air);
         let wanted = page.consumers.len().max(1) as u16 + 1;
-        let consumer_rows = match self.pane {
-            Pane::Consumers if brief || area.height < 14 => rest,
-            Pane::Consumers => wanted.min(rest * 2 / 3),
-            Pane::Entries if brief => 0,
-            Pane::Entries => wanted.min(if area.height >= 26 { 6 } else { 4 }),
+        // The list with the focus has most of the rows, in a small window all of them.
+        let (consumer_rows, gap) = match self.pane {
+            Pane::Consumers if brief => (rest, 0),
+            Pane::Consumers => (wanted.min(rest * 2 / 3), 1),
+            Pane::Entries if brief => (0, 0),
+            Pane::Entries => (wanted.min(rest / 3), 1),
         };
-        let gap = u16::from((1..rest).contains(&consumer_rows));
-        let [_, figures_area, _, consumers_area, _, list_area] = Layout::vertical(
-            [top, figure_rows, air, consumer_rows, gap].map(Length).into_iter().chain([Fill(1)]),
-        )
-        .areas(area);
+        let rows = [top, figure_rows, air, consumer_rows, gap].map(Length);
+        let [_, figures_area, _, consumers_area, _, list_area] =
+            Layout::vertical(rows.into_iter().chain([Fill(1)])).areas(area);
         self.entries.controls.is_passive = !is_on_entries;
         let list_top = list_area.y - area.y;
         let is_visible =
@@ -113,12 +109,7 @@ impl Component for StreamState {
         if !is_visible {
             return;
         }
-        if brief {
-            let line = self.brief_figures(scene, &whole, area.width - 2);
-            line.render(figures_area.inner(SIDES), buffer);
-        } else {
-            self.draw_figures(figures_area, buffer, scene, &whole);
-        }
+        self.draw_figures(figures_area, buffer, scene, &whole);
         if consumer_rows > 0 {
             self.consumers.controls.is_passive = is_on_entries;
             self.consumers.draw_rows(consumers_area, buffer, scene);
@@ -171,13 +162,13 @@ impl Row for ConsumerLine {
     const SOURCES: &'static [Source] = &[Source::Redis];
     const EMPTY: Label = Label("stream-no-consumer-reads-the-stream");
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("stream-consumer"), &[(0, REST)], |it: &Self| it.name.clone().into()),
-        Column::figure(Label("stream-partition"), &[(0, 9)], |it: &Self| {
+        Column::text(Label("stream-consumer"), (0, REST), |it: &Self| it.name.clone().into()),
+        Column::figure(Label("stream-partition"), (0, 9), |it: &Self| {
             u64::from(it.partition).into()
         })
         .when(|snapshot| snapshot.entries.partitions.len() > 1)
         .soft(),
-        Column::text(Label("common-node"), &[(0, 8)], |it: &Self| {
+        Column::text(Label("common-node"), (0, 8), |it: &Self| {
             Value::Text(node_state(it.state, it.pending > 0).to_owned())
         })
         .styled(|scene, it| match (it.state, it.pending) {
@@ -186,16 +177,16 @@ impl Row for ConsumerLine {
             (NodeState::Stopped, _) => scene.theme.warn,
             (NodeState::Dead, _) => scene.theme.broken,
         }),
-        Column::figure(text::PENDING, &[(0, 9)], |it: &Self| it.pending.into()).styled(
-            |scene, it| match it.state {
+        Column::figure(text::PENDING, (0, 9), |it: &Self| it.pending.into()).styled(|scene, it| {
+            match it.state {
                 NodeState::Stopped | NodeState::Dead if it.pending > 0 => scene.theme.warn,
                 _ => Style::new(),
-            },
-        ),
-        Column::figure(Label("tables-written-per-second"), &[(72, 9)], |it: &Self| {
+            }
+        }),
+        Column::figure(Label("tables-written-per-second"), (72, 9), |it: &Self| {
             it.per_second.into()
         }),
-        Column::span(Label("tables-idle"), &[(0, 8)], |it: &Self| Value::Span(it.idle_ms)).soft(),
+        Column::span(Label("tables-idle"), (0, 8), |it: &Self| Value::Span(it.idle_ms)).soft(),
     ];
 
     fn id(&self) -> Self::Id {

@@ -6,9 +6,6 @@ use serde_json::Value as Json;
 
 use crate::views::{Users, prelude::*};
 
-/// Cells of a time with its date; a narrower column has the time of today, or the date of another day.
-pub(crate) const DATED: u16 = 19;
-
 /// A column with this width takes the remaining width.
 pub(crate) const REST: u16 = 0;
 
@@ -49,6 +46,11 @@ impl Value {
         }
     }
 
+    /// A holder, with its state unless it is alive.
+    pub(crate) fn holder(name: &str, state: Label) -> Self {
+        Self::Tagged(name.to_owned(), if state == text::ALIVE { "" } else { state.read() })
+    }
+
     /// The text of a cell; a truncated number would be misread.
     fn text(&self, scene: &Scene, cells: usize) -> String {
         match self {
@@ -63,7 +65,6 @@ impl Value {
             Self::Since(at) => figures::span(scene.seen().since(*at)),
             Self::Ago(at) => text!("console-ago", span = figures::span(scene.seen().since(*at))),
             Self::In(at) => text!("console-in", span = figures::span(at.since(scene.seen()))),
-            Self::Time(at) if cells >= DATED.into() => at.date_time(&scene.zone),
             Self::Time(at) => scene.at_second(*at),
             _ => self.search_text(),
         }
@@ -183,11 +184,11 @@ values! {
     UserId => User,
 }
 
-/// A column: its heading, its value, its widths, and what does not follow from its value.
+/// A column: its heading, its value, its width, and what does not follow from its value.
 pub(crate) struct Column<R> {
     pub(crate) title: Label,
-    /// Pairs of a minimum table width and the column's width, ascending; a narrower table omits the column.
-    widths: &'static [(u16, u16)],
+    /// The width of the table from which the column is shown, and its own width; `None` if it is never shown.
+    widths: Option<(u16, u16)>,
     value: fn(&R) -> Value,
     key: Option<fn(&R) -> Value>,
     search: Option<fn(&R) -> String>,
@@ -202,14 +203,10 @@ pub(crate) struct Column<R> {
 
 impl<R> Column<R> {
     /// A text, aligned to the left.
-    pub(crate) const fn text(
-        title: Label,
-        widths: &'static [(u16, u16)],
-        value: fn(&R) -> Value,
-    ) -> Self {
+    pub(crate) const fn text(title: Label, widths: (u16, u16), value: fn(&R) -> Value) -> Self {
         Self {
             title,
-            widths,
+            widths: Some(widths),
             value,
             key: None,
             search: None,
@@ -219,31 +216,27 @@ impl<R> Column<R> {
             is_fitted: false,
             is_right: false,
             in_ms: false,
-            is_exported: !widths.is_empty(),
+            is_exported: true,
         }
     }
 
     /// A figure; heading and cells are aligned to the right.
-    pub(crate) const fn figure(
-        title: Label,
-        widths: &'static [(u16, u16)],
-        value: fn(&R) -> Value,
-    ) -> Self {
+    pub(crate) const fn figure(title: Label, widths: (u16, u16), value: fn(&R) -> Value) -> Self {
         Self { is_right: true, ..Self::text(title, widths, value) }
     }
 
     /// A span of time, as a figure; exports name its unit.
-    pub(crate) const fn span(
-        title: Label,
-        widths: &'static [(u16, u16)],
-        value: fn(&R) -> Value,
-    ) -> Self {
+    pub(crate) const fn span(title: Label, widths: (u16, u16), value: fn(&R) -> Value) -> Self {
         Self { in_ms: true, ..Self::figure(title, widths, value) }
     }
 
     /// Searched by the filter only.
     pub(crate) const fn hidden(value: fn(&R) -> Value) -> Self {
-        Self::text(Label("common-empty"), &[], value)
+        Self {
+            widths: None,
+            is_exported: false,
+            ..Self::text(Label("common-empty"), (0, REST), value)
+        }
     }
 
     /// Sorts by another value.
@@ -293,7 +286,7 @@ impl<R> Column<R> {
     }
 
     pub(super) fn is_sortable(&self) -> bool {
-        !self.widths.is_empty() && !self.title.is_empty()
+        !self.title.is_empty()
     }
 
     pub(super) fn is_exported(&self, snapshot: &Snapshot) -> bool {
@@ -306,10 +299,10 @@ impl<R> Column<R> {
 
     /// Its width in a table of this width with these rows; `None` if it has no room.
     pub(super) fn cells(&self, scene: &Scene, rows: &[&R], room: u16) -> Option<u16> {
+        let (_, cells) = self.widths.filter(|(from, _)| room >= *from)?;
         if !self.is_useful(&scene.shown) {
             return None;
         }
-        let (_, cells) = *self.widths.iter().rev().find(|(from, _)| room >= *from)?;
         let fitted = rows.iter().filter(|_| self.is_fitted);
         let widest = fitted.map(|row| width(&self.search_text(row)) as u16).max();
         Some(cells.max(widest.unwrap_or(0)))

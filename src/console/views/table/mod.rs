@@ -9,7 +9,7 @@ mod row;
 mod sheet;
 mod state;
 
-pub(crate) use column::{Column, DATED, REST, Value};
+pub(crate) use column::{Column, REST, Value};
 pub(crate) use paging::{PageKey, Paging, Turn};
 pub(crate) use row::{Page, Row};
 pub(crate) use sheet::{Extent, Sheet};

@@ -37,8 +37,6 @@ pub(crate) trait Row: Sized + 'static {
     const ON_ROW: &'static [Action] = &[];
     /// Requests a page, if it is read only while the view shows it.
     const FOCUS: fn(&mut Focus, Self::Key) = |_, _| {};
-    /// From this width on, the detail of the chosen row is always open, beside the table.
-    const BESIDE: u16 = u16::MAX;
 
     /// The identity across snapshots.
     fn id(&self) -> Self::Id;

@@ -72,9 +72,9 @@ impl Row for Sample {
     const VIEW: View = View::Jobs;
     const SOURCES: &'static [Source] = &[Source::Sql];
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::text(Label("tables-id"), &[(0, 5)], |row: &Self| row.0.into()),
-        Column::text(Label("tables-left"), &[(90, REST)], |_: &Self| Value::Nothing),
-        Column::text(Label("tables-of"), &[(0, 5)], |row: &Self| i64::from(row.1).into()),
+        Column::text(Label("tables-id"), (0, 5), |row: &Self| row.0.into()),
+        Column::text(Label("tables-left"), (90, REST), |_: &Self| Value::Nothing),
+        Column::text(Label("tables-of"), (0, 5), |row: &Self| i64::from(row.1).into()),
     ];
 
     fn id(&self) -> u8 {
