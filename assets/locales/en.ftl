@@ -1406,6 +1406,7 @@ console-at-time-in = { $time }, in { $span }
 console-attention = ALARMS
 console-any-key-closes = any key closes
 console-audit-failed = audit FAILED
+console-audit-open = audit open
 console-audit-passed = audit passed
 console-audit-unknown = audit unknown
 console-busy = busy
@@ -2563,19 +2564,11 @@ plan-version = the plan has format { $version }, but only format 1 is supported;
 
 ## presenter
 
-presenter-audit = audit
-presenter-audit-failed = audit FAILED
-presenter-audit-open = audit open
-presenter-audit-passed = audit passed
-presenter-audit-unknown = audit unknown
-presenter-buyers-a-second = buyers per second
+presenter-buyers = buyers
 presenter-buyers-s = buyers/s
-presenter-buyers-wait = buyers waiting
 presenter-left = { $share } left
-presenter-moving = in flight
 presenter-no-sales-yet-press = No sales yet. Press { KEY("arm") } to schedule one.
 presenter-opens = opens { $time }
-presenter-orders-written = orders written
 presenter-oversold = oversold
 presenter-pieces = pieces
 presenter-pieces-left-of = pieces left of { $initial }
@@ -2604,7 +2597,7 @@ presenter-value = { $count ->
    *[other] {"  "}+{ $count }
 }
 presenter-works-in-views-press = { $key } works in the views; press { KEY("present") } to leave presenter mode
-presenter-written = written
+presenter-written = persisted
 
 ## recovery
 

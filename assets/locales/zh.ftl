@@ -1289,6 +1289,7 @@ console-at-time-in = { $time }，{ $span }后
 console-attention = 告警
 console-any-key-closes = 按任意键关闭
 console-audit-failed = 对账不符
+console-audit-open = 对账待定
 console-audit-passed = 对账通过
 console-audit-unknown = 对账未知
 console-busy = 繁忙
@@ -2237,19 +2238,11 @@ plan-version = 计划的格式为 { $version }，当前程序只支持格式 1�
 
 ## presenter
 
-presenter-audit = 对账
-presenter-audit-failed = 对账不符
-presenter-audit-open = 对账待定
-presenter-audit-passed = 对账通过
-presenter-audit-unknown = 对账未知
-presenter-buyers-a-second = 每秒买家
+presenter-buyers = 买家
 presenter-buyers-s = 买家/秒
-presenter-buyers-wait = 排队买家
 presenter-left = 剩余 { $share }
-presenter-moving = 在途
 presenter-no-sales-yet-press = 还没有秒杀，按 { KEY("arm") } 安排一场。
 presenter-opens = { $time } 开始
-presenter-orders-written = 已落库订单
 presenter-oversold = 超卖
 presenter-pieces = 件数
 presenter-pieces-left-of = 剩余件数，共 { $initial }

@@ -74,21 +74,19 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
 
 /// Draws the frame and the view in it; returns the cursor position.
 fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
-    if app.presenter.on {
-        presenter::draw(app, area, buffer);
-        return None;
-    }
     let (theme, compact) = (app.display.theme, area.width < COMPLETE.0 || area.height < COMPLETE.1);
+    // The presenter layout has no tabs.
+    let presents = app.presenter.on;
     let answer = answer_lines(app, area.width);
     let answer_rows = answer.len() as u16;
-    // A table keeps its cursor visible when messages take more rows. The Overview keeps its layout, and messages cover
-    // it.
-    let kept = if app.view == View::Overview { 1 } else { answer_rows };
+    // A table keeps its cursor visible when messages take more rows. The others keep their layout, and messages cover
+    // them.
+    let kept = if presents || app.view == View::Overview { 1 } else { answer_rows };
     let guide_rows = if app.guide.is_blank() { 0 } else { GUIDE };
     let [head, tab_row, rule, body, messages, foot] = Layout::vertical([
         Length(1),
-        Length(1),
-        Length(u16::from(!compact)),
+        Length(u16::from(!presents)),
+        Length(u16::from(!presents && !compact)),
         Fill(1),
         Length(guide_rows + kept),
         Length(1),
@@ -98,13 +96,19 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     let dashes = glyphs::RULE.repeat(usize::from(rule.width));
     Line::styled(dashes, theme.soft).render(rule, buffer);
     let tabs = tabs::draw(app, tab_row, rule, buffer);
-    let badges = badges(app);
-    let hints = Length(foot.width - if compact { badges.width() as u16 + 1 } else { 0 });
+    // In the presenter layout they are in the header.
+    let badges = if presents { Line::default() } else { badges(app) };
+    let hints = Length(foot.width - if rule.is_empty() { badges.width() as u16 + 1 } else { 0 });
     let [hints] = Layout::horizontal([hints]).areas(foot);
-    badges.right_aligned().render(if compact { foot } else { rule }.inner(SIDES), buffer);
+    let badge_row = if rule.is_empty() { foot } else { rule };
+    badges.right_aligned().render(badge_row.inner(SIDES), buffer);
     let keys = keys(app, hints.inner(SIDES), buffer);
     app.terminal.clickable = tabs.into_iter().chain(keys).collect();
-    draw_view(app, body, buffer, compact);
+    if presents {
+        presenter::draw(app, body, buffer);
+    } else {
+        draw_view(app, body, buffer, compact);
+    }
 
     let rows = Length(guide_rows + answer_rows);
     let [_, messages] = Layout::vertical([Fill(1), rows]).areas(body.union(messages));
@@ -134,16 +138,9 @@ fn draw_view(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
 }
 
 fn header(app: &App, area: Rect, buffer: &mut Buffer) {
-    let theme = app.display.theme;
+    let (theme, presents) = (app.display.theme, app.presenter.on);
     let wide = area.width + 2 >= WIDE;
-    let mut states = Line::default();
-    states.extend(audit(theme, &steady_audit(&app.display.shown), wide));
-    // The state of the servers is live, even while the display is paused.
-    for (server, name) in
-        [(&app.display.newest.redis, text::REDIS), (&app.display.newest.sql, text::SQL)]
-    {
-        states.extend(health(theme, server, name, app.display.now, wide));
-    }
+    let states = if presents { badges(app) } else { states(app, wide) };
     let [left, right] =
         Layout::horizontal([Fill(1), Length(states.width() as u16)]).spacing(2).areas(area);
     states.render(right, buffer);
@@ -151,10 +148,24 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     line.push_span(" ");
     let room = usize::from(left.width).saturating_sub(line.width());
     // An armed launch takes precedence over the active sale, and a question over both.
-    let asked = app.dialog.as_ref().and_then(Dialog::sale).is_some();
-    let armed = if asked { None } else { armed(app, room, true) };
-    line.extend(armed.unwrap_or_else(|| headline(app, room, wide)));
+    let asked = !presents && app.dialog.as_ref().and_then(Dialog::sale).is_some();
+    match armed(app, room).filter(|_| !asked) {
+        Some(armed) => line.extend(armed),
+        None if presents => {}
+        None => line.extend(headline(app, room, wide)),
+    }
     line.render(left, buffer);
+}
+
+/// The audit and the servers, whose state is live, even while the display is paused.
+fn states(app: &App, wide: bool) -> Line<'static> {
+    let (theme, newest) = (app.display.theme, &app.display.newest);
+    let mut states = Line::default();
+    states.extend(audit(theme, &steady_audit(&app.display.shown), wide));
+    for (server, name) in [(&newest.redis, text::REDIS), (&newest.sql, text::SQL)] {
+        states.extend(health(theme, server, name, app.display.now, wide));
+    }
+    states
 }
 
 /// Names the sale that a command would affect, so that no dialog ever differs from the header. If there is none yet:
@@ -187,8 +198,8 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     line
 }
 
-/// The armed launch in `cells`, for the top line of every view.
-fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
+/// The armed launch in `cells`, for the top line of every view; an audience sees no IDs.
+fn armed(app: &App, cells: usize) -> Option<Line<'static>> {
     let theme = app.display.theme;
     let (launch, at) = app.director.scheduled()?;
     let badge = match at {
@@ -197,7 +208,7 @@ fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
     };
     let badge = Span::styled(format!(" {badge} "), theme.badge);
     let room = cells.saturating_sub(badge.width() + 1);
-    let launch = fit(&launch.badge(ids), room);
+    let launch = fit(&launch.badge(!app.presenter.on), room);
     Some(Line::from(vec![badge, Span::raw(" "), Span::styled(launch, theme.strong)]))
 }
 
@@ -255,16 +266,25 @@ fn steady_audit(snapshot: &Snapshot) -> Balance {
     }
 }
 
+/// The audit state: its glyph, style and name.
+fn audit_state(theme: Theme, balance: &Balance) -> (&'static str, Style, Label) {
+    match balance {
+        Balance::Balanced { .. } => (glyphs::CHECK, theme.good, text::BALANCED),
+        Balance::InFlight { .. } => (glyphs::MOVING, theme.accent, Label("console-audit-open")),
+        Balance::Off { .. } => (glyphs::CROSS, theme.bad, Label("console-audit-failed")),
+        Balance::Unknown => ("?", theme.warn, Label("console-audit-unknown")),
+    }
+}
+
 fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
-    let (glyph, style, full) = match balance {
-        Balance::Balanced { .. } => (glyphs::CHECK, theme.good, text::BALANCED.to_owned()),
-        Balance::InFlight { orders } => (glyphs::MOVING, theme.accent, text::in_flight(*orders)),
-        Balance::Off { .. } => (glyphs::CROSS, theme.bad, text!("console-audit-failed")),
-        Balance::Unknown => ("?", theme.warn, text!("console-audit-unknown")),
-    };
+    let (glyph, style, name) = audit_state(theme, balance);
     if !wide {
         return [Span::raw(format!("{} ", Label("common-audit"))), Span::styled(glyph, style)];
     }
+    let full = match balance {
+        Balance::InFlight { orders } => text::in_flight(*orders),
+        _ => name.to_owned(),
+    };
     // As wide as the widest state, so that nothing beside it moves.
     let widest = width(&text::in_flight(MOST_IN_FLIGHT)).max(width(&text::BALANCED));
     let full = left(&full, widest);
