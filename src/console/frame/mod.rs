@@ -396,40 +396,23 @@ fn draw_summary(app: &App, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(next.join("\n")).render(below.inner(Margin::new(2, 0)), buffer);
 }
 
-/// The guide with its key, as far as there are rows.
+/// The guide with its title first, beside its key.
 fn draw_guide(app: &App, area: Rect, buffer: &mut Buffer) {
-    let lines = guide_lines(app, area.width);
-    if !lines.is_empty() {
-        Paragraph::new(lines).render(area.inner(SIDES), buffer);
-        guide_key(app).right_aligned().render(area.inner(SIDES), buffer);
-    }
-}
-
-/// The guide in one or two lines, three below 80 columns, its title first. In the presenter layout the figures matter
-/// more.
-fn guide_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let (guide, theme) = (&app.guide, app.display.theme);
     if guide.is_blank() {
-        return Vec::new();
+        return;
     }
-    let head = if guide.done { glyphs::CHECK } else { glyphs::POINTER };
-    let title = fit(&format!("{head} {}", guide.title), usize::MAX);
-    let whole = fit(&format!("{title} {}", guide.text), usize::MAX);
-    // The key is beside the first line only; the others have the full width.
-    let beside_key = usize::from(cells).saturating_sub(guide_key(app).width() + 6);
-    let first = wrap(&whole, beside_key).swap_remove(0);
-    let rest = whole.get(first.len()..).unwrap_or_default().trim();
-    let most = if cells < COMPLETE.0 && !app.presenter.on { 2 } else { 1 };
-    let room = usize::from(cells).saturating_sub(4);
-    let mut lines = vec![match first.strip_prefix(&title) {
-        Some(text) => vec![Span::styled(title, theme.key), Span::raw(format!(" {text}"))].into(),
-        None => Line::styled(first, theme.key),
-    }];
-    if !rest.is_empty() {
-        let rest = wrap_to(rest, room, most);
-        lines.extend(rest.into_iter().map(|line| Line::raw(format!("  {line}"))));
-    }
-    lines
+    let key = guide_key(app);
+    let columns = Layout::horizontal([Length(1), Fill(1), Length(key.width() as u16)]).spacing(1);
+    let [mark, text, key_area] = columns.areas(area.inner(SIDES));
+    let glyph = if guide.done { glyphs::CHECK } else { glyphs::POINTER };
+    Span::styled(glyph, theme.key).render(mark, buffer);
+    key.render(key_area, buffer);
+    let whole = format!("{} {}", guide.title, guide.text);
+    let lines = wrap_to(&whole, usize::from(text.width), usize::from(text.height));
+    Paragraph::new(lines.join("\n")).render(text, buffer);
+    let title = Rect { width: width(&guide.title) as u16, height: 1, ..text };
+    buffer.set_style(title.intersection(text), theme.key);
 }
 
 /// The keys that the presenter presses next.
