@@ -1329,7 +1329,6 @@ command-no-other-time-range = already at the shortest or longest time range
 command-no-row-is-selected = no row is selected
 command-nothing-was-changed = nothing was changed
 command-nothing-was-changed-form-keeps = nothing was changed; the form keeps your input
-command-nothing-was-created-form-keeps = nothing was created; the form keeps your input
 command-of =
     { $left } of { $initial ->
         [one] { $initial } piece
@@ -1439,7 +1438,6 @@ console-kept-oldest = { $entries } kept, oldest { $oldest }
 console-keys = Keys
 console-lag = lag { $lag }
 console-left-waiting = { $left } left, { $waiting } waiting
-console-locked = locked
 console-marked =
     { $count } marked{ $hidden ->
         [0] {""}
@@ -1532,7 +1530,6 @@ conventions-mouse = { $is_enabled ->
    *[false] mouse disabled
 }
 conventions-no-details-are-open-press = no details are open; press { KEY("open") } to open them
-conventions-no-pending-entries = no pending entries
 conventions-no-row-is-selected-use = no row is selected; use { KEY("up") } and { KEY("down") }
 conventions-no-sort-column-press = no sort column; press { KEY("sort-next") } to select one
 conventions-pasted-text-was-truncated = the pasted text was truncated to { $kept } characters
@@ -3308,7 +3305,6 @@ time-no-mark = { $later ->
 time-out-of-range = out of range
 time-start-of-chart-press = start of the chart; press { KEY("zoom-out") } for a longer range
 time-this-is-latest-moment = this is the latest moment
-time-value = { $text } ({ $subject })
 time-values-of-rest-is-current = values of { $clock }; rest is current
 time-window-is-too-small = the window is too small for the chart; use at least 80x24
 

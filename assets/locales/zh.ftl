@@ -1226,7 +1226,6 @@ command-no-other-time-range = 没有其他时间范围
 command-no-row-is-selected = 未选中任何行
 command-nothing-was-changed = 未做任何更改
 command-nothing-was-changed-form-keeps = 未做任何更改，已填内容保留在表单中
-command-nothing-was-created-form-keeps = 未新建，已填内容保留在表单中
 command-of = { $left } / { $initial } 件
 command-optional-for-log-to-edit = 可选，记入日志；按 { KEY("next-part") } 填写
 command-order-is-no-longer = 该订单已不在最新一页
@@ -1322,7 +1321,6 @@ console-kept-oldest = 保留 { $entries }，最早 { $oldest }前
 console-keys = 按键
 console-lag = 积压 { $lag }
 console-left-waiting = 剩余 { $left }，{ $waiting } 个在等
-console-locked = 锁定
 console-marked =
     已标记 { $count }{ $hidden ->
         [0] {""}
@@ -1411,7 +1409,6 @@ conventions-mouse = { $is_enabled ->
    *[false] 已停用鼠标
 }
 conventions-no-details-are-open-press = 没有打开的详情；按 { KEY("open") } 打开
-conventions-no-pending-entries = 没有待确认的消息
 conventions-no-row-is-selected-use = 未选中任何行；用 { KEY("up") } { KEY("down") } 选择
 conventions-no-sort-column-press = 未选择排序列；按 { KEY("sort-next") } 选择
 conventions-pasted-text-was-truncated = 粘贴内容已截断为 { $kept } 个字符
@@ -2881,7 +2878,6 @@ time-no-mark = { $later ->
 time-out-of-range = 超出范围
 time-start-of-chart-press = 图表起点，按 { KEY("zoom-out") } 显示更长时间
 time-this-is-latest-moment = 已是最新时刻
-time-value = { $text }（{ $subject }）
 time-values-of-rest-is-current = { $clock } 的数据；其余为当前数据
 time-window-is-too-small = 窗口过小，图表至少需要 80x24
 

@@ -175,7 +175,6 @@ impl App {
         self.terminal.dirty = true;
         let lag = self.display.shown.stream.as_ref().filter(|_| self.display.shown.redis.up);
         self.display.lag.push(self.display.shown.taken, lag.and_then(|stream| stream.lag));
-        self.status.settle_rush(|id| self.display.shown.sale(id).is_some_and(is_gone));
         let mut notes = Vec::new();
         for view in View::VARIANTS {
             let settled = self.views.get_mut(*view).settle(&self.display.shown);
@@ -371,11 +370,6 @@ impl App {
         match self.remote.send(command.clone(), reason) {
             Ok(reply) => {
                 self.note(commands::sent(&command));
-                if let Command::LoadTest(plan) = &command
-                    && !self.display.newest.sale(plan.voucher).is_some_and(is_gone)
-                {
-                    self.status.rush = Some(plan.voucher);
-                }
                 self.work.answers.push(async move { (command, reply.await) }.boxed());
                 true
             }

@@ -11,7 +11,7 @@ use seckill_engine::{
     Command, Pace, SaleLine, Scope,
     commands::{audit_record, plan::Plan},
     dead_letters::{LetterScope, LettersCounted},
-    telemetry::snapshot::{PendingLine, RecoveryLine},
+    telemetry::snapshot::RecoveryLine,
 };
 use seckill_model::{Label, Phase, VoucherId, in_english, is_display_control, text};
 use strum::VariantArray as _;
@@ -29,7 +29,7 @@ use super::{
     keymap::{self, Action, Context, key_of},
     text::{self, commands, commands::question, conventions, time::event_name},
     views::{
-        Component as _, Effect, Order, Pane, Row as _, Sheet, Step, Turn, View, ledger,
+        Component as _, Effect, Order, Pane, Sheet, Step, Turn, View, ledger,
         letters::{self, in_scope},
         orders::query_of_sale,
     },
@@ -97,13 +97,9 @@ impl App {
         match (dialog, action) {
             (Dialog::Confirm(confirm), _) => self.answer_confirm(confirm, action),
             (Dialog::Form(mut form), _) if form.is_left_by(action) => {
-                let kept = match form.subject {
-                    Subject::NewSale => commands::DRAFT_KEPT,
-                    _ => Label("command-nothing-was-changed-form-keeps"),
-                };
                 form.focus = 0;
                 let is_kept = self.work.keep_draft(form);
-                self.note(if is_kept { kept } else { commands::CANCELLED });
+                self.note(if is_kept { commands::DRAFT_KEPT } else { commands::CANCELLED });
                 None
             }
             (Dialog::Form(mut form), Action::Press) if form.at_submit() => {
@@ -394,7 +390,7 @@ impl App {
             View::Stream if self.views.stream.pane == Pane::Consumers => {
                 self.note(Label("stream-consumer-has-no-details-beyond"));
             }
-            _ if !self.has_choice() => self.note(self.no_choice()),
+            _ if self.chosen_name().is_none() => self.note(conventions::no_row()),
             view => {
                 match view {
                     View::Sales => self.views.sales.choose_pointed(),
@@ -475,20 +471,6 @@ impl App {
         }
     }
 
-    pub(super) fn has_choice(&self) -> bool {
-        self.chosen_name().is_some()
-    }
-
-    /// Why no row is chosen.
-    pub(super) fn no_choice(&self) -> String {
-        let shown = &self.display.shown;
-        let has_none = shown.redis.up && PendingLine::page(shown).total == Some(0);
-        if self.view == View::Pending && has_none {
-            return Label("conventions-no-pending-entries").to_owned();
-        }
-        conventions::no_row()
-    }
-
     /// Sorts by the next column, or reverses the order.
     pub(super) fn order(&mut self, turn: bool) {
         let Some(table) = self.table_mut() else { return };
@@ -537,7 +519,7 @@ impl App {
             }
             name => name,
         };
-        let Some(text) = text else { return self.note(self.no_choice()) };
+        let Some(text) = text else { return self.note(conventions::no_row()) };
         let text = plain(&text);
         let (what, in_tmux) = (fit(&text, REPEATED), self.terminal.in_tmux);
         self.note(text!("conventions-copied", what, in_tmux, setting = TMUX_SETTING));
@@ -794,8 +776,6 @@ impl App {
     pub(super) fn palette(&self) -> Palette {
         let here = keymap::actions(self.place()).into_iter().map(|action| (action, None));
         let elsewhere = keymap::table().iter().filter_map(|it| match it.context {
-            // A repair opens the Ledger by itself.
-            Context::View(_) if it.action == Action::Repair => Some((it.action, None)),
             Context::View(view) => Some((it.action, Some(view))),
             _ => None,
         });
@@ -838,37 +818,39 @@ impl App {
         if of_view.is_some() {
             return of_view;
         }
-        let (is_useless, why) = match action {
-            Action::Repair if ledger::is_balanced(&newest.ledger) => {
-                (true, ledger::NOTHING_TO_REPAIR)
+        let unless = |is_possible: bool, why: Label| (!is_possible).then(|| why.to_owned());
+        match action {
+            Action::Repair => {
+                let is_needed = !ledger::is_balanced(&newest.ledger);
+                unless(is_needed, ledger::NOTHING_TO_REPAIR).or_else(|| self.away())
             }
-            Action::Repair => return self.away(),
             Action::StopCommand => {
-                (self.running_command().is_none(), Label("command-no-command-is-running"))
+                unless(self.running_command().is_some(), Label("command-no-command-is-running"))
             }
             Action::Start | Action::Pause | Action::End | Action::Rush | Action::Restock
                 if self.view != View::Jobs =>
             {
-                let is_none = self.display.shown.sales.is_empty();
-                return is_none.then(|| commands::NO_SALE.to_owned()).or_else(|| self.away());
+                let has_sales = !self.display.shown.sales.is_empty();
+                unless(has_sales, commands::NO_SALE).or_else(|| self.away())
             }
-            Action::Fire => return self.director.why_not_fire(),
+            Action::Fire => self.director.why_not_fire(),
             Action::Abort => {
-                let is_none = self.director.launch.is_none() && newest.load_tests.is_empty();
-                (is_none, NOTHING_TO_STOP)
+                let is_active = self.director.launch.is_some() || !newest.load_tests.is_empty();
+                unless(is_active, NOTHING_TO_STOP)
             }
-            Action::GuideNext => (self.guide.is_blank(), Label("console-there-is-no-guide")),
-            Action::Filter => (self.table().is_none(), Label("command-this-view-has-no-rows")),
+            Action::GuideNext => unless(!self.guide.is_blank(), Label("console-there-is-no-guide")),
+            Action::Filter => {
+                unless(self.table().is_some(), Label("command-this-view-has-no-rows"))
+            }
             Action::SortNext | Action::SortTurn => match self.table() {
-                Some(table) => return table.fixed_order(&self.display.shown),
-                None => (true, Label("conventions-this-view-has-no-table")),
+                Some(table) => table.fixed_order(&self.display.shown),
+                None => Some(Label("conventions-this-view-has-no-table").to_owned()),
             },
-            Action::CopyName | Action::CopyRow => {
-                return (!self.has_choice()).then(|| self.no_choice());
+            Action::CopyName | Action::CopyRow if self.chosen_name().is_none() => {
+                Some(conventions::no_row())
             }
-            _ => return None,
-        };
-        is_useless.then(|| why.to_owned())
+            _ => None,
+        }
     }
 }
 

@@ -10,14 +10,13 @@ use ratatui::{
 use seckill_model::{Label, text};
 
 use strum::VariantArray as _;
-use unicode_truncate::UnicodeTruncateStr as _;
 
 use super::draw_list;
 use crate::{
     export::{Format, row_count},
     theme::Theme,
     views::Extent,
-    widgets::{fit, left, popup, right, width},
+    widgets::{fit, left, popup, right},
 };
 
 #[derive(Debug)]
@@ -82,16 +81,7 @@ impl ExportMenu {
         let cursor = self.cursor + usize::from(self.cursor >= screen);
         draw_list(list, buffer, theme, lines, Some(cursor));
         let dir = self.dir.as_deref().unwrap_or(&Label("export-the-working-directory"));
-        let dir = text!("export-into", dir = tail(dir, cells.saturating_sub(8)));
-        let dir = fit(&dir, cells.saturating_sub(2));
+        let dir = fit(&text!("export-into", dir), cells.saturating_sub(2));
         Span::styled(format!(" {dir}"), theme.soft).render(dir_area, buffer);
     }
-}
-
-/// The end of a path, which is more specific than its beginning.
-fn tail(path: &str, cells: usize) -> String {
-    if width(path) <= cells {
-        return path.to_owned();
-    }
-    format!("…{}", path.unicode_truncate_start(cells.saturating_sub(1)).0)
 }

@@ -6,9 +6,9 @@ mod tabs;
 use ratatui::{
     layout::Constraint::{Fill, Length},
     prelude::*,
-    widgets::{Clear, Paragraph, Row, Table},
+    widgets::{Clear, Paragraph},
 };
-use seckill_engine::{EngineError, Health, SaleLine, Snapshot, error::StoreError};
+use seckill_engine::{Health, SaleLine, Snapshot};
 use seckill_model::{Balance, Label, Millis, Phase, locale::language, text};
 
 use crate::{
@@ -237,17 +237,12 @@ fn health(
 ) -> impl Iterator<Item = Span<'static>> {
     let name = health.name.split_whitespace().next().unwrap_or(fallback);
     let age = health.last_ok.map(|at| now.since(at));
-    let (glyph, [style, beside], text) = if !health.up {
-        (glyphs::AWAY, [theme.bad; 2], text::age(age))
-    } else if let Some(why) = &health.unwritable {
-        let locked = why.data() == Some(EngineError::Store(StoreError::Locked));
-        let locked = locked.then(|| text!("console-locked"));
-        let text = locked.unwrap_or_else(|| figures::latency(health.latency_us));
-        (glyphs::AWAY, [theme.bad; 2], text)
-    } else if is_stale(health, now) {
-        ("!", [theme.warn; 2], text::age(age))
-    } else {
-        (glyphs::UP, [theme.good, theme.soft], figures::latency(health.latency_us))
+    let latency = figures::latency(health.latency_us);
+    let (glyph, [style, beside], text) = match &health.unwritable {
+        _ if !health.up => (glyphs::AWAY, [theme.bad; 2], text::age(age)),
+        Some(_) => (glyphs::AWAY, [theme.bad; 2], latency),
+        None if is_stale(health, now) => ("!", [theme.warn; 2], text::age(age)),
+        None => (glyphs::UP, [theme.good, theme.soft], latency),
     };
     let text = wide.then(|| {
         let room = width(&figures::steady_span(0));
@@ -306,7 +301,7 @@ fn badges(app: &App) -> Line<'static> {
     Line::from(badges)
 }
 
-/// Key hints of the context, as many as fit: packed more closely if there are many. Returns the cells of each.
+/// Key hints of the context, as many as fit. Returns the cells of each.
 fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
     let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked))
         if asked.in_reason() || asked.number_missing().is_some());
@@ -319,10 +314,7 @@ fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
             let word = Span::styled(format!(" {}", it.action.label()), app.display.theme.soft);
             (Line::from(vec![key, word]), it.action)
         });
-    let hints: Vec<(Line<'_>, Action)> = hints.collect();
-    let cells: usize = hints.iter().map(|(hint, _)| hint.width()).sum();
     let room = usize::from(area.width);
-    let gap = if cells + 3 * hints.len().saturating_sub(1) > room { "  " } else { "   " };
     let (mut line, mut places) = (Line::default(), Vec::new());
     for (hint, action) in hints {
         let (before, cells) = (line.width(), hint.width());
@@ -330,7 +322,7 @@ fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
             let place = Rect { x: area.x + before as u16, width: cells as u16, ..area };
             places.push((place, action));
             line.extend(hint);
-            line.push_span(gap);
+            line.push_span("  ");
         }
     }
     line.render(area, buffer);
@@ -376,24 +368,25 @@ fn filter_input(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Positi
 
 /// The result of the guide, over the middle of the screen.
 fn draw_summary(app: &App, area: Rect, buffer: &mut Buffer) {
-    const WIDTH: u16 = 56;
+    const WIDTH: usize = 56;
+    const LABEL: usize = WIDTH - 6 - FIGURE;
+    const FIGURE: usize = 20;
     let (guide, theme) = (&app.guide, app.display.theme);
-    let next = wrap(&guide.next, usize::from(WIDTH) - 6);
-    let rows = [guide.summary.len() as u16, next.len() as u16];
-    // Blank lines if there is room.
-    let air = u16::from(rows[0] + rows[1] + 5 <= area.height);
-    let size = (WIDTH, rows[0] + rows[1] + 2 + 3 * air);
+    let figures = guide.summary.iter().map(|(label, figure)| {
+        let label = Span::styled(left(label, LABEL), theme.soft);
+        Line::from(vec![label, Span::styled(right(figure, FIGURE), theme.strong)])
+    });
+    let next = wrap(&guide.next, WIDTH - 6).into_iter().map(Line::raw);
+    let blank = || std::iter::once(Line::default());
+    let mut lines: Vec<_> =
+        blank().chain(figures).chain(blank()).chain(next).chain(blank()).collect();
+    if lines.len() + 2 > usize::from(area.height) {
+        lines.retain(|line| line.width() > 0);
+    }
+    let size = (WIDTH as u16, lines.len() as u16 + 2);
     let closes = Line::styled(format!(" {} ", Label("console-any-key-closes")), theme.soft);
     let inside = popup(area, buffer, theme, size, &guide.title, [closes.right_aligned()]);
-    let [_, figures, _, below] =
-        Layout::vertical([air, rows[0], air, rows[1]].map(Length)).areas(inside);
-    let lines = guide.summary.iter().map(|(label, figure)| {
-        let label = Line::styled(label.as_str(), theme.soft);
-        Row::new([label, Line::styled(figure.as_str(), theme.strong).right_aligned()])
-    });
-    let widths = [Fill(1), Length(20)];
-    Widget::render(Table::new(lines, widths), figures.inner(Margin::new(2, 0)), buffer);
-    Paragraph::new(next.join("\n")).render(below.inner(Margin::new(2, 0)), buffer);
+    Paragraph::new(lines).render(inside.inner(Margin::new(2, 0)), buffer);
 }
 
 /// The guide with its title first, beside its key.
