@@ -3,8 +3,6 @@
 //! A question refers to its subject by identity, with the figures of the newest snapshot, even while the display is
 //! paused.
 
-use std::sync::Arc;
-
 use crossterm::event::Event;
 use ratatui::{buffer::Buffer, layout::Rect};
 use seckill_engine::{
@@ -619,11 +617,11 @@ impl App {
         if self.director.launch.is_some() {
             return self.note(text!("director-launch-is-scheduled-press"));
         }
-        let newest = Arc::clone(&self.display.newest);
+        let newest = &self.display.newest;
         let planned =
             |id: &VoucherId| newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
         let meant = self.seen_sale().filter(planned).or(self.presented().filter(planned));
-        self.open_form(&Subject::Launch(meant), || Form::launch(meant, &newest.sales));
+        self.open_form(&Subject::Launch(meant), || Form::launch(meant));
     }
 
     /// Asks for confirmation before aborting the launch or stopping a load test: that of the sale on the screen, or the

@@ -30,6 +30,7 @@ use tui_input::Input;
 use super::{
     keymap::Context,
     theme::{Theme, glyphs},
+    views::Scene,
 };
 
 /// The open dialog.
@@ -101,11 +102,12 @@ impl Dialog {
         &mut self,
         area: Rect,
         buffer: &mut Buffer,
-        theme: Theme,
+        scene: &Scene,
     ) -> Option<Position> {
+        let theme = scene.theme;
         match self {
             Self::Confirm(confirm) => return confirm.draw(area, buffer, theme),
-            Self::Form(form) => return form.draw(area, buffer, theme),
+            Self::Form(form) => return form.draw(area, buffer, scene),
             Self::Palette(palette) => return palette.draw(area, buffer, theme),
             Self::Help(help) => help.draw(area, buffer, theme),
             Self::Export(menu) => menu.draw(area, buffer, theme),

@@ -59,7 +59,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
     }
     let mut cursor = draw_frame(app, area, buffer);
     if let Some(dialog) = &mut app.dialog {
-        cursor = dialog.draw(area, buffer, app.display.theme);
+        cursor = dialog.draw(area, buffer, &app.display);
     }
     if !app.guide.summary.is_empty() {
         draw_summary(app, area, buffer);
