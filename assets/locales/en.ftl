@@ -1522,7 +1522,6 @@ conventions-copied = copied: { $what }{ $in_tmux ->
     }
 conventions-default-order-restored = default order restored
 conventions-display-is-paused-press = the display is paused; press { KEY("freeze") } to resume before loading more
-conventions-does-it = { $count }: press { KEY("press") } to confirm
 conventions-in = in { $views }
 conventions-more-than-one-page = more than one page of rows: sorted by ID again
 conventions-mouse = { $is_enabled ->
@@ -2928,7 +2927,7 @@ settings-cannot-read-config-file-check = cannot read the config file { $path } (
 settings-cannot-read-theme-check-theme = cannot read the theme { $path } ({ $why }); check --theme
 settings-changes-data-and-needs-capital = '{ $action }' changes data and needs a capital letter; '{ $written }' is not one
 settings-correct-or-remove-line = { $why }; correct or remove the line ({ $instead })
-settings-ctrl-can-only-be-combined = '{ $written }': ctrl can only be combined with a letter
+settings-ctrl-can-only-be-combined = '{ $written }': ctrl can only be combined with a letter other than i and m, which a terminal sends as Tab and Enter
 settings-default = default: { $key } = { $value }
 settings-default-embedded-redis = default: the embedded Redis
 settings-default-existing-number-of-partitions = default: the existing number of partitions, or 1
@@ -2952,7 +2951,6 @@ settings-node-must-be-to-letters = node must be 1 to 64 letters, digits, '-', '_
 settings-not-utf8 = the text is not UTF-8; save the file as UTF-8, or remove the line
 settings-position = line { $line }, column { $column }: { $why }
 settings-remove-line = { $why }; correct or remove the line
-settings-terminal-cannot-distinguish-from-write = a terminal cannot distinguish '{ $written }' from '{ $other }'; write '{ $other }'
 settings-unknown-action-in-keys-seckill = unknown action '{ $written }' in [keys]; 'seckill keys' lists the names
 settings-unknown-role-remove-line = unknown role '{ $name }'; remove the line, or use one of base, { $known }
 settings-unknown-setting = unknown setting '{ $key }'; remove the line, or use one of { $known }

@@ -1401,7 +1401,6 @@ conventions-copied = 已复制：{ $what }{ $in_tmux ->
     }
 conventions-default-order-restored = 已恢复默认顺序
 conventions-display-is-paused-press = 画面已冻结，按 { KEY("freeze") } 恢复后才能读取更多
-conventions-does-it = { $count }：按 { KEY("press") } 确认
 conventions-in = 见 { $views }
 conventions-more-than-one-page = 已超过一页，恢复按 ID 排序
 conventions-mouse = { $is_enabled ->
@@ -2553,7 +2552,7 @@ settings-cannot-read-config-file-check = 配置文件 { $path } 无法读取（{
 settings-cannot-read-theme-check-theme = 主题 { $path } 无法读取（{ $why }），请检查 --theme
 settings-changes-data-and-needs-capital = “{ $action }”会改动数据，只能用大写字母，不能用“{ $written }”
 settings-correct-or-remove-line = { $why }；请改正，删去此行则{ $instead }
-settings-ctrl-can-only-be-combined = “{ $written }”：ctrl 只能与字母组合
+settings-ctrl-can-only-be-combined = “{ $written }”：ctrl 只能与 i、m 以外的字母组合，终端把这两个组合当作 Tab 和 Enter
 settings-default = 用默认值（{ $key } = { $value }）
 settings-default-embedded-redis = 使用内置 Redis
 settings-default-existing-number-of-partitions = 沿用现有的分区数，没有则为 1
@@ -2574,7 +2573,6 @@ settings-node-must-be-to-letters = node 须为 1 到 64 个字母、数字、'-'
 settings-not-utf8 = 不是 UTF-8 文本，请另存为 UTF-8，或删去此行
 settings-position = 第 { $line } 行第 { $column } 列：{ $why }
 settings-remove-line = { $why }；请改正或删去此行
-settings-terminal-cannot-distinguish-from-write = 终端无法区分“{ $written }”和“{ $other }”，请写“{ $other }”
 settings-unknown-action-in-keys-seckill = [keys] 中没有操作“{ $written }”，'seckill keys' 列出全部名称
 settings-unknown-role-remove-line = 没有颜色角色“{ $name }”，请删去此行，或改为其中之一：base、{ $known }
 settings-unknown-setting = 没有配置项“{ $key }”，请删去此行，或改为其中之一：{ $known }

@@ -573,13 +573,6 @@ impl App {
             }
             Action::Abort => self.abort(),
             Action::NewSale => self.ask_new_sale(),
-            // The question is in the Ledger.
-            Action::Repair => {
-                self.go(View::Ledger);
-                if self.view == View::Ledger {
-                    self.run_by_view(action);
-                }
-            }
             Action::ReplayLetters | Action::Discard | Action::Compensate => {
                 self.count_letters(action);
             }

@@ -335,25 +335,18 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let theme = app.display.theme;
     let typed = app.views.filtering.then(Line::default);
     let Some((tone, message, more)) = app.status.shown() else { return vec![Line::default()] };
-    let (glyph, style) = match tone {
-        Tone::Note => ("", Style::new()),
-        Tone::Good => (glyphs::CHECK, theme.good),
-        Tone::Mixed => ("!", theme.warn),
-        Tone::Failure => (glyphs::CROSS, theme.bad),
+    let (text, style) = match tone {
+        Tone::Note => (message.to_owned(), Style::new()),
+        Tone::Good => (format!("{} {message}", glyphs::CHECK), theme.good),
+        Tone::Mixed => (format!("! {message}"), theme.warn),
+        Tone::Failure => {
+            let text = text!("console-dismisses", error = message, more);
+            (format!("{} {text}", glyphs::CROSS), theme.bad)
+        }
     };
-    let message = match tone {
-        Tone::Failure => text!("console-dismisses", error = message, more),
-        _ => message.to_owned(),
-    };
-    let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
-    let mut lines = wrap(&message, usize::from(cells).saturating_sub(indent + 2));
+    let mut lines = wrap(&text, usize::from(cells).saturating_sub(2));
     lines.truncate(3);
-    let rows = lines.into_iter().enumerate().map(|(row, line)| {
-        let head = if row == 0 { glyph } else { "" };
-        let head = left(head, indent);
-        Line::from(vec![Span::styled(head, style), Span::styled(line, style)])
-    });
-    rows.chain(typed).collect()
+    lines.into_iter().map(|line| Line::styled(line, style)).chain(typed).collect()
 }
 
 /// The filter, in the last row.
