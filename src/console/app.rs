@@ -506,22 +506,21 @@ impl App {
             return;
         }
         let wheel = match event.kind {
-            MouseEventKind::ScrollUp => Some(false),
-            MouseEventKind::ScrollDown => Some(true),
+            MouseEventKind::ScrollUp => Some(-NOTCH),
+            MouseEventKind::ScrollDown => Some(NOTCH),
             MouseEventKind::Down(MouseButton::Left) => None,
             _ => return,
         };
         self.terminal.dirty = true;
         match (&mut self.dialog, wheel) {
-            (Some(Dialog::Help(help)), Some(down)) => return help.step(down),
+            (Some(Dialog::Help(help)), Some(rows)) => return help.step(rows > 0),
             // Questions are answered with keys only.
             (Some(_), _) => return,
-            (None, _) => {}
+            (None, _) => self.status.key_pressed(),
         }
-        self.status.key_pressed();
-        if let Some(down) = wheel {
+        if let Some(rows) = wheel {
             if self.table().is_some_and(|table| table.controls().total > 0) {
-                self.step(Step::By(if down { NOTCH } else { -NOTCH }));
+                self.step(Step::By(rows));
             }
             return;
         }

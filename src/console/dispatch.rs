@@ -374,11 +374,7 @@ impl App {
         match self.view {
             View::Overview if self.display.shown.sales.is_empty() => self.note(commands::NO_SALE),
             View::Overview => {
-                let named = self.target_sale().or_else(|| self.active_sale());
-                if let Some(sale) = named.map(|sale| sale.voucher_id) {
-                    self.views.sales.table.cursor = Some(sale);
-                }
-                self.go(View::Sales);
+                self.go_to_sales();
                 self.views.sales.table.controls.detail = true;
             }
             View::Sales if sales.table.controls.detail => {
@@ -400,6 +396,15 @@ impl App {
                 }
             }
         }
+    }
+
+    /// Opens Sales, with the cursor on the sale in the header.
+    fn go_to_sales(&mut self) {
+        let named = self.target_sale().or_else(|| self.active_sale());
+        if let Some(sale) = named.map(|sale| sale.voucher_id) {
+            self.views.sales.table.cursor = Some(sale);
+        }
+        self.go(View::Sales);
     }
 
     /// Opens the orders of the chosen sale.
@@ -638,11 +643,7 @@ impl App {
     /// The sale that a command applies to; if it is ambiguous, the operator is asked to choose.
     fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
         let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
-            // The cursor starts at the sale in the header.
-            if let Some(named) = self.active_sale().map(|sale| sale.voucher_id) {
-                self.views.sales.table.cursor = Some(named);
-            }
-            self.go(View::Sales);
+            self.go_to_sales();
             self.note(text!("conventions-select-sale-with-and-then", again = key_of(action)));
             return None;
         };

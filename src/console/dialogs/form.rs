@@ -162,12 +162,9 @@ impl Form {
             let focused = place == self.focus;
             let style = if focused { theme.key } else { Style::new() };
             Span::styled(&*field.label, style).render(label, buffer);
-            let at = draw_input(input, buffer, &field.input, Style::new().underlined());
-            if focused && field.is_selected {
-                let cells = crate::widgets::width(field.input.value()) as u16;
-                let selected = Rect { width: cells.min(input.width), ..input };
-                buffer.set_style(selected, Style::new().not_underlined().patch(theme.selected));
-            }
+            let is_selected = focused && field.is_selected;
+            let style = if is_selected { theme.selected } else { Style::new().underlined() };
+            let at = draw_input(input, buffer, &field.input, style);
             cursor = at.filter(|_| focused).or(cursor);
             Paragraph::new(lines.join("\n")).style(*note_style).render(below, buffer);
         }

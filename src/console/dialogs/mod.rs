@@ -25,9 +25,11 @@ use ratatui::{
     widgets::{List, ListState, StatefulWidget},
 };
 use seckill_model::VoucherId;
+use strum::VariantArray as _;
 use tui_input::Input;
 
 use super::{
+    export::Format,
     keymap::Context,
     theme::{Theme, glyphs},
     views::Scene,
@@ -89,10 +91,7 @@ impl Dialog {
                 let count = palette.matches().len();
                 (&mut palette.cursor, count)
             }
-            Self::Export(menu) => {
-                let count = menu.open().count();
-                (&mut menu.cursor, count)
-            }
+            Self::Export(menu) => (&mut menu.cursor, Format::VARIANTS.len()),
         };
         *at = (*at + if forward { 1 } else { count.saturating_sub(1) }) % count.max(1);
     }
