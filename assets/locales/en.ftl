@@ -1349,7 +1349,6 @@ command-sale-is-no-longer-listed = the sale is no longer listed
 command-sent = { $command }: waiting for the engine
 command-there-are-no-pending-entries = there are no pending entries to plan for
 command-there-is-no-entry = there is no entry to mark
-command-there-is-no-sale = there is no sale to select
 command-there-is-no-sale-to-change = there is no sale to change
 command-these-entries-are-no-longer = these entries are no longer pending
 command-this-view-has-no-rows = this view has no rows to filter

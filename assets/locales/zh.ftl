@@ -1235,7 +1235,6 @@ command-sale-is-no-longer-listed = 该场秒杀已不在列表中
 command-sent = { $command }：等待引擎应答
 command-there-are-no-pending-entries = 没有待确认消息，无需制定计划
 command-there-is-no-entry = 没有可标记的行
-command-there-is-no-sale = 没有可选的秒杀
 command-there-is-no-sale-to-change = 没有可操作的秒杀
 command-these-entries-are-no-longer = 这些消息已不再是待确认状态
 command-this-view-has-no-rows = 此视图没有可筛选的行

@@ -343,12 +343,8 @@ impl App {
             View::Overview => Turn::edge(step),
             view => self.views.get_mut(view).step(shown, step, self.display.frozen),
         };
-        let of_sales = matches!(self.view, View::Overview | View::Sales);
-        match turn {
-            Turn::Edge { .. } if of_sales && shown.sales.is_empty() => {
-                self.note(Label("command-there-is-no-sale"));
-            }
-            turn => turn.note().into_iter().for_each(|note| self.note(note)),
+        if let Some(note) = turn.note() {
+            self.note(note);
         }
     }
 

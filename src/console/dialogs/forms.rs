@@ -25,8 +25,6 @@ use crate::{
 
 /// Maximum number of buyers in one load test.
 const MOST_BUYERS: u64 = 10_000_000;
-/// Default if the stock is unknown.
-const USUAL_BUYERS: u64 = 20_000;
 /// Longest countdown and longest arrival time, in seconds.
 const LONGEST: u64 = 3_600;
 
@@ -61,11 +59,7 @@ impl Form {
 
     /// Ten buyers per piece by default.
     pub(crate) fn load_test(sale: &SaleLine) -> Self {
-        let buyers = match sale.initial {
-            0 => USUAL_BUYERS,
-            pieces => pieces.saturating_mul(10).min(MOST_BUYERS),
-        };
-        let buyers = buyers.to_string();
+        let buyers = sale.initial.saturating_mul(10).clamp(1, MOST_BUYERS).to_string();
         let fields = [
             (Label("common-buyers"), Label("forms-distinct-users"), &*buyers),
             (Label("forms-twice"), Label("forms-percentage-that-requests-twice"), "10"),
