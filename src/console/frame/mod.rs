@@ -105,7 +105,7 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     let keys = keys(app, hints.inner(SIDES), buffer);
     app.terminal.clickable = tabs.into_iter().chain(keys).collect();
     if presents {
-        presenter::draw(app, body, buffer);
+        presenter::draw(app, body, buffer, compact);
     } else {
         draw_view(app, body, buffer, compact);
     }

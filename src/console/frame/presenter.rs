@@ -138,10 +138,12 @@ struct Page {
 }
 
 /// Draws the page, and below it the most urgent alarm.
-pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
-    // The row of the alarm is reserved, so that nothing moves when one appears.
-    let [body, alarm_row] = Layout::vertical([Fill(1), Length(1)]).areas(area);
-    alarm(app, area.width).render(alarm_row.inner(SIDES), buffer);
+pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer, compact: bool) {
+    let alarm = alarm(app, area.width);
+    // If there is room, its row is reserved, so that nothing moves when an alarm appears.
+    let alarm_rows = u16::from(!compact || alarm.width() > 0);
+    let [body, alarm_row] = Layout::vertical([Fill(1), Length(alarm_rows)]).areas(area);
+    alarm.render(alarm_row.inner(SIDES), buffer);
     let theme = app.display.theme;
     let Some(page) = page(app) else {
         let text = if app.display.shown.seq == 0 {
@@ -318,7 +320,7 @@ fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: Page) {
     };
     let scales = SCALES.into_iter().find(fits).unwrap_or_default();
     let [title_row, large_area, bar_area, small_area] =
-        Layout::vertical(rows(scales).map(Length)).flex(Flex::SpaceEvenly).areas(area);
+        Layout::vertical(rows(scales).map(Length)).flex(Flex::SpaceAround).areas(area);
     let room = usize::from(area.width).saturating_sub(page.phase.width());
     let title = Span::styled(fit(&page.title, room), theme.strong);
     Line::from(vec![title, page.phase]).centered().render(title_row, buffer);
