@@ -1329,7 +1329,6 @@ command-no-other-time-range = already at the shortest or longest time range
 command-no-row-is-selected = no row is selected
 command-nothing-was-changed = nothing was changed
 command-nothing-was-changed-form-keeps = nothing was changed; the form keeps your input
-command-nothing-was-created-form-keeps = nothing was created; the form keeps your input
 command-of =
     { $left } of { $initial ->
         [one] { $initial } piece
@@ -1350,7 +1349,6 @@ command-sale-is-no-longer-listed = the sale is no longer listed
 command-sent = { $command }: waiting for the engine
 command-there-are-no-pending-entries = there are no pending entries to plan for
 command-there-is-no-entry = there is no entry to mark
-command-there-is-no-sale = there is no sale to select
 command-there-is-no-sale-to-change = there is no sale to change
 command-these-entries-are-no-longer = these entries are no longer pending
 command-this-view-has-no-rows = this view has no rows to filter
@@ -1406,6 +1404,7 @@ console-at-time-in = { $time }, in { $span }
 console-attention = ALARMS
 console-any-key-closes = any key closes
 console-audit-failed = audit FAILED
+console-audit-open = audit open
 console-audit-passed = audit passed
 console-audit-unknown = audit unknown
 console-busy = busy
@@ -1435,7 +1434,6 @@ console-jobs-have-not-been-loaded = The jobs have not been loaded yet.
 console-kept = { $entries } kept
 console-keys = Keys
 console-left-waiting = { $left } left, { $waiting } waiting
-console-locked = locked
 console-marked =
     { $count } marked{ $hidden ->
         [0] {""}
@@ -1520,7 +1518,6 @@ conventions-copied = copied: { $what }{ $in_tmux ->
     }
 conventions-default-order-restored = default order restored
 conventions-display-is-paused-press = the display is paused; press { KEY("freeze") } to resume before loading more
-conventions-does-it = { $count }: press { KEY("press") } to confirm
 conventions-in = in { $views }
 conventions-more-than-one-page = more than one page of rows: sorted by ID again
 conventions-mouse = { $is_enabled ->
@@ -1528,7 +1525,6 @@ conventions-mouse = { $is_enabled ->
    *[false] mouse disabled
 }
 conventions-no-details-are-open-press = no details are open; press { KEY("open") } to open them
-conventions-no-pending-entries = no pending entries
 conventions-no-row-is-selected-use = no row is selected; use { KEY("up") } and { KEY("down") }
 conventions-no-sort-column-press = no sort column; press { KEY("sort-next") } to select one
 conventions-pasted-text-was-truncated = the pasted text was truncated to { $kept } characters
@@ -2560,19 +2556,11 @@ plan-version = the plan has format { $version }, but only format 1 is supported;
 
 ## presenter
 
-presenter-audit = audit
-presenter-audit-failed = audit FAILED
-presenter-audit-open = audit open
-presenter-audit-passed = audit passed
-presenter-audit-unknown = audit unknown
-presenter-buyers-a-second = buyers per second
+presenter-buyers = buyers
 presenter-buyers-s = buyers/s
-presenter-buyers-wait = buyers waiting
 presenter-left = { $share } left
-presenter-moving = in flight
 presenter-no-sales-yet-press = No sales yet. Press { KEY("arm") } to schedule one.
 presenter-opens = opens { $time }
-presenter-orders-written = orders written
 presenter-oversold = oversold
 presenter-pieces = pieces
 presenter-pieces-left-of = pieces left of { $initial }
@@ -2601,7 +2589,7 @@ presenter-value = { $count ->
    *[other] {"  "}+{ $count }
 }
 presenter-works-in-views-press = { $key } works in the views; press { KEY("present") } to leave presenter mode
-presenter-written = written
+presenter-written = persisted
 
 ## recovery
 
@@ -2936,7 +2924,7 @@ settings-cannot-read-config-file-check = cannot read the config file { $path } (
 settings-cannot-read-theme-check-theme = cannot read the theme { $path } ({ $why }); check --theme
 settings-changes-data-and-needs-capital = '{ $action }' changes data and needs a capital letter; '{ $written }' is not one
 settings-correct-or-remove-line = { $why }; correct or remove the line ({ $instead })
-settings-ctrl-can-only-be-combined = '{ $written }': ctrl can only be combined with a letter
+settings-ctrl-can-only-be-combined = '{ $written }': ctrl can only be combined with a letter other than i and m, which a terminal sends as Tab and Enter
 settings-default = default: { $key } = { $value }
 settings-default-embedded-redis = default: the embedded Redis
 settings-default-existing-number-of-partitions = default: the existing number of partitions, or 1
@@ -2960,7 +2948,6 @@ settings-node-must-be-to-letters = node must be 1 to 64 letters, digits, '-', '_
 settings-not-utf8 = the text is not UTF-8; save the file as UTF-8, or remove the line
 settings-position = line { $line }, column { $column }: { $why }
 settings-remove-line = { $why }; correct or remove the line
-settings-terminal-cannot-distinguish-from-write = a terminal cannot distinguish '{ $written }' from '{ $other }'; write '{ $other }'
 settings-unknown-action-in-keys-seckill = unknown action '{ $written }' in [keys]; 'seckill keys' lists the names
 settings-unknown-role-remove-line = unknown role '{ $name }'; remove the line, or use one of base, { $known }
 settings-unknown-setting = unknown setting '{ $key }'; remove the line, or use one of { $known }
@@ -3312,7 +3299,6 @@ time-no-mark = { $later ->
 time-out-of-range = out of range
 time-start-of-chart-press = start of the chart; press { KEY("zoom-out") } for a longer range
 time-this-is-latest-moment = this is the latest moment
-time-value = { $text } ({ $subject })
 time-values-of-rest-is-current = values of { $clock }; rest is current
 time-window-is-too-small = the window is too small for the chart; use at least 80x24
 

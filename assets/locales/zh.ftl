@@ -1226,7 +1226,6 @@ command-no-other-time-range = 没有其他时间范围
 command-no-row-is-selected = 未选中任何行
 command-nothing-was-changed = 未做任何更改
 command-nothing-was-changed-form-keeps = 未做任何更改，已填内容保留在表单中
-command-nothing-was-created-form-keeps = 未新建，已填内容保留在表单中
 command-of = { $left } / { $initial } 件
 command-optional-for-log-to-edit = 可选，记入日志；按 { KEY("next-part") } 填写
 command-order-is-no-longer = 该订单已不在最新一页
@@ -1236,7 +1235,6 @@ command-sale-is-no-longer-listed = 该场秒杀已不在列表中
 command-sent = { $command }：等待引擎应答
 command-there-are-no-pending-entries = 没有待确认消息，无需制定计划
 command-there-is-no-entry = 没有可标记的行
-command-there-is-no-sale = 没有可选的秒杀
 command-there-is-no-sale-to-change = 没有可操作的秒杀
 command-these-entries-are-no-longer = 这些消息已不再是待确认状态
 command-this-view-has-no-rows = 此视图没有可筛选的行
@@ -1289,6 +1287,7 @@ console-at-time-in = { $time }，{ $span }后
 console-attention = 告警
 console-any-key-closes = 按任意键关闭
 console-audit-failed = 对账不符
+console-audit-open = 对账待定
 console-audit-passed = 对账通过
 console-audit-unknown = 对账未知
 console-busy = 繁忙
@@ -1318,7 +1317,6 @@ console-jobs-have-not-been-loaded = 定时任务尚未载入。
 console-kept = 保留 { $entries }
 console-keys = 按键
 console-left-waiting = 剩余 { $left }，{ $waiting } 个在等
-console-locked = 锁定
 console-marked =
     已标记 { $count }{ $hidden ->
         [0] {""}
@@ -1399,7 +1397,6 @@ conventions-copied = 已复制：{ $what }{ $in_tmux ->
     }
 conventions-default-order-restored = 已恢复默认顺序
 conventions-display-is-paused-press = 画面已冻结，按 { KEY("freeze") } 恢复后才能读取更多
-conventions-does-it = { $count }：按 { KEY("press") } 确认
 conventions-in = 见 { $views }
 conventions-more-than-one-page = 已超过一页，恢复按 ID 排序
 conventions-mouse = { $is_enabled ->
@@ -1407,7 +1404,6 @@ conventions-mouse = { $is_enabled ->
    *[false] 已停用鼠标
 }
 conventions-no-details-are-open-press = 没有打开的详情；按 { KEY("open") } 打开
-conventions-no-pending-entries = 没有待确认的消息
 conventions-no-row-is-selected-use = 未选中任何行；用 { KEY("up") } { KEY("down") } 选择
 conventions-no-sort-column-press = 未选择排序列；按 { KEY("sort-next") } 选择
 conventions-pasted-text-was-truncated = 粘贴内容已截断为 { $kept } 个字符
@@ -2234,19 +2230,11 @@ plan-version = 计划的格式为 { $version }，当前程序只支持格式 1�
 
 ## presenter
 
-presenter-audit = 对账
-presenter-audit-failed = 对账不符
-presenter-audit-open = 对账待定
-presenter-audit-passed = 对账通过
-presenter-audit-unknown = 对账未知
-presenter-buyers-a-second = 每秒买家
+presenter-buyers = 买家
 presenter-buyers-s = 买家/秒
-presenter-buyers-wait = 排队买家
 presenter-left = 剩余 { $share }
-presenter-moving = 在途
 presenter-no-sales-yet-press = 还没有秒杀，按 { KEY("arm") } 安排一场。
 presenter-opens = { $time } 开始
-presenter-orders-written = 已落库订单
 presenter-oversold = 超卖
 presenter-pieces = 件数
 presenter-pieces-left-of = 剩余件数，共 { $initial }
@@ -2561,7 +2549,7 @@ settings-cannot-read-config-file-check = 配置文件 { $path } 无法读取（{
 settings-cannot-read-theme-check-theme = 主题 { $path } 无法读取（{ $why }），请检查 --theme
 settings-changes-data-and-needs-capital = “{ $action }”会改动数据，只能用大写字母，不能用“{ $written }”
 settings-correct-or-remove-line = { $why }；请改正，删去此行则{ $instead }
-settings-ctrl-can-only-be-combined = “{ $written }”：ctrl 只能与字母组合
+settings-ctrl-can-only-be-combined = “{ $written }”：ctrl 只能与 i、m 以外的字母组合，终端把这两个组合当作 Tab 和 Enter
 settings-default = 用默认值（{ $key } = { $value }）
 settings-default-embedded-redis = 使用内置 Redis
 settings-default-existing-number-of-partitions = 沿用现有的分区数，没有则为 1
@@ -2582,7 +2570,6 @@ settings-node-must-be-to-letters = node 须为 1 到 64 个字母、数字、'-'
 settings-not-utf8 = 不是 UTF-8 文本，请另存为 UTF-8，或删去此行
 settings-position = 第 { $line } 行第 { $column } 列：{ $why }
 settings-remove-line = { $why }；请改正或删去此行
-settings-terminal-cannot-distinguish-from-write = 终端无法区分“{ $written }”和“{ $other }”，请写“{ $other }”
 settings-unknown-action-in-keys-seckill = [keys] 中没有操作“{ $written }”，'seckill keys' 列出全部名称
 settings-unknown-role-remove-line = 没有颜色角色“{ $name }”，请删去此行，或改为其中之一：base、{ $known }
 settings-unknown-setting = 没有配置项“{ $key }”，请删去此行，或改为其中之一：{ $known }
@@ -2885,7 +2872,6 @@ time-no-mark = { $later ->
 time-out-of-range = 超出范围
 time-start-of-chart-press = 图表起点，按 { KEY("zoom-out") } 显示更长时间
 time-this-is-latest-moment = 已是最新时刻
-time-value = { $text }（{ $subject }）
 time-values-of-rest-is-current = { $clock } 的数据；其余为当前数据
 time-window-is-too-small = 窗口过小，图表至少需要 80x24
 

@@ -1,15 +1,14 @@
 //! Determines the active sale: the one shown by the presenter layout, and by the header while no sale is chosen. Its
 //! buyers may reach any process.
 //!
-//! The choice is sticky: rates fluctuate, and are unknown while Redis is unreachable.
+//! The choice is sticky until the sale is over or another one sells: rates fluctuate, and are unknown while Redis is
+//! unreachable.
 
 use seckill_engine::{SaleLine, Snapshot};
 use seckill_model::{Millis, Phase, VoucherId};
 
 /// How long a sale without a rate stays active before another one replaces it: a slow sale pauses between orders.
 const HOLD_MS: u64 = 5_000;
-/// How long a sale stays active while no other one sells.
-const LAST_MS: u64 = 60_000;
 
 /// The active sale, and when it last sold.
 #[derive(Debug, Default)]
@@ -30,20 +29,12 @@ impl ActiveSale {
         }
         let before = self.sale();
         let sells = |id: &VoucherId| snapshot.sale(*id).is_some_and(is_selling);
-        let since = self
-            .0
-            .filter(|(sale, _)| is_open(snapshot, *sale))
-            .map(|(_, seen)| snapshot.taken.since(seen));
-        let newest = || snapshot.sales.iter().find(|sale| is_selling(sale));
-        if let Some(sale) = chosen.filter(sells).or(before.filter(sells)) {
-            self.0 = Some((sale, snapshot.taken));
-        } else if since.is_none_or(|since| since >= HOLD_MS) {
-            match newest() {
-                Some(sale) => self.0 = Some((sale.voucher_id, snapshot.taken)),
-                None if since.is_none_or(|since| since >= LAST_MS) => self.0 = None,
-                None => {}
-            }
-        }
+        let open = self.0.filter(|(sale, _)| is_open(snapshot, *sale));
+        let gives_way = open.is_none_or(|(_, seen)| snapshot.taken.since(seen) >= HOLD_MS);
+        let newest = snapshot.sales.iter().find(|sale| gives_way && is_selling(sale));
+        let selling = chosen.filter(sells).or(before.filter(sells));
+        let selling = selling.or(newest.map(|sale| sale.voucher_id));
+        self.0 = selling.map(|sale| (sale, snapshot.taken)).or(open);
         self.0.is_some() && self.sale() != before
     }
 }

@@ -175,7 +175,6 @@ impl App {
         self.terminal.dirty = true;
         let lag = self.display.shown.stream.as_ref().filter(|_| self.display.shown.redis.up);
         self.display.lag.push(self.display.shown.taken, lag.and_then(|stream| stream.lag));
-        self.status.settle_rush(|id| self.display.shown.sale(id).is_some_and(is_gone));
         let mut notes = Vec::new();
         for view in View::VARIANTS {
             let settled = self.views.get_mut(*view).settle(&self.display.shown);
@@ -371,11 +370,6 @@ impl App {
         match self.remote.send(command.clone(), reason) {
             Ok(reply) => {
                 self.note(commands::sent(&command));
-                if let Command::LoadTest(plan) = &command
-                    && !self.display.newest.sale(plan.voucher).is_some_and(is_gone)
-                {
-                    self.status.rush = Some(plan.voucher);
-                }
                 self.work.answers.push(async move { (command, reply.await) }.boxed());
                 true
             }
@@ -512,22 +506,21 @@ impl App {
             return;
         }
         let wheel = match event.kind {
-            MouseEventKind::ScrollUp => Some(false),
-            MouseEventKind::ScrollDown => Some(true),
+            MouseEventKind::ScrollUp => Some(-NOTCH),
+            MouseEventKind::ScrollDown => Some(NOTCH),
             MouseEventKind::Down(MouseButton::Left) => None,
             _ => return,
         };
         self.terminal.dirty = true;
         match (&mut self.dialog, wheel) {
-            (Some(Dialog::Help(help)), Some(down)) => return help.step(down),
+            (Some(Dialog::Help(help)), Some(rows)) => return help.step(rows > 0),
             // Questions are answered with keys only.
             (Some(_), _) => return,
-            (None, _) => {}
+            (None, _) => self.status.key_pressed(),
         }
-        self.status.key_pressed();
-        if let Some(down) = wheel {
+        if let Some(rows) = wheel {
             if self.table().is_some_and(|table| table.controls().total > 0) {
-                self.step(Step::By(if down { NOTCH } else { -NOTCH }));
+                self.step(Step::By(rows));
             }
             return;
         }

@@ -3,15 +3,13 @@
 //! A question refers to its subject by identity, with the figures of the newest snapshot, even while the display is
 //! paused.
 
-use std::sync::Arc;
-
 use crossterm::event::Event;
 use ratatui::{buffer::Buffer, layout::Rect};
 use seckill_engine::{
     Command, Pace, SaleLine, Scope,
     commands::{audit_record, plan::Plan},
     dead_letters::{LetterScope, LettersCounted},
-    telemetry::snapshot::{PendingLine, RecoveryLine},
+    telemetry::snapshot::RecoveryLine,
 };
 use seckill_model::{Label, Phase, VoucherId, in_english, is_display_control, text};
 use strum::VariantArray as _;
@@ -29,7 +27,7 @@ use super::{
     keymap::{self, Action, Context, key_of},
     text::{self, commands, commands::question, conventions, time::event_name},
     views::{
-        Component as _, Effect, Order, Pane, Row as _, Sheet, Step, Turn, View, ledger,
+        Component as _, Effect, Order, Pane, Sheet, Step, Turn, View, ledger,
         letters::{self, in_scope},
         orders::query_of_sale,
     },
@@ -97,13 +95,9 @@ impl App {
         match (dialog, action) {
             (Dialog::Confirm(confirm), _) => self.answer_confirm(confirm, action),
             (Dialog::Form(mut form), _) if form.is_left_by(action) => {
-                let kept = match form.subject {
-                    Subject::NewSale => commands::DRAFT_KEPT,
-                    _ => Label("command-nothing-was-changed-form-keeps"),
-                };
                 form.focus = 0;
                 let is_kept = self.work.keep_draft(form);
-                self.note(if is_kept { kept } else { commands::CANCELLED });
+                self.note(if is_kept { commands::DRAFT_KEPT } else { commands::CANCELLED });
                 None
             }
             (Dialog::Form(mut form), Action::Press) if form.at_submit() => {
@@ -349,12 +343,8 @@ impl App {
             View::Overview => Turn::edge(step),
             view => self.views.get_mut(view).step(shown, step, self.display.frozen),
         };
-        let of_sales = matches!(self.view, View::Overview | View::Sales);
-        match turn {
-            Turn::Edge { .. } if of_sales && shown.sales.is_empty() => {
-                self.note(Label("command-there-is-no-sale"));
-            }
-            turn => turn.note().into_iter().for_each(|note| self.note(note)),
+        if let Some(note) = turn.note() {
+            self.note(note);
         }
     }
 
@@ -380,11 +370,7 @@ impl App {
         match self.view {
             View::Overview if self.display.shown.sales.is_empty() => self.note(commands::NO_SALE),
             View::Overview => {
-                let named = self.target_sale().or_else(|| self.active_sale());
-                if let Some(sale) = named.map(|sale| sale.voucher_id) {
-                    self.views.sales.table.cursor = Some(sale);
-                }
-                self.go(View::Sales);
+                self.go_to_sales();
                 self.views.sales.table.controls.detail = true;
             }
             View::Sales if sales.table.controls.detail => {
@@ -394,7 +380,7 @@ impl App {
             View::Stream if self.views.stream.pane == Pane::Consumers => {
                 self.note(Label("stream-consumer-has-no-details-beyond"));
             }
-            _ if !self.has_choice() => self.note(self.no_choice()),
+            _ if self.chosen_name().is_none() => self.note(conventions::no_row()),
             view => {
                 match view {
                     View::Sales => self.views.sales.choose_pointed(),
@@ -406,6 +392,15 @@ impl App {
                 }
             }
         }
+    }
+
+    /// Opens Sales, with the cursor on the sale in the header.
+    fn go_to_sales(&mut self) {
+        let named = self.target_sale().or_else(|| self.active_sale());
+        if let Some(sale) = named.map(|sale| sale.voucher_id) {
+            self.views.sales.table.cursor = Some(sale);
+        }
+        self.go(View::Sales);
     }
 
     /// Opens the orders of the chosen sale.
@@ -475,20 +470,6 @@ impl App {
         }
     }
 
-    pub(super) fn has_choice(&self) -> bool {
-        self.chosen_name().is_some()
-    }
-
-    /// Why no row is chosen.
-    pub(super) fn no_choice(&self) -> String {
-        let shown = &self.display.shown;
-        let has_none = shown.redis.up && PendingLine::page(shown).total == Some(0);
-        if self.view == View::Pending && has_none {
-            return Label("conventions-no-pending-entries").to_owned();
-        }
-        conventions::no_row()
-    }
-
     /// Sorts by the next column, or reverses the order.
     pub(super) fn order(&mut self, turn: bool) {
         let Some(table) = self.table_mut() else { return };
@@ -537,7 +518,7 @@ impl App {
             }
             name => name,
         };
-        let Some(text) = text else { return self.note(self.no_choice()) };
+        let Some(text) = text else { return self.note(conventions::no_row()) };
         let text = plain(&text);
         let (what, in_tmux) = (fit(&text, REPEATED), self.terminal.in_tmux);
         self.note(text!("conventions-copied", what, in_tmux, setting = TMUX_SETTING));
@@ -593,13 +574,6 @@ impl App {
             }
             Action::Abort => self.abort(),
             Action::NewSale => self.ask_new_sale(),
-            // The question is in the Ledger.
-            Action::Repair => {
-                self.go(View::Ledger);
-                if self.view == View::Ledger {
-                    self.run_by_view(action);
-                }
-            }
             Action::ReplayLetters | Action::Discard | Action::Compensate => {
                 self.count_letters(action);
             }
@@ -637,11 +611,11 @@ impl App {
         if self.director.launch.is_some() {
             return self.note(text!("director-launch-is-scheduled-press"));
         }
-        let newest = Arc::clone(&self.display.newest);
+        let newest = &self.display.newest;
         let planned =
             |id: &VoucherId| newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
         let meant = self.seen_sale().filter(planned).or(self.presented().filter(planned));
-        self.open_form(&Subject::Launch(meant), || Form::launch(meant, &newest.sales));
+        self.open_form(&Subject::Launch(meant), || Form::launch(meant));
     }
 
     /// Asks for confirmation before aborting the launch or stopping a load test: that of the sale on the screen, or the
@@ -665,11 +639,7 @@ impl App {
     /// The sale that a command applies to; if it is ambiguous, the operator is asked to choose.
     fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
         let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
-            // The cursor starts at the sale in the header.
-            if let Some(named) = self.active_sale().map(|sale| sale.voucher_id) {
-                self.views.sales.table.cursor = Some(named);
-            }
-            self.go(View::Sales);
+            self.go_to_sales();
             self.note(text!("conventions-select-sale-with-and-then", again = key_of(action)));
             return None;
         };
@@ -794,8 +764,6 @@ impl App {
     pub(super) fn palette(&self) -> Palette {
         let here = keymap::actions(self.place()).into_iter().map(|action| (action, None));
         let elsewhere = keymap::table().iter().filter_map(|it| match it.context {
-            // A repair opens the Ledger by itself.
-            Context::View(_) if it.action == Action::Repair => Some((it.action, None)),
             Context::View(view) => Some((it.action, Some(view))),
             _ => None,
         });
@@ -838,37 +806,39 @@ impl App {
         if of_view.is_some() {
             return of_view;
         }
-        let (is_useless, why) = match action {
-            Action::Repair if ledger::is_balanced(&newest.ledger) => {
-                (true, ledger::NOTHING_TO_REPAIR)
+        let unless = |is_possible: bool, why: Label| (!is_possible).then(|| why.to_owned());
+        match action {
+            Action::Repair => {
+                let is_needed = !ledger::is_balanced(&newest.ledger);
+                unless(is_needed, ledger::NOTHING_TO_REPAIR).or_else(|| self.away())
             }
-            Action::Repair => return self.away(),
             Action::StopCommand => {
-                (self.running_command().is_none(), Label("command-no-command-is-running"))
+                unless(self.running_command().is_some(), Label("command-no-command-is-running"))
             }
             Action::Start | Action::Pause | Action::End | Action::Rush | Action::Restock
                 if self.view != View::Jobs =>
             {
-                let is_none = self.display.shown.sales.is_empty();
-                return is_none.then(|| commands::NO_SALE.to_owned()).or_else(|| self.away());
+                let has_sales = !self.display.shown.sales.is_empty();
+                unless(has_sales, commands::NO_SALE).or_else(|| self.away())
             }
-            Action::Fire => return self.director.why_not_fire(),
+            Action::Fire => self.director.why_not_fire(),
             Action::Abort => {
-                let is_none = self.director.launch.is_none() && newest.load_tests.is_empty();
-                (is_none, NOTHING_TO_STOP)
+                let is_active = self.director.launch.is_some() || !newest.load_tests.is_empty();
+                unless(is_active, NOTHING_TO_STOP)
             }
-            Action::GuideNext => (self.guide.is_blank(), Label("console-there-is-no-guide")),
-            Action::Filter => (self.table().is_none(), Label("command-this-view-has-no-rows")),
+            Action::GuideNext => unless(!self.guide.is_blank(), Label("console-there-is-no-guide")),
+            Action::Filter => {
+                unless(self.table().is_some(), Label("command-this-view-has-no-rows"))
+            }
             Action::SortNext | Action::SortTurn => match self.table() {
-                Some(table) => return table.fixed_order(&self.display.shown),
-                None => (true, Label("conventions-this-view-has-no-table")),
+                Some(table) => table.fixed_order(&self.display.shown),
+                None => Some(Label("conventions-this-view-has-no-table").to_owned()),
             },
-            Action::CopyName | Action::CopyRow => {
-                return (!self.has_choice()).then(|| self.no_choice());
+            Action::CopyName | Action::CopyRow if self.chosen_name().is_none() => {
+                Some(conventions::no_row())
             }
-            _ => return None,
-        };
-        is_useless.then(|| why.to_owned())
+            _ => None,
+        }
     }
 }
 

@@ -100,15 +100,8 @@ impl Key {
             _ => return Err(unknown()),
         };
         if modifiers.contains(KeyModifiers::CONTROL) {
-            let same = |other: &str| {
-                text!("settings-terminal-cannot-distinguish-from-write", written, other)
-            };
             return match code {
-                // A terminal sends the same byte for both.
-                KeyCode::Char('i' | 'I') => Err(same("tab")),
-                KeyCode::Char('m' | 'M') => Err(same("enter")),
-                KeyCode::Char('[') => Err(same("esc")),
-                KeyCode::Char(c) if c.is_ascii_alphabetic() => {
+                KeyCode::Char(c) if c.is_ascii_alphabetic() && !"iImM".contains(c) => {
                     Ok(Self { code: KeyCode::Char(c.to_ascii_lowercase()), modifiers })
                 }
                 _ => Err(text!("settings-ctrl-can-only-be-combined", written)),

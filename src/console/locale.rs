@@ -7,12 +7,8 @@ pub fn not_utf8(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let (name, locale) = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .find_map(|name| variable(name).filter(|it| !it.is_empty()).map(|it| (name, it)))?;
-    let plain = locale.split('@').next().unwrap_or_default();
-    let utf8 = match plain.split_once('.') {
-        Some((_, charset)) => matches!(charset.to_ascii_lowercase().as_str(), "utf-8" | "utf8"),
-        // The spelling of macOS.
-        None => plain == "UTF-8",
-    };
+    // macOS has the character set alone.
+    let utf8 = locale.to_ascii_lowercase().replace('-', "").contains("utf8");
     // It is shown, and the environment is untrusted.
     let shown: String = locale.chars().filter(char::is_ascii_graphic).take(30).collect();
     (!utf8).then(|| format!("{name}={shown}"))

@@ -1,6 +1,6 @@
 //! The status line: why a key had no effect, the outcome of a command, an error.
 
-use seckill_model::{Millis, VoucherId};
+use seckill_model::Millis;
 
 /// Milliseconds that a note stays if no key is pressed.
 const STAYS_MS: u64 = 10_000;
@@ -19,8 +19,6 @@ pub(crate) enum Tone {
 pub(crate) struct Status {
     /// A note, and since when it is shown.
     note: Option<(Tone, String, Millis)>,
-    /// The sale whose load test the note announces.
-    pub(super) rush: Option<VoucherId>,
     /// The last key dismissed a note.
     pub(super) took_note: bool,
     failures: Vec<String>,
@@ -29,14 +27,6 @@ pub(crate) struct Status {
 impl Status {
     pub(crate) fn note(&mut self, tone: Tone, text: impl Into<String>, now: Millis) {
         self.note = Some((tone, text.into(), now));
-        self.rush = None;
-    }
-
-    /// Removes the announcement of a load test that can buy nothing more.
-    pub(crate) fn settle_rush(&mut self, is_over: impl Fn(VoucherId) -> bool) {
-        if self.rush.is_some_and(is_over) {
-            self.note = None;
-        }
     }
 
     pub(crate) fn failure(&mut self, text: String) {

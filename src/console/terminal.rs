@@ -17,9 +17,7 @@ use ratatui::{
     crossterm::{
         clipboard::CopyToClipboard,
         cursor::Show,
-        event::{
-            DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
-        },
+        event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste},
         execute, queue,
         terminal::{
             BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
@@ -192,8 +190,7 @@ fn enter() -> io::Result<()> {
 fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let mut out = stdout();
-        // Focus reports are not used here; disabling them is harmless.
-        let _ = execute!(out, DisableBracketedPaste, DisableFocusChange, DisableMouseCapture);
+        let _ = execute!(out, DisableBracketedPaste, DisableMouseCapture);
         let _ = execute!(out, LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
         let _ = out.flush();

@@ -289,17 +289,11 @@ impl Confirm {
 
     fn draw_number(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
         let (count, number) = self.number.as_ref()?;
-        let [wanted, done] =
-            [text!("conventions-type-to-confirm", count), text!("conventions-does-it", count)];
-        // The input stays in place when the label before it changes.
-        let cells = widgets::width(&wanted).max(widgets::width(&done)) as u16;
-        let (shown, style) = match self.number_missing() {
-            Some(_) => (wanted, theme.warn),
-            None if self.focus == Stop::Number => (done, theme.good),
-            None => (wanted, theme.good),
-        };
-        let [label, field] = Layout::horizontal([Length(cells + 2), Length(DIGITS)]).areas(area);
-        Span::styled(shown, style).render(label, buffer);
+        let style = if self.number_missing().is_some() { theme.warn } else { theme.good };
+        let wanted = Span::styled(text!("conventions-type-to-confirm", count), style);
+        let columns = Layout::horizontal([Length(wanted.width() as u16), Length(DIGITS)]);
+        let [label, field] = columns.spacing(2).areas(area);
+        wanted.render(label, buffer);
         draw_input(field, buffer, number, Style::new().underlined())
     }
 

@@ -10,7 +10,6 @@ use ratatui::{
 use seckill_model::{Label, text};
 
 use strum::VariantArray as _;
-use unicode_truncate::UnicodeTruncateStr as _;
 
 use super::draw_list;
 use crate::{
@@ -39,17 +38,11 @@ impl ExportMenu {
         Self { cursor: 0, rows, dir: dir.map(|dir| dir.display().to_string()) }
     }
 
-    /// Formats that have content.
-    pub(super) fn open(&self) -> impl Iterator<Item = Format> {
-        let formats = Format::VARIANTS.iter().copied();
-        formats.filter(|format| self.rows.is_some() || !format.is_of_table())
-    }
-
     pub(crate) fn chosen(&self) -> Option<Format> {
-        self.open().nth(self.cursor)
+        Format::VARIANTS.get(self.cursor).copied()
     }
 
-    /// The format with this letter, even if it has no content, which is then reported.
+    /// The format with this letter.
     pub(crate) fn of_letter(event: &Event) -> Option<Format> {
         let Event::Key(key) = event else { return None };
         let KeyCode::Char(letter) = key.code else { return None };
@@ -57,41 +50,27 @@ impl ExportMenu {
     }
 
     pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, theme: Theme) {
-        let width = area.width.saturating_sub(4).min(WIDTH);
-        let size = (width, Format::VARIANTS.len() as u16 + 6);
+        let size = (area.width.saturating_sub(4).min(WIDTH), Format::VARIANTS.len() as u16 + 5);
         let inside = popup(area, buffer, theme, size, &Label("export-export"), []);
         let [list, dir_area] =
             Layout::vertical([Fill(1), Length(1)]).areas(inside.inner(Margin::new(1, 0)));
         let cells = usize::from(list.width);
         let line = |format: &Format| {
-            let away = format.is_of_table() && self.rows.is_none();
+            let of_table = format.is_of_table();
+            let away = of_table && self.rows.is_none();
             let [style, key] = if away { [theme.soft; 2] } else { [Style::new(), theme.key] };
-            let rows = if format.is_of_table() { row_count(self.rows) } else { String::new() };
-            let of_rows = if format.is_of_table() { ROWS } else { 0 };
-            let name = left(&format.title(), cells.saturating_sub(of_rows + 5));
+            let rows = if of_table { right(&row_count(self.rows), ROWS) } else { String::new() };
+            let name = left(&format.title(), cells.saturating_sub(width(&rows) + 5));
             Line::from(vec![
                 Span::styled(format!(" {}  ", format.letter()), key),
                 Span::styled(name, style),
-                Span::styled(right(&rows, of_rows), theme.soft),
+                Span::styled(rows, theme.soft),
             ])
         };
-        let mut lines: Vec<Line<'_>> = Format::VARIANTS.iter().map(line).collect();
-        // A blank line between screen and table formats.
-        let screen = Format::VARIANTS.iter().filter(|format| !format.is_of_table()).count();
-        lines.insert(screen, Line::default());
-        let cursor = self.cursor + usize::from(self.cursor >= screen);
-        draw_list(list, buffer, theme, lines, Some(cursor));
+        let lines = Format::VARIANTS.iter().map(line).collect();
+        draw_list(list, buffer, theme, lines, Some(self.cursor));
         let dir = self.dir.as_deref().unwrap_or(&Label("export-the-working-directory"));
-        let dir = text!("export-into", dir = tail(dir, cells.saturating_sub(8)));
-        let dir = fit(&dir, cells.saturating_sub(2));
+        let dir = fit(&text!("export-into", dir), cells.saturating_sub(2));
         Span::styled(format!(" {dir}"), theme.soft).render(dir_area, buffer);
     }
-}
-
-/// The end of a path, which is more specific than its beginning.
-fn tail(path: &str, cells: usize) -> String {
-    if width(path) <= cells {
-        return path.to_owned();
-    }
-    format!("…{}", path.unicode_truncate_start(cells.saturating_sub(1)).0)
 }

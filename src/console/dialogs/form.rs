@@ -14,13 +14,15 @@ use super::{LABEL, Subject, buttons};
 use crate::{
     keymap::Action,
     text::commands::CANCEL,
-    theme::Theme,
-    views::{Effect, Scene},
+    views::{COMPLETE, Effect, Scene},
     widgets::{fit, plain, popup, wrap},
 };
 
 /// Maximum number of characters in a field, the same as in a reason in the log; limits accidental pastes.
 pub(crate) const MOST: usize = MAX_REASON;
+
+/// Rows of the notes below the fields, if there are any.
+const NOTES: u16 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Field {
@@ -30,8 +32,6 @@ pub(crate) struct Field {
     initial: String,
     /// The next character replaces the text, which is shown as selected.
     is_selected: bool,
-    /// Live feedback on the input; replaces the hint.
-    pub(super) note: Option<String>,
     pub(crate) input: Input,
 }
 
@@ -59,7 +59,7 @@ impl Form {
             let (initial, input) = ((*text).to_owned(), (*text).into());
             let is_selected = !text.is_empty();
             let (label, hint) = (*label, *hint);
-            Field { label, hint, initial, is_selected, note: None, input }
+            Field { label, hint, initial, is_selected, input }
         };
         let fields = fields.iter().map(field).collect();
         Self { subject, title, fields, submit, focus: 0, fault: None }
@@ -101,7 +101,6 @@ impl Form {
         if !typed(&mut field.input, event) {
             return;
         }
-        self.name_sale(&scene.newest.sales);
         let fault = match self.subject {
             // These are checked at submission only, against the state at that time.
             Subject::Rewind(_) | Subject::Claim(_) => None,
@@ -127,38 +126,34 @@ impl Form {
         self.fields.get_mut(self.focus).map(|field| &mut field.input)
     }
 
-    /// Draws the form with notes under its fields, in the rows that the widest of them need; returns the cursor
-    /// position. The height depends on the window only, as long as no error takes more than two rows: an error replaces
-    /// the hint.
-    pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, theme: Theme) -> Option<Position> {
+    /// Draws the form with notes under its fields; returns the cursor position. The height depends on the window only,
+    /// as long as no error takes more than two rows: an error replaces the hint.
+    pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, scene: &Scene) -> Option<Position> {
+        let theme = scene.theme;
         let width = area.width.saturating_sub(4).min(66);
         let room = usize::from(width.saturating_sub(15));
-        let below = |(place, field): (usize, &Field)| match (&self.fault, &field.note) {
-            (Some((at, fault)), _) if *at == place => (wrap(fault, room), theme.bad),
-            (_, Some(note)) => (vec![fit(note, room)], theme.soft),
-            (_, None) => (vec![field.hint.to_string()], theme.soft),
+        let below = |(place, field): (usize, &Field)| match &self.fault {
+            Some((at, fault)) if *at == place => (wrap(fault, room), theme.bad),
+            _ => {
+                let sale = self.planned_sale(scene).filter(|_| place == 0);
+                (vec![sale.map_or_else(|| field.hint.to_string(), |it| fit(&it, room))], theme.soft)
+            }
         };
         let shown: Vec<(Vec<String>, Style)> = self.fields.iter().enumerate().map(below).collect();
-        let wrapped = |notes: &[String]| -> Vec<String> {
-            notes.iter().flat_map(|it| wrap(it, usize::from(width.saturating_sub(6)))).collect()
-        };
-        let (notes, widest) = self.notes();
-        let notes = wrapped(&notes);
-        let note_rows = wrapped(&widest).len().max(notes.len());
-        // With blank lines between the fields (1) or without (0).
-        let heights = |air: usize| shown.iter().map(move |(lines, _)| 1 + lines.len().max(1 + air));
-        let height = |air: usize| {
-            let gaps = 3 + usize::from(note_rows > 0);
-            heights(air).sum::<usize>() + note_rows + 3 + air * gaps
-        };
-        let air = usize::from(height(1) <= usize::from(area.height));
-        // The second line of an error takes the row below its field; if there is none, a row is reserved.
-        let reserved = 2 * self.fields.len() + note_rows + 4;
-        let size = (width, height(air).max(reserved) as u16);
+        let notes = self.notes().into_iter();
+        let notes = notes.flat_map(|it| wrap(&it, usize::from(width.saturating_sub(6))));
+        let notes: Vec<String> = notes.collect();
+        let note_rows = if notes.is_empty() { 0 } else { NOTES };
+        // Blank lines between the fields, unless the window is compact.
+        let air = u16::from(area.height >= COMPLETE.1);
+        let heights = shown.iter().map(|(lines, _)| (1 + lines.len() as u16).max(2 + air));
+        // One row is reserved for the second line of an error.
+        let least = self.fields.len() as u16 * (2 + air) + 1;
+        let size = (width, heights.clone().sum::<u16>().max(least) + note_rows + 3 + 2 * air);
         let inside = popup(area, buffer, theme, size, &self.title, []);
-        let heights = heights(air).chain([note_rows]).map(|rows| Length(rows as u16));
+        let heights = heights.chain([note_rows]).map(Length);
         let rows = Layout::vertical(heights.chain([Fill(1), Length(1)]))
-            .split(inside.inner(Margin::new(2, air as u16)));
+            .split(inside.inner(Margin::new(2, air)));
         let mut cursor = None;
         let fields = self.fields.iter().zip(&shown).zip(&*rows).enumerate();
         for (place, ((field, (lines, note_style)), area)) in fields {
@@ -167,12 +162,9 @@ impl Form {
             let focused = place == self.focus;
             let style = if focused { theme.key } else { Style::new() };
             Span::styled(&*field.label, style).render(label, buffer);
-            let at = draw_input(input, buffer, &field.input, Style::new().underlined());
-            if focused && field.is_selected {
-                let cells = crate::widgets::width(field.input.value()) as u16;
-                let selected = Rect { width: cells.min(input.width), ..input };
-                buffer.set_style(selected, Style::new().not_underlined().patch(theme.selected));
-            }
+            let is_selected = focused && field.is_selected;
+            let style = if is_selected { theme.selected } else { Style::new().underlined() };
+            let at = draw_input(input, buffer, &field.input, style);
             cursor = at.filter(|_| focused).or(cursor);
             Paragraph::new(lines.join("\n")).style(*note_style).render(below, buffer);
         }

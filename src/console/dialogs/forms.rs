@@ -25,8 +25,6 @@ use crate::{
 
 /// Maximum number of buyers in one load test.
 const MOST_BUYERS: u64 = 10_000_000;
-/// Default if the stock is unknown.
-const USUAL_BUYERS: u64 = 20_000;
 /// Longest countdown and longest arrival time, in seconds.
 const LONGEST: u64 = 3_600;
 
@@ -61,11 +59,7 @@ impl Form {
 
     /// Ten buyers per piece by default.
     pub(crate) fn load_test(sale: &SaleLine) -> Self {
-        let buyers = match sale.initial {
-            0 => USUAL_BUYERS,
-            pieces => pieces.saturating_mul(10).min(MOST_BUYERS),
-        };
-        let buyers = buyers.to_string();
+        let buyers = sale.initial.saturating_mul(10).clamp(1, MOST_BUYERS).to_string();
         let fields = [
             (Label("common-buyers"), Label("forms-distinct-users"), &*buyers),
             (Label("forms-twice"), Label("forms-percentage-that-requests-twice"), "10"),
@@ -82,7 +76,7 @@ impl Form {
     }
 
     /// Starts with the planned sale on the screen, if any.
-    pub(crate) fn launch(planned: Option<VoucherId>, sales: &[SaleLine]) -> Self {
+    pub(crate) fn launch(planned: Option<VoucherId>) -> Self {
         let sale = planned.map_or_else(String::new, |id| format!("#{id}"));
         let fields = [
             (Label("director-sale"), Label("director-id-of-planned-sale"), &*sale),
@@ -92,9 +86,7 @@ impl Form {
             (Label("director-start-in"), Label("director-countdown-in-seconds"), "10"),
         ];
         let title = Label("director-schedule-launch").to_owned();
-        let mut form = Self::new(Subject::Launch(planned), title, Label("forms-go-on"), &fields);
-        form.name_sale(sales);
-        form
+        Self::new(Subject::Launch(planned), title, Label("forms-go-on"), &fields)
     }
 
     pub(crate) fn rewind(partition: Option<u16>) -> Self {
@@ -109,35 +101,28 @@ impl Form {
         Self::new(Subject::Claim(scope), title, Label("stream-preview"), &fields)
     }
 
-    /// Shows the title of the planned sale with the typed ID.
-    pub(super) fn name_sale(&mut self, sales: &[SaleLine]) {
-        let found = numbered(self.value(0)).and_then(|id| planned(id, sales));
-        if let (Subject::Launch(_), Some(field)) = (&self.subject, self.fields.first_mut()) {
-            field.note = found.map(|sale| {
-                text!("director-pieces", title = plain(&sale.title), count = sale.initial)
-            });
-        }
+    /// The planned sale with the ID that is typed into the form of a launch.
+    pub(super) fn planned_sale(&self, scene: &Scene) -> Option<String> {
+        let id = numbered(self.value(0)).filter(|_| matches!(self.subject, Subject::Launch(_)))?;
+        let sale = planned(id, &scene.newest.sales)?;
+        Some(text!("director-pieces", title = plain(&sale.title), count = sale.initial))
     }
 
-    /// Lines below the fields, and the longest ones that may be there.
-    pub(super) fn notes(&self) -> (Vec<String>, Vec<String>) {
+    /// Lines below the fields.
+    pub(super) fn notes(&self) -> Vec<String> {
         match &self.subject {
-            Subject::NewSale | Subject::Launch(_) | Subject::Restock(_) => (Vec::new(), Vec::new()),
+            Subject::NewSale | Subject::Launch(_) | Subject::Restock(_) => Vec::new(),
             Subject::LoadTest(voucher) => {
                 let missing = || vec![Label("forms-plan-appears-here-once-both").to_owned()];
                 let plan = self.check_load_test(*voucher);
-                let plan = plan.map_or_else(|_| missing(), |plan| rush_plan(&plan));
-                let largest = LoadTest { repeat: 1.0, ..LoadTest::new(*voucher, MOST_BUYERS) };
-                (plan, rush_plan(&largest))
+                plan.map_or_else(|_| missing(), |plan| rush_plan(&plan))
             }
             Subject::Rewind(partition) => {
                 let number = partition.map_or_else(|| "all".to_owned(), |it| it.to_string());
                 let place = text!("stream-in-partition-only", number);
-                (vec![place, text!("stream-nothing-changes-yet-confirmation")], Vec::new())
+                vec![place, text!("stream-nothing-changes-yet-confirmation")]
             }
-            Subject::Claim(_) => {
-                (vec![text!("stream-nothing-changes-yet-confirmation")], Vec::new())
-            }
+            Subject::Claim(_) => vec![text!("stream-nothing-changes-yet-confirmation")],
         }
     }
 

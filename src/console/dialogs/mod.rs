@@ -25,11 +25,14 @@ use ratatui::{
     widgets::{List, ListState, StatefulWidget},
 };
 use seckill_model::VoucherId;
+use strum::VariantArray as _;
 use tui_input::Input;
 
 use super::{
+    export::Format,
     keymap::Context,
     theme::{Theme, glyphs},
+    views::Scene,
 };
 
 /// The open dialog.
@@ -88,10 +91,7 @@ impl Dialog {
                 let count = palette.matches().len();
                 (&mut palette.cursor, count)
             }
-            Self::Export(menu) => {
-                let count = menu.open().count();
-                (&mut menu.cursor, count)
-            }
+            Self::Export(menu) => (&mut menu.cursor, Format::VARIANTS.len()),
         };
         *at = (*at + if forward { 1 } else { count.saturating_sub(1) }) % count.max(1);
     }
@@ -101,11 +101,12 @@ impl Dialog {
         &mut self,
         area: Rect,
         buffer: &mut Buffer,
-        theme: Theme,
+        scene: &Scene,
     ) -> Option<Position> {
+        let theme = scene.theme;
         match self {
             Self::Confirm(confirm) => return confirm.draw(area, buffer, theme),
-            Self::Form(form) => return form.draw(area, buffer, theme),
+            Self::Form(form) => return form.draw(area, buffer, scene),
             Self::Palette(palette) => return palette.draw(area, buffer, theme),
             Self::Help(help) => help.draw(area, buffer, theme),
             Self::Export(menu) => menu.draw(area, buffer, theme),

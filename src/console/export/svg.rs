@@ -149,7 +149,7 @@ mod tests {
         let svg = svg(&buffer, false, "sales");
         let wide = "color=\"#d7dce2\" x=\"0.0\" y=\"13.5\" textLength=\"16.8\" lengthAdjust=\"spacingAndGlyphs\">火</text>";
         assert!(svg.contains(wide), "{svg}");
-        let red = "color=\"#cd3131\" x=\"25.2\" y=\"13.5\" textLength=\"25.2\" lengthAdjust=\"spacingAndGlyphs\">a&lt;b</text>";
+        let red = "color=\"#aa0000\" x=\"25.2\" y=\"13.5\" textLength=\"25.2\" lengthAdjust=\"spacingAndGlyphs\">a&lt;b</text>";
         assert!(svg.contains(red), "{svg}");
         assert!(svg.contains(">c&amp;d</text>"), "{svg}");
         assert!(!svg.contains("http://") || svg.matches("http").count() == 1, "nothing is fetched");

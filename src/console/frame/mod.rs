@@ -6,9 +6,9 @@ mod tabs;
 use ratatui::{
     layout::Constraint::{Fill, Length},
     prelude::*,
-    widgets::{Clear, Paragraph, Row, Table},
+    widgets::{Clear, Paragraph},
 };
-use seckill_engine::{EngineError, Health, SaleLine, Snapshot, error::StoreError};
+use seckill_engine::{Health, SaleLine, Snapshot};
 use seckill_model::{Balance, Label, Millis, Phase, locale::language, text};
 
 use crate::{
@@ -59,7 +59,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
     }
     let mut cursor = draw_frame(app, area, buffer);
     if let Some(dialog) = &mut app.dialog {
-        cursor = dialog.draw(area, buffer, app.display.theme);
+        cursor = dialog.draw(area, buffer, &app.display);
     }
     if !app.guide.summary.is_empty() {
         draw_summary(app, area, buffer);
@@ -74,21 +74,19 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
 
 /// Draws the frame and the view in it; returns the cursor position.
 fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
-    if app.presenter.on {
-        presenter::draw(app, area, buffer);
-        return None;
-    }
     let (theme, compact) = (app.display.theme, area.width < COMPLETE.0 || area.height < COMPLETE.1);
+    // The presenter layout has no tabs.
+    let presents = app.presenter.on;
     let answer = answer_lines(app, area.width);
     let answer_rows = answer.len() as u16;
-    // A table keeps its cursor visible when messages take more rows. The Overview keeps its layout, and messages cover
-    // it.
-    let kept = if app.view == View::Overview { 1 } else { answer_rows };
+    // A table keeps its cursor visible when messages take more rows. The others keep their layout, and messages cover
+    // them.
+    let kept = if presents || app.view == View::Overview { 1 } else { answer_rows };
     let guide_rows = if app.guide.is_blank() { 0 } else { GUIDE };
     let [head, tab_row, rule, body, messages, foot] = Layout::vertical([
         Length(1),
-        Length(1),
-        Length(u16::from(!compact)),
+        Length(u16::from(!presents)),
+        Length(u16::from(!presents && !compact)),
         Fill(1),
         Length(guide_rows + kept),
         Length(1),
@@ -98,13 +96,19 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     let dashes = glyphs::RULE.repeat(usize::from(rule.width));
     Line::styled(dashes, theme.soft).render(rule, buffer);
     let tabs = tabs::draw(app, tab_row, rule, buffer);
-    let badges = badges(app);
-    let hints = Length(foot.width - if compact { badges.width() as u16 + 1 } else { 0 });
+    // In the presenter layout they are in the header.
+    let badges = if presents { Line::default() } else { badges(app) };
+    let hints = Length(foot.width - if rule.is_empty() { badges.width() as u16 + 1 } else { 0 });
     let [hints] = Layout::horizontal([hints]).areas(foot);
-    badges.right_aligned().render(if compact { foot } else { rule }.inner(SIDES), buffer);
+    let badge_row = if rule.is_empty() { foot } else { rule };
+    badges.right_aligned().render(badge_row.inner(SIDES), buffer);
     let keys = keys(app, hints.inner(SIDES), buffer);
     app.terminal.clickable = tabs.into_iter().chain(keys).collect();
-    draw_view(app, body, buffer, compact);
+    if presents {
+        presenter::draw(app, body, buffer, compact);
+    } else {
+        draw_view(app, body, buffer, compact);
+    }
 
     let rows = Length(guide_rows + answer_rows);
     let [_, messages] = Layout::vertical([Fill(1), rows]).areas(body.union(messages));
@@ -134,16 +138,9 @@ fn draw_view(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
 }
 
 fn header(app: &App, area: Rect, buffer: &mut Buffer) {
-    let theme = app.display.theme;
+    let (theme, presents) = (app.display.theme, app.presenter.on);
     let wide = area.width + 2 >= WIDE;
-    let mut states = Line::default();
-    states.extend(audit(theme, &steady_audit(&app.display.shown), wide));
-    // The state of the servers is live, even while the display is paused.
-    for (server, name) in
-        [(&app.display.newest.redis, text::REDIS), (&app.display.newest.sql, text::SQL)]
-    {
-        states.extend(health(theme, server, name, app.display.now, wide));
-    }
+    let states = if presents { badges(app) } else { states(app, wide) };
     let [left, right] =
         Layout::horizontal([Fill(1), Length(states.width() as u16)]).spacing(2).areas(area);
     states.render(right, buffer);
@@ -151,10 +148,24 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     line.push_span(" ");
     let room = usize::from(left.width).saturating_sub(line.width());
     // An armed launch takes precedence over the active sale, and a question over both.
-    let asked = app.dialog.as_ref().and_then(Dialog::sale).is_some();
-    let armed = if asked { None } else { armed(app, room, true) };
-    line.extend(armed.unwrap_or_else(|| headline(app, room, wide)));
+    let asked = !presents && app.dialog.as_ref().and_then(Dialog::sale).is_some();
+    match armed(app, room).filter(|_| !asked) {
+        Some(armed) => line.extend(armed),
+        None if presents => {}
+        None => line.extend(headline(app, room, wide)),
+    }
     line.render(left, buffer);
+}
+
+/// The audit and the servers, whose state is live, even while the display is paused.
+fn states(app: &App, wide: bool) -> Line<'static> {
+    let (theme, newest) = (app.display.theme, &app.display.newest);
+    let mut states = Line::default();
+    states.extend(audit(theme, &steady_audit(&app.display.shown), wide));
+    for (server, name) in [(&newest.redis, text::REDIS), (&newest.sql, text::SQL)] {
+        states.extend(health(theme, server, name, app.display.now, wide));
+    }
+    states
 }
 
 /// Names the sale that a command would affect, so that no dialog ever differs from the header. If there is none yet:
@@ -187,8 +198,8 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     line
 }
 
-/// The armed launch in `cells`, for the top line of every view.
-fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
+/// The armed launch in `cells`, for the top line of every view; an audience sees no IDs.
+fn armed(app: &App, cells: usize) -> Option<Line<'static>> {
     let theme = app.display.theme;
     let (launch, at) = app.director.scheduled()?;
     let badge = match at {
@@ -197,7 +208,7 @@ fn armed(app: &App, cells: usize, ids: bool) -> Option<Line<'static>> {
     };
     let badge = Span::styled(format!(" {badge} "), theme.badge);
     let room = cells.saturating_sub(badge.width() + 1);
-    let launch = fit(&launch.badge(ids), room);
+    let launch = fit(&launch.badge(!app.presenter.on), room);
     Some(Line::from(vec![badge, Span::raw(" "), Span::styled(launch, theme.strong)]))
 }
 
@@ -226,17 +237,12 @@ fn health(
 ) -> impl Iterator<Item = Span<'static>> {
     let name = health.name.split_whitespace().next().unwrap_or(fallback);
     let age = health.last_ok.map(|at| now.since(at));
-    let (glyph, [style, beside], text) = if !health.up {
-        (glyphs::AWAY, [theme.bad; 2], text::age(age))
-    } else if let Some(why) = &health.unwritable {
-        let locked = why.data() == Some(EngineError::Store(StoreError::Locked));
-        let locked = locked.then(|| text!("console-locked"));
-        let text = locked.unwrap_or_else(|| figures::latency(health.latency_us));
-        (glyphs::AWAY, [theme.bad; 2], text)
-    } else if is_stale(health, now) {
-        ("!", [theme.warn; 2], text::age(age))
-    } else {
-        (glyphs::UP, [theme.good, theme.soft], figures::latency(health.latency_us))
+    let latency = figures::latency(health.latency_us);
+    let (glyph, [style, beside], text) = match &health.unwritable {
+        _ if !health.up => (glyphs::AWAY, [theme.bad; 2], text::age(age)),
+        Some(_) => (glyphs::AWAY, [theme.bad; 2], latency),
+        None if is_stale(health, now) => ("!", [theme.warn; 2], text::age(age)),
+        None => (glyphs::UP, [theme.good, theme.soft], latency),
     };
     let text = wide.then(|| {
         let room = width(&figures::steady_span(0));
@@ -255,16 +261,25 @@ fn steady_audit(snapshot: &Snapshot) -> Balance {
     }
 }
 
+/// The audit state: its glyph, style and name.
+fn audit_state(theme: Theme, balance: &Balance) -> (&'static str, Style, Label) {
+    match balance {
+        Balance::Balanced { .. } => (glyphs::CHECK, theme.good, text::BALANCED),
+        Balance::InFlight { .. } => (glyphs::MOVING, theme.accent, Label("console-audit-open")),
+        Balance::Off { .. } => (glyphs::CROSS, theme.bad, Label("console-audit-failed")),
+        Balance::Unknown => ("?", theme.warn, Label("console-audit-unknown")),
+    }
+}
+
 fn audit(theme: Theme, balance: &Balance, wide: bool) -> [Span<'static>; 2] {
-    let (glyph, style, full) = match balance {
-        Balance::Balanced { .. } => (glyphs::CHECK, theme.good, text::BALANCED.to_owned()),
-        Balance::InFlight { orders } => (glyphs::MOVING, theme.accent, text::in_flight(*orders)),
-        Balance::Off { .. } => (glyphs::CROSS, theme.bad, text!("console-audit-failed")),
-        Balance::Unknown => ("?", theme.warn, text!("console-audit-unknown")),
-    };
+    let (glyph, style, name) = audit_state(theme, balance);
     if !wide {
         return [Span::raw(format!("{} ", Label("common-audit"))), Span::styled(glyph, style)];
     }
+    let full = match balance {
+        Balance::InFlight { orders } => text::in_flight(*orders),
+        _ => name.to_owned(),
+    };
     // As wide as the widest state, so that nothing beside it moves.
     let widest = width(&text::in_flight(MOST_IN_FLIGHT)).max(width(&text::BALANCED));
     let full = left(&full, widest);
@@ -286,7 +301,7 @@ fn badges(app: &App) -> Line<'static> {
     Line::from(badges)
 }
 
-/// Key hints of the context, as many as fit: packed more closely if there are many. Returns the cells of each.
+/// Key hints of the context, as many as fit. Returns the cells of each.
 fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
     let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked))
         if asked.in_reason() || asked.number_missing().is_some());
@@ -299,10 +314,7 @@ fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
             let word = Span::styled(format!(" {}", it.action.label()), app.display.theme.soft);
             (Line::from(vec![key, word]), it.action)
         });
-    let hints: Vec<(Line<'_>, Action)> = hints.collect();
-    let cells: usize = hints.iter().map(|(hint, _)| hint.width()).sum();
     let room = usize::from(area.width);
-    let gap = if cells + 3 * hints.len().saturating_sub(1) > room { "  " } else { "   " };
     let (mut line, mut places) = (Line::default(), Vec::new());
     for (hint, action) in hints {
         let (before, cells) = (line.width(), hint.width());
@@ -310,7 +322,7 @@ fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
             let place = Rect { x: area.x + before as u16, width: cells as u16, ..area };
             places.push((place, action));
             line.extend(hint);
-            line.push_span(gap);
+            line.push_span("  ");
         }
     }
     line.render(area, buffer);
@@ -323,25 +335,18 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let theme = app.display.theme;
     let typed = app.views.filtering.then(Line::default);
     let Some((tone, message, more)) = app.status.shown() else { return vec![Line::default()] };
-    let (glyph, style) = match tone {
-        Tone::Note => ("", Style::new()),
-        Tone::Good => (glyphs::CHECK, theme.good),
-        Tone::Mixed => ("!", theme.warn),
-        Tone::Failure => (glyphs::CROSS, theme.bad),
+    let (text, style) = match tone {
+        Tone::Note => (message.to_owned(), Style::new()),
+        Tone::Good => (format!("{} {message}", glyphs::CHECK), theme.good),
+        Tone::Mixed => (format!("! {message}"), theme.warn),
+        Tone::Failure => {
+            let text = text!("console-dismisses", error = message, more);
+            (format!("{} {text}", glyphs::CROSS), theme.bad)
+        }
     };
-    let message = match tone {
-        Tone::Failure => text!("console-dismisses", error = message, more),
-        _ => message.to_owned(),
-    };
-    let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
-    let mut lines = wrap(&message, usize::from(cells).saturating_sub(indent + 2));
+    let mut lines = wrap(&text, usize::from(cells).saturating_sub(2));
     lines.truncate(3);
-    let rows = lines.into_iter().enumerate().map(|(row, line)| {
-        let head = if row == 0 { glyph } else { "" };
-        let head = left(head, indent);
-        Line::from(vec![Span::styled(head, style), Span::styled(line, style)])
-    });
-    rows.chain(typed).collect()
+    lines.into_iter().map(|line| Line::styled(line, style)).chain(typed).collect()
 }
 
 /// The filter, in the last row.
@@ -356,60 +361,44 @@ fn filter_input(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Positi
 
 /// The result of the guide, over the middle of the screen.
 fn draw_summary(app: &App, area: Rect, buffer: &mut Buffer) {
-    const WIDTH: u16 = 56;
+    const WIDTH: usize = 56;
+    const LABEL: usize = WIDTH - 6 - FIGURE;
+    const FIGURE: usize = 20;
     let (guide, theme) = (&app.guide, app.display.theme);
-    let next = wrap(&guide.next, usize::from(WIDTH) - 6);
-    let rows = [guide.summary.len() as u16, next.len() as u16];
-    // Blank lines if there is room.
-    let air = u16::from(rows[0] + rows[1] + 5 <= area.height);
-    let size = (WIDTH, rows[0] + rows[1] + 2 + 3 * air);
+    let figures = guide.summary.iter().map(|(label, figure)| {
+        let label = Span::styled(left(label, LABEL), theme.soft);
+        Line::from(vec![label, Span::styled(right(figure, FIGURE), theme.strong)])
+    });
+    let next = wrap(&guide.next, WIDTH - 6).into_iter().map(Line::raw);
+    let blank = || std::iter::once(Line::default());
+    let mut lines: Vec<_> =
+        blank().chain(figures).chain(blank()).chain(next).chain(blank()).collect();
+    if lines.len() + 2 > usize::from(area.height) {
+        lines.retain(|line| line.width() > 0);
+    }
+    let size = (WIDTH as u16, lines.len() as u16 + 2);
     let closes = Line::styled(format!(" {} ", Label("console-any-key-closes")), theme.soft);
     let inside = popup(area, buffer, theme, size, &guide.title, [closes.right_aligned()]);
-    let [_, figures, _, below] =
-        Layout::vertical([air, rows[0], air, rows[1]].map(Length)).areas(inside);
-    let lines = guide.summary.iter().map(|(label, figure)| {
-        let label = Line::styled(label.as_str(), theme.soft);
-        Row::new([label, Line::styled(figure.as_str(), theme.strong).right_aligned()])
-    });
-    let widths = [Fill(1), Length(20)];
-    Widget::render(Table::new(lines, widths), figures.inner(Margin::new(2, 0)), buffer);
-    Paragraph::new(next.join("\n")).render(below.inner(Margin::new(2, 0)), buffer);
+    Paragraph::new(lines).render(inside.inner(Margin::new(2, 0)), buffer);
 }
 
-/// The guide with its key, as far as there are rows.
+/// The guide with its title first, beside its key.
 fn draw_guide(app: &App, area: Rect, buffer: &mut Buffer) {
-    let lines = guide_lines(app, area.width);
-    if !lines.is_empty() {
-        Paragraph::new(lines).render(area.inner(SIDES), buffer);
-        guide_key(app).right_aligned().render(area.inner(SIDES), buffer);
-    }
-}
-
-/// The guide in one or two lines, three below 80 columns, its title first. In the presenter layout the figures matter
-/// more.
-fn guide_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let (guide, theme) = (&app.guide, app.display.theme);
     if guide.is_blank() {
-        return Vec::new();
+        return;
     }
-    let head = if guide.done { glyphs::CHECK } else { glyphs::POINTER };
-    let title = fit(&format!("{head} {}", guide.title), usize::MAX);
-    let whole = fit(&format!("{title} {}", guide.text), usize::MAX);
-    // The key is beside the first line only; the others have the full width.
-    let beside_key = usize::from(cells).saturating_sub(guide_key(app).width() + 6);
-    let first = wrap(&whole, beside_key).swap_remove(0);
-    let rest = whole.get(first.len()..).unwrap_or_default().trim();
-    let most = if cells < COMPLETE.0 && !app.presenter.on { 2 } else { 1 };
-    let room = usize::from(cells).saturating_sub(4);
-    let mut lines = vec![match first.strip_prefix(&title) {
-        Some(text) => vec![Span::styled(title, theme.key), Span::raw(format!(" {text}"))].into(),
-        None => Line::styled(first, theme.key),
-    }];
-    if !rest.is_empty() {
-        let rest = wrap_to(rest, room, most);
-        lines.extend(rest.into_iter().map(|line| Line::raw(format!("  {line}"))));
-    }
-    lines
+    let key = guide_key(app);
+    let columns = Layout::horizontal([Length(1), Fill(1), Length(key.width() as u16)]).spacing(1);
+    let [mark, text, key_area] = columns.areas(area.inner(SIDES));
+    let glyph = if guide.done { glyphs::CHECK } else { glyphs::POINTER };
+    Span::styled(glyph, theme.key).render(mark, buffer);
+    key.render(key_area, buffer);
+    let whole = format!("{} {}", guide.title, guide.text);
+    let lines = wrap_to(&whole, usize::from(text.width), usize::from(text.height));
+    Paragraph::new(lines.join("\n")).render(text, buffer);
+    let title = Rect { width: width(&guide.title) as u16, height: 1, ..text };
+    buffer.set_style(title.intersection(text), theme.key);
 }
 
 /// The keys that the presenter presses next.

@@ -1,56 +1,51 @@
 //! The presenter layout: one sale in large figures and few words, for an audience.
 //!
-//! It shows no IDs and no users, except in questions and messages about commands. It takes the whole screen, and draws
-//! its own parts of the frame.
+//! It shows no IDs and no users, except in questions and messages about commands.
 
 use ratatui::{
     layout::{
-        Constraint::{Fill, Length, Max, Percentage},
+        Constraint::{Fill, Length},
         Flex,
     },
     prelude::*,
-    widgets::{Clear, Paragraph},
+    widgets::Paragraph,
 };
 use seckill_engine::SaleLine;
 use seckill_model::{Balance, Label, Phase, text};
 
-use super::{answer_lines, armed, badges, draw_guide, guide_lines, keys, steady_audit};
+use super::{audit_state, steady_audit};
 use crate::{
     app::App,
     presenter::stranded,
     text::{self, figures},
     theme::{Theme, glyphs},
-    views::{COMPLETE, SIDES, Scene, Source, is_stale, phase},
-    widgets::{BigText, Pixel, SIGN_ROWS, bar, big_width, fit, right, width},
+    views::{SIDES, Scene, Source, is_stale, phase},
+    widgets::{BigText, Pixel, SIGN_ROWS, bar, big_width, fit, width},
 };
 
-/// Scales of the main figure, the largest first.
-const LARGE: [Pixel; 4] = [(8, 4), (6, 3), (4, 2), (2, 1)];
-/// Scales of the figures below it; if neither fits they are bold text.
-const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
+/// Large digits, or bold text.
+type Scale = Option<Pixel>;
+
+/// Scales of the main figure and of the figures below it, the largest first.
+const SCALES: [(Scale, Scale); 5] = [
+    (Some((8, 4)), Some((2, 1))),
+    (Some((6, 3)), Some((1, 1))),
+    (Some((4, 2)), Some((1, 1))),
+    (Some((4, 2)), None),
+    (Some((2, 1)), None),
+];
 /// A typical rate of a load test, and a typical number of orders in flight.
 const USUAL: u64 = 10_000;
 /// Cells of the text beside the bar.
 const SHARE: u16 = 13;
-/// Rows reserved for messages, so that nothing moves when one appears.
-const ANSWER: u16 = 3;
 /// Cells at each side.
 const MARGIN: u16 = 2;
 
-/// How figures are drawn above their labels.
-#[derive(Clone, Copy)]
-enum Scale {
-    Digits(Pixel),
-    Text,
-}
-
-impl Scale {
-    /// Including the row of labels.
-    fn rows(self) -> u16 {
-        match self {
-            Self::Digits(pixel) => SIGN_ROWS * pixel.1 + 1,
-            Self::Text => 2,
-        }
+/// Cells and rows of a figure.
+fn size(signs: &str, scale: Scale) -> (u16, u16) {
+    match scale {
+        Some(pixel) => (big_width(signs, pixel), SIGN_ROWS * pixel.1),
+        None => (width(signs) as u16, 1),
     }
 }
 
@@ -61,30 +56,45 @@ struct Figure {
     widest: String,
     style: Style,
     label: String,
-    /// The label in a narrow column.
-    brief: Option<Label>,
     /// Its age, if it is outdated.
     age: Option<String>,
 }
 
 impl Figure {
-    fn new(signs: String, style: Style, label: impl Into<String>) -> Self {
-        Self { widest: signs.clone(), signs, style, label: label.into(), brief: None, age: None }
+    fn new(signs: impl Into<String>, style: Style, label: impl Into<String>) -> Self {
+        let signs = signs.into();
+        Self { widest: signs.clone(), signs, style, label: label.into(), age: None }
     }
 
-    /// Cells in large digits.
-    fn cells(&self, pixel: Pixel) -> u16 {
-        big_width(&self.signs, pixel).max(big_width(&self.widest, pixel))
+    /// A number that is usually at most `most`; `None` if it is unknown.
+    fn number(
+        number: Option<impl ToString + Copy>,
+        most: u64,
+        style: Style,
+        label: impl Into<String>,
+    ) -> Self {
+        let signs = number.map_or_else(|| "?".to_owned(), figures::thousands);
+        Self { widest: figures::thousands(most), ..Self::new(signs, style, label) }
+    }
+
+    /// Outdated figures are faint and labelled.
+    fn aged(self, scene: &Scene, source: Source) -> Self {
+        let health = scene.health(source);
+        if !is_stale(health, scene.seen()) {
+            return self;
+        }
+        let age = health.last_ok.map(|at| text::old(scene.seen().since(at)));
+        let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        Self { style: scene.theme.soft, age: Some(age), ..self }
     }
 
     /// The label in the given width. The age of an outdated figure matters more.
-    fn label(&self, theme: Theme, cells: usize) -> Span<'static> {
-        let brief = self.brief.filter(|_| width(&self.label) >= cells);
-        let label = brief.map_or(self.label.as_str(), |brief| brief.read());
+    fn label(&self, theme: Theme, cells: u16) -> Span<'static> {
+        let cells = usize::from(cells);
         let Some(age) = &self.age else {
-            return Span::raw(fit(label, cells));
+            return Span::raw(fit(&self.label, cells));
         };
-        let both = format!("{label}  {age}");
+        let both = format!("{}  {age}", self.label);
         let shown = if width(&both) > cells { age } else { &both };
         Span::styled(fit(shown, cells), theme.warn)
     }
@@ -98,26 +108,20 @@ impl Figure {
         scale: Scale,
         aligned: HorizontalAlignment,
     ) {
-        let cells = width(&self.widest).max(width(&self.signs));
-        let text = right(&self.signs, cells);
-        let text = Span::styled(text, self.style.patch(theme.strong));
-        let cells = match scale {
-            Scale::Digits(pixel) => self.cells(pixel),
-            Scale::Text => text.width() as u16,
-        };
-        let label = self.label(theme, usize::from(area.width));
-        let area = area.centered_horizontally(Max(cells.max(label.width() as u16)));
+        // A figure that is larger than usual does not shrink the others.
+        let scale = scale.filter(|pixel| big_width(&self.signs, *pixel) <= area.width);
+        let (cells, rows) = size(&self.signs, scale);
+        let label = self.label(theme, area.width);
+        let widest = size(&self.widest, scale).0.max(cells).max(label.width() as u16);
+        let area = area.centered_horizontally(Length(widest));
         let [above, below] = Layout::vertical([Fill(1), Length(1)]).areas(area);
+        let [above] = Layout::vertical([Length(rows)]).flex(Flex::End).areas(above);
+        let [place] = Layout::horizontal([Length(cells)]).flex(Flex::End).areas(above);
         match scale {
-            Scale::Digits(pixel) if big_width(&self.signs, pixel) <= area.width => {
-                let digits = Length(big_width(&self.signs, pixel));
-                let [place] = Layout::horizontal([digits]).flex(Flex::End).areas(above);
+            Some(pixel) => {
                 BigText { text: &self.signs, pixel, style: self.style }.render(place, buffer);
             }
-            _ => {
-                let [row] = Layout::vertical([Length(1)]).flex(Flex::End).areas(above);
-                text.into_right_aligned_line().render(row, buffer);
-            }
+            None => Span::styled(&self.signs, self.style.patch(theme.strong)).render(place, buffer),
         }
         Line::from(label).alignment(aligned).render(below, buffer);
     }
@@ -126,72 +130,44 @@ impl Figure {
 /// The whole page: a title, the main figure, a bar, and the secondary figures.
 struct Page {
     title: String,
-    phase: Option<(String, Style)>,
+    phase: Span<'static>,
     large: Figure,
     /// The share that is left, as an emptying bar.
     left: Option<(f64, String)>,
     small: [Figure; 4],
 }
 
-/// Draws the page.
-pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
-    app.terminal.clickable.clear();
-    let theme = app.display.theme;
-    let roomy = area.height >= COMPLETE.1;
+/// Draws the page, and below it the most urgent alarm.
+pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer, compact: bool) {
     let alarm = alarm(app, area.width);
-    // In a small window and beside a guide rows are scarce, and a message may cover what is above it.
-    let kept = if roomy { ANSWER - u16::from(!app.guide.is_blank()) } else { 1 };
-    // Its row is reserved, so that nothing moves when an alarm appears.
-    let alarm_rows = u16::from(roomy || alarm.is_some());
-    let guide_rows = guide_lines(app, area.width).len() as u16;
-    let [head, body, alarm_row, guide, kept, foot] = Layout::vertical([
-        Length(1),
-        Fill(1),
-        Length(alarm_rows),
-        Length(guide_rows),
-        Length(kept),
-        Length(1),
-    ])
-    .areas(area);
-    let badges = badges(app);
-    let room = usize::from(area.width).saturating_sub(badges.width() + 4);
-    let program = || Line::styled(text::PROGRAM, theme.soft);
-    armed(app, room, false).unwrap_or_else(program).render(head.inner(SIDES), buffer);
-    badges.right_aligned().render(head.inner(SIDES), buffer);
-    keys(app, foot.inner(SIDES), buffer);
-    draw_guide(app, guide, buffer);
-    alarm.unwrap_or_default().render(alarm_row.inner(SIDES), buffer);
-    let mut lines = answer_lines(app, area.width);
-    lines.retain(|line| line.width() > 0);
-    let rows = Length(lines.len() as u16);
-    let [messages] = Layout::vertical([rows]).flex(Flex::End).areas(body.union(kept));
-    Clear.render(messages, buffer);
-    Paragraph::new(lines).render(messages.inner(SIDES), buffer);
-    let body = body.inner(Margin::new(MARGIN, 0));
-    if let Some(page) = page(app) {
-        draw_page(body, buffer, theme, &page);
-    } else {
+    // If there is room, its row is reserved, so that nothing moves when an alarm appears.
+    let alarm_rows = u16::from(!compact || alarm.width() > 0);
+    let [body, alarm_row] = Layout::vertical([Fill(1), Length(alarm_rows)]).areas(area);
+    alarm.render(alarm_row.inner(SIDES), buffer);
+    let theme = app.display.theme;
+    let Some(page) = page(app) else {
         let text = if app.display.shown.seq == 0 {
             text::NO_DATA.to_owned()
         } else {
             text!("presenter-no-sales-yet-press")
         };
         let middle = body.centered_vertically(Length(1));
-        Line::styled(text, theme.strong).centered().render(middle, buffer);
-    }
+        return Line::styled(text, theme.strong).centered().render(middle, buffer);
+    };
+    draw_page(body.inner(Margin::new(MARGIN, 0)), buffer, theme, page);
 }
 
 /// The most urgent alarm, without names.
-fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
+fn alarm(app: &App, cells: u16) -> Line<'static> {
     let (theme, alarms) = (app.display.theme, &app.display.shown.alarms);
-    let first = alarms.first()?;
+    let Some(first) = alarms.first() else { return Line::default() };
     let more = text!("presenter-value", count = alarms.len() - 1);
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
     let alarm = text::AlarmText::of(&first.kind, text::Reader::Presenter);
     let figure = alarm.figure.map(|it| format!("{it}  ")).unwrap_or_default();
     let text = fit(&format!("{figure}{}", alarm.text), room);
     let text = Span::styled(format!("! {text}"), theme.urgency(first.urgency));
-    Some(Line::from(vec![text, Span::styled(more, theme.soft)]))
+    Line::from(vec![text, Span::styled(more, theme.soft)])
 }
 
 /// The page of the scheduled launch, else of the presented sale.
@@ -199,16 +175,17 @@ fn page(app: &App) -> Option<Page> {
     let scene = &app.display;
     let theme = scene.theme;
     let audited = steady_audit(&scene.shown);
-    let (flight, audit) = (flight(theme, &audited), audit(theme, &audited));
+    let (glyph, style, label) = audit_state(theme, &audited);
+    let (flight, audit) = (flight(theme, &audited), Figure::new(glyph, style, label));
     if let Some((launch, Some(at))) = app.director.scheduled() {
         // The countdown is live, also while the display is paused.
         let left = figures::clock(at.since(app.display.now));
-        let [pieces, buyers] = [launch.pieces, launch.buyers].map(figures::thousands);
-        let pieces = Figure::new(pieces, Style::new(), PIECES);
-        let buyers = Figure::new(buyers, Style::new(), Label("presenter-buyers-wait"));
+        let [pieces, buyers] =
+            [(launch.pieces, PIECES), (launch.buyers, Label("presenter-buyers"))]
+                .map(|(count, label)| Figure::new(figures::thousands(count), Style::new(), label));
         return Some(Page {
             title: launch.title.clone(),
-            phase: None,
+            phase: Span::default(),
             large: Figure::new(left, theme.key, OPENS),
             left: None,
             small: [pieces, buyers, flight, audit],
@@ -220,9 +197,10 @@ fn page(app: &App) -> Option<Page> {
         let share = figures::share(left, sale.initial);
         (left as f64 / sale.initial.max(1) as f64, text!("presenter-left", share))
     });
+    let (word, style) = phase(theme, sale.phase);
     Some(Page {
         title: sale.title.clone(),
-        phase: Some(phase(theme, sale.phase)),
+        phase: Span::styled(format!("  {word}"), style),
         large: recovery(app, sale, &audited)
             .unwrap_or_else(|| large(scene, sale, app.presenter.took_ms(sale.voucher_id))),
         left: share_left,
@@ -244,23 +222,20 @@ fn recovery(app: &App, sale: &SaleLine, audit: &Balance) -> Option<Figure> {
     }
     let figure = match stranded(&app.display.shown) {
         0 if matches!(audit, Balance::Balanced { .. }) => {
-            let label = text!("presenter-recovered", count = most);
-            Figure::new("✔".to_owned(), theme.good, label)
+            Figure::new(glyphs::CHECK, theme.good, text!("presenter-recovered", count = most))
         }
         left => {
             let style = if left == 0 { theme.good } else { theme.warn };
-            let figure = Figure::new(figures::thousands(left), style, Label("presenter-stranded"));
-            Figure { widest: figures::thousands(most), ..figure }
+            Figure::number(Some(left), most, style, Label("presenter-stranded"))
         }
     };
-    Some(aged(&app.display, Source::Redis, figure))
+    Some(figure.aged(&app.display, Source::Redis))
 }
 
 /// The countdown to a sale, its stock in Redis, or how many pieces were sold.
 fn large(scene: &Scene, sale: &SaleLine, took_ms: Option<u64>) -> Figure {
     let theme = scene.theme;
     let initial = sale.initial;
-    let stock = sale.stock.map_or_else(|| "?".to_owned(), figures::thousands);
     let begins = sale.begin.filter(|_| sale.phase == Phase::Planned);
     let figure = match (begins, sale.admitted) {
         (Some(begin), _) if begin.since(scene.seen()) < DAYS_MS => {
@@ -268,14 +243,13 @@ fn large(scene: &Scene, sale: &SaleLine, took_ms: Option<u64>) -> Figure {
         }
         (Some(begin), _) => {
             let label = text!("presenter-opens", time = begin.date_time(&scene.zone));
-            Figure::new(stock, Style::new(), label)
+            Figure::number(sale.stock, initial, Style::new(), label)
         }
         (None, Some(admitted)) if sale.phase.is_over() || sale.phase == Phase::SoldOut => {
             let seconds = took_ms.map(|ms| format!("{:.1}", ms as f64 / 1e3));
             let seconds = seconds.as_deref().unwrap_or("none");
             let label = text!("presenter-sold-of", initial, seconds);
-            let widest = figures::thousands(initial);
-            Figure { widest, ..Figure::new(figures::thousands(admitted), theme.key, label) }
+            Figure::number(Some(admitted), initial, theme.key, label)
         }
         (None, _) => {
             let label = match sale.stock {
@@ -283,10 +257,10 @@ fn large(scene: &Scene, sale: &SaleLine, took_ms: Option<u64>) -> Figure {
                 None => Label("presenter-pieces-left-unknown").to_owned(),
             };
             let style = if sale.phase == Phase::Paused { theme.warn } else { theme.key };
-            Figure { widest: figures::thousands(initial), ..Figure::new(stock, style, label) }
+            Figure::number(sale.stock, initial, style, label)
         }
     };
-    aged(scene, Source::Redis, figure)
+    figure.aged(scene, Source::Redis)
 }
 
 /// The admission rate while the sale is active; afterwards the number of oversold pieces.
@@ -301,127 +275,65 @@ fn second(scene: &Scene, sale: &SaleLine) -> Figure {
                 most.saturating_sub(sale.initial).max(below)
             });
             let style = if over == Some(0) { theme.good } else { theme.bad };
-            let signs = over.map_or_else(|| "?".to_owned(), figures::thousands);
-            aged(scene, Source::Redis, Figure::new(signs, style, Label("presenter-oversold")))
+            let figure = Figure::number(over, 0, style, Label("presenter-oversold"));
+            figure.aged(scene, Source::Redis)
         }
         Phase::Running | Phase::Paused => {
             let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
             // An outdated rate is meaningless.
-            let (signs, style) = if scene.is_blind() {
-                ("?".to_owned(), theme.soft)
-            } else {
-                (figures::thousands(rate), Style::new())
-            };
-            Figure {
-                widest: figures::thousands(USUAL),
-                brief: Some(Label("presenter-buyers-s")),
-                ..Figure::new(signs, style, Label("presenter-buyers-a-second"))
-            }
+            let (rate, style) =
+                if scene.is_blind() { (None, theme.soft) } else { (Some(rate), Style::new()) };
+            Figure::number(rate, USUAL, style, Label("presenter-buyers-s"))
         }
     }
 }
 
 fn written(scene: &Scene, sale: &SaleLine) -> Figure {
-    let orders = figures::thousands(sale.persisted);
-    let figure = Figure {
-        widest: figures::thousands(sale.initial),
-        brief: Some(Label("presenter-written")),
-        ..Figure::new(orders, Style::new(), Label("presenter-orders-written"))
-    };
-    aged(scene, Source::Sql, figure)
-}
-
-/// Outdated figures are faint and labelled.
-fn aged(scene: &Scene, source: Source, figure: Figure) -> Figure {
-    let health = scene.health(source);
-    if !is_stale(health, scene.seen()) {
-        return figure;
-    }
-    let age = health.last_ok.map(|at| text::old(scene.seen().since(at)));
-    let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
-    Figure { style: scene.theme.soft, age: Some(age), ..figure }
+    let label = Label("presenter-written");
+    let figure = Figure::number(Some(sale.persisted), sale.initial, Style::new(), label);
+    figure.aged(scene, Source::Sql)
 }
 
 /// Orders between Redis and SQL.
 fn flight(theme: Theme, balance: &Balance) -> Figure {
-    let (signs, style) = match balance {
-        Balance::Balanced { .. } => ("0".to_owned(), Style::new()),
-        Balance::InFlight { orders } => (figures::thousands(*orders), theme.accent),
-        Balance::Off { .. } | Balance::Unknown => ("?".to_owned(), theme.soft),
+    let (orders, style) = match balance {
+        Balance::Balanced { .. } => (Some(0), Style::new()),
+        Balance::InFlight { orders } => (Some(*orders), theme.accent),
+        Balance::Off { .. } | Balance::Unknown => (None, theme.soft),
     };
-    Figure {
-        widest: figures::thousands(USUAL),
-        brief: Some(Label("presenter-moving")),
-        ..Figure::new(signs, style, Label("common-in-flight"))
-    }
+    Figure::number(orders, USUAL, style, Label("common-in-flight"))
 }
 
-fn audit(theme: Theme, balance: &Balance) -> Figure {
-    let (signs, style, label) = match balance {
-        Balance::Balanced { .. } => ("✔", theme.good, Label("presenter-audit-passed")),
-        Balance::InFlight { .. } => ("≈", theme.accent, Label("presenter-audit-open")),
-        Balance::Off { .. } => ("✖", theme.bad, Label("presenter-audit-failed")),
-        Balance::Unknown => ("?", theme.warn, Label("presenter-audit-unknown")),
+/// Draws the page at the largest scale that fits.
+fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: Page) {
+    let columns = Layout::horizontal([Fill(1); 4]).spacing(1);
+    let column = columns.areas::<4>(area)[0].width;
+    let rows = |(large, small): (Scale, Scale)| {
+        let bar = page.left.as_ref().map_or(0, |_| large.map_or(1, |pixel| pixel.1));
+        [1, size("", large).1 + 1, bar, size("", small).1 + 1]
     };
-    Figure {
-        widest: "✔".to_owned(),
-        brief: Some(Label("presenter-audit")),
-        ..Figure::new(signs.to_owned(), style, label)
-    }
-}
-
-/// Draws the page at the largest scale that fits, with blank rows if some are left.
-fn draw_page(area: Rect, buffer: &mut Buffer, theme: Theme, page: &Page) {
-    // Three wide columns and one for the audit.
-    let audit = Percentage(if area.width < 64 { 17 } else { 20 });
-    let columns = Layout::horizontal([Fill(1), Fill(1), Fill(1), audit]).spacing(2);
-    // Based on usual sizes: one larger figure does not shrink the others.
-    let widths = columns.areas::<4>(area).map(|column| column.width);
-    let small = SMALL.into_iter().find(|pixel| {
-        let mut figures = page.small.iter().zip(widths);
-        figures.all(|(it, cells)| big_width(&it.widest, *pixel) <= cells)
-    });
-    let bars = u16::from(page.left.is_some());
-    let rows = |large: Scale, small: Scale, bar: u16| 1 + large.rows() + bars * bar + small.rows();
-    // Secondary large figures matter more than the largest main figure, and spacing more than both.
-    let large = LARGE.into_iter().filter(|large| page.large.cells(*large) <= area.width);
-    let with_digits = small.into_iter().flat_map(|small| {
-        let large = large.clone().filter(|large| large.1 > 1);
-        large.flat_map(move |large| [large.1, 1].map(|bar| (large, Scale::Digits(small), bar, 3)))
-    });
-    let with_text = [2, 0].into_iter().flat_map(|air| {
-        let large = large.clone();
-        large.map(move |large| (large, Scale::Text, 1, air))
-    });
-    let (large, small, bar_rows) = with_digits
-        .chain(with_text)
-        .map(|(large, small, bar, air)| (Scale::Digits(large), small, bar, air))
-        .find(|(large, small, bar, air)| rows(*large, *small, *bar) + air <= area.height)
-        .map_or((Scale::Text, Scale::Text, 1), |(large, small, bar, _)| (large, small, bar));
-    // Spacing is distributed evenly, with at most two rows between the parts.
-    let most = rows(large, small, bar_rows) + 8;
-    let parts = [1, large.rows(), bars * bar_rows, small.rows()].map(Length);
+    let fits = |scales: &(Scale, Scale)| {
+        let (large, small) = *scales;
+        size(&page.large.widest, large).0 <= area.width
+            && page.small.iter().all(|it| size(&it.widest, small).0 <= column)
+            && rows(*scales).iter().sum::<u16>() <= area.height
+    };
+    let scales = SCALES.into_iter().find(fits).unwrap_or_default();
     let [title_row, large_area, bar_area, small_area] =
-        Layout::vertical(parts).flex(Flex::SpaceBetween).areas(area.centered_vertically(Max(most)));
-    title(theme, page, title_row.width).centered().render(title_row, buffer);
-    page.large.draw(large_area, buffer, theme, large, HorizontalAlignment::Center);
-    if let Some((part, text)) = &page.left {
+        Layout::vertical(rows(scales).map(Length)).flex(Flex::SpaceAround).areas(area);
+    let room = usize::from(area.width).saturating_sub(page.phase.width());
+    let title = Span::styled(fit(&page.title, room), theme.strong);
+    Line::from(vec![title, page.phase]).centered().render(title_row, buffer);
+    page.large.draw(large_area, buffer, theme, scales.0, HorizontalAlignment::Center);
+    if let Some((part, text)) = page.left {
         let [bar_area, share] = Layout::horizontal([Fill(1), Length(SHARE)]).areas(bar_area);
-        let line = bar(theme, *part, bar_area.width, theme.accent, Some(glyphs::EMPTY));
-        let lines = vec![Line::from(line); usize::from(bar_rows)];
+        let line = bar(theme, part, bar_area.width, theme.accent, Some(glyphs::EMPTY));
+        let lines = vec![Line::from(line); usize::from(bar_area.height)];
         Paragraph::new(lines).render(bar_area, buffer);
         let middle = share.centered_vertically(Length(1));
         Line::styled(text, theme.strong).right_aligned().render(middle, buffer);
     }
     for (figure, column) in page.small.iter().zip(columns.areas::<4>(small_area)) {
-        figure.draw(column, buffer, theme, small, HorizontalAlignment::Right);
+        figure.draw(column, buffer, theme, scales.1, HorizontalAlignment::Right);
     }
-}
-
-fn title(theme: Theme, page: &Page, cells: u16) -> Line<'static> {
-    let phase = page.phase.as_ref();
-    let phase = phase.map(|(word, style)| Span::styled(format!("  {word}"), *style));
-    let room = usize::from(cells).saturating_sub(phase.as_ref().map_or(0, Span::width));
-    let title = fit(&page.title, room);
-    std::iter::once(Span::styled(title, theme.strong)).chain(phase).collect()
 }

@@ -4,44 +4,29 @@
 //! has no room for counts, they are on the rule below it.
 
 use ratatui::prelude::*;
-use strum::VariantArray as _;
+use strum::VariantArray;
 
 use crate::{
     app::App,
     keymap::{Action, key_of},
     text::figures,
-    views::{View, pending_in},
+    views::{SIDES, View, pending_in},
     widgets::left,
 };
 
-/// How the tabs share a line.
-#[derive(Clone, Copy)]
-struct Fit {
-    /// Blanks between tabs.
-    gap: u16,
-    /// Blanks between a key and the name.
-    space: usize,
-    /// Cells of a count.
-    count: usize,
-    /// Sales and locks have counts as well; they need no attention, unlike stuck entries.
-    all: bool,
-    /// Counts are on the rule below.
-    below: bool,
-    /// All views are named; otherwise only the current one and those that count stuck entries.
-    named: bool,
-}
+/// Cells of a count.
+const COUNT: usize = 3;
 
-/// From the widest layout to one that fits any window.
-const FITS: [Fit; 8] = [
-    Fit { gap: 3, space: 1, count: 9, all: true, below: false, named: true },
-    Fit { gap: 2, space: 1, count: 5, all: true, below: false, named: true },
-    Fit { gap: 1, space: 1, count: 3, all: true, below: false, named: true },
-    Fit { gap: 1, space: 1, count: 3, all: false, below: false, named: true },
-    Fit { gap: 1, space: 1, count: 3, all: false, below: true, named: true },
-    Fit { gap: 1, space: 0, count: 3, all: false, below: false, named: true },
-    Fit { gap: 1, space: 0, count: 3, all: false, below: true, named: true },
-    Fit { gap: 1, space: 1, count: 3, all: false, below: false, named: false },
-];
+/// How the tabs share a line, from the widest layout to one that fits any window.
+#[derive(Clone, Copy, PartialEq, Eq, VariantArray)]
+enum Fit {
+    /// All views are named, with counts beside the names.
+    Wide,
+    /// All views are named, with counts on the rule below.
+    Tight,
+    /// Only the current view and those that count stuck entries are named.
+    Compact,
+}
 
 /// A tab, and its count if that is on the rule below. Cells are reserved for the count, so that no tab moves.
 fn tab(app: &App, fit: Fit, view: View) -> (Line<'static>, Option<Span<'static>>) {
@@ -55,50 +40,48 @@ fn tab(app: &App, fit: Fit, view: View) -> (Line<'static>, Option<Span<'static>>
             (Some(pending_in(snapshot)), has_dead_holder)
         }
         View::Letters => (Some(stream.map_or(0, |it| it.dead)), true),
-        View::Sales if fit.all => (Some(snapshot.sales.len() as u64), false),
-        View::Locks if fit.all => (Some(snapshot.locks.total), false),
+        // Sales and locks need no attention, unlike stuck entries.
+        View::Sales if fit != Fit::Compact => (Some(snapshot.sales.len() as u64), false),
+        View::Locks if fit != Fit::Compact => (Some(snapshot.locks.total), false),
         _ => (None, false),
     };
     let mut title = Line::from(Span::styled(key_of(Action::Go(view)), theme.key));
-    if fit.named || app.view == view || count.is_some() {
+    if fit != Fit::Compact || app.view == view || count.is_some() {
         let current = theme.strong.underlined();
         let style = if app.view == view { current } else { Style::new() };
-        title.push_span(" ".repeat(fit.space));
+        title.push_span(if fit == Fit::Tight { "" } else { " " });
         title.push_span(Span::styled(view.tab(), style));
     }
     let Some(count) = count else { return (title, None) };
     let style = if is_loud { theme.warn } else { theme.soft };
-    let text = match fit.count {
-        _ if count == 0 => String::new(),
-        ..4 => format!(" {}", figures::tiny(count)),
-        cells => format!(" {}", figures::within(count, cells)),
-    };
-    if fit.below {
-        return (title, (count > 0).then(|| Span::styled(format!("{text} "), style)));
+    let text = if count > 0 { format!(" {} ", figures::tiny(count)) } else { String::new() };
+    if fit == Fit::Tight {
+        return (title, Some(Span::styled(text, style)));
     }
-    title.push_span(Span::styled(left(&text, fit.count + 1), style));
+    title.push_span(Span::styled(left(text.trim_end(), COUNT + 1), style));
     (title, None)
 }
 
 /// Draws the tabs, and counts on the rule below if there is one; returns the cells of each, with its action.
 pub(super) fn draw(app: &App, area: Rect, rule: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
-    // One blank before the first tab.
-    let room = usize::from(area.width).saturating_sub(1);
-    let tabs = |fit| View::VARIANTS.iter().map(move |view| tab(app, fit, *view));
-    let fits = |fit: &Fit| {
-        let cells: usize = tabs(*fit).map(|(title, _)| title.width() + usize::from(fit.gap)).sum();
-        cells - usize::from(fit.gap) <= room && !(fit.below && rule.is_empty())
+    let area = area.inner(SIDES);
+    let gap = |fit: Fit| if fit == Fit::Wide { 2 } else { 1 };
+    let fits = |fit: &&Fit| {
+        let cells = View::VARIANTS.iter().map(|view| tab(app, **fit, *view).0.width() + gap(**fit));
+        // No gap follows the last tab.
+        cells.sum::<usize>() <= usize::from(area.width) + gap(**fit)
+            && !(**fit == Fit::Tight && rule.is_empty())
     };
-    let [.., narrowest] = FITS;
-    let fit = FITS.into_iter().find(fits).unwrap_or(narrowest);
+    let fit = Fit::VARIANTS.iter().find(fits).copied().unwrap_or(Fit::Compact);
     let mut places = Vec::new();
-    let mut x = area.x + 1;
-    for (view, (title, below)) in View::VARIANTS.iter().zip(tabs(fit)) {
+    let mut x = area.x;
+    for view in View::VARIANTS.iter().copied() {
+        let (title, below) = tab(app, fit, view);
         let place = Rect { x, width: title.width() as u16, ..area };
         below.render(Rect { y: rule.y, ..place }, buffer);
         title.render(place, buffer);
-        x = place.right() + fit.gap;
-        places.push((place, Action::Go(*view)));
+        x = place.right() + gap(fit) as u16;
+        places.push((place, Action::Go(view)));
     }
     places
 }

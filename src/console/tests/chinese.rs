@@ -5,12 +5,11 @@ use super::screens::{every_screen, opened};
 
 /// Truncated texts: in the dialog if one is open, as it covers arbitrary parts of the view.
 fn truncated(tui: &mut Tui, (width, height): (u16, u16)) -> usize {
-    let theme = tui.app.display.theme;
     let buffer = match &mut tui.app.dialog {
         Some(dialog) => {
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
             let area = buffer.area;
-            dialog.draw(area, &mut buffer, theme);
+            dialog.draw(area, &mut buffer, &tui.app.display);
             buffer
         }
         None => tui.draw(width, height),

@@ -162,7 +162,7 @@ fn a_large_command_requires_typing_its_count() {
     assert_eq!(tui.press("→\n").sent(), []);
     tui.paste("4");
     assert_eq!(tui.press("y").sent(), [], "a paste is no typing");
-    tui.press("4").assert_shows("1,204: press Enter to confirm|y yes");
+    tui.press("4").assert_shows("Type 1,204 to confirm|y yes");
     assert_eq!(tui.press("5\n").sent(), [], "12,045 is another number");
     // It is edited like a form field.
     tui.control('u');

@@ -184,7 +184,7 @@ fn one_launch_runs_at_a_time_and_none_in_read_only_mode() {
 
 #[test]
 fn errors_are_below_their_field() {
-    let (sales, tui) = (normal().sales, Tui::open(normal(), ""));
+    let tui = Tui::open(normal(), "");
     for (values, place) in [
         (["#9", "", "500", "10", "10"], None),
         // The sale starts by itself in an hour.
@@ -201,7 +201,7 @@ fn errors_are_below_their_field() {
         (["#9", "", "500", "", "10"], Some(3)),
         (["#9", "", "500", "10", "0"], Some(4)),
     ] {
-        let mut form = Form::launch(None, &sales);
+        let mut form = Form::launch(None);
         for (field, value) in form.fields.iter_mut().zip(values) {
             field.input = value.into();
         }

@@ -33,7 +33,7 @@ fn a_message_or_a_filter_is_never_mixed_with_a_long_guide() {
                 orders per transaction.";
     let (title, text) = ("SOLD OUT".to_owned(), text.to_owned());
     tui.app.on_guide(GuidePage { title, text, ..GuidePage::default() });
-    assert_eq!(last_lines(&mut tui)[0], "per transaction.", "the guide has three lines");
+    assert_eq!(last_lines(&mut tui)[0], "transaction.", "the guide has three lines");
     tui.press("0N");
     let message = tui.app.status.shown().unwrap().1.to_owned();
     assert_eq!(last_lines(&mut tui)[0], message);

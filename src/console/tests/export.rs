@@ -26,10 +26,11 @@ fn read(snapshot: Snapshot, keys: &str) -> serde_json::Value {
 }
 
 #[test]
-fn the_cursor_keeps_to_what_there_is() {
+fn what_has_no_rows_is_reported() {
     let mut tui = Tui::new(normal());
     tui.draw(80, 24);
-    tui.press("1x↓↓↓\n");
+    tui.press("1x↓↓↓\n").assert_status("there are no rows to export; export the screen instead");
+    tui.press("x↓↓↓↓↓\n");
     let shown = made(&mut tui);
     assert_eq!(shown.len(), 1);
     assert!(shown[0].body.starts_with(" seckill"), "the first line again");

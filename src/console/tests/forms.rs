@@ -147,7 +147,7 @@ fn nothing_is_created_without_confirmation() {
     assert_eq!(tui.sent(), [], "the form leads to a question");
     tui.assert_shows("hot soup|50 pieces|2 orders|Opens immediately|No end time");
     tui.press("\n").assert_idle();
-    tui.assert_status("nothing was created; the form keeps your input");
+    tui.assert_status("nothing was changed; the form keeps your input");
     tui.press("N").assert_shows("hot soup");
     assert_eq!(tui.press("\ny").sent(), [soup()]);
 }

@@ -125,7 +125,7 @@ fn events_on_the_chart_are_reached_and_shown() {
     let mut tui = Tui::new(normal());
     tui.press("[").assert_shows("sale end  #8");
     tui.press("[").assert_shows("pending apply  86 entries");
-    tui.press("[[[").assert_shows("database away (sqlite)");
+    tui.press("[[[").assert_shows("database away  sqlite");
     tui.press("[").assert_shows("sale start  #7");
     tui.press("[").assert_status_contains("no earlier command or alarm");
     tui.press("]]]]]]]").assert_status_contains("no later command or alarm");

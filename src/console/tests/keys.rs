@@ -57,9 +57,9 @@ fn a_key_that_does_nothing_gives_the_reason_and_the_next_step() {
             &[
                 ("4A", "there are no pending entries to plan for"),
                 (" ", "there is no entry to mark"),
-                ("y", "no pending entries"),
-                ("w", "no pending entries"),
-                ("l", "no pending entries"),
+                ("y", "no row is selected; use ↑ and ↓"),
+                ("w", "no row is selected; use ↑ and ↓"),
+                ("l", "no row is selected; use ↑ and ↓"),
                 ("1E", "there is no sale to change"),
                 ("2y", "no row is selected; use ↑ and ↓"),
                 ("tk", "No sales yet. Press L to schedule one."),

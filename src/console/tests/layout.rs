@@ -187,7 +187,7 @@ fn the_active_sale_is_the_one_that_sells() {
         (8, 9, Some(8), "it has not sold for long, the other does"),
         (7, 20, Some(7), "now this one"),
         (0, 40, Some(7), "none sells, and it did a moment ago"),
-        (0, 90, None, "none has sold for long"),
+        (0, 90, Some(7), "no other one has sold since"),
         (7, 100, Some(7), "again"),
     ] {
         assert_eq!(after(selling(sells, second), None), expected, "{why}");

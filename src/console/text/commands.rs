@@ -22,7 +22,7 @@ pub(crate) const CANCEL: Label = Label("command-cancel");
 pub(crate) const NO_SALE: Label = Label("command-there-is-no-sale-to-change");
 pub(crate) const NOTHING_CHOSEN: Label = Label("command-no-row-is-selected");
 pub(crate) const NOTHING_MARKED: Label = Label("command-there-is-no-entry");
-pub(crate) const DRAFT_KEPT: Label = Label("command-nothing-was-created-form-keeps");
+pub(crate) const DRAFT_KEPT: Label = Label("command-nothing-was-changed-form-keeps");
 pub(crate) const REASON: Label = Label("common-reason");
 pub(crate) const CANCELLED: Label = Label("command-nothing-was-changed");
 

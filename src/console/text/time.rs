@@ -12,15 +12,11 @@ pub(crate) fn last(millis: u64) -> String {
     }
 }
 
-/// A command or an event with its object; a server is named by the event itself, with its kind after that.
+/// A command or an event with its object, unless the event itself names it.
 pub(crate) fn event(event: &str, subject: &str) -> String {
-    let text = event_name(event);
-    match event {
-        _ if beyond(event, subject).is_empty() => text,
-        events::DATABASE_AWAY | events::DATABASE_BACK => {
-            text!("time-value", text, subject)
-        }
-        _ => format!("{text}  {subject}"),
+    match beyond(event, subject) {
+        "" => event_name(event),
+        subject => format!("{}  {subject}", event_name(event)),
     }
 }
 
@@ -50,11 +46,8 @@ mod tests {
                 event("rush stop", ""),
             ]
         };
-        assert_eq!(
-            shown(),
-            ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]
-        );
+        assert_eq!(shown(), ["redis away", "database back  sqlite", "sale pause  #7", "rush stop"]);
         set_thread_language("zh");
-        assert_eq!(shown(), ["Redis 不可达", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止压测"]);
+        assert_eq!(shown(), ["Redis 不可达", "数据库恢复  sqlite", "暂停秒杀  #7", "停止压测"]);
     }
 }

@@ -7,25 +7,8 @@ use ratatui::style::Color;
 /// Red, green and blue.
 pub(crate) type Rgb = (u8, u8, u8);
 
-/// The usual values of the basic colours; users may change them.
-const SIXTEEN: Sixteen = Sixteen([
-    RgbColor(0x1c, 0x1c, 0x1c),
-    RgbColor(0xcd, 0x31, 0x31),
-    RgbColor(0x0d, 0xa1, 0x5f),
-    RgbColor(0xb5, 0x8b, 0x00),
-    RgbColor(0x24, 0x72, 0xc8),
-    RgbColor(0xbc, 0x3f, 0xbc),
-    RgbColor(0x11, 0x93, 0xb5),
-    RgbColor(0xc8, 0xc8, 0xc8),
-    RgbColor(0x76, 0x76, 0x76),
-    RgbColor(0xf1, 0x4c, 0x4c),
-    RgbColor(0x23, 0xd1, 0x8b),
-    RgbColor(0xf5, 0xd7, 0x43),
-    RgbColor(0x3b, 0x8e, 0xea),
-    RgbColor(0xd6, 0x70, 0xd6),
-    RgbColor(0x29, 0xb8, 0xdb),
-    RgbColor(0xff, 0xff, 0xff),
-]);
+/// Usual values of the basic colours; users may change them.
+const SIXTEEN: Sixteen = anstyle_lossy::palette::VGA;
 
 /// Parses a name, an index or `#rrggbb`. Unlike in ratatui, `white` is the seventh colour of the terminal.
 pub(super) fn read(text: &str) -> Option<Color> {
@@ -84,21 +67,21 @@ mod tests {
         assert_eq!(among_256(rgb("#808080")), Color::Indexed(244));
         assert_eq!(among_256(Color::Green), Color::Green);
         let sixteen = [
-            ("#1aa8c8", Color::LightCyan),
+            ("#1aa8c8", Color::Cyan),
             ("#45b56b", Color::LightGreen),
             ("#d29922", Color::Yellow),
             ("#f0544c", Color::LightRed),
-            ("#ff00c8", Color::Magenta),
+            ("#ff00c8", Color::LightMagenta),
             ("#123f9e", Color::Blue),
             ("#ffb3b3", Color::Gray),
-            ("#808080", Color::DarkGray),
+            ("#606060", Color::DarkGray),
             ("#050505", Color::Black),
             ("#ffffff", Color::White),
         ];
         for (text, color) in sixteen {
             assert_eq!(among_16(rgb(text)), color, "{text}");
         }
-        assert_eq!(among_16(Color::Indexed(38)), Color::LightCyan);
+        assert_eq!(among_16(Color::Indexed(38)), Color::Cyan);
         assert_eq!(among_16(Color::Indexed(3)), Color::Indexed(3));
     }
 }

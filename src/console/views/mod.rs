@@ -37,7 +37,7 @@ pub(crate) use self::{
     sales::{SalesState, phase},
     scene::{COMPLETE, Scene, Source, is_stale, is_too_small},
     stream::{Pane, StreamState},
-    table::{Extent, Order, Row, Settled, Sheet, Table, TableState, Turn},
+    table::{Extent, Order, Settled, Sheet, Table, TableState, Turn},
     user_masking::Users,
 };
 use super::{
