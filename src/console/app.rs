@@ -72,7 +72,7 @@ pub(super) struct Work {
     pub(super) creating: Option<NewSale>,
     /// The last plan, with the marks it was made for.
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
-    /// Forms that were left, or whose question is open: input is never lost.
+    /// Forms that were left, or whose sale is being created: input is never lost.
     pub(super) drafts: Vec<Form>,
     /// Commands recently run from the palette, the newest first.
     pub(super) asked: Vec<Action>,

@@ -105,8 +105,11 @@ impl App {
                     // The error is shown under its field.
                     return Some(Dialog::Form(form));
                 };
-                self.work.keep_draft(form);
                 self.apply(effect);
+                match &mut self.dialog {
+                    Some(Dialog::Confirm(confirm)) => confirm.form = Some(form),
+                    _ => _ = self.work.keep_draft(form),
+                }
                 None
             }
             (Dialog::Palette(_) | Dialog::Help(_) | Dialog::Export(_), Action::Cancel) => None,
@@ -158,7 +161,7 @@ impl App {
             }
             Action::Accept | Action::Press if action == Action::Accept || confirm.on_yes() => {
                 let Some(count) = confirm.number_missing() else {
-                    self.accepted(&confirm);
+                    self.accepted(&mut confirm);
                     return None;
                 };
                 self.note(text!("conventions-this-affects-type-that-number", count));
@@ -166,9 +169,8 @@ impl App {
             // Enter ends the text; it never runs a command.
             Action::Press if confirm.in_reason() => confirm.leave_reason(),
             Action::Cancel | Action::Press => {
-                let kept = confirm.creates().is_some();
-                self.note(if kept { commands::DRAFT_KEPT } else { commands::CANCELLED });
-                return None;
+                self.note(commands::CANCELLED);
+                return confirm.form.map(Dialog::Form);
             }
             Action::NextPart | Action::PreviousPart => confirm.step(action == Action::NextPart),
             _ => {}
@@ -177,20 +179,22 @@ impl App {
     }
 
     /// The only place that sends a confirmed command.
-    fn accepted(&mut self, confirm: &Confirm) {
+    fn accepted(&mut self, confirm: &mut Confirm) {
         self.status.begin();
         let reason = confirm.reason();
         let (newest, now) = (&self.display.newest, self.display.now);
         match &confirm.intent {
             Intent::Send(command) => {
-                if let Command::LoadTest(plan) = &**command {
-                    // The next form starts empty.
-                    self.work.drafts.retain(|it| it.subject != Subject::LoadTest(plan.voucher));
+                let is_sent = self.send(Command::clone(command), reason);
+                let created = confirm.creates().filter(|_| is_sent).cloned();
+                // Until the sale exists, its input may be needed again.
+                if (created.is_some() || !is_sent)
+                    && let Some(form) = confirm.form.take()
+                {
+                    self.work.keep_draft(form);
                 }
-                if self.send(Command::clone(command), reason) {
-                    if let Some(sale) = confirm.creates() {
-                        self.work.creating = Some(sale.clone());
-                    }
+                if is_sent {
+                    self.work.creating = created.or(self.work.creating.take());
                     // A command on a row also selects it.
                     let about = audit_record::about(command).filter(|_| self.view == View::Sales);
                     if let Some(voucher) = about {
@@ -199,7 +203,6 @@ impl App {
                 }
             }
             Intent::Arm(launch) => {
-                self.work.drafts.retain(|it| !matches!(it.subject, Subject::Launch(_)));
                 let armed = self.director.arm(Launch { reason, ..Launch::clone(launch) }, now);
                 self.apply(armed);
                 self.advance_launch();

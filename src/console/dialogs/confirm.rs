@@ -15,7 +15,7 @@ use seckill_model::{Millis, NewSale, VoucherId, text};
 use strum::VariantArray as _;
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
-use super::{LABEL, buttons, draw_input, typed};
+use super::{Form, LABEL, buttons, draw_input, typed};
 use crate::{
     director::Launch,
     text::commands::{CANCEL, Question, REASON},
@@ -98,6 +98,8 @@ pub(crate) struct Confirm {
     /// What has changed since the question was asked.
     pub(crate) note: String,
     pub(crate) intent: Intent,
+    /// The form that asked, to which cancelling returns.
+    pub(crate) form: Option<Form>,
     /// Cancel has the focus first: an accidental Enter does nothing.
     focus: Stop,
     /// The number that has to be typed, and the input.
@@ -118,7 +120,8 @@ impl Confirm {
         let reason = intent.is_recorded().then(Input::default);
         let number = large(&intent).map(|count| (count, Input::default()));
         let focus = if number.is_some() { Stop::Number } else { Stop::Cancel };
-        Self { question, note: String::new(), intent, focus, number, reason, unbidden: None }
+        let note = String::new();
+        Self { question, note, intent, form: None, focus, number, reason, unbidden: None }
     }
 
     /// The sale that a confirmation affects.

@@ -224,7 +224,7 @@ fn the_form_names_the_sale_that_its_number_means() {
 #[test]
 fn input_is_restored_after_cancelling() {
     let mut tui = soup_asked();
-    tui.press("\x1bL").assert_shows("hot soup|500");
+    tui.press("\x1b").assert_shows("hot soup|500");
     tui.press("\x1b").assert_status("nothing was changed; the form keeps your input");
     tui.press("L\t\t\t\t\nyHyL").assert_hides("hot soup");
 }
