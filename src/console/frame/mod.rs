@@ -1,7 +1,7 @@
 //! The whole screen: the view, and the frame around it with header, tabs, guide, status line and keys.
 
 mod presenter;
-mod tabs;
+pub(crate) mod tabs;
 
 use ratatui::{
     layout::Constraint::{Fill, Length},

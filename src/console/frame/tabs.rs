@@ -62,12 +62,17 @@ fn tab(app: &App, fit: Fit, view: View) -> (Line<'static>, Option<Span<'static>>
     (title, None)
 }
 
+/// The views with a tab: those that a digit opens. More have no room at 80 columns.
+pub(crate) fn tabbed() -> impl Iterator<Item = View> {
+    View::VARIANTS.iter().copied().filter(|view| view.key().parse::<u8>().is_ok())
+}
+
 /// Draws the tabs, and counts on the rule below if there is one; returns the cells of each, with its action.
 pub(super) fn draw(app: &App, area: Rect, rule: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
     let area = area.inner(SIDES);
     let gap = |fit: Fit| if fit == Fit::Wide { 2 } else { 1 };
     let fits = |fit: &&Fit| {
-        let cells = View::VARIANTS.iter().map(|view| tab(app, **fit, *view).0.width() + gap(**fit));
+        let cells = tabbed().map(|view| tab(app, **fit, view).0.width() + gap(**fit));
         // No gap follows the last tab.
         cells.sum::<usize>() <= usize::from(area.width) + gap(**fit)
             && !(**fit == Fit::Tight && rule.is_empty())
@@ -75,7 +80,7 @@ pub(super) fn draw(app: &App, area: Rect, rule: Rect, buffer: &mut Buffer) -> Ve
     let fit = Fit::VARIANTS.iter().find(fits).copied().unwrap_or(Fit::Compact);
     let mut places = Vec::new();
     let mut x = area.x;
-    for view in View::VARIANTS.iter().copied() {
+    for view in tabbed() {
         let (title, below) = tab(app, fit, view);
         let place = Rect { x, width: title.width() as u16, ..area };
         below.render(Rect { y: rule.y, ..place }, buffer);

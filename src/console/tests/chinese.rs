@@ -70,7 +70,7 @@ pub(super) fn english(screen: &str) -> Vec<String> {
 fn no_view_has_english_on_it() {
     set_thread_language("zh");
     for (state, snapshot) in [("normal", normal as fn() -> Snapshot), ("outage", outage)] {
-        for view in "1234567890".chars() {
+        for view in view_keys() {
             for detail in ["", "l"] {
                 let mut tui = opened(snapshot(), &format!("{view}{detail}"));
                 assert_eq!(english(&tui.screen()), [""; 0], "{state} {view}{detail}");

@@ -34,9 +34,9 @@ fn running() -> Reply {
 fn an_armed_launch_is_in_the_top_line_of_every_view() {
     let mut tui = armed();
     later(&mut tui, 2_000);
-    for view in "1234567890".chars() {
+    for view in view_keys() {
         for size in [(120, 36), (80, 24), (60, 15)] {
-            let top = tui.at(size).press(&view.to_string()).header();
+            let top = tui.at(size).press(view).header();
             assert!(top.contains("LAUNCH 00:08") && top.contains("#9 cin"), "{view}: {top}");
         }
     }

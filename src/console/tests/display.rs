@@ -116,10 +116,10 @@ fn results_are_shown_and_errors_stay_until_another_command_starts() {
 /// The views show the same, with a badge, and without the keys of commands.
 #[test]
 fn read_only_mode_has_a_badge_in_every_view() {
-    for key in "1234567890t".chars() {
+    for key in view_keys().chain(["t"]) {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
             let [writable, read_only] = [false, true].map(|read_only| {
-                let mut tui = Tui::open(Snapshot { read_only, ..with_letters() }, &key.to_string());
+                let mut tui = Tui::open(Snapshot { read_only, ..with_letters() }, key);
                 tui.screen_at(width, height)
             });
             assert!(!writable.contains("READ-ONLY") && read_only.contains("READ-ONLY"), "{key}");

@@ -27,6 +27,7 @@ use seckill_model::{
     OrderStatus, OsError, Phase, SaleState, UserId, Verdict, VoucherId,
     locale::set_thread_language, reason::reason, text,
 };
+use strum::VariantArray as _;
 use tokio::sync::{mpsc, watch};
 
 use super::{
@@ -37,6 +38,7 @@ use crate::{
     app::App,
     frame,
     theme::{Depth, Theme},
+    views::View,
 };
 
 /// A large window, the usual ones, and the smallest.
@@ -244,6 +246,11 @@ impl Tui {
 /// Each language, which it sets.
 pub(super) fn languages() -> impl Iterator<Item = &'static str> {
     ["en", "zh"].into_iter().inspect(|lang| set_thread_language(lang))
+}
+
+/// The key of each view.
+pub(super) fn view_keys() -> impl Iterator<Item = &'static str> {
+    View::VARIANTS.iter().map(|view| view.key())
 }
 
 /// A snapshot with a change.

@@ -62,7 +62,7 @@ pub(super) fn assert_steady(screens: &[String], texts: &[&str]) {
 
 fn names() -> impl Iterator<Item = &'static str> {
     let ledger = |view: &View| *view == View::Ledger;
-    View::VARIANTS.iter().copied().filter(move |view| !ledger(view)).map(View::tab)
+    frame::tabs::tabbed().filter(move |view| !ledger(view)).map(View::tab)
 }
 
 #[test]

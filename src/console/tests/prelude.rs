@@ -38,7 +38,7 @@ pub(super) use super::{
     chinese::english,
     fixture::{
         NOW, SIZES, Tui, empty, entry, languages, lines, load_test, no_user, normal, outage,
-        overflowing, page, plan, read_only, recovering, sale, sql_away, stuck, with,
+        overflowing, page, plan, read_only, recovering, sale, sql_away, stuck, view_keys, with,
         with_load_test, without_sql,
     },
     history::with_log,
