@@ -75,8 +75,8 @@ impl Play<'_> {
 
         if guide.is_shown() {
             report.exam = Some(self.examine(affected, began).await?);
-            // The audit that the operator opened stays visible before the result covers it.
-            guide.pause(READ).await;
+            // The audit is seen before the result covers it.
+            guide.pause(Duration::from_secs(2)).await;
         } else {
             if drill.duration().is_some() {
                 sleep(UNWATCHED_FAULT).await;
