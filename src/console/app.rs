@@ -22,17 +22,17 @@ use strum::VariantArray as _;
 use super::{
     Answer, GuidePage,
     active_sale::ActiveSale,
-    dialogs::{Confirm, Dialog, Form, Intent, Subject},
+    dialogs::{Confirm, Dialog, Effect, Form, Intent, Subject},
     director::Director,
     export::{Export, Saved, row_count},
     keymap::{self, Action, Context, Key},
+    keymap_config,
     presenter::{Presenter, is_gone},
     status::{Status, Tone},
     text::{commands, conventions},
     theme::Theme,
-    views::{
-        Effect, Scene, Step, Table, View, Views, is_stale, is_too_small, letters::Selected, stream,
-    },
+    view::View,
+    views::{Scene, Step, Table, Views, is_stale, is_too_small, letters::Selected, stream},
 };
 
 /// What the loop does next.
@@ -139,6 +139,7 @@ impl Drawn {
 
 impl App {
     pub(crate) fn new(remote: Remote, theme: Theme, zone: TimeZone, now: Millis) -> Self {
+        keymap_config::choose_default();
         set_key_label(keymap::key_named);
         let first = remote.snapshots.borrow().clone();
         let mut app = Self {

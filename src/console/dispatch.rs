@@ -18,16 +18,18 @@ use tui_input::Input;
 use super::{
     app::{App, Course},
     dialogs::{
-        Confirm, Dialog, ExportMenu, Form, Help, Intent, MOST, Offer, Palette, Subject, is_cut,
-        typed,
+        Confirm, Dialog, Effect, ExportMenu, Form, Help, Intent, MOST, Offer, Palette, Subject,
+        is_cut, typed,
     },
-    director::{Launch, NOTHING_TO_STOP, away},
+    director::{NOTHING_TO_STOP, away},
     export::{self, Export, Format, of_screen, of_table, stamp},
     frame,
     keymap::{self, Action, Context, key_of},
+    launch::Launch,
     text::{self, commands, commands::question, conventions, time::event_name},
+    view::View,
     views::{
-        Component as _, Effect, Order, Pane, Sheet, Step, Turn, View, ledger,
+        Component as _, Order, Pane, Sheet, Step, Turn, ledger,
         letters::{self, in_scope},
         orders::query_of_sale,
     },
@@ -107,7 +109,7 @@ impl App {
                 };
                 self.apply(effect);
                 match &mut self.dialog {
-                    Some(Dialog::Confirm(confirm)) => confirm.form = Some(form),
+                    Some(Dialog::Confirm(confirm)) => confirm.form = Some(Box::new(form)),
                     _ => _ = self.work.keep_draft(form),
                 }
                 None
@@ -170,7 +172,7 @@ impl App {
             Action::Press if confirm.in_reason() => confirm.leave_reason(),
             Action::Cancel | Action::Press => {
                 self.note(commands::CANCELLED);
-                return confirm.form.map(Dialog::Form);
+                return confirm.form.map(|form| Dialog::Form(*form));
             }
             Action::NextPart | Action::PreviousPart => confirm.step(action == Action::NextPart),
             _ => {}
@@ -191,7 +193,7 @@ impl App {
                 if (created.is_some() || !is_sent)
                     && let Some(form) = confirm.form.take()
                 {
-                    self.work.keep_draft(form);
+                    self.work.keep_draft(*form);
                 }
                 if is_sent {
                     self.work.creating = created.or(self.work.creating.take());

@@ -1,15 +1,12 @@
 //! The table of key bindings. Dispatch, the help screen, the palette and the footer all follow it.
 
-use std::{
-    collections::HashSet,
-    sync::{LazyLock, OnceLock},
-};
+use std::{collections::HashSet, sync::OnceLock};
 
 use seckill_model::Label;
 use strum::VariantArray as _;
 
 pub(crate) use super::key::Key;
-use super::views::View;
+use super::view::View;
 
 /// Every action that a key can trigger, with its message in the catalog. Those from [`Self::Arm`] to [`Self::Pay`] are
 /// commands, which change data.
@@ -213,12 +210,12 @@ pub(crate) const USERS: ViewKey = (A::Users, "u", true);
 pub(crate) const STOP_COMMAND: ViewKey = (A::StopCommand, "X", false);
 
 /// As [`ViewKey`], with the context.
-type Row = (Context, Action, &'static str, bool);
+pub(super) type Row = (Context, Action, &'static str, bool);
 
 /// In the footer before the bindings of the view.
-const FIRST: &[Row] = &[(C::Views, A::Help, "?", true), (C::Views, A::Quit, "q", true)];
+pub(super) const FIRST: &[Row] = &[(C::Views, A::Help, "?", true), (C::Views, A::Quit, "q", true)];
 
-const COMMON: &[Row] = &[
+pub(super) const COMMON: &[Row] = &[
     (C::Views, A::Freeze, "f", true),
     (C::Views, A::Palette, ":", true),
     (C::Views, A::Open, "enter,right,l", true),
@@ -235,7 +232,7 @@ const COMMON: &[Row] = &[
     (C::Views, A::Abort, "H", false),
 ];
 
-const LAST: &[Row] = &[
+pub(super) const LAST: &[Row] = &[
     (C::Views, A::NextView, "tab", false),
     (C::Views, A::PreviousView, "shift-tab", false),
     (C::Views, A::Up, "up,k", false),
@@ -285,29 +282,7 @@ const LAST: &[Row] = &[
     (C::Always, A::Suspend, "ctrl-z", false),
 ];
 
-/// The default bindings as they are written, in the order of the help screen.
-fn rows() -> impl Iterator<Item = Row> {
-    let of_view = |view: &View| {
-        let view = *view;
-        let keys = view.keys().into_iter();
-        keys.map(move |(action, keys, footer)| (C::View(view), action, keys, footer))
-    };
-    let go = |view: &View| (C::Views, A::Go(*view), view.key(), false);
-    let first = FIRST.iter().copied().chain(View::VARIANTS.iter().flat_map(of_view));
-    let common = COMMON.iter().copied().chain(View::VARIANTS.iter().map(go));
-    first.chain(common).chain(LAST.iter().copied())
-}
-
-/// The default bindings.
-pub(super) static DEFAULT: LazyLock<Vec<Binding>> = LazyLock::new(|| {
-    let binding = |(context, action, keys, footer): Row| {
-        let keys = keys.split(',').filter_map(|key| Key::parse(key).ok()).collect();
-        Binding { context, action, keys, footer }
-    };
-    rows().map(binding).collect()
-});
-
-/// Custom bindings. A process has one console, and messages name keys without access to a table.
+/// The effective bindings. A process has one console, and messages name keys without access to a table.
 static CHOSEN: OnceLock<Vec<Binding>> = OnceLock::new();
 
 #[cfg(test)]
@@ -333,7 +308,7 @@ pub(crate) fn table() -> &'static [Binding] {
     if let Some(table) = HERE.get() {
         return table;
     }
-    CHOSEN.get().unwrap_or(&DEFAULT)
+    CHOSEN.get().map_or(&[], Vec::as_slice)
 }
 
 /// Looks up the action of a key in a context.
@@ -397,6 +372,7 @@ mod tests {
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
     use super::*;
+    use crate::keymap_config::{DEFAULT, choose_default, rows};
 
     #[test]
     fn every_default_key_has_its_name_in_the_settings() {
@@ -430,6 +406,7 @@ mod tests {
 
     #[test]
     fn shift_does_not_hide_a_capital() {
+        choose_default();
         let event = KeyEvent::new(KeyCode::Char('N'), KeyModifiers::SHIFT);
         assert_eq!(lookup(C::View(View::Sales), Key::of(&event)), Some(Action::NewSale));
         assert_eq!(lookup(C::View(View::Pending), Key::of(&event)), None);

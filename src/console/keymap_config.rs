@@ -1,15 +1,47 @@
-//! Custom key bindings: `[keys]` of the settings, applied to the keymap.
+//! The default key bindings, and custom ones: `[keys]` of the settings, applied to them.
 //!
 //! A configuration is applied as a whole or rejected as a whole.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use crossterm::event::KeyCode;
 use seckill_model::text;
 use serde::Deserialize;
+use strum::VariantArray as _;
 use toml::Spanned;
 
-use super::keymap::{Action, Binding, Context, DEFAULT, Key, distinct};
+use super::{
+    keymap::{self, Action, Binding, COMMON, Context, FIRST, Key, LAST, Row, distinct},
+    view::View,
+    views::keys_of as keys_of_view,
+};
+
+/// The default bindings as they are written, in the order of the help screen.
+pub(super) fn rows() -> impl Iterator<Item = Row> {
+    let of_view = |view: &View| {
+        let view = *view;
+        let keys = keys_of_view(view).into_iter();
+        keys.map(move |(action, keys, footer)| (Context::View(view), action, keys, footer))
+    };
+    let go = |view: &View| (Context::Views, Action::Go(*view), view.key(), false);
+    let first = FIRST.iter().copied().chain(View::VARIANTS.iter().flat_map(of_view));
+    let common = COMMON.iter().copied().chain(View::VARIANTS.iter().map(go));
+    first.chain(common).chain(LAST.iter().copied())
+}
+
+/// The default bindings.
+pub(super) static DEFAULT: LazyLock<Vec<Binding>> = LazyLock::new(|| {
+    let binding = |(context, action, keys, footer): Row| {
+        let keys = keys.split(',').filter_map(|key| Key::parse(key).ok()).collect();
+        Binding { context, action, keys, footer }
+    };
+    rows().map(binding).collect()
+});
+
+/// Sets the default bindings, unless custom ones were set.
+pub(super) fn choose_default() {
+    keymap::choose(DEFAULT.clone());
+}
 
 /// `[keys]`: action names and their keys.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

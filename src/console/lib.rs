@@ -16,6 +16,7 @@ mod key;
 mod keymap;
 mod keymap_config;
 mod lag_trend;
+mod launch;
 mod locale;
 mod presenter;
 mod status;
@@ -24,6 +25,7 @@ mod terminal;
 mod tests;
 mod text;
 mod theme;
+mod view;
 mod views;
 mod widgets;
 

@@ -17,7 +17,7 @@ use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{Form, LABEL, buttons, draw_input, typed};
 use crate::{
-    director::Launch,
+    launch::Launch,
     text::commands::{CANCEL, Question, REASON},
     theme::Theme,
     widgets::{self, plain, popup, wrap},
@@ -99,7 +99,7 @@ pub(crate) struct Confirm {
     pub(crate) note: String,
     pub(crate) intent: Intent,
     /// The form that asked, to which cancelling returns.
-    pub(crate) form: Option<Form>,
+    pub(crate) form: Option<Box<Form>>,
     /// Cancel has the focus first: an accidental Enter does nothing.
     focus: Stop,
     /// The number that has to be typed, and the input.

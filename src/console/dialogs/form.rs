@@ -6,15 +6,15 @@ use ratatui::{
     prelude::*,
     widgets::Paragraph,
 };
-use seckill_engine::error::MAX_REASON;
-use seckill_model::{Label, is_display_control};
+use seckill_engine::{commands::group::ClaimScope, error::MAX_REASON};
+use seckill_model::{Label, VoucherId, is_display_control};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
-use super::{LABEL, Subject, buttons};
+use super::{Effect, LABEL, buttons};
 use crate::{
     keymap::Action,
     text::commands::CANCEL,
-    views::{COMPLETE, Effect, Scene},
+    views::scene::{COMPLETE, Scene},
     widgets::{fit, plain, popup, wrap},
 };
 
@@ -23,6 +23,19 @@ pub(crate) const MOST: usize = MAX_REASON;
 
 /// Rows of the notes below the fields, if there are any.
 const NOTES: u16 = 3;
+
+/// What a form is for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Subject {
+    NewSale,
+    LoadTest(VoucherId),
+    Restock(VoucherId),
+    /// A launch, opened for this planned sale.
+    Launch(Option<VoucherId>),
+    /// A rewind in this partition, or in all.
+    Rewind(Option<u16>),
+    Claim(ClaimScope),
+}
 
 #[derive(Debug)]
 pub(crate) struct Field {

@@ -12,14 +12,14 @@ use seckill_model::{
     text,
 };
 
-use super::{Confirm, Dialog, Form, Intent};
+use super::{Confirm, Dialog, Effect, Form, Intent, Subject};
 use crate::{
-    director::Launch,
+    launch::Launch,
     text::{
         commands::{NO_SALE, question, restock, rush, rush_plan},
         figures, sale_name,
     },
-    views::{Effect, Scene},
+    views::scene::Scene,
     widgets::plain,
 };
 
@@ -27,19 +27,6 @@ use crate::{
 const MOST_BUYERS: u64 = 10_000_000;
 /// Longest countdown and longest arrival time, in seconds.
 const LONGEST: u64 = 3_600;
-
-/// What a form is for.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Subject {
-    NewSale,
-    LoadTest(VoucherId),
-    Restock(VoucherId),
-    /// A launch, opened for this planned sale.
-    Launch(Option<VoucherId>),
-    /// A rewind in this partition, or in all.
-    Rewind(Option<u16>),
-    Claim(ClaimScope),
-}
 
 /// The parsed input, or the position of a field and its error.
 pub(super) type Checked<T> = Result<T, (usize, String)>;

@@ -72,7 +72,7 @@ impl Help {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{theme::Depth, views::View};
+    use crate::{theme::Depth, view::View};
 
     #[test]
     fn every_binding_is_listed_and_those_of_the_view_are_first() {

@@ -3,6 +3,7 @@
 //! A dialog holds its subject as data. It has no effects and no access to a Remote.
 
 mod confirm;
+mod effect;
 mod export_menu;
 mod form;
 mod forms;
@@ -10,9 +11,9 @@ mod help;
 mod palette;
 
 pub(crate) use confirm::{Confirm, Intent};
+pub(crate) use effect::Effect;
 pub(crate) use export_menu::ExportMenu;
-pub(crate) use form::{Form, MOST, draw_input, is_cut, typed};
-pub(crate) use forms::Subject;
+pub(crate) use form::{Form, MOST, Subject, draw_input, is_cut, typed};
 pub(crate) use help::Help;
 pub(crate) use palette::{Offer, Palette};
 
@@ -32,7 +33,7 @@ use super::{
     export::Format,
     keymap::Context,
     theme::{Theme, glyphs},
-    views::Scene,
+    views::scene::Scene,
 };
 
 /// The open dialog.

@@ -11,7 +11,7 @@ use super::{draw_input, draw_list, more};
 use crate::{
     keymap::{Action, key_of},
     theme::Theme,
-    views::View,
+    view::View,
     widgets::{self, fit, left, popup, right},
 };
 

@@ -21,7 +21,7 @@ use seckill_model::{Label, Millis, OsError, text};
 use tokio::task::JoinSet;
 
 pub(super) use self::table::row;
-use super::views::{Extent, Sheet};
+use super::views::table::sheet::{Extent, Sheet};
 
 /// The command-line name of the export directory.
 const DIR_FLAG: &str = "--export-dir";

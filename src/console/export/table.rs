@@ -8,7 +8,7 @@ use seckill_model::{Millis, escape_json, is_display_control};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::views::{Extent, Sheet};
+use crate::views::table::sheet::{Extent, Sheet};
 
 pub(super) fn csv(sheet: &Sheet) -> csv::Result<String> {
     let mut file =

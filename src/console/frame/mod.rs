@@ -18,7 +18,8 @@ use crate::{
     status::Tone,
     text::{self, figures},
     theme::{Theme, glyphs},
-    views::{COMPLETE, SIDES, View, draw_text, is_stale, is_too_small, phase},
+    view::View,
+    views::{COMPLETE, SIDES, draw_text, is_stale, is_too_small, phase},
     widgets::{self, fit, left, plain, popup, right, width, wrap, wrap_to},
 };
 

@@ -10,7 +10,8 @@ use crate::{
     app::App,
     keymap::{Action, key_of},
     text::figures,
-    views::{SIDES, View, pending_in},
+    view::View,
+    views::{SIDES, pending_in},
     widgets::left,
 };
 

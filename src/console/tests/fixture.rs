@@ -38,7 +38,7 @@ use crate::{
     app::App,
     frame,
     theme::{Depth, Theme},
-    views::View,
+    view::View,
 };
 
 /// A large window, the usual ones, and the smallest.

@@ -55,6 +55,7 @@ pub(super) use crate::{
     frame, keymap,
     text::audit_log::result,
     theme::{Depth, Theme, glyphs},
-    views::{self, View},
+    view::View,
+    views,
     widgets::width,
 };

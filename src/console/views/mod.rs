@@ -1,7 +1,8 @@
-//! The views, one folder each. A new view is a folder with a [`Component`], and a line of `views!`.
+//! The views, one folder each. A new view is a folder with a [`Component`], a variant of [`View`], and a line of `views!`.
 
 pub(crate) mod activity;
 mod detail;
+mod funnel;
 mod jobs;
 pub(crate) mod ledger;
 pub(crate) mod letters;
@@ -11,9 +12,9 @@ mod overview;
 pub(crate) mod pending;
 mod prelude;
 mod sales;
-mod scene;
+pub(crate) mod scene;
 pub(crate) mod stream;
-mod table;
+pub(crate) mod table;
 mod table_view;
 mod user_masking;
 
@@ -26,8 +27,7 @@ use seckill_engine::{
         snapshot::{Holder, PendingLine},
     },
 };
-use seckill_model::{Label, SaleAudit};
-use strum::VariantArray;
+use seckill_model::SaleAudit;
 use tui_input::Input;
 
 pub(crate) use self::{
@@ -41,9 +41,9 @@ pub(crate) use self::{
     user_masking::Users,
 };
 use super::{
-    dialogs::{Confirm, Dialog},
+    dialogs::Effect,
     keymap::{Action, ViewKey},
-    text::commands::Question,
+    view::View,
     widgets,
 };
 
@@ -149,58 +149,13 @@ pub(crate) trait Component {
     fn focus(&self, _snapshot: &Snapshot, _focus: &mut Focus) {}
 }
 
-/// What an action leads to.
-pub(crate) enum Effect {
-    Done,
-    Note(String),
-    Success(String),
-    Failure(String),
-    Open(Dialog),
-    /// Sends a command at once, with a reason for the audit log.
-    Send(Command, Option<String>),
-}
-
-impl Effect {
-    /// The command is sent once the user confirms it.
-    pub(crate) fn confirm(question: Question, command: Command) -> Self {
-        Self::Open(Dialog::Confirm(Confirm::command(question, command)))
-    }
-
-    pub(crate) fn note(text: impl Into<String>) -> Self {
-        Self::Note(text.into())
-    }
-}
-
-/// Declares the views in the order of the tabs: the name of each, its key, its message, and its field in [`Views`] with
-/// its type.
+/// Declares the field of each view in [`Views`] with its type.
 macro_rules! views {
-    ($($view:ident, $key:literal, $message:expr => $field:ident: $state:ty,)+) => {
-        /// A view of the console.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Hash, VariantArray)]
-        pub(crate) enum View {
-            $($view,)+
-        }
-
-        impl View {
-            /// Its message in the catalog.
-            pub(crate) fn message(self) -> Label {
-                match self {
-                    $(Self::$view => $message,)+
-                }
-            }
-
-            /// The key that opens it, unless the settings say otherwise.
-            pub(crate) fn key(self) -> &'static str {
-                match self {
-                    $(Self::$view => $key,)+
-                }
-            }
-
-            /// The keys that apply in it only.
-            pub(crate) fn keys(self) -> Vec<ViewKey> {
-                match self {
-                    $(Self::$view => <$state>::keys(),)+
-                }
+    ($($view:ident => $field:ident: $state:ty,)+) => {
+        /// The keys that apply in one view only.
+        pub(crate) fn keys_of(view: View) -> Vec<ViewKey> {
+            match view {
+                $(View::$view => <$state>::keys(),)+
             }
         }
 
@@ -229,45 +184,16 @@ macro_rules! views {
 }
 
 views! {
-    Overview, "1", Label("view-overview") => overview: OverviewState,
-    Sales, "2", Label("view-sales") => sales: SalesState,
-    Stream, "3", Label("view-stream") => stream: StreamState,
-    Pending, "4", Label("view-pending") => pending: TableState<PendingLine>,
-    Letters, "5", Label("view-letters") => letters: TableState<LetterLine>,
-    Locks, "6", Label("view-locks") => locks: TableState<Holder>,
-    Orders, "7", Label("view-orders") => orders: OrdersState,
-    Jobs, "8", Label("view-jobs") => jobs: TableState<JobLine>,
-    Ledger, "9", Label("view-ledger") => ledger: TableState<SaleAudit>,
-    Activity, "0", Label("view-activity") => log: TableState<AuditEntry>,
-}
-
-impl View {
-    /// Its name as a heading.
-    pub(crate) fn title(self) -> &'static str {
-        self.message().read()
-    }
-
-    /// Its name on the tab line.
-    pub(crate) fn tab(self) -> &'static str {
-        self.message().attribute("tab").unwrap_or_else(|| self.title())
-    }
-
-    /// Its name in files.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Letters => "dead",
-            other => {
-                let Label(id) = other.message();
-                id.strip_prefix("view-").unwrap_or(id)
-            }
-        }
-    }
-
-    pub(crate) fn beside(self, forward: bool) -> Self {
-        let all = Self::VARIANTS;
-        let by = if forward { 1 } else { all.len() - 1 };
-        all[(self as usize + by) % all.len()]
-    }
+    Overview => overview: OverviewState,
+    Sales => sales: SalesState,
+    Stream => stream: StreamState,
+    Pending => pending: TableState<PendingLine>,
+    Letters => letters: TableState<LetterLine>,
+    Locks => locks: TableState<Holder>,
+    Orders => orders: OrdersState,
+    Jobs => jobs: TableState<JobLine>,
+    Ledger => ledger: TableState<SaleAudit>,
+    Activity => log: TableState<AuditEntry>,
 }
 
 /// One cell at each side.
@@ -293,4 +219,9 @@ pub(crate) fn draw_text(area: Rect, buffer: &mut Buffer, scene: &Scene, top: u16
 fn below(area: Rect, top: u16) -> Rect {
     let top = top.min(area.height);
     Rect { y: area.y + top, height: area.height - top, ..area }
+}
+
+/// Shows that the figures of an area are outdated, or not of the selected moment.
+fn dim(area: Rect, buffer: &mut Buffer, scene: &Scene) {
+    buffer.set_style(area, Style::reset().patch(scene.theme.dimmed));
 }

@@ -9,14 +9,16 @@ pub(super) use seckill_engine::{Command, Snapshot, commands::Focus};
 pub(super) use seckill_model::{EntryId, Label, Millis, UserId, VoucherId, text};
 
 pub(super) use super::{
-    Component, Effect, SIDES, Scene, Source, Step, View, below,
+    Component, SIDES, Scene, Source, Step, below,
     detail::Detail,
-    draw_text, is_stale,
+    dim, draw_text, is_stale,
     table::{Column, Page, Paging, REST, Row, Settled, Table, TableState, Turn, Value},
 };
 pub(super) use crate::{
+    dialogs::Effect,
     keymap::{Action, FILTER, MARK, STOP_COMMAND, USERS, ViewKey},
     text::{self, commands::question, figures},
     theme::{Theme, glyphs},
+    view::View,
     widgets::{bar, fit, left, plain, right, width, wrap, wrap_to},
 };

@@ -7,7 +7,6 @@ use std::cmp::Ordering;
 use ratatui::widgets::{Row, Table};
 use seckill_engine::{StreamLine, telemetry::snapshot::Holders};
 
-use super::dim;
 use crate::{lag_trend::LagTrend, views::prelude::*};
 
 /// Rows without the consumers: stream, pending, dead letters, locks.

@@ -14,7 +14,7 @@ use strum::IntoEnumIterator as _;
 use super::{phase, window};
 use crate::{
     text::figures::{compact, share, span, steady_span, thousands},
-    views::{detail::LABELS, orders, overview::draw_funnel, prelude::*},
+    views::{detail::LABELS, funnel::draw_funnel, orders, prelude::*},
     widgets::{Curve, strip},
 };
 

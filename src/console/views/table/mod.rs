@@ -6,7 +6,7 @@ mod column;
 mod draw;
 mod paging;
 mod row;
-mod sheet;
+pub(crate) mod sheet;
 mod state;
 
 pub(crate) use column::{Column, REST, Value};
