@@ -1564,8 +1564,8 @@ demo-node-dead-text = { $DYING_NODE } died holding { $stuck ->
    *[other] { $stuck } orders
 }: admitted, but not in SQL. Press 4 to list them, A to plan the recovery, y to apply it.
 demo-peak-load = PEAK LOAD
-demo-rate = orders written per second
-demo-rate-of-the-tutorial = by the tutorial's consumer
+demo-rate = benchmark: orders per second
+demo-rate-of-the-tutorial = benchmark: tutorial's consumer
 demo-ratio = times as fast
 demo-recovered = RECOVERED AND VERIFIED
 demo-recovered-text = { $stuck ->

@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use seckill_bench::persist;
 use seckill_console::{GuidePage, thousands};
-use seckill_engine::{LoadTest, Snapshot, error::MAX_USERS};
+use seckill_engine::{Command, LoadTest, Snapshot, error::MAX_USERS};
 use seckill_model::{Label, Millis, SaleAudit, VoucherId, text};
 use serde::Serialize;
-use tokio::{sync::oneshot, time::sleep};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -233,7 +233,10 @@ async fn countdown(sandbox: &Sandbox<'_>, buyers: u64, stock: u64) -> Result<Vou
         let text = text!("demo-countdown-text", buyers, pieces = stock);
         let page = page(Label("demo-countdown"), text, None);
         sandbox.guide.turn_to(GuidePage { countdown: Some(left), ..page });
-        sleep(Duration::from_secs(1)).await;
+        if sandbox.guide.pause(Duration::from_secs(1)).await {
+            sandbox.execute(Command::StartSale(voucher)).await?;
+            break;
+        }
     }
     Ok(voucher)
 }
@@ -254,7 +257,7 @@ fn rates(comparison: Option<&persist::Report>) -> [(String, String); 3] {
 /// The figures of the result.
 fn lines(result: &Played) -> [(Label, u64); 8] {
     [
-        (Label("column-stock"), result.stock),
+        (Label("tables-on-sale"), result.stock),
         (Label("cli-requests"), result.attempts),
         (Label("column-admitted"), result.admitted),
         (Label("cli-duplicate"), result.duplicate),
