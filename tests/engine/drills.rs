@@ -255,6 +255,7 @@ fn poison_is_discarded_from_another_terminal() {
     let home = Seckill::new();
     let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 120, 36, &home, &[]);
     terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("12  dead letters wait"));
+    terminal.wait_for(LONG, "the exam", |screen| screen.contains("FIND THE FAULT"));
     terminal.send("ii");
     terminal.wait_for(LONG, "the remedy", |screen| screen.contains("dead discard --all"));
     let dir = fs::read_dir(home.file("tmp")).unwrap().next().unwrap().unwrap().path();
