@@ -97,7 +97,7 @@ fn the_demo_is_repaired_from_the_screen() {
         let line = screen.lines().find(|line| line.contains(label)).unwrap_or_default();
         line.chars().any(|c| c.is_ascii_digit())
     };
-    assert!(measured("by the tutorial's consumer") && measured("times as fast"), "{screen}");
+    assert!(measured("tutorial's consumer") && measured("times as fast"), "{screen}");
     terminal.send(" ");
     terminal.wait_for(LONG, "the view", |screen| !screen.contains("any key closes"));
     quits(terminal);
