@@ -29,20 +29,23 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 /// that ID; the change is delivered later.
 pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Result<()> {
     let voucher = sale.voucher_id;
-    let unconfirmed = |error| match error {
+    let confirmed = async {
+        if sale.state == SaleState::Archived {
+            drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
+        } else if sync(servers, sale, how).await? == Synced::Damaged {
+            let of = servers.keys.partition_of(voucher);
+            let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
+            let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
+            if done.closed == Some(Closed::OtherSale) {
+                return Err(EngineError::OtherSale(voucher));
+            }
+        }
+        Ok(())
+    };
+    confirmed.await.map_err(|error| match error {
         EngineError::Redis(why) if sale.is_undelivered() => EngineError::NotLoaded { voucher, why },
         other => other,
-    };
-    if sale.state == SaleState::Archived {
-        drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
-    } else if sync(servers, sale, how).await.map_err(unconfirmed)? == Synced::Damaged {
-        let of = servers.keys.partition_of(voucher);
-        let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
-        let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
-        if done.closed == Some(Closed::OtherSale) {
-            return Err(EngineError::OtherSale(voucher));
-        }
-    }
+    })?;
     if sale.is_undelivered() {
         servers.store.note_delivered(voucher, sale.version).await?;
     }
