@@ -125,6 +125,18 @@ fn passes(name: &str) {
     }
 }
 
+/// Reads the proof of a recovery; the debriefing contains `shown`.
+fn is_proved(mut terminal: Pty, home: &Seckill, shown: &str) {
+    terminal.wait_for(LONG, "the end of the fault", |screen| screen.contains("RECOVERED"));
+    terminal.send("9");
+    terminal.wait_for(LONG, "the debriefing", |screen| screen.contains(shown));
+    assert!(terminal.screen().contains("PASSED"), "{}", terminal.screen());
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    assert_eq!(terminal.terminal(), Terminal::RESTORED);
+    nothing_is_left(home);
+}
+
 fn nothing_is_left(home: &Seckill) {
     assert!(home.processes().is_empty(), "a server is left");
     let left = fs::read_dir(home.file("tmp")).unwrap().count();
@@ -206,9 +218,10 @@ fn drills_are_listed_and_refuse_external_servers() {
 fn the_killed_consumer_drill_is_solved_with_keys() {
     let home = Seckill::new();
     let args = ["drill", "consumer-killed"];
-    let mut terminal = Pty::open(BINARY.as_ref(), &args, 80, 24, &home, &[]);
+    let terminal = Pty::open(BINARY.as_ref(), &args, 80, 24, &home, &[]);
     terminal.wait_for(LONG, "no answer", |screen| screen.contains("FIND THE FAULT"));
     terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("node-b/1 is dead"));
+    assert!(!terminal.screen().contains("NODE FAILURE"), "{}", terminal.screen());
     terminal.send("i");
     terminal.wait_for(LONG, "the cause", |screen| screen.contains("NODE FAILURE"));
     terminal.send("i");
@@ -218,15 +231,7 @@ fn the_killed_consumer_drill_is_solved_with_keys() {
     terminal.send("A");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.say_yes(LONG);
-    terminal.wait_for(LONG, "no more entries", |screen| screen.contains("RECOVERED"));
-    terminal.send("9");
-    terminal.wait_for(LONG, "the debriefing", |screen| screen.contains("2 of 2"));
-    assert!(terminal.screen().contains("PASSED"), "{}", terminal.screen());
-    assert!(!terminal.screen().contains("never"), "{}", terminal.screen());
-    terminal.send("q");
-    assert!(terminal.exit_status(LONG).success());
-    assert_eq!(terminal.terminal(), Terminal::RESTORED);
-    nothing_is_left(&home);
+    is_proved(terminal, &home, "2 of 2");
 }
 
 #[test]
@@ -253,7 +258,7 @@ fn an_abandoned_drill_is_not_passed() {
 #[test]
 fn poison_is_discarded_from_another_terminal() {
     let home = Seckill::new();
-    let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 120, 36, &home, &[]);
+    let terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 120, 36, &home, &[]);
     terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("12  dead letters wait"));
     terminal.wait_for(LONG, "the exam", |screen| screen.contains("FIND THE FAULT"));
     terminal.send("ii");
@@ -263,34 +268,23 @@ fn poison_is_discarded_from_another_terminal() {
     let dir = dir.display().to_string();
     let args = ["--data-dir", &dir, "dead", "discard", "--all", "--yes"];
     Background::spawn(BINARY, &args, &home, &[]).wait(PATIENCE).expect_code(0);
-    terminal.wait_for(LONG, "no dead letters", |screen| screen.contains("RECOVERED"));
-    terminal.send("9");
-    terminal.wait_for(LONG, "the debriefing", |screen| screen.contains("never"));
-    assert!(terminal.screen().contains("PASSED"), "{}", terminal.screen());
-    terminal.send("q");
-    assert!(terminal.exit_status(LONG).success());
-    nothing_is_left(&home);
+    // Its details were not opened here.
+    is_proved(terminal, &home, "never");
 }
 
 #[test]
 fn an_outage_ends_by_itself_and_the_audit_proves_it() {
     let home = Seckill::new();
-    let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "database-away"], 80, 24, &home, &[]);
+    let terminal = Pty::open(BINARY.as_ref(), &["drill", "database-away"], 80, 24, &home, &[]);
     terminal.wait_for(LONG, "the fault", |screen| screen.contains("FIND THE FAULT"));
-    terminal.send("9");
     terminal.wait_for(LONG, "the outage", |screen| screen.contains("is unreachable"));
-    terminal.wait_for(LONG, "the end", |screen| screen.contains("RECOVERED"));
-    terminal.wait_for(LONG, "the debriefing", |screen| screen.contains("0 of 2"));
-    assert!(terminal.screen().contains("PASSED"), "{}", terminal.screen());
-    terminal.send("q");
-    assert!(terminal.exit_status(LONG).success());
-    nothing_is_left(&home);
+    is_proved(terminal, &home, "0 of 2");
 }
 
 #[test]
 fn poison_is_discarded_with_keys() {
     let home = Seckill::new();
-    let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 80, 24, &home, &[]);
+    let terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 80, 24, &home, &[]);
     terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("12  dead letters wait"));
     terminal.send("5");
     terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));
@@ -299,10 +293,5 @@ fn poison_is_discarded_with_keys() {
     terminal.send("D");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.say_yes(LONG);
-    terminal.wait_for(LONG, "no dead letters", |screen| screen.contains("RECOVERED"));
-    terminal.send("9");
-    terminal.wait_for(LONG, "the debriefing", |screen| screen.contains("PASSED"));
-    terminal.send("q");
-    assert!(terminal.exit_status(LONG).success());
-    nothing_is_left(&home);
+    is_proved(terminal, &home, "0 of 2");
 }

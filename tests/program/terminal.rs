@@ -104,6 +104,20 @@ fn the_demo_is_repaired_from_the_screen() {
     assert!(home.processes().is_empty());
 }
 
+#[test]
+fn the_countdown_of_the_demo_is_skipped() {
+    let home = Seckill::new();
+    let mut terminal = demo(&home, &[]);
+    terminal.wait_for(LONG, "the countdown", |screen| screen.contains("SALE STARTS SOON"));
+    terminal.send("i");
+    terminal.wait_for(LONG, "the command", |screen| screen.contains("sale start"));
+    terminal.wait_for(LONG, "its buyers", |screen| screen.contains("LOAD TEST #1"));
+    terminal.send("q");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Quit while a load test"));
+    terminal.send("y");
+    assert!(terminal.exit_status(LONG).success());
+}
+
 /// The servers that it compares the consumers on end as well.
 #[test]
 fn the_demo_leaves_nothing_behind_while_it_measures() {
