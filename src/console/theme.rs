@@ -81,10 +81,6 @@ pub(crate) struct Theme {
     pub(crate) selected: Style,
     /// A label that must be noticed, such as FROZEN.
     pub(crate) badge: Style,
-    /// The first series of the chart, a line.
-    pub(crate) chart_1: Style,
-    /// The second series of the chart, an area.
-    pub(crate) chart_2: Style,
     /// The theme's own text and background colours; otherwise those of the terminal.
     text: Color,
     background: Color,
@@ -104,6 +100,8 @@ pub(crate) mod glyphs {
     pub(crate) const MOVING: &str = "≈";
     pub(crate) const MARK: &str = "◆";
     pub(crate) const RULE: &str = "─";
+    /// The axis of a span without readings.
+    pub(crate) const UNKNOWN_RULE: &str = "┄";
     pub(crate) const FULL: &str = "█";
     pub(crate) const EMPTY: &str = "░";
     pub(crate) const WAITING: &str = "·";
@@ -158,8 +156,6 @@ impl Theme {
             broken,
             selected,
             badge: warn.reversed().bold(),
-            chart_1: style(Role::Chart1),
-            chart_2: style(Role::Chart2),
             text: color(Role::Text),
             background: color(Role::Background),
             is_light: palette.is_light(),
@@ -234,8 +230,8 @@ mod tests {
         for (name, palette) in BUILT_IN.map(|(name, ..)| (name, Palette::named(name).unwrap())) {
             let theme = Theme::of(&palette, Depth::None, false);
             let states = [theme.good, theme.warn, theme.bad, theme.badge];
-            let others = [theme.soft, theme.heading, theme.accent, theme.chart_1];
-            for style in states.into_iter().chain(others).chain([theme.chart_2]) {
+            let others = [theme.soft, theme.heading, theme.accent];
+            for style in states.into_iter().chain(others) {
                 assert_eq!((style.fg, style.bg), (None, None), "{name}");
                 assert!(!style.add_modifier.contains(Modifier::DIM), "{name}");
             }

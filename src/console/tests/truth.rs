@@ -29,13 +29,14 @@ fn the_chart_and_the_funnel_show_the_same_rate() {
     };
     let legend = |tui: &mut Tui| {
         let text = tui.screen();
-        let legend = text.lines().find(|line| line.contains("⠤ admitted")).unwrap_or_default();
-        ["⠤ admitted", "persisted"].map(|word| behind(legend, word).to_owned())
+        let legend = text.lines().find(|line| line.contains("█ admitted")).unwrap_or_default();
+        ["█ admitted", "persisted"].map(|word| behind(legend, word).to_owned())
     };
     let mut tui = changed(rates, "");
     assert_eq!(legend(&mut tui), ["21,627/s", "15,004/s"]);
     let text = tui.screen();
-    let funnel = text.lines().find(|line| line.contains("admitted") && !line.contains("⠤"));
+    let funnel =
+        text.lines().find(|line| line.contains("admitted") && !line.contains("⠤ persisted"));
     assert!(funnel.is_some_and(|line| line.contains("21,627/s")), "{text}");
     assert_eq!(legend(&mut Tui::new(without_sql(normal()))), ["802/s", "unknown"]);
 }

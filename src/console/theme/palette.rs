@@ -21,23 +21,18 @@ pub(crate) enum Role {
     Bad,
     Selection,
     SelectionText,
-    #[strum(serialize = "chart_1")]
-    Chart1,
-    #[strum(serialize = "chart_2")]
-    Chart2,
 }
 
 impl Role {
     /// Secondary text: on few colours grey becomes faint text, which never vanishes.
     pub(super) fn is_faint(self) -> bool {
-        matches!(self, Self::Soft | Self::Heading | Self::Chart2)
+        matches!(self, Self::Soft | Self::Heading)
     }
 
     /// The role whose colour it takes in a file that does not set its own.
     fn leader(self) -> Option<Self> {
         match self {
-            Self::Heading | Self::Chart2 => Some(Self::Soft),
-            Self::Chart1 => Some(Self::Accent),
+            Self::Heading => Some(Self::Soft),
             _ => None,
         }
     }
@@ -145,9 +140,8 @@ mod tests {
                 let word = format!("{role:?}");
                 let least = match role {
                     // Normal text.
-                    _ if name == "high-contrast" && role != Role::Chart2 => 7.0,
-                    // Areas and lines, and secondary text.
-                    Role::Chart1 | Role::Chart2 => 3.0,
+                    _ if name == "high-contrast" => 7.0,
+                    // Secondary text.
                     _ if role.is_faint() => 4.0,
                     _ => 4.5,
                 };
@@ -171,12 +165,7 @@ mod tests {
         let shade = |rich| Shade { rich, plain: None };
         let set = [(Role::Accent, shade(Color::Magenta)), (Role::Soft, shade(Color::Blue))];
         let palette = Palette::default().with(&set);
-        for (role, color) in [
-            (Role::Accent, Color::Magenta),
-            (Role::Chart1, Color::Magenta),
-            (Role::Heading, Color::Blue),
-            (Role::Chart2, Color::Blue),
-        ] {
+        for (role, color) in [(Role::Accent, Color::Magenta), (Role::Heading, Color::Blue)] {
             assert_eq!(palette.shade(role).rich, color, "{role:?}");
         }
         assert_eq!(palette.shade(Role::Good), Palette::default().shade(Role::Good));

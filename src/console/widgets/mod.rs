@@ -15,7 +15,7 @@ mod text_width;
 pub(crate) use ascii::to_ascii;
 pub(crate) use bar::bar;
 pub(crate) use big_digits::{BigText, Pixel, SIGN_ROWS, big_number, big_width};
-pub(crate) use chart::{Axis, Chart, SCALE, chart, columns_of};
+pub(crate) use chart::{Axis, Chart, SCALE, chart, chart_signs, columns_of};
 pub(crate) use halves::Halves;
 pub(crate) use popup::popup;
 pub(crate) use sanitize::plain;

@@ -35,7 +35,7 @@ impl Component for OverviewState {
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         // Every row depends on the window alone, so that nothing moves when a figure grows.
         let air = u16::from(area.height >= 26);
-        let alarms = (area.height / 6).clamp(2, 6);
+        let alarms = (area.height / 6).clamp(2, 4);
         let rows = [Length(air), Fill(1), Length(air), Length(1 + alarms)];
         let [head, main, _, below] = Layout::vertical(rows).areas(area.inner(SIDES));
         // The most urgent alarm is the first thing to read.
@@ -111,18 +111,18 @@ impl OverviewState {
         let rows = [stock, 1, 1, FUNNEL, margin, 1].map(Length);
         let [_, _, head, funnel, _, rushes, below] =
             Layout::vertical(rows.into_iter().chain([Fill(1)])).areas(area);
-        let latency = if below.height < 12 { 0 } else { 7 };
-        let [events, latency] = Layout::vertical([Fill(1), Length(latency)]).areas(below);
+        let latency = (below.height / 2).clamp(6, 12);
+        let [latency, events] = Layout::vertical([Length(latency), Fill(1)]).areas(below);
         scene.heading(&text::ADMISSION, &[Source::Redis]).render(head, buffer);
         draw_funnel(funnel, buffer, scene, &scene.shown.funnel);
         rush(scene, rushes.width).render(rushes, buffer);
-        draw_recent_events(events, buffer, scene);
         latency_panel::draw(latency, buffer, scene);
+        draw_recent_events(events, buffer, scene);
     }
 
     /// The chart above the stream panel; returns the area of the latter.
     fn draw_right(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) -> Rect {
-        let consumers = (area.height.saturating_sub(14) / 3).min(5);
+        let consumers = (area.height.saturating_sub(14) / 4).min(4);
         let rows = [Fill(1), Length(stream_panel::ROWS + consumers)];
         let [chart, stream] = Layout::vertical(rows).areas(area);
         throughput_chart::draw(chart, buffer, scene, self);
@@ -174,7 +174,7 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene) {
         return;
     }
     let events = scene.shown.activity.iter().filter(|line| Weight::of(line) > Weight::Notice);
-    let rows = events.take(list.height.min(8).into()).map(|line| {
+    let rows = events.take(list.height.into()).map(|line| {
         let (glyph, style) = throughput_chart::sign(theme, Weight::of(line));
         let time = Line::styled(scene.at_second(line.at), theme.soft).right_aligned();
         let event = text::time::event(&line.action, &text::audit_log::subject(&line.subject));

@@ -166,7 +166,7 @@ mod tests {
         let until = Millis(100_000);
         let mut state = OverviewState::default();
         assert!(!state.step(false, until), "there is no chart");
-        state.settle(Some(Axis::new(until, 60_000, 30, 2)));
+        state.settle(Some(Axis::new(until, 60_000, 30)));
         assert!(state.step(false, until));
         assert_eq!(state.moment(), Some(Millis(98_000)));
         assert!(state.step(true, until) && !state.step(true, until));
@@ -175,7 +175,7 @@ mod tests {
         }
         assert!(!state.step(false, until));
         assert_eq!(state.moment(), Some(Millis(42_000)));
-        state.settle(Some(Axis::new(until, 30_000, 30, 2)));
+        state.settle(Some(Axis::new(until, 30_000, 30)));
         assert_eq!(state.moment(), Some(Millis(71_000)));
         assert!(state.let_go() && !state.let_go());
     }
@@ -184,7 +184,7 @@ mod tests {
     fn jumps_go_from_mark_to_mark() {
         let until = Millis(100_000);
         let mut state = OverviewState::default();
-        state.settle(Some(Axis::new(until, 60_000, 30, 2)));
+        state.settle(Some(Axis::new(until, 60_000, 30)));
         let times = [1_000, 50_000, 50_900, 100_000].map(Millis);
         assert!(state.jump(false, until, &times));
         assert_eq!(state.moment(), Some(Millis(100_000)));

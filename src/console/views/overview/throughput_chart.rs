@@ -9,7 +9,7 @@ use super::OverviewState;
 use crate::{
     text::time,
     views::prelude::*,
-    widgets::{Axis, Chart, Curve, SCALE, chart, columns_of, strip},
+    widgets::{Axis, Chart, Curve, SCALE, chart, chart_signs, columns_of, strip},
 };
 
 /// Ticks farther apart than this are different moments.
@@ -46,7 +46,7 @@ pub(in crate::views) fn sign_glyph(weight: Weight) -> &'static str {
 /// Heading, legend, chart, strips, figures, and events at the selected moment.
 pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut OverviewState) {
     let theme = scene.theme;
-    let strips = (area.height / 5).min(3);
+    let strips = 2 * (area.height / 10).min(3);
     let rows = [Length(1), Length(1), Fill(1), Length(strips), Length(1), Length(1)];
     let [head, legend_row, plot, strips, below, events_row] = Layout::vertical(rows).areas(area);
     let window = state.window(&scene.shown.series);
@@ -83,7 +83,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
         Some(span) => at(&scene.shown, span),
         None => now(scene),
     };
-    legend(scene, point.as_ref()).render(legend_row, buffer);
+    legend(scene, point.as_ref(), legend_row.width).render(legend_row, buffer);
     let figures = match moment {
         Some(span) => {
             events(scene, span, events_row.width).render(events_row, buffer);
@@ -94,8 +94,8 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
     figures.render(below, buffer);
 }
 
-/// Draws strips in the columns of the chart, each at its own scale: the refused requests, which far outnumber the
-/// orders of a sale, the lag, and the stock of the selected sale, or else of the first one.
+/// Draws strips in the columns of the chart, each at its own scale: the lag, and the stock of the selected sale, or
+/// else of the first one.
 fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene, axis: Axis) {
     let (theme, series) = (scene.theme, &scene.shown.series);
     let sale = scene.chosen.or(scene.shown.sales.first().map(|sale| sale.voucher_id));
@@ -103,17 +103,19 @@ fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene, axis: Axis) {
         let (points, span) = (stock.points(), (axis.begin(0), axis.begin(axis.cells)));
         Curve { points, span }.columns(axis.cells)
     });
-    let refused = columns_of(series, axis, 1, |it| it.refused);
-    let lag = columns_of(series, axis, 1, |it| it.lag.map(|it| it as f64));
+    let lag = columns_of(series, axis, |it| it.lag.map(|it| it as f64));
     let strips = [
-        (Label("overview-refused"), refused, theme.soft),
         (Label("common-lag"), lag, theme.warn),
         (Label("overview-stock"), stock.unwrap_or_default(), theme.accent),
     ];
-    for ((label, values, style), row) in strips.into_iter().zip(area.rows()) {
-        let [name, plot] = Layout::horizontal([Length(SCALE), Fill(1)]).areas(row);
-        let name_text = format!("{} {}", right(&label, usize::from(SCALE) - 2), glyphs::AXIS);
-        Span::styled(name_text, theme.soft).render(name, buffer);
+    let rows = Layout::vertical([Fill(1), Fill(1)]).areas::<2>(area);
+    for ((label, values, style), row) in strips.into_iter().zip(rows) {
+        let [names, plot] = Layout::horizontal([Length(SCALE), Fill(1)]).areas(row);
+        for (at, line) in names.rows().enumerate() {
+            let label = if at == 0 { &*label } else { "" };
+            let name = format!("{} {}", right(label, usize::from(SCALE) - 2), glyphs::AXIS);
+            Span::styled(name, theme.soft).render(line, buffer);
+        }
         let top = values.iter().flatten().copied().fold(0.0, f64::max);
         strip(plot, buffer, style, top, values);
     }
@@ -127,6 +129,8 @@ fn now(scene: &Scene) -> Option<Point> {
     let persisted = last.persisted.filter(|_| !is_stale(sql, scene.seen()));
     Some(Point {
         admitted: admitted.map(|_| funnel.admitted.per_second),
+        refused: admitted
+            .map(|_| (funnel.attempts.per_second - funnel.admitted.per_second).max(0.0)),
         persisted: persisted.map(|_| written.per_second),
         ..last
     })
@@ -139,22 +143,24 @@ fn at(snapshot: &Snapshot, (from, to): (Millis, Millis)) -> Option<Point> {
     series.between(from, to).or_else(|| near().filter(|point| point.at >= from.plus(-NEAR_MS)))
 }
 
-fn legend(scene: &Scene, point: Option<&Point>) -> Line<'static> {
-    let theme = scene.theme;
-    let [line, area] = if theme.ascii { ["*", "."] } else { ["⠤", "⣿"] };
-    let legend = [
-        (Label("common-admitted"), point.and_then(|point| point.admitted), theme.chart_1, line),
-        (Label("common-persisted"), point.and_then(|point| point.persisted), theme.chart_2, area),
+/// The rates of a moment beside their signs in the chart, as many as fit.
+fn legend(scene: &Scene, point: Option<&Point>, cells: u16) -> Line<'static> {
+    let [admitted, refused, persisted] = chart_signs(scene.theme);
+    let rates: [(_, Label, fn(&Point) -> Option<f64>); 3] = [
+        (admitted, Label("common-admitted"), |point| point.admitted),
+        (persisted, Label("common-persisted"), |point| point.persisted),
+        (refused, Label("overview-refused"), |point| point.refused),
     ];
-    let mut spans = Vec::new();
-    for (label, rate, style, sign) in legend {
-        let rate = rate.map(|rate| figures::rate_within(rate, 9));
+    let mut legend = Line::default();
+    for (sign, label, rate) in rates {
+        let rate = point.and_then(rate).map(|rate| figures::rate_within(rate, 8));
         let rate = rate.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        spans.push(Span::styled(format!("{sign} "), style));
-        let rate = right(&rate, 10);
-        spans.push(Span::raw(format!("{label}{rate} ")));
+        let text = format!(" {label}{} ", right(&rate, 9));
+        if legend.width() + 1 + width(&text) <= usize::from(cells) + 1 {
+            legend.extend([sign, Span::raw(text)]);
+        }
     }
-    spans.into()
+    legend
 }
 
 fn latency(scene: &Scene, cells: u16) -> Line<'static> {
