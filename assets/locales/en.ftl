@@ -2393,6 +2393,7 @@ orders-held = { $at }, { $held ->
    *[false] no longer assigned to its buyer in Redis
 }
 orders-id-time = ID time
+orders-any-id = order with this ID
 orders-id-user-voucher-paid = id, user=1001, voucher=7, paid, from=14:30, to=-5m; negation: !user=7, !voucher=7, !paid; press { KEY("press") } to search
 orders-in-all = { $count } total
 orders-in-sql = in SQL

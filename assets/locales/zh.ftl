@@ -2079,6 +2079,7 @@ orders-held = { $at }，{ $held ->
    *[false] Redis 中买家已不再持有该订单
 }
 orders-id-time = ID 解析
+orders-any-id = 此 ID 的订单
 orders-id-user-voucher-paid = id、user=1001、voucher=7、paid、from=14:30、to=-5m；取反：!user=7、!voucher=7、!paid；按 { KEY("press") } 查询
 orders-in-all = 共 { $count } 笔
 orders-in-sql = 写入 SQL

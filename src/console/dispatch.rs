@@ -144,9 +144,8 @@ impl App {
             }
         }
         if let Some(row) = row {
-            if let Some(table) = self.views.get_mut(self.view).table_mut() {
-                table.point_to(&self.display.shown, &row);
-            }
+            let row = if row.is_empty() { palette.input.value().trim() } else { &row };
+            self.views.get_mut(self.view).point_to(&self.display.shown, row);
             self.views.sales.choose_pointed();
             return None;
         }
@@ -319,7 +318,7 @@ impl App {
             action => {
                 let is_scrub = (Action::Earlier..=Action::MarkAfter).contains(&action);
                 // The chart stays while the user moves along it.
-                if is_scrub && self.views.overview.has_chart() && !self.display.frozen {
+                if is_scrub && self.views.overview.axis.is_some() && !self.display.frozen {
                     self.freeze();
                 }
                 self.run_by_view(action);
@@ -534,7 +533,7 @@ impl App {
     pub(super) fn freeze(&mut self) {
         self.display.frozen = !self.display.frozen;
         if self.display.frozen {
-            if self.view == View::Overview && self.views.overview.has_chart() {
+            if self.view == View::Overview && self.views.overview.axis.is_some() {
                 self.note(text!("time-display-paused-and-step-through"));
             }
         } else {
@@ -783,8 +782,8 @@ impl App {
             offers.push(Offer { action, name: name.to_owned(), alias, why, view, row: None });
         }
         for view in View::VARIANTS.iter().copied() {
-            let names = self.views.get(view).table().map(|it| it.names(&self.display.shown));
-            offers.extend(names.into_iter().flatten().map(|(row, name)| Offer {
+            let names = self.views.get(view).names(&self.display.shown);
+            offers.extend(names.into_iter().map(|(row, name)| Offer {
                 action: Action::Go(view),
                 name,
                 alias: String::new(),

@@ -26,7 +26,7 @@ pub(crate) struct Offer {
     pub(crate) why: Option<String>,
     /// The view that it opens first.
     pub(crate) view: Option<View>,
-    /// The ID or name of the row that it selects; offered once something is typed.
+    /// The ID or name of the row that it selects, empty for the typed number; offered once something is typed.
     pub(crate) row: Option<String>,
 }
 
@@ -65,6 +65,9 @@ impl Palette {
             .offers
             .iter()
             .filter_map(|offer| {
+                if offer.row.as_deref() == Some("") {
+                    return wanted.parse::<u64>().is_ok().then_some((2, offer));
+                }
                 let name = rank(&offer.name.to_lowercase(), &wanted);
                 let alias = rank(&offer.alias, &wanted).map(|rank| rank + 1);
                 Some((name.into_iter().chain(alias).min()?, offer))

@@ -163,6 +163,14 @@ fn the_palette_goes_to_a_row_by_its_id_or_name() {
     tui.press(&format!(":{entry}\n"));
     assert_eq!((tui.app.view, tui.app.views.pending.cursor), (View::Pending, Some(entry)));
     assert!(tui.app.views.pending.controls.filter.value().is_empty(), "the filter hid it");
+    let consumer = tui.app.display.shown.stream.as_ref().unwrap().consumers[1].name.clone();
+    tui.press(&format!(":{consumer}\n"));
+    assert_eq!((tui.app.view, tui.app.views.stream.pane), (View::Stream, views::Pane::Consumers));
+    let pointed = tui.app.views.stream.consumers.cursor.as_ref();
+    assert_eq!(pointed.map(|(_, name)| name), Some(&consumer));
+    // An order that is not loaded is searched for.
+    tui.press(":1234567890123\n").assert_shows("ORDERS  1234567890123");
+    assert_eq!(tui.app.view, View::Orders);
     // Rows are not listed before something is typed, nor by scattered letters.
     Tui::open(normal(), "4:").assert_hides("#5 noodles");
     Tui::open(normal(), "4:nodl").assert_hides("#5 noodles");

@@ -30,9 +30,9 @@ const MAX_LISTED: usize = 20;
 pub fn all(mut errors: Vec<(Position, String)>) -> String {
     errors.sort_by_key(|(position, _)| *position);
     // A quoted name may contain a line break.
-    let listed = errors.iter().take(MAX_LISTED);
-    let listed = listed.map(|(position, why)| at(*position, &why.replace(['\n', '\r'], " ")));
-    let listed: Vec<_> = listed.collect();
+    let in_line =
+        |(position, why): &(Position, String)| at(*position, &why.replace(['\n', '\r'], " "));
+    let listed: Vec<_> = errors.iter().take(MAX_LISTED).map(in_line).collect();
     let text = match listed.as_slice() {
         [one] => one.clone(),
         several => format!("\n  {}", several.join("\n  ")),

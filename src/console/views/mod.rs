@@ -98,6 +98,18 @@ pub(crate) trait Component {
         None
     }
 
+    /// Identity and label of each row that the palette offers.
+    fn names(&self, snapshot: &Snapshot) -> Vec<(String, String)> {
+        self.table().map(|table| table.names(snapshot)).unwrap_or_default()
+    }
+
+    /// Moves the cursor to the row of this identity.
+    fn point_to(&mut self, snapshot: &Snapshot, name: &str) {
+        if let Some(table) = self.table_mut() {
+            table.point_to(snapshot, name);
+        }
+    }
+
     /// The input that filters the view.
     fn filter(&mut self) -> Option<&mut Input> {
         self.table_mut().map(|table| &mut table.controls_mut().filter)

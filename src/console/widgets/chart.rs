@@ -188,9 +188,7 @@ pub(crate) fn chart(
             buffer[(foot.x + column, foot.y)].set_symbol(glyph).set_style(style);
         }
     }
-    if clock > 0 {
-        clocks(Rect { x: foot.x, width, ..clocks_row }, buffer, theme, shown, axis);
-    }
+    clocks(Rect { x: foot.x, width, ..clocks_row }, buffer, theme, shown, axis);
     Some(axis)
 }
 

@@ -19,5 +19,5 @@ pub(crate) use chart::{Axis, Chart, SCALE, chart, chart_signs, columns_of};
 pub(crate) use halves::Halves;
 pub(crate) use popup::popup;
 pub(crate) use sanitize::plain;
-pub(crate) use sparkline::{Curve, sparkline, strip};
+pub(crate) use sparkline::{held, sparkline, strip};
 pub(crate) use text_width::{fit, left, right, width, wrap, wrap_to};

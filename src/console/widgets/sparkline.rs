@@ -3,28 +3,18 @@
 use ratatui::{buffer::Cell, prelude::*, widgets::Sparkline};
 use seckill_model::Millis;
 
-/// The stock of a sale over time: a value holds until the next one.
-pub(crate) struct Curve<'a> {
-    /// Start of each value, oldest first; `None` is an outage.
-    pub(crate) points: &'a [(Millis, Option<i64>)],
-    /// The left and right edge.
-    pub(crate) span: (Millis, Millis),
-}
-
-impl Curve<'_> {
-    /// The value at a time; `None` before the first point and in an outage.
-    fn at(&self, at: Millis) -> Option<i64> {
-        let place = self.points.partition_point(|(since, _)| *since <= at);
-        self.points.get(place.checked_sub(1)?)?.1
-    }
-
-    /// The value at the end of each of this many columns: the right edge is now.
-    pub(crate) fn columns(&self, columns: u16) -> Vec<Option<f64>> {
-        let (from, until) = self.span;
-        let end = |column| f64::from(column) / f64::from(columns);
-        let at = |column| from.plus((until.since(from) as f64 * end(column)) as i64);
-        (1..=columns).map(|column| self.at(at(column)).map(|left| left.max(0) as f64)).collect()
-    }
+/// A stock over time, which holds until the next value, at the end of each of this many columns: the right edge of the
+/// span is now. `None` before the first point and in an outage.
+pub(crate) fn held(
+    points: &[(Millis, Option<i64>)],
+    (from, until): (Millis, Millis),
+    columns: u16,
+) -> Vec<Option<f64>> {
+    let end = |column| f64::from(column) / f64::from(columns);
+    let at = |column| from.plus((until.since(from) as f64 * end(column)) as i64);
+    let place = |column| points.partition_point(|(since, _)| *since <= at(column));
+    let stock = |column| points.get(place(column).checked_sub(1)?)?.1;
+    (1..=columns).map(|column| stock(column).map(|left| left.max(0) as f64)).collect()
 }
 
 /// Draws one value per column over the whole area; `top` fills the height. A small value remains visible.
@@ -56,8 +46,7 @@ mod tests {
     #[test]
     fn a_value_holds_until_the_next_and_an_outage_is_none() {
         let points = [(Millis(10), Some(9)), (Millis(20), None), (Millis(30), Some(4))];
-        let curve = Curve { points: &points, span: (Millis(0), Millis(40)) };
-        let text = [0, 10, 19, 20, 30, 99].map(|at| curve.at(Millis(at)));
-        assert_eq!(text, [None, Some(9), Some(9), None, Some(4), Some(4)]);
+        let columns = held(&points, (Millis(0), Millis(40)), 4);
+        assert_eq!(columns, [Some(9.0), None, Some(4.0), Some(4.0)]);
     }
 }

@@ -7,10 +7,7 @@ use seckill_engine::telemetry::{
     snapshot::LogPage,
 };
 
-use super::{
-    overview::throughput_chart::{sign, sign_glyph},
-    prelude::*,
-};
+use super::{overview::throughput_chart::sign, prelude::*};
 use crate::text::{
     audit_log,
     time::{beyond, event_name},
@@ -36,10 +33,8 @@ impl Row for AuditEntry {
     const IS_OFFERED: bool = false;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::figure(Label("common-time"), (0, 11), |line: &Self| Value::Time(line.at)).soft(),
-        Column::text(Label("common-empty"), (0, 1), |line: &Self| {
-            Value::Text(sign_glyph(Weight::of(line)).to_owned())
-        })
-        .styled(|scene, line| sign(scene.theme, Weight::of(line)).1),
+        Column::text(Label("common-empty"), (0, 1), |line: &Self| Value::Text(sign(line).0.into()))
+            .styled(|scene, line| sign(line).1(scene.theme)),
         // The log itself matches in every language.
         Column::hidden(|line: &Self| {
             let AuditEntry { action, subject, result, reason, .. } = line;
@@ -51,7 +46,7 @@ impl Row for AuditEntry {
         })
         .styled(|scene, line| match Weight::of(line) {
             Weight::Notice => scene.theme.soft,
-            weight @ (Weight::Trouble | Weight::Failed) => sign(scene.theme, weight).1,
+            Weight::Trouble | Weight::Failed => sign(line).1(scene.theme),
             Weight::Relief | Weight::Command => Style::new(),
         }),
         Column::text(Label("activity-who"), (72, 9), |line: &Self| {
@@ -155,18 +150,17 @@ impl Row for AuditEntry {
     /// Everything that the log has of a line.
     fn detail<'a>(scene: &'a Scene, line: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let (theme, entry) = (scene.theme, line);
-        let weight = Weight::of(entry);
-        let (glyph, style) = sign(theme, weight);
+        let (glyph, style) = sign(entry);
         let mut detail = Detail::new(scene, cells);
         let event = vec![
-            Span::styled(format!("{glyph} "), style),
+            Span::styled(format!("{glyph} "), style(theme)),
             Span::styled(event_name(&entry.action), theme.strong),
             Span::raw(format!("  {}", fit(&subject(line), cells.saturating_sub(30).into()))),
         ];
         detail.heading(event);
         let at = entry.at.date_time(&scene.zone);
         detail.text(Label("activity-when"), text!("activity-node", at, node = entry.node));
-        let style = if weight == Weight::Failed { theme.broken } else { Style::new() };
+        let style = if Weight::of(entry) == Weight::Failed { theme.broken } else { Style::new() };
         detail.field(Label("field-result"), audit_log::result(&entry.result), style);
         if !entry.is_event() {
             detail.text(Label("activity-user"), &entry.operator);
@@ -208,15 +202,11 @@ fn add_figures(detail: &mut Detail<'_>, scene: &Scene, line: &AuditEntry) {
     let all = changes::changes(line.before.as_deref(), line.after.as_deref());
     let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);
     for it in changed {
-        let change = format!("{} {} → {}", it.name, it.before, it.after);
-        detail.text(Label("activity-figures"), change);
+        detail.text(Label("activity-figures"), format!("{} {} → {}", it.name, it.before, it.after));
     }
     if !same.is_empty() {
         let same: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
-        detail.field(
-            Label("activity-unchanged"),
-            same.join(&Label("list-items")),
-            scene.theme.soft,
-        );
+        let same = same.join(&Label("list-items"));
+        detail.field(Label("activity-unchanged"), same, scene.theme.soft);
     }
 }

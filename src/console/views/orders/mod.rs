@@ -240,6 +240,17 @@ impl Component for OrdersState {
         Some(&mut self.table)
     }
 
+    /// The loaded orders, and an entry for any other ID.
+    fn names(&self, snapshot: &Snapshot) -> Vec<(String, String)> {
+        let any = (String::new(), Label("orders-any-id").to_owned());
+        Table::names(&self.table, snapshot).into_iter().chain([any]).collect()
+    }
+
+    fn point_to(&mut self, _: &Snapshot, name: &str) {
+        self.input = name.into();
+        self.submit_filter();
+    }
+
     fn filter(&mut self) -> Option<&mut Input> {
         Some(&mut self.input)
     }

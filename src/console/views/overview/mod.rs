@@ -81,7 +81,7 @@ impl Component for OverviewState {
                 is_last.then(|| Label("command-no-other-time-range").to_owned())
             }
             Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter
-                if !self.has_chart() =>
+                if self.axis.is_none() =>
             {
                 Some(Label("time-window-is-too-small").to_owned())
             }
@@ -108,11 +108,11 @@ impl OverviewState {
     fn draw_left(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene, margin: u16) {
         let for_stock = area.height.saturating_sub(FUNNEL + margin + 3).max(2);
         let stock = stock_panel::draw(area, buffer, scene, self, for_stock);
-        let rows = [stock, 1, 1, FUNNEL, margin, 1].map(Length);
-        let [_, _, head, funnel, _, rushes, below] =
-            Layout::vertical(rows.into_iter().chain([Fill(1)])).areas(area);
-        let latency = (below.height / 2).clamp(6, 12);
-        let [latency, events] = Layout::vertical([Length(latency), Fill(1)]).areas(below);
+        let [stock, margin] = [stock, margin].map(Length);
+        let rows = [stock, Length(1), Length(1), Length(FUNNEL), margin, Length(1), Fill(1)];
+        let [_, _, head, funnel, _, rushes, below] = Layout::vertical(rows).areas(area);
+        let rows = [Length((below.height / 2).clamp(6, 12)), Fill(1)];
+        let [latency, events] = Layout::vertical(rows).areas(below);
         scene.heading(&text::ADMISSION, &[Source::Redis]).render(head, buffer);
         draw_funnel(funnel, buffer, scene, &scene.shown.funnel);
         rush(scene, rushes.width).render(rushes, buffer);
@@ -175,11 +175,11 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     }
     let events = scene.shown.activity.iter().filter(|line| Weight::of(line) > Weight::Notice);
     let rows = events.take(list.height.into()).map(|line| {
-        let (glyph, style) = throughput_chart::sign(theme, Weight::of(line));
+        let (glyph, style) = throughput_chart::sign(line);
         let time = Line::styled(scene.at_second(line.at), theme.soft).right_aligned();
         let event = text::time::event(&line.action, &text::audit_log::subject(&line.subject));
         let event = fit(&event, list.width.saturating_sub(16).into());
-        Row::new([time, Line::styled(glyph, style), event.into()])
+        Row::new([time, Line::styled(glyph, style(theme)), event.into()])
     });
     let mut rows: Vec<_> = rows.collect();
     rows.reverse();

@@ -21,7 +21,7 @@ pub(crate) struct OverviewState {
     /// The selected moment; `None` while the display is live.
     moment: Option<Millis>,
     /// The axis drawn last; `None` if the chart did not fit.
-    pub(super) axis: Option<Axis>,
+    pub(crate) axis: Option<Axis>,
     /// The rows of the stock panel that were drawn last.
     pub(super) stock_rows: Vec<(Rect, VoucherId)>,
 }
@@ -57,11 +57,6 @@ impl OverviewState {
 
     pub(crate) fn moment(&self) -> Option<Millis> {
         self.moment
-    }
-
-    /// Whether there is a chart to select a moment on.
-    pub(crate) fn has_chart(&self) -> bool {
-        self.axis.is_some()
     }
 
     /// Clears the selected moment; returns whether there was one.

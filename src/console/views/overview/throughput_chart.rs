@@ -9,7 +9,7 @@ use super::OverviewState;
 use crate::{
     text::time,
     views::prelude::*,
-    widgets::{Axis, Chart, Curve, SCALE, chart, chart_signs, columns_of, strip},
+    widgets::{Axis, Chart, SCALE, chart, chart_signs, columns_of, held, strip},
 };
 
 /// Ticks farther apart than this are different moments.
@@ -21,25 +21,14 @@ pub(crate) fn until(snapshot: &Snapshot) -> Millis {
     last.map_or(snapshot.taken, |point| point.at.max(snapshot.taken))
 }
 
-/// The symbol of a log line.
-pub(in crate::views) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
-    let style = match weight {
-        Weight::Trouble => theme.warn,
-        Weight::Failed => theme.bad,
-        Weight::Command => theme.key,
-        Weight::Relief => theme.good,
-        Weight::Notice => theme.soft,
-    };
-    (sign_glyph(weight), style)
-}
-
-pub(in crate::views) fn sign_glyph(weight: Weight) -> &'static str {
-    match weight {
-        Weight::Trouble => "!",
-        Weight::Failed => glyphs::CROSS,
-        Weight::Command => glyphs::MARK,
-        Weight::Relief => glyphs::UP,
-        Weight::Notice => glyphs::WAITING,
+/// The symbol of a log line, and its style.
+pub(in crate::views) fn sign(line: &AuditEntry) -> (&'static str, fn(Theme) -> Style) {
+    match Weight::of(line) {
+        Weight::Trouble => ("!", |theme| theme.warn),
+        Weight::Failed => (glyphs::CROSS, |theme| theme.bad),
+        Weight::Command => (glyphs::MARK, |theme| theme.key),
+        Weight::Relief => (glyphs::UP, |theme| theme.good),
+        Weight::Notice => (glyphs::WAITING, |theme| theme.soft),
     }
 }
 
@@ -62,8 +51,8 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
     let mut lines: Vec<&AuditEntry> = scene.shown.activity.iter().collect();
     lines.sort_by_key(|line| Weight::of(line));
     let signs = lines.into_iter().map(|line| {
-        let (glyph, style) = sign(theme, Weight::of(line));
-        (line.at, glyph, style)
+        let (glyph, style) = sign(line);
+        (line.at, glyph, style(theme))
     });
     let shown = Chart {
         series: &scene.shown.series,
@@ -99,10 +88,9 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
 fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene, axis: Axis) {
     let (theme, series) = (scene.theme, &scene.shown.series);
     let sale = scene.chosen.or(scene.shown.sales.first().map(|sale| sale.voucher_id));
-    let stock = sale.and_then(|sale| scene.shown.stocks.of(sale)).map(|stock| {
-        let (points, span) = (stock.points(), (axis.begin(0), axis.begin(axis.cells)));
-        Curve { points, span }.columns(axis.cells)
-    });
+    let stock = sale
+        .and_then(|sale| scene.shown.stocks.of(sale))
+        .map(|stock| held(stock.points(), (axis.begin(0), axis.begin(axis.cells)), axis.cells));
     let lag = columns_of(series, axis, |it| it.lag.map(|it| it as f64));
     let strips = [
         (Label("common-lag"), lag, theme.warn),
@@ -125,12 +113,12 @@ fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene, axis: Axis) {
 fn now(scene: &Scene) -> Option<Point> {
     let Snapshot { series, funnel, written, sql, .. } = &*scene.shown;
     let last = *series.last()?;
+    let refused = funnel.attempts.per_second - funnel.admitted.per_second;
     let admitted = last.admitted.filter(|_| !scene.is_blind());
     let persisted = last.persisted.filter(|_| !is_stale(sql, scene.seen()));
     Some(Point {
         admitted: admitted.map(|_| funnel.admitted.per_second),
-        refused: admitted
-            .map(|_| (funnel.attempts.per_second - funnel.admitted.per_second).max(0.0)),
+        refused: admitted.map(|_| refused.max(0.0)),
         persisted: persisted.map(|_| written.per_second),
         ..last
     })
@@ -146,17 +134,16 @@ fn at(snapshot: &Snapshot, (from, to): (Millis, Millis)) -> Option<Point> {
 /// The rates of a moment beside their signs in the chart, as many as fit.
 fn legend(scene: &Scene, point: Option<&Point>, cells: u16) -> Line<'static> {
     let [admitted, refused, persisted] = chart_signs(scene.theme);
-    let rates: [(_, Label, fn(&Point) -> Option<f64>); 3] = [
-        (admitted, Label("common-admitted"), |point| point.admitted),
-        (persisted, Label("common-persisted"), |point| point.persisted),
-        (refused, Label("overview-refused"), |point| point.refused),
+    let rates = [
+        (admitted, Label("common-admitted"), point.and_then(|it| it.admitted)),
+        (persisted, Label("common-persisted"), point.and_then(|it| it.persisted)),
+        (refused, Label("overview-refused"), point.and_then(|it| it.refused)),
     ];
     let mut legend = Line::default();
     for (sign, label, rate) in rates {
-        let rate = point.and_then(rate).map(|rate| figures::rate_within(rate, 8));
-        let rate = rate.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        let rate = rate.map(|rate| figures::rate_within(rate, 8)).unwrap_or(text::UNKNOWN.into());
         let text = format!(" {label}{} ", right(&rate, 9));
-        if legend.width() + 1 + width(&text) <= usize::from(cells) + 1 {
+        if legend.width() + width(&text) <= cells.into() {
             legend.extend([sign, Span::raw(text)]);
         }
     }
@@ -214,11 +201,11 @@ fn events(scene: &Scene, (from, to): (Millis, Millis), cells: u16) -> Line<'stat
     let mut lines: Vec<&AuditEntry> = within.collect();
     lines.sort_by_key(|line| std::cmp::Reverse(Weight::of(line)));
     let Some((first, more)) = lines.split_first() else { return Line::default() };
-    let (glyph, style) = sign(scene.theme, Weight::of(first));
+    let (glyph, style) = sign(first);
     let text = time::event(&first.action, &text::audit_log::subject(&first.subject));
     let more = text!("time-and-more", more = more.len());
     // A truncated count would be misread.
     let room = cells.saturating_sub((width(glyph) + 1 + width(&more)) as u16);
     let text = format!(" {}{more}", fit(&text, room.into()));
-    Line::from(vec![Span::styled(glyph, style), Span::raw(text)])
+    Line::from(vec![Span::styled(glyph, style(scene.theme)), Span::raw(text)])
 }

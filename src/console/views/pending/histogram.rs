@@ -14,16 +14,23 @@ const MOST_BAR: usize = 40;
 /// Counted every two seconds; older counts are outdated.
 const STALE_MS: u64 = 5_000;
 
-/// One class: its name and count.
-type Class = (String, Option<u64>);
-
 /// Both histograms side by side.
 pub(super) fn lines(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
     let census = scene.shown.census.as_ref();
     let half = cells / 2 + 1;
-    let left = column(scene, half, &ages(census));
+    let [.., oldest] = Census::AGES_MS;
+    let aged = |sign: char, border| text!("recovery-age", sign, border = figures::span(border));
+    let ages =
+        [&Census::AGES_MS.map(|border| aged('<', border))[..], &[aged('>', oldest)]].concat();
+    let left = column(scene, half, &ages, census.map(|it| &it.ages[..]));
+    let tries = [
+        Label("recovery-delivered-once"),
+        Label("recovery-delivered-2-4-times"),
+        Label("recovery-delivered-5-times"),
+    ]
+    .map(Label::to_owned);
     // Its margin is the gap between the two.
-    let mut right = column(scene, cells - half, &tries(census));
+    let mut right = column(scene, cells - half, &tries, census.map(|it| &it.tries[..]));
     right.resize(left.len() - 1, Line::default());
     right.push(census.map(|census| notes(scene, census)).unwrap_or_default());
     left.into_iter()
@@ -48,43 +55,28 @@ fn notes(scene: &Scene, census: &Census) -> Line<'static> {
     Span::styled(notes.join("  "), style).into()
 }
 
-fn ages(census: Option<&Census>) -> Vec<Class> {
-    let [.., oldest] = Census::AGES_MS;
-    let names = Census::AGES_MS.map(|border| aged('<', border)).into_iter();
-    let counts = census.map_or([None; 5], |census| census.ages.map(Some));
-    names.chain([aged('>', oldest)]).zip(counts).collect()
-}
-
-fn aged(sign: char, border: u64) -> String {
-    text!("recovery-age", sign, border = figures::span(border))
-}
-
-fn tries(census: Option<&Census>) -> Vec<Class> {
-    let counts = census.map_or([None; 3], |census| census.tries.map(Some));
-    let names = [
-        Label("recovery-delivered-once"),
-        Label("recovery-delivered-2-4-times"),
-        Label("recovery-delivered-5-times"),
-    ];
-    names.map(Label::to_owned).into_iter().zip(counts).collect()
-}
-
 /// Names, right-aligned counts, and bars of one scale, in lines of exactly `cells`. Entries of the last class are a
 /// problem.
-fn column(scene: &Scene, cells: u16, classes: &[Class]) -> Vec<Line<'static>> {
+fn column(
+    scene: &Scene,
+    cells: u16,
+    names: &[String],
+    counts: Option<&[u64]>,
+) -> Vec<Line<'static>> {
     let theme = scene.theme;
-    let names = classes.iter().map(|(name, _)| width(name)).max().unwrap_or(0);
-    let room = usize::from(cells).saturating_sub(names + COUNT + 5).min(MOST_BAR);
-    let counted = classes.iter().filter_map(|(_, count)| *count).sum::<u64>().max(1);
-    let lines = classes.iter().enumerate().map(|(place, (name, count))| {
+    let widest = names.iter().map(|name| width(name)).max().unwrap_or(0);
+    let room = usize::from(cells).saturating_sub(widest + COUNT + 5).min(MOST_BAR);
+    let counted = counts.into_iter().flatten().sum::<u64>().max(1);
+    let lines = names.iter().enumerate().map(|(place, name)| {
+        let count = counts.map(|counts| counts[place]);
         let style = match count {
-            Some(1..) if place + 1 == classes.len() => theme.warn,
+            Some(1..) if place + 1 == names.len() => theme.warn,
             Some(1..) => theme.accent,
             _ => theme.soft,
         };
         let text = count.map_or_else(|| text::UNKNOWN.to_owned(), |it| figures::within(it, COUNT));
         let share = count.unwrap_or(0) as f64 / counted as f64;
-        let mut line = Line::from(Span::styled(left(name, names), theme.soft));
+        let mut line = Line::from(Span::styled(left(name, widest), theme.soft));
         line.push_span(Span::styled(right(&text, COUNT + 1), style));
         line.push_span(" ");
         line.extend(bar(theme, share, room as u16, style, None));

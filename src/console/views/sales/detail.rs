@@ -15,7 +15,7 @@ use super::{phase, window};
 use crate::{
     text::figures::{compact, share, span, steady_span, thousands},
     views::{detail::LABELS, funnel::draw_funnel, orders, prelude::*},
-    widgets::{Curve, strip},
+    widgets::{held, strip},
 };
 
 /// Cells of the name of a figure beside the funnel, and of the figure unless it is longer.
@@ -203,8 +203,8 @@ fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
         .title_bottom(Line::styled(first, theme.soft))
         .title_bottom(Line::styled(last, theme.soft).right_aligned());
     let inside = axes.inner(plot);
-    let shown = Curve { points, span: (from, until) };
-    strip(inside, buffer, theme.accent, sale.initial as f64, shown.columns(inside.width));
+    let shown = held(points, (from, until), inside.width);
+    strip(inside, buffer, theme.accent, sale.initial as f64, shown);
     axes.render(plot, buffer);
 }
 

@@ -6,7 +6,7 @@ use seckill_engine::SaleLine;
 use seckill_model::Phase;
 
 use super::prelude::*;
-use crate::widgets::{Curve, sparkline};
+use crate::widgets::{held, sparkline};
 
 /// The width of a figure; more digits widen it.
 const FIGURE: (u16, u16) = (0, 7);
@@ -91,9 +91,9 @@ const RATE_MS: i64 = 60_000;
 fn rate(scene: &Scene, sale: &SaleLine, cells: u16) -> String {
     let until = scene.shown.taken;
     let Some(curve) = scene.shown.stocks.of(sale.voucher_id) else { return String::new() };
-    let curve = Curve { points: curve.points(), span: (until.plus(-RATE_MS), until) };
+    let left = held(curve.points(), (until.plus(-RATE_MS), until), cells + 1);
     let sold = |pair: &[Option<f64>]| Some((pair[0]? - pair[1]?).max(0.0));
-    sparkline(&curve.columns(cells + 1).windows(2).map(sold).collect::<Vec<_>>())
+    sparkline(&left.windows(2).map(sold).collect::<Vec<_>>())
 }
 
 /// The share of the stock that is left.

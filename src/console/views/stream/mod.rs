@@ -130,6 +130,23 @@ impl Component for StreamState {
         })
     }
 
+    /// Consumers are known without a page of entries.
+    fn names(&self, snapshot: &Snapshot) -> Vec<(String, String)> {
+        let consumers = snapshot.stream.iter().flat_map(|stream| &stream.consumers);
+        let names = consumers.map(|it| [it.name.clone(), it.name.clone()].into());
+        Table::names(&self.entries, snapshot).into_iter().chain(names).collect()
+    }
+
+    fn point_to(&mut self, snapshot: &Snapshot, name: &str) {
+        let mut consumers = snapshot.stream.iter().flat_map(|stream| &stream.consumers);
+        if let Some(consumer) = consumers.find(|it| it.name == name) {
+            (self.pane, self.consumers.cursor) = (Pane::Consumers, Some(consumer.id()));
+        } else {
+            self.pane = Pane::Entries;
+            Table::point_to(&mut self.entries, snapshot, name);
+        }
+    }
+
     fn filter(&mut self) -> Option<&mut Input> {
         Some(&mut self.entries.controls.filter)
     }
