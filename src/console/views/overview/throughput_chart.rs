@@ -141,7 +141,7 @@ fn legend(scene: &Scene, point: Option<&Point>, cells: u16) -> Line<'static> {
     ];
     let mut legend = Line::default();
     for (sign, label, rate) in rates {
-        let rate = rate.map(|rate| figures::rate_within(rate, 8)).unwrap_or(text::UNKNOWN.into());
+        let rate = rate.map_or(text::UNKNOWN.into(), |rate| figures::rate_within(rate, 8));
         let text = format!(" {label}{} ", right(&rate, 9));
         if legend.width() + width(&text) <= cells.into() {
             legend.extend([sign, Span::raw(text)]);
