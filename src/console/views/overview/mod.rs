@@ -111,7 +111,7 @@ impl OverviewState {
         let [stock, margin] = [stock, margin].map(Length);
         let rows = [stock, Length(1), Length(1), Length(FUNNEL), margin, Length(1), Fill(1)];
         let [_, _, head, funnel, _, rushes, below] = Layout::vertical(rows).areas(area);
-        let rows = [Length((below.height / 2).clamp(6, 12)), Fill(1)];
+        let rows = [Length((below.height / 2).clamp(5, 12)), Fill(1)];
         let [latency, events] = Layout::vertical(rows).areas(below);
         scene.heading(&text::ADMISSION, &[Source::Redis]).render(head, buffer);
         draw_funnel(funnel, buffer, scene, &scene.shown.funnel);
@@ -170,7 +170,7 @@ fn rush(scene: &Scene, cells: u16) -> Line<'static> {
 fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     let theme = scene.theme;
     let [_, head, list] = Layout::vertical([Length(1), Length(1), Fill(1)]).areas(area);
-    if list.height < 3 {
+    if list.height < 2 {
         return;
     }
     let events = scene.shown.activity.iter().filter(|line| Weight::of(line) > Weight::Notice);
