@@ -1096,6 +1096,8 @@ cli-sale-state-name = state
 cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
 cli-sale-stock-not-loaded = not loaded into Redis, { $db_stock } of { $initial } in SQL
 cli-sale-unsold = { $db_stock } of { $initial } unsold
+cli-serve-insecure = { $address } can be reached by other hosts, and passwords and tokens would be sent in plain text; listen on a loopback address, or pass --insecure if a proxy or the network protects them
+cli-serve-started = { $node } serves http://{ $address } with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
 cli-signals = cannot install the signal handlers ({ $error })
 cli-sold-out = sold out
 cli-status-answers = responds in { $ms } ms
@@ -2053,6 +2055,30 @@ group-trimmed = { $gone ->
     [one] 1 older entry was
    *[other] { $gone } older entries were
 } trimmed or deleted in partition { $partition } and cannot be redelivered; the earliest position is { $first }, or '--to start'
+
+## http
+
+http-admitted = order placed
+http-busy = too many requests at the moment; try again shortly
+http-defect = internal error; the server log states the cause
+http-duplicate = you already hold an order for this voucher
+http-ended = the sale has ended
+http-failed = the HTTP server failed ({ $error })
+http-listen = cannot listen on { $address } ({ $error }); stop the program that uses it, or pass another address with --listen
+http-no-order = you have no such order
+http-no-path = no such path
+http-no-session = not logged in, or the session has expired
+http-no-stream = the order stream is missing; try again shortly
+http-not-loaded = this voucher is not on sale
+http-not-started = the sale has not started yet
+http-path = the path is invalid
+http-paused = the sale is paused
+http-pay-closed = the order is closed and cannot be paid
+http-pay-dead = the order could not be processed and cannot be paid yet
+http-pay-queued = the order is still being written; try again shortly
+http-sold-out = sold out
+http-unavailable = the service is unavailable at the moment; try again shortly
+http-wrong-method = this path does not accept this method
 
 ## job
 

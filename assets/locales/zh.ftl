@@ -1014,6 +1014,8 @@ cli-sale-state-name = 运营状态
 cli-sale-stock = { $stock }，共 { $initial }（SQL { $db_stock }）
 cli-sale-stock-not-loaded = 未载入 Redis，SQL 中剩 { $db_stock }，共 { $initial }
 cli-sale-unsold = 未售 { $db_stock }，共 { $initial }
+cli-serve-insecure = 其他主机可以访问 { $address }，密码和令牌会以明文传输；请监听回环地址，若有代理或网络隔离保护，可加 --insecure
+cli-serve-started = { $node } 已在 http://{ $address } 提供服务，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
 cli-signals = 无法安装信号处理器（{ $error }）
 cli-sold-out = 售罄
 cli-status-answers = 应答耗时 { $ms } 毫秒
@@ -1842,6 +1844,30 @@ group-nothing-to-claim-from = “{ $from }”没有可转移给“{ $to }”的�
 group-other-partition = 消息 { $entry } 不属于分区 { $partition }，请不填分区，或填它自己的分区
 group-position = “{ $text }”不是消息流中的位置；请填 start、消息 ID（如 1795000000000-0）或时间：2026-11-20T14:30:00Z、'2026-11-20 14:30'（本地时间）、14:30（今天）、-10m
 group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 开始，或用 '--to start' 从头开始
+
+## http
+
+http-admitted = 下单成功
+http-busy = 当前请求过多，请稍后重试
+http-defect = 内部错误，原因见服务端日志
+http-duplicate = 不能重复下单
+http-ended = 秒杀已经结束
+http-failed = HTTP 服务出错（{ $error }）
+http-listen = 无法监听 { $address }（{ $error }），请停止占用它的程序，或用 --listen 另指定地址
+http-no-order = 您没有这个订单
+http-no-path = 路径不存在
+http-no-session = 未登录或登录已过期
+http-no-stream = 消息队列不存在
+http-not-loaded = 库存数据不存在
+http-not-started = 秒杀尚未开始
+http-path = 路径无效
+http-paused = 秒杀已暂停
+http-pay-closed = 订单已关闭，不能支付
+http-pay-dead = 订单处理失败，暂时不能支付
+http-pay-queued = 订单正在写入，请稍后重试
+http-sold-out = 库存不足
+http-unavailable = 服务暂不可用，请稍后重试
+http-wrong-method = 该路径不支持此请求方法
 
 ## job
 

@@ -28,6 +28,7 @@ mod reply;
 mod rush;
 mod sale;
 mod sandbox;
+mod serve;
 mod signals;
 mod snapshot;
 mod status;
@@ -118,6 +119,8 @@ enum Command {
     Drill(drill::DrillArgs),
     /// Run a node (the engine without a console) until SIGTERM
     Work,
+    /// Run a node that also serves buyers over HTTP, until SIGTERM
+    Serve(serve::ServeArgs),
     /// Create, show and control sales
     #[command(subcommand)]
     Sale(sale::SaleCommand),
@@ -266,6 +269,7 @@ impl Cli {
             Some(Command::Demo(args)) => Box::pin(demo::run(&setup, &args)).await,
             Some(Command::Drill(args)) => Box::pin(drill::run(&setup, &args)).await,
             Some(Command::Work) => work::run(config, out).await,
+            Some(Command::Serve(args)) => Box::pin(serve::run(config, out, args)).await,
             Some(Command::Sale(command)) => sale::run(config, out, command).await,
             Some(Command::Voucher(command)) => voucher::run(config, out, command).await,
             Some(Command::Rush(args)) => rush::run(config, out, args).await,

@@ -219,6 +219,10 @@ const NAMES: &[&str] = &[
     "PORT",
     "claim",
     "holder",
+    "HTTP",
+    "http",
+    "listen",
+    "insecure",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.
