@@ -34,6 +34,8 @@ mod snapshot;
 mod status;
 mod stream;
 mod table;
+mod tokens;
+mod users;
 mod voucher;
 mod work;
 
@@ -127,6 +129,12 @@ enum Command {
     /// Create, buy and list vouchers, ordinary ones and those of flash sales
     #[command(subcommand)]
     Voucher(voucher::VoucherCommand),
+    /// Create users for load tests over HTTP
+    #[command(subcommand)]
+    Users(users::UsersCommand),
+    /// Create, list and revoke tokens of operators, for HTTP
+    #[command(subcommand)]
+    Tokens(tokens::TokensCommand),
     /// Run simulated buyers against a sale and wait until every admitted order is settled
     Rush(rush::RushArgs),
     /// Show the current state of servers, nodes and sales, and the open alarms
@@ -272,6 +280,8 @@ impl Cli {
             Some(Command::Serve(args)) => Box::pin(serve::run(config, out, args)).await,
             Some(Command::Sale(command)) => sale::run(config, out, command).await,
             Some(Command::Voucher(command)) => voucher::run(config, out, command).await,
+            Some(Command::Users(command)) => users::run(config, out, command).await,
+            Some(Command::Tokens(command)) => tokens::run(config, out, command).await,
             Some(Command::Rush(args)) => rush::run(config, out, args).await,
             Some(Command::Status) => Box::pin(status::run(config, out)).await,
             Some(Command::Pending(command)) => pending::run(config, out, command).await,

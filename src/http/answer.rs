@@ -52,20 +52,30 @@ pub(crate) enum Refusal {
     Outcome(Outcome),
     /// The request is invalid.
     Invalid(Reason),
+    /// The body is larger than allowed.
+    TooLarge,
+    /// The body did not arrive in time.
+    SlowBody,
     /// There is no valid session.
     NoSession,
+    /// Only operators may do this.
+    NotAllowed,
+    /// The login code is wrong, or has expired.
+    WrongCode,
     /// No such path.
     NoPath,
     /// The path exists, the method does not.
     WrongMethod,
     /// This user has no such order.
     NoOrder(OrderId),
-    /// The order exists in a state that does not allow this; its state as data.
-    OrderState(Label, Value),
+    /// The state of the object does not allow this; its state as data.
+    Conflict(Label, Value),
     /// Too many requests are in progress.
     Overloaded,
     /// The server stops, or a server behind it does not answer: nothing was changed, or repeating is safe.
     Unavailable,
+    /// The database did not confirm the change: repeating it may do it twice.
+    Uncertain,
     /// The server is not ready yet; its state as data.
     NotReady(Value),
     /// A defect of the program.
@@ -124,6 +134,10 @@ impl Refusal {
         match self {
             Self::Outcome(outcome) => of_outcome(outcome),
             Self::Invalid(reason) => Parts::new(StatusCode::BAD_REQUEST, reason.clone()),
+            Self::TooLarge => Parts::new(StatusCode::PAYLOAD_TOO_LARGE, Label("http-too-large")),
+            Self::SlowBody => Parts::new(StatusCode::REQUEST_TIMEOUT, Label("http-slow-body")),
+            Self::NotAllowed => Parts::new(StatusCode::FORBIDDEN, Label("http-not-allowed")),
+            Self::WrongCode => Parts::new(StatusCode::UNAUTHORIZED, Label("http-wrong-code")),
             Self::NoSession => Parts::new(StatusCode::UNAUTHORIZED, Label("http-no-session")),
             Self::NoPath => Parts::new(StatusCode::NOT_FOUND, Label("http-no-path")),
             Self::WrongMethod => {
@@ -131,13 +145,14 @@ impl Refusal {
             }
             Self::NoOrder(id) => Parts::new(StatusCode::NOT_FOUND, Label("http-no-order"))
                 .with(json!({ "orderId": id, "state": "unknown" })),
-            Self::OrderState(message, state) => {
+            Self::Conflict(message, state) => {
                 Parts::new(StatusCode::CONFLICT, *message).with(state.clone())
             }
             Self::Overloaded => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-busy")),
             Self::Unavailable => {
                 Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-unavailable"))
             }
+            Self::Uncertain => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-uncertain")),
             Self::NotReady(state) => {
                 Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-unavailable"))
                     .with(state.clone())
@@ -190,7 +205,11 @@ impl From<EngineError> for Refusal {
                 Self::Outcome(Outcome::NotLoaded)
             }
             EngineError::Store(StoreError::Ended(_)) => Self::Outcome(Outcome::Ended),
+            EngineError::Store(StoreError::Changed(_)) => {
+                Self::Conflict(Label("http-changed"), Value::Null)
+            }
             EngineError::Stopping => Self::Unavailable,
+            EngineError::Store(StoreError::Unknown(_)) => Self::Uncertain,
             error => {
                 tracing::warn!(%error, "a request failed");
                 Self::Unavailable

@@ -5,27 +5,36 @@
 //! `answer` (the reply, in the language of the client).
 
 mod answer;
+mod body;
 mod health;
 mod language;
+mod operators;
 mod orders;
 mod path;
 mod router;
 mod server;
 mod sessions;
 mod settings;
+mod users;
+mod vouchers;
 
 use std::{sync::Arc, time::Duration};
 
 use deadpool::unmanaged::{Object, Pool};
 use seckill_engine::{EngineError, Operator, admission::Admission, servers::Servers};
+use seckill_redis::{Layout, SharedConnection};
+use seckill_store::SharedStore;
 use tokio::{sync::Mutex, time::timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use operators::Secret;
 pub use server::{Server, ServerError};
 pub use sessions::{Session, Sessions};
 pub use settings::HttpSettings;
+pub use users::new_nick_name;
 
 use answer::Refusal;
+use operators::Operators;
 
 /// Connections for requests that need more than one command. Redis works on one at a time in any case.
 const CONNECTIONS: usize = 8;
@@ -38,7 +47,14 @@ const GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct State {
     admission: Admission,
+    operator: Operator,
+    /// Commands of operators in progress.
+    commands: TaskTracker,
     sessions: Sessions,
+    operators: Operators,
+    redis: SharedConnection,
+    keys: Layout,
+    store: SharedStore,
     servers: Pool<Servers>,
     check: Mutex<health::Check>,
     settings: HttpSettings,
@@ -63,13 +79,20 @@ impl State {
     ) -> Result<Self, EngineError> {
         let deployment = &operator.deployment;
         let admission = operator.admission.clone().ok_or(EngineError::Stopping)?;
-        let shared = deployment.redis.shared_connection();
-        let sessions = Sessions::new(shared, deployment.keys.clone(), settings.session());
+        let redis = deployment.redis.shared_connection();
+        let keys = deployment.keys.clone();
+        let sessions = Sessions::new(redis.clone(), keys.clone(), settings.session());
         let servers: Vec<Servers> = (0..CONNECTIONS).map(|_| operator.servers()).collect();
         let answers_within = Duration::from_millis(deployment.settings.answer_within_ms) + GRACE;
         Ok(Self {
             admission,
+            operator: operator.clone(),
+            commands: TaskTracker::new(),
             sessions,
+            operators: Operators::new(deployment.store.clone()),
+            redis,
+            keys,
+            store: deployment.store.clone(),
             servers: servers.into(),
             check: health::Check::new(operator.servers()),
             settings,

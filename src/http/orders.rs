@@ -141,5 +141,5 @@ async fn pay(
 }
 
 fn refused(message: Label, order: &OrderView) -> Refusal {
-    Refusal::OrderState(message, serde_json::to_value(order).unwrap_or_default())
+    Refusal::Conflict(message, serde_json::to_value(order).unwrap_or_default())
 }

@@ -26,7 +26,7 @@ use tracing::Span;
 use crate::{
     Shared,
     answer::{Refusal, localize},
-    health, orders,
+    health, orders, users, vouchers,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -58,8 +58,9 @@ pub(crate) fn router(shared: &Shared) -> Router {
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))
         .layer(middleware::from_fn(localize))
         .layer(CatchPanicLayer::custom(panicked));
+    let guarded = orders::routes().merge(users::routes()).merge(vouchers::routes());
     Router::new()
-        .merge(orders::routes().layer(guards))
+        .merge(guarded.layer(guards))
         // A supervisor asks these while the server is overloaded.
         .merge(health::routes())
         .fallback(async || Refusal::NoPath)

@@ -85,13 +85,17 @@ impl Server {
         let serve =
             server.serve(router(&shared).into_make_service_with_connect_info::<SocketAddr>());
         tokio::pin!(serve);
-        tokio::select! {
-            ended = &mut serve => ended.map_err(failed),
+        let served = tokio::select! {
+            ended = &mut serve => ended,
             () = stop.cancelled() => {
                 handle.graceful_shutdown(Some(shared.answers_within));
-                serve.await.map_err(failed)
+                serve.await
             }
-        }
+        };
+        // Their clients may have left; the engine still runs.
+        shared.commands.close();
+        let _ = tokio::time::timeout(shared.answers_within, shared.commands.wait()).await;
+        served.map_err(failed)
     }
 }
 

@@ -8,7 +8,7 @@ use axum::{
 };
 use moka::sync::Cache;
 use redis::cmd;
-use seckill_model::UserId;
+use seckill_model::{User, UserId};
 use seckill_redis::{Layout, RedisError, SharedConnection};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -32,6 +32,12 @@ pub struct Session {
     /// Picture.
     #[serde(default)]
     pub icon: String,
+}
+
+impl From<User> for Session {
+    fn from(User { id, nick_name, icon }: User) -> Self {
+        Self { id, nick_name, icon }
+    }
 }
 
 /// The sessions in Redis. Cheap to clone.
@@ -60,6 +66,25 @@ impl Sessions {
             self.recent.insert(token, user);
         }
         Ok(user)
+    }
+
+    /// Opens a session; returns its token.
+    pub async fn open(&self, session: &Session) -> Result<Uuid, RedisError> {
+        let token = Uuid::new_v4();
+        let key = self.keys.session(token.simple());
+        let text = serde_json::to_string(session).map_err(|_| RedisError::Reply(None))?;
+        let mut store = cmd("SET");
+        store.arg(&key).arg(text).arg("PX").arg(self.lasts.as_millis() as u64);
+        self.redis.query::<()>(&key, &store).await?;
+        Ok(token)
+    }
+
+    /// Ends a session, if there is one.
+    pub(crate) async fn close(&self, token: Uuid) -> Result<(), RedisError> {
+        let key = self.keys.session(token.simple());
+        self.redis.query::<()>(&key, cmd("DEL").arg(&key)).await?;
+        self.recent.invalidate(&token);
+        Ok(())
     }
 
     /// The session of a token, whose time to live begins again.

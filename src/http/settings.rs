@@ -26,7 +26,7 @@ settings! {
 
 impl HttpSettings {
     /// How long a session lasts after its last request.
-    pub(crate) fn session(&self) -> Duration {
+    pub fn session(&self) -> Duration {
         Duration::from_millis(self.session_ms)
     }
 }

@@ -118,6 +118,16 @@ impl Layout {
         format!("login:token:{token}")
     }
 
+    /// String: the login code of a phone. With a hash tag: it is read and counted in one step.
+    pub fn login_code(&self, phone: &str) -> String {
+        format!("login:code:{{{phone}}}")
+    }
+
+    /// String: how often a login with the code of a phone was tried.
+    pub fn login_tries(&self, phone: &str) -> String {
+        format!("login:tries:{{{phone}}}")
+    }
+
     /// String: set while the number of partitions is being changed.
     pub fn changing(&self) -> String {
         format!("{}:{{p0}}:changing", self.prefix)

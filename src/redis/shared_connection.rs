@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::{Cmd, FromRedisValue};
+use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, aio::MultiplexedConnection};
 use tokio::sync::Mutex;
 
 use super::{Connection, Redis, Result};
@@ -24,12 +24,26 @@ impl Redis {
 impl SharedConnection {
     /// Runs one command on the server of `key`, which is the key of the command.
     pub async fn query<T: FromRedisValue>(&self, key: &str, cmd: &Cmd) -> Result<T> {
-        let (mut connection, generation) = {
-            // Held while connecting, so that tasks that come meanwhile wait for the same connection.
-            let mut own = self.0.lock().await;
-            (own.multiplexed(key).await?, own.generation(key))
-        };
-        match cmd.query_async(&mut connection).await {
+        let (mut connection, generation) = self.reach(key).await?;
+        let reply = cmd.query_async(&mut connection).await;
+        self.classify(key, generation, reply).await
+    }
+
+    /// Runs a pipeline whose keys are all in the slot of `key`.
+    pub async fn pipe<T: FromRedisValue>(&self, key: &str, pipe: &Pipeline) -> Result<T> {
+        let (mut connection, generation) = self.reach(key).await?;
+        let reply = pipe.query_async(&mut connection).await;
+        self.classify(key, generation, reply).await
+    }
+
+    async fn reach(&self, key: &str) -> Result<(MultiplexedConnection, u64)> {
+        // Held while connecting, so that tasks that come meanwhile wait for the same connection.
+        let mut own = self.0.lock().await;
+        Ok((own.multiplexed(key).await?, own.generation(key)))
+    }
+
+    async fn classify<T>(&self, key: &str, generation: u64, reply: RedisResult<T>) -> Result<T> {
+        match reply {
             Ok(reply) => Ok(reply),
             Err(error) => Err(self.0.lock().await.broke_then(key, generation, &error)),
         }

@@ -3,16 +3,16 @@
 use std::{collections::HashSet, net::SocketAddr, time::Duration};
 
 use crate::support::{PATIENCE, wait_until};
-use crate::world::{World, sale};
+use crate::world::{World, newest, sale};
 use futures::{
     StreamExt as _,
     stream::{self, FuturesUnordered},
 };
 use redis::{cmd, pipe};
-use reqwest::{Client, Method, StatusCode, header::RETRY_AFTER};
+use reqwest::{Client, Method, RequestBuilder, StatusCode, header::RETRY_AFTER};
 use seckill_engine::commands::Command;
-use seckill_http::{HttpSettings, Server, ServerError};
-use seckill_model::{EntryId, Label, Message, Millis, NewSale, VoucherId};
+use seckill_http::{HttpSettings, Secret, Server, ServerError};
+use seckill_model::{EntryId, Label, Message, Millis, NewSale, VoucherId, user::Role};
 use seckill_redis::dead_letters::bury_all;
 use serde_json::{Value, json};
 use tokio::{
@@ -55,13 +55,26 @@ impl Door {
     }
 
     async fn send(&self, method: Method, path: &str, token: &str) -> Got {
-        self.in_language(method, path, token, "").await
+        self.got(path, self.request(method, path, token)).await
+    }
+
+    /// With a document as its body.
+    async fn put(&self, method: Method, path: &str, token: &str, body: impl Into<String>) -> Got {
+        self.got(path, self.request(method, path, token).body(body.into())).await
     }
 
     async fn in_language(&self, method: Method, path: &str, token: &str, language: &str) -> Got {
+        let request = self.request(method, path, token).header("accept-language", language);
+        self.got(path, request).await
+    }
+
+    fn request(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
         let url = format!("http://{}{path}", self.address);
-        let request = self.client.request(method, url).header("authorization", token);
-        let response = request.header("accept-language", language).send().await.unwrap();
+        self.client.request(method, url).header("authorization", token)
+    }
+
+    async fn got(&self, path: &str, request: RequestBuilder) -> Got {
+        let response = request.send().await.unwrap();
         let status = response.status();
         let retry = response.headers().contains_key(RETRY_AFTER);
         assert!(response.headers().contains_key("x-request-id"), "{path}");
@@ -338,6 +351,131 @@ async fn connections_are_bounded_and_idle_ones_are_closed() {
     wait_until(PATIENCE, "their places are free again", async || {
         let request = door.client.get(format!("http://{}/healthz", door.address));
         request.timeout(Duration::from_secs(5)).send().await.is_ok_and(|it| it.status() == 200)
+    })
+    .await;
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_logs_in_with_a_code_once_and_out_again() {
+    let world = World::start().await;
+    let door = Door::with(&world, |settings| settings.session_ms = 60_000);
+    let post =
+        async |path: &str, body: Value| door.put(Method::POST, path, "", body.to_string()).await;
+    let phone = "13812345678";
+    let code_key = world.keys.login_code(phone);
+    let login =
+        async |code: &str| post("/user/login", json!({ "phone": phone, "code": code })).await;
+    assert_eq!(login("123456").await.status, 401, "no code was requested");
+    let request = async || {
+        let got = post("/user/code", json!({ "phone": phone })).await;
+        assert_eq!((got.status, &got.body["data"]), (200, &Value::Null), "{}", got.body);
+        world.server.query::<String>(&["GET", &code_key])
+    };
+    // Guessing uses a code up.
+    let code = request().await;
+    let wrong = if code == "000000" { "000001" } else { "000000" };
+    for _ in 0..5 {
+        assert_eq!(login(wrong).await.status, 401);
+    }
+    assert_eq!(login(&code).await.status, 401);
+    let code = request().await;
+    assert!(code.len() == 6 && code.bytes().all(|it| it.is_ascii_digit()), "{code}");
+    let (one, other) = tokio::join!(login(&code), login(&code));
+    let mut statuses = [one.status, other.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 401], "a code opens one session");
+    let won = if one.status == 200 { one } else { other };
+    let token = won.body["data"].as_str().unwrap();
+    let me = door.send(Method::GET, "/user/me", token).await;
+    let id = me.body["data"]["id"].as_u64().unwrap();
+    assert!(me.body["data"]["nickName"].as_str().unwrap().starts_with("user_"), "{}", me.body);
+    // Each request lets the session begin again.
+    let key = world.keys.session(token);
+    let _: () = world.server.query(&["PEXPIRE", &key, "5000"]);
+    assert_eq!(door.send(Method::GET, "/user/me", token).await.status, 200);
+    assert!(world.server.query::<i64>(&["PTTL", &key]) > 5_000);
+    // The same phone is the same user.
+    let code = request().await;
+    let again = login(&code).await;
+    let second = again.body["data"].as_str().unwrap();
+    assert_ne!(second, token);
+    assert_eq!(door.send(Method::GET, "/user/me", second).await.body["data"]["id"], id);
+    for _ in 0..2 {
+        assert_eq!(door.send(Method::POST, "/user/logout", token).await.status, 200);
+    }
+    assert_eq!(door.send(Method::GET, "/user/me", token).await.status, 401);
+    assert_eq!(door.order("7", token).await.status, 401, "no look-up is left");
+    assert_eq!(door.order("7", second).await.status, 404);
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_no_document_is_refused() {
+    let world = World::start().await;
+    let door = Door::with(&world, |settings| {
+        (settings.body_bytes, settings.body_ms) = (1_024, 200);
+    });
+    let send = async |body: String| door.put(Method::POST, "/user/code", "", body).await.status;
+    for body in
+        ["", "{", "[]", "null", "{}", r#"{"phone":1}"#, r#"{"phone":"1"}"#, "\u{0}", "\u{feff}{}"]
+    {
+        assert_eq!(send(body.to_owned()).await, 400, "{body}");
+    }
+    assert_eq!(send(format!("[{}", " ".repeat(2_000))).await, 413);
+    // A body that stops arriving.
+    let mut slow = TcpStream::connect(door.address).await.unwrap();
+    let head = "POST /user/code HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{";
+    slow.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 12];
+    tokio::time::timeout(PATIENCE, slow.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 408");
+    // Headers that are too large.
+    let mut huge = TcpStream::connect(door.address).await.unwrap();
+    let head = format!("GET /healthz HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(64_000));
+    let _ = huge.write_all(head.as_bytes()).await;
+    tokio::time::timeout(PATIENCE, huge.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 431");
+    door.close().await;
+}
+
+/// A token of an operator.
+async fn operator_token(world: &World, name: &str) -> (u64, String) {
+    let (secret, now) = (Secret::new(), Millis::now());
+    let id = world.store.create_token(&secret.digest(), Role::Operator, name, now).await.unwrap();
+    (id, secret.reveal())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_operator_changes_the_stock() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let user = log_in_one(&world, 1).await;
+    assert_eq!(door.buy(voucher, &user).await.status, 200);
+    let (id, operator) = operator_token(&world, "till").await;
+    let path = format!("/voucher/{voucher}/stock");
+    let restock = async |token: &str, by: &str| {
+        door.put(Method::PUT, &path, token, format!("{{\"by\":{by}}}")).await
+    };
+    for (token, status) in [("", 401), (&*Uuid::new_v4().to_string(), 401), (&user, 403)] {
+        assert_eq!(restock(token, "5").await.status, status);
+    }
+    let added = restock(&operator, "5").await;
+    assert_eq!(added.body["data"], json!({ "initial": 15, "stock": 14 }), "{}", added.body);
+    let cut = restock(&operator, "-4").await;
+    assert_eq!(cut.body["data"], json!({ "initial": 11, "stock": 10 }), "{}", cut.body);
+    for by in ["-11", "0", "99999999999", "1.5", "\"1\""] {
+        assert_eq!(restock(&operator, by).await.status, 400, "{by}");
+    }
+    let missing = door.put(Method::PUT, "/voucher/999/stock", &operator, "{\"by\":1}").await;
+    assert_eq!((missing.status, &missing.body["code"]), (404, &json!(3)));
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    assert_eq!(restock(&operator, "1").await.status, 410);
+    let lines = newest(&world.store, 20).await;
+    assert!(lines.iter().any(|it| it.action == "sale restock" && it.operator == "till"));
+    world.store.revoke_token(id, Millis::now()).await.unwrap();
+    wait_until(PATIENCE, "the token is revoked", async || {
+        restock(&operator, "1").await.status == 401
     })
     .await;
     door.close().await;

@@ -223,6 +223,7 @@ const NAMES: &[&str] = &[
     "http",
     "listen",
     "insecure",
+    "tokens",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.

@@ -1,14 +1,12 @@
 //! `seckill serve` as a process: its command line, and its end during a rush.
 
-use std::{collections::HashSet, net::TcpListener};
+use std::{collections::HashSet, fs, net::TcpListener, os::unix::fs::PermissionsExt as _};
 
 use crate::support::{Background, PATIENCE, Seckill, refused, wait_until};
 use futures::{StreamExt as _, stream};
-use redis::pipe;
 use reqwest::Client;
 use rustix::process::Signal;
-use serde_json::{Value, json};
-use uuid::Uuid;
+use serde_json::Value;
 
 /// Waits for the address in the first line of `seckill serve`.
 async fn address_of(server: &mut Background) -> String {
@@ -24,6 +22,17 @@ async fn address_of(server: &mut Background) -> String {
     address
 }
 
+/// Creates users with their sessions; returns the tokens.
+fn log_in(home: &Seckill, users: u64) -> Vec<String> {
+    let file = home.file("tokens.txt");
+    let (count, path) = (users.to_string(), file.to_str().unwrap());
+    let created = home.json(&["users", "create", "--count", &count, "--tokens", path]);
+    assert_eq!(created["users"], users);
+    let tokens: Vec<_> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
+    assert_eq!(tokens.iter().collect::<HashSet<_>>().len() as u64, users);
+    tokens
+}
+
 /// Every ID that a client was given is in SQL, although the server was stopped in the middle.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_order_given_before_sigterm_is_in_sql() {
@@ -32,16 +41,7 @@ async fn each_order_given_before_sigterm_is_in_sql() {
     home.run(&["sale", "create", "--title", "tea", "--stock", "4000"]).expect_code(0);
     let mut server = home.spawn(&["serve", "--listen", "127.0.0.1:0"]);
     let address = address_of(&mut server).await;
-    let mut login = pipe();
-    let tokens: Vec<String> = (1..=USERS)
-        .map(|user| {
-            let token = Uuid::new_v4().simple().to_string();
-            let session = json!({ "id": user, "nickName": "", "icon": "" }).to_string();
-            login.cmd("SET").arg(format!("login:token:{token}")).arg(session).ignore();
-            token
-        })
-        .collect();
-    login.query::<()>(&mut home.redis().unwrap()).unwrap();
+    let tokens = log_in(&home, USERS);
     let client = Client::builder().no_proxy().build().unwrap();
     let url = format!("http://{address}/voucher-order/seckill/1");
     // A refused connection is no answer; an answer that was begun is complete.
@@ -104,4 +104,41 @@ fn an_address_that_cannot_be_used_is_reported() {
         refused(serve(wrong), 2, "--listen");
     }
     refused(home.run(&["serve", "--read-only"]), 1, "read-only");
+}
+
+#[test]
+fn tokens_are_shown_once_and_revoked_once() {
+    let home = Seckill::new();
+    let created = home.json(&["tokens", "create", "--role", "operator", "--name", "till"]);
+    let (id, token) = (created["id"].to_string(), created["token"].as_str().unwrap());
+    assert_eq!(token.len(), 32);
+    let listed = home.run(&["tokens", "list"]).expect_code(0);
+    assert!(listed.stdout.contains("till") && !listed.stdout.contains(token), "{listed}");
+    let stored = fs::read(home.data_dir().join("seckill.db")).unwrap();
+    let found = |text: &str| stored.windows(text.len()).any(|it| it == text.as_bytes());
+    assert!(!found(token), "the database holds a digest only");
+    home.run(&["tokens", "revoke", &id]).expect_code(0);
+    home.run(&["tokens", "revoke", &id]).expect_code(1);
+    for wrong in [&["create", "--role", "king"][..], &["create"], &["revoke", "x"]] {
+        home.run(&[&["tokens"], wrong].concat()).expect_code(2);
+    }
+    let actions = home.json(&["activity", "--commands"]);
+    let shown = actions.to_string();
+    assert!(shown.contains("token create") && shown.contains("token revoke"), "{shown}");
+    assert!(!shown.contains(token));
+}
+
+#[test]
+fn a_file_of_tokens_is_for_its_user_alone() {
+    let home = Seckill::new();
+    log_in(&home, 3);
+    let mode = fs::metadata(home.file("tokens.txt")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0);
+    let create = |count: &str, file: &str| {
+        home.run(&["users", "create", "--count", count, "--tokens", file])
+    };
+    for count in ["0", "-1", "x", "1000001"] {
+        create(count, home.file("t").to_str().unwrap()).expect_code(2);
+    }
+    refused(create("1", "/nonexistent/t"), 1, "/nonexistent/t");
 }

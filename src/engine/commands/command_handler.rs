@@ -60,7 +60,7 @@ impl Operator {
             let (at, before) = self.figures(about).await;
             let mut line = AuditEntry {
                 at: at.unwrap_or(asked),
-                operator: login_name(),
+                operator: self.login.clone(),
                 node: self.node.clone(),
                 action: action.to_owned(),
                 subject,
