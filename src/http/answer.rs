@@ -66,6 +66,8 @@ pub(crate) enum Refusal {
     NoPath,
     /// The path exists, the method does not.
     WrongMethod,
+    /// No such voucher.
+    NoVoucher,
     /// This user has no such order.
     NoOrder(OrderId),
     /// The state of the object does not allow this; its state as data.
@@ -143,6 +145,7 @@ impl Refusal {
             Self::WrongMethod => {
                 Parts::new(StatusCode::METHOD_NOT_ALLOWED, Label("http-wrong-method"))
             }
+            Self::NoVoucher => Parts::new(StatusCode::NOT_FOUND, Label("http-no-voucher")),
             Self::NoOrder(id) => Parts::new(StatusCode::NOT_FOUND, Label("http-no-order"))
                 .with(json!({ "orderId": id, "state": "unknown" })),
             Self::Conflict(message, state) => {
@@ -200,7 +203,9 @@ impl From<EngineError> for Refusal {
         match error {
             EngineError::Rejected(reason)
             | EngineError::Failed(reason)
-            | EngineError::Store(StoreError::Rule(reason)) => Self::Invalid(reason),
+            | EngineError::Store(StoreError::Rule(reason) | StoreError::Rejected(reason)) => {
+                Self::Invalid(reason)
+            }
             EngineError::Store(StoreError::NoSale(_)) | EngineError::NotHeld(_) => {
                 Self::Outcome(Outcome::NotLoaded)
             }

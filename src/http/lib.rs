@@ -6,6 +6,7 @@
 
 mod answer;
 mod body;
+mod cache;
 mod health;
 mod language;
 mod operators;
@@ -34,6 +35,7 @@ pub use settings::HttpSettings;
 pub use users::new_nick_name;
 
 use answer::Refusal;
+use cache::Cache;
 use operators::Operators;
 
 /// Connections for requests that need more than one command. Redis works on one at a time in any case.
@@ -53,6 +55,7 @@ pub(crate) struct State {
     sessions: Sessions,
     operators: Operators,
     redis: SharedConnection,
+    cache: Cache,
     keys: Layout,
     store: SharedStore,
     servers: Pool<Servers>,
@@ -90,6 +93,7 @@ impl State {
             commands: TaskTracker::new(),
             sessions,
             operators: Operators::new(deployment.store.clone()),
+            cache: Cache::new(redis.clone()),
             redis,
             keys,
             store: deployment.store.clone(),

@@ -17,12 +17,13 @@ use crate::{
     answer::{Answer, Refusal, Result},
     path::PathId,
     sessions::Buyer,
+    vouchers,
 };
 
 pub(crate) fn routes() -> Router<Shared> {
     Router::new()
         .route("/voucher-order/seckill/{id}", post(buy))
-        .route("/voucher-order/{id}", get(show))
+        .route("/voucher-order/{id}", get(show).post(vouchers::buy))
         .route("/voucher-order/{id}/pay", post(pay))
 }
 

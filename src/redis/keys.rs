@@ -118,6 +118,20 @@ impl Layout {
         format!("login:token:{token}")
     }
 
+    /// The cache entry of a voucher.
+    pub fn voucher_cache(&self, voucher: VoucherId) -> CacheKeys {
+        CacheKeys {
+            entry: self.of_voucher("cache", voucher),
+            loading: self.of_voucher("loading", voucher),
+        }
+    }
+
+    /// The cache entry of the vouchers of a shop.
+    pub fn shop_cache(&self, shop: u64) -> CacheKeys {
+        let key = |what: &str| format!("{}:{{p0}}:shop-{what}:{shop}", self.prefix);
+        CacheKeys { entry: key("cache"), loading: key("loading") }
+    }
+
     /// String: the login code of a phone. With a hash tag: it is read and counted in one step.
     pub fn login_code(&self, phone: &str) -> String {
         format!("login:code:{{{phone}}}")
@@ -176,6 +190,15 @@ impl Layout {
     fn of_voucher(&self, what: &str, voucher: VoucherId) -> String {
         format!("{}:{{p{}}}:{what}:{voucher}", self.prefix, self.number_of(voucher))
     }
+}
+
+/// The keys of a cache entry, in one slot: both are strings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheKeys {
+    /// The value as JSON.
+    pub entry: String,
+    /// The lock of the loader.
+    pub loading: String,
 }
 
 /// One partition: its stream, its group and the nodes that work on it, all on one server.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, aio::MultiplexedConnection};
+use redis::{
+    Cmd, FromRedisValue, Pipeline, RedisResult, ScriptInvocation, aio::MultiplexedConnection,
+};
 use tokio::sync::Mutex;
 
 use super::{Connection, Redis, Result};
@@ -33,6 +35,17 @@ impl SharedConnection {
     pub async fn pipe<T: FromRedisValue>(&self, key: &str, pipe: &Pipeline) -> Result<T> {
         let (mut connection, generation) = self.reach(key).await?;
         let reply = pipe.query_async(&mut connection).await;
+        self.classify(key, generation, reply).await
+    }
+
+    /// Runs a script whose keys are all in the slot of `key`, loading it if necessary.
+    pub async fn invoke<T: FromRedisValue>(
+        &self,
+        key: &str,
+        script: &ScriptInvocation<'_>,
+    ) -> Result<T> {
+        let (mut connection, generation) = self.reach(key).await?;
+        let reply = script.invoke_async(&mut connection).await;
         self.classify(key, generation, reply).await
     }
 

@@ -480,3 +480,171 @@ async fn only_an_operator_changes_the_stock() {
     .await;
     door.close().await;
 }
+
+/// Creates a voucher over HTTP; returns its ID.
+async fn create_over_http(door: &Door, path: &str, token: &str, voucher: &Value) -> VoucherId {
+    let got = door.put(Method::POST, path, token, voucher.to_string()).await;
+    assert_eq!(got.status, 200, "{}", got.body);
+    VoucherId(got.body["data"].as_u64().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vouchers_are_created_shown_and_bought_over_http() {
+    let world = World::start().await;
+    let door = Door::open(&world);
+    let (_, operator) = operator_token(&world, "till").await;
+    let user = log_in_one(&world, 1).await;
+    let show = async |id: VoucherId| {
+        let got = door.send(Method::GET, &format!("/voucher/{id}"), "").await;
+        got.body["data"].clone()
+    };
+    let list = async || door.send(Method::GET, "/voucher/list/7", "").await.body["data"].clone();
+    assert_eq!(list().await, json!([]), "that there is none is cached, and dropped");
+    let ordinary = json!({
+        "shopId": 7, "title": " tea ", "subTitle": "weekdays", "rules": "one a table",
+        "payValue": 4_750, "actualValue": 5_000, "type": 0, "status": 1, "createTime": null,
+    });
+    let tea = create_over_http(&door, "/voucher", &operator, &ordinary).await;
+    assert_eq!(
+        show(tea).await,
+        json!({
+            "id": tea, "shopId": 7, "title": "tea", "subTitle": "weekdays", "rules": "one a table",
+            "payValue": 4_750, "actualValue": 5_000, "type": 0, "status": 1,
+        })
+    );
+    let sale = json!({
+        "shopId": 7, "title": "hot pot", "payValue": 1, "actualValue": 2, "type": 1, "status": 1,
+        "stock": 2, "beginTime": "2026-01-01T00:00:00Z", "endTime": "2089-01-01T00:00:00Z", "limit": 1,
+    });
+    let pot = create_over_http(&door, "/voucher/seckill", &operator, &sale).await;
+    assert_eq!(door.buy(pot, &user).await.status, 200);
+    let shown = show(pot).await;
+    for (key, value) in [
+        ("stock", json!(1)),
+        ("limit", json!(1)),
+        ("type", json!(1)),
+        ("shopId", json!(7)),
+        ("state", json!("running")),
+        ("beginTime", json!("2026-01-01T00:00:00Z")),
+        ("endTime", json!("2089-01-01T00:00:00Z")),
+    ] {
+        assert_eq!(shown[key], value, "{key}: {shown}");
+    }
+    let listed = list().await;
+    let ids: Vec<_> = listed.as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
+    assert_eq!(ids, [json!(pot), json!(tea)]);
+    // Freely, in SQL at once.
+    let path = |id: VoucherId| format!("/voucher-order/{id}");
+    let mut orders = HashSet::new();
+    for _ in 0..2 {
+        let got = door.send(Method::POST, &path(tea), &user).await;
+        let id = got.body["data"].as_str().unwrap_or_else(|| panic!("{}", got.body)).to_owned();
+        assert_eq!(door.order(&id, &user).await.body["data"]["state"], "persisted");
+        assert_eq!(door.pay(&id, &user).await.body["data"]["state"], "paid");
+        orders.insert(id);
+    }
+    assert_eq!(orders.len(), 2);
+    let off = json!({ "title": "off", "status": 2 });
+    let off = create_over_http(&door, "/voucher", &operator, &off).await;
+    for (id, status) in [(pot, 400), (off, 400), (VoucherId(999), 404)] {
+        assert_eq!(door.send(Method::POST, &path(id), &user).await.status, status, "{id}");
+    }
+    assert_eq!(door.send(Method::POST, &path(tea), "").await.status, 401);
+    let lines = newest(&world.store, 20).await;
+    let created: Vec<_> = lines.iter().filter(|it| it.action.ends_with("create")).collect();
+    assert!(created.len() == 3 && created.iter().all(|it| it.operator == "till"), "{lines:?}");
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voucher_that_is_no_voucher_is_refused() {
+    let world = World::start().await;
+    let door = Door::open(&world);
+    let (_, operator) = operator_token(&world, "till").await;
+    let user = log_in_one(&world, 1).await;
+    let (voucher, sale) = ("/voucher", "/voucher/seckill");
+    for (path, body) in [
+        (voucher, json!({})),
+        (voucher, json!({ "title": "" })),
+        (voucher, json!({ "title": "a\nb" })),
+        (voucher, json!({ "title": "t", "type": 1 })),
+        (voucher, json!({ "title": "t", "status": 4 })),
+        (voucher, json!({ "title": "t", "payValue": -1 })),
+        (voucher, json!({ "title": "t", "payValue": u64::MAX })),
+        (voucher, json!({ "title": "t", "shopId": u64::MAX })),
+        (sale, json!({ "title": "t" })),
+        (sale, json!({ "title": "t", "stock": 0 })),
+        (sale, json!({ "title": "t", "stock": 1.5 })),
+        (sale, json!({ "title": "t", "stock": 1, "type": 0 })),
+        (sale, json!({ "title": "t", "stock": 1, "limit": 21 })),
+        (sale, json!({ "title": "t", "stock": 1, "limit": 0 })),
+        (sale, json!({ "title": "t", "stock": 1, "beginTime": "soon" })),
+        (sale, json!({ "title": "t", "stock": 1, "endTime": "2020-01-01T00:00:00Z" })),
+    ] {
+        let got = door.put(Method::POST, path, &operator, body.to_string()).await;
+        assert_eq!(got.status, 400, "{body}: {}", got.body);
+    }
+    let fine = json!({ "title": "t", "stock": 1 }).to_string();
+    for path in [voucher, sale] {
+        assert_eq!(door.put(Method::POST, path, &user, fine.clone()).await.status, 403);
+        assert_eq!(door.put(Method::POST, path, "", fine.clone()).await.status, 401);
+    }
+    for (path, status) in [
+        ("/voucher/0", 400),
+        ("/voucher/x", 400),
+        ("/voucher/7", 404),
+        ("/voucher/list/x", 400),
+        ("/voucher/list/18446744073709551615", 400),
+        ("/voucher/list/7", 200),
+    ] {
+        assert_eq!(door.send(Method::GET, path, "").await.status, status, "{path}");
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voucher_is_loaded_by_one_reader_and_stale_meanwhile() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let keys = world.keys.voucher_cache(voucher);
+    let state = async || {
+        let got = door.send(Method::GET, &format!("/voucher/{voucher}"), "").await;
+        got.body["data"]["state"].clone()
+    };
+    let lasts = || world.server.query::<i64>(&["PTTL", &keys.entry]);
+    assert_eq!(state().await, "running");
+    let first = lasts();
+    assert!(first > 60_000, "{first}");
+    // Another reader loads: this one gets the stale value.
+    let _: () = world.server.query(&["PEXPIRE", &keys.entry, "50000"]);
+    let _: () = world.server.query(&["SET", &keys.loading, "another"]);
+    assert_eq!(state().await, "running");
+    assert!(lasts() <= 50_000);
+    // Without a value, a reader waits for the loader, and loads once that has given up.
+    let _: () = world.server.query(&["DEL", &keys.entry]);
+    let _: () = world.server.query(&["PEXPIRE", &keys.loading, "200"]);
+    let (one, other) = tokio::join!(state(), state());
+    assert_eq!((one, other), (json!("running"), json!("running")));
+    assert!(lasts() > 60_000);
+    // A change is seen at once.
+    world.execute(Command::PauseSale(voucher)).await.unwrap();
+    assert_eq!(state().await, "paused");
+    world.execute(Command::ResumeSale(voucher)).await.unwrap();
+    assert_eq!(state().await, "running");
+    // A loader that has read before the change stores nothing.
+    let _: () = world.server.query(&["SET", &keys.loading, "old"]);
+    world.execute(Command::PauseSale(voucher)).await.unwrap();
+    let mut store = seckill_redis::scripts::CACHE_STORE.prepare_invoke();
+    store.key(&keys.entry).key(&keys.loading).arg("old").arg("null").arg(60_000);
+    assert_eq!(world.servers().conn.invoke::<u64>(&store).await.unwrap(), 0);
+    assert_eq!(state().await, "paused");
+    // What does not exist is cached until it is created.
+    let next = VoucherId(voucher.0 + 1);
+    let missing = world.keys.voucher_cache(next).entry;
+    let path = format!("/voucher/{next}");
+    assert_eq!(door.send(Method::GET, &path, "").await.status, 404);
+    assert_eq!(world.server.query::<String>(&["GET", &missing]), "null");
+    assert_eq!(world.create(sale(1)).await, next);
+    assert_eq!(door.send(Method::GET, &path, "").await.status, 200);
+    door.close().await;
+}

@@ -167,6 +167,10 @@ impl Operator {
             Command::CreateSale(sale) => {
                 Reply::SaleCreated(vouchers.create(&sale).await?.voucher_id)
             }
+            Command::CreateSaleVoucher(details, sale) => {
+                let details = details.checked().map_err(EngineError::Rejected)?;
+                Reply::SaleCreated(vouchers.create_with(&details, &sale).await?.voucher_id)
+            }
             Command::StartSale(voucher) => changed(&vouchers.start(voucher).await?),
             Command::PauseSale(voucher) => {
                 changed(&vouchers.set_state(voucher, SaleState::Paused, None).await?)
