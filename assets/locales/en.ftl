@@ -1096,6 +1096,8 @@ cli-sale-state-name = state
 cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
 cli-sale-stock-not-loaded = not loaded into Redis, { $db_stock } of { $initial } in SQL
 cli-sale-unsold = { $db_stock } of { $initial } unsold
+cli-serve-insecure = { $address } can be reached by other hosts, and passwords and tokens would be sent in plain text; listen on a loopback address, or pass --insecure if a proxy or the network protects them
+cli-serve-started = { $node } serves http://{ $address } with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
 cli-signals = cannot install the signal handlers ({ $error })
 cli-sold-out = sold out
 cli-status-answers = responds in { $ms } ms
@@ -1163,7 +1165,15 @@ cli-stream-undelivered = entries after them, not delivered yet
 cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, but written anyway
 cli-stream-written = of them in SQL: acknowledged
 cli-stuck = stuck
+cli-tokens-created = Token #{ $id }: { $token }
+cli-tokens-none = no tokens
+cli-tokens-revoked = token #{ $id } is revoked
+cli-tokens-unknown = there is no valid token #{ $id }; 'seckill tokens list' shows all
 cli-unexpected-reply = unexpected reply from the engine; see the log in the data directory
+cli-users-created = { $count ->
+    [one] 1 user
+   *[other] { $count } users
+} created and logged in; the tokens are in { $path }
 cli-verdict = { $verdict ->
     [body_gone] body gone
     [came_back] came back
@@ -1208,6 +1218,7 @@ column-cause = cause
 column-changed = changed
 column-closed = closed
 column-consumer = consumer
+column-created = created
 column-dead = dead
 column-deliveries = deliveries
 column-depth = depth
@@ -1249,6 +1260,8 @@ column-reason = reason
 column-reentrant = reentrant
 column-replays = replays
 column-result = result
+column-revoked = revoked
+column-role = role
 column-rows = rows
 column-sale = sale
 column-samples = samples
@@ -1262,6 +1275,7 @@ column-stock = stock
 column-task = task
 column-title = title
 column-token = token
+column-token-name = name
 column-took = took
 column-tries = tries
 column-undelivered = undelivered
@@ -1945,12 +1959,14 @@ faults-order-too-often = { $times ->
 faults-order-unkept = admitted before Redis lost data; no stock is left for it
 faults-order-window = no order can be admitted at or after { $from } and before { $to }; swap the two times
 faults-over = the end of the sale, { $end }, is in the past; enter a later time
+faults-phone = '{ $text }' is not a mobile phone number; it has 11 digits
 faults-place = '{ $place }' is not a buyer with an optional place; write for example 7 or 7/2
 faults-query-field = orders cannot be searched by '{ $field }'; use id, user, voucher, status, from or to
 faults-query-term = '{ $term }' is not a search term; write an order ID, or for example user=1001, voucher=7, paid, !status=paid, from=14:30, to=-5m
 faults-query-twice = { $field } is given twice; remove one
 faults-range = { $name } is { $value }; it must be between { $least } and { $most }
 faults-restock = the stock cannot change by { $by }; enter 1 to { $most } to add, or -1 to -{ $most } to remove
+faults-role = '{ $text }' is not a role; the only one is operator
 faults-rules = the rules must have 1 to { $most } characters; line breaks are the only control characters allowed
 faults-sale-state = '{ $text }' is not a sale state; use running, paused, ended or archived
 faults-sequence = today's 4,294,967,295 order IDs are used up; wait for the next UTC day
@@ -2053,6 +2069,42 @@ group-trimmed = { $gone ->
     [one] 1 older entry was
    *[other] { $gone } older entries were
 } trimmed or deleted in partition { $partition } and cannot be redelivered; the earliest position is { $first }, or '--to start'
+
+## http
+
+http-admitted = order placed
+http-body = the request body is incomplete
+http-busy = too many requests at the moment; try again shortly
+http-changed = the sale was changed at the same time; try again
+http-defect = internal error; the server log states the cause
+http-duplicate = you already hold an order for this voucher
+http-ended = the sale has ended
+http-failed = the HTTP server failed ({ $error })
+http-json = the request body is not the expected JSON ({ $why })
+http-listen = cannot listen on { $address } ({ $error }); stop the program that uses it, or pass another address with --listen
+http-no-order = you have no such order
+http-no-path = no such path
+http-no-session = not logged in, or the session has expired
+http-no-stream = the order stream is missing; try again shortly
+http-no-voucher = no such voucher
+http-not-allowed = only an operator may do this
+http-not-loaded = this voucher is not on sale
+http-not-started = the sale has not started yet
+http-path = the path is invalid
+http-paused = the sale is paused
+http-pay-closed = the order is closed and cannot be paid
+http-pay-dead = the order could not be processed and cannot be paid yet
+http-pay-queued = the order is still being written; try again shortly
+http-shop = a shop ID is a decimal number
+http-slow-body = the request body did not arrive in time
+http-sold-out = sold out
+http-too-large = the request body is too large
+http-unavailable = the service is unavailable at the moment; try again shortly
+http-uncertain = the outcome is unknown; check it before you repeat the request
+http-voucher-status = the status of a voucher is 1 (on), 2 (off) or 3 (expired)
+http-voucher-type = the type of the voucher does not match the path: 0 is ordinary, 1 is a flash sale
+http-wrong-code = the code is wrong or has expired; request a new one
+http-wrong-method = this path does not accept this method
 
 ## job
 
@@ -3210,6 +3262,10 @@ subject-rush = #{ $sale }, { $users ->
 }, seed { $seed }
 subject-shop = , shop { $shop }
 subject-sub-title = , subtitle '{ $text }'
+subject-users = { $count ->
+    [one] 1 user
+   *[other] { $count } users
+}
 
 ## tables
 

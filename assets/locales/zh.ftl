@@ -246,6 +246,9 @@ activity-event = { $key ->
     [node-dead] 节点失联
     [redis-reconciled] Redis 数据已补齐
     [partition-repaired] 分区已修复
+    [users-create] 创建用户
+    [token-create] 创建令牌
+    [token-revoke] 吊销令牌
     [left-out] 省略
    *[other] { $event }
 }
@@ -1014,6 +1017,8 @@ cli-sale-state-name = 运营状态
 cli-sale-stock = { $stock }，共 { $initial }（SQL { $db_stock }）
 cli-sale-stock-not-loaded = 未载入 Redis，SQL 中剩 { $db_stock }，共 { $initial }
 cli-sale-unsold = 未售 { $db_stock }，共 { $initial }
+cli-serve-insecure = 其他主机可以访问 { $address }，密码和令牌会以明文传输；请监听回环地址，若有代理或网络隔离保护，可加 --insecure
+cli-serve-started = { $node } 已在 http://{ $address } 提供服务，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
 cli-signals = 无法安装信号处理器（{ $error }）
 cli-sold-out = 售罄
 cli-status-answers = 应答耗时 { $ms } 毫秒
@@ -1054,7 +1059,12 @@ cli-stream-undelivered = 条在其后，尚未投递
 cli-stream-unheld = 条不在 SQL 中且已无买家持有：照常写入
 cli-stream-written = 条已在 SQL 中：直接确认
 cli-stuck = 卡住
+cli-tokens-created = 令牌 #{ $id }：{ $token }
+cli-tokens-none = 没有令牌
+cli-tokens-revoked = 令牌 #{ $id } 已吊销
+cli-tokens-unknown = 没有有效的令牌 #{ $id }
 cli-unexpected-reply = 引擎返回了意外的结果，详见数据目录中的日志
+cli-users-created = 已创建 { $count } 个用户并登录，令牌已写入 { $path }
 cli-verdict = { $verdict ->
     [awaited] 买家等待
     [body_gone] 内容丢失
@@ -1117,6 +1127,7 @@ column-cause = 触发
 column-changed = 变更
 column-closed = 已关闭
 column-consumer = 消费者
+column-created = 创建时间
 column-dead = 死信
 column-deliveries = 投递
 column-depth = 层数
@@ -1158,6 +1169,8 @@ column-reason = 原因
 column-reentrant = 可重入锁
 column-replays = 重放
 column-result = 结果
+column-revoked = 吊销时间
+column-role = 角色
 column-rows = 行数
 column-sale = 秒杀
 column-samples = 样本数
@@ -1171,6 +1184,7 @@ column-stock = 库存
 column-task = 任务
 column-title = 标题
 column-token = 栅栏令牌
+column-token-name = 名称
 column-took = 耗时
 column-tries = 投递
 column-undelivered = 未投递
@@ -1740,12 +1754,14 @@ faults-order-too-often = 已投递 { $times } 次，仍没有订单
 faults-order-unkept = Redis 重启前已准入，但已无库存
 faults-order-window = 不存在 { $from } 之后且 { $to } 之前的订单；请对调两个时间
 faults-over = 结束时间 { $end } 已过，请填更晚的时间
+faults-phone = “{ $text }”不是手机号，手机号为 11 位数字
 faults-place = “{ $place }”不是有效的买家名额，形如 7 或 7/2
 faults-query-field = 不能按“{ $field }”查订单；可用 id、user、voucher、status、from、to
 faults-query-term = “{ $term }”不是查询条件；可填订单号，或 user=1001、voucher=7、paid、!status=paid、from=14:30、to=-5m
 faults-query-twice = { $field } 出现两次；只能指定一次
 faults-range = { $name } 为 { $value }，须在 { $least } 到 { $most } 之间
 faults-restock = 库存不能调整 { $by } 件，请填 1 到 { $most } 以增加，或填 -1 到 -{ $most } 以减少
+faults-role = “{ $text }”不是角色，可用的角色只有 operator
 faults-rules = 使用规则须为 1 到 { $most } 个字符，除换行外不得含控制字符
 faults-sale-state = “{ $text }”不是秒杀的状态；可用 running、paused、ended、archived
 faults-sequence = 当天的 4,294,967,295 个订单号已用尽，请等到下一个 UTC 日
@@ -1842,6 +1858,42 @@ group-nothing-to-claim-from = “{ $from }”没有可转移给“{ $to }”的�
 group-other-partition = 消息 { $entry } 不属于分区 { $partition }，请不填分区，或填它自己的分区
 group-position = “{ $text }”不是消息流中的位置；请填 start、消息 ID（如 1795000000000-0）或时间：2026-11-20T14:30:00Z、'2026-11-20 14:30'（本地时间）、14:30（今天）、-10m
 group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁剪或删除，无法再投递；最早可从 { $first } 开始，或用 '--to start' 从头开始
+
+## http
+
+http-admitted = 下单成功
+http-body = 请求体不完整
+http-busy = 当前请求过多，请稍后重试
+http-changed = 该秒杀刚被其他操作修改，请重试
+http-defect = 内部错误，原因见服务端日志
+http-duplicate = 不能重复下单
+http-ended = 秒杀已经结束
+http-failed = HTTP 服务出错（{ $error }）
+http-json = 请求体不是预期的 JSON（{ $why }）
+http-listen = 无法监听 { $address }（{ $error }），请停止占用它的程序，或用 --listen 另指定地址
+http-no-order = 您没有这个订单
+http-no-path = 路径不存在
+http-no-session = 未登录或登录已过期
+http-no-stream = 消息队列不存在
+http-no-voucher = 优惠券不存在
+http-not-allowed = 仅限运营人员操作
+http-not-loaded = 库存数据不存在
+http-not-started = 秒杀尚未开始
+http-path = 路径无效
+http-paused = 秒杀已暂停
+http-pay-closed = 订单已关闭，不能支付
+http-pay-dead = 订单处理失败，暂时不能支付
+http-pay-queued = 订单正在写入，请稍后重试
+http-shop = 商户编号为十进制数
+http-slow-body = 请求体未在规定时间内到达
+http-sold-out = 库存不足
+http-too-large = 请求体过大
+http-unavailable = 服务暂不可用，请稍后重试
+http-uncertain = 结果未知，请先确认再重试
+http-voucher-status = 优惠券状态为 1（上架）、2（下架）或 3（过期）
+http-voucher-type = 优惠券类型与路径不符：0 为普通券，1 为秒杀券
+http-wrong-code = 验证码错误或已过期，请重新获取
+http-wrong-method = 该路径不支持此请求方法
 
 ## job
 
@@ -2783,6 +2835,7 @@ subject-rules = ，使用规则“{ $text }”
 subject-rush = #{ $sale }，买家 { $users }，种子 { $seed }
 subject-shop = ，商铺 { $shop }
 subject-sub-title = ，副标题“{ $text }”
+subject-users = { $count } 个用户
 
 ## tables
 

@@ -13,6 +13,7 @@ use std::{
 
 use seckill_console::Keys;
 use seckill_engine::settings::{MAX_PARTITIONS, Settings};
+use seckill_http::HttpSettings;
 use seckill_model::{Label, NumericSetting, OsError, text};
 use seckill_redis::{DataDirError, Redis, RedisError, data_dir::DataDir, server::ManagedServer};
 use seckill_store::Settings as StoreSettings;
@@ -45,6 +46,8 @@ pub(crate) struct Config {
     /// Mask user IDs in the console, its copies and exports.
     pub(crate) mask_users: bool,
     pub(crate) engine: Settings,
+    /// Settings of `seckill serve`.
+    pub(crate) http: HttpSettings,
     /// Settings of the connections to the database.
     pub(crate) store: StoreSettings,
     pub(crate) keys: Keys,
@@ -122,7 +125,8 @@ impl Config {
         let partitions = u64::from(self.partitions.unwrap_or(1));
         let partitions = ("partitions", partitions, 1..=u64::from(MAX_PARTITIONS));
         let engine = self.engine.numbers().into_iter().chain(self.engine.jobs.numbers());
-        std::iter::once(partitions).chain(engine).chain(self.store.numbers())
+        let others = self.http.numbers().into_iter().chain(self.store.numbers());
+        std::iter::once(partitions).chain(engine).chain(others)
     }
 
     /// Rejects numbers out of range, and node names that Redis keys cannot contain.

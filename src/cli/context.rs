@@ -189,19 +189,25 @@ impl Context {
         let new = Layout::new(wanted, cluster);
         let dead_ms = self.config.engine.node_dead_ms;
         partitions::change(&mut self.servers(), &new, dead_ms).await?;
+        let subject = reason!("subject-partition-count", from = agreed, to = wanted);
+        self.record("partitions change", Message::of(&subject)).await;
+        self.deployment.keys = new;
+        Ok(())
+    }
+
+    /// Adds a command that this process has carried out itself to the audit log.
+    pub(super) async fn record(&self, action: &str, subject: Message) {
         let line = AuditEntry {
             at: Millis::now(),
             operator: login_name(),
             node: String::new(),
-            action: "partitions change".to_owned(),
-            subject: Message::of(&reason!("subject-partition-count", from = agreed, to = wanted)),
+            action: action.to_owned(),
+            subject,
             result: Message::of(&CommandOutcome::Finished),
             ..AuditEntry::default()
         };
         self.outbox.put(line);
         self.outbox.write(&self.store).await;
-        self.deployment.keys = new;
-        Ok(())
     }
 
     /// The number of partitions in Redis, while SQL, which decides, is unavailable; 1 if Redis is as well.
@@ -278,6 +284,7 @@ impl Context {
         self.watchdogs.spawn(keeper.run(self.stop.clone()));
         Ok(Operator {
             deployment: self.deployment.clone(),
+            login: login_name(),
             node,
             locks,
             read_only: self.config.read_only,

@@ -28,11 +28,14 @@ mod reply;
 mod rush;
 mod sale;
 mod sandbox;
+mod serve;
 mod signals;
 mod snapshot;
 mod status;
 mod stream;
 mod table;
+mod tokens;
+mod users;
 mod voucher;
 mod work;
 
@@ -118,12 +121,20 @@ enum Command {
     Drill(drill::DrillArgs),
     /// Run a node (the engine without a console) until SIGTERM
     Work,
+    /// Run a node that also serves buyers over HTTP, until SIGTERM
+    Serve(serve::ServeArgs),
     /// Create, show and control sales
     #[command(subcommand)]
     Sale(sale::SaleCommand),
     /// Create, buy and list vouchers, ordinary ones and those of flash sales
     #[command(subcommand)]
     Voucher(voucher::VoucherCommand),
+    /// Create users for load tests over HTTP
+    #[command(subcommand)]
+    Users(users::UsersCommand),
+    /// Create, list and revoke tokens of operators, for HTTP
+    #[command(subcommand)]
+    Tokens(tokens::TokensCommand),
     /// Run simulated buyers against a sale and wait until every admitted order is settled
     Rush(rush::RushArgs),
     /// Show the current state of servers, nodes and sales, and the open alarms
@@ -266,8 +277,11 @@ impl Cli {
             Some(Command::Demo(args)) => Box::pin(demo::run(&setup, &args)).await,
             Some(Command::Drill(args)) => Box::pin(drill::run(&setup, &args)).await,
             Some(Command::Work) => work::run(config, out).await,
+            Some(Command::Serve(args)) => Box::pin(serve::run(config, out, args)).await,
             Some(Command::Sale(command)) => sale::run(config, out, command).await,
             Some(Command::Voucher(command)) => voucher::run(config, out, command).await,
+            Some(Command::Users(command)) => users::run(config, out, command).await,
+            Some(Command::Tokens(command)) => tokens::run(config, out, command).await,
             Some(Command::Rush(args)) => rush::run(config, out, args).await,
             Some(Command::Status) => Box::pin(status::run(config, out)).await,
             Some(Command::Pending(command)) => pending::run(config, out, command).await,

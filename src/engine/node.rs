@@ -22,7 +22,7 @@ use crate::{
     admission::Admission,
     commands::{
         Focus, Remote, Request,
-        command_handler::{Operator, lock_names},
+        command_handler::{Operator, lock_names, login_name},
     },
     consumer::{Consumer, Hold},
     context::NodeContext,
@@ -139,6 +139,7 @@ impl Node {
         let (commands, requests) = mpsc::channel(COMMANDS);
         let operator = Operator {
             deployment,
+            login: login_name(),
             node: name,
             locks,
             read_only,

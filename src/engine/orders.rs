@@ -1,12 +1,19 @@
 //! Locates an order by its ID.
 
+use redis::pipe;
 use seckill_model::{
-    EntryId, Message, Millis, Order, OrderEntry, OrderId, SaleOrder, UserId, VoucherId,
+    EntryId, Message, Millis, Order, OrderEntry, OrderId, Place, SaleOrder, UserId, VoucherId,
 };
-use seckill_redis::dead_letters;
+use seckill_redis::{dead_letters, keys::Partition};
 use serde::Serialize;
 
-use super::{Result, ledger, servers::Servers};
+use super::{EngineError, Result, ledger, recovery::reconcile::is_reconciled, servers::Servers};
+
+/// Dead letters per read of [`progress`].
+const LETTERS: usize = 100;
+/// How much earlier than the time in an order ID its dead letter may have been added: the ID is dated by the clock of a
+/// node, the letter by that of Redis.
+const CLOCKS_DIFFER_MS: i64 = 3_600_000;
 
 /// Location of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -109,4 +116,89 @@ pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
         }
     }
     Ok(Location::Unknown)
+}
+
+/// What has become of an order, as its buyer sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// In SQL.
+    Persisted(Order),
+    /// Admitted, and not in SQL yet.
+    Queued,
+    /// A dead letter, which waits for the operator.
+    Dead,
+    /// This user has no such order.
+    Unknown,
+}
+
+/// Looks up an order of `user` from the moment of its admission on. Unlike [`find`], it reads no streams, so its cost
+/// does not depend on the number of orders in flight.
+///
+/// # Errors
+/// Besides those of the servers, [`EngineError::Reconciling`] while Redis may have lost the buyer: no order that was
+/// promised is reported as unknown.
+pub async fn progress(servers: &mut Servers, id: OrderId, user: UserId) -> Result<Progress> {
+    if let Some(order) = servers.store.order(id).await? {
+        return Ok(of_buyer(order, user));
+    }
+    let of = servers.keys.partition_of_order(id);
+    let is_held = is_held(servers, &of, id, user).await;
+    if !matches!(is_held, Ok(true)) {
+        // It may have been written, and closed, since the first look.
+        if let Some(order) = servers.store.order(id).await? {
+            return Ok(of_buyer(order, user));
+        }
+    }
+    if is_dead(servers, &of, id, user).await? {
+        return Ok(Progress::Dead);
+    }
+    Ok(if is_held? { Progress::Queued } else { Progress::Unknown })
+}
+
+fn of_buyer(order: Order, user: UserId) -> Progress {
+    if order.user_id == user { Progress::Persisted(order) } else { Progress::Unknown }
+}
+
+/// Whether the user holds the order in one of the sales of a partition, by Redis.
+async fn is_held(servers: &mut Servers, of: &Partition, id: OrderId, user: UserId) -> Result<bool> {
+    let sales = servers.sales_of(of).await?;
+    let mut read = pipe();
+    for sale in &sales {
+        let buyers = read.cmd("HMGET").arg(servers.keys.buyers(sale.voucher_id)).arg("seq");
+        for number in 1..=sale.limit {
+            buyers.arg(Place { user, number }.to_string());
+        }
+    }
+    let held: Vec<Vec<Option<String>>> =
+        if sales.is_empty() { Vec::new() } else { servers.conn.pipe(&read).await? };
+    let id = id.to_string();
+    if held.iter().any(|sale| sale.iter().skip(1).flatten().any(|it| *it == id)) {
+        return Ok(true);
+    }
+    let lost = held.iter().zip(&sales).find(|(held, _)| held.first().is_none_or(Option::is_none));
+    if let Some((_, sale)) = lost {
+        return Err(EngineError::Reconciling(servers.keys.buyers(sale.voucher_id)));
+    }
+    let reconciled = of.reconciled();
+    let run = servers.conn.run_id(&reconciled).await?;
+    if is_reconciled(&mut servers.conn, of, &run).await? {
+        Ok(false)
+    } else {
+        Err(EngineError::Reconciling(reconciled))
+    }
+}
+
+/// Whether a dead letter of a partition contains the order of this user.
+async fn is_dead(servers: &mut Servers, of: &Partition, id: OrderId, user: UserId) -> Result<bool> {
+    let issued = decode(id).issued.plus(-CLOCKS_DIFFER_MS);
+    let mut next = Some(EntryId::first_of(issued));
+    while let Some(from) = next {
+        let page = dead_letters::read(&mut servers.conn, of, from, LETTERS).await?;
+        let mut orders = page.iter().filter_map(|letter| letter.order.as_ref());
+        if orders.any(|it| it.order == id && it.user == user) {
+            return Ok(true);
+        }
+        next = page.last().and_then(|last| last.letter.next());
+    }
+    Ok(false)
 }

@@ -9,7 +9,7 @@ use seckill_model::{
     reason::reason,
     sale::check_restock,
 };
-use seckill_redis::{RedisError, scripts};
+use seckill_redis::{RedisError, keys::CacheKeys, scripts};
 use seckill_store::StoreError;
 
 use crate::{
@@ -37,7 +37,9 @@ impl Vouchers<'_> {
     /// Creates an ordinary voucher.
     pub async fn create_voucher(&mut self, voucher: &VoucherDetails) -> Result<VoucherId> {
         self.reserve_numbers().await?;
-        Ok(self.servers.store.create_voucher(voucher, Millis::now()).await?)
+        let id = self.servers.store.create_voucher(voucher, Millis::now()).await?;
+        self.drop_cached(id, voucher.shop_id).await;
+        Ok(id)
     }
 
     /// Buys an ordinary voucher for a user, directly in SQL: no stock, no limit, no stream. The order is unpaid.
@@ -73,11 +75,34 @@ impl Vouchers<'_> {
     /// # Errors
     /// [`EngineError::NotLoaded`] if it is in SQL and not in Redis yet: any node delivers it.
     pub async fn create(&mut self, sale: &NewSale) -> Result<Sale> {
+        self.create_with(&VoucherDetails::titled(&sale.title), sale).await
+    }
+
+    /// Creates a sale whose voucher has this content.
+    ///
+    /// # Errors
+    /// As [`Vouchers::create`].
+    pub async fn create_with(&mut self, voucher: &VoucherDetails, sale: &NewSale) -> Result<Sale> {
         self.reserve_numbers().await?;
-        let sale = self.servers.store.create_sale(sale, Millis::now()).await?;
+        let sale = self.servers.store.create_sale_of(voucher, sale, Millis::now()).await?;
         faults::pass(Point::AfterSaleCommit);
+        self.drop_cached(sale.voucher_id, voucher.shop_id).await;
         deliver(self.servers, &sale, "new").await?;
         Ok(sale)
+    }
+
+    /// Removes what the cache of the HTTP door holds of a new voucher: that it does not exist. If that fails, it expires
+    /// within seconds.
+    async fn drop_cached(&mut self, voucher: VoucherId, shop: Option<u64>) {
+        let Servers { conn, keys, .. } = &mut *self.servers;
+        let shop = shop.map(|shop| keys.shop_cache(shop));
+        for CacheKeys { entry, loading } in
+            [Some(keys.voucher_cache(voucher)), shop].into_iter().flatten()
+        {
+            if let Err(error) = conn.query::<u64>(cmd("DEL").arg(entry).arg(loading)).await {
+                tracing::debug!(%voucher, %error, "a new voucher may be missing in the cache");
+            }
+        }
     }
 
     /// Skips voucher IDs that Redis has seen, in case the database was rolled back. An unreachable Redis is not asked:

@@ -43,6 +43,7 @@ pub mod reason;
 pub mod sale;
 pub mod settings;
 mod stored_message;
+pub mod user;
 pub mod verdict;
 pub mod voucher;
 
@@ -66,5 +67,6 @@ pub use reason::Reason;
 pub use sale::{NewSale, Phase, Place, Sale, SaleState, UserId, VoucherId};
 pub use settings::NumericSetting;
 pub use stored_message::Message;
+pub use user::User;
 pub use verdict::{RecoveryAction, Verdict};
 pub use voucher::{Voucher, VoucherDetails, VoucherKind, VoucherStatus};

@@ -109,7 +109,12 @@ pub fn set_thread_language(tag: &str) {
 
 /// Runs `this` in English, for output that programs read; other threads keep their language.
 pub fn in_english<T>(this: impl FnOnce() -> T) -> T {
-    let before = OF_THREAD.replace(Some(Language::ENGLISH));
+    in_language(Language::ENGLISH, this)
+}
+
+/// Runs `this` in a language of its own, such as that of one client; other threads keep their language.
+pub fn in_language<T>(language: Language, this: impl FnOnce() -> T) -> T {
+    let before = OF_THREAD.replace(Some(language));
     let done = this();
     OF_THREAD.set(before);
     done

@@ -17,6 +17,7 @@ const NEEDED: &[&str] = &[
     "SCRIPT LOAD return",
     "SET {string} 1",
     "GET {string}",
+    "GETEX {string} PX 60000",
     "INCRBY {string} 2",
     "DECRBY {string} 1",
     "DECR {string}",
@@ -190,7 +191,7 @@ mod tests {
         }
         assert!(seen > 100, "{seen}");
         let mut files = Vec::new();
-        for dir in ["src/redis", "src/engine", "src/cli"] {
+        for dir in ["src/redis", "src/engine", "src/http", "src/cli"] {
             sources(&root.join(dir), &mut files);
         }
         // Drills and benchmarks use servers of their own and need more than a deployment.

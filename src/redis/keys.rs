@@ -1,8 +1,10 @@
 //! The names of all Redis keys. No other module formats one.
 
+use std::fmt::Display;
+
 use jiff::civil::Date;
 
-use seckill_model::{EntryId, VoucherId};
+use seckill_model::{EntryId, OrderId, VoucherId};
 
 use super::{RedisError, Result};
 
@@ -74,6 +76,12 @@ impl Layout {
         self.partition(self.number_of(voucher))
     }
 
+    /// The partition that issued an order ID, unless the number of partitions has changed since.
+    pub fn partition_of_order(&self, order: OrderId) -> Partition {
+        // Less than the number of partitions, which fits 16 bits.
+        self.partition((order.sequence() % u32::from(self.partitions)) as u16)
+    }
+
     fn number_of(&self, voucher: VoucherId) -> u16 {
         // Less than the number of partitions, which fits 16 bits.
         (voucher.0 % u64::from(self.partitions)) as u16
@@ -103,6 +111,35 @@ impl Layout {
     /// Hash: counters of admission results.
     pub fn tally(&self, voucher: VoucherId) -> String {
         self.of_voucher("tally", voucher)
+    }
+
+    /// String: JSON of a user, while their session lasts.
+    pub fn session(&self, token: impl Display) -> String {
+        format!("login:token:{token}")
+    }
+
+    /// The cache entry of a voucher.
+    pub fn voucher_cache(&self, voucher: VoucherId) -> CacheKeys {
+        CacheKeys {
+            entry: self.of_voucher("cache", voucher),
+            loading: self.of_voucher("loading", voucher),
+        }
+    }
+
+    /// The cache entry of the vouchers of a shop.
+    pub fn shop_cache(&self, shop: u64) -> CacheKeys {
+        let key = |what: &str| format!("{}:{{p0}}:shop-{what}:{shop}", self.prefix);
+        CacheKeys { entry: key("cache"), loading: key("loading") }
+    }
+
+    /// String: the login code of a phone. With a hash tag: it is read and counted in one step.
+    pub fn login_code(&self, phone: &str) -> String {
+        format!("login:code:{{{phone}}}")
+    }
+
+    /// String: how often a login with the code of a phone was tried.
+    pub fn login_tries(&self, phone: &str) -> String {
+        format!("login:tries:{{{phone}}}")
     }
 
     /// String: set while the number of partitions is being changed.
@@ -153,6 +190,15 @@ impl Layout {
     fn of_voucher(&self, what: &str, voucher: VoucherId) -> String {
         format!("{}:{{p{}}}:{what}:{voucher}", self.prefix, self.number_of(voucher))
     }
+}
+
+/// The keys of a cache entry, in one slot: both are strings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheKeys {
+    /// The value as JSON.
+    pub entry: String,
+    /// The lock of the loader.
+    pub loading: String,
 }
 
 /// One partition: its stream, its group and the nodes that work on it, all on one server.
@@ -312,6 +358,7 @@ mod tests {
         assert_eq!(keys.home().orders(), "seckill:{p0}:orders");
         assert_eq!(keys.home().sequence(Date::constant(2026, 1, 9)), "icr:order:2026:01:09");
         assert_eq!(keys.lock("a"), "lock:a");
+        assert_eq!(keys.session("5f"), "login:token:5f");
         assert_eq!(keys.home().consumer("node-1"), "node-1/1");
         assert_eq!(node_of("node-1/2"), "node-1");
         assert!(is_replay(&replay_of("node-1")) && !is_replay("replay/1"));

@@ -91,6 +91,8 @@ scripts! {
     LOCK_RENEW: plain("lock_renew.lua");
     /// Releases a simple lock.
     LOCK_RELEASE_SIMPLE: plain("lock_release_simple.lua");
+    /// Stores a value in the cache unless it was changed meanwhile.
+    CACHE_STORE: plain("cache_store.lua");
     /// Reads a window of the order stream.
     ENTRIES: plain("entries.lua");
     /// Reads all figures of a Snapshot.

@@ -2,8 +2,11 @@
 
 use seckill_model::{
     Cause, JobOutcome, JobRun, JobSwitch, Message, Millis, Order, OrderId, OrderStatus, Sale,
-    SaleOrder, SaleState, UserId, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
-    ledger::SqlLedger, reason,
+    SaleOrder, SaleState, User, UserId, Voucher, VoucherDetails, VoucherId, VoucherKind,
+    VoucherStatus,
+    ledger::SqlLedger,
+    reason,
+    user::{Role, Token},
 };
 
 use crate::{
@@ -47,6 +50,7 @@ columns! {
         String => |it| Some(it.clone());
         Message => |it| Some(Message::from_stored(it.clone()));
         SaleState => |it| it.parse().ok();
+        Role => |it| it.parse().ok();
         Cause => |it| it.parse().ok();
         JobOutcome => |it| it.parse().ok();
 }
@@ -116,6 +120,8 @@ records! {
     SqlLedger { initial, stock, live, closed, doubled, returning }
     JobRun { id, job, due, cause, node, started, took_ms, outcome, detail, rows }
     JobSwitch { name, paused, since }
+    User { id, nick_name, icon }
+    Token { id, role, name, create_time, revoke_time }
     AuditEntry { id, at, operator, node, action, subject, reason, result, before, after, once }
 }
 

@@ -23,6 +23,7 @@ mod durability;
 mod failover;
 mod flush;
 mod groups;
+mod http;
 mod jobs;
 mod kills;
 mod load_test_outages;

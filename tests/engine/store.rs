@@ -6,6 +6,7 @@ mod orders;
 mod payment;
 mod sales;
 mod sqlite_file;
+mod users;
 
 use crate::support::{MariaDb, Postgres};
 use seckill_model::{Millis, NewSale, OrderEntry, OrderId, Sale, UserId, VoucherId};
@@ -121,4 +122,7 @@ on_all![
     audit_log::a_line_is_written_once,
     audit_log::the_log_comes_in_pages_by_time,
     audit_log::orders_are_counted_over_time,
+    users::one_phone_is_one_user,
+    users::users_without_a_phone_are_many,
+    users::a_token_is_valid_until_it_is_revoked,
 ];

@@ -219,6 +219,11 @@ const NAMES: &[&str] = &[
     "PORT",
     "claim",
     "holder",
+    "HTTP",
+    "http",
+    "listen",
+    "insecure",
+    "tokens",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.

@@ -17,6 +17,7 @@ use std::{
 
 use seckill_console::Keys;
 use seckill_engine::settings::Settings;
+use seckill_http::HttpSettings;
 use seckill_store::Settings as StoreSettings;
 
 /// Allowed entries of the top level, besides dot files.
@@ -75,7 +76,7 @@ fn none(mut wrong: Vec<String>) {
 
 /// Whether the line contains a Redis key: `seckill:x`, not `seckill: x`, `seckill::x` or `block:x`.
 fn names_key(line: &str) -> bool {
-    ["seckill:", "icr:", "lock:"].iter().any(|prefix| {
+    ["seckill:", "icr:", "lock:", "login:"].iter().any(|prefix| {
         line.match_indices(prefix).any(|(begin, _)| {
             let before = line[..begin].chars().next_back();
             let after = line[begin + prefix.len()..].chars().next();
@@ -200,6 +201,12 @@ fn the_example_config_matches_the_defaults() {
         assert!(there.is_some(), "the example lacks engine.{}", name.0);
     }
     assert_eq!(engine.try_into::<Settings>().unwrap(), Settings::default());
+    let http = parsed.remove("http").expect("the table [http]");
+    let fields = read("src/http/settings.rs");
+    for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {
+        assert!(http.get(name.0).is_some(), "the example lacks http.{}", name.0);
+    }
+    assert_eq!(http.try_into::<HttpSettings>().unwrap(), HttpSettings::default());
     let mut store = parsed.remove("store").expect("the table [store]");
     let fields = read("src/store/settings.rs");
     for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {

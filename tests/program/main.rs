@@ -15,6 +15,7 @@ mod cli_output;
 mod cli_sales;
 mod cli_stream;
 mod descriptions;
+mod http;
 mod incident;
 mod pictures;
 mod process;

@@ -52,6 +52,9 @@ pub fn describe(command: &Command) -> (&'static str, Message) {
         // The order identifies the buyer; the log names no buyers.
         Command::BuyVoucher(voucher, _) => ("voucher buy", sale(voucher)),
         Command::CreateSale(new) => ("sale create", on(new_sale(new))),
+        Command::CreateSaleVoucher(voucher, new) => {
+            ("sale create", on(Reason::Joined(vec![new_sale(new), content(voucher)])))
+        }
         Command::StartSale(voucher) => ("sale start", sale(voucher)),
         Command::PauseSale(voucher) => ("sale pause", sale(voucher)),
         Command::ResumeSale(voucher) => ("sale resume", sale(voucher)),
@@ -116,10 +119,15 @@ pub fn describe(command: &Command) -> (&'static str, Message) {
 }
 
 fn new_voucher(voucher: &VoucherDetails) -> Reason {
-    let VoucherDetails { title, shop_id, sub_title, rules, .. } = voucher;
-    let (pay, actual) = (voucher.pay_value, voucher.actual_value);
+    let (title, pay, actual) = (&voucher.title, voucher.pay_value, voucher.actual_value);
     let status = <&str>::from(voucher.status);
-    let mut parts = vec![reason!("subject-new-voucher", title, pay, actual, status)];
+    let voucher = content(voucher);
+    Reason::Joined(vec![reason!("subject-new-voucher", title, pay, actual, status), voucher])
+}
+
+/// What a voucher has besides a title and a price.
+fn content(VoucherDetails { shop_id, sub_title, rules, .. }: &VoucherDetails) -> Reason {
+    let mut parts = Vec::new();
     parts.extend(shop_id.map(|shop| reason!("subject-shop", shop = shop.to_string())));
     parts.extend(sub_title.as_ref().map(|text| reason!("subject-sub-title", text)));
     parts.extend(rules.as_ref().map(|text| reason!("subject-rules", text)));

@@ -60,7 +60,7 @@ impl Operator {
             let (at, before) = self.figures(about).await;
             let mut line = AuditEntry {
                 at: at.unwrap_or(asked),
-                operator: login_name(),
+                operator: self.login.clone(),
                 node: self.node.clone(),
                 action: action.to_owned(),
                 subject,
@@ -166,6 +166,10 @@ impl Operator {
             }
             Command::CreateSale(sale) => {
                 Reply::SaleCreated(vouchers.create(&sale).await?.voucher_id)
+            }
+            Command::CreateSaleVoucher(details, sale) => {
+                let details = details.checked().map_err(EngineError::Rejected)?;
+                Reply::SaleCreated(vouchers.create_with(&details, &sale).await?.voucher_id)
             }
             Command::StartSale(voucher) => changed(&vouchers.start(voucher).await?),
             Command::PauseSale(voucher) => {

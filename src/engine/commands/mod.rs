@@ -46,6 +46,8 @@ pub enum Command {
     BuyVoucher(VoucherId, UserId),
     /// Create a sale that starts at its begin time, or immediately.
     CreateSale(NewSale),
+    /// Create a sale whose voucher has more than a title; that of the sale is the same.
+    CreateSaleVoucher(Box<VoucherDetails>, NewSale),
     /// Open a planned sale now.
     StartSale(VoucherId),
     /// Pause a sale.

@@ -12,6 +12,8 @@ use crate::{
 pub struct Operator {
     /// Servers and settings.
     pub deployment: Deployment,
+    /// Who commands, for the audit log.
+    pub login: String,
     /// Name of this node, under which entries are claimed.
     pub node: String,
     /// Locks of this node; a job that is run by hand takes its own.

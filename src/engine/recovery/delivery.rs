@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use redis::cmd;
 use seckill_model::{Sale, SaleState, locale::in_english};
+use seckill_redis::keys::CacheKeys;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -30,6 +32,9 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Result<()> {
     let voucher = sale.voucher_id;
     let confirmed = async {
+        // Without the lock of a loader, which has read the sale before this change.
+        let CacheKeys { entry, loading } = servers.keys.voucher_cache(voucher);
+        servers.conn.query::<u64>(cmd("DEL").arg(entry).arg(loading)).await?;
         if sale.state == SaleState::Archived {
             drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
         } else if sync(servers, sale, how).await? == Synced::Damaged {

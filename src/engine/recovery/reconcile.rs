@@ -164,6 +164,17 @@ pub(crate) async fn is_reconciled(
     Ok(confirmed.iter().any(|run| run == run_id))
 }
 
+/// Whether every partition was reconciled on the present run of its server, so that buyers can be admitted.
+pub async fn all_reconciled(servers: &mut Servers) -> Result<bool> {
+    for of in servers.keys.partitions() {
+        let run = servers.conn.run_id(&of.reconciled()).await?;
+        if !is_reconciled(&mut servers.conn, &of, &run).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Inconsistent keys of a partition.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {

@@ -8,6 +8,7 @@ mod orders;
 mod ordinary;
 mod payment;
 mod sales;
+mod users;
 
 pub use bench_baseline::Placed;
 pub use order_rate::OrderFlow;

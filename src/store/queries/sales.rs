@@ -29,9 +29,19 @@ impl Store {
         transaction!(self, |conn| reserve_numbers(conn, upto).await)
     }
 
-    /// Creates a flash-sale voucher and its sale in one transaction.
+    /// Creates a flash-sale voucher, which has only a title, and its sale in one transaction.
     pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale> {
-        let (details, stock) = (&VoucherDetails::titled(&sale.title), number(sale.stock)?);
+        self.create_sale_of(&VoucherDetails::titled(&sale.title), sale, now).await
+    }
+
+    /// Creates a flash-sale voucher with this content, and its sale, in one transaction.
+    pub async fn create_sale_of(
+        &self,
+        details: &VoucherDetails,
+        sale: &NewSale,
+        now: Millis,
+    ) -> Result<Sale> {
+        let stock = number(sale.stock)?;
         transaction!(self, |conn| {
             let voucher = insert_voucher(conn, details, VoucherKind::Sale, now).await?;
             let insert = "INSERT INTO tb_seckill_voucher \
@@ -50,6 +60,20 @@ impl Store {
              status FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2";
         let after = after.unwrap_or(VoucherId(0));
         read!(self, |conn| conn.rows(query, params![after, limit]).await)
+    }
+
+    /// One voucher of either kind.
+    pub async fn voucher(&self, voucher: VoucherId) -> Result<Option<Voucher>> {
+        let query = "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, \
+             status FROM tb_voucher WHERE id = $1";
+        read!(self, |conn| conn.row(query, params![voucher]).await)
+    }
+
+    /// The vouchers of a shop, newest first, at most `limit`.
+    pub async fn vouchers_of_shop(&self, shop: u64, limit: u32) -> Result<Vec<VoucherId>> {
+        let shop = number(shop)?;
+        let query = "SELECT id FROM tb_voucher WHERE shop_id = $1 ORDER BY id DESC LIMIT $2";
+        read!(self, |conn| conn.rows(query, params![shop, limit]).await)
     }
 
     /// All sales that are not archived, newest first.

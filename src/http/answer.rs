@@ -1,0 +1,295 @@
+//! The envelope of every answer, and each refusal with its status, its code and its message.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::Request,
+    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use seckill_engine::{EngineError, admission::AdmissionError};
+use seckill_model::{
+    Label, OrderId, Outcome, Reason,
+    locale::{Language, in_language},
+};
+use seckill_redis::RedisError;
+use seckill_store::StoreError;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::language;
+
+/// What every answer contains. `code` is 0 for success; 1 to 4 are those of the flash-sale tutorials (no stock left,
+/// duplicate order, sale not loaded, order stream missing); otherwise it is the HTTP status.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<T> {
+    success: bool,
+    error_msg: Option<String>,
+    code: u16,
+    data: T,
+}
+
+/// A successful answer with its data.
+#[derive(Debug)]
+pub(crate) struct Answer<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        Json(Envelope { success: true, error_msg: None, code: 0, data: self.0 }).into_response()
+    }
+}
+
+/// The result of a handler.
+pub(crate) type Result<T, E = Refusal> = std::result::Result<Answer<T>, E>;
+
+/// Why a request is not granted.
+#[derive(Clone, Debug)]
+pub(crate) enum Refusal {
+    /// Admission decided against the buyer, or could not decide.
+    Outcome(Outcome),
+    /// The request is invalid.
+    Invalid(Reason),
+    /// The body is larger than allowed.
+    TooLarge,
+    /// The body did not arrive in time.
+    SlowBody,
+    /// There is no valid session.
+    NoSession,
+    /// Only operators may do this.
+    NotAllowed,
+    /// The login code is wrong, or has expired.
+    WrongCode,
+    /// No such path.
+    NoPath,
+    /// The path exists, the method does not.
+    WrongMethod,
+    /// No such voucher.
+    NoVoucher,
+    /// This user has no such order.
+    NoOrder(OrderId),
+    /// The state of the object does not allow this; its state as data.
+    Conflict(Label, Value),
+    /// Too many requests are in progress.
+    Overloaded,
+    /// The server stops, or a server behind it does not answer: nothing was changed, or repeating is safe.
+    Unavailable,
+    /// The database did not confirm the change: repeating it may do it twice.
+    Uncertain,
+    /// The server is not ready yet; its state as data.
+    NotReady(Value),
+    /// A defect of the program.
+    Defect,
+}
+
+/// Status, code, message and data of a refusal.
+struct Parts {
+    status: StatusCode,
+    /// `None`: that of the status.
+    code: Option<u16>,
+    message: Reason,
+    data: Value,
+}
+
+impl Parts {
+    fn new(status: StatusCode, message: impl Into<Reason>) -> Self {
+        Self { status, code: None, message: message.into(), data: Value::Null }
+    }
+
+    fn coded(self, code: u16) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    fn with(self, data: Value) -> Self {
+        Self { data, ..self }
+    }
+}
+
+fn of_outcome(outcome: &Outcome) -> Parts {
+    match outcome {
+        // Not a refusal; the handler answers it.
+        Outcome::Admitted { order } => {
+            Parts::new(StatusCode::OK, Label("http-admitted")).coded(0).with(json!(order))
+        }
+        Outcome::SoldOut => Parts::new(StatusCode::GONE, Label("http-sold-out")).coded(1),
+        Outcome::Duplicate { order } => {
+            Parts::new(StatusCode::CONFLICT, Label("http-duplicate")).coded(2).with(json!(order))
+        }
+        Outcome::NotLoaded => Parts::new(StatusCode::NOT_FOUND, Label("http-not-loaded")).coded(3),
+        Outcome::NotReady => {
+            Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-no-stream")).coded(4)
+        }
+        Outcome::NotStarted { begins } => {
+            let begin = json!({ "begin": begins.to_string() });
+            Parts::new(StatusCode::TOO_EARLY, Label("http-not-started")).with(begin)
+        }
+        Outcome::Ended => Parts::new(StatusCode::GONE, Label("http-ended")),
+        Outcome::Paused => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-paused")),
+        Outcome::Busy => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-busy")),
+    }
+}
+
+impl Refusal {
+    fn parts(&self) -> Parts {
+        match self {
+            Self::Outcome(outcome) => of_outcome(outcome),
+            Self::Invalid(reason) => Parts::new(StatusCode::BAD_REQUEST, reason.clone()),
+            Self::TooLarge => Parts::new(StatusCode::PAYLOAD_TOO_LARGE, Label("http-too-large")),
+            Self::SlowBody => Parts::new(StatusCode::REQUEST_TIMEOUT, Label("http-slow-body")),
+            Self::NotAllowed => Parts::new(StatusCode::FORBIDDEN, Label("http-not-allowed")),
+            Self::WrongCode => Parts::new(StatusCode::UNAUTHORIZED, Label("http-wrong-code")),
+            Self::NoSession => Parts::new(StatusCode::UNAUTHORIZED, Label("http-no-session")),
+            Self::NoPath => Parts::new(StatusCode::NOT_FOUND, Label("http-no-path")),
+            Self::WrongMethod => {
+                Parts::new(StatusCode::METHOD_NOT_ALLOWED, Label("http-wrong-method"))
+            }
+            Self::NoVoucher => Parts::new(StatusCode::NOT_FOUND, Label("http-no-voucher")),
+            Self::NoOrder(id) => Parts::new(StatusCode::NOT_FOUND, Label("http-no-order"))
+                .with(json!({ "orderId": id, "state": "unknown" })),
+            Self::Conflict(message, state) => {
+                Parts::new(StatusCode::CONFLICT, *message).with(state.clone())
+            }
+            Self::Overloaded => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-busy")),
+            Self::Unavailable => {
+                Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-unavailable"))
+            }
+            Self::Uncertain => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-uncertain")),
+            Self::NotReady(state) => {
+                Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-unavailable"))
+                    .with(state.clone())
+            }
+            Self::Defect => Parts::new(StatusCode::INTERNAL_SERVER_ERROR, Label("http-defect")),
+        }
+    }
+
+    fn in_language(&self, language: Language) -> Response {
+        let Parts { status, code, message, data } = self.parts();
+        let message = in_language(language, || message.to_string());
+        let code = code.unwrap_or(status.as_u16());
+        let envelope = Envelope { success: false, error_msg: Some(message), code, data };
+        let mut response = (status, Json(envelope)).into_response();
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            // A retry in a second meets a queue that has been emptied many times over.
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// The refusal travels as an extension of the response, since only [`localize`] knows the language.
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        response.extensions_mut().insert(Arc::new(self));
+        response
+    }
+}
+
+/// Writes refusals in the language of the client.
+pub(crate) async fn localize(request: Request, next: Next) -> Response {
+    let language = language::preferred(request.headers());
+    let mut response = next.run(request).await;
+    match response.extensions_mut().remove::<Arc<Refusal>>() {
+        Some(refusal) => refusal.in_language(language),
+        None => response,
+    }
+}
+
+/// Errors of the engine. Those that the client caused are told; others are logged, and told as unavailable.
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Rejected(reason)
+            | EngineError::Failed(reason)
+            | EngineError::Store(StoreError::Rule(reason) | StoreError::Rejected(reason)) => {
+                Self::Invalid(reason)
+            }
+            EngineError::Store(StoreError::NoSale(_)) | EngineError::NotHeld(_) => {
+                Self::Outcome(Outcome::NotLoaded)
+            }
+            EngineError::Store(StoreError::Ended(_)) => Self::Outcome(Outcome::Ended),
+            EngineError::Store(StoreError::Changed(_)) => {
+                Self::Conflict(Label("http-changed"), Value::Null)
+            }
+            EngineError::Stopping => Self::Unavailable,
+            EngineError::Store(StoreError::Unknown(_)) => Self::Uncertain,
+            error => {
+                tracing::warn!(%error, "a request failed");
+                Self::Unavailable
+            }
+        }
+    }
+}
+
+impl From<AdmissionError> for Refusal {
+    fn from(error: AdmissionError) -> Self {
+        // The worker reports why; a line per request would only repeat it.
+        tracing::debug!(%error, "no outcome of an admission");
+        Self::Unavailable
+    }
+}
+
+impl From<RedisError> for Refusal {
+    fn from(error: RedisError) -> Self {
+        EngineError::from(error).into()
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        EngineError::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use seckill_model::Millis;
+
+    use super::*;
+
+    async fn shown(refusal: Refusal, tag: &str) -> (u16, Value, bool) {
+        let response = refusal.in_language(Language::find(tag).unwrap());
+        let (status, retry) =
+            (response.status().as_u16(), response.headers().contains_key(RETRY_AFTER));
+        let body = to_bytes(response.into_body(), 10_000).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap(), retry)
+    }
+
+    #[tokio::test]
+    async fn outcomes_have_the_words_and_codes_of_the_tutorials() {
+        let order: OrderId = "9007199254740993".parse().unwrap();
+        let begins = Millis(1_795_000_000_000);
+        let began = json!({ "begin": begins.to_string() });
+        for (outcome, status, code, zh, data) in [
+            (Outcome::SoldOut, 410, 1, "库存不足", Value::Null),
+            // A string: JavaScript would round the number.
+            (Outcome::Duplicate { order }, 409, 2, "不能重复下单", json!("9007199254740993")),
+            (Outcome::NotLoaded, 404, 3, "库存数据不存在", Value::Null),
+            (Outcome::NotReady, 503, 4, "消息队列不存在", Value::Null),
+            (Outcome::NotStarted { begins }, 425, 425, "秒杀尚未开始", began),
+            (Outcome::Ended, 410, 410, "秒杀已经结束", Value::Null),
+        ] {
+            let (got, body, retry) = shown(Refusal::Outcome(outcome), "zh").await;
+            assert_eq!(
+                body,
+                json!({ "success": false, "errorMsg": zh, "code": code, "data": data })
+            );
+            assert_eq!((got, retry), (status, status == 503), "{outcome:?}");
+            let (_, english, _) = shown(Refusal::Outcome(outcome), "en").await;
+            assert!(english["errorMsg"].as_str().unwrap().is_ascii(), "{english}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_of_a_server_is_not_told_in_detail() {
+        let away = RedisError::Away {
+            address: "10.0.0.7:6379".to_owned(),
+            detail: Reason::Quoted("refused".to_owned()),
+        };
+        let (status, body, retry) = shown(away.into(), "en").await;
+        assert!(status == 503 && retry && !body.to_string().contains("10.0.0.7"), "{body}");
+    }
+}

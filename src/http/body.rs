@@ -1,0 +1,50 @@
+//! The JSON document in the body of a request.
+
+use std::error::Error as _;
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{FromRequest, Request, rejection::BytesRejection},
+};
+use seckill_model::reason::reason;
+use serde::de::DeserializeOwned;
+use tower_http::timeout::TimeoutError;
+
+use crate::{Shared, answer::Refusal};
+
+/// Maximum length of the description of what is wrong with a document.
+const MAX_WHY: usize = 200;
+
+/// A document. Its media type is not checked: whatever it claims to be, it must be JSON.
+#[derive(Debug)]
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refusal> {
+        let bytes = Bytes::from_request(request, shared).await.map_err(|error| broken(&error))?;
+        let parsed = Json::<T>::from_bytes(&bytes);
+        parsed.map(|Json(document)| Self(document)).map_err(|error| {
+            let why: String = error.body_text().chars().take(MAX_WHY).collect();
+            Refusal::Invalid(reason!("http-json", why))
+        })
+    }
+}
+
+/// Why a body did not arrive.
+fn broken(error: &BytesRejection) -> Refusal {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.is::<TimeoutError>() {
+            return Refusal::SlowBody;
+        }
+        cause = error.source();
+    }
+    if error.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
+        Refusal::TooLarge
+    } else {
+        Refusal::Invalid(reason!("http-body"))
+    }
+}

@@ -1,0 +1,124 @@
+//! Vouchers read through Redis, so that a rush of readers does not reach SQL.
+//!
+//! What does not exist is cached as well (penetration); one loader at a time reads SQL, while others get the stale value
+//! (breakdown); entries expire at different times (avalanche). A change removes the entry and the lock of a loader that
+//! has begun before it (`recovery::delivery` of the engine), so that no old value is stored after it.
+
+use std::time::{Duration, Instant};
+
+use redis::{cmd, pipe};
+use seckill_model::reason::reason;
+use seckill_redis::{SharedConnection, keys::CacheKeys, scripts};
+use serde::{Serialize, de::DeserializeOwned};
+use uuid::Uuid;
+
+use crate::answer::Refusal;
+
+/// How long a value is fresh, at least and at most.
+const FRESH_MS: std::ops::Range<u64> = 10_000..15_000;
+/// The same for a null marker: what does not exist may be created.
+const NULL_FRESH_MS: std::ops::Range<u64> = 2_000..3_000;
+/// How long a value is served after that, while it is loaded again.
+const STALE_MS: u64 = 60_000;
+/// A loader that takes longer is replaced by another one.
+const LOADS_WITHIN_MS: u64 = 3_000;
+/// How long a reader waits for a value that has never been loaded.
+const WAITS_FOR: Duration = Duration::from_secs(4);
+/// Interval between its looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Reads through Redis. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    redis: SharedConnection,
+}
+
+/// An entry of the cache: its value, and whether it need not be loaded again yet.
+struct Entry<T> {
+    value: Option<T>,
+    is_fresh: bool,
+}
+
+impl Cache {
+    pub(crate) fn new(redis: SharedConnection) -> Self {
+        Self { redis }
+    }
+
+    /// The value of an entry, loaded by `load` if it is neither fresh nor being loaded by others; `None` if it
+    /// does not exist.
+    pub(crate) async fn get<T: Serialize + DeserializeOwned>(
+        &self,
+        keys: &CacheKeys,
+        load: impl Future<Output = Result<Option<T>, Refusal>>,
+    ) -> Result<Option<T>, Refusal> {
+        let began = Instant::now();
+        loop {
+            let found = self.read(keys).await?;
+            if let Some(Entry { value, is_fresh: true }) = found {
+                return Ok(value);
+            }
+            if let Some(token) = self.lock(keys).await? {
+                let loaded = load.await;
+                match &loaded {
+                    Ok(value) => self.store(keys, &token, value.as_ref()).await?,
+                    // Others may try; a value that is stale is better than none.
+                    Err(_) => self.unlock(keys).await?,
+                }
+                return match (loaded, found) {
+                    (Err(_), Some(Entry { value, .. })) => Ok(value),
+                    (loaded, _) => loaded,
+                };
+            }
+            if let Some(Entry { value, .. }) = found {
+                return Ok(value);
+            }
+            if began.elapsed() > WAITS_FOR {
+                return Err(Refusal::Overloaded);
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// An entry that is no value of this type counts as missing: another version of the program may have stored it.
+    async fn read<T: DeserializeOwned>(
+        &self,
+        keys: &CacheKeys,
+    ) -> Result<Option<Entry<T>>, Refusal> {
+        let mut read = pipe();
+        read.cmd("GET").arg(&keys.entry).cmd("PTTL").arg(&keys.entry);
+        let (text, lasts): (Option<Vec<u8>>, i64) = self.redis.pipe(&keys.entry, &read).await?;
+        let value = text.and_then(|text| serde_json::from_slice(&text).ok());
+        let is_fresh = u64::try_from(lasts).is_ok_and(|lasts| lasts > STALE_MS);
+        Ok(value.map(|value| Entry { value, is_fresh }))
+    }
+
+    /// Takes the lock of the loader; returns its token.
+    async fn lock(&self, keys: &CacheKeys) -> Result<Option<String>, Refusal> {
+        let token = Uuid::new_v4().simple().to_string();
+        let mut lock = cmd("SET");
+        lock.arg(&keys.loading).arg(&token).arg("NX").arg("PX").arg(LOADS_WITHIN_MS);
+        let taken: Option<String> = self.redis.query(&keys.loading, &lock).await?;
+        Ok(taken.map(|_| token))
+    }
+
+    async fn unlock(&self, keys: &CacheKeys) -> Result<(), Refusal> {
+        self.redis.query::<u64>(&keys.loading, cmd("DEL").arg(&keys.loading)).await?;
+        Ok(())
+    }
+
+    async fn store<T: Serialize>(
+        &self,
+        keys: &CacheKeys,
+        token: &str,
+        value: Option<&T>,
+    ) -> Result<(), Refusal> {
+        let text = serde_json::to_string(&value)
+            .map_err(|error| Refusal::Invalid(reason!("http-json", why = error.to_string())))?;
+        let fresh = if value.is_some() { FRESH_MS } else { NULL_FRESH_MS };
+        let mut call = scripts::CACHE_STORE.prepare_invoke();
+        call.key(&keys.entry).key(&keys.loading);
+        call.arg(token).arg(text).arg(rand::random_range(fresh) + STALE_MS);
+        self.redis.invoke::<u64>(&keys.entry, &call).await?;
+        Ok(())
+    }
+}

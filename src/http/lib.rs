@@ -1,0 +1,115 @@
+//! The HTTP door: buyers reach the engine through it.
+//!
+//! `server` accepts connections, `router` joins the endpoints with the guards before them, and each other module is one
+//! group of endpoints or what they share. The path of a purchase is `sessions` (who asks), `orders` (admission), and
+//! `answer` (the reply, in the language of the client).
+
+mod answer;
+mod body;
+mod cache;
+mod health;
+mod language;
+mod operators;
+mod orders;
+mod path;
+mod router;
+mod server;
+mod sessions;
+mod settings;
+mod users;
+mod vouchers;
+
+use std::{sync::Arc, time::Duration};
+
+use deadpool::unmanaged::{Object, Pool};
+use seckill_engine::{EngineError, Operator, admission::Admission, servers::Servers};
+use seckill_redis::{Layout, SharedConnection};
+use seckill_store::SharedStore;
+use tokio::{sync::Mutex, time::timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use operators::Secret;
+pub use server::{Server, ServerError};
+pub use sessions::{Session, Sessions};
+pub use settings::HttpSettings;
+pub use users::new_nick_name;
+
+use answer::Refusal;
+use cache::Cache;
+use operators::Operators;
+
+/// Connections for requests that need more than one command. Redis works on one at a time in any case.
+const CONNECTIONS: usize = 8;
+/// Maximum wait for one of them.
+const CONNECTION_WITHIN: Duration = Duration::from_secs(2);
+/// Time that a request may take beyond the time that admission may take.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What the endpoints share.
+#[derive(Debug)]
+pub(crate) struct State {
+    admission: Admission,
+    operator: Operator,
+    /// Commands of operators in progress.
+    commands: TaskTracker,
+    sessions: Sessions,
+    operators: Operators,
+    redis: SharedConnection,
+    cache: Cache,
+    keys: Layout,
+    store: SharedStore,
+    servers: Pool<Servers>,
+    check: Mutex<health::Check>,
+    settings: HttpSettings,
+    /// Timeout of a request.
+    answers_within: Duration,
+    /// Cancelled when the server stops.
+    stopping: CancellationToken,
+}
+
+/// The state as axum passes it to each request.
+pub(crate) type Shared = Arc<State>;
+
+impl State {
+    /// The state of a server that sells through the engine of `operator`.
+    ///
+    /// # Errors
+    /// [`EngineError::Stopping`] if no engine runs there.
+    fn new(
+        operator: &Operator,
+        settings: HttpSettings,
+        stopping: CancellationToken,
+    ) -> Result<Self, EngineError> {
+        let deployment = &operator.deployment;
+        let admission = operator.admission.clone().ok_or(EngineError::Stopping)?;
+        let redis = deployment.redis.shared_connection();
+        let keys = deployment.keys.clone();
+        let sessions = Sessions::new(redis.clone(), keys.clone(), settings.session());
+        let servers: Vec<Servers> = (0..CONNECTIONS).map(|_| operator.servers()).collect();
+        let answers_within = Duration::from_millis(deployment.settings.answer_within_ms) + GRACE;
+        Ok(Self {
+            admission,
+            operator: operator.clone(),
+            commands: TaskTracker::new(),
+            sessions,
+            operators: Operators::new(deployment.store.clone()),
+            cache: Cache::new(redis.clone()),
+            redis,
+            keys,
+            store: deployment.store.clone(),
+            servers: servers.into(),
+            check: health::Check::new(operator.servers()),
+            settings,
+            answers_within,
+            stopping,
+        })
+    }
+
+    /// Connections to Redis and SQL for one request.
+    async fn servers(&self) -> Result<Object<Servers>, Refusal> {
+        match timeout(CONNECTION_WITHIN, self.servers.get()).await {
+            Ok(Ok(servers)) => Ok(servers),
+            Ok(Err(_)) | Err(_) => Err(Refusal::Overloaded),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The endpoints of orders: ask for a piece, ask for the result, pay.
+
+use axum::{
+    Router,
+    extract::State,
+    routing::{get, post},
+};
+use seckill_engine::{
+    orders::{self, Progress},
+    payment,
+};
+use seckill_model::{Label, Order, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherId};
+use serde::Serialize;
+
+use crate::{
+    Shared,
+    answer::{Answer, Refusal, Result},
+    path::PathId,
+    sessions::Buyer,
+    vouchers,
+};
+
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/voucher-order/seckill/{id}", post(buy))
+        .route("/voucher-order/{id}", get(show).post(vouchers::buy))
+        .route("/voucher-order/{id}/pay", post(pay))
+}
+
+/// State of an order, as its buyer sees it. An order that was used counts as paid, one that was cancelled as closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum OrderState {
+    /// Admitted, and not in SQL yet.
+    Queued,
+    /// In SQL, unpaid.
+    Persisted,
+    Paid,
+    Closed,
+    /// It waits for the operator.
+    DeadLetter,
+}
+
+/// An order with its state and times.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OrderView {
+    order_id: OrderId,
+    state: OrderState,
+    admitted_time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    voucher_id: Option<VoucherId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    create_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pay_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    close_time: Option<String>,
+}
+
+impl OrderView {
+    fn new(order_id: OrderId, state: OrderState) -> Self {
+        let admitted_time = orders::decode(order_id).issued.to_string();
+        let (voucher_id, create_time, pay_time, close_time) = (None, None, None, None);
+        Self { order_id, state, admitted_time, voucher_id, create_time, pay_time, close_time }
+    }
+
+    fn of(order: &Order) -> Self {
+        let state = match order.status {
+            OrderStatus::Unpaid => OrderState::Persisted,
+            OrderStatus::Paid | OrderStatus::Used => OrderState::Paid,
+            OrderStatus::Cancelled | OrderStatus::Closed => OrderState::Closed,
+        };
+        Self {
+            voucher_id: Some(order.voucher_id),
+            create_time: Some(order.create_time.to_string()),
+            pay_time: order.pay_time.map(|at| at.to_string()),
+            close_time: order.close_time.map(|at| at.to_string()),
+            ..Self::new(order.id, state)
+        }
+    }
+}
+
+/// Asks for a piece of a sale. A buyer who asks again is told the order that they hold.
+async fn buy(
+    State(shared): State<Shared>,
+    Buyer(user): Buyer,
+    PathId(voucher): PathId<VoucherId>,
+) -> Result<OrderId> {
+    match shared.admission.request(voucher, user).answer().await.outcome? {
+        Outcome::Admitted { order } => Ok(Answer(order)),
+        refused => Err(Refusal::Outcome(refused)),
+    }
+}
+
+/// The result of an order, from the moment of its admission on.
+async fn show(
+    State(shared): State<Shared>,
+    Buyer(user): Buyer,
+    PathId(order): PathId<OrderId>,
+) -> Result<OrderView> {
+    find(&shared, order, user).await.map(Answer)
+}
+
+async fn find(
+    shared: &Shared,
+    id: OrderId,
+    user: UserId,
+) -> std::result::Result<OrderView, Refusal> {
+    let mut servers = shared.servers().await?;
+    match orders::progress(&mut servers, id, user).await? {
+        Progress::Persisted(order) => Ok(OrderView::of(&order)),
+        Progress::Queued => Ok(OrderView::new(id, OrderState::Queued)),
+        Progress::Dead => Ok(OrderView::new(id, OrderState::DeadLetter)),
+        Progress::Unknown => Err(Refusal::NoOrder(id)),
+    }
+}
+
+/// Pays an order. Repeating it has no effect.
+async fn pay(
+    State(shared): State<Shared>,
+    Buyer(user): Buyer,
+    PathId(id): PathId<OrderId>,
+) -> Result<OrderView> {
+    let found = find(&shared, id, user).await?;
+    if matches!(found.state, OrderState::Persisted) {
+        let paid = payment::pay(&mut *shared.servers().await?, id).await?;
+        if matches!(paid, Payment::Paid | Payment::PaidBefore) {
+            return find(&shared, id, user).await.map(Answer);
+        }
+    }
+    match found.state {
+        OrderState::Paid => Ok(Answer(found)),
+        OrderState::Queued => Err(refused(Label("http-pay-queued"), &found)),
+        OrderState::DeadLetter => Err(refused(Label("http-pay-dead"), &found)),
+        // Closed since it was found, too.
+        OrderState::Closed | OrderState::Persisted => {
+            let found = find(&shared, id, user).await?;
+            Err(refused(Label("http-pay-closed"), &found))
+        }
+    }
+}
+
+fn refused(message: Label, order: &OrderView) -> Refusal {
+    Refusal::Conflict(message, serde_json::to_value(order).unwrap_or_default())
+}

@@ -1,0 +1,99 @@
+//! The endpoints with the guards before them.
+
+use std::{any::Any, time::Duration};
+
+use axum::{
+    BoxError, Router,
+    error_handling::HandleErrorLayer,
+    extract::DefaultBodyLimit,
+    http::{HeaderName, Request, Response, header::AUTHORIZATION},
+    middleware,
+    response::IntoResponse as _,
+};
+use tower::{
+    ServiceBuilder, limit::GlobalConcurrencyLimitLayer, load_shed::LoadShedLayer,
+    timeout::TimeoutLayer,
+};
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
+    sensitive_headers::SetSensitiveRequestHeadersLayer,
+    timeout::RequestBodyTimeoutLayer,
+    trace::TraceLayer,
+};
+use tracing::Span;
+
+use crate::{
+    Shared,
+    answer::{Refusal, localize},
+    health, orders, users, vouchers,
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// All endpoints.
+pub(crate) fn router(shared: &Shared) -> Router {
+    let settings = &shared.settings;
+    // Each of these may take long, or be asked for too often.
+    let guards = ServiceBuilder::new()
+        .layer(HandleErrorLayer::new(unanswered))
+        .layer(LoadShedLayer::new())
+        .layer(GlobalConcurrencyLimitLayer::new(settings.requests))
+        .layer(TimeoutLayer::new(shared.answers_within))
+        .layer(RequestBodyTimeoutLayer::new(Duration::from_millis(settings.body_ms)))
+        .layer(DefaultBodyLimit::max(settings.body_bytes));
+    let around = ServiceBuilder::new()
+        // No log line or debug output contains a token.
+        .layer(SetSensitiveRequestHeadersLayer::new([AUTHORIZATION]))
+        .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
+        .layer(
+            TraceLayer::new_for_http()
+                .make_span_with(span)
+                .on_request(())
+                .on_response(log)
+                .on_body_chunk(())
+                .on_eos(())
+                .on_failure(()),
+        )
+        .layer(PropagateRequestIdLayer::new(REQUEST_ID))
+        .layer(middleware::from_fn(localize))
+        .layer(CatchPanicLayer::custom(panicked));
+    let guarded = orders::routes().merge(users::routes()).merge(vouchers::routes());
+    Router::new()
+        .merge(guarded.layer(guards))
+        // A supervisor asks these while the server is overloaded.
+        .merge(health::routes())
+        .fallback(async || Refusal::NoPath)
+        .method_not_allowed_fallback(async || Refusal::WrongMethod)
+        .layer(around)
+        .with_state(Shared::clone(shared))
+}
+
+/// A guard stopped the request, or it was not answered in time.
+async fn unanswered(error: BoxError) -> Refusal {
+    if error.is::<tower::load_shed::error::Overloaded>() {
+        Refusal::Overloaded
+    } else {
+        tracing::warn!(error, "a request was not answered in time");
+        Refusal::Unavailable
+    }
+}
+
+/// The panic hook has logged the cause; other requests are not affected.
+#[allow(clippy::needless_pass_by_value, reason = "the signature that the layer calls")]
+fn panicked(_: Box<dyn Any + Send>) -> axum::response::Response {
+    tracing::error!("a request ended in a panic");
+    Refusal::Defect.into_response()
+}
+
+/// The access log: `SECKILL_LOG=info,seckill_http=debug`. Without it, a span costs nothing.
+fn span<B>(request: &Request<B>) -> Span {
+    let id = request.extensions().get::<RequestId>();
+    let id = id.and_then(|id| id.header_value().to_str().ok()).unwrap_or_default();
+    tracing::debug_span!("request", id, method = %request.method(), path = request.uri().path())
+}
+
+fn log<B>(response: &Response<B>, took: Duration, _: &Span) {
+    let (status, took_us) = (response.status().as_u16(), took.as_micros() as u64);
+    tracing::debug!(status, took_us, "answered");
+}

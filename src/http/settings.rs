@@ -1,0 +1,32 @@
+//! Settings of the HTTP server, and the reasons for their defaults.
+
+use std::time::Duration;
+
+use seckill_model::settings;
+
+settings! {
+    /// Settings of the HTTP server.
+    "http" HttpSettings {
+        /// Maximum number of open connections; a further one is closed immediately.
+        pub connections: usize = 16_384, 1..=1_000_000;
+        /// Maximum number of requests in progress; a further one is answered with 503 immediately. As many as the
+        /// admission queue holds.
+        pub requests: usize = 8_192, 1..=1_000_000;
+        /// Milliseconds within which a client has to send the headers of a request; an idle connection is closed after
+        /// the same time.
+        pub header_ms: u64 = 15_000, 100..=600_000;
+        /// Maximum pause in milliseconds between two parts of a request body.
+        pub body_ms: u64 = 5_000, 100..=600_000;
+        /// Maximum size of a request body in bytes.
+        pub body_bytes: usize = 65_536, 1_024..=1_048_576;
+        /// Milliseconds that a session lasts after its last request.
+        pub session_ms: u64 = 1_800_000, 10_000..=2_592_000_000;
+    }
+}
+
+impl HttpSettings {
+    /// How long a session lasts after its last request.
+    pub fn session(&self) -> Duration {
+        Duration::from_millis(self.session_ms)
+    }
+}

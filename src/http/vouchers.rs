@@ -1,0 +1,296 @@
+//! The endpoints of vouchers and sales. Types and states of vouchers are numbers here, as in the tutorials and in SQL.
+
+use axum::{
+    Router,
+    extract::State,
+    routing::{get, post, put},
+};
+use futures::future::try_join_all;
+use redis::cmd;
+use seckill_engine::{Command, EngineError, Operator, Reply, vouchers::Vouchers};
+use seckill_model::{
+    Millis, NewSale, OrderId, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
+    reason::reason, user::Token,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Shared,
+    answer::{Answer, Refusal, Result},
+    body::Body,
+    operators::ByOperator,
+    path::PathId,
+    sessions::Buyer,
+};
+
+/// Maximum number of vouchers of a shop that are listed: the newest ones.
+const LISTED: u32 = 500;
+
+type Refused<T> = std::result::Result<T, Refusal>;
+
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/voucher", post(create))
+        .route("/voucher/seckill", post(create_sale))
+        .route("/voucher/{id}", get(show))
+        .route("/voucher/list/{shopId}", get(list))
+        .route("/voucher/{id}/stock", put(restock))
+}
+
+/// A voucher as it is created.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewVoucher {
+    shop_id: Option<u64>,
+    title: String,
+    sub_title: Option<String>,
+    rules: Option<String>,
+    #[serde(default)]
+    pay_value: u64,
+    #[serde(default)]
+    actual_value: u64,
+    /// 0 ordinary, 1 flash sale; follows from the path if it is absent.
+    r#type: Option<i64>,
+    /// 1 on, 2 off, 3 expired.
+    status: Option<i64>,
+}
+
+impl NewVoucher {
+    fn checked(self, kind: VoucherKind) -> Refused<VoucherDetails> {
+        if self.r#type.is_some_and(|given| VoucherKind::from_repr(given) != Some(kind)) {
+            return Err(Refusal::Invalid(reason!("http-voucher-type")));
+        }
+        let status = self.status.map_or(Some(VoucherStatus::On), VoucherStatus::from_repr);
+        let details = VoucherDetails {
+            title: self.title,
+            shop_id: self.shop_id,
+            sub_title: self.sub_title,
+            rules: self.rules,
+            pay_value: self.pay_value,
+            actual_value: self.actual_value,
+            status: status.ok_or_else(|| Refusal::Invalid(reason!("http-voucher-status")))?,
+        };
+        details.checked().map_err(Refusal::Invalid)
+    }
+}
+
+/// A flash-sale voucher as it is created. Times are RFC 3339, or a date and time of the server's zone.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewSaleVoucher {
+    #[serde(flatten)]
+    voucher: NewVoucher,
+    stock: u64,
+    begin_time: Option<String>,
+    end_time: Option<String>,
+    /// Orders per user.
+    limit: Option<u64>,
+}
+
+/// A voucher as it is shown, and cached without its stock.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VoucherView {
+    id: VoucherId,
+    shop_id: Option<u64>,
+    title: String,
+    sub_title: Option<String>,
+    rules: Option<String>,
+    pay_value: u64,
+    actual_value: u64,
+    r#type: i64,
+    status: i64,
+    #[serde(flatten)]
+    sale: Option<SaleView>,
+}
+
+/// What a flash-sale voucher has besides.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SaleView {
+    begin_time: Option<String>,
+    end_time: Option<String>,
+    limit: u8,
+    state: String,
+    /// Pieces left, by Redis; `None` if it does not hold the sale.
+    stock: Option<i64>,
+}
+
+async fn create(
+    State(shared): State<Shared>,
+    ByOperator(token): ByOperator,
+    Body(new): Body<NewVoucher>,
+) -> Result<VoucherId> {
+    let voucher = new.checked(VoucherKind::Ordinary)?;
+    match execute(&shared, token, Command::CreateVoucher(voucher)).await? {
+        Reply::VoucherCreated(id) => Ok(Answer(id)),
+        _ => Err(Refusal::Defect),
+    }
+}
+
+async fn create_sale(
+    State(shared): State<Shared>,
+    ByOperator(token): ByOperator,
+    Body(new): Body<NewSaleVoucher>,
+) -> Result<VoucherId> {
+    let details = new.voucher.checked(VoucherKind::Sale)?;
+    let parse = |time: Option<String>| {
+        time.map(|time| time.parse::<Millis>()).transpose().map_err(Refusal::Invalid)
+    };
+    let (begin, end) = (parse(new.begin_time)?, parse(new.end_time)?);
+    let sale = NewSale::checked(&details.title, new.stock, begin, end, Millis::now())
+        .and_then(|sale| sale.limited(new.limit.unwrap_or(1)))
+        .map_err(Refusal::Invalid)?;
+    match execute(&shared, token, Command::CreateSaleVoucher(Box::new(details), sale)).await {
+        Ok(Reply::SaleCreated(id)) => Ok(Answer(id)),
+        // It is in SQL, and nodes deliver it: a retry would create another one.
+        Err(EngineError::NotLoaded { voucher, .. }) => Ok(Answer(voucher)),
+        Ok(_) => Err(Refusal::Defect),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn show(State(shared): State<Shared>, PathId(id): PathId<VoucherId>) -> Result<VoucherView> {
+    let found = find(&shared, id).await?;
+    found.map(Answer).ok_or(Refusal::NoVoucher)
+}
+
+/// The vouchers of a shop, newest first. An unknown shop has none.
+async fn list(
+    State(shared): State<Shared>,
+    PathId(ShopId(shop)): PathId<ShopId>,
+) -> Result<Vec<VoucherView>> {
+    let keys = shared.keys.shop_cache(shop);
+    let load = async {
+        let ids = shared.store.vouchers_of_shop(shop, LISTED).await?;
+        Ok((!ids.is_empty()).then_some(ids))
+    };
+    let ids: Vec<VoucherId> = shared.cache.get(&keys, load).await?.unwrap_or_default();
+    let found = try_join_all(ids.into_iter().map(|id| find(&shared, id))).await?;
+    Ok(Answer(found.into_iter().flatten().collect()))
+}
+
+/// The number of a shop: any that SQL can hold.
+#[derive(Debug)]
+struct ShopId(u64);
+
+impl std::str::FromStr for ShopId {
+    type Err = seckill_model::Reason;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let id = text.parse::<u64>().ok().filter(|id| i64::try_from(*id).is_ok());
+        id.map(Self).ok_or_else(|| reason!("http-shop"))
+    }
+}
+
+/// A voucher through the cache, with its live stock.
+async fn find(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
+    let (keys, key) = (shared.keys.voucher_cache(id), shared.keys.stock(id));
+    let live = cmd("GET").arg(&key).take();
+    let (found, stock) =
+        tokio::join!(shared.cache.get(&keys, load(shared, id)), shared.redis.query(&key, &live),);
+    let (mut found, stock) = (found?, stock?);
+    if let Some(VoucherView { sale: Some(sale), .. }) = &mut found {
+        sale.stock = stock;
+    }
+    Ok(found)
+}
+
+async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
+    let Some(voucher) = shared.store.voucher(id).await? else { return Ok(None) };
+    let Voucher { voucher_id, kind, details } = voucher;
+    let sale = match kind {
+        VoucherKind::Ordinary => None,
+        VoucherKind::Sale => {
+            let sale = shared.store.sale(id).await?;
+            Some(SaleView {
+                begin_time: sale.begin.map(|at| at.to_string()),
+                end_time: sale.end.map(|at| at.to_string()),
+                limit: sale.limit,
+                state: sale.state.to_string(),
+                stock: None,
+            })
+        }
+    };
+    Ok(Some(VoucherView {
+        id: voucher_id,
+        shop_id: details.shop_id,
+        title: details.title,
+        sub_title: details.sub_title,
+        rules: details.rules,
+        pay_value: details.pay_value,
+        actual_value: details.actual_value,
+        r#type: kind as i64,
+        status: details.status as i64,
+        sale,
+    }))
+}
+
+/// Buys an ordinary voucher. To its end although the client may leave: the purchase has no limit, so a retry would buy
+/// again.
+pub(crate) async fn buy(
+    State(shared): State<Shared>,
+    Buyer(user): Buyer,
+    PathId(voucher): PathId<VoucherId>,
+) -> Result<OrderId> {
+    if shared.store.voucher(voucher).await?.is_none() {
+        return Err(Refusal::NoVoucher);
+    }
+    let mut servers = shared.servers().await?;
+    let bought = shared
+        .commands
+        .spawn(async move { Vouchers { servers: &mut servers }.buy(voucher, user).await });
+    Ok(Answer(bought.await.unwrap_or(Err(EngineError::Stopping))?))
+}
+
+/// Executes a command in the name of the holder of a token. It runs to its end although the client may leave: a change
+/// that was begun in SQL is delivered to Redis.
+async fn execute(
+    shared: &Shared,
+    by: Token,
+    command: Command,
+) -> std::result::Result<Reply, EngineError> {
+    let operator = Operator { login: by.name, ..shared.operator.clone() };
+    let stop = shared.stopping.clone();
+    let done = shared.commands.spawn(async move { operator.execute(command, &stop).await });
+    done.await.unwrap_or(Err(EngineError::Stopping))
+}
+
+#[derive(Debug, Deserialize)]
+struct Restock {
+    /// Pieces to add, or to remove if negative.
+    by: i64,
+}
+
+/// The stock of a sale.
+#[derive(Debug, Serialize)]
+struct Stock {
+    /// All pieces, sold or not.
+    initial: u64,
+    /// Pieces left; absent while Redis has not confirmed the change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stock: Option<i64>,
+}
+
+/// Adds pieces to a sale, or removes unsold ones.
+async fn restock(
+    State(shared): State<Shared>,
+    ByOperator(token): ByOperator,
+    PathId(voucher): PathId<VoucherId>,
+    Body(Restock { by }): Body<Restock>,
+) -> Result<Stock> {
+    match execute(&shared, token, Command::Restock { voucher, by }).await {
+        Ok(Reply::Restocked { initial, .. }) => {
+            let key = shared.keys.stock(voucher);
+            let stock = shared.redis.query(&key, cmd("GET").arg(&key)).await.ok().flatten();
+            Ok(Answer(Stock { initial, stock }))
+        }
+        // It is in SQL, and nodes deliver it: a retry would add the pieces twice.
+        Err(EngineError::NotLoaded { .. }) => {
+            let initial = shared.store.sale(voucher).await?.initial;
+            Ok(Answer(Stock { initial, stock: None }))
+        }
+        Ok(_) => Err(Refusal::Defect),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,650 @@
+//! The HTTP door before a real engine: admission, results, payment, refusals, limits, and its end.
+
+use std::{collections::HashSet, net::SocketAddr, time::Duration};
+
+use crate::support::{PATIENCE, wait_until};
+use crate::world::{World, newest, sale};
+use futures::{
+    StreamExt as _,
+    stream::{self, FuturesUnordered},
+};
+use redis::{cmd, pipe};
+use reqwest::{Client, Method, RequestBuilder, StatusCode, header::RETRY_AFTER};
+use seckill_engine::commands::Command;
+use seckill_http::{HttpSettings, Secret, Server, ServerError};
+use seckill_model::{EntryId, Label, Message, Millis, NewSale, VoucherId, user::Role};
+use seckill_redis::dead_letters::bury_all;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// A server before the node of a world, and a client.
+struct Door {
+    address: SocketAddr,
+    client: Client,
+    stop: CancellationToken,
+    ended: JoinHandle<Result<(), ServerError>>,
+}
+
+/// An answer: status, headers and the document.
+struct Got {
+    status: u16,
+    retry: bool,
+    body: Value,
+}
+
+impl Door {
+    fn open(world: &World) -> Self {
+        Self::with(world, |_| {})
+    }
+
+    fn with(world: &World, change: impl FnOnce(&mut HttpSettings)) -> Self {
+        let mut settings = HttpSettings::default();
+        change(&mut settings);
+        let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (address, stop) = (server.address(), CancellationToken::new());
+        let (operator, stopping) = (world.node().operator().clone(), stop.clone());
+        let ended = tokio::spawn(async move { server.run(&operator, settings, stopping).await });
+        let client = Client::builder().no_proxy().build().unwrap();
+        Self { address, client, stop, ended }
+    }
+
+    async fn send(&self, method: Method, path: &str, token: &str) -> Got {
+        self.got(path, self.request(method, path, token)).await
+    }
+
+    /// With a document as its body.
+    async fn put(&self, method: Method, path: &str, token: &str, body: impl Into<String>) -> Got {
+        self.got(path, self.request(method, path, token).body(body.into())).await
+    }
+
+    async fn in_language(&self, method: Method, path: &str, token: &str, language: &str) -> Got {
+        let request = self.request(method, path, token).header("accept-language", language);
+        self.got(path, request).await
+    }
+
+    fn request(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
+        let url = format!("http://{}{path}", self.address);
+        self.client.request(method, url).header("authorization", token)
+    }
+
+    async fn got(&self, path: &str, request: RequestBuilder) -> Got {
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        let retry = response.headers().contains_key(RETRY_AFTER);
+        assert!(response.headers().contains_key("x-request-id"), "{path}");
+        let body: Value = response.json().await.unwrap();
+        assert_eq!(body["success"] == true, status == StatusCode::OK, "{path}: {body}");
+        assert_eq!(body["errorMsg"].is_null(), status == StatusCode::OK, "{path}: {body}");
+        Got { status: status.as_u16(), retry, body }
+    }
+
+    async fn buy(&self, voucher: impl std::fmt::Display, token: &str) -> Got {
+        self.send(Method::POST, &format!("/voucher-order/seckill/{voucher}"), token).await
+    }
+
+    async fn order(&self, id: &str, token: &str) -> Got {
+        self.send(Method::GET, &format!("/voucher-order/{id}"), token).await
+    }
+
+    async fn pay(&self, id: &str, token: &str) -> Got {
+        self.send(Method::POST, &format!("/voucher-order/{id}/pay"), token).await
+    }
+
+    /// Waits until the order has this state; it is never unknown on the way.
+    async fn until_state(&self, id: &str, token: &str, state: &str) {
+        wait_until(PATIENCE, state, async || {
+            let got = self.order(id, token).await;
+            assert_ne!(got.status, 404, "an order that was promised: {}", got.body);
+            got.body["data"]["state"] == state
+        })
+        .await;
+    }
+
+    async fn close(self) {
+        self.stop.cancel();
+        self.ended.await.unwrap().unwrap();
+    }
+}
+
+/// Logs users in as the tutorials do; returns their tokens.
+async fn log_in(world: &World, users: impl IntoIterator<Item = u64>) -> Vec<String> {
+    let (mut login, mut tokens) = (pipe(), Vec::new());
+    for user in users {
+        let token = Uuid::new_v4().simple().to_string();
+        let session = json!({ "id": user, "nickName": format!("user_{user}"), "icon": "" });
+        let key = world.keys.session(&token);
+        login.cmd("SET").arg(key).arg(session.to_string()).arg("EX").arg(600).ignore();
+        tokens.push(token);
+    }
+    world.servers().conn.pipe::<()>(&login).await.unwrap();
+    tokens
+}
+
+async fn log_in_one(world: &World, user: u64) -> String {
+    log_in(world, [user]).await.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_users_get_a_hundred_orders_over_http() {
+    let (world, voucher) = World::with_sale(100).await;
+    let door = Door::open(&world);
+    let tokens = log_in(&world, 1..=1_000).await;
+    let asking = stream::iter(&tokens).map(async |token| (token, door.buy(voucher, token).await));
+    let answers: Vec<_> = asking.buffer_unordered(200).collect().await;
+    let mut ids = HashSet::new();
+    for (token, got) in &answers {
+        match got.status {
+            200 => {
+                let id = got.body["data"].as_str().expect("the ID is a string");
+                assert!(ids.insert(id.to_owned()), "{id} was given twice");
+                let found = door.order(id, token).await;
+                assert!(found.status == 200, "{}", found.body);
+                // The retry of a buyer whose answer was lost.
+                let again = door.buy(voucher, token).await;
+                assert_eq!((again.status, &again.body["data"]), (409, &json!(id)));
+                assert_eq!(again.body["code"], 2);
+            }
+            _ => assert_eq!((got.status, &got.body["code"]), (410, &json!(1)), "{}", got.body),
+        }
+    }
+    assert_eq!((ids.len(), answers.len()), (100, 1_000));
+    world.settled_and_balanced().await;
+    let rows = world.store.live_orders(voucher, None, 1_000).await.unwrap();
+    let rows: HashSet<String> = rows.into_iter().map(|order| order.id.to_string()).collect();
+    assert_eq!(rows, ids, "what was promised is what was written");
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_queued_then_persisted_then_paid() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let [token, other] = log_in(&world, [1, 2]).await.try_into().unwrap();
+    world.hold().await;
+    let got = door.buy(voucher, &token).await;
+    let id = got.body["data"].as_str().unwrap();
+    let queued = door.order(id, &token).await;
+    assert_eq!((queued.status, &queued.body["data"]["state"]), (200, &json!("queued")));
+    let early = door.pay(id, &token).await;
+    assert_eq!((early.status, &early.body["data"]["state"]), (409, &json!("queued")));
+    assert_eq!(door.order(id, &other).await.status, 404, "the order of another user");
+    world.release().await;
+    door.until_state(id, &token, "persisted").await;
+    let foreign = door.pay(id, &other).await;
+    assert_eq!((foreign.status, &foreign.body["data"]["state"]), (404, &json!("unknown")));
+    for _ in 0..2 {
+        let paid = door.pay(id, &token).await;
+        assert_eq!((paid.status, &paid.body["data"]["state"]), (200, &json!("paid")));
+        assert!(paid.body["data"]["payTime"].is_string(), "{}", paid.body);
+    }
+    door.close().await;
+}
+
+/// The streams of XREADGROUP, each with its entries.
+type Delivered = Vec<(String, Vec<(String, Vec<String>)>)>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_reported_to_its_buyer_alone() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let [token, other] = log_in(&world, [1, 2]).await.try_into().unwrap();
+    world.hold().await;
+    let got = door.buy(voucher, &token).await;
+    let id = got.body["data"].as_str().unwrap();
+    let (mut servers, of) = (world.servers(), world.keys.home());
+    let mut take = cmd("XREADGROUP");
+    take.arg("GROUP").arg(of.group()).arg("lost/1").arg("STREAMS").arg(of.orders()).arg(">");
+    let delivered: Delivered = servers.conn.query(&take).await.unwrap();
+    let entry: EntryId = delivered[0].1[0].0.parse().unwrap();
+    let why = Message::from(Label("common-lag"));
+    assert_eq!(bury_all(&mut servers.conn, &of, &[(entry, why)]).await.unwrap(), 1);
+    let dead = door.order(id, &token).await;
+    assert_eq!((dead.status, &dead.body["data"]["state"]), (200, &json!("dead_letter")));
+    assert_eq!(door.pay(id, &token).await.status, 409);
+    assert_eq!(door.order(id, &other).await.status, 404);
+    door.close().await;
+}
+
+/// Redis forgets all promises; the node restores those that it remembers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promised_order_is_never_unknown_while_redis_is_reconciled() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let token = log_in_one(&world, 1).await;
+    world.hold().await;
+    let got = door.buy(voucher, &token).await;
+    let id = got.body["data"].as_str().unwrap();
+    // The session survives, so that the buyer can ask meanwhile.
+    let session: Vec<u8> = world.server.query(&["GET", &world.keys.session(&token)]);
+    let _: () = world.server.query(&["FLUSHALL"]);
+    let session = String::from_utf8(session).unwrap();
+    let _: () = world.server.query(&["SET", &world.keys.session(&token), &session]);
+    door.until_state(id, &token, "queued").await;
+    world.release().await;
+    door.until_state(id, &token, "persisted").await;
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_refusal_has_its_status_and_its_sentence() {
+    let world = World::start().await;
+    let door = Door::open(&world);
+    let token = log_in_one(&world, 1).await;
+    let later = Millis::now().plus(3_600_000);
+    let planned = NewSale::checked("tea", 5, Some(later), None, Millis::now()).unwrap();
+    let planned = world.create(planned).await;
+    let ended = world.create(sale(5)).await;
+    world.execute(Command::EndSale(ended)).await.unwrap();
+    let paused = world.create(sale(5)).await;
+    world.execute(Command::PauseSale(paused)).await.unwrap();
+    let buy = |id: VoucherId| format!("/voucher-order/seckill/{id}");
+    let forged = Uuid::new_v4().to_string();
+    for (method, path, token, status, code, sentence) in [
+        (Method::POST, buy(planned), &*token, 425, 425, "秒杀尚未开始"),
+        (Method::POST, buy(ended), &token, 410, 410, "秒杀已经结束"),
+        (Method::POST, buy(paused), &token, 503, 503, "秒杀已暂停"),
+        (Method::POST, buy(VoucherId(999)), &token, 404, 3, "库存数据不存在"),
+        (Method::POST, buy(VoucherId(0)), &token, 400, 400, "优惠券编号"),
+        (Method::POST, "/voucher-order/seckill/1e3".to_owned(), &token, 400, 400, "优惠券编号"),
+        (Method::POST, buy(VoucherId(u64::MAX)), &token, 400, 400, "优惠券编号"),
+        (Method::POST, "/voucher-order/seckill/%ff".to_owned(), &token, 400, 400, "路径无效"),
+        (Method::POST, buy(planned), "", 401, 401, "未登录"),
+        (Method::POST, buy(planned), "x", 401, 401, "未登录"),
+        (Method::POST, buy(planned), &forged, 401, 401, "未登录"),
+        (Method::GET, "/voucher-order/9223372036854775808".to_owned(), &token, 400, 400, "订单号"),
+        (Method::GET, "/voucher-order/7".to_owned(), &token, 404, 404, "没有这个订单"),
+        (Method::POST, "/voucher-order/7/pay".to_owned(), &token, 404, 404, "没有这个订单"),
+        (Method::GET, "/voucher-order/7".to_owned(), "", 401, 401, "未登录"),
+        (Method::GET, "/nowhere".to_owned(), &token, 404, 404, "路径不存在"),
+        (Method::DELETE, buy(planned), &token, 405, 405, "不支持此请求方法"),
+    ] {
+        let got = door.in_language(method, &path, token, "zh-CN,zh;q=0.9,en;q=0.8").await;
+        let (body, said) = (&got.body, got.body["errorMsg"].as_str().unwrap());
+        assert_eq!((got.status, &body["code"]), (status, &json!(code)), "{path}: {body}");
+        assert!(said.contains(sentence), "{path}: {body}");
+        assert_eq!(got.retry, status == 503, "{path}");
+    }
+    let got = door.buy(planned, &token).await;
+    assert_eq!(got.body["data"]["begin"], later.to_string(), "{}", got.body);
+    assert!(got.body["errorMsg"].as_str().unwrap().is_ascii());
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_follows_the_servers_and_liveness_does_not() {
+    let mut world = World::start().await;
+    let door = Door::open(&world);
+    let ready = async || door.send(Method::GET, "/readyz", "").await;
+    wait_until(PATIENCE, "it is ready", async || ready().await.status == 200).await;
+    world.server.kill();
+    wait_until(PATIENCE, "it is not ready", async || {
+        let got = ready().await;
+        assert!([200, 503].contains(&got.status), "{}", got.body);
+        got.status == 503 && got.retry && got.body["data"]["redis"] == false
+    })
+    .await;
+    assert_eq!(ready().await.body["data"]["sql"], true);
+    assert_eq!(door.send(Method::GET, "/healthz", "").await.status, 200);
+    world.server.restart();
+    wait_until(PATIENCE, "it is ready again", async || ready().await.status == 200).await;
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn overload_is_told_at_once_and_what_is_in_flight_is_answered_at_the_end() {
+    const USERS: usize = 20;
+    let (world, voucher) = World::with_sale(100).await;
+    let door = Door::with(&world, |settings| settings.requests = 1);
+    let tokens = log_in(&world, 1..=USERS as u64).await;
+    world.server.freeze();
+    let mut asking: FuturesUnordered<_> =
+        tokens.iter().map(|token| door.buy(voucher, token)).collect();
+    // One of them waits for Redis; the others do not wait for that one.
+    for _ in 1..USERS {
+        let got = asking.next().await.unwrap();
+        let said = got.body["errorMsg"].as_str().unwrap();
+        assert!(got.status == 503 && got.retry, "{}", got.body);
+        assert!(said.starts_with("too many requests"), "{said}");
+    }
+    door.stop.cancel();
+    wait_until(PATIENCE, "no further connection is accepted", async || {
+        TcpStream::connect(door.address).await.is_err()
+    })
+    .await;
+    assert!(!door.ended.is_finished(), "a request is in flight");
+    world.server.thaw();
+    let last = asking.next().await.unwrap();
+    assert_eq!(last.status, 200, "{}", last.body);
+    drop(asking);
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_bounded_and_idle_ones_are_closed() {
+    let world = World::start().await;
+    let door = Door::with(&world, |settings| {
+        (settings.connections, settings.header_ms) = (2, 1_000);
+    });
+    let mut open = Vec::new();
+    for half in ["", "POST / HTTP/1.1\r\nHost: x\r\n"] {
+        let mut idle = TcpStream::connect(door.address).await.unwrap();
+        idle.write_all(half.as_bytes()).await.unwrap();
+        open.push(idle);
+    }
+    let ends = async |mut stream: TcpStream| {
+        let mut rest = Vec::new();
+        // The peer may reset a connection whose bytes it has not read.
+        let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.unwrap();
+        String::from_utf8(rest).unwrap()
+    };
+    // Accepted in the order in which they came.
+    assert_eq!(ends(TcpStream::connect(door.address).await.unwrap()).await, "");
+    for idle in open {
+        ends(idle).await;
+    }
+    wait_until(PATIENCE, "their places are free again", async || {
+        let request = door.client.get(format!("http://{}/healthz", door.address));
+        request.timeout(Duration::from_secs(5)).send().await.is_ok_and(|it| it.status() == 200)
+    })
+    .await;
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_logs_in_with_a_code_once_and_out_again() {
+    let world = World::start().await;
+    let door = Door::with(&world, |settings| settings.session_ms = 60_000);
+    let post =
+        async |path: &str, body: Value| door.put(Method::POST, path, "", body.to_string()).await;
+    let phone = "13812345678";
+    let code_key = world.keys.login_code(phone);
+    let login =
+        async |code: &str| post("/user/login", json!({ "phone": phone, "code": code })).await;
+    assert_eq!(login("123456").await.status, 401, "no code was requested");
+    let request = async || {
+        let got = post("/user/code", json!({ "phone": phone })).await;
+        assert_eq!((got.status, &got.body["data"]), (200, &Value::Null), "{}", got.body);
+        world.server.query::<String>(&["GET", &code_key])
+    };
+    // Guessing uses a code up.
+    let code = request().await;
+    let wrong = if code == "000000" { "000001" } else { "000000" };
+    for _ in 0..5 {
+        assert_eq!(login(wrong).await.status, 401);
+    }
+    assert_eq!(login(&code).await.status, 401);
+    let code = request().await;
+    assert!(code.len() == 6 && code.bytes().all(|it| it.is_ascii_digit()), "{code}");
+    let (one, other) = tokio::join!(login(&code), login(&code));
+    let mut statuses = [one.status, other.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 401], "a code opens one session");
+    let won = if one.status == 200 { one } else { other };
+    let token = won.body["data"].as_str().unwrap();
+    let me = door.send(Method::GET, "/user/me", token).await;
+    let id = me.body["data"]["id"].as_u64().unwrap();
+    assert!(me.body["data"]["nickName"].as_str().unwrap().starts_with("user_"), "{}", me.body);
+    // Each request lets the session begin again.
+    let key = world.keys.session(token);
+    let _: () = world.server.query(&["PEXPIRE", &key, "5000"]);
+    assert_eq!(door.send(Method::GET, "/user/me", token).await.status, 200);
+    assert!(world.server.query::<i64>(&["PTTL", &key]) > 5_000);
+    // The same phone is the same user.
+    let code = request().await;
+    let again = login(&code).await;
+    let second = again.body["data"].as_str().unwrap();
+    assert_ne!(second, token);
+    assert_eq!(door.send(Method::GET, "/user/me", second).await.body["data"]["id"], id);
+    for _ in 0..2 {
+        assert_eq!(door.send(Method::POST, "/user/logout", token).await.status, 200);
+    }
+    assert_eq!(door.send(Method::GET, "/user/me", token).await.status, 401);
+    assert_eq!(door.order("7", token).await.status, 401, "no look-up is left");
+    assert_eq!(door.order("7", second).await.status, 404);
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_no_document_is_refused() {
+    let world = World::start().await;
+    let door = Door::with(&world, |settings| {
+        (settings.body_bytes, settings.body_ms) = (1_024, 200);
+    });
+    let send = async |body: String| door.put(Method::POST, "/user/code", "", body).await.status;
+    for body in
+        ["", "{", "[]", "null", "{}", r#"{"phone":1}"#, r#"{"phone":"1"}"#, "\u{0}", "\u{feff}{}"]
+    {
+        assert_eq!(send(body.to_owned()).await, 400, "{body}");
+    }
+    assert_eq!(send(format!("[{}", " ".repeat(2_000))).await, 413);
+    // A body that stops arriving.
+    let mut slow = TcpStream::connect(door.address).await.unwrap();
+    let head = "POST /user/code HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{";
+    slow.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 12];
+    tokio::time::timeout(PATIENCE, slow.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 408");
+    // Headers that are too large.
+    let mut huge = TcpStream::connect(door.address).await.unwrap();
+    let head = format!("GET /healthz HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(64_000));
+    let _ = huge.write_all(head.as_bytes()).await;
+    tokio::time::timeout(PATIENCE, huge.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 431");
+    door.close().await;
+}
+
+/// A token of an operator.
+async fn operator_token(world: &World, name: &str) -> (u64, String) {
+    let (secret, now) = (Secret::new(), Millis::now());
+    let id = world.store.create_token(&secret.digest(), Role::Operator, name, now).await.unwrap();
+    (id, secret.reveal())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_operator_changes_the_stock() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let user = log_in_one(&world, 1).await;
+    assert_eq!(door.buy(voucher, &user).await.status, 200);
+    let (id, operator) = operator_token(&world, "till").await;
+    let path = format!("/voucher/{voucher}/stock");
+    let restock = async |token: &str, by: &str| {
+        door.put(Method::PUT, &path, token, format!("{{\"by\":{by}}}")).await
+    };
+    for (token, status) in [("", 401), (&*Uuid::new_v4().to_string(), 401), (&user, 403)] {
+        assert_eq!(restock(token, "5").await.status, status);
+    }
+    let added = restock(&operator, "5").await;
+    assert_eq!(added.body["data"], json!({ "initial": 15, "stock": 14 }), "{}", added.body);
+    let cut = restock(&operator, "-4").await;
+    assert_eq!(cut.body["data"], json!({ "initial": 11, "stock": 10 }), "{}", cut.body);
+    for by in ["-11", "0", "99999999999", "1.5", "\"1\""] {
+        assert_eq!(restock(&operator, by).await.status, 400, "{by}");
+    }
+    let missing = door.put(Method::PUT, "/voucher/999/stock", &operator, "{\"by\":1}").await;
+    assert_eq!((missing.status, &missing.body["code"]), (404, &json!(3)));
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    assert_eq!(restock(&operator, "1").await.status, 410);
+    let lines = newest(&world.store, 20).await;
+    assert!(lines.iter().any(|it| it.action == "sale restock" && it.operator == "till"));
+    world.store.revoke_token(id, Millis::now()).await.unwrap();
+    wait_until(PATIENCE, "the token is revoked", async || {
+        restock(&operator, "1").await.status == 401
+    })
+    .await;
+    door.close().await;
+}
+
+/// Creates a voucher over HTTP; returns its ID.
+async fn create_over_http(door: &Door, path: &str, token: &str, voucher: &Value) -> VoucherId {
+    let got = door.put(Method::POST, path, token, voucher.to_string()).await;
+    assert_eq!(got.status, 200, "{}", got.body);
+    VoucherId(got.body["data"].as_u64().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vouchers_are_created_shown_and_bought_over_http() {
+    let world = World::start().await;
+    let door = Door::open(&world);
+    let (_, operator) = operator_token(&world, "till").await;
+    let user = log_in_one(&world, 1).await;
+    let show = async |id: VoucherId| {
+        let got = door.send(Method::GET, &format!("/voucher/{id}"), "").await;
+        got.body["data"].clone()
+    };
+    let list = async || door.send(Method::GET, "/voucher/list/7", "").await.body["data"].clone();
+    assert_eq!(list().await, json!([]), "that there is none is cached, and dropped");
+    let ordinary = json!({
+        "shopId": 7, "title": " tea ", "subTitle": "weekdays", "rules": "one a table",
+        "payValue": 4_750, "actualValue": 5_000, "type": 0, "status": 1, "createTime": null,
+    });
+    let tea = create_over_http(&door, "/voucher", &operator, &ordinary).await;
+    assert_eq!(
+        show(tea).await,
+        json!({
+            "id": tea, "shopId": 7, "title": "tea", "subTitle": "weekdays", "rules": "one a table",
+            "payValue": 4_750, "actualValue": 5_000, "type": 0, "status": 1,
+        })
+    );
+    let sale = json!({
+        "shopId": 7, "title": "hot pot", "payValue": 1, "actualValue": 2, "type": 1, "status": 1,
+        "stock": 2, "beginTime": "2026-01-01T00:00:00Z", "endTime": "2089-01-01T00:00:00Z", "limit": 1,
+    });
+    let pot = create_over_http(&door, "/voucher/seckill", &operator, &sale).await;
+    assert_eq!(door.buy(pot, &user).await.status, 200);
+    let shown = show(pot).await;
+    for (key, value) in [
+        ("stock", json!(1)),
+        ("limit", json!(1)),
+        ("type", json!(1)),
+        ("shopId", json!(7)),
+        ("state", json!("running")),
+        ("beginTime", json!("2026-01-01T00:00:00Z")),
+        ("endTime", json!("2089-01-01T00:00:00Z")),
+    ] {
+        assert_eq!(shown[key], value, "{key}: {shown}");
+    }
+    let listed = list().await;
+    let ids: Vec<_> = listed.as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
+    assert_eq!(ids, [json!(pot), json!(tea)]);
+    // Freely, in SQL at once.
+    let path = |id: VoucherId| format!("/voucher-order/{id}");
+    let mut orders = HashSet::new();
+    for _ in 0..2 {
+        let got = door.send(Method::POST, &path(tea), &user).await;
+        let id = got.body["data"].as_str().unwrap_or_else(|| panic!("{}", got.body)).to_owned();
+        assert_eq!(door.order(&id, &user).await.body["data"]["state"], "persisted");
+        assert_eq!(door.pay(&id, &user).await.body["data"]["state"], "paid");
+        orders.insert(id);
+    }
+    assert_eq!(orders.len(), 2);
+    let off = json!({ "title": "off", "status": 2 });
+    let off = create_over_http(&door, "/voucher", &operator, &off).await;
+    for (id, status) in [(pot, 400), (off, 400), (VoucherId(999), 404)] {
+        assert_eq!(door.send(Method::POST, &path(id), &user).await.status, status, "{id}");
+    }
+    assert_eq!(door.send(Method::POST, &path(tea), "").await.status, 401);
+    let lines = newest(&world.store, 20).await;
+    let created: Vec<_> = lines.iter().filter(|it| it.action.ends_with("create")).collect();
+    assert!(created.len() == 3 && created.iter().all(|it| it.operator == "till"), "{lines:?}");
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voucher_that_is_no_voucher_is_refused() {
+    let world = World::start().await;
+    let door = Door::open(&world);
+    let (_, operator) = operator_token(&world, "till").await;
+    let user = log_in_one(&world, 1).await;
+    let (voucher, sale) = ("/voucher", "/voucher/seckill");
+    for (path, body) in [
+        (voucher, json!({})),
+        (voucher, json!({ "title": "" })),
+        (voucher, json!({ "title": "a\nb" })),
+        (voucher, json!({ "title": "t", "type": 1 })),
+        (voucher, json!({ "title": "t", "status": 4 })),
+        (voucher, json!({ "title": "t", "payValue": -1 })),
+        (voucher, json!({ "title": "t", "payValue": u64::MAX })),
+        (voucher, json!({ "title": "t", "shopId": u64::MAX })),
+        (sale, json!({ "title": "t" })),
+        (sale, json!({ "title": "t", "stock": 0 })),
+        (sale, json!({ "title": "t", "stock": 1.5 })),
+        (sale, json!({ "title": "t", "stock": 1, "type": 0 })),
+        (sale, json!({ "title": "t", "stock": 1, "limit": 21 })),
+        (sale, json!({ "title": "t", "stock": 1, "limit": 0 })),
+        (sale, json!({ "title": "t", "stock": 1, "beginTime": "soon" })),
+        (sale, json!({ "title": "t", "stock": 1, "endTime": "2020-01-01T00:00:00Z" })),
+    ] {
+        let got = door.put(Method::POST, path, &operator, body.to_string()).await;
+        assert_eq!(got.status, 400, "{body}: {}", got.body);
+    }
+    let fine = json!({ "title": "t", "stock": 1 }).to_string();
+    for path in [voucher, sale] {
+        assert_eq!(door.put(Method::POST, path, &user, fine.clone()).await.status, 403);
+        assert_eq!(door.put(Method::POST, path, "", fine.clone()).await.status, 401);
+    }
+    for (path, status) in [
+        ("/voucher/0", 400),
+        ("/voucher/x", 400),
+        ("/voucher/7", 404),
+        ("/voucher/list/x", 400),
+        ("/voucher/list/18446744073709551615", 400),
+        ("/voucher/list/7", 200),
+    ] {
+        assert_eq!(door.send(Method::GET, path, "").await.status, status, "{path}");
+    }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voucher_is_loaded_by_one_reader_and_stale_meanwhile() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let keys = world.keys.voucher_cache(voucher);
+    let state = async || {
+        let got = door.send(Method::GET, &format!("/voucher/{voucher}"), "").await;
+        got.body["data"]["state"].clone()
+    };
+    let lasts = || world.server.query::<i64>(&["PTTL", &keys.entry]);
+    assert_eq!(state().await, "running");
+    let first = lasts();
+    assert!(first > 60_000, "{first}");
+    // Another reader loads: this one gets the stale value.
+    let _: () = world.server.query(&["PEXPIRE", &keys.entry, "50000"]);
+    let _: () = world.server.query(&["SET", &keys.loading, "another"]);
+    assert_eq!(state().await, "running");
+    assert!(lasts() <= 50_000);
+    // Without a value, a reader waits for the loader, and loads once that has given up.
+    let _: () = world.server.query(&["DEL", &keys.entry]);
+    let _: () = world.server.query(&["PEXPIRE", &keys.loading, "200"]);
+    let (one, other) = tokio::join!(state(), state());
+    assert_eq!((one, other), (json!("running"), json!("running")));
+    assert!(lasts() > 60_000);
+    // A change is seen at once.
+    world.execute(Command::PauseSale(voucher)).await.unwrap();
+    assert_eq!(state().await, "paused");
+    world.execute(Command::ResumeSale(voucher)).await.unwrap();
+    assert_eq!(state().await, "running");
+    // A loader that has read before the change stores nothing.
+    let _: () = world.server.query(&["SET", &keys.loading, "old"]);
+    world.execute(Command::PauseSale(voucher)).await.unwrap();
+    let mut store = seckill_redis::scripts::CACHE_STORE.prepare_invoke();
+    store.key(&keys.entry).key(&keys.loading).arg("old").arg("null").arg(60_000);
+    assert_eq!(world.servers().conn.invoke::<u64>(&store).await.unwrap(), 0);
+    assert_eq!(state().await, "paused");
+    // What does not exist is cached until it is created.
+    let next = VoucherId(voucher.0 + 1);
+    let missing = world.keys.voucher_cache(next).entry;
+    let path = format!("/voucher/{next}");
+    assert_eq!(door.send(Method::GET, &path, "").await.status, 404);
+    assert_eq!(world.server.query::<String>(&["GET", &missing]), "null");
+    assert_eq!(world.create(sale(1)).await, next);
+    assert_eq!(door.send(Method::GET, &path, "").await.status, 200);
+    door.close().await;
+}

@@ -1,0 +1,144 @@
+//! `seckill serve` as a process: its command line, and its end during a rush.
+
+use std::{collections::HashSet, fs, net::TcpListener, os::unix::fs::PermissionsExt as _};
+
+use crate::support::{Background, PATIENCE, Seckill, refused, wait_until};
+use futures::{StreamExt as _, stream};
+use reqwest::Client;
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Waits for the address in the first line of `seckill serve`.
+async fn address_of(server: &mut Background) -> String {
+    let mut address = String::new();
+    wait_until(PATIENCE, "it serves", async || {
+        let shown = server.stdout();
+        let found = shown.split_once("http://").and_then(|(_, rest)| rest.split_once(' '));
+        address = found.map(|(address, _)| address.to_owned()).unwrap_or_default();
+        assert!(server.is_running(), "{}", server.stderr());
+        !address.is_empty()
+    })
+    .await;
+    address
+}
+
+/// Creates users with their sessions; returns the tokens.
+fn log_in(home: &Seckill, users: u64) -> Vec<String> {
+    let file = home.file("tokens.txt");
+    let (count, path) = (users.to_string(), file.to_str().unwrap());
+    let created = home.json(&["users", "create", "--count", &count, "--tokens", path]);
+    assert_eq!(created["users"], users);
+    let tokens: Vec<_> = fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect();
+    assert_eq!(tokens.iter().collect::<HashSet<_>>().len() as u64, users);
+    tokens
+}
+
+/// Every ID that a client was given is in SQL, although the server was stopped in the middle.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_order_given_before_sigterm_is_in_sql() {
+    const USERS: u64 = 4_000;
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "4000"]).expect_code(0);
+    let mut server = home.spawn(&["serve", "--listen", "127.0.0.1:0"]);
+    let address = address_of(&mut server).await;
+    let tokens = log_in(&home, USERS);
+    let client = Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://{address}/voucher-order/seckill/1");
+    // A refused connection is no answer; an answer that was begun is complete.
+    let ask = async |token: &String| {
+        let answer = client.post(&url).header("authorization", token).send().await.ok()?;
+        let (status, body) = (answer.status(), answer.json::<Value>().await.ok()?);
+        assert!([200, 503].contains(&status.as_u16()), "{status}: {body}");
+        (status == 200).then(|| body["data"].as_str().unwrap().to_owned())
+    };
+    let mut answers = stream::iter(&tokens).map(ask).buffer_unordered(64);
+    let mut given = HashSet::new();
+    while let Some(answer) = answers.next().await {
+        given.extend(answer);
+        if given.len() == 500 {
+            server.signal(Signal::TERM);
+        }
+    }
+    drop(answers);
+    let ended = server.wait(PATIENCE).expect_code(0);
+    assert!(ended.stdout.contains("stopped"), "{ended}");
+    assert!(given.len() >= 500, "{}", given.len());
+    // What the node had admitted and not written is finished by the next one.
+    let worker = home.spawn(&["work"]);
+    wait_until(PATIENCE, "every entry has settled", async || {
+        let status = home.json(&["status"]);
+        status["stream"]["lag"] == 0 && status["stream"]["pending"] == 0
+    })
+    .await;
+    worker.signal(Signal::TERM);
+    worker.wait(PATIENCE).expect_code(0);
+    assert_eq!(home.json(&["audit"])["balanced"], true);
+    let mut written = HashSet::new();
+    let mut before: Option<String> = None;
+    loop {
+        let mut args = vec!["orders", "list", "--limit", "1000"];
+        if let Some(before) = &before {
+            args.extend(["--before", before]);
+        }
+        let page = home.json(&args);
+        let ids = page["orders"].as_array().unwrap().iter();
+        written.extend(ids.map(|order| order["id"].as_str().unwrap().to_owned()));
+        before = page["next"].as_str().map(str::to_owned);
+        if before.is_none() {
+            break;
+        }
+    }
+    let lost: Vec<_> = given.difference(&written).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+#[test]
+fn an_address_that_cannot_be_used_is_reported() {
+    let home = Seckill::new();
+    let serve = |address: &str| home.run(&["serve", "--listen", address]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    refused(serve(&address), 1, &format!("cannot listen on {address}"));
+    refused(serve("0.0.0.0:0"), 2, "--insecure");
+    for wrong in ["", "localhost", "127.0.0.1", "127.0.0.1:x", "-1", "127.0.0.1:70000"] {
+        refused(serve(wrong), 2, "--listen");
+    }
+    refused(home.run(&["serve", "--read-only"]), 1, "read-only");
+}
+
+#[test]
+fn tokens_are_shown_once_and_revoked_once() {
+    let home = Seckill::new();
+    let created = home.json(&["tokens", "create", "--role", "operator", "--name", "till"]);
+    let (id, token) = (created["id"].to_string(), created["token"].as_str().unwrap());
+    assert_eq!(token.len(), 32);
+    let listed = home.run(&["tokens", "list"]).expect_code(0);
+    assert!(listed.stdout.contains("till") && !listed.stdout.contains(token), "{listed}");
+    let stored = fs::read(home.data_dir().join("seckill.db")).unwrap();
+    let found = |text: &str| stored.windows(text.len()).any(|it| it == text.as_bytes());
+    assert!(!found(token), "the database holds a digest only");
+    home.run(&["tokens", "revoke", &id]).expect_code(0);
+    home.run(&["tokens", "revoke", &id]).expect_code(1);
+    for wrong in [&["create", "--role", "king"][..], &["create"], &["revoke", "x"]] {
+        home.run(&[&["tokens"], wrong].concat()).expect_code(2);
+    }
+    let actions = home.json(&["activity", "--commands"]);
+    let shown = actions.to_string();
+    assert!(shown.contains("token create") && shown.contains("token revoke"), "{shown}");
+    assert!(!shown.contains(token));
+}
+
+#[test]
+fn a_file_of_tokens_is_for_its_user_alone() {
+    let home = Seckill::new();
+    log_in(&home, 3);
+    let mode = fs::metadata(home.file("tokens.txt")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0);
+    let create = |count: &str, file: &str| {
+        home.run(&["users", "create", "--count", count, "--tokens", file])
+    };
+    for count in ["0", "-1", "x", "1000001"] {
+        create(count, home.file("t").to_str().unwrap()).expect_code(2);
+    }
+    refused(create("1", "/nonexistent/t"), 1, "/nonexistent/t");
+}
