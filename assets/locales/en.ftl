@@ -1097,7 +1097,7 @@ cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
 cli-sale-stock-not-loaded = not loaded into Redis, { $db_stock } of { $initial } in SQL
 cli-sale-unsold = { $db_stock } of { $initial } unsold
 cli-serve-insecure = { $address } can be reached by other hosts, and passwords and tokens would be sent in plain text; listen on a loopback address, or pass --insecure if a proxy or the network protects them
-cli-serve-started = { $node } serves http://{ $address } with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
+cli-serve-started = { $node } serves { $address } with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
 cli-signals = cannot install the signal handlers ({ $error })
 cli-sold-out = sold out
 cli-status-answers = responds in { $ms } ms
@@ -2081,6 +2081,7 @@ http-duplicate = you already hold an order for this voucher
 http-ended = the sale has ended
 http-failed = the HTTP server failed ({ $error })
 http-json = the request body is not the expected JSON ({ $why })
+http-limited = too many requests; wait a moment
 http-listen = cannot listen on { $address } ({ $error }); stop the program that uses it, or pass another address with --listen
 http-no-order = you have no such order
 http-no-path = no such path
@@ -2098,6 +2099,7 @@ http-pay-queued = the order is still being written; try again shortly
 http-shop = a shop ID is a decimal number
 http-slow-body = the request body did not arrive in time
 http-sold-out = sold out
+http-tls = cannot use { $path } for TLS ({ $reason }); pass a certificate and its key in PEM format
 http-too-large = the request body is too large
 http-unavailable = the service is unavailable at the moment; try again shortly
 http-uncertain = the outcome is unknown; check it before you repeat the request
@@ -2423,6 +2425,27 @@ loss-unknown = { $count ->
    *[other] { $count } buyers
 } possibly missing (counted only by the stock in Redis)
 loss-was-a = { $key } (was a { $held })
+
+## metrics
+
+metrics-admission = Requests for a piece by outcome
+metrics-alarms = Open alarms
+metrics-connections = Open connections
+metrics-database-up = Whether the database answers
+metrics-dead = Dead letters
+metrics-duration = Time from the headers of a request to those of its answer
+metrics-in-flight = Requests in progress
+metrics-lag = Entries that were never delivered
+metrics-limited = Requests beyond a rate limit
+metrics-nodes = Nodes with a recent heartbeat
+metrics-orders = Live orders in the database
+metrics-pending = Entries that were delivered and not acknowledged
+metrics-redis-up = Whether Redis answers
+metrics-requests = Requests that were answered
+metrics-sale-admitted = Buyers who hold an order in Redis
+metrics-sale-initial = Pieces of a sale, sold or not
+metrics-sale-orders = Live orders of a sale in the database
+metrics-sale-stock = Pieces left in Redis
 
 ## orders
 

@@ -1018,7 +1018,7 @@ cli-sale-stock = { $stock }，共 { $initial }（SQL { $db_stock }）
 cli-sale-stock-not-loaded = 未载入 Redis，SQL 中剩 { $db_stock }，共 { $initial }
 cli-sale-unsold = 未售 { $db_stock }，共 { $initial }
 cli-serve-insecure = 其他主机可以访问 { $address }，密码和令牌会以明文传输；请监听回环地址，若有代理或网络隔离保护，可加 --insecure
-cli-serve-started = { $node } 已在 http://{ $address } 提供服务，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
+cli-serve-started = { $node } 已在 { $address } 提供服务，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
 cli-signals = 无法安装信号处理器（{ $error }）
 cli-sold-out = 售罄
 cli-status-answers = 应答耗时 { $ms } 毫秒
@@ -1870,6 +1870,7 @@ http-duplicate = 不能重复下单
 http-ended = 秒杀已经结束
 http-failed = HTTP 服务出错（{ $error }）
 http-json = 请求体不是预期的 JSON（{ $why }）
+http-limited = 请求过于频繁，请稍后再试
 http-listen = 无法监听 { $address }（{ $error }），请停止占用它的程序，或用 --listen 另指定地址
 http-no-order = 您没有这个订单
 http-no-path = 路径不存在
@@ -1887,6 +1888,7 @@ http-pay-queued = 订单正在写入，请稍后重试
 http-shop = 商户编号为十进制数
 http-slow-body = 请求体未在规定时间内到达
 http-sold-out = 库存不足
+http-tls = 无法将 { $path } 用于 TLS（{ $reason }），请提供 PEM 格式的证书及其私钥
 http-too-large = 请求体过大
 http-unavailable = 服务暂不可用，请稍后重试
 http-uncertain = 结果未知，请先确认再重试
@@ -2109,6 +2111,27 @@ loss-refused = { $count } 笔订单无法兑现
 loss-removed = 移除 { $count } 位订单已关闭的买家
 loss-unknown = 可能遗漏 { $count } 位买家（由库存推知）
 loss-was-a = { $key }（原为 { $held }）
+
+## metrics
+
+metrics-admission = 按结果统计的抢购请求数
+metrics-alarms = 未解除的告警数
+metrics-connections = 已打开的连接数
+metrics-database-up = 数据库是否应答
+metrics-dead = 死信数
+metrics-duration = 从收到请求头到发出应答头的时间
+metrics-in-flight = 处理中的请求数
+metrics-lag = 尚未投递的消息数
+metrics-limited = 超出限流的请求数
+metrics-nodes = 近期有心跳的节点数
+metrics-orders = 数据库中的有效订单数
+metrics-pending = 已投递、待确认的消息数
+metrics-redis-up = Redis 是否应答
+metrics-requests = 已应答的请求数
+metrics-sale-admitted = Redis 中持有订单的买家数
+metrics-sale-initial = 秒杀的总库存
+metrics-sale-orders = 数据库中该秒杀的有效订单数
+metrics-sale-stock = Redis 中的剩余库存
 
 ## orders
 

@@ -1,6 +1,6 @@
 //! `seckill serve`: a node that also serves buyers over HTTP.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use seckill_http::{Server, ServerError};
@@ -24,6 +24,12 @@ pub(super) struct ServeArgs {
         allow_hyphen_values = true
     )]
     listen: SocketAddr,
+    /// Chain of certificates (PEM) for TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key (PEM) of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Serve without TLS on an address that other hosts can reach, such as behind a proxy
     #[arg(long)]
     insecure: bool,
@@ -31,12 +37,16 @@ pub(super) struct ServeArgs {
 
 pub(super) async fn run(config: &Config, out: Output, args: ServeArgs) -> Result<u8> {
     work::check(config)?;
-    let ServeArgs { listen, insecure } = args;
-    if !listen.ip().is_loopback() && !insecure {
+    let ServeArgs { listen, tls_cert, tls_key, insecure } = args;
+    let tls = tls_cert.zip(tls_key);
+    if !listen.ip().is_loopback() && tls.is_none() && !insecure {
         return Err(CliError::usage(text!("cli-serve-insecure", address = listen.to_string())));
     }
     // A port that is in use is reported before a server is started.
-    let server = Server::bind(listen)?;
+    let mut server = Server::bind(listen)?;
+    if let Some((certificates, key)) = tls {
+        server = server.with_tls(&certificates, &key)?;
+    }
     let mut signals = Signals::listen()?;
     let serve = async |context: &mut Context| serve(context, server, &mut signals).await;
     let ended = Context::with(config, out, Needs::Node, serve).await?;
@@ -46,12 +56,14 @@ pub(super) async fn run(config: &Config, out: Output, args: ServeArgs) -> Result
 /// Serves as long as [`work`] would work: the node stops after the last request in flight was answered.
 async fn serve(context: &mut Context, server: Server, signals: &mut Signals) -> Result<Ended> {
     let node = context.start_node().await?;
-    let (name, address) = (node.operator().node.clone(), server.address().to_string());
+    let name = node.operator().node.clone();
+    let address = format!("{}://{}", server.scheme(), server.address());
     let (redis, database) = (context.redis.address(), context.store.describe());
     context.out.say(&text!("cli-serve-started", node = name, address, redis, database));
     let (stop, settings) = (CancellationToken::new(), context.config.http.clone());
     let serving = async {
-        let served = server.run(node.operator(), settings, stop.clone()).await;
+        let snapshots = node.remote().snapshots;
+        let served = server.run(node.operator(), snapshots, settings, stop.clone()).await;
         stop.cancel();
         served
     };

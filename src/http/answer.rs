@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::Request,
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
-    middleware::Next,
     response::{IntoResponse, Response},
 };
 use seckill_engine::{EngineError, admission::AdmissionError};
@@ -19,7 +17,7 @@ use seckill_store::StoreError;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::language;
+use crate::limits::Wait;
 
 /// What every answer contains. `code` is 0 for success; 1 to 4 are those of the flash-sale tutorials (no stock left,
 /// duplicate order, sale not loaded, order stream missing); otherwise it is the HTTP status.
@@ -72,6 +70,8 @@ pub(crate) enum Refusal {
     NoOrder(OrderId),
     /// The state of the object does not allow this; its state as data.
     Conflict(Label, Value),
+    /// Too many requests of this user or address.
+    Limited(Wait),
     /// Too many requests are in progress.
     Overloaded,
     /// The server stops, or a server behind it does not answer: nothing was changed, or repeating is safe.
@@ -151,6 +151,7 @@ impl Refusal {
             Self::Conflict(message, state) => {
                 Parts::new(StatusCode::CONFLICT, *message).with(state.clone())
             }
+            Self::Limited(_) => Parts::new(StatusCode::TOO_MANY_REQUESTS, Label("http-limited")),
             Self::Overloaded => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-busy")),
             Self::Unavailable => {
                 Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-unavailable"))
@@ -170,15 +171,19 @@ impl Refusal {
         let code = code.unwrap_or(status.as_u16());
         let envelope = Envelope { success: false, error_msg: Some(message), code, data };
         let mut response = (status, Json(envelope)).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        let seconds = match self {
+            Self::Limited(Wait(wait)) => Some(wait.as_secs() + 1),
             // A retry in a second meets a queue that has been emptied many times over.
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            _ => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
+        };
+        if let Some(seconds) = seconds {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
 }
 
-/// The refusal travels as an extension of the response, since only [`localize`] knows the language.
+/// The refusal travels as an extension of the response, since only the router knows the language.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
@@ -187,10 +192,8 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Writes refusals in the language of the client.
-pub(crate) async fn localize(request: Request, next: Next) -> Response {
-    let language = language::preferred(request.headers());
-    let mut response = next.run(request).await;
+/// Writes a refusal in the language of the client.
+pub(crate) fn localized(mut response: Response, language: Language) -> Response {
     match response.extensions_mut().remove::<Arc<Refusal>>() {
         Some(refusal) => refusal.in_language(language),
         None => response,
@@ -220,6 +223,12 @@ impl From<EngineError> for Refusal {
                 Self::Unavailable
             }
         }
+    }
+}
+
+impl From<Wait> for Refusal {
+    fn from(wait: Wait) -> Self {
+        Self::Limited(wait)
     }
 }
 

@@ -9,6 +9,8 @@ mod body;
 mod cache;
 mod health;
 mod language;
+mod limits;
+mod metrics;
 mod operators;
 mod orders;
 mod path;
@@ -22,10 +24,13 @@ mod vouchers;
 use std::{sync::Arc, time::Duration};
 
 use deadpool::unmanaged::{Object, Pool};
-use seckill_engine::{EngineError, Operator, admission::Admission, servers::Servers};
+use seckill_engine::{EngineError, Operator, Snapshot, admission::Admission, servers::Servers};
 use seckill_redis::{Layout, SharedConnection};
 use seckill_store::SharedStore;
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{
+    sync::{Mutex, Semaphore, watch::Receiver},
+    time::timeout,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use operators::Secret;
@@ -36,6 +41,8 @@ pub use users::new_nick_name;
 
 use answer::Refusal;
 use cache::Cache;
+use limits::Limits;
+use metrics::Metrics;
 use operators::Operators;
 
 /// Connections for requests that need more than one command. Redis works on one at a time in any case.
@@ -60,6 +67,10 @@ pub(crate) struct State {
     store: SharedStore,
     servers: Pool<Servers>,
     check: Mutex<health::Check>,
+    limits: Limits,
+    metrics: Metrics,
+    /// Places for connections.
+    free: Arc<Semaphore>,
     settings: HttpSettings,
     /// Timeout of a request.
     answers_within: Duration,
@@ -71,12 +82,13 @@ pub(crate) struct State {
 pub(crate) type Shared = Arc<State>;
 
 impl State {
-    /// The state of a server that sells through the engine of `operator`.
+    /// The state of a server that sells through the engine of `operator` and reports its `snapshots`.
     ///
     /// # Errors
     /// [`EngineError::Stopping`] if no engine runs there.
     fn new(
         operator: &Operator,
+        snapshots: Receiver<Arc<Snapshot>>,
         settings: HttpSettings,
         stopping: CancellationToken,
     ) -> Result<Self, EngineError> {
@@ -86,6 +98,7 @@ impl State {
         let keys = deployment.keys.clone();
         let sessions = Sessions::new(redis.clone(), keys.clone(), settings.session());
         let servers: Vec<Servers> = (0..CONNECTIONS).map(|_| operator.servers()).collect();
+        let free = Arc::new(Semaphore::new(settings.connections));
         let answers_within = Duration::from_millis(deployment.settings.answer_within_ms) + GRACE;
         Ok(Self {
             admission,
@@ -99,6 +112,9 @@ impl State {
             store: deployment.store.clone(),
             servers: servers.into(),
             check: health::Check::new(operator.servers()),
+            limits: Limits::new(settings.user_per_second, settings.address_per_second),
+            metrics: Metrics::new(snapshots, Arc::clone(&free), settings.connections),
+            free,
             settings,
             answers_within,
             stopping,

@@ -87,7 +87,9 @@ async fn buy(
     Buyer(user): Buyer,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<OrderId> {
-    match shared.admission.request(voucher, user).answer().await.outcome? {
+    let outcome = shared.admission.request(voucher, user).answer().await.outcome;
+    shared.metrics.note_admission(&outcome);
+    match outcome? {
         Outcome::Admitted { order } => Ok(Answer(order)),
         refused => Err(Refusal::Outcome(refused)),
     }

@@ -1,14 +1,14 @@
 //! The endpoints with the guards before them.
 
-use std::{any::Any, time::Duration};
+use std::{any::Any, net::SocketAddr, time::Duration};
 
 use axum::{
     BoxError, Router,
     error_handling::HandleErrorLayer,
-    extract::DefaultBodyLimit,
-    http::{HeaderName, Request, Response, header::AUTHORIZATION},
-    middleware,
-    response::IntoResponse as _,
+    extract::{ConnectInfo, DefaultBodyLimit, Request, State},
+    http::{self, HeaderName, header::AUTHORIZATION},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
 };
 use tower::{
     ServiceBuilder, limit::GlobalConcurrencyLimitLayer, load_shed::LoadShedLayer,
@@ -25,8 +25,8 @@ use tracing::Span;
 
 use crate::{
     Shared,
-    answer::{Refusal, localize},
-    health, orders, users, vouchers,
+    answer::{Refusal, localized},
+    health, language, metrics, orders, users, vouchers,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -56,17 +56,37 @@ pub(crate) fn router(shared: &Shared) -> Router {
                 .on_failure(()),
         )
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))
-        .layer(middleware::from_fn(localize))
+        .layer(middleware::from_fn_with_state(Shared::clone(shared), observe))
         .layer(CatchPanicLayer::custom(panicked));
     let guarded = orders::routes().merge(users::routes()).merge(vouchers::routes());
     Router::new()
         .merge(guarded.layer(guards))
         // A supervisor asks these while the server is overloaded.
         .merge(health::routes())
+        .merge(metrics::routes())
         .fallback(async || Refusal::NoPath)
         .method_not_allowed_fallback(async || Refusal::WrongMethod)
         .layer(around)
         .with_state(Shared::clone(shared))
+}
+
+/// Counts a request, limits its address, and localizes its answer.
+///
+/// Written here because no crate does the last: the language of a refusal is known only from its request.
+async fn observe(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let counted = shared.metrics.begin(&request);
+    let language = language::preferred(request.headers());
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let response = match peer.map_or(Ok(()), |peer| shared.limits.check_address(peer.ip())) {
+        Ok(()) => next.run(request).await,
+        Err(wait) => {
+            shared.metrics.note_limited("address");
+            Refusal::from(wait).into_response()
+        }
+    };
+    let response = localized(response, language);
+    counted.end(response.status());
+    response
 }
 
 /// A guard stopped the request, or it was not answered in time.
@@ -81,19 +101,19 @@ async fn unanswered(error: BoxError) -> Refusal {
 
 /// The panic hook has logged the cause; other requests are not affected.
 #[allow(clippy::needless_pass_by_value, reason = "the signature that the layer calls")]
-fn panicked(_: Box<dyn Any + Send>) -> axum::response::Response {
+fn panicked(_: Box<dyn Any + Send>) -> Response {
     tracing::error!("a request ended in a panic");
     Refusal::Defect.into_response()
 }
 
 /// The access log: `SECKILL_LOG=info,seckill_http=debug`. Without it, a span costs nothing.
-fn span<B>(request: &Request<B>) -> Span {
+fn span<B>(request: &http::Request<B>) -> Span {
     let id = request.extensions().get::<RequestId>();
     let id = id.and_then(|id| id.header_value().to_str().ok()).unwrap_or_default();
     tracing::debug_span!("request", id, method = %request.method(), path = request.uri().path())
 }
 
-fn log<B>(response: &Response<B>, took: Duration, _: &Span) {
+fn log<B>(response: &http::Response<B>, took: Duration, _: &Span) {
     let (status, took_us) = (response.status().as_u16(), took.as_micros() as u64);
     tracing::debug!(status, took_us, "answered");
 }

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -10,12 +11,20 @@ use std::{
 
 use axum_server::{
     Handle,
-    accept::{Accept, NoDelayAcceptor},
+    accept::Accept,
+    tls_rustls::{RustlsAcceptor, RustlsConfig},
 };
-use futures::{FutureExt as _, future::BoxFuture};
-use seckill_engine::{EngineError, Operator};
-use seckill_model::{OsError, message::text};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use futures::future::{Ready, ready};
+use rustls::{
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _},
+};
+use seckill_engine::{EngineError, Operator, Snapshot};
+use seckill_model::{OsError, Reason, message::text};
+use tokio::{
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+};
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
@@ -30,6 +39,9 @@ pub enum ServerError {
     /// The address cannot be used.
     #[error("{}", text!("http-listen", address = _0.to_string(), error = _1))]
     Listen(SocketAddr, OsError),
+    /// A certificate or its key cannot be used.
+    #[error("{}", text!("http-tls", path = _0.display(), reason = _1))]
+    Tls(PathBuf, Reason),
     /// The listener failed.
     #[error("{}", text!("http-failed", error = _0))]
     Failed(OsError),
@@ -43,6 +55,7 @@ pub enum ServerError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    tls: Option<RustlsConfig>,
 }
 
 impl Server {
@@ -51,7 +64,35 @@ impl Server {
         let failed = |error: io::Error| ServerError::Listen(address, OsError::of(&error));
         let listener = TcpListener::bind(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address })
+        Ok(Self { listener, address, tls: None })
+    }
+
+    /// The same over TLS, with a chain of certificates and its key in PEM files.
+    pub fn with_tls(self, certificates: &Path, key: &Path) -> Result<Self, ServerError> {
+        let failed = |path: &Path, error: pem::Error| {
+            let why = match error {
+                pem::Error::Io(error) => OsError::of(&error).into(),
+                other => Reason::Quoted(other.to_string()),
+            };
+            ServerError::Tls(path.to_owned(), why)
+        };
+        let chain: Vec<_> = CertificateDer::pem_file_iter(certificates)
+            .and_then(Iterator::collect)
+            .map_err(|error| failed(certificates, error))?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| failed(key, error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret));
+        let config = config.map_err(|error| {
+            ServerError::Tls(certificates.to_owned(), Reason::Quoted(error.to_string()))
+        })?;
+        Ok(Self { tls: Some(RustlsConfig::from_config(Arc::new(config))), ..self })
+    }
+
+    /// The scheme of its URLs.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 
     /// The address that it holds.
@@ -59,40 +100,57 @@ impl Server {
         self.address
     }
 
-    /// Sells through the engine of `operator` until `stop` is cancelled. Then it accepts no more connections, answers
+    /// Sells through the engine of `operator`, and reports its `snapshots`, until `stop` is cancelled. Then it accepts no more connections, answers
     /// what is in flight, and closes connections that are still open after the longest time that a request may take.
     pub async fn run(
         self,
         operator: &Operator,
+        snapshots: watch::Receiver<Arc<Snapshot>>,
         settings: HttpSettings,
         stop: CancellationToken,
     ) -> Result<(), ServerError> {
-        let listener = self.listener;
-        let shared: Shared = Arc::new(State::new(operator, settings, stop.clone())?);
+        let Self { listener, tls, .. } = self;
+        let state = State::new(operator, snapshots, settings, stop.clone())?;
+        let shared: Shared = Arc::new(state);
+        let forgetting = tokio::spawn({
+            let (shared, stop) = (Shared::clone(&shared), stop.clone());
+            async move { shared.limits.forget(&stop).await }
+        });
         let failed = |error: io::Error| ServerError::Failed(OsError::of(&error));
+        let header = Duration::from_millis(shared.settings.header_ms);
         let handle = Handle::new();
         let mut server = axum_server::from_tcp(listener)
             .map_err(failed)?
             .http1_only()
-            .accept_error_handler(|_, error| tracing::warn!(%error, "a connection failed"))
-            .handle(handle.clone())
-            .acceptor(Bounded {
-                inner: NoDelayAcceptor,
-                free: Arc::new(Semaphore::new(shared.settings.connections)),
-            });
-        let header = Duration::from_millis(shared.settings.header_ms);
+            .accept_error_handler(|_, error| tracing::debug!(%error, "a connection failed"))
+            .handle(handle.clone());
         server.http_builder().http1().header_read_timeout(header).max_buf_size(HEADER_BYTES);
-        let serve =
-            server.serve(router(&shared).into_make_service_with_connect_info::<SocketAddr>());
-        tokio::pin!(serve);
-        let served = tokio::select! {
-            ended = &mut serve => ended,
-            () = stop.cancelled() => {
-                handle.graceful_shutdown(Some(shared.answers_within));
-                serve.await
+        let endpoints = router(&shared).into_make_service_with_connect_info::<SocketAddr>();
+        let bounded = Bounded { free: Arc::clone(&shared.free) };
+        let draining = async {
+            stop.cancelled().await;
+            handle.graceful_shutdown(Some(shared.answers_within));
+            // The server ends by itself.
+            std::future::pending::<io::Result<()>>().await
+        };
+        let served = match tls {
+            None => {
+                tokio::select! {
+                    ended = server.acceptor(bounded).serve(endpoints) => ended,
+                    ended = draining => ended,
+                }
+            }
+            Some(config) => {
+                let tls = RustlsAcceptor::new(config).handshake_timeout(header).acceptor(bounded);
+                tokio::select! {
+                    ended = server.acceptor(tls).serve(endpoints) => ended,
+                    ended = draining => ended,
+                }
             }
         };
-        // Their clients may have left; the engine still runs.
+        stop.cancel();
+        // Both end with `stop`; commands of operators may outlive their clients, and the engine still runs.
+        let _ = forgetting.await;
         shared.commands.close();
         let _ = tokio::time::timeout(shared.answers_within, shared.commands.wait()).await;
         served.map_err(failed)
@@ -102,28 +160,22 @@ impl Server {
 /// Accepts connections up to a maximum and closes further ones immediately: what waits for a place would wait with a
 /// descriptor. axum-server bounds nothing, and limits of tower count requests.
 #[derive(Clone, Debug)]
-struct Bounded<A> {
-    inner: A,
+struct Bounded {
     free: Arc<Semaphore>,
 }
 
-impl<I, S, A> Accept<I, S> for Bounded<A>
-where
-    A: Accept<I, S, Future: Send + 'static>,
-{
-    type Stream = A::Stream;
-    type Service = Held<A::Service>;
-    type Future = BoxFuture<'static, io::Result<(Self::Stream, Self::Service)>>;
+impl<S: Send + 'static> Accept<TcpStream, S> for Bounded {
+    type Stream = TcpStream;
+    type Service = Held<S>;
+    type Future = Ready<io::Result<(TcpStream, Held<S>)>>;
 
-    fn accept(&self, stream: I, service: S) -> Self::Future {
-        let place = Arc::clone(&self.free).try_acquire_owned();
-        let accepted = place.map(|place| (self.inner.accept(stream, service), Arc::new(place)));
-        async move {
-            let (accepted, place) = accepted.map_err(io::Error::other)?;
-            let (stream, service) = accepted.await?;
-            Ok((stream, Held { service, _place: place }))
-        }
-        .boxed()
+    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
+        ready(Arc::clone(&self.free).try_acquire_owned().map_err(io::Error::other).and_then(
+            |place| {
+                stream.set_nodelay(true)?;
+                Ok((stream, Held { service, _place: Arc::new(place) }))
+            },
+        ))
     }
 }
 

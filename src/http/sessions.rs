@@ -112,7 +112,7 @@ pub(crate) fn token(headers: &HeaderMap) -> Option<Uuid> {
     Uuid::try_parse(token.trim()).ok()
 }
 
-/// The user who sent a request; refused without a session.
+/// The user who sent a request; refused without a session, and beyond the rate limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buyer(pub(crate) UserId);
 
@@ -121,8 +121,9 @@ impl FromRequestParts<Shared> for Buyer {
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Refusal> {
         let token = token(&parts.headers).ok_or(Refusal::NoSession)?;
-        let user = shared.sessions.user(token).await?;
-        user.map(Self).ok_or(Refusal::NoSession)
+        let user = shared.sessions.user(token).await?.ok_or(Refusal::NoSession)?;
+        shared.limits.check_user(user).inspect_err(|_| shared.metrics.note_limited("user"))?;
+        Ok(Self(user))
     }
 }
 

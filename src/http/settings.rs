@@ -19,6 +19,10 @@ settings! {
         pub body_ms: u64 = 5_000, 100..=600_000;
         /// Maximum size of a request body in bytes.
         pub body_bytes: usize = 65_536, 1_024..=1_048_576;
+        /// Maximum number of requests of one user per second; 0 for no limit.
+        pub user_per_second: u32 = 100, 0..=1_000_000;
+        /// The same for one address, except those of this host; 0 for no limit.
+        pub address_per_second: u32 = 1_000, 0..=1_000_000;
         /// Milliseconds that a session lasts after its last request.
         pub session_ms: u64 = 1_800_000, 10_000..=2_592_000_000;
     }

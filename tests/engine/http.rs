@@ -49,7 +49,9 @@ impl Door {
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());
         let (operator, stopping) = (world.node().operator().clone(), stop.clone());
-        let ended = tokio::spawn(async move { server.run(&operator, settings, stopping).await });
+        let snapshots = world.node().remote().snapshots;
+        let ended =
+            tokio::spawn(async move { server.run(&operator, snapshots, settings, stopping).await });
         let client = Client::builder().no_proxy().build().unwrap();
         Self { address, client, stop, ended }
     }
@@ -646,5 +648,70 @@ async fn a_voucher_is_loaded_by_one_reader_and_stale_meanwhile() {
     assert_eq!(world.server.query::<String>(&["GET", &missing]), "null");
     assert_eq!(world.create(sale(1)).await, next);
     assert_eq!(door.send(Method::GET, &path, "").await.status, 200);
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_metrics_are_those_of_the_engine() {
+    let (world, voucher) = World::with_sale(2).await;
+    let door = Door::open(&world);
+    let tokens = log_in(&world, 1..=4).await;
+    for (token, status) in tokens.iter().zip([200, 200, 410, 410]) {
+        assert_eq!(door.buy(voucher, token).await.status, status);
+    }
+    assert_eq!(door.buy(voucher, &tokens[0]).await.status, 409);
+    assert_eq!(door.send(Method::GET, "/a/path/of/an/attacker", "").await.status, 404);
+    world.settled().await;
+    let scrape = async || {
+        let response = door.request(Method::GET, "/metrics", "").send().await.unwrap();
+        assert!(response.headers()["content-type"].to_str().unwrap().starts_with("text/plain"));
+        response.text().await.unwrap()
+    };
+    let stock = format!("seckill_sale_stock_pieces{{voucher=\"{voucher}\"}} 0");
+    wait_until(PATIENCE, "the snapshot is of now", async || {
+        let text = scrape().await;
+        text.lines().any(|line| line == stock)
+            && text.lines().any(|line| line == "seckill_orders 2")
+    })
+    .await;
+    let text = scrape().await;
+    let orders = format!("seckill_sale_orders{{voucher=\"{voucher}\"}} 2");
+    for line in [
+        "seckill_admission_requests_total{outcome=\"admitted\"} 2",
+        "seckill_admission_requests_total{outcome=\"sold_out\"} 2",
+        "seckill_admission_requests_total{outcome=\"duplicate\"} 1",
+        "# TYPE seckill_admission_requests_total counter",
+        "# TYPE seckill_http_request_duration_seconds histogram",
+        "seckill_http_requests_in_flight 1",
+        "seckill_redis_up 1",
+        "seckill_database_up 1",
+        "seckill_stream_lag_entries 0",
+        "seckill_stream_pending_entries 0",
+        "seckill_dead_letters 0",
+        &orders,
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line} is missing in\n{text}");
+    }
+    assert!(
+        !text.contains("attacker") && text.contains("path=\"unmatched\",status=\"404\""),
+        "{text}"
+    );
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_asks_too_often_waits_and_others_do_not() {
+    let (world, voucher) = World::with_sale(100).await;
+    let door = Door::with(&world, |settings| settings.user_per_second = 1);
+    let [greedy, other] = log_in(&world, [1, 2]).await.try_into().unwrap();
+    let asked = (0..20).map(|_| door.buy(voucher, &greedy));
+    let answers = futures::future::join_all(asked).await;
+    let limited: Vec<_> = answers.iter().filter(|got| got.status == 429).collect();
+    assert!(!limited.is_empty());
+    for got in &limited {
+        assert!(got.retry && got.body["code"] == 429, "{}", got.body);
+    }
+    assert_eq!(answers.iter().filter(|got| got.status == 200).count(), 1);
+    assert_eq!(door.buy(voucher, &other).await.status, 200);
     door.close().await;
 }

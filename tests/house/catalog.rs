@@ -224,6 +224,7 @@ const NAMES: &[&str] = &[
     "listen",
     "insecure",
     "tokens",
+    "TLS",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.

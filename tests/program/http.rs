@@ -1,11 +1,24 @@
 //! `seckill serve` as a process: its command line, and its end during a rush.
 
-use std::{collections::HashSet, fs, net::TcpListener, os::unix::fs::PermissionsExt as _};
+use std::{
+    collections::HashSet,
+    fs,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt as _,
+    sync::Arc,
+};
 
-use crate::support::{Background, PATIENCE, Seckill, refused, wait_until};
+use crate::support::{
+    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, Seckill, refused, wait_until,
+};
 use futures::{StreamExt as _, stream};
 use reqwest::Client;
 use rustix::process::Signal;
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
 use serde_json::Value;
 
 /// Waits for the address in the first line of `seckill serve`.
@@ -13,7 +26,7 @@ async fn address_of(server: &mut Background) -> String {
     let mut address = String::new();
     wait_until(PATIENCE, "it serves", async || {
         let shown = server.stdout();
-        let found = shown.split_once("http://").and_then(|(_, rest)| rest.split_once(' '));
+        let found = shown.split_once("://").and_then(|(_, rest)| rest.split_once(' '));
         address = found.map(|(address, _)| address.to_owned()).unwrap_or_default();
         assert!(server.is_running(), "{}", server.stderr());
         !address.is_empty()
@@ -141,4 +154,57 @@ fn a_file_of_tokens_is_for_its_user_alone() {
         create(count, home.file("t").to_str().unwrap()).expect_code(2);
     }
     refused(create("1", "/nonexistent/t"), 1, "/nonexistent/t");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_door_with_a_certificate_speaks_tls_alone() {
+    let home = Seckill::new();
+    let file = |name: &str, text: &str| {
+        let path = home.file(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (chain, key) = (file("chain.pem", CERTIFICATE), file("key.pem", KEY));
+    let (empty, other) = (file("empty.pem", ""), file("other.pem", AUTHORITY));
+    let serve = |chain: &str, key: &str| {
+        home.run(&["serve", "--listen", "0.0.0.0:0", "--tls-cert", chain, "--tls-key", key])
+    };
+    for (chain, key, named) in [
+        ("/nonexistent", &*key, "/nonexistent"),
+        (&*chain, "/nonexistent", "/nonexistent"),
+        (&*chain, &*empty, &*empty),
+        (&*empty, &*key, &*empty),
+        (&*other, &*key, &*other),
+    ] {
+        refused(serve(chain, key), 1, named);
+    }
+    refused(home.run(&["serve", "--tls-cert", &chain]), 2, "--tls-key");
+    let args = ["serve", "--listen", "127.0.0.1:0", "--tls-cert", &chain, "--tls-key", &key];
+    let mut server = home.spawn(&args);
+    let address = address_of(&mut server).await;
+    assert!(server.stdout().contains("https://"), "{}", server.stdout());
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(AUTHORITY.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        let client = ClientConnection::new(Arc::new(config), name).unwrap();
+        let stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut tls = StreamOwned::new(client, stream);
+        tls.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        // The server may close the connection without a farewell.
+        let _ = tls.read_to_string(&mut answer);
+        answer
+    });
+    let answer = answer.await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    server.signal(Signal::TERM);
+    server.wait(PATIENCE).expect_code(0);
 }

@@ -1,0 +1,262 @@
+//! Metrics for Prometheus: counters of this process, and gauges of the deployment from the latest snapshot.
+//!
+//! Labels are bounded: paths are those of the router, and sales are the foremost ones of the snapshot.
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicI64},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Router,
+    extract::{MatchedPath, Request, State},
+    http::{Method, StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, prometheus_text::encode},
+    metrics::{
+        MetricType, counter::Counter, family::Family, gauge::ConstGauge, gauge::Gauge,
+        histogram::Histogram,
+    },
+    registry::Registry,
+};
+use seckill_engine::{Snapshot, admission::AdmissionError};
+use seckill_model::{Label, Outcome};
+use tokio::sync::{Semaphore, watch};
+
+use crate::{Shared, answer::Refusal};
+
+/// Upper bounds of the buckets, in seconds: admission takes about a millisecond, and waits for at most ten seconds.
+const BUCKETS: [f64; 14] =
+    [0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+/// Maximum number of sales with series of their own.
+const SALES: usize = 100;
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new().route("/metrics", get(show))
+}
+
+async fn show(State(shared): State<Shared>) -> Response {
+    let mut text = String::new();
+    match encode(&mut text, &shared.metrics.registry) {
+        Ok(()) => ([(CONTENT_TYPE, TEXT)], text).into_response(),
+        Err(fmt::Error) => Refusal::Defect.into_response(),
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    path: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PathLabel {
+    path: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabel {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabel {
+    by: &'static str,
+}
+
+/// The metrics of a server.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<PathLabel, Histogram, fn() -> Histogram>,
+    in_flight: Gauge,
+    admission: Family<OutcomeLabel, Counter>,
+    limited: Family<LimitLabel, Counter>,
+}
+
+impl Metrics {
+    /// `free` is what is left of the `most` connections.
+    pub(crate) fn new(
+        snapshots: watch::Receiver<Arc<Snapshot>>,
+        free: Arc<Semaphore>,
+        most: usize,
+    ) -> Self {
+        let mut registry = Registry::with_prefix("seckill");
+        let requests = Family::default();
+        registry.register("http_requests", Label("metrics-requests").english(), requests.clone());
+        let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
+        let durations = Family::new_with_constructor(histogram);
+        registry.register(
+            "http_request_duration_seconds",
+            Label("metrics-duration").english(),
+            durations.clone(),
+        );
+        let in_flight = Gauge::<i64, AtomicI64>::default();
+        registry.register(
+            "http_requests_in_flight",
+            Label("metrics-in-flight").english(),
+            in_flight.clone(),
+        );
+        let admission = Family::default();
+        registry.register(
+            "admission_requests",
+            Label("metrics-admission").english(),
+            admission.clone(),
+        );
+        let limited = Family::default();
+        registry.register("http_limited", Label("metrics-limited").english(), limited.clone());
+        registry.register_collector(Box::new(Connections { free, most }));
+        registry.register_collector(Box::new(Deployment(snapshots)));
+        Self { registry, requests, durations, in_flight, admission, limited }
+    }
+
+    /// Counts a request from now on.
+    pub(crate) fn begin(&self, request: &Request) -> InFlight<'_> {
+        let path = request.extensions().get::<MatchedPath>();
+        let path = path.map_or("unmatched", MatchedPath::as_str).to_owned();
+        let method = match *request.method() {
+            Method::GET => "GET",
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            _ => "other",
+        };
+        self.in_flight.inc();
+        InFlight { metrics: self, method, path, began: Instant::now() }
+    }
+
+    /// Counts a decision of admission.
+    pub(crate) fn note_admission(&self, outcome: &Result<Outcome, AdmissionError>) {
+        let outcome = match outcome {
+            Ok(Outcome::Admitted { .. }) => "admitted",
+            Ok(Outcome::Duplicate { .. }) => "duplicate",
+            Ok(Outcome::SoldOut) => "sold_out",
+            Ok(Outcome::NotStarted { .. }) => "not_started",
+            Ok(Outcome::Ended) => "ended",
+            Ok(Outcome::Paused) => "paused",
+            Ok(Outcome::NotLoaded) => "not_loaded",
+            Ok(Outcome::NotReady) => "not_ready",
+            Ok(Outcome::Busy) => "busy",
+            Err(_) => "error",
+        };
+        self.admission.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// Counts a request beyond the limit of its `user` or `address`.
+    pub(crate) fn note_limited(&self, by: &'static str) {
+        self.limited.get_or_create(&LimitLabel { by }).inc();
+    }
+}
+
+/// A request in progress; one whose client leaves has no answer, and is not counted as one.
+pub(crate) struct InFlight<'a> {
+    metrics: &'a Metrics,
+    method: &'static str,
+    path: String,
+    began: Instant,
+}
+
+impl InFlight<'_> {
+    pub(crate) fn end(self, status: StatusCode) {
+        let (path, took): (_, Duration) = (self.path.clone(), self.began.elapsed());
+        let labels = PathLabel { path };
+        self.metrics.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        let PathLabel { path } = labels;
+        let labels = RequestLabels { method: self.method, path, status: status.as_u16() };
+        self.metrics.requests.get_or_create(&labels).inc();
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.metrics.in_flight.dec();
+    }
+}
+
+#[derive(Debug)]
+struct Connections {
+    free: Arc<Semaphore>,
+    most: usize,
+}
+
+impl Collector for Connections {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let open = self.most.saturating_sub(self.free.available_permits());
+        gauge(&mut encoder, "http_connections", Label("metrics-connections"), Some(open as i64))
+    }
+}
+
+/// The figures of `seckill status`. They are those of the deployment, the same on each node; what is unknown has no
+/// series.
+#[derive(Debug)]
+struct Deployment(watch::Receiver<Arc<Snapshot>>);
+
+impl Collector for Deployment {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let snapshot = Arc::clone(&self.0.borrow());
+        let encoder = &mut encoder;
+        let (redis, sql) = (&snapshot.redis, &snapshot.sql);
+        let known = snapshot.seq > 0;
+        let up = |up: bool| known.then_some(i64::from(up));
+        gauge(encoder, "redis_up", Label("metrics-redis-up"), up(redis.up))?;
+        gauge(encoder, "database_up", Label("metrics-database-up"), up(sql.up))?;
+        // Of an unreachable server nothing is known, not even what it last said.
+        let stream = snapshot.stream.as_ref().filter(|_| redis.up);
+        let figure = |figure: Option<u64>| figure.map(|figure| figure as i64);
+        let lag = figure(stream.and_then(|it| it.lag));
+        gauge(encoder, "stream_lag_entries", Label("metrics-lag"), lag)?;
+        let pending = figure(stream.map(|it| it.pending));
+        let help = Label("metrics-pending");
+        gauge(encoder, "stream_pending_entries", help, pending)?;
+        let dead = figure(stream.map(|it| it.dead));
+        gauge(encoder, "dead_letters", Label("metrics-dead"), dead)?;
+        let written = (known && sql.up).then_some(snapshot.written.total as i64);
+        gauge(encoder, "orders", Label("metrics-orders"), written)?;
+        let alive = snapshot.nodes.iter().filter(|node| node.alive).count() as i64;
+        gauge(encoder, "nodes", Label("metrics-nodes"), redis.up.then_some(alive))?;
+        let alarms = known.then_some(snapshot.alarms.len() as i64);
+        gauge(encoder, "alarms", Label("metrics-alarms"), alarms)?;
+        let sales = snapshot.sales.get(..SALES).unwrap_or(&snapshot.sales);
+        for (name, help, pick) in [
+            ("sale_initial_pieces", Label("metrics-sale-initial"), 0),
+            ("sale_stock_pieces", Label("metrics-sale-stock"), 1),
+            ("sale_admitted_buyers", Label("metrics-sale-admitted"), 2),
+            ("sale_orders", Label("metrics-sale-orders"), 3),
+        ] {
+            let mut family =
+                encoder.encode_descriptor(name, help.english(), None, MetricType::Gauge)?;
+            for sale in sales {
+                let figure = match pick {
+                    0 => Some(sale.initial as i64),
+                    1 => sale.stock.filter(|_| redis.up),
+                    2 => figure(sale.admitted.filter(|_| redis.up)),
+                    _ => Some(sale.persisted as i64),
+                };
+                let Some(figure) = figure else { continue };
+                let labels = [("voucher", sale.voucher_id.to_string())];
+                let metric = family.encode_family(&labels)?;
+                ConstGauge::new(figure).encode(metric)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: Label,
+    value: Option<i64>,
+) -> fmt::Result {
+    let Some(value) = value else { return Ok(()) };
+    let gauge = ConstGauge::new(value);
+    let metric = encoder.encode_descriptor(name, help.english(), None, MetricType::Gauge)?;
+    gauge.encode(metric)
+}
