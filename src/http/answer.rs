@@ -16,18 +16,30 @@ use seckill_redis::RedisError;
 use seckill_store::StoreError;
 use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::limits::Wait;
 
 /// What every answer contains. `code` is 0 for success; 1 to 4 are those of the flash-sale tutorials (no stock left,
 /// duplicate order, sale not loaded, order stream missing); otherwise it is the HTTP status.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Envelope<T> {
+pub(crate) struct Envelope<T> {
     success: bool,
     error_msg: Option<String>,
     code: u16,
     data: T,
+}
+
+/// The envelope of a refusal: `data` depends on the reason, such as the order that a buyer holds already.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[allow(dead_code, reason = "describes the envelope to clients")]
+pub(crate) struct Failure {
+    success: bool,
+    error_msg: String,
+    code: u16,
+    data: Option<Value>,
 }
 
 /// A successful answer with its data.

@@ -2,16 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use axum::{Router, extract::State, routing::get};
+use axum::extract::State;
 use seckill_engine::{recovery::reconcile::all_reconciled, servers::Servers};
 use seckill_redis::HOME;
 use serde::Serialize;
 use serde_json::json;
 use tokio::{sync::Mutex, time::timeout};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     Shared,
-    answer::{Answer, Refusal, Result},
+    answer::{Answer, Envelope, Failure, Refusal, Result},
 };
 
 /// How long a check is reused, whoever asks.
@@ -19,17 +21,21 @@ const REUSED_FOR: Duration = Duration::from_millis(500);
 /// A server that does not answer within this time is not ready.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-pub(crate) fn routes() -> Router<Shared> {
-    Router::new().route("/healthz", get(alive)).route("/readyz", get(ready))
+pub(crate) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(alive)).routes(routes!(ready))
 }
 
+#[utoipa::path(
+    get, path = "/healthz", tag = "health",
+    responses((status = 200, description = "success", body = Envelope<String>), (status = "default", description = "refusal", body = Failure))
+)]
 /// The process answers. Says nothing about the servers behind it: a restart would not repair those.
 async fn alive() -> Answer<&'static str> {
     Answer("alive")
 }
 
 /// Whether this node can take orders.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
 struct Readiness {
     /// Redis answers.
     redis: bool,
@@ -85,6 +91,11 @@ impl Check {
     }
 }
 
+/// Whether this node takes orders.
+#[utoipa::path(
+    get, path = "/readyz", tag = "health",
+    responses((status = 200, description = "success", body = Envelope<Readiness>), (status = "default", description = "refusal", body = Failure))
+)]
 async fn ready(State(shared): State<Shared>) -> Result<Readiness> {
     let running = !shared.stopping.is_cancelled();
     let readiness = Readiness { running, ..shared.check.lock().await.run().await };

@@ -11,6 +11,7 @@ mod health;
 mod language;
 mod limits;
 mod metrics;
+mod openapi;
 mod operators;
 mod orders;
 mod path;

@@ -1,34 +1,33 @@
 //! The endpoints of orders: ask for a piece, ask for the result, pay.
 
-use axum::{
-    Router,
-    extract::State,
-    routing::{get, post},
-};
+use axum::extract::State;
 use seckill_engine::{
     orders::{self, Progress},
     payment,
 };
 use seckill_model::{Label, Order, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherId};
 use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     Shared,
-    answer::{Answer, Refusal, Result},
+    answer::{Answer, Envelope, Failure, Refusal, Result},
     path::PathId,
     sessions::Buyer,
     vouchers,
 };
 
-pub(crate) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/voucher-order/seckill/{id}", post(buy))
-        .route("/voucher-order/{id}", get(show).post(vouchers::buy))
-        .route("/voucher-order/{id}/pay", post(pay))
+pub(crate) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(buy))
+        .routes(routes!(show))
+        .routes(routes!(vouchers::buy))
+        .routes(routes!(pay))
 }
 
 /// State of an order, as its buyer sees it. An order that was used counts as paid, one that was cancelled as closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum OrderState {
     /// Admitted, and not in SQL yet.
@@ -42,13 +41,15 @@ enum OrderState {
 }
 
 /// An order with its state and times.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct OrderView {
+    #[schema(value_type = String)]
     order_id: OrderId,
     state: OrderState,
     admitted_time: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
     voucher_id: Option<VoucherId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     create_time: Option<String>,
@@ -82,6 +83,12 @@ impl OrderView {
 }
 
 /// Asks for a piece of a sale. A buyer who asks again is told the order that they hold.
+#[utoipa::path(
+    post, path = "/voucher-order/seckill/{id}", tag = "orders",
+    params(("id" = i64, Path, minimum = 1)),
+    security(("token" = [])),
+    responses((status = 200, description = "success", body = Envelope<String>), (status = "default", description = "refusal", body = Failure))
+)]
 async fn buy(
     State(shared): State<Shared>,
     Buyer(user): Buyer,
@@ -96,6 +103,12 @@ async fn buy(
 }
 
 /// The result of an order, from the moment of its admission on.
+#[utoipa::path(
+    get, path = "/voucher-order/{id}", tag = "orders",
+    params(("id" = String, Path, pattern = "^[0-9]{1,19}$")),
+    security(("token" = [])),
+    responses((status = 200, description = "success", body = Envelope<OrderView>), (status = "default", description = "refusal", body = Failure))
+)]
 async fn show(
     State(shared): State<Shared>,
     Buyer(user): Buyer,
@@ -119,6 +132,12 @@ async fn find(
 }
 
 /// Pays an order. Repeating it has no effect.
+#[utoipa::path(
+    post, path = "/voucher-order/{id}/pay", tag = "orders",
+    params(("id" = String, Path, pattern = "^[0-9]{1,19}$")),
+    security(("token" = [])),
+    responses((status = 200, description = "success", body = Envelope<OrderView>), (status = "default", description = "refusal", body = Failure))
+)]
 async fn pay(
     State(shared): State<Shared>,
     Buyer(user): Buyer,

@@ -22,11 +22,15 @@ use tower_http::{
     trace::TraceLayer,
 };
 use tracing::Span;
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     Shared,
     answer::{Refusal, localized},
-    health, language, metrics, orders, users, vouchers,
+    health, language, metrics,
+    openapi::{self, Description},
+    orders, users, vouchers,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -59,11 +63,14 @@ pub(crate) fn router(shared: &Shared) -> Router {
         .layer(middleware::from_fn_with_state(Shared::clone(shared), observe))
         .layer(CatchPanicLayer::custom(panicked));
     let guarded = orders::routes().merge(users::routes()).merge(vouchers::routes());
-    Router::new()
+    let (router, description) = OpenApiRouter::with_openapi(Description::openapi())
         .merge(guarded.layer(guards))
         // A supervisor asks these while the server is overloaded.
         .merge(health::routes())
+        .split_for_parts();
+    router
         .merge(metrics::routes())
+        .route("/openapi.json", openapi::endpoint(&description))
         .fallback(async || Refusal::NoPath)
         .method_not_allowed_fallback(async || Refusal::WrongMethod)
         .layer(around)

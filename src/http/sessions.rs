@@ -11,6 +11,7 @@ use redis::cmd;
 use seckill_model::{User, UserId};
 use seckill_redis::{Layout, RedisError, SharedConnection};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{Shared, answer::Refusal};
@@ -21,10 +22,11 @@ const REUSED_FOR: Duration = Duration::from_secs(1);
 const KEPT: u64 = 65_536;
 
 /// The user of a session, with the fields of the tutorials.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
     /// Who is logged in.
+    #[schema(value_type = u64)]
     pub id: UserId,
     /// Name shown to others.
     #[serde(default)]

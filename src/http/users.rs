@@ -2,20 +2,17 @@
 
 use std::{fmt, time::Duration};
 
-use axum::{
-    Router,
-    extract::State,
-    http::HeaderMap,
-    routing::{get, post},
-};
+use axum::{extract::State, http::HeaderMap};
 use redis::pipe;
 use seckill_model::{Millis, user::Phone};
 use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
 use uuid::Uuid;
 
 use crate::{
     Shared,
-    answer::{Answer, Refusal, Result},
+    answer::{Answer, Envelope, Failure, Refusal, Result},
     body::Body,
     sessions::{Session, token},
 };
@@ -25,20 +22,22 @@ const CODE_LASTS: Duration = Duration::from_mins(2);
 /// Logins with one code; a further one is refused, so that a code cannot be guessed.
 const MAX_TRIES: u64 = 5;
 
-pub(crate) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/user/code", post(send_code))
-        .route("/user/login", post(log_in))
-        .route("/user/me", get(me))
-        .route("/user/logout", post(log_out))
+pub(crate) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(send_code))
+        .routes(routes!(log_in))
+        .routes(routes!(me))
+        .routes(routes!(log_out))
 }
 
-#[derive(Debug, Deserialize)]
+/// The phone to log in.
+#[derive(Debug, Deserialize, ToSchema)]
 struct CodeRequest {
     phone: String,
 }
 
-#[derive(Deserialize)]
+/// A phone, and the code that was created for it.
+#[derive(Deserialize, ToSchema)]
 struct Login {
     phone: String,
     code: String,
@@ -55,6 +54,11 @@ fn parse(phone: &str) -> std::result::Result<Phone, Refusal> {
     phone.parse().map_err(Refusal::Invalid)
 }
 
+#[utoipa::path(
+    post, path = "/user/code", tag = "users",
+    request_body = CodeRequest,
+    responses((status = 200, description = "success", body = Envelope<Option<String>>), (status = "default", description = "refusal", body = Failure))
+)]
 /// Creates a code for a phone. Nothing is sent to it: the code is in the log of the server, as in the tutorials.
 async fn send_code(
     State(shared): State<Shared>,
@@ -72,6 +76,11 @@ async fn send_code(
     Ok(Answer(()))
 }
 
+#[utoipa::path(
+    post, path = "/user/login", tag = "users",
+    request_body = Login,
+    responses((status = 200, description = "success", body = Envelope<String>), (status = "default", description = "refusal", body = Failure))
+)]
 /// Logs in with a code, which is used up; creates the user at the first login. Returns the token of the session.
 async fn log_in(
     State(shared): State<Shared>,
@@ -106,12 +115,23 @@ pub fn new_nick_name() -> String {
     format!("user_{}", id.get(..10).unwrap_or(&id))
 }
 
+/// The user of the session.
+#[utoipa::path(
+    get, path = "/user/me", tag = "users",
+    security(("token" = [])),
+    responses((status = 200, description = "success", body = Envelope<Session>), (status = "default", description = "refusal", body = Failure))
+)]
 async fn me(State(shared): State<Shared>, headers: HeaderMap) -> Result<Session> {
     let token = token(&headers).ok_or(Refusal::NoSession)?;
     let session = shared.sessions.read(token).await?;
     session.map(Answer).ok_or(Refusal::NoSession)
 }
 
+#[utoipa::path(
+    post, path = "/user/logout", tag = "users",
+    security(("token" = [])),
+    responses((status = 200, description = "success", body = Envelope<Option<String>>), (status = "default", description = "refusal", body = Failure))
+)]
 /// Ends the session. Repeating it has no effect.
 async fn log_out(State(shared): State<Shared>, headers: HeaderMap) -> Result<()> {
     let token = token(&headers).ok_or(Refusal::NoSession)?;

@@ -1,10 +1,6 @@
 //! The endpoints of vouchers and sales. Types and states of vouchers are numbers here, as in the tutorials and in SQL.
 
-use axum::{
-    Router,
-    extract::State,
-    routing::{get, post, put},
-};
+use axum::extract::State;
 use futures::future::try_join_all;
 use redis::cmd;
 use seckill_engine::{Command, EngineError, Operator, Reply, vouchers::Vouchers};
@@ -13,10 +9,12 @@ use seckill_model::{
     reason::reason, user::Token,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     Shared,
-    answer::{Answer, Refusal, Result},
+    answer::{Answer, Envelope, Failure, Refusal, Result},
     body::Body,
     operators::ByOperator,
     path::PathId,
@@ -28,17 +26,17 @@ const LISTED: u32 = 500;
 
 type Refused<T> = std::result::Result<T, Refusal>;
 
-pub(crate) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/voucher", post(create))
-        .route("/voucher/seckill", post(create_sale))
-        .route("/voucher/{id}", get(show))
-        .route("/voucher/list/{shopId}", get(list))
-        .route("/voucher/{id}/stock", put(restock))
+pub(crate) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(create))
+        .routes(routes!(create_sale))
+        .routes(routes!(show))
+        .routes(routes!(list))
+        .routes(routes!(restock))
 }
 
 /// A voucher as it is created.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewVoucher {
     shop_id: Option<u64>,
@@ -75,7 +73,7 @@ impl NewVoucher {
 }
 
 /// A flash-sale voucher as it is created. Times are RFC 3339, or a date and time of the server's zone.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewSaleVoucher {
     #[serde(flatten)]
@@ -88,9 +86,10 @@ struct NewSaleVoucher {
 }
 
 /// A voucher as it is shown, and cached without its stock.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct VoucherView {
+    #[schema(value_type = u64)]
     id: VoucherId,
     shop_id: Option<u64>,
     title: String,
@@ -105,7 +104,7 @@ struct VoucherView {
 }
 
 /// What a flash-sale voucher has besides.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct SaleView {
     begin_time: Option<String>,
@@ -116,6 +115,13 @@ struct SaleView {
     stock: Option<i64>,
 }
 
+/// Creates an ordinary voucher. For operators.
+#[utoipa::path(
+    post, path = "/voucher", tag = "vouchers",
+    request_body = NewVoucher,
+    security(("token" = [])),
+    responses((status = 200, description = "success", body = Envelope<u64>), (status = "default", description = "refusal", body = Failure))
+)]
 async fn create(
     State(shared): State<Shared>,
     ByOperator(token): ByOperator,
@@ -128,6 +134,13 @@ async fn create(
     }
 }
 
+/// Creates a flash-sale voucher and its sale. For operators.
+#[utoipa::path(
+    post, path = "/voucher/seckill", tag = "vouchers",
+    request_body = NewSaleVoucher,
+    security(("token" = [])),
+    responses((status = 200, description = "success", body = Envelope<u64>), (status = "default", description = "refusal", body = Failure))
+)]
 async fn create_sale(
     State(shared): State<Shared>,
     ByOperator(token): ByOperator,
@@ -150,11 +163,22 @@ async fn create_sale(
     }
 }
 
+/// A voucher with its live stock.
+#[utoipa::path(
+    get, path = "/voucher/{id}", tag = "vouchers",
+    params(("id" = i64, Path, minimum = 1)),
+    responses((status = 200, description = "success", body = Envelope<VoucherView>), (status = "default", description = "refusal", body = Failure))
+)]
 async fn show(State(shared): State<Shared>, PathId(id): PathId<VoucherId>) -> Result<VoucherView> {
     let found = find(&shared, id).await?;
     found.map(Answer).ok_or(Refusal::NoVoucher)
 }
 
+#[utoipa::path(
+    get, path = "/voucher/list/{shopId}", tag = "vouchers",
+    params(("shopId" = i64, Path, minimum = 0)),
+    responses((status = 200, description = "success", body = Envelope<Vec<VoucherView>>), (status = "default", description = "refusal", body = Failure))
+)]
 /// The vouchers of a shop, newest first. An unknown shop has none.
 async fn list(
     State(shared): State<Shared>,
@@ -226,6 +250,12 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
     }))
 }
 
+#[utoipa::path(
+    post, path = "/voucher-order/{id}", tag = "orders",
+    params(("id" = i64, Path, minimum = 1)),
+    security(("token" = [])),
+    responses((status = 200, description = "success", body = Envelope<String>), (status = "default", description = "refusal", body = Failure))
+)]
 /// Buys an ordinary voucher. To its end although the client may leave: the purchase has no limit, so a retry would buy
 /// again.
 pub(crate) async fn buy(
@@ -256,14 +286,15 @@ async fn execute(
     done.await.unwrap_or(Err(EngineError::Stopping))
 }
 
-#[derive(Debug, Deserialize)]
+/// A change of the stock.
+#[derive(Debug, Deserialize, ToSchema)]
 struct Restock {
     /// Pieces to add, or to remove if negative.
     by: i64,
 }
 
 /// The stock of a sale.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Stock {
     /// All pieces, sold or not.
     initial: u64,
@@ -272,7 +303,14 @@ struct Stock {
     stock: Option<i64>,
 }
 
-/// Adds pieces to a sale, or removes unsold ones.
+/// Adds pieces to a sale, or removes unsold ones. For operators.
+#[utoipa::path(
+    put, path = "/voucher/{id}/stock", tag = "vouchers",
+    params(("id" = i64, Path, minimum = 1)),
+    request_body = Restock,
+    security(("token" = [])),
+    responses((status = 200, description = "success", body = Envelope<Stock>), (status = "default", description = "refusal", body = Failure))
+)]
 async fn restock(
     State(shared): State<Shared>,
     ByOperator(token): ByOperator,

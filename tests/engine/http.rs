@@ -715,3 +715,42 @@ async fn a_user_who_asks_too_often_waits_and_others_do_not() {
     assert_eq!(door.buy(voucher, &other).await.status, 200);
     door.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_description_lists_every_endpoint() {
+    let world = World::start().await;
+    let door = Door::open(&world);
+    let response = door.request(Method::GET, "/openapi.json", "").send().await.unwrap();
+    let described: Value = response.json().await.unwrap();
+    assert_eq!(described["openapi"], "3.1.0");
+    let paths = described["paths"].as_object().unwrap();
+    let mut endpoints: Vec<String> = paths
+        .iter()
+        .flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap();
+            methods.keys().map(move |method| format!("{method} {path}"))
+        })
+        .collect();
+    endpoints.sort();
+    assert_eq!(
+        endpoints,
+        [
+            "get /healthz",
+            "get /readyz",
+            "get /user/me",
+            "get /voucher-order/{id}",
+            "get /voucher/list/{shopId}",
+            "get /voucher/{id}",
+            "post /user/code",
+            "post /user/login",
+            "post /user/logout",
+            "post /voucher",
+            "post /voucher-order/seckill/{id}",
+            "post /voucher-order/{id}",
+            "post /voucher-order/{id}/pay",
+            "post /voucher/seckill",
+            "put /voucher/{id}/stock",
+        ]
+    );
+    door.close().await;
+}
