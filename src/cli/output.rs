@@ -3,6 +3,7 @@
 use std::{
     fmt::Display,
     io::{self, BufRead as _, IsTerminal as _, Write as _},
+    net::SocketAddr,
     ops::RangeInclusive,
     str::FromStr,
 };
@@ -91,6 +92,10 @@ pub(super) fn sentences(messages: &[impl ToString]) -> String {
 /// Parses a number with separators; the error describes the expected format.
 fn parse<T: FromStr>(text: &str, expected: Label) -> Result<T, String> {
     text.replace([',', '_'], "").parse().map_err(|_| expected.to_owned())
+}
+
+pub(super) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| Label("cli-expected-address").to_owned())
 }
 
 pub(super) fn count(text: &str) -> Result<u64, String> {

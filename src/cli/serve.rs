@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     CliError, Config, Context, Needs, Output, Result,
+    output::socket_address,
     signals::Signals,
     work::{self, Ended},
 };
@@ -21,7 +22,8 @@ pub(super) struct ServeArgs {
         value_name = "ADDR",
         default_value = "127.0.0.1:8080",
         env = "SECKILL_LISTEN",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        value_parser = socket_address
     )]
     listen: SocketAddr,
     /// Chain of certificates (PEM) for TLS

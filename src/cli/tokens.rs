@@ -1,4 +1,4 @@
-//! `seckill tokens`: tokens of operators for the HTTP door.
+//! `seckill tokens`: tokens of operators for the HTTP API.
 
 use clap::Subcommand;
 use seckill_engine::EngineError;

@@ -91,8 +91,7 @@ impl Vouchers<'_> {
         Ok(sale)
     }
 
-    /// Removes what the cache of the HTTP door holds of a new voucher: that it does not exist. If that fails, it expires
-    /// within seconds.
+    /// Removes the null marker of a new voucher from the cache of the HTTP API. If that fails, it expires within seconds.
     async fn drop_cached(&mut self, voucher: VoucherId, shop: Option<u64>) {
         let Servers { conn, keys, .. } = &mut *self.servers;
         let shop = shop.map(|shop| keys.shop_cache(shop));

@@ -88,7 +88,7 @@ pub(crate) enum Refusal {
     Overloaded,
     /// The server stops, or a server behind it does not answer: nothing was changed, or repeating is safe.
     Unavailable,
-    /// The database did not confirm the change: repeating it may do it twice.
+    /// A change was not confirmed, or not in time: repeating it may apply it twice.
     Uncertain,
     /// The server is not ready yet; its state as data.
     NotReady(Value),
@@ -168,7 +168,8 @@ impl Refusal {
             Self::Unavailable => {
                 Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-unavailable"))
             }
-            Self::Uncertain => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-uncertain")),
+            // Not 503, which invites a client to repeat the request.
+            Self::Uncertain => Parts::new(StatusCode::GATEWAY_TIMEOUT, Label("http-uncertain")),
             Self::NotReady(state) => {
                 Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-unavailable"))
                     .with(state.clone())
@@ -212,7 +213,7 @@ pub(crate) fn localized(mut response: Response, language: Language) -> Response 
     }
 }
 
-/// Errors of the engine. Those that the client caused are told; others are logged, and told as unavailable.
+/// Errors that the client caused are reported; others are logged, and reported as unavailable.
 impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Self {
         match error {
@@ -304,8 +305,16 @@ mod tests {
         }
     }
 
+    /// A client that repeats a request after 503 would apply the change twice.
     #[tokio::test]
-    async fn an_error_of_a_server_is_not_told_in_detail() {
+    async fn an_uncertain_change_does_not_invite_a_retry() {
+        let unknown = StoreError::Unknown(Label("http-uncertain").into());
+        let (status, _, retry) = shown(unknown.into(), "en").await;
+        assert_eq!((status, retry), (504, false));
+    }
+
+    #[tokio::test]
+    async fn details_of_server_errors_are_not_disclosed() {
         let away = RedisError::Away {
             address: "10.0.0.7:6379".to_owned(),
             detail: Reason::Quoted("refused".to_owned()),

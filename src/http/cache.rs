@@ -61,7 +61,7 @@ impl Cache {
                 let loaded = load.await;
                 match &loaded {
                     Ok(value) => self.store(keys, &token, value.as_ref()).await?,
-                    // Others may try; a value that is stale is better than none.
+                    // Others may try; a stale value is better than none.
                     Err(_) => self.unlock(keys).await?,
                 }
                 return match (loaded, found) {
@@ -101,6 +101,7 @@ impl Cache {
         Ok(taken.map(|_| token))
     }
 
+    /// The lock may have expired and belong to another loader, whose value is then not stored but loaded again.
     async fn unlock(&self, keys: &CacheKeys) -> Result<(), Refusal> {
         self.redis.query::<u64>(&keys.loading, cmd("DEL").arg(&keys.loading)).await?;
         Ok(())

@@ -13,10 +13,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     Shared,
-    answer::{Answer, Envelope, Failure, Refusal, Result},
+    answer::{Answer, Envelope, Refusal, Result},
 };
 
-/// How long a check is reused, whoever asks.
+/// How long a check is reused.
 const REUSED_FOR: Duration = Duration::from_millis(500);
 /// A server that does not answer within this time is not ready.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
@@ -25,11 +25,11 @@ pub(crate) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new().routes(routes!(alive)).routes(routes!(ready))
 }
 
+/// The process answers. Says nothing about the servers behind it: a restart would not repair those.
 #[utoipa::path(
     get, path = "/healthz", tag = "health",
-    responses((status = 200, description = "success", body = Envelope<String>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<String>))
 )]
-/// The process answers. Says nothing about the servers behind it: a restart would not repair those.
 async fn alive() -> Answer<&'static str> {
     Answer("alive")
 }
@@ -94,7 +94,7 @@ impl Check {
 /// Whether this node takes orders.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
-    responses((status = 200, description = "success", body = Envelope<Readiness>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<Readiness>))
 )]
 async fn ready(State(shared): State<Shared>) -> Result<Readiness> {
     let running = !shared.stopping.is_cancelled();

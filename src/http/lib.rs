@@ -1,4 +1,4 @@
-//! The HTTP door: buyers reach the engine through it.
+//! The HTTP API: buyers reach the engine through it.
 //!
 //! `server` accepts connections, `router` joins the endpoints with the guards before them, and each other module is one
 //! group of endpoints or what they share. The path of a purchase is `sessions` (who asks), `orders` (admission), and

@@ -5,7 +5,7 @@
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicI64},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use axum::{
@@ -24,7 +24,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use seckill_engine::{Snapshot, admission::AdmissionError};
+use seckill_engine::{SaleLine, Snapshot, admission::AdmissionError};
 use seckill_model::{Label, Outcome};
 use tokio::sync::{Semaphore, watch};
 
@@ -165,10 +165,9 @@ pub(crate) struct InFlight<'a> {
 
 impl InFlight<'_> {
     pub(crate) fn end(self, status: StatusCode) {
-        let (path, took): (_, Duration) = (self.path.clone(), self.began.elapsed());
-        let labels = PathLabel { path };
-        self.metrics.durations.get_or_create(&labels).observe(took.as_secs_f64());
-        let PathLabel { path } = labels;
+        let (path, took) = (self.path.clone(), self.began.elapsed());
+        let duration = self.metrics.durations.get_or_create(&PathLabel { path: path.clone() });
+        duration.observe(took.as_secs_f64());
         let labels = RequestLabels { method: self.method, path, status: status.as_u16() };
         self.metrics.requests.get_or_create(&labels).inc();
     }
@@ -223,28 +222,26 @@ impl Collector for Deployment {
         gauge(encoder, "nodes", Label("metrics-nodes"), redis.up.then_some(alive))?;
         let alarms = known.then_some(snapshot.alarms.len() as i64);
         gauge(encoder, "alarms", Label("metrics-alarms"), alarms)?;
-        let sales = snapshot.sales.get(..SALES).unwrap_or(&snapshot.sales);
-        for (name, help, pick) in [
-            ("sale_initial_pieces", Label("metrics-sale-initial"), 0),
-            ("sale_stock_pieces", Label("metrics-sale-stock"), 1),
-            ("sale_admitted_buyers", Label("metrics-sale-admitted"), 2),
-            ("sale_orders", Label("metrics-sale-orders"), 3),
-        ] {
+        let up = redis.up;
+        let mut of_sales = |name, help: Label, figure: &dyn Fn(&SaleLine) -> Option<i64>| {
             let mut family =
                 encoder.encode_descriptor(name, help.english(), None, MetricType::Gauge)?;
-            for sale in sales {
-                let figure = match pick {
-                    0 => Some(sale.initial as i64),
-                    1 => sale.stock.filter(|_| redis.up),
-                    2 => figure(sale.admitted.filter(|_| redis.up)),
-                    _ => Some(sale.persisted as i64),
-                };
-                let Some(figure) = figure else { continue };
+            for sale in snapshot.sales.iter().take(SALES) {
+                let Some(figure) = figure(sale) else { continue };
                 let labels = [("voucher", sale.voucher_id.to_string())];
-                let metric = family.encode_family(&labels)?;
-                ConstGauge::new(figure).encode(metric)?;
+                ConstGauge::new(figure).encode(family.encode_family(&labels)?)?;
             }
-        }
+            Ok(())
+        };
+        let initial = Label("metrics-sale-initial");
+        of_sales("sale_initial_pieces", initial, &|sale| Some(sale.initial as i64))?;
+        let stock = Label("metrics-sale-stock");
+        of_sales("sale_stock_pieces", stock, &|sale| sale.stock.filter(|_| up))?;
+        let admitted = Label("metrics-sale-admitted");
+        let buyers = |sale: &SaleLine| figure(sale.admitted.filter(|_| up));
+        of_sales("sale_admitted_buyers", admitted, &buyers)?;
+        let orders = Label("metrics-sale-orders");
+        of_sales("sale_orders", orders, &|sale| Some(sale.persisted as i64))?;
         Ok(())
     }
 }

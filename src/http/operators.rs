@@ -49,7 +49,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Looks tokens of operators up.
+/// Looks up the tokens of operators.
 #[derive(Clone, Debug)]
 pub(crate) struct Operators {
     store: SharedStore,
@@ -74,7 +74,7 @@ impl Operators {
     }
 }
 
-/// The operator who sent a request. A user is refused otherwise than a stranger is.
+/// The operator who sent a request. A user is refused with 403, a request without a session with 401.
 #[derive(Clone, Debug)]
 pub(crate) struct ByOperator(pub(crate) Token);
 

@@ -12,7 +12,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     Shared,
-    answer::{Answer, Envelope, Failure, Refusal, Result},
+    answer::{Answer, Envelope, Refusal, Result},
     path::PathId,
     sessions::Buyer,
     vouchers,
@@ -21,8 +21,8 @@ use crate::{
 pub(crate) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .routes(routes!(buy))
-        .routes(routes!(show))
-        .routes(routes!(vouchers::buy))
+        .routes(routes!(show_order))
+        .routes(routes!(vouchers::buy_voucher))
         .routes(routes!(pay))
 }
 
@@ -82,12 +82,12 @@ impl OrderView {
     }
 }
 
-/// Asks for a piece of a sale. A buyer who asks again is told the order that they hold.
+/// Asks for a piece of a sale. A repeated request is refused with the ID of the order that the buyer holds.
 #[utoipa::path(
     post, path = "/voucher-order/seckill/{id}", tag = "orders",
     params(("id" = i64, Path, minimum = 1)),
     security(("token" = [])),
-    responses((status = 200, description = "success", body = Envelope<String>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<String>))
 )]
 async fn buy(
     State(shared): State<Shared>,
@@ -107,9 +107,9 @@ async fn buy(
     get, path = "/voucher-order/{id}", tag = "orders",
     params(("id" = String, Path, pattern = "^[0-9]{1,19}$")),
     security(("token" = [])),
-    responses((status = 200, description = "success", body = Envelope<OrderView>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<OrderView>))
 )]
-async fn show(
+async fn show_order(
     State(shared): State<Shared>,
     Buyer(user): Buyer,
     PathId(order): PathId<OrderId>,
@@ -136,7 +136,7 @@ async fn find(
     post, path = "/voucher-order/{id}/pay", tag = "orders",
     params(("id" = String, Path, pattern = "^[0-9]{1,19}$")),
     security(("token" = [])),
-    responses((status = 200, description = "success", body = Envelope<OrderView>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<OrderView>))
 )]
 async fn pay(
     State(shared): State<Shared>,

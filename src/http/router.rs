@@ -63,11 +63,12 @@ pub(crate) fn router(shared: &Shared) -> Router {
         .layer(middleware::from_fn_with_state(Shared::clone(shared), observe))
         .layer(CatchPanicLayer::custom(panicked));
     let guarded = orders::routes().merge(users::routes()).merge(vouchers::routes());
-    let (router, description) = OpenApiRouter::with_openapi(Description::openapi())
+    let (router, mut description) = OpenApiRouter::with_openapi(Description::openapi())
         .merge(guarded.layer(guards))
         // A supervisor asks these while the server is overloaded.
         .merge(health::routes())
         .split_for_parts();
+    openapi::add_refusals(&mut description);
     router
         .merge(metrics::routes())
         .route("/openapi.json", openapi::endpoint(&description))
@@ -101,8 +102,9 @@ async fn unanswered(error: BoxError) -> Refusal {
     if error.is::<tower::load_shed::error::Overloaded>() {
         Refusal::Overloaded
     } else {
+        // A purchase or a command of an operator goes on.
         tracing::warn!(error, "a request was not answered in time");
-        Refusal::Unavailable
+        Refusal::Uncertain
     }
 }
 

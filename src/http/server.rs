@@ -50,7 +50,7 @@ pub enum ServerError {
     Engine(#[from] EngineError),
 }
 
-/// A server that holds its address and does not answer yet: who connects meanwhile, waits.
+/// A server that is bound to its address and does not answer yet: clients that connect meanwhile wait.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -59,7 +59,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the address; port 0 is one that is free.
+    /// Binds the address; port 0 selects a free one.
     pub fn bind(address: SocketAddr) -> Result<Self, ServerError> {
         let failed = |error: io::Error| ServerError::Listen(address, OsError::of(&error));
         let listener = TcpListener::bind(address).map_err(failed)?;
@@ -95,13 +95,14 @@ impl Server {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// The address that it holds.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sells through the engine of `operator`, and reports its `snapshots`, until `stop` is cancelled. Then it accepts no more connections, answers
-    /// what is in flight, and closes connections that are still open after the longest time that a request may take.
+    /// Sells through the engine of `operator`, and reports its `snapshots`, until `stop` is cancelled. Then it accepts no
+    /// more connections, answers the requests in flight, and closes connections that are still open after the maximum
+    /// duration of a request.
     pub async fn run(
         self,
         operator: &Operator,
@@ -157,8 +158,8 @@ impl Server {
     }
 }
 
-/// Accepts connections up to a maximum and closes further ones immediately: what waits for a place would wait with a
-/// descriptor. axum-server bounds nothing, and limits of tower count requests.
+/// Accepts connections up to a maximum and closes further ones immediately: a waiting connection would occupy a file
+/// descriptor. axum-server has no such limit, and those of tower count requests.
 #[derive(Clone, Debug)]
 struct Bounded {
     free: Arc<Semaphore>,

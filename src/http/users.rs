@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     Shared,
-    answer::{Answer, Envelope, Failure, Refusal, Result},
+    answer::{Answer, Envelope, Refusal, Result},
     body::Body,
     sessions::{Session, token},
 };
@@ -54,12 +54,12 @@ fn parse(phone: &str) -> std::result::Result<Phone, Refusal> {
     phone.parse().map_err(Refusal::Invalid)
 }
 
+/// Creates a code for a phone. Nothing is sent to it: the code is in the log of the server, as in the tutorials.
 #[utoipa::path(
     post, path = "/user/code", tag = "users",
     request_body = CodeRequest,
-    responses((status = 200, description = "success", body = Envelope<Option<String>>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<Option<String>>))
 )]
-/// Creates a code for a phone. Nothing is sent to it: the code is in the log of the server, as in the tutorials.
 async fn send_code(
     State(shared): State<Shared>,
     Body(CodeRequest { phone }): Body<CodeRequest>,
@@ -76,12 +76,12 @@ async fn send_code(
     Ok(Answer(()))
 }
 
+/// Logs in with a code, which is used up; creates the user at the first login. Returns the token of the session.
 #[utoipa::path(
     post, path = "/user/login", tag = "users",
     request_body = Login,
-    responses((status = 200, description = "success", body = Envelope<String>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<String>))
 )]
-/// Logs in with a code, which is used up; creates the user at the first login. Returns the token of the session.
 async fn log_in(
     State(shared): State<Shared>,
     Body(Login { phone, code }): Body<Login>,
@@ -119,7 +119,7 @@ pub fn new_nick_name() -> String {
 #[utoipa::path(
     get, path = "/user/me", tag = "users",
     security(("token" = [])),
-    responses((status = 200, description = "success", body = Envelope<Session>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<Session>))
 )]
 async fn me(State(shared): State<Shared>, headers: HeaderMap) -> Result<Session> {
     let token = token(&headers).ok_or(Refusal::NoSession)?;
@@ -127,12 +127,12 @@ async fn me(State(shared): State<Shared>, headers: HeaderMap) -> Result<Session>
     session.map(Answer).ok_or(Refusal::NoSession)
 }
 
+/// Ends the session. Repeating it has no effect.
 #[utoipa::path(
     post, path = "/user/logout", tag = "users",
     security(("token" = [])),
-    responses((status = 200, description = "success", body = Envelope<Option<String>>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<Option<String>>))
 )]
-/// Ends the session. Repeating it has no effect.
 async fn log_out(State(shared): State<Shared>, headers: HeaderMap) -> Result<()> {
     let token = token(&headers).ok_or(Refusal::NoSession)?;
     shared.sessions.close(token).await?;

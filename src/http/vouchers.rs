@@ -5,16 +5,18 @@ use futures::future::try_join_all;
 use redis::cmd;
 use seckill_engine::{Command, EngineError, Operator, Reply, vouchers::Vouchers};
 use seckill_model::{
-    Millis, NewSale, OrderId, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
-    reason::reason, user::Token,
+    Label, Millis, NewSale, OrderId, Voucher, VoucherDetails, VoucherId, VoucherKind,
+    VoucherStatus, reason::reason, user::Token,
 };
+use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinError;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     Shared,
-    answer::{Answer, Envelope, Failure, Refusal, Result},
+    answer::{Answer, Envelope, Refusal, Result},
     body::Body,
     operators::ByOperator,
     path::PathId,
@@ -30,7 +32,7 @@ pub(crate) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .routes(routes!(create))
         .routes(routes!(create_sale))
-        .routes(routes!(show))
+        .routes(routes!(show_voucher))
         .routes(routes!(list))
         .routes(routes!(restock))
 }
@@ -120,7 +122,7 @@ struct SaleView {
     post, path = "/voucher", tag = "vouchers",
     request_body = NewVoucher,
     security(("token" = [])),
-    responses((status = 200, description = "success", body = Envelope<u64>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<u64>))
 )]
 async fn create(
     State(shared): State<Shared>,
@@ -139,7 +141,7 @@ async fn create(
     post, path = "/voucher/seckill", tag = "vouchers",
     request_body = NewSaleVoucher,
     security(("token" = [])),
-    responses((status = 200, description = "success", body = Envelope<u64>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<u64>))
 )]
 async fn create_sale(
     State(shared): State<Shared>,
@@ -167,19 +169,22 @@ async fn create_sale(
 #[utoipa::path(
     get, path = "/voucher/{id}", tag = "vouchers",
     params(("id" = i64, Path, minimum = 1)),
-    responses((status = 200, description = "success", body = Envelope<VoucherView>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<VoucherView>))
 )]
-async fn show(State(shared): State<Shared>, PathId(id): PathId<VoucherId>) -> Result<VoucherView> {
+async fn show_voucher(
+    State(shared): State<Shared>,
+    PathId(id): PathId<VoucherId>,
+) -> Result<VoucherView> {
     let found = find(&shared, id).await?;
     found.map(Answer).ok_or(Refusal::NoVoucher)
 }
 
+/// The vouchers of a shop, newest first. An unknown shop has none.
 #[utoipa::path(
     get, path = "/voucher/list/{shopId}", tag = "vouchers",
     params(("shopId" = i64, Path, minimum = 0)),
-    responses((status = 200, description = "success", body = Envelope<Vec<VoucherView>>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<Vec<VoucherView>>))
 )]
-/// The vouchers of a shop, newest first. An unknown shop has none.
 async fn list(
     State(shared): State<Shared>,
     PathId(ShopId(shop)): PathId<ShopId>,
@@ -250,15 +255,14 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
     }))
 }
 
+/// Buys an ordinary voucher. The purchase is completed even if the client disconnects.
 #[utoipa::path(
     post, path = "/voucher-order/{id}", tag = "orders",
     params(("id" = i64, Path, minimum = 1)),
     security(("token" = [])),
-    responses((status = 200, description = "success", body = Envelope<String>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<String>))
 )]
-/// Buys an ordinary voucher. To its end although the client may leave: the purchase has no limit, so a retry would buy
-/// again.
-pub(crate) async fn buy(
+pub(crate) async fn buy_voucher(
     State(shared): State<Shared>,
     Buyer(user): Buyer,
     PathId(voucher): PathId<VoucherId>,
@@ -270,11 +274,11 @@ pub(crate) async fn buy(
     let bought = shared
         .commands
         .spawn(async move { Vouchers { servers: &mut servers }.buy(voucher, user).await });
-    Ok(Answer(bought.await.unwrap_or(Err(EngineError::Stopping))?))
+    Ok(Answer(finished(bought.await)?))
 }
 
-/// Executes a command in the name of the holder of a token. It runs to its end although the client may leave: a change
-/// that was begun in SQL is delivered to Redis.
+/// Executes a command on behalf of the holder of a token. It is completed even if the client disconnects: a change that
+/// was begun in SQL is delivered to Redis.
 async fn execute(
     shared: &Shared,
     by: Token,
@@ -283,7 +287,15 @@ async fn execute(
     let operator = Operator { login: by.name, ..shared.operator.clone() };
     let stop = shared.stopping.clone();
     let done = shared.commands.spawn(async move { operator.execute(command, &stop).await });
-    done.await.unwrap_or(Err(EngineError::Stopping))
+    finished(done.await)
+}
+
+/// The result of a change that ran in its own task; unknown if that panicked.
+fn finished<T>(
+    joined: std::result::Result<std::result::Result<T, EngineError>, JoinError>,
+) -> std::result::Result<T, EngineError> {
+    let unknown = |_| Err(StoreError::Unknown(Label("http-uncertain").into()).into());
+    joined.unwrap_or_else(unknown)
 }
 
 /// A change of the stock.
@@ -309,7 +321,7 @@ struct Stock {
     params(("id" = i64, Path, minimum = 1)),
     request_body = Restock,
     security(("token" = [])),
-    responses((status = 200, description = "success", body = Envelope<Stock>), (status = "default", description = "refusal", body = Failure))
+    responses((status = 200, description = "success", body = Envelope<Stock>))
 )]
 async fn restock(
     State(shared): State<Shared>,

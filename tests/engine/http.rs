@@ -1,4 +1,4 @@
-//! The HTTP door before a real engine: admission, results, payment, refusals, limits, and its end.
+//! The HTTP API on a real engine: admission, results, payment, refusals, limits, and its end.
 
 use std::{collections::HashSet, net::SocketAddr, time::Duration};
 
@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// A server before the node of a world, and a client.
+/// The HTTP server of the node of a world, and a client.
 struct Door {
     address: SocketAddr,
     client: Client,
@@ -299,7 +299,7 @@ async fn readiness_follows_the_servers_and_liveness_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn overload_is_told_at_once_and_what_is_in_flight_is_answered_at_the_end() {
+async fn overload_is_reported_at_once_and_what_is_in_flight_is_answered_at_the_end() {
     const USERS: usize = 20;
     let (world, voucher) = World::with_sale(100).await;
     let door = Door::with(&world, |settings| settings.requests = 1);
@@ -752,5 +752,9 @@ async fn the_description_lists_every_endpoint() {
             "put /voucher/{id}/stock",
         ]
     );
+    let operations = || paths.values().flat_map(|path| path.as_object().unwrap().values());
+    let ids: HashSet<_> = operations().map(|it| it["operationId"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), endpoints.len(), "each is unique: {ids:?}");
+    assert!(operations().all(|it| it["responses"]["default"].is_object()), "each may refuse");
     door.close().await;
 }

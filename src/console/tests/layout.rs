@@ -257,7 +257,7 @@ fn a_gauge_empties_in_every_view() {
         let sales = vec![SaleLine { phase: Phase::Running, begin: None, ..nearly_gone.clone() }];
         let text = Tui::open(Snapshot { sales, ..empty() }, keys).screen();
         let gauge = text.lines().find(|line| line.contains("░░░░░")).unwrap_or_default();
-        assert!(gauge.contains('▏'), "{text}");
+        assert!(gauge.contains(" ▏░░░░░"), "{text}");
         assert!(text.to_lowercase().contains("left"), "{text}");
     }
 }

@@ -344,11 +344,14 @@ mod tests {
                 let away = (begin + third..begin + 2 * third).contains(&at);
                 (at, (!away).then_some([0.0; 3]))
             }));
-            let theme = Theme::new(Depth::None, false);
-            let (buffer, axis) = drawn(&series, (until, window), (66, 12), theme);
-            let columns = [0.17, 0.5, 0.83]
-                .map(|part| column(&buffer, axis, begin + (window as f64 * part) as i64));
-            assert_eq!(columns, [glyphs::RULE, glyphs::UNKNOWN_RULE, glyphs::RULE], "{window}");
+            for ascii in [false, true] {
+                let theme = Theme::new(Depth::None, ascii);
+                let (buffer, axis) = drawn(&series, (until, window), (66, 12), theme);
+                let columns = [0.17, 0.5, 0.83]
+                    .map(|part| column(&buffer, axis, begin + (window as f64 * part) as i64));
+                let expected = [glyphs::RULE, glyphs::UNKNOWN_RULE, glyphs::RULE];
+                assert_eq!(columns, expected, "{window} ascii: {ascii}");
+            }
         }
     }
 
@@ -366,6 +369,20 @@ mod tests {
         assert_eq!((line.fg, Some(line.bg)), (Color::Reset, theme.accent.fg), "over the area");
     }
 
+    /// 15,000 per second on a scale of 200k, while nothing is admitted any more.
+    #[test]
+    fn persisted_orders_are_visible_without_admissions() {
+        let series = filled((0..60).map(|second| {
+            let rates = if second < 20 { [150e3, 0.0, 15e3] } else { [0.0, 0.0, 900.0] };
+            (second * 1_000, Some(rates))
+        }));
+        for (ascii, sign) in [(false, "─⣀"), (true, "─*")] {
+            let theme = Theme::new(Depth::True, ascii);
+            let (buffer, axis) = drawn(&series, (59_000, 60_000), (66, 12), theme);
+            assert_eq!(column(&buffer, axis, 45_000), sign, "{ascii}");
+        }
+    }
+
     /// Everything is admitted and written within one tick.
     #[test]
     fn a_burst_is_seen_at_every_size() {
@@ -378,10 +395,12 @@ mod tests {
                 for size in [(30, 5), (46, 8), (66, 12), (150, 20), (250, 40)] {
                     let theme = Theme::new(Depth::True, ascii);
                     let (buffer, _) = drawn(&series, (119_000, window), size, theme);
-                    let mut cells = buffer.content.iter();
-                    let drawn =
-                        cells.any(|cell| [cell.fg, cell.bg].map(Some).contains(&theme.accent.fg));
-                    assert!(drawn, "{window} in {size:?} ascii: {ascii}");
+                    let cells = || buffer.content.iter();
+                    let admitted =
+                        cells().any(|it| [it.fg, it.bg].map(Some).contains(&theme.accent.fg));
+                    let line = |it: &str| it == "*" || ("⠀".."⣿").contains(&it);
+                    let persisted = cells().any(|it| line(it.symbol()));
+                    assert_eq!([admitted, persisted], [true; 2], "{window} in {size:?} {ascii}");
                 }
             }
         }
