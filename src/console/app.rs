@@ -354,12 +354,6 @@ impl App {
         }
     }
 
-    /// The countdown shows another second, or ends.
-    pub(super) fn on_launch_due(&mut self) {
-        self.terminal.dirty = true;
-        self.advance_launch();
-    }
-
     pub(super) fn advance_launch(&mut self) {
         let effect = self.director.advance(&self.display.newest, self.display.now);
         self.direct(effect);

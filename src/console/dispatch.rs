@@ -26,7 +26,7 @@ use super::{
     frame,
     keymap::{self, Action, Context, key_of},
     launch::Launch,
-    text::{self, commands, commands::question, conventions, time::event_name},
+    text::{commands, commands::question, conventions, time::event_name},
     view::View,
     views::{
         Component as _, Order, Pane, Sheet, Step, Turn, ledger,
@@ -51,9 +51,8 @@ impl App {
             Action::Picture => self.export(Format::Svg),
             _ => match self.dialog.take() {
                 Some(dialog) => {
-                    if let Some(kept) = self.answer_dialog(dialog, action) {
-                        self.dialog = Some(kept);
-                    }
+                    let kept = self.answer_dialog(dialog, action);
+                    self.dialog = kept.or(self.dialog.take());
                 }
                 None if self.views.filtering => self.run_in_filter(action),
                 None => self.run_in_view(action),
@@ -257,12 +256,6 @@ impl App {
     }
 
     fn run_in_view(&mut self, action: Action) {
-        if action.is_command() && self.display.newest.read_only {
-            return self.note(text!("conventions-read-only-mode-commands"));
-        }
-        if action == Action::Filter && self.keeps_query() {
-            return self.note(conventions::frozen());
-        }
         if let Some(why) = self.why_not(action) {
             return self.note(why);
         }
@@ -288,11 +281,8 @@ impl App {
             Action::First => self.step(Step::First),
             Action::Last => self.step(Step::Last),
             Action::Open => self.open(),
-            Action::Close => {
-                if !self.close() {
-                    self.note(text!("conventions-no-details-are-open-press"));
-                }
-            }
+            Action::Close if self.close() => {}
+            Action::Close => self.note(text!("conventions-no-details-are-open-press")),
             Action::Back => self.back(),
             Action::SortNext => self.order(false),
             Action::SortTurn => self.order(true),
@@ -516,12 +506,8 @@ impl App {
 
     /// Copies the chosen row, or its name, to the clipboard.
     pub(super) fn copy(&mut self, whole: bool) {
-        let text = match self.chosen_name() {
-            Some(_) if whole => {
-                self.chosen_row().and_then(|sheet| export::row(&sheet, sheet.cursor?))
-            }
-            name => name,
-        };
+        let row = || self.chosen_row().and_then(|sheet| export::row(&sheet, sheet.cursor?));
+        let text = self.chosen_name().and_then(|name| if whole { row() } else { Some(name) });
         let Some(text) = text else { return self.note(conventions::no_row()) };
         let text = plain(&text);
         let (what, in_tmux) = (fit(&text, REPEATED), self.terminal.in_tmux);
@@ -804,7 +790,7 @@ impl App {
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
         let newest = &self.display.newest;
         if action.is_command() && newest.read_only {
-            return Some(text::READ_ONLY.to_lowercase());
+            return Some(text!("conventions-read-only-mode-commands"));
         }
         let of_view = self.views.get(self.acting_view()).why_not(action, &self.display);
         if of_view.is_some() {
@@ -831,6 +817,7 @@ impl App {
                 unless(is_active, NOTHING_TO_STOP)
             }
             Action::GuideNext => unless(!self.guide.is_blank(), Label("console-there-is-no-guide")),
+            Action::Filter if self.keeps_query() => Some(conventions::frozen()),
             Action::Filter => {
                 unless(self.table().is_some(), Label("command-this-view-has-no-rows"))
             }

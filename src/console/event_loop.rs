@@ -126,7 +126,9 @@ async fn turn(
             _ = stop.recv() => app.terminal.course = Course::Suspend,
             // The countdown of a launch shows another second, or ends.
             () = sleep_until(launch.unwrap_or(due)), if launch.is_some() => {
-                at_present(app).on_launch_due();
+                let app = at_present(app);
+                app.terminal.dirty = true;
+                app.advance_launch();
             }
             snapshot = changed(&mut snapshots), if snapshots.is_some() => {
                 if let Some(snapshot) = snapshot {

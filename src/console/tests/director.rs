@@ -23,7 +23,7 @@ pub(super) fn armed() -> Tui {
 
 fn later(tui: &mut Tui, millis: i64) {
     tui.app.display.now = NOW.plus(millis);
-    tui.app.on_launch_due();
+    tui.app.advance_launch();
 }
 
 fn running() -> Reply {

@@ -180,7 +180,7 @@ fn play(seed: u64) -> usize {
             }),
             95..97 => {
                 tui.app.on_tick();
-                tui.app.on_launch_due();
+                tui.app.advance_launch();
                 // What was armed was confirmed then.
                 let sent = commands(&mut tui);
                 let opening =
