@@ -31,7 +31,7 @@ use strum::VariantArray as _;
 use tokio::sync::{mpsc, watch};
 
 use super::{
-    history::{log_lines, stocks},
+    history::{curves, log_lines},
     letters::letters,
 };
 use crate::{
@@ -431,7 +431,7 @@ pub(super) fn normal() -> Snapshot {
             (8_000, 20),
         ],
         series: Arc::new(series()),
-        stocks: stocks(),
+        curves: curves(),
         activity: Arc::new(log_lines()),
         locks: Holders { total: 3, locks: locks(), foreign: Vec::new() },
         jobs: jobs(),

@@ -3,9 +3,9 @@
 use seckill_engine::{
     event::Event,
     telemetry::{
+        curves::Curves,
         log::{AuditEntry, LogView, Which},
         snapshot::LogPage,
-        stock::Stocks,
     },
 };
 
@@ -53,15 +53,15 @@ pub(super) fn log_lines() -> Vec<AuditEntry> {
     ]
 }
 
-/// The stock of sale 7, with an outage.
-pub(super) fn stocks() -> Stocks {
-    let mut stocks = Stocks::default();
+/// The curves of sale 7, with an outage.
+pub(super) fn curves() -> Curves {
+    let mut curves = Curves::default();
     for tick in 0..108_i64 {
         let at = NOW.plus((tick - 108) * 1_000);
         let left = (!(60..68).contains(&tick)).then_some(10_000 - tick * tick * 6_880 / 11_449);
-        stocks.note(VoucherId(7), at, left);
+        curves.note(VoucherId(7), at, left, left.map(|left| 10_000 - left));
     }
-    stocks
+    curves
 }
 
 /// A page of the log with `count` lines from number `first` on, a second apart.

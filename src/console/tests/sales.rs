@@ -21,6 +21,21 @@ fn orders_are_counted_for_the_sale_whose_detail_is_open() {
 }
 
 #[test]
+fn stock_that_is_cut_is_not_sold() {
+    for (admitted, is_drawn) in [([100, 100], false), ([100, 300], true)] {
+        let snapshot = with(normal(), |it| {
+            for (ago, left, admitted) in [(50, 500, admitted[0]), (20, 300, admitted[1])] {
+                it.curves.note(VoucherId(8), NOW.plus(-ago * 1_000), Some(left), Some(admitted));
+            }
+        });
+        let screen = Tui::open(snapshot, "2").screen();
+        let row = screen.lines().find(|line| line.contains("milk tea")).unwrap();
+        // The last column but the sparkline.
+        assert_eq!(row.ends_with(|it: char| it.is_ascii_digit()), !is_drawn, "{row}");
+    }
+}
+
+#[test]
 fn order_states_are_shown_or_unknown() {
     let taken = NOW.plus(-70_000);
     let unknown = SaleOrders { voucher: VoucherId(7), taken, counts: None, repeat_buyers: None };

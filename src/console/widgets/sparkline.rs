@@ -3,7 +3,7 @@
 use ratatui::{buffer::Cell, prelude::*, widgets::Sparkline};
 use seckill_model::Millis;
 
-/// A stock over time, which holds until the next value, at the end of each of this many columns: the right edge of the
+/// A count over time, which holds until the next value, at the end of each of this many columns: the right edge of the
 /// span is now. `None` before the first point and in an outage.
 pub(crate) fn held(
     points: &[(Millis, Option<i64>)],
@@ -13,8 +13,8 @@ pub(crate) fn held(
     let end = |column| f64::from(column) / f64::from(columns);
     let at = |column| from.plus((until.since(from) as f64 * end(column)) as i64);
     let place = |column| points.partition_point(|(since, _)| *since <= at(column));
-    let stock = |column| points.get(place(column).checked_sub(1)?)?.1;
-    (1..=columns).map(|column| stock(column).map(|left| left.max(0) as f64)).collect()
+    let count = |column| points.get(place(column).checked_sub(1)?)?.1;
+    (1..=columns).map(|column| count(column).map(|count| count.max(0) as f64)).collect()
 }
 
 /// Draws one value per column over the whole area; `top` fills the height. A small value remains visible.

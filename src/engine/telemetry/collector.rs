@@ -27,11 +27,11 @@ use crate::{Result, deployment::Deployment};
 use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
+    curves::Curves,
     data_loss::published,
     ledger_hysteresis::{Hysteresis, Proof},
     ledger_totals::Figures,
     snapshot::{ConsumerLine, Count, Funnel, Health, NodeLine, SaleLine, StreamLine},
-    stock::Stocks,
     window::Window,
     write_probe::WriteProbe,
 };
@@ -79,7 +79,7 @@ pub struct Collector {
     /// Orders in SQL, which advance while Redis is unreachable.
     written: Window<u64>,
     series: Series,
-    stocks: Stocks,
+    curves: Curves,
     audit: Option<Audited>,
     hysteresis: Hysteresis,
 }
@@ -159,7 +159,7 @@ impl Collector {
             past: Window::default(),
             written: Window::default(),
             series: Series::default(),
-            stocks: Stocks::default(),
+            curves: Curves::default(),
             audit: None,
             hysteresis: Hysteresis::default(),
         }
@@ -181,7 +181,7 @@ impl Collector {
         let sample = self.sample();
         let audit = self.balance(&sample.figures);
         self.note_rates(&sample);
-        self.stocks.look(&self.sales, &self.facts, self.now(), self.redis.up);
+        self.curves.look(&self.sales, &self.facts, self.now(), self.redis.up);
         let (at, persisted) = (sample.at, sample.figures.persisted);
         if self.sql.up {
             self.written.push(at, persisted);
@@ -212,7 +212,7 @@ impl Collector {
             latency: self.meters.latency(),
             latency_buckets: self.meters.latency_buckets(),
             series: Arc::new(self.series.clone()),
-            stocks: self.stocks.clone(),
+            curves: self.curves.clone(),
             load_tests: self.meters.load_tests(),
             recoveries: self.meters.recoveries(),
             locks: self.locks.clone(),

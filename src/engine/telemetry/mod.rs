@@ -6,6 +6,7 @@ mod alarm;
 pub mod alarms;
 pub mod census;
 pub mod collector;
+pub mod curves;
 pub mod data_loss;
 mod ledger_hysteresis;
 pub mod ledger_page;
@@ -14,7 +15,6 @@ pub mod log;
 pub mod meters;
 pub mod series;
 pub mod snapshot;
-pub mod stock;
 mod window;
 pub mod write_probe;
 

@@ -21,7 +21,9 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 
 pub use super::alarm::{Alarm, AlarmKind, Urgency};
-use super::{census::Census, ledger_page::LedgerPage, log::LogView, series::Series, stock::Stocks};
+use super::{
+    census::Census, curves::Curves, ledger_page::LedgerPage, log::LogView, series::Series,
+};
 
 /// An immutable snapshot of the engine and its servers.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -85,9 +87,9 @@ pub struct Snapshot {
     /// Rates over time.
     #[serde(skip)]
     pub series: Arc<Series>,
-    /// Remaining stock of each sale over time.
+    /// Remaining stock and admitted buyers of each sale over time.
     #[serde(skip)]
-    pub stocks: Stocks,
+    pub curves: Curves,
     /// Open alarms, most urgent first.
     pub alarms: Vec<Alarm>,
     /// Active load tests of this node.

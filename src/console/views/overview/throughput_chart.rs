@@ -88,9 +88,9 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut O
 fn draw_strips(area: Rect, buffer: &mut Buffer, scene: &Scene, axis: Axis) {
     let (theme, series) = (scene.theme, &scene.shown.series);
     let sale = scene.chosen.or(scene.shown.sales.first().map(|sale| sale.voucher_id));
-    let stock = sale
-        .and_then(|sale| scene.shown.stocks.of(sale))
-        .map(|stock| held(stock.points(), (axis.begin(0), axis.begin(axis.cells)), axis.cells));
+    let stock = sale.and_then(|sale| scene.shown.curves.of(sale)).map(|curves| {
+        held(curves.stock.points(), (axis.begin(0), axis.begin(axis.cells)), axis.cells)
+    });
     let lag = columns_of(series, axis, |it| it.lag.map(|it| it as f64));
     let strips = [
         (Label("common-lag"), lag, theme.warn),

@@ -4,10 +4,7 @@ use ratatui::{
     layout::Flex,
     widgets::{Block, Borders, Row, Table},
 };
-use seckill_engine::{
-    SaleLine,
-    telemetry::{snapshot::SaleOrders, stock::StockCurve},
-};
+use seckill_engine::{SaleLine, telemetry::snapshot::SaleOrders};
 use seckill_model::{OrderCounts, OrderStatus};
 use strum::IntoEnumIterator as _;
 
@@ -181,8 +178,8 @@ fn stock(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     let rows = [Length(1), Length(1), Fill(1)];
     let [_, head, body] = Layout::vertical(rows).areas(area);
     Line::styled(Label("sale-stock-over-time").read(), theme.heading).render(head, buffer);
-    let known = scene.shown.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
-    let Some(points) = known.map(StockCurve::points) else {
+    let known = scene.shown.curves.of(sale.voucher_id).map(|curves| curves.stock.points());
+    let Some(points) = known.filter(|points| !points.is_empty()) else {
         return Line::styled(Label("sale-no-data-from-redis").read(), theme.soft)
             .render(body, buffer);
     };

@@ -90,10 +90,10 @@ const RATE_MS: i64 = 60_000;
 /// The pieces sold over the last minute, as a sparkline.
 fn rate(scene: &Scene, sale: &SaleLine, cells: u16) -> String {
     let until = scene.shown.taken;
-    let Some(curve) = scene.shown.stocks.of(sale.voucher_id) else { return String::new() };
-    let left = held(curve.points(), (until.plus(-RATE_MS), until), cells + 1);
-    let sold = |pair: &[Option<f64>]| Some((pair[0]? - pair[1]?).max(0.0));
-    sparkline(&left.windows(2).map(sold).collect::<Vec<_>>())
+    let Some(curves) = scene.shown.curves.of(sale.voucher_id) else { return String::new() };
+    let admitted = held(curves.admitted.points(), (until.plus(-RATE_MS), until), cells + 1);
+    let sold = |pair: &[Option<f64>]| Some((pair[1]? - pair[0]?).max(0.0));
+    sparkline(&admitted.windows(2).map(sold).collect::<Vec<_>>())
 }
 
 /// The share of the stock that is left.
