@@ -81,7 +81,7 @@ pub(crate) enum Refusal {
     /// This user has no such order.
     NoOrder(OrderId),
     /// The state of the object does not allow this; its state as data.
-    Conflict(Label, Value),
+    Conflict(Reason, Value),
     /// Too many requests of this user or address.
     Limited(Wait),
     /// Too many requests are in progress.
@@ -161,7 +161,7 @@ impl Refusal {
             Self::NoOrder(id) => Parts::new(StatusCode::NOT_FOUND, Label("http-no-order"))
                 .with(json!({ "orderId": id, "state": "unknown" })),
             Self::Conflict(message, state) => {
-                Parts::new(StatusCode::CONFLICT, *message).with(state.clone())
+                Parts::new(StatusCode::CONFLICT, message.clone()).with(state.clone())
             }
             Self::Limited(_) => Parts::new(StatusCode::TOO_MANY_REQUESTS, Label("http-limited")),
             Self::Overloaded => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-busy")),
@@ -219,15 +219,14 @@ impl From<EngineError> for Refusal {
         match error {
             EngineError::Rejected(reason)
             | EngineError::Failed(reason)
-            | EngineError::Store(StoreError::Rule(reason) | StoreError::Rejected(reason)) => {
-                Self::Invalid(reason)
-            }
+            | EngineError::Store(StoreError::Rejected(reason)) => Self::Invalid(reason),
+            EngineError::Store(StoreError::Rule(reason)) => Self::Conflict(reason, Value::Null),
             EngineError::Store(StoreError::NoSale(_)) | EngineError::NotHeld(_) => {
                 Self::Outcome(Outcome::NotLoaded)
             }
             EngineError::Store(StoreError::Ended(_)) => Self::Outcome(Outcome::Ended),
             EngineError::Store(StoreError::Changed(_)) => {
-                Self::Conflict(Label("http-changed"), Value::Null)
+                Self::Conflict(Label("http-changed").into(), Value::Null)
             }
             EngineError::Stopping => Self::Unavailable,
             EngineError::Store(StoreError::Unknown(_)) => Self::Uncertain,

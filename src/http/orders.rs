@@ -163,5 +163,5 @@ async fn pay(
 }
 
 fn refused(message: Label, order: &OrderView) -> Refusal {
-    Refusal::Conflict(message, serde_json::to_value(order).unwrap_or_default())
+    Refusal::Conflict(message.into(), serde_json::to_value(order).unwrap_or_default())
 }

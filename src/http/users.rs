@@ -33,13 +33,16 @@ pub(crate) fn routes() -> OpenApiRouter<Shared> {
 /// The phone to log in.
 #[derive(Debug, Deserialize, ToSchema)]
 struct CodeRequest {
+    #[schema(pattern = "^1[3-9][0-9]{9}$")]
     phone: String,
 }
 
 /// A phone, and the code that was created for it.
 #[derive(Deserialize, ToSchema)]
 struct Login {
+    #[schema(pattern = "^1[3-9][0-9]{9}$")]
     phone: String,
+    #[schema(pattern = "^[0-9]{6}$")]
     code: String,
 }
 

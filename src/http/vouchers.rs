@@ -41,17 +41,23 @@ pub(crate) fn routes() -> OpenApiRouter<Shared> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct NewVoucher {
+    #[schema(maximum = 9_223_372_036_854_775_807_u64)]
     shop_id: Option<u64>,
+    #[schema(min_length = 1)]
     title: String,
+    #[schema(min_length = 1)]
     sub_title: Option<String>,
+    #[schema(min_length = 1)]
     rules: Option<String>,
     #[serde(default)]
     pay_value: u64,
     #[serde(default)]
     actual_value: u64,
     /// 0 ordinary, 1 flash sale; follows from the path if it is absent.
+    #[schema(minimum = 0, maximum = 1)]
     r#type: Option<i64>,
     /// 1 on, 2 off, 3 expired.
+    #[schema(minimum = 1, maximum = 3)]
     status: Option<i64>,
 }
 
@@ -80,14 +86,16 @@ impl NewVoucher {
 struct NewSaleVoucher {
     #[serde(flatten)]
     voucher: NewVoucher,
+    #[schema(minimum = 1, maximum = 10_000_000)]
     stock: u64,
     begin_time: Option<String>,
     end_time: Option<String>,
     /// Orders per user.
+    #[schema(minimum = 1, maximum = 20)]
     limit: Option<u64>,
 }
 
-/// A voucher as it is shown, and cached without its stock.
+/// A voucher as it is shown, and cached without its stock. What only a flash sale has is `None` for an ordinary one.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct VoucherView {
@@ -101,18 +109,10 @@ struct VoucherView {
     actual_value: u64,
     r#type: i64,
     status: i64,
-    #[serde(flatten)]
-    sale: Option<SaleView>,
-}
-
-/// What a flash-sale voucher has besides.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-struct SaleView {
     begin_time: Option<String>,
     end_time: Option<String>,
-    limit: u8,
-    state: String,
+    limit: Option<u8>,
+    state: Option<String>,
     /// Pieces left, by Redis; `None` if it does not hold the sale.
     stock: Option<i64>,
 }
@@ -218,11 +218,8 @@ async fn find(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
     let live = cmd("GET").arg(&key).take();
     let (found, stock) =
         tokio::join!(shared.cache.get(&keys, load(shared, id)), shared.redis.query(&key, &live),);
-    let (mut found, stock) = (found?, stock?);
-    if let Some(VoucherView { sale: Some(sale), .. }) = &mut found {
-        sale.stock = stock;
-    }
-    Ok(found)
+    let (found, stock) = (found?, stock?);
+    Ok(found.map(|voucher| VoucherView { stock, ..voucher }))
 }
 
 async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
@@ -230,17 +227,9 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
     let Voucher { voucher_id, kind, details } = voucher;
     let sale = match kind {
         VoucherKind::Ordinary => None,
-        VoucherKind::Sale => {
-            let sale = shared.store.sale(id).await?;
-            Some(SaleView {
-                begin_time: sale.begin.map(|at| at.to_string()),
-                end_time: sale.end.map(|at| at.to_string()),
-                limit: sale.limit,
-                state: sale.state.to_string(),
-                stock: None,
-            })
-        }
+        VoucherKind::Sale => Some(shared.store.sale(id).await?),
     };
+    let time = |at: Option<Millis>| at.map(|at| at.to_string());
     Ok(Some(VoucherView {
         id: voucher_id,
         shop_id: details.shop_id,
@@ -251,7 +240,11 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
         actual_value: details.actual_value,
         r#type: kind as i64,
         status: details.status as i64,
-        sale,
+        begin_time: time(sale.as_ref().and_then(|sale| sale.begin)),
+        end_time: time(sale.as_ref().and_then(|sale| sale.end)),
+        limit: sale.as_ref().map(|sale| sale.limit),
+        state: sale.map(|sale| sale.state.to_string()),
+        stock: None,
     }))
 }
 
@@ -302,6 +295,7 @@ fn finished<T>(
 #[derive(Debug, Deserialize, ToSchema)]
 struct Restock {
     /// Pieces to add, or to remove if negative.
+    #[schema(minimum = -10_000_000, maximum = 10_000_000)]
     by: i64,
 }
 

@@ -512,6 +512,7 @@ async fn vouchers_are_created_shown_and_bought_over_http() {
         json!({
             "id": tea, "shopId": 7, "title": "tea", "subTitle": "weekdays", "rules": "one a table",
             "payValue": 4_750, "actualValue": 5_000, "type": 0, "status": 1,
+            "beginTime": null, "endTime": null, "limit": null, "state": null, "stock": null,
         })
     );
     let sale = json!({
@@ -548,7 +549,7 @@ async fn vouchers_are_created_shown_and_bought_over_http() {
     assert_eq!(orders.len(), 2);
     let off = json!({ "title": "off", "status": 2 });
     let off = create_over_http(&door, "/voucher", &operator, &off).await;
-    for (id, status) in [(pot, 400), (off, 400), (VoucherId(999), 404)] {
+    for (id, status) in [(pot, 409), (off, 409), (VoucherId(999), 404)] {
         assert_eq!(door.send(Method::POST, &path(id), &user).await.status, status, "{id}");
     }
     assert_eq!(door.send(Method::POST, &path(tea), "").await.status, 401);
