@@ -1,6 +1,5 @@
 //! Alarms fit in the smallest full window, in each language.
 
-use seckill_engine::telemetry::data_loss::{RecentLosses, Reconciled};
 use seckill_redis::Layout;
 
 use super::prelude::*;

@@ -1,7 +1,5 @@
 //! Every question: the command that it sends, whatever changes meanwhile, with its reason.
 
-use seckill_model::NewSale;
-
 use super::{
     ledger::repairs,
     letters::all_counted,

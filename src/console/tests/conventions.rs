@@ -1,7 +1,6 @@
 //! Features of every table: filter, order, copies, the mouse, large counts, and custom keys.
 
-use seckill_engine::commands::audit_record;
-use seckill_model::text;
+use seckill_engine::error::MAX_REASON;
 
 use super::prelude::*;
 
@@ -217,7 +216,7 @@ fn a_paste_is_truncated_with_a_notice_and_does_no_harm() {
         assert_eq!(tui.press("\ny").sent().len(), 1);
         let reason = tui.reason().unwrap();
         assert!(audit_record::check_reason(Some(&reason)).is_ok());
-        assert!(reason.chars().count() <= seckill_engine::error::MAX_REASON);
+        assert!(reason.chars().count() <= MAX_REASON);
         assert!(!reason.contains(char::is_control));
     }
 }

@@ -1,7 +1,5 @@
 //! What is displayed in special states and windows, and in which colours.
 
-use ratatui::{buffer::Cell, style::Modifier};
-
 use super::{
     layout::column,
     letters::{all, ask},

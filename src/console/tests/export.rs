@@ -1,7 +1,5 @@
 //! Exports from the keyboard on: the menu, the content, and the messages.
 
-use seckill_engine::telemetry::{ledger_page::LedgerPage, snapshot::Page};
-
 use super::prelude::*;
 use super::screens::{Case, assert_screens};
 use crate::{export::Export, theme::Palette, views::Extent};

@@ -1,44 +1,19 @@
 //! A fake engine and snapshots with fixed figures.
 
-use std::sync::Arc;
-
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use jiff::tz::TimeZone;
-use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, layout::Rect};
+use ratatui::{Terminal, backend::TestBackend};
 use seckill_engine::{
-    AlarmKind, Command, EngineError, Health, JobLine, Reply, SaleLine, Snapshot, StreamLine,
-    commands::{
-        Focus, Remote, Request,
-        plan::{Change, Head, Line, Plan, Totals, file::Writer},
-    },
-    error::{RedisError, StoreError},
-    telemetry::{
-        Point, Series,
-        census::Census,
-        snapshot::{
-            Alarm, ConsumerLine, Count, Funnel, Holder, Holders, Kind, Latency, LoadTestLine,
-            PendingLine, PendingPage, RecoveryLine, SaleOrders, Urgency,
-        },
-    },
+    commands::plan::{file::Writer, *},
+    event,
+    telemetry::census::Census,
 };
-use seckill_model::{
-    Balance, Cause, EntryId, JobOutcome, JobRun, Message, Millis, OrderCounts, OrderError, OrderId,
-    OrderStatus, OsError, Phase, SaleState, UserId, Verdict, VoucherId,
-    locale::set_thread_language, reason::reason, text,
-};
-use strum::VariantArray as _;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::{
     history::{curves, log_lines},
     letters::letters,
-};
-use crate::{
-    app::App,
-    frame,
-    theme::{Depth, Theme},
-    view::View,
+    prelude::*,
 };
 
 /// A large window, the usual ones, and the smallest.
@@ -267,7 +242,7 @@ pub(super) fn lines(buffer: &Buffer, area: Rect) -> String {
         while x < area.right() {
             let symbol = buffer[(x, y)].symbol();
             line.push_str(symbol);
-            x += crate::widgets::width(symbol).max(1) as u16;
+            x += width(symbol).max(1) as u16;
         }
         lines.push(line.trim_end().to_owned());
     }
@@ -390,7 +365,7 @@ pub(super) fn empty() -> Snapshot {
 /// An active sale with one dead consumer.
 pub(super) fn normal() -> Snapshot {
     let running = sale(7, "hot pot 50% off", Phase::Running, 10_000, 3_120);
-    let consumer = super::stream::consumer;
+    let consumer = stream::consumer;
     let [unpaid, paid] = [(OrderStatus::Unpaid, 1_140), (OrderStatus::Paid, 5_720)];
     let counts = [unpaid, paid, (OrderStatus::Closed, 20)];
     Snapshot {
@@ -501,7 +476,7 @@ fn jobs() -> Vec<JobLine> {
         runs: Vec::new(),
     };
     let closed = reason!("job-closed", orders = 1_204_u64, given_back = 1_204_u64);
-    let failed = Message::of(&seckill_engine::event::Event::Error(sql_away()));
+    let failed = Message::of(&event::Event::Error(sql_away()));
     let mut close = job("close-overdue", "every 30m");
     close.runs = vec![
         run(4, JobOutcome::Done, 1_046_000, Message::of(&closed)),
@@ -528,7 +503,7 @@ pub(super) fn overflowing() -> Snapshot {
         stream.lag = None;
         for node in 0..40 {
             let name = format!("a-node-with-a-very-long-name-{node}/1");
-            let consumer = super::stream::consumer(&name, node % 2 == 0, 300);
+            let consumer = stream::consumer(&name, node % 2 == 0, 300);
             stream.consumers.push(ConsumerLine { idle_ms: 1_000, ..consumer });
         }
     }

@@ -1,7 +1,5 @@
 //! Position and height of forms, and the creation of a sale from the form to the reply.
 
-use seckill_model::NewSale;
-
 use super::{
     prelude::*,
     screens::{Case, FORMS},

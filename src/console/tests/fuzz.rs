@@ -1,7 +1,6 @@
 //! Random keys, snapshots and sizes: nothing panics, and no command is sent without confirmation.
 
 use rand::{Rng, seq::IteratorRandom as _};
-use seckill_engine::telemetry::log::LogView;
 
 use super::{history, prelude::*};
 use crate::dialogs::Intent;

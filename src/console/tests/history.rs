@@ -1,13 +1,6 @@
 //! Going back in time: moments in the chart, pages of the log, one sale over its time.
 
-use seckill_engine::{
-    event::Event,
-    telemetry::{
-        curves::Curves,
-        log::{AuditEntry, LogView, Which},
-        snapshot::LogPage,
-    },
-};
+use seckill_engine::event::Event;
 
 use super::prelude::*;
 

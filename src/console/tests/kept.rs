@@ -1,11 +1,7 @@
 //! Stored outcomes and errors are shown in the language of the reader.
 
-use seckill_engine::{
-    commands::audit_record,
-    event::Event,
-    telemetry::data_loss::{Closed, Reconciled},
-};
-use seckill_model::dead_letter::{MAX_DATA, MAX_REASON};
+use seckill_engine::event::Event;
+use seckill_model::dead_letter::MAX_REASON;
 
 use super::prelude::*;
 use crate::{

@@ -1,8 +1,5 @@
 //! Nothing moves when a figure grows, every window shows what matters, and the header names the active sale.
 
-use seckill_engine::SaleLine;
-use strum::VariantArray as _;
-
 use super::{prelude::*, screens::DETAILS};
 use crate::{active_sale::ActiveSale, text};
 

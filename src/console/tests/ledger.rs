@@ -1,8 +1,5 @@
 //! The Ledger: each difference as text, its repair, and the question before that.
 
-use seckill_engine::{recovery::repair::Repaired, telemetry::ledger_page::LedgerPage};
-use seckill_model::{SaleAudit, ledger::Cure};
-
 use super::prelude::*;
 
 fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {

@@ -1,7 +1,5 @@
 //! Dead letters on the screen, their keys, and the reason of a command.
 
-use seckill_engine::LetterLine;
-use seckill_model::{OrderEntry, dead_letter::Burial};
 use seckill_redis::dead_letters::DeadLetter;
 
 use super::prelude::*;

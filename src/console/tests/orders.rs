@@ -1,7 +1,6 @@
 //! Orders on the screen: queries, paging, the trace of an order, payment.
 
-use seckill_engine::{orders::Location, telemetry::snapshot::OrdersPage, trace::Trace};
-use seckill_model::{Order, OrderStatus};
+use seckill_engine::orders::Location;
 
 use super::prelude::*;
 

@@ -1,7 +1,5 @@
 //! Lists that are read page by page, once for each kind of paging, and only while a view shows them.
 
-use seckill_engine::telemetry::{log::LogView, snapshot::StreamPage};
-
 use super::{
     history::{self, read},
     prelude::*,

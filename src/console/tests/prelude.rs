@@ -1,37 +1,25 @@
-//! What most tests of the console need.
+//! What the tests of the console need. Whole modules, because most of their types make up a snapshot or a reply.
 
 pub(super) use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
-pub(super) use crossterm::event::{
-    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
+pub(super) use crossterm::event::*;
 pub(super) use futures::FutureExt;
-pub(super) use rand::rngs::ChaCha8Rng;
-pub(super) use rand::{RngExt, SeedableRng};
-pub(super) use ratatui::{buffer::Buffer, layout::Rect, style::Color};
+pub(super) use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
+pub(super) use ratatui::{buffer::*, layout::Rect, style::*};
 pub(super) use seckill_engine::{
-    AlarmKind, Command, EngineError, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope,
-    Snapshot,
-    commands::{
-        group::{ClaimScope, GroupAction, Preview, RemoveReport},
-        outcome::CommandOutcome,
-    },
-    dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
-    error::{RedisError, StoreError},
+    commands::{group::*, outcome::CommandOutcome, *},
+    dead_letters::*,
+    error::*,
+    recovery::repair::Repaired,
     telemetry::{
-        OrdersView, StreamView,
-        alarms::alarms,
-        snapshot::{
-            Alarm, ConsumerLine, Count, DeliveryState, Funnel, Holders, Latency, LetterPage,
-            PendingPage, SaleOrders, Urgency,
-        },
+        alarms::alarms, curves::Curves, data_loss::*, ledger_page::*, log::*, snapshot::*, *,
     },
+    trace::Trace,
 };
 pub(super) use seckill_model::{
-    Balance, EntryId, Filter, Finding, ForeignKey, JobOutcome, Label, LetterCounts, LetterVerdict,
-    Message, Millis, NO_NUMBER, OrderError, OrderId, OsError, Payment, Phase, Reason, SaleFinding,
-    SaleState, UserId, Verdict, VoucherId, locale::set_thread_language, reason::reason,
+    dead_letter::*, ledger::Cure, locale::set_thread_language, reason::reason, *,
 };
+pub(super) use strum::VariantArray as _;
 pub(super) use tokio::sync::watch;
 
 pub(super) use super::{

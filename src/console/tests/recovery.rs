@@ -14,7 +14,7 @@ fn with_users() -> Snapshot {
     for line in Arc::make_mut(&mut snapshot.letters.lines) {
         let line = &mut line.letter;
         line.reason = match line.order {
-            Some(seckill_model::OrderEntry { user, .. }) => {
+            Some(OrderEntry { user, .. }) => {
                 format!("buyer {user} already holds order 9 for voucher 7").into()
             }
             None => "field userId holds '1001x', which is not a number".into(),

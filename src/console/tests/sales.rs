@@ -1,7 +1,5 @@
 //! The sale detail: its orders are counted by status while it is open, and it leads to the buyers.
 
-use seckill_engine::commands::{AggregateLine, RequestLabel};
-
 use super::{layout::assert_steady, prelude::*};
 
 #[test]

@@ -1,12 +1,6 @@
 //! The order stream and the consumers of its group on the screen, and what their keys do.
 
-use seckill_engine::{
-    commands::group::{
-        ClaimPlan, Rewind, To,
-        claim::{ClaimEntries, ClaimPart},
-    },
-    telemetry::snapshot::{EntryLine, NodeState, StreamPage, StreamStats},
-};
+use seckill_engine::commands::group::claim::{ClaimEntries, ClaimPart};
 
 use super::prelude::*;
 

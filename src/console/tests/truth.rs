@@ -1,10 +1,5 @@
 //! A figure is the same wherever it is shown, and unknown values are not shown as known.
 
-use seckill_engine::telemetry::{
-    ledger_page::{AuditLimit, LedgerPage},
-    snapshot::NodeState,
-};
-
 use super::{layout::column, prelude::*};
 
 const WIDE: (u16, u16) = (120, 36);
