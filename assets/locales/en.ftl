@@ -1068,10 +1068,14 @@ cli-rush-dead = { $buyers ->
 }; 'seckill dead list' shows why.
 cli-rush-first-error = first error: { $error }
 cli-rush-first-rejection = first rejection: { $reason }
+cli-rush-not-a-url = expected the http:// address of a server, such as http://127.0.0.1:8080
+cli-rush-not-seckill = { $server } is not a seckill server: its answer is not one of this API; pass the address of 'seckill serve'
+cli-rush-refused = { $server } has no such voucher or is not ready ({ $status }: { $why }); no request was sent
 cli-rush-requests = { $requests ->
     [one] 1 request
    *[other] { $requests } requests
 }, { $rate } per second. Latency in milliseconds:
+cli-rush-server-away = { $server } cannot be reached ({ $why }); start it with 'seckill serve', or pass another address with --http
 cli-rush-settled = waited { $seconds } s after the last reply for the orders to settle
 cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
 cli-sale-at-once = immediately
@@ -1166,6 +1170,10 @@ cli-stream-undelivered = entries after them, not delivered yet
 cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, but written anyway
 cli-stream-written = of them in SQL: acknowledged
 cli-stuck = stuck
+cli-token-file-empty = { $path } has no tokens; 'seckill users create' writes them
+cli-token-file-line = line { $line } of { $path } is not a token; a line has one token and nothing else
+cli-token-file-not-read = cannot read { $path } ({ $error }); 'seckill users create' writes a file of tokens
+cli-token-file-too-short = { $users } buyers need as many tokens, but the file has { $found }; pass fewer --users, or create more
 cli-tokens-created = Token #{ $id }: { $token }
 cli-tokens-none = no tokens
 cli-tokens-revoked = token #{ $id } is revoked

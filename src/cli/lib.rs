@@ -26,6 +26,7 @@ mod output;
 mod pending;
 mod reply;
 mod rush;
+mod rush_http;
 mod sale;
 mod sandbox;
 mod serve;

@@ -9,8 +9,14 @@ use seckill_engine::{
 };
 use seckill_model::{Label, Message, Outcome, VoucherId, text};
 
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
 use crate::{
-    CliError, Config, Context, Needs, Output, Result, Table, indented, signals::Signals, table,
+    CliError, Config, Context, Needs, Output, Result, Table, indented,
+    rush_http::{self, Buyers},
+    signals::Signals,
+    table,
 };
 
 #[derive(Debug, Args)]
@@ -18,20 +24,22 @@ pub(super) struct RushArgs {
     /// Voucher ID
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     voucher: VoucherId,
-    /// Number of distinct buyers
+    /// Number of distinct buyers [default with --http: all tokens]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::output::count)]
-    users: u64,
+    #[arg(required_unless_present = "http")]
+    users: Option<u64>,
     /// Fraction of buyers who send a duplicate request, 0 to 1
     #[arg(long, value_name = "F", default_value_t = 0.0, allow_hyphen_values = true)]
     repeat: f64,
-    /// Maximum concurrent requests
-    #[arg(long, value_name = "N", default_value_t = 2048)]
-    concurrency: usize,
+    /// Maximum concurrent requests [default: 2048, or 256 with --http]
+    #[arg(long, value_name = "N")]
+    concurrency: Option<usize>,
     /// Requests per second [default: unlimited]
     #[arg(long, value_name = "R", allow_hyphen_values = true)]
     rate: Option<f64>,
     /// Fraction of admitted buyers who pay, 0 to 1
     #[arg(long, value_name = "F", default_value_t = 0.0, allow_hyphen_values = true)]
+    #[arg(conflicts_with = "http")]
     pay: f64,
     /// Random seed for duplicate requests and the order of buyers
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -39,26 +47,42 @@ pub(super) struct RushArgs {
     /// Write the latencies by outcome to this file as CSV, in microseconds
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Send the requests to this HTTP server instead of running a node; several share them in turn
+    #[arg(long, value_name = "URL", requires = "tokens", value_parser = rush_http::server)]
+    http: Vec<Url>,
+    /// With --http: file with a token per line, as 'seckill users create' writes it; one for each buyer
+    #[arg(long, value_name = "FILE", requires = "http")]
+    tokens: Option<PathBuf>,
 }
 
 pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8> {
-    let RushArgs { voucher, users, repeat, concurrency, rate, pay, seed, csv } = args;
+    let RushArgs { voucher, repeat, rate, pay, seed, .. } = args;
+    let tokens = args.tokens.as_deref().map(rush_http::tokens).transpose()?;
+    let found = tokens.as_ref().map(|tokens| tokens.len() as u64);
+    let users = args.users.or(found).unwrap_or_default();
+    if let Some(found) = found.filter(|found| *found < users) {
+        return Err(CliError::usage(text!("cli-token-file-too-short", found, users)));
+    }
+    let concurrency = args.concurrency.unwrap_or(if tokens.is_some() { 256 } else { 2048 });
     let plan = LoadTest { voucher, users, repeat, concurrency, rate, seed, settle: true, pay };
     plan.check()?;
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
     // An unwritable file is reported before a request is sent.
-    let csv = csv.map(|path| match File::create(&path) {
+    let csv = args.csv.map(|path| match File::create(&path) {
         Ok(file) => Ok((path, file)),
         Err(error) => Err(CliError::not_written(&path, &error)),
     });
     let csv = csv.transpose()?;
     let mut signals = Signals::listen()?;
-    let report = Context::with(config, out, Needs::Both, async |context| {
-        rush(context, plan, &mut signals).await
-    });
-    let report = report.await?;
+    let report = if let Some(tokens) = tokens {
+        let (buyers, stop) = (Buyers::new(args.http, tokens)?, CancellationToken::new());
+        signals.cancelling(&stop, buyers.run(&plan, &stop)).await?
+    } else {
+        let rush = async |context: &mut Context| rush(context, plan, &mut signals).await;
+        Context::with(config, out, Needs::Both, rush).await?
+    };
     if let Some((path, file)) = csv {
         let written = write_csv(file, &report.aggregate);
         written.map_err(|error| CliError::not_written(&path, &error.into()))?;

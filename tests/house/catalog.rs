@@ -58,6 +58,7 @@ const NAMES: &[&str] = &[
     "id",
     "user",
     "voucher",
+    "serve",
     "status",
     "paid",
     "from",

@@ -208,3 +208,71 @@ async fn a_door_with_a_certificate_speaks_tls_alone() {
     server.signal(Signal::TERM);
     server.wait(PATIENCE).expect_code(0);
 }
+
+/// Two servers share a sale: it is sold once, and every order that was given is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_test_over_http_is_reported_like_one_of_a_node() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "100"]).expect_code(0);
+    log_in(&home, 300);
+    let mut servers = ["one", "two"].map(|_| home.spawn(&["serve", "--listen", "127.0.0.1:0"]));
+    let mut urls = Vec::new();
+    for server in &mut servers {
+        urls.push(format!("http://{}", address_of(server).await));
+    }
+    let file = home.file("tokens.txt");
+    let rush = |urls: &[&str], more: &[&str]| {
+        let mut args = vec!["rush", "--voucher", "1", "--tokens", file.to_str().unwrap()];
+        urls.iter().for_each(|url| args.extend(["--http", url]));
+        home.run(&[&args, more].concat())
+    };
+    let both = [&*urls[0], &*urls[1]];
+    let csv = home.file("rush.csv");
+    let done = rush(&both, &["--repeat", "0.5", "--json", "--csv", csv.to_str().unwrap()]);
+    let report: Value = serde_json::from_str(&done.expect_code(0).stdout).unwrap();
+    for (figure, value) in
+        [("attempts", 450), ("admitted", 100), ("persisted", 100), ("rejected", 0), ("errors", 0)]
+    {
+        assert_eq!(report[figure], value, "{figure}: {report}");
+    }
+    let refused_in_all =
+        report["sold_out"].as_u64().unwrap() + report["duplicate"].as_u64().unwrap();
+    assert_eq!(refused_in_all, 350, "{report}");
+    assert!(fs::read_to_string(&csv).unwrap().contains("\ntotal,450,"));
+    assert_eq!(home.json(&["audit"])["balanced"], true);
+    // A voucher, a server or a token that is wrong.
+    refused(home.run(&["rush", "--voucher", "1"]), 2, "--users");
+    let tokens = ["--tokens", file.to_str().unwrap(), "--http", &urls[0]];
+    refused(home.run(&[&["rush", "--voucher", "9"], &tokens[..]].concat()), 1, "404");
+    refused(rush(&both[..1], &["--users", "301"]), 2, "300");
+    refused(rush(&["https://127.0.0.1"], &[]), 2, "http://");
+    refused(rush(&["here"], &[]), 2, "http://");
+    let none = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    refused(rush(&[&format!("http://{none}")], &[]), 3, &none.to_string());
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = stranger.local_addr().unwrap();
+    let page = std::thread::spawn(move || {
+        let (mut client, _) = stranger.accept().unwrap();
+        let _ = client.read(&mut [0; 1_024]);
+        client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>").unwrap();
+    });
+    refused(rush(&[&format!("http://{address}")], &[]), 1, "not a seckill server");
+    page.join().unwrap();
+    for (content, named) in
+        [("", "no tokens"), ("good\nnot good\n", "line 2"), ("a\n\nb", "line 2")]
+    {
+        fs::write(&file, content).unwrap();
+        let output = rush(&both, &[]);
+        assert!(!output.stderr.contains("good"), "{output}");
+        refused(output, 2, named);
+    }
+    fs::write(&file, "0123456789abcdef\n").unwrap();
+    let stranger = rush(&both, &[]).expect_code(1);
+    assert!(stranger.stdout.contains("first error: 401"), "{stranger}");
+    fs::remove_file(&file).unwrap();
+    refused(rush(&both, &[]), 2, "tokens.txt");
+    for server in servers {
+        server.signal(Signal::TERM);
+        server.wait(PATIENCE).expect_code(0);
+    }
+}

@@ -238,8 +238,8 @@ impl LoadTest {
         Self { rate: (seconds > 0).then(|| requests as f64 / seconds as f64), ..self }
     }
 
-    /// The requests in order: every buyer once, and the given share a second time, shuffled.
-    fn arrivals(&self) -> Vec<u32> {
+    /// Returns the buyers in the order of their requests: each once, and the given share a second time, shuffled.
+    pub fn arrivals(&self) -> Vec<u32> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let users = self.users as u32;
         let mut arrivals: Vec<u32> = (1..=users).collect();
@@ -304,7 +304,18 @@ impl LoadGenerator {
         arrivals: &[u32],
         shown: &InProgress<LoadTestRun>,
     ) -> (LoadReport, Vec<OrderId>) {
-        let (mut tally, halt) = (Tally::default(), &shown.line.halt);
+        let (mut tally, mut admitted) = (Tally::default(), Vec::new());
+        let halt = &shown.line.halt;
+        let mut take = |reply: &AdmissionReply| {
+            if let Ok(Outcome::Admitted { order }) = &reply.outcome {
+                admitted.push(*order);
+            }
+            let why = || match &reply.outcome {
+                Ok(outcome) => Message::of(outcome),
+                Err(error) => Message::of(error),
+            };
+            tally.take(RequestLabel::of(&reply.outcome), reply.took, why);
+        };
         let start = Instant::now();
         let mut waiting: VecDeque<Ticket> = VecDeque::with_capacity(plan.concurrency);
         for (sent, user) in arrivals.iter().enumerate() {
@@ -324,16 +335,16 @@ impl LoadGenerator {
             if waiting.len() >= plan.concurrency {
                 // Replies arrive in the order of the requests, so the first one frees the next place.
                 if let Some(ticket) = waiting.pop_front() {
-                    tally.take(&ticket.answer().await);
+                    take(&ticket.answer().await);
                 }
             }
             waiting.push_back(self.admission.request(plan.voucher, UserId(u64::from(*user))));
             shown.progress(sent as u64 + 1);
         }
         for ticket in waiting {
-            tally.take(&ticket.answer().await);
+            take(&ticket.answer().await);
         }
-        tally.close(start.elapsed())
+        (tally.close(start.elapsed()), admitted)
     }
 
     /// Waits until each admitted order is in SQL or a dead letter.
@@ -421,35 +432,30 @@ impl LoadGenerator {
     }
 }
 
-/// Reply counters.
-#[derive(Default)]
-struct Tally {
+/// Counts replies, and makes the report of them.
+#[derive(Debug, Default)]
+pub struct Tally {
     report: LoadReport,
-    admitted: Vec<OrderId>,
     latencies: BTreeMap<RequestLabel, Histogram<u64>>,
 }
 
 impl Tally {
-    fn take(&mut self, answer: &AdmissionReply) {
-        let label = RequestLabel::of(&answer.outcome);
+    /// Counts a reply; `why` is called for the first rejection and the first error.
+    pub fn take(&mut self, label: RequestLabel, took: Duration, why: impl FnOnce() -> Message) {
         let latencies = self.latencies.entry(label).or_insert_with(histogram);
-        latencies.saturating_record(answer.took.as_micros() as u64);
+        latencies.saturating_record(took.as_micros() as u64);
         let report = &mut self.report;
         report.attempts += 1;
-        match &answer.outcome {
-            Ok(Outcome::Admitted { order }) => self.admitted.push(*order),
-            Ok(Outcome::Duplicate { .. } | Outcome::SoldOut) => {}
-            Ok(other) => {
-                report.first_rejection.get_or_insert_with(|| Message::of(other));
-            }
-            Err(error) => {
-                report.first_error.get_or_insert_with(|| Message::of(error));
-            }
+        match label {
+            RequestLabel::Rejected => _ = report.first_rejection.get_or_insert_with(why),
+            RequestLabel::Error => _ = report.first_error.get_or_insert_with(why),
+            _ => {}
         }
     }
 
-    fn close(self, took: Duration) -> (LoadReport, Vec<OrderId>) {
-        let Self { mut report, admitted, latencies } = self;
+    /// Returns the report of all replies, which took this long in total.
+    pub fn close(self, took: Duration) -> LoadReport {
+        let Self { mut report, latencies } = self;
         let count = |label| latencies.get(&label).map_or(0, Histogram::len);
         report.admitted = count(RequestLabel::Admitted);
         report.duplicate = count(RequestLabel::Duplicate);
@@ -467,7 +473,7 @@ impl Tally {
         let line = AggregateLine::of(RequestLabel::Total, &total, report.errors, took);
         report.aggregate.push(line);
         report.latency_us = latency_of(&total);
-        (report, admitted)
+        report
     }
 }
 

@@ -35,7 +35,7 @@ use crate::{
     trace::Trace,
 };
 
-pub use load_generator::{AggregateLine, LoadReport, LoadTest, RequestLabel};
+pub use load_generator::{AggregateLine, LoadReport, LoadTest, RequestLabel, Tally};
 
 /// A command. With `--read-only` the engine rejects every command that changes data.
 #[derive(Clone, Debug, PartialEq)]

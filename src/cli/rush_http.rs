@@ -1,0 +1,254 @@
+//! `seckill rush --http`: logged-in buyers of any server with the endpoints of `seckill serve`.
+
+use std::{
+    fs, mem,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use futures::{FutureExt as _, StreamExt as _, stream, stream::FuturesUnordered};
+use reqwest::{Client, Method, StatusCode, header::HeaderValue};
+use seckill_engine::{
+    LoadReport, LoadTest,
+    commands::{RequestLabel, Tally},
+};
+use seckill_model::{OrderId, OsError, text};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::{CliError, Result};
+
+/// A reply that takes longer counts as none.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The wait for orders to be written ends if none has been for this long.
+const NO_PROGRESS: Duration = Duration::from_secs(30);
+/// Interval between questions about the same orders: a user may ask ten times as often.
+const SETTLE_POLL: Duration = Duration::from_millis(100);
+/// Questions about orders at once.
+const ASKED: usize = 64;
+
+/// Servers that share one deployment, and the buyers.
+pub(super) struct Buyers {
+    client: Client,
+    servers: Vec<Url>,
+    tokens: Vec<HeaderValue>,
+}
+
+/// The body of every answer.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    success: bool,
+    error_msg: Option<String>,
+    code: u16,
+    data: Value,
+}
+
+/// An order that was given, and its buyer.
+type Given = (OrderId, usize);
+
+/// A server that `--http` names.
+pub(super) fn server(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.has_host());
+    url.ok_or_else(|| text!("cli-rush-not-a-url"))
+}
+
+/// Reads one token per line. They are secret: an error names the line.
+pub(super) fn tokens(path: &Path) -> Result<Vec<HeaderValue>> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        let (path, error) = (path.display(), OsError::of(&error));
+        CliError::usage(text!("cli-token-file-not-read", path, error))
+    })?;
+    let parse = |(at, line): (usize, &str)| {
+        let value = HeaderValue::from_str(line).ok();
+        let is_token = !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_graphic());
+        let value = value.filter(|_| is_token).map(|mut value| {
+            value.set_sensitive(true);
+            value
+        });
+        let (path, line) = (path.display(), at + 1);
+        value.ok_or_else(|| CliError::usage(text!("cli-token-file-line", path, line)))
+    };
+    let tokens: Vec<_> = text.lines().enumerate().map(parse).collect::<Result<_>>()?;
+    if tokens.is_empty() {
+        return Err(CliError::usage(text!("cli-token-file-empty", path = path.display())));
+    }
+    Ok(tokens)
+}
+
+impl Buyers {
+    pub(super) fn new(servers: Vec<Url>, tokens: Vec<HeaderValue>) -> Result<Self> {
+        let client = Client::builder().timeout(PATIENCE).no_proxy().build();
+        let client = client.map_err(|error| CliError::failed(error.to_string()))?;
+        Ok(Self { client, servers, tokens })
+    }
+
+    /// Sends the requests of a load test, and waits until each order is written. `stop` ends it early, with a report of
+    /// what was done.
+    ///
+    /// # Errors
+    /// A server is unreachable, is no seckill server, or has no such voucher.
+    pub(super) async fn run(
+        &self,
+        plan: &LoadTest,
+        stop: &CancellationToken,
+    ) -> Result<LoadReport> {
+        for server in &self.servers {
+            self.check(server, plan).await?;
+        }
+        let (mut report, given) = self.send(plan, stop).await;
+        let waited = Instant::now();
+        self.settle(given, &mut report, stop).await;
+        report.settled_seconds = waited.elapsed().as_secs_f64();
+        Ok(report)
+    }
+
+    /// Returns an error unless the server knows the voucher.
+    async fn check(&self, server: &Url, plan: &LoadTest) -> Result<()> {
+        let path = format!("/voucher/{}", plan.voucher);
+        let (status, envelope) = match self.ask(Method::GET, server, &path, None).await {
+            Ok(answer) => answer,
+            Err(why) if why.is_decode() => {
+                return Err(CliError::failed(text!("cli-rush-not-seckill", server)));
+            }
+            Err(why) => {
+                let why = cause(&why);
+                return Err(CliError::unreachable(text!("cli-rush-server-away", server, why)));
+            }
+        };
+        if envelope.success {
+            return Ok(());
+        }
+        let (status, why) = (status.as_u16(), envelope.error_msg.unwrap_or_default());
+        Err(CliError::failed(text!("cli-rush-refused", server, status, why)))
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        server: &Url,
+        path: &str,
+        token: Option<&HeaderValue>,
+    ) -> reqwest::Result<(StatusCode, Envelope)> {
+        let mut url = server.clone();
+        url.set_path(path);
+        let mut request = self.client.request(method, url);
+        if let Some(token) = token {
+            request = request.header("authorization", token.clone());
+        }
+        let response = request.send().await?;
+        Ok((response.status(), response.json().await?))
+    }
+
+    async fn send(&self, plan: &LoadTest, stop: &CancellationToken) -> (LoadReport, Vec<Given>) {
+        let (mut tally, mut given) = (Tally::default(), Vec::new());
+        let arrivals = plan.arrivals();
+        let path = format!("/voucher-order/seckill/{}", plan.voucher);
+        let start = Instant::now();
+        let buy = async |sent: usize, user: u32| {
+            let buyer = user as usize - 1;
+            let server = &self.servers[sent % self.servers.len()];
+            let began = Instant::now();
+            let answer = self.ask(Method::POST, server, &path, Some(&self.tokens[buyer])).await;
+            (buyer, answer, began.elapsed())
+        };
+        let mut take = |(buyer, answer, took): (usize, reqwest::Result<_>, Duration)| {
+            let (label, order, why) = match answer {
+                Ok((status, envelope)) => read(status, envelope),
+                Err(error) => (RequestLabel::Error, None, cause(&error)),
+            };
+            given.extend(order.map(|order| (order, buyer)));
+            tally.take(label, took, || why.into());
+        };
+        let mut in_flight = FuturesUnordered::new();
+        'sending: for (sent, user) in arrivals.iter().enumerate() {
+            let due = plan.rate.map_or(0.0, |rate| sent as f64 / rate);
+            let due = tokio::time::sleep_until((start + Duration::from_secs_f64(due)).into());
+            tokio::pin!(due);
+            loop {
+                let is_full = in_flight.len() >= plan.concurrency;
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => break 'sending,
+                    Some(reply) = in_flight.next(), if !in_flight.is_empty() => take(reply),
+                    () = &mut due, if !is_full => break,
+                }
+            }
+            in_flight.push(buy(sent, *user));
+        }
+        // Each has its timeout.
+        while let Some(reply) = in_flight.next().await {
+            take(reply);
+        }
+        let mut report = tally.close(start.elapsed());
+        report.cut_short = report.attempts < arrivals.len() as u64;
+        (report, given)
+    }
+
+    /// Waits until each order is in SQL or a dead letter, by asking for it as its buyer.
+    async fn settle(
+        &self,
+        mut open: Vec<Given>,
+        report: &mut LoadReport,
+        stop: &CancellationToken,
+    ) {
+        let mut progress = Instant::now();
+        while !open.is_empty() && !stop.is_cancelled() && progress.elapsed() < NO_PROGRESS {
+            let asked = mem::take(&mut open);
+            let before = asked.len();
+            let states = stream::iter(asked)
+                .enumerate()
+                .map(|(at, given)| self.state(at, given).map(move |state| (given, state)));
+            let mut states = states.buffer_unordered(ASKED);
+            while let Some((given, state)) = states.next().await {
+                match state.as_deref() {
+                    Some("persisted" | "paid" | "closed") => report.persisted += 1,
+                    Some("dead_letter") => report.dead += 1,
+                    _ => open.push(given),
+                }
+            }
+            if open.len() < before {
+                progress = Instant::now();
+            } else {
+                tokio::time::sleep(SETTLE_POLL).await;
+            }
+        }
+        report.settled = open.is_empty();
+    }
+
+    /// The state of an order; `None` if a server does not answer, and the next one is asked later.
+    async fn state(&self, at: usize, (order, buyer): Given) -> Option<String> {
+        let server = &self.servers[at % self.servers.len()];
+        let (path, token) = (format!("/voucher-order/{order}"), &self.tokens[buyer]);
+        let (_, envelope) = self.ask(Method::GET, server, &path, Some(token)).await.ok()?;
+        Some(envelope.data.get("state")?.as_str()?.to_owned())
+    }
+}
+
+/// How an answer is counted, the order that it gives, and its message.
+fn read(status: StatusCode, envelope: Envelope) -> (RequestLabel, Option<OrderId>, String) {
+    let order = || envelope.data.as_str()?.parse().ok();
+    let label = match (status.as_u16(), envelope.code) {
+        (200, _) if envelope.success => match order() {
+            Some(order) => return (RequestLabel::Admitted, Some(order), String::new()),
+            None => RequestLabel::Error,
+        },
+        (409, _) => RequestLabel::Duplicate,
+        (410, 1) => RequestLabel::SoldOut,
+        (404 | 410 | 425 | 429 | 503, _) => RequestLabel::Rejected,
+        _ => RequestLabel::Error,
+    };
+    let why = envelope.error_msg.unwrap_or_default();
+    (label, None, format!("{}: {why}", status.as_u16()))
+}
+
+/// The innermost cause of an error of the client, without the URL.
+fn cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
