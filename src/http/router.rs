@@ -6,7 +6,7 @@ use axum::{
     BoxError, Router,
     error_handling::HandleErrorLayer,
     extract::{ConnectInfo, DefaultBodyLimit, Request, State},
-    http::{self, HeaderName, header::AUTHORIZATION},
+    http::{self, HeaderName, Method, header::AUTHORIZATION},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
@@ -98,14 +98,13 @@ async fn observe(State(shared): State<Shared>, request: Request, next: Next) -> 
 }
 
 /// A guard stopped the request, or it was not answered in time.
-async fn unanswered(error: BoxError) -> Refusal {
+async fn unanswered(method: Method, error: BoxError) -> Refusal {
     if error.is::<tower::load_shed::error::Overloaded>() {
-        Refusal::Overloaded
-    } else {
-        // A purchase or a command of an operator goes on.
-        tracing::warn!(error, "a request was not answered in time");
-        Refusal::Uncertain
+        return Refusal::Overloaded;
     }
+    tracing::warn!(error, "a request was not answered in time");
+    // A purchase or a command of an operator goes on.
+    if method == Method::GET { Refusal::Unavailable } else { Refusal::Uncertain }
 }
 
 /// The panic hook has logged the cause; other requests are not affected.
@@ -125,4 +124,20 @@ fn span<B>(request: &http::Request<B>) -> Span {
 fn log<B>(response: &http::Response<B>, took: Duration, _: &Span) {
     let (status, took_us) = (response.status().as_u16(), took.as_micros() as u64);
     tracing::debug!(status, took_us, "answered");
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_read_in_vain_may_be_repeated() {
+        for (method, status) in [(Method::GET, 503), (Method::POST, 504), (Method::PUT, 504)] {
+            let refusal = unanswered(method, "too slow".into()).await;
+            let language = language::preferred(&HeaderMap::new());
+            assert_eq!(localized(refusal.into_response(), language).status(), status);
+        }
+    }
 }
