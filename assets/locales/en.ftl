@@ -449,7 +449,7 @@ ask-apply-plan =
        *[other] { $orders } orders
     } in SQL.{ $rebuilt ->
         [0] {""}
-       *[other] {" "}Orders re-added to the stream: { $rebuilt }.
+       *[other] {" "}Orders re-added to the stream, to be written next: { $rebuilt }.
     }
     .title = Apply this plan?
     .button = Apply
@@ -1577,7 +1577,7 @@ demo-countdown = SALE STARTS SOON
 demo-countdown-text = { $buyers } buyers, { $pieces } pieces. No order is admitted before the start time, measured by Redis time.
 demo-json-needs-headless = --json requires --headless
 demo-load-test-failed = the load test failed: { $why }
-demo-load-test-text = Redis admits in batches; one in { $one_in } buyers sends a duplicate request, which is rejected. The consumer is paused: the lag grows.
+demo-load-test-text = Redis admits in batches; one in { $one_in } buyers sends a duplicate request, which gets no second order. The consumer is paused: the lag grows.
 demo-name = demo
 demo-next =
     Every order was verified by its ID. Next: 'seckill drill' practises a recovery, 'seckill bench persist' compares the tutorial's consumer, 'seckill sale create' starts a sale of your own.

@@ -471,7 +471,7 @@ ask-apply-plan =
     { $verdicts }
     完成后：待确认 { $pending } 条，死信 { $letters } 条，SQL 中订单 { $orders } 笔。{ $rebuilt ->
         [0] {""}
-       *[other] { $rebuilt } 条将重新入队。
+       *[other] { $rebuilt } 条将重新入队，随后写入。
     }
     .title = 执行此计划？
     .button = 执行
@@ -1456,7 +1456,7 @@ demo-countdown = 秒杀即将开始
 demo-countdown-text = { $buyers } 位买家抢 { $pieces } 件。以 Redis 时钟为准，开始前不准入任何订单。
 demo-json-needs-headless = --json 须与 --headless 一起使用
 demo-load-test-failed = 压测失败：{ $why }
-demo-load-test-text = Redis 批量准入；每 { $one_in } 位买家有一位重复请求，会被拒绝。消费者暂停，积压上升。
+demo-load-test-text = Redis 批量准入；每 { $one_in } 位买家有一位重复请求，不会得到第二单。消费者暂停，积压上升。
 demo-name = 演示
 demo-next = 每笔订单均已按订单号核对。接下来：'seckill drill' 演练故障恢复，'seckill bench persist' 与教程的消费者对比，'seckill sale create' 创建自己的秒杀。
 demo-no-servers = { $what }使用临时服务器，不保留数据；请去掉 { $flag }

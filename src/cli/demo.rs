@@ -8,7 +8,7 @@ use clap::Args;
 use seckill_bench::persist;
 use seckill_console::{GuidePage, thousands};
 use seckill_engine::{Command, LoadTest, Snapshot, error::MAX_USERS};
-use seckill_model::{Label, Millis, SaleAudit, VoucherId, text};
+use seckill_model::{Balance, Label, Millis, SaleAudit, VoucherId, text};
 use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use crate::{
     Result,
     audit::conclusion,
     bench, count_in, figures,
-    sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, Setup, is_settled, last_page, page},
+    sandbox::{DYING_NODE, Guide, HOT_POT, Sandbox, Setup, TIMEOUT, is_settled, last_page, page},
 };
 
 pub(super) const NAME: Label = Label("demo-name");
@@ -190,6 +190,8 @@ async fn play(sandbox: &Sandbox<'_>, args: &DemoArgs, compare: Compare) -> Resul
     };
     sandbox.until(is_settled).await?;
     let audit = sandbox.audit().await?;
+    // The header of the console says so, too, once the result is shown.
+    sandbox.within(TIMEOUT, |it| matches!(it.audit, Balance::Balanced { .. })).await?;
     Ok(Played {
         buyers: args.buyers,
         seed,
@@ -248,7 +250,7 @@ async fn countdown(sandbox: &Sandbox<'_>, buyers: u64, stock: u64) -> Result<Vou
 /// Orders per second of both consumers.
 fn rates(comparison: Option<&persist::Report>) -> [(String, String); 3] {
     let shown = |figure: fn(&persist::Report) -> f64| match comparison {
-        Some(report) => thousands(figure(report) as u64),
+        Some(report) => thousands(figure(report).round() as u64),
         None => Label("common-unknown").to_owned(),
     };
     [

@@ -61,9 +61,14 @@ pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
     trace.held = Some(servers.held(voucher, [seat]).await? == [Some(id)]);
     let entry = match trace.location {
         Location::Undelivered { entry, .. } | Location::Pending { entry, .. } => Some(entry),
-        Location::Persisted { .. } => {
-            let (entry, more) = near(&mut servers.conn, &of, id).await?;
-            trace.more = more;
+        Location::Persisted { ref order } => {
+            // The clock of the IDs may have been ahead of that of Redis, which dates the entries.
+            let mut entry = None;
+            for at in [orders::decode(id).issued, order.create_time.plus(-BEFORE_MS)] {
+                if entry.is_none() && !trace.more {
+                    (entry, trace.more) = near(&mut servers.conn, &of, id, at).await?;
+                }
+            }
             entry
         }
         Location::Dead { .. } | Location::Lost { .. } | Location::Unknown => None,
@@ -97,18 +102,18 @@ fn bought(location: &Location) -> Option<(Place, VoucherId)> {
     }
 }
 
-/// Finds the entry of an order near the second in which its ID was generated, and returns whether there are more
-/// entries than were read. Most entries are added within that second, so it is read before its surroundings.
+/// Finds the entry of an order near the second that begins at `at`, and returns whether there are more entries than were
+/// read. Most entries are added within that second, so it is read before its surroundings.
 async fn near(
     conn: &mut Connection,
     of: &Partition,
     id: OrderId,
+    at: Millis,
 ) -> Result<(Option<EntryId>, bool)> {
-    let issued = orders::decode(id).issued;
     let mut pages = 0;
     for (first, end) in [(0, AFTER_MS), (-BEFORE_MS, 0)] {
         let mut next =
-            Some(EntryId { partition: of.number(), ..EntryId::first_of(issued.plus(first)) });
+            Some(EntryId { partition: of.number(), ..EntryId::first_of(at.plus(first)) });
         while let Some(from) = next {
             if pages == PAGES {
                 return Ok((None, true));
@@ -120,7 +125,7 @@ async fn near(
                 return Ok((Some(hit.entry), false));
             }
             match page.last() {
-                Some(last) if page.len() == PAGE && last.entry.added() <= issued.plus(end) => {
+                Some(last) if page.len() == PAGE && last.entry.added() <= at.plus(end) => {
                     next = last.entry.next();
                 }
                 _ => break,

@@ -137,8 +137,8 @@ impl Drill {
         match self {
             Self::ConsumerKilled | Self::Duplicates | Self::ClockStep => is_settled(it),
             Self::Poison => stream(it, |stream| stream.dead == 0),
-            Self::DatabaseAway => is_back(it, &it.sql.name),
-            Self::RedisAway => is_back(it, &it.redis.name),
+            Self::DatabaseAway => is_back(it, &it.sql.name) && is_settled(it),
+            Self::RedisAway => is_back(it, &it.redis.name) && is_settled(it),
             Self::GroupDestroyed => stream(it, |stream| stream.group) && is_settled(it),
             Self::StreamTrimmed => stream(it, |stream| stream.pending == 0),
         }
