@@ -327,7 +327,8 @@ fn a_key_that_does_nothing_gives_the_reason_and_the_next_step() {
             ("nz", "z has no function here; press ? for the keys"),
             ("1o", "this view has no table"),
             ("4X", "no command is running"),
-            ("5R", "there are no dead letters"),
+            ("5X", "no command is running"),
+            ("R", "there are no dead letters"),
             ("tjjjjjj", "this is the last sale"),
             ("kkkkkk", "this is the first sale"),
         ],
@@ -439,15 +440,4 @@ fn the_palette_runs_what_it_names() {
         let tui = Tui::open(with_findings(), &format!("3:{name}\n"));
         assert_eq!((tui.app.view, tui.app.dialog.is_some()), (View::Ledger, asked), "{name}");
     }
-}
-
-#[test]
-fn a_job_is_switched_back_once_a_snapshot_shows_it() {
-    let mut tui = Tui::open(normal(), "8Py");
-    let sent = tui.sent();
-    let [Command::SwitchJob { job, paused }] = &sent[..] else { panic!("{sent:?}") };
-    let (job, paused) = (job.clone(), *paused);
-    tui.answer(Ok(Reply::JobSwitched { job: job.clone(), paused }));
-    tui.show(with(normal(), |it| it.jobs[0].paused = paused));
-    assert_eq!(tui.press("Py").sent(), [Command::SwitchJob { job, paused: !paused }]);
 }

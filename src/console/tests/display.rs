@@ -37,7 +37,6 @@ fn a_message_or_a_filter_is_never_mixed_with_a_long_guide() {
 fn a_small_window_says_so_and_a_large_one_restores() {
     let mut tui = Tui::new(normal());
     let before = tui.screen();
-    assert!(tui.screen_at(20, 5).contains("60"), "the size that it needs");
     (1..=90).for_each(|width| (1..=30).for_each(|height| _ = tui.draw(width, height)));
     assert_eq!(tui.screen(), before);
 }

@@ -349,15 +349,3 @@ fn a_question_about_a_plan_shows_when_live_nodes_claim_entries() {
     tui.reply(Ok(Reply::Planned(stuck(87))));
     assert!(tui.focus.borrow().pending.is_some());
 }
-
-#[test]
-fn a_running_command_is_shown_and_can_be_cancelled() {
-    for (view, action) in [("4", "pending apply"), ("5", "dead replay")] {
-        let running = || Snapshot { recoveries: recovering(action), ..with_letters() };
-        let mut tui = Tui::open(with_letters(), view);
-        tui.press("X").assert_status("no command is running").assert_idle();
-        tui.show(running()).assert_shows(format!("{action} 400 of 12,000"));
-        assert_eq!(tui.press("Xy").sent(), [Command::Cancel]);
-        tui.answer(Ok(Reply::Cancelled(true)));
-    }
-}

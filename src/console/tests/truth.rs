@@ -225,6 +225,8 @@ fn the_state_of_a_sale_and_of_a_job_is_shown() {
     let letters = |it: &mut Snapshot| it.letters.taken = Some(NOW.plus(-9_000));
     Tui::open(with(with_letters(), letters), "5").assert_shows("DEAD LETTERS      9 s old");
     Tui::open(normal(), "4/1005\n").assert_shows("***05");
+    changed(|it| it.recoveries = recovering("pending apply"), "4")
+        .assert_shows("pending apply 400 of 12,000");
     Tui::open(normal(), "0").assert_shows("sale end");
 }
 
