@@ -3,11 +3,7 @@
 use seckill_redis::Layout;
 
 use super::prelude::*;
-use super::screens::assert_screen;
-use crate::text::{
-    AlarmText, Reader,
-    alarms::{FIGURE, alarm_text},
-};
+use crate::text::{AlarmText, Reader, alarms::*};
 
 pub(super) fn sql_away(reason: Reason) -> EngineError {
     EngineError::Store(StoreError::Away(reason))
@@ -89,13 +85,11 @@ fn closed_up(text: &str) -> String {
 
 #[test]
 fn each_alarm_fits_in_80_columns() {
-    for _ in languages() {
-        for kind in kinds() {
-            let alarms = vec![Alarm { urgency: Urgency::Warning, kind: kind.clone() }];
-            let screen = Tui::new(Snapshot { alarms, ..normal() }).screen_at(80, 24);
-            let text = AlarmText::of(&kind, Reader::Overview).text;
-            assert!(closed_up(&screen).contains(&closed_up(&text)), "{}: {text}", width(&text));
-        }
+    for kind in in_each_language(kinds) {
+        let alarms = vec![Alarm { urgency: Urgency::Warning, kind: kind.clone() }];
+        let screen = Tui::new(Snapshot { alarms, ..normal() }).screen_at(80, 24);
+        let text = AlarmText::of(&kind, Reader::Overview).text;
+        assert!(closed_up(&screen).contains(&closed_up(&text)), "{}: {text}", width(&text));
     }
 }
 
@@ -118,22 +112,20 @@ fn later(kind: &AlarmKind, age_ms: u64, count: u64) -> AlarmKind {
 
 #[test]
 fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
-    for _ in languages() {
-        for kind in kinds() {
-            for reader in [Reader::Overview, Reader::Presenter] {
-                let grown = [(3_000, 2), (12_000, 86), (119_000, 1_204), (7_100_000, 999_999)];
-                let texts = grown
-                    .map(|(age_ms, count)| AlarmText::of(&later(&kind, age_ms, count), reader));
-                for it in &texts {
-                    assert_eq!(it.figure.is_some(), texts[0].figure.is_some(), "{kind:?}");
-                    let cells = it.figure.as_deref().map_or(FIGURE, width);
-                    assert_eq!(cells, FIGURE, "the figure is in a column of its own: {kind:?}");
-                    // What differs in the text is its end: a figure and its unit.
-                    let same = it.text.chars().zip(texts[0].text.chars());
-                    let same = same.take_while(|(one, two)| one == two).count();
-                    let rest: String = it.text.chars().skip(same).collect();
-                    assert!(width(&rest) <= 2 * FIGURE + 2, "{kind:?}: {}", it.text);
-                }
+    for kind in in_each_language(kinds) {
+        for reader in [Reader::Overview, Reader::Presenter] {
+            let grown = [(3_000, 2), (12_000, 86), (119_000, 1_204), (7_100_000, 999_999)];
+            let texts =
+                grown.map(|(age_ms, count)| AlarmText::of(&later(&kind, age_ms, count), reader));
+            for it in &texts {
+                assert_eq!(it.figure.is_some(), texts[0].figure.is_some(), "{kind:?}");
+                let cells = it.figure.as_deref().map_or(FIGURE, width);
+                assert_eq!(cells, FIGURE, "the figure is in a column of its own: {kind:?}");
+                // What differs in the text is its end: a figure and its unit.
+                let same = it.text.chars().zip(texts[0].text.chars());
+                let same = same.take_while(|(one, two)| one == two).count();
+                let rest: String = it.text.chars().skip(same).collect();
+                assert!(width(&rest) <= 2 * FIGURE + 2, "{kind:?}: {}", it.text);
             }
         }
     }
@@ -158,18 +150,15 @@ fn crowded() -> Vec<Alarm> {
     kinds.map(|kind| Alarm { urgency: Urgency::Critical, kind }).into()
 }
 
-fn attention(alarms: Vec<Alarm>, w: u16, h: u16) -> String {
-    let screen = Tui::new(Snapshot { alarms, ..normal() }).screen_at(w, h);
-    let from = screen.lines().position(|line| line.contains("ALARMS") || line.starts_with(" ! "));
-    screen.lines().skip(from.unwrap_or(0)).collect::<Vec<_>>().join("\n")
-}
-
 #[test]
 fn each_alarm_has_a_row_before_one_has_two() {
     let mut text = String::new();
     for (w, h) in [(60, 15), (80, 24), (120, 36)] {
         for alarms in [crowded(), crowded()[2..4].to_vec(), crowded()[2..].to_vec()] {
-            text.push_str(&format!("{w}x{h}\n{}\n\n", attention(alarms, w, h)));
+            let screen = Tui::new(Snapshot { alarms, ..normal() }).screen_at(w, h);
+            let starts = |line: &str| line.contains("ALARMS") || line.starts_with(" ! ");
+            let from = screen.lines().position(starts).unwrap();
+            text.push_str(&format!("{w}x{h}\n{}\n\n", inner(&screen, from, 0)));
         }
     }
     assert_screen("attention", &text);

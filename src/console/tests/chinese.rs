@@ -1,7 +1,10 @@
-//! Every view and dialog in Chinese: nothing is truncated, and nothing is left in English.
+//! Every view, dialog, and stored message in the language of the reader: nothing is truncated or left in English.
+
+use seckill_engine::event::Event;
+use seckill_model::dead_letter::MAX_REASON;
 
 use super::prelude::*;
-use super::screens::{every_screen, opened};
+use crate::widgets::wrap;
 
 /// Truncated texts: in the dialog if one is open, as it covers arbitrary parts of the view.
 fn truncated(tui: &mut Tui, (width, height): (u16, u16)) -> usize {
@@ -57,7 +60,7 @@ const NAMES: &[&str] = &[
 ];
 
 /// Words in Latin letters that are not names. Words with digits or symbols are IDs.
-pub(super) fn english(screen: &str) -> Vec<String> {
+fn english(screen: &str) -> Vec<String> {
     let apart = |sign: char| {
         sign.is_whitespace() || !sign.is_ascii() || ['(', ')', ',', '\'', '"'].contains(&sign)
     };
@@ -80,4 +83,102 @@ fn no_view_has_english_on_it() {
     // ASCII glyphs leave text unchanged.
     let text = Tui::themed(normal(), Theme::new(Depth::None, true)).screen();
     assert!(text.contains("待确认") && !text.contains(['─', '█', '●', '→']), "{text}");
+}
+
+type Shown = fn(&Message) -> String;
+
+const SALE: VoucherId = VoucherId(7);
+/// Cells of the status line, at 80 columns.
+const ANSWER: usize = 76;
+
+fn job(message: &Message) -> String {
+    job_result(JobOutcome::Done, Some(message))
+}
+
+/// A message of each kind, with long arguments, and what shows it.
+fn stored() -> [(Shown, Message); 9] {
+    let address = "127.0.0.1:1".to_owned();
+    let done = reason!("done-repaired", done = 1_u64, planned = 2_u64, sales = "#7");
+    let stopped = EngineError::BrokeOff { why: Box::new(EngineError::ReadOnly), done };
+    let why = RedisError::Away { address, detail: reason!("redis-timed-out") };
+    let lost =
+        Reconciled { restored: 5, removed: 2, promised: 1, unknown: 4, ..Reconciled::default() };
+    let lost = Reconciled { closed: Some(Closed::OtherSale), archived: 1, ..lost };
+    let trimmed = reason!("job-trimmed", entries = 1_u64, runs = 2_u64);
+    let failed = |error| Message::of(&CommandOutcome::Failed(error));
+    let (_, restock) = audit_record::describe(&Command::Restock { voucher: SALE, by: -3 });
+    [
+        (result, Message::of(&CommandOutcome::Done(Reply::SaleCreated(SALE)))),
+        (result, failed(EngineError::NotLoaded { voucher: SALE, why })),
+        (result, failed(stopped)),
+        (result, Message::of(&Event::DataLoss(lost))),
+        (result, Message::of(&Event::Error(EngineError::Redis(RedisError::NoGroup)))),
+        (job, Message::of(&Event::Other(trimmed))),
+        (job, Message::of(&Event::Error(EngineError::ReadOnly))),
+        (subject, restock),
+        (subject, Message::of(&reason!("subject-partition", number = "1"))),
+    ]
+}
+
+#[test]
+fn stored_messages_are_localized_and_have_at_most_three_lines() {
+    for (text, message) in stored() {
+        let read = Message::from_stored(message.stored());
+        set_thread_language("en");
+        assert_eq!(text(&read), message.to_string(), "English is the sentence itself");
+        set_thread_language("zh");
+        let text = text(&read);
+        assert!(!text.is_ascii() && english(&text).is_empty(), "{text}");
+        assert!(wrap(&text, ANSWER).len() <= 3, "{text}");
+    }
+    for (text, old) in [
+        (result as Shown, "86 entries: 80 written"),
+        (job, "86 entries"),
+        (subject, "#7, 9 buyers"),
+    ] {
+        assert_eq!(text(&Message::from_stored(old.to_owned())), old, "an older version stored it");
+    }
+    let lasted = Message::of(&Event::lasted(405_100));
+    assert_eq!(result(&lasted), "持续 405.1 秒");
+    set_thread_language("en");
+    assert_eq!(result(&lasted), "after 405.1 s");
+}
+
+#[test]
+fn order_errors_are_localized_short_and_harmless() {
+    let (user, holds) = (UserId(5), OrderId::new(1_795_000_000, 1).unwrap());
+    let holds = OrderError::Holds { user, holds, voucher: SALE };
+    let field = OrderError::Fields(reason!("faults-field-garbage", field = "userId", value = "7x"));
+    for fault in [holds, field, OrderError::OutOfStock(SALE), OrderError::NotPromised] {
+        let message = Message::of(&fault);
+        let beside = message.data_json(MAX_DATA).unwrap_or_default();
+        let read = Message::with_data(message.to_string(), &beside);
+        set_thread_language("en");
+        assert_eq!(order_error(&read), fault.to_string());
+        set_thread_language("zh");
+        let text = order_error(&read);
+        assert!(!text.is_ascii() && width(&text) <= 60, "{text}");
+    }
+    for old in ["delivered 5 times", ""] {
+        assert_eq!(order_error(&Message::with_data(old.to_owned(), "{")), old);
+    }
+    let hostile = Message::of(&OrderError::Rejected("\u{1b}[2J\u{202e}".repeat(100)));
+    let text = order_error(&hostile);
+    assert!(text.chars().count() <= MAX_REASON + 1 && !text.contains(['\u{1b}', '\u{202e}']));
+}
+
+/// Others acknowledged, took or deleted them meanwhile: the state of their orders is unknown.
+#[test]
+fn vanished_entries_are_not_reported_as_settled() {
+    let replayed = Reply::Replayed(ReplayReport { seen: 3, gone: 3, ..ReplayReport::default() });
+    let letters =
+        Reply::LettersDiscarded(LettersDiscarded { gone: 3, ..LettersDiscarded::default() });
+    for reply in [replayed, letters] {
+        let text = reply.to_string();
+        assert!(text.contains("3 no longer present") && !text.contains("settled"), "{text}");
+    }
+    // A line that an older version stored.
+    let old = r#"{"text":"3 letters: 0 replayed, 0 refused, 3 gone","is":{"done":{"letters_replayed":{"seen":3,"replayed":0,"refused":{"awaited":0,"came_back":0,"written":0,"not_awaited":0,"no_sale":0,"not_loaded":0,"id_taken":0,"malformed":0},"gone":3,"cut_short":false}}}}"#;
+    let old = Message::from_stored(old.to_owned());
+    assert_eq!(result(&old), "0 dead letters replayed, 3 no longer present");
 }

@@ -1,11 +1,17 @@
-//! Features of every table: filter, order, copies, the mouse, large counts, and custom keys.
+//! What views have in common: targets, refusals that say which key helps, filter, order, copies, mouse, custom keys.
 
 use seckill_engine::error::MAX_REASON;
+use tokio::sync::oneshot;
 
 use super::prelude::*;
 
 fn keys(text: &str) -> Keys {
     toml::from_str(text).expect("keys that can be read")
+}
+
+/// Applies keys of a user.
+pub(super) fn configure(text: &str) {
+    keymap::choose_here(keys(text).table().expect("a good choice"));
 }
 
 fn fault(text: &str) -> String {
@@ -94,50 +100,36 @@ fn a_copy_is_reported_and_has_no_control_characters() {
 
 #[test]
 fn the_mouse_chooses_only_while_it_is_on() {
-    const CLICK: MouseEventKind = MouseEventKind::Down(MouseButton::Left);
     let mut tui = Tui::new(normal());
-    let text = tui.screen();
-    let at = text.lines().nth(1).unwrap_or_default().find("Sales").unwrap();
-    tui.mouse(CLICK, at as u16, 1);
-    assert_eq!(tui.app.view, View::Overview, "it is off");
-    tui.press("m");
-    tui.mouse(CLICK, at as u16, 1);
-    assert_eq!(tui.app.view, View::Sales);
-    let text = tui.screen();
-    let row = text.lines().position(|line| line.contains("noodles")).unwrap_or(0);
-    tui.mouse(CLICK, 20, row as u16);
-    assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(5)));
+    assert_eq!(tui.click("Sales").app.view, View::Overview, "it is off");
+    assert_eq!(tui.press("m").click("Sales").app.view, View::Sales);
+    assert_eq!(tui.click("noodles").app.views.sales.chosen, Some(VoucherId(5)));
     tui.screen();
     tui.mouse(MouseEventKind::ScrollUp, 20, 9);
     assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(7)));
+    // It stops at both ends.
+    tui.mouse(MouseEventKind::ScrollUp, 20, 9);
+    tui.assert_status("this is the first row");
+    (0..3).for_each(|_| tui.mouse(MouseEventKind::ScrollDown, 20, 9));
+    tui.assert_status("this is the last row");
+    tui.mouse(MouseEventKind::ScrollUp, 20, 9);
     // Questions are answered with keys only.
     tui.press("E");
     tui.screen();
     for y in 0..36 {
         for x in 0..120 {
-            tui.mouse(CLICK, x, y);
+            tui.mouse(MouseEventKind::Down(MouseButton::Left), x, y);
         }
     }
     assert!(matches!(tui.app.dialog, Some(Dialog::Confirm(_))) && tui.sent().is_empty());
     // A key hint runs its action, and a row of the stock panel chooses its sale.
-    let click = |tui: &mut Tui, text: &str| {
-        let screen = tui.screen();
-        let (row, line) = screen.lines().enumerate().find(|(_, line)| line.contains(text)).unwrap();
-        let before = line.split(text).next().unwrap_or_default().chars().count();
-        tui.mouse(CLICK, before as u16, row as u16);
-    };
-    tui.press("n1");
-    click(&mut tui, "#9 cinema");
+    tui.press("n1").click("#9 cinema");
     assert_eq!(tui.app.views.sales.chosen, Some(VoucherId(9)));
-    click(&mut tui, "? help");
-    assert!(matches!(tui.app.dialog, Some(Dialog::Help(_))));
+    assert!(matches!(tui.click("? help").app.dialog, Some(Dialog::Help(_))));
     // A tab opens its view also from the filter.
-    tui.press("\x1b2/noo");
-    click(&mut tui, "Orders");
+    tui.press("\x1b2/noo").click("Orders");
     assert_eq!((tui.app.view, tui.app.views.filtering), (View::Orders, false));
-    tui.press("2m");
-    tui.mouse(CLICK, 1, 1);
-    assert_eq!(tui.app.view, View::Sales);
+    assert_eq!(tui.press("2m").click("Overview").app.view, View::Sales);
 }
 
 #[test]
@@ -146,11 +138,9 @@ fn the_palette_runs_a_command_of_another_view_there_and_remembers_recent_ones() 
     tui.assert_shows("in Dead letters").press("\n");
     assert_eq!(tui.app.view, View::Letters);
     assert!(matches!(tui.sent()[..], [Command::CountLetters(_)]), "the question follows");
-    let text = tui.press("\x1b:freeze\n:").screen();
-    let first = text.lines().find(|line| line.contains("recently used"));
-    assert!(first.is_some_and(|line| line.contains("freeze")), "{text}");
-    tui.press("\n");
-    assert!(!tui.app.display.frozen);
+    let first = tui.press("\x1b:freeze\n:").line("recently used");
+    assert!(first.contains("freeze"), "{first}");
+    assert!(!tui.press("\n").app.display.frozen);
 }
 
 #[test]
@@ -196,10 +186,7 @@ fn a_paste_is_truncated_with_a_notice_and_does_no_harm() {
         tui.assert_hides(CUT);
     }
     // Filters are repeated in short.
-    for (lang, view) in
-        ["en", "zh"].iter().flat_map(|lang| "23456780".chars().map(|it| (*lang, it)))
-    {
-        set_thread_language(lang);
+    for view in in_each_language(|| "23456780".chars()) {
         let mut tui = Tui::open(normal(), &format!("{view}/"));
         tui.paste("x".repeat(1_000));
         let text = tui.press("\n").screen_at(80, 24);
@@ -236,9 +223,9 @@ fn messages_are_above_the_filter_input() {
 
 #[test]
 fn configured_keys_apply_to_dispatch_help_and_messages() {
-    let chosen =
-        "mark = [\"v\", \"f5\"]\nnew-sale = \"B\"\nhelp = \"f1\"\nquit = \"ctrl-q\"\nend = []";
-    keymap::choose_here(keys(chosen).table().expect("a good choice"));
+    configure(
+        "mark = [\"v\", \"f5\"]\nnew-sale = \"B\"\nhelp = \"f1\"\nquit = \"ctrl-q\"\nend = []",
+    );
     let mut tui = Tui::open(normal(), "4vA");
     assert_eq!(tui.sent().len(), 1);
     tui.at((160, 80)).press("2").assert_shows("B new ");
@@ -247,11 +234,26 @@ fn configured_keys_apply_to_dispatch_help_and_messages() {
     let none = Snapshot { sales: Vec::new(), ..normal() };
     Tui::open(none, "2").assert_shows("Press B to create one");
     // A confirmation names them as well.
-    let configured = keys("next-part = [\"ctrl-n\"]\npress = [\"ctrl-j\"]");
-    keymap::choose_here(configured.table().expect("a good choice"));
+    configure("next-part = [\"ctrl-n\"]\npress = [\"ctrl-j\"]");
     Tui::open(normal(), "2jkE").assert_shows("optional, for the log; Ctrl-N to edit");
     let missing = text!("conventions-this-affects-type-that-number", count = 1_204);
     assert!(missing.ends_with("type that number, then press Ctrl-J"));
+    // So do refusals and errors.
+    configure(
+        "freeze = \"f6\"\ndown = [\"J\"]\nstart = \"B\"\nremove-consumer = \"K\"\nactivity = \"f9\"",
+    );
+    let mut tui = Tui::new(Snapshot { letters: LetterPage::default(), ..with_letters() });
+    let paused = "the display is paused; press F6 to resume before loading more";
+    tui.key(KeyCode::F(6)).press("5").assert_status(paused);
+    Tui::open(normal(), "B").assert_status("select the sale with ↑ and J, then press B again");
+    let consumer = "select a consumer in the list above with ↑ and J, then press K again";
+    Tui::open(with_stream(), "3K").assert_status(consumer);
+    // The engine stopped before it replied.
+    let mut tui = Tui::new(normal());
+    let (_, answer) = oneshot::channel();
+    let answer = answer.now_or_never().expect("the reply is ready");
+    tui.app.on_answer((Command::EndSale(VoucherId(7)), answer));
+    tui.assert_status_contains("; check Activity (F9) before you repeat the command");
 }
 
 #[test]
@@ -286,12 +288,156 @@ fn invalid_keys_are_reported_one_by_one() {
 }
 
 #[test]
-fn a_job_is_switched_back_once_a_snapshot_shows_it() {
-    let mut tui = Tui::open(normal(), "8Py");
-    let sent = tui.sent();
-    let [Command::SwitchJob { job, paused }] = &sent[..] else { panic!("{sent:?}") };
-    let (job, paused) = (job.clone(), *paused);
-    tui.answer(Ok(Reply::JobSwitched { job: job.clone(), paused }));
-    tui.show(with(normal(), |it| it.jobs[0].paused = paused));
-    assert_eq!(tui.press("Py").sent(), [Command::SwitchJob { job, paused: !paused }]);
+fn the_choice_follows_the_sale_and_not_the_row() {
+    let mut tui = Tui::open(normal(), "2jk");
+    tui.show(with(normal(), |it| it.sales.reverse()));
+    assert_eq!(tui.press("Py").sent(), [Command::PauseSale(VoucherId(7))]);
+    // The only open sale needs no choice.
+    let only = with(normal(), |it| it.sales.retain(|sale| [5, 7].contains(&sale.voucher_id.0)));
+    assert_eq!(Tui::open(only, "Ey").sent(), [Command::EndSale(VoucherId(7))]);
+}
+
+/// Presses keys, each followed by the status line that it leads to.
+#[track_caller]
+fn assert_statuses(snapshot: Snapshot, steps: &[(&str, &str)]) {
+    let mut tui = Tui::new(snapshot);
+    for (keys, status) in steps {
+        assert_eq!(tui.press(keys).status(), *status, "{keys}");
+    }
+    assert_eq!(tui.sent(), []);
+}
+
+#[test]
+fn a_key_that_does_nothing_gives_the_reason_and_the_next_step() {
+    assert_statuses(
+        normal(),
+        &[
+            ("S", "select the sale with ↑ and ↓, then press S again"),
+            ("S", "#7 is already running"),
+            ("jS", "#8 has started and is sold out"),
+            ("jjE", "#5 has ended and cannot be changed"),
+            ("j", "this is the last row"),
+            ("A", "A is available in Pending (plan), Ledger (repair)"),
+            ("C", "C is available in Stream (claim), Dead letters (return stock)"),
+            ("W", "W is available in Stream (rewind)"),
+            ("z", "z has no function here; press ? for the keys"),
+            ("h", "no details are open; press Enter to open them"),
+            ("kkkEz", "z has no function here"),
+            ("?", "? has no function here"),
+            ("nz", "z has no function here; press ? for the keys"),
+            ("1o", "this view has no table"),
+            ("4X", "no command is running"),
+            ("5X", "no command is running"),
+            ("R", "there are no dead letters"),
+            ("tjjjjjj", "this is the last sale"),
+            ("kkkkkk", "this is the first sale"),
+        ],
+    );
+    // The statistics were read shortly before the list.
+    let late = with(empty(), |it| it.stream.iter_mut().for_each(|it| it.pending = 7));
+    for snapshot in [empty(), late] {
+        assert_statuses(
+            snapshot,
+            &[
+                ("4A", "there are no pending entries to plan for"),
+                (" ", "there is no entry to mark"),
+                ("y", "no row is selected; use ↑ and ↓"),
+                ("w", "no row is selected; use ↑ and ↓"),
+                ("l", "no row is selected; use ↑ and ↓"),
+                ("1E", "there is no sale to change"),
+                ("2y", "no row is selected; use ↑ and ↓"),
+                ("tk", "No sales yet. Press L to schedule one."),
+            ],
+        );
+    }
+    let one = with(normal(), |it| it.sales.truncate(1));
+    assert_statuses(one, &[("tj", "there is no other sale to show")]);
+    assert_statuses(with_letters(), &[("5/nothing of the kind\nD", "no row is selected")]);
+}
+
+#[test]
+fn no_command_opens_in_read_only_mode_or_while_its_server_is_unreachable() {
+    let read_only = "read-only mode: commands are disabled; restart without --read-only";
+    let redis = "Redis is unreachable; try again once it is reachable";
+    let sql = "the database is unreachable; try again once it is reachable";
+    for (view, snapshot, commands, status) in [
+        ("2", normal as fn() -> Snapshot, "NSREPLFH", read_only),
+        ("3c", with_stream, "WCD", read_only),
+        ("4", normal, "AX", read_only),
+        ("5", with_letters, "RDCX", read_only),
+        ("6", normal, "X", read_only),
+        ("7", with_orders, "P", read_only),
+        ("8", normal, "TP", read_only),
+        ("9", with_findings, "A", read_only),
+        ("2jk", outage, "PER", redis),
+        ("2jk", || without_sql(normal()), "PER", sql),
+    ] {
+        let is_disabled = status == read_only;
+        let mut tui = Tui::open(Snapshot { read_only: is_disabled, ..snapshot() }, view);
+        for command in commands.chars() {
+            tui.press(&command.to_string()).assert_status(status).assert_idle();
+        }
+    }
+}
+
+#[test]
+fn a_reply_covers_no_other_question_and_names_the_keys_to_close_and_retry() {
+    let planned = Reply::Planned(stuck(1));
+    let ready = "the plan is ready";
+    let counts = LetterCounts::default();
+    let counted = Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(8) });
+    let letters = "the dead letters are counted";
+    let removed = Reply::Previewed(Preview::Remove(stream::removed()));
+    let statistics = "the statistics are ready";
+    // A form, a question, its reason, the palette.
+    for (snapshot, asks, keys, reply, what, again) in [
+        (normal as fn() -> Snapshot, "4A", "1N", &planned, ready, "A"),
+        (normal, "4A", "2jkE", &planned, ready, "A"),
+        (normal, "4A", "2jkE\t", &planned, ready, "A"),
+        (normal, "4A", ":", &planned, ready, "A"),
+        (with_letters, "5R", ":", &counted, letters, "R"),
+        (with_letters, "5D", ":", &counted, letters, "D"),
+        (with_letters, "5C", ":", &counted, letters, "C"),
+        (with_stream, "3cjjD", ":", &removed, statistics, "D"),
+    ] {
+        let mut tui = Tui::open(snapshot(), asks);
+        assert_eq!(tui.sent().len(), 1);
+        tui.press(keys).answer(Ok(reply.clone()));
+        let closes = if keys == "2jkE" { "n" } else { "Esc" };
+        let text = format!("{what}; press {closes} to close this, then {again} again");
+        tui.assert_status(&text).press(if closes == "n" { "n" } else { "\x1b" });
+        tui.assert_idle();
+    }
+    // A plan without effect asks nothing, and neither does an error.
+    let mut tui = Tui::open(normal(), "4A");
+    let none = plan(&[(entry(1), Verdict::InHand)], "");
+    tui.reply(Ok(Reply::Planned(none))).assert_idle();
+    tui.assert_status("1 held by live nodes; nothing to do");
+    let why = "there is no consumer 'x'";
+    let mut tui = Tui::open(with_stream(), "3cC\n");
+    tui.reply(Err(EngineError::Rejected(why.into()))).assert_status_contains(why).assert_idle();
+}
+
+#[test]
+fn a_filter_is_live_and_moves_the_cursor_also_during_an_outage() {
+    let mut tui = Tui::open(normal(), "4");
+    tui.show(with(normal(), |it| it.redis.up = false));
+    let last = tui.app.views.pending.rows(&tui.app.display.shown).last().unwrap().entry;
+    tui.press(&format!("/{last}"));
+    assert_eq!(tui.app.views.pending.cursor, Some(last));
+    // Escape ends it.
+    let mut tui = Tui::open(normal(), "2/tea");
+    tui.assert_hides("noodles").press("\n").assert_shows("1 of 4");
+    tui.press("E").assert_shows("#8 milk tea").press("n\x1b").assert_shows("noodles");
+}
+
+#[test]
+fn the_palette_runs_what_it_names() {
+    assert_eq!(Tui::open(normal(), ":pend\n").app.view, View::Pending);
+    let plan = Command::Plan(Scope::All(Filter::default()));
+    assert_eq!(Tui::open(normal(), "4:reco\n").sent(), [plan]);
+    for (name, asked) in [("audit", false), ("ledger", false), ("repair", true)] {
+        let tui = Tui::open(with_findings(), &format!("3:{name}\n"));
+        assert_eq!((tui.app.view, tui.app.dialog.is_some()), (View::Ledger, asked), "{name}");
+    }
 }

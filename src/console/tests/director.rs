@@ -44,10 +44,8 @@ fn an_armed_launch_is_in_the_top_line_of_every_view() {
     tui.press("tf");
     later(&mut tui, 7_000);
     tui.assert_shows("LAUNCH 00:03");
-    assert!(
-        tui.app.director.due(tui.app.display.now).is_some(),
-        "a paused display stops no countdown"
-    );
+    let due = tui.app.director.due(tui.app.display.now);
+    assert!(due.is_some(), "a paused display stops no countdown");
 }
 
 #[test]
@@ -231,10 +229,8 @@ fn input_is_restored_after_cancelling() {
 
 #[test]
 fn a_stop_targets_the_load_test_of_the_selected_sale() {
-    let two = || Snapshot {
-        load_tests: vec![load_test(8, 1_000, 2_000), load_test(7, 1_000, 2_000)],
-        ..normal()
-    };
+    let load_tests = [8, 7].map(|sale| load_test(sale, 1_000, 2_000)).to_vec();
+    let two = || Snapshot { load_tests: load_tests.clone(), ..normal() };
     // The presenter layout shows one.
     for (keys, sale) in [("2jkHy", 7), ("tHy", 7), ("HjHy", 8)] {
         let sent = Tui::open(two(), keys).sent();

@@ -3,18 +3,10 @@
 use futures::StreamExt;
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend};
-use seckill_engine::{
-    commands::plan::{file::Writer, *},
-    event,
-    telemetry::census::Census,
-};
+use seckill_engine::{commands::plan::file::Writer, event, telemetry::census::Census};
 use tokio::sync::mpsc;
 
-use super::{
-    history::{curves, log_lines},
-    letters::letters,
-    prelude::*,
-};
+use super::prelude::*;
 
 /// A large window, the usual ones, and the smallest.
 pub(super) const SIZES: [(u16, u16); 4] = [(200, 50), (120, 36), (80, 24), (60, 15)];
@@ -133,12 +125,9 @@ impl Tui {
     }
 
     pub(super) fn draw(&mut self, width: u16, height: u16) -> Buffer {
-        let mut terminal = Terminal::new(TestBackend::new(width, height));
-        if let Ok(terminal) = &mut terminal {
-            let _ = terminal.draw(|frame| frame::draw(&mut self.app, frame));
-            return terminal.backend().buffer().clone();
-        }
-        Buffer::default()
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| frame::draw(&mut self.app, frame)).unwrap();
+        terminal.backend().buffer().clone()
     }
 
     /// Sets the size of the window, which has 120 columns at first.
@@ -170,6 +159,24 @@ impl Tui {
     /// Text copied since the last call.
     pub(super) fn copied(&mut self) -> String {
         self.app.terminal.clipboard.take().unwrap_or_default()
+    }
+
+    /// The first line that contains a text.
+    #[track_caller]
+    pub(super) fn line(&mut self, text: &str) -> String {
+        let screen = self.screen();
+        let line = screen.lines().find(|line| line.contains(text));
+        line.unwrap_or_else(|| panic!("{text:?} is not shown:\n{screen}")).to_owned()
+    }
+
+    /// Clicks on the first occurrence of a text below the header.
+    #[track_caller]
+    pub(super) fn click(&mut self, text: &str) -> &mut Self {
+        let screen = self.screen();
+        let mut rows = screen.lines().enumerate().skip(1);
+        let (row, before) = rows.find_map(|(y, it)| Some((y, it.split_once(text)?.0))).unwrap();
+        self.mouse(MouseEventKind::Down(MouseButton::Left), width(before) as u16, row as u16);
+        self
     }
 
     pub(super) fn mouse(&mut self, kind: MouseEventKind, column: u16, row: u16) {
@@ -223,6 +230,11 @@ pub(super) fn languages() -> impl Iterator<Item = &'static str> {
     ["en", "zh"].into_iter().inspect(|lang| set_thread_language(lang))
 }
 
+/// These items in each language, which it sets.
+pub(super) fn in_each_language<I: IntoIterator>(items: fn() -> I) -> impl Iterator<Item = I::Item> {
+    languages().flat_map(move |_| items())
+}
+
 /// The key of each view.
 pub(super) fn view_keys() -> impl Iterator<Item = &'static str> {
     View::VARIANTS.iter().map(|view| view.key())
@@ -247,6 +259,12 @@ pub(super) fn lines(buffer: &Buffer, area: Rect) -> String {
         lines.push(line.trim_end().to_owned());
     }
     lines.join("\n")
+}
+
+/// A screen without these lines at its top and its bottom.
+pub(super) fn inner(screen: &str, top: usize, bottom: usize) -> String {
+    let lines: Vec<&str> = screen.lines().collect();
+    lines[top..lines.len() - bottom].join("\n")
 }
 
 fn count(total: u64, per_second: f64) -> Count {
@@ -406,8 +424,8 @@ pub(super) fn normal() -> Snapshot {
             (8_000, 20),
         ],
         series: Arc::new(series()),
-        curves: curves(),
-        activity: Arc::new(log_lines()),
+        curves: history::curves(),
+        activity: Arc::new(history::log_lines()),
         locks: Holders { total: 3, locks: locks(), foreign: Vec::new() },
         jobs: jobs(),
         alarms: vec![dead_consumer("node-b/1", 86, 42_000)],
@@ -510,7 +528,7 @@ pub(super) fn overflowing() -> Snapshot {
     snapshot.pending = page(0, 12_340);
     let partial = census(10_000, [0, 0, 1, 208, 9_791], [9_600, 400, 0]);
     snapshot.census = Some(Census { whole: false, ..partial });
-    snapshot.letters = letters(0, 100, true);
+    snapshot.letters = letters::letters(0, 100, true);
     snapshot.locks.total = 98_765;
     for number in 0..197 {
         let name = format!("a-lock-with-a-very-long-name-that-no-window-holds:{number}");

@@ -1,8 +1,8 @@
 //! Random keys, snapshots and sizes: nothing panics, and no command is sent without confirmation.
 
-use rand::{Rng, seq::IteratorRandom as _};
+use rand::{Rng, RngExt, SeedableRng, rngs::ChaCha8Rng, seq::IteratorRandom as _};
 
-use super::{history, prelude::*};
+use super::prelude::*;
 use crate::dialogs::Intent;
 
 /// What the next key may send.
@@ -63,8 +63,7 @@ fn any_snapshot(random: &mut impl Rng) -> Snapshot {
         snapshot.sales.truncate(random.random_range(0..5));
     }
     if random.random_bool(0.1) {
-        snapshot.stream = None;
-        snapshot.latency = None;
+        (snapshot.stream, snapshot.latency) = (None, None);
     }
     if random.random_bool(0.6) {
         snapshot.entries = stream::page(StreamView::default(), random.random_range(0..300));
@@ -149,10 +148,7 @@ fn play(seed: u64) -> usize {
                 };
                 assert!(fine, "seed {seed}, step {step}: {sent:?} after {key:?}");
             }
-            80..88 => {
-                let snapshot = any_snapshot(&mut random);
-                tui.app.on_snapshot(Arc::new(snapshot));
-            }
+            80..88 => _ = tui.show(any_snapshot(&mut random)),
             88..92 => {
                 let answer = any_answer(&mut random);
                 if tui.has_outstanding() {
@@ -165,8 +161,7 @@ fn play(seed: u64) -> usize {
             }
             92..94 => {
                 let text = ["pasted 火锅\n\x1b[2J", "10000", "+1h", "\u{202e}\u{200d}"];
-                let text = text[random.random_range(0..text.len())];
-                tui.paste(text.to_owned());
+                tui.paste(text[random.random_range(0..text.len())]);
             }
             94..95 => tui.app.on_guide(GuidePage {
                 title: "火锅 ".repeat(random.random_range(0..30)),

@@ -96,10 +96,8 @@ fn lines_are_filtered_by_level_and_text() {
     let entries = LogView { which: Some(Which::Commands), before: None };
     assert_eq!(tui.focus.borrow().log, Some(entries));
     tui.press("v/pay\n").show(crowded());
-    tui.assert_shows("order pay")
-        .assert_hides("alarm raised")
-        .press("\x1b")
-        .assert_shows("alarm raised");
+    tui.assert_shows("order pay").assert_hides("alarm raised");
+    tui.press("\x1b").assert_shows("alarm raised");
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! Nothing moves when a figure grows, every window shows what matters, and the header names the active sale.
 
-use super::{prelude::*, screens::DETAILS};
-use crate::{active_sale::ActiveSale, text};
-
-const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (200, 50)];
+use super::prelude::*;
+use crate::active_sale::ActiveSale;
 
 /// Two sales before any request.
 fn rest() -> Snapshot {
@@ -64,32 +62,30 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 #[test]
 fn nothing_moves_in_a_load_test() {
-    for _ in languages() {
+    for size in in_each_language(|| &SIZES[..3]) {
         let titles = [text::STOCK, text::ADMISSION, text::STREAM, text::PENDING, text::DEAD];
         let others = [Label("console-orders-per-second"), Label("console-rush")];
         let lower = [Label("overview-locks"), Label("console-attention")];
         let titles = titles.iter().chain(&others).chain(&lower);
         let texts = titles.map(|it| it.read()).chain(names());
         let texts: Vec<&str> = texts.chain(["redis", "sqlite", "└"]).collect();
-        for size in SIZES {
-            let mut tui = Tui::new(rest());
-            let mut screens = vec![tui.at(size).screen()];
-            screens.push(tui.show(extreme()).screen());
-            // While the display is paused and a long message is shown.
-            tui.press("f");
-            tui.app.display.now = NOW.plus(4_321_000);
-            let now = Some(tui.app.display.now);
-            tui.show(with(extreme(), |it| (it.redis.last_ok, it.sql.last_ok) = (now, now)));
-            tui.app.status.failure("redis does not answer; try again ".repeat(9));
-            screens.push(tui.screen());
-            assert_steady(&screens, &texts);
-        }
+        let mut tui = Tui::new(rest());
+        let mut screens = vec![tui.at(*size).screen()];
+        screens.push(tui.show(extreme()).screen());
+        // While the display is paused and a long message is shown.
+        tui.press("f");
+        tui.app.display.now = NOW.plus(4_321_000);
+        let now = Some(tui.app.display.now);
+        tui.show(with(extreme(), |it| (it.redis.last_ok, it.sql.last_ok) = (now, now)));
+        tui.app.status.failure("redis does not answer; try again ".repeat(9));
+        screens.push(tui.screen());
+        assert_steady(&screens, &texts);
     }
 }
 
 #[test]
 fn a_server_that_goes_away_moves_nothing_in_the_header() {
-    let mut later = vec![normal(), super::truth::locked_database()];
+    let mut later = vec![normal(), super::truth::locked(normal())];
     for is_up in [true, false] {
         for ago in [Some(6), Some(59), Some(119), Some(7_199), Some(172_799), None] {
             later.push(with(normal(), |it| {
@@ -103,37 +99,30 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
     later.extend([90, 999_999, 59_000_000].map(|micros| {
         with(normal(), |it| (it.redis.latency_us, it.sql.latency_us) = (micros, micros))
     }));
-    for _ in languages() {
-        for size in [(80, 24), (112, 30), (120, 36), (200, 50)] {
-            let mut tui = Tui::new(normal());
-            tui.at(size);
-            let header = |it: &Snapshot| format!("{}\n\n\n", tui.show(it.clone()).header());
-            let headers: Vec<String> = later.iter().map(header).collect();
-            assert_steady(&headers, &["#7 hot pot 50% off", "04:12", "redis", "sqlite"]);
-            for header in &headers {
-                let badges = header.split_once("redis");
-                assert!(badges.is_some_and(|(_, shown)| !shown.contains('…')), "{header}");
-            }
+    for size in in_each_language(|| [(80, 24), (112, 30), (120, 36), (200, 50)]) {
+        let mut tui = Tui::new(normal());
+        tui.at(size);
+        let header = |it: &Snapshot| format!("{}\n\n\n", tui.show(it.clone()).header());
+        let headers: Vec<String> = later.iter().map(header).collect();
+        assert_steady(&headers, &["#7 hot pot 50% off", "04:12", "redis", "sqlite"]);
+        for header in &headers {
+            let badges = header.split_once("redis");
+            assert!(badges.is_some_and(|(_, shown)| !shown.contains('…')), "{header}");
         }
     }
 }
 
 #[test]
 fn view_names_are_never_truncated_by_counts() {
-    for _ in languages() {
-        for size in SIZES {
-            for view in View::VARIANTS.iter().copied() {
-                let mut tui = Tui::open(extreme(), "f");
-                tui.app.view = view;
-                let buffer = tui.draw(size.0, size.1);
-                for name in names() {
-                    let place = column(&buffer, 1, name);
-                    assert!(place.is_some(), "{name}: {}", tui.screen_at(size.0, size.1));
-                }
-                let text = tui.screen_at(size.0, size.1);
-                let [frozen, read_only] = [text::FROZEN, text::READ_ONLY];
-                assert!(text.contains(&*frozen) && text.contains(&*read_only), "{text}");
-            }
+    for size in in_each_language(|| &SIZES[..3]) {
+        for view in View::VARIANTS.iter().copied() {
+            let mut tui = Tui::open(extreme(), "f");
+            tui.app.view = view;
+            let text = tui.at(*size).screen();
+            let names = names().all(|name| text.lines().nth(1).unwrap().contains(name));
+            assert!(names, "{text}");
+            let badges = [text::FROZEN, text::READ_ONLY];
+            assert!(badges.iter().all(|it| text.contains(it.read())), "{text}");
         }
     }
 }
@@ -220,8 +209,7 @@ fn a_finished_launch_gives_way_to_the_active_sale() {
 
 #[test]
 fn only_the_figures_of_a_moment_are_lit() {
-    for depth in [Depth::Ansi256, Depth::None] {
-        let theme = Theme::new(depth, false);
+    for theme in [Depth::Ansi256, Depth::None].map(|depth| Theme::new(depth, false)) {
         let soft = theme.dimmed;
         for (w, h) in [(120, 36), (80, 24)] {
             let mut tui = Tui::themed(normal(), theme);
@@ -239,10 +227,8 @@ fn only_the_figures_of_a_moment_are_lit() {
                 assert!(dim(now, 3), "{now}: {}", tui.screen_at(w, h));
             }
             assert!(!dim("values of 11:06:", 3) && !dim("persisted", 3));
-            let text = tui.screen_at(w, h);
-            assert!(text.contains("; rest is current"), "{text}");
-            let text = tui.press("\x1b").screen_at(w, h);
-            assert!(!text.contains("rest is current"), "{text}");
+            tui.at((w, h)).assert_shows("; rest is current");
+            tui.press("\x1b").assert_hides("rest is current");
         }
     }
 }
@@ -252,10 +238,9 @@ fn a_gauge_empties_in_every_view() {
     let nearly_gone = sale(7, "hot pot", Phase::Planned, 1_000, 1);
     for keys in ["1", "2", "t"] {
         let sales = vec![SaleLine { phase: Phase::Running, begin: None, ..nearly_gone.clone() }];
-        let text = Tui::open(Snapshot { sales, ..empty() }, keys).screen();
-        let gauge = text.lines().find(|line| line.contains("░░░░░")).unwrap_or_default();
-        assert!(gauge.contains(" ▏░░░░░"), "{text}");
-        assert!(text.to_lowercase().contains("left"), "{text}");
+        let mut tui = Tui::open(Snapshot { sales, ..empty() }, keys);
+        assert!(tui.line("░░░░░").contains(" ▏░░░░░"), "{}", tui.screen());
+        assert!(tui.screen().to_lowercase().contains("left"), "{}", tui.screen());
     }
 }
 
@@ -268,9 +253,8 @@ fn tables_have_no_wide_gap_between_columns() {
     ] {
         let mut tui = Tui::open(normal(), keys);
         for width in widths {
-            let text = tui.screen_at(*width, 50);
-            let line = text.lines().find(|line| line.contains(cell)).expect("a row");
-            assert!(!line.trim_end().contains(&" ".repeat(limit)), "{width}: {text}");
+            let line = tui.at((*width, 50)).line(cell);
+            assert!(!line.contains(&" ".repeat(limit)), "{width}: {line}");
         }
     }
 }
@@ -286,8 +270,7 @@ fn enter_opens_the_detail_of_every_view_in_the_smallest_window_or_says_why_not()
         ["总库存", "用户", "持有者", "原消息", "持有标识", "买家", "运行历史", "时间"],
     ];
     let views = ["2jk", "3k", "4", "5", "6", "7j", "8", "0k"];
-    for (lang, words) in ["en", "zh"].into_iter().zip(words) {
-        set_thread_language(lang);
+    for (_, words) in languages().zip(words) {
         for page in [GuidePage::default(), guide.clone()] {
             for (keys, word) in views.into_iter().zip(words) {
                 let detail = DETAILS.iter().find(|(.., it)| it.starts_with(&keys[..1]));
@@ -297,8 +280,7 @@ fn enter_opens_the_detail_of_every_view_in_the_smallest_window_or_says_why_not()
                 let open = tui.press("\n").screen();
                 let rule = |text: &str| text.contains("──────────");
                 assert!(rule(&open) && !rule(&before), "{keys}: {open}");
-                let body: Vec<&str> = open.lines().skip(3).collect();
-                assert!(body.join("\n").contains(word), "{keys}, {word}: {open}");
+                assert!(inner(&open, 3, 0).contains(word), "{keys}, {word}: {open}");
                 assert_eq!(tui.press("h").screen(), before, "{keys}");
             }
         }

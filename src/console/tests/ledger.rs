@@ -61,13 +61,10 @@ fn the_result_of_a_repair_is_shown() {
 #[test]
 fn marked_sales_are_repaired_and_no_others() {
     let mut tui = Tui::open(with_findings(), "9j ");
-    tui.assert_shows("1 marked");
-    tui.press("A").assert_shows("1 marked sale, 2 differences: #8");
-    tui.press("y");
-    let only: Vec<SaleAudit> =
-        repairs().into_iter().filter(|sale| sale.voucher_id == VoucherId(8)).collect();
+    tui.assert_shows("1 marked").press("A").assert_shows("1 marked sale, 2 differences: #8");
+    let only: Vec<_> = repairs().into_iter().filter(|it| it.voucher_id == VoucherId(8)).collect();
     assert_eq!(only[0].cures(), [Cure::GiveBack]);
-    assert_eq!(tui.sent(), [Command::Repair(only)]);
+    assert_eq!(tui.press("y").sent(), [Command::Repair(only)]);
     // A sale without findings cannot be marked, and a mark vanishes with its differences.
     tui.press("G ").assert_status("this sale has no automatic repair");
     tui.show(Snapshot { ledger: LedgerPage::of(NOW, vec![], vec![]), ..normal() });

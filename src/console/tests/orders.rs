@@ -171,8 +171,7 @@ fn an_order_is_not_admitted_after_it_was_written() {
     let early = |it: &mut Snapshot| {
         Arc::make_mut(&mut it.orders.lines)[0].create_time = NOW.plus(-101_000);
     };
-    let text = Tui::open(with(with_orders(), early), "7").screen();
-    let row = text.lines().find(|line| line.contains(&id(900).to_string())).unwrap();
+    let row = Tui::open(with(with_orders(), early), "7").line(&id(900).to_string());
     let time = row.split_whitespace().nth(1).unwrap();
     assert_eq!(row.matches(time).count(), 2, "{row}");
 }

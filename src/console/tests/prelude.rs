@@ -4,10 +4,9 @@ pub(super) use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 pub(super) use crossterm::event::*;
 pub(super) use futures::FutureExt;
-pub(super) use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 pub(super) use ratatui::{buffer::*, layout::Rect, style::*};
 pub(super) use seckill_engine::{
-    commands::{group::*, outcome::CommandOutcome, *},
+    commands::{group::*, outcome::CommandOutcome, plan::*, *},
     dead_letters::*,
     error::*,
     recovery::repair::Repaired,
@@ -23,16 +22,15 @@ pub(super) use strum::VariantArray as _;
 pub(super) use tokio::sync::watch;
 
 pub(super) use super::{
-    chinese::english,
-    fixture::{
-        NOW, SIZES, Tui, empty, entry, languages, lines, load_test, no_user, normal, outage,
-        overflowing, page, plan, read_only, recovering, sale, sql_away, stuck, view_keys, with,
-        with_load_test, without_sql,
-    },
-    history::with_log,
-    ledger::with_findings,
-    letters::{self, letter, with_letters},
+    conventions::configure,
+    dialogs::form_of,
+    fixture::*,
+    history::{self, with_log},
+    layout::*,
+    ledger::{repairs, with_findings},
+    letters::{self, all, all_counted, ask, letter, with_letters},
     orders::{self, with_orders},
+    screens::*,
     stream::{self, with_stream},
 };
 pub(super) use crate::{
@@ -41,7 +39,7 @@ pub(super) use crate::{
     dialogs::{Confirm, Dialog, Form},
     export::ExportError,
     frame, keymap,
-    text::audit_log::result,
+    text::{self, audit_log::*},
     theme::{Depth, Theme, glyphs},
     view::View,
     views,

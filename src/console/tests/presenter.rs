@@ -1,6 +1,6 @@
 //! The presenter layout: its states, its keys, and that no figure moves.
 
-use super::{director, layout::assert_steady, prelude::*};
+use super::{director, prelude::*};
 
 /// Opens in five seconds.
 pub(super) fn before() -> Snapshot {
@@ -104,10 +104,8 @@ fn the_summary_stays_until_a_key_that_does_nothing_else() {
         }
         let before = (tui.app.view, tui.app.dialog.is_some());
         tui.press("y").assert_hides("any key closes");
-        assert_eq!(
-            (tui.app.view, tui.app.dialog.is_some(), tui.sent()),
-            (before.0, before.1, vec![])
-        );
+        assert_eq!((tui.app.view, tui.app.dialog.is_some()), before);
+        assert_eq!(tui.sent(), []);
     }
 }
 
@@ -126,8 +124,7 @@ fn a_question_names_the_sale() {
 fn only_keys_that_do_something_are_offered() {
     let offered = |tui: &mut Tui| {
         let text = tui.screen();
-        let keys = text.lines().last().unwrap().to_owned();
-        ["L schedule", "F launch", "H stop"].map(|key| keys.contains(key))
+        ["L schedule", "F launch", "H stop"].map(|key| text.lines().last().unwrap().contains(key))
     };
     let mut tui = Tui::open(running(), "t");
     assert_eq!(offered(&mut tui), [true, false, false], "nothing is armed");
@@ -164,9 +161,8 @@ fn no_id_and_no_user_is_shown() {
 #[test]
 fn keys_toggle_presenter_mode() {
     let mut tui = Tui::open(normal(), "4");
-    for (keys, is_on) in
-        [("t", true), ("t", false), ("t", true), ("\x1b", false), (":pres\n", true)]
-    {
+    let steps = [("t", true), ("t", false), ("t", true), ("\x1b", false), (":pres\n", true)];
+    for (keys, is_on) in steps {
         assert_eq!(tui.press(keys).app.presenter.on, is_on, "{keys}");
         assert_eq!(tui.app.view, View::Pending);
     }
@@ -177,11 +173,9 @@ fn keys_toggle_presenter_mode() {
 
 #[test]
 fn a_key_of_the_views_does_not_end_a_demo() {
-    for (lang, expected) in [
-        ("en", " works in the views; press t to leave presenter mode"),
-        ("zh", " 用于普通视图，按 t 退出演示"),
-    ] {
-        set_thread_language(lang);
+    let expected =
+        [" works in the views; press t to leave presenter mode", " 用于普通视图，按 t 退出演示"];
+    for (_, expected) in languages().zip(expected) {
         let mut tui = Tui::open(normal(), "4t");
         for key in ["1", "2", "3", "5", "6", "7", "8", "0", "D", "x"] {
             tui.press(key);
@@ -199,9 +193,8 @@ fn the_keys_of_a_guide_leave_the_layout() {
     let mut tui = Tui::new(running());
     let mut ends = |keys: &str, page: GuidePage, end: &str| {
         tui.app.on_guide(page);
-        let screen = tui.press(keys).screen_at(80, 24);
-        let line = screen.lines().find(|line| line.contains("NODE FAILURE"));
-        assert!(line.is_some_and(|line| line.ends_with(end)), "{screen}");
+        let line = tui.press(keys).at((80, 24)).line("NODE FAILURE");
+        assert!(line.ends_with(end), "{line}");
     };
     let of_views = || GuidePage { key: Some("5  *  D".to_owned()), ..guide() };
     ends("", of_views(), "  5  *  D");
@@ -251,13 +244,12 @@ fn entries_are_recovered_in_presenter_mode() {
     assert_eq!(tui.press("y").sent(), [Command::Apply(stuck(86), Pace::default())]);
     assert!(tui.app.presenter.on);
     assert_eq!(tui.press("4").app.view, View::Pending);
-    Tui::open(sold_out(), "tA")
-        .assert_status("there are no pending entries to plan for")
-        .assert_idle();
+    let none = "there are no pending entries to plan for";
+    Tui::open(sold_out(), "tA").assert_status(none).assert_idle();
 }
 
 /// With these figures: buyers per second, orders written, and orders in flight, or an audit that passed.
-fn counting(rate: u64, persisted: u64, in_flight: u64) -> Snapshot {
+fn counting((rate, persisted, in_flight): (u64, u64, u64)) -> Snapshot {
     with(running(), |it| {
         it.sales[0].funnel.attempts.per_second = rate as f64;
         it.sales[0].persisted = persisted;
@@ -273,29 +265,24 @@ fn nothing_moves_while_figures_grow_and_when_a_result_appears() {
     let figures = [(3, 1, 7), (9_876, 4_860, 1_332), (10_987, 7_999, 12_345), (640, 640, 0)];
     let long = "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were \
                 shown at once that it is sold out; ";
-    for (width, height) in SIZES {
+    for size in SIZES {
         let mut tui = Tui::open(running(), "t");
-        tui.at((width, height));
-        let counting = |(rate, persisted, in_flight)| counting(rate, persisted, in_flight);
+        tui.at(size);
         let screens = figures.map(|it| tui.show(counting(it)).screen());
         assert_steady(&screens, &["buyers/s", "persisted", "in flight"]);
         assert!(!screens[3].contains("audit passed"), "orders come: {}", screens[3]);
         for alarms in [Vec::new(), normal().alarms] {
             let mut tui = Tui::open(Snapshot { alarms, ..running() }, "t");
-            tui.at((width, height));
-            let head = |text: &str| {
-                let lines: Vec<&str> = text.lines().take(usize::from(height) - 5).collect();
-                lines.join("\n")
-            };
-            let before = head(&tui.screen());
+            tui.at(size);
+            let before = inner(&tui.screen(), 0, 5);
             tui.app.status.failure(long.repeat(2));
-            assert_eq!(head(&tui.assert_shows("20,000 buyers came").screen()), before);
+            assert_eq!(inner(&tui.assert_shows("20,000 buyers came").screen(), 0, 5), before);
         }
     }
-    let large = counting(640, 640, 1_234_567);
+    let large = counting((640, 640, 1_234_567));
     Tui::open(large, "t").at((120, 36)).assert_shows("1,234,567");
     // Once no more orders arrive, the audit is shown.
-    let still = with(counting(0, 640, 0), |it| {
+    let still = with(counting((0, 640, 0)), |it| {
         (it.funnel, it.written.per_second) = (Funnel::default(), 0.0);
     });
     Tui::open(still, "t").assert_shows("audit passed|in flight");
@@ -303,7 +290,7 @@ fn nothing_moves_while_figures_grow_and_when_a_result_appears() {
 
 #[test]
 fn figures_and_labels_end_below_each_other() {
-    let mut tui = Tui::open(counting(3, 0, 3), "t");
+    let mut tui = Tui::open(counting((3, 0, 3)), "t");
     for (width, height) in &SIZES[..3] {
         let text = tui.screen_at(*width, *height);
         let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();

@@ -1,6 +1,172 @@
-//! The recovery views: which users they show, and that a command applies to its intended subject or to nothing.
+//! The recovery views: a list that changes, users, marks, and that a command applies to its subject or to nothing.
 
 use super::prelude::*;
+
+/// This many are pending when the list is read; the stats saw `counted`.
+fn holding(count: u64, counted: u64) -> Snapshot {
+    let census = census(count, [0, 0, count, 0, 0], [count, 0, 0]);
+    with(Snapshot { pending: page(0, count), census: Some(census), ..normal() }, |it| {
+        it.stream.iter_mut().for_each(|stream| stream.pending = counted);
+    })
+}
+
+#[test]
+fn the_layout_stays_while_entries_come_and_go() {
+    let words = [
+        ["HOLDER", "age > 10 min", "No pending entries"],
+        ["持有者", "已等待 > 10 分", "没有待确认"],
+    ];
+    for (_, [head, oldest, none]) in languages().zip(words) {
+        for size in SIZES {
+            let mut tui = Tui::open(holding(0, 7), "4");
+            tui.at(size);
+            let screens = [0, 3, 0, 1].map(|count| tui.show(holding(count, 9)).screen());
+            assert_steady(&screens, &[head, oldest][..if size.1 > 15 { 2 } else { 1 }]);
+            let shown = screens.each_ref().map(|screen| screen.contains(none));
+            assert_eq!(shown, [true, false, true, false], "{}", screens[0]);
+        }
+    }
+}
+
+#[test]
+fn the_tab_counts_what_the_list_shows() {
+    let mut tui = Tui::open(holding(3, 7), "4");
+    tui.assert_shows("Pending 3 |1–3 of 3");
+    tui.show(holding(0, 7)).assert_hides("Pending 7");
+    // Without an open list the stats count.
+    tui.show(Snapshot { pending: PendingPage::default(), census: None, ..holding(0, 7) });
+    tui.press("1").assert_shows("Pending 7 ");
+}
+
+#[test]
+fn an_older_count_shows_its_time() {
+    let age = |it: &mut Snapshot| it.census.as_mut().unwrap().taken = NOW.plus(-7_000);
+    Tui::open(with(normal(), age), "4").at((80, 24)).assert_shows("7 s old");
+    let mut long = holding(700, 700);
+    long.census.as_mut().unwrap().taken = NOW.plus(-1_400);
+    let mut tui = Tui::open(long, "4");
+    tui.assert_shows("1 s old").show(holding(499, 499)).assert_hides(" s old");
+}
+
+fn marked_letters(tui: &Tui) -> Vec<EntryId> {
+    tui.app.views.letters.marks.iter().copied().collect()
+}
+
+fn marked_entries(tui: &Tui) -> Vec<EntryId> {
+    tui.app.views.pending.marks.iter().copied().collect()
+}
+
+#[test]
+fn marks_identify_letters_and_not_rows() {
+    let first_gone = with(with_letters(), |it| _ = Arc::make_mut(&mut it.letters.lines).remove(0));
+    let mut tui = Tui::open(with_letters(), "5 j ");
+    tui.assert_shows("2 marked").show(first_gone.clone());
+    tui.assert_status("1 marked letter is no longer present; unmarked");
+    let scope = LetterScope::Letters(vec![letter(2)]);
+    ask(&mut tui, "D", &scope);
+    assert_eq!(tui.press("y").sent(), [Command::DiscardLetters { scope, compensate: false }]);
+    // An outage says nothing about what is gone.
+    tui.show(Snapshot { letters: LetterPage::default(), ..without_sql(with_letters()) });
+    assert_eq!(marked_letters(&tui), [letter(2)]);
+    // The reply clears the marks of its own letters only.
+    tui.show(first_gone).press("g ");
+    let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
+    tui.answer(Ok(Reply::LettersDiscarded(report))).assert_status("✔ 1 dead letter discarded");
+    assert_eq!(marked_letters(&tui), [letter(1)]);
+}
+
+#[test]
+fn marks_identify_entries_on_every_page() {
+    let mut tui = Tui::open(normal(), "4  ");
+    tui.show(with(normal(), |it| _ = Arc::make_mut(&mut it.pending.lines).remove(0)));
+    tui.assert_status("1 marked entry is no longer pending; unmarked");
+    assert_eq!(tui.press("A").sent(), [Command::Plan(Scope::Entries(vec![entry(1)]))]);
+    let mut tui = Tui::open(overflowing(), "4 GG");
+    tui.show(with(overflowing(), |it| {
+        it.pending = page(500, 12_340);
+        it.pending.view = entry(499).next_of_all().unwrap();
+    }));
+    let scope = Scope::Entries(vec![entry(0), entry(500)]);
+    assert_eq!(tui.press(" A").sent(), [Command::Plan(scope)]);
+}
+
+#[test]
+fn a_reply_clears_the_marks_of_its_own_plan_only() {
+    let mut tui = Tui::open(normal(), "4 A");
+    assert_eq!(tui.sent(), [Command::Plan(Scope::Entries(vec![entry(0)]))]);
+    // Marked while the plan is made, so it is not among its entries.
+    tui.press(" ").answer(Ok(Reply::Planned(plan(&[(entry(0), Verdict::Stuck)], "1 entry"))));
+    tui.press("y").sent();
+    tui.press(" ").answer(Ok(Reply::Replayed(ReplayReport::default())));
+    assert_eq!(marked_entries(&tui), [entry(1), entry(2)]);
+    // A later plan that arrives behind the question does not replace that of the question.
+    let mut tui = Tui::open(normal(), "4  AA");
+    assert_eq!(marked_entries(&tui), [entry(0), entry(1)]);
+    let later = plan(&[(entry(9), Verdict::Stuck)], "");
+    tui.reply(Ok(Reply::Planned(stuck(2)))).answer(Ok(Reply::Planned(later)));
+    assert_eq!(tui.press("y").sent(), [Command::Apply(stuck(2), Pace::default())]);
+    tui.answer(Ok(Reply::Replayed(ReplayReport::default())));
+    assert_eq!(marked_entries(&tui), []);
+}
+
+#[test]
+fn without_marks_a_command_targets_the_row_under_the_cursor() {
+    for (key, verdict) in [
+        ("R", LetterVerdict::Awaited),
+        ("D", LetterVerdict::Malformed),
+        ("C", LetterVerdict::Awaited),
+    ] {
+        let mut tui = Tui::open(with_letters(), "5jj");
+        let one = LetterScope::Letters(vec![letter(2)]);
+        assert_eq!(tui.press(key).sent(), [Command::CountLetters(one)], "{key}");
+        // It moves meanwhile, and another one takes its row.
+        tui.show(with(with_letters(), |it| _ = Arc::make_mut(&mut it.letters.lines).remove(0)));
+        tui.answer(Ok(Reply::LettersCounted(letters::counted(&[verdict], 0))));
+        tui.assert_shows("1 dead letter, 1794999970000-2: ");
+    }
+}
+
+#[test]
+fn a_star_marks_all_and_unmarks() {
+    let mut tui = Tui::open(with_letters(), "5*");
+    tui.assert_shows("all 9 marked");
+    ask(&mut tui, "D", &all());
+    tui.assert_shows("All 9 dead letters: ");
+    tui.press("\x1b ").assert_status("all are marked; press * to clear the marks");
+    tui.press("*").assert_hides("marked").press("D");
+    assert_eq!(tui.sent(), [Command::CountLetters(LetterScope::Letters(vec![letter(0)]))]);
+    // Executing the command clears them as well.
+    let mut tui = Tui::open(with_letters(), "5*");
+    ask(&mut tui, "D", &all());
+    tui.press("y").reply(Ok(Reply::LettersDiscarded(LettersDiscarded::default())));
+    assert!(!tui.app.views.letters.all_marked);
+}
+
+#[test]
+fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
+    let mut tui = Tui::open(with_letters(), "5 /missing\n");
+    tui.assert_shows("2 of 9|1 marked, 1 hidden").assert_hides("on this page");
+    tui.press("*").assert_shows("3 marked, 1 hidden");
+    let scope = LetterScope::Letters(vec![letter(0), letter(3), letter(7)]);
+    ask(&mut tui, "R", &scope);
+    tui.assert_shows("3 marked, 1 of them hidden by the filter: ").press("n*");
+    assert_eq!(marked_letters(&tui), [letter(0)]);
+    let none = "No row contains 'nothing of the kind'";
+    Tui::open(with_letters(), "5/nothing of the kind").assert_shows(none);
+    // Of a list that is loaded in pages, the filter sees one.
+    Tui::open(overflowing(), "5/missing\n").assert_shows("25 of 100 on this page");
+}
+
+#[test]
+fn the_confirmation_says_that_all_exceeds_the_filter() {
+    let mut tui = Tui::open(with_letters(), "5*/missing\n");
+    ask(&mut tui, "R", &all());
+    tui.assert_shows("All 9, not only the 2 filtered ones: ");
+    let mut tui = Tui::open(normal(), "4/node-b\n");
+    let shown = tui.app.views.pending.rows(&tui.app.display.shown).len();
+    tui.press("A").reply(Ok(Reply::Planned(stuck(1))));
+    tui.assert_shows(format!("All 1, not only the {shown} filtered ones."));
+}
 
 type Shown = fn() -> Snapshot;
 
@@ -54,15 +220,14 @@ fn users_are_masked_in_every_view_copy_and_export_until_asked() {
             assert!(tui.screen_at(200, 50).contains("***"), "{}", tui.screen_at(200, 50));
         }
         let mut tui = Tui::open(with_users(), view);
-        let sheet = tui.app.sheet().map(|sheet| format!("{:?}", sheet.rows));
-        assert!(!names_one(&sheet.unwrap_or_default()));
+        let sheet = |tui: &Tui| format!("{:?}", tui.app.sheet().map(|it| it.rows));
+        assert!(!names_one(&sheet(&tui)));
         let copied = tui.press("jjw").copied();
         assert!(copied.contains("user_masked") && !names_one(&copied), "{copied}");
         tui.press("u").assert_status("users are shown");
         let copied = tui.press("w").copied();
         assert!(copied.contains(r#""user":"#) && names_one(&copied), "{copied}");
-        let sheet = tui.app.sheet().map(|sheet| format!("{:?}", sheet.rows));
-        assert!(names_one(&sheet.unwrap_or_default()), "an export is as the screen");
+        assert!(names_one(&sheet(&tui)), "an export is as the screen");
         assert!(names_one(&tui.screen_at(200, 50)));
         assert_eq!(tui.press("7u").status(), "users are masked", "one switch for all views");
     }
@@ -143,18 +308,6 @@ fn a_paused_display_confirms_with_the_newest_figures_or_not_at_all() {
         for command in commands {
             tui.press(command).assert_status(message).assert_idle();
         }
-    }
-}
-
-#[test]
-fn a_running_command_is_shown_and_can_be_cancelled() {
-    for (view, action) in [("4", "pending apply"), ("5", "dead replay")] {
-        let running = || Snapshot { recoveries: recovering(action), ..with_letters() };
-        let mut tui = Tui::open(with_letters(), view);
-        tui.press("X").assert_status("no command is running").assert_idle();
-        tui.show(running()).assert_shows(format!("{action} 400 of 12,000"));
-        assert_eq!(tui.press("Xy").sent(), [Command::Cancel]);
-        tui.answer(Ok(Reply::Cancelled(true)));
     }
 }
 

@@ -1,13 +1,131 @@
-//! The sale detail: its orders are counted by status while it is open, and it leads to the buyers.
+//! Sales: what chooses one and what only looks, the detail of one, and lists of hundreds.
 
-use super::{layout::assert_steady, prelude::*};
+use super::prelude::*;
+
+/// A planned sale above five active ones, of which none has a rate.
+fn quiet() -> Snapshot {
+    let running = (1..=5).rev().map(|id| sale(id, "milk tea", Phase::Running, 100, 90));
+    let planned = sale(6, "hot soup", Phase::Planned, 50, 50);
+    let sales = std::iter::once(planned).chain(running);
+    let sales = sales.map(|sale| SaleLine { funnel: Funnel::default(), ..sale }).collect();
+    Snapshot { sales, ..empty() }
+}
+
+/// Buyers of another process come to this sale.
+fn selling(id: u64) -> Snapshot {
+    with(quiet(), |it| {
+        let sale = it.sales.iter_mut().find(|sale| sale.voucher_id.0 == id);
+        sale.expect("a sale").funnel.admitted.per_second = 802.0;
+    })
+}
+
+/// The header names one sale, and the presenter layout shows one.
+#[track_caller]
+fn assert_named(tui: &mut Tui, header: u64, presented: u64, why: &str) {
+    let line = tui.header();
+    assert!(line.contains(&format!("#{header} ")), "{why}: {line}");
+    assert_eq!(tui.app.presented(), Some(VoucherId(presented)), "{why}");
+}
+
+#[test]
+fn keys_choose_the_sale_that_header_and_presenter_layout_show() {
+    // Keys, the sale in the header, which commands act on, and the one in the presenter layout.
+    for (keys, header, presented, why) in [
+        ("", 5, 5, "at first"),
+        ("2", 6, 5, "commands act on the row under the cursor"),
+        ("21", 5, 5, "back on the Overview"),
+        ("2k1", 5, 5, "a key that moves nothing"),
+        ("2/soup\n1", 5, 5, "a filter"),
+        ("2jk", 6, 6, "a key"),
+        ("2l", 6, 6, "Enter"),
+        ("1j", 6, 6, "a key on the Overview"),
+        ("21j", 6, 6, "a key after the sales were seen"),
+        ("2S\x1b1", 5, 5, "the question was left"),
+        ("2Sy1", 6, 6, "a command on the row"),
+        ("2jjj/#1\n", 1, 3, "the filter hides the chosen one, which stays chosen"),
+        ("2jjj/#1\nPy", 1, 1, "a command on the row that the filter shows"),
+    ] {
+        let mut tui = Tui::open(quiet(), keys);
+        assert_named(&mut tui, header, presented, why);
+        tui.show(quiet());
+        assert_named(&mut tui, header, presented, &format!("{why}, a snapshot later"));
+    }
+    let mut tui = Tui::open(quiet(), "21");
+    tui.assert_hides(format!("{} #6", glyphs::POINTER));
+    tui.show(with(quiet(), |it| _ = it.sales.remove(0)));
+    assert_named(&mut tui, 5, 5, "the row under the cursor is gone");
+}
+
+#[test]
+fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
+    let mut tui = Tui::open(quiet(), "2m");
+    assert_named(tui.click("hot soup"), 6, 6, "the row where the cursor is");
+    for id in [4, 2] {
+        let mut tui = Tui::open(quiet(), "2m/running\n");
+        tui.show(with(quiet(), |it| it.sales[1].phase = Phase::Paused));
+        assert_eq!(tui.app.views.sales.table.cursor, Some(VoucherId(5)), "it is hidden now");
+        let chosen = tui.click(&format!("#{id}  milk")).app.views.sales.chosen;
+        assert_eq!(chosen, Some(VoucherId(id)));
+    }
+}
+
+#[test]
+fn enter_on_the_overview_opens_the_named_sale() {
+    let tui = Tui::open(quiet(), "2jjj1\n");
+    assert_eq!(tui.app.views.sales.table.cursor, Some(VoucherId(3)), "the chosen one");
+    let mut tui = Tui::open(selling(2), "21");
+    assert_named(&mut tui, 2, 2, "it sells");
+    assert_eq!(tui.press("\n").app.views.sales.table.cursor, Some(VoucherId(2)));
+}
+
+#[test]
+fn commands_target_the_row_in_the_table_and_the_choice_on_the_overview() {
+    assert_eq!(Tui::open(quiet(), "2Sy").sent(), [Command::StartSale(VoucherId(6))]);
+    Tui::open(quiet(), "2L").assert_shows("#6");
+    let mut tui = Tui::open(quiet(), "2jjj/#1\ny");
+    assert_eq!(tui.copied(), "1", "the row under the cursor");
+    assert_eq!(tui.press("Py").sent(), [Command::PauseSale(VoucherId(1))]);
+    let mut tui = Tui::open(quiet(), "2jjj/#1\n1y");
+    assert_eq!(tui.copied(), "3");
+    let row = tui.press("w").copied();
+    assert!(row.contains("\"id\":\"3\""), "{row}");
+    tui.press("\n");
+    assert_eq!(tui.focus.borrow().sale, Some(VoucherId(3)), "and its detail is opened");
+}
+
+/// The sale of the open question, as its command has it.
+fn asked(tui: &Tui) -> Option<u64> {
+    tui.app.dialog.as_ref().and_then(Dialog::sale).map(|sale| sale.0)
+}
+
+#[test]
+fn the_header_names_the_target_sale_of_commands() {
+    for key in ["E", "P", "R"] {
+        let mut tui = Tui::open(quiet(), "2jj1");
+        assert_named(tui.show(selling(3)), 4, 3, "one is chosen, another one is active");
+        tui.press(key).show(selling(2));
+        assert_eq!(asked(&tui), Some(4));
+        assert!(tui.header().contains("#4 "), "it is asked about");
+    }
+    // A load test from here does not change the target either.
+    let mut tui = Tui::open(quiet(), "2jj1");
+    tui.show(Snapshot { load_tests: vec![load_test(2, 1, 9)], ..quiet() });
+    assert_named(&mut tui, 4, 2, "it is chosen");
+    assert_eq!(asked(tui.press("H")), Some(2), "only that one has a load test");
+    assert_named(&mut tui, 2, 2, "it is asked about");
+    assert_named(tui.press("\x1b"), 4, 2, "the question was left");
+    // Without a choice a command leads to the sale that the header names.
+    let mut tui = Tui::open(selling(3), "E");
+    assert_eq!(asked(&tui), None, "several are open");
+    assert_named(&mut tui, 3, 3, "the cursor is on it");
+    assert_eq!(asked(tui.press("E")), Some(3));
+}
 
 #[test]
 fn orders_are_counted_for_the_sale_whose_detail_is_open() {
     let mut tui = Tui::new(normal());
-    for (keys, counted) in
-        [("2jk", None), ("l", Some(7)), ("j", Some(8)), ("1", None), ("2", Some(8)), ("\x1b", None)]
-    {
+    let detail = [("2jk", None), ("l", Some(7)), ("j", Some(8))];
+    for (keys, counted) in detail.into_iter().chain([("1", None), ("2", Some(8)), ("\x1b", None)]) {
         tui.press(keys);
         assert_eq!(tui.focus.borrow().sale, counted.map(VoucherId), "{keys}");
     }
@@ -26,8 +144,7 @@ fn stock_that_is_cut_is_not_sold() {
                 it.curves.note(VoucherId(8), NOW.plus(-ago * 1_000), Some(left), Some(admitted));
             }
         });
-        let screen = Tui::open(snapshot, "2").screen();
-        let row = screen.lines().find(|line| line.contains("milk tea")).unwrap();
+        let row = Tui::open(snapshot, "2").line("milk tea");
         // The last column but the sparkline.
         assert_eq!(row.ends_with(|it: char| it.is_ascii_digit()), !is_drawn, "{row}");
     }
@@ -41,11 +158,7 @@ fn order_states_are_shown_or_unknown() {
     let many = (1..=9).map(|user| (UserId(user * 100_000_000), 2)).collect();
     let many = with(normal(), |it| it.sale_orders.as_mut().unwrap().repeat_buyers = Some(many));
     let away = Snapshot { sale_orders: None, ..without_sql(outage()) };
-    let states = "orders         unpaid 1,140  paid 5,720 83.1%  closed 20";
     for (snapshot, keys, shown) in [
-        (normal(), "2jkl", states),
-        (normal(), "2jkl", "press Enter for its orders"),
-        (normal(), "2jkl", "repeat buyers  ***04 ×3  ***59 ×2"),
         (normal(), "2jklu", "repeat buyers  1004 ×3  987659 ×2"),
         (many, "2jklu", "repeat buyers  100000000 ×2|…"),
         (unknown.clone(), "2jkl", "orders         unknown"),
@@ -76,10 +189,9 @@ fn the_last_load_test_of_a_sale_is_reported_in_its_detail() {
     let mut tui = Tui::open(normal(), "2jklR\t\t\t\t\t\t\t\n");
     tui.press("y").sent();
     let done = LoadReport { settled: true, aggregate: vec![line], ..LoadReport::default() };
-    tui.answer(Ok(Reply::LoadTestDone(done)));
+    tui.answer(Ok(Reply::LoadTestDone(done))).at((120, 36));
     let wide = "total       5,500  11.3  11.6  15.0  15.4  121  3.30  121    0.0  76,526";
-    tui.at((120, 36)).assert_shows("LAST LOAD TEST").assert_shows(wide);
-    tui.assert_shows("STOCK OVER TIME");
+    tui.assert_shows("LAST LOAD TEST|STOCK OVER TIME").assert_shows(wide);
     tui.at((60, 36)).assert_shows("total       5,500  11.6  121  3.30  121    0.0  76,526");
     tui.press("j").at((120, 36)).assert_hides("LAST LOAD TEST");
 }
@@ -161,12 +273,8 @@ fn a_load_test_form_keeps_what_was_typed_for_its_sale() {
 #[test]
 fn the_first_character_replaces_a_prefilled_text() {
     let users = |keys: &str| {
-        let mut tui = Tui::open(normal(), "2jkR");
-        tui.press(keys);
-        match &tui.app.dialog {
-            Some(Dialog::Form(form)) => [0, 1].map(|field| form.value(field).to_owned()),
-            other => panic!("no form is open: {other:?}"),
-        }
+        let tui = Tui::open(normal(), &format!("2jkR{keys}"));
+        [0, 1].map(|field| form_of(&tui).value(field).to_owned())
     };
     assert_eq!(users("5"), ["5", "10"]);
     assert_eq!(users("500\t3"), ["500", "3"]);
@@ -179,15 +287,12 @@ fn the_first_character_replaces_a_prefilled_text() {
 
 #[test]
 fn pieces_are_added_and_removed_after_a_question() {
-    let change = |keys: &str, by| {
+    for (keys, by) in [("500", 500), ("+1,000", 1_000), ("-20", -20)] {
         let mut tui = Tui::open(normal(), &format!("2jkK{keys}\n"));
         assert!(tui.sent().is_empty());
-        tui.press("y");
-        assert_eq!(tui.sent(), [Command::Restock { voucher: VoucherId(7), by }], "{keys}");
-    };
-    change("500", 500);
-    change("+1,000", 1_000);
-    change("-20", -20);
+        let change = Command::Restock { voucher: VoucherId(7), by };
+        assert_eq!(tui.press("y").sent(), [change], "{keys}");
+    }
     let mut tui = Tui::open(normal(), "2jkK-200\n");
     tui.assert_shows("Removes 200 unsold pieces: initial stock 10,000 → 9,800");
     tui.assert_shows("3,120 of 10,000 pieces unsold now");
@@ -202,12 +307,9 @@ fn pieces_are_added_and_removed_after_a_question() {
 fn a_short_chart_is_below_the_figures() {
     let mut tea = sale(7, "tea", Phase::Running, 10, 3);
     (tea.begin, tea.end) = (Some(NOW), None);
-    let text = Tui::open(Snapshot { sales: vec![tea], ..normal() }, "2l").screen_at(80, 24);
-    let end = |label: &str| {
-        let line = text.lines().find(|line| line.contains(label)).unwrap();
-        line.trim_end().chars().count()
-    };
-    assert_eq!(end(" window "), end(" left in SQL "), "{text}");
+    let mut tui = Tui::open(Snapshot { sales: vec![tea], ..normal() }, "2l");
+    let ends = [" window ", " left in SQL "].map(|it| width(&tui.at((80, 24)).line(it)));
+    assert_eq!(ends[0], ends[1], "{}", tui.screen());
 }
 
 #[test]
@@ -236,8 +338,8 @@ fn a_sale_that_was_just_created_is_chosen_beside_a_filter() {
 
 #[test]
 fn unknown_is_not_shown_as_unreachable() {
-    for (lang, words) in [("en", ["unknown", "not in Redis"]), ("zh", ["未知", "不在 Redis"])] {
-        set_thread_language(lang);
+    let words = [["unknown", "not in Redis"], ["未知", "不在 Redis"]];
+    for (_, words) in languages().zip(words) {
         for (admitted, is) in [(None, 0), (Some(0), 1)] {
             let (expected, other) = (words[is], words[1 - is]);
             let mut tickets = sale(9, "cinema ticket", Phase::Running, 2_000, 2_000);
@@ -270,7 +372,7 @@ fn crowded() -> Snapshot {
 
 #[test]
 fn a_running_sale_precedes_hundreds_of_planned_ones() {
-    for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
+    for (width, height) in SIZES {
         let mut tui = Tui::new(crowded());
         let text = tui.screen_at(width, height);
         let rows: Vec<&str> =
@@ -281,8 +383,7 @@ fn a_running_sale_precedes_hundreds_of_planned_ones() {
         assert!(text.contains(&more), "{more}: {text}");
         let text = tui.press("2").screen_at(width, height);
         let first = text.lines().skip(2).find(|it| it.contains('#')).unwrap();
-        assert!(first.contains("#1  hot pot"), "{text}");
-        assert!(text.contains("of 301"), "{text}");
+        assert!(first.contains("#1  hot pot") && text.contains("of 301"), "{text}");
     }
     Tui::new(crowded()).at((200, 50)).assert_shows("Sales 301");
     // A sale with a finding follows the running ones.

@@ -3,10 +3,7 @@
 //! A wide and a narrow window are in files of their own; the smallest window and the dialogs are
 //! collected under headings. Chinese is pictured where the width of its characters matters.
 
-use seckill_engine::commands::plan::Plan;
-
-use super::prelude::*;
-use super::{history, layout, presenter, truth};
+use super::{prelude::*, presenter, truth};
 
 /// What a snapshot shows: its name, the state of the engine, and the keys that lead there.
 pub(super) type Case = (&'static str, fn() -> Snapshot, &'static str);
@@ -22,7 +19,7 @@ pub(super) const VIEWS: [Case; 29] = [
     ("overview_normal", normal, "1"),
     ("overview_overflowing", overflowing, "1"),
     ("overview_outage", outage, "1"),
-    ("overview_load_test", layout::extreme, "1"),
+    ("overview_load_test", extreme, "1"),
     ("sales_normal", normal, "2"),
     ("sales_overflowing", overflowing, "2"),
     ("sales_outage", outage, "2"),
@@ -80,7 +77,7 @@ pub(super) const DETAILS: [Case; 11] = [
 
 /// States of a part of a view, in the narrow window only.
 const STATES: [Case; 8] = [
-    ("overview_locked", truth::locked_database, "1"),
+    ("overview_locked", || truth::locked(normal()), "1"),
     ("stream_unread", outage, "3"),
     ("stream_no_group", stream::without_group, "3"),
     ("letters_unread", letters::unread, "5"),
@@ -95,7 +92,7 @@ pub(super) const CONFIRMATIONS: [Case; 29] = [
     ("sales create", normal, "N火锅五折 🍲\t10000\t\t+10m\t+1h\n"),
     ("sales start", normal, "2jjS"),
     ("sales pause", normal, "2jkP"),
-    ("sales resume", paused, "2jkP"),
+    ("sales resume", || with(normal(), |it| it.sales[0].phase = Phase::Paused), "2jkP"),
     ("sales end", normal, "2jkE"),
     ("sales load_test", normal, "2jkR\n\n\n"),
     ("sales restock", normal, "2jkK-200\n"),
@@ -134,11 +131,6 @@ pub(super) const FORMS: [Case; 8] = [
     ("claim", with_stream, "3cC"),
 ];
 
-/// The active sale is paused.
-fn paused() -> Snapshot {
-    with(normal(), |it| it.sales[0].phase = Phase::Paused)
-}
-
 /// Every view, detail, confirmation and form.
 pub(super) fn every_screen() -> impl Iterator<Item = Case> {
     VIEWS.into_iter().chain(DETAILS).chain(CONFIRMATIONS).chain(FORMS)
@@ -170,15 +162,11 @@ pub(super) fn open_while(tui: &mut Tui, keys: &str, meanwhile: impl Fn(&mut Tui)
         let reply = match tui.sent().as_slice() {
             [Command::Plan(scope)] => Reply::Planned(plan_of(scope)),
             [Command::CountLetters(_)] => Reply::LettersCounted(letters::letters_counted()),
-            [Command::Preview(GroupAction::Rewind { .. })] => {
-                Reply::Previewed(Preview::Rewind(vec![stream::rewound()]))
-            }
-            [Command::Preview(GroupAction::Claim { .. })] => {
-                Reply::Previewed(Preview::Claim(stream::given()))
-            }
-            [Command::Preview(GroupAction::Remove { .. })] => {
-                Reply::Previewed(Preview::Remove(stream::removed()))
-            }
+            [Command::Preview(action)] => Reply::Previewed(match action {
+                GroupAction::Rewind { .. } => Preview::Rewind(vec![stream::rewound()]),
+                GroupAction::Claim { .. } => Preview::Claim(stream::given()),
+                GroupAction::Remove { .. } => Preview::Remove(stream::removed()),
+            }),
             [Command::Trace(order)] => Reply::Traced(Box::new(orders::trace(*order))),
             _ => continue,
         };

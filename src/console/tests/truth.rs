@@ -1,10 +1,6 @@
 //! A figure is the same wherever it is shown, and unknown values are not shown as known.
 
-use super::{layout::column, prelude::*};
-
-const WIDE: (u16, u16) = (120, 36);
-const NARROW: (u16, u16) = (80, 24);
-const SMALLEST: (u16, u16) = (60, 15);
+use super::prelude::*;
 
 /// A console that shows `normal()` with a change.
 fn changed(change: impl FnOnce(&mut Snapshot), keys: &str) -> Tui {
@@ -23,9 +19,8 @@ fn the_chart_and_the_funnel_show_the_same_rate() {
         (it.funnel.admitted.per_second, it.written.per_second) = (21_627.0, 15_004.0);
     };
     let legend = |tui: &mut Tui| {
-        let text = tui.screen();
-        let legend = text.lines().find(|line| line.contains("█ admitted")).unwrap_or_default();
-        ["█ admitted", "persisted"].map(|word| behind(legend, word).to_owned())
+        let legend = tui.line("█ admitted");
+        ["█ admitted", "persisted"].map(|word| behind(&legend, word).to_owned())
     };
     let mut tui = changed(rates, "");
     assert_eq!(legend(&mut tui), ["21,627/s", "15,004/s"]);
@@ -64,9 +59,7 @@ fn unreadable_values_are_not_shown_as_current() {
     });
     let mut tui = Tui::new(quiet);
     tui.assert_hides("  0/s|802/s|alive| dead  ");
-    let overview = tui.screen();
-    let stream = overview.lines().find(|line| line.contains("STREAM")).unwrap_or_default();
-    assert!(stream.contains("redis    42 s old"), "{overview}");
+    assert!(tui.line("STREAM").contains("redis    42 s old"), "{}", tui.screen());
     tui.press("4").assert_shows("are unknown").assert_hides("Every delivered order");
     tui.press("6").assert_shows("are unknown").assert_hides("No locks are held");
     let mut tui = Tui::open(Snapshot { pending: PendingPage::default(), ..empty() }, "4");
@@ -154,7 +147,7 @@ fn entries_show_the_state_of_their_holder_and_what_is_unknown() {
         (None, "The lag of the stream is unknown (3)."),
     ] {
         let snapshot = with(empty(), |it| it.stream.iter_mut().for_each(|it| it.lag = lag));
-        Tui::open(snapshot, "4").at(NARROW).assert_shows(expected);
+        Tui::open(snapshot, "4").at((80, 24)).assert_shows(expected);
     }
     // Partitions are part of the ID.
     let spread = |it: &mut Snapshot| {
@@ -162,8 +155,8 @@ fn entries_show_the_state_of_their_holder_and_what_is_unknown() {
             line.entry.partition = (line.entry.number % 64) as u16;
         }
     };
-    for size in [WIDE, NARROW, SMALLEST] {
-        changed(spread, "4G").at(size).assert_shows("1794999958000-127@63  |node-b/1");
+    for size in &SIZES[1..] {
+        changed(spread, "4G").at(*size).assert_shows("1794999958000-127@63  |node-b/1");
     }
 }
 
@@ -181,8 +174,8 @@ fn the_ledger_says_what_it_does_not_know() {
         (none, "No sales yet, nothing to audit."),
         (large, "run 'seckill audit' in a shell"),
     ] {
-        for (width, height) in [WIDE, NARROW, SMALLEST] {
-            let text = Tui::open(snapshot.clone(), "9").screen_at(width, height);
+        for (width, height) in &SIZES[1..] {
+            let text = Tui::open(snapshot.clone(), "9").screen_at(*width, *height);
             let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(flat.contains(expected), "{text}");
         }
@@ -197,13 +190,12 @@ fn the_ledger_says_what_it_does_not_know() {
 
 #[test]
 fn an_alarm_keeps_its_next_step_when_its_error_is_long() {
-    for (lang, words) in [("en", "orders wait in the stream"), ("zh", "订单暂存在消息流中")]
+    for (_, words) in languages().zip(["orders wait in the stream", "订单暂存在消息流中"])
     {
-        set_thread_language(lang);
         let error = StoreError::Away(Reason::Quoted("the disk is full and so on ".repeat(20)));
         let kind = AlarmKind::SqlAway { error: Message::of(&EngineError::Store(error)) };
         let alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
-        changed(|it| it.alarms = alarms, "").at(NARROW).assert_shows(words);
+        changed(|it| it.alarms = alarms, "").at((80, 24)).assert_shows(words);
     }
 }
 
@@ -223,8 +215,7 @@ fn the_state_of_a_sale_and_of_a_job_is_shown() {
     for size in [(60, 15), (60, 30), (71, 24), (72, 24), (80, 15)] {
         let mut tui = changed(|it| it.sales.clone_from(&large), "2l");
         tui.at(size).assert_shows("9,876,543|9,876,563|10,000,000|802/s|until 11:10");
-        let text = tui.screen();
-        let way = text.lines().find(|line| line.contains("of these persisted")).unwrap();
+        let way = tui.line("of these persisted");
         assert!(way.contains(" 99.9% of these"), "{way}");
     }
     let title = "a title that fills most of a line of a window";
@@ -234,10 +225,13 @@ fn the_state_of_a_sale_and_of_a_job_is_shown() {
     let letters = |it: &mut Snapshot| it.letters.taken = Some(NOW.plus(-9_000));
     Tui::open(with(with_letters(), letters), "5").assert_shows("DEAD LETTERS      9 s old");
     Tui::open(normal(), "4/1005\n").assert_shows("***05");
+    changed(|it| it.recoveries = recovering("pending apply"), "4")
+        .assert_shows("pending apply 400 of 12,000");
     Tui::open(normal(), "0").assert_shows("sale end");
 }
 
-fn locked(snapshot: Snapshot) -> Snapshot {
+/// Another program has locked the database.
+pub(super) fn locked(snapshot: Snapshot) -> Snapshot {
     with(snapshot, |it| {
         it.sql.unwritable = Some(Message::of(&EngineError::Store(StoreError::Locked)));
         let kind = AlarmKind::SqlLocked { waiting: Some(86) };
@@ -245,25 +239,17 @@ fn locked(snapshot: Snapshot) -> Snapshot {
     })
 }
 
-/// Another program has locked the database.
-pub(super) fn locked_database() -> Snapshot {
-    locked(normal())
-}
-
 #[test]
 fn a_locked_database_ages_no_figures_and_is_reported_to_commands() {
     for view in ["2", "3", "4", "5", "7", "8", "0"] {
-        for (width, height) in [WIDE, NARROW] {
-            let [free, held] = [with_orders(), locked(with_orders())].map(|snapshot| {
-                let text = Tui::open(snapshot, view).screen_at(width, height);
-                // The header has the state of the server.
-                text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
-            });
+        for (width, height) in &SIZES[1..3] {
+            // The header has the state of the server.
+            let [free, held] = [with_orders(), locked(with_orders())]
+                .map(|snapshot| inner(&Tui::open(snapshot, view).screen_at(*width, *height), 1, 0));
             assert_eq!(free, held, "view {view}");
         }
     }
-    for (lang, expected) in [("en", "rejects writes"), ("zh", "拒绝写入")] {
-        set_thread_language(lang);
+    for (_, expected) in languages().zip(["rejects writes", "拒绝写入"]) {
         let mut tui = Tui::new(normal());
         assert_eq!(tui.app.away(), None);
         tui.show(locked(normal()));
