@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::{FutureExt as _, StreamExt as _, stream, stream::FuturesUnordered};
-use reqwest::{Client, Method, StatusCode, header::HeaderValue};
+use reqwest::{Client, Method, StatusCode, header::HeaderValue, redirect::Policy};
 use seckill_engine::{
     LoadReport, LoadTest,
     commands::{RequestLabel, Tally},
@@ -80,7 +80,8 @@ pub(super) fn tokens(path: &Path) -> Result<Vec<HeaderValue>> {
 
 impl Buyers {
     pub(super) fn new(servers: Vec<Url>, tokens: Vec<HeaderValue>) -> Result<Self> {
-        let client = Client::builder().timeout(PATIENCE).no_proxy().build();
+        let client = Client::builder().timeout(PATIENCE).redirect(Policy::none()).no_proxy();
+        let client = client.build();
         let client = client.map_err(|error| CliError::failed(error.to_string()))?;
         Ok(Self { client, servers, tokens })
     }

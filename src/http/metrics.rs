@@ -33,6 +33,20 @@ use crate::{Shared, answer::Refusal};
 /// Upper bounds of the buckets, in seconds: admission takes about a millisecond, and waits for at most ten seconds.
 const BUCKETS: [f64; 14] =
     [0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+/// Outcomes of admission, and limits, as values of labels.
+const OUTCOMES: [&str; 10] = [
+    "admitted",
+    "duplicate",
+    "sold_out",
+    "not_started",
+    "ended",
+    "paused",
+    "not_loaded",
+    "not_ready",
+    "busy",
+    "error",
+];
+const LIMITS: [&str; 2] = ["user", "address"];
 /// Maximum number of sales with series of their own.
 const SALES: usize = 100;
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -105,14 +119,21 @@ impl Metrics {
             Label("metrics-in-flight").english(),
             in_flight.clone(),
         );
-        let admission = Family::default();
+        let admission = Family::<OutcomeLabel, Counter>::default();
         registry.register(
             "admission_requests",
             Label("metrics-admission").english(),
             admission.clone(),
         );
-        let limited = Family::default();
+        let limited = Family::<LimitLabel, Counter>::default();
         registry.register("http_limited", Label("metrics-limited").english(), limited.clone());
+        // Prometheus cannot tell the growth of a series that it has not seen before, such as the first orders of a sale.
+        for outcome in OUTCOMES {
+            drop(admission.get_or_create(&OutcomeLabel { outcome }));
+        }
+        for by in LIMITS {
+            drop(limited.get_or_create(&LimitLabel { by }));
+        }
         registry.register_collector(Box::new(Connections { free, most }));
         registry.register_collector(Box::new(Deployment(snapshots)));
         Self { registry, requests, durations, in_flight, admission, limited }

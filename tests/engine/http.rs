@@ -714,21 +714,6 @@ async fn a_user_who_asks_too_often_waits_and_others_do_not() {
     }
     assert_eq!(answers.iter().filter(|got| got.status == 200).count(), 1);
     assert_eq!(door.buy(voucher, &other).await.status, 200);
-    // The dashboard names only metrics that exist; some of them first appear with a limited request.
-    let mut served = String::new();
-    wait_until(PATIENCE, "the snapshot has the sale", async || {
-        let response = door.request(Method::GET, "/metrics", "").send().await.unwrap();
-        served = response.text().await.unwrap();
-        served.contains("\nseckill_sale_stock_pieces{")
-    })
-    .await;
-    let dashboard = include_str!("../../assets/grafana/seckill.json");
-    let words = dashboard.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
-    let names: HashSet<&str> = words.filter(|word| word.starts_with("seckill_")).collect();
-    assert!(names.len() > 10, "{names:?}");
-    for name in names {
-        assert!(served.contains(&format!("\n{name}")), "{name} is missing in\n{served}");
-    }
     door.close().await;
 }
 

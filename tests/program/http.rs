@@ -1,7 +1,7 @@
 //! `seckill serve` as a process: its command line, and its end during a rush.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
@@ -103,6 +103,32 @@ async fn each_order_given_before_sigterm_is_in_sql() {
     }
     let lost: Vec<_> = given.difference(&written).collect();
     assert!(lost.is_empty(), "{lost:?}");
+}
+
+/// Names of metrics in the text, without those in comments.
+fn metrics(text: &str) -> BTreeSet<&str> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let words = lines.flat_map(|line| line.split(|c: char| c != '_' && !c.is_alphanumeric()));
+    words.filter(|word| word.starts_with("seckill_")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dashboard_shows_exactly_the_metrics_that_are_served() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "1"]).expect_code(0);
+    let mut server = home.spawn(&["serve", "--listen", "127.0.0.1:0"]);
+    let url = format!("http://{}/metrics", address_of(&mut server).await);
+    let client = Client::builder().no_proxy().build().unwrap();
+    let mut served = String::new();
+    wait_until(PATIENCE, "a request was counted, and the sale is known", async || {
+        served = client.get(&url).send().await.unwrap().text().await.unwrap();
+        ["seckill_http_requests_total{", "seckill_sale_orders{"]
+            .iter()
+            .all(|it| served.contains(it))
+    })
+    .await;
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/grafana/seckill.json");
+    assert_eq!(metrics(&fs::read_to_string(file).unwrap()), metrics(&served));
 }
 
 #[test]
