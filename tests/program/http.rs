@@ -249,7 +249,9 @@ async fn a_load_test_over_http_is_reported_like_one_of_a_node() {
     let file = home.file("tokens.txt");
     let rush = |urls: &[&str], more: &[&str]| {
         let mut args = vec!["rush", "--voucher", "1", "--tokens", file.to_str().unwrap()];
-        urls.iter().for_each(|url| args.extend(["--http", url]));
+        for url in urls {
+            args.extend(["--http", url]);
+        }
         home.run(&[&args, more].concat())
     };
     let both = [&*urls[0], &*urls[1]];
