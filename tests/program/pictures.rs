@@ -98,7 +98,8 @@ fn demo() {
     terminal.wait_for(LONG, "a node dies", |screen| screen.contains("NODE FAILURE"));
     keep(&terminal, &album, "demo");
     terminal.send("4");
-    terminal.wait_for(LONG, "pending entries", |screen| screen.contains("node-b/1"));
+    let is_read = |screen: &str| screen.contains("stuck") && !screen.contains("unknown");
+    terminal.wait_for(LONG, "pending entries", is_read);
     terminal.send("A");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     keep(&terminal, &album, "pending");
