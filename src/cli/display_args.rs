@@ -21,7 +21,7 @@ pub(super) struct DisplayArgs {
     /// Language; without it, the console uses that of the locale, and all other texts are English
     #[arg(long, global = true, value_name = "LANG", value_parser = language())]
     lang: Option<Language>,
-    /// Draw the console in ASCII only; non-Latin text is kept
+    /// Draw the console in ASCII only; with a language beyond ASCII, text is kept
     #[arg(long, global = true)]
     ascii: bool,
     /// Colour theme: dark, light, high-contrast, or a TOML file [default: dark]

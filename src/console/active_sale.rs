@@ -43,7 +43,8 @@ fn is_selling(sale: &SaleLine) -> bool {
     sale.phase == Phase::Running && sale.funnel.admitted.per_second > 0.0
 }
 
-/// A finished sale does not stay active.
+/// An ended sale does not stay active; of one that is sold out, the result is worth seeing until another one sells.
 fn is_open(snapshot: &Snapshot, sale: VoucherId) -> bool {
-    snapshot.sale(sale).is_some_and(|sale| sale.phase == Phase::Running)
+    let phase = snapshot.sale(sale).map(|sale| sale.phase);
+    matches!(phase, Some(Phase::Running | Phase::SoldOut))
 }

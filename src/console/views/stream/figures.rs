@@ -20,7 +20,7 @@ impl StreamState {
         let theme = scene.theme;
         let halves = Layout::horizontal([Fill(1), Fill(1)]).spacing(1);
         let [left_area, right_area] = halves.areas(area.inner(SIDES));
-        let room = left_area.width.saturating_sub(NAMES);
+        let room = left_area.width.min(right_area.width).saturating_sub(NAMES);
         let with_note = |figure: Line<'static>, note: Option<String>| {
             let note = note.map(|note| Span::styled(format!("  {note}"), theme.soft));
             with_note(figure, note, room)
