@@ -1579,8 +1579,7 @@ demo-json-needs-headless = --json requires --headless
 demo-load-test-failed = the load test failed: { $why }
 demo-load-test-text = Redis admits in batches; one in { $one_in } buyers sends a duplicate request, which gets no second order. The consumer is paused: the lag grows.
 demo-name = demo
-demo-next =
-    Every order was verified by its ID. Next: 'seckill drill' practises a recovery, 'seckill bench persist' compares the tutorial's consumer, 'seckill sale create' starts a sale of your own.
+demo-next = Next: 'seckill drill' practises a recovery, 'seckill sale create' starts a sale of your own.
 demo-no-servers = the { $what } runs on temporary servers and keeps no data; omit { $flag }
 demo-node-dead-text = { $DYING_NODE } died holding { $stuck ->
     [one] 1 order
