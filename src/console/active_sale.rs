@@ -29,7 +29,7 @@ impl ActiveSale {
         }
         let before = self.sale();
         let sells = |id: &VoucherId| snapshot.sale(*id).is_some_and(is_selling);
-        let open = self.0.filter(|(sale, _)| is_open(snapshot, *sale));
+        let open = self.0.filter(|(sale, _)| snapshot.sale(*sale).is_some_and(is_on));
         let gives_way = open.is_none_or(|(_, seen)| snapshot.taken.since(seen) >= HOLD_MS);
         let newest = snapshot.sales.iter().find(|sale| gives_way && is_selling(sale));
         let selling = chosen.filter(sells).or(before.filter(sells));
@@ -39,12 +39,12 @@ impl ActiveSale {
     }
 }
 
+/// A short sale is sold out before a snapshot shows that it sells.
 fn is_selling(sale: &SaleLine) -> bool {
-    sale.phase == Phase::Running && sale.funnel.admitted.per_second > 0.0
+    is_on(sale) && sale.funnel.admitted.per_second > 0.0
 }
 
 /// An ended sale does not stay active; of one that is sold out, the result is worth seeing until another one sells.
-fn is_open(snapshot: &Snapshot, sale: VoucherId) -> bool {
-    let phase = snapshot.sale(sale).map(|sale| sale.phase);
-    matches!(phase, Some(Phase::Running | Phase::SoldOut))
+fn is_on(sale: &SaleLine) -> bool {
+    matches!(sale.phase, Phase::Running | Phase::SoldOut)
 }

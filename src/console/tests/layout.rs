@@ -187,6 +187,8 @@ fn the_active_sale_is_the_one_that_sells() {
     assert_eq!(after(both, Some(8)), Some(8), "both sell, and this one is chosen");
     let sold_out = with(selling(0, 200), |it| it.sales[0].phase = Phase::SoldOut);
     assert_eq!(after(sold_out, None), Some(8), "its result is read until another one sells");
+    let short = with(selling(7, 300), |it| it.sales[1].phase = Phase::SoldOut);
+    assert_eq!(after(short, None), Some(7), "no snapshot saw it open");
 }
 
 /// A launch is over when its sale is sold out; the presenter layout moves on.
