@@ -29,12 +29,11 @@ impl ActiveSale {
         }
         let before = self.sale();
         let sells = |id: &VoucherId| snapshot.sale(*id).is_some_and(is_selling);
-        let open = self.0.filter(|(sale, _)| snapshot.sale(*sale).is_some_and(is_on));
+        let open = self.0.filter(|(sale, _)| is_open(snapshot, *sale));
         let gives_way = open.is_none_or(|(_, seen)| snapshot.taken.since(seen) >= HOLD_MS);
         let newest = snapshot.sales.iter().find(|sale| gives_way && is_selling(sale));
-        let selling = chosen.filter(sells).or(before.filter(sells));
-        let selling = selling.or(newest.map(|sale| sale.voucher_id));
-        self.0 = selling.map(|sale| (sale, snapshot.taken)).or(open);
+        let now = chosen.filter(sells).or(before.filter(sells)).or(newest.map(|it| it.voucher_id));
+        self.0 = now.map(|sale| (sale, snapshot.taken)).or(open);
         self.0.is_some() && self.sale() != before
     }
 }
@@ -44,7 +43,13 @@ fn is_selling(sale: &SaleLine) -> bool {
     is_on(sale) && sale.funnel.admitted.per_second > 0.0
 }
 
-/// An ended sale does not stay active; of one that is sold out, the result is worth seeing until another one sells.
+/// An ended sale does not stay active; of one that is sold out, the result is worth seeing until a later one is on.
+fn is_open(snapshot: &Snapshot, sale: VoucherId) -> bool {
+    let is_running = snapshot.sale(sale).is_some_and(|sale| sale.phase == Phase::Running);
+    let on = snapshot.sales.iter().filter(|sale| is_on(sale));
+    is_running || on.map(|sale| sale.voucher_id).max() == Some(sale)
+}
+
 fn is_on(sale: &SaleLine) -> bool {
     matches!(sale.phase, Phase::Running | Phase::SoldOut)
 }

@@ -180,10 +180,7 @@ fn enter() -> io::Result<()> {
     let taken = enable_raw_mode().and_then(|()| {
         execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All), EnableBracketedPaste)
     });
-    if taken.is_err() {
-        leave();
-    }
-    taken
+    taken.inspect_err(|_| leave())
 }
 
 /// Restores the terminal, once; every step is tried, whether or not the previous one failed.
