@@ -8,7 +8,6 @@ use seckill_engine::{
     commands::AggregateLine,
 };
 use seckill_model::{Label, Message, Outcome, VoucherId, text};
-
 use tokio_util::sync::CancellationToken;
 use url::Url;
 

@@ -1,8 +1,8 @@
 //! Determines the active sale: the one shown by the presenter layout, and by the header while no sale is chosen. Its
 //! buyers may reach any process.
 //!
-//! The choice is sticky until the sale is over or another one sells: rates fluctuate, and are unknown while Redis is
-//! unreachable.
+//! The choice is sticky until the sale has ended or another one sells: rates fluctuate, and are unknown while Redis is
+//! unreachable. A sale that is sold out also gives way to a later one that is open or sold out.
 
 use seckill_engine::{SaleLine, Snapshot};
 use seckill_model::{Millis, Phase, VoucherId};
@@ -38,18 +38,19 @@ impl ActiveSale {
     }
 }
 
-/// A short sale is sold out before a snapshot shows that it sells.
+/// A short sale may be sold out before any snapshot shows it open.
 fn is_selling(sale: &SaleLine) -> bool {
     is_on(sale) && sale.funnel.admitted.per_second > 0.0
 }
 
-/// An ended sale does not stay active; of one that is sold out, the result is worth seeing until a later one is on.
+/// Whether the active sale may stay. The result of a sold-out sale is shown until there is a later one.
 fn is_open(snapshot: &Snapshot, sale: VoucherId) -> bool {
     let is_running = snapshot.sale(sale).is_some_and(|sale| sale.phase == Phase::Running);
     let on = snapshot.sales.iter().filter(|sale| is_on(sale));
     is_running || on.map(|sale| sale.voucher_id).max() == Some(sale)
 }
 
+/// Open or sold out: neither planned nor paused nor ended.
 fn is_on(sale: &SaleLine) -> bool {
     matches!(sale.phase, Phase::Running | Phase::SoldOut)
 }
