@@ -199,6 +199,26 @@ async fn an_entry_is_found_among_the_many_of_its_second() {
     assert_eq!((found, trace.more), (Some(entry), false), "{trace:?}");
 }
 
+/// A node issued the ID while its clock was a day ahead; the entry and the row have the time of Redis.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_entry_of_an_order_with_another_clock_is_found() {
+    let (world, voucher) = World::with_sale(1).await;
+    let now = Millis::now();
+    let order = OrderId::new(now.0 / 1_000 + 90_000, 7).unwrap();
+    let row = OrderEntry::new(order, UserId(1), voucher);
+    world.store.write_orders(&[row], now).await.unwrap();
+    // A separate stream without consumers.
+    let keys = world.keys.clone().prefixed("ahead");
+    let mut add = redis::cmd("XADD");
+    add.arg(keys.partition_of(voucher).orders()).arg(format!("{}-1", now.0 - 300));
+    add.arg(&["userId", "1", "voucherId"]).arg(voucher.0).arg("id").arg(order.get());
+    let entry: String = world.redis.connection().query(&add).await.unwrap();
+    let mut servers = Servers { keys, ..world.servers() };
+    let trace = trace::follow(&mut servers, order).await.unwrap();
+    let found = trace.entry.as_ref().map(|(entry, _)| entry.in_stream());
+    assert_eq!((found, trace.more), (Some(entry), false), "{trace:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_command_is_shown_with_its_operator() {
     let (world, voucher) = World::with_sale(100).await;
