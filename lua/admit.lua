@@ -4,7 +4,7 @@
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 tally (hash)
 --       6 reconciled (hash node -> server run ID that it has reconciled)  7 watermark (hash)
 -- ARGV  1 group  2 voucher  3 node  4 server run ID  5 minimum version of the sale
---       then the buyers, then the proposed order ID of each
+--       then the buyers, then the proposed order ID of each; without buyers, the script only says what it would answer
 --
 -- Returns one result per buyer:
 --   -N       admitted under the proposed ID, at the buyer's place N
@@ -15,7 +15,8 @@
 -- or one pair for the whole batch: {"paused"|"ended"|"not_ready", ""} or {"not_started", begin};
 -- {"not_reconciled", ""}: this server lost its data, and the node must reconcile it before it admits;
 -- {"damaged", "sale"|"stock"|"buyers"|"orders"|"watermark"}: that key is inconsistent with the others and must be
--- reconciled first; {"behind", version}: this copy of the sale is older than ARGV 5
+-- reconciled first; {"behind", version}: this copy of the sale is older than ARGV 5;
+-- without buyers, {"sold_out", change number of the sale} or {"on_sale", ""}
 --
 -- A script is not rolled back when it fails half-way, so types, ranges and permissions are checked before the first
 -- write, and the entry is added before its buyer and its stock are recorded. Without flags in the first line, a
@@ -58,6 +59,9 @@ if sale[1] ~= 'running' then
 end
 if now < opens then
   return refuse('not_started', sale[2])
+end
+if buyers_asking == 0 then
+  return stock == 0 and {'sold_out', sale[7]} or {'on_sale', ''}
 end
 
 -- Returns the reason not to admit the first buyer, as the result for the whole batch, or nil.

@@ -103,6 +103,9 @@ impl fmt::Display for Reason {
             Self::Quoted(text) => f.write_str(text),
             Self::Joined(parts) => parts.iter().try_for_each(|part| part.fmt(f)),
             Self::Localized { id, args } => {
+                if let Some(text) = locale::constant(language(), id).filter(|_| args.is_empty()) {
+                    return f.write_str(text);
+                }
                 let value = |arg: &Arg| match arg {
                     Arg::Number(number) => message::exact(*number),
                     Arg::Text(text) => text.to_string().into(),

@@ -37,6 +37,7 @@ mod partitions;
 mod payment;
 mod poison;
 mod recovery;
+mod refusals;
 mod restarts;
 mod restock;
 mod retention;

@@ -2,8 +2,9 @@
 //!
 //! Requests wait in a bounded queue for each partition. Its [`AdmissionWorker`] takes those that arrived while the last
 //! batches were in flight and decides all of them in one call of the admission script: no timer, so a lone buyer pays
-//! one round trip, and a stampede pays little more.
+//! one round trip, and a stampede pays little more. Once a sale is sold out, the node refuses further buyers itself.
 
+mod refusal_cache;
 mod reply;
 mod worker;
 
@@ -12,8 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use redis::ScriptInvocation;
+use refusal_cache::RefusalCache;
 use seckill_model::{OrderId, Outcome, UserId, VoucherId, message::text};
-use seckill_redis::Layout;
+use seckill_redis::{Layout, keys::Partition, scripts};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
@@ -40,14 +43,20 @@ pub enum AdmissionError {
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// One for each partition.
-    queues: Vec<mpsc::Sender<AdmissionRequest>>,
+    queues: Vec<(mpsc::Sender<AdmissionRequest>, Arc<RefusalCache>)>,
     keys: Layout,
     meters: Arc<Meters>,
 }
 
 /// A request whose reply comes within the time that the settings allow.
 #[derive(Debug)]
-pub struct Ticket(oneshot::Receiver<AdmissionReply>);
+pub struct Ticket(Answer);
+
+#[derive(Debug)]
+enum Answer {
+    Known(AdmissionReply),
+    Awaited(oneshot::Receiver<AdmissionReply>),
+}
 
 /// The reply to one request, and how long it took.
 #[derive(Debug)]
@@ -62,7 +71,12 @@ impl Ticket {
     /// Waits for the reply.
     pub async fn answer(self) -> AdmissionReply {
         let stopped = Err(AdmissionError::Stopping);
-        self.0.await.unwrap_or(AdmissionReply { outcome: stopped, took: Duration::ZERO })
+        match self.0 {
+            Answer::Known(reply) => reply,
+            Answer::Awaited(reply) => {
+                reply.await.unwrap_or(AdmissionReply { outcome: stopped, took: Duration::ZERO })
+            }
+        }
     }
 }
 
@@ -95,8 +109,9 @@ impl Admission {
         let (mut queues, mut workers) = (Vec::new(), Vec::new());
         for partition in context.deployment.keys.partitions() {
             let (queue, requests) = mpsc::channel(context.deployment.settings.queue);
-            queues.push(queue);
-            workers.push(AdmissionWorker::new(context.clone(), partition, requests));
+            let refusals = Arc::new(RefusalCache::new());
+            queues.push((queue, Arc::clone(&refusals)));
+            workers.push(AdmissionWorker::new(context.clone(), partition, requests, refusals));
         }
         let (keys, meters) = (context.deployment.keys.clone(), Arc::clone(&context.meters));
         (Self { queues, keys, meters }, workers)
@@ -104,19 +119,46 @@ impl Admission {
 
     /// Requests a piece for `user`. Never waits: the queue takes the request, or the reply is `Busy`.
     pub fn request(&self, voucher: VoucherId, user: UserId) -> Ticket {
-        let (reply, answer) = oneshot::channel();
         let requested = Instant::now();
-        let request = AdmissionRequest { voucher, user, requested, order: None, reply };
         let of = usize::from(self.keys.partition_of(voucher).number());
-        if let Some(queue) = self.queues.get(of)
-            && let Err(mpsc::error::TrySendError::Full(request)) = queue.try_send(request)
-        {
-            self.meters.note_busy(1);
-            request.reply(Instant::now(), Ok(Outcome::Busy));
+        let (reply, answer) = oneshot::channel();
+        if let Some((queue, refusals)) = self.queues.get(of) {
+            if let Some(outcome) = refusals.find(voucher, user, requested) {
+                return Ticket(Answer::Known(AdmissionReply {
+                    outcome,
+                    took: requested.elapsed(),
+                }));
+            }
+            let request = AdmissionRequest { voucher, user, requested, order: None, reply };
+            if let Err(mpsc::error::TrySendError::Full(request)) = queue.try_send(request) {
+                self.meters.note_busy(1);
+                request.reply(Instant::now(), Ok(Outcome::Busy));
+            }
         }
         // When the engine stops, the sender is dropped with the request, and the receiver reports that.
-        Ticket(answer)
+        Ticket(Answer::Awaited(answer))
     }
+
+    /// Asks Redis again for every sale: this node has changed one.
+    pub(crate) fn forget_refusals(&self) {
+        self.queues.iter().for_each(|(_, refusals)| refusals.clear());
+    }
+}
+
+/// A call of the admission script without buyers.
+pub(super) fn admit_call(
+    keys: &Layout,
+    of: &Partition,
+    voucher: VoucherId,
+    node: &str,
+    run_id: &str,
+    version: u64,
+) -> ScriptInvocation<'static> {
+    let mut call = scripts::ADMIT.prepare_invoke();
+    call.key(&keys.sale_keys(voucher));
+    call.key(of.orders()).key(keys.tally(voucher)).key(of.reconciled()).key(of.watermark());
+    call.arg(of.group()).arg(voucher.0).arg(node).arg(run_id).arg(version);
+    call
 }
 
 /// Splits requests into batches of one voucher, keeping the order within each.

@@ -11,6 +11,10 @@ pub(super) enum Decision {
     Each(Vec<Value>),
     /// The same outcome for all of them.
     All(Outcome),
+    /// Nothing, as there was no request: the sale is sold out at this change number.
+    SoldOut { seq: String },
+    /// Nothing, as there was no request: there are pieces left.
+    OnSale,
     /// Nothing: the server was emptied since this node reconciled it.
     NotReconciled,
     /// Nothing: a stream of the partition has lost entries.
@@ -32,6 +36,11 @@ pub(super) fn decision(reply: Value) -> Option<Decision> {
                 let begins = Millis(std::str::from_utf8(begins).ok()?.parse().ok()?);
                 return Some(Decision::All(Outcome::NotStarted { begins }));
             }
+            (b"sold_out", seq) => {
+                let seq = std::str::from_utf8(seq).ok()?.to_owned();
+                return Some(Decision::SoldOut { seq });
+            }
+            (b"on_sale", _) => return Some(Decision::OnSale),
             (b"not_reconciled", _) => return Some(Decision::NotReconciled),
             (b"damaged", b"orders" | b"watermark") => return Some(Decision::StreamsDamaged),
             (b"damaged" | b"behind", _) => return Some(Decision::SaleDamaged),

@@ -9,14 +9,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{BoxFuture, join},
+    stream::FuturesOrdered,
+};
 use redis::{RedisError as DriverError, Value, cmd};
 use seckill_model::{
     Message, Millis, OrderId, Outcome, SaleOrder, SaleState, VoucherId,
     faults::{self, Point},
     reason::reason,
 };
-use seckill_redis::{RedisError, keys::Partition, nodes::Nodes, scripts};
+use seckill_redis::{RedisError, keys::Partition, nodes::Nodes};
 use seckill_store::StoreError;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +28,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError, Result,
     admission::{
-        AdmissionError, AdmissionRequest, Batch, by_voucher,
+        AdmissionError, AdmissionRequest, Batch, admit_call, by_voucher,
+        refusal_cache::{Confirmer, RefusalCache},
         reply::{Decision, decision, outcome_of},
         reply_all,
     },
@@ -85,6 +90,8 @@ pub struct AdmissionWorker {
     partition: Partition,
     servers: Servers,
     requests: mpsc::Receiver<AdmissionRequest>,
+    /// Answers the requests that need not come here.
+    refusals: Arc<RefusalCache>,
     /// Other nodes that were alive at the last check.
     peers: Vec<String>,
     ids: IdWorker,
@@ -101,8 +108,6 @@ pub struct AdmissionWorker {
     held: HashMap<VoucherId, Batch>,
     /// The tasks that do so, one for each sale; they end with this one.
     preparing: JoinSet<(VoucherId, Prepared)>,
-    /// Sales that cannot be sold, and until when they are not looked up again.
-    closed: HashMap<VoucherId, (Instant, Result<Outcome, AdmissionError>)>,
     /// Sales that stay closed until the operator resolves it, and until when the event is not repeated.
     noted: HashMap<VoucherId, Instant>,
     in_flight: FuturesOrdered<Flight>,
@@ -113,6 +118,7 @@ impl AdmissionWorker {
         context: NodeContext,
         partition: Partition,
         requests: mpsc::Receiver<AdmissionRequest>,
+        refusals: Arc<RefusalCache>,
     ) -> Self {
         let servers = context.deployment.servers();
         let last_error = Arc::new(EngineError::Reconciling(partition.orders()));
@@ -120,6 +126,7 @@ impl AdmissionWorker {
             context,
             servers,
             requests,
+            refusals,
             peers: Vec::new(),
             ids: IdWorker::new(partition.clone()),
             partition,
@@ -130,7 +137,6 @@ impl AdmissionWorker {
             damaged_streams: Vec::new(),
             held: HashMap::new(),
             preparing: JoinSet::new(),
-            closed: HashMap::new(),
             noted: HashMap::new(),
             in_flight: FuturesOrdered::new(),
         }
@@ -138,7 +144,13 @@ impl AdmissionWorker {
 
     /// Works until `stop` is cancelled, then replies to every request that waits.
     pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
-        self.work(stop).boxed()
+        let confirmer = Confirmer {
+            context: self.context.clone(),
+            partition: self.partition.clone(),
+            servers: self.context.deployment.servers(),
+            cache: Arc::clone(&self.refusals),
+        };
+        join(self.work(stop.clone()), confirmer.run(stop)).map(drop).boxed()
     }
 
     async fn work(mut self, stop: CancellationToken) {
@@ -331,8 +343,7 @@ impl AdmissionWorker {
             }
         };
         reply_all(waiting, &why);
-        self.closed.retain(|_, (until, _)| *until > now);
-        self.closed.insert(voucher, (now + CLOSED_FOR, why));
+        self.refusals.insert_for(voucher, why, CLOSED_FOR);
         Batch::new()
     }
 
@@ -369,11 +380,6 @@ impl AdmissionWorker {
     /// batch if Redis is unreachable.
     async fn send(&mut self, mut batch: Batch) -> Result<Option<Flight>, Batch> {
         let Some(voucher) = batch.first().map(|request| request.voucher) else { return Ok(None) };
-        let now = Instant::now();
-        if let Some((_, why)) = self.closed.get(&voucher).filter(|(until, _)| *until > now) {
-            reply_all(batch, why);
-            return Ok(None);
-        }
         let known = self.context.versions.get(voucher).filter(|known| !known.archived);
         let Some(known) = known.filter(|_| !self.held.contains_key(&voucher)) else {
             self.hold(voucher, batch);
@@ -399,11 +405,8 @@ impl AdmissionWorker {
             return Err(batch);
         }
         let (of, context) = (&self.partition, &self.context);
-        let mut call = scripts::ADMIT.prepare_invoke();
-        call.key(&keys.sale_keys(voucher));
-        call.key(of.orders()).key(keys.tally(voucher)).key(of.reconciled()).key(of.watermark());
-        call.arg(of.group()).arg(voucher.0);
-        call.arg(&context.node).arg(self.run_id.as_deref().unwrap_or_default()).arg(known.version);
+        let run_id = self.run_id.as_deref().unwrap_or_default();
+        let mut call = admit_call(keys, of, voucher, &context.node, run_id, known.version);
         for request in &batch {
             call.arg(request.user.0);
         }
@@ -470,10 +473,13 @@ impl AdmissionWorker {
             }
             Some(Decision::All(outcome)) => {
                 self.context.meters.note_latencies(batch.iter().map(took));
+                self.note_refused(&batch, batch.len());
                 reply_all(batch, &Ok(outcome));
             }
             Some(Decision::Each(answers)) => {
                 self.context.meters.note_latencies(batch.iter().map(took));
+                let refused = |it: &&Value| outcome_of(it, None) == Some((Outcome::SoldOut, 0));
+                self.note_refused(&batch, answers.iter().filter(refused).count());
                 for (request, answer) in batch.into_iter().zip(answers) {
                     let outcome = outcome_of(&answer, request.order);
                     if let Some((Outcome::Admitted { order: id }, place)) = outcome {
@@ -484,14 +490,24 @@ impl AdmissionWorker {
                     request.reply(now, outcome.ok_or_else(unreadable));
                 }
             }
-            None => reply_all(batch, &Err(unreadable())),
+            // It answers a batch so only if there are no requests.
+            Some(Decision::SoldOut { .. } | Decision::OnSale) | None => {
+                reply_all(batch, &Err(unreadable()));
+            }
         }
         Ok(())
+    }
+
+    fn note_refused(&self, batch: &Batch, requests: usize) {
+        if let Some(request) = batch.first() {
+            self.refusals.note_refused(request.voucher, requests);
+        }
     }
 
     /// Waits until Redis answers again, reconciles it if it was restarted, and retries the requests whose outcome is
     /// unknown: with the same IDs, so that no buyer is admitted twice.
     async fn recover(&mut self, mut waiting: Vec<Batch>, stop: &CancellationToken) {
+        self.refusals.clear();
         let mut pause = BACKOFF[0];
         loop {
             // After a stop, the last check or the next start completes what is left.

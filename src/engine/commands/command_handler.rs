@@ -76,6 +76,9 @@ impl Operator {
                 }
                 None => Box::pin(self.run(command, stop)).await,
             };
+            if let Some(admission) = &self.admission {
+                admission.forget_refusals();
+            }
             line.result = Message::of(&match &result {
                 Ok(reply) => CommandOutcome::of(reply),
                 Err(error) => CommandOutcome::Failed(error.clone()),

@@ -217,6 +217,19 @@ fn redis_ledger(facts: &SaleStats, sale: &Sale) -> Option<RedisLedger> {
 /// Every buyer of a sale with the order ID.
 pub(super) async fn buyers(servers: &mut Servers, voucher: VoucherId) -> Result<Vec<SaleOrder>> {
     let mut found = Vec::new();
+    for_each_buyer(servers, voucher, |order| found.push(order)).await?;
+    // A hash that is resized during the scan returns some fields twice.
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// Passes on every buyer of a sale with the order ID, some of them twice.
+pub(super) async fn for_each_buyer(
+    servers: &mut Servers,
+    voucher: VoucherId,
+    mut found: impl FnMut(SaleOrder),
+) -> Result<()> {
     let mut cursor = 0u64;
     loop {
         let mut scan = cmd("HSCAN");
@@ -227,7 +240,7 @@ pub(super) async fn buyers(servers: &mut Servers, voucher: VoucherId) -> Result<
                 continue;
             }
             if let (Ok(Place { user, number }), Ok(id)) = (place.parse(), order.parse()) {
-                found.push(SaleOrder { id, user_id: user, voucher_id: voucher, place: number });
+                found(SaleOrder { id, user_id: user, voucher_id: voucher, place: number });
             } else {
                 // An invalid field that counts as a buyer: otherwise initial is not stock + buyers.
                 tracing::warn!(%voucher, field = place, "an unreadable field in the buyers hash");
@@ -235,13 +248,9 @@ pub(super) async fn buyers(servers: &mut Servers, voucher: VoucherId) -> Result<
         }
         cursor = next;
         if cursor == 0 {
-            break;
+            return Ok(());
         }
     }
-    // A hash that is resized during the scan returns some fields twice.
-    found.sort_unstable();
-    found.dedup();
-    Ok(found)
 }
 
 /// IDs held by more than one buyer; `buyers` is sorted by ID.

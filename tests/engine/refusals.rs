@@ -1,0 +1,174 @@
+//! Refusals that a node repeats without asking Redis: exact, and no longer than a bound after a change elsewhere.
+
+use std::time::{Duration, Instant};
+
+use crate::world::World;
+use futures::future::join_all;
+use seckill_engine::{commands::Command, payment, vouchers::Vouchers};
+use seckill_model::{Fence, Millis, NewSale, OrderId, Outcome, SaleState, VoucherId};
+use tokio_util::sync::CancellationToken;
+
+/// A request that is sent later than this after a change is not answered from before it.
+const BOUND: Duration = Duration::from_millis(100);
+/// Users without an order.
+const STRANGERS: std::ops::Range<u64> = 1_000..1_064;
+
+/// Sends one request of each stranger at once.
+async fn flood(world: &World, voucher: VoucherId) -> Vec<Outcome> {
+    join_all(STRANGERS.map(|user| world.ask(voucher, user))).await
+}
+
+/// Calls of scripts that Redis has counted.
+fn calls(world: &World) -> u64 {
+    let stats: String = world.server.query(&["INFO", "commandstats"]);
+    let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap();
+    line.split_once("calls=").unwrap().1.split(',').next().unwrap().parse().unwrap()
+}
+
+/// Waits until requests are refused with `expected` and do not reach Redis.
+async fn refused(world: &World, voucher: VoucherId, expected: Outcome) {
+    world
+        .until("the node refuses by itself", async || {
+            let before = calls(world);
+            let mut answers = flood(world, voucher).await;
+            for user in STRANGERS {
+                answers.push(world.ask(voucher, user).await);
+            }
+            assert!(answers.iter().all(|it| *it == expected), "{answers:?}");
+            calls(world) - before < STRANGERS.end - STRANGERS.start
+        })
+        .await;
+}
+
+/// Asks until the answer is as expected: a request sent after the bound must get it.
+async fn changes(world: &World, voucher: VoucherId, expected: impl Fn(Outcome) -> bool) {
+    let changed = Instant::now();
+    loop {
+        let asked = Instant::now();
+        let outcome = world.ask(voucher, STRANGERS.start).await;
+        if expected(outcome) {
+            return;
+        }
+        assert!(asked < changed + BOUND, "{outcome:?} after {:?}", asked - changed);
+    }
+}
+
+async fn sold_out(buyers: u64) -> (World, VoucherId) {
+    let (world, voucher) = World::with_sale(buyers).await;
+    world.buy(voucher, buyers).await;
+    refused(&world, voucher, Outcome::SoldOut).await;
+    (world, voucher)
+}
+
+/// The order that Redis records for each buyer.
+async fn keep_their_orders(world: &World, voucher: VoucherId) {
+    for (user, order) in world.buyers(voucher) {
+        let order: OrderId = order.parse().unwrap();
+        let outcome = world.ask(voucher, user.parse().unwrap()).await;
+        assert_eq!(outcome, Outcome::Duplicate { order }, "user {user}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_are_refused_and_buyers_learn_their_orders() {
+    let (world, voucher) = World::with_sale(50).await;
+    world.buy(voucher, 50).await;
+    let told = |world: &World| -> u64 {
+        world.server.query(&["HGET", &world.keys.tally(voucher), "sold_out"])
+    };
+    flood(&world, voucher).await;
+    let before = told(&world);
+    refused(&world, voucher, Outcome::SoldOut).await;
+    assert_eq!(world.buyers(voucher).len(), 50);
+    keep_their_orders(&world, voucher).await;
+    for _ in 0..20 {
+        flood(&world, voucher).await;
+    }
+    let sent = 20 * (STRANGERS.end - STRANGERS.start);
+    world.until("all are counted", async || told(&world) >= before + sent).await;
+    world.settled_and_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_elsewhere_ends_refusals_within_the_bound() {
+    let (world, voucher) = sold_out(50).await;
+    let mut elsewhere = world.servers();
+    let mut vouchers = Vouchers { servers: &mut elsewhere };
+
+    vouchers.set_state(voucher, SaleState::Paused, None).await.unwrap();
+    changes(&world, voucher, |it| it == Outcome::Paused).await;
+    refused(&world, voucher, Outcome::Paused).await;
+    vouchers.set_state(voucher, SaleState::Running, None).await.unwrap();
+    changes(&world, voucher, |it| it == Outcome::SoldOut).await;
+    refused(&world, voucher, Outcome::SoldOut).await;
+
+    vouchers.restock(voucher, 1).await.unwrap();
+    changes(&world, voucher, |it| matches!(it, Outcome::Admitted { .. })).await;
+    keep_their_orders(&world, voucher).await;
+    world.settled().await;
+
+    // The stock of unpaid orders is returned; the strangers of the flood take it.
+    let stop = CancellationToken::new();
+    let fence = Fence { name: "close".into(), token: 1 };
+    let before = Millis::now().plus(1_000);
+    let closed = payment::close_overdue(&mut elsewhere, before, Millis::now(), &fence, &stop);
+    closed.await.unwrap();
+    changes(&world, voucher, |it| matches!(it, Outcome::Admitted { .. })).await;
+    world.settled_and_balanced().await;
+
+    let mut vouchers = Vouchers { servers: &mut elsewhere };
+    vouchers.set_state(voucher, SaleState::Ended, None).await.unwrap();
+    refused(&world, voucher, Outcome::Ended).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_by_the_node_itself_ends_them_at_once() {
+    let (world, voucher) = sold_out(50).await;
+    for user in [2_000, 2_001] {
+        refused(&world, voucher, Outcome::SoldOut).await;
+        world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
+    }
+    world.settled_and_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn losses_of_redis_forget_no_buyer() {
+    let (world, voucher) = sold_out(50).await;
+    let buyers = world.buyers(voucher);
+    for loss in [
+        vec!["FLUSHALL".to_owned()],
+        vec!["DEL".to_owned(), world.keys.buyers(voucher)],
+        vec!["HDEL".to_owned(), world.keys.buyers(voucher), "7".to_owned()],
+        vec!["SET".to_owned(), world.keys.stock(voucher), "9".to_owned()],
+    ] {
+        let loss: Vec<&str> = loss.iter().map(String::as_str).collect();
+        let _: redis::Value = world.server.query(&loss);
+        let restored = async || world.buyers(voucher) == buyers;
+        world.until("the buyers are restored", restored).await;
+        refused(&world, voucher, Outcome::SoldOut).await;
+        keep_their_orders(&world, voucher).await;
+        world.settled_and_balanced().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_begins_on_time() {
+    let world = World::start().await;
+    let begins = Millis::now().plus(1_500);
+    let voucher = world
+        .create(NewSale::checked("hot pot", 10, Some(begins), None, Millis::now()).unwrap())
+        .await;
+    let early = Outcome::NotStarted { begins };
+    refused(&world, voucher, early).await;
+    loop {
+        let asked = Millis::now();
+        let outcome = world.ask(voucher, 1).await;
+        if outcome != early {
+            assert!(matches!(outcome, Outcome::Admitted { .. }), "{outcome:?}");
+            break;
+        }
+        assert!(asked < begins, "refused at {asked:?}");
+    }
+    world.settled_and_balanced().await;
+}
