@@ -1,24 +1,30 @@
 //! `seckill rush --http`: logged-in buyers of any server with the endpoints of `seckill serve`.
 
 use std::{
-    fs, mem,
+    error::Error,
+    fs, io, mem,
     path::Path,
     time::{Duration, Instant},
 };
 
 use futures::{FutureExt as _, StreamExt as _, stream, stream::FuturesUnordered};
-use reqwest::{Client, Method, StatusCode, header::HeaderValue, redirect::Policy};
+use reqwest::{
+    Client, Method, StatusCode,
+    header::{HeaderValue, LOCATION},
+    redirect::Policy,
+};
+use rustls::CertificateError;
 use seckill_engine::{
     LoadReport, LoadTest,
     commands::{RequestLabel, Tally},
 };
-use seckill_model::{OrderId, OsError, text};
+use seckill_model::{Label, OrderId, OsError, text};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{CliError, Result};
+use crate::{CliError, Result, rush_tls};
 
 /// A reply that takes longer counts as none.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,10 +55,15 @@ struct Envelope {
 /// An order that was given, and its buyer.
 type Given = (OrderId, usize);
 
-/// A server that `--http` names.
+/// A server that `--http` names: scheme, host and port.
 pub(super) fn server(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.has_host());
-    url.ok_or_else(|| text!("cli-rush-not-a-url"))
+    let is_server = |url: &Url| {
+        let origin = url.origin().ascii_serialization();
+        ["http", "https"].contains(&url.scheme())
+            && url.as_str().strip_suffix('/') == Some(origin.as_str())
+    };
+    let url = Url::parse(text).ok().filter(is_server);
+    url.ok_or_else(|| Label("cli-rush-not-a-url").to_owned())
 }
 
 /// Reads one token per line. They are secret: an error names the line.
@@ -79,9 +90,17 @@ pub(super) fn tokens(path: &Path) -> Result<Vec<HeaderValue>> {
 }
 
 impl Buyers {
-    pub(super) fn new(servers: Vec<Url>, tokens: Vec<HeaderValue>) -> Result<Self> {
+    /// Trusts only the certificates in the PEM file `ca`, or those of the system.
+    pub(super) fn new(
+        servers: Vec<Url>,
+        tokens: Vec<HeaderValue>,
+        ca: Option<&Path>,
+    ) -> Result<Self> {
+        if ca.is_some() && servers.iter().all(|server| server.scheme() == "http") {
+            return Err(CliError::usage(Label("cli-rush-tls-ca-unused")));
+        }
         let client = Client::builder().timeout(PATIENCE).redirect(Policy::none()).no_proxy();
-        let client = client.build();
+        let client = client.tls_backend_preconfigured(rush_tls::trusting(ca)?).build();
         let client = client.map_err(|error| CliError::failed(error.to_string()))?;
         Ok(Self { client, servers, tokens })
     }
@@ -109,16 +128,7 @@ impl Buyers {
     /// Returns an error unless the server knows the voucher.
     async fn check(&self, server: &Url, plan: &LoadTest) -> Result<()> {
         let path = format!("/voucher/{}", plan.voucher);
-        let (status, envelope) = match self.ask(Method::GET, server, &path, None).await {
-            Ok(answer) => answer,
-            Err(why) if why.is_decode() => {
-                return Err(CliError::failed(text!("cli-rush-not-seckill", server)));
-            }
-            Err(why) => {
-                let why = cause(&why);
-                return Err(CliError::unreachable(text!("cli-rush-server-away", server, why)));
-            }
-        };
+        let (status, envelope) = self.ask(Method::GET, server, &path, None).await?;
         if envelope.success {
             return Ok(());
         }
@@ -126,21 +136,31 @@ impl Buyers {
         Err(CliError::failed(text!("cli-rush-refused", server, status, why)))
     }
 
+    /// # Errors
+    /// There is no answer, or it is not one of this API.
     async fn ask(
         &self,
         method: Method,
         server: &Url,
         path: &str,
         token: Option<&HeaderValue>,
-    ) -> reqwest::Result<(StatusCode, Envelope)> {
+    ) -> Result<(StatusCode, Envelope)> {
         let mut url = server.clone();
         url.set_path(path);
         let mut request = self.client.request(method, url);
         if let Some(token) = token {
             request = request.header("authorization", token.clone());
         }
-        let response = request.send().await?;
-        Ok((response.status(), response.json().await?))
+        let no_answer = |error| no_answer(server, &error);
+        let response = request.send().await.map_err(no_answer)?;
+        let (status, location) = (response.status(), response.headers().get(LOCATION).cloned());
+        let body = response.bytes().await.map_err(no_answer)?;
+        serde_json::from_slice(&body).map(|envelope| (status, envelope)).map_err(|_| {
+            CliError::failed(match location.as_ref().and_then(|to| to.to_str().ok()) {
+                Some(to) => text!("cli-rush-redirected", server, to),
+                None => not_seckill(server, status),
+            })
+        })
     }
 
     async fn send(&self, plan: &LoadTest, stop: &CancellationToken) -> (LoadReport, Vec<Given>) {
@@ -152,15 +172,15 @@ impl Buyers {
             let buyer = user as usize - 1;
             let server = &self.servers[sent % self.servers.len()];
             let began = Instant::now();
-            let answer = self.ask(Method::POST, server, &path, Some(&self.tokens[buyer])).await;
-            (buyer, answer, began.elapsed())
-        };
-        let mut take = |(buyer, answer, took): (usize, reqwest::Result<_>, Duration)| {
-            let (label, order, why) = match answer {
-                Ok((status, envelope)) => read(status, envelope),
-                Err(error) => (RequestLabel::Error, None, cause(&error)),
+            let answer = self.ask(Method::POST, server, &path, Some(&self.tokens[buyer]));
+            let (label, order, why) = match answer.await {
+                Ok((status, envelope)) => read(server, status, envelope),
+                Err(error) => (RequestLabel::Error, None, error.to_string()),
             };
-            given.extend(order.map(|order| (order, buyer)));
+            (label, order.map(|order| (order, buyer)), why, began.elapsed())
+        };
+        let mut take = |(label, order, why, took): (_, Option<Given>, String, _)| {
+            given.extend(order);
             tally.take(label, took, || why.into());
         };
         let mut in_flight = FuturesUnordered::new();
@@ -229,12 +249,16 @@ impl Buyers {
 }
 
 /// How an answer is counted, the order that it gives, and its message.
-fn read(status: StatusCode, envelope: Envelope) -> (RequestLabel, Option<OrderId>, String) {
+fn read(
+    server: &Url,
+    status: StatusCode,
+    envelope: Envelope,
+) -> (RequestLabel, Option<OrderId>, String) {
     let order = || envelope.data.as_str()?.parse().ok();
     let label = match (status.as_u16(), envelope.code) {
         (200, _) if envelope.success => match order() {
             Some(order) => return (RequestLabel::Admitted, Some(order), String::new()),
-            None => RequestLabel::Error,
+            None => return (RequestLabel::Error, None, not_seckill(server, status)),
         },
         (409, _) => RequestLabel::Duplicate,
         (410, 1) => RequestLabel::SoldOut,
@@ -245,11 +269,37 @@ fn read(status: StatusCode, envelope: Envelope) -> (RequestLabel, Option<OrderId
     (label, None, format!("{}: {why}", status.as_u16()))
 }
 
-/// The innermost cause of an error of the client, without the URL.
-fn cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
+fn not_seckill(server: &Url, status: StatusCode) -> String {
+    text!("cli-rush-not-seckill", server, status = status.as_u16())
+}
+
+/// The error for a server that gave no answer.
+fn no_answer(server: &Url, error: &reqwest::Error) -> CliError {
+    if error.is_timeout() {
+        return CliError::unreachable(text!(
+            "cli-rush-silent",
+            server,
+            seconds = PATIENCE.as_secs()
+        ));
+    }
+    // The innermost cause does not name the URL.
+    let mut cause: &(dyn Error + 'static) = error;
+    while let Some(inner) = match cause.downcast_ref::<io::Error>() {
+        Some(io) => io.get_ref().map(|inner| inner as _),
+        None => cause.source(),
+    } {
         cause = inner;
     }
-    cause.to_string()
+    if let Some(rustls::Error::InvalidCertificate(why)) = cause.downcast_ref() {
+        let why = match why {
+            CertificateError::Other(why) => why.to_string(),
+            why => why.to_string(),
+        };
+        return CliError::unreachable(text!("cli-rush-certificate", server, why));
+    }
+    let why = match cause.downcast_ref() {
+        Some(io) => OsError::of(io),
+        None => OsError::Quoted(cause.to_string()),
+    };
+    CliError::unreachable(text!("cli-rush-server-away", server, why))
 }

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use reqwest::{Certificate, Client};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -48,8 +49,29 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgVBZ6G79S6p5ZkmDj
 lMfHyMCYd5CPy4ehHKdR/nUXWyDaHFuDDrWpTUZKRy0HyXg1Ghh3wDEP
 -----END PRIVATE KEY-----
 ";
+/// A certificate for localhost with the same key, as `openssl req -x509` signs it with itself: that of an authority.
+pub const SELF_SIGNED: &str = "-----BEGIN CERTIFICATE-----
+MIIBlDCCATugAwIBAgIUOYpu9QuuZm0kYF03lBPlrJ5swbkwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyNjE2NDcxMFoYDzIxMjYxMTAy
+MTY0NzEwWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAASfDbK+yzAGPOHa1WcWfg4YCSBadEJ8lMfHyMCYd5CPy4ehHKdR/nUX
+WyDaHFuDDrWpTUZKRy0HyXg1Ghh3wDEPo2kwZzAdBgNVHQ4EFgQUmaNq3b/eFoZK
+f1zE1J9hcib8Ak4wHwYDVR0jBBgwFoAUmaNq3b/eFoZKf1zE1J9hcib8Ak4wDwYD
+VR0TAQH/BAUwAwEB/zAUBgNVHREEDTALgglsb2NhbGhvc3QwCgYIKoZIzj0EAwID
+RwAwRAIgOV7wFFgB5RzSQWbuG8/qQRoN0TomUvxoQ6MGMtK2oekCIEVhLXoRcsPV
+tUZA9pwpKToNq36nCQbrDgcCt6MVukNp
+-----END CERTIFICATE-----
+";
 /// Poll interval of both sides.
 const TURN: Duration = Duration::from_millis(2);
+
+/// A client of HTTP servers that trusts [`AUTHORITY`].
+pub fn http_client() -> Client {
+    // reqwest is built without a provider.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let authority = Certificate::from_pem(AUTHORITY.as_bytes()).unwrap();
+    Client::builder().no_proxy().tls_certs_only([authority]).build().unwrap()
+}
 
 /// Listens on a loopback port for the lifetime of the process, with a certificate for localhost
 /// signed by [`AUTHORITY`], and forwards to the socket.
