@@ -1061,6 +1061,7 @@ cli-repaired-partitions = { $faults ->
 cli-replayed = replayed
 cli-requests = requests
 cli-runtime = cannot start the runtime ({ $error }); check the resource limits of this user
+cli-rush-abandoned = no reply before the load test was stopped
 cli-rush-certificate = the certificate of { $server } is not accepted ({ $why }); pass a URL with a name that the certificate is for, and with --tls-ca FILE the certificate of its authority, or the certificate itself if it is self-signed
 cli-rush-cut-short = stopped before all requests were sent
 cli-rush-dead = { $buyers ->

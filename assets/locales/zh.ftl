@@ -988,6 +988,7 @@ cli-repaired-partitions = 已修复分区故障 { $faults } 处，详见 'seckil
 cli-replayed = 已恢复
 cli-requests = 请求
 cli-runtime = 无法启动运行时（{ $error }），请检查当前用户的资源限制
+cli-rush-abandoned = 压测停止前未收到应答
 cli-rush-certificate = { $server } 的证书未被接受（{ $why }）；请使用证书所含的主机名，并用 --tls-ca FILE 指定签发它的 CA 证书（自签名证书则指定其本身）
 cli-rush-cut-short = 请求未发完即已停止
 cli-rush-dead = { $buyers } 位已准入买家的订单成为死信；原因见 'seckill dead list'。

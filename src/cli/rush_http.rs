@@ -1,6 +1,7 @@
 //! `seckill rush --http`: logged-in buyers of any server with the endpoints of `seckill serve`.
 
 use std::{
+    cell::Cell,
     error::Error,
     fs, io, mem,
     path::Path,
@@ -28,8 +29,11 @@ use crate::{CliError, Result, rush_tls};
 
 /// A reply that takes longer counts as none.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The wait for orders to be written ends if none has been for this long.
-const NO_PROGRESS: Duration = Duration::from_secs(30);
+/// The wait for orders to be written ends if none has been for this long. The entries of a killed server are claimed by
+/// another one after half a minute.
+const NO_PROGRESS: Duration = Duration::from_mins(1);
+/// How long requests in flight may still be answered after a signal, and how long the last look at the orders may take.
+const GRACE: Duration = Duration::from_secs(3);
 /// Interval between questions about the same orders: a user may ask ten times as often.
 const SETTLE_POLL: Duration = Duration::from_millis(100);
 /// Questions about orders at once.
@@ -40,6 +44,8 @@ pub(super) struct Buyers {
     client: Client,
     servers: Vec<Url>,
     tokens: Vec<HeaderValue>,
+    /// Which server is asked for orders.
+    asked: Cell<usize>,
 }
 
 /// The body of every answer.
@@ -102,7 +108,7 @@ impl Buyers {
         let client = Client::builder().timeout(PATIENCE).redirect(Policy::none()).no_proxy();
         let client = client.tls_backend_preconfigured(rush_tls::trusting(ca)?).build();
         let client = client.map_err(|error| CliError::failed(error.to_string()))?;
-        Ok(Self { client, servers, tokens })
+        Ok(Self { client, servers, tokens, asked: Cell::default() })
     }
 
     /// Sends the requests of a load test, and waits until each order is written. `stop` ends it early, with a report of
@@ -115,9 +121,13 @@ impl Buyers {
         plan: &LoadTest,
         stop: &CancellationToken,
     ) -> Result<LoadReport> {
-        for server in &self.servers {
-            self.check(server, plan).await?;
-        }
+        let checks = async {
+            for server in &self.servers {
+                self.check(server, plan).await?;
+            }
+            Ok::<_, CliError>(())
+        };
+        stop.run_until_cancelled(checks).await.unwrap_or(Ok(()))?;
         let (mut report, given) = self.send(plan, stop).await;
         let waited = Instant::now();
         self.settle(given, &mut report, stop).await;
@@ -173,9 +183,10 @@ impl Buyers {
             let server = &self.servers[sent % self.servers.len()];
             let began = Instant::now();
             let answer = self.ask(Method::POST, server, &path, Some(&self.tokens[buyer]));
-            let (label, order, why) = match answer.await {
-                Ok((status, envelope)) => read(server, status, envelope),
-                Err(error) => (RequestLabel::Error, None, error.to_string()),
+            let (label, order, why) = match until_stopped(stop, answer).await {
+                Some(Ok((status, envelope))) => read(server, status, envelope),
+                Some(Err(error)) => (RequestLabel::Error, None, error.to_string()),
+                None => (RequestLabel::Error, None, Label("cli-rush-abandoned").to_owned()),
             };
             (label, order.map(|order| (order, buyer)), why, began.elapsed())
         };
@@ -199,7 +210,7 @@ impl Buyers {
             }
             in_flight.push(buy(sent, *user));
         }
-        // Each has its timeout.
+        // Each has its timeout, and ends soon after a signal.
         while let Some(reply) = in_flight.next().await {
             take(reply);
         }
@@ -208,43 +219,77 @@ impl Buyers {
         (report, given)
     }
 
-    /// Waits until each order is in SQL or a dead letter, by asking for it as its buyer.
+    /// Waits until each order is in SQL or a dead letter, by asking for it as its buyer. `stop` makes the next look the
+    /// last.
     async fn settle(
         &self,
         mut open: Vec<Given>,
         report: &mut LoadReport,
         stop: &CancellationToken,
     ) {
+        let given = open.len() as u64;
         let mut progress = Instant::now();
-        while !open.is_empty() && !stop.is_cancelled() && progress.elapsed() < NO_PROGRESS {
-            let asked = mem::take(&mut open);
-            let before = asked.len();
-            let states = stream::iter(asked)
-                .enumerate()
-                .map(|(at, given)| self.state(at, given).map(move |state| (given, state)));
+        loop {
+            let (is_last, before) = (stop.is_cancelled(), open.len());
+            let states = stream::iter(mem::take(&mut open))
+                .map(|given| self.state(given).map(move |state| (given, state)));
             let mut states = states.buffer_unordered(ASKED);
-            while let Some((given, state)) = states.next().await {
-                match state.as_deref() {
-                    Some("persisted" | "paid" | "closed") => report.persisted += 1,
-                    Some("dead_letter") => report.dead += 1,
-                    _ => open.push(given),
+            let look = async {
+                while let Some((given, state)) = states.next().await {
+                    match state.as_deref() {
+                        Some("persisted" | "paid" | "closed") => report.persisted += 1,
+                        Some("dead_letter") => report.dead += 1,
+                        _ => open.push(given),
+                    }
                 }
+            };
+            let looked = until_stopped(stop, look).await;
+            if looked.is_none() || is_last || open.is_empty() {
+                break;
             }
             if open.len() < before {
                 progress = Instant::now();
-            } else {
+            } else if progress.elapsed() < NO_PROGRESS {
                 tokio::time::sleep(SETTLE_POLL).await;
+            } else {
+                break;
             }
         }
-        report.settled = open.is_empty();
+        report.settled = report.persisted + report.dead == given;
     }
 
-    /// The state of an order; `None` if a server does not answer, and the next one is asked later.
-    async fn state(&self, at: usize, (order, buyer): Given) -> Option<String> {
-        let server = &self.servers[at % self.servers.len()];
+    /// The state of an order, from the server that knew the last one; if it does not, the next one is asked. `None` if
+    /// no server does.
+    async fn state(&self, (order, buyer): Given) -> Option<String> {
         let (path, token) = (format!("/voucher-order/{order}"), &self.tokens[buyer]);
-        let (_, envelope) = self.ask(Method::GET, server, &path, Some(token)).await.ok()?;
-        Some(envelope.data.get("state")?.as_str()?.to_owned())
+        for _ in &self.servers {
+            let at = self.asked.get();
+            let answer = self.ask(Method::GET, &self.servers[at], &path, Some(token)).await;
+            let state = |(_, envelope): (_, Envelope)| {
+                Some(envelope.data.get("state")?.as_str()?.to_owned())
+            };
+            if let Some(state) = answer.ok().and_then(state) {
+                return Some(state);
+            }
+            // Others may have moved on meanwhile.
+            if self.asked.get() == at {
+                self.asked.set((at + 1) % self.servers.len());
+            }
+        }
+        None
+    }
+}
+
+/// Waits for `work`, but not for long after `stop`: then `None`.
+async fn until_stopped<T>(stop: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
+    let over = async {
+        stop.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = over => None,
     }
 }
 

@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::support::{
-    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, SELF_SIGNED, Seckill, http_client, refused,
-    wait_until,
+    AUTHORITY, Background, CERTIFICATE, KEY, LONG, PATIENCE, SELF_SIGNED, Seckill, http_client,
+    refused, wait_until,
 };
 use futures::{StreamExt as _, stream};
 use rustix::process::Signal;
@@ -49,6 +49,11 @@ async fn serve(home: &Seckill, args: &[&str]) -> (Background, String) {
     let mut server = home.spawn(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
     let address = address_of(&mut server).await;
     (server, address)
+}
+
+/// The orders of voucher 1 in SQL.
+fn persisted(home: &Seckill) -> u64 {
+    home.json(&["sale", "show", "1"])["persisted"].as_u64().unwrap()
 }
 
 /// The arguments of a load test of voucher 1 on these servers, with the buyers of [`log_in`].
@@ -360,6 +365,70 @@ async fn a_load_test_over_tls_checks_the_certificate() {
     }
 }
 
+/// A buyer per 50 ms: it would take minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_a_load_test_over_http_with_a_report() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "4000"]).expect_code(0);
+    log_in(&home, 4_000);
+    let file = home.file("tokens.txt");
+    let (server, address) = serve(&home, &[]).await;
+    let url = format!("http://{address}");
+    let mut written = 0;
+    for signal in [Signal::INT, Signal::TERM] {
+        let seed = (written + 1).to_string();
+        let more = ["--rate", "20", "--seed", &seed, "--json"];
+        let running = home.spawn(&rush(file.to_str().unwrap(), &[&url], &more));
+        wait_until(PATIENCE, "it has sold a few", async || persisted(&home) > written + 5).await;
+        running.signal(signal);
+        let report = running.wait(PATIENCE).expect_code(1).json();
+        let figure = |name: &str| report[name].as_u64().unwrap();
+        assert_eq!(
+            (&report["cut_short"], &report["errors"]),
+            (&true.into(), &0.into()),
+            "{report}"
+        );
+        assert!(figure("attempts") < 4_000 && figure("persisted") > 5, "{report}");
+        assert!(figure("persisted") <= figure("admitted"), "{report}");
+        written += figure("admitted");
+    }
+    wait_until(PATIENCE, "every order is written", async || persisted(&home) == written).await;
+    server.signal(Signal::TERM);
+    server.wait(PATIENCE).expect_code(0);
+}
+
+/// One of two servers is killed in the middle: what it has given is found through the other one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_test_outlives_one_of_its_servers() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "600"]).expect_code(0);
+    log_in(&home, 600);
+    let file = home.file("tokens.txt");
+    let (living, dying) = (serve(&home, &[]).await, serve(&home, &[]).await);
+    let urls = [&living, &dying].map(|(_, address)| format!("http://{address}"));
+    // The first one is also the first to be asked for orders.
+    let more = ["--rate", "100", "--json"];
+    let running = home.spawn(&rush(file.to_str().unwrap(), &[&urls[1], &urls[0]], &more));
+    wait_until(PATIENCE, "both have sold a few", async || persisted(&home) > 20).await;
+    dying.0.signal(Signal::KILL);
+    // Entries that it has read are claimed after half a minute.
+    let report = running.wait(LONG).expect_code(1).json();
+    let figure = |name: &str| report[name].as_u64().unwrap();
+    assert_eq!(
+        (&report["cut_short"], &report["settled"]),
+        (&false.into(), &true.into()),
+        "{report}"
+    );
+    assert_eq!(figure("attempts"), 600, "{report}");
+    assert_eq!(figure("admitted") + figure("errors"), 600, "{report}");
+    assert_eq!(figure("persisted"), figure("admitted"), "{report}");
+    assert!(figure("admitted") > 300 && figure("errors") > 100, "{report}");
+    let why = report["first_error"].as_str().unwrap();
+    assert!(why.starts_with(&urls[1]) && why.contains("cannot be reached"), "{why}");
+    living.0.signal(Signal::TERM);
+    living.0.wait(PATIENCE).expect_code(0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_are_not_seckill_are_reported() {
     let home = Seckill::new();
@@ -391,4 +460,18 @@ async fn servers_that_are_not_seckill_are_reported() {
     let (url, _) = stranger(good.clone(), good.clone()).await;
     let ended = start(&url).wait(PATIENCE).expect_code(1);
     assert!(ended.stdout.contains("is not one of this API"), "{ended}");
+    // It gives no answer, at once or after the check, until a signal ends the load test.
+    for check in [String::new(), good] {
+        let (url, sent) = stranger(check.clone(), String::new()).await;
+        let running = start(&url);
+        let (requests, named) = if check.is_empty() {
+            (1, "stopped before all requests were sent")
+        } else {
+            (3, "no reply before the load test was stopped")
+        };
+        wait_until(PATIENCE, "it waits for answers", async || *sent.borrow() == requests).await;
+        running.signal(Signal::INT);
+        let ended = running.wait(PATIENCE).expect_code(1);
+        assert!(ended.stdout.contains(named), "{ended}");
+    }
 }
