@@ -1061,6 +1061,8 @@ cli-repaired-partitions = { $faults ->
 cli-replayed = replayed
 cli-requests = requests
 cli-runtime = cannot start the runtime ({ $error }); check the resource limits of this user
+cli-rush-abandoned = no reply before the load test was stopped
+cli-rush-certificate = the certificate of { $server } is not accepted ({ $why }); pass a URL with a name that the certificate is for, and with --tls-ca FILE the certificate of its authority, or the certificate itself if it is self-signed with CA:FALSE
 cli-rush-cut-short = stopped before all requests were sent
 cli-rush-dead = { $buyers ->
     [one] The order of 1 admitted buyer is a dead letter
@@ -1068,15 +1070,19 @@ cli-rush-dead = { $buyers ->
 }; 'seckill dead list' shows why.
 cli-rush-first-error = first error: { $error }
 cli-rush-first-rejection = first rejection: { $reason }
-cli-rush-not-a-url = expected the http:// address of a server, such as http://127.0.0.1:8080
-cli-rush-not-seckill = { $server } is not a seckill server: its answer is not one of this API; pass the address of 'seckill serve'
+cli-rush-not-a-url = expected http:// or https://, a host and a port, such as http://127.0.0.1:8080
+cli-rush-not-seckill = { $server } is not a seckill server: its answer ({ $status }) is not one of this API; pass the address of 'seckill serve'
+cli-rush-redirected = { $server } redirects to { $to }; pass the address of 'seckill serve' with --http
 cli-rush-refused = { $server } has no such voucher or is not ready ({ $status }: { $why }); no request was sent
 cli-rush-requests = { $requests ->
     [one] 1 request
    *[other] { $requests } requests
 }, { $rate } per second. Latency in milliseconds:
-cli-rush-server-away = { $server } cannot be reached ({ $why }); start it with 'seckill serve', or pass another address with --http
+cli-rush-server-away = { $server } cannot be reached ({ $why }); start it with 'seckill serve', or check the scheme, host and port of --http
 cli-rush-settled = waited { $seconds } s after the last reply for the orders to settle
+cli-rush-silent = { $server } gave no answer within { $seconds } s; check its load, or lower the rate of requests
+cli-rush-tls-ca = cannot use --tls-ca { $path } ({ $reason }); pass a PEM file with the certificate of the authority, or of the server if it is self-signed with CA:FALSE
+cli-rush-tls-ca-unused = --tls-ca needs a server with https://; pass its address with --http, or omit --tls-ca
 cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
 cli-sale-at-once = immediately
 cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $initial ->

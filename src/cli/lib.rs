@@ -27,6 +27,7 @@ mod pending;
 mod reply;
 mod rush;
 mod rush_http;
+mod rush_tls;
 mod sale;
 mod sandbox;
 mod serve;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, net::SocketAddr, time::Duration};
 
-use crate::support::{PATIENCE, wait_until};
+use crate::support::{PATIENCE, http_client, wait_until};
 use crate::world::{World, newest, sale};
 use futures::{
     StreamExt as _,
@@ -52,8 +52,7 @@ impl Door {
         let snapshots = world.node().remote().snapshots;
         let ended =
             tokio::spawn(async move { server.run(&operator, snapshots, settings, stopping).await });
-        let client = Client::builder().no_proxy().build().unwrap();
-        Self { address, client, stop, ended }
+        Self { address, client: http_client(), stop, ended }
     }
 
     async fn send(&self, method: Method, path: &str, token: &str) -> Got {

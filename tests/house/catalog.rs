@@ -222,6 +222,7 @@ const NAMES: &[&str] = &[
     "holder",
     "HTTP",
     "http",
+    "https",
     "listen",
     "insecure",
     "tokens",
