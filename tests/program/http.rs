@@ -8,8 +8,7 @@ use std::{
 };
 
 use crate::support::{
-    AUTHORITY, Background, CERTIFICATE, KEY, LONG, PATIENCE, Seckill, http_client,
-    refused, wait_until,
+    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, Seckill, http_client, refused, wait_until,
 };
 use futures::{StreamExt as _, stream};
 use rustix::process::Signal;
