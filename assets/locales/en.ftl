@@ -963,6 +963,9 @@ cli-incident-written-unknown = { $file } written; audit unknown.
 cli-incident-younger = under { $age }
 cli-jobs-no-run = No job runs yet.
 cli-keys-hint = Reassign keys with [keys] in the config file: mark = "v"
+cli-listen-missing = the options for TLS need --listen ADDR
+cli-listen-read-only = buyers cannot be served in read-only mode; omit --listen or --read-only
+cli-listen-with-command = --listen and the options for TLS belong to the console; 'seckill serve' has its own, after the command
 cli-lock-other-holder = '{ $name }' is not held by { $wanted } but by { $holder }; nothing was changed
 cli-lock-release = { $question } The holder's work is cancelled and its late writes are rejected.
 cli-lock-release-alive = Force-release '{ $name }', held by { $node } ({ $task }), which is alive?
@@ -2006,10 +2009,15 @@ faults-window = the sale ends ({ $end }) before it begins ({ $begin }); swap the
 
 ## field
 
+field-address = address
+field-answers = answers
+field-connections = connections
 field-entry = entry
 field-held = held
 field-holder = holder
+field-latency = latency
 field-lease = lease
+field-limited = limited
 field-lock = lock
 field-next = next
 field-order = order
@@ -2020,6 +2028,8 @@ field-result = result
 field-sale = sale
 field-task = task
 field-token = token
+field-top-addresses = top addresses
+field-top-users = top users
 field-window = window
 
 ## figures
@@ -3005,6 +3015,13 @@ schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'ev
 
 ## settings
 
+servers-connections = { $open } of { $most } open, { $requests ->
+    [one] { $requests } request
+   *[other] { $requests } requests
+} in progress
+servers-latency = p50 { $p50 }, p99 { $p99 }, max { $max }
+servers-limited = { $user } by user, { $address } by address
+servers-none = No node serves HTTP. Start one with 'seckill serve', or this console with --listen ADDR.
 settings-action-value = '{ $action }': { $why }
 settings-also-applies-while-text = '{ $action }' also applies while text is typed and needs a key such as 'ctrl-q'; '{ $written }' is text
 settings-and-would-share-key = '{ $action }' and '{ $other }' would share the key '{ $key }' in the same context
@@ -3306,9 +3323,14 @@ subject-users = { $count ->
 
 ## tables
 
+tables-2xx = 2XX
+tables-4xx = 4XX
+tables-5xx = 5XX
+tables-address = ADDRESS
 tables-admitted = ADMITTED
 tables-age = AGE
 tables-buyers = BUYERS
+tables-connections = CONNECTIONS
 tables-depth = DEPTH
 tables-entry = ENTRY
 tables-fault = fault
@@ -3317,6 +3339,7 @@ tables-holder = HOLDER
 tables-id = ID
 tables-idle = IDLE
 tables-in-flight = IN FLIGHT
+tables-in-progress = IN PROGRESS
 tables-initial = INITIAL
 tables-job = JOB
 tables-last = LAST
@@ -3326,6 +3349,7 @@ tables-left = LEFT
 tables-left-in-redis = left in Redis
 tables-left-in-sql = left in SQL
 tables-letter = LETTER
+tables-limited = LIMITED
 tables-lock = LOCK
 tables-next = NEXT
 tables-node = node
@@ -3335,11 +3359,14 @@ tables-on-sale = initial stock
 tables-order = ORDER
 tables-outcome = OUTCOME
 tables-owner = OWNER
+tables-p50 = P50
+tables-p99 = P99
 tables-persisted = PERSISTED
 tables-phase = PHASE
 tables-reason = REASON
 tables-redis-left = REDIS LEFT
 tables-replays = REPLAYS
+tables-requests-per-second = REQUESTS/S
 tables-result = RESULT
 tables-rows = ROWS
 tables-sale = SALE
@@ -3401,6 +3428,9 @@ time-window-is-too-small = the window is too small for the chart; use at least 8
 view-activity = Activity
     .help = go to Activity
     .name = activity
+view-http = HTTP
+    .help = go to HTTP
+    .name = http servers
 view-jobs = Jobs
     .help = go to Jobs
     .name = jobs

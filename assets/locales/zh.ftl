@@ -917,6 +917,9 @@ cli-incident-written-unknown = 已写入 { $file }；对账结果未知。
 cli-incident-younger = 不足 { $age }
 cli-jobs-no-run = 还没有运行记录。
 cli-keys-hint = 在配置文件的 [keys] 中修改按键：mark = "v"
+cli-listen-missing = TLS 选项需要与 --listen ADDR 一起使用
+cli-listen-read-only = 只读模式下不能向买家提供服务；请去掉 --listen 或 --read-only
+cli-listen-with-command = 命令之前的 --listen 和 TLS 选项属于控制台；'seckill serve' 的选项请写在命令之后
 cli-lock-other-holder = “{ $name }”的持有者不是 { $wanted } 而是 { $holder }，未做任何更改
 cli-lock-release = { $question }其任务会被取消，之后的写入会被拒绝。
 cli-lock-release-alive = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点在线。
@@ -1802,10 +1805,15 @@ faults-window = 结束时间（{ $end }）早于开始时间（{ $begin }），�
 
 ## field
 
+field-address = 地址
+field-answers = 响应
+field-connections = 连接
 field-entry = 消息
 field-held = 持有
 field-holder = 持有者
+field-latency = 延迟
 field-lease = 租期
+field-limited = 限流
 field-lock = 锁
 field-next = 下次
 field-order = 订单
@@ -1816,6 +1824,8 @@ field-result = 结果
 field-sale = 秒杀
 field-task = 任务
 field-token = 栅栏令牌
+field-top-addresses = 高频地址
+field-top-users = 高频用户
 field-window = 起止时间
 
 ## figures
@@ -2631,6 +2641,10 @@ schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 '
 
 ## settings
 
+servers-connections = 已打开 { $open } 个，上限 { $most } 个；处理中的请求 { $requests } 个
+servers-latency = p50 { $p50 }，p99 { $p99 }，最大 { $max }
+servers-limited = 按用户 { $user } 次，按地址 { $address } 次
+servers-none = 没有节点提供 HTTP 服务。可运行 'seckill serve'，或用 --listen ADDR 启动本控制台。
 settings-action-value = “{ $action }”：{ $why }
 settings-also-applies-while-text = “{ $action }”在输入文本时也有效，须用 'ctrl-q' 这样的按键；“{ $written }”会被当作文本输入
 settings-and-would-share-key = “{ $action }”和“{ $other }”在同一界面中都使用按键“{ $key }”
@@ -2877,9 +2891,14 @@ subject-users = { $count } 个用户
 
 ## tables
 
+tables-2xx = 2XX
+tables-4xx = 4XX
+tables-5xx = 5XX
+tables-address = 地址
 tables-admitted = 准入
 tables-age = 已等待
 tables-buyers = 买家
+tables-connections = 连接
 tables-depth = 层数
 tables-entry = 消息
 tables-fault = 问题
@@ -2888,6 +2907,7 @@ tables-holder = 持有者
 tables-id = ID
 tables-idle = 空闲
 tables-in-flight = 在途
+tables-in-progress = 处理中
 tables-initial = 总库存
 tables-job = 定时任务
 tables-last = 上次
@@ -2897,6 +2917,7 @@ tables-left = 剩余
 tables-left-in-redis = Redis 剩余
 tables-left-in-sql = SQL 剩余
 tables-letter = 死信
+tables-limited = 限流
 tables-lock = 锁
 tables-next = 下次
 tables-node = 节点
@@ -2906,11 +2927,14 @@ tables-on-sale = 总库存
 tables-order = 订单
 tables-outcome = 结果
 tables-owner = 持有标识
+tables-p50 = P50
+tables-p99 = P99
 tables-persisted = 落库
 tables-phase = 状态
 tables-reason = 原因
 tables-redis-left = Redis 剩余
 tables-replays = 重放
+tables-requests-per-second = 请求/秒
 tables-result = 结果
 tables-rows = 行数
 tables-sale = 秒杀
@@ -2972,6 +2996,9 @@ time-window-is-too-small = 窗口过小，图表至少需要 80x24
 view-activity = 日志
     .help = 转到日志
     .name = 日志
+view-http = HTTP
+    .help = 转到 HTTP
+    .name = HTTP 服务
 view-jobs = 任务
     .help = 转到任务
     .name = 定时任务

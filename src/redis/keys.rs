@@ -253,6 +253,11 @@ impl Partition {
         format!("{}:rates", self.prefix)
     }
 
+    /// Hash: node -> figures of its HTTP server as of its last heartbeat, as JSON; in the home partition only.
+    pub fn http(&self) -> String {
+        format!("{}:http", self.prefix)
+    }
+
     /// Hash: node -> run ID of the Redis server that it has reconciled.
     pub fn reconciled(&self) -> String {
         format!("{}:reconciled", self.prefix)

@@ -8,7 +8,8 @@ use std::{
 };
 
 use crate::support::{
-    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, Seckill, http_client, refused, wait_until,
+    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, Seckill, Terminal, http_client, refused,
+    wait_until,
 };
 use futures::{StreamExt as _, stream};
 use rustix::process::Signal;
@@ -189,6 +190,59 @@ fn an_address_that_cannot_be_used_is_reported() {
         refused(serve(wrong), 2, "--listen");
     }
     refused(home.run(&["serve", "--read-only"]), 1, "read-only");
+    // The console says so before it opens the screen, and before it starts a server.
+    let mut console = home.pty(&["--listen", &address], 100, 30, &[]);
+    console.wait_for_text(&format!("cannot listen on {address}"));
+    assert_eq!(console.exit_status(PATIENCE).exit_code(), 1);
+    assert_eq!(console.terminal(), Terminal::RESTORED);
+    for (args, why) in [
+        (&["--listen", &address, "--read-only"][..], "--read-only"),
+        (&["--listen", &address, "status"], "seckill serve"),
+        (&["--insecure"], "--listen"),
+    ] {
+        refused(home.run(args), 2, why);
+    }
+    assert!(home.processes().is_empty(), "nothing was started");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_console_serves_buyers_until_it_quits() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "9"]).expect_code(0);
+    let mut console = home.pty(&["--listen", "127.0.0.1:0"], 120, 36, &[]);
+    console.wait_for_text("Overview");
+    console.send("s");
+    let text = console.wait_for_text("http://127.0.0.1:");
+    let (_, url) = text.split_once("http://").unwrap();
+    let url = format!("http://{}", url.split_whitespace().next().unwrap());
+    let (client, tokens) = (Client::builder().no_proxy().build().unwrap(), log_in(&home, 1));
+    let order = format!("{url}/voucher-order/seckill/1");
+    let buy = async || client.post(&order).header("authorization", &tokens[0]).send().await;
+    for status in [200, 409] {
+        assert_eq!(buy().await.unwrap().status(), status);
+    }
+    console.send("l");
+    let text = console.wait_for_text("200: 1, 409: 1");
+    assert!(text.contains("top users") && !text.contains(&tokens[0]), "{text}");
+    let status = home.json(&["status"]);
+    assert_eq!((&status["http"][0]["url"], &status["http"][1]), (&url.into(), &Value::Null));
+    console.send("q");
+    assert!(console.exit_status(PATIENCE).success());
+    assert_eq!(console.terminal(), Terminal::RESTORED);
+    assert!(buy().await.is_err(), "it listens no more");
+    assert_eq!(home.json(&["audit"])["sales"][0]["persisted"], 1);
+}
+
+/// A process that is killed cannot remove its figures.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_server_is_not_shown() {
+    let home = Seckill::new();
+    let mut server = home.spawn(&["serve", "--listen", "127.0.0.1:0"]);
+    address_of(&mut server).await;
+    let served = || home.json(&["status"])["http"].as_array().unwrap().len();
+    wait_until(PATIENCE, "it is shown", async || served() == 1).await;
+    server.signal(Signal::KILL);
+    wait_until(PATIENCE, "it counts as dead", async || served() == 0).await;
 }
 
 #[test]
