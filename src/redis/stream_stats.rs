@@ -204,13 +204,9 @@ pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<()> {
 /// Voucher IDs of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
 /// server.
 pub async fn sales_held(conn: &mut Connection, of: &Partition) -> Result<Vec<VoucherId>> {
-    let mut held = Vec::new();
-    for pattern in of.sales() {
-        let found = conn.keys_like(&of.orders(), &pattern).await?;
-        held.extend(
-            found.iter().filter_map(|key| Some(VoucherId(key.rsplit(':').next()?.parse().ok()?))),
-        );
-    }
+    let found = conn.keys_like(&of.orders(), &of.sales()).await?;
+    let voucher = |key: &String| Some(VoucherId(key.rsplit(':').next()?.parse().ok()?));
+    let mut held: Vec<_> = found.iter().filter_map(voucher).collect();
     held.sort_unstable();
     held.dedup();
     Ok(held)

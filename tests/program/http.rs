@@ -215,7 +215,7 @@ async fn a_console_serves_buyers_until_it_quits() {
     let text = console.wait_for_text("http://127.0.0.1:");
     let (_, url) = text.split_once("http://").unwrap();
     let url = format!("http://{}", url.split_whitespace().next().unwrap());
-    let (client, tokens) = (Client::builder().no_proxy().build().unwrap(), log_in(&home, 1));
+    let (client, tokens) = (http_client(), log_in(&home, 1));
     let order = format!("{url}/voucher-order/seckill/1");
     let buy = async || client.post(&order).header("authorization", &tokens[0]).send().await;
     for status in [200, 409] {
