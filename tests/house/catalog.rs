@@ -222,6 +222,7 @@ const NAMES: &[&str] = &[
     "rewind",
     "Ctrl",
     "CA",
+    "FALSE",
     "CONSUMER",
     "PORT",
     "claim",
