@@ -16,7 +16,8 @@
 -- {"not_reconciled", ""}: this server lost its data, and the node must reconcile it before it admits;
 -- {"damaged", "sale"|"stock"|"buyers"|"orders"|"watermark"}: that key is inconsistent with the others and must be
 -- reconciled first; {"behind", version}: this copy of the sale is older than ARGV 5;
--- without buyers, {"sold_out", change number of the sale} or {"on_sale", ""}
+-- without buyers, {"sold_out", creation time and change number of the sale} or {"on_sale", ""}; "not_ready" is not
+-- checked
 --
 -- A script is not rolled back when it fails half-way, so types, ranges and permissions are checked before the first
 -- write, and the entry is added before its buyer and its stock are recorded. Without flags in the first line, a
@@ -61,7 +62,7 @@ if now < opens then
   return refuse('not_started', sale[2])
 end
 if buyers_asking == 0 then
-  return stock == 0 and {'sold_out', sale[7]} or {'on_sale', ''}
+  return stock == 0 and {'sold_out', sale[9] .. ':' .. sale[7]} or {'on_sale', ''}
 end
 
 -- Returns the reason not to admit the first buyer, as the result for the whole batch, or nil.

@@ -27,7 +27,8 @@ redis.call('HDEL', KEYS[3], 'restoring')
 local before = redis.pcall('GET', KEYS[2])
 local stock = string.format('%.0f', math.max(0, initial - buyers))
 redis.call('SET', KEYS[2], stock)
-local seq = math.max(integer(sale[2]) or 0, integer(redis.call('HGET', KEYS[3], 'seq')) or 0) + 1
+-- Never a number that the sale has had before, not even if all of its keys were lost.
+local seq = math.max(integer(sale[2]) or 0, integer(redis.call('HGET', KEYS[3], 'seq')) or 0, redis.call('TIME')[1] * 1000) + 1
 redis.call('HSET', KEYS[1], 'seq', seq, 'run', ARGV[2])
 redis.call('HSET', KEYS[3], 'seq', seq)
 raise_tally(KEYS[5], KEYS[3])

@@ -965,7 +965,7 @@ cli-jobs-no-run = No job runs yet.
 cli-keys-hint = Reassign keys with [keys] in the config file: mark = "v"
 cli-listen-missing = the options for TLS need --listen ADDR
 cli-listen-read-only = buyers cannot be served in read-only mode; omit --listen or --read-only
-cli-listen-with-command = --listen and the options for TLS belong to the console; 'seckill serve' has its own, after the command
+cli-listen-with-command = --listen and the TLS options before a command apply to the console; pass those of 'seckill serve' after the command
 cli-lock-other-holder = '{ $name }' is not held by { $wanted } but by { $holder }; nothing was changed
 cli-lock-release = { $question } The holder's work is cancelled and its late writes are rejected.
 cli-lock-release-alive = Force-release '{ $name }', held by { $node } ({ $task }), which is alive?
@@ -1065,7 +1065,7 @@ cli-replayed = replayed
 cli-requests = requests
 cli-runtime = cannot start the runtime ({ $error }); check the resource limits of this user
 cli-rush-abandoned = no reply before the load test was stopped
-cli-rush-certificate = the certificate of { $server } is not accepted ({ $why }); pass a URL with a name that the certificate is for, and with --tls-ca FILE the certificate of its authority, or the certificate itself if it is self-signed with CA:FALSE
+cli-rush-certificate = the certificate of { $server } is not accepted ({ $why }); use a host name that the certificate contains, and pass its CA certificate with --tls-ca FILE (for a self-signed certificate with CA:FALSE, the certificate itself)
 cli-rush-cut-short = stopped before all requests were sent
 cli-rush-dead = { $buyers ->
     [one] The order of 1 admitted buyer is a dead letter
@@ -1083,7 +1083,7 @@ cli-rush-requests = { $requests ->
 }, { $rate } per second. Latency in milliseconds:
 cli-rush-server-away = { $server } cannot be reached ({ $why }); start it with 'seckill serve', or check the scheme, host and port of --http
 cli-rush-settled = waited { $seconds } s after the last reply for the orders to settle
-cli-rush-silent = { $server } gave no answer within { $seconds } s; check its load, or lower the rate of requests
+cli-rush-silent = { $server } did not answer within { $seconds } s; check its load, or lower the rate of requests
 cli-rush-tls-ca = cannot use --tls-ca { $path } ({ $reason }); pass a PEM file with the certificate of the authority, or of the server if it is self-signed with CA:FALSE
 cli-rush-tls-ca-unused = --tls-ca needs a server with https://; pass its address with --http, or omit --tls-ca
 cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
@@ -3013,7 +3013,7 @@ schedule-range = an interval of { $interval } is not allowed; use 100 ms to 366 
 schedule-span = a duration looks like 30m, 1h or 90s
 schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'every 30m', 'after 30m' or a cron expression such as '0 30 2 * * ?'
 
-## settings
+## servers
 
 servers-connections = { $open } of { $most } open, { $requests ->
     [one] { $requests } request
@@ -3021,7 +3021,10 @@ servers-connections = { $open } of { $most } open, { $requests ->
 } in progress
 servers-latency = p50 { $p50 }, p99 { $p99 }, max { $max }
 servers-limited = { $user } by user, { $address } by address
-servers-none = No node serves HTTP. Start one with 'seckill serve', or this console with --listen ADDR.
+servers-none = No node serves HTTP. Start one with 'seckill serve', or restart this console with --listen ADDR.
+
+## settings
+
 settings-action-value = '{ $action }': { $why }
 settings-also-applies-while-text = '{ $action }' also applies while text is typed and needs a key such as 'ctrl-q'; '{ $written }' is text
 settings-and-would-share-key = '{ $action }' and '{ $other }' would share the key '{ $key }' in the same context

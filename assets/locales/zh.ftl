@@ -2639,12 +2639,15 @@ schedule-range = 间隔 { $interval } 超出范围，请填 100 毫秒到 366 �
 schedule-span = 时长应形如 30m、1h 或 90s
 schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 'every 30m'、'after 30m' 或 cron 表达式，如 '0 30 2 * * ?'
 
-## settings
+## servers
 
 servers-connections = 已打开 { $open } 个，上限 { $most } 个；处理中的请求 { $requests } 个
 servers-latency = p50 { $p50 }，p99 { $p99 }，最大 { $max }
 servers-limited = 按用户 { $user } 次，按地址 { $address } 次
-servers-none = 没有节点提供 HTTP 服务。可运行 'seckill serve'，或用 --listen ADDR 启动本控制台。
+servers-none = 没有节点提供 HTTP 服务。可运行 'seckill serve'，或用 --listen ADDR 重新启动本控制台。
+
+## settings
+
 settings-action-value = “{ $action }”：{ $why }
 settings-also-applies-while-text = “{ $action }”在输入文本时也有效，须用 'ctrl-q' 这样的按键；“{ $written }”会被当作文本输入
 settings-and-would-share-key = “{ $action }”和“{ $other }”在同一界面中都使用按键“{ $key }”

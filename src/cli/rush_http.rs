@@ -243,7 +243,8 @@ impl Buyers {
                     }
                 }
             };
-            let looked = until_stopped(stop, look).await;
+            let look = tokio::time::timeout(NO_PROGRESS, look);
+            let looked = until_stopped(stop, look).await.and_then(Result::ok);
             if looked.is_none() || is_last || open.is_empty() {
                 break;
             }

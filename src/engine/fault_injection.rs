@@ -15,12 +15,11 @@ use seckill_model::{
 use seckill_redis::{
     Connection, Layout, Redis,
     keys::Partition,
-    scripts,
     stream::{self, ReadFrom},
 };
 
 pub use super::ids::step_clock;
-use super::{EngineError, Result};
+use super::{EngineError, Result, heartbeat::beat_call};
 
 /// Simulates a node that reads a batch of entries and dies before it writes or acknowledges any of them. Its last
 /// heartbeat is made older than `dead_ms`, so that it counts as dead immediately.
@@ -37,11 +36,8 @@ pub async fn die_with_batch(
     let mut taken = 0;
     let silent_ms = i64::try_from(dead_ms).unwrap_or(i64::MAX).saturating_add(1);
     for of in keys.partitions() {
-        let mut beat = scripts::HEARTBEAT.prepare_invoke();
-        beat.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.rates());
-        beat.key(of.http());
-        beat.arg(node).arg(u32::MAX).arg("drill").arg(0).arg("take").arg(0).arg("");
-        let (now, _): (i64, i64) = conn.invoke(&beat).await?;
+        let mut beat = beat_call(&of, node, u32::MAX.into(), "drill", 0, "take");
+        let (now, _): (i64, i64) = conn.invoke(beat.arg(0).arg("")).await?;
         let from = ReadFrom::New(Duration::from_millis(100));
         while taken < most {
             let want = most - taken;

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use redis::ScriptInvocation;
 use seckill_redis::{Connection, keys::Partition, nodes::FORGET_MS, scripts};
 use tokio_util::sync::CancellationToken;
 
@@ -104,10 +105,22 @@ async fn beat(
     how: &str,
     (per_second, http): (u64, String),
 ) -> Result<bool> {
-    let mut call = scripts::HEARTBEAT.prepare_invoke();
-    call.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.rates());
-    call.key(of.http());
-    call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how).arg(per_second).arg(http);
-    let (_, taken): (i64, bool) = conn.invoke(&call).await?;
+    let mut call = beat_call(of, node, FORGET_MS, instance, dead_ms, how);
+    let (_, taken): (i64, bool) = conn.invoke(call.arg(per_second).arg(http)).await?;
     Ok(taken)
+}
+
+/// Prepares a heartbeat; the caller appends the figures.
+pub(crate) fn beat_call(
+    of: &Partition,
+    node: &str,
+    forget_ms: u64,
+    instance: &str,
+    dead_ms: u64,
+    how: &str,
+) -> ScriptInvocation<'static> {
+    let mut call = scripts::HEARTBEAT.prepare_invoke();
+    call.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.rates()).key(of.http());
+    call.arg(node).arg(forget_ms).arg(instance).arg(dead_ms).arg(how);
+    call
 }

@@ -155,6 +155,7 @@ impl Server {
                 }
             }
         };
+        // The next heartbeat removes the server from the consoles.
         drop(figures);
         stop.cancel();
         // Both end with `stop`; commands of operators may outlive their clients, and the engine still runs.

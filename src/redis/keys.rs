@@ -273,8 +273,8 @@ impl Partition {
         format!("{}:gone", self.prefix)
     }
 
-    /// Pattern of the keys of each sale of the partition: `sale`, `stock`, `buyers`. One, since each is a scan of all
-    /// keys.
+    /// Pattern of the keys of each sale of the partition: `sale`, `stock`, `buyers`. A single one, because each costs a
+    /// scan of all keys; callers ignore other matches.
     pub fn sales(&self) -> String {
         format!("{}:[sb]*:*", glob(&self.prefix))
     }

@@ -26,7 +26,7 @@ pub struct RedisStats {
     pub consumers: Vec<ConsumerStats>,
     /// Nodes with their last heartbeats.
     pub nodes: Nodes,
-    /// Nodes with an HTTP server, and its figures as JSON.
+    /// Nodes with an HTTP server, and its figures as JSON; of the home partition.
     pub http: Vec<(String, String)>,
     /// Figures of the requested sales, in their order.
     pub sales: Vec<SaleStats>,

@@ -121,14 +121,12 @@ impl Admission {
     pub fn request(&self, voucher: VoucherId, user: UserId) -> Ticket {
         let requested = Instant::now();
         let of = usize::from(self.keys.partition_of(voucher).number());
+        let place = self.queues.get(of);
+        if let Some(outcome) = place.and_then(|(_, it)| it.get(voucher, user, requested)) {
+            return Ticket(Answer::Known(AdmissionReply { outcome, took: requested.elapsed() }));
+        }
         let (reply, answer) = oneshot::channel();
-        if let Some((queue, refusals)) = self.queues.get(of) {
-            if let Some(outcome) = refusals.find(voucher, user, requested) {
-                return Ticket(Answer::Known(AdmissionReply {
-                    outcome,
-                    took: requested.elapsed(),
-                }));
-            }
+        if let Some((queue, _)) = place {
             let request = AdmissionRequest { voucher, user, requested, order: None, reply };
             if let Err(mpsc::error::TrySendError::Full(request)) = queue.try_send(request) {
                 self.meters.note_busy(1);
@@ -139,13 +137,13 @@ impl Admission {
         Ticket(Answer::Awaited(answer))
     }
 
-    /// Asks Redis again for every sale: this node has changed one.
-    pub(crate) fn forget_refusals(&self) {
-        self.queues.iter().for_each(|(_, refusals)| refusals.clear());
+    /// Gives no refusal without Redis until it has confirmed it again: this process has changed a sale.
+    pub(crate) fn invalidate_refusals(&self) {
+        self.queues.iter().for_each(|(_, refusals)| refusals.invalidate());
     }
 }
 
-/// A call of the admission script without buyers.
+/// Prepares a call of the admission script; the caller appends the buyers and their order IDs.
 pub(super) fn admit_call(
     keys: &Layout,
     of: &Partition,

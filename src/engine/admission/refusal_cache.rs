@@ -1,15 +1,17 @@
-//! Refusals that a node repeats without asking Redis.
+//! Refusals that a node gives without asking Redis.
 //!
-//! Most requests of a flash sale come after its last piece is sold. Once a sale is sold out at some change number (`seq`
-//! of the sale, which every script raises that changes its stock or its buyers), no buyer is added until the number
-//! rises. The node then reads the buyers once and refuses everybody else; buyers still ask Redis, which knows their
-//! order IDs. The same holds for a sale that is paused, ended or not started, where buyers are refused as well.
+//! Most requests of a flash sale come after its last piece is sold. Once a sale is sold out at some change number (`seq`,
+//! which every script raises that changes the stock or the buyers of a sale), no buyer is added until the number rises.
+//! The node then reads the set of buyers once and refuses all other users. Requests of buyers still go to Redis, which
+//! knows their order IDs. A sale that is paused, ended or not started refuses its buyers as well.
 //!
-//! A refusal is repeated for at most [`VALID_FOR`] after the question that Redis confirmed it for was sent, also if
-//! Redis does not answer any more. A change by this node ends it at once.
+//! A refusal is given for at most [`TTL`] after Redis was asked to confirm it, also if Redis no longer answers: a change
+//! by another process or a job takes effect within that time, a command of this process at once. Answers from SQL (there
+//! is no such sale, or it stays closed) are given for [`SQL_TTL`].
 
 use std::{
     collections::{HashMap, HashSet},
+    mem,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -17,287 +19,395 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{BoxFuture, join_all},
+    stream::FuturesUnordered,
+};
+use moka::sync::Cache;
 use parking_lot::{Mutex, RwLock};
-use redis::cmd;
+use redis::{Value, pipe};
 use roaring::RoaringTreemap;
 use seckill_model::{Outcome, SaleOrder, UserId, VoucherId};
 use seckill_redis::keys::Partition;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     AdmissionError, admit_call,
     reply::{Decision, decision},
 };
-use crate::{context::NodeContext, ledger, servers::Servers};
+use crate::{Result, context::NodeContext, ledger, servers::Servers};
 
-/// How long a refusal is repeated after Redis was asked.
-const VALID_FOR: Duration = Duration::from_millis(100);
-/// How often Redis is asked while a refusal is in use: three answers may be late.
-const CONFIRM_EVERY: Duration = Duration::from_millis(25);
-/// A refusal that nobody needed for this long is dropped, with its buyers.
-const UNUSED_FOR: Duration = Duration::from_secs(10);
-/// Refusals in one batch that make the cache worth a look at all buyers.
-const WORTHWHILE: usize = 8;
+/// How long a refusal is given after Redis was asked.
+const TTL: Duration = Duration::from_millis(100);
+/// How often Redis is asked while a refusal is in use: three consecutive answers may be lost before it expires.
+const REVALIDATE_INTERVAL: Duration = Duration::from_millis(25);
+/// How long an answer from SQL is given.
+const SQL_TTL: Duration = Duration::from_secs(1);
+/// Maximum number of answers from SQL: clients may invent voucher IDs.
+const SQL_ENTRIES: u64 = 16_384;
+/// An entry without requests for this long is evicted, with its buyers.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Number of refusals in one batch from which reading all buyers pays off.
+const MIN_REFUSED: usize = 8;
+/// The buyers of a sale are read again after this many times the duration of the last read, so that a sale that keeps
+/// changing does not keep Redis busy.
+const REST: u32 = 10;
+/// The shortest such pause.
+const SHORTEST_REST: Duration = Duration::from_millis(250);
+/// Bound on counting the last refusals before the task ends.
+const FINAL_COUNT_WITHIN: Duration = Duration::from_secs(1);
 
-/// What Redis or SQL said of a sale.
+/// The refusal of one sale.
 #[derive(Debug)]
-struct Refusal {
-    answer: Result<Outcome, AdmissionError>,
-    /// `None` if it is not for Redis to confirm: SQL has no such sale, or its keys cannot be reconciled.
-    confirmed: Option<Confirmed>,
-    /// Microseconds since the cache was made.
-    valid_until: AtomicU64,
-    /// Requests refused since Redis was last asked.
-    told: AtomicU64,
+struct Entry {
+    outcome: Outcome,
+    /// Creation time and change number of a sold-out sale; empty for other outcomes.
+    seq: String,
+    /// Users with an order, complete at that number: about 2 bytes for a dense ID, up to 100 for a random one.
+    buyers: RoaringTreemap,
+    /// Microseconds since the cache was created.
+    expires_at: AtomicU64,
+    /// Requests refused and not counted in Redis yet.
+    hits: AtomicU64,
 }
 
-/// What a refusal depends on.
-#[derive(Debug, Default)]
-struct Confirmed {
-    /// Change number of a sold-out sale; empty for other refusals.
-    seq: String,
-    /// Users with an order, complete at that number.
-    buyers: RoaringTreemap,
-}
+/// Requests refused without Redis, by sale and counter of its tally.
+type Hits = HashMap<(VoucherId, &'static str), u64>;
 
 /// The refusals of one partition.
 #[derive(Debug)]
 pub(super) struct RefusalCache {
-    made: Instant,
-    refusals: RwLock<HashMap<VoucherId, Refusal>>,
-    /// Sales that were refused and are not in the cache.
+    created: Instant,
+    entries: RwLock<HashMap<VoucherId, Entry>>,
+    of_sql: Cache<VoucherId, Result<Outcome, AdmissionError>>,
+    /// Sales that were refused and have no entry.
     candidates: Mutex<HashSet<VoucherId>>,
-    noted: Notify,
-    /// Counts the calls of [`RefusalCache::clear`]: an answer from before the last one says nothing.
-    cleared: AtomicU64,
+    /// Wakes the task that revalidates.
+    wake: Notify,
+    /// Number of invalidations; an answer that was requested before the last one is discarded.
+    generation: AtomicU64,
+    /// Hits of entries that were dropped.
+    hits: Mutex<Hits>,
 }
 
 impl RefusalCache {
     pub(super) fn new() -> Self {
         Self {
-            made: Instant::now(),
-            refusals: RwLock::default(),
+            created: Instant::now(),
+            entries: RwLock::default(),
+            of_sql: Cache::builder().max_capacity(SQL_ENTRIES).time_to_live(SQL_TTL).build(),
             candidates: Mutex::default(),
-            noted: Notify::new(),
-            cleared: AtomicU64::new(0),
+            wake: Notify::new(),
+            generation: AtomicU64::new(0),
+            hits: Mutex::default(),
         }
     }
 
     /// The refusal for `user`, unless Redis has to decide.
-    pub(super) fn find(
+    pub(super) fn get(
         &self,
         voucher: VoucherId,
         user: UserId,
         now: Instant,
     ) -> Option<Result<Outcome, AdmissionError>> {
-        let refusals = self.refusals.read();
-        let refusal = refusals.get(&voucher)?;
-        let is_valid = self.micros(now) < refusal.valid_until.load(Ordering::Relaxed);
-        let may_hold = refusal.confirmed.as_ref().is_some_and(|it| it.buyers.contains(user.0));
-        if !is_valid || may_hold {
+        let entries = self.entries.read();
+        let Some(entry) = entries.get(&voucher) else {
+            drop(entries);
+            return self.of_sql.get(&voucher);
+        };
+        let is_valid = self.micros(now) < entry.expires_at.load(Ordering::Relaxed);
+        if !is_valid || entry.buyers.contains(user.0) {
             return None;
         }
-        refusal.told.fetch_add(1, Ordering::Relaxed);
-        Some(refusal.answer.clone())
+        entry.hits.fetch_add(1, Ordering::Relaxed);
+        Some(Ok(entry.outcome))
     }
 
-    /// Notes that Redis refused this many requests of one batch.
+    /// Records that Redis refused this many requests of one batch.
     pub(super) fn note_refused(&self, voucher: VoucherId, requests: usize) {
-        if requests >= WORTHWHILE && self.candidates.lock().insert(voucher) {
-            self.noted.notify_one();
+        if requests >= MIN_REFUSED && self.candidates.lock().insert(voucher) {
+            self.wake.notify_one();
         }
     }
 
-    /// Repeats an answer for some time that Redis has no say in.
-    pub(super) fn insert_for(
+    /// The generation to pass on with an answer that is requested now.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Caches an answer from SQL.
+    pub(super) fn insert_of_sql(
         &self,
         voucher: VoucherId,
         answer: Result<Outcome, AdmissionError>,
-        lasts: Duration,
+        generation: u64,
     ) {
-        let now = Instant::now();
-        let valid_until = AtomicU64::new(self.micros(now + lasts));
-        let refusal = Refusal { answer, confirmed: None, valid_until, told: AtomicU64::new(0) };
-        let mut refusals = self.refusals.write();
-        refusals.retain(|_, it| it.confirmed.is_some() || !self.is_older(it, now));
-        refusals.insert(voucher, refusal);
-    }
-
-    /// Adds a refusal, unless the cache was cleared since `cleared` was read.
-    fn insert(
-        &self,
-        voucher: VoucherId,
-        answer: Outcome,
-        confirmed: Confirmed,
-        valid_until: Instant,
-        cleared: u64,
-    ) {
-        let refusal = Refusal {
-            answer: Ok(answer),
-            confirmed: Some(confirmed),
-            valid_until: AtomicU64::new(self.micros(valid_until)),
-            told: AtomicU64::new(0),
-        };
-        let mut refusals = self.refusals.write();
-        if self.cleared.load(Ordering::SeqCst) == cleared {
-            refusals.insert(voucher, refusal);
+        self.of_sql.insert(voucher, answer);
+        if self.generation() != generation {
+            self.of_sql.invalidate(&voucher);
         }
     }
 
-    /// Prolongs a refusal; `false` if the cache holds none with this answer and change number.
-    fn extend(
-        &self,
-        voucher: VoucherId,
-        answer: &Outcome,
-        seq: Option<&str>,
-        valid_until: Instant,
-    ) -> bool {
-        let refusals = self.refusals.read();
-        let same = refusals.get(&voucher).filter(|it| {
-            let confirmed = it.confirmed.as_ref();
-            it.answer.as_ref() == Ok(answer)
-                && confirmed.is_some_and(|it| it.seq == seq.unwrap_or_default())
-        });
-        if let Some(refusal) = same {
-            refusal.valid_until.store(self.micros(valid_until), Ordering::Relaxed);
-        }
-        same.is_some()
+    /// Gives no refusal until Redis has confirmed it again: this process has changed a sale.
+    pub(super) fn invalidate(&self) {
+        let entries = self.entries.write();
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        let now = self.micros(Instant::now());
+        entries.values().for_each(|entry| entry.expires_at.store(now, Ordering::Relaxed));
+        drop(entries);
+        self.of_sql.invalidate_all();
     }
 
-    fn remove(&self, voucher: VoucherId) {
-        self.refusals.write().remove(&voucher);
-    }
-
-    /// Takes the number of requests that were refused without Redis, and the counter of the tally for them.
-    fn take_told(&self, voucher: VoucherId) -> Option<(usize, &'static str)> {
-        let refusals = self.refusals.read();
-        let refusal = refusals.get(&voucher)?;
-        let is_sold_out = refusal.answer == Ok(Outcome::SoldOut);
-        let told = refusal.told.swap(0, Ordering::Relaxed) as usize;
-        (told > 0).then_some((told, if is_sold_out { "sold_out" } else { "rejected" }))
-    }
-
-    /// Forgets everything: something has changed that the answers depend on.
+    /// Forgets the buyers of all sales: Redis may have lost its data, and change numbers may repeat.
     pub(super) fn clear(&self) {
-        self.cleared.fetch_add(1, Ordering::SeqCst);
-        self.refusals.write().clear();
+        let mut entries = self.entries.write();
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        let dropped = mem::take(&mut *entries);
+        drop(entries);
+        self.of_sql.invalidate_all();
+        dropped.into_iter().for_each(|(voucher, entry)| self.keep_hits(voucher, &entry));
+    }
+
+    /// Forgets the buyers of a sale whose keys are inconsistent.
+    pub(super) fn remove(&self, voucher: VoucherId) {
+        let dropped = self.entries.write().remove(&voucher);
+        if let Some(entry) = dropped {
+            self.keep_hits(voucher, &entry);
+        }
+    }
+
+    fn insert(&self, voucher: VoucherId, entry: Entry, generation: u64) {
+        let mut entries = self.entries.write();
+        if self.generation() != generation {
+            return;
+        }
+        let dropped = entries.insert(voucher, entry);
+        drop(entries);
+        if let Some(entry) = dropped {
+            self.keep_hits(voucher, &entry);
+        }
+    }
+
+    /// Prolongs a refusal; `false` if there is none with this outcome and change number.
+    fn renew(
+        &self,
+        voucher: VoucherId,
+        outcome: Outcome,
+        seq: &str,
+        expires_at: Instant,
+        generation: u64,
+    ) -> bool {
+        let entries = self.entries.read();
+        let entry = entries.get(&voucher).filter(|it| it.outcome == outcome && it.seq == seq);
+        if let Some(entry) = entry
+            && self.generation() == generation
+        {
+            entry.expires_at.store(self.micros(expires_at), Ordering::Relaxed);
+        }
+        entry.is_some()
     }
 
     fn micros(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.made).as_micros() as u64
+        at.saturating_duration_since(self.created).as_micros() as u64
     }
 
-    /// Whether a refusal was valid until before `than`.
-    fn is_older(&self, refusal: &Refusal, than: Instant) -> bool {
-        refusal.valid_until.load(Ordering::Relaxed) < self.micros(than)
-    }
-
-    /// The sales to ask Redis about; drops what was not needed for a while.
+    /// The sales to ask Redis about; evicts idle entries.
     fn due(&self, now: Instant) -> HashSet<VoucherId> {
-        let mut due = std::mem::take(&mut *self.candidates.lock());
-        let in_use = |it: &Refusal| it.confirmed.is_some() && it.told.load(Ordering::Relaxed) > 0;
-        let refusals = self.refusals.read();
-        due.extend(refusals.iter().filter(|(_, it)| in_use(it)).map(|(voucher, _)| *voucher));
-        drop(refusals);
-        if let Some(unused) = now.checked_sub(UNUSED_FOR) {
-            self.refusals.write().retain(|_, it| !self.is_older(it, unused));
+        let mut due = mem::take(&mut *self.candidates.lock());
+        let idle = now.checked_sub(IDLE_TIMEOUT).map_or(0, |since| self.micros(since));
+        let mut evicted = Vec::new();
+        for (voucher, entry) in &*self.entries.read() {
+            if entry.hits.load(Ordering::Relaxed) > 0 {
+                due.insert(*voucher);
+            } else if entry.expires_at.load(Ordering::Relaxed) < idle && !due.contains(voucher) {
+                evicted.push(*voucher);
+            }
         }
+        evicted.into_iter().for_each(|voucher| self.remove(voucher));
         due
     }
 
     fn is_empty(&self) -> bool {
-        self.candidates.lock().is_empty() && self.refusals.read().is_empty()
+        self.candidates.lock().is_empty() && self.entries.read().is_empty()
+    }
+
+    fn keep_hits(&self, voucher: VoucherId, entry: &Entry) {
+        let hits = entry.hits.swap(0, Ordering::Relaxed);
+        if hits > 0 {
+            let counter = if entry.outcome == Outcome::SoldOut { "sold_out" } else { "rejected" };
+            *self.hits.lock().entry((voucher, counter)).or_default() += hits;
+        }
+    }
+
+    /// Takes the hits since the last call.
+    fn take_hits(&self) -> Hits {
+        for (voucher, entry) in &*self.entries.read() {
+            self.keep_hits(*voucher, entry);
+        }
+        mem::take(&mut *self.hits.lock())
     }
 }
 
-/// Keeps the refusals of a partition confirmed. It ends with the token that [`Confirmer::run`] is given.
+/// The buyers of a sale as an entry, unless Redis failed, with the generation of the cache at the beginning, and the
+/// duration of the scan.
+type Scanned = (VoucherId, Option<Entry>, u64, Duration);
+
+/// Keeps the refusals of a partition valid. It ends with the token that [`Revalidator::run`] is given.
 #[derive(Debug)]
-pub(super) struct Confirmer {
-    pub(super) context: NodeContext,
-    pub(super) partition: Partition,
-    pub(super) servers: Servers,
-    pub(super) cache: Arc<RefusalCache>,
+pub(super) struct Revalidator {
+    context: NodeContext,
+    partition: Partition,
+    servers: Servers,
+    cache: Arc<RefusalCache>,
+    /// Reads of buyers in progress, one for each sale at most.
+    scans: FuturesUnordered<BoxFuture<'static, Scanned>>,
+    /// Sales whose buyers are being read or were read, and until when they are not read again.
+    resting: HashMap<VoucherId, Option<Instant>>,
 }
 
-impl Confirmer {
-    /// Works while there are refusals, until `stop`.
+impl Revalidator {
+    pub(super) fn new(context: NodeContext, of: Partition, cache: Arc<RefusalCache>) -> Self {
+        let servers = context.deployment.servers();
+        let (scans, resting) = (FuturesUnordered::new(), HashMap::new());
+        Self { context, partition: of, servers, cache, scans, resting }
+    }
+
+    /// Revalidates entries while there are any, until `stop` is cancelled.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
-            let wait = async {
-                if self.cache.is_empty() {
-                    self.cache.noted.notified().await;
+            let cache = Arc::clone(&self.cache);
+            let due = async {
+                if cache.is_empty() {
+                    cache.wake.notified().await;
                 } else {
-                    tokio::time::sleep(CONFIRM_EVERY).await;
+                    tokio::time::sleep(REVALIDATE_INTERVAL).await;
                 }
             };
-            if stop.run_until_cancelled(wait).await.is_none() {
-                break;
-            }
-            for voucher in self.cache.due(Instant::now()) {
-                stop.run_until_cancelled(self.confirm(voucher)).await;
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(scan) = self.scans.next(), if !self.scans.is_empty() => self.scanned(scan),
+                () = due => {
+                    stop.run_until_cancelled(self.revalidate()).await;
+                }
             }
         }
-        for voucher in self.cache.due(Instant::now()) {
-            self.count(voucher).await;
-        }
+        let _ = timeout(FINAL_COUNT_WITHIN, self.count()).await;
     }
 
-    /// Asks Redis whether a sale still refuses buyers, and why.
-    async fn confirm(&mut self, voucher: VoucherId) {
-        let cleared = self.cache.cleared.load(Ordering::SeqCst);
-        self.count(voucher).await;
-        let sent = Instant::now();
-        let mut lasts = VALID_FOR;
-        let (answer, seq) = match self.ask(voucher).await {
-            Some(Decision::SoldOut { seq }) => (Outcome::SoldOut, Some(seq)),
-            Some(Decision::All(answer @ (Outcome::Paused | Outcome::Ended))) => (answer, None),
-            Some(Decision::All(answer @ Outcome::NotStarted { begins })) => {
-                // Read after `sent`, and rounded down: the sale does not begin earlier.
-                let now = self.servers.conn.now_at(&self.partition.reconciled()).await;
-                let left = now.map_or(0, |now| begins.since(now.plus(1)));
-                lasts = lasts.min(Duration::from_millis(left));
-                (answer, None)
-            }
-            _ => return self.cache.remove(voucher),
-        };
-        if self.cache.extend(voucher, &answer, seq.as_deref(), sent + lasts) {
+    /// Asks Redis whether the sales still refuse buyers. Without an answer, their entries expire.
+    async fn revalidate(&mut self) {
+        let now = Instant::now();
+        self.resting.retain(|_, until| until.is_none_or(|until| until > now));
+        let (due, generation) = (self.cache.due(now), self.cache.generation());
+        if due.is_empty() {
             return;
         }
-        self.cache.remove(voucher);
-        let Some(seq) = seq else {
-            let confirmed = Confirmed::default();
-            return self.cache.insert(voucher, answer, confirmed, sent + lasts, cleared);
-        };
-        let mut buyers = RoaringTreemap::new();
-        let note = |order: SaleOrder| _ = buyers.insert(order.user_id.0);
-        if ledger::for_each_buyer(&mut self.servers, voucher, note).await.is_ok() {
-            // Valid once Redis confirms that the buyers are those of this change number.
-            let confirmed = Confirmed { seq, buyers };
-            self.cache.insert(voucher, answer, confirmed, sent, cleared);
+        let here = self.partition.reconciled();
+        let Ok(run_id) = self.servers.conn.run_id(&here).await else { return };
+        let Ok(connection) = self.servers.conn.multiplexed(&here).await else { return };
+        let mut calls = Vec::new();
+        for voucher in due {
+            let known = self.context.versions.get(voucher).filter(|known| !known.archived);
+            let Some(known) = known else {
+                self.cache.remove(voucher);
+                continue;
+            };
+            let (keys, of, node) = (&self.servers.keys, &self.partition, &self.context.node);
+            let call = admit_call(keys, of, voucher, node, &run_id, known.version);
+            let mut connection = connection.clone();
+            calls.push(async move { (voucher, call.invoke_async::<Value>(&mut connection).await) });
+        }
+        let sent = Instant::now();
+        let replies = join_all(calls).await;
+        for (voucher, reply) in replies {
+            let reply = match reply {
+                Ok(reply) => reply,
+                Err(error) => {
+                    self.servers.conn.broke(&here, &error);
+                    continue;
+                }
+            };
+            let mut ttl = TTL;
+            let (outcome, seq) = match decision(reply) {
+                Some(Decision::WouldRefuse { seq }) => (Outcome::SoldOut, seq),
+                Some(Decision::All(it @ (Outcome::Paused | Outcome::Ended))) => (it, String::new()),
+                Some(Decision::All(it @ Outcome::NotStarted { begins })) => {
+                    // Read after `sent`, and rounded down: the sale does not begin earlier.
+                    let now = self.servers.conn.now_at(&here).await;
+                    let left = now.map_or(0, |now| begins.since(now.plus(1)));
+                    ttl = ttl.min(Duration::from_millis(left));
+                    (it, String::new())
+                }
+                _ => {
+                    self.cache.remove(voucher);
+                    continue;
+                }
+            };
+            if !self.cache.renew(voucher, outcome, &seq, sent + ttl, generation) {
+                self.cache.remove(voucher);
+                let is_sold_out = outcome == Outcome::SoldOut;
+                // Until the buyers have been read, and Redis has confirmed that they are those of this change number.
+                let expires_at = if is_sold_out { sent } else { sent + ttl };
+                let expires_at = AtomicU64::new(self.cache.micros(expires_at));
+                let (buyers, hits) = (RoaringTreemap::new(), AtomicU64::new(0));
+                let entry = Entry { outcome, seq, buyers, expires_at, hits };
+                if is_sold_out {
+                    self.scan(voucher, entry, generation);
+                } else {
+                    self.cache.insert(voucher, entry, generation);
+                }
+            }
+        }
+        self.count().await;
+    }
+
+    /// Starts to read the buyers of a sold-out sale.
+    fn scan(&mut self, voucher: VoucherId, entry: Entry, generation: u64) {
+        if self.resting.contains_key(&voucher) {
+            return;
+        }
+        self.resting.insert(voucher, None);
+        let mut servers = self.context.deployment.servers();
+        self.scans.push(
+            async move {
+                let (began, mut buyers) = (Instant::now(), RoaringTreemap::new());
+                let add = |order: SaleOrder| _ = buyers.insert(order.user_id.0);
+                let read = ledger::for_each_buyer(&mut servers, voucher, add).await;
+                let entry = read.ok().map(|()| Entry { buyers, ..entry });
+                (voucher, entry, generation, began.elapsed())
+            }
+            .boxed(),
+        );
+    }
+
+    fn scanned(&mut self, (voucher, entry, generation, took): Scanned) {
+        if generation == self.cache.generation() {
+            let rest = (took * REST).max(SHORTEST_REST);
+            self.resting.insert(voucher, Some(Instant::now() + rest));
+        } else {
+            self.resting.remove(&voucher);
+        }
+        if let Some(entry) = entry {
+            self.cache.insert(voucher, entry, generation);
             self.cache.candidates.lock().insert(voucher);
         }
     }
 
-    /// Calls the admission script without buyers; `None` if Redis does not answer.
-    async fn ask(&mut self, voucher: VoucherId) -> Option<Decision> {
-        let known = self.context.versions.get(voucher).filter(|known| !known.archived)?;
-        let run = self.servers.conn.run_id(&self.partition.reconciled()).await.ok()?;
-        let (node, keys) = (&self.context.node, &self.servers.keys);
-        let call = admit_call(keys, &self.partition, voucher, node, &run, known.version);
-        decision(self.servers.conn.invoke(&call).await.ok()?)
-    }
-
-    /// Counts the requests that were refused since the last time.
-    async fn count(&mut self, voucher: VoucherId) {
-        let Some((told, result)) = self.cache.take_told(voucher) else { return };
-        // Nobody waited: less than the smallest latency that is recorded.
-        let took = std::iter::repeat_n(Duration::ZERO, told);
-        self.context.meters.note_latencies(took);
-        let mut count = cmd("HINCRBY");
-        count.arg(self.servers.keys.tally(voucher)).arg(result).arg(told);
-        // As in the script: the tally is informational.
-        let _ = self.servers.conn.query::<i64>(&count).await;
+    /// Adds the requests that were refused without Redis to the tallies. As in the script, these are informational: a
+    /// failed write is ignored.
+    async fn count(&mut self) {
+        let hits = self.cache.take_hits();
+        if hits.is_empty() {
+            return;
+        }
+        let mut count = pipe();
+        for ((voucher, counter), hits) in hits {
+            let tally = self.servers.keys.tally(voucher);
+            count.cmd("HINCRBY").arg(tally).arg(counter).arg(hits);
+        }
+        let _ = self.servers.conn.pipe::<Vec<i64>>(&count).await;
     }
 }
 
@@ -307,60 +417,75 @@ mod tests {
 
     const SALE: VoucherId = VoucherId(1);
 
-    fn sold_out(cache: &RefusalCache, valid_until: Instant) {
-        let buyers = RoaringTreemap::from_iter([7]);
-        let cleared = cache.cleared.load(Ordering::SeqCst);
-        let confirmed = Confirmed { seq: "3".to_owned(), buyers };
-        cache.insert(SALE, Outcome::SoldOut, confirmed, valid_until, cleared);
+    fn sold_out(cache: &RefusalCache, seq: &str, expires_at: Instant) {
+        let entry = Entry {
+            outcome: Outcome::SoldOut,
+            seq: seq.to_owned(),
+            buyers: RoaringTreemap::from_iter([7]),
+            expires_at: AtomicU64::new(cache.micros(expires_at)),
+            hits: AtomicU64::new(0),
+        };
+        cache.insert(SALE, entry, cache.generation());
     }
 
     #[test]
-    fn strangers_are_refused_while_it_is_confirmed() {
+    fn users_without_an_order_are_refused_until_it_expires() {
         let (cache, now) = (RefusalCache::new(), Instant::now());
         let refused = Some(Ok(Outcome::SoldOut));
-        let at = |after: Duration, user| cache.find(SALE, UserId(user), now + after);
-        sold_out(&cache, now + VALID_FOR);
+        let at = |after: Duration, user| cache.get(SALE, UserId(user), now + after);
+        sold_out(&cache, "3", now + TTL);
         assert_eq!(at(Duration::ZERO, 8), refused);
         assert_eq!(at(Duration::ZERO, 7), None, "a buyer asks Redis");
-        assert_eq!(at(VALID_FOR, 8), None);
-        assert_eq!(cache.take_told(SALE), Some((1, "sold_out")));
-        assert_eq!(cache.take_told(SALE), None);
-        let extend = |answer, seq| cache.extend(SALE, answer, seq, now + 2 * VALID_FOR);
-        assert!(!extend(&Outcome::SoldOut, Some("4")), "the buyers may be others");
-        assert!(!extend(&Outcome::Paused, None));
-        assert_eq!(at(VALID_FOR, 8), None);
-        assert!(extend(&Outcome::SoldOut, Some("3")));
-        assert_eq!(at(VALID_FOR, 8), refused);
+        assert_eq!(at(TTL, 8), None);
+        assert_eq!(cache.take_hits(), Hits::from([((SALE, "sold_out"), 1)]));
+        let renew =
+            |outcome, seq| cache.renew(SALE, outcome, seq, now + 2 * TTL, cache.generation());
+        assert!(!renew(Outcome::SoldOut, "4"), "the buyers may be others");
+        assert!(!renew(Outcome::Paused, "3"));
+        assert_eq!(at(TTL, 8), None);
+        assert!(renew(Outcome::SoldOut, "3"));
+        assert_eq!(at(TTL, 8), refused);
     }
 
     #[test]
-    fn an_answer_from_before_a_change_is_not_kept() {
+    fn an_answer_from_before_a_change_is_discarded() {
         let (cache, now) = (RefusalCache::new(), Instant::now());
-        let before = cache.cleared.load(Ordering::SeqCst);
-        sold_out(&cache, now + VALID_FOR);
+        let before = cache.generation();
+        sold_out(&cache, "3", now + TTL);
+        let asked = || cache.get(SALE, UserId(8), now);
+        assert!(asked().is_some());
+        cache.invalidate();
+        assert_eq!(asked(), None);
+        assert!(cache.renew(SALE, Outcome::SoldOut, "3", now + TTL, before));
+        assert_eq!(asked(), None, "it was requested before");
+        assert!(cache.renew(SALE, Outcome::SoldOut, "3", now + TTL, cache.generation()));
+        assert!(asked().is_some(), "the buyers are still known");
         cache.clear();
-        assert_eq!(cache.find(SALE, UserId(8), now), None);
-        cache.insert(SALE, Outcome::Ended, Confirmed::default(), now + VALID_FOR, before);
-        assert!(!cache.extend(SALE, &Outcome::SoldOut, Some("3"), now + VALID_FOR));
-        assert_eq!(cache.find(SALE, UserId(8), now), None);
+        assert!(!cache.renew(SALE, Outcome::SoldOut, "3", now + TTL, cache.generation()));
+        assert_eq!(asked(), None);
+        assert_eq!(cache.take_hits(), Hits::from([((SALE, "sold_out"), 2)]), "none is lost");
+
+        cache.insert_of_sql(SALE, Ok(Outcome::NotLoaded), before);
+        assert_eq!(asked(), None);
+        cache.insert_of_sql(SALE, Ok(Outcome::NotLoaded), cache.generation());
+        assert_eq!(asked(), Some(Ok(Outcome::NotLoaded)));
+        cache.invalidate();
+        assert_eq!(asked(), None);
     }
 
     #[test]
-    fn what_is_in_use_is_confirmed_and_the_rest_dropped() {
+    fn what_is_in_use_is_revalidated_and_the_rest_evicted() {
         let (cache, now) = (RefusalCache::new(), Instant::now());
-        cache.note_refused(SALE, WORTHWHILE - 1);
+        cache.note_refused(SALE, MIN_REFUSED - 1);
         assert!(cache.is_empty(), "too few requests");
-        cache.note_refused(SALE, WORTHWHILE);
+        cache.note_refused(SALE, MIN_REFUSED);
         assert_eq!(cache.due(now), HashSet::from([SALE]));
-        sold_out(&cache, now + VALID_FOR);
+        sold_out(&cache, "3", now + TTL);
         assert!(cache.due(now).is_empty());
-        assert!(cache.find(SALE, UserId(8), now).is_some());
+        assert!(cache.get(SALE, UserId(8), now).is_some());
         assert_eq!(cache.due(now), HashSet::from([SALE]));
-        let error = Err(AdmissionError::Stopping);
-        cache.insert_for(VoucherId(2), error.clone(), VALID_FOR);
-        assert_eq!(cache.find(VoucherId(2), UserId(7), now), Some(error));
-        assert_eq!(cache.due(now), HashSet::from([SALE]), "Redis has no say in the other");
-        cache.due(now + VALID_FOR + 2 * UNUSED_FOR);
+        cache.take_hits();
+        cache.due(now + TTL + 2 * IDLE_TIMEOUT);
         assert!(cache.is_empty());
     }
 }

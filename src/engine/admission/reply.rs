@@ -11,10 +11,10 @@ pub(super) enum Decision {
     Each(Vec<Value>),
     /// The same outcome for all of them.
     All(Outcome),
-    /// Nothing, as there was no request: the sale is sold out at this change number.
-    SoldOut { seq: String },
-    /// Nothing, as there was no request: there are pieces left.
-    OnSale,
+    /// There was no request; it would be refused, since the sale is sold out at this change number.
+    WouldRefuse { seq: String },
+    /// There was no request; it would be admitted.
+    WouldAdmit,
     /// Nothing: the server was emptied since this node reconciled it.
     NotReconciled,
     /// Nothing: a stream of the partition has lost entries.
@@ -38,9 +38,9 @@ pub(super) fn decision(reply: Value) -> Option<Decision> {
             }
             (b"sold_out", seq) => {
                 let seq = std::str::from_utf8(seq).ok()?.to_owned();
-                return Some(Decision::SoldOut { seq });
+                return Some(Decision::WouldRefuse { seq });
             }
-            (b"on_sale", _) => return Some(Decision::OnSale),
+            (b"on_sale", _) => return Some(Decision::WouldAdmit),
             (b"not_reconciled", _) => return Some(Decision::NotReconciled),
             (b"damaged", b"orders" | b"watermark") => return Some(Decision::StreamsDamaged),
             (b"damaged" | b"behind", _) => return Some(Decision::SaleDamaged),

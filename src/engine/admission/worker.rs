@@ -29,7 +29,7 @@ use crate::{
     EngineError, Result,
     admission::{
         AdmissionError, AdmissionRequest, Batch, admit_call, by_voucher,
-        refusal_cache::{Confirmer, RefusalCache},
+        refusal_cache::{RefusalCache, Revalidator},
         reply::{Decision, decision, outcome_of},
         reply_all,
     },
@@ -59,8 +59,6 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// Bound on the last check before the task ends.
 const FINAL_CHECK_WITHIN: Duration = Duration::from_secs(2);
 
-/// A sale that cannot be sold is looked up again after this long.
-const CLOSED_FOR: Duration = Duration::from_secs(1);
 /// The event of a sale that stays closed is repeated after this long, which is how long its alarm lasts.
 const NOTED_FOR: Duration = Duration::from_mins(10);
 
@@ -81,6 +79,8 @@ struct Prepared {
     done: Reconciled,
     /// Reply to its buyers if SQL has no such sale, or has archived it.
     outcome: Option<Outcome>,
+    /// Of the refusals, when it was looked up.
+    generation: u64,
 }
 
 /// The task behind a queue of [`super::Admission`]. It ends with the token that [`AdmissionWorker::run`] is given.
@@ -90,7 +90,7 @@ pub struct AdmissionWorker {
     partition: Partition,
     servers: Servers,
     requests: mpsc::Receiver<AdmissionRequest>,
-    /// Answers the requests that need not come here.
+    /// Answers requests that need no call of Redis.
     refusals: Arc<RefusalCache>,
     /// Other nodes that were alive at the last check.
     peers: Vec<String>,
@@ -144,13 +144,9 @@ impl AdmissionWorker {
 
     /// Works until `stop` is cancelled, then replies to every request that waits.
     pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
-        let confirmer = Confirmer {
-            context: self.context.clone(),
-            partition: self.partition.clone(),
-            servers: self.context.deployment.servers(),
-            cache: Arc::clone(&self.refusals),
-        };
-        join(self.work(stop.clone()), confirmer.run(stop)).map(drop).boxed()
+        let (context, of) = (self.context.clone(), self.partition.clone());
+        let revalidator = Revalidator::new(context, of, Arc::clone(&self.refusals));
+        join(self.work(stop.clone()), revalidator.run(stop)).map(drop).boxed()
     }
 
     async fn work(mut self, stop: CancellationToken) {
@@ -301,16 +297,19 @@ impl AdmissionWorker {
             return;
         }
         self.held.insert(voucher, Batch::new());
+        self.refusals.remove(voucher);
         let NodeContext { deployment, versions, .. } = &self.context;
         let (mut servers, versions) = (deployment.servers(), versions.clone());
         let (run, token) = (self.run_id.clone().unwrap_or_default(), self.token.clone());
         let promises = self.promises(|it| it == voucher);
+        let refusals = Arc::clone(&self.refusals);
         self.preparing.spawn(async move {
             let mut reconciler = Reconciler { servers: &mut servers, run, token };
             let mut pause = BACKOFF[0];
             loop {
+                let generation = refusals.generation();
                 match prepare(&mut reconciler, &versions, voucher, &promises).await {
-                    Ok(prepared) => return (voucher, prepared),
+                    Ok(prepared) => return (voucher, Prepared { generation, ..prepared }),
                     Err(error) => {
                         tracing::warn!(%voucher, %error, "a sale could not be reconciled yet");
                     }
@@ -324,7 +323,7 @@ impl AdmissionWorker {
     /// Takes the result of that task; returns the requests that can be decided now.
     fn prepared(&mut self, voucher: VoucherId, prepared: Prepared) -> Batch {
         let waiting = self.held.remove(&voucher).unwrap_or_default();
-        let Prepared { done, outcome } = prepared;
+        let Prepared { done, outcome, generation } = prepared;
         self.journal.forget(&done.refused_ids);
         let (now, closed) = (Instant::now(), done.closed);
         // Each check finds it closed again, which is not a new event.
@@ -343,18 +342,19 @@ impl AdmissionWorker {
             }
         };
         reply_all(waiting, &why);
-        self.refusals.insert_for(voucher, why, CLOSED_FOR);
+        self.refusals.insert_of_sql(voucher, why, generation);
         Batch::new()
     }
 
     /// Keeps requests until their sale is ready, at most as many as fit into the queue.
     fn hold(&mut self, voucher: VoucherId, batch: Batch) {
-        self.prepare(voucher);
-        let waiting: usize = self.held.values().map(Vec::len).sum();
+        // Each sale counts: clients may invent voucher IDs.
+        let waiting: usize = self.held.values().map(|batch| batch.len().max(1)).sum();
         if waiting + batch.len() > self.requests.max_capacity() {
             self.context.meters.note_busy(batch.len());
             return reply_all(batch, &Ok(Outcome::Busy));
         }
+        self.prepare(voucher);
         self.held.entry(voucher).or_default().extend(batch);
     }
 
@@ -473,7 +473,10 @@ impl AdmissionWorker {
             }
             Some(Decision::All(outcome)) => {
                 self.context.meters.note_latencies(batch.iter().map(took));
-                self.note_refused(&batch, batch.len());
+                if matches!(outcome, Outcome::Paused | Outcome::Ended | Outcome::NotStarted { .. })
+                {
+                    self.note_refused(&batch, batch.len());
+                }
                 reply_all(batch, &Ok(outcome));
             }
             Some(Decision::Each(answers)) => {
@@ -491,7 +494,7 @@ impl AdmissionWorker {
                 }
             }
             // It answers a batch so only if there are no requests.
-            Some(Decision::SoldOut { .. } | Decision::OnSale) | None => {
+            Some(Decision::WouldRefuse { .. } | Decision::WouldAdmit) | None => {
                 reply_all(batch, &Err(unreadable()));
             }
         }
@@ -674,7 +677,7 @@ async fn prepare(
     let mut done = reconciler.sale(voucher, promises, Scope::IfNeeded).await?;
     done.keys.extend(Damage::put_right(&damage.streams));
     if sale.state == SaleState::Archived {
-        return Ok(Prepared { done, outcome: Some(Outcome::Ended) });
+        return Ok(Prepared { done, outcome: Some(Outcome::Ended), ..Prepared::default() });
     }
     // The delivery task records in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is
     // being reduced has this version, and stays open.
@@ -692,7 +695,7 @@ async fn prepare(
             return Err(reconciling);
         }
     }
-    Ok(Prepared { done, outcome: None })
+    Ok(Prepared { done, ..Prepared::default() })
 }
 
 /// Splits a batch into batches of at most this many requests.

@@ -77,7 +77,7 @@ impl Operator {
                 None => Box::pin(self.run(command, stop)).await,
             };
             if let Some(admission) = &self.admission {
-                admission.forget_refusals();
+                admission.invalidate_refusals();
             }
             line.result = Message::of(&match &result {
                 Ok(reply) => CommandOutcome::of(reply),

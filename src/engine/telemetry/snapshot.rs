@@ -84,7 +84,7 @@ pub struct Snapshot {
     /// The last audit by order ID; repeated only while displayed.
     #[serde(skip)]
     pub ledger: LedgerPage,
-    /// Recent admission latency of this node.
+    /// Recent admission latency of this node, of the requests that Redis decided.
     pub latency: Option<Latency>,
     /// Recent requests of this node by latency: upper bound of each bucket in microseconds, and number of requests.
     #[serde(skip)]
@@ -584,6 +584,7 @@ impl NodeLine {
 
 /// The HTTP server of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)] // A node of another version may publish other fields.
 pub struct HttpLine {
     /// Its node.
     pub node: String,

@@ -46,13 +46,18 @@ impl Row for HttpLine {
     fn detail<'a>(scene: &'a Scene, it: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let mut detail = Detail::new(scene, cells);
         let answers = it.answers.iter().map(|(code, count)| (code, figures::thousands(*count)));
-        let [p50, p99, max] = it.latency.map_or([0; 3], |it| [it.p50, it.p99, it.max]);
-        let [p50, p99, max] = [p50, p99, max].map(figures::latency);
+        let latency = it.latency.map_or_else(
+            || text!("common-none"),
+            |it| {
+                let [p50, p99, max] = [it.p50, it.p99, it.max].map(figures::latency);
+                text!("servers-latency", p50, p99, max)
+            },
+        );
         let (open, most, requests) = (it.connections, it.max_connections, it.in_flight);
         let (user, address) = (it.limited_users, it.limited_addresses);
         detail.text(Label("field-address"), &it.url);
         detail.text(Label("field-answers"), listed(answers));
-        detail.text(Label("field-latency"), text!("servers-latency", p50, p99, max));
+        detail.text(Label("field-latency"), latency);
         detail.text(Label("field-connections"), text!("servers-connections", open, most, requests));
         detail.text(Label("field-limited"), text!("servers-limited", user, address));
         detail.text(Label("field-top-users"), talkers(scene, &it.users));
