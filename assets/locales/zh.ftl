@@ -1940,6 +1940,67 @@ job-trimmed-consumers = ，失联消费者 { $consumers }
 job-trimmed-held = ；{ $held } 起的消息尚未确认
 job-trimmed-letters = ，死信 { $letters } 条
 
+## lab
+
+lab-broken = { $promise }：{ $seeds } 次中 { $count } 次
+lab-cancelled = 实验已取消；其服务器已停止，文件已删除
+lab-column-average = 平均 ms
+lab-column-breaks = 违反
+lab-column-broken = 违反的承诺（次数）
+lab-column-design = 方案
+lab-column-errors = 错误 %
+lab-column-lost = 丢失
+lab-column-mended-by = 改进方案
+lab-column-orders = 订单
+lab-column-oversold = 超卖
+lab-column-per-second = 请求/秒
+lab-column-question = 问题
+lab-column-source = 出处
+lab-column-two-orders = 有两单
+lab-column-unsold = 未售出
+lab-columns = 方案 | 订单 | 超卖 | 有两单的用户 | 未售出 | 丢失 | 请求/秒 | 中位数 ms | 95 % ms | 错误 % | 每请求 SQL | 每请求 Redis | 违反承诺的次数
+lab-instance = 实验的实例 { $instance } 失败：{ $reason }
+lab-instance-alone = 此命令只由“seckill lab”启动
+lab-instance-ended = 进程提前结束
+lab-instance-late = { $seconds } 秒内没有响应
+lab-lane = 请求 { $request }：用户 { $user }，实例 { $instance }
+lab-list-hint = 用“seckill lab NAME…”运行其中几个，用“seckill lab --all”运行全部。
+lab-mended-by = 改进方案：`{ $design }`。
+lab-name = 实验
+lab-no-design = 没有名为“{ $name }”的方案；可选方案：{ $names }
+lab-no-program = 无法得知本程序的路径，因此不能启动实验的实例：{ $error }
+lab-one-format = --json 与 --markdown 只能选一个
+lab-piece = 第 { $piece } 件
+lab-progress = { $design }，种子 { $seed }：{ $runs } 次运行已完成 { $done } 次
+lab-promise-no-loss = 不丢订单
+lab-promise-no-overselling = 不超卖
+lab-promise-one-order = 一人一单
+lab-promise-sells-out = 库存能售完
+lab-question-one-order = 一人一单
+lab-question-overselling = 超卖
+lab-request-timeout = { $seconds } 秒内未处理完
+lab-source = 教程 { $text } 第 { $section } 节。
+lab-step-lock = 加锁 { $lock }
+lab-step-unlock = 释放锁 { $lock }
+lab-timeline = 违反的承诺：{ $promise }（种子 { $seed }）
+lab-title = 教程中的各个方案，同样的负载
+lab-unexpected = 意外：违反了它本应遵守的承诺（{ $promise }）。
+lab-why-compare-and-swap-loop = 只有库存仍等于读到的值，更新才成功，否则重新读取再试。结果正确，但每次成功都会让其他并发请求重来一遍。
+lab-why-count-then-insert = 连点两次的两个请求都在对方插入之前查询订单数，查到的都是 0。查询不加锁，而要锁的那一行还不存在。
+lab-why-counter-in-memory = 计数器在单个进程的内存里，初值是全部库存。每多一个实例，就把库存多卖一遍。
+lab-why-guard-after-update = 条件在更新语句发出之后才判断，所以语句本身没有条件。凡是通过第一次检查的请求都会扣减库存。
+lab-why-process-mutex = 锁在单个进程的内存里，只能隔开本进程的请求。有两个实例时，连点两次的两个请求会同时各持自己的锁。
+lab-why-stock-guard = 数据库在一条语句里判断库存并扣减，这样的语句逐条执行。最后一件只会被扣一次，之后的更新影响 0 行。
+lab-why-unguarded = 在查询与更新之间，其他请求读到同样的库存，也通过了同样的检查。它们都会扣减库存，包括已经不存在的那些。
+lab-why-unique-index = 无论有多少实例，唯一索引都会拒绝同一用户的第二单。随后事务回滚，归还库存。
+lab-why-version-column = 只有版本号仍等于读到的值，更新才成功。读到同一版本的请求中只有一个成功，其余的在还有库存时被告知售罄。
+lab-why-version-equal-stock = 只有库存仍等于读到的值，更新才成功。一百个请求读到同样的库存，只有一个成功，其余的在还有库存时被告知售罄。
+lab-work = { $buyers } 名买家，库存 { $stock }，{ $percent } % 的请求重复发送，{ $instances } 个实例共 { $concurrency } 个并发请求，平均停顿 { $think } 毫秒，{ $database }，{ $seeds } 个种子。数字为各种子的中位数。
+lab-work-connections = { $instances } 个实例各需一个连接，而并发数是 { $connections }；请提高 --concurrency 或降低 --instances
+lab-work-range = { $name } 必须在 { $from } 到 { $to } 之间，而不是 { $value }
+lab-work-repeat = repeat 必须在 0 到 1 之间，而不是 { $value }
+lab-work-too-long = 此负载在锁下可能需要 { $seconds } 秒，而一次运行最多 { $most } 秒；请降低 --buyers 或 --think
+
 ## ledger
 
 ledger-all-sales = 全部秒杀：{ $finding }

@@ -18,6 +18,7 @@ mod error;
 mod incident;
 mod jobs;
 mod keys;
+mod lab;
 mod locks;
 mod logging;
 mod man;
@@ -167,6 +168,11 @@ enum Command {
     /// Run benchmarks against a baseline on the same server
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Judge the designs of the flash-sale tutorials on the same work; without a name, list them
+    Lab(lab::LabArgs),
+    /// Run an instance of the lab, as a child of `seckill lab`
+    #[command(hide = true, name = lab::INSTANCE)]
+    LabInstance,
     /// List the keys of the console and the action names for [keys] in the config file
     Keys,
     /// Check servers, versions, durability, schema and terminal, and suggest a fix for each problem
@@ -207,10 +213,14 @@ impl Command {
         }
     }
 
-    /// Whether the command describes the program for a packager or a shell: it needs no settings, and all users may
-    /// read its files.
+    /// Whether the command describes the program for a packager or a shell: all users may read its files.
     fn describes_the_program(&self) -> bool {
         matches!(self, Self::Completions(_) | Self::Man(_))
+    }
+
+    /// Whether the command needs no settings; an instance of the lab gets its assignment from its parent.
+    fn needs_no_settings(&self) -> bool {
+        self.describes_the_program() || matches!(self, Self::LabInstance)
     }
 }
 
@@ -255,7 +265,8 @@ impl Cli {
         if Command::has_console(command.as_ref()) || (display.names_language() && !json) {
             display.set_language();
         }
-        let mut config = if describes {
+        let needs_none = command.as_ref().is_some_and(Command::needs_no_settings);
+        let mut config = if needs_none {
             Config::default()
         } else {
             display.localized(|| Config::load(global.config.as_deref()))?
@@ -268,7 +279,7 @@ impl Cli {
         config.read_only |= global.read_only;
         // The demo has an audience.
         config.mask_users |= matches!(command, Some(Command::Demo(_)));
-        if !describes {
+        if !needs_none {
             config.check().map_err(|(_, why)| CliError::usage(why))?;
         }
         let (config, out) = (&config, Output { json });
@@ -295,6 +306,8 @@ impl Cli {
             Some(Command::Incident(args)) => incident::run(config, out, &args).await,
             Some(Command::Audit(args)) => audit::run(config, out, &args).await,
             Some(Command::Bench(command)) => Box::pin(bench::run(config, out, command)).await,
+            Some(Command::Lab(args)) => Box::pin(lab::run(&setup, &args)).await,
+            Some(Command::LabInstance) => Ok(Box::pin(lab::run_instance()).await?),
             Some(Command::Keys) => keys::run(config, out),
             Some(Command::Doctor) => doctor::run(config, out).await,
             Some(Command::Completions(args)) => completions::run(args),
