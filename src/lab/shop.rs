@@ -53,6 +53,12 @@ impl Shop {
         "SQLite"
     }
 
+    /// The directory of its files.
+    #[cfg(test)]
+    pub(crate) fn dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
     pub(crate) fn database_url(&self) -> String {
         self.dir.database_url()
     }

@@ -36,7 +36,7 @@ pub struct Timeline {
 pub struct Line {
     /// Position of its lane.
     pub column: usize,
-    /// When it was sent, in microseconds since the first step of the timeline.
+    /// When it was sent, in microseconds since the first step of the timeline. Negative for a lock that was waited for.
     pub begun_us: f64,
     /// When the reply was there.
     pub ended_us: f64,
@@ -170,7 +170,8 @@ fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>]) -> Timeline {
             let is_shown = is_lock
                 || (step.begun >= from && !matches!(step.action, Action::Think | Action::Redis));
             if is_shown {
-                let piece = lane.piece.filter(|_| lane.write == Some(step));
+                let counts = promise != Promise::OneOrder && lane.write == Some(step);
+                let piece = lane.piece.filter(|_| counts);
                 lines.push(Line {
                     column,
                     begun_us: 0.0,
@@ -182,8 +183,13 @@ fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>]) -> Timeline {
         }
     }
     lines.sort_by_key(|it| it.step.ended);
-    let zero = lines.iter().map(|it| it.step.begun).min().unwrap_or(Instant(0));
-    let micros = |at: Instant| at.since(zero) as f64 / 1e3;
+    // A lock may have been waited for since long before.
+    let starts = lines.iter().map(|it| match it.step.action {
+        Action::Lock => it.step.ended,
+        _ => it.step.begun,
+    });
+    let zero = starts.min().unwrap_or(Instant(0));
+    let micros = |at: Instant| (at.0 - zero.0) as f64 / 1e3;
     for line in &mut lines {
         (line.begun_us, line.ended_us) = (micros(line.step.begun), micros(line.step.ended));
     }
