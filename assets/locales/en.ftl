@@ -2184,6 +2184,7 @@ lab-column-source = source
 lab-column-two-orders = two orders
 lab-column-unsold = unsold
 lab-columns = design | orders | oversold | users with two orders | unsold | lost | requests/s | median ms | 95 % ms | errors % | SQL per request | Redis per request | seeds with a broken promise
+lab-database = { $database } was not started, so nothing ran on it: { $reason }
 lab-instance = instance { $instance } of the lab failed: { $reason }
 lab-instance-alone = this command is started by 'seckill lab' only
 lab-instance-ended = the process ended early
@@ -2196,7 +2197,7 @@ lab-no-design = there is no design '{ $name }'; the designs are: { $names }
 lab-no-program = the path of this program is unknown, so the lab cannot start its instances: { $error }
 lab-one-format = give either --json or --markdown
 lab-piece = piece { $piece }
-lab-progress = { $design }, seed { $seed }: run { $done } of { $runs } done
+lab-progress = { $database }, { $design }, seed { $seed }: run { $done } of { $runs } done
 lab-promise-no-loss = no lost orders
 lab-promise-no-overselling = no overselling
 lab-promise-one-order = one order per user
@@ -2204,6 +2205,7 @@ lab-promise-sells-out = sells the whole stock
 lab-question-one-order = One order per user
 lab-question-overselling = Overselling
 lab-request-timeout = not served within { $seconds } s
+lab-server-missing = the server is not installed
 lab-source = Text { $text }, section { $section }.
 lab-step-lock = locks { $lock }
 lab-step-unlock = unlocks { $lock }
@@ -2220,7 +2222,10 @@ lab-why-unguarded = Between the SELECT and the UPDATE, other requests read the s
 lab-why-unique-index = The unique index rejects the second order of a user, on any number of instances. The transaction then gives the piece back.
 lab-why-version-column = The UPDATE succeeds only if the version is still the one that was read. Of all requests that read the same version one wins, and the others are told that the sale is sold out while there is stock.
 lab-why-version-equal-stock = The UPDATE succeeds only if the stock is still the one that was read. Of a hundred requests that read the same stock one wins, and the others are told that the sale is sold out while there is stock.
-lab-work = { $buyers } buyers, stock { $stock }, { $percent } % of the requests sent twice, { $concurrency } concurrent requests on { $instances } instances, mean think time { $think } ms, { $database }, { $seeds } seeds. Figures are medians over the seeds.
+lab-work = { $buyers } buyers, stock { $stock }, { $percent } % of the requests sent twice, { $concurrency } concurrent requests on { $instances } instances, mean think time { $think } ms, { $seeds ->
+    [one] 1 seed
+   *[other] { $seeds } seeds
+}. Figures are medians over the seeds.
 lab-work-connections = { $instances } instances need a connection each, but the concurrency is { $connections }; raise --concurrency or lower --instances
 lab-work-range = { $name } must be between { $from } and { $to }, not { $value }
 lab-work-repeat = repeat must be between 0 and 1, not { $value }

@@ -130,7 +130,7 @@ impl From<LabError> for CliError {
             LabError::Store(error) => error.into(),
             LabError::Redis(error) => error.into(),
             LabError::DataDir(error) => error.into(),
-            other @ (LabError::Instance(..) | LabError::Cancelled) => {
+            other @ (LabError::Database(..) | LabError::Instance(..) | LabError::Cancelled) => {
                 Self::failed(other.to_string())
             }
         }

@@ -5,10 +5,14 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use seckill_engine::EngineError;
 use seckill_lab::{
-    self as designs, Design, DesignReport, Lab, LabError, Program, Progress, Report, Source, Work,
+    self as designs, Database, Design, DesignReport, Lab, LabError, Program, Progress, Report,
+    Source, Work,
 };
 use seckill_model::{Label, OsError, text};
 use serde::Serialize;
@@ -56,6 +60,9 @@ pub(super) struct LabArgs {
     /// Mean pause between a check and the write that depends on it, in milliseconds; it widens races
     #[arg(long, value_name = "MS", default_value_t = Work::default().think_ms)]
     think: u32,
+    /// Databases, separated by commas; each runs all designs
+    #[arg(long, value_name = "DATABASE", value_delimiter = ',', default_value = "sqlite", value_parser = database())]
+    on: Vec<Database>,
     /// Print a report in Markdown, with a timeline of each broken promise
     #[arg(long)]
     markdown: bool,
@@ -85,6 +92,10 @@ impl LabArgs {
     }
 }
 
+fn database() -> impl TypedValueParser<Value = Database> {
+    PossibleValuesParser::new(Database::NAMES).try_map(|name| name.parse::<Database>())
+}
+
 pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     let out = setup.out;
     if let Some(flag) = setup.server_flag {
@@ -106,8 +117,10 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     let path = std::env::current_exe()
         .map_err(|error| CliError::failed(text!("lab-no-program", error = OsError::of(&error))))?;
     let program = Program { path, args: vec![INSTANCE.into()] };
+    let mut databases = args.on.clone();
+    databases.dedup();
     let seeds = (args.seed..).take(args.seeds as usize).collect();
-    let lab = Lab { designs, work, seeds, program };
+    let lab = Lab { designs, databases, work, seeds, program };
     let stop = CancellationToken::new();
     // After a signal, the lab stops its servers and removes their files first.
     let running = Box::pin(lab.run(show_progress, &stop));
@@ -171,15 +184,15 @@ fn list(listed: &[Listed]) -> String {
 fn render(report: &Report) -> String {
     let mut text = report.work_text();
     text.push('\n');
-    let mut designs = &*report.designs;
-    while let Some(first) = designs.first() {
-        let count = designs.iter().take_while(|it| it.question == first.question).count();
-        let (group, rest) = designs.split_at(count);
-        text.push_str(&format!("\n{}\n{}", first.question.title(), table(group)));
-        designs = rest;
+    for missing in &report.missing {
+        text.push_str(&format!("\n{}\n", missing.text()));
+    }
+    for (title, designs) in report.groups() {
+        text.push_str(&format!("\n{title}\n{}", table(designs)));
     }
     for design in &report.designs {
-        text.push_str(&format!("\n{}\n{}\n", design.name, indented(design.why_text())));
+        let (name, database) = (design.name, design.database.title());
+        text.push_str(&format!("\n{name} ({database})\n{}\n", indented(design.why_text())));
         for promise in &design.unexpected {
             let promise = promise.title();
             text.push_str(&format!("  {}\n", text!("lab-unexpected", promise)));
@@ -221,8 +234,9 @@ fn show_progress(progress: Progress) {
     if !io::stderr().is_terminal() {
         return;
     }
-    let Progress { design, seed, done, runs } = progress;
-    let line = text!("lab-progress", design = design.name, seed = seed.to_string(), done, runs);
+    let Progress { database, design, seed, done, runs } = progress;
+    let (database, design) = (database.title(), design.name);
+    let line = text!("lab-progress", database, design, seed = seed.to_string(), done, runs);
     let _ = write!(io::stderr(), "\r\u{1b}[2K{}", plain(&line));
 }
 

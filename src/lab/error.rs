@@ -4,6 +4,8 @@ use seckill_model::{Label, OsError, Reason, text};
 use seckill_redis::{DataDirError, RedisError};
 use seckill_store::StoreError;
 
+use crate::Database;
+
 /// Result of an operation of the lab.
 pub type Result<T, E = LabError> = std::result::Result<T, E>;
 
@@ -22,6 +24,9 @@ pub enum LabError {
     /// The temporary directory or the server in it failed.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
+    /// A database server is not installed or did not start: its designs are not run.
+    #[error("{}", text!("lab-database", database = .0.title(), reason = .1))]
+    Database(Database, Reason),
     /// An instance did not start, ended early or did not finish in time.
     #[error("{}", text!("lab-instance", instance = .0.to_string(), reason = .1))]
     Instance(u32, Reason),

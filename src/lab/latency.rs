@@ -1,4 +1,4 @@
-//! Latency and throughput, with the columns of JMeter's aggregate report.
+//! Latency and throughput, with the columns of `JMeter`'s aggregate report.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::{instance::Served, lane::Reply};
 
 const NANOS_PER_MS: f64 = 1e6;
 
-/// JMeter's aggregate report of one label. Times are in milliseconds.
+/// `JMeter`'s aggregate report of one label. Times are in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
     /// Requests.
@@ -90,9 +90,19 @@ mod tests {
     fn percentiles_are_values_of_the_list() {
         let nanos = (1..=100).rev().map(|it| it * 1_000_000).collect();
         let report = Samples { nanos, failed: 5, duration: 2_000_000_000 }.report();
-        let Latency { samples, median, p90, p99, min, max, error_percent, throughput, .. } = report;
-        assert_eq!((samples, error_percent, throughput), (100, 5.0, 50.0));
-        assert_eq!([min, median, p90, p99, max], [1.0, 50.0, 90.0, 99.0, 100.0]);
+        let expected = Latency {
+            samples: 100,
+            average: 50.5,
+            median: 50.0,
+            p90: 90.0,
+            p95: 95.0,
+            p99: 99.0,
+            min: 1.0,
+            max: 100.0,
+            error_percent: 5.0,
+            throughput: 50.0,
+        };
+        assert_eq!(report, expected);
         assert_eq!(Samples::default().report(), Latency::default());
     }
 }

@@ -9,6 +9,7 @@
 //! 4. `timeline` finds the shortest interleaving that broke a promise;
 //! 5. `report` puts the runs of all seeds together.
 
+mod database;
 mod design;
 mod designs;
 mod error;
@@ -19,6 +20,7 @@ mod latency;
 mod report;
 mod runner;
 mod shop;
+mod sql_server;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -26,12 +28,13 @@ mod trace;
 mod verdict;
 mod work;
 
+pub use database::Database;
 pub use design::{Design, Fault, Promise, Question, Source, When};
 pub use designs::{all, find};
 pub use error::{LabError, Result};
 pub use fleet::Program;
 pub use latency::Latency;
-pub use report::{DesignReport, Report, Run};
+pub use report::{DesignReport, Missing, Report, Run};
 pub use runner::{Lab, Progress};
 pub use timeline::{Line, Timeline};
 pub use trace::{Action, Step};

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use seckill_model::{Label, in_english, text};
-use serde::Serialize;
+use seckill_model::{Label, Reason, in_english, text};
+use serde::{Serialize, Serializer};
 
 use crate::{
-    Action, Design, Latency, Promise, Question, Source, Timeline, Verdict, latency::Samples,
-    work::Work,
+    Action, Database, Design, Latency, Promise, Question, Source, Timeline, Verdict,
+    latency::Samples, work::Work,
 };
 
 /// Indentation of the second lane of a timeline.
@@ -18,12 +18,34 @@ const INDENT: usize = 4;
 pub struct Report {
     /// The work.
     pub work: Work,
-    /// The database.
-    pub database: &'static str,
     /// The seeds.
     pub seeds: Vec<u64>,
-    /// The designs, in the order of the tutorials.
+    /// The designs of each database, in the order of the tutorials.
     pub designs: Vec<DesignReport>,
+    /// Databases that could not be started: their designs were not run.
+    pub missing: Vec<Missing>,
+}
+
+/// A database that could not be started.
+#[derive(Clone, Debug, Serialize)]
+pub struct Missing {
+    /// The database.
+    pub database: Database,
+    /// Why.
+    #[serde(serialize_with = "english")]
+    pub reason: Reason,
+}
+
+/// Documents are in English.
+fn english<S: Serializer>(reason: &Reason, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&in_english(|| reason.to_string()))
+}
+
+impl Missing {
+    /// The message, in the current language.
+    pub fn text(&self) -> String {
+        text!("lab-database", database = self.database.title(), reason = self.reason)
+    }
 }
 
 /// One design.
@@ -31,6 +53,8 @@ pub struct Report {
 pub struct DesignReport {
     /// Its name.
     pub name: &'static str,
+    /// The database on which it ran.
+    pub database: Database,
     /// The question that it answers.
     pub question: Question,
     /// Where the tutorials describe it.
@@ -74,11 +98,12 @@ pub struct Run {
 }
 
 impl DesignReport {
-    pub(crate) fn new(design: &'static Design, work: &Work) -> Self {
+    pub(crate) fn new(design: &'static Design, database: Database, work: &Work) -> Self {
         let asked = Promise::all().filter(|promise| design.question.asks_for(*promise));
         let (keeps, breaks) = asked.partition(|promise| design.keeps(*promise, work));
         Self {
             name: design.name,
+            database,
             question: design.question,
             source: design.source,
             breaks,
@@ -139,6 +164,21 @@ impl DesignReport {
 }
 
 impl Report {
+    pub(crate) fn new(work: Work, seeds: Vec<u64>) -> Self {
+        Self { work, seeds, designs: Vec::new(), missing: Vec::new() }
+    }
+
+    /// The designs with the same question on the same database, and their title.
+    pub fn groups(&self) -> impl Iterator<Item = (String, &[DesignReport])> {
+        let of = |it: &DesignReport| (it.database, it.question);
+        self.designs.chunk_by(move |one, next| of(one) == of(next)).map(|group| {
+            let title = group
+                .first()
+                .map(|it| format!("{} ({})", it.question.title(), it.database.title()));
+            (title.unwrap_or_default(), group)
+        })
+    }
+
     /// Whether a design broke a promise that it keeps.
     pub fn is_unexpected(&self) -> bool {
         self.designs.iter().any(|it| !it.unexpected.is_empty())
@@ -147,47 +187,47 @@ impl Report {
     /// The work, in the current language.
     pub fn work_text(&self) -> String {
         let Work { buyers, stock, repeat, concurrency, instances, think_ms: think } = self.work;
-        let (percent, database) = ((repeat * 100.0).round() as u64, self.database);
+        let percent = (repeat * 100.0).round() as u64;
         let seeds = self.seeds.len();
-        text!("lab-work", buyers, stock, percent, concurrency, instances, think, database, seeds)
+        text!("lab-work", buyers, stock, percent, concurrency, instances, think, seeds)
     }
 
     /// As Markdown, for a class or a review, in the current language.
     pub fn markdown(&self) -> String {
         let mut page = format!("# {}\n\n{}\n", Label("lab-title"), self.work_text());
-        let mut question = None;
-        for design in &self.designs {
-            if question.replace(design.question) != Some(design.question) {
-                let _ = write!(page, "\n## {}\n\n", design.question.title());
-                self.table(&mut page, design.question);
-            }
+        for missing in &self.missing {
+            let _ = write!(page, "\n{}\n", missing.text());
+        }
+        for (title, designs) in self.groups() {
+            let _ = write!(page, "\n## {title}\n\n");
+            table(&mut page, designs);
         }
         for design in &self.designs {
             design.section(&mut page);
         }
         page
     }
+}
 
-    fn table(&self, page: &mut String, question: Question) {
-        let _ = writeln!(page, "| {} |", Label("lab-columns"));
-        let _ = writeln!(page, "|{}", " --- |".repeat(13));
-        for design in self.designs.iter().filter(|it| it.question == question) {
-            let Latency { median, p95, throughput, error_percent, .. } = design.latency;
-            let _ = writeln!(
-                page,
-                "| `{}` | {} | {} | {} | {} | {} | {throughput:.0} | {median:.1} | {p95:.1} | \
-                 {error_percent:.1} | {:.1} | {:.1} | {} |",
-                design.name,
-                design.median(|it| it.sold),
-                design.median(|it| it.oversold),
-                design.median(|it| it.users_with_two_orders),
-                design.median(|it| it.unsold),
-                design.median(|it| it.lost),
-                design.sql_per_request,
-                design.redis_per_request,
-                or_none(&design.broken_text()),
-            );
-        }
+fn table(page: &mut String, designs: &[DesignReport]) {
+    let _ = writeln!(page, "| {} |", Label("lab-columns"));
+    let _ = writeln!(page, "|{}", " --- |".repeat(13));
+    for design in designs {
+        let Latency { median, p95, throughput, error_percent, .. } = design.latency;
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} | {} | {} | {throughput:.0} | {median:.1} | {p95:.1} | \
+             {error_percent:.1} | {:.1} | {:.1} | {} |",
+            design.name,
+            design.median(|it| it.sold),
+            design.median(|it| it.oversold),
+            design.median(|it| it.users_with_two_orders),
+            design.median(|it| it.unsold),
+            design.median(|it| it.lost),
+            design.sql_per_request,
+            design.redis_per_request,
+            or_none(&design.broken_text()),
+        );
     }
 }
 
@@ -198,7 +238,9 @@ fn or_none(text: &str) -> &str {
 impl DesignReport {
     fn section(&self, page: &mut String) {
         let Source { text, section } = self.source;
-        let _ = write!(page, "\n## `{}`\n\n{}", self.name, text!("lab-source", text, section));
+        let (name, database) = (self.name, self.database.title());
+        let source = text!("lab-source", text, section);
+        let _ = write!(page, "\n## `{name}` ({database})\n\n{source}");
         let _ = write!(page, " {}", self.why_text());
         if let Some(design) = self.mended_by {
             let _ = write!(page, " {}", text!("lab-mended-by", design));

@@ -3,11 +3,11 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Design, LabError, Program, Report, Result, Run, Verdict,
+    Database, Design, LabError, Program, Report, Result, Run, Verdict,
     fleet::Fleet,
     instance::{Assignment, Served},
     latency::Samples,
-    report::DesignReport,
+    report::{DesignReport, Missing},
     shop::Shop,
     timeline,
     work::Work,
@@ -18,6 +18,8 @@ use crate::{
 pub struct Lab {
     /// The designs, in this order.
     pub designs: Vec<&'static Design>,
+    /// The databases, each with all designs.
+    pub databases: Vec<Database>,
     /// The work of each.
     pub work: Work,
     /// One run per design and seed.
@@ -29,6 +31,8 @@ pub struct Lab {
 /// A run that begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
+    /// The database.
+    pub database: Database,
     /// The design.
     pub design: &'static Design,
     /// The seed.
@@ -51,34 +55,51 @@ impl Lab {
         stop: &CancellationToken,
     ) -> Result<Report> {
         self.work.check()?;
-        let mut shop = Shop::open().await?;
-        let report = self.run_in(&mut shop, progress, stop).await;
-        let closed = shop.close().await;
-        let report = report?;
-        closed.map(|()| report)
+        let mut report = Report::new(self.work, self.seeds.clone());
+        for (number, database) in self.databases.iter().enumerate() {
+            let opened = tokio::select! {
+                opened = Shop::open(*database) => opened,
+                () = stop.cancelled() => return Err(LabError::Cancelled),
+            };
+            let mut shop = match opened {
+                Ok(shop) => shop,
+                Err(LabError::Database(database, reason)) => {
+                    report.missing.push(Missing { database, reason });
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let done = number * self.designs.len() * self.seeds.len();
+            let designs = self.run_in(&mut shop, done, &progress, stop).await;
+            let closed = shop.close().await;
+            report.designs.extend(designs?);
+            closed?;
+        }
+        Ok(report)
     }
 
+    /// Runs all designs on one shop, after `done` other runs.
     pub(crate) async fn run_in(
         &self,
         shop: &mut Shop,
+        mut done: usize,
         progress: impl Fn(Progress),
         stop: &CancellationToken,
-    ) -> Result<Report> {
-        let runs = self.designs.len() * self.seeds.len();
-        let mut done = 0;
+    ) -> Result<Vec<DesignReport>> {
+        let runs = self.databases.len() * self.designs.len() * self.seeds.len();
+        let database = shop.database();
         let mut designs = Vec::new();
         for design in &self.designs {
-            let mut report = DesignReport::new(design, &self.work);
+            let mut report = DesignReport::new(design, database, &self.work);
             for seed in &self.seeds {
-                progress(Progress { design, seed: *seed, done, runs });
+                progress(Progress { database, design, seed: *seed, done, runs });
                 let served = self.serve(shop, design, *seed, stop).await?;
                 self.judge(shop, design, &mut report, *seed, &served).await?;
                 done += 1;
             }
             designs.push(report);
         }
-        let (work, database, seeds) = (self.work, shop.database(), self.seeds.clone());
-        Ok(Report { work, database, seeds, designs })
+        Ok(designs)
     }
 
     /// Sets the shop up for one run, and serves all requests.
@@ -110,7 +131,7 @@ impl Lab {
                 work: self.work,
                 seed,
                 instance,
-                database: shop.database_url(),
+                database: shop.database_url().to_owned(),
                 redis: shop.redis_url(),
             })
             .collect();

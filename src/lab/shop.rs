@@ -6,7 +6,7 @@ use redis::cmd;
 use seckill_redis::{Connection, DataDir, ManagedServer, Redis};
 use seckill_store::plain::{PlainConnection, PlainPool};
 
-use crate::{Design, Result, lane::VOUCHER, work::Work};
+use crate::{Database, Design, Result, lane::VOUCHER, sql_server::SqlServer, work::Work};
 
 /// The tables of the tutorials.
 const TABLES: [&str; 3] = [
@@ -32,35 +32,36 @@ const DROP: [&str; 3] = [
 /// A Redis server and a database, removed with their directory when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Shop {
-    dir: DataDir,
     server: Arc<ManagedServer>,
     redis: Connection,
+    database: Database,
+    sql_server: Option<SqlServer>,
+    database_url: String,
     pool: PlainPool,
 }
 
 impl Shop {
-    pub(crate) async fn open() -> Result<Self> {
+    pub(crate) async fn open(database: Database) -> Result<Self> {
         let dir = DataDir::throw_away()?;
         let server = Arc::new(ManagedServer::attach(&dir)?);
         server.ensure().await?;
         let redis = Redis::from_managed(Arc::clone(&server))?.connection();
-        let pool = PlainPool::open(&dir.database_url(), 2)?;
-        Ok(Self { dir, server, redis, pool })
+        let sql_server = match database {
+            Database::Sqlite => None,
+            Database::Mariadb | Database::Postgres => Some(SqlServer::start(database).await?),
+        };
+        let database_url =
+            sql_server.as_ref().map_or_else(|| dir.database_url(), |it| it.url.clone());
+        let pool = PlainPool::open(&database_url, 2)?;
+        Ok(Self { server, redis, database, sql_server, database_url, pool })
     }
 
-    /// Name of the database in reports.
-    pub(crate) fn database(&self) -> &'static str {
-        "SQLite"
+    pub(crate) fn database(&self) -> Database {
+        self.database
     }
 
-    /// The directory of its files.
-    #[cfg(test)]
-    pub(crate) fn dir(&self) -> &std::path::Path {
-        self.dir.path()
-    }
-
-    pub(crate) fn database_url(&self) -> String {
-        self.dir.database_url()
+    pub(crate) fn database_url(&self) -> &str {
+        &self.database_url
     }
 
     pub(crate) fn redis_url(&self) -> String {
@@ -87,8 +88,11 @@ impl Shop {
     }
 
     /// Stops the servers and removes their files.
-    pub(crate) async fn close(self) -> Result<()> {
+    pub(crate) async fn close(mut self) -> Result<()> {
         self.pool.close().await;
+        if let Some(server) = &mut self.sql_server {
+            server.stop().await;
+        }
         Ok(self.server.detach().await?)
     }
 }

@@ -17,11 +17,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Action, Lab, LabError, Program, Promise, Report, Step, Work, designs, instance,
+    Action, Database, Lab, LabError, Program, Promise, Report, Step, Work, designs, instance,
     instance::Served, shop::Shop, timeline,
 };
 
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
 
 /// The instances are this test binary, which runs [`instance_process`] only.
 fn program() -> Program {
@@ -40,25 +40,30 @@ fn lab(names: &[&str], work: Work, seeds: std::ops::Range<u64>) -> Lab {
         [] => designs::all().to_vec(),
         names => names.iter().map(|name| designs::find(name).unwrap()).collect(),
     };
-    Lab { designs, work, seeds: seeds.collect(), program: program() }
+    Lab {
+        designs,
+        databases: vec![Database::Sqlite],
+        work,
+        seeds: seeds.collect(),
+        program: program(),
+    }
 }
 
 async fn run(names: &[&str], work: Work, seeds: std::ops::Range<u64>) -> Report {
     lab(names, work, seeds).run(|_| {}, &CancellationToken::new()).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_design_breaks_what_it_declares_and_nothing_else() {
-    let report = run(&[], Work::default(), 1..4).await;
+/// Runs all designs, and compares what they broke with what they declare.
+async fn breaks_what_it_declares(database: Database, seeds: u32) {
+    let all =
+        Lab { databases: vec![database], ..lab(&[], Work::default(), 1..1 + u64::from(seeds)) };
+    let report = all.run(|_| {}, &CancellationToken::new()).await.unwrap();
+    assert!(report.missing.is_empty(), "{:?}", report.missing);
+    assert_eq!(report.designs.len(), designs::all().len());
     for design in &report.designs {
-        let broken: BTreeSet<Promise> = design.broken.keys().copied().collect();
-        assert_eq!(broken, design.breaks.iter().copied().collect(), "{}", design.name);
-        assert!(
-            design.broken.values().all(|seeds| *seeds == 3),
-            "{}: {:?}",
-            design.name,
-            design.broken
-        );
+        let broken: Vec<(Promise, u32)> = design.broken.clone().into_iter().collect();
+        let declared: Vec<(Promise, u32)> = design.breaks.iter().map(|it| (*it, seeds)).collect();
+        assert_eq!(broken, declared, "{}", design.name);
         let shown: Vec<Promise> = design.timelines.iter().map(|it| it.promise).collect();
         assert_eq!(shown, design.breaks, "{}: each broken promise has a timeline", design.name);
         for run in &design.runs {
@@ -66,6 +71,21 @@ async fn each_design_breaks_what_it_declares_and_nothing_else() {
         }
     }
     assert!(!report.is_unexpected());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_sqlite_each_design_breaks_what_it_declares_and_nothing_else() {
+    breaks_what_it_declares(Database::Sqlite, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_mariadb_each_design_breaks_what_it_declares_and_nothing_else() {
+    breaks_what_it_declares(Database::Mariadb, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgres_each_design_breaks_what_it_declares_and_nothing_else() {
+    breaks_what_it_declares(Database::Postgres, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -140,7 +160,7 @@ fn in_order(steps: &[&Step], position: impl Fn(&Step) -> usize) {
 async fn steps_and_timelines_are_what_sqlite_and_redis_saw() {
     let lab = lab(&["unguarded"], Work::default(), 5..6);
     let design = lab.designs[0];
-    let mut shop = Shop::open().await.unwrap();
+    let mut shop = Shop::open(Database::Sqlite).await.unwrap();
     shop.set_up(design, &lab.work).await.unwrap();
     let mut sql = shop.sql().await.unwrap();
     for statement in LOG {
@@ -210,8 +230,9 @@ async fn a_cancelled_run_leaves_nothing() {
     // Long enough to be cancelled in between.
     let work = Work { buyers: 500, stock: 500, think_ms: 100, ..Work::default() };
     let lab = lab(&["process-mutex"], work, 1..2);
-    let mut shop = Shop::open().await.unwrap();
-    let dir = shop.dir().to_owned();
+    let mut shop = Shop::open(Database::Sqlite).await.unwrap();
+    let redis_url = shop.redis_url();
+    let dir = std::path::Path::new(redis_url.strip_prefix("unix://").unwrap()).parent().unwrap();
     let stop = CancellationToken::new();
     let mut sql = shop.sql().await.unwrap();
     let watching = async {
@@ -224,7 +245,7 @@ async fn a_cancelled_run_leaves_nothing() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    let running = lab.run_in(&mut shop, |_| {}, &stop);
+    let running = lab.run_in(&mut shop, 0, |_| {}, &stop);
     let (report, ()) = timeout(PATIENCE, async { tokio::join!(running, watching) }).await.unwrap();
     assert!(matches!(report, Err(LabError::Cancelled)), "{report:?}");
     drop(sql);

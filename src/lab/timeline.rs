@@ -145,8 +145,8 @@ fn turned_away<'l, 'a>(lanes: &'l [Lane<'a>]) -> Pair<'l, 'a> {
     shortest(pairs)
 }
 
-/// The pair with the shortest duration from the first check to the last write. Those come first in which both checks
-/// surely precede both writes.
+/// The pair with the shortest duration from the first check to the last write. Those come first whose order is certain:
+/// the second request checks before the first one writes, and writes after it.
 fn shortest<'l, 'a: 'l>(pairs: impl Iterator<Item = (&'l Lane<'a>, &'l Lane<'a>)>) -> Pair<'l, 'a> {
     pairs.min_by_key(|(first, second)| {
         let checked = second.check.zip(first.write);
@@ -156,7 +156,9 @@ fn shortest<'l, 'a: 'l>(pairs: impl Iterator<Item = (&'l Lane<'a>, &'l Lane<'a>)
             [first, second].into_iter().filter_map(|it| it.check.or(it.write)).map(|it| it.begun);
         let ended = [first, second].into_iter().filter_map(|it| it.write).map(|it| it.ended);
         let span = ended.max().zip(begun.min()).map(|(ended, begun)| ended.since(begun));
-        (!races, !ordered, span.unwrap_or(u64::MAX))
+        // What the second one saw is clearest if it is small: the last piece, no orders.
+        let seen = second.check.and_then(Step::seen);
+        (!races, !ordered, seen, span.unwrap_or(u64::MAX))
     })
 }
 

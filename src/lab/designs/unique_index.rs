@@ -29,15 +29,11 @@ async fn buy(lane: &mut Lane<'_>) -> Result<Reply> {
         lane.rollback().await?;
         return Ok(Reply::SoldOut);
     }
-    match lane.create_order().await? {
-        Some(order) => {
-            lane.commit().await?;
-            Ok(Reply::Bought(order))
-        }
+    let Some(order) = lane.create_order().await? else {
         // The unique index rejects the second order; the piece goes back.
-        None => {
-            lane.rollback().await?;
-            Ok(Reply::Duplicate)
-        }
-    }
+        lane.rollback().await?;
+        return Ok(Reply::Duplicate);
+    };
+    lane.commit().await?;
+    Ok(Reply::Bought(order))
 }
