@@ -11,16 +11,16 @@ use clap::{
 };
 use seckill_engine::EngineError;
 use seckill_lab::{
-    self as designs, Database, Design, DesignReport, Lab, LabError, Program, Progress, Report,
-    Source, Work,
+    self as designs, Database, Design, DesignReport, Lab, LabError, Program, Progress, Promise,
+    Report, Source, Work,
 };
 use seckill_model::{Label, OsError, text};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CliError, Result, Table, count_in, indented, number, output::print, plain, sandbox::Setup,
-    signals::Signals,
+    CliError, DATA_DIR, Result, Table, count_in, indented, number, output::print, plain,
+    sandbox::Setup, signals::Signals,
 };
 
 /// Name of the hidden command that runs an instance.
@@ -78,17 +78,25 @@ impl LabArgs {
         if self.all {
             return Ok(designs::all().to_vec());
         }
-        let mut found =
-            self.names.iter().map(|it| designs::find(it)).collect::<Result<Vec<_>, _>>()?;
-        // A name that is given twice is run once.
-        let mut seen = Vec::new();
-        found.retain(|it| {
-            !seen.contains(&it.name) && {
-                seen.push(it.name);
-                true
+        let mut found = Vec::new();
+        for name in &self.names {
+            let design = designs::find(name)?;
+            // A name that is given twice is run once.
+            if found.iter().all(|it: &&Design| it.name != design.name) {
+                found.push(design);
             }
-        });
+        }
         Ok(found)
+    }
+
+    fn databases(&self) -> Vec<Database> {
+        let mut found = Vec::new();
+        for database in &self.on {
+            if !found.contains(database) {
+                found.push(*database);
+            }
+        }
+        found
     }
 }
 
@@ -98,7 +106,8 @@ fn database() -> impl TypedValueParser<Value = Database> {
 
 pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     let out = setup.out;
-    if let Some(flag) = setup.server_flag {
+    // It uses no data directory, whichever is given.
+    if let Some(flag) = setup.server_flag.filter(|flag| *flag != DATA_DIR) {
         return Err(CliError::usage(text!("demo-no-servers", what = Label("lab-name"), flag)));
     }
     if args.markdown && out.json {
@@ -117,8 +126,7 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     let path = std::env::current_exe()
         .map_err(|error| CliError::failed(text!("lab-no-program", error = OsError::of(&error))))?;
     let program = Program { path, args: vec![INSTANCE.into()] };
-    let mut databases = args.on.clone();
-    databases.dedup();
+    let databases = args.databases();
     let seeds = (args.seed..).take(args.seeds as usize).collect();
     let lab = Lab { designs, databases, work, seeds, program };
     let stop = CancellationToken::new();
@@ -127,6 +135,9 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     let done = signals.cancelling(&stop, running).await;
     end_progress();
     let report = done?;
+    if let (Some(missing), []) = (report.missing.first(), &*report.designs) {
+        return Err(CliError::unreachable(missing.text()));
+    }
     if args.markdown {
         print(report.markdown().trim_end())?;
         return Ok(u8::from(report.is_unexpected()));
@@ -160,7 +171,7 @@ impl Listed {
             source: design.source,
             breaks: design.breaks(work).map(Into::into).collect(),
             mended_by: design.mended_by,
-            titles: (design.question.title(), design.breaks(work).map(|it| it.title()).collect()),
+            titles: (design.question.title(), design.breaks(work).map(Promise::title).collect()),
         }
     }
 }

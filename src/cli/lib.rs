@@ -60,6 +60,9 @@ use self::{
     table::{Table, fields, figures},
 };
 
+/// The flag of the data directory.
+const DATA_DIR: &str = "--data-dir";
+
 /// Runs flash sales, monitors them live, and repairs them after failures.
 ///
 /// Without a command it opens the console. No configuration is needed: all state is in the data directory. Without
@@ -256,9 +259,9 @@ impl Cli {
         }
         // Environment variables have the same effect as flags.
         let given = [
-            ("--data-dir", global.data_dir.is_some()),
             ("--redis/REDIS_URL", global.redis.is_some()),
             ("--database", global.database.is_some()),
+            (DATA_DIR, global.data_dir.is_some()),
         ];
         let server_flag = given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag);
         // A language that was asked for applies to all texts; documents are in English.

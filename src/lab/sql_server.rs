@@ -32,7 +32,7 @@ wait $server
 rm -rf -- "$dir"
 "#;
 /// Timeout to create the files of a server, and for it to start.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// Timeout for it to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
