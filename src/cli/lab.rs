@@ -23,7 +23,7 @@ use crate::{
     sandbox::Setup, signals::Signals,
 };
 
-/// Name of the hidden command that runs an instance.
+/// The first argument of a process that is an instance.
 pub(super) const INSTANCE: &str = "lab-instance";
 /// Most seeds of one call.
 const MAX_SEEDS: u64 = 1_000;

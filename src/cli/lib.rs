@@ -173,9 +173,6 @@ enum Command {
     Bench(bench::BenchCommand),
     /// Judge the designs of the flash-sale tutorials on the same work; without a name, list them
     Lab(lab::LabArgs),
-    /// Run an instance of the lab, as a child of `seckill lab`
-    #[command(hide = true, name = lab::INSTANCE)]
-    LabInstance,
     /// List the keys of the console and the action names for [keys] in the config file
     Keys,
     /// Check servers, versions, durability, schema and terminal, and suggest a fix for each problem
@@ -216,26 +213,30 @@ impl Command {
         }
     }
 
-    /// Whether the command describes the program for a packager or a shell: all users may read its files.
+    /// Whether the command describes the program for a packager or a shell: it needs no settings, and all users may
+    /// read its files.
     fn describes_the_program(&self) -> bool {
         matches!(self, Self::Completions(_) | Self::Man(_))
-    }
-
-    /// Whether the command needs no settings; an instance of the lab gets its assignment from its parent.
-    fn needs_no_settings(&self) -> bool {
-        self.describes_the_program() || matches!(self, Self::LabInstance)
     }
 }
 
 /// Runs the command of this process's command line; returns its exit code.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    // The lab starts its instances like this. They are no command of a user, and read no settings.
+    if std::env::args_os().nth(1).is_some_and(|it| it == lab::INSTANCE) {
+        return run_to_end(lab::run_instance());
+    }
+    run_to_end(Cli::parse().run())
+}
+
+/// Runs a command on a runtime of its own; returns its exit code.
+fn run_to_end(command: impl Future<Output = Result<u8>>) -> ExitCode {
     let done = runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| CliError::unreachable(text!("cli-runtime", error = OsError::of(&error))));
     let done = done.and_then(|runtime| {
-        let done = runtime.block_on(cli.run());
+        let done = runtime.block_on(command);
         // Tasks that still run have had their time limit; the exit does not wait for them.
         runtime.shutdown_background();
         done
@@ -268,8 +269,7 @@ impl Cli {
         if Command::has_console(command.as_ref()) || (display.names_language() && !json) {
             display.set_language();
         }
-        let needs_none = command.as_ref().is_some_and(Command::needs_no_settings);
-        let mut config = if needs_none {
+        let mut config = if describes {
             Config::default()
         } else {
             display.localized(|| Config::load(global.config.as_deref()))?
@@ -282,7 +282,7 @@ impl Cli {
         config.read_only |= global.read_only;
         // The demo has an audience.
         config.mask_users |= matches!(command, Some(Command::Demo(_)));
-        if !needs_none {
+        if !describes {
             config.check().map_err(|(_, why)| CliError::usage(why))?;
         }
         let (config, out) = (&config, Output { json });
@@ -310,7 +310,6 @@ impl Cli {
             Some(Command::Audit(args)) => audit::run(config, out, &args).await,
             Some(Command::Bench(command)) => Box::pin(bench::run(config, out, command)).await,
             Some(Command::Lab(args)) => Box::pin(lab::run(&setup, &args)).await,
-            Some(Command::LabInstance) => Ok(Box::pin(lab::run_instance()).await?),
             Some(Command::Keys) => keys::run(config, out),
             Some(Command::Doctor) => doctor::run(config, out).await,
             Some(Command::Completions(args)) => completions::run(args),

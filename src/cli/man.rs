@@ -27,7 +27,7 @@ pub(super) fn run(args: &ManArgs) -> Result<u8> {
 
 /// Unlike `clap_mangen::generate_to`, the footer names program and version.
 fn write(command: &Command, dir: &Path) -> io::Result<()> {
-    for below in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+    for below in command.get_subcommands() {
         write(below, dir)?;
     }
     let source = concat!("seckill ", env!("CARGO_PKG_VERSION"));

@@ -57,11 +57,7 @@ impl Lab {
         self.work.check()?;
         let mut report = Report::new(self.work, self.seeds.clone());
         for (number, database) in self.databases.iter().enumerate() {
-            let opened = tokio::select! {
-                opened = Shop::open(*database) => opened,
-                () = stop.cancelled() => return Err(LabError::Cancelled),
-            };
-            let mut shop = match opened {
+            let mut shop = match Shop::open(*database, stop).await {
                 Ok(shop) => shop,
                 Err(LabError::Database(database, reason)) => {
                     report.missing.push(Missing { database, reason });

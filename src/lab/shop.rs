@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redis::cmd;
 use seckill_redis::{Connection, DataDir, ManagedServer, Redis};
 use seckill_store::plain::{PlainConnection, PlainPool};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Database, Design, Result, lane::VOUCHER, sql_server::SqlServer, work::Work};
 
@@ -41,19 +42,33 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
-    pub(crate) async fn open(database: Database) -> Result<Self> {
+    /// Starts the servers. It is not dropped before it is done, because it stops what it has started: `stop` ends it.
+    pub(crate) async fn open(database: Database, stop: &CancellationToken) -> Result<Self> {
         let dir = DataDir::throw_away()?;
         let server = Arc::new(ManagedServer::attach(&dir)?);
         server.ensure().await?;
-        let redis = Redis::from_managed(Arc::clone(&server))?.connection();
+        let opened = Self::open_database(database, &dir, &server, stop).await;
+        if opened.is_err() {
+            server.detach().await?;
+        }
+        opened
+    }
+
+    async fn open_database(
+        database: Database,
+        dir: &DataDir,
+        server: &Arc<ManagedServer>,
+        stop: &CancellationToken,
+    ) -> Result<Self> {
+        let redis = Redis::from_managed(Arc::clone(server))?.connection();
         let sql_server = match database {
             Database::Sqlite => None,
-            Database::Mariadb | Database::Postgres => Some(SqlServer::start(database).await?),
+            Database::Mariadb | Database::Postgres => Some(SqlServer::start(database, stop).await?),
         };
         let database_url =
             sql_server.as_ref().map_or_else(|| dir.database_url(), |it| it.url.clone());
         let pool = PlainPool::open(&database_url, 2)?;
-        Ok(Self { server, redis, database, sql_server, database_url, pool })
+        Ok(Self { server: Arc::clone(server), redis, database, sql_server, database_url, pool })
     }
 
     pub(crate) fn database(&self) -> Database {

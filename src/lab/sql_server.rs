@@ -5,6 +5,7 @@
 
 use std::{
     fs::File,
+    io,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -17,6 +18,7 @@ use tokio::{
     process::{Child, ChildStdin, Command},
     time::{sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{Database, LabError, Result};
 
@@ -71,9 +73,9 @@ impl SqlServer {
     ///
     /// # Errors
     /// It is not installed, or did not start; its last messages say why.
-    pub(crate) async fn start(database: Database) -> Result<Self> {
+    pub(crate) async fn start(database: Database, stop: &CancellationToken) -> Result<Self> {
         let failed = |why: Reason| LabError::Database(database, why);
-        let io = |error: std::io::Error| failed(OsError::of(&error).into());
+        let io = |error: io::Error| failed(OsError::of(&error).into());
         // Postgres refuses to run as root.
         let owner = if database == Database::Postgres { other_than_root() } else { None };
         let dir = new_dir(owner).map_err(io)?;
@@ -86,9 +88,20 @@ impl SqlServer {
         };
         let Recipe { create, mut run, end, url } = recipe.map_err(failed)?;
         let log = File::options().create(true).append(true).open(dir.join("log")).map_err(io)?;
-        let status = timeout(START_TIMEOUT, create_files(create, &dir, &log, owner)).await;
-        let status = status.map_err(|_| failed(late()))?.map_err(io)?;
-        if !status.success() {
+        let mut creating = spawn_creation(create.0, &dir, &log, owner).map_err(io)?;
+        let created = tokio::select! {
+            created = timeout(START_TIMEOUT, finish_creation(&mut creating, &create.1)) => created,
+            () = stop.cancelled() => {
+                // It writes no more when the directory is removed.
+                let _ = creating.kill().await;
+                return Err(LabError::Cancelled);
+            }
+        };
+        let Ok(status) = created else {
+            let _ = creating.kill().await;
+            return Err(failed(late()));
+        };
+        if !status.map_err(io)?.success() {
             return Err(failed(last_messages(&dir)));
         }
         let mut shell = Command::new("/bin/sh");
@@ -99,13 +112,15 @@ impl SqlServer {
         let input = shell.stdin.take();
         guard.keep();
         let mut server = Self { shell, input, dir, url };
-        match server.wait_until_ready().await {
-            Ok(()) => Ok(server),
-            Err(why) => {
-                server.stop().await;
-                Err(failed(why))
-            }
+        let ready = tokio::select! {
+            ready = server.wait_until_ready() => ready.map_err(failed),
+            () = stop.cancelled() => Err(LabError::Cancelled),
+        };
+        if let Err(error) = ready {
+            server.stop().await;
+            return Err(error);
         }
+        Ok(server)
     }
 
     async fn wait_until_ready(&mut self) -> Result<(), Reason> {
@@ -154,28 +169,26 @@ impl Drop for Removed {
     }
 }
 
-async fn create_files(
-    (mut command, input): (Command, Vec<u8>),
+fn spawn_creation(
+    mut command: Command,
     dir: &Path,
     log: &File,
     owner: Option<Owner>,
-) -> std::io::Result<ExitStatus> {
+) -> io::Result<Child> {
     prepare(&mut command, dir, log, owner)?;
-    let mut child = command.stdin(Stdio::piped()).kill_on_drop(true).spawn()?;
+    command.stdin(Stdio::piped()).kill_on_drop(true).spawn()
+}
+
+async fn finish_creation(child: &mut Child, input: &[u8]) -> io::Result<ExitStatus> {
     if let Some(mut stdin) = child.stdin.take() {
         // It may end without having read all; its status says why.
-        let _ = stdin.write_all(&input).await;
+        let _ = stdin.write_all(input).await;
     }
     child.wait().await
 }
 
 /// Sets the directory, the output and the user; Ctrl-C in the terminal is for this process only.
-fn prepare(
-    command: &mut Command,
-    dir: &Path,
-    log: &File,
-    owner: Option<Owner>,
-) -> std::io::Result<()> {
+fn prepare(command: &mut Command, dir: &Path, log: &File, owner: Option<Owner>) -> io::Result<()> {
     command.current_dir(dir).stdout(log.try_clone()?).stderr(log.try_clone()?).process_group(0);
     if let Some(Owner { uid, gid }) = owner {
         command.uid(uid).gid(gid);
@@ -276,7 +289,7 @@ fn other_than_root() -> Option<Owner> {
 }
 
 /// A new private directory.
-fn new_dir(owner: Option<Owner>) -> std::io::Result<PathBuf> {
+fn new_dir(owner: Option<Owner>) -> io::Result<PathBuf> {
     let dir = tempfile::Builder::new().prefix("seckill-lab-").tempdir()?;
     if let Some(Owner { uid, gid }) = owner {
         std::os::unix::fs::chown(dir.path(), Some(uid), Some(gid))?;

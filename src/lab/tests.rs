@@ -160,7 +160,7 @@ fn in_order(steps: &[&Step], position: impl Fn(&Step) -> usize) {
 async fn steps_and_timelines_are_what_sqlite_and_redis_saw() {
     let lab = lab(&["unguarded"], Work::default(), 5..6);
     let design = lab.designs[0];
-    let mut shop = Shop::open(Database::Sqlite).await.unwrap();
+    let mut shop = Shop::open(Database::Sqlite, &CancellationToken::new()).await.unwrap();
     shop.set_up(design, &lab.work).await.unwrap();
     let mut sql = shop.sql().await.unwrap();
     for statement in LOG {
@@ -230,7 +230,7 @@ async fn a_cancelled_run_leaves_nothing() {
     // Long enough to be cancelled in between.
     let work = Work { buyers: 500, stock: 500, think_ms: 100, ..Work::default() };
     let lab = lab(&["process-mutex"], work, 1..2);
-    let mut shop = Shop::open(Database::Sqlite).await.unwrap();
+    let mut shop = Shop::open(Database::Sqlite, &CancellationToken::new()).await.unwrap();
     let redis_url = shop.redis_url();
     let dir = std::path::Path::new(redis_url.strip_prefix("unix://").unwrap()).parent().unwrap();
     let stop = CancellationToken::new();
