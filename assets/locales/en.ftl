@@ -2167,6 +2167,8 @@ job-trimmed-letters = , { $letters ->
 
 ## lab
 
+lab-aggregate-columns = design | samples | average | median | 90 % | 95 % | 99 % | min | max | error % | requests/s
+lab-aggregate-title = Aggregate report (times in ms)
 lab-broken = { $promise }: { $count } of { $seeds }
 lab-cancelled = the lab was cancelled; its servers are stopped and their files removed
 lab-column-average = average ms
@@ -2183,7 +2185,7 @@ lab-column-question = question
 lab-column-source = source
 lab-column-two-orders = two orders
 lab-column-unsold = unsold
-lab-columns = design | orders | oversold | users with two orders | unsold | lost | requests/s | median ms | 95 % ms | errors % | SQL per request | Redis per request | seeds with a broken promise
+lab-columns = design | orders | oversold | users with two orders | unsold | lost | SQL per request | Redis per request | seeds with a broken promise
 lab-database = { $database } was not started, so nothing ran on it: { $reason }
 lab-instance = instance { $instance } of the lab failed: { $reason }
 lab-instance-alone = this command is started by 'seckill lab' only
@@ -2225,7 +2227,7 @@ lab-why-version-equal-stock = The UPDATE succeeds only if the stock is still the
 lab-work = { $buyers } buyers, stock { $stock }, { $percent } % of the requests sent twice, { $concurrency } concurrent requests on { $instances } instances, mean think time { $think } ms, { $seeds ->
     [one] 1 seed
    *[other] { $seeds } seeds
-}. Figures are medians over the seeds.
+}. Counts are medians over the seeds, times are those of all requests.
 lab-work-connections = { $instances } instances need a connection each, but the concurrency is { $connections }; raise --concurrency or lower --instances
 lab-work-range = { $name } must be between { $from } and { $to }, not { $value }
 lab-work-repeat = repeat must be between 0 and 1, not { $value }

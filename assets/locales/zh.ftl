@@ -1942,6 +1942,8 @@ job-trimmed-letters = ，死信 { $letters } 条
 
 ## lab
 
+lab-aggregate-columns = 方案 | 样本 | 平均值 | 中位数 | 90 % | 95 % | 99 % | 最小值 | 最大值 | 错误 % | 请求/秒
+lab-aggregate-title = 聚合报告（耗时单位为毫秒）
 lab-broken = { $promise }：{ $seeds } 次中 { $count } 次
 lab-cancelled = 实验已取消；其服务器已停止，文件已删除
 lab-column-average = 平均 ms
@@ -1958,7 +1960,7 @@ lab-column-question = 问题
 lab-column-source = 出处
 lab-column-two-orders = 有两单
 lab-column-unsold = 未售出
-lab-columns = 方案 | 订单 | 超卖 | 有两单的用户 | 未售出 | 丢失 | 请求/秒 | 中位数 ms | 95 % ms | 错误 % | 每请求 SQL | 每请求 Redis | 违反承诺的次数
+lab-columns = 方案 | 订单 | 超卖 | 有两单的用户 | 未售出 | 丢失 | 每请求 SQL | 每请求 Redis | 违反承诺的次数
 lab-database = { $database } 未能启动，没有在其上运行：{ $reason }
 lab-instance = 实验的实例 { $instance } 失败：{ $reason }
 lab-instance-alone = 此命令只由“seckill lab”启动
@@ -1997,7 +1999,7 @@ lab-why-unguarded = 在查询与更新之间，其他请求读到同样的库存
 lab-why-unique-index = 无论有多少实例，唯一索引都会拒绝同一用户的第二单。随后事务回滚，归还库存。
 lab-why-version-column = 只有版本号仍等于读到的值，更新才成功。读到同一版本的请求中只有一个成功，其余的在还有库存时被告知售罄。
 lab-why-version-equal-stock = 只有库存仍等于读到的值，更新才成功。一百个请求读到同样的库存，只有一个成功，其余的在还有库存时被告知售罄。
-lab-work = { $buyers } 名买家，库存 { $stock }，{ $percent } % 的请求重复发送，{ $instances } 个实例共 { $concurrency } 个并发请求，平均停顿 { $think } 毫秒，{ $seeds } 个种子。数字为各种子的中位数。
+lab-work = { $buyers } 名买家，库存 { $stock }，{ $percent } % 的请求重复发送，{ $instances } 个实例共 { $concurrency } 个并发请求，平均停顿 { $think } 毫秒，{ $seeds } 个种子。计数为各种子的中位数，耗时统计全部请求。
 lab-work-connections = { $instances } 个实例各需一个连接，而并发数是 { $connections }；请提高 --concurrency 或降低 --instances
 lab-work-range = { $name } 必须在 { $from } 到 { $to } 之间，而不是 { $value }
 lab-work-repeat = repeat 必须在 0 到 1 之间，而不是 { $value }
