@@ -39,7 +39,7 @@ pub struct Work {
 
 impl Default for Work {
     fn default() -> Self {
-        Self { buyers: 200, stock: 100, repeat: 0.3, concurrency: 40, instances: 2, think_ms: 5 }
+        Self { buyers: 200, stock: 100, repeat: 0.5, concurrency: 40, instances: 2, think_ms: 5 }
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
         let all = work.requests(7);
         assert_eq!(all, work.requests(7));
         assert_ne!(all, work.requests(8));
-        assert!(all.len() > 220 && all.len() < 300, "{}", all.len());
+        assert!(all.len() > 250 && all.len() < 350, "{}", all.len());
         let shares: usize = (0..3).map(|it| work.requests_of(it, 7).len()).sum();
         assert_eq!(shares, all.len());
         assert_eq!([0, 1, 2].map(|it| work.connections_of(it)), [3, 2, 2]);
