@@ -2,7 +2,8 @@
 //!
 //! The crates of the workspace are next to this file, in the order in which an order passes them: `model` defines the
 //! types, `redis` and `store` talk to Redis and SQL, `engine` moves orders from one to the other and takes the
-//! snapshots that `console` draws, `bench` measures, `cli` ties them together.
+//! snapshots that `console` draws, `bench` measures, `lab` judges
+//! the designs of the tutorials, `cli` ties them together.
 
 use std::process::ExitCode;
 

@@ -2181,6 +2181,74 @@ job-trimmed-letters = , { $letters ->
    *[other] { $letters } dead letters
 }
 
+## lab
+
+lab-aggregate-columns = design | samples | average | median | 90 % | 95 % | 99 % | min | max | error % | requests/s
+lab-aggregate-title = Aggregate report (times in ms)
+lab-broken = { $promise }: { $count } of { $seeds }
+lab-cancelled = the lab was cancelled; its servers are stopped and their files removed
+lab-column-average = average ms
+lab-column-breaks = breaks
+lab-column-broken = broken promises (seeds)
+lab-column-design = design
+lab-column-errors = errors %
+lab-column-lost = lost
+lab-column-mended-by = mended by
+lab-column-orders = orders
+lab-column-oversold = oversold
+lab-column-per-second = requests/s
+lab-column-question = question
+lab-column-source = source
+lab-column-two-orders = two orders
+lab-column-unsold = unsold
+lab-columns = design | orders | oversold | users with two orders | unsold | lost | SQL per request | Redis per request | seeds with a broken promise
+lab-database = { $database } was not started, so nothing ran on it: { $reason }
+lab-instance = instance { $instance } of the lab failed: { $reason }
+lab-instance-alone = this command is started by 'seckill lab' only
+lab-instance-ended = the process ended early
+lab-instance-late = no reply within { $seconds } s
+lab-lane = request { $request }: user { $user }, instance { $instance }
+lab-list-hint = Run some with 'seckill lab NAME…', all with 'seckill lab --all'.
+lab-mended-by = Mended by `{ $design }`.
+lab-name = lab
+lab-no-design = there is no design '{ $name }'; the designs are: { $names }
+lab-no-program = the path of this program is unknown, so the lab cannot start its instances: { $error }
+lab-one-format = give either --json or --markdown
+lab-piece = piece { $piece }
+lab-progress = { $database }, { $design }, seed { $seed }: run { $done } of { $runs } done
+lab-promise-no-loss = no lost orders
+lab-promise-no-overselling = no overselling
+lab-promise-one-order = one order per user
+lab-promise-sells-out = sells the whole stock
+lab-question-one-order = One order per user
+lab-question-overselling = Overselling
+lab-request-timeout = not served within { $seconds } s
+lab-server-missing = the server is not installed
+lab-source = Text { $text }, section { $section }.
+lab-step-lock = locks { $lock }
+lab-step-unlock = unlocks { $lock }
+lab-timeline = Broken promise: { $promise } (seed { $seed })
+lab-title = The designs of the tutorials on the same work
+lab-unexpected = Unexpected: it broke a promise that it keeps ({ $promise }).
+lab-why-compare-and-swap-loop = The update succeeds only if the stock is still the one that was read, and otherwise the request reads again. It is right, but each success makes all other requests in flight start over.
+lab-why-count-then-insert = Both requests of a double click count the user's orders before either has inserted one. A SELECT locks nothing, and there is no row yet that a lock could hold.
+lab-why-counter-in-memory = The counter is in the memory of one process and starts at the whole stock. Each further instance sells the stock once more.
+lab-why-guard-after-update = The guard is evaluated after the UPDATE has been sent, so the statement has no guard. All requests that passed the first check take a piece.
+lab-why-process-mutex = The lock is in the memory of one process, so it separates only the requests of that process. With two instances, both requests of a double click hold their own lock at the same time.
+lab-why-stock-guard = The database checks the stock and takes the piece in one statement, and executes such statements one after the other. The last piece is taken once, and the next UPDATE changes no row.
+lab-why-unguarded = Between the SELECT and the UPDATE, other requests read the same stock and pass the same check. Each of them takes a piece, also those that no longer exist.
+lab-why-unique-index = The unique index rejects the second order of a user, on any number of instances. The transaction then gives the piece back.
+lab-why-version-column = The UPDATE succeeds only if the version is still the one that was read. Of all requests that read the same version one wins, and the others are told that the sale is sold out while there is stock.
+lab-why-version-equal-stock = The UPDATE succeeds only if the stock is still the one that was read. Of a hundred requests that read the same stock one wins, and the others are told that the sale is sold out while there is stock.
+lab-work = { $buyers } buyers, stock { $stock }, { $percent } % of the requests sent twice, { $concurrency } concurrent requests on { $instances } instances, mean think time { $think } ms, { $seeds ->
+    [one] 1 seed
+   *[other] { $seeds } seeds
+}. Counts are medians over the seeds, times are those of all requests.
+lab-work-connections = { $instances } instances need a connection each, but the concurrency is { $connections }; raise --concurrency or lower --instances
+lab-work-range = { $name } must be between { $from } and { $to }, not { $value }
+lab-work-repeat = repeat must be between 0 and 1, not { $value }
+lab-work-too-long = this work may take { $seconds } s under a lock, and a run takes at most { $most } s; lower --buyers or --think
+
 ## ledger
 
 ledger-all-sales = All sales: { $finding }

@@ -7,6 +7,7 @@ use std::{
 
 use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::EngineError;
+use seckill_lab::LabError;
 use seckill_model::{Label, Message, OsError, Reason, text};
 use seckill_redis::{DataDirError, RedisError};
 use seckill_store::StoreError;
@@ -120,6 +121,20 @@ macro_rules! by_engine {
 
 by_engine! {
     RedisError => EngineError, StoreError => EngineError, DataDirError => RedisError
+}
+
+impl From<LabError> for CliError {
+    fn from(error: LabError) -> Self {
+        match error {
+            LabError::Invalid(reason) => Self::usage(reason.to_string()),
+            LabError::Store(error) => error.into(),
+            LabError::Redis(error) => error.into(),
+            LabError::DataDir(error) => error.into(),
+            other @ (LabError::Database(..) | LabError::Instance(..) | LabError::Cancelled) => {
+                Self::failed(other.to_string())
+            }
+        }
+    }
 }
 
 impl From<ThemeError> for CliError {

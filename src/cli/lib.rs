@@ -18,6 +18,7 @@ mod error;
 mod incident;
 mod jobs;
 mod keys;
+mod lab;
 mod locks;
 mod logging;
 mod man;
@@ -59,6 +60,9 @@ use self::{
     sandbox::Setup,
     table::{Table, fields, figures},
 };
+
+/// The flag of the data directory.
+const DATA_DIR: &str = "--data-dir";
 
 /// Runs flash sales, monitors them live, and repairs them after failures.
 ///
@@ -170,6 +174,8 @@ enum Command {
     /// Run benchmarks against a baseline on the same server
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Judge the designs of the flash-sale tutorials on the same work; without a name, list them
+    Lab(lab::LabArgs),
     /// List the keys of the console and the action names for [keys] in the config file
     Keys,
     /// Check servers, versions, durability, schema and terminal, and suggest a fix for each problem
@@ -219,13 +225,21 @@ impl Command {
 
 /// Runs the command of this process's command line; returns its exit code.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    // The lab starts its instances like this. They are no command of a user, and read no settings.
+    if std::env::args_os().nth(1).is_some_and(|it| it == lab::INSTANCE) {
+        return run_to_end(lab::run_instance());
+    }
+    run_to_end(Cli::parse().run())
+}
+
+/// Runs a command on a runtime of its own; returns its exit code.
+fn run_to_end(command: impl Future<Output = Result<u8>>) -> ExitCode {
     let done = runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| CliError::unreachable(text!("cli-runtime", error = OsError::of(&error))));
     let done = done.and_then(|runtime| {
-        let done = runtime.block_on(cli.run());
+        let done = runtime.block_on(command);
         // Tasks that still run have had their time limit; the exit does not wait for them.
         runtime.shutdown_background();
         done
@@ -249,9 +263,9 @@ impl Cli {
         }
         // Environment variables have the same effect as flags.
         let given = [
-            ("--data-dir", global.data_dir.is_some()),
             ("--redis/REDIS_URL", global.redis.is_some()),
             ("--database", global.database.is_some()),
+            (DATA_DIR, global.data_dir.is_some()),
         ];
         let server_flag = given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag);
         // A language that was asked for applies to all texts; documents are in English.
@@ -299,6 +313,7 @@ impl Cli {
             Some(Command::Incident(args)) => incident::run(config, out, &args).await,
             Some(Command::Audit(args)) => audit::run(config, out, &args).await,
             Some(Command::Bench(command)) => Box::pin(bench::run(config, out, command)).await,
+            Some(Command::Lab(args)) => Box::pin(lab::run(&setup, &args)).await,
             Some(Command::Keys) => keys::run(config, out),
             Some(Command::Doctor) => doctor::run(config, out).await,
             Some(Command::Completions(args)) => completions::run(args),

@@ -11,6 +11,7 @@ mod fault;
 pub mod fault_injection;
 mod migrations;
 mod open;
+pub mod plain;
 mod queries;
 mod rows;
 mod rules;

@@ -23,7 +23,7 @@ const FORMS: Label = Label("store-url-forms");
 
 /// Database named by a URL.
 #[derive(Debug)]
-enum Place {
+pub(super) enum Place {
     Sqlite(PathBuf),
     Mysql(Url),
     Postgres(Url),
@@ -63,7 +63,7 @@ pub fn file_of(url: &str) -> Option<PathBuf> {
     }
 }
 
-fn place(url: &str) -> Result<Place> {
+pub(super) fn place(url: &str) -> Result<Place> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(StoreError::Url(reason!("store-url-no-scheme", forms = FORMS)));
     };

@@ -234,6 +234,14 @@ const NAMES: &[&str] = &[
     "insecure",
     "tokens",
     "TLS",
+    "lab",
+    "NAME",
+    "buyers",
+    "concurrency",
+    "instances",
+    "markdown",
+    "repeat",
+    "think",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.

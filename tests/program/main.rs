@@ -17,6 +17,7 @@ mod cli_stream;
 mod descriptions;
 mod http;
 mod incident;
+mod lab;
 mod pictures;
 mod process;
 mod random;

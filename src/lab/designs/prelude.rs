@@ -1,0 +1,24 @@
+//! What designs use, with the statements that several of them share.
+
+pub(super) use crate::{
+    Result,
+    design::{Design, Fault, Promise, Question, Source},
+    lane::{Lane, Reply, VOUCHER},
+};
+pub(super) use futures::FutureExt as _;
+pub(super) use seckill_model::Label;
+
+/// The stock of a voucher.
+pub(super) const STOCK: &str = "SELECT stock FROM tb_seckill_voucher WHERE voucher_id = $1";
+/// Takes a piece of a voucher.
+pub(super) const TAKE: &str =
+    "UPDATE tb_seckill_voucher SET stock = stock - 1 WHERE voucher_id = $1";
+/// Takes a piece of a voucher if there is one.
+pub(super) const TAKE_GUARDED: &str =
+    "UPDATE tb_seckill_voucher SET stock = stock - 1 WHERE voucher_id = $1 AND stock > 0";
+/// Takes a piece of a voucher if its stock is still this one.
+pub(super) const TAKE_IF_UNCHANGED: &str =
+    "UPDATE tb_seckill_voucher SET stock = stock - 1 WHERE voucher_id = $1 AND stock = $2";
+/// How many orders of a voucher a user has.
+pub(super) const ORDERS_OF_USER: &str =
+    "SELECT COUNT(*) FROM tb_voucher_order WHERE user_id = $1 AND voucher_id = $2";

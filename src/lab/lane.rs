@@ -1,0 +1,274 @@
+//! One purchase in progress: runs each statement, command and lock of a design, and records it as a step.
+
+use std::{
+    borrow::Cow,
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+use jiff::Zoned;
+use rand::{RngExt as _, rngs::StdRng};
+use redis::{Cmd, FromRedisValue, Value, cmd};
+use seckill_model::{OrderId, Reason};
+use seckill_redis::{Connection, Layout, RedisError};
+use seckill_store::plain::PlainConnection;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::{
+    LabError, Result,
+    trace::{Action, Instant, Step},
+    work::{Request, Work},
+};
+
+/// The voucher on sale; the tutorials use this number.
+pub(crate) const VOUCHER: i64 = 7;
+
+/// What a request was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reply {
+    /// Its order.
+    Bought(i64),
+    SoldOut,
+    /// The user has an order already.
+    Duplicate,
+    /// The request failed.
+    Failed(Reason),
+}
+
+/// The memory of one process, which its requests share and other processes do not see.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// From 1.
+    pub(crate) instance: u32,
+    pub(crate) work: Work,
+    pub(crate) seed: u64,
+    pub(crate) keys: Layout,
+    /// The lock of a method that is `synchronized`.
+    pub(crate) mutex: Mutex<()>,
+    /// The stock as counted in memory, read from SQL at startup.
+    pub(crate) counter: AtomicI64,
+}
+
+/// The connections of one worker, which serves one request at a time.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    pub(crate) sql: PlainConnection,
+    pub(crate) redis: Connection,
+}
+
+/// One request on its way through a design.
+#[derive(Debug)]
+pub(crate) struct Lane<'a> {
+    process: &'a Process,
+    connections: &'a mut Connections,
+    request: Request,
+    rng: StdRng,
+    in_transaction: bool,
+    steps: Vec<Step>,
+}
+
+impl<'a> Lane<'a> {
+    pub(crate) fn new(
+        process: &'a Process,
+        connections: &'a mut Connections,
+        request: Request,
+    ) -> Self {
+        let rng = Work::rng(process.seed, request.number);
+        Self { process, connections, request, rng, in_transaction: false, steps: Vec::new() }
+    }
+
+    pub(crate) fn user(&self) -> i64 {
+        self.request.user
+    }
+
+    /// The memory of the process that serves it.
+    pub(crate) fn process(&self) -> &'a Process {
+        self.process
+    }
+
+    /// Reads the numbers of the only row.
+    pub(crate) async fn read_row<const N: usize>(
+        &mut self,
+        sql: &'static str,
+        values: &[i64],
+    ) -> Result<[i64; N]> {
+        let begun = Instant::now();
+        let rows = self.connections.sql.rows::<N>(sql, values).await;
+        let saw = rows.as_ref().ok().and_then(|it| it.first()).map(|it| it.to_vec());
+        self.record(Action::Read, sql.into(), values, saw.unwrap_or_default(), begun);
+        // A missing row reads as zeros: no stock, no orders.
+        Ok(rows?.first().copied().unwrap_or([0; N]))
+    }
+
+    /// Reads one number.
+    pub(crate) async fn read(&mut self, sql: &'static str, values: &[i64]) -> Result<i64> {
+        self.read_row::<1>(sql, values).await.map(|[number]| number)
+    }
+
+    /// Executes an UPDATE or DELETE; returns how many rows it changed.
+    pub(crate) async fn write(&mut self, sql: &'static str, values: &[i64]) -> Result<u64> {
+        let begun = Instant::now();
+        let rows = self.connections.sql.execute(sql, values).await;
+        let saw = rows.as_ref().ok().map(|rows| *rows as i64);
+        self.record(Action::Write, sql.into(), values, saw.into_iter().collect(), begun);
+        Ok(rows?)
+    }
+
+    /// Executes an INSERT; returns whether a unique key accepted the row.
+    pub(crate) async fn insert(&mut self, sql: &'static str, values: &[i64]) -> Result<bool> {
+        let begun = Instant::now();
+        let rows = self.connections.sql.insert(sql, values).await;
+        let saw = rows.as_ref().ok().map(|rows| *rows as i64);
+        self.record(Action::Write, sql.into(), values, saw.into_iter().collect(), begun);
+        Ok(rows? > 0)
+    }
+
+    /// Begins a transaction, as `@Transactional` does before the method.
+    pub(crate) async fn begin(&mut self) -> Result<()> {
+        self.transaction("BEGIN").await?;
+        self.in_transaction = true;
+        Ok(())
+    }
+
+    /// Commits, as `@Transactional` does after the method.
+    pub(crate) async fn commit(&mut self) -> Result<()> {
+        self.transaction("COMMIT").await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+
+    /// Rolls back, as `@Transactional` does after an exception.
+    pub(crate) async fn rollback(&mut self) -> Result<()> {
+        self.in_transaction = false;
+        self.transaction("ROLLBACK").await
+    }
+
+    async fn transaction(&mut self, sql: &'static str) -> Result<()> {
+        let begun = Instant::now();
+        let done = self.connections.sql.command(sql).await;
+        self.record(Action::Transaction, sql.into(), &[], Vec::new(), begun);
+        Ok(done?)
+    }
+
+    /// Sends a command to Redis.
+    pub(crate) async fn redis<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T> {
+        let begun = Instant::now();
+        let reply = self.connections.redis.query::<Value>(command).await;
+        let saw = match &reply {
+            Ok(Value::Int(number)) => vec![*number],
+            _ => Vec::new(),
+        };
+        self.record(Action::Redis, shown(command).into(), &[], saw, begun);
+        let address = self.connections.redis.address();
+        let read = T::from_redis_value(reply?);
+        Ok(read.map_err(|error| RedisError::from_redis(&error.into(), address))?)
+    }
+
+    /// Takes a lock in the memory of the process, and waits for it. The lock is released by [`Lane::unlock`], or when
+    /// the request ends.
+    pub(crate) async fn lock(
+        &mut self,
+        mutex: &'a Mutex<()>,
+        name: &'static str,
+    ) -> Held<MutexGuard<'a, ()>> {
+        let begun = Instant::now();
+        let guard = mutex.lock().await;
+        self.record(Action::Lock, name.into(), &[], Vec::new(), begun);
+        Held { guard, name }
+    }
+
+    /// Releases a lock in the memory of the process.
+    pub(crate) fn unlock<G>(&mut self, held: Held<G>) {
+        // Recorded first: once it is released, another request may record that it holds the lock.
+        self.record(Action::Unlock, held.name.into(), &[], Vec::new(), Instant::now());
+        drop(held.guard);
+    }
+
+    /// Adds to a number in the memory of the process, atomically; returns what it was.
+    pub(crate) fn fetch_add(
+        &mut self,
+        number: &AtomicI64,
+        name: &'static str,
+        difference: i64,
+    ) -> i64 {
+        let begun = Instant::now();
+        let was = number.fetch_add(difference, Ordering::SeqCst);
+        self.record(Action::Memory, name.into(), &[difference], vec![was], begun);
+        was
+    }
+
+    /// Waits for the think time of the work, a quarter more or less by chance: what a real program does between a check
+    /// and a write (calls, garbage collection, a slow network), and what widens a race.
+    pub(crate) async fn think(&mut self) {
+        let mean = u64::from(self.process.work.think_ms) * 1_000;
+        let pause = Duration::from_micros(self.rng.random_range(mean * 3 / 4..=mean * 5 / 4));
+        let begun = Instant::now();
+        tokio::time::sleep(pause).await;
+        self.record(Action::Think, "".into(), &[], Vec::new(), begun);
+    }
+
+    /// `RedisIdWorker.nextId`: seconds since 2022 and a counter of the day in Redis.
+    ///
+    /// The tutorials take local time for UTC; the lab does as they do, because a design is judged by its orders only.
+    pub(crate) async fn next_id(&mut self) -> Result<i64> {
+        let now = Zoned::now();
+        let key = self.process.keys.home().sequence(now.date());
+        let count: u64 = self.redis(cmd("INCR").arg(key)).await?;
+        let id = OrderId::new(now.timestamp().as_second(), count).map_err(LabError::Invalid)?;
+        Ok(id.as_i64())
+    }
+
+    /// Creates the order: an ID, then the row. Returns `None` if a unique key rejects it.
+    pub(crate) async fn create_order(&mut self) -> Result<Option<i64>> {
+        let id = self.next_id().await?;
+        let sql = "INSERT INTO tb_voucher_order (id, user_id, voucher_id) VALUES ($1, $2, $3)";
+        let is_new = self.insert(sql, &[id, self.user(), VOUCHER]).await?;
+        Ok(is_new.then_some(id))
+    }
+
+    /// Creates the order and replies with it.
+    pub(crate) async fn order(&mut self) -> Result<Reply> {
+        Ok(self.create_order().await?.map_or(Reply::Duplicate, Reply::Bought))
+    }
+
+    /// Ends the request: rolls back what it left open, and returns its steps.
+    pub(crate) async fn finish(mut self) -> Vec<Step> {
+        if self.in_transaction
+            && let Err(error) = self.rollback().await
+        {
+            tracing::warn!(%error, "a transaction of the lab was not rolled back");
+        }
+        self.steps
+    }
+
+    fn record(
+        &mut self,
+        action: Action,
+        what: Cow<'static, str>,
+        values: &[i64],
+        saw: Vec<i64>,
+        begun: Instant,
+    ) {
+        let Request { number: lane, user } = self.request;
+        let (instance, ended) = (self.process.instance, Instant::now());
+        let values = values.to_vec();
+        self.steps.push(Step { lane, user, instance, action, what, values, saw, begun, ended });
+    }
+}
+
+/// A held lock of the process.
+pub(crate) struct Held<G> {
+    guard: G,
+    name: &'static str,
+}
+
+/// A command as MONITOR shows it, without quotes.
+fn shown(command: &Cmd) -> String {
+    let arguments = command.args_iter().map(|it| match it {
+        redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => "0".to_owned(),
+    });
+    arguments.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,42 @@
+//! The lab: each design of the flash-sale tutorials on real, temporary servers, judged on the same work.
+//!
+//! A design is a file in `designs`: it serves one purchase, step by step, through a [`Lane`](lane::Lane). A `Lane` runs
+//! each statement and command and records it, so a timeline shows what the servers did. The path of one run:
+//!
+//! 1. `shop` starts the servers and creates the tables of the tutorials;
+//! 2. `fleet` starts the instances, each a process of its own (`instance`), which serve their share of the `work`;
+//! 3. `verdict` counts orders and stock in SQL, whatever the design replied;
+//! 4. `timeline` finds the shortest interleaving that broke a promise;
+//! 5. `report` puts the runs of all seeds together.
+
+mod database;
+mod design;
+mod designs;
+mod error;
+mod fleet;
+pub mod instance;
+mod lane;
+mod latency;
+mod report;
+mod runner;
+mod shop;
+mod sql_server;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod trace;
+mod verdict;
+mod work;
+
+pub use database::Database;
+pub use design::{Design, Fault, Promise, Question, Source, When};
+pub use designs::{all, find};
+pub use error::{LabError, Result};
+pub use fleet::Program;
+pub use latency::Latency;
+pub use report::{DesignReport, Missing, Report, Run};
+pub use runner::{Lab, Progress};
+pub use timeline::{Line, Timeline};
+pub use trace::{Action, Step};
+pub use verdict::Verdict;
+pub use work::Work;

@@ -1,0 +1,349 @@
+//! The report: each design with its runs, figures and timelines, as JSON and as Markdown.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use seckill_model::{Label, Reason, in_english, text};
+use serde::{Serialize, Serializer};
+
+use crate::{
+    Action, Database, Design, Latency, Promise, Question, Source, Timeline, Verdict,
+    latency::Samples, work::Work,
+};
+
+/// Indentation of the second lane of a timeline.
+const INDENT: usize = 4;
+
+/// All designs on the same work.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The work.
+    pub work: Work,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// The designs of each database, in the order of the tutorials.
+    pub designs: Vec<DesignReport>,
+    /// Databases that could not be started: their designs were not run.
+    pub missing: Vec<Missing>,
+}
+
+/// A database that could not be started.
+#[derive(Clone, Debug, Serialize)]
+pub struct Missing {
+    /// The database.
+    pub database: Database,
+    /// Why.
+    #[serde(serialize_with = "english")]
+    pub reason: Reason,
+}
+
+/// Documents are in English.
+fn english<S: Serializer>(reason: &Reason, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&in_english(|| reason.to_string()))
+}
+
+impl Missing {
+    /// The message, in the current language.
+    pub fn text(&self) -> String {
+        text!("lab-database", database = self.database.title(), reason = self.reason)
+    }
+}
+
+/// One design.
+#[derive(Clone, Debug, Serialize)]
+pub struct DesignReport {
+    /// Its name.
+    pub name: &'static str,
+    /// The database on which it ran.
+    pub database: Database,
+    /// The question that it answers.
+    pub question: Question,
+    /// Where the tutorials describe it.
+    pub source: Source,
+    /// The promises that it is known to break with this work.
+    pub breaks: Vec<Promise>,
+    /// The promises that it keeps with this work.
+    pub keeps: Vec<Promise>,
+    /// The design that mends it.
+    pub mended_by: Option<&'static str>,
+    /// Why it breaks or keeps its promises.
+    pub why: String,
+    /// In how many seeds it broke each promise that it broke.
+    pub broken: BTreeMap<Promise, u32>,
+    /// Promises that it broke although it keeps them: a defect of the design or of the lab.
+    pub unexpected: Vec<Promise>,
+    /// Latency and throughput over all seeds.
+    pub latency: Latency,
+    /// Statements to the database per request.
+    pub sql_per_request: f64,
+    /// Commands to Redis per request.
+    pub redis_per_request: f64,
+    /// One run per seed.
+    pub runs: Vec<Run>,
+    /// One timeline per broken promise.
+    pub timelines: Vec<Timeline>,
+    #[serde(skip)]
+    samples: Samples,
+    #[serde(skip)]
+    text: &'static Design,
+}
+
+/// One run of a design.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// The seed.
+    pub seed: u64,
+    /// What was counted.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+impl DesignReport {
+    pub(crate) fn new(design: &'static Design, database: Database, work: &Work) -> Self {
+        let asked = Promise::all().filter(|promise| design.question.asks_for(*promise));
+        let (keeps, breaks) = asked.partition(|promise| design.keeps(*promise, work));
+        Self {
+            name: design.name,
+            database,
+            question: design.question,
+            source: design.source,
+            breaks,
+            keeps,
+            mended_by: design.mended_by,
+            why: in_english(|| design.why.to_owned()),
+            broken: BTreeMap::new(),
+            unexpected: Vec::new(),
+            latency: Latency::default(),
+            sql_per_request: 0.0,
+            redis_per_request: 0.0,
+            runs: Vec::new(),
+            timelines: Vec::new(),
+            samples: Samples::default(),
+            text: design,
+        }
+    }
+
+    pub(crate) fn add(&mut self, run: Run, samples: Samples) {
+        for promise in &run.verdict.broken {
+            *self.broken.entry(*promise).or_default() += 1;
+            if self.keeps.contains(promise) && !self.unexpected.contains(promise) {
+                self.unexpected.push(*promise);
+            }
+        }
+        self.samples.add(samples);
+        self.latency = self.samples.clone().report();
+        self.runs.push(run);
+        let requests = self.sum(|it| it.requests).max(1) as f64;
+        self.sql_per_request = self.sum(|it| it.sql) as f64 / requests;
+        self.redis_per_request = self.sum(|it| it.redis) as f64 / requests;
+    }
+
+    fn sum(&self, figure: impl Fn(&Verdict) -> u64) -> u64 {
+        self.runs.iter().map(|it| figure(&it.verdict)).sum()
+    }
+
+    /// The median of a figure over all seeds.
+    pub fn median(&self, figure: impl Fn(&Verdict) -> u64) -> u64 {
+        let mut figures: Vec<u64> = self.runs.iter().map(|it| figure(&it.verdict)).collect();
+        figures.sort_unstable();
+        figures.get(figures.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// In how many seeds it broke which promise, as a text; empty if it kept all.
+    pub fn broken_text(&self) -> String {
+        let seeds = self.runs.len();
+        let parts = self.broken.iter().map(|(promise, count)| {
+            text!("lab-broken", promise = promise.title(), count = *count, seeds)
+        });
+        parts.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Why it breaks or keeps its promises, in the current language.
+    pub fn why_text(&self) -> &'static str {
+        self.text.why.read()
+    }
+}
+
+impl Report {
+    pub(crate) fn new(work: Work, seeds: Vec<u64>) -> Self {
+        Self { work, seeds, designs: Vec::new(), missing: Vec::new() }
+    }
+
+    /// The designs with the same question on the same database, and their title.
+    pub fn groups(&self) -> impl Iterator<Item = (String, &[DesignReport])> {
+        let of = |it: &DesignReport| (it.database, it.question);
+        self.designs.chunk_by(move |one, next| of(one) == of(next)).map(|group| {
+            let title = group
+                .first()
+                .map(|it| format!("{} ({})", it.question.title(), it.database.title()));
+            (title.unwrap_or_default(), group)
+        })
+    }
+
+    /// Whether a design broke a promise that it keeps.
+    pub fn is_unexpected(&self) -> bool {
+        self.designs.iter().any(|it| !it.unexpected.is_empty())
+    }
+
+    /// The work, in the current language.
+    pub fn work_text(&self) -> String {
+        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think } = self.work;
+        let percent = (repeat * 100.0).round() as u64;
+        let seeds = self.seeds.len();
+        text!("lab-work", buyers, stock, percent, concurrency, instances, think, seeds)
+    }
+
+    /// As Markdown, for a class or a review, in the current language.
+    pub fn markdown(&self) -> String {
+        let mut page = format!("# {}\n\n{}\n", Label("lab-title"), self.work_text());
+        for missing in &self.missing {
+            let _ = write!(page, "\n{}\n", missing.text());
+        }
+        for (title, designs) in self.groups() {
+            let _ = write!(page, "\n## {title}\n\n");
+            table(&mut page, designs);
+            let _ = write!(page, "\n{}\n\n", Label("lab-aggregate-title"));
+            aggregate(&mut page, designs);
+        }
+        for design in &self.designs {
+            design.section(&mut page);
+        }
+        page
+    }
+}
+
+/// What was counted.
+fn table(page: &mut String, designs: &[DesignReport]) {
+    let _ = writeln!(page, "| {} |", Label("lab-columns"));
+    let _ = writeln!(page, "|{}", " --- |".repeat(9));
+    for design in designs {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} | {} | {} | {:.1} | {:.1} | {} |",
+            design.name,
+            design.median(|it| it.sold),
+            design.median(|it| it.oversold),
+            design.median(|it| it.users_with_two_orders),
+            design.median(|it| it.unsold),
+            design.median(|it| it.lost),
+            design.sql_per_request,
+            design.redis_per_request,
+            or_none(&design.broken_text()),
+        );
+    }
+}
+
+/// Times and throughput, with the columns of `JMeter`.
+fn aggregate(page: &mut String, designs: &[DesignReport]) {
+    let _ = writeln!(page, "| {} |", Label("lab-aggregate-columns"));
+    let _ = writeln!(page, "|{}", " --- |".repeat(11));
+    for design in designs {
+        let Latency { samples, average, median, p90, p95, p99, .. } = design.latency;
+        let Latency { min, max, error_percent, throughput, .. } = design.latency;
+        let _ = writeln!(
+            page,
+            "| `{}` | {samples} | {average:.1} | {median:.1} | {p90:.1} | {p95:.1} | {p99:.1} | \
+             {min:.1} | {max:.1} | {error_percent:.2} | {throughput:.0} |",
+            design.name
+        );
+    }
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "–" } else { text }
+}
+
+impl DesignReport {
+    fn section(&self, page: &mut String) {
+        let Source { text, section } = self.source;
+        let (name, database) = (self.name, self.database.title());
+        let source = text!("lab-source", text, section);
+        let _ = write!(page, "\n## `{name}` ({database})\n\n{source}");
+        let _ = write!(page, " {}", self.why_text());
+        if let Some(design) = self.mended_by {
+            let _ = write!(page, " {}", text!("lab-mended-by", design));
+        }
+        page.push('\n');
+        for timeline in &self.timelines {
+            timeline.markdown(page);
+        }
+    }
+}
+
+impl Timeline {
+    /// A table with a column per lane.
+    fn markdown(&self, page: &mut String) {
+        let (promise, seed) = (self.promise.title(), self.seed.to_string());
+        let _ = write!(page, "\n### {}\n\n|", text!("lab-timeline", promise, seed));
+        let titles = std::iter::once("µs".to_owned()).chain(self.titles());
+        titles.for_each(|title| {
+            let _ = write!(page, " {title} |");
+        });
+        let _ = writeln!(page, "\n|{}", " --- |".repeat(self.lanes.len() + 1));
+        for line in &self.lines {
+            let _ = write!(page, "| {:.0} |", line.ended_us);
+            for column in 0..self.lanes.len() {
+                let cell = if column == line.column { line.text() } else { String::new() };
+                let _ = write!(page, " {cell} |");
+            }
+            page.push('\n');
+        }
+    }
+
+    /// As text, with a column per lane: the steps of the second lane are indented.
+    pub fn text(&self) -> String {
+        let (promise, seed) = (self.promise.title(), self.seed.to_string());
+        let mut text = format!("{}\n", text!("lab-timeline", promise, seed));
+        for (column, title) in self.titles().iter().enumerate() {
+            let _ = writeln!(text, "{:10}{:width$}{title}", "", "", width = column * INDENT);
+        }
+        for line in &self.lines {
+            let (at, width) = (line.ended_us, line.column * INDENT);
+            let _ = writeln!(text, "{at:7.0} us {:width$}{}", "", line.text());
+        }
+        text
+    }
+
+    /// The title of each lane: its request, user and instance.
+    pub fn titles(&self) -> Vec<String> {
+        let title = |(column, lane): (usize, &u32)| {
+            let first = self.lines.iter().find(|it| it.column == column).map(|it| &it.step);
+            let (user, instance) = first.map_or((0, 0), |it| (it.user, it.instance));
+            let (request, user) = (lane.to_string(), user.to_string());
+            text!("lab-lane", request, user, instance = instance.to_string())
+        };
+        self.lanes.iter().enumerate().map(title).collect()
+    }
+}
+
+impl crate::Line {
+    /// The step as text: the statement or command as it was sent, and what came back.
+    pub fn text(&self) -> String {
+        let what = &self.step.what;
+        let mut text = match self.step.action {
+            Action::Lock => text!("lab-step-lock", lock = what),
+            Action::Unlock => text!("lab-step-unlock", lock = what),
+            _ => filled(what, &self.step.values),
+        };
+        if self.step.action == Action::Memory {
+            let by = self.step.values.first().copied().unwrap_or_default();
+            text = format!("{text} += {by}");
+        }
+        let saw: Vec<String> = self.step.saw.iter().map(ToString::to_string).collect();
+        if !saw.is_empty() {
+            let _ = write!(text, " → {}", saw.join(", "));
+        }
+        if let Some(piece) = self.piece {
+            let _ = write!(text, " ({})", text!("lab-piece", piece));
+        }
+        text
+    }
+}
+
+/// A statement with its values in place of the placeholders.
+fn filled(sql: &str, values: &[i64]) -> String {
+    let mut text = sql.to_owned();
+    for (place, value) in values.iter().enumerate().rev() {
+        text = text.replace(&format!("${}", place + 1), &value.to_string());
+    }
+    text
+}

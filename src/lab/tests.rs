@@ -1,0 +1,254 @@
+//! Tests on real servers: what each design declares, and that timelines show what the servers saw.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::collections::BTreeSet;
+
+use seckill_redis::Redis;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::UnixStream,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Action, Database, Lab, LabError, Program, Promise, Report, Step, Work, designs, instance,
+    instance::Served, shop::Shop, timeline,
+};
+
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// The instances are this test binary, which runs [`instance_process`] only.
+fn program() -> Program {
+    let args = ["--ignored", "--exact", "tests::instance_process", "--nocapture"];
+    Program { path: std::env::current_exe().unwrap(), args: args.iter().map(Into::into).collect() }
+}
+
+#[tokio::test]
+#[ignore = "it is the process of an instance, started by the other tests"]
+async fn instance_process() {
+    let _ = instance::run().await;
+}
+
+fn lab(names: &[&str], work: Work, seeds: std::ops::Range<u64>) -> Lab {
+    let designs = match names {
+        [] => designs::all().to_vec(),
+        names => names.iter().map(|name| designs::find(name).unwrap()).collect(),
+    };
+    Lab {
+        designs,
+        databases: vec![Database::Sqlite],
+        work,
+        seeds: seeds.collect(),
+        program: program(),
+    }
+}
+
+async fn run(names: &[&str], work: Work, seeds: std::ops::Range<u64>) -> Report {
+    lab(names, work, seeds).run(|_| {}, &CancellationToken::new()).await.unwrap()
+}
+
+/// Runs all designs, and compares what they broke with what they declare.
+async fn breaks_what_it_declares(database: Database, seeds: u32) {
+    let all =
+        Lab { databases: vec![database], ..lab(&[], Work::default(), 1..1 + u64::from(seeds)) };
+    let report = all.run(|_| {}, &CancellationToken::new()).await.unwrap();
+    assert!(report.missing.is_empty(), "{:?}", report.missing);
+    assert_eq!(report.designs.len(), designs::all().len());
+    for design in &report.designs {
+        let broken: Vec<(Promise, u32)> = design.broken.clone().into_iter().collect();
+        let declared: Vec<(Promise, u32)> = design.breaks.iter().map(|it| (*it, seeds)).collect();
+        assert_eq!(broken, declared, "{}", design.name);
+        let shown: Vec<Promise> = design.timelines.iter().map(|it| it.promise).collect();
+        assert_eq!(shown, design.breaks, "{}: each broken promise has a timeline", design.name);
+        for run in &design.runs {
+            assert_eq!((run.verdict.failed, run.verdict.lost), (0, 0), "{}: {run:?}", design.name);
+        }
+    }
+    assert!(!report.is_unexpected());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_sqlite_each_design_breaks_what_it_declares_and_nothing_else() {
+    breaks_what_it_declares(Database::Sqlite, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_mariadb_each_design_breaks_what_it_declares_and_nothing_else() {
+    breaks_what_it_declares(Database::Mariadb, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_postgres_each_design_breaks_what_it_declares_and_nothing_else() {
+    breaks_what_it_declares(Database::Postgres, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_in_memory_is_right_with_one_instance() {
+    let work = Work { instances: 1, ..Work::default() };
+    let report = run(&["counter-in-memory", "process-mutex"], work, 1..3).await;
+    for design in &report.designs {
+        assert!(
+            design.breaks.is_empty() && design.broken.is_empty(),
+            "{}: {:?}",
+            design.name,
+            design.broken
+        );
+        assert!(design.runs.iter().all(|it| it.verdict.sold == 100), "{:?}", design.runs);
+    }
+}
+
+#[test]
+fn a_design_is_mended_by_one_that_keeps_what_it_breaks() {
+    let work = Work::default();
+    let names: BTreeSet<&str> = designs::all().iter().map(|it| it.name).collect();
+    assert_eq!(names.len(), designs::all().len());
+    for design in designs::all() {
+        assert_eq!(design.mended_by.is_none(), design.faults.is_empty(), "{}", design.name);
+        if let Some(name) = design.mended_by {
+            let mended = designs::find(name).unwrap();
+            assert!(design.breaks(&work).all(|promise| mended.keeps(promise, &work)), "{name}");
+        }
+    }
+}
+
+/// What SQLite records by itself about each change, in the order of its transactions.
+const LOG: [&str; 3] = [
+    "CREATE TABLE log (position INTEGER PRIMARY KEY, order_id BIGINT NOT NULL, stock BIGINT NOT NULL)",
+    "CREATE TRIGGER taken AFTER UPDATE ON tb_seckill_voucher \
+     BEGIN INSERT INTO log (order_id, stock) VALUES (0, NEW.stock); END",
+    "CREATE TRIGGER ordered AFTER INSERT ON tb_voucher_order \
+     BEGIN INSERT INTO log (order_id, stock) VALUES (NEW.id, 0); END",
+];
+
+/// Collects what MONITOR shows until `end` is sent through another connection.
+async fn monitor(socket: &str, end: &str) -> tokio::task::JoinHandle<Vec<String>> {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    stream.write_all(b"MONITOR\r\n").await.unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "+OK");
+    let end = end.to_owned();
+    tokio::spawn(async move {
+        let mut seen = Vec::new();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains(&end) {
+                break;
+            }
+            let (_, command) = line.split_once("] ").unwrap();
+            seen.push(command.replace('"', ""));
+        }
+        seen
+    })
+}
+
+/// Checks that steps whose order is certain are in this order in the server too.
+#[track_caller]
+fn in_order(steps: &[&Step], position: impl Fn(&Step) -> usize) {
+    for first in steps {
+        for second in steps.iter().filter(|second| first.precedes(second)) {
+            assert!(position(first) < position(second), "{first:?} {second:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steps_and_timelines_are_what_sqlite_and_redis_saw() {
+    let lab = lab(&["unguarded"], Work::default(), 5..6);
+    let design = lab.designs[0];
+    let mut shop = Shop::open(Database::Sqlite, &CancellationToken::new()).await.unwrap();
+    shop.set_up(design, &lab.work).await.unwrap();
+    let mut sql = shop.sql().await.unwrap();
+    for statement in LOG {
+        sql.command(statement).await.unwrap();
+    }
+    let redis_url = shop.redis_url();
+    let monitoring = monitor(redis_url.strip_prefix("unix://").unwrap(), "the-end").await;
+    let stop = CancellationToken::new();
+    let served = lab.serve_requests(&shop, design, 5, &stop).await.unwrap();
+    let mut redis = Redis::from_url(&redis_url).unwrap().connection();
+    let () = redis.query(redis::cmd("SET").arg("the-end").arg(1)).await.unwrap();
+    let monitored = timeout(PATIENCE, monitoring).await.unwrap().unwrap();
+    let log: Vec<[i64; 2]> =
+        sql.rows("SELECT order_id, stock FROM log ORDER BY position", &[]).await.unwrap();
+    drop(sql);
+
+    let steps = |is_it: &dyn Fn(&Step) -> bool| -> Vec<&Step> {
+        served.iter().flat_map(|it: &Served| &it.steps).filter(|it| is_it(it)).collect()
+    };
+    // Each INSERT is in SQLite, once, and in an order that its times allow.
+    let inserts = steps(&|it| it.is_on(Action::Write, "tb_voucher_order"));
+    let logged: Vec<i64> = log.iter().map(|row| row[0]).filter(|id| *id != 0).collect();
+    assert!(logged.len() > 100, "it oversells: {}", logged.len());
+    let mut traced: Vec<i64> = inserts.iter().map(|it| it.values[0]).collect();
+    traced.sort_unstable();
+    let mut sorted = logged.clone();
+    sorted.sort_unstable();
+    assert_eq!(traced, sorted);
+    in_order(&inserts, |it| logged.iter().position(|id| *id == it.values[0]).unwrap());
+
+    // Each UPDATE took one piece, and each SELECT saw a stock that SQLite had at that time.
+    let updates = steps(&|it| it.is_on(Action::Write, "tb_seckill_voucher"));
+    let stocks: Vec<i64> = log.iter().filter(|row| row[0] == 0).map(|row| row[1]).collect();
+    let expected: Vec<i64> = (1..=updates.len() as i64).map(|taken| 100 - taken).collect();
+    assert_eq!(stocks, expected);
+    let reads = steps(&|it| it.is_on(Action::Read, "tb_seckill_voucher"));
+    assert_eq!(reads.len(), served.len());
+    for read in reads {
+        let before = updates.iter().filter(|it| it.precedes(read)).count() as i64;
+        let after = updates.iter().filter(|it| read.precedes(it)).count();
+        let within = (updates.len() - after) as i64;
+        let stock = read.seen().unwrap();
+        assert!((100 - within..=100 - before).contains(&stock), "{read:?} {before} {within}");
+    }
+
+    // Redis received each command of the trace, and nothing else of its kind.
+    let commands = steps(&|it| it.action == Action::Redis);
+    let received: Vec<&String> = monitored.iter().filter(|it| it.starts_with("INCR")).collect();
+    assert_eq!(received.len(), commands.len());
+    assert!(commands.iter().all(|it| *received[0] == it.what), "{received:?}");
+    in_order(&commands, |it| it.seen().unwrap() as usize);
+
+    // The timeline consists of these steps: the last piece was taken between the check and the write of another request.
+    let shown = timeline::find(Promise::NoOverselling, 5, &lab.work, &served).unwrap();
+    assert!(shown.lines.iter().all(|line| steps(&|it| *it == line.step).len() == 1));
+    let pieces: Vec<u64> = shown.lines.iter().filter_map(|it| it.piece).collect();
+    assert!(matches!(pieces[..], [100, beyond] if beyond > 100), "{pieces:?}");
+    let check = shown.lines.iter().find(|it| it.column == 1).unwrap();
+    assert!(check.step.seen().unwrap() >= 1);
+    let taken = shown.lines.iter().find(|it| it.piece == Some(100)).unwrap();
+    assert!(check.step.precedes(&taken.step));
+    shop.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_run_leaves_nothing() {
+    // Long enough to be cancelled in between.
+    let work = Work { buyers: 500, stock: 500, think_ms: 100, ..Work::default() };
+    let lab = lab(&["process-mutex"], work, 1..2);
+    let mut shop = Shop::open(Database::Sqlite, &CancellationToken::new()).await.unwrap();
+    let redis_url = shop.redis_url();
+    let dir = std::path::Path::new(redis_url.strip_prefix("unix://").unwrap()).parent().unwrap();
+    let stop = CancellationToken::new();
+    let mut sql = shop.sql().await.unwrap();
+    let watching = async {
+        loop {
+            let orders = sql.rows::<1>("SELECT COUNT(*) FROM tb_voucher_order", &[]).await;
+            if orders.is_ok_and(|rows| rows[0][0] > 3) {
+                stop.cancel();
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let running = lab.run_in(&mut shop, 0, |_| {}, &stop);
+    let (report, ()) = timeout(PATIENCE, async { tokio::join!(running, watching) }).await.unwrap();
+    assert!(matches!(report, Err(LabError::Cancelled)), "{report:?}");
+    drop(sql);
+    shop.close().await.unwrap();
+    assert!(!dir.exists(), "{}", dir.display());
+}

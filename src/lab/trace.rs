@@ -1,0 +1,96 @@
+//! The trace of a run: every statement, command and lock of each request, with its time and what it saw.
+//!
+//! Times come from the monotonic clock of the machine, which all processes share.
+
+use std::borrow::Cow;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// A point in time, in nanoseconds of the machine's monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Instant(pub(crate) i64);
+
+impl Instant {
+    pub(crate) fn now() -> Self {
+        let now = clock_gettime(ClockId::Monotonic);
+        Self(now.tv_sec * 1_000_000_000 + now.tv_nsec)
+    }
+
+    /// Nanoseconds since an earlier point; 0 if it is later.
+    pub(crate) fn since(self, earlier: Self) -> u64 {
+        u64::try_from(self.0 - earlier.0).unwrap_or(0)
+    }
+}
+
+/// The kind of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// A SELECT.
+    Read,
+    /// An INSERT, UPDATE or DELETE.
+    Write,
+    /// The begin or end of a transaction.
+    Transaction,
+    /// A command to Redis.
+    Redis,
+    /// A lock in the memory of the process was taken.
+    Lock,
+    /// A lock in the memory of the process was released.
+    Unlock,
+    /// A variable in the memory of the process was read or changed.
+    Memory,
+    /// The pause between a check and the write that depends on it.
+    Think,
+}
+
+impl Action {
+    /// Whether it is a statement to the database.
+    pub(crate) fn is_sql(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::Transaction)
+    }
+}
+
+/// What one request did, and saw.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// The request.
+    pub lane: u32,
+    /// The user.
+    pub user: i64,
+    /// The process, from 1.
+    pub instance: u32,
+    /// What it did.
+    pub action: Action,
+    /// The statement or command, or the name of the lock or variable.
+    pub what: Cow<'static, str>,
+    /// The values of the statement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<i64>,
+    /// What came back: the values that a read saw, how many rows a write changed, the reply of Redis.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub saw: Vec<i64>,
+    /// When it was sent, in nanoseconds.
+    pub(crate) begun: Instant,
+    /// When the reply was there, in nanoseconds.
+    pub(crate) ended: Instant,
+}
+
+impl Step {
+    /// The first number that came back.
+    pub fn seen(&self) -> Option<i64> {
+        self.saw.first().copied()
+    }
+
+    /// Whether it is a statement about this table.
+    pub(crate) fn is_on(&self, action: Action, table: &str) -> bool {
+        self.action == action && self.what.split_whitespace().any(|word| word == table)
+    }
+
+    /// Whether it had ended when the other one began: the order in which both took effect is certain.
+    pub(crate) fn precedes(&self, other: &Self) -> bool {
+        self.ended <= other.begun
+    }
+}

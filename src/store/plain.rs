@@ -1,0 +1,172 @@
+//! Plain statements, on a connection that the caller holds.
+//!
+//! No rules of the store, no repeated transactions, no timeouts except that of a lock, and the isolation level that the
+//! server has by default. The lab judges designs with it that are wrong on purpose; the engine uses
+//! [`Store`](crate::Store).
+
+use std::{
+    ops::RangeInclusive,
+    str::FromStr as _,
+    time::{Duration, Instant},
+};
+
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, Postgres, SqlSafeStr as _,
+    pool::PoolOptions,
+    sqlite::{SqliteConnectOptions, SqliteError, SqliteJournalMode, SqliteSynchronous},
+};
+
+use crate::{
+    Conn, Fault, Result, Settings, StoreError, Value,
+    connection::{Driver, FromRow, Pool, Row, by_driver},
+    open::{Place, place},
+    server,
+};
+
+/// How long a statement waits for the write lock of a SQLite file.
+const BUSY: Duration = Duration::from_secs(20);
+/// How long it waits between two attempts, in milliseconds. SQLite itself waits up to 100 ms, so of many writers some
+/// would starve, as they never do on a server.
+const BUSY_INTERVAL_MS: RangeInclusive<u64> = 1..=3;
+/// Timeout of a new connection.
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// Connections to a database whose tables belong to the caller.
+#[derive(Debug)]
+pub struct PlainPool(Pool);
+
+impl PlainPool {
+    /// Names a database, with at most this many connections. Does not connect; a SQLite file is created when it is
+    /// first used, and syncs each commit.
+    ///
+    /// # Errors
+    /// The URL is invalid.
+    pub fn open(url: &str, connections: u32) -> Result<Self> {
+        let settings = Settings::default();
+        Ok(Self(match place(url)? {
+            Place::Sqlite(path) => {
+                let options = SqliteConnectOptions::from_str("sqlite:")
+                    .map_err(|error| crate::dialect::sqlite::SQLITE.store_error(error))?
+                    .filename(path)
+                    .create_if_missing(true)
+                    .journal_mode(SqliteJournalMode::Wal)
+                    .synchronous(SqliteSynchronous::Full)
+                    .busy_timeout(Duration::ZERO)
+                    .disable_statement_logging();
+                Driver::Sqlite(pool(connections).connect_lazy_with(options))
+            }
+            Place::Mysql(url) => {
+                let options = server::options::<MySql>(&url, &settings)?;
+                Driver::Mysql(pool(connections).connect_lazy_with(options))
+            }
+            Place::Postgres(url) => {
+                let options = server::options::<Postgres>(&url, &settings)?;
+                Driver::Postgres(pool(connections).connect_lazy_with(options))
+            }
+        }))
+    }
+
+    /// Takes a connection, which returns to the pool when it is dropped.
+    pub async fn connection(&self) -> Result<PlainConnection> {
+        let taken = match &self.0 {
+            Driver::Sqlite(pool) => pool.acquire().await.map(Driver::Sqlite),
+            Driver::Mysql(pool) => pool.acquire().await.map(Driver::Mysql),
+            Driver::Postgres(pool) => pool.acquire().await.map(Driver::Postgres),
+        };
+        taken.map(PlainConnection).map_err(|error| self.0.dialect().store_error(error))
+    }
+
+    /// Closes all connections, after those in use are returned.
+    pub async fn close(&self) {
+        by_driver!(&self.0, |pool| pool.close().await);
+    }
+}
+
+fn pool<D: sqlx::Database>(connections: u32) -> PoolOptions<D> {
+    PoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(CONNECT)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+}
+
+/// Repeats a statement while another writer has the lock of a SQLite file; the statement has changed nothing.
+macro_rules! patiently {
+    ($done:expr) => {{
+        let started = Instant::now();
+        loop {
+            match $done {
+                Err(fault) if waits_for_lock(&fault) && started.elapsed() < BUSY => {
+                    let pause = rand::random_range(BUSY_INTERVAL_MS);
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+                done => break done,
+            }
+        }
+    }};
+}
+
+/// `SQLITE_BUSY`. Its extended codes, such as that of an outdated snapshot, would come again.
+fn waits_for_lock(fault: &Fault) -> bool {
+    let Fault::Sql(sqlx::Error::Database(error)) = fault else { return false };
+    error.try_downcast_ref::<SqliteError>().is_some()
+        && error.code().is_some_and(|code| code == "5")
+}
+
+/// One connection, with its transaction if one was begun.
+///
+/// Statements have PostgreSQL placeholders, `$1` for the first value.
+#[derive(Debug)]
+pub struct PlainConnection(Conn);
+
+impl PlainConnection {
+    /// Executes statements without values, such as `BEGIN` or `CREATE TABLE`.
+    pub async fn command(&mut self, sql: &str) -> Result<()> {
+        let text = AssertSqlSafe(sql.to_owned()).into_sql_str();
+        let done = patiently!(by_driver!(&mut self.0, |conn| {
+            conn.execute(text.clone()).await.map(drop).map_err(Fault::from)
+        }));
+        done.map_err(|fault| self.classified(fault))
+    }
+
+    /// Executes a statement; returns how many rows it changed.
+    pub async fn execute(&mut self, sql: &'static str, values: &[i64]) -> Result<u64> {
+        let done = patiently!(self.0.execute(sql, &bound(values)).await);
+        done.map_err(|fault| self.classified(fault))
+    }
+
+    /// Executes an INSERT of one row; returns 0 if a unique key rejects it.
+    pub async fn insert(&mut self, sql: &'static str, values: &[i64]) -> Result<u64> {
+        let done = patiently!(self.0.insert(sql, &bound(values)).await);
+        done.map_err(|fault| self.classified(fault))
+    }
+
+    /// Selects rows of `N` numbers.
+    pub async fn rows<const N: usize>(
+        &mut self,
+        sql: &'static str,
+        values: &[i64],
+    ) -> Result<Vec<[i64; N]>> {
+        let done = patiently!(self.0.rows(sql, &bound(values)).await);
+        done.map_err(|fault| self.classified(fault))
+    }
+
+    fn classified(&self, fault: Fault) -> StoreError {
+        fault.store_error(self.0.dialect())
+    }
+}
+
+fn bound(values: &[i64]) -> Vec<Value<'static>> {
+    values.iter().map(|value| Value::from(*value)).collect()
+}
+
+impl<const N: usize> FromRow for [i64; N] {
+    fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
+        let mut numbers = [0; N];
+        for (column, number) in numbers.iter_mut().enumerate() {
+            *number = row.get(column)?;
+        }
+        Ok(numbers)
+    }
+}

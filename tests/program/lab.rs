@@ -1,0 +1,61 @@
+//! `seckill lab`: wrong designs are shown to be wrong, on servers that leave nothing behind.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use crate::support::{PATIENCE, Seckill, wait_until_blocking};
+
+/// Files of temporary servers.
+fn leftovers(home: &Seckill) -> usize {
+    fs::read_dir(home.file("tmp")).unwrap().count()
+}
+
+#[test]
+fn a_lab_judges_designs_and_leaves_nothing() {
+    let home = Seckill::new();
+    let report = home.json(&["lab", "unguarded", "stock-guard", "--seeds", "2"]);
+    let [wrong, right] = report["designs"].as_array().unwrap().as_slice() else {
+        panic!("{report}")
+    };
+    assert_eq!((&wrong["name"], &right["name"]), (&"unguarded".into(), &"stock-guard".into()));
+    assert_eq!(wrong["broken"], serde_json::json!({ "no-overselling": 2 }), "{wrong}");
+    assert_eq!(right["broken"], serde_json::json!({}), "{right}");
+    for run in wrong["runs"].as_array().unwrap() {
+        assert!(run["sold"].as_u64().unwrap() > 100 && run["stock_left"].as_i64().unwrap() < 0);
+    }
+    assert!(wrong["timelines"][0]["lines"].as_array().unwrap().len() >= 6, "{wrong}");
+    let page = home.run(&["lab", "unguarded", "--markdown"]).expect_code(0).stdout;
+    assert!(page.starts_with("# ") && page.contains("(piece 100)"), "{page}");
+    assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
+    assert!(!home.data_dir().exists(), "the lab uses no data directory");
+}
+
+#[test]
+fn work_that_cannot_be_done_is_rejected() {
+    let home = Seckill::new();
+    let listed = home.json(&["lab"]);
+    assert!(listed.as_array().unwrap().len() >= 10, "{listed}");
+    for (args, message) in [
+        (&["nope"][..], "the designs are: unguarded, "),
+        (&["unguarded", "--stock", "0"], "stock must be between 1 and 10,000"),
+        (&["unguarded", "--instances", "4", "--concurrency", "3"], "a connection each"),
+        (&["unguarded", "--redis", "redis://127.0.0.1:1"], "omit --redis"),
+        (&["unguarded", "--on", "oracle"], "[possible values: sqlite, mariadb, postgres]"),
+    ] {
+        let ran = home.run(&[&["lab"], args].concat()).expect_code(2);
+        assert!(ran.stdout.is_empty() && ran.stderr.contains(message), "{ran}");
+    }
+    assert_eq!(leftovers(&home), 0);
+}
+
+#[test]
+fn an_interrupted_lab_leaves_nothing() {
+    let home = Seckill::new();
+    let lab = home.spawn(&["lab", "--all", "--seeds", "100"]);
+    wait_until_blocking(PATIENCE, "its servers run", || !home.processes().is_empty());
+    lab.signal(Signal::INT);
+    let ran = lab.wait(PATIENCE).expect_code(1);
+    assert!(ran.stderr.contains("the lab was cancelled"), "{ran}");
+    assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
+}
