@@ -1,6 +1,6 @@
 //! The JSON document in the body of a request.
 
-use std::error::Error as _;
+use std::time::Duration;
 
 use axum::{
     Json,
@@ -9,7 +9,7 @@ use axum::{
 };
 use seckill_model::reason::reason;
 use serde::de::DeserializeOwned;
-use tower_http::timeout::TimeoutError;
+use tokio::time::timeout;
 
 use crate::{Shared, answer::Refusal};
 
@@ -24,7 +24,10 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refusal> {
-        let bytes = Bytes::from_request(request, shared).await.map_err(|error| broken(&error))?;
+        // As a whole: a client that sends a byte now and then would hold its place for long.
+        let within = Duration::from_millis(shared.settings.body_ms);
+        let bytes = timeout(within, Bytes::from_request(request, shared)).await;
+        let bytes = bytes.map_err(|_| Refusal::SlowBody)?.map_err(|error| broken(&error))?;
         let parsed = Json::<T>::from_bytes(&bytes);
         parsed.map(|Json(document)| Self(document)).map_err(|error| {
             let why: String = error.body_text().chars().take(MAX_WHY).collect();
@@ -35,13 +38,6 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Body<T> {
 
 /// Why a body did not arrive.
 fn broken(error: &BytesRejection) -> Refusal {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if error.is::<TimeoutError>() {
-            return Refusal::SlowBody;
-        }
-        cause = error.source();
-    }
     if error.status() == axum::http::StatusCode::PAYLOAD_TOO_LARGE {
         Refusal::TooLarge
     } else {

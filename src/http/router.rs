@@ -18,7 +18,6 @@ use tower_http::{
     catch_panic::CatchPanicLayer,
     request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
     sensitive_headers::SetSensitiveRequestHeadersLayer,
-    timeout::RequestBodyTimeoutLayer,
     trace::TraceLayer,
 };
 use tracing::Span;
@@ -46,7 +45,6 @@ pub(crate) fn router(shared: &Shared) -> Router {
         .layer(LoadShedLayer::new())
         .layer(GlobalConcurrencyLimitLayer::new(settings.requests))
         .layer(TimeoutLayer::new(shared.answers_within))
-        .layer(RequestBodyTimeoutLayer::new(Duration::from_millis(settings.body_ms)))
         .layer(DefaultBodyLimit::max(settings.body_bytes));
     let around = ServiceBuilder::new()
         // No log line or debug output contains a token.

@@ -22,7 +22,7 @@ use rustls::{
 use seckill_engine::{EngineError, Operator, Snapshot, telemetry::meters::HttpFigures};
 use seckill_model::{OsError, Reason, message::text};
 use tokio::{
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
 };
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,9 @@ use tower::Service;
 
 use crate::{HttpSettings, Shared, State, router::router};
 
+/// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`. A further one is tried again by its
+/// client after a second.
+const BACKLOG: u32 = 4_096;
 /// Maximum size of the headers of a request; hyper answers 431 beyond it.
 const HEADER_BYTES: usize = 16 * 1024;
 
@@ -62,7 +65,7 @@ impl Server {
     /// Binds the address; port 0 selects a free one.
     pub fn bind(address: SocketAddr) -> Result<Self, ServerError> {
         let failed = |error: io::Error| ServerError::Listen(address, OsError::of(&error));
-        let listener = TcpListener::bind(address).map_err(failed)?;
+        let listener = listen(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address, tls: None })
     }
@@ -164,6 +167,17 @@ impl Server {
         let _ = tokio::time::timeout(shared.answers_within, shared.commands.wait()).await;
         served.map_err(failed)
     }
+}
+
+/// Unlike the listener of the standard library, with room for a crowd that connects at once.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
 }
 
 /// Accepts connections up to a maximum and closes further ones immediately: a waiting connection would occupy a file

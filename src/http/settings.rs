@@ -15,7 +15,7 @@ settings! {
         /// Milliseconds within which a client has to send the headers of a request; an idle connection is closed after
         /// the same time.
         pub header_ms: u64 = 15_000, 100..=600_000;
-        /// Maximum pause in milliseconds between two parts of a request body.
+        /// Milliseconds within which the body of a request has to arrive.
         pub body_ms: u64 = 5_000, 100..=600_000;
         /// Maximum size of a request body in bytes.
         pub body_bytes: usize = 65_536, 1_024..=1_048_576;

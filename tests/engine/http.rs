@@ -429,13 +429,27 @@ async fn a_body_that_is_no_document_is_refused() {
         assert_eq!(send(body.to_owned()).await, 400, "{body}");
     }
     assert_eq!(send(format!("[{}", " ".repeat(2_000))).await, 413);
-    // A body that stops arriving.
-    let mut slow = TcpStream::connect(door.address).await.unwrap();
-    let head = "POST /user/code HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{";
-    slow.write_all(head.as_bytes()).await.unwrap();
+    // A body that stops arriving, and one that never ends.
     let mut answer = vec![0; 12];
-    tokio::time::timeout(PATIENCE, slow.read_exact(&mut answer)).await.unwrap().unwrap();
-    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 408");
+    for drips in [false, true] {
+        let (mut read, mut write) = TcpStream::connect(door.address).await.unwrap().into_split();
+        let head = "POST /user/code HTTP/1.1\r\nHost: x\r\nContent-Length: 999\r\n\r\n{";
+        write.write_all(head.as_bytes()).await.unwrap();
+        let dripping = async {
+            while drips && write.write_all(b" ").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let answered = tokio::time::timeout(PATIENCE, async {
+            tokio::select! {
+                answered = read.read_exact(&mut answer) => answered,
+                () = dripping => unreachable!(),
+            }
+        });
+        answered.await.unwrap().unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 408", "{drips}");
+    }
     // Headers that are too large.
     let mut huge = TcpStream::connect(door.address).await.unwrap();
     let head = format!("GET /healthz HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(64_000));
