@@ -9,6 +9,8 @@ use std::{
 };
 
 use rand::RngExt as _;
+use redis::cmd;
+use seckill_redis::Redis;
 use seckill_store::plain::PlainConnection;
 use tokio::{
     sync::mpsc,
@@ -40,6 +42,8 @@ pub(crate) struct Ran {
     pub(crate) served: Vec<Served>,
     /// Steps of consumers.
     pub(crate) consumed: Vec<Step>,
+    /// Scripts that the nodes of the engine ran while requests were served: their steps are not traced.
+    pub(crate) scripts: Option<u64>,
 }
 
 /// The processes of one run.
@@ -83,6 +87,8 @@ struct Progress {
     has_listened: bool,
     /// The consumer is connected, and not to listen yet.
     is_held: bool,
+    /// Scripts that Redis had run before the first request, for the engine.
+    scripts: Option<u64>,
     /// The consumer of the engine was killed.
     is_killed: bool,
     /// Instances that have served all of their requests.
@@ -134,6 +140,9 @@ impl<'a> Crew<'a> {
             let Some(told) = self.told.recv().await else { break };
             self.handle(told, &mut progress).await?;
             if progress.done == self.instances() {
+                if let Some(before) = progress.scripts.take() {
+                    progress.ran.scripts = Some(self.scripts().await?.saturating_sub(before));
+                }
                 // If hardly anything is sold, the moments do not come by themselves.
                 self.sell(&mut progress).await?;
             }
@@ -233,6 +242,9 @@ impl<'a> Crew<'a> {
             return Ok(());
         }
         progress.has_begun = true;
+        if matches!(self.consumer, Consumer::Engine) {
+            progress.scripts = Some(self.scripts().await?);
+        }
         for place in 0..self.instances() {
             self.go(place).await?;
         }
@@ -260,6 +272,18 @@ impl<'a> Crew<'a> {
             self.restart(self.instances(), Role::Consume(None), progress).await?;
         }
         Ok(())
+    }
+
+    /// How many scripts Redis has run.
+    async fn scripts(&self) -> Result<u64> {
+        let mut redis = Redis::from_url(&self.shop.redis_url())?.connection();
+        let stats: String = redis.query(cmd("INFO").arg("commandstats")).await?;
+        let calls = |line: &str| {
+            let (name, figures) = line.split_once(":calls=")?;
+            let calls = figures.split(',').next()?.parse::<u64>().ok()?;
+            matches!(name, "cmdstat_evalsha" | "cmdstat_eval").then_some(calls)
+        };
+        Ok(stats.lines().filter_map(calls).sum())
     }
 
     fn happens(&self, incident: Incident) -> bool {

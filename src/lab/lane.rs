@@ -223,12 +223,12 @@ impl<'a> Lane<'a> {
         let begun = Instant::now();
         let script = Script::new(script);
         let mut call = script.prepare_invoke();
-        keys.iter().for_each(|key| {
+        for key in keys {
             call.key(*key);
-        });
-        values.iter().for_each(|value| {
+        }
+        for value in values {
             call.arg(*value);
-        });
+        }
         let reply = self.connections.redis.invoke::<i64>(&call).await;
         let what = format!("EVALSHA {name} {} {}", keys.len(), [keys, values].concat().join(" "));
         self.record(Action::Redis, what.into(), &[], reply.iter().copied().collect(), begun);

@@ -203,19 +203,17 @@ impl Queues {
                     (Property::Persistence, Queue::BlockingQueue) => Some(Incident::Restart),
                     _ => None,
                 };
-                let found = match crash {
-                    Some(incident) => lose(shop, program, queue, incident, stop).await?,
-                    None => {
-                        let mut probe = Probe::open(shop).await?;
-                        let probing = Box::pin(probe.look(property, queue, shop));
-                        let (holds, measured) = tokio::select! {
-                            found = probing => found?,
-                            () = stop.cancelled() => return Err(LabError::Cancelled),
-                        };
-                        Found { holds, measured, how: probe.how }
-                    }
+                let Found { holds, measured, how } = if let Some(incident) = crash {
+                    lose(shop, program, queue, incident, stop).await?
+                } else {
+                    let mut probe = Probe::open(shop).await?;
+                    let probing = Box::pin(probe.look(property, queue, shop));
+                    let (holds, measured) = tokio::select! {
+                        found = probing => found?,
+                        () = stop.cancelled() => return Err(LabError::Cancelled),
+                    };
+                    Found { holds, measured, how: probe.how }
                 };
-                let Found { holds, measured, how } = found;
                 cells.push(Cell { queue, property, holds, measured, how });
             }
         }
@@ -412,7 +410,7 @@ impl Probe {
         self.how.push(How::Did("INFO clients → blocked_clients:1".to_owned()));
         self.did(&put_line, &added);
         self.did(read, &got);
-        Ok((got != Value::Nil, shown(&got)))
+        Ok((got != Value::Nil, content(&got)))
     }
 
     async fn backlog(&mut self, queue: Queue) -> Answer {
@@ -514,10 +512,10 @@ impl Probe {
                 let first = self.send("XREADGROUP GROUP g a COUNT 1 STREAMS q >").await?;
                 self.send("XGROUP SETID q g 0").await?;
                 let again = self.send("XREADGROUP GROUP g a COUNT 1 STREAMS q >").await?;
-                return Ok((again == first, shown(&again)));
+                return Ok((again == first, content(&again)));
             }
         };
-        Ok((again != Value::Nil, shown(&again)))
+        Ok((again != Value::Nil, content(&again)))
     }
 
     async fn shared_entries(&mut self, queue: Queue) -> Answer {
@@ -544,7 +542,7 @@ impl Probe {
         self.put(queue, 2).await?;
         let first = self.send(read[0]).await?;
         let second = self.send_as_second(read[1]).await?;
-        Ok((first != second, format!("{}, {}", shown(&first), shown(&second))))
+        Ok((first != second, format!("{}, {}", content(&first), content(&second))))
     }
 
     /// The queue in the memory of this process.
@@ -612,6 +610,14 @@ fn put(queue: Queue, entry: u32) -> String {
         Queue::PubSub => format!("PUBLISH {QUEUE} {entry}"),
         Queue::Stream | Queue::Group => format!("XADD {QUEUE} * n {entry}"),
         _ => format!("LPUSH {QUEUE} {entry}"),
+    }
+}
+
+/// What is in the last entry of a reply.
+fn content(reply: &Value) -> String {
+    match reply {
+        Value::Array(list) => list.last().map_or_else(String::new, content),
+        other => shown(other),
     }
 }
 

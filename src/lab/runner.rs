@@ -114,7 +114,7 @@ impl Lab {
         shop.set_up(design, &self.work).await?;
         let Some(consumer) = design.consumer else {
             let served = self.serve_requests(shop, design, seed, stop).await?;
-            return Ok(Ran { served, consumed: Vec::new() });
+            return Ok(Ran { served, ..Ran::default() });
         };
         let mut crew = Crew::new(&self.program, shop, design, consumer, (self.work, seed));
         let ran = tokio::select! {
@@ -159,10 +159,13 @@ impl Lab {
         design: &Design,
         report: &mut DesignReport,
         seed: u64,
-        Ran { served, consumed }: &Ran,
+        Ran { served, consumed, scripts }: &Ran,
     ) -> Result<()> {
         let mut sql = shop.sql().await?;
-        let verdict = Verdict::count(&mut sql, design, &self.work, served).await?;
+        let mut verdict = Verdict::count(&mut sql, design, &self.work, served).await?;
+        if let Some(scripts) = scripts {
+            verdict.redis = *scripts;
+        }
         for promise in &verdict.broken {
             if !report.timelines.iter().any(|it| it.promise == *promise) {
                 let found = match promise {

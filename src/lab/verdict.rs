@@ -43,7 +43,7 @@ pub struct Verdict {
     pub failure: Option<String>,
     /// Statements to the database.
     pub sql: u64,
-    /// Commands to Redis.
+    /// Commands to Redis; for the engine, all scripts of its nodes in that time.
     pub redis: u64,
     /// The IDs of all orders in SQL.
     #[serde(skip)]
