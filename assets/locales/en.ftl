@@ -2243,6 +2243,7 @@ lab-server-missing = the server is not installed
 lab-source = Text { $text }, section { $section }.
 lab-step-killed = is killed ({ $signal })
 lab-step-lock = locks { $lock }
+lab-step-no-order = an entry that is not an order
 lab-step-unlock = unlocks { $lock }
 lab-timeline = Broken promise: { $promise } (seed { $seed })
 lab-title = The designs of the tutorials on the same work

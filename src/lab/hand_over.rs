@@ -29,7 +29,8 @@ use crate::{
     work::{Incident, Work},
 };
 
-/// How long an order may be missing in SQL while all processes run and no other order is written. Then it is lost.
+/// How long an order may be missing in SQL while all processes run and no other order is written, besides the think
+/// time of some orders. Then it is lost.
 /// Longer than a blocking read, which shows then that it got nothing.
 const LOST_AFTER: Duration = Duration::from_millis(2_500);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -162,6 +163,7 @@ impl<'a> Crew<'a> {
             .filter_map(|it| if let Reply::Bought(order) = it.reply { Some(order) } else { None })
             .collect();
         let (mut written, mut since) = (0, Instant::now());
+        let limit = LOST_AFTER + 4 * Duration::from_millis(self.work.think_ms.into());
         let mut polls = interval(POLL_INTERVAL);
         loop {
             tokio::select! {
@@ -174,7 +176,7 @@ impl<'a> Crew<'a> {
                     if orders.len() != written || self.is_starting() {
                         (written, since) = (orders.len(), Instant::now());
                     }
-                    if since.elapsed() > LOST_AFTER {
+                    if since.elapsed() > limit {
                         return Ok(());
                     }
                 }
@@ -184,17 +186,19 @@ impl<'a> Crew<'a> {
 
     async fn handle(&mut self, told: Told, progress: &mut Progress) -> Result<()> {
         let Told { place, life, report } = told;
-        let report = report?;
         let is_consumer = place >= self.instances();
-        if let Some(Report::Step(step)) = report {
-            progress.ran.consumed.push(step);
-            return Ok(());
-        }
+        let report = match report {
+            Ok(Some(Report::Step(step))) => {
+                progress.ran.consumed.push(step);
+                return Ok(());
+            }
+            report => report,
+        };
         let Some(running) = self.members.get_mut(place).filter(|it| it.life == life) else {
-            // The process was killed.
+            // The process was killed, perhaps in the middle of a line.
             return Ok(());
         };
-        match report {
+        match report? {
             Some(Report::Ready) if is_consumer => {
                 let waits = self.happens(Incident::NoSubscriber) && !progress.is_selling;
                 if waits {

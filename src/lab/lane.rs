@@ -312,7 +312,9 @@ impl<'a> Lane<'a> {
     ) {
         let order = entry.and_then(|it| it.order);
         self.request.user = order.map_or(0, |it| it.user_id);
-        let saw = order.map(|it| vec![it.id, it.user_id]).unwrap_or_default();
+        // No order has the ID 0: that is an entry that is none.
+        let saw = entry.map(|_| order.map_or([0, 0], |it| [it.id, it.user_id]));
+        let saw = saw.map(Vec::from).unwrap_or_default();
         self.record(action, what, &[], saw, begun);
     }
 

@@ -368,7 +368,9 @@ impl crate::Line {
             text = format!("{text} += {by}");
         }
         let saw: Vec<String> = self.step.saw.iter().map(ToString::to_string).collect();
-        if !saw.is_empty() {
+        if self.step.saw == [0, 0] && self.step.lane == CONSUMER {
+            let _ = write!(text, " → {}", Label("lab-step-no-order"));
+        } else if !saw.is_empty() {
             let _ = write!(text, " → {}", saw.join(", "));
         }
         if let Some(piece) = self.piece {

@@ -271,6 +271,18 @@ async fn orders_are_lost_in_the_declared_incidents_only() {
             assert_eq!(broken, design.breaks, "{} in {:?}", design.name, incidents);
             let kinds: Vec<Promise> = design.timelines.iter().map(|it| it.promise).collect();
             assert_eq!(kinds, broken, "{} in {:?}", design.name, incidents);
+            if design.name == "stream-group-tutorial" && incidents.contains(Incident::Poison) {
+                // It got the poison entry, and then the same entry again and again.
+                let steps = || design.timelines[0].lines.iter().map(|it| &it.step);
+                let reads: Vec<_> =
+                    steps().filter(|it| it.saw.len() == 2).map(|it| &it.saw).collect();
+                assert!(
+                    matches!(reads[..], [.., poison, one, again]
+                    if *poison == [0, 0] && one == again),
+                    "{reads:?}"
+                );
+                assert!(steps().any(|it| it.what.starts_with("XACK s1 ") && it.saw == [0]));
+            }
         }
     }
 }

@@ -124,7 +124,12 @@ fn after<'a>(
             .filter(|it| it.instance > work.instances && is_about_queue(it))
             .collect();
         let split = others.partition_point(|it| it.ended < last.ended);
-        let shown = split.saturating_sub(1)..others.len().min(split + ELSEWHERE);
+        let around = match first_repeated(&others) {
+            // It never gets further: the steps that lead there, and those that repeat.
+            Some(again) if split > 0 => again.saturating_sub(ELSEWHERE - 2)..again + 2,
+            _ => split.saturating_sub(1)..split + ELSEWHERE,
+        };
+        let shown = around.start..around.end.min(others.len());
         return (false, others.get(shown).unwrap_or_default().to_vec());
     };
     let mine = consumed.iter().filter(|it| {
@@ -136,6 +141,15 @@ fn after<'a>(
         then.truncate(end + 1);
     }
     (true, then)
+}
+
+/// The first read of a consumer that got the entry of its last read again.
+fn first_repeated(steps: &[&Step]) -> Option<usize> {
+    let mut last = None;
+    steps.iter().position(|it| {
+        let order = if it.saw.len() == 2 { it.seen() } else { None };
+        order.is_some_and(|order| last.replace(order) == Some(order))
+    })
 }
 
 /// Whether a consumer read, acknowledged or ended: what it does with the entry in between is another story.
