@@ -130,6 +130,7 @@ impl From<LabError> for CliError {
             LabError::Store(error) => error.into(),
             LabError::Redis(error) => error.into(),
             LabError::DataDir(error) => error.into(),
+            LabError::Engine(error) => error.into(),
             other @ (LabError::Database(..) | LabError::Instance(..) | LabError::Cancelled) => {
                 Self::failed(other.to_string())
             }

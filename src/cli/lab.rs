@@ -6,13 +6,13 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::{
-    Args,
+    Args, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use seckill_engine::EngineError;
 use seckill_lab::{
-    self as designs, Database, Design, DesignReport, Lab, LabError, Program, Progress, Promise,
-    Report, Source, Work,
+    self as designs, Cell, Database, Design, DesignReport, How, Incident, Lab, LabError, Program,
+    Progress, Promise, Property, Queue, Queues, Report, Source, Work,
 };
 use seckill_model::{Label, OsError, text};
 use serde::Serialize;
@@ -29,7 +29,10 @@ pub(super) const INSTANCE: &str = "lab-instance";
 const MAX_SEEDS: u64 = 1_000;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct LabArgs {
+    #[command(subcommand)]
+    command: Option<LabCommand>,
     /// Names of the designs; without any, list them
     #[arg(value_name = "NAME")]
     names: Vec<String>,
@@ -63,15 +66,29 @@ pub(super) struct LabArgs {
     /// Databases, separated by commas; each runs all designs
     #[arg(long, value_name = "DATABASE", value_delimiter = ',', default_value = "sqlite", value_parser = database())]
     on: Vec<Database>,
+    /// What happens while orders are handed over to SQL, separated by commas
+    #[arg(long, value_name = "INCIDENT", value_delimiter = ',', default_values = Incident::NAMES, value_parser = incident())]
+    incidents: Vec<Option<Incident>>,
     /// Print a report in Markdown, with a timeline of each broken promise
     #[arg(long)]
     markdown: bool,
 }
 
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Compare the queues of the tutorials; each cell is measured
+    Queues {
+        /// Print it in Markdown
+        #[arg(long)]
+        markdown: bool,
+    },
+}
+
 impl LabArgs {
     fn work(&self) -> Work {
         let Self { buyers, stock, repeat, concurrency, instances, think, .. } = *self;
-        Work { buyers, stock, repeat, concurrency, instances, think_ms: think }
+        let incidents = self.incidents.iter().flatten().copied().collect();
+        Work { buyers, stock, repeat, concurrency, instances, think_ms: think, incidents }
     }
 
     fn designs(&self) -> Result<Vec<&'static Design>, LabError> {
@@ -104,14 +121,27 @@ fn database() -> impl TypedValueParser<Value = Database> {
     PossibleValuesParser::new(Database::NAMES).try_map(|name| name.parse::<Database>())
 }
 
+/// `none` is for work without incidents.
+fn incident() -> impl TypedValueParser<Value = Option<Incident>> {
+    let names: Vec<&str> = Incident::NAMES.iter().copied().chain(["none"]).collect();
+    PossibleValuesParser::new(names).map(|name| name.parse().ok())
+}
+
 pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     let out = setup.out;
     // It uses no data directory, whichever is given.
     if let Some(flag) = setup.server_flag.filter(|flag| *flag != DATA_DIR) {
         return Err(CliError::usage(text!("demo-no-servers", what = Label("lab-name"), flag)));
     }
-    if args.markdown && out.json {
+    let markdown = match args.command {
+        Some(LabCommand::Queues { markdown }) => markdown,
+        None => args.markdown,
+    };
+    if markdown && out.json {
         return Err(CliError::usage(Label("lab-one-format")));
+    }
+    if args.command.is_some() {
+        return compare_queues(setup, markdown).await;
     }
     let (work, designs) = (args.work(), args.designs()?);
     work.check()?;
@@ -123,9 +153,7 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
         return Err(EngineError::ReadOnly.into());
     }
     let mut signals = Signals::listen()?;
-    let path = std::env::current_exe()
-        .map_err(|error| CliError::failed(text!("lab-no-program", error = OsError::of(&error))))?;
-    let program = Program { path, args: vec![INSTANCE.into()] };
+    let program = program()?;
     let databases = args.databases();
     let seeds = (args.seed..).take(args.seeds as usize).collect();
     let lab = Lab { designs, databases, work, seeds, program };
@@ -143,6 +171,48 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
         return Ok(u8::from(report.is_unexpected()));
     }
     out.verdict(!report.is_unexpected(), &report, || render(&report))
+}
+
+/// This program as an instance.
+fn program() -> Result<Program> {
+    let path = std::env::current_exe()
+        .map_err(|error| CliError::failed(text!("lab-no-program", error = OsError::of(&error))))?;
+    Ok(Program { path, args: vec![INSTANCE.into()] })
+}
+
+/// `seckill lab queues`
+async fn compare_queues(setup: &Setup<'_>, markdown: bool) -> Result<u8> {
+    if setup.config.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let (mut signals, program, stop) = (Signals::listen()?, program()?, CancellationToken::new());
+    let measuring = Box::pin(Queues::measure(&program, &stop));
+    let queues = signals.cancelling(&stop, measuring).await?;
+    if markdown {
+        print(queues.markdown().trim_end())?;
+        return Ok(0);
+    }
+    setup.out.answer(&queues, || render_queues(&queues))
+}
+
+fn render_queues(queues: &Queues) -> String {
+    let rows: Vec<(Property, Vec<String>)> = Property::all()
+        .map(|property| (property, queues.row(property).map(Cell::text).collect()))
+        .collect();
+    let mut table = Table::new(&rows).left("", |(property, _)| property.title().read());
+    for (place, queue) in Queue::all().enumerate() {
+        table = table.left(queue.title().read(), move |(_, cells)| {
+            cells.get(place).cloned().unwrap_or_default()
+        });
+    }
+    let mut text = table.to_string();
+    for cell in &queues.cells {
+        text.push_str(&format!("\n{}, {}\n", cell.property.title(), cell.queue.title()));
+        let steps: Vec<String> = cell.how.iter().map(How::text).collect();
+        text.push_str(&indented(&steps.join("\n")));
+        text.push('\n');
+    }
+    text
 }
 
 /// Runs this process as an instance of the lab.
@@ -229,7 +299,9 @@ fn table(designs: &[DesignReport]) -> String {
         .right(&Label("lab-column-unsold"), |it| median(it, |of| of.unsold))
         .right(&Label("lab-column-lost"), |it| median(it, |of| of.lost))
         .right(&Label("lab-column-per-second"), |it| number(it.latency.throughput as u64))
+        .right(&Label("lab-column-ratio-per-second"), |it| format!("{:.2}", it.ratio.throughput))
         .right(&Label("lab-column-average"), |it| format!("{:.1}", it.latency.average))
+        .right(&Label("lab-column-ratio-average"), |it| format!("{:.2}", it.ratio.average))
         .right("50 %", |it| format!("{:.1}", it.latency.median))
         .right("95 %", |it| format!("{:.1}", it.latency.p95))
         .right("99 %", |it| format!("{:.1}", it.latency.p99))

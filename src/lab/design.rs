@@ -7,8 +7,9 @@ use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
 use crate::{
     Result,
+    consumer::Consumer,
     lane::{Lane, Reply},
-    work::Work,
+    work::{Incident, Work},
 };
 
 /// Serves one purchase.
@@ -32,13 +33,21 @@ pub struct Design {
     /// Statements that change the tables of the tutorials for it.
     pub(crate) schema: &'static [&'static str],
     pub(crate) serve: Serve,
+    /// What takes the orders to SQL, if a request does not.
+    pub(crate) consumer: Option<Consumer>,
 }
 
 impl Design {
     /// The promises that it breaks with this work.
-    pub fn breaks(&self, work: &Work) -> impl Iterator<Item = Promise> {
-        let instances = work.instances;
-        self.faults.iter().filter(move |fault| fault.when.applies(instances)).map(|it| it.promise)
+    pub fn breaks(&self, work: &Work) -> impl Iterator<Item = Promise> + use<> {
+        let mut broken: Vec<Promise> = Vec::new();
+        for fault in self.faults.iter().filter(|fault| fault.when.applies(work)) {
+            // Several conditions may break the same promise.
+            if !broken.contains(&fault.promise) {
+                broken.push(fault.promise);
+            }
+        }
+        broken.into_iter()
     }
 
     /// Whether it keeps a promise with this work, whatever happens.
@@ -58,6 +67,8 @@ pub enum Question {
     Overselling,
     /// How to give each user one order.
     OneOrder,
+    /// How to take an order to SQL without letting its buyer wait.
+    HandOver,
 }
 
 impl Question {
@@ -66,6 +77,7 @@ impl Question {
         match self {
             Self::Overselling => Label("lab-question-overselling"),
             Self::OneOrder => Label("lab-question-one-order"),
+            Self::HandOver => Label("lab-question-hand-over"),
         }
     }
 
@@ -147,6 +159,11 @@ impl Fault {
     pub(crate) const fn of_several_instances(promise: Promise) -> Self {
         Self { promise, when: When::SeveralInstances }
     }
+
+    /// Loses orders in this incident.
+    pub(crate) const fn loses(incident: Incident) -> Self {
+        Self { promise: Promise::NoLoss, when: When::During(incident) }
+    }
 }
 
 /// When a design breaks a promise.
@@ -157,13 +174,16 @@ pub enum When {
     RequestsOverlap,
     /// Two instances serve requests.
     SeveralInstances,
+    /// This incident happens.
+    During(Incident),
 }
 
 impl When {
-    fn applies(self, instances: u32) -> bool {
+    fn applies(self, work: &Work) -> bool {
         match self {
             Self::RequestsOverlap => true,
-            Self::SeveralInstances => instances > 1,
+            Self::SeveralInstances => work.instances > 1,
+            Self::During(incident) => work.incidents.contains(incident),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Errors of the lab, as data.
 
+use seckill_engine::EngineError;
 use seckill_model::{Label, OsError, Reason, text};
 use seckill_redis::{DataDirError, RedisError};
 use seckill_store::StoreError;
@@ -21,6 +22,9 @@ pub enum LabError {
     /// The Redis server of the lab failed.
     #[error(transparent)]
     Redis(#[from] RedisError),
+    /// The engine of the lab failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// The temporary directory or the server in it failed.
     #[error(transparent)]
     DataDir(#[from] DataDirError),

@@ -7,7 +7,7 @@ use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 
 use seckill_model::{Reason, reason};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines, Take},
+    io::{self, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Take},
     process::{Child, ChildStdin, ChildStdout, Command},
     time::timeout,
 };
@@ -20,7 +20,7 @@ use crate::{
 /// Timeout for an instance to connect.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout for an instance to serve its requests: the longest work, and slow machines.
-const WORK_TIMEOUT: Duration = Duration::from_mins(5);
+pub(crate) const WORK_TIMEOUT: Duration = Duration::from_mins(5);
 /// Timeout for an instance to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest output of an instance: the traces of the most requests.
@@ -39,14 +39,38 @@ pub struct Program {
 #[derive(Debug)]
 pub(crate) struct Fleet(Vec<Member>);
 
+/// One process.
 #[derive(Debug)]
-struct Member {
+pub(crate) struct Member {
     /// From 1.
     number: u32,
     child: Child,
     /// Ends the instance when it is dropped.
     input: Option<ChildStdin>,
-    lines: Lines<BufReader<Take<ChildStdout>>>,
+    /// `None` if they were taken.
+    lines: Option<Lines>,
+}
+
+/// What a process writes.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    number: u32,
+    lines: io::Lines<BufReader<Take<ChildStdout>>>,
+}
+
+impl Lines {
+    /// The next report; `None` at the end of the process.
+    pub(crate) async fn next(&mut self) -> Result<Option<Report>> {
+        let number = self.number;
+        let pipe = |error| LabError::pipe(number, error);
+        while let Some(line) = self.lines.next_line().await.map_err(pipe)? {
+            if let Some(report) = line.strip_prefix(MARK) {
+                let report = serde_json::from_str(report);
+                return report.map(Some).map_err(|error| LabError::pipe(number, error));
+            }
+        }
+        Ok(None)
+    }
 }
 
 impl Fleet {
@@ -62,8 +86,7 @@ impl Fleet {
     /// Gives out the assignments, waits until all are connected, and then until all have served their requests.
     pub(crate) async fn work(&mut self, assignments: &[Assignment]) -> Result<Vec<Served>> {
         for (member, assignment) in self.0.iter_mut().zip(assignments) {
-            let line = serde_json::to_string(assignment);
-            member.send(&line.map_err(|error| LabError::pipe(member.number, error))?).await?;
+            member.assign(assignment).await?;
         }
         for member in &mut self.0 {
             match member.report(START_TIMEOUT).await? {
@@ -89,18 +112,16 @@ impl Fleet {
         for member in &mut self.0 {
             member.input = None;
         }
-        for Member { number, child, .. } in &mut self.0 {
-            if timeout(END_TIMEOUT, child.wait()).await.is_err()
-                && let Err(error) = child.kill().await
-            {
-                tracing::warn!(%error, number, "an instance of the lab was not killed");
+        for member in &mut self.0 {
+            if timeout(END_TIMEOUT, member.child.wait()).await.is_err() {
+                member.kill().await;
             }
         }
     }
 }
 
 impl Member {
-    fn start(program: &Program, number: u32) -> Result<Self> {
+    pub(crate) fn start(program: &Program, number: u32) -> Result<Self> {
         let mut child = Command::new(&program.path)
             .args(&program.args)
             .stdin(Stdio::piped())
@@ -113,10 +134,34 @@ impl Member {
             .map_err(|error| LabError::pipe(number, error))?;
         let input = child.stdin.take();
         let output = child.stdout.take().ok_or_else(|| ended(number))?;
-        Ok(Self { number, child, input, lines: BufReader::new(output.take(MAX_OUTPUT)).lines() })
+        let lines = BufReader::new(output.take(MAX_OUTPUT)).lines();
+        Ok(Self { number, child, input, lines: Some(Lines { number, lines }) })
     }
 
-    async fn send(&mut self, line: &str) -> Result<()> {
+    /// From 1.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What it writes, for a reader of its own.
+    pub(crate) fn take_lines(&mut self) -> Option<Lines> {
+        self.lines.take()
+    }
+
+    pub(crate) async fn assign(&mut self, assignment: &Assignment) -> Result<()> {
+        let line = serde_json::to_string(assignment);
+        self.send(&line.map_err(|error| LabError::pipe(self.number, error))?).await
+    }
+
+    /// Kills the process with SIGKILL, and waits for its end.
+    pub(crate) async fn kill(&mut self) {
+        if let Err(error) = self.child.kill().await {
+            let number = self.number;
+            tracing::warn!(%error, number, "an instance of the lab was not killed");
+        }
+    }
+
+    pub(crate) async fn send(&mut self, line: &str) -> Result<()> {
         let number = self.number;
         let input = self.input.as_mut().ok_or_else(|| ended(number))?;
         let line = format!("{line}\n");
@@ -127,21 +172,12 @@ impl Member {
 
     async fn report(&mut self, limit: Duration) -> Result<Report> {
         let number = self.number;
-        let reading = async {
-            while let Some(line) =
-                self.lines.next_line().await.map_err(|error| LabError::pipe(number, error))?
-            {
-                if let Some(report) = line.strip_prefix(MARK) {
-                    return serde_json::from_str(report)
-                        .map_err(|error| LabError::pipe(number, error));
-                }
-            }
-            Err(ended(number))
-        };
-        timeout(limit, reading).await.map_err(|_| late(number, limit))?
+        let lines = self.lines.as_mut().ok_or_else(|| ended(number))?;
+        let report = timeout(limit, lines.next()).await.map_err(|_| late(number, limit))??;
+        report.ok_or_else(|| ended(number))
     }
 
-    fn failed(&self, report: Report) -> LabError {
+    pub(crate) fn failed(&self, report: Report) -> LabError {
         match report {
             Report::Failed(why) => LabError::Instance(self.number, why),
             _ => ended(self.number),
@@ -149,10 +185,10 @@ impl Member {
     }
 }
 
-fn ended(number: u32) -> LabError {
+pub(crate) fn ended(number: u32) -> LabError {
     LabError::Instance(number, Reason::from(seckill_model::Label("lab-instance-ended")))
 }
 
-fn late(number: u32, limit: Duration) -> LabError {
+pub(crate) fn late(number: u32, limit: Duration) -> LabError {
     LabError::Instance(number, reason!("lab-instance-late", seconds = limit.as_secs()))
 }

@@ -1,17 +1,18 @@
-//! An instance of the shop: a process that serves its share of the requests with one design.
+//! An instance of the shop: a process that serves its share of the requests with one design; or the consumer of a
+//! design, if it is a process of its own.
 //!
 //! It speaks with its parent in lines: it gets an [`Assignment`] and `go` on standard input, and writes [`Report`]s,
 //! each after a [`MARK`], to standard output. The end of standard input ends it at once, so it never outlives its parent.
 
 use std::{
     io::{self, BufRead as _, Write as _},
-    sync::atomic::{AtomicI64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering},
     time::Duration,
 };
 
 use futures::future::try_join_all;
 use seckill_model::{Reason, reason};
-use seckill_redis::{Layout, Redis};
+use seckill_redis::{Connection, Layout, Redis};
 use seckill_store::plain::PlainPool;
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -20,16 +21,22 @@ use tokio::{
 };
 
 use crate::{
-    Design, LabError, Result, designs,
+    Design, LabError, Result,
+    consumer::Consumer,
+    designs,
+    engine_node::EngineNode,
     lane::{Connections, Lane, Process, Reply, VOUCHER},
+    memory_queue::MemoryQueue,
     trace::{Instant, Step},
-    work::{Request, Work},
+    work::{Incident, Request, Work},
 };
 
 /// The line that starts the requests.
 pub(crate) const GO: &str = "go";
 /// Marks the lines for the parent: a test harness writes lines of its own.
 pub(crate) const MARK: &str = "seckill-lab ";
+/// How long a consumer of the tutorials waits for an entry.
+pub(crate) const BLOCK: Duration = Duration::from_secs(2);
 /// Timeout of one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -43,14 +50,36 @@ pub(crate) struct Assignment {
     pub(crate) instance: u32,
     pub(crate) database: String,
     pub(crate) redis: String,
+    pub(crate) role: Role,
+}
+
+/// The part that a process has in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    /// Serves its share of the requests. It reports [`Report::Selling`] once it has sold this many pieces; the first
+    /// instance puts the poison entry into the queue then.
+    Serve(Option<u32>),
+    /// Is there again after a restart. All requests were served before.
+    Resume,
+    /// Consumes; it waits to be killed in the pause at this position.
+    Consume(Option<u32>),
 }
 
 /// What an instance reports.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
-    /// It is connected.
+    /// It is connected, and waits for `go`.
     Ready,
+    /// As a consumer, it listens.
+    Listening,
+    /// It has sold the pieces that it was asked to tell of.
+    Selling,
+    /// A step of a consumer.
+    Step(Step),
+    /// As a consumer, it waits to be killed.
+    Stalled,
     /// It has served its requests.
     Done(Vec<Served>),
     /// It cannot work.
@@ -79,37 +108,33 @@ pub async fn run() -> Result<()> {
     let assignment: Assignment =
         serde_json::from_str(&first).map_err(|error| LabError::pipe(0, error))?;
     match work(&assignment, &mut lines).await {
-        Ok(Some(served)) => report(&Report::Done(served)),
-        // The parent has ended.
-        Ok(None) => Ok(()),
+        // The parent has ended, or needs this process no more.
+        Ok(()) => Ok(()),
         Err(error) => report(&Report::Failed(error.to_string().into())),
     }
 }
 
-/// Connects, waits for `go` and serves all requests; `None` if the parent ends first.
-async fn work(
-    assignment: &Assignment,
-    lines: &mut mpsc::Receiver<String>,
-) -> Result<Option<Vec<Served>>> {
-    let Assignment { work, seed, instance, .. } = assignment;
+/// Connects, waits for `go`, and works until the parent ends or needs this process no more.
+async fn work(assignment: &Assignment, lines: &mut mpsc::Receiver<String>) -> Result<()> {
+    let Assignment { work, seed, instance, role, .. } = assignment;
     let design = designs::find(&assignment.design)?;
-    let size = work.connections_of(*instance);
-    let pool = PlainPool::open(&assignment.database, size)?;
+    let consumes = matches!(role, Role::Consume(_));
+    let size = if consumes { 0 } else { work.connections_of(*instance) };
+    // One more for the consumer, if it is a task.
+    let pool = PlainPool::open(&assignment.database, size + 1)?;
     let redis = Redis::from_url(&assignment.redis)?;
     let mut workers = Vec::new();
     for _ in 0..size {
-        let mut connections =
-            Connections { sql: pool.connection().await?, redis: redis.connection() };
-        // The first command opens the connection.
-        connections.redis.now().await?;
-        workers.push(connections);
+        workers.push(connect(&pool, redis.connection()).await?);
     }
-    let stock = match workers.first_mut() {
-        Some(first) => {
-            let sql = "SELECT stock FROM tb_seckill_voucher WHERE voucher_id = $1";
-            first.sql.rows::<1>(sql, &[VOUCHER]).await?.first().map_or(0, |row| row[0])
+    let mut consumer = connect(&pool, redis.blocking_connection(BLOCK)).await?;
+    let sql = "SELECT stock FROM tb_seckill_voucher WHERE voucher_id = $1";
+    let stock = consumer.sql.rows::<1>(sql, &[VOUCHER]).await?.first().map_or(0, |row| row[0]);
+    let node = match design.consumer {
+        Some(Consumer::Engine) if !consumes => {
+            Some(EngineNode::start(&assignment.database, &redis, instance + 1, false).await?)
         }
-        None => 0,
+        _ => None,
     };
     let process = Process {
         instance: instance + 1,
@@ -118,22 +143,91 @@ async fn work(
         keys: Layout::default(),
         mutex: Mutex::new(()),
         counter: AtomicI64::new(stock),
+        order_tasks: MemoryQueue::new(),
+        redis,
+        node,
     };
-    let requests = work.requests_of(*instance, *seed);
     report(&Report::Ready)?;
     if lines.recv().await.as_deref() != Some(GO) {
-        return Ok(None);
+        return Ok(());
     }
-    let next = AtomicUsize::new(0);
-    // The workers are parts of this future: they end with it.
+    let consuming = consume(design, assignment, &process, &mut consumer);
+    let serving = async {
+        if let Role::Serve(tell_at) = *role {
+            let served = serve_all(design, &process, workers, &pool, *instance, tell_at).await?;
+            report(&Report::Done(served))?;
+        }
+        std::future::pending::<Result<()>>().await
+    };
+    // The consumer and the workers are parts of this future: they end with it.
+    tokio::select! {
+        failed = consuming => failed,
+        failed = serving => failed,
+        // Nothing more is sent: only the end of the parent ends the wait.
+        None = lines.recv() => Ok(()),
+    }
+}
+
+async fn connect(pool: &PlainPool, redis: Connection) -> Result<Connections> {
+    let mut connections = Connections { sql: pool.connection().await?, redis };
+    // The first command opens the connection.
+    connections.redis.now().await?;
+    Ok(connections)
+}
+
+/// Consumes, if this is the place where the design does it. Ends only with an error.
+async fn consume(
+    design: &Design,
+    assignment: &Assignment,
+    process: &Process,
+    connections: &mut Connections,
+) -> Result<()> {
+    let Assignment { database, instance, role, .. } = assignment;
+    let stall = if let Role::Consume(stall) = *role { stall } else { None };
+    let mut lane = Lane::of_consumer(process, connections, stall);
+    match (design.consumer, role) {
+        (Some(Consumer::Task(run)), Role::Serve(_) | Role::Resume) => return run(&mut lane).await,
+        (Some(Consumer::Process { start, run, .. }), Role::Consume(_)) => {
+            start(&mut lane).await?;
+            report(&Report::Listening)?;
+            return run(&mut lane).await;
+        }
+        (Some(Consumer::Engine), Role::Consume(_)) => {
+            // The node does it.
+            let _node = EngineNode::start(database, &process.redis, instance + 1, true).await?;
+            report(&Report::Listening)?;
+            std::future::pending().await
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+/// Serves all requests of an instance.
+async fn serve_all(
+    design: &Design,
+    process: &Process,
+    workers: Vec<Connections>,
+    pool: &PlainPool,
+    instance: u32,
+    tell_at: Option<u32>,
+) -> Result<Vec<Served>> {
+    let requests = process.work.requests_of(instance, process.seed);
+    let (next, sold) = (AtomicUsize::new(0), AtomicU32::new(0));
+    let turn = Turn { requests: &requests, next: &next, sold: &sold, tell_at };
     let serving = workers
         .into_iter()
-        .map(|connections| serve_in_turn(design, &process, connections, &pool, &requests, &next));
-    tokio::select! {
-        served = try_join_all(serving) => served.map(|it| Some(it.into_iter().flatten().collect())),
-        // Nothing more is sent: only the end of the parent ends the wait.
-        None = lines.recv() => Ok(None),
-    }
+        .map(|connections| serve_in_turn(design, process, connections, pool, turn));
+    Ok(try_join_all(serving).await?.into_iter().flatten().collect())
+}
+
+/// The requests of an instance, which its workers take in turn.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    requests: &'a [Request],
+    next: &'a AtomicUsize,
+    sold: &'a AtomicU32,
+    /// Sold pieces at which the parent is told.
+    tell_at: Option<u32>,
 }
 
 /// Serves requests until none is left.
@@ -142,11 +236,10 @@ async fn serve_in_turn(
     process: &Process,
     mut connections: Connections,
     pool: &PlainPool,
-    requests: &[Request],
-    next: &AtomicUsize,
+    turn: Turn<'_>,
 ) -> Result<Vec<Served>> {
     let mut all = Vec::new();
-    while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+    while let Some(request) = turn.requests.get(turn.next.fetch_add(1, Ordering::Relaxed)) {
         let begun = Instant::now();
         let mut lane = Lane::new(process, &mut connections, *request);
         let served = timeout(REQUEST_TIMEOUT, (design.serve)(&mut lane)).await;
@@ -160,7 +253,12 @@ async fn serve_in_turn(
             }
         };
         let steps = lane.finish().await;
+        let has_sold = matches!(reply, Reply::Bought(_));
         all.push(Served { user: request.user, reply, begun, ended, steps });
+        if has_sold && Some(turn.sold.fetch_add(1, Ordering::Relaxed) + 1) == turn.tell_at {
+            report(&Report::Selling)?;
+            put_poison(design, process, &mut connections.redis).await?;
+        }
         if is_late {
             // Its statement was interrupted: the state of the connection is unknown.
             connections.redis.forget();
@@ -169,6 +267,15 @@ async fn serve_in_turn(
         }
     }
     Ok(all)
+}
+
+/// Puts an entry into the queue that is not an order, if that is to happen.
+async fn put_poison(design: &Design, process: &Process, redis: &mut Connection) -> Result<()> {
+    let happens = process.work.incidents.contains(Incident::Poison) && process.instance == 1;
+    match design.consumer.and_then(|it| it.poison(&process.keys)) {
+        Some(poison) if happens => Ok(redis.query::<redis::Value>(&poison).await.map(drop)?),
+        _ => Ok(()),
+    }
 }
 
 /// Reads the lines of standard input on a thread of its own, which ends with the input or the process. A reader of the
@@ -187,7 +294,7 @@ fn read_lines() -> Result<mpsc::Receiver<String>> {
     started.map(|_| lines).map_err(|error| LabError::pipe(0, error))
 }
 
-fn report(report: &Report) -> Result<()> {
+pub(crate) fn report(report: &Report) -> Result<()> {
     let line = serde_json::to_string(report).map_err(|error| LabError::pipe(0, error))?;
     let mut out = io::stdout().lock();
     let written = writeln!(out, "\n{MARK}{line}").and_then(|()| out.flush());

@@ -1,4 +1,5 @@
-//! One purchase in progress: runs each statement, command and lock of a design, and records it as a step.
+//! One purchase or one consumer in progress: runs each statement, command and lock of a design, and records it as a
+//! step.
 
 use std::{
     borrow::Cow,
@@ -6,23 +7,34 @@ use std::{
     time::Duration,
 };
 
+use futures::{Stream, StreamExt as _};
 use jiff::Zoned;
 use rand::{RngExt as _, rngs::StdRng};
-use redis::{Cmd, FromRedisValue, Value, cmd};
+use redis::{Cmd, FromRedisValue, Script, Value, cmd};
 use seckill_model::{OrderId, Reason};
-use seckill_redis::{Connection, Layout, RedisError};
+use seckill_redis::{Connection, Layout, Redis, RedisError};
 use seckill_store::plain::PlainConnection;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{
     LabError, Result,
+    consumer::{Entry, VoucherOrder},
+    engine_node::EngineNode,
+    instance::{Report, report},
+    memory_queue::MemoryQueue,
     trace::{Action, Instant, Step},
     work::{Request, Work},
 };
 
 /// The voucher on sale; the tutorials use this number.
 pub(crate) const VOUCHER: i64 = 7;
+/// The lane of a consumer; requests are counted from 0.
+pub(crate) const CONSUMER: u32 = u32::MAX;
+/// Most steps that a consumer tells of: one with a fault may loop without an end.
+const MAX_TOLD: u32 = 5_000;
+const INSERT_ORDER: &str =
+    "INSERT INTO tb_voucher_order (id, user_id, voucher_id) VALUES ($1, $2, $3)";
 
 /// What a request was told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +61,12 @@ pub(crate) struct Process {
     pub(crate) mutex: Mutex<()>,
     /// The stock as counted in memory, read from SQL at startup.
     pub(crate) counter: AtomicI64,
+    /// Orders that were accepted and not written yet.
+    pub(crate) order_tasks: MemoryQueue<VoucherOrder>,
+    /// For subscriptions.
+    pub(crate) redis: Redis,
+    /// The node of the engine, for the design that is the engine.
+    pub(crate) node: Option<EngineNode>,
 }
 
 /// The connections of one worker, which serves one request at a time.
@@ -59,7 +77,6 @@ pub(crate) struct Connections {
 }
 
 /// One request on its way through a design.
-#[derive(Debug)]
 pub(crate) struct Lane<'a> {
     process: &'a Process,
     connections: &'a mut Connections,
@@ -67,6 +84,17 @@ pub(crate) struct Lane<'a> {
     rng: StdRng,
     in_transaction: bool,
     steps: Vec<Step>,
+    /// Set for a consumer.
+    consumer: Option<Consuming>,
+}
+
+/// What only a consumer has.
+struct Consuming {
+    /// The position of the pause from which it does not return: the parent kills it then.
+    stall: Option<u32>,
+    pauses: u32,
+    told: u32,
+    messages: Option<Box<dyn Stream<Item = String> + Send + Unpin>>,
 }
 
 impl<'a> Lane<'a> {
@@ -76,11 +104,29 @@ impl<'a> Lane<'a> {
         request: Request,
     ) -> Self {
         let rng = Work::rng(process.seed, request.number);
-        Self { process, connections, request, rng, in_transaction: false, steps: Vec::new() }
+        let (in_transaction, steps, consumer) = (false, Vec::new(), None);
+        Self { process, connections, request, rng, in_transaction, steps, consumer }
+    }
+
+    /// The lane of a consumer. Each step is told to the parent at once, because the process may be killed; in the pause
+    /// at position `stall` it waits for that.
+    pub(crate) fn of_consumer(
+        process: &'a Process,
+        connections: &'a mut Connections,
+        stall: Option<u32>,
+    ) -> Self {
+        let consumer = Consuming { stall, pauses: 0, told: 0, messages: None };
+        let request = Request { number: CONSUMER, user: 0 };
+        Self { consumer: Some(consumer), ..Self::new(process, connections, request) }
     }
 
     pub(crate) fn user(&self) -> i64 {
         self.request.user
+    }
+
+    /// Identifies it as the owner of a lock: its process and its position.
+    pub(crate) fn owner(&self) -> String {
+        format!("{}-{}", self.process.instance, self.request.number)
     }
 
     /// The memory of the process that serves it.
@@ -166,6 +212,112 @@ impl<'a> Lane<'a> {
         Ok(read.map_err(|error| RedisError::from_redis(&error.into(), address))?)
     }
 
+    /// Runs a script by its hash, and loads it if Redis does not have it. The step has its name in place of the hash.
+    pub(crate) async fn script(
+        &mut self,
+        name: &'static str,
+        script: &'static str,
+        keys: &[&str],
+        values: &[&str],
+    ) -> Result<i64> {
+        let begun = Instant::now();
+        let script = Script::new(script);
+        let mut call = script.prepare_invoke();
+        for key in keys {
+            call.key(*key);
+        }
+        for value in values {
+            call.arg(*value);
+        }
+        let reply = self.connections.redis.invoke::<i64>(&call).await;
+        let what = format!("EVALSHA {name} {} {}", keys.len(), [keys, values].concat().join(" "));
+        self.record(Action::Redis, what.into(), &[], reply.iter().copied().collect(), begun);
+        Ok(reply?)
+    }
+
+    /// Reads a queue in Redis, and waits for an entry as the command says. The step saw its order and user.
+    pub(crate) async fn receive(
+        &mut self,
+        command: &Cmd,
+        entry: fn(Value) -> Result<Option<Entry>>,
+    ) -> Result<Option<Entry>> {
+        let begun = Instant::now();
+        let read = self.connections.redis.query::<Value>(command).await;
+        let entry = entry(read?)?;
+        self.got(Action::Redis, shown(command).into(), entry.as_ref(), begun);
+        Ok(entry)
+    }
+
+    /// Subscribes to a channel, on a connection of its own.
+    pub(crate) async fn subscribe(&mut self, channel: &str) -> Result<()> {
+        let begun = Instant::now();
+        let messages = self.process.redis.subscribe(channel).await?;
+        if let Some(consumer) = &mut self.consumer {
+            consumer.messages = Some(Box::new(messages));
+        }
+        let what = format!("SUBSCRIBE {channel}");
+        self.record(Action::Redis, what.into(), &[], Vec::new(), begun);
+        Ok(())
+    }
+
+    /// Waits for a message of the channel; `None` if the subscription has ended.
+    pub(crate) async fn message(&mut self) -> Option<Entry> {
+        let begun = Instant::now();
+        let messages = self.consumer.as_mut()?.messages.as_mut()?;
+        let entry = Entry::of_text(&messages.next().await?);
+        self.got(Action::Redis, "message".into(), Some(&entry), begun);
+        Some(entry)
+    }
+
+    /// Puts an order into the queue in memory.
+    pub(crate) fn add(&mut self, order: VoucherOrder) -> Result<()> {
+        let begun = Instant::now();
+        let added = self.process.order_tasks.add(order);
+        self.record(Action::Queue, "orderTasks.add".into(), &[order.id], Vec::new(), begun);
+        added
+    }
+
+    /// Takes an order out of the queue in memory, and waits for it.
+    pub(crate) async fn take(&mut self) -> Option<VoucherOrder> {
+        let begun = Instant::now();
+        let order = self.process.order_tasks.take().await;
+        let entry = Entry { id: String::new(), order };
+        self.got(Action::Queue, "orderTasks.take".into(), Some(&entry), begun);
+        order
+    }
+
+    /// Asks the admission of the node in this process. How many buyers share a call of its script is up to the node, so
+    /// the step is none of Redis.
+    pub(crate) async fn admit(&mut self) -> Result<Reply> {
+        let begun = Instant::now();
+        let reply = match &self.process.node {
+            Some(node) => node.admit(self.request.user).await,
+            None => Err(LabError::Invalid(seckill_model::Label("lab-instance-ended").into())),
+        };
+        let saw = match &reply {
+            Ok(Reply::Bought(order)) => vec![*order],
+            _ => Vec::new(),
+        };
+        self.record(Action::Queue, "Admission::request".into(), &[], saw, begun);
+        reply
+    }
+
+    /// The entry is the one that a consumer works on from now on.
+    fn got(
+        &mut self,
+        action: Action,
+        what: Cow<'static, str>,
+        entry: Option<&Entry>,
+        begun: Instant,
+    ) {
+        let order = entry.and_then(|it| it.order);
+        self.request.user = order.map_or(0, |it| it.user_id);
+        // No order has the ID 0: that is an entry that is none.
+        let saw = entry.map(|_| order.map_or([0, 0], |it| [it.id, it.user_id]));
+        let saw = saw.map(Vec::from).unwrap_or_default();
+        self.record(action, what, &[], saw, begun);
+    }
+
     /// Takes a lock in the memory of the process, and waits for it. The lock is released by [`Lane::unlock`], or when
     /// the request ends.
     pub(crate) async fn lock(
@@ -200,11 +352,19 @@ impl<'a> Lane<'a> {
     }
 
     /// Waits for the think time of the work, a quarter more or less by chance: what a real program does between a check
-    /// and a write (calls, garbage collection, a slow network), and what widens a race.
+    /// and a write (calls, garbage collection, a slow network), and what widens a race. A consumer may be killed in it.
     pub(crate) async fn think(&mut self) {
         let mean = u64::from(self.process.work.think_ms) * 1_000;
         let pause = Duration::from_micros(self.rng.random_range(mean * 3 / 4..=mean * 5 / 4));
         let begun = Instant::now();
+        if let Some(consumer) = &mut self.consumer {
+            consumer.pauses += 1;
+            if consumer.stall == Some(consumer.pauses) {
+                // If the parent has ended, so does this process.
+                let _ = report(&Report::Stalled);
+                return std::future::pending().await;
+            }
+        }
         tokio::time::sleep(pause).await;
         self.record(Action::Think, "".into(), &[], Vec::new(), begun);
     }
@@ -223,9 +383,12 @@ impl<'a> Lane<'a> {
     /// Creates the order: an ID, then the row. Returns `None` if a unique key rejects it.
     pub(crate) async fn create_order(&mut self) -> Result<Option<i64>> {
         let id = self.next_id().await?;
-        let sql = "INSERT INTO tb_voucher_order (id, user_id, voucher_id) VALUES ($1, $2, $3)";
-        let is_new = self.insert(sql, &[id, self.user(), VOUCHER]).await?;
-        Ok(is_new.then_some(id))
+        Ok(self.save(id, self.user()).await?.then_some(id))
+    }
+
+    /// Inserts an order with this ID; returns whether a unique key accepted it.
+    pub(crate) async fn save(&mut self, id: i64, user: i64) -> Result<bool> {
+        self.insert(INSERT_ORDER, &[id, user, VOUCHER]).await
     }
 
     /// Creates the order and replies with it.
@@ -254,7 +417,13 @@ impl<'a> Lane<'a> {
         let Request { number: lane, user } = self.request;
         let (instance, ended) = (self.process.instance, Instant::now());
         let values = values.to_vec();
-        self.steps.push(Step { lane, user, instance, action, what, values, saw, begun, ended });
+        let step = Step { lane, user, instance, action, what, values, saw, begun, ended };
+        let Some(consumer) = &mut self.consumer else { return self.steps.push(step) };
+        consumer.told += 1;
+        if consumer.told <= MAX_TOLD {
+            // If the parent has ended, so does this process.
+            let _ = report(&Report::Step(step));
+        }
     }
 }
 

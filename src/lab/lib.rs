@@ -5,18 +5,24 @@
 //!
 //! 1. `shop` starts the servers and creates the tables of the tutorials;
 //! 2. `fleet` starts the instances, each a process of its own (`instance`), which serve their share of the `work`;
-//! 3. `verdict` counts orders and stock in SQL, whatever the design replied;
-//! 4. `timeline` finds the shortest interleaving that broke a promise;
-//! 5. `report` puts the runs of all seeds together.
+//! 3. `hand_over` follows the consumer of a design that writes its orders later, and makes the incidents happen;
+//! 4. `verdict` counts orders and stock in SQL, whatever the design replied;
+//! 5. `timeline` finds the shortest interleaving that broke a promise;
+//! 6. `report` puts the runs of all seeds together.
 
+mod consumer;
 mod database;
 mod design;
 mod designs;
+mod engine_node;
 mod error;
 mod fleet;
+mod hand_over;
 pub mod instance;
 mod lane;
 mod latency;
+mod memory_queue;
+mod queues;
 mod report;
 mod runner;
 mod shop;
@@ -34,9 +40,10 @@ pub use designs::{all, find};
 pub use error::{LabError, Result};
 pub use fleet::Program;
 pub use latency::Latency;
-pub use report::{DesignReport, Missing, Report, Run};
+pub use queues::{Cell, How, Property, Queue, Queues};
+pub use report::{DesignReport, Missing, Ratio, Report, Run};
 pub use runner::{Lab, Progress};
 pub use timeline::{Line, Timeline};
 pub use trace::{Action, Step};
 pub use verdict::Verdict;
-pub use work::Work;
+pub use work::{Incident, Incidents, Work};

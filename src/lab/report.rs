@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     Action, Database, Design, Latency, Promise, Question, Source, Timeline, Verdict,
-    latency::Samples, work::Work,
+    lane::CONSUMER, latency::Samples, work::Work,
 };
 
 /// Indentation of the second lane of a timeline.
@@ -73,6 +73,8 @@ pub struct DesignReport {
     pub unexpected: Vec<Promise>,
     /// Latency and throughput over all seeds.
     pub latency: Latency,
+    /// Compared with the first design of its question on the same database.
+    pub ratio: Ratio,
     /// Statements to the database per request.
     pub sql_per_request: f64,
     /// Commands to Redis per request.
@@ -85,6 +87,30 @@ pub struct DesignReport {
     samples: Samples,
     #[serde(skip)]
     text: &'static Design,
+}
+
+/// A design compared with the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Ratio {
+    /// How many times as many requests per second.
+    pub throughput: f64,
+    /// How many times the mean latency.
+    pub average: f64,
+}
+
+/// Compares the designs of each question on one database with the first one.
+pub(crate) fn compare(designs: &mut [DesignReport]) {
+    for group in designs.chunk_by_mut(|one, next| one.question == next.question) {
+        let Some(first) = group.first().map(|it| it.latency) else { continue };
+        for design in group {
+            let Latency { throughput, average, .. } = design.latency;
+            let of = |value: f64, base: f64| value / base.max(f64::MIN_POSITIVE);
+            design.ratio = Ratio {
+                throughput: of(throughput, first.throughput),
+                average: of(average, first.average),
+            };
+        }
+    }
 }
 
 /// One run of a design.
@@ -113,6 +139,7 @@ impl DesignReport {
             broken: BTreeMap::new(),
             unexpected: Vec::new(),
             latency: Latency::default(),
+            ratio: Ratio::default(),
             sql_per_request: 0.0,
             redis_per_request: 0.0,
             runs: Vec::new(),
@@ -186,10 +213,17 @@ impl Report {
 
     /// The work, in the current language.
     pub fn work_text(&self) -> String {
-        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think } = self.work;
+        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think, incidents } =
+            self.work;
         let percent = (repeat * 100.0).round() as u64;
         let seeds = self.seeds.len();
-        text!("lab-work", buyers, stock, percent, concurrency, instances, think, seeds)
+        let work = text!("lab-work", buyers, stock, percent, concurrency, instances, think, seeds);
+        if self.designs.iter().all(|it| it.question != Question::HandOver) {
+            return work;
+        }
+        let titles: Vec<&str> = incidents.iter().map(|it| it.title().read()).collect();
+        let incidents = if titles.is_empty() { "–".to_owned() } else { titles.join("; ") };
+        format!("{work} {}", text!("lab-incidents", incidents))
     }
 
     /// As Markdown, for a class or a review, in the current language.
@@ -235,15 +269,15 @@ fn table(page: &mut String, designs: &[DesignReport]) {
 /// Times and throughput, with the columns of `JMeter`.
 fn aggregate(page: &mut String, designs: &[DesignReport]) {
     let _ = writeln!(page, "| {} |", Label("lab-aggregate-columns"));
-    let _ = writeln!(page, "|{}", " --- |".repeat(11));
+    let _ = writeln!(page, "|{}", " --- |".repeat(13));
     for design in designs {
         let Latency { samples, average, median, p90, p95, p99, .. } = design.latency;
         let Latency { min, max, error_percent, throughput, .. } = design.latency;
         let _ = writeln!(
             page,
             "| `{}` | {samples} | {average:.1} | {median:.1} | {p90:.1} | {p95:.1} | {p99:.1} | \
-             {min:.1} | {max:.1} | {error_percent:.2} | {throughput:.0} |",
-            design.name
+             {min:.1} | {max:.1} | {error_percent:.2} | {throughput:.0} | {:.2} | {:.2} |",
+            design.name, design.ratio.throughput, design.ratio.average
         );
     }
 }
@@ -308,8 +342,12 @@ impl Timeline {
         let title = |(column, lane): (usize, &u32)| {
             let first = self.lines.iter().find(|it| it.column == column).map(|it| &it.step);
             let (user, instance) = first.map_or((0, 0), |it| (it.user, it.instance));
+            let instance = instance.to_string();
+            if *lane == CONSUMER {
+                return text!("lab-lane-consumer", instance);
+            }
             let (request, user) = (lane.to_string(), user.to_string());
-            text!("lab-lane", request, user, instance = instance.to_string())
+            text!("lab-lane", request, user, instance)
         };
         self.lanes.iter().enumerate().map(title).collect()
     }
@@ -322,6 +360,7 @@ impl crate::Line {
         let mut text = match self.step.action {
             Action::Lock => text!("lab-step-lock", lock = what),
             Action::Unlock => text!("lab-step-unlock", lock = what),
+            Action::Killed => text!("lab-step-killed", signal = what),
             _ => filled(what, &self.step.values),
         };
         if self.step.action == Action::Memory {
@@ -329,7 +368,9 @@ impl crate::Line {
             text = format!("{text} += {by}");
         }
         let saw: Vec<String> = self.step.saw.iter().map(ToString::to_string).collect();
-        if !saw.is_empty() {
+        if self.step.saw == [0, 0] && self.step.lane == CONSUMER {
+            let _ = write!(text, " → {}", Label("lab-step-no-order"));
+        } else if !saw.is_empty() {
             let _ = write!(text, " → {}", saw.join(", "));
         }
         if let Some(piece) = self.piece {

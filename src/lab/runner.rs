@@ -3,11 +3,12 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Database, Design, LabError, Program, Report, Result, Run, Verdict,
+    Database, Design, LabError, Program, Promise, Report, Result, Run, Verdict,
     fleet::Fleet,
-    instance::{Assignment, Served},
+    hand_over::{Crew, Ran},
+    instance::{Assignment, Role, Served},
     latency::Samples,
-    report::{DesignReport, Missing},
+    report::{self, DesignReport, Missing},
     shop::Shop,
     timeline,
     work::Work,
@@ -89,12 +90,13 @@ impl Lab {
             let mut report = DesignReport::new(design, database, &self.work);
             for seed in &self.seeds {
                 progress(Progress { database, design, seed: *seed, done, runs });
-                let served = self.serve(shop, design, *seed, stop).await?;
-                self.judge(shop, design, &mut report, *seed, &served).await?;
+                let ran = self.serve(shop, design, *seed, stop).await?;
+                self.judge(shop, design, &mut report, *seed, &ran).await?;
                 done += 1;
             }
             designs.push(report);
         }
+        report::compare(&mut designs);
         Ok(designs)
     }
 
@@ -105,12 +107,22 @@ impl Lab {
         design: &Design,
         seed: u64,
         stop: &CancellationToken,
-    ) -> Result<Vec<Served>> {
+    ) -> Result<Ran> {
         if stop.is_cancelled() {
             return Err(LabError::Cancelled);
         }
         shop.set_up(design, &self.work).await?;
-        self.serve_requests(shop, design, seed, stop).await
+        let Some(consumer) = design.consumer else {
+            let served = self.serve_requests(shop, design, seed, stop).await?;
+            return Ok(Ran { served, ..Ran::default() });
+        };
+        let mut crew = Crew::new(&self.program, shop, design, consumer, (self.work, seed));
+        let ran = tokio::select! {
+            ran = crew.run() => ran,
+            () = stop.cancelled() => Err(LabError::Cancelled),
+        };
+        crew.end().await;
+        ran
     }
 
     /// Serves all requests in the shop as it is.
@@ -129,6 +141,7 @@ impl Lab {
                 instance,
                 database: shop.database_url().to_owned(),
                 redis: shop.redis_url(),
+                role: Role::Serve(None),
             })
             .collect();
         let mut fleet = Fleet::start(&self.program, &assignments)?;
@@ -146,13 +159,22 @@ impl Lab {
         design: &Design,
         report: &mut DesignReport,
         seed: u64,
-        served: &[Served],
+        Ran { served, consumed, scripts }: &Ran,
     ) -> Result<()> {
         let mut sql = shop.sql().await?;
-        let verdict = Verdict::count(&mut sql, design, &self.work, served).await?;
+        let mut verdict = Verdict::count(&mut sql, design, &self.work, served).await?;
+        if let Some(scripts) = scripts {
+            verdict.redis = *scripts;
+        }
         for promise in &verdict.broken {
             if !report.timelines.iter().any(|it| it.promise == *promise) {
-                report.timelines.extend(timeline::find(*promise, seed, &self.work, served));
+                let found = match promise {
+                    Promise::NoLoss => {
+                        timeline::find_lost(seed, &self.work, (served, consumed), &verdict.orders)
+                    }
+                    _ => timeline::find(*promise, seed, &self.work, served),
+                };
+                report.timelines.extend(found);
             }
         }
         report.add(Run { seed, verdict }, Samples::of(served));

@@ -1,13 +1,16 @@
 //! The servers and tables of the lab: in a temporary directory, never those of a deployment.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use redis::cmd;
 use seckill_redis::{Connection, DataDir, ManagedServer, Redis};
 use seckill_store::plain::{PlainConnection, PlainPool};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Database, Design, Result, lane::VOUCHER, sql_server::SqlServer, work::Work};
+use crate::{
+    Database, Design, Result, consumer::Consumer, engine_node, lane::VOUCHER,
+    sql_server::SqlServer, work::Work,
+};
 
 /// The tables of the tutorials.
 const TABLES: [&str; 3] = [
@@ -39,6 +42,10 @@ pub(crate) struct Shop {
     sql_server: Option<SqlServer>,
     database_url: String,
     pool: PlainPool,
+    /// The database of the engine, with its URL, during its runs.
+    engine: Option<(String, PlainPool)>,
+    /// Counts the databases of the engine.
+    engines: u32,
 }
 
 impl Shop {
@@ -68,7 +75,8 @@ impl Shop {
         let database_url =
             sql_server.as_ref().map_or_else(|| dir.database_url(), |it| it.url.clone());
         let pool = PlainPool::open(&database_url, 2)?;
-        Ok(Self { server: Arc::clone(server), redis, database, sql_server, database_url, pool })
+        let (server, engine, engines) = (Arc::clone(server), None, 0);
+        Ok(Self { server, redis, database, sql_server, database_url, pool, engine, engines })
     }
 
     pub(crate) fn database(&self) -> Database {
@@ -76,7 +84,19 @@ impl Shop {
     }
 
     pub(crate) fn database_url(&self) -> &str {
-        &self.database_url
+        self.engine.as_ref().map_or(&self.database_url, |(url, _)| url)
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        self.server.socket()
+    }
+
+    /// Stops Redis and starts it again, with what it has stored.
+    pub(crate) async fn restart_redis(&mut self) -> Result<()> {
+        // It ends the connection instead of a reply.
+        let _ = self.redis.query::<redis::Value>(&cmd("SHUTDOWN")).await;
+        self.redis.forget();
+        Ok(self.server.ensure().await?)
     }
 
     pub(crate) fn redis_url(&self) -> String {
@@ -85,6 +105,13 @@ impl Shop {
 
     /// Removes the orders and keys of the last run, and creates the tables and the sale for a design.
     pub(crate) async fn set_up(&mut self, design: &Design, work: &Work) -> Result<()> {
+        if let Some((_, pool)) = self.engine.take() {
+            pool.close().await;
+        }
+        let () = self.redis.query(&cmd("FLUSHALL")).await?;
+        if matches!(design.consumer, Some(Consumer::Engine)) {
+            return self.set_up_engine(work).await;
+        }
         let mut sql = self.sql().await?;
         for statement in DROP.iter().chain(&TABLES).chain([&INDEX]).chain(design.schema) {
             sql.command(statement).await?;
@@ -93,21 +120,58 @@ impl Shop {
             .await?;
         let sale = "INSERT INTO tb_seckill_voucher (voucher_id, stock) VALUES ($1, $2)";
         sql.execute(sale, &[VOUCHER, work.stock.into()]).await?;
-        let () = self.redis.query(&cmd("FLUSHALL")).await?;
+        // `addSeckillVoucher` puts the stock into Redis, too.
+        let stock = cmd("SET").arg(format!("seckill:stock:{VOUCHER}")).arg(work.stock).take();
+        let () = self.redis.query(&stock).await?;
+        Ok(())
+    }
+
+    /// Creates a new database with the tables of the engine, and its sale.
+    async fn set_up_engine(&mut self, work: &Work) -> Result<()> {
+        let (last, name) = (self.engines, self.engines + 1);
+        self.engines = name;
+        let mut sql = self.sql().await?;
+        let name = match self.database {
+            Database::Sqlite => format!("engine{name}.db"),
+            Database::Mariadb | Database::Postgres => {
+                sql.command(&format!("DROP DATABASE IF EXISTS engine{last}")).await?;
+                sql.command(&format!("CREATE DATABASE engine{name}")).await?;
+                format!("engine{name}")
+            }
+        };
+        drop(sql);
+        let url = sibling(&self.database_url, &name);
+        let redis = Redis::from_managed(Arc::clone(&self.server))?;
+        engine_node::set_up(&url, &redis, work.stock).await?;
+        let pool = PlainPool::open(&url, 2)?;
+        self.engine = Some((url, pool));
         Ok(())
     }
 
     /// A connection to count with.
     pub(crate) async fn sql(&self) -> Result<PlainConnection> {
-        Ok(self.pool.connection().await?)
+        let pool = self.engine.as_ref().map_or(&self.pool, |(_, pool)| pool);
+        Ok(pool.connection().await?)
     }
 
     /// Stops the servers and removes their files.
     pub(crate) async fn close(mut self) -> Result<()> {
+        if let Some((_, pool)) = self.engine.take() {
+            pool.close().await;
+        }
         self.pool.close().await;
         if let Some(server) = &mut self.sql_server {
             server.stop().await;
         }
         Ok(self.server.detach().await?)
     }
+}
+
+/// The URL of a database beside another one: a file in its directory, or a database on its server.
+fn sibling(url: &str, name: &str) -> String {
+    let (path, query) =
+        url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
+    let directory = path.rsplit_once('/').map_or(path, |(directory, _)| directory);
+    let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    format!("{directory}/{name}{query}")
 }

@@ -1,16 +1,16 @@
-//! The shortest interleaving of a run that shows how a promise was broken.
+//! The shortest interleaving of a run that shows how a promise was broken, or the way of an order until it was lost.
 //!
 //! It is chosen from the trace and never made up: each line is a step that a server or a lock carried out. Pairs of
 //! requests whose steps did not overlap in time are preferred, because their order is certain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::{
     Promise, Step,
     instance::Served,
-    lane::Reply,
+    lane::{CONSUMER, Reply},
     trace::{Action, Instant},
     work::Work,
 };
@@ -18,14 +18,14 @@ use crate::{
 const STOCK: &str = "tb_seckill_voucher";
 const ORDERS: &str = "tb_voucher_order";
 
-/// One interleaving of two requests.
+/// One interleaving of two requests, or of a request and a consumer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timeline {
     /// The promise that it breaks.
     pub promise: Promise,
     /// The seed of the run.
     pub seed: u64,
-    /// The requests, from the left; each is a lane.
+    /// The requests, from the left; each is a lane. That of a consumer has the highest number.
     pub lanes: Vec<u32>,
     /// The steps in the order in which they ended.
     pub lines: Vec<Line>,
@@ -36,7 +36,8 @@ pub struct Timeline {
 pub struct Line {
     /// Position of its lane.
     pub column: usize,
-    /// When it was sent, in microseconds since the first step of the timeline. Negative for a lock that was waited for.
+    /// When it was sent, in microseconds since the first step of the timeline. Negative for a lock or an entry that was
+    /// waited for.
     pub begun_us: f64,
     /// When the reply was there.
     pub ended_us: f64,
@@ -74,6 +75,90 @@ pub(crate) fn find(
     };
     let (first, second) = pair?;
     Some(draw(promise, seed, &[first, second]))
+}
+
+/// Steps of a consumer that are shown if it never had the order.
+const ELSEWHERE: usize = 6;
+
+/// Finds the way of an order that was lost: the request that handed it over, and the consumer until the step after which
+/// no process and no server has it. An order that a consumer had, or that was in the memory of a process that was
+/// killed, is preferred.
+pub(crate) fn find_lost(
+    seed: u64,
+    work: &Work,
+    (served, consumed): (&[Served], &[Step]),
+    orders: &BTreeSet<i64>,
+) -> Option<Timeline> {
+    let lost = served.iter().filter_map(|it| match it.reply {
+        Reply::Bought(order) if !orders.contains(&order) => {
+            Some((it, after(it, order, work, consumed)))
+        }
+        _ => None,
+    });
+    let (request, (_, then)) =
+        lost.min_by_key(|(request, (had, then))| (!had, then.len(), request.ended))?;
+    let mut columns = vec![request.steps.iter().filter(|it| it.action != Action::Think).collect()];
+    if !then.is_empty() {
+        columns.push(then);
+    }
+    let lanes = columns.iter().filter_map(|it: &Vec<&Step>| it.first()).map(|it| it.lane).collect();
+    Some(lay_out(Promise::NoLoss, seed, lanes, columns))
+}
+
+/// What became of an order after its request, and whether a process had it.
+fn after<'a>(
+    request: &'a Served,
+    order: i64,
+    work: &Work,
+    consumed: &'a [Step],
+) -> (bool, Vec<&'a Step>) {
+    let Some(last) = request.steps.last() else { return (false, Vec::new()) };
+    // From its delivery on, the steps of a consumer are those of the order, until the next delivery.
+    let taken = consumed.iter().filter(|it| it.seen() == Some(order) && it.user == request.user);
+    let taken = taken.min_by_key(|it| it.ended);
+    let kept_in = taken.map_or(request.steps.iter().find(|it| it.action == Action::Queue), Some);
+    let Some(kept) = kept_in else {
+        // The consumer, around the hand-over: a read that began before and ended after saw another entry.
+        let others: Vec<&Step> = consumed
+            .iter()
+            .filter(|it| it.instance > work.instances && is_about_queue(it))
+            .collect();
+        let split = others.partition_point(|it| it.ended < last.ended);
+        let around = match first_repeated(&others) {
+            // It never gets further: the steps that lead there, and those that repeat.
+            Some(again) if split > 0 => again.saturating_sub(ELSEWHERE - 2)..again + 2,
+            _ => split.saturating_sub(1)..split + ELSEWHERE,
+        };
+        let shown = around.start..around.end.min(others.len());
+        return (false, others.get(shown).unwrap_or_default().to_vec());
+    };
+    let mine = consumed.iter().filter(|it| {
+        let is_its_process = it.instance == kept.instance && it.ended >= kept.ended;
+        is_its_process && (it.user == request.user || it.action == Action::Killed)
+    });
+    let mut then: Vec<&Step> = mine.filter(|it| it.action != Action::Think).collect();
+    if let Some(end) = then.iter().position(|it| it.action == Action::Killed) {
+        then.truncate(end + 1);
+    }
+    (true, then)
+}
+
+/// The first read of a consumer that got the entry of its last read again.
+fn first_repeated(steps: &[&Step]) -> Option<usize> {
+    let mut last = None;
+    steps.iter().position(|it| {
+        let order = if it.saw.len() == 2 { it.seen() } else { None };
+        order.is_some_and(|order| last.replace(order) == Some(order))
+    })
+}
+
+/// Whether a consumer read, acknowledged or ended: what it does with the entry in between is another story.
+fn is_about_queue(step: &Step) -> bool {
+    let first = step.what.split(' ').next().unwrap_or_default();
+    match step.action {
+        Action::Redis => !matches!(first, "SET" | "EVALSHA"),
+        action => action == Action::Killed,
+    }
 }
 
 /// Numbers the pieces in the order in which their writes ended.
@@ -164,30 +249,45 @@ fn shortest<'l, 'a: 'l>(pairs: impl Iterator<Item = (&'l Lane<'a>, &'l Lane<'a>)
 
 /// The steps of both lanes from their checks on, without those that explain nothing.
 fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>]) -> Timeline {
-    let mut lines = Vec::new();
-    for (column, lane) in pair.iter().enumerate() {
+    let mut pieces = Vec::new();
+    let columns = pair.iter().map(|lane| {
         let from = lane.check.or(lane.write).map_or(lane.served.begun, |it| it.begun);
-        for step in &lane.served.steps {
-            let is_lock = matches!(step.action, Action::Lock | Action::Unlock);
-            let is_shown = is_lock
-                || (step.begun >= from && !matches!(step.action, Action::Think | Action::Redis));
-            if is_shown {
-                let counts = promise != Promise::OneOrder && lane.write == Some(step);
-                let piece = lane.piece.filter(|_| counts);
-                lines.push(Line {
-                    column,
-                    begun_us: 0.0,
-                    ended_us: 0.0,
-                    step: step.clone(),
-                    piece,
-                });
-            }
+        if promise != Promise::OneOrder {
+            pieces.extend(lane.write.zip(lane.piece));
         }
+        let is_shown = |step: &&Step| {
+            let is_lock = matches!(step.action, Action::Lock | Action::Unlock);
+            is_lock || (step.begun >= from && !matches!(step.action, Action::Think | Action::Redis))
+        };
+        lane.served.steps.iter().filter(is_shown).collect()
+    });
+    let columns = columns.collect();
+    let lanes = pair.iter().filter_map(|it| it.served.steps.first()).map(|it| it.lane).collect();
+    let mut timeline = lay_out(promise, seed, lanes, columns);
+    for line in &mut timeline.lines {
+        let of = pieces.iter().find(|(write, _)| **write == line.step);
+        line.piece = of.map(|(_, piece)| *piece);
+    }
+    timeline
+}
+
+/// The steps of each column in the order in which they ended.
+fn lay_out(promise: Promise, seed: u64, lanes: Vec<u32>, columns: Vec<Vec<&Step>>) -> Timeline {
+    let mut lines = Vec::new();
+    for (column, steps) in columns.into_iter().enumerate() {
+        lines.extend(steps.into_iter().map(|step| Line {
+            column,
+            begun_us: 0.0,
+            ended_us: 0.0,
+            step: step.clone(),
+            piece: None,
+        }));
     }
     lines.sort_by_key(|it| it.step.ended);
-    // A lock may have been waited for since long before.
+    // A lock or an entry may have been waited for since long before.
     let starts = lines.iter().map(|it| match it.step.action {
-        Action::Lock => it.step.ended,
+        Action::Lock | Action::Queue => it.step.ended,
+        _ if it.step.lane == CONSUMER => it.step.ended,
         _ => it.step.begun,
     });
     let zero = starts.min().unwrap_or(Instant(0));
@@ -195,6 +295,5 @@ fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>]) -> Timeline {
     for line in &mut lines {
         (line.begun_us, line.ended_us) = (micros(line.step.begun), micros(line.step.ended));
     }
-    let lanes = pair.iter().filter_map(|it| it.served.steps.first()).map(|it| it.lane).collect();
     Timeline { promise, seed, lanes, lines }
 }

@@ -42,6 +42,10 @@ pub enum Action {
     Unlock,
     /// A variable in the memory of the process was read or changed.
     Memory,
+    /// An order went into a queue in the memory of the process, or came out of it.
+    Queue,
+    /// The process was killed.
+    Killed,
     /// The pause between a check and the write that depends on it.
     Think,
 }

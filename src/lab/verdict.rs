@@ -26,7 +26,7 @@ pub struct Verdict {
     pub users_with_two_orders: u64,
     /// Orders that a user was told of and that are not in SQL.
     pub lost: u64,
-    /// Pieces that were left while users were turned away.
+    /// Pieces that were left while users were turned away; those of lost orders are not left.
     pub unsold: u64,
     /// The stock in SQL.
     pub stock_left: i64,
@@ -43,8 +43,11 @@ pub struct Verdict {
     pub failure: Option<String>,
     /// Statements to the database.
     pub sql: u64,
-    /// Commands to Redis.
+    /// Commands to Redis; for the engine, all scripts of its nodes in that time.
     pub redis: u64,
+    /// The IDs of all orders in SQL.
+    #[serde(skip)]
+    pub(crate) orders: BTreeSet<i64>,
     /// The promises that it broke, of those that its question asks for.
     pub broken: BTreeSet<Promise>,
 }
@@ -95,7 +98,7 @@ impl Verdict {
             oversold: sold.saturating_sub(stock),
             users_with_two_orders: of_user.values().filter(|count| **count > 1).count() as u64,
             lost,
-            unsold: stock.saturating_sub(sold).min(turned_away.len() as u64),
+            unsold: stock.saturating_sub(sold + lost).min(turned_away.len() as u64),
             stock_left,
             told_bought,
             told_sold_out,
@@ -104,6 +107,7 @@ impl Verdict {
             failure,
             sql: steps().filter(|it| it.action.is_sql()).count() as u64,
             redis: steps().filter(|it| it.action == Action::Redis).count() as u64,
+            orders: ids,
             broken: BTreeSet::new(),
         };
         let asked = Promise::all().filter(|promise| design.question.asks_for(*promise));

@@ -1,10 +1,11 @@
-//! What is bought: buyers, stock, repeated requests, concurrency, instances and think time, all from a seed.
+//! What is bought: buyers, stock, repeated requests, concurrency, instances, think time and incidents, all from a seed.
 
 use std::time::Duration;
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
-use seckill_model::{Reason, reason};
+use seckill_model::{Label, Reason, reason};
 use serde::{Deserialize, Serialize};
+use strum::{EnumIter, EnumString, IntoEnumIterator as _, IntoStaticStr, VariantNames};
 
 use crate::{LabError, Result};
 
@@ -35,11 +36,98 @@ pub struct Work {
     /// Mean pause between a check and the write that depends on it, in milliseconds. It widens races, and is the only
     /// sleep of a design.
     pub think_ms: u32,
+    /// What happens while orders are handed over to SQL.
+    pub incidents: Incidents,
 }
 
 impl Default for Work {
     fn default() -> Self {
-        Self { buyers: 200, stock: 100, repeat: 0.5, concurrency: 40, instances: 2, think_ms: 5 }
+        Self {
+            buyers: 200,
+            stock: 100,
+            repeat: 0.5,
+            concurrency: 40,
+            instances: 2,
+            think_ms: 5,
+            incidents: Incident::iter().collect(),
+        }
+    }
+}
+
+/// What happens to a shop while it sells.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    EnumIter,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Incident {
+    /// The consumer is killed while it has an entry, and started again.
+    ConsumerDies,
+    /// The consumer starts after the first orders.
+    NoSubscriber,
+    /// Each instance is killed after its last reply, and started again.
+    Restart,
+    /// An entry that is not an order gets into the queue.
+    Poison,
+}
+
+impl Incident {
+    /// The names on the command line.
+    pub const NAMES: &[&str] = <Self as VariantNames>::VARIANTS;
+
+    /// What happens.
+    pub fn title(self) -> Label {
+        match self {
+            Self::ConsumerDies => Label("lab-incident-consumer-dies"),
+            Self::NoSubscriber => Label("lab-incident-no-subscriber"),
+            Self::Restart => Label("lab-incident-restart"),
+            Self::Poison => Label("lab-incident-poison"),
+        }
+    }
+}
+
+/// A set of incidents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Incident>", into = "Vec<Incident>")]
+pub struct Incidents(u8);
+
+impl Incidents {
+    /// Whether this one happens.
+    pub fn contains(self, incident: Incident) -> bool {
+        self.0 & (1 << incident as u8) != 0
+    }
+
+    /// Those that happen.
+    pub fn iter(self) -> impl Iterator<Item = Incident> {
+        Incident::iter().filter(move |it| self.contains(*it))
+    }
+}
+
+impl FromIterator<Incident> for Incidents {
+    fn from_iter<T: IntoIterator<Item = Incident>>(incidents: T) -> Self {
+        Self(incidents.into_iter().fold(0, |set, it| set | 1 << it as u8))
+    }
+}
+
+impl From<Vec<Incident>> for Incidents {
+    fn from(incidents: Vec<Incident>) -> Self {
+        incidents.into_iter().collect()
+    }
+}
+
+impl From<Incidents> for Vec<Incident> {
+    fn from(incidents: Incidents) -> Self {
+        incidents.iter().collect()
     }
 }
 

@@ -32,6 +32,18 @@ fn a_lab_judges_designs_and_leaves_nothing() {
 }
 
 #[test]
+fn queues_are_compared_on_temporary_servers() {
+    let home = Seckill::new();
+    let queues = home.json(&["lab", "queues"]);
+    let cells = queues["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 35, "{queues}");
+    let lost = cells.iter().find(|it| it["property"] == "crash-safety" && it["queue"] == "group");
+    assert_eq!(lost.unwrap()["measured"], "0 of 100 lost", "{queues}");
+    home.run(&["lab", "queues", "--markdown", "--json"]).expect_code(2);
+    assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
+}
+
+#[test]
 fn work_that_cannot_be_done_is_rejected() {
     let home = Seckill::new();
     let listed = home.json(&["lab"]);

@@ -14,6 +14,7 @@ pub(super) const DESIGN: Design = Design {
     why: Label("lab-why-counter-in-memory"),
     schema: &[],
     serve: |lane| buy(lane).boxed(),
+    consumer: None,
 };
 
 async fn buy(lane: &mut Lane<'_>) -> Result<Reply> {

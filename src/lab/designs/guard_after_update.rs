@@ -15,6 +15,7 @@ pub(super) const DESIGN: Design = Design {
     why: Label("lab-why-guard-after-update"),
     schema: &[],
     serve: |lane| buy(lane).boxed(),
+    consumer: None,
 };
 
 const GUARD: &str =

@@ -4,6 +4,7 @@
 //! catalog. The tests run it against what it declares.
 
 mod prelude;
+mod queue;
 
 use seckill_model::reason;
 
@@ -27,6 +28,14 @@ designs! {
     count_then_insert,
     process_mutex,
     unique_index,
+    serial,
+    blocking_queue,
+    list_brpop,
+    pubsub,
+    stream_read_dollar,
+    stream_group_tutorial,
+    stream_group_repaired,
+    engine,
 }
 
 /// All designs, in the order of the tutorials.

@@ -13,6 +13,7 @@ pub(super) const DESIGN: Design = Design {
     why: Label("lab-why-stock-guard"),
     schema: &[],
     serve: |lane| buy(lane).boxed(),
+    consumer: None,
 };
 
 async fn buy(lane: &mut Lane<'_>) -> Result<Reply> {

@@ -13,6 +13,7 @@ pub(super) const DESIGN: Design = Design {
     why: Label("lab-why-unique-index"),
     schema: &["CREATE UNIQUE INDEX uk_user_voucher ON tb_voucher_order (user_id, voucher_id)"],
     serve: |lane| buy(lane).boxed(),
+    consumer: None,
 };
 
 async fn buy(lane: &mut Lane<'_>) -> Result<Reply> {

@@ -14,6 +14,7 @@ pub(super) const DESIGN: Design = Design {
     why: Label("lab-why-version-column"),
     schema: &["ALTER TABLE tb_seckill_voucher ADD COLUMN version BIGINT NOT NULL DEFAULT 1"],
     serve: |lane| buy(lane).boxed(),
+    consumer: None,
 };
 
 const READ: &str = "SELECT stock, version FROM tb_seckill_voucher WHERE voucher_id = $1";
