@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Releases the name of a node that stops, unless another process has taken it over.
 --
--- KEYS  1 nodes (sorted set)  2 instances (hash: node -> process)  3 reconciled (hash)
+-- KEYS  1 nodes (sorted set)  2 instances (hash: node -> process)  3 reconciled (hash)  4 http (hash)
 -- ARGV  1 node  2 process
 --
 -- Returns 1 if the name was released, 0 if it belongs to another process.
@@ -12,4 +12,5 @@ end
 redis.call('ZREM', KEYS[1], ARGV[1])
 redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('HDEL', KEYS[3], ARGV[1])
+redis.pcall('HDEL', KEYS[4], ARGV[1]) -- As in heartbeat.lua.
 return 1

@@ -2,7 +2,7 @@
 -- Everything a Snapshot needs from Redis, consistent and in one round trip.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)  5 instances (hash)  6 reconciled (hash)
---       7 watermark (hash)  8 rates (hash)
+--       7 watermark (hash)  8 rates (hash)  9 http (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 maximum number of entries to count
 --
@@ -12,6 +12,7 @@
 --   {last entry or false, entries added, last ID or false, last deleted ID or false,
 --    last delivered ID or false, entries read or false, lag as Redis reports it or false},
 --   consumers {name, pending, idle ms}..., nodes {name, ms, ...}, rates {name, orders per second, ...},
+--   HTTP servers {node, figures as JSON, ...},
 --   sales {inconsistent key or false, initial or false, stock or false, buyers, version or false, created or false,
 --     admitted, sold out, duplicate, rejected}...,
 --   keys of the wrong type {key, type}..., which were not read,
@@ -87,6 +88,7 @@ local nodes = read(KEYS[3], {}, 'ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
 read(KEYS[5], 0, 'HLEN', KEYS[5])
 read(KEYS[6], 0, 'HLEN', KEYS[6])
 local rates = read(KEYS[8], {}, 'HGETALL', KEYS[8])
+local http = read(KEYS[9], {}, 'HGETALL', KEYS[9])
 local consumers = {}
 
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
@@ -115,7 +117,7 @@ local function buyers_of(key)
 end
 
 local sales = {}
-for i = 9, #KEYS, 4 do
+for i = 10, #KEYS, 4 do
   local damaged, sale, stock = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
   if damaged == 'sale' and redis.call('EXISTS', KEYS[i], KEYS[i + 1], KEYS[i + 2]) == 0 then
     damaged = false -- Not loaded, which is not damage.
@@ -143,4 +145,4 @@ for i, name in ipairs({'orders', 'dead'}) do
   end
 end
 
-return {now, stream, marks, consumers, nodes, rates, sales, foreign, lost}
+return {now, stream, marks, consumers, nodes, rates, http, sales, foreign, lost}

@@ -963,6 +963,9 @@ cli-incident-written-unknown = { $file } written; audit unknown.
 cli-incident-younger = under { $age }
 cli-jobs-no-run = No job runs yet.
 cli-keys-hint = Reassign keys with [keys] in the config file: mark = "v"
+cli-listen-missing = the options for TLS need --listen ADDR
+cli-listen-read-only = buyers cannot be served in read-only mode; omit --listen or --read-only
+cli-listen-with-command = --listen and the options for TLS belong to the console; 'seckill serve' has its own, after the command
 cli-lock-other-holder = '{ $name }' is not held by { $wanted } but by { $holder }; nothing was changed
 cli-lock-release = { $question } The holder's work is cancelled and its late writes are rejected.
 cli-lock-release-alive = Force-release '{ $name }', held by { $node } ({ $task }), which is alive?
@@ -1061,6 +1064,8 @@ cli-repaired-partitions = { $faults ->
 cli-replayed = replayed
 cli-requests = requests
 cli-runtime = cannot start the runtime ({ $error }); check the resource limits of this user
+cli-rush-abandoned = no reply before the load test was stopped
+cli-rush-certificate = the certificate of { $server } is not accepted ({ $why }); pass a URL with a name that the certificate is for, and with --tls-ca FILE the certificate of its authority, or the certificate itself if it is self-signed with CA:FALSE
 cli-rush-cut-short = stopped before all requests were sent
 cli-rush-dead = { $buyers ->
     [one] The order of 1 admitted buyer is a dead letter
@@ -1068,15 +1073,19 @@ cli-rush-dead = { $buyers ->
 }; 'seckill dead list' shows why.
 cli-rush-first-error = first error: { $error }
 cli-rush-first-rejection = first rejection: { $reason }
-cli-rush-not-a-url = expected the http:// address of a server, such as http://127.0.0.1:8080
-cli-rush-not-seckill = { $server } is not a seckill server: its answer is not one of this API; pass the address of 'seckill serve'
+cli-rush-not-a-url = expected http:// or https://, a host and a port, such as http://127.0.0.1:8080
+cli-rush-not-seckill = { $server } is not a seckill server: its answer ({ $status }) is not one of this API; pass the address of 'seckill serve'
+cli-rush-redirected = { $server } redirects to { $to }; pass the address of 'seckill serve' with --http
 cli-rush-refused = { $server } has no such voucher or is not ready ({ $status }: { $why }); no request was sent
 cli-rush-requests = { $requests ->
     [one] 1 request
    *[other] { $requests } requests
 }, { $rate } per second. Latency in milliseconds:
-cli-rush-server-away = { $server } cannot be reached ({ $why }); start it with 'seckill serve', or pass another address with --http
+cli-rush-server-away = { $server } cannot be reached ({ $why }); start it with 'seckill serve', or check the scheme, host and port of --http
 cli-rush-settled = waited { $seconds } s after the last reply for the orders to settle
+cli-rush-silent = { $server } gave no answer within { $seconds } s; check its load, or lower the rate of requests
+cli-rush-tls-ca = cannot use --tls-ca { $path } ({ $reason }); pass a PEM file with the certificate of the authority, or of the server if it is self-signed with CA:FALSE
+cli-rush-tls-ca-unused = --tls-ca needs a server with https://; pass its address with --http, or omit --tls-ca
 cli-rush-unsettled = Some admitted orders are not settled yet; 'seckill pending list' and 'seckill audit' show where they are.
 cli-sale-at-once = immediately
 cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $initial ->
@@ -2000,10 +2009,15 @@ faults-window = the sale ends ({ $end }) before it begins ({ $begin }); swap the
 
 ## field
 
+field-address = address
+field-answers = answers
+field-connections = connections
 field-entry = entry
 field-held = held
 field-holder = holder
+field-latency = latency
 field-lease = lease
+field-limited = limited
 field-lock = lock
 field-next = next
 field-order = order
@@ -2014,6 +2028,8 @@ field-result = result
 field-sale = sale
 field-task = task
 field-token = token
+field-top-addresses = top addresses
+field-top-users = top users
 field-window = window
 
 ## figures
@@ -3067,6 +3083,13 @@ schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'ev
 
 ## settings
 
+servers-connections = { $open } of { $most } open, { $requests ->
+    [one] { $requests } request
+   *[other] { $requests } requests
+} in progress
+servers-latency = p50 { $p50 }, p99 { $p99 }, max { $max }
+servers-limited = { $user } by user, { $address } by address
+servers-none = No node serves HTTP. Start one with 'seckill serve', or this console with --listen ADDR.
 settings-action-value = '{ $action }': { $why }
 settings-also-applies-while-text = '{ $action }' also applies while text is typed and needs a key such as 'ctrl-q'; '{ $written }' is text
 settings-and-would-share-key = '{ $action }' and '{ $other }' would share the key '{ $key }' in the same context
@@ -3368,9 +3391,14 @@ subject-users = { $count ->
 
 ## tables
 
+tables-2xx = 2XX
+tables-4xx = 4XX
+tables-5xx = 5XX
+tables-address = ADDRESS
 tables-admitted = ADMITTED
 tables-age = AGE
 tables-buyers = BUYERS
+tables-connections = CONNECTIONS
 tables-depth = DEPTH
 tables-entry = ENTRY
 tables-fault = fault
@@ -3379,6 +3407,7 @@ tables-holder = HOLDER
 tables-id = ID
 tables-idle = IDLE
 tables-in-flight = IN FLIGHT
+tables-in-progress = IN PROGRESS
 tables-initial = INITIAL
 tables-job = JOB
 tables-last = LAST
@@ -3388,6 +3417,7 @@ tables-left = LEFT
 tables-left-in-redis = left in Redis
 tables-left-in-sql = left in SQL
 tables-letter = LETTER
+tables-limited = LIMITED
 tables-lock = LOCK
 tables-next = NEXT
 tables-node = node
@@ -3397,11 +3427,14 @@ tables-on-sale = initial stock
 tables-order = ORDER
 tables-outcome = OUTCOME
 tables-owner = OWNER
+tables-p50 = P50
+tables-p99 = P99
 tables-persisted = PERSISTED
 tables-phase = PHASE
 tables-reason = REASON
 tables-redis-left = REDIS LEFT
 tables-replays = REPLAYS
+tables-requests-per-second = REQUESTS/S
 tables-result = RESULT
 tables-rows = ROWS
 tables-sale = SALE
@@ -3463,6 +3496,9 @@ time-window-is-too-small = the window is too small for the chart; use at least 8
 view-activity = Activity
     .help = go to Activity
     .name = activity
+view-http = HTTP
+    .help = go to HTTP
+    .name = http servers
 view-jobs = Jobs
     .help = go to Jobs
     .name = jobs

@@ -917,6 +917,9 @@ cli-incident-written-unknown = 已写入 { $file }；对账结果未知。
 cli-incident-younger = 不足 { $age }
 cli-jobs-no-run = 还没有运行记录。
 cli-keys-hint = 在配置文件的 [keys] 中修改按键：mark = "v"
+cli-listen-missing = TLS 选项需要与 --listen ADDR 一起使用
+cli-listen-read-only = 只读模式下不能向买家提供服务；请去掉 --listen 或 --read-only
+cli-listen-with-command = 命令之前的 --listen 和 TLS 选项属于控制台；'seckill serve' 的选项请写在命令之后
 cli-lock-other-holder = “{ $name }”的持有者不是 { $wanted } 而是 { $holder }，未做任何更改
 cli-lock-release = { $question }其任务会被取消，之后的写入会被拒绝。
 cli-lock-release-alive = 强制释放 { $node }（{ $task }）持有的“{ $name }”？该节点在线。
@@ -988,16 +991,22 @@ cli-repaired-partitions = 已修复分区故障 { $faults } 处，详见 'seckil
 cli-replayed = 已恢复
 cli-requests = 请求
 cli-runtime = 无法启动运行时（{ $error }），请检查当前用户的资源限制
+cli-rush-abandoned = 压测停止前未收到应答
+cli-rush-certificate = { $server } 的证书未被接受（{ $why }）；请使用证书所含的主机名，并用 --tls-ca FILE 指定签发它的 CA 证书（带 CA:FALSE 的自签名证书则指定其本身）
 cli-rush-cut-short = 请求未发完即已停止
 cli-rush-dead = { $buyers } 位已准入买家的订单成为死信；原因见 'seckill dead list'。
 cli-rush-first-error = 首个错误：{ $error }
 cli-rush-first-rejection = 首次拒绝：{ $reason }
-cli-rush-not-a-url = 应为服务器的 http:// 地址，例如 http://127.0.0.1:8080
-cli-rush-not-seckill = { $server } 不是 seckill 服务器，其应答不符合接口；请指定 'seckill serve' 的地址
+cli-rush-not-a-url = 格式为 http:// 或 https:// 加主机和端口，例如 http://127.0.0.1:8080
+cli-rush-not-seckill = { $server } 不是 seckill 服务器，其应答（{ $status }）不符合接口；请指定 'seckill serve' 的地址
+cli-rush-redirected = { $server } 重定向到 { $to }；请用 --http 指定 'seckill serve' 的地址
 cli-rush-refused = { $server } 没有该优惠券或未就绪（{ $status }：{ $why }），未发送请求
 cli-rush-requests = 共 { $requests } 次请求，每秒 { $rate } 次，耗时单位为毫秒：
-cli-rush-server-away = 无法连接 { $server }（{ $why }）；请用 'seckill serve' 启动，或用 --http 指定其他地址
+cli-rush-server-away = 无法连接 { $server }（{ $why }）；请用 'seckill serve' 启动，或检查 --http 的协议、主机和端口
 cli-rush-settled = 最后一次应答后 { $seconds } 秒全部落库
+cli-rush-silent = { $server } 在 { $seconds } 秒内没有应答；请检查其负载，或降低请求速率
+cli-rush-tls-ca = 无法使用 --tls-ca { $path }（{ $reason }）；请提供 PEM 文件，内含 CA 证书，或带 CA:FALSE 的自签名服务器证书
+cli-rush-tls-ca-unused = --tls-ca 只用于 https:// 服务器；请用 --http 指定，或去掉 --tls-ca
 cli-rush-unsettled = 仍有已准入的订单未处理完，可用 'seckill pending list' 和 'seckill audit' 查看。
 cli-sale-at-once = 立即
 cli-sale-end = 结束秒杀 #{ $voucher }“{ $title }”？共 { $initial } 件，未售 { $left } 件；结束后不能重新开始。
@@ -1796,10 +1805,15 @@ faults-window = 结束时间（{ $end }）早于开始时间（{ $begin }），�
 
 ## field
 
+field-address = 地址
+field-answers = 响应
+field-connections = 连接
 field-entry = 消息
 field-held = 持有
 field-holder = 持有者
+field-latency = 延迟
 field-lease = 租期
+field-limited = 限流
 field-lock = 锁
 field-next = 下次
 field-order = 订单
@@ -1810,6 +1824,8 @@ field-result = 结果
 field-sale = 秒杀
 field-task = 任务
 field-token = 栅栏令牌
+field-top-addresses = 高频地址
+field-top-users = 高频用户
 field-window = 起止时间
 
 ## figures
@@ -2690,6 +2706,10 @@ schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 '
 
 ## settings
 
+servers-connections = 已打开 { $open } 个，上限 { $most } 个；处理中的请求 { $requests } 个
+servers-latency = p50 { $p50 }，p99 { $p99 }，最大 { $max }
+servers-limited = 按用户 { $user } 次，按地址 { $address } 次
+servers-none = 没有节点提供 HTTP 服务。可运行 'seckill serve'，或用 --listen ADDR 启动本控制台。
 settings-action-value = “{ $action }”：{ $why }
 settings-also-applies-while-text = “{ $action }”在输入文本时也有效，须用 'ctrl-q' 这样的按键；“{ $written }”会被当作文本输入
 settings-and-would-share-key = “{ $action }”和“{ $other }”在同一界面中都使用按键“{ $key }”
@@ -2936,9 +2956,14 @@ subject-users = { $count } 个用户
 
 ## tables
 
+tables-2xx = 2XX
+tables-4xx = 4XX
+tables-5xx = 5XX
+tables-address = 地址
 tables-admitted = 准入
 tables-age = 已等待
 tables-buyers = 买家
+tables-connections = 连接
 tables-depth = 层数
 tables-entry = 消息
 tables-fault = 问题
@@ -2947,6 +2972,7 @@ tables-holder = 持有者
 tables-id = ID
 tables-idle = 空闲
 tables-in-flight = 在途
+tables-in-progress = 处理中
 tables-initial = 总库存
 tables-job = 定时任务
 tables-last = 上次
@@ -2956,6 +2982,7 @@ tables-left = 剩余
 tables-left-in-redis = Redis 剩余
 tables-left-in-sql = SQL 剩余
 tables-letter = 死信
+tables-limited = 限流
 tables-lock = 锁
 tables-next = 下次
 tables-node = 节点
@@ -2965,11 +2992,14 @@ tables-on-sale = 总库存
 tables-order = 订单
 tables-outcome = 结果
 tables-owner = 持有标识
+tables-p50 = P50
+tables-p99 = P99
 tables-persisted = 落库
 tables-phase = 状态
 tables-reason = 原因
 tables-redis-left = Redis 剩余
 tables-replays = 重放
+tables-requests-per-second = 请求/秒
 tables-result = 结果
 tables-rows = 行数
 tables-sale = 秒杀
@@ -3031,6 +3061,9 @@ time-window-is-too-small = 窗口过小，图表至少需要 80x24
 view-activity = 日志
     .help = 转到日志
     .name = 日志
+view-http = HTTP
+    .help = 转到 HTTP
+    .name = HTTP 服务
 view-jobs = 任务
     .help = 转到任务
     .name = 定时任务

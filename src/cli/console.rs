@@ -1,27 +1,76 @@
-//! `seckill`: the console, with the engine inside.
+//! `seckill`: the console, with the engine inside, and with a server for buyers on request.
 
+use std::net::SocketAddr;
+
+use clap::Args;
 use seckill_console::Options;
 use seckill_engine::EngineError;
+use seckill_http::Server;
 use seckill_model::Label;
 
-use crate::{CliError, Config, Context, Needs, Output, Result, display_args::DisplayArgs};
+use crate::{
+    CliError, Config, Context, Needs, Output, Result,
+    display_args::DisplayArgs,
+    output::socket_address,
+    serve::{self, TlsArgs},
+};
 
-pub(super) async fn run(config: &Config, out: Output, display: &DisplayArgs) -> Result<u8> {
+/// The environment variable of `seckill serve` does not apply: a console beside a server must not want its address.
+#[derive(Debug, Args)]
+pub(super) struct ConsoleArgs {
+    /// Also serve buyers over HTTP while the console runs; port 0 is any free one
+    #[arg(long, value_name = "ADDR", allow_hyphen_values = true, value_parser = socket_address)]
+    listen: Option<SocketAddr>,
+    #[command(flatten)]
+    tls: TlsArgs,
+}
+
+impl ConsoleArgs {
+    /// Rejects options that would have no effect.
+    pub(super) fn check(&self, has_command: bool, config: &Config) -> Result<()> {
+        let given = self.listen.is_some() || self.tls.is_given();
+        let why = match self.listen {
+            _ if has_command && given => Label("cli-listen-with-command"),
+            None if given => Label("cli-listen-missing"),
+            Some(_) if config.read_only => Label("cli-listen-read-only"),
+            _ => return Ok(()),
+        };
+        Err(CliError::usage(why))
+    }
+}
+
+pub(super) async fn run(
+    config: &Config,
+    out: Output,
+    display: &DisplayArgs,
+    args: ConsoleArgs,
+) -> Result<u8> {
     if out.json {
         return Err(CliError::usage(Label("cli-console-json")));
     }
     display.localized(|| Ok(seckill_console::check_terminal()?))?;
     let options = display.options(config)?;
-    Context::with(config, out, Needs::Node, async |context| show(context, options).await).await
+    let server = args.listen.map(|address| args.tls.bind(address)).transpose()?;
+    let show = async |context: &mut Context| show(context, options, server).await;
+    Context::with(config, out, Needs::Node, show).await
 }
 
-async fn show(context: &mut Context, options: Options) -> Result<u8> {
+async fn show(context: &mut Context, options: Options, server: Option<Server>) -> Result<u8> {
     let node = context.start_node().await?;
     let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
-    let shown = tokio::select! {
-        shown = seckill_console::run(node.remote(), options) => shown,
-        // Another process has taken this node's name, and its engine has stopped.
-        () = replaced.cancelled() => Ok(()),
+    let showing = async {
+        tokio::select! {
+            shown = seckill_console::run(node.remote(), options) => Ok(shown?),
+            // Another process has taken this node's name, and its engine has stopped.
+            () = replaced.cancelled() => Ok(()),
+        }
+    };
+    let shown = match server {
+        Some(server) => {
+            let settings = context.config.http.clone();
+            Box::pin(serve::while_working(&node, server, settings, showing)).await
+        }
+        None => showing.await,
     };
     let is_replaced = replaced.is_cancelled();
     node.stop().await;

@@ -28,6 +28,7 @@ mod pending;
 mod reply;
 mod rush;
 mod rush_http;
+mod rush_tls;
 mod sale;
 mod sandbox;
 mod serve;
@@ -74,6 +75,8 @@ const DATA_DIR: &str = "--data-dir";
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, max_term_width = 100)]
 pub struct Cli {
+    #[command(flatten)]
+    console: console::ConsoleArgs,
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
@@ -251,7 +254,7 @@ fn run_to_end(command: impl Future<Output = Result<u8>>) -> ExitCode {
 impl Cli {
     /// Runs the requested command; a negative result is exit code 1 with output on stdout, and no error.
     async fn run(self) -> Result<u8> {
-        let Self { global, command } = self;
+        let Self { console, global, command } = self;
         let (json, display) = (global.json, &global.display);
         let describes = command.as_ref().is_some_and(Command::describes_the_program);
         if !describes {
@@ -285,10 +288,11 @@ impl Cli {
         if !describes {
             config.check().map_err(|(_, why)| CliError::usage(why))?;
         }
+        console.check(command.is_some(), &config)?;
         let (config, out) = (&config, Output { json });
         let setup = Setup { config, out, display, server_flag };
         match command {
-            None => console::run(config, out, display).await,
+            None => console::run(config, out, display, console).await,
             Some(Command::Demo(args)) => Box::pin(demo::run(&setup, &args)).await,
             Some(Command::Drill(args)) => Box::pin(drill::run(&setup, &args)).await,
             Some(Command::Work) => work::run(config, out).await,

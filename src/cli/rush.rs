@@ -46,12 +46,16 @@ pub(super) struct RushArgs {
     /// Write the latencies by outcome to this file as CSV, in microseconds
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Send the requests to this HTTP server instead of running a node; several share them in turn
+    /// Send the requests to this server (http:// or https://) instead of running a node; several share them in turn
     #[arg(long, value_name = "URL", requires = "tokens", value_parser = rush_http::server)]
     http: Vec<Url>,
     /// With --http: file with a token per line, as 'seckill users create' writes it; one for each buyer
     #[arg(long, value_name = "FILE", requires = "http")]
     tokens: Option<PathBuf>,
+    /// With an https:// server: trust only the certificates in this file (PEM), also self-signed ones [default: the
+    /// system's]
+    #[arg(long, value_name = "FILE", requires = "http")]
+    tls_ca: Option<PathBuf>,
 }
 
 pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8> {
@@ -76,7 +80,8 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     let csv = csv.transpose()?;
     let mut signals = Signals::listen()?;
     let report = if let Some(tokens) = tokens {
-        let (buyers, stop) = (Buyers::new(args.http, tokens)?, CancellationToken::new());
+        let (buyers, stop) =
+            (Buyers::new(args.http, tokens, args.tls_ca.as_deref())?, CancellationToken::new());
         signals.cancelling(&stop, buyers.run(&plan, &stop)).await?
     } else {
         let rush = async |context: &mut Context| rush(context, plan, &mut signals).await;

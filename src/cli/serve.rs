@@ -3,7 +3,8 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
-use seckill_http::{Server, ServerError};
+use seckill_engine::node::Node;
+use seckill_http::{HttpSettings, Server, ServerError};
 use seckill_model::text;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +27,13 @@ pub(super) struct ServeArgs {
         value_parser = socket_address
     )]
     listen: SocketAddr,
+    #[command(flatten)]
+    tls: TlsArgs,
+}
+
+/// How the server is protected, for every command that listens.
+#[derive(Debug, Args)]
+pub(super) struct TlsArgs {
     /// Chain of certificates (PEM) for TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -37,49 +45,71 @@ pub(super) struct ServeArgs {
     insecure: bool,
 }
 
+impl TlsArgs {
+    /// Whether one of them was given.
+    pub(super) fn is_given(&self) -> bool {
+        self.tls_cert.is_some() || self.insecure
+    }
+
+    /// Binds the address; one that cannot be used is reported before anything is started.
+    pub(super) fn bind(self, listen: SocketAddr) -> Result<Server> {
+        let Self { tls_cert, tls_key, insecure } = self;
+        let tls = tls_cert.zip(tls_key);
+        if !listen.ip().is_loopback() && tls.is_none() && !insecure {
+            return Err(CliError::usage(text!("cli-serve-insecure", address = listen.to_string())));
+        }
+        let server = Server::bind(listen)?;
+        Ok(match tls {
+            Some((certificates, key)) => server.with_tls(&certificates, &key)?,
+            None => server,
+        })
+    }
+}
+
 pub(super) async fn run(config: &Config, out: Output, args: ServeArgs) -> Result<u8> {
     work::check(config)?;
-    let ServeArgs { listen, tls_cert, tls_key, insecure } = args;
-    let tls = tls_cert.zip(tls_key);
-    if !listen.ip().is_loopback() && tls.is_none() && !insecure {
-        return Err(CliError::usage(text!("cli-serve-insecure", address = listen.to_string())));
-    }
-    // A port that is in use is reported before a server is started.
-    let mut server = Server::bind(listen)?;
-    if let Some((certificates, key)) = tls {
-        server = server.with_tls(&certificates, &key)?;
-    }
+    let server = args.tls.bind(args.listen)?;
     let mut signals = Signals::listen()?;
     let serve = async |context: &mut Context| serve(context, server, &mut signals).await;
     let ended = Context::with(config, out, Needs::Node, serve).await?;
     ended.report(out)
 }
 
-/// Serves as long as [`work`] would work: the node stops after the last request in flight was answered.
+/// Serves as long as [`work`] would work.
 async fn serve(context: &mut Context, server: Server, signals: &mut Signals) -> Result<Ended> {
     let node = context.start_node().await?;
     let name = node.operator().node.clone();
     let address = format!("{}://{}", server.scheme(), server.address());
     let (redis, database) = (context.redis.address(), context.store.describe());
     context.out.say(&text!("cli-serve-started", node = name, address, redis, database));
-    let (stop, settings) = (CancellationToken::new(), context.config.http.clone());
+    let settings = context.config.http.clone();
+    let working = work::until_stopped(context, &node, signals);
+    let ended = while_working(&node, server, settings, working).await;
+    Ended::of(node, ended).await
+}
+
+/// Serves until `working` ends or the server fails, which ends `working`. Returns once the requests in flight are
+/// answered, so that the node stops after them.
+pub(super) async fn while_working(
+    node: &Node,
+    server: Server,
+    settings: HttpSettings,
+    working: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    let stop = CancellationToken::new();
     let serving = async {
         let snapshots = node.remote().snapshots;
         let served = server.run(node.operator(), snapshots, settings, stop.clone()).await;
         stop.cancel();
         served
     };
-    let waiting = async {
-        let ended = tokio::select! {
-            ended = work::until_stopped(context, &node, signals) => ended,
-            // The server has failed.
-            () = stop.cancelled() => Ok(()),
-        };
+    let working = async {
+        let worked = stop.run_until_cancelled(working).await;
         stop.cancel();
-        ended
+        worked.unwrap_or(Ok(()))
     };
-    let (served, ended) = tokio::join!(serving, waiting);
-    Ended::of(node, ended.and(served.map_err(CliError::from))).await
+    let (served, worked) = tokio::join!(serving, working);
+    worked.and(served.map_err(CliError::from))
 }
 
 impl From<ServerError> for CliError {

@@ -29,6 +29,8 @@ pub(crate) enum View {
     Ledger,
     #[strum(props(key = "0"))]
     Activity,
+    #[strum(props(key = "s"))]
+    Http,
 }
 
 impl View {

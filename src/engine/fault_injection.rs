@@ -39,7 +39,8 @@ pub async fn die_with_batch(
     for of in keys.partitions() {
         let mut beat = scripts::HEARTBEAT.prepare_invoke();
         beat.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.rates());
-        beat.arg(node).arg(u32::MAX).arg("drill").arg(0).arg("take").arg(0);
+        beat.key(of.http());
+        beat.arg(node).arg(u32::MAX).arg("drill").arg(0).arg("take").arg(0).arg("");
         let (now, _): (i64, i64) = conn.invoke(&beat).await?;
         let from = ReadFrom::New(Duration::from_millis(100));
         while taken < most {

@@ -36,7 +36,8 @@ pub(super) async fn send_heartbeats(
         let seconds = now.0.duration_since(counted.0).as_secs_f64();
         let rate = ((now.1 - counted.1) as f64 / seconds.max(0.1)).round() as u64;
         counted = now;
-        let beat = beat(&mut servers.conn, &of, &node, &instance, dead_ms, "", rate);
+        let http = if is_home { meters.http() } else { String::new() };
+        let beat = beat(&mut servers.conn, &of, &node, &instance, dead_ms, "", (rate, http));
         if let Ok(false) = beat.await {
             tracing::error!(node, "another process has taken the name; stopping");
             stop.cancel();
@@ -80,7 +81,9 @@ pub async fn take_name(
     let until = Instant::now() + Duration::from_millis(dead_ms) + HEARTBEAT_INTERVAL;
     let how = if force { "take" } else { "" };
     for of in servers.keys.partitions() {
-        while !beat(&mut servers.conn, &of, node, instance, dead_ms, how, 0).await? {
+        while !beat(&mut servers.conn, &of, node, instance, dead_ms, how, (0, String::new()))
+            .await?
+        {
             if Instant::now() > until {
                 return Err(EngineError::NameTaken(node.to_owned()));
             }
@@ -90,7 +93,8 @@ pub async fn take_name(
     Ok(())
 }
 
-/// `false` if another process of that name is alive.
+/// `false` if another process of that name is alive. The figures are the orders written per second, and those of the
+/// HTTP server.
 async fn beat(
     conn: &mut Connection,
     of: &Partition,
@@ -98,11 +102,12 @@ async fn beat(
     instance: &str,
     dead_ms: u64,
     how: &str,
-    per_second: u64,
+    (per_second, http): (u64, String),
 ) -> Result<bool> {
     let mut call = scripts::HEARTBEAT.prepare_invoke();
     call.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.rates());
-    call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how).arg(per_second);
+    call.key(of.http());
+    call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how).arg(per_second).arg(http);
     let (_, taken): (i64, bool) = conn.invoke(&call).await?;
     Ok(taken)
 }

@@ -231,7 +231,7 @@ impl Node {
         let mut conn = deployment.redis.connection();
         for of in deployment.keys.partitions() {
             let mut leave = scripts::LEAVE.prepare_invoke();
-            leave.key(of.nodes()).key(of.instances()).key(of.reconciled());
+            leave.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.http());
             leave.arg(node).arg(&self.instance);
             conn.invoke::<u64>(&leave).await?;
         }

@@ -19,13 +19,17 @@ mod router;
 mod server;
 mod sessions;
 mod settings;
+mod traffic;
 mod users;
 mod vouchers;
 
 use std::{sync::Arc, time::Duration};
 
 use deadpool::unmanaged::{Object, Pool};
-use seckill_engine::{EngineError, Operator, Snapshot, admission::Admission, servers::Servers};
+use seckill_engine::{
+    EngineError, Operator, Snapshot, admission::Admission, servers::Servers,
+    telemetry::snapshot::HttpLine,
+};
 use seckill_redis::{Layout, SharedConnection};
 use seckill_store::SharedStore;
 use tokio::{
@@ -120,6 +124,18 @@ impl State {
             answers_within,
             stopping,
         })
+    }
+
+    /// The figures that consoles show of the server at `url`.
+    fn figures(&self, url: &str) -> HttpLine {
+        let max_connections = self.settings.connections;
+        HttpLine {
+            node: self.operator.node.clone(),
+            url: url.to_owned(),
+            connections: max_connections.saturating_sub(self.free.available_permits()) as u64,
+            max_connections: max_connections as u64,
+            ..self.metrics.line()
+        }
     }
 
     /// Connections to Redis and SQL for one request.

@@ -46,11 +46,11 @@ impl Limits {
 
     /// This host itself is not limited: a proxy or a load test has many users behind one address.
     pub(crate) fn check_address(&self, address: IpAddr) -> Result<(), Wait> {
-        let address = address.to_canonical();
-        if address.is_loopback() {
+        let network = network(address);
+        if network.is_loopback() {
             return Ok(());
         }
-        check(self.addresses.as_ref(), &network(address))
+        check(self.addresses.as_ref(), &network)
     }
 
     /// Forgets those that have not asked for a while, until `stop`.
@@ -69,10 +69,12 @@ impl Limits {
 }
 
 /// What one host may choose from: an IPv6 host has a network of 64 bits.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into()
+        }
+        address => address,
     }
 }
 

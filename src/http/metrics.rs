@@ -4,6 +4,7 @@
 
 use std::{
     fmt,
+    net::IpAddr,
     sync::{Arc, atomic::AtomicI64},
     time::Instant,
 };
@@ -24,11 +25,13 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use seckill_engine::{SaleLine, Snapshot, admission::AdmissionError};
+use seckill_engine::{
+    SaleLine, Snapshot, admission::AdmissionError, telemetry::snapshot::HttpLine,
+};
 use seckill_model::{Label, Outcome};
 use tokio::sync::{Semaphore, watch};
 
-use crate::{Shared, answer::Refusal};
+use crate::{Shared, answer::Refusal, traffic::Traffic};
 
 /// Upper bounds of the buckets, in seconds: admission takes about a millisecond, and waits for at most ten seconds.
 const BUCKETS: [f64; 14] =
@@ -94,6 +97,7 @@ pub(crate) struct Metrics {
     in_flight: Gauge,
     admission: Family<OutcomeLabel, Counter>,
     limited: Family<LimitLabel, Counter>,
+    pub(crate) traffic: Traffic,
 }
 
 impl Metrics {
@@ -136,11 +140,12 @@ impl Metrics {
         }
         registry.register_collector(Box::new(Connections { free, most }));
         registry.register_collector(Box::new(Deployment(snapshots)));
-        Self { registry, requests, durations, in_flight, admission, limited }
+        let traffic = Traffic::default();
+        Self { registry, requests, durations, in_flight, admission, limited, traffic }
     }
 
-    /// Counts a request from now on.
-    pub(crate) fn begin(&self, request: &Request) -> InFlight<'_> {
+    /// Counts a request from this address from now on.
+    pub(crate) fn begin(&self, request: &Request, from: Option<IpAddr>) -> InFlight<'_> {
         let path = request.extensions().get::<MatchedPath>();
         let path = path.map_or("unmatched", MatchedPath::as_str).to_owned();
         let method = match *request.method() {
@@ -150,7 +155,7 @@ impl Metrics {
             _ => "other",
         };
         self.in_flight.inc();
-        InFlight { metrics: self, method, path, began: Instant::now() }
+        InFlight { metrics: self, method, path, from, began: Instant::now() }
     }
 
     /// Counts a decision of admission.
@@ -174,6 +179,17 @@ impl Metrics {
     pub(crate) fn note_limited(&self, by: &'static str) {
         self.limited.get_or_create(&LimitLabel { by }).inc();
     }
+
+    /// What consoles show of these figures.
+    pub(crate) fn line(&self) -> HttpLine {
+        let limited = |by| self.limited.get_or_create(&LimitLabel { by }).get();
+        HttpLine {
+            in_flight: u64::try_from(self.in_flight.get()).unwrap_or_default(),
+            limited_users: limited("user"),
+            limited_addresses: limited("address"),
+            ..self.traffic.line()
+        }
+    }
 }
 
 /// A request in progress; one whose client leaves has no answer, and is not counted as one.
@@ -181,12 +197,14 @@ pub(crate) struct InFlight<'a> {
     metrics: &'a Metrics,
     method: &'static str,
     path: String,
+    from: Option<IpAddr>,
     began: Instant,
 }
 
 impl InFlight<'_> {
     pub(crate) fn end(self, status: StatusCode) {
         let (path, took) = (self.path.clone(), self.began.elapsed());
+        self.metrics.traffic.note_answer(status, took, self.from);
         let duration = self.metrics.durations.get_or_create(&PathLabel { path: path.clone() });
         duration.observe(took.as_secs_f64());
         let labels = RequestLabels { method: self.method, path, status: status.as_u16() };

@@ -28,7 +28,9 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::{
     Shared,
     answer::{Refusal, localized},
-    health, language, metrics,
+    health, language,
+    limits::network,
+    metrics,
     openapi::{self, Description},
     orders, users, vouchers,
 };
@@ -82,10 +84,11 @@ pub(crate) fn router(shared: &Shared) -> Router {
 ///
 /// Written here because no crate does the last: the language of a refusal is known only from its request.
 async fn observe(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let counted = shared.metrics.begin(&request);
-    let language = language::preferred(request.headers());
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    let response = match peer.map_or(Ok(()), |peer| shared.limits.check_address(peer.ip())) {
+    let peer = peer.map(|peer| network(peer.ip()));
+    let counted = shared.metrics.begin(&request, peer);
+    let language = language::preferred(request.headers());
+    let response = match peer.map_or(Ok(()), |peer| shared.limits.check_address(peer)) {
         Ok(()) => next.run(request).await,
         Err(wait) => {
             shared.metrics.note_limited("address");

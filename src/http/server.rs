@@ -19,7 +19,7 @@ use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _},
 };
-use seckill_engine::{EngineError, Operator, Snapshot};
+use seckill_engine::{EngineError, Operator, Snapshot, telemetry::meters::HttpFigures};
 use seckill_model::{OsError, Reason, message::text};
 use tokio::{
     net::TcpStream,
@@ -110,9 +110,15 @@ impl Server {
         settings: HttpSettings,
         stop: CancellationToken,
     ) -> Result<(), ServerError> {
+        let url = format!("{}://{}", self.scheme(), self.address);
         let Self { listener, tls, .. } = self;
         let state = State::new(operator, snapshots, settings, stop.clone())?;
         let shared: Shared = Arc::new(state);
+        let figures: Arc<HttpFigures> = {
+            let shared = Shared::clone(&shared);
+            Arc::new(move || shared.figures(&url))
+        };
+        operator.meters.publish_http(&figures);
         let forgetting = tokio::spawn({
             let (shared, stop) = (Shared::clone(&shared), stop.clone());
             async move { shared.limits.forget(&stop).await }
@@ -149,6 +155,7 @@ impl Server {
                 }
             }
         };
+        drop(figures);
         stop.cancel();
         // Both end with `stop`; commands of operators may outlive their clients, and the engine still runs.
         let _ = forgetting.await;

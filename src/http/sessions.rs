@@ -124,6 +124,7 @@ impl FromRequestParts<Shared> for Buyer {
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Refusal> {
         let token = token(&parts.headers).ok_or(Refusal::NoSession)?;
         let user = shared.sessions.user(token).await?.ok_or(Refusal::NoSession)?;
+        shared.metrics.traffic.note_user(user);
         shared.limits.check_user(user).inspect_err(|_| shared.metrics.note_limited("user"))?;
         Ok(Self(user))
     }

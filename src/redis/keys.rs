@@ -253,6 +253,11 @@ impl Partition {
         format!("{}:rates", self.prefix)
     }
 
+    /// Hash: node -> figures of its HTTP server as of its last heartbeat, as JSON; in the home partition only.
+    pub fn http(&self) -> String {
+        format!("{}:http", self.prefix)
+    }
+
     /// Hash: node -> run ID of the Redis server that it has reconciled.
     pub fn reconciled(&self) -> String {
         format!("{}:reconciled", self.prefix)
@@ -268,9 +273,10 @@ impl Partition {
         format!("{}:gone", self.prefix)
     }
 
-    /// Patterns of the keys of each sale of the partition.
-    pub fn sales(&self) -> [String; 3] {
-        ["sale", "stock", "buyers"].map(|what| format!("{}:{what}:*", glob(&self.prefix)))
+    /// Pattern of the keys of each sale of the partition: `sale`, `stock`, `buyers`. One, since each is a scan of all
+    /// keys.
+    pub fn sales(&self) -> String {
+        format!("{}:[sb]*:*", glob(&self.prefix))
     }
 
     /// Hash: number of entries ever added to the streams (`orders`, `dead`), the last order entry (`last_orders`), the

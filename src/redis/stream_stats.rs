@@ -26,6 +26,8 @@ pub struct RedisStats {
     pub consumers: Vec<ConsumerStats>,
     /// Nodes with their last heartbeats.
     pub nodes: Nodes,
+    /// Nodes with an HTTP server, and its figures as JSON.
+    pub http: Vec<(String, String)>,
     /// Figures of the requested sales, in their order.
     pub sales: Vec<SaleStats>,
     /// Keys written by another program; nothing was read from them.
@@ -157,6 +159,7 @@ type Reply = (
     Vec<(Text, u64, u64)>,
     Vec<(Text, f64)>,
     HashMap<String, u64>,
+    Vec<(Text, Text)>,
     Vec<SaleReply>,
     Vec<(String, String)>,
     Vec<String>,
@@ -201,13 +204,9 @@ pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<()> {
 /// Voucher IDs of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
 /// server.
 pub async fn sales_held(conn: &mut Connection, of: &Partition) -> Result<Vec<VoucherId>> {
-    let mut held = Vec::new();
-    for pattern in of.sales() {
-        let found = conn.keys_like(&of.orders(), &pattern).await?;
-        held.extend(
-            found.iter().filter_map(|key| Some(VoucherId(key.rsplit(':').next()?.parse().ok()?))),
-        );
-    }
+    let found = conn.keys_like(&of.orders(), &of.sales()).await?;
+    let voucher = |key: &String| Some(VoucherId(key.rsplit(':').next()?.parse().ok()?));
+    let mut held: Vec<_> = found.iter().filter_map(voucher).collect();
     held.sort_unstable();
     held.dedup();
     Ok(held)
@@ -265,11 +264,12 @@ pub async fn read_partition(
     let mut call = scripts::STREAM_STATS.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
     call.key(of.instances()).key(of.reconciled()).key(of.watermark()).key(of.rates());
+    call.key(of.http());
     for sale in sales {
         call.key(&keys.sale_keys(*sale)).key(keys.tally(*sale));
     }
     call.arg(of.group()).arg(MAX_COUNTED);
-    let (now, stream, marks, consumers, nodes, rates, figures, foreign, lost): Reply =
+    let (now, stream, marks, consumers, nodes, rates, http, figures, foreign, lost): Reply =
         conn.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
     let (last, added, generated, deleted, delivered, read, reported_lag) = marks;
@@ -310,6 +310,7 @@ pub async fn read_partition(
             })
             .collect(),
         nodes: Nodes::of(Millis(now), nodes),
+        http: http.into_iter().map(|(Text(node), Text(figures))| (node, figures)).collect(),
         sales: figures.into_iter().map(sale_stats).collect::<Result<_, _>>()?,
         foreign,
         lost,
@@ -353,6 +354,7 @@ mod tests {
             parts: Vec::new(),
             consumers: vec![consumer("desk/replay", 900), consumer("gone/replay", 9_000)],
             nodes: Nodes { now: Millis(10_000), signs: vec![("a".to_owned(), Millis(9_500))] },
+            http: Vec::new(),
             sales: Vec::new(),
             foreign: Vec::new(),
             lost: Vec::new(),

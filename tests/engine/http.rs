@@ -1,8 +1,13 @@
 //! The HTTP API on a real engine: admission, results, payment, refusals, limits, and its end.
 
-use std::{collections::HashSet, net::SocketAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 
-use crate::support::{PATIENCE, wait_until};
+use crate::support::{PATIENCE, http_client, wait_until};
 use crate::world::{World, newest, sale};
 use futures::{
     StreamExt as _,
@@ -12,7 +17,7 @@ use redis::{cmd, pipe};
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header::RETRY_AFTER};
 use seckill_engine::commands::Command;
 use seckill_http::{HttpSettings, Secret, Server, ServerError};
-use seckill_model::{EntryId, Label, Message, Millis, NewSale, VoucherId, user::Role};
+use seckill_model::{EntryId, Label, Message, Millis, NewSale, UserId, VoucherId, user::Role};
 use seckill_redis::dead_letters::bury_all;
 use serde_json::{Value, json};
 use tokio::{
@@ -52,8 +57,7 @@ impl Door {
         let snapshots = world.node().remote().snapshots;
         let ended =
             tokio::spawn(async move { server.run(&operator, snapshots, settings, stopping).await });
-        let client = Client::builder().no_proxy().build().unwrap();
-        Self { address, client, stop, ended }
+        Self { address, client: http_client(), stop, ended }
     }
 
     async fn send(&self, method: Method, path: &str, token: &str) -> Got {
@@ -697,7 +701,27 @@ async fn the_metrics_are_those_of_the_engine() {
         !text.contains("attacker") && text.contains("path=\"unmatched\",status=\"404\""),
         "{text}"
     );
+    // The figures for consoles are the same ones; the scrape itself was counted after it.
+    let mut answers = BTreeMap::from([(200, 1)]);
+    for line in text.lines().filter(|line| line.starts_with("seckill_http_requests_total{")) {
+        let (labels, count) = line.rsplit_once(' ').unwrap();
+        let status = labels.split("status=\"").nth(1).unwrap()[..3].parse::<u16>().unwrap();
+        *answers.entry(status).or_default() += count.parse::<u64>().unwrap();
+    }
+    let http = async || Arc::clone(&world.node().remote().snapshots.borrow()).http.clone();
+    wait_until(PATIENCE, "they are published", async || {
+        http().await.first().is_some_and(|line| line.answers == answers)
+    })
+    .await;
+    let [line] = <[_; 1]>::try_from(http().await).unwrap();
+    assert_eq!((line.node.as_str(), line.limited()), (world.node().operator().node.as_str(), 0));
+    assert_eq!(line.url, format!("http://{}", door.address));
     door.close().await;
+    let key = world.keys.home().http();
+    wait_until(PATIENCE, "a server that has stopped has none", async || {
+        http().await.is_empty() && world.server.query::<u64>(&["EXISTS", &key]) == 0
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -712,6 +736,13 @@ async fn a_user_who_asks_too_often_waits_and_others_do_not() {
     for got in &limited {
         assert!(got.retry && got.body["code"] == 429, "{}", got.body);
     }
+    let mut snapshots = world.node().remote().snapshots;
+    let counted = snapshots.wait_for(|it| {
+        it.http.first().is_some_and(|line| line.limited_users == limited.len() as u64)
+    });
+    let counted = Arc::clone(&tokio::time::timeout(PATIENCE, counted).await.unwrap().unwrap());
+    let users: Vec<_> = counted.http[0].users.iter().map(|it| it.id).collect();
+    assert_eq!(users, [UserId(1)]);
     assert_eq!(answers.iter().filter(|got| got.status == 200).count(), 1);
     assert_eq!(door.buy(voucher, &other).await.status, 200);
     door.close().await;

@@ -3,23 +3,21 @@
 use std::{
     collections::{BTreeSet, HashSet},
     fs,
-    io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     os::unix::fs::PermissionsExt as _,
-    sync::Arc,
 };
 
 use crate::support::{
-    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, Seckill, refused, wait_until,
+    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, Seckill, Terminal, http_client, refused,
+    wait_until,
 };
 use futures::{StreamExt as _, stream};
-use reqwest::Client;
 use rustix::process::Signal;
-use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
-    pki_types::{CertificateDer, pem::PemObject as _},
-};
 use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::watch,
+};
 
 /// Waits for the address in the first line of `seckill serve`.
 async fn address_of(server: &mut Background) -> String {
@@ -46,6 +44,55 @@ fn log_in(home: &Seckill, users: u64) -> Vec<String> {
     tokens
 }
 
+/// `seckill serve` on a free port, and its address.
+async fn serve(home: &Seckill, args: &[&str]) -> (Background, String) {
+    let mut server = home.spawn(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
+    let address = address_of(&mut server).await;
+    (server, address)
+}
+
+/// The orders of voucher 1 in SQL.
+fn persisted(home: &Seckill) -> u64 {
+    home.json(&["sale", "show", "1"])["persisted"].as_u64().unwrap()
+}
+
+/// The arguments of a load test of voucher 1 on these servers, with the buyers of [`log_in`].
+fn rush<'a>(tokens: &'a str, urls: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["rush", "--voucher", "1", "--tokens", tokens];
+    for url in urls {
+        args.extend(["--http", url]);
+    }
+    [&args, more].concat()
+}
+
+/// A server that is not seckill: one answer to questions about a voucher, and another one to all other requests. An empty
+/// answer is not sent. Counts the requests.
+async fn stranger(voucher: String, others: String) -> (String, watch::Receiver<u32>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (count, counted) = watch::channel(0);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let (voucher, others, count) = (voucher.clone(), others.clone(), count.clone());
+            tokio::spawn(async move {
+                let mut request = [0; 4_096];
+                while let Ok(1..) = client.read(&mut request).await {
+                    let is_check = request.starts_with(b"GET /voucher/");
+                    count.send_modify(|count| *count += 1);
+                    let answer = if is_check { &voucher } else { &others };
+                    client.write_all(answer.as_bytes()).await.unwrap();
+                }
+            });
+        }
+    });
+    (url, counted)
+}
+
+/// An HTTP answer.
+fn answer(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
 /// Every ID that a client was given is in SQL, although the server was stopped in the middle.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_order_given_before_sigterm_is_in_sql() {
@@ -55,7 +102,7 @@ async fn each_order_given_before_sigterm_is_in_sql() {
     let mut server = home.spawn(&["serve", "--listen", "127.0.0.1:0"]);
     let address = address_of(&mut server).await;
     let tokens = log_in(&home, USERS);
-    let client = Client::builder().no_proxy().build().unwrap();
+    let client = http_client();
     let url = format!("http://{address}/voucher-order/seckill/1");
     // A refused connection is no answer; an answer that was begun is complete.
     let ask = async |token: &String| {
@@ -118,7 +165,7 @@ async fn the_dashboard_shows_exactly_the_metrics_that_are_served() {
     home.run(&["sale", "create", "--title", "tea", "--stock", "1"]).expect_code(0);
     let mut server = home.spawn(&["serve", "--listen", "127.0.0.1:0"]);
     let url = format!("http://{}/metrics", address_of(&mut server).await);
-    let client = Client::builder().no_proxy().build().unwrap();
+    let client = http_client();
     let mut served = String::new();
     wait_until(PATIENCE, "a request was counted, and the sale is known", async || {
         served = client.get(&url).send().await.unwrap().text().await.unwrap();
@@ -143,6 +190,59 @@ fn an_address_that_cannot_be_used_is_reported() {
         refused(serve(wrong), 2, "--listen");
     }
     refused(home.run(&["serve", "--read-only"]), 1, "read-only");
+    // The console says so before it opens the screen, and before it starts a server.
+    let mut console = home.pty(&["--listen", &address], 100, 30, &[]);
+    console.wait_for_text(&format!("cannot listen on {address}"));
+    assert_eq!(console.exit_status(PATIENCE).exit_code(), 1);
+    assert_eq!(console.terminal(), Terminal::RESTORED);
+    for (args, why) in [
+        (&["--listen", &address, "--read-only"][..], "--read-only"),
+        (&["--listen", &address, "status"], "seckill serve"),
+        (&["--insecure"], "--listen"),
+    ] {
+        refused(home.run(args), 2, why);
+    }
+    assert!(home.processes().is_empty(), "nothing was started");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_console_serves_buyers_until_it_quits() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "9"]).expect_code(0);
+    let mut console = home.pty(&["--listen", "127.0.0.1:0"], 120, 36, &[]);
+    console.wait_for_text("Overview");
+    console.send("s");
+    let text = console.wait_for_text("http://127.0.0.1:");
+    let (_, url) = text.split_once("http://").unwrap();
+    let url = format!("http://{}", url.split_whitespace().next().unwrap());
+    let (client, tokens) = (http_client(), log_in(&home, 1));
+    let order = format!("{url}/voucher-order/seckill/1");
+    let buy = async || client.post(&order).header("authorization", &tokens[0]).send().await;
+    for status in [200, 409] {
+        assert_eq!(buy().await.unwrap().status(), status);
+    }
+    console.send("l");
+    let text = console.wait_for_text("200: 1, 409: 1");
+    assert!(text.contains("top users") && !text.contains(&tokens[0]), "{text}");
+    let status = home.json(&["status"]);
+    assert_eq!((&status["http"][0]["url"], &status["http"][1]), (&url.into(), &Value::Null));
+    console.send("q");
+    assert!(console.exit_status(PATIENCE).success());
+    assert_eq!(console.terminal(), Terminal::RESTORED);
+    assert!(buy().await.is_err(), "it listens no more");
+    assert_eq!(home.json(&["audit"])["sales"][0]["persisted"], 1);
+}
+
+/// A process that is killed cannot remove its figures.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_server_is_not_shown() {
+    let home = Seckill::new();
+    let mut server = home.spawn(&["serve", "--listen", "127.0.0.1:0"]);
+    address_of(&mut server).await;
+    let served = || home.json(&["status"])["http"].as_array().unwrap().len();
+    wait_until(PATIENCE, "it is shown", async || served() == 1).await;
+    server.signal(Signal::KILL);
+    wait_until(PATIENCE, "it counts as dead", async || served() == 0).await;
 }
 
 #[test]
@@ -209,28 +309,8 @@ async fn a_door_with_a_certificate_speaks_tls_alone() {
     let mut server = home.spawn(&args);
     let address = address_of(&mut server).await;
     assert!(server.stdout().contains("https://"), "{}", server.stdout());
-    let answer = tokio::task::spawn_blocking(move || {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(AUTHORITY.as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let name = "localhost".try_into().unwrap();
-        let client = ClientConnection::new(Arc::new(config), name).unwrap();
-        let stream = TcpStream::connect(&address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut tls = StreamOwned::new(client, stream);
-        tls.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        // The server may close the connection without a farewell.
-        let _ = tls.read_to_string(&mut answer);
-        answer
-    });
-    let answer = answer.await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let answer = http_client().get(format!("https://{address}/healthz")).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
     server.signal(Signal::TERM);
     server.wait(PATIENCE).expect_code(0);
 }
@@ -241,23 +321,15 @@ async fn a_load_test_over_http_is_reported_like_one_of_a_node() {
     let home = Seckill::new();
     home.run(&["sale", "create", "--title", "tea", "--stock", "100"]).expect_code(0);
     log_in(&home, 300);
-    let mut servers = ["one", "two"].map(|_| home.spawn(&["serve", "--listen", "127.0.0.1:0"]));
-    let mut urls = Vec::new();
-    for server in &mut servers {
-        urls.push(format!("http://{}", address_of(server).await));
-    }
     let file = home.file("tokens.txt");
-    let rush = |urls: &[&str], more: &[&str]| {
-        let mut args = vec!["rush", "--voucher", "1", "--tokens", file.to_str().unwrap()];
-        for url in urls {
-            args.extend(["--http", url]);
-        }
-        home.run(&[&args, more].concat())
-    };
+    let tokens = file.to_str().unwrap();
+    let (one, two) = (serve(&home, &[]).await, serve(&home, &[]).await);
+    let urls = [&one, &two].map(|(_, address)| format!("http://{address}"));
     let both = [&*urls[0], &*urls[1]];
+    let run = |urls: &[&str], more: &[&str]| home.run(&rush(tokens, urls, more));
     let csv = home.file("rush.csv");
-    let done = rush(&both, &["--repeat", "0.5", "--json", "--csv", csv.to_str().unwrap()]);
-    let report: Value = serde_json::from_str(&done.expect_code(0).stdout).unwrap();
+    let done = run(&both, &["--repeat", "0.5", "--json", "--csv", csv.to_str().unwrap()]);
+    let report = done.expect_code(0).json();
     for (figure, value) in
         [("attempts", 450), ("admitted", 100), ("persisted", 100), ("rejected", 0), ("errors", 0)]
     {
@@ -270,37 +342,177 @@ async fn a_load_test_over_http_is_reported_like_one_of_a_node() {
     assert_eq!(home.json(&["audit"])["balanced"], true);
     // A voucher, a server or a token that is wrong.
     refused(home.run(&["rush", "--voucher", "1"]), 2, "--users");
-    let tokens = ["--tokens", file.to_str().unwrap(), "--http", &urls[0]];
-    refused(home.run(&[&["rush", "--voucher", "9"], &tokens[..]].concat()), 1, "404");
-    refused(rush(&both[..1], &["--users", "301"]), 2, "300");
-    refused(rush(&["https://127.0.0.1"], &[]), 2, "http://");
-    refused(rush(&["here"], &[]), 2, "http://");
+    let other = ["--tokens", tokens, "--http", both[0]];
+    refused(home.run(&[&["rush", "--voucher", "9"], &other[..]].concat()), 1, "404");
+    refused(run(&both[..1], &["--users", "301"]), 2, "300");
+    for wrong in ["here", "ftp://127.0.0.1", "http://127.0.0.1/shop", "http://u:p@127.0.0.1"] {
+        refused(run(&[wrong], &[]), 2, "http://");
+    }
     let none = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    refused(rush(&[&format!("http://{none}")], &[]), 3, &none.to_string());
-    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = stranger.local_addr().unwrap();
-    let page = std::thread::spawn(move || {
-        let (mut client, _) = stranger.accept().unwrap();
-        let _ = client.read(&mut [0; 1_024]);
-        client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>").unwrap();
-    });
-    refused(rush(&[&format!("http://{address}")], &[]), 1, "not a seckill server");
-    page.join().unwrap();
+    refused(run(&[&format!("http://{none}")], &[]), 3, &format!("{none}/ cannot be reached"));
+    refused(run(&[&format!("https://{}", one.1)], &[]), 3, "cannot be reached");
     for (content, named) in
         [("", "no tokens"), ("good\nnot good\n", "line 2"), ("a\n\nb", "line 2")]
     {
         fs::write(&file, content).unwrap();
-        let output = rush(&both, &[]);
+        let output = run(&both, &[]);
         assert!(!output.stderr.contains("good"), "{output}");
         refused(output, 2, named);
     }
     fs::write(&file, "0123456789abcdef\n").unwrap();
-    let stranger = rush(&both, &[]).expect_code(1);
+    let stranger = run(&both, &[]).expect_code(1);
     assert!(stranger.stdout.contains("first error: 401"), "{stranger}");
     fs::remove_file(&file).unwrap();
-    refused(rush(&both, &[]), 2, "tokens.txt");
-    for server in servers {
+    refused(run(&both, &[]), 2, "tokens.txt");
+    for (server, _) in [one, two] {
         server.signal(Signal::TERM);
         server.wait(PATIENCE).expect_code(0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_test_over_tls_checks_the_certificate() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "100"]).expect_code(0);
+    log_in(&home, 30);
+    let [chain, key, authority, empty] = [
+        ("chain.pem", CERTIFICATE),
+        ("key.pem", KEY),
+        ("authority.pem", AUTHORITY),
+        ("empty.pem", ""),
+    ]
+    .map(|(name, text)| {
+        fs::write(home.file(name), text).unwrap();
+        home.file(name).to_str().unwrap().to_owned()
+    });
+    let file = home.file("tokens.txt");
+    let run = |urls: &[&str], more: &[&str]| home.run(&rush(file.to_str().unwrap(), urls, more));
+    let (signed, address) = serve(&home, &["--tls-cert", &chain, "--tls-key", &key]).await;
+    let (signed_url, plain) = (format!("https://{address}"), format!("http://{address}"));
+    let report = run(&[&signed_url], &["--tls-ca", &authority, "--json"]).expect_code(0).json();
+    assert_eq!((&report["admitted"], &report["persisted"]), (&30.into(), &30.into()), "{report}");
+    // Signed by no trusted authority, or not by that one.
+    for ca in [&[][..], &["--tls-ca", &chain]] {
+        refused(run(&[&signed_url], ca), 3, "--tls-ca");
+    }
+    refused(run(&[&plain], &[]), 3, "cannot be reached");
+    refused(run(&[&plain], &["--tls-ca", &authority]), 2, "https://");
+    for unusable in ["/nonexistent", "/", &empty, &key] {
+        refused(run(&[&signed_url], &["--tls-ca", unusable]), 2, unusable);
+    }
+    signed.signal(Signal::TERM);
+    signed.wait(PATIENCE).expect_code(0);
+}
+
+/// A buyer per 50 ms: it would take minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_a_load_test_over_http_with_a_report() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "4000"]).expect_code(0);
+    log_in(&home, 4_000);
+    let file = home.file("tokens.txt");
+    let (server, address) = serve(&home, &[]).await;
+    let url = format!("http://{address}");
+    let mut written = 0;
+    for signal in [Signal::INT, Signal::TERM] {
+        let seed = (written + 1).to_string();
+        let more = ["--rate", "20", "--seed", &seed, "--json"];
+        let running = home.spawn(&rush(file.to_str().unwrap(), &[&url], &more));
+        wait_until(PATIENCE, "it has sold a few", async || persisted(&home) > written + 5).await;
+        running.signal(signal);
+        let report = running.wait(PATIENCE).expect_code(1).json();
+        let figure = |name: &str| report[name].as_u64().unwrap();
+        assert_eq!(
+            (&report["cut_short"], &report["errors"]),
+            (&true.into(), &0.into()),
+            "{report}"
+        );
+        assert!(figure("attempts") < 4_000 && figure("persisted") > 5, "{report}");
+        assert!(figure("persisted") <= figure("admitted"), "{report}");
+        written += figure("admitted");
+    }
+    wait_until(PATIENCE, "every order is written", async || persisted(&home) == written).await;
+    server.signal(Signal::TERM);
+    server.wait(PATIENCE).expect_code(0);
+}
+
+/// One of two servers is killed in the middle: what it has given is found through the other one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_test_outlives_one_of_its_servers() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "600"]).expect_code(0);
+    log_in(&home, 600);
+    let file = home.file("tokens.txt");
+    let config = home.file("claims.toml");
+    fs::write(&config, "[engine]\nclaim_idle_ms = 1000\n").unwrap();
+    let config = ["--config", config.to_str().unwrap()];
+    let (living, dying) = (serve(&home, &config).await, serve(&home, &config).await);
+    let urls = [&living, &dying].map(|(_, address)| format!("http://{address}"));
+    // The first one is also the first to be asked for orders.
+    let more = ["--rate", "100", "--json"];
+    let running = home.spawn(&rush(file.to_str().unwrap(), &[&urls[1], &urls[0]], &more));
+    wait_until(PATIENCE, "both have sold a few", async || persisted(&home) > 20).await;
+    dying.0.signal(Signal::KILL);
+    let report = running.wait(PATIENCE).expect_code(1).json();
+    let figure = |name: &str| report[name].as_u64().unwrap();
+    assert_eq!(
+        (&report["cut_short"], &report["settled"]),
+        (&false.into(), &true.into()),
+        "{report}"
+    );
+    assert_eq!(figure("attempts"), 600, "{report}");
+    assert_eq!(figure("admitted") + figure("errors"), 600, "{report}");
+    assert_eq!(figure("persisted"), figure("admitted"), "{report}");
+    assert!(figure("admitted") > 300 && figure("errors") > 100, "{report}");
+    let why = report["first_error"].as_str().unwrap();
+    assert!(why.starts_with(&urls[1]) && why.contains("cannot be reached"), "{why}");
+    living.0.signal(Signal::TERM);
+    living.0.wait(PATIENCE).expect_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_are_not_seckill_are_reported() {
+    let home = Seckill::new();
+    let file = home.file("tokens.txt");
+    fs::write(&file, "one\ntwo\n").unwrap();
+    let start = |url: &str| home.spawn(&rush(file.to_str().unwrap(), &[url], &[]));
+    let good = answer("200 OK", r#"{"success":true,"errorMsg":null,"code":0,"data":{}}"#);
+    let moved =
+        "HTTP/1.1 302 Found\r\nLocation: https://shop.example/\r\nContent-Length: 0\r\n\r\n";
+    for (wrong, named) in [
+        (answer("200 OK", "<html>"), "(200) is not one of this API"),
+        (answer("200 OK", r#"{"success":"#), "(200) is not one of this API"),
+        (answer("200 OK", r#"{"status":"ok"}"#), "(200) is not one of this API"),
+        (answer("502 Bad Gateway", ""), "(502) is not one of this API"),
+        (moved.to_owned(), "redirects to https://shop.example/"),
+    ] {
+        let (url, _) = stranger(wrong.clone(), String::new()).await;
+        refused(start(&url).wait(PATIENCE), 1, named);
+        // It becomes so after the check.
+        let (url, _) = stranger(good.clone(), wrong).await;
+        let ended = start(&url).wait(PATIENCE).expect_code(1);
+        assert!(
+            ended.stdout.contains("first error: http://") && ended.stdout.contains(named),
+            "{ended}"
+        );
+    }
+    let (url, _) = stranger("nonsense".to_owned(), String::new()).await;
+    refused(start(&url).wait(PATIENCE), 3, "cannot be reached");
+    let (url, _) = stranger(good.clone(), good.clone()).await;
+    let ended = start(&url).wait(PATIENCE).expect_code(1);
+    assert!(ended.stdout.contains("is not one of this API"), "{ended}");
+    // It gives no answer, at once or after the check, until a signal ends the load test.
+    for check in [String::new(), good] {
+        let (url, sent) = stranger(check.clone(), String::new()).await;
+        let running = start(&url);
+        let (requests, named) = if check.is_empty() {
+            (1, "stopped before all requests were sent")
+        } else {
+            (3, "no reply before the load test was stopped")
+        };
+        wait_until(PATIENCE, "it waits for answers", async || *sent.borrow() == requests).await;
+        running.signal(Signal::INT);
+        let ended = running.wait(PATIENCE).expect_code(1);
+        assert!(ended.stdout.contains(named), "{ended}");
     }
 }

@@ -41,7 +41,7 @@ pub use redis_server::TestRedis;
 pub use sandbox::Seckill;
 pub use sentinel::TestSentinels;
 pub use server::{PASSWORD, Server};
-pub use tls::{AUTHORITY, CERTIFICATE, KEY, encrypted};
+pub use tls::{AUTHORITY, CERTIFICATE, KEY, encrypted, http_client};
 
 /// How long a test waits for an immediate effect: long enough for a loaded machine, and
 /// used up only by a failing test.

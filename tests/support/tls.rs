@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use reqwest::{Certificate, Client};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
@@ -50,6 +51,14 @@ lMfHyMCYd5CPy4ehHKdR/nUXWyDaHFuDDrWpTUZKRy0HyXg1Ghh3wDEP
 ";
 /// Poll interval of both sides.
 const TURN: Duration = Duration::from_millis(2);
+
+/// A client of HTTP servers that trusts [`AUTHORITY`].
+pub fn http_client() -> Client {
+    // reqwest is built without a provider.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let authority = Certificate::from_pem(AUTHORITY.as_bytes()).unwrap();
+    Client::builder().no_proxy().tls_certs_only([authority]).build().unwrap()
+}
 
 /// Listens on a loopback port for the lifetime of the process, with a certificate for localhost
 /// signed by [`AUTHORITY`], and forwards to the socket.

@@ -53,7 +53,7 @@ fn the_palette_finds_both_names() {
 const NAMES: &[&str] = &[
     "Redis", "redis", "sqlite", "SQL", "sql", "ID", "UTC", "Tab", "Enter", "Esc", "Space", "XACK",
     "XCLAIM", "INSERT", "INTO", "on", "seckill", "audit", "ms", "kim", "lee", "max", "PgUp",
-    "PgDn", "Home", "End", "CSV", "JSON", "SVG", "ANSI", "job", "every", "order",
+    "PgDn", "Home", "End", "CSV", "JSON", "SVG", "ANSI", "HTTP", "job", "every", "order",
     "recount", // A line of an older version.
     "sale",    // Titles and errors of servers.
     "hot", "pot", "off", "milk", "tea", "cinema", "ticket", "noodles", "disk", "error",

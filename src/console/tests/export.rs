@@ -17,7 +17,6 @@ fn export(snapshot: Snapshot, keys: &str, letter: char) -> String {
     export.body
 }
 
-/// The table of a view as JSON.
 fn read(snapshot: Snapshot, keys: &str) -> serde_json::Value {
     serde_json::from_str(&export(snapshot, keys, 'j')).unwrap()
 }
@@ -60,7 +59,7 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
 }
 
 /// Each table, a snapshot that fills it, and its keys.
-pub(super) const TABLES: [Case; 10] = [
+pub(super) const TABLES: [Case; 11] = [
     ("sales", normal, "2"),
     ("stream", with_stream, "3"),
     ("consumers", with_stream, "3c"),
@@ -71,6 +70,7 @@ pub(super) const TABLES: [Case; 10] = [
     ("jobs", normal, "8"),
     ("ledger", with_findings, "9"),
     ("activity", with_log, "0"),
+    ("http", normal, "s"),
 ];
 
 #[test]

@@ -28,7 +28,6 @@ impl Tui {
         Self::themed(snapshot, Theme::new(Depth::Ansi256, false))
     }
 
-    /// A console after these keys.
     pub(super) fn open(snapshot: Snapshot, keys: &str) -> Self {
         let mut tui = Self::new(snapshot);
         tui.press(keys);
@@ -87,7 +86,6 @@ impl Tui {
         self
     }
 
-    /// Commands sent since the last call.
     pub(super) fn sent(&mut self) -> Vec<Command> {
         let mut commands = Vec::new();
         while let Ok(request) = self.requests.try_recv() {
@@ -97,7 +95,6 @@ impl Tui {
         commands
     }
 
-    /// The reason of the last command.
     pub(super) fn reason(&self) -> Option<String> {
         self.outstanding.last().and_then(|request| request.reason.clone())
     }
@@ -146,7 +143,6 @@ impl Tui {
         lines(&buffer, buffer.area)
     }
 
-    /// The first line of the screen.
     pub(super) fn header(&mut self) -> String {
         self.screen().lines().next().unwrap_or_default().to_owned()
     }
@@ -156,12 +152,10 @@ impl Tui {
         screen.lines().nth(usize::from(self.size.1) - 2).unwrap_or_default().trim().to_owned()
     }
 
-    /// Text copied since the last call.
     pub(super) fn copied(&mut self) -> String {
         self.app.terminal.clipboard.take().unwrap_or_default()
     }
 
-    /// The first line that contains a text.
     #[track_caller]
     pub(super) fn line(&mut self, text: &str) -> String {
         let screen = self.screen();
@@ -225,7 +219,6 @@ impl Tui {
     }
 }
 
-/// Each language, which it sets.
 pub(super) fn languages() -> impl Iterator<Item = &'static str> {
     ["en", "zh"].into_iter().inspect(|lang| set_thread_language(lang))
 }
@@ -235,12 +228,10 @@ pub(super) fn in_each_language<I: IntoIterator>(items: fn() -> I) -> impl Iterat
     languages().flat_map(move |_| items())
 }
 
-/// The key of each view.
 pub(super) fn view_keys() -> impl Iterator<Item = &'static str> {
     View::VARIANTS.iter().map(|view| view.key())
 }
 
-/// A snapshot with a change.
 pub(super) fn with(mut snapshot: Snapshot, change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     change(&mut snapshot);
     snapshot
@@ -301,7 +292,6 @@ pub(super) fn entry(number: u64) -> EntryId {
     EntryId { millis: 1_794_999_958_000, number, partition: 0 }
 }
 
-/// The error of fields without a buyer.
 pub(super) fn no_user() -> Message {
     Message::of(&OrderError::Fields(reason!("faults-field-garbage", field = "userId", value = "x")))
 }
@@ -415,19 +405,16 @@ pub(super) fn normal() -> Snapshot {
         }),
         audit: Balance::InFlight { orders: 1_332 },
         latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
-        latency_buckets: vec![
-            (250, 2_100),
-            (500, 12_400),
-            (1_000, 5_800),
-            (2_000, 1_300),
-            (4_000, 220),
-            (8_000, 20),
-        ],
+        latency_buckets: [250, 500, 1_000, 2_000, 4_000, 8_000]
+            .into_iter()
+            .zip([2_100, 12_400, 5_800, 1_300, 220, 20])
+            .collect(),
         series: Arc::new(series()),
         curves: history::curves(),
         activity: Arc::new(history::log_lines()),
         locks: Holders { total: 3, locks: locks(), foreign: Vec::new() },
         jobs: jobs(),
+        http: vec![http("node-a")],
         alarms: vec![dead_consumer("node-b/1", 86, 42_000)],
         ..empty()
     }
@@ -506,6 +493,19 @@ fn jobs() -> Vec<JobLine> {
     vec![close, ids, job("trim-stream", "every 1m")]
 }
 
+fn http(node: &str) -> HttpLine {
+    let (node, url) = (node.to_owned(), "http://10.0.0.7:8080".to_owned());
+    let mut line = HttpLine { node, url, per_second: 12_204.6, ..HttpLine::default() };
+    line.answers = [(200, 6_860), (404, 17), (409, 164_210), (429, 4_296), (503, 12)].into();
+    line.latency = Some(Latency { p50: 1_210, p99: 8_400, max: 41_000, samples: 61_023 });
+    (line.in_flight, line.connections, line.max_connections) = (15, 64, 16_384);
+    (line.limited_users, line.limited_addresses) = (4_290, 6);
+    let user = |(id, per_second)| Talker { id: UserId(id), per_second };
+    line.users = [(1_004, 98.2), (987_659, 40.1), (59, 0.4)].map(user).to_vec();
+    line.addresses = vec![Talker { id: [203, 0, 113, 57].into(), per_second: 9_120.4 }];
+    line
+}
+
 /// More of everything than any window shows.
 pub(super) fn overflowing() -> Snapshot {
     let mut snapshot = normal();
@@ -548,6 +548,7 @@ pub(super) fn overflowing() -> Snapshot {
         let name = format!("a-node-with-a-very-long-name-{node}/1");
         snapshot.alarms.push(dead_consumer(&name, 300, 90_000));
     }
+    snapshot.http = (0..60).map(|it| http(&format!("a-node-with-a-very-long-name-{it}"))).collect();
     snapshot.order_sales();
     snapshot
 }

@@ -3,6 +3,7 @@
 pub(crate) mod activity;
 mod detail;
 mod funnel;
+mod http;
 mod jobs;
 pub(crate) mod ledger;
 pub(crate) mod letters;
@@ -24,7 +25,7 @@ use seckill_engine::{
     commands::Focus,
     telemetry::{
         log::AuditEntry,
-        snapshot::{Holder, PendingLine},
+        snapshot::{Holder, HttpLine, PendingLine},
     },
 };
 use seckill_model::SaleAudit;
@@ -206,6 +207,7 @@ views! {
     Jobs => jobs: TableState<JobLine>,
     Ledger => ledger: TableState<SaleAudit>,
     Activity => log: TableState<AuditEntry>,
+    Http => http: TableState<HttpLine>,
 }
 
 /// One cell at each side.

@@ -11,8 +11,8 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// A user ID; masked, it keeps its last digits and hides its length.
-    pub(crate) fn number(self, user: UserId) -> String {
+    /// A user ID, or the address of users; masked, it keeps its last digits and hides its length.
+    pub(crate) fn number(self, user: impl ToString + Copy) -> String {
         let digits = user.to_string();
         if self.masked { masked(&digits) } else { digits }
     }

@@ -300,3 +300,67 @@ impl Confirmer {
         let _ = self.servers.conn.query::<i64>(&count).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SALE: VoucherId = VoucherId(1);
+
+    fn sold_out(cache: &RefusalCache, valid_until: Instant) {
+        let buyers = RoaringTreemap::from_iter([7]);
+        let cleared = cache.cleared.load(Ordering::SeqCst);
+        let confirmed = Confirmed { seq: "3".to_owned(), buyers };
+        cache.insert(SALE, Outcome::SoldOut, confirmed, valid_until, cleared);
+    }
+
+    #[test]
+    fn strangers_are_refused_while_it_is_confirmed() {
+        let (cache, now) = (RefusalCache::new(), Instant::now());
+        let refused = Some(Ok(Outcome::SoldOut));
+        let at = |after: Duration, user| cache.find(SALE, UserId(user), now + after);
+        sold_out(&cache, now + VALID_FOR);
+        assert_eq!(at(Duration::ZERO, 8), refused);
+        assert_eq!(at(Duration::ZERO, 7), None, "a buyer asks Redis");
+        assert_eq!(at(VALID_FOR, 8), None);
+        assert_eq!(cache.take_told(SALE), Some((1, "sold_out")));
+        assert_eq!(cache.take_told(SALE), None);
+        let extend = |answer, seq| cache.extend(SALE, answer, seq, now + 2 * VALID_FOR);
+        assert!(!extend(&Outcome::SoldOut, Some("4")), "the buyers may be others");
+        assert!(!extend(&Outcome::Paused, None));
+        assert_eq!(at(VALID_FOR, 8), None);
+        assert!(extend(&Outcome::SoldOut, Some("3")));
+        assert_eq!(at(VALID_FOR, 8), refused);
+    }
+
+    #[test]
+    fn an_answer_from_before_a_change_is_not_kept() {
+        let (cache, now) = (RefusalCache::new(), Instant::now());
+        let before = cache.cleared.load(Ordering::SeqCst);
+        sold_out(&cache, now + VALID_FOR);
+        cache.clear();
+        assert_eq!(cache.find(SALE, UserId(8), now), None);
+        cache.insert(SALE, Outcome::Ended, Confirmed::default(), now + VALID_FOR, before);
+        assert!(!cache.extend(SALE, &Outcome::SoldOut, Some("3"), now + VALID_FOR));
+        assert_eq!(cache.find(SALE, UserId(8), now), None);
+    }
+
+    #[test]
+    fn what_is_in_use_is_confirmed_and_the_rest_dropped() {
+        let (cache, now) = (RefusalCache::new(), Instant::now());
+        cache.note_refused(SALE, WORTHWHILE - 1);
+        assert!(cache.is_empty(), "too few requests");
+        cache.note_refused(SALE, WORTHWHILE);
+        assert_eq!(cache.due(now), HashSet::from([SALE]));
+        sold_out(&cache, now + VALID_FOR);
+        assert!(cache.due(now).is_empty());
+        assert!(cache.find(SALE, UserId(8), now).is_some());
+        assert_eq!(cache.due(now), HashSet::from([SALE]));
+        let error = Err(AdmissionError::Stopping);
+        cache.insert_for(VoucherId(2), error.clone(), VALID_FOR);
+        assert_eq!(cache.find(VoucherId(2), UserId(7), now), Some(error));
+        assert_eq!(cache.due(now), HashSet::from([SALE]), "Redis has no say in the other");
+        cache.due(now + VALID_FOR + 2 * UNUSED_FOR);
+        assert!(cache.is_empty());
+    }
+}

@@ -31,7 +31,7 @@ use super::{
     data_loss::published,
     ledger_hysteresis::{Hysteresis, Proof},
     ledger_totals::Figures,
-    snapshot::{ConsumerLine, Count, Funnel, Health, NodeLine, SaleLine, StreamLine},
+    snapshot::{ConsumerLine, Count, Funnel, Health, HttpLine, NodeLine, SaleLine, StreamLine},
     window::Window,
     write_probe::WriteProbe,
 };
@@ -221,6 +221,7 @@ impl Collector {
             nodes: stats
                 .map(|stats| NodeLine::all(&stats.nodes, self.node_dead_ms))
                 .unwrap_or_default(),
+            http: stats.map(|stats| self.http_lines(stats)).unwrap_or_default(),
             ..Snapshot::default()
         };
         snapshot.funnel = self.whole_funnel(at, &snapshot.sales);
@@ -425,6 +426,20 @@ impl Collector {
             }
         };
         stats.consumers.iter().map(line).collect()
+    }
+
+    /// HTTP servers of live nodes. A dead node leaves its last figures behind.
+    fn http_lines(&self, stats: &RedisStats) -> Vec<HttpLine> {
+        let alive = |(node, _): &&(String, String)| stats.nodes.is_alive(node, self.node_dead_ms);
+        let line = |(node, figures): &(String, String)| {
+            let line: HttpLine = serde_json::from_str(figures)
+                .inspect_err(|error| tracing::debug!(node, %error, "unreadable HTTP figures"))
+                .ok()?;
+            Some(HttpLine { node: node.clone(), ..line })
+        };
+        let mut lines: Vec<_> = stats.http.iter().filter(alive).filter_map(line).collect();
+        lines.sort_by(|a, b| a.node.cmp(&b.node));
+        lines
     }
 
     fn stream_line(&self, stats: &RedisStats) -> StreamLine {

@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use seckill_model::VoucherId;
 use tokio_util::sync::CancellationToken;
 
-use super::snapshot::{Latency, LoadTestLine, RecoveryLine};
+use super::snapshot::{HttpLine, Latency, LoadTestLine, RecoveryLine};
 
 /// Time window of the displayed latencies, in seconds.
 const WINDOW: usize = 5;
+const SECOND: Duration = Duration::from_secs(1);
 /// Maximum latency recorded, in microseconds: a minute.
 const LONGEST_US: u64 = 60_000_000;
 
@@ -31,13 +32,16 @@ pub struct Meters {
     busy: AtomicU64,
     /// Orders written by the consumer of each partition.
     written: Mutex<HashMap<u16, u64>>,
-    /// One histogram per second, oldest first.
-    latencies: Mutex<VecDeque<(Instant, Histogram<u64>)>>,
+    latencies: Mutex<Recent<Histogram<u64>>>,
+    http: Mutex<Option<Weak<HttpFigures>>>,
     load_tests: Active<LoadTestRun>,
     recoveries: Active<RecoveryLine>,
     /// Stops the recovery command that this process runs.
     recovery: Mutex<Weak<CancellationToken>>,
 }
+
+/// Returns the figures of an HTTP server.
+pub type HttpFigures = dyn Fn() -> HttpLine + Send + Sync;
 
 /// The operations in progress. Each owns its entry, which disappears when the operation ends.
 type Active<L> = Mutex<Vec<Weak<InProgress<L>>>>;
@@ -65,18 +69,9 @@ impl Meters {
 
     /// Records how long a batch of requests waited for its replies.
     pub fn note_latencies(&self, latencies: impl Iterator<Item = Duration>) {
-        let now = Instant::now();
-        let mut seconds = self.latencies.lock();
-        let is_current =
-            |(since, _): &(Instant, _)| now.duration_since(*since) < Duration::from_secs(1);
-        if !seconds.back().is_some_and(is_current) {
-            seconds.push_back((now, histogram()));
-            let excess = seconds.len().saturating_sub(WINDOW);
-            seconds.drain(..excess);
-        }
-        if let Some((_, current)) = seconds.back_mut() {
+        self.latencies.lock().note(histogram, |current| {
             latencies.for_each(|latency| current.saturating_record(latency.as_micros() as u64));
-        }
+        });
     }
 
     /// Returns recent latencies; `None` without requests.
@@ -94,15 +89,19 @@ impl Meters {
     }
 
     fn recent(&self) -> Histogram<u64> {
-        let now = Instant::now();
-        let mut sum = histogram();
-        for (since, second) in &*self.latencies.lock() {
-            if now.duration_since(*since) < Duration::from_secs(WINDOW as u64 + 1) {
-                // Both have the same bounds, so every value fits.
-                let _ = sum.add(second);
-            }
-        }
-        sum
+        sum(self.latencies.lock().parts())
+    }
+
+    /// Publishes the figures of the HTTP server of this process with the heartbeats of its node, until they are
+    /// dropped.
+    pub fn publish_http(&self, figures: &Arc<HttpFigures>) {
+        *self.http.lock() = Some(Arc::downgrade(figures));
+    }
+
+    /// Returns the figures of the HTTP server of this process as JSON; empty without one.
+    pub(crate) fn http(&self) -> String {
+        let figures = self.http.lock().as_ref().and_then(Weak::upgrade);
+        figures.and_then(|figures| serde_json::to_string(&figures()).ok()).unwrap_or_default()
     }
 
     /// Registers a recovery command; dropping the returned value ends it.
@@ -151,6 +150,47 @@ impl Meters {
     }
 }
 
+/// What happened within the last seconds: one part per second, oldest first.
+#[derive(Clone, Debug)]
+pub struct Recent<T>(VecDeque<(Instant, T)>);
+
+impl<T> Default for Recent<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> Recent<T> {
+    /// Adds to the part of the current second, which begins as `new`.
+    pub fn note(&mut self, new: impl FnOnce() -> T, note: impl FnOnce(&mut T)) {
+        let now = Instant::now();
+        if self.0.back().is_none_or(|(since, _)| now.duration_since(*since) >= SECOND) {
+            self.0.push_back((now, new()));
+            let excess = self.0.len().saturating_sub(WINDOW);
+            self.0.drain(..excess);
+        }
+        if let Some((_, current)) = self.0.back_mut() {
+            note(current);
+        }
+    }
+
+    /// Returns the parts.
+    pub fn parts(&self) -> impl Iterator<Item = &T> {
+        self.timed().map(|(_, part)| part)
+    }
+
+    /// Returns the time that the parts cover; at least a second.
+    pub fn span(&self) -> Duration {
+        self.timed().map(|(age, _)| age).max().unwrap_or_default().max(SECOND)
+    }
+
+    fn timed(&self) -> impl Iterator<Item = (Duration, &T)> {
+        let now = Instant::now();
+        let parts = self.0.iter().map(move |(since, part)| (now.duration_since(*since), part));
+        parts.filter(|(age, _)| *age < SECOND * (WINDOW as u32 + 1))
+    }
+}
+
 fn begin<L>(active: &Active<L>, line: L) -> Arc<InProgress<L>> {
     let new = Arc::new(InProgress { line, count: AtomicU64::new(0) });
     let mut active = active.lock();
@@ -195,6 +235,15 @@ impl<L> InProgress<L> {
 )]
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_US, 2).expect("bounds within the crate's range")
+}
+
+/// Returns the sum of histograms made by [`histogram`].
+pub fn sum<'a>(parts: impl Iterator<Item = &'a Histogram<u64>>) -> Histogram<u64> {
+    parts.fold(histogram(), |mut sum, part| {
+        // Both have the same bounds, so every value fits.
+        let _ = sum.add(part);
+        sum
+    })
 }
 
 /// Returns the displayed figures of a histogram.

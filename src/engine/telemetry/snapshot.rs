@@ -1,6 +1,11 @@
 //! The Snapshot: everything a screen or `seckill status` shows, at one moment.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use seckill_model::{
     EntryId, ForeignKey, JobRun, LetterVerdict, Message, Millis, Order, OrderCounts, OrderId,
@@ -107,6 +112,8 @@ pub struct Snapshot {
     pub jobs: Vec<JobLine>,
     /// Nodes with a heartbeat within a day.
     pub nodes: Vec<NodeLine>,
+    /// HTTP servers of live nodes, as of their last heartbeats, by node.
+    pub http: Vec<HttpLine>,
     /// The newest log lines, newest first; empty without an engine.
     pub activity: Arc<Vec<AuditEntry>>,
     /// One page of the log; read only while displayed, so not part of documents.
@@ -539,7 +546,7 @@ pub struct SaleOrders {
     pub repeat_buyers: Option<Vec<(UserId, u64)>>,
 }
 
-/// Admission latency from request to reply, in microseconds.
+/// Latency from request to reply, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Median.
@@ -573,6 +580,57 @@ impl NodeLine {
         };
         nodes.signs.iter().map(line).collect()
     }
+}
+
+/// The HTTP server of a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HttpLine {
+    /// Its node.
+    pub node: String,
+    /// The URL of the address it listens on.
+    pub url: String,
+    /// Requests per second, over the last seconds.
+    pub per_second: f64,
+    /// Answers since it started, by status code.
+    pub answers: BTreeMap<u16, u64>,
+    /// Recent time from request to answer; `None` without requests.
+    pub latency: Option<Latency>,
+    /// Requests in progress.
+    pub in_flight: u64,
+    /// Open connections.
+    pub connections: u64,
+    /// Maximum number of open connections.
+    pub max_connections: u64,
+    /// Requests rejected since it started because a user sent too many.
+    pub limited_users: u64,
+    /// The same for an address.
+    pub limited_addresses: u64,
+    /// Users with the most requests in the last seconds, most first.
+    pub users: Vec<Talker<UserId>>,
+    /// Addresses, or IPv6 networks, with the most requests in the last seconds, most first.
+    pub addresses: Vec<Talker<IpAddr>>,
+}
+
+impl HttpLine {
+    /// Returns the answers of a class of status codes: 4 is 4xx.
+    pub fn answers_of(&self, class: u16) -> u64 {
+        let codes = self.answers.range(class * 100..(class + 1) * 100);
+        codes.map(|(_, answers)| answers).sum()
+    }
+
+    /// Returns the requests rejected because a user or an address sent too many.
+    pub fn limited(&self) -> u64 {
+        self.limited_users + self.limited_addresses
+    }
+}
+
+/// A user or an address that sends requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Talker<K> {
+    /// Which one.
+    pub id: K,
+    /// Its requests per second: at least this many.
+    pub per_second: f64,
 }
 
 /// One scheduled job.

@@ -29,6 +29,8 @@ pub(crate) enum Value {
     Id(i64),
     /// Milliseconds.
     Span(u64),
+    /// Microseconds, in milliseconds in a file.
+    Micros(u64),
     /// The time since a moment, alone or in a phrase.
     Since(Millis),
     Ago(Millis),
@@ -88,6 +90,7 @@ impl Value {
             Self::User(user) => user.to_string(),
             Self::Id(id) => id.to_string(),
             Self::Span(millis) => figures::span(*millis),
+            Self::Micros(micros) => figures::latency(*micros),
         }
     }
 
@@ -104,7 +107,7 @@ impl Value {
             Self::Entry(entry) => Some(Key::Entry(*entry)),
             Self::User(user) => number(user.0.into()),
             Self::Id(id) => number((*id).into()),
-            Self::Span(millis) => number((*millis).into()),
+            Self::Span(value) | Self::Micros(value) => number((*value).into()),
             Self::Since(at) | Self::Ago(at) => number((-at.0).into()),
             Self::Time(at) | Self::In(at) => number(at.0.into()),
             Self::Period(begin, _) => begin.and_then(|at| number(at.0.into())),
@@ -128,6 +131,7 @@ impl Value {
             Self::Entry(_) | Self::Id(_) => self.search_text().into(),
             Self::User(user) => users.number(*user).into(),
             Self::Span(millis) => (*millis).into(),
+            Self::Micros(micros) => (*micros as f64 / 1e3).into(),
             Self::Since(at) => now.since(*at).into(),
             Self::Time(at) | Self::Ago(at) | Self::In(at) => at.to_string().into(),
             // ISO 8601; two dots for an open end.
