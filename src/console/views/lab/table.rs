@@ -151,7 +151,7 @@ impl LabState {
         let row = |line: &TableLine| {
             let design = match line {
                 TableLine::Question(title) => {
-                    let title = Text::styled(title.read(), theme.accent);
+                    let title = Text::styled(title.read(), theme.key);
                     return widgets::Row::new([Text::default(), title]);
                 }
                 TableLine::Design(design) => *design,
