@@ -59,6 +59,21 @@ action-guide-next = next step
 action-help = help
     .help = show this help
     .name = help
+action-lab-database = database
+    .help = next database for the designs
+    .name = lab database
+action-lab-mend = mended by
+    .help = go to the design that mends this one
+    .name = mended by
+action-lab-panel = bars
+    .help = bars or details; next broken promise
+    .name = lab bars
+action-lab-run = run
+    .help = run the marked designs, or the row
+    .name = run designs
+action-lab-work = work
+    .help = change buyers, stock, concurrency, seeds
+    .name = lab work
 action-last = last
     .help = last row, then next page
 action-later = later
@@ -2185,6 +2200,7 @@ job-trimmed-letters = , { $letters ->
 
 lab-aggregate-columns = design | samples | average | median | 90 % | 95 % | 99 % | min | max | error % | requests/s | requests/s, times the first | average, times the first
 lab-aggregate-title = Aggregate report (times in ms)
+lab-alone = only the lab is open here; press { KEY("quit") } to quit, and run 'seckill' for the console
 lab-broken = { $promise }: { $count } of { $seeds }
 lab-cancelled = the lab was cancelled; its servers are stopped and their files removed
 lab-column-average = average ms
@@ -2207,6 +2223,36 @@ lab-columns = design | orders | oversold | users with two orders | unsold | lost
 lab-database = { $database } was not started, so nothing ran on it: { $reason }
 lab-engine-voucher = the sale of the engine has the voucher ID { $number }, which the lab does not expect
 lab-entry-malformed = the entry is not an order
+lab-field-counts = counts
+lab-field-design = design
+lab-field-failed = failed
+lab-field-mended = mended by
+lab-field-saw = result
+lab-field-speed = speed
+lab-field-step = step
+lab-field-verdict = verdict
+lab-field-who = when
+lab-field-why = why
+lab-form-apply = Apply
+lab-form-buyers = distinct users, 1 to 10,000
+lab-form-instances = Nodes
+lab-form-instances-hint = processes that serve the requests in turn
+lab-form-parallel = Parallel
+lab-form-parallel-hint = requests at the same time, over all processes
+lab-form-seeds = Seeds
+lab-form-seeds-hint = runs per design, each with the next seed
+lab-form-stock = pieces on sale
+lab-form-think = Think
+lab-form-think-hint = ms between a check and its write; widens races
+lab-form-title = Work of the lab
+lab-head-design = DESIGN
+lab-head-lost = LOST
+lab-head-orders = ORDERS
+lab-head-oversold = OVERSOLD
+lab-head-statements = SQL/REQ
+lab-head-time = TIME µs
+lab-head-two-orders = TWO ORDERS
+lab-head-verdict = PROMISES
 lab-incident-consumer-dies = the consumer is killed while it has an entry, and started again
 lab-incident-no-subscriber = the consumer starts after the first orders
 lab-incident-poison = an entry that is not an order gets into the queue
@@ -2224,6 +2270,7 @@ lab-name = lab
 lab-no-design = there is no design '{ $name }'; the designs are: { $names }
 lab-no-program = the path of this program is unknown, so the lab cannot start its instances: { $error }
 lab-one-format = give either --json or --markdown
+lab-one-screen = the screen of the lab writes no report; omit --json and --markdown
 lab-piece = piece { $piece }
 lab-progress = { $database }, { $design }, seed { $seed }: run { $done } of { $runs } done
 lab-promise-no-loss = no lost orders
@@ -2264,6 +2311,46 @@ lab-step-unlock = unlocks { $lock }
 lab-timeline = Broken promise: { $promise } (seed { $seed })
 lab-title = The designs of the tutorials on the same work
 lab-unexpected = Unexpected: it broke a promise that it keeps ({ $promise }).
+lab-view-broken = { $promise } { $count }/{ $seeds }
+lab-view-cancelling = cancelling: the servers of the lab are being stopped
+lab-view-counts = { $orders } orders, { $oversold } oversold, { $twice } users with two orders, { $unsold } unsold, { $lost } lost
+lab-view-designs = { $count } designs
+lab-view-done = { $count ->
+        [one] one design judged
+       *[other] { $count } designs judged
+    }
+lab-view-failed = { $count ->
+        [one] one request
+       *[other] { $count } requests
+    }, first with: { $why }
+lab-view-keeps = keeps its promises: { $promises }
+lab-view-kept = kept
+lab-view-no-result = The first result appears here.
+lab-view-no-timeline = { $design } broke no promise, so there is no timeline; press { KEY("lab-run") } to run it again
+lab-view-not-mended = { $design } needs no mending
+lab-view-not-run = not run yet on this database with this work
+lab-view-order = designs are always in the order of the tutorials
+lab-view-promise-of = promise { $number } of { $count }
+lab-view-run = { $done }/{ $runs }  { $design }, seed { $seed }
+lab-view-running = the lab is running; press { KEY("back") } to cancel it
+lab-view-runs = running
+lab-view-servers = temporary servers, no real sale
+lab-view-speed = { $per_second } requests/s, p50 { $p50 }, p99 { $p99 }; { $sql } SQL statements and { $redis } Redis commands a request
+lab-view-started = { $count ->
+        [one] one design runs on { $on }; press { KEY("back") } to cancel
+       *[other] { $count } designs run on { $on }; press { KEY("back") } to cancel
+    }
+lab-view-starting = starting the servers of the lab
+lab-view-throughput = REQUESTS/S
+lab-view-unavailable = this console cannot start the lab; run 'seckill lab'
+lab-view-when = { $begun } to { $ended } µs; { $lane }
+lab-view-work = { $on }: { $buyers } buyers, stock { $stock }, { $percent } % twice, { $concurrency } parallel on { $instances ->
+        [one] one instance
+       *[other] { $instances } instances
+    }, think { $think } ms, { $seeds ->
+        [one] one seed
+       *[other] { $seeds } seeds
+    }
 lab-why-blocking-queue = The queue is in the memory of the process that accepted the orders. When the process dies, they are lost, although their users were told that they bought.
 lab-why-compare-and-swap-loop = The update succeeds only if the stock is still the one that was read, and otherwise the request reads again. It is right, but each success makes all other requests in flight start over.
 lab-why-count-then-insert = Both requests of a double click count the user's orders before either has inserted one. A SELECT locks nothing, and there is no row yet that a lock could hold.
@@ -3547,6 +3634,9 @@ view-http = HTTP
 view-jobs = Jobs
     .help = go to Jobs
     .name = jobs
+view-lab = Lab
+    .help = go to Lab
+    .name = lab
 view-ledger = Ledger
     .help = go to Ledger
     .name = ledger (audit)

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use seckill_console::Options;
+use seckill_console::{LabSetup, Options};
 use seckill_engine::EngineError;
 use seckill_http::Server;
 use seckill_model::Label;
@@ -11,6 +11,7 @@ use seckill_model::Label;
 use crate::{
     CliError, Config, Context, Needs, Output, Result,
     display_args::DisplayArgs,
+    lab,
     output::socket_address,
     serve::{self, TlsArgs},
 };
@@ -49,7 +50,9 @@ pub(super) async fn run(
         return Err(CliError::usage(Label("cli-console-json")));
     }
     display.localized(|| Ok(seckill_console::check_terminal()?))?;
-    let options = display.options(config)?;
+    // The lab is a view, and its instances are processes of this program.
+    let lab = LabSetup { program: lab::program().ok(), ..LabSetup::default() };
+    let options = Options { lab, ..display.options(config)? };
     let server = args.listen.map(|address| args.tls.bind(address)).transpose()?;
     let show = async |context: &mut Context| show(context, options, server).await;
     Context::with(config, out, Needs::Node, show).await

@@ -6,7 +6,7 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use seckill_console::{ColorChoice, Options, Palette};
+use seckill_console::{ColorChoice, LabSetup, Options, Palette};
 use seckill_model::locale::Language;
 use strum::VariantNames as _;
 
@@ -117,6 +117,7 @@ impl DisplayArgs {
             keys: config.keys.clone(),
             present: self.present,
             mask_users: self.present || config.mask_users,
+            lab: LabSetup::default(),
         })
     }
 }

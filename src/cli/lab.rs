@@ -9,6 +9,7 @@ use clap::{
     Args, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
+use seckill_console::{LabSetup, Options};
 use seckill_engine::EngineError;
 use seckill_lab::{
     self as designs, Cell, Database, Design, DesignReport, How, Incident, Lab, LabError, Program,
@@ -72,6 +73,9 @@ pub(super) struct LabArgs {
     /// Print a report in Markdown, with a timeline of each broken promise
     #[arg(long)]
     markdown: bool,
+    /// Open the lab in the terminal, with these designs marked: choose, run, and see each broken promise step by step
+    #[arg(long)]
+    tui: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -85,6 +89,11 @@ enum LabCommand {
 }
 
 impl LabArgs {
+    /// Its screen opens, unless the arguments are wrong.
+    pub(super) fn has_console(&self) -> bool {
+        self.tui
+    }
+
     fn work(&self) -> Work {
         let Self { buyers, stock, repeat, concurrency, instances, think, .. } = *self;
         let incidents = self.incidents.iter().flatten().copied().collect();
@@ -104,6 +113,10 @@ impl LabArgs {
             }
         }
         Ok(found)
+    }
+
+    fn seeds(&self) -> Vec<u64> {
+        (self.seed..).take(self.seeds as usize).collect()
     }
 
     fn databases(&self) -> Vec<Database> {
@@ -140,11 +153,17 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     if markdown && out.json {
         return Err(CliError::usage(Label("lab-one-format")));
     }
+    if args.tui && (markdown || out.json) {
+        return Err(CliError::usage(Label("lab-one-screen")));
+    }
     if args.command.is_some() {
         return compare_queues(setup, markdown).await;
     }
     let (work, designs) = (args.work(), args.designs()?);
     work.check()?;
+    if args.tui {
+        return show(setup, args, work, designs).await;
+    }
     if designs.is_empty() {
         let listed: Vec<Listed> = designs::all().iter().map(|it| Listed::new(it, &work)).collect();
         return out.answer(&listed, || list(&listed));
@@ -154,8 +173,7 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     }
     let mut signals = Signals::listen()?;
     let program = program()?;
-    let databases = args.databases();
-    let seeds = (args.seed..).take(args.seeds as usize).collect();
+    let (databases, seeds) = (args.databases(), args.seeds());
     let lab = Lab { designs, databases, work, seeds, program };
     let stop = CancellationToken::new();
     // After a signal, the lab stops its servers and removes their files first.
@@ -173,8 +191,8 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     out.verdict(!report.is_unexpected(), &report, || render(&report))
 }
 
-/// This program as an instance.
-fn program() -> Result<Program> {
+/// This program, as an instance of the lab.
+pub(super) fn program() -> Result<Program> {
     let path = std::env::current_exe()
         .map_err(|error| CliError::failed(text!("lab-no-program", error = OsError::of(&error))))?;
     Ok(Program { path, args: vec![INSTANCE.into()] })
@@ -213,6 +231,25 @@ fn render_queues(queues: &Queues) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Opens the screen of the lab.
+async fn show(
+    setup: &Setup<'_>,
+    args: &LabArgs,
+    work: Work,
+    designs: Vec<&'static Design>,
+) -> Result<u8> {
+    if setup.config.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    seckill_console::check_terminal()?;
+    let database = args.databases().first().copied().unwrap_or(Database::Sqlite);
+    let (program, seeds) = (Some(program()?), args.seeds());
+    let lab = LabSetup { program, designs, database, work, seeds };
+    let options = Options { lab, ..setup.display.options(setup.config)? };
+    seckill_console::run_lab(options).await?;
+    Ok(0)
 }
 
 /// Runs this process as an instance of the lab.

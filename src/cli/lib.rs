@@ -212,6 +212,7 @@ impl Command {
             None => true,
             Some(Self::Demo(args)) => !args.headless,
             Some(Self::Drill(args)) => args.has_console(),
+            Some(Self::Lab(args)) => args.has_console(),
             Some(_) => false,
         }
     }
@@ -339,6 +340,8 @@ mod tests {
             ("seckill drill poison --headless", false),
             ("seckill drill list", false),
             ("seckill drill", false),
+            ("seckill lab --tui", true),
+            ("seckill lab unguarded", false),
             ("seckill work", false),
             ("seckill status", false),
             ("seckill doctor", false),

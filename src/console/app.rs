@@ -32,7 +32,10 @@ use super::{
     text::{commands, conventions},
     theme::Theme,
     view::View,
-    views::{Scene, Step, Table, Views, is_stale, is_too_small, letters::Selected, stream},
+    views::{
+        Scene, Step, Table, Views, is_stale, is_too_small, lab::run::LabEvent, letters::Selected,
+        stream,
+    },
 };
 
 /// What the loop does next.
@@ -59,6 +62,8 @@ pub(crate) struct App {
     pub(crate) status: Status,
     pub(crate) guide: GuidePage,
     pub(crate) terminal: TerminalState,
+    /// There is no engine: only the lab is open.
+    pub(crate) alone: bool,
 }
 
 /// Commands and forms in progress.
@@ -81,8 +86,10 @@ pub(super) struct Work {
 impl Work {
     /// Keeps a form that has input; `false` if nothing is kept.
     pub(super) fn keep_draft(&mut self, form: Form) -> bool {
-        let is_of_group =
-            matches!(form.subject, Subject::Rewind(_) | Subject::Claim(_) | Subject::Restock(_));
+        let is_of_group = matches!(
+            form.subject,
+            Subject::Rewind(_) | Subject::Claim(_) | Subject::Restock(_) | Subject::LabWork
+        );
         let is_kept = form.is_changed() && !is_of_group;
         if is_kept {
             self.drafts.push(form);
@@ -155,6 +162,7 @@ impl App {
             status: Status::default(),
             guide: GuidePage::default(),
             terminal: TerminalState::default(),
+            alone: false,
         };
         app.on_snapshot(first);
         app
@@ -219,6 +227,9 @@ impl App {
 
     /// Whether the screen shows something that changes with the clock alone.
     fn shows_time(&self) -> bool {
+        if self.alone {
+            return false;
+        }
         let snapshot = &self.display.shown;
         let windows = snapshot.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
         let leases = self.view == View::Locks && !snapshot.locks.locks.is_empty();
@@ -338,6 +349,7 @@ impl App {
                     self.director.take_awaiting(&command);
                 }
             }
+            Effect::LabWork(work, seeds) => self.views.lab.set_work(work, seeds),
         }
     }
 
@@ -464,6 +476,12 @@ impl App {
             Err(why) => self.note(why),
         }
         false
+    }
+
+    pub(crate) fn on_lab_event(&mut self, event: LabEvent) {
+        self.terminal.dirty = true;
+        let told = self.views.lab.on_event(event);
+        self.apply(told);
     }
 
     pub(super) fn on_saved(&mut self, saved: Saved) {

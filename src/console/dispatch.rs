@@ -371,6 +371,7 @@ impl App {
                 sales.choose_pointed();
                 self.open_orders_of_sale();
             }
+            View::Lab => _ = self.run_by_view(Action::Open),
             View::Stream if self.views.stream.pane == Pane::Consumers => {
                 self.note(Label("stream-consumer-has-no-details-beyond"));
             }
@@ -414,6 +415,13 @@ impl App {
         if self.display.frozen && !self.views.get(view).is_read(&self.display.shown) {
             return self.note(conventions::frozen());
         }
+        if self.alone && view != View::Lab {
+            return self.note(Label("lab-alone"));
+        }
+        // Nobody would see its results.
+        if view != View::Lab && self.views.lab.cancel() {
+            self.note(Label("lab-view-cancelling"));
+        }
         self.view = view;
         self.views.filtering = false;
         self.presenter.on = false;
@@ -434,6 +442,9 @@ impl App {
         // Cancels a count that is still running.
         if self.work.counting.take().is_some() {
             return self.note(Label("command-counting-dead-letters-was-cancelled"));
+        }
+        if self.view == View::Lab && self.views.lab.cancel() {
+            return self.note(Label("lab-view-cancelling"));
         }
         self.views.orders.cancel_trace();
         if self.views.overview.let_go() || self.close() {
@@ -759,7 +770,8 @@ impl App {
         });
         let mut offers: Vec<Offer> = Vec::new();
         for (action, view) in here.chain(elsewhere) {
-            let is_new = !offers.iter().any(|it| it.action == action);
+            let is_here = !self.alone || view.is_none_or(|it| it == View::Lab);
+            let is_new = is_here && !offers.iter().any(|it| it.action == action);
             let Some(name) = action.name().filter(|_| is_new) else { continue };
             let why = if view.is_none() { self.why_not(action) } else { None };
             // The English name and the settings name, in every language.
@@ -789,6 +801,10 @@ impl App {
     /// Why an action of this view would have no effect, for the palette and for its key.
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
         let newest = &self.display.newest;
+        if self.alone && (action.is_command() || matches!(action, Action::Present | Action::Freeze))
+        {
+            return Some(Label("lab-alone").to_owned());
+        }
         if action.is_command() && newest.read_only {
             return Some(text!("conventions-read-only-mode-commands"));
         }

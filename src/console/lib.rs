@@ -29,16 +29,20 @@ mod view;
 mod views;
 mod widgets;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use jiff::tz::TimeZone;
-use seckill_engine::{Command, EngineError, Reply, commands::Remote};
+use seckill_engine::{
+    Command, EngineError, Reply, Snapshot,
+    commands::{Focus, Remote},
+};
+use seckill_lab::{Database, Design, Program, Work};
 use seckill_model::{
     Label, Millis, OsError,
     locale::{Language, set_language},
     text,
 };
-use tokio::sync::{oneshot::error::RecvError, watch};
+use tokio::sync::{mpsc, oneshot::error::RecvError, watch};
 
 pub use self::{
     bench_harness::{Drawing, Person, gauge},
@@ -82,6 +86,30 @@ pub struct Options {
     pub present: bool,
     /// Start with masked user IDs.
     pub mask_users: bool,
+    /// What the lab starts with.
+    pub lab: LabSetup,
+}
+
+/// What the lab starts with. Without a program it cannot run.
+#[derive(Clone, Debug)]
+pub struct LabSetup {
+    /// The program of its instances.
+    pub program: Option<Program>,
+    /// The designs that are marked at first.
+    pub designs: Vec<&'static Design>,
+    /// The database on which designs run.
+    pub database: Database,
+    /// The work of each.
+    pub work: Work,
+    /// One run per design and seed.
+    pub seeds: Vec<u64>,
+}
+
+impl Default for LabSetup {
+    fn default() -> Self {
+        let (designs, seeds) = (Vec::new(), vec![1]);
+        Self { program: None, designs, database: Database::Sqlite, work: Work::default(), seeds }
+    }
 }
 
 /// A guided demonstration.
@@ -155,6 +183,21 @@ type Answer = (Command, Result<Result<Reply, EngineError>, RecvError>);
 /// Runs the console on the terminal of this process until the user quits or a signal arrives. The terminal is restored
 /// in every case.
 pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
+    start(remote, options, false).await
+}
+
+/// Runs the console with the lab only, without an engine, as [`run`] does. It ends once the servers of the lab are
+/// stopped.
+pub async fn run_lab(options: Options) -> Result<(), ConsoleError> {
+    let snapshot = Snapshot { seq: 1, ..Snapshot::default() };
+    // Kept, because their end would mean that an engine has stopped. Nothing is sent.
+    let (_snapshots, snapshots) = watch::channel(Arc::new(snapshot));
+    let (commands, _requests) = mpsc::channel(1);
+    let (focus, _focus) = watch::channel(Focus::default());
+    start(Remote { snapshots, commands, focus }, options, true).await
+}
+
+async fn start(remote: Remote, options: Options, alone: bool) -> Result<(), ConsoleError> {
     check_terminal()?;
     keymap::choose(options.keys.table()?);
     set_language(options.lang);
@@ -171,10 +214,17 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     }
     app.terminal.export_dir = options.export_dir;
     app.terminal.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
-    app.presenter.on = options.present;
+    app.presenter.on = options.present && !alone;
+    app.views.lab.set_up(options.lab);
+    if alone {
+        (app.alone, app.view) = (true, view::View::Lab);
+    }
     app.display.users.masked = options.mask_users;
     let mut screen = terminal::Screen::take()?;
     let mut keyboard = event_loop::Tty::default();
-    event_loop::drive(&mut app, &mut screen, &mut keyboard, options.guide).await?;
-    Ok(())
+    let driven = event_loop::drive(&mut app, &mut screen, &mut keyboard, options.guide).await;
+    // The user has the terminal back while the servers of the lab stop.
+    drop(screen);
+    app.views.lab.end().await;
+    Ok(driven?)
 }

@@ -10,6 +10,7 @@ mod export;
 mod fixture;
 mod fuzz;
 mod history;
+mod lab;
 mod layout;
 mod ledger;
 mod letters;

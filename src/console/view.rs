@@ -31,6 +31,8 @@ pub(crate) enum View {
     Activity,
     #[strum(props(key = "s"))]
     Http,
+    #[strum(props(key = "e"))]
+    Lab,
 }
 
 impl View {

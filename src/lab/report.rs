@@ -124,7 +124,8 @@ pub struct Run {
 }
 
 impl DesignReport {
-    pub(crate) fn new(design: &'static Design, database: Database, work: &Work) -> Self {
+    /// A design that has not run yet.
+    pub fn new(design: &'static Design, database: Database, work: &Work) -> Self {
         let asked = Promise::all().filter(|promise| design.question.asks_for(*promise));
         let (keeps, breaks) = asked.partition(|promise| design.keeps(*promise, work));
         Self {
@@ -356,17 +357,27 @@ impl Timeline {
 impl crate::Line {
     /// The step as text: the statement or command as it was sent, and what came back.
     pub fn text(&self) -> String {
+        self.what_text() + &self.saw_text()
+    }
+
+    /// The statement or command as it was sent.
+    pub fn what_text(&self) -> String {
         let what = &self.step.what;
-        let mut text = match self.step.action {
+        match self.step.action {
             Action::Lock => text!("lab-step-lock", lock = what),
             Action::Unlock => text!("lab-step-unlock", lock = what),
             Action::Killed => text!("lab-step-killed", signal = what),
+            Action::Memory => {
+                let by = self.step.values.first().copied().unwrap_or_default();
+                format!("{} += {by}", filled(what, &self.step.values))
+            }
             _ => filled(what, &self.step.values),
-        };
-        if self.step.action == Action::Memory {
-            let by = self.step.values.first().copied().unwrap_or_default();
-            text = format!("{text} += {by}");
         }
+    }
+
+    /// What came back, after an arrow; empty if nothing did.
+    pub fn saw_text(&self) -> String {
+        let mut text = String::new();
         let saw: Vec<String> = self.step.saw.iter().map(ToString::to_string).collect();
         if self.step.saw == [0, 0] && self.step.lane == CONSUMER {
             let _ = write!(text, " → {}", Label("lab-step-no-order"));

@@ -55,6 +55,19 @@ impl Lab {
         progress: impl Fn(Progress),
         stop: &CancellationToken,
     ) -> Result<Report> {
+        self.watch(progress, |_| {}, stop).await
+    }
+
+    /// As [`Self::run`]; after each run, `ended` is told of its design with all runs so far.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn watch(
+        &self,
+        progress: impl Fn(Progress),
+        ended: impl Fn(&DesignReport),
+        stop: &CancellationToken,
+    ) -> Result<Report> {
         self.work.check()?;
         let mut report = Report::new(self.work, self.seeds.clone());
         for (number, database) in self.databases.iter().enumerate() {
@@ -67,7 +80,7 @@ impl Lab {
                 Err(error) => return Err(error),
             };
             let done = number * self.designs.len() * self.seeds.len();
-            let designs = self.run_in(&mut shop, done, &progress, stop).await;
+            let designs = self.run_in(&mut shop, done, &progress, &ended, stop).await;
             let closed = shop.close().await;
             report.designs.extend(designs?);
             closed?;
@@ -81,6 +94,7 @@ impl Lab {
         shop: &mut Shop,
         mut done: usize,
         progress: impl Fn(Progress),
+        ended: impl Fn(&DesignReport),
         stop: &CancellationToken,
     ) -> Result<Vec<DesignReport>> {
         let runs = self.databases.len() * self.designs.len() * self.seeds.len();
@@ -92,6 +106,7 @@ impl Lab {
                 progress(Progress { database, design, seed: *seed, done, runs });
                 let ran = self.serve(shop, design, *seed, stop).await?;
                 self.judge(shop, design, &mut report, *seed, &ran).await?;
+                ended(&report);
                 done += 1;
             }
             designs.push(report);

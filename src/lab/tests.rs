@@ -246,7 +246,7 @@ async fn a_cancelled_run_leaves_nothing() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    let running = lab.run_in(&mut shop, 0, |_| {}, &stop);
+    let running = lab.run_in(&mut shop, 0, |_| {}, |_| {}, &stop);
     let (report, ()) = timeout(PATIENCE, async { tokio::join!(running, watching) }).await.unwrap();
     assert!(matches!(report, Err(LabError::Cancelled)), "{report:?}");
     drop(sql);

@@ -47,7 +47,7 @@ pub struct Verdict {
     pub redis: u64,
     /// The IDs of all orders in SQL.
     #[serde(skip)]
-    pub(crate) orders: BTreeSet<i64>,
+    pub orders: BTreeSet<i64>,
     /// The promises that it broke, of those that its question asks for.
     pub broken: BTreeSet<Promise>,
 }

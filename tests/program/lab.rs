@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::support::{PATIENCE, Seckill, wait_until_blocking};
+use crate::support::{LONG, PATIENCE, Seckill, Terminal, key, wait_until_blocking};
 
 /// Files of temporary servers.
 fn leftovers(home: &Seckill) -> usize {
@@ -70,4 +70,26 @@ fn an_interrupted_lab_leaves_nothing() {
     let ran = lab.wait(PATIENCE).expect_code(1);
     assert!(ran.stderr.contains("the lab was cancelled"), "{ran}");
     assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
+}
+
+#[test]
+fn the_screen_judges_a_design_shows_how_it_broke_and_leaves_nothing() {
+    let home = Seckill::new();
+    let mut terminal = home.pty(&["lab", "--tui", "unguarded"], 80, 24, &[]);
+    terminal.wait_for(LONG, "the design is marked", |screen| screen.contains("1 marked"));
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "the verdict", |screen| screen.contains("no overselling 1/1"));
+    terminal.wait_for(LONG, "the end of the run", |screen| screen.contains("one design judged"));
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "its timeline", |screen| screen.contains("Broken promise"));
+    assert_eq!((home.processes(), leftovers(&home)), (vec![], 0), "the servers have stopped");
+    // Quitting cancels the next run.
+    terminal.send(key::ESC);
+    terminal.send("*p");
+    terminal.wait_for(LONG, "the next run", |screen| screen.contains("0/"));
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    assert_eq!(terminal.terminal(), Terminal::RESTORED);
+    assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
+    assert!(!home.data_dir().exists(), "the lab uses no data directory");
 }

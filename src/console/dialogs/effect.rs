@@ -1,6 +1,7 @@
 //! What an action leads to.
 
 use seckill_engine::Command;
+use seckill_lab::Work;
 
 use super::{Confirm, Dialog};
 use crate::text::commands::Question;
@@ -14,6 +15,8 @@ pub(crate) enum Effect {
     Open(Dialog),
     /// Sends a command at once, with a reason for the audit log.
     Send(Command, Option<String>),
+    /// Sets the work of the lab, and its number of seeds.
+    LabWork(Work, u64),
 }
 
 impl Effect {

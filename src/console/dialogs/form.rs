@@ -35,6 +35,7 @@ pub(crate) enum Subject {
     /// A rewind in this partition, or in all.
     Rewind(Option<u16>),
     Claim(ClaimScope),
+    LabWork,
 }
 
 #[derive(Debug)]
@@ -145,23 +146,29 @@ impl Form {
         let theme = scene.theme;
         let width = area.width.saturating_sub(4).min(66);
         let room = usize::from(width.saturating_sub(15));
+        let count = self.fields.len() as u16;
+        let notes = self.notes().into_iter();
+        let notes = notes.flat_map(|it| wrap(&it, usize::from(width.saturating_sub(6))));
+        let notes: Vec<String> = notes.collect();
+        let note_rows = if notes.is_empty() { 0 } else { NOTES };
+        let fits = |rows: u16, air: u16| count * rows + 1 + note_rows + 3 + 2 * air <= area.height;
+        // Blank lines between the fields, unless the window is compact.
+        let air = u16::from(area.height >= COMPLETE.1 && fits(3, 1));
+        // With many fields in a low window, only the focused one has its hint.
+        let has_hints = fits(2, air);
         let below = |(place, field): (usize, &Field)| match &self.fault {
             Some((at, fault)) if *at == place => (wrap(fault, room), theme.bad),
+            _ if !has_hints && place != self.focus => (Vec::new(), theme.soft),
             _ => {
                 let sale = self.planned_sale(scene).filter(|_| place == 0);
                 (vec![sale.map_or_else(|| field.hint.to_string(), |it| fit(&it, room))], theme.soft)
             }
         };
         let shown: Vec<(Vec<String>, Style)> = self.fields.iter().enumerate().map(below).collect();
-        let notes = self.notes().into_iter();
-        let notes = notes.flat_map(|it| wrap(&it, usize::from(width.saturating_sub(6))));
-        let notes: Vec<String> = notes.collect();
-        let note_rows = if notes.is_empty() { 0 } else { NOTES };
-        // Blank lines between the fields, unless the window is compact.
-        let air = u16::from(area.height >= COMPLETE.1);
-        let heights = shown.iter().map(|(lines, _)| (1 + lines.len() as u16).max(2 + air));
+        let row = if has_hints { 2 + air } else { 1 };
+        let heights = shown.iter().map(|(lines, _)| (1 + lines.len() as u16).max(row));
         // One row is reserved for the second line of an error.
-        let least = self.fields.len() as u16 * (2 + air) + 1;
+        let least = count * row + 1;
         let size = (width, heights.clone().sum::<u16>().max(least) + note_rows + 3 + 2 * air);
         let inside = popup(area, buffer, theme, size, &self.title, []);
         let heights = heights.chain([note_rows]).map(Length);

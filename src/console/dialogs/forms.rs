@@ -6,6 +6,7 @@ use seckill_engine::{
     Command, LoadTest, SaleLine,
     commands::group::{ClaimScope, GroupAction, To},
 };
+use seckill_lab::Work;
 use seckill_model::{
     Label, Millis, NewSale, Phase, Reason, VoucherId, When,
     sale::{check_restock, check_stock, check_title},
@@ -27,6 +28,9 @@ use crate::{
 const MOST_BUYERS: u64 = 10_000_000;
 /// Longest countdown and longest arrival time, in seconds.
 const LONGEST: u64 = 3_600;
+
+/// Maximum number of seeds in one run of the lab.
+const MOST_SEEDS: u64 = 1_000;
 
 /// The parsed input, or the position of a field and its error.
 pub(super) type Checked<T> = Result<T, (usize, String)>;
@@ -88,6 +92,25 @@ impl Form {
         Self::new(Subject::Claim(scope), title, Label("stream-preview"), &fields)
     }
 
+    /// The work of the lab.
+    pub(crate) fn lab_work(work: &Work, seeds: usize) -> Self {
+        let percent = (work.repeat * 100.0).round();
+        let values = [work.buyers, work.stock, work.concurrency, work.instances, work.think_ms];
+        let [buyers, stock, concurrency, instances, think] = values.map(|it| it.to_string());
+        let (percent, seeds) = (percent.to_string(), seeds.to_string());
+        let fields = [
+            (Label("common-buyers"), Label("lab-form-buyers"), &*buyers),
+            (Label("common-stock"), Label("lab-form-stock"), &*stock),
+            (Label("forms-twice"), Label("forms-percentage-that-requests-twice"), &*percent),
+            (Label("lab-form-parallel"), Label("lab-form-parallel-hint"), &*concurrency),
+            (Label("lab-form-instances"), Label("lab-form-instances-hint"), &*instances),
+            (Label("lab-form-think"), Label("lab-form-think-hint"), &*think),
+            (Label("lab-form-seeds"), Label("lab-form-seeds-hint"), &*seeds),
+        ];
+        let title = Label("lab-form-title").to_owned();
+        Self::new(Subject::LabWork, title, Label("lab-form-apply"), &fields)
+    }
+
     /// The planned sale with the ID that is typed into the form of a launch.
     pub(super) fn planned_sale(&self, scene: &Scene) -> Option<String> {
         let id = numbered(self.value(0)).filter(|_| matches!(self.subject, Subject::Launch(_)))?;
@@ -98,7 +121,9 @@ impl Form {
     /// Lines below the fields.
     pub(super) fn notes(&self) -> Vec<String> {
         match &self.subject {
-            Subject::NewSale | Subject::Launch(_) | Subject::Restock(_) => Vec::new(),
+            Subject::NewSale | Subject::Launch(_) | Subject::Restock(_) | Subject::LabWork => {
+                Vec::new()
+            }
             Subject::LoadTest(voucher) => {
                 let missing = || vec![Label("forms-plan-appears-here-once-both").to_owned()];
                 let plan = self.check_load_test(*voucher);
@@ -152,6 +177,10 @@ impl Form {
                 let to = to.map_err(|error| (0, error.to_string()))?;
                 Ok(preview(GroupAction::Rewind { to, partition: *partition }))
             }
+            Subject::LabWork => {
+                let (work, seeds) = self.check_lab_work()?;
+                Ok(Effect::LabWork(work, seeds))
+            }
             Subject::Claim(scope) => match self.value(0) {
                 "" => Err((0, Label("stream-enter-consumer-that-receives-them").to_owned())),
                 to => Ok(preview(GroupAction::Claim { scope: scope.clone(), to: to.to_owned() })),
@@ -169,6 +198,28 @@ impl Form {
         // With a valid title and stock, only the window can be invalid.
         let sale = NewSale::checked(&title, stock, begin, end, now).map_err(at(end_at))?;
         sale.limited(limit).map_err(at(limit_at))
+    }
+
+    fn check_lab_work(&self) -> Checked<(Work, u64)> {
+        let [buyers, stock] = [self.integer(0)?, self.integer(1)?];
+        let repeat = self.number(2, 0..=100)? as f64 / 100.0;
+        let [concurrency, instances] = [self.integer(3)?, self.integer(4)?];
+        let think_ms = self.integer(5)?;
+        let seeds = self.number(6, 1..=MOST_SEEDS)?;
+        let work =
+            Work { buyers, stock, repeat, concurrency, instances, think_ms, ..Work::default() };
+        let Err(fault) = work.check() else { return Ok((work, seeds)) };
+        // The field is the first one that is wrong beside the default of the others.
+        let default = Work::default();
+        let alone = [
+            Work { buyers, think_ms: 0, ..default },
+            Work { stock, ..default },
+            default,
+            Work { concurrency, instances: 1, ..default },
+            Work { instances, concurrency: concurrency.max(1), ..default },
+        ];
+        let field = alone.iter().position(|it| it.check().is_err());
+        Err((field.unwrap_or(alone.len()), fault.to_string()))
     }
 
     fn check_load_test(&self, voucher: VoucherId) -> Checked<LoadTest> {

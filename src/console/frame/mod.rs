@@ -76,7 +76,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<Position> {
 /// Draws the frame and the view in it; returns the cursor position.
 fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let (theme, compact) = (app.display.theme, area.width < COMPLETE.0 || area.height < COMPLETE.1);
-    // The presenter layout has no tabs.
+    // The presenter layout has no tabs, and neither has the lab alone.
     let presents = app.presenter.on;
     let answer = answer_lines(app, area.width);
     let answer_rows = answer.len() as u16;
@@ -86,7 +86,7 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     let guide_rows = if app.guide.is_blank() { 0 } else { GUIDE };
     let [head, tab_row, rule, body, messages, foot] = Layout::vertical([
         Length(1),
-        Length(u16::from(!presents)),
+        Length(u16::from(!presents && !app.alone)),
         Length(u16::from(!presents && !compact)),
         Fill(1),
         Length(guide_rows + kept),
@@ -96,7 +96,7 @@ fn draw_frame(app: &mut App, area: Rect, buffer: &mut Buffer) -> Option<Position
     header(app, head.inner(SIDES), buffer);
     let dashes = glyphs::RULE.repeat(usize::from(rule.width));
     Line::styled(dashes, theme.soft).render(rule, buffer);
-    let tabs = tabs::draw(app, tab_row, rule, buffer);
+    let tabs = if app.alone { Vec::new() } else { tabs::draw(app, tab_row, rule, buffer) };
     // In the presenter layout they are in the header.
     let badges = if presents { Line::default() } else { badges(app) };
     let hints = Length(foot.width - if rule.is_empty() { badges.width() as u16 + 1 } else { 0 });
@@ -141,7 +141,11 @@ fn draw_view(app: &mut App, area: Rect, buffer: &mut Buffer, compact: bool) {
 fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     let (theme, presents) = (app.display.theme, app.presenter.on);
     let wide = area.width + 2 >= WIDE;
-    let states = if presents { badges(app) } else { states(app, wide) };
+    let states = match () {
+        () if presents => badges(app),
+        () if app.alone => Line::styled(Label("lab-view-servers").read(), theme.soft),
+        () => states(app, wide),
+    };
     let [left, right] =
         Layout::horizontal([Fill(1), Length(states.width() as u16)]).spacing(2).areas(area);
     states.render(right, buffer);
@@ -309,7 +313,7 @@ fn keys(app: &App, area: Rect, buffer: &mut Buffer) -> Vec<(Rect, Action)> {
     let hints = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
         // An audience has no use for a key that only explains why it has no effect.
-        .filter(|it| !app.presenter.on || app.why_not(it.action).is_none())
+        .filter(|it| !(app.presenter.on || app.alone) || app.why_not(it.action).is_none())
         .map(|it| {
             let key = Span::styled(it.keys[0].label(), app.display.theme.key);
             let word = Span::styled(format!(" {}", it.action.label()), app.display.theme.soft);

@@ -51,10 +51,10 @@ fn the_palette_finds_both_names() {
 
 /// Latin words that are not texts of the console: names, units, input, and data of the snapshot.
 const NAMES: &[&str] = &[
-    "Redis", "redis", "sqlite", "SQL", "sql", "ID", "UTC", "Tab", "Enter", "Esc", "Space", "XACK",
-    "XCLAIM", "INSERT", "INTO", "on", "seckill", "audit", "ms", "kim", "lee", "max", "PgUp",
-    "PgDn", "Home", "End", "CSV", "JSON", "SVG", "ANSI", "HTTP", "job", "every", "order",
-    "recount", // A line of an older version.
+    "Redis", "redis", "sqlite", "SQLite", "SQL", "sql", "ID", "UTC", "Tab", "Enter", "Esc",
+    "Space", "XACK", "XCLAIM", "INSERT", "INTO", "on", "seckill", "audit", "ms", "kim", "lee",
+    "max", "PgUp", "PgDn", "Home", "End", "CSV", "JSON", "SVG", "ANSI", "HTTP", "job", "every",
+    "order", "recount", // A line of an older version.
     "sale",    // Titles and errors of servers.
     "hot", "pot", "off", "milk", "tea", "cinema", "ticket", "noodles", "disk", "error",
 ];
@@ -66,6 +66,7 @@ fn english(screen: &str) -> Vec<String> {
     };
     let words = screen.split(apart).map(|word| word.trim_matches(['.', ':', ';', '[', ']', '/']));
     let words = words.filter(|it| it.len() > 1 && it.chars().all(|c| c.is_ascii_alphabetic()));
+    let words = words.filter(|it| seckill_lab::find(it).is_err());
     words.filter(|it| !NAMES.contains(it)).map(str::to_owned).collect()
 }
 

@@ -30,7 +30,8 @@ fn allowed(tui: &Tui, key: &KeyEvent) -> Allowed {
 }
 
 fn any_key(random: &mut impl Rng) -> KeyEvent {
-    const LETTERS: &str = "1234557NSRPEADCXWLLFHtyyn fqgGhjklcpubs/:?+-=0599锅🍲xzzoorwm!mT68v<>[]";
+    const LETTERS: &str =
+        "1234557NSRPEADCXWLLFHtyyn fqgGhjklcpubs/:?+-=0599锅🍲xzzoorwmeepcdvn!mT68v<>[]";
     use KeyCode::{BackTab, Backspace, Char, Down, End, Enter, Esc, Home, Left, Right, Tab, Up};
     let special = [Enter, Enter, Esc, Tab, BackTab, Up, Down, Left, Right, Home, End, Backspace];
     let pages = [KeyCode::PageUp, KeyCode::PageDown];

@@ -6,7 +6,8 @@ use super::{export::TABLES, history::read, prelude::*};
 fn data_of_one_view_is_read_only_while_that_is_shown() {
     let mut tui = Tui::new(normal());
     let views = [("3", "stream"), ("4", "pending"), ("5", "letters"), ("6", ""), ("7", "orders")];
-    let others = [("8", ""), ("9", "ledger"), ("0", "log"), ("1", ""), ("2", "sale"), ("s", "")];
+    let others =
+        [("8", ""), ("9", "ledger"), ("0", "log"), ("1", ""), ("2", "sale"), ("s", ""), ("e", "")];
     let detail = [("", ""), ("2jk", ""), ("l", "sale")];
     for (keys, shown) in detail.into_iter().chain(views).chain(others) {
         tui.press(keys);

@@ -15,7 +15,7 @@ const NARROW: Size = (80, 24);
 const SMALLEST: Size = (60, 15);
 
 /// Each view, while a sale is active, with more rows than fit, and while a server is unreachable.
-pub(super) const VIEWS: [Case; 31] = [
+pub(super) const VIEWS: [Case; 32] = [
     ("overview_normal", normal, "1"),
     ("overview_overflowing", overflowing, "1"),
     ("overview_outage", outage, "1"),
@@ -47,6 +47,7 @@ pub(super) const VIEWS: [Case; 31] = [
     ("activity_outage", outage, "0"),
     ("http_normal", normal, "s"),
     ("http_overflowing", overflowing, "s"),
+    ("lab_normal", normal, "e"),
 ];
 
 /// Each view before the first sale.
@@ -123,7 +124,7 @@ pub(super) const CONFIRMATIONS: [Case; 29] = [
     ("orders_and_ledger repair", with_findings, "9A"),
 ];
 
-pub(super) const FORMS: [Case; 8] = [
+pub(super) const FORMS: [Case; 9] = [
     ("sale", normal, "N"),
     ("sale_rejected", normal, "N火锅五折 🍲\t0\t\t\t\n"),
     ("load_test", normal, "2jkR"),
@@ -132,6 +133,7 @@ pub(super) const FORMS: [Case; 8] = [
     ("rewind", with_stream, "3W"),
     ("rewind_rejected", with_stream, "3W\n"),
     ("claim", with_stream, "3cC"),
+    ("lab_work", normal, "ec"),
 ];
 
 /// Every view, detail, confirmation and form.

@@ -5,6 +5,7 @@ mod detail;
 mod funnel;
 mod http;
 mod jobs;
+pub(crate) mod lab;
 pub(crate) mod ledger;
 pub(crate) mod letters;
 mod locks;
@@ -32,6 +33,7 @@ use seckill_model::SaleAudit;
 use tui_input::Input;
 
 pub(crate) use self::{
+    lab::LabState,
     orders::OrdersState,
     overview::OverviewState,
     pending::pending_in,
@@ -208,6 +210,7 @@ views! {
     Ledger => ledger: TableState<SaleAudit>,
     Activity => log: TableState<AuditEntry>,
     Http => http: TableState<HttpLine>,
+    Lab => lab: LabState,
 }
 
 /// One cell at each side.

@@ -167,7 +167,9 @@ impl RefusalCache {
         let dropped = mem::take(&mut *entries);
         drop(entries);
         self.of_sql.invalidate_all();
-        dropped.into_iter().for_each(|(voucher, entry)| self.keep_hits(voucher, &entry));
+        for (voucher, entry) in dropped {
+            self.keep_hits(voucher, &entry);
+        }
     }
 
     /// Forgets the buyers of a sale whose keys are inconsistent.
@@ -225,7 +227,9 @@ impl RefusalCache {
                 evicted.push(*voucher);
             }
         }
-        evicted.into_iter().for_each(|voucher| self.remove(voucher));
+        for voucher in evicted {
+            self.remove(voucher);
+        }
         due
     }
 
@@ -464,13 +468,19 @@ mod tests {
         assert!(!cache.renew(SALE, Outcome::SoldOut, "3", now + TTL, cache.generation()));
         assert_eq!(asked(), None);
         assert_eq!(cache.take_hits(), Hits::from([((SALE, "sold_out"), 2)]), "none is lost");
+    }
 
-        cache.insert_of_sql(SALE, Ok(Outcome::NotLoaded), before);
-        assert_eq!(asked(), None);
+    #[test]
+    fn an_answer_of_sql_is_discarded_too() {
+        let cache = RefusalCache::new();
+        let asked = || cache.get(SALE, UserId(8), Instant::now());
         cache.insert_of_sql(SALE, Ok(Outcome::NotLoaded), cache.generation());
         assert_eq!(asked(), Some(Ok(Outcome::NotLoaded)));
+        let before = cache.generation();
         cache.invalidate();
         assert_eq!(asked(), None);
+        cache.insert_of_sql(SALE, Ok(Outcome::NotLoaded), before);
+        assert_eq!(asked(), None, "it was requested before");
     }
 
     #[test]

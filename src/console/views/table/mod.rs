@@ -13,7 +13,7 @@ pub(crate) use column::{Column, REST, Value};
 pub(crate) use paging::{PageKey, Paging, Turn};
 pub(crate) use row::{Page, Row};
 pub(crate) use sheet::{Extent, Sheet};
-pub(crate) use state::{Marked, Order, Settled, Table, TableState};
+pub(crate) use state::{Controls, Marked, Order, Settled, Table, TableState};
 
 #[cfg(test)]
 mod tests;

@@ -36,7 +36,7 @@ pub(crate) struct Controls {
     pub(crate) order: Option<Order>,
     /// Headings of the visible columns that rows can be sorted by.
     pub(super) sortable: Vec<Label>,
-    pub(super) offset: usize,
+    pub(crate) offset: usize,
     /// The number of rows that fit.
     pub(crate) visible: usize,
     /// The number of rows.

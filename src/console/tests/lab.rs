@@ -1,0 +1,212 @@
+//! The lab with a fixed report: choosing, running, verdicts, a timeline, exports; without a program nothing runs.
+
+use seckill_lab::{
+    Database, DesignReport, Latency, Line, Progress, Promise, Run, Step, Timeline, Verdict, Work,
+};
+
+use super::prelude::*;
+
+/// Orders, orders beyond the stock, users with two orders, pieces left, requests per second.
+type Figures = (&'static str, [u64; 4], f64);
+
+const RUNS: [Figures; 6] = [
+    ("unguarded", [138, 38, 31, 0], 3_120.4),
+    ("guard-after-update", [131, 31, 28, 0], 2_980.0),
+    ("version-equal-stock", [12, 0, 1, 88], 3_402.7),
+    ("stock-guard", [100, 0, 22, 0], 4_217.2),
+    ("count-then-insert", [100, 0, 17, 0], 2_461.9),
+    ("unique-index", [100, 0, 0, 0], 3_871.5),
+];
+
+fn step(lane: u32, action: &str, what: &str, values: &[i64], saw: &[i64]) -> Step {
+    let step = serde_json::json!({
+        "lane": lane, "user": 10 + i64::from(lane), "instance": 1 + lane % 2, "action": action,
+        "what": what, "values": values, "saw": saw, "begun": 0, "ended": 0,
+    });
+    serde_json::from_value(step).expect("a step")
+}
+
+/// Two requests that both see the last piece.
+fn timeline() -> Timeline {
+    const READ: &str = "SELECT stock FROM tb_seckill_voucher WHERE voucher_id = $1";
+    const WRITE: &str = "UPDATE tb_seckill_voucher SET stock = stock - 1 WHERE voucher_id = $1";
+    const ORDER: &str =
+        "INSERT INTO tb_voucher_order (id, user_id, voucher_id) VALUES ($1, $2, $3)";
+    let steps = [
+        (0, step(41, "read", READ, &[1], &[1]), 212.0, None),
+        (1, step(44, "read", READ, &[1], &[1]), 538.4, None),
+        (0, step(41, "transaction", "BEGIN", &[], &[]), 5_120.0, None),
+        (0, step(41, "write", WRITE, &[1], &[1]), 5_433.9, Some(100)),
+        (0, step(41, "write", ORDER, &[100, 51, 1], &[1]), 5_702.1, None),
+        (0, step(41, "transaction", "COMMIT", &[], &[]), 6_011.0, None),
+        (1, step(44, "write", WRITE, &[1], &[1]), 6_820.6, Some(101)),
+        (1, step(44, "write", ORDER, &[101, 54, 1], &[1]), 7_033.3, None),
+        (1, step(44, "transaction", "COMMIT", &[], &[]), 7_240.0, None),
+    ];
+    let line = |(column, step, ended_us, piece)| Line {
+        column,
+        begun_us: ended_us - 180.0,
+        ended_us,
+        step,
+        piece,
+    };
+    let lines = steps.into_iter().map(line).collect();
+    Timeline { promise: Promise::NoOverselling, seed: 7, lanes: vec![41, 44], lines }
+}
+
+fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> DesignReport {
+    let design = seckill_lab::find(name).expect("a design");
+    let asked = Promise::all().filter(|it| design.question.asks_for(*it));
+    let mut verdict = Verdict {
+        requests: 301,
+        sold,
+        oversold,
+        users_with_two_orders: twice,
+        lost: 0,
+        unsold,
+        stock_left: 100 - sold as i64,
+        told_bought: sold,
+        told_sold_out: 301 - sold,
+        told_duplicate: 0,
+        failed: 0,
+        failure: None,
+        sql: 1_043,
+        redis: 0,
+        broken: std::collections::BTreeSet::new(),
+        orders: std::collections::BTreeSet::new(),
+    };
+    verdict.broken = asked.filter(|it| verdict.anomalies(*it) > 0).collect();
+    let mut report = DesignReport::new(design, Database::Sqlite, &Work::default());
+    report.broken = verdict.broken.iter().map(|it| (*it, 3)).collect();
+    report.latency = Latency {
+        samples: 903,
+        median: 21_000.0 / throughput,
+        p99: 96_000.0 / throughput,
+        throughput,
+        ..Latency::default()
+    };
+    (report.sql_per_request, report.redis_per_request) = (3.5, 0.0);
+    report.runs = [7, 8, 9].map(|seed| Run { seed, verdict: verdict.clone() }).into();
+    if report.broken.contains_key(&Promise::NoOverselling) {
+        report.timelines.push(timeline());
+    }
+    report
+}
+
+fn judged() -> Tui {
+    let mut tui = Tui::open(normal(), "e");
+    tui.app.views.lab.set_work(Work::default(), 3);
+    RUNS.into_iter().for_each(|it| tui.app.views.lab.add(result(it)));
+    tui
+}
+
+fn running() -> Tui {
+    let mut tui = judged();
+    tui.press("v");
+    let design = seckill_lab::find("process-mutex").unwrap();
+    let database = Database::Sqlite;
+    tui.app.views.lab.fake_run(Progress { database, design, seed: 8, done: 19, runs: 42 });
+    tui
+}
+
+const SCREENS: [(&str, fn() -> Tui); 4] = [
+    ("running", running),
+    ("verdicts", judged),
+    ("bars", || pressed("v")),
+    ("timeline", || pressed("\njjj")),
+];
+
+fn pressed(keys: &str) -> Tui {
+    let mut tui = judged();
+    tui.press(keys);
+    tui
+}
+
+#[test]
+fn a_run_its_verdicts_and_a_timeline() {
+    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+        let screens = SCREENS.map(|(name, tui)| (name.to_owned(), tui().screen_at(width, height)));
+        assert_screens(&format!("lab_report_{width}x{height}"), screens);
+    }
+    set_thread_language("zh");
+    let screens = SCREENS.map(|(name, tui)| (name.to_owned(), tui().screen_at(80, 24)));
+    assert_screens("lab_report_zh_80x24", screens);
+}
+
+#[test]
+fn a_wide_window_has_bars_beside_the_table() {
+    let mut tui = judged();
+    let text = tui.screen_at(200, 50);
+    let line = text.lines().find(|line| line.contains("unguarded")).unwrap();
+    assert!(line.contains("138") && text.contains("REQUESTS/S"), "{text}");
+    assert!(
+        text.lines().any(|line| line.contains("stock-guard") && line.contains("████")),
+        "{text}"
+    );
+}
+
+#[test]
+fn enter_opens_a_broken_promise_and_leads_to_the_design_that_mends_it() {
+    let mut tui = judged();
+    tui.assert_shows("no overselling 3/3").press("\n");
+    tui.assert_shows("Broken promise: no overselling (seed 7)").assert_shows("request 41: user 51");
+    // The step under the cursor is shown in full.
+    tui.press("jjj")
+        .assert_shows("UPDATE tb_seckill_voucher SET stock = stock - 1 WHERE voucher_id = 1");
+    tui.assert_shows("piece 100").press("\x1b").assert_hides("request 41").press("\n");
+    let mended = seckill_lab::find("unguarded").unwrap().mended_by.unwrap();
+    assert_eq!(tui.press("ny").copied(), mended);
+    tui.press("g").assert_shows("unguarded");
+}
+
+#[test]
+fn designs_are_marked_filtered_and_exported() {
+    let mut tui = judged();
+    tui.press("  ").assert_shows("2 marked").press("*").assert_shows("marked");
+    tui.press("/unique\n").assert_shows("1 of ").assert_hides("stock-guard");
+    assert_eq!(tui.press("y").copied(), "unique-index");
+    tui.press("xj");
+    let [export] = <[_; 1]>::try_from(std::mem::take(&mut tui.app.terminal.exports)).unwrap();
+    let read: serde_json::Value = serde_json::from_str(&export.body).unwrap();
+    let row = &read["rows"][0];
+    assert_eq!(
+        (&row["orders"], &row["broken"], &row["seeds"]),
+        (&100.into(), &"".into(), &3.into())
+    );
+    assert_eq!(row["requests_per_second"], 3_871.5);
+}
+
+#[test]
+fn the_work_is_checked_in_its_form_and_discards_results_of_other_work() {
+    let mut tui = judged();
+    tui.press("c\t\t\t1\n\n\n\n").assert_shows("2 instances need a connection each");
+    let mut tui = judged();
+    tui.press("c500\n\n\n\n\n\n5\n").assert_idle();
+    tui.assert_shows("500 buyers").assert_shows("5 seeds").assert_hides("3/3");
+    // Each database has its own results.
+    let mut tui = judged();
+    tui.press("d").assert_shows("MariaDB").assert_hides("3/3").press("dd").assert_shows("3/3");
+}
+
+#[test]
+fn without_a_program_nothing_runs_and_leaving_cancels() {
+    let mut tui = Tui::open(normal(), "e\n");
+    tui.assert_status("this console cannot start the lab; run 'seckill lab'");
+    let mut tui = running();
+    tui.press("p").assert_status("the lab is running; press Esc to cancel it");
+    tui.press("1").assert_status("cancelling: the servers of the lab are being stopped");
+    let mut tui = running();
+    tui.press("\x1b\x1b").assert_shows("cancelling");
+}
+
+#[test]
+fn the_lab_alone_has_no_other_view() {
+    let mut tui = Tui::open(normal(), "e");
+    tui.app.alone = true;
+    tui.assert_hides("Overview").assert_shows("no real sale");
+    for key in ["1", "\t", "N", "t", "L", "f"] {
+        tui.press(key);
+        assert_eq!(tui.app.view, View::Lab, "{key}");
+        assert!(!tui.app.presenter.on && !tui.app.display.frozen, "{key}");
+    }
+}

@@ -1,0 +1,396 @@
+//! The designs below their questions, with the verdict on each.
+//!
+//! Unlike the rows of other tables, these stand below headings, and their order is that of the tutorials.
+
+use ratatui::widgets::{
+    self, HighlightSpacing, Scrollbar, ScrollbarOrientation, ScrollbarState, TableState,
+};
+use seckill_lab::{Design, DesignReport, Verdict};
+use seckill_model::in_english;
+use serde_json::Value as Json;
+
+use super::{Controls, Extent, LabState, Sheet};
+use crate::views::prelude::*;
+
+/// Blanks between columns.
+const GAP: u16 = 2;
+
+/// A line of the table.
+enum TableLine {
+    /// The question of the designs below.
+    Question(Label),
+    Design(&'static Design),
+}
+
+/// A column of figures.
+struct Figure {
+    title: Label,
+    /// The width of the table from which it is shown, and its own width.
+    widths: (u16, u16),
+    text: fn(&DesignReport) -> String,
+}
+
+impl Figure {
+    const fn new(title: Label, widths: (u16, u16), text: fn(&DesignReport) -> String) -> Self {
+        Self { title, widths, text }
+    }
+}
+
+const FIGURES: [Figure; 8] = [
+    Figure::new(Label("lab-head-orders"), (104, 6), |it| median(it, |of| of.sold)),
+    Figure::new(Label("lab-head-oversold"), (72, 8), |it| median(it, |of| of.oversold)),
+    Figure::new(Label("lab-head-two-orders"), (96, 10), |it| {
+        median(it, |of| of.users_with_two_orders)
+    }),
+    Figure::new(Label("lab-head-lost"), (116, 5), |it| median(it, |of| of.lost)),
+    Figure::new(Label("tables-requests-per-second"), (0, 10), |it| {
+        figures::thousands(it.latency.throughput as u64)
+    }),
+    Figure::new(Label("tables-p50"), (132, 8), |it| millis(it.latency.median)),
+    Figure::new(Label("tables-p99"), (112, 8), |it| millis(it.latency.p99)),
+    Figure::new(Label("lab-head-statements"), (140, 7), |it| format!("{:.1}", it.sql_per_request)),
+];
+
+fn median(result: &DesignReport, figure: fn(&Verdict) -> u64) -> String {
+    figures::thousands(result.median(figure))
+}
+
+fn millis(millis: f64) -> String {
+    figures::latency((millis * 1e3).round() as u64)
+}
+
+/// Which promises a design broke, in how many seeds; or that it kept all.
+pub(super) fn verdict(result: Option<&DesignReport>, is_running: bool) -> String {
+    match result {
+        _ if is_running => format!("{} {}", glyphs::MOVING, Label("lab-view-runs")),
+        None => "-".to_owned(),
+        Some(result) if result.broken.is_empty() => {
+            format!("{} {}", glyphs::CHECK, Label("lab-view-kept"))
+        }
+        Some(result) => {
+            let seeds = result.runs.len();
+            let broken = result.broken.iter().map(|(promise, count)| {
+                let promise = promise.title();
+                text!("lab-view-broken", promise, count = *count, seeds)
+            });
+            let broken: Vec<_> = broken.collect();
+            format!("{} {}", glyphs::CROSS, broken.join(&Label("list-items")))
+        }
+    }
+}
+
+impl LabState {
+    fn lines(&self) -> Vec<TableLine> {
+        let (mut lines, mut question) = (Vec::new(), None);
+        for design in self.designs() {
+            if question.replace(design.question) != Some(design.question) {
+                lines.push(TableLine::Question(design.question.title()));
+            }
+            lines.push(TableLine::Design(design));
+        }
+        lines
+    }
+
+    pub(super) fn line_count(&self) -> u16 {
+        self.lines().len() as u16
+    }
+
+    pub(super) fn summary(&self, scene: &Scene) -> Line<'static> {
+        let mut line = Line::default();
+        let designs = self.designs();
+        if !self.marks.is_empty() {
+            let is_hidden = |mark: &&&str| designs.iter().all(|it| it.name != **mark);
+            let hidden = self.marks.iter().filter(is_hidden).count();
+            let text = text!("console-marked", count = self.marks.len(), hidden);
+            line.push_span(Span::styled(text, scene.theme.key));
+            line.push_span("   ");
+        }
+        let filter = self.controls.filter.value();
+        let (shown, of) = (designs.len(), seckill_lab::all().len());
+        if filter.is_empty() {
+            let text = text!("lab-view-designs", count = of);
+            line.push_span(Span::styled(text, scene.theme.soft));
+        } else {
+            let part = text!("console-shown-of", shown, of);
+            line.push_span(format!("/{}   {part}", fit(filter, 20)));
+        }
+        line
+    }
+
+    pub(super) fn draw_rows(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
+        let theme = scene.theme;
+        let (lines, chosen) = (self.lines(), self.chosen().map(|it| it.name));
+        let is_chosen =
+            |line: &TableLine| matches!(line, TableLine::Design(it) if Some(it.name) == chosen);
+        let cursor = lines.iter().position(is_chosen);
+        let visible = usize::from(area.height.saturating_sub(1));
+        self.controls.follow(cursor, lines.len(), visible);
+        // The question above a design comes into sight with it.
+        let above = cursor.and_then(|at| at.checked_sub(1)).filter(|_| visible > 1);
+        if let Some(above) = above
+            && matches!(lines.get(above), Some(TableLine::Question(_)))
+        {
+            self.controls.offset = self.controls.offset.min(above);
+        }
+        self.controls.top = (area.height > 1).then_some(area.y + 1);
+        let offset = self.controls.offset;
+        let names = seckill_lab::all().iter().map(|it| width(it.name) as u16);
+        let names = names.max().unwrap_or(0).min(area.width / 2);
+        let figures: Vec<_> = FIGURES.iter().filter(|it| area.width >= it.widths.0).collect();
+        let widths = [Length(1), Length(names), Fill(1)].into_iter();
+        let widths: Vec<_> = widths.chain(figures.iter().map(|it| Length(it.widths.1))).collect();
+        let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(3), ..area };
+        let places = Layout::horizontal(widths).spacing(GAP).split(inner);
+        let heads = [Label("common-empty"), Label("lab-head-design"), Label("lab-head-verdict")];
+        let heads = heads.into_iter().map(|it| Text::styled(it.read(), theme.heading));
+        let of_figures = figures.iter().map(|it| {
+            Text::styled(fit(&it.title, it.widths.1.into()), theme.heading).right_aligned()
+        });
+        let head = widgets::Row::new(heads.chain(of_figures));
+        let verdict_cells = usize::from(places.get(2).map_or(0, |it| it.width));
+        let row = |line: &TableLine| {
+            let design = match line {
+                TableLine::Question(title) => {
+                    let title = Text::styled(title.read(), theme.key);
+                    return widgets::Row::new([Text::default(), title]);
+                }
+                TableLine::Design(design) => *design,
+            };
+            let (result, is_running) = (self.result(design), self.is_running(design));
+            let is_marked = self.marks.contains(design.name);
+            let mark = if is_marked { glyphs::MARK } else { " " };
+            let name = if is_marked { theme.strong } else { Style::new() };
+            let style = match result {
+                _ if is_running => theme.accent,
+                None => theme.soft,
+                Some(result) if result.broken.is_empty() => theme.good,
+                Some(result) if !result.unexpected.is_empty() => theme.bad,
+                Some(_) => theme.broken,
+            };
+            let verdict = fit(&verdict(result, is_running), verdict_cells);
+            let cells = [
+                Text::styled(mark, theme.key),
+                Text::styled(fit(design.name, names.into()), name),
+                Text::styled(verdict, style),
+            ];
+            let figure = |it: &&Figure| {
+                let text = result.map_or_else(String::new, it.text);
+                Text::raw(fit(&text, it.widths.1.into())).right_aligned()
+            };
+            widgets::Row::new(cells.into_iter().chain(figures.iter().map(figure)))
+        };
+        let body: Vec<_> = lines.iter().skip(offset).take(visible).map(row).collect();
+        let mut selected =
+            TableState::new().with_selected(cursor.and_then(|row| row.checked_sub(offset)));
+        let table = widgets::Table::new(body, places.iter().map(|place| place.width))
+            .header(head)
+            .column_spacing(GAP)
+            // The left margin.
+            .highlight_symbol(" ")
+            .highlight_spacing(HighlightSpacing::Always)
+            .row_highlight_style(Style::reset().patch(theme.selected));
+        let table_area = Rect { width: area.width.saturating_sub(1), ..area };
+        StatefulWidget::render(table, table_area, buffer, &mut selected);
+        if lines.is_empty() {
+            let text = text::echo(self.controls.filter.value());
+            draw_text(area, buffer, scene, 1, &text!("console-no-row-contains-press", text));
+        }
+        draw_scrollbar(below(area, 1), buffer, theme, offset, lines.len());
+    }
+
+    /// What is known of a design, and what came of it.
+    pub(super) fn detail<'a>(
+        &self,
+        design: &'static Design,
+        scene: &'a Scene,
+        cells: u16,
+    ) -> Detail<'a> {
+        let theme = scene.theme;
+        let mut detail = Detail::new(scene, cells);
+        let seckill_lab::Source { text, section } = design.source;
+        let name = vec![
+            Span::styled(design.name, theme.strong),
+            Span::styled(format!("   {}", text!("lab-source", text, section)), theme.soft),
+        ];
+        detail.line(Label("lab-field-design"), name);
+        let verdict = Label("lab-field-verdict");
+        let Some(result) = self.result(design) else {
+            detail.field(verdict, Label("lab-view-not-run"), theme.soft);
+            return detail;
+        };
+        if result.broken.is_empty() {
+            let kept: Vec<_> = result.keeps.iter().map(|it| it.title().read()).collect();
+            let promises = kept.join(&Label("list-items"));
+            detail.field(verdict, text!("lab-view-keeps", promises), theme.good);
+        } else {
+            detail.field(verdict, result.broken_text(), theme.broken);
+        }
+        for promise in &result.unexpected {
+            detail.field(verdict, text!("lab-unexpected", promise = promise.title()), theme.bad);
+        }
+        let per_second = result.latency.throughput as u64;
+        let [p50, p99] = [result.latency.median, result.latency.p99].map(millis);
+        let [sql, redis] =
+            [result.sql_per_request, result.redis_per_request].map(|it| format!("{it:.1}"));
+        let orders = result.median(|it| it.sold);
+        let oversold = result.median(|it| it.oversold);
+        let twice = result.median(|it| it.users_with_two_orders);
+        let [unsold, lost] = [result.median(|it| it.unsold), result.median(|it| it.lost)];
+        let counts = text!("lab-view-counts", orders, oversold, twice, unsold, lost);
+        let speed = text!("lab-view-speed", per_second, p50, p99, sql, redis);
+        detail.text(Label("lab-field-counts"), counts);
+        detail.text(Label("lab-field-speed"), speed);
+        detail.text(Label("lab-field-why"), design.why.read());
+        if let Some(mended) = design.mended_by {
+            detail.field(Label("lab-field-mended"), mended, theme.key);
+        }
+        let failed: u64 = result.runs.iter().map(|it| it.verdict.failed).sum();
+        if let Some(why) = result.runs.iter().find_map(|it| it.verdict.failure.as_ref()) {
+            let text = text!("lab-view-failed", count = failed, why);
+            detail.field(Label("lab-field-failed"), text, theme.warn);
+        }
+        detail
+    }
+
+    /// Moves the cursor among the designs; `false` if it is at the edge.
+    pub(super) fn move_cursor(&mut self, step: Step) -> bool {
+        let (designs, chosen) = (self.designs(), self.chosen().map(|it| it.name));
+        let Some(now) = designs.iter().position(|it| Some(it.name) == chosen) else { return false };
+        let next = match step {
+            // A click is on a line of the table.
+            Step::Row(line) => {
+                let lines = self.lines();
+                let is_design = |it: &&TableLine| matches!(it, TableLine::Design(_));
+                let above = lines.iter().take(line).filter(is_design).count();
+                above.min(designs.len() - 1)
+            }
+            step => step.from(now, designs.len(), self.controls.visible),
+        };
+        self.cursor = designs[next].name;
+        next != now
+    }
+}
+
+/// A scrollbar, if there are more lines than rows.
+pub(super) fn draw_scrollbar(
+    area: Rect,
+    buffer: &mut Buffer,
+    theme: Theme,
+    offset: usize,
+    lines: usize,
+) {
+    let visible = usize::from(area.height);
+    if lines <= visible || visible == 0 {
+        return;
+    }
+    let mut position =
+        ScrollbarState::new(lines - visible + 1).viewport_content_length(visible).position(offset);
+    let bar = Scrollbar::new(ScrollbarOrientation::VerticalRight)
+        .begin_symbol(None)
+        .end_symbol(None)
+        .track_symbol(None)
+        .thumb_symbol(glyphs::THUMB)
+        .thumb_style(theme.soft);
+    StatefulWidget::render(bar, area, buffer, &mut position);
+}
+
+/// Names of the columns in a file.
+const COLUMNS: [&str; 16] = [
+    "design",
+    "question",
+    "database",
+    "mended_by",
+    "seeds",
+    "broken",
+    "orders",
+    "oversold",
+    "users_with_two_orders",
+    "unsold",
+    "lost",
+    "requests_per_second",
+    "p50_ms",
+    "p99_ms",
+    "sql_per_request",
+    "redis_per_request",
+];
+
+impl Table for LabState {
+    fn controls(&self) -> &Controls {
+        &self.controls
+    }
+
+    fn controls_mut(&mut self) -> &mut Controls {
+        &mut self.controls
+    }
+
+    fn chosen_name(&self, _: &Snapshot) -> Option<String> {
+        self.chosen().map(|it| it.name.to_owned())
+    }
+
+    /// Designs are no objects of a deployment.
+    fn names(&self, _: &Snapshot) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    fn point_to(&mut self, _: &Snapshot, _: &str) {}
+
+    fn settle_cursor(&mut self, _: &Snapshot) {}
+
+    fn settle(&mut self, _: &Snapshot) -> Settled {
+        Settled::default()
+    }
+
+    fn is_read(&self, _: &Snapshot) -> bool {
+        true
+    }
+
+    fn step(&mut self, _: &Snapshot, step: Step, _: bool) -> Turn {
+        let now = self.opened.step;
+        let has_moved = match self.timeline() {
+            None => self.move_cursor(step),
+            Some((timeline, _)) => {
+                self.opened.step = step.from(now, timeline.lines.len(), self.controls.visible);
+                self.opened.step != now
+            }
+        };
+        if has_moved || matches!(step, Step::Row(_)) { Turn::Moved } else { Turn::edge(step) }
+    }
+
+    fn sheet(&self, _: &Scene) -> Option<Sheet> {
+        let rounded = |number: f64| Json::from((number * 100.0).round() / 100.0);
+        let row = |design: &&'static Design| {
+            let names = [design.name, design.question.into(), self.setup.database.into()];
+            let mut cells: Vec<Json> = names.map(Json::from).into();
+            cells.push(design.mended_by.into());
+            if let Some(it) = self.result(design) {
+                let broken: Vec<&str> = it.broken.keys().map(|it| (*it).into()).collect();
+                cells.extend([Json::from(it.runs.len()), broken.join(" ").into()]);
+                let counts: [fn(&Verdict) -> u64; 5] = [
+                    |of| of.sold,
+                    |of| of.oversold,
+                    |of| of.users_with_two_orders,
+                    |of| of.unsold,
+                    |of| of.lost,
+                ];
+                cells.extend(counts.map(|count| it.median(count).into()));
+                let latency = [it.latency.throughput, it.latency.median, it.latency.p99];
+                cells.extend(latency.map(rounded));
+                cells.extend([it.sql_per_request, it.redis_per_request].map(rounded));
+            }
+            cells.resize(COLUMNS.len(), Json::Null);
+            cells
+        };
+        let (designs, chosen) = (self.designs(), self.chosen().map(|it| it.name));
+        let total = Some(seckill_lab::all().len() as u64);
+        Some(Sheet {
+            columns: COLUMNS.map(str::to_owned).into(),
+            rows: in_english(|| designs.iter().map(row).collect()),
+            extent: Extent { rows: designs.len(), total, more: false },
+            cursor: designs.iter().position(|it| Some(it.name) == chosen),
+        })
+    }
+
+    fn fixed_order(&self, _: &Snapshot) -> Option<String> {
+        Some(Label("lab-view-order").to_owned())
+    }
+}
