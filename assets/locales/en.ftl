@@ -2250,7 +2250,7 @@ lab-head-lost = LOST
 lab-head-orders = ORDERS
 lab-head-oversold = OVERSOLD
 lab-head-statements = SQL/REQ
-lab-head-time = TIME µs
+lab-head-time = TIME us
 lab-head-two-orders = TWO ORDERS
 lab-head-verdict = PROMISES
 lab-incident-consumer-dies = the consumer is killed while it has an entry, and started again
@@ -2343,7 +2343,7 @@ lab-view-started = { $count ->
 lab-view-starting = starting the servers of the lab
 lab-view-throughput = REQUESTS/S
 lab-view-unavailable = this console cannot start the lab; run 'seckill lab'
-lab-view-when = { $begun } to { $ended } µs; { $lane }
+lab-view-when = { $begun } to { $ended } us; { $lane }
 lab-view-work = { $on }: { $buyers } buyers, stock { $stock }, { $percent } % twice, { $concurrency } parallel on { $instances ->
         [one] one instance
        *[other] { $instances } instances

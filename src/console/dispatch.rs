@@ -416,7 +416,7 @@ impl App {
             return self.note(conventions::frozen());
         }
         if self.alone && view != View::Lab {
-            return self.note(Label("lab-alone"));
+            return self.note(text!("lab-alone"));
         }
         // Nobody would see its results.
         if view != View::Lab && self.views.lab.cancel() {
@@ -803,7 +803,7 @@ impl App {
         let newest = &self.display.newest;
         if self.alone && (action.is_command() || matches!(action, Action::Present | Action::Freeze))
         {
-            return Some(Label("lab-alone").to_owned());
+            return Some(text!("lab-alone"));
         }
         if action.is_command() && newest.read_only {
             return Some(text!("conventions-read-only-mode-commands"));

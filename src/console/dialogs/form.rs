@@ -158,7 +158,9 @@ impl Form {
         let has_hints = fits(2, air);
         let below = |(place, field): (usize, &Field)| match &self.fault {
             Some((at, fault)) if *at == place => (wrap(fault, room), theme.bad),
-            _ if !has_hints && place != self.focus => (Vec::new(), theme.soft),
+            _ if !has_hints && (place != self.focus || self.fault.is_some()) => {
+                (Vec::new(), theme.soft)
+            }
             _ => {
                 let sale = self.planned_sale(scene).filter(|_| place == 0);
                 (vec![sale.map_or_else(|| field.hint.to_string(), |it| fit(&it, room))], theme.soft)
@@ -168,7 +170,7 @@ impl Form {
         let row = if has_hints { 2 + air } else { 1 };
         let heights = shown.iter().map(|(lines, _)| (1 + lines.len() as u16).max(row));
         // One row is reserved for the second line of an error.
-        let least = count * row + 1;
+        let least = count * row + if has_hints { 1 } else { 2 };
         let size = (width, heights.clone().sum::<u16>().max(least) + note_rows + 3 + 2 * air);
         let inside = popup(area, buffer, theme, size, &self.title, []);
         let heights = heights.chain([note_rows]).map(Length);

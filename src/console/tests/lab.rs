@@ -102,7 +102,7 @@ fn judged() -> Tui {
 
 fn running() -> Tui {
     let mut tui = judged();
-    tui.press("v");
+    tui.press("b");
     let design = seckill_lab::find("process-mutex").unwrap();
     let database = Database::Sqlite;
     tui.app.views.lab.fake_run(Progress { database, design, seed: 8, done: 19, runs: 42 });
@@ -112,7 +112,7 @@ fn running() -> Tui {
 const SCREENS: [(&str, fn() -> Tui); 4] = [
     ("running", running),
     ("verdicts", judged),
-    ("bars", || pressed("v")),
+    ("bars", || pressed("b")),
     ("timeline", || pressed("\njjj")),
 ];
 
@@ -163,7 +163,7 @@ fn enter_opens_a_broken_promise_and_leads_to_the_design_that_mends_it() {
 fn designs_are_marked_filtered_and_exported() {
     let mut tui = judged();
     tui.press("  ").assert_shows("2 marked").press("*").assert_shows("marked");
-    tui.press("/unique\n").assert_shows("1 of ").assert_hides("stock-guard");
+    tui.press("/unique\n").assert_shows("1 of ").assert_hides("counter-in-memory");
     assert_eq!(tui.press("y").copied(), "unique-index");
     tui.press("xj");
     let [export] = <[_; 1]>::try_from(std::mem::take(&mut tui.app.terminal.exports)).unwrap();

@@ -237,7 +237,7 @@ impl LabState {
                 self.panel = Panel::Detail;
                 Effect::Note(text!("lab-view-no-timeline", design = design.name))
             }
-            _ if self.running.is_some() => Effect::note(Label("lab-view-running")),
+            _ if self.running.is_some() => Effect::Note(text!("lab-view-running")),
             _ => self.start(),
         }
     }
@@ -284,7 +284,7 @@ impl Component for LabState {
             (Action::LabRun, "p", true),
             (Action::LabWork, "c", true),
             (Action::LabDatabase, "d", true),
-            (Action::LabPanel, "v", true),
+            (Action::LabPanel, "b", true),
             (Action::LabMend, "n", true),
             (Action::MarkAll, "*", false),
             FILTER,
@@ -380,7 +380,7 @@ impl Component for LabState {
     fn why_not(&self, action: Action, scene: &Scene) -> Option<String> {
         match action {
             Action::LabRun | Action::LabWork | Action::LabDatabase if self.running.is_some() => {
-                Some(Label("lab-view-running").to_owned())
+                Some(text!("lab-view-running"))
             }
             Action::LabRun if scene.newest.read_only => {
                 Some(text!("conventions-read-only-mode-commands"))
