@@ -16,7 +16,7 @@ use crate::{
     serve::{self, TlsArgs},
 };
 
-/// Unlike `seckill serve`, ignores SECKILL_LISTEN: a console on the host of a server would try to bind the same address.
+/// Unlike `seckill serve`, ignores `SECKILL_LISTEN`: a console on the host of a server would try to bind the same address.
 #[derive(Debug, Args)]
 pub(super) struct ConsoleArgs {
     /// Also serve buyers over HTTP while the console runs; port 0 is any free one

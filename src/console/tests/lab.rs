@@ -96,7 +96,9 @@ fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> Desig
 fn judged() -> Tui {
     let mut tui = Tui::open(normal(), "e");
     tui.app.views.lab.set_work(Work::default(), 3);
-    RUNS.into_iter().for_each(|it| tui.app.views.lab.add(result(it)));
+    for run in RUNS {
+        tui.app.views.lab.add(result(run));
+    }
     tui
 }
 
@@ -109,12 +111,14 @@ fn running() -> Tui {
     tui
 }
 
-const SCREENS: [(&str, fn() -> Tui); 4] = [
+const SCREENS: [(&str, Opened); 4] = [
     ("running", running),
     ("verdicts", judged),
     ("bars", || pressed("b")),
     ("timeline", || pressed("\njjj")),
 ];
+
+type Opened = fn() -> Tui;
 
 fn pressed(keys: &str) -> Tui {
     let mut tui = judged();
