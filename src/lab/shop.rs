@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use redis::cmd;
-use seckill_redis::{Connection, DataDir, ManagedServer, Redis};
+use seckill_model::VoucherId;
+use seckill_redis::{Connection, DataDir, Layout, ManagedServer, Redis};
 use seckill_store::plain::{PlainConnection, PlainPool};
 use tokio_util::sync::CancellationToken;
 
@@ -121,7 +122,8 @@ impl Shop {
         let sale = "INSERT INTO tb_seckill_voucher (voucher_id, stock) VALUES ($1, $2)";
         sql.execute(sale, &[VOUCHER, work.stock.into()]).await?;
         // `addSeckillVoucher` puts the stock into Redis, too.
-        let stock = cmd("SET").arg(format!("seckill:stock:{VOUCHER}")).arg(work.stock).take();
+        let key = Layout::default().stock(VoucherId(VOUCHER as u64));
+        let stock = cmd("SET").arg(key).arg(work.stock).take();
         let () = self.redis.query(&stock).await?;
         Ok(())
     }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use seckill_redis::Redis;
+use seckill_redis::{Layout, Redis};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
@@ -321,7 +321,8 @@ async fn the_timeline_of_a_lost_order_is_what_the_servers_have() {
     let mut redis = Redis::from_url(&shop.redis_url()).unwrap().connection();
     let left: u64 = redis.query(redis::cmd("LLEN").arg("list.orders")).await.unwrap();
     assert_eq!(left, 0);
-    let lock = redis::cmd("GET").arg(format!("lock:order:{user}")).take();
+    let key = Layout::default().plain_lock(&format!("order:{user}"));
+    let lock = redis::cmd("GET").arg(key).take();
     let holder: String = redis.query(&lock).await.unwrap();
     assert!(holder.starts_with("3-"), "{holder}");
     drop(sql);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redis::{Cmd, cmd};
+use seckill_model::VoucherId;
 
 use super::prelude::*;
 use crate::{LabError, consumer::VoucherOrder};
@@ -13,30 +14,14 @@ pub(super) const GROUP: &str = "g1";
 /// The lease of the lock of a user, in milliseconds: Redisson's default.
 const LEASE_MS: u32 = 30_000;
 
-/// Text 000, section 11.2, without the last step: 0 if the user may buy, 1 if it is sold out, 2 for a second order. As
-/// there, the script makes its keys itself.
+/// Text 000, section 11.2: 0 if the user may buy, 1 if it is sold out, 2 for a second order. Section 12.6 adds the last
+/// step: the order goes into a stream. There, the script makes its keys itself; here they are declared.
 const ADMIT: &str = "\
-local voucherId = ARGV[1]
-local userId = ARGV[2]
-local stockKey = 'seckill:stock:' .. voucherId
-local orderKey = 'seckill:order:' .. voucherId
-if (tonumber(redis.call('get', stockKey)) <= 0) then
-    return 1
-end
-if (redis.call('sismember', orderKey, userId) == 1) then
-    return 2
-end
-redis.call('incrby', stockKey, -1)
-redis.call('sadd', orderKey, userId)
-return 0";
-
-/// Text 000, section 12.6: the same, and the order goes into the stream.
-const ADMIT_AND_ADD: &str = "\
+local stockKey = KEYS[1]
+local orderKey = KEYS[2]
 local voucherId = ARGV[1]
 local userId = ARGV[2]
 local orderId = ARGV[3]
-local stockKey = 'seckill:stock:' .. voucherId
-local orderKey = 'seckill:order:' .. voucherId
 if (tonumber(redis.call('get', stockKey)) <= 0) then
     return 1
 end
@@ -45,7 +30,9 @@ if (redis.call('sismember', orderKey, userId) == 1) then
 end
 redis.call('incrby', stockKey, -1)
 redis.call('sadd', orderKey, userId)
-redis.call('xadd', 'stream.orders', '*', 'userId', userId, 'voucherId', voucherId, 'id', orderId)
+if (KEYS[3]) then
+    redis.call('xadd', KEYS[3], '*', 'userId', userId, 'voucherId', voucherId, 'id', orderId)
+end
 return 0";
 
 const UNLOCK: &str =
@@ -53,20 +40,24 @@ const UNLOCK: &str =
 
 /// `seckillVoucher`, up to the hand-over: the order, or the reply to a user who gets none.
 pub(super) async fn admit(lane: &mut Lane<'_>) -> Result<Result<VoucherOrder, Reply>> {
-    run(lane, ADMIT).await
+    run(lane, None).await
 }
 
 /// The same, where the script hands the order over.
 pub(super) async fn admit_and_add(lane: &mut Lane<'_>) -> Result<Reply> {
-    Ok(run(lane, ADMIT_AND_ADD).await?.map_or_else(|refused| refused, |it| Reply::Bought(it.id)))
+    Ok(run(lane, Some(STREAM)).await?.map_or_else(|refused| refused, |it| Reply::Bought(it.id)))
 }
 
-async fn run(lane: &mut Lane<'_>, script: &'static str) -> Result<Result<VoucherOrder, Reply>> {
+async fn run(lane: &mut Lane<'_>, stream: Option<&str>) -> Result<Result<VoucherOrder, Reply>> {
     let id = lane.next_id().await?;
     let order = VoucherOrder { id, user_id: lane.user(), voucher_id: VOUCHER };
     let values = [order.voucher_id, order.user_id, order.id].map(|it| it.to_string());
     let [voucher, user, id] = &values;
-    Ok(match lane.script("seckill.lua", script, &[], &[voucher, user, id]).await? {
+    let layout = &lane.process().keys;
+    let sale = VoucherId(VOUCHER as u64);
+    let (stock, buyers) = (layout.stock(sale), layout.buyers(sale));
+    let keys: Vec<&str> = [&*stock, &*buyers].into_iter().chain(stream).collect();
+    Ok(match lane.script("seckill.lua", ADMIT, &keys, &[voucher, user, id]).await? {
         0 => Ok(order),
         1 => Err(Reply::SoldOut),
         _ => Err(Reply::Duplicate),
@@ -116,7 +107,10 @@ pub(super) struct UserLock {
 
 /// `redissonClient.getLock("lock:order:" + userId).tryLock()`.
 pub(super) async fn try_lock(lane: &mut Lane<'_>, user: i64) -> Result<Option<UserLock>> {
-    let lock = UserLock { key: format!("lock:order:{user}"), owner: lane.owner() };
+    let lock = UserLock {
+        key: lane.process().keys.plain_lock(&format!("order:{user}")),
+        owner: lane.owner(),
+    };
     let mut set = cmd("SET");
     set.arg(&lock.key).arg(&lock.owner).arg("NX").arg("PX").arg(LEASE_MS);
     Ok(lane.redis::<Option<String>>(&set).await?.map(|_| lock))
