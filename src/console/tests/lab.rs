@@ -95,7 +95,9 @@ fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> Desig
 fn judged() -> Tui {
     let mut tui = Tui::open(normal(), "e");
     tui.app.views.lab.set_work(Work::default(), 3);
-    RUNS.into_iter().for_each(|it| tui.app.views.lab.add(result(it)));
+    for run in RUNS {
+        tui.app.views.lab.add(result(run));
+    }
     tui
 }
 
@@ -108,7 +110,9 @@ fn running() -> Tui {
     tui
 }
 
-const SCREENS: [(&str, fn() -> Tui); 4] = [
+type Opened = fn() -> Tui;
+
+const SCREENS: [(&str, Opened); 4] = [
     ("running", running),
     ("verdicts", judged),
     ("bars", || pressed("b")),

@@ -27,7 +27,7 @@ impl LabState {
         ]);
         let number = self.opened.which + 1;
         let summary =
-            if count > 1 { text!("lab-view-promise-of", number, count) } else { "".into() };
+            if count > 1 { text!("lab-view-promise-of", number, count) } else { String::new() };
         draw_head(area, buffer, &heading, &Line::styled(summary, theme.soft));
         let total = timeline.lines.len();
         let step = self.opened.step.min(total.saturating_sub(1));
