@@ -111,14 +111,14 @@ fn running() -> Tui {
     tui
 }
 
+type Opened = fn() -> Tui;
+
 const SCREENS: [(&str, Opened); 4] = [
     ("running", running),
     ("verdicts", judged),
     ("bars", || pressed("b")),
     ("timeline", || pressed("\njjj")),
 ];
-
-type Opened = fn() -> Tui;
 
 fn pressed(keys: &str) -> Tui {
     let mut tui = judged();
