@@ -453,19 +453,20 @@ mod tests {
 
     #[test]
     fn an_answer_from_before_a_change_is_discarded() {
-        let (cache, now) = (RefusalCache::new(), Instant::now());
+        let cache = RefusalCache::new();
+        let later = Instant::now() + Duration::from_mins(1);
         let before = cache.generation();
-        sold_out(&cache, "3", now + TTL);
-        let asked = || cache.get(SALE, UserId(8), now);
+        sold_out(&cache, "3", later);
+        let asked = || cache.get(SALE, UserId(8), Instant::now());
         assert!(asked().is_some());
         cache.invalidate();
         assert_eq!(asked(), None);
-        assert!(cache.renew(SALE, Outcome::SoldOut, "3", now + TTL, before));
+        assert!(cache.renew(SALE, Outcome::SoldOut, "3", later, before));
         assert_eq!(asked(), None, "it was requested before");
-        assert!(cache.renew(SALE, Outcome::SoldOut, "3", now + TTL, cache.generation()));
+        assert!(cache.renew(SALE, Outcome::SoldOut, "3", later, cache.generation()));
         assert!(asked().is_some(), "the buyers are still known");
         cache.clear();
-        assert!(!cache.renew(SALE, Outcome::SoldOut, "3", now + TTL, cache.generation()));
+        assert!(!cache.renew(SALE, Outcome::SoldOut, "3", later, cache.generation()));
         assert_eq!(asked(), None);
         assert_eq!(cache.take_hits(), Hits::from([((SALE, "sold_out"), 2)]), "none is lost");
     }
