@@ -2351,7 +2351,7 @@ lab-view-work = { $on }: { $buyers } buyers, stock { $stock }, { $percent } % tw
         [one] one seed
        *[other] { $seeds } seeds
     }
-lab-why-blocking-queue = The queue is in the memory of the process that accepted the orders. When the process dies, they are lost, although their users were told that they bought.
+lab-why-blocking-queue = The queue is in the memory of the process that accepted the orders. When the process dies, they are lost, although their users got the reply that they bought.
 lab-why-compare-and-swap-loop = The update succeeds only if the stock is still the one that was read, and otherwise the request reads again. It is right, but each success makes all other requests in flight start over.
 lab-why-count-then-insert = Both requests of a double click count the user's orders before either has inserted one. A SELECT locks nothing, and there is no row yet that a lock could hold.
 lab-why-counter-in-memory = The counter is in the memory of one process and starts at the whole stock. Each further instance sells the stock once more.
@@ -2360,15 +2360,15 @@ lab-why-guard-after-update = The guard is evaluated after the UPDATE has been se
 lab-why-list-brpop = BRPOP removes the entry from the list before the order is written. If the consumer dies in between, no server and no process has the entry.
 lab-why-process-mutex = The lock is in the memory of one process, so it separates only the requests of that process. With two instances, both requests of a double click hold their own lock at the same time.
 lab-why-pubsub = PUBLISH delivers to the current subscribers only, and Redis keeps nothing. Orders that are published while the consumer is away, and those in the buffers of a consumer that dies, are lost.
-lab-why-serial = Each user waits for all six steps, and the writes of all requests wait for each other in the database. Nothing is lost, because a user is told of an order after its commit only.
+lab-why-serial = Each user waits for all six steps, and the writes of all requests wait for each other in the database. Nothing is lost, because the reply with an order follows its commit.
 lab-why-stock-guard = The database checks the stock and takes the piece in one statement, and executes such statements one after the other. The last piece is taken once, and the next UPDATE changes no row.
 lab-why-stream-group-repaired = Every entry stays in the stream and pending until its order is committed, and a restarted consumer begins with its own pending entries. An order that was committed and not acknowledged is found in SQL and not written twice; an entry that is not an order is put aside.
 lab-why-stream-group-tutorial = The group begins at `$`, so it skips earlier entries, and XACK names the wrong stream, so every entry stays pending. A restarted consumer never reads its pending entries again, and after an exception it reads nothing else, in an endless loop.
 lab-why-stream-read-dollar = `$` means the end of the stream at the time of the call. Entries that arrive while the consumer works on another one are before that end, so no call returns them.
 lab-why-unguarded = Between the SELECT and the UPDATE, other requests read the same stock and pass the same check. Each of them takes a piece, also those that no longer exist.
 lab-why-unique-index = The unique index rejects the second order of a user, on any number of instances. The transaction then gives the piece back.
-lab-why-version-column = The UPDATE succeeds only if the version is still the one that was read. Of all requests that read the same version one wins, and the others are told that the sale is sold out while there is stock.
-lab-why-version-equal-stock = The UPDATE succeeds only if the stock is still the one that was read. Of a hundred requests that read the same stock one wins, and the others are told that the sale is sold out while there is stock.
+lab-why-version-column = The UPDATE succeeds only if the version is still the one that was read. Of all requests that read the same version one wins, and the others get the reply that the sale is sold out while there is stock.
+lab-why-version-equal-stock = The UPDATE succeeds only if the stock is still the one that was read. Of a hundred requests that read the same stock one wins, and the others get the reply that the sale is sold out while there is stock.
 lab-work = { $buyers } buyers, stock { $stock }, { $percent } % of the requests sent twice, { $concurrency } concurrent requests on { $instances } instances, mean think time { $think } ms, { $seeds ->
     [one] 1 seed
    *[other] { $seeds } seeds

@@ -480,8 +480,8 @@ impl App {
 
     pub(crate) fn on_lab_event(&mut self, event: LabEvent) {
         self.terminal.dirty = true;
-        let told = self.views.lab.on_event(event);
-        self.apply(told);
+        let effect = self.views.lab.on_event(event);
+        self.apply(effect);
     }
 
     pub(super) fn on_saved(&mut self, saved: Saved) {

@@ -418,7 +418,7 @@ impl App {
         if self.alone && view != View::Lab {
             return self.note(text!("lab-alone"));
         }
-        // Nobody would see its results.
+        // Its results would not be shown.
         if view != View::Lab && self.views.lab.cancel() {
             self.note(Label("lab-view-cancelling"));
         }

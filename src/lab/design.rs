@@ -117,7 +117,7 @@ pub enum Promise {
     NoOverselling,
     /// Each user has at most one order.
     OneOrder,
-    /// An order that the user was told of exists.
+    /// Each order in a reply exists in SQL.
     NoLoss,
     /// No user is turned away while there is stock.
     SellsOut,

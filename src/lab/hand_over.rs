@@ -58,8 +58,8 @@ pub(crate) struct Crew<'a> {
     /// The instances, then the consumer, if it is a process.
     members: Vec<Running>,
     readers: JoinSet<()>,
-    sender: mpsc::Sender<Told>,
-    told: mpsc::Receiver<Told>,
+    sender: mpsc::Sender<Incoming>,
+    reports: mpsc::Receiver<Incoming>,
 }
 
 struct Running {
@@ -70,7 +70,7 @@ struct Running {
 }
 
 /// A report of a process, or none at its end.
-struct Told {
+struct Incoming {
     place: usize,
     life: u32,
     report: Result<Option<Report>>,
@@ -104,9 +104,9 @@ impl<'a> Crew<'a> {
         consumer: Consumer,
         (work, seed): (Work, u64),
     ) -> Self {
-        let (sender, told) = mpsc::channel(REPORTS);
+        let (sender, reports) = mpsc::channel(REPORTS);
         let (members, readers) = (Vec::new(), JoinSet::new());
-        Self { program, shop, design, consumer, work, seed, members, readers, sender, told }
+        Self { program, shop, design, consumer, work, seed, members, readers, sender, reports }
     }
 
     /// Serves all requests, makes the incidents happen, and waits until each order is in SQL or lost.
@@ -127,10 +127,10 @@ impl<'a> Crew<'a> {
         let mut rng = Work::rng(self.seed, CONSUMER);
         // Each instance sells about its share. The consumer is slower than the buyers: it dies when most were served.
         let sold = self.work.stock.min(self.work.buyers);
-        let tell_at = rng.random_range(1..=(sold / self.work.instances / 4).max(1));
+        let report_at = rng.random_range(1..=(sold / self.work.instances / 4).max(1));
         let stall = rng.random_range((sold / 4).max(1)..=(sold / 2).max(1));
         for _ in 0..self.work.instances {
-            self.add(Role::Serve(Some(tell_at))).await?;
+            self.add(Role::Serve(Some(report_at))).await?;
         }
         if !matches!(self.consumer, Consumer::Task(_)) {
             let stall = Some(stall).filter(|_| self.happens(Incident::ConsumerDies));
@@ -138,8 +138,8 @@ impl<'a> Crew<'a> {
         }
         let mut progress = Progress::default();
         while progress.done < self.instances() || self.is_starting() {
-            let Some(told) = self.told.recv().await else { break };
-            self.handle(told, &mut progress).await?;
+            let Some(incoming) = self.reports.recv().await else { break };
+            self.handle(incoming, &mut progress).await?;
             if progress.done == self.instances() {
                 if let Some(before) = progress.scripts.take() {
                     progress.ran.scripts = Some(self.scripts().await?.saturating_sub(before));
@@ -153,7 +153,7 @@ impl<'a> Crew<'a> {
         Ok(progress.ran)
     }
 
-    /// Waits until each order that a user was told of is in SQL, or none was written for too long.
+    /// Waits until each order in a reply is in SQL, or none was written for too long.
     async fn settle(&mut self, progress: &mut Progress) -> Result<()> {
         let mut sql = self.shop.sql().await?;
         let promised: BTreeSet<i64> = progress
@@ -167,7 +167,7 @@ impl<'a> Crew<'a> {
         let mut polls = interval(POLL_INTERVAL);
         loop {
             tokio::select! {
-                Some(told) = self.told.recv() => self.handle(told, progress).await?,
+                Some(incoming) = self.reports.recv() => self.handle(incoming, progress).await?,
                 _ = polls.tick() => {
                     let orders = orders(&mut sql).await?;
                     if promised.is_subset(&orders) {
@@ -184,8 +184,8 @@ impl<'a> Crew<'a> {
         }
     }
 
-    async fn handle(&mut self, told: Told, progress: &mut Progress) -> Result<()> {
-        let Told { place, life, report } = told;
+    async fn handle(&mut self, incoming: Incoming, progress: &mut Progress) -> Result<()> {
+        let Incoming { place, life, report } = incoming;
         let is_consumer = place >= self.instances();
         let report = match report {
             Ok(Some(Report::Step(step))) => {
@@ -236,7 +236,7 @@ impl<'a> Crew<'a> {
         self.begin(progress).await
     }
 
-    /// Lets the instances go, once all of them and the consumer are there.
+    /// Starts the instances once all of them and the consumer are connected.
     async fn begin(&mut self, progress: &mut Progress) -> Result<()> {
         let waits =
             self.members.iter().enumerate().any(|(place, it)| {
@@ -354,11 +354,11 @@ impl<'a> Crew<'a> {
 }
 
 /// Passes on the reports of a process until it ends.
-async fn read(mut lines: Lines, place: usize, life: u32, to: mpsc::Sender<Told>) {
+async fn read(mut lines: Lines, place: usize, life: u32, to: mpsc::Sender<Incoming>) {
     loop {
         let report = lines.next().await;
         let is_last = !matches!(report, Ok(Some(_)));
-        if to.send(Told { place, life, report }).await.is_err() || is_last {
+        if to.send(Incoming { place, life, report }).await.is_err() || is_last {
             return;
         }
     }

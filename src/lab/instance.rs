@@ -74,7 +74,7 @@ pub(crate) enum Report {
     Ready,
     /// As a consumer, it listens.
     Listening,
-    /// It has sold the pieces that it was asked to tell of.
+    /// It has sold as many pieces as [`Role::Serve`] says.
     Selling,
     /// A step of a consumer.
     Step(Step),
@@ -99,7 +99,7 @@ pub(crate) struct Served {
 /// Runs this process as an instance, until its work is done or its parent ends.
 ///
 /// # Errors
-/// There is no parent, or the instance cannot work; the parent is told why.
+/// There is no parent, or the instance cannot work; the parent gets the reason.
 pub async fn run() -> Result<()> {
     let mut lines = read_lines()?;
     let Some(first) = lines.recv().await else {
@@ -108,13 +108,13 @@ pub async fn run() -> Result<()> {
     let assignment: Assignment =
         serde_json::from_str(&first).map_err(|error| LabError::pipe(0, error))?;
     match work(&assignment, &mut lines).await {
-        // The parent has ended, or needs this process no more.
+        // The parent has ended, or no longer needs this process.
         Ok(()) => Ok(()),
         Err(error) => report(&Report::Failed(error.to_string().into())),
     }
 }
 
-/// Connects, waits for `go`, and works until the parent ends or needs this process no more.
+/// Connects, waits for `go`, and works until the parent ends or no longer needs this process.
 async fn work(assignment: &Assignment, lines: &mut mpsc::Receiver<String>) -> Result<()> {
     let Assignment { work, seed, instance, role, .. } = assignment;
     let design = designs::find(&assignment.design)?;
@@ -153,8 +153,8 @@ async fn work(assignment: &Assignment, lines: &mut mpsc::Receiver<String>) -> Re
     }
     let consuming = consume(design, assignment, &process, &mut consumer);
     let serving = async {
-        if let Role::Serve(tell_at) = *role {
-            let served = serve_all(design, &process, workers, &pool, *instance, tell_at).await?;
+        if let Role::Serve(report_at) = *role {
+            let served = serve_all(design, &process, workers, &pool, *instance, report_at).await?;
             report(&Report::Done(served))?;
         }
         std::future::pending::<Result<()>>().await
@@ -209,11 +209,11 @@ async fn serve_all(
     workers: Vec<Connections>,
     pool: &PlainPool,
     instance: u32,
-    tell_at: Option<u32>,
+    report_at: Option<u32>,
 ) -> Result<Vec<Served>> {
     let requests = process.work.requests_of(instance, process.seed);
     let (next, sold) = (AtomicUsize::new(0), AtomicU32::new(0));
-    let turn = Turn { requests: &requests, next: &next, sold: &sold, tell_at };
+    let turn = Turn { requests: &requests, next: &next, sold: &sold, report_at };
     let serving = workers
         .into_iter()
         .map(|connections| serve_in_turn(design, process, connections, pool, turn));
@@ -226,8 +226,8 @@ struct Turn<'a> {
     requests: &'a [Request],
     next: &'a AtomicUsize,
     sold: &'a AtomicU32,
-    /// Sold pieces at which the parent is told.
-    tell_at: Option<u32>,
+    /// Sold pieces at which the parent gets a report.
+    report_at: Option<u32>,
 }
 
 /// Serves requests until none is left.
@@ -255,7 +255,7 @@ async fn serve_in_turn(
         let steps = lane.finish().await;
         let has_sold = matches!(reply, Reply::Bought(_));
         all.push(Served { user: request.user, reply, begun, ended, steps });
-        if has_sold && Some(turn.sold.fetch_add(1, Ordering::Relaxed) + 1) == turn.tell_at {
+        if has_sold && Some(turn.sold.fetch_add(1, Ordering::Relaxed) + 1) == turn.report_at {
             report(&Report::Selling)?;
             put_poison(design, process, &mut connections.redis).await?;
         }

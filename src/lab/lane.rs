@@ -31,12 +31,13 @@ use crate::{
 pub(crate) const VOUCHER: i64 = 7;
 /// The lane of a consumer; requests are counted from 0.
 pub(crate) const CONSUMER: u32 = u32::MAX;
-/// Most steps that a consumer tells of: one with a fault may loop without an end.
-const MAX_TOLD: u32 = 5_000;
+/// Maximum number of steps that a consumer reports; later ones are not in the trace. A consumer with a fault may loop
+/// forever.
+const MAX_REPORTED: u32 = 5_000;
 const INSERT_ORDER: &str =
     "INSERT INTO tb_voucher_order (id, user_id, voucher_id) VALUES ($1, $2, $3)";
 
-/// What a request was told.
+/// The reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
@@ -93,7 +94,7 @@ struct Consuming {
     /// The position of the pause from which it does not return: the parent kills it then.
     stall: Option<u32>,
     pauses: u32,
-    told: u32,
+    reported: u32,
     messages: Option<Box<dyn Stream<Item = String> + Send + Unpin>>,
 }
 
@@ -108,14 +109,14 @@ impl<'a> Lane<'a> {
         Self { process, connections, request, rng, in_transaction, steps, consumer }
     }
 
-    /// The lane of a consumer. Each step is told to the parent at once, because the process may be killed; in the pause
+    /// The lane of a consumer. Each step is reported to the parent immediately, because the process may be killed; in the pause
     /// at position `stall` it waits for that.
     pub(crate) fn of_consumer(
         process: &'a Process,
         connections: &'a mut Connections,
         stall: Option<u32>,
     ) -> Self {
-        let consumer = Consuming { stall, pauses: 0, told: 0, messages: None };
+        let consumer = Consuming { stall, pauses: 0, reported: 0, messages: None };
         let request = Request { number: CONSUMER, user: 0 };
         Self { consumer: Some(consumer), ..Self::new(process, connections, request) }
     }
@@ -419,8 +420,8 @@ impl<'a> Lane<'a> {
         let values = values.to_vec();
         let step = Step { lane, user, instance, action, what, values, saw, begun, ended };
         let Some(consumer) = &mut self.consumer else { return self.steps.push(step) };
-        consumer.told += 1;
-        if consumer.told <= MAX_TOLD {
+        consumer.reported += 1;
+        if consumer.reported <= MAX_REPORTED {
             // If the parent has ended, so does this process.
             let _ = report(&Report::Step(step));
         }

@@ -277,7 +277,7 @@ async fn lose(
     let ran = lab.serve(shop, design, 1, stop).await?;
     let mut sql = shop.sql().await?;
     let verdict = Verdict::count(&mut sql, design, &work, &ran.served).await?;
-    let measured = text!("lab-queues-lost", lost = verdict.lost, orders = verdict.told_bought);
+    let measured = text!("lab-queues-lost", lost = verdict.lost, orders = verdict.replied_bought);
     let name: &str = incident.into();
     let how = vec![
         How::Did(format!("seckill lab {} --incidents {name}", design.name)),

@@ -45,7 +45,8 @@ pub struct Progress {
 }
 
 impl Lab {
-    /// Runs each design with each seed, and reports on all. `progress` is told of each run; `stop` ends them all.
+    /// Runs each design with each seed, and reports on all. Calls `progress` before each run; `stop` ends all
+    /// of them.
     ///
     /// # Errors
     /// The work is invalid, a server or an instance failed, or the runs were cancelled. In any case, the servers are
@@ -58,7 +59,7 @@ impl Lab {
         self.watch(progress, |_| {}, stop).await
     }
 
-    /// As [`Self::run`]; after each run, `ended` is told of its design with all runs so far.
+    /// As [`Self::run`]; after each run, calls `ended` with all runs of its design so far.
     ///
     /// # Errors
     /// As [`Self::run`].

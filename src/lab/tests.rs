@@ -299,7 +299,7 @@ async fn the_timeline_of_a_lost_order_is_what_the_servers_have() {
     let ran = lab.serve(&mut shop, design, 3, &stop).await.unwrap();
     let mut sql = shop.sql().await.unwrap();
     let verdict = Verdict::count(&mut sql, design, &lab.work, &ran.served).await.unwrap();
-    assert_eq!((verdict.sold, verdict.lost, verdict.told_bought), (99, 1, 100));
+    assert_eq!((verdict.sold, verdict.lost, verdict.replied_bought), (99, 1, 100));
     let traces = (&*ran.served, &*ran.consumed);
     let shown = timeline::find_lost(3, &lab.work, traces, &verdict.orders).unwrap();
     let all: Vec<&Step> = ran.served.iter().flat_map(|it| &it.steps).chain(&ran.consumed).collect();

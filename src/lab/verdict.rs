@@ -24,18 +24,18 @@ pub struct Verdict {
     pub oversold: u64,
     /// Users with more than one order in SQL.
     pub users_with_two_orders: u64,
-    /// Orders that a user was told of and that are not in SQL.
+    /// Orders in replies that are not in SQL.
     pub lost: u64,
     /// Pieces that were left while users were turned away; those of lost orders are not left.
     pub unsold: u64,
     /// The stock in SQL.
     pub stock_left: i64,
     /// Replies with an order.
-    pub told_bought: u64,
+    pub replied_bought: u64,
     /// Replies that the sale is sold out.
-    pub told_sold_out: u64,
+    pub replied_sold_out: u64,
     /// Replies that the user has an order.
-    pub told_duplicate: u64,
+    pub replied_duplicate: u64,
     /// Failed requests.
     pub failed: u64,
     /// The first failure.
@@ -69,20 +69,20 @@ impl Verdict {
         for [_, user] in &orders {
             *of_user.entry(*user).or_default() += 1;
         }
-        let (mut told_bought, mut told_sold_out, mut told_duplicate) = (0, 0, 0);
+        let (mut replied_bought, mut replied_sold_out, mut replied_duplicate) = (0, 0, 0);
         let (mut failed, mut failure, mut lost) = (0, None, 0);
         let mut turned_away = BTreeSet::new();
         for Served { user, reply, .. } in served {
             match reply {
                 Reply::Bought(order) => {
-                    told_bought += 1;
+                    replied_bought += 1;
                     lost += u64::from(!ids.contains(order));
                 }
                 Reply::SoldOut => {
-                    told_sold_out += 1;
+                    replied_sold_out += 1;
                     turned_away.insert(*user);
                 }
-                Reply::Duplicate => told_duplicate += 1,
+                Reply::Duplicate => replied_duplicate += 1,
                 Reply::Failed(why) => {
                     failed += 1;
                     failure.get_or_insert_with(|| why.to_string());
@@ -100,9 +100,9 @@ impl Verdict {
             lost,
             unsold: stock.saturating_sub(sold + lost).min(turned_away.len() as u64),
             stock_left,
-            told_bought,
-            told_sold_out,
-            told_duplicate,
+            replied_bought,
+            replied_sold_out,
+            replied_duplicate,
             failed,
             failure,
             sql: steps().filter(|it| it.action.is_sql()).count() as u64,

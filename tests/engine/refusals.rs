@@ -132,7 +132,7 @@ async fn a_change_by_the_node_itself_ends_them_at_once() {
     world.settled_and_balanced().await;
 }
 
-/// Without the answers of Redis, nobody is refused any more.
+/// Without the answers of Redis, a node refuses no user.
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_expire_while_redis_does_not_answer() {
     let (world, voucher) = sold_out(50).await;

@@ -1,7 +1,7 @@
 //! Text 000, section 11.3 (and 002, 004): `new ArrayBlockingQueue<>(1024 * 1024)`, and a thread that takes orders from it.
 //!
-//! The fault: the queue is in the memory of the process. When it dies, the orders in it are lost, and its users have
-//! been told that they bought.
+//! The fault: the queue is in the memory of the process. When it dies, the orders in it are lost, although their
+//! users got the reply that they bought.
 
 use super::{prelude::*, queue};
 use crate::{consumer::Consumer, work::Incident};

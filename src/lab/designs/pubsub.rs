@@ -1,7 +1,7 @@
 //! Text 000, section 12.3 (and 004): a channel as the queue, `PUBLISH` and `SUBSCRIBE`.
 //!
-//! The fault: Redis keeps no message. Who is not subscribed at that moment never gets it; `PUBLISH` replies 0, and nobody
-//! reads that reply.
+//! The fault: Redis keeps no message. A consumer that is not subscribed at that moment never receives it; `PUBLISH`
+//! replies 0, and the design ignores that reply.
 
 use redis::{Cmd, cmd};
 

@@ -1,6 +1,6 @@
 //! Text 000, section 6, first version: the stock is its own version, `where voucher_id = ? and stock = ?`.
 //!
-//! The fault: of a hundred requests that read the same stock, one wins. The others are told that the voucher is sold
+//! The fault: of a hundred requests that read the same stock, one wins. The others get the reply that the voucher is sold
 //! out, while ninety-nine pieces are left.
 
 use super::prelude::*;
@@ -23,7 +23,7 @@ async fn buy(lane: &mut Lane<'_>) -> Result<Reply> {
         return Ok(Reply::SoldOut);
     }
     lane.think().await;
-    // Take a piece if nobody has taken one since the query.
+    // Take a piece if the stock has not changed since the query.
     if lane.write(TAKE_IF_UNCHANGED, &[VOUCHER, stock]).await? == 0 {
         return Ok(Reply::SoldOut);
     }

@@ -164,7 +164,7 @@ impl LabState {
         self.running.as_mut()?.next().await
     }
 
-    /// Follows the run; returns what the user is told.
+    /// Follows the run; returns what the status line shows.
     pub(crate) fn on_event(&mut self, event: LabEvent) -> Effect {
         match event {
             LabEvent::Begins(progress) => {
