@@ -222,9 +222,7 @@ impl Report {
         if self.designs.iter().all(|it| it.question != Question::HandOver) {
             return work;
         }
-        let titles: Vec<&str> = incidents.iter().map(|it| it.title().read()).collect();
-        let incidents = if titles.is_empty() { "–".to_owned() } else { titles.join("; ") };
-        format!("{work} {}", text!("lab-incidents", incidents))
+        format!("{work} {}", incidents.text())
     }
 
     /// As Markdown, for a class or a review, in the current language.

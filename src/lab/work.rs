@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
-use seckill_model::{Label, Reason, reason};
+use seckill_model::{Label, Reason, reason, text};
 use serde::{Deserialize, Serialize};
 use strum::{EnumIter, EnumString, IntoEnumIterator as _, IntoStaticStr, VariantNames};
 
@@ -110,6 +110,13 @@ impl Incidents {
     /// Those that happen.
     pub fn iter(self) -> impl Iterator<Item = Incident> {
         Incident::iter().filter(move |it| self.contains(*it))
+    }
+
+    /// A sentence that lists them, in the current language.
+    pub fn text(self) -> String {
+        let titles: Vec<&str> = self.iter().map(|it| it.title().read()).collect();
+        let incidents = if titles.is_empty() { text!("common-none") } else { titles.join("; ") };
+        text!("lab-incidents", incidents)
     }
 }
 

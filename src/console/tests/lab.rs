@@ -5,6 +5,7 @@ use seckill_lab::{
 };
 
 use super::prelude::*;
+use crate::LabSetup;
 
 /// Orders, orders beyond the stock, users with two orders, pieces left, requests per second.
 type Figures = (&'static str, [u64; 4], f64);
@@ -119,6 +120,17 @@ const SCREENS: [(&str, Opened); 4] = [
     ("bars", || pressed("b")),
     ("timeline", || pressed("\njjj")),
 ];
+
+#[test]
+fn the_form_keeps_the_incidents() {
+    let mut tui = Tui::open(normal(), "e");
+    let work = Work { incidents: std::iter::empty().collect(), ..Work::default() };
+    tui.app.views.lab.set_up(LabSetup { work, ..LabSetup::default() });
+    assert!(tui.screen_at(120, 36).contains("handed over: none"), "those of the command line");
+    tui.app.views.lab.set_work(Work { stock: 7, ..Work::default() }, 1);
+    let screen = tui.screen_at(120, 36);
+    assert!(screen.contains("stock 7") && screen.contains("handed over: none"), "{screen}");
+}
 
 fn pressed(keys: &str) -> Tui {
     let mut tui = judged();

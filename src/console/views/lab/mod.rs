@@ -15,7 +15,7 @@ use self::run::{LabEvent, LabRun};
 use super::{
     draw_head,
     prelude::*,
-    table::{Controls, Extent, Sheet},
+    table::{Controls, Extent, Sheet, draw_scrollbar},
 };
 use crate::{
     LabSetup,
@@ -81,8 +81,10 @@ impl LabState {
         self.setup = setup;
     }
 
-    /// Sets the work. Results of other work are not comparable, so they are discarded.
+    /// Sets the work, except the incidents, which the form does not have. Results of other work are not comparable, so
+    /// they are discarded.
     pub(crate) fn set_work(&mut self, work: Work, seeds: u64) {
+        let work = Work { incidents: self.setup.work.incidents, ..work };
         let first = self.setup.seeds.first().copied().unwrap_or(1);
         let seeds: Vec<u64> = (first..).take(seeds as usize).collect();
         if (work, &seeds) != (self.setup.work, &self.setup.seeds) {
@@ -132,13 +134,28 @@ impl LabState {
         progress.is_some_and(|it| it.design.name == design.name)
     }
 
-    /// The work in one sentence.
+    /// The work in one sentence, and the incidents if they are not those of the default.
     fn work_text(&self) -> String {
-        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think, .. } =
+        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think, incidents } =
             self.setup.work;
         let percent = (repeat * 100.0).round() as u64;
         let (on, seeds) = (self.setup.database.title(), self.setup.seeds.len());
-        text!("lab-view-work", on, buyers, stock, percent, concurrency, instances, think, seeds)
+        let mut text = text!(
+            "lab-view-work",
+            on,
+            buyers,
+            stock,
+            percent,
+            concurrency,
+            instances,
+            think,
+            seeds
+        );
+        if incidents != Work::default().incidents {
+            text.push_str(". ");
+            text.push_str(&incidents.text());
+        }
+        text
     }
 
     /// Ends the run, if there is one; its servers are stopped meanwhile.

@@ -2,14 +2,12 @@
 //!
 //! Unlike the rows of other tables, these stand below headings, and their order is that of the tutorials.
 
-use ratatui::widgets::{
-    self, HighlightSpacing, Scrollbar, ScrollbarOrientation, ScrollbarState, TableState,
-};
+use ratatui::widgets::{self, HighlightSpacing, TableState};
 use seckill_lab::{Design, DesignReport, Verdict};
 use seckill_model::in_english;
 use serde_json::Value as Json;
 
-use super::{Controls, Extent, LabState, Sheet};
+use super::{Controls, Extent, LabState, Sheet, draw_scrollbar};
 use crate::views::prelude::*;
 
 /// Blanks between columns.
@@ -269,29 +267,6 @@ impl LabState {
         self.cursor = designs[next].name;
         next != now
     }
-}
-
-/// A scrollbar, if there are more lines than rows.
-pub(super) fn draw_scrollbar(
-    area: Rect,
-    buffer: &mut Buffer,
-    theme: Theme,
-    offset: usize,
-    lines: usize,
-) {
-    let visible = usize::from(area.height);
-    if lines <= visible || visible == 0 {
-        return;
-    }
-    let mut position =
-        ScrollbarState::new(lines - visible + 1).viewport_content_length(visible).position(offset);
-    let bar = Scrollbar::new(ScrollbarOrientation::VerticalRight)
-        .begin_symbol(None)
-        .end_symbol(None)
-        .track_symbol(None)
-        .thumb_symbol(glyphs::THUMB)
-        .thumb_style(theme.soft);
-    StatefulWidget::render(bar, area, buffer, &mut position);
 }
 
 /// Names of the columns in a file.

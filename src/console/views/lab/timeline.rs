@@ -3,7 +3,7 @@
 use ratatui::widgets::{self, HighlightSpacing, TableState};
 use seckill_lab::{Line as Happened, Timeline};
 
-use super::{LabState, draw_head, table::draw_scrollbar};
+use super::{LabState, draw_head, draw_scrollbar};
 use crate::views::prelude::*;
 
 /// Cells of a time.

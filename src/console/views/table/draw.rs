@@ -90,24 +90,36 @@ impl<R: Row> TableState<R> {
             let gap = Rect { x: place.x + title.min(place.width), ..inner };
             Span::styled(sign, theme.key).render(gap, buffer);
         }
-        if rows.len() > visible && visible > 0 {
-            let mut position = ScrollbarState::new(rows.len() - visible + 1)
-                .viewport_content_length(visible)
-                .position(offset);
-            let bar = Scrollbar::new(ScrollbarOrientation::VerticalRight)
-                .begin_symbol(None)
-                .end_symbol(None)
-                .track_symbol(None)
-                .thumb_symbol(glyphs::THUMB)
-                .thumb_style(theme.soft);
-            let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
-            StatefulWidget::render(bar, below, buffer, &mut position);
-        }
+        let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+        draw_scrollbar(below, buffer, theme, offset, rows.len());
         // Headings stay: rows may come and go with each snapshot.
         if rows.is_empty() {
             draw_text(area, buffer, scene, 1, &self.nothing(scene));
         }
     }
+}
+
+/// A scrollbar, if there are more lines than rows.
+pub(crate) fn draw_scrollbar(
+    area: Rect,
+    buffer: &mut Buffer,
+    theme: Theme,
+    offset: usize,
+    lines: usize,
+) {
+    let visible = usize::from(area.height);
+    if lines <= visible || visible == 0 {
+        return;
+    }
+    let mut position =
+        ScrollbarState::new(lines - visible + 1).viewport_content_length(visible).position(offset);
+    let bar = Scrollbar::new(ScrollbarOrientation::VerticalRight)
+        .begin_symbol(None)
+        .end_symbol(None)
+        .track_symbol(None)
+        .thumb_symbol(glyphs::THUMB)
+        .thumb_style(theme.soft);
+    StatefulWidget::render(bar, area, buffer, &mut position);
 }
 
 /// Truncates a line to `cells`.

@@ -10,6 +10,7 @@ pub(crate) mod sheet;
 mod state;
 
 pub(crate) use column::{Column, REST, Value};
+pub(crate) use draw::draw_scrollbar;
 pub(crate) use paging::{PageKey, Paging, Turn};
 pub(crate) use row::{Page, Row};
 pub(crate) use sheet::{Extent, Sheet};
