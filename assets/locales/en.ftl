@@ -3592,7 +3592,7 @@ terminal-console-does-not-support-use = the console does not support { $term ->
         [none] an unknown terminal (TERM is not set)
        *[other] terminal type '{ $term }'
     }; use 'seckill status' or 'seckill demo --headless', or set the type, such as TERM=xterm-256color
-terminal-console-requires-terminal-use-seckill = the console requires a terminal; use 'seckill status --json' or 'seckill demo --headless' instead
+terminal-console-requires-terminal-use-seckill = the console requires a terminal; without one, use 'seckill status --json', 'seckill demo --headless' or 'seckill lab NAME'
 terminal-is-not-utf-locale-drawing = { $locale } is not a UTF-8 locale: { $in_ascii ->
         [true] drawing in ASCII; use a UTF-8 locale such as C.UTF-8 for the full display
        *[false] drawing in UTF-8 because of --lang zh

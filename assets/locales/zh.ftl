@@ -3142,7 +3142,7 @@ terminal-console-does-not-support-use = 控制台不支持{ $term ->
         [none] 未知终端（未设置 TERM）
        *[other] 终端类型“{ $term }”
     }；请用 'seckill status' 或 'seckill demo --headless'，或设置终端类型，如 TERM=xterm-256color
-terminal-console-requires-terminal-use-seckill = 控制台需要终端；请改用 'seckill status --json' 或 'seckill demo --headless'
+terminal-console-requires-terminal-use-seckill = 控制台需要终端；没有终端时，请用 'seckill status --json'、'seckill demo --headless' 或 'seckill lab NAME'
 terminal-is-not-utf-locale-drawing = { $locale } 不是 UTF-8 环境：因 --lang zh { $in_ascii ->
         [true] 文字仍用 UTF-8
        *[false] 仍以 UTF-8 绘制

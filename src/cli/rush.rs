@@ -52,8 +52,8 @@ pub(super) struct RushArgs {
     /// With --http: file with a token per line, as 'seckill users create' writes it; one for each buyer
     #[arg(long, value_name = "FILE", requires = "http")]
     tokens: Option<PathBuf>,
-    /// With an https:// server: trust only the certificates in this file (PEM), also self-signed ones [default: the
-    /// system's]
+    /// With an https:// server: trust only the certificates in this file (PEM), of authorities or self-signed with
+    /// CA:FALSE [default: the system's]
     #[arg(long, value_name = "FILE", requires = "http")]
     tls_ca: Option<PathBuf>,
 }

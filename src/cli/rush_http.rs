@@ -28,7 +28,7 @@ use url::Url;
 use crate::{CliError, Result, rush_tls};
 
 /// A reply that takes longer counts as none.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The wait for orders to be written ends if none has been for this long. The entries of a killed server are claimed by
 /// another one after half a minute.
 const NO_PROGRESS: Duration = Duration::from_mins(1);
@@ -105,7 +105,7 @@ impl Buyers {
         if ca.is_some() && servers.iter().all(|server| server.scheme() == "http") {
             return Err(CliError::usage(Label("cli-rush-tls-ca-unused")));
         }
-        let client = Client::builder().timeout(PATIENCE).redirect(Policy::none()).no_proxy();
+        let client = Client::builder().timeout(REQUEST_TIMEOUT).redirect(Policy::none()).no_proxy();
         let client = client.tls_backend_preconfigured(rush_tls::trusting(ca)?).build();
         let client = client.map_err(|error| CliError::failed(error.to_string()))?;
         Ok(Self { client, servers, tokens, asked: Cell::default() })
@@ -325,7 +325,7 @@ fn no_answer(server: &Url, error: &reqwest::Error) -> CliError {
         return CliError::unreachable(text!(
             "cli-rush-silent",
             server,
-            seconds = PATIENCE.as_secs()
+            seconds = REQUEST_TIMEOUT.as_secs()
         ));
     }
     // The innermost cause does not name the URL.
