@@ -7,6 +7,13 @@
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+/// An order over HTTP makes many small allocations, and another thread frees some of them: the allocator of the C library
+/// takes a quarter of the server's CPU time for that, this one half as much.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
     seckill_cli::main()
 }
