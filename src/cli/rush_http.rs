@@ -11,7 +11,7 @@ use std::{
 use futures::{FutureExt as _, StreamExt as _, stream, stream::FuturesUnordered};
 use reqwest::{
     Client, Method, StatusCode,
-    header::{HeaderValue, LOCATION},
+    header::{ACCEPT_LANGUAGE, HeaderMap, HeaderValue, LOCATION},
     redirect::Policy,
 };
 use rustls::CertificateError;
@@ -19,7 +19,7 @@ use seckill_engine::{
     LoadReport, LoadTest,
     commands::{RequestLabel, Tally},
 };
-use seckill_model::{Label, OrderId, OsError, text};
+use seckill_model::{Label, OrderId, OsError, locale::language, text};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -105,7 +105,9 @@ impl Buyers {
         if ca.is_some() && servers.iter().all(|server| server.scheme() == "http") {
             return Err(CliError::usage(Label("cli-rush-tls-ca-unused")));
         }
+        let language = HeaderValue::from_static(language().tag());
         let client = Client::builder().timeout(REQUEST_TIMEOUT).redirect(Policy::none()).no_proxy();
+        let client = client.default_headers(HeaderMap::from_iter([(ACCEPT_LANGUAGE, language)]));
         let client = client.tls_backend_preconfigured(rush_tls::trusting(ca)?).build();
         let client = client.map_err(|error| CliError::failed(error.to_string()))?;
         Ok(Self { client, servers, tokens, asked: Cell::default() })

@@ -1,6 +1,10 @@
 //! The endpoints with the guards before them.
 
-use std::{any::Any, net::SocketAddr, time::Duration};
+use std::{
+    any::Any,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use axum::{
     BoxError, Router,
@@ -41,6 +45,7 @@ pub(crate) fn router(shared: &Shared) -> Router {
     let settings = &shared.settings;
     // Each of these may take long, or be asked for too often.
     let guards = ServiceBuilder::new()
+        .layer(middleware::from_fn_with_state(Shared::clone(shared), limit_address))
         .layer(HandleErrorLayer::new(unanswered))
         .layer(LoadShedLayer::new())
         .layer(GlobalConcurrencyLimitLayer::new(settings.requests))
@@ -65,7 +70,7 @@ pub(crate) fn router(shared: &Shared) -> Router {
     let guarded = orders::routes().merge(users::routes()).merge(vouchers::routes());
     let (router, mut description) = OpenApiRouter::with_openapi(Description::openapi())
         .merge(guarded.layer(guards))
-        // A supervisor asks these while the server is overloaded.
+        // A supervisor asks these while the server is overloaded, or others at its address are limited.
         .merge(health::routes())
         .split_for_parts();
     openapi::add_refusals(&mut description);
@@ -78,24 +83,32 @@ pub(crate) fn router(shared: &Shared) -> Router {
         .with_state(Shared::clone(shared))
 }
 
-/// Counts a request, limits its address, and localizes its answer.
+/// Counts a request, and localizes its answer.
 ///
 /// Written here because no crate does the last: the language of a refusal is known only from its request.
 async fn observe(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    let peer = peer.map(|peer| network(peer.ip()));
-    let counted = shared.metrics.begin(&request, peer);
+    let counted = shared.metrics.begin(&request, address(&request).map(network));
     let language = language::preferred(request.headers());
-    let response = match peer.map_or(Ok(()), |peer| shared.limits.check_address(peer)) {
-        Ok(()) => next.run(request).await,
-        Err(wait) => {
-            shared.metrics.note_limited("address");
-            Refusal::from(wait).into_response()
-        }
-    };
-    let response = localized(response, language);
+    let response = localized(next.run(request).await, language);
     counted.end(response.status());
     response
+}
+
+/// Refuses a request beyond the limit of its address.
+async fn limit_address(
+    State(shared): State<Shared>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    if let Some(address) = address(&request) {
+        let granted = shared.limits.check_address(address);
+        granted.inspect_err(|_| shared.metrics.note_limited("address"))?;
+    }
+    Ok(next.run(request).await)
+}
+
+fn address(request: &Request) -> Option<IpAddr> {
+    request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.ip())
 }
 
 /// A guard stopped the request, or it was not answered in time.

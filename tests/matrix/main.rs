@@ -38,7 +38,7 @@ use stage::ScenarioReport;
 
 const SEEDS: u64 = 200;
 /// Scenarios in parallel: they spend most of their time waiting.
-const AT_ONCE: u64 = 4;
+const AT_ONCE: u64 = 6;
 /// A scenario that takes longer hangs.
 const TIME_LIMIT: Duration = Duration::from_mins(3);
 
