@@ -261,6 +261,36 @@ async fn a_sentinel_promotes_a_replica_in_a_rush() {
     assert!(node.stop().await.in_time);
 }
 
+/// The promoted replica is another server than the one whose refusals the node repeats.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sold_out_sale_is_refused_and_restocked_across_a_failover() {
+    let mut trio = TestSentinels::start();
+    let deployment = Deployment::at(&trio.url(), 1).await;
+    let node = deployment.node("node-a");
+    let voucher = deployment.sale(&node, 10).await;
+    let mut held = Vec::new();
+    for user in 1..=10 {
+        held.push(ask(&node, voucher, user).await.unwrap().order().unwrap());
+    }
+    assert_eq!(ask(&node, voucher, 11).await, Ok(Outcome::SoldOut));
+    let killed = trio.kill_primary();
+    for user in 11..2_011 {
+        assert_eq!(ask(&node, voucher, user).await, Ok(Outcome::SoldOut), "user {user}");
+    }
+    assert_ne!(trio.primary(), killed);
+    execute(&node, Command::Restock { voucher, by: 5 }).await;
+    for user in 20_001..=20_005 {
+        let outcome = ask(&node, voucher, user).await.unwrap();
+        assert!(matches!(outcome, Outcome::Admitted { .. }), "user {user}: {outcome:?}");
+    }
+    assert_eq!(ask(&node, voucher, 20_006).await, Ok(Outcome::SoldOut));
+    for (user, order) in (1..).zip(held) {
+        assert_eq!(ask(&node, voucher, user).await, Ok(Outcome::Duplicate { order }));
+    }
+    deployment.balanced().await;
+    assert!(node.stop().await.in_time);
+}
+
 /// With `wait_replicas` no admission is confirmed before a replica has it; a retry returns the same order
 /// ID.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

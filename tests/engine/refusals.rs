@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::world::World;
 use futures::future::join_all;
-use seckill_engine::{commands::Command, payment, vouchers::Vouchers};
+use redis::cmd;
+use seckill_engine::{
+    commands::Command, payment, recovery::repair, servers::Servers, vouchers::Vouchers,
+};
 use seckill_model::{Fence, Millis, NewSale, OrderId, Outcome, SaleState, VoucherId};
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +15,14 @@ use tokio_util::sync::CancellationToken;
 const BOUND: Duration = Duration::from_millis(100);
 /// Users without an order.
 const STRANGERS: std::ops::Range<u64> = 1_000..1_064;
+
+/// Closes every unpaid order, which returns its piece.
+async fn close(servers: &mut Servers) {
+    let stop = CancellationToken::new();
+    let fence = Fence { name: "close".into(), token: 1 };
+    let before = Millis::now().plus(1_000);
+    payment::close_overdue(servers, before, Millis::now(), &fence, &stop).await.unwrap();
+}
 
 /// Sends one request of each stranger at once.
 async fn flood(world: &World, voucher: VoucherId) -> Vec<Outcome> {
@@ -108,17 +119,41 @@ async fn a_change_elsewhere_ends_refusals_within_the_bound() {
     world.settled().await;
 
     // The stock of unpaid orders is returned; the strangers of the flood take it.
-    let stop = CancellationToken::new();
-    let fence = Fence { name: "close".into(), token: 1 };
-    let before = Millis::now().plus(1_000);
-    let closed = payment::close_overdue(&mut elsewhere, before, Millis::now(), &fence, &stop);
-    closed.await.unwrap();
+    close(&mut elsewhere).await;
     changes(&world, voucher, |it| matches!(it, Outcome::Admitted { .. })).await;
     world.settled_and_balanced().await;
 
     let mut vouchers = Vouchers { servers: &mut elsewhere };
     vouchers.set_state(voucher, SaleState::Ended, None).await.unwrap();
     refused(&world, voucher, Outcome::Ended).await;
+}
+
+/// A cut removes the last pieces; a repair returns those of closed orders, which Redis had lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_was_cut_and_repaired_sells_what_is_left() {
+    let (world, voucher) = World::with_sale(60).await;
+    world.buy(voucher, 50).await;
+    world.settled().await;
+    let mut elsewhere = world.servers();
+    Vouchers { servers: &mut elsewhere }.restock(voucher, -10).await.unwrap();
+    refused(&world, voucher, Outcome::SoldOut).await;
+
+    let mut redis = world.server.connection();
+    let keys = world.keys.sale_keys(voucher).map(|key| {
+        let sold_out: Vec<u8> = cmd("DUMP").arg(&key).query(&mut redis).unwrap();
+        (key, sold_out)
+    });
+    close(&mut elsewhere).await;
+    world.store.forget_give_backs(Millis::now().plus(1_000)).await.unwrap();
+    for (key, sold_out) in keys {
+        cmd("RESTORE").arg(key).arg(0).arg(sold_out).arg("REPLACE").exec(&mut redis).unwrap();
+    }
+    refused(&world, voucher, Outcome::SoldOut).await;
+    let plan = repair::plan(&mut elsewhere).await.unwrap();
+    let repaired = repair::apply_all(&mut elsewhere, &plan, &CancellationToken::new()).await;
+    assert_eq!(repaired.unwrap().given_back, 50);
+    changes(&world, voucher, |it| matches!(it, Outcome::Admitted { .. })).await;
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
