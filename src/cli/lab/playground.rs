@@ -90,7 +90,7 @@ pub(super) struct ScheduleArgs {
 fn cron(text: &str) -> Result<Schedule, String> {
     match Schedule::read(text, Millis::now()) {
         Ok(schedule @ Schedule::Cron(_)) => Ok(schedule),
-        Ok(_) => Err(Label("lab-schedule-not-cron").to_owned()),
+        Ok(_) => Err(text!("lab-schedule-not-cron", example = "0 0 9 ? * 6#3")),
         Err(why) => Err(why.to_string()),
     }
 }
@@ -141,7 +141,7 @@ pub(super) async fn lock(setup: &Setup<'_>, args: &LockArgs) -> Result<u8> {
 pub(super) async fn streams(setup: &Setup<'_>, args: &StreamsArgs) -> Result<u8> {
     let live = live(setup, args.markdown);
     if args.step && (live.json || !io::stdin().is_terminal()) {
-        return Err(CliError::usage(Label("lab-tour-step-needs-terminal")));
+        return Err(CliError::usage(text!("lab-tour-step-needs-terminal", flag = "--step")));
     }
     let (mut signals, stop) = (signals(setup)?, CancellationToken::new());
     let touring = tour(
