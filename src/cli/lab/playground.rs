@@ -146,10 +146,12 @@ pub(super) async fn streams(setup: &Setup<'_>, args: &StreamsArgs) -> Result<u8>
     let (mut signals, stop) = (signals(setup)?, CancellationToken::new());
     let touring = tour(
         async |number, step| {
-            live.say(&format!("{number}. {}\n{}\n\n", step.why, dialog(step)));
+            live.say(&format!("{number}. {}\n{}", step.why, dialog(step)));
             if args.step {
                 // After Ctrl-C, the exit does not wait for it.
                 let _ = spawn_blocking(|| io::stdin().read_line(&mut String::new())).await;
+            } else {
+                live.say("\n");
             }
         },
         &stop,

@@ -145,7 +145,7 @@ impl SchedulePlay {
         drop(log);
         let end = CancellationToken::new();
         let scheduling = async {
-            sleep(until_second).await;
+            end.run_until_cancelled(sleep(until_second)).await;
             let pool = jobs.len();
             tokio::join!(schedule(jobs, runner, pool, end.clone()), watchdog.run(end.clone()));
         };
