@@ -2220,6 +2220,24 @@ lab-column-source = source
 lab-column-two-orders = two orders
 lab-column-unsold = unsold
 lab-columns = design | orders | oversold | users with two orders | unsold | lost | SQL per request | Redis per request | seeds with a broken promise
+lab-cron-column-expression = cron expression
+lab-cron-column-meaning = meaning
+lab-cron-column-next = next times
+lab-cron-last-day = on the last day of each month at 02:30
+lab-cron-last-friday = on the last Friday of each month at 10:15
+lab-cron-last-weekday = on the last weekday of each month at 18:00
+lab-cron-nearest-weekday = on the weekday nearest to the 15th at 08:00
+lab-cron-third-friday = on the third Friday of each month at 09:00
+lab-cron-time = { $at } { $day ->
+        [1] Mon
+        [2] Tue
+        [3] Wed
+        [4] Thu
+        [5] Fri
+        [6] Sat
+       *[7] Sun
+    }
+lab-cron-two-seconds = every two seconds
 lab-database = { $database } was not started, so nothing ran on it: { $reason }
 lab-engine-voucher = the sale of the engine has the voucher ID { $number }, which the lab does not expect
 lab-entry-malformed = the entry is not an order
@@ -2265,6 +2283,39 @@ lab-instance-late = no reply within { $seconds } s
 lab-lane = request { $request }: user { $user }, instance { $instance }
 lab-lane-consumer = consumer, process { $instance }
 lab-list-hint = Run some with 'seckill lab NAME…', all with 'seckill lab --all'.
+lab-lock-acquired = acquired, token { $token }
+lab-lock-busy = A holds the lock
+lab-lock-expired = { $lock } expired
+lab-lock-first = locks { $depth ->
+        [one] once
+       *[other] { $depth } times
+    }, works { $hold } ms; { $every ->
+        [0] lease { $lease } ms, not renewed
+       *[other] the watchdog renews { $lease } ms every { $every } ms
+    }
+lab-lock-gives-up = gives up: { $why }
+lab-lock-lost = lost: the lease is not certain any more, but A does not stop
+lab-lock-not-subscribed = the locks did not subscribe to their channel within { $seconds } s
+lab-lock-not-waited = B did not acquire the lock.
+lab-lock-redis = commands of the scripts (MONITOR), expired keys ({ $expired })
+lab-lock-reentered = acquired again, depth { $depth }
+lab-lock-release-failed = not released: { $error }
+lab-lock-released = released
+lab-lock-released-once = released once, depth { $depth }
+lab-lock-renewals = { $count ->
+        [0] The lease was not renewed.
+        [one] The watchdog renewed the lease once.
+       *[other] The watchdog renewed the lease { $count } times.
+    }
+lab-lock-renewed = watchdog renews
+lab-lock-second = asks once A holds the lock, waits up to { $wait } ms
+lab-lock-title = Two contenders for a reentrant lock
+lab-lock-tries = { $wait ->
+        [0] tries once
+       *[other] tries, waits up to { $wait } ms
+    }
+lab-lock-waited = B waited { $waited } ms for it.
+lab-lock-works = works for { $hold } ms
 lab-mended-by = Mended by `{ $design }`.
 lab-name = lab
 lab-no-design = there is no design '{ $name }'; the designs are: { $names }
@@ -2302,6 +2353,18 @@ lab-queues-second = second client: { $command }
 lab-queues-title = Queues compared
 lab-queues-yes = yes
 lab-request-timeout = not served within { $seconds } s
+lab-schedule-cron = cron
+lab-schedule-delay = fixed delay
+lab-schedule-due = due { $due }
+lab-schedule-due-skipped = due { $due }, { $skipped } skipped
+lab-schedule-job = { $about }: { $schedule }, a run takes { $takes } ms
+lab-schedule-not-cron = this is a span, not a cron expression; write, for example, '{ $example }'
+lab-schedule-rate = fixed rate
+lab-schedule-runs = Runs
+lab-schedule-seconds = { $seconds } s
+lab-schedule-slow = longer than its period
+lab-schedule-title = Schedules side by side
+lab-schedule-took = took { $took } ms
 lab-server-missing = the server is not installed
 lab-source = Text { $text }, section { $section }.
 lab-step-killed = is killed ({ $signal })
@@ -2310,6 +2373,52 @@ lab-step-no-order = an entry that is not an order
 lab-step-unlock = unlocks { $lock }
 lab-timeline = Broken promise: { $promise } (seed { $seed })
 lab-title = The designs of the tutorials on the same work
+lab-tour-acknowledge = XACK removes an entry from the pending list: its order is committed.
+lab-tour-add = XADD appends an entry. With * Redis chooses its ID: milliseconds and a sequence number.
+lab-tour-add-more = IDs only grow, so the stream keeps the order of arrival.
+lab-tour-add-third = A third order.
+lab-tour-again = The group delivers everything again: at least once, so a consumer must be idempotent.
+lab-tour-auto-claim = XAUTOCLAIM finds idle pending entries and claims them in one call; a consumer runs it now and then.
+lab-tour-call = redis.call raises the error of a command: the script ends there, and the last SET does not run.
+lab-tour-call-left = Nothing is rolled back: the SET before the error took effect.
+lab-tour-claim = XCLAIM transfers a pending entry of a dead consumer to another one, after an idle time (here 0).
+lab-tour-claimed = It belongs to c1 now, and its delivery count has grown: a count that keeps growing points to a poison entry.
+lab-tour-consumer = CREATECONSUMER creates a consumer; its first read would create it, too.
+lab-tour-delete = XDEL removes an entry from the stream, but not from the pending list.
+lab-tour-deleted = XAUTOCLAIM removes such entries from the pending list, and lists them last.
+lab-tour-destroy = XGROUP DESTROY removes the group with its pending list, but not the entries of the stream.
+lab-tour-destroyed = A consumer of the group gets an error from now on.
+lab-tour-done = { $count ->
+        [one] One command
+       *[other] { $count } commands
+    } on a temporary Redis server, which is stopped; its data is removed.
+lab-tour-eval = EVAL runs a script as a whole: no other command runs between the check and the DECR.
+lab-tour-evalsha = EVALSHA runs it by its hash. The stock is 0 now, so it sells nothing.
+lab-tour-group = A group remembers what was delivered. With 0 it starts at the first entry, with $ after the last one.
+lab-tour-group-exists = A group is created once; a second call is an error that a program must expect.
+lab-tour-group-read = XREADGROUP with > delivers entries that no consumer of the group has got.
+lab-tour-group-shares = Another consumer gets the next entry: consumers share the work.
+lab-tour-info-consumers = How many pending entries each consumer has, and how long it has been idle.
+lab-tour-info-groups = For each group the last ID delivered, the pending entries, and the lag.
+lab-tour-info-stream = XINFO describes the stream.
+lab-tour-length = XLEN counts the entries. Reading does not remove them.
+lab-tour-load = SCRIPT LOAD stores the script and returns its SHA-1 hash: it is sent once.
+lab-tour-no-script = A server that does not know the hash (restart, failover) says so; the client sends EVAL then.
+lab-tour-own-pending = With an ID instead of > a consumer reads its own pending entries: the first thing after a restart.
+lab-tour-pcall = redis.pcall returns the error as a value: the script goes on, and may handle it.
+lab-tour-pcall-left = The last SET ran.
+lab-tour-pending = XPENDING counts entries that were delivered and not acknowledged.
+lab-tour-pending-each = Each with its consumer, idle time in ms, and number of deliveries.
+lab-tour-range = XRANGE reads by ID, from the smallest (-) to the largest (+).
+lab-tour-read = XREAD returns what follows an ID; 0 is the beginning of the stream.
+lab-tour-read-after = A reader continues with the last ID it got. It must remember that ID itself.
+lab-tour-read-new = $ is the end of the stream at the moment of the call: entries that arrive between two calls are missed.
+lab-tour-set-id = XGROUP SETID moves the group back: a replay.
+lab-tour-step-needs-terminal = { $flag } waits for Enter on a terminal; omit it, or --json
+lab-tour-stock = Scripts: a stock of one piece.
+lab-tour-title = Streams and scripts
+lab-tour-trim = XTRIM keeps the newest entries; it does not care whether they are acknowledged.
+lab-tour-trimmed = One entry is left.
 lab-unexpected = Unexpected: it broke a promise that it keeps ({ $promise }).
 lab-view-broken = { $promise } { $count }/{ $seeds }
 lab-view-cancelling = cancelling: the servers of the lab are being stopped

@@ -1995,6 +1995,24 @@ lab-column-source = 出处
 lab-column-two-orders = 有两单
 lab-column-unsold = 未售出
 lab-columns = 方案 | 订单 | 超卖 | 有两单的用户 | 未售出 | 丢失 | 每请求 SQL | 每请求 Redis | 违反承诺的次数
+lab-cron-column-expression = cron 表达式
+lab-cron-column-meaning = 含义
+lab-cron-column-next = 接下来的触发时间
+lab-cron-last-day = 每月最后一天 02:30
+lab-cron-last-friday = 每月最后一个星期五 10:15
+lab-cron-last-weekday = 每月最后一个工作日 18:00
+lab-cron-nearest-weekday = 离 15 日最近的工作日 08:00
+lab-cron-third-friday = 每月第三个星期五 09:00
+lab-cron-time = { $at } { $day ->
+        [1] 周一
+        [2] 周二
+        [3] 周三
+        [4] 周四
+        [5] 周五
+        [6] 周六
+       *[7] 周日
+    }
+lab-cron-two-seconds = 每两秒
 lab-database = { $database } 未能启动，没有在其上运行：{ $reason }
 lab-engine-voucher = 引擎所建秒杀的优惠券 ID 为 { $number }，与实验预期不符
 lab-entry-malformed = 该消息不是订单
@@ -2040,6 +2058,35 @@ lab-instance-late = { $seconds } 秒内没有响应
 lab-lane = 请求 { $request }：用户 { $user }，实例 { $instance }
 lab-lane-consumer = 消费者，进程 { $instance }
 lab-list-hint = 用“seckill lab NAME…”运行其中几个，用“seckill lab --all”运行全部。
+lab-lock-acquired = 加锁成功，令牌 { $token }
+lab-lock-busy = A 仍持有锁
+lab-lock-expired = { $lock } 已过期
+lab-lock-first = 加锁 { $depth } 次，工作 { $hold } 毫秒；{ $every ->
+        [0] 租期 { $lease } 毫秒，不续期
+       *[other] 看门狗每 { $every } 毫秒把租期续到 { $lease } 毫秒
+    }
+lab-lock-gives-up = 放弃：{ $why }
+lab-lock-lost = 锁已丢失：租期不再可靠，但 A 没有停下
+lab-lock-not-subscribed = { $seconds } 秒内锁没有订阅到自己的频道
+lab-lock-not-waited = B 没有拿到锁。
+lab-lock-redis = 脚本实际执行的命令，以及 { $expired } 的过期通知
+lab-lock-reentered = 重入，深度 { $depth }
+lab-lock-release-failed = 未能释放：{ $error }
+lab-lock-released = 已释放
+lab-lock-released-once = 释放一层，深度 { $depth }
+lab-lock-renewals = { $count ->
+        [0] 锁没有续期。
+       *[other] 看门狗续期 { $count } 次。
+    }
+lab-lock-renewed = 看门狗续期
+lab-lock-second = 在 A 持锁之后请求，最多等待 { $wait } 毫秒
+lab-lock-title = 两个竞争者与一把可重入锁
+lab-lock-tries = { $wait ->
+        [0] 请求锁，不等待
+       *[other] 请求锁，最多等 { $wait } 毫秒
+    }
+lab-lock-waited = B 等待了 { $waited } 毫秒。
+lab-lock-works = 工作 { $hold } 毫秒
 lab-mended-by = 改进方案：`{ $design }`。
 lab-name = 实验
 lab-no-design = 没有名为“{ $name }”的方案；可选方案：{ $names }
@@ -2077,6 +2124,18 @@ lab-queues-second = 第二个客户端：{ $command }
 lab-queues-title = 队列对比
 lab-queues-yes = 是
 lab-request-timeout = { $seconds } 秒内未处理完
+lab-schedule-cron = cron 表达式
+lab-schedule-delay = 固定延迟
+lab-schedule-due = 应于 { $due }
+lab-schedule-due-skipped = 应于 { $due }，跳过 { $skipped }
+lab-schedule-job = { $about }：{ $schedule }，每次运行 { $takes } 毫秒
+lab-schedule-not-cron = 这是时长，不是 cron 表达式；请写成例如“{ $example }”
+lab-schedule-rate = 固定频率
+lab-schedule-runs = 运行记录
+lab-schedule-seconds = { $seconds } 秒
+lab-schedule-slow = 耗时超过周期
+lab-schedule-title = 几种调度方式并排对比
+lab-schedule-took = 用时 { $took } 毫秒
 lab-server-missing = 未安装该服务器
 lab-source = 教程 { $text } 第 { $section } 节。
 lab-step-killed = 被杀死（{ $signal }）
@@ -2085,6 +2144,49 @@ lab-step-no-order = 不是订单的消息
 lab-step-unlock = 释放锁 { $lock }
 lab-timeline = 违反的承诺：{ $promise }（种子 { $seed }）
 lab-title = 教程中的各个方案，同样的负载
+lab-tour-acknowledge = 确认之后，消息离开待确认列表：它的订单已经提交。
+lab-tour-add = 向流追加一条消息。* 表示由 Redis 生成 ID：毫秒时间戳加序号。
+lab-tour-add-more = ID 只增不减，流因此保持到达的顺序。
+lab-tour-add-third = 第三个订单。
+lab-tour-again = 消费者组把全部消息再投递一遍：至少一次，所以消费者必须幂等。
+lab-tour-auto-claim = 一次调用就能找出闲置的待确认消息并转移过来；消费者应定期执行。
+lab-tour-call = 用第一种方式调用，命令出错时脚本当场终止，最后一条写命令没有执行。
+lab-tour-call-left = 没有回滚：出错之前的写命令已经生效。
+lab-tour-claim = 闲置足够久（这里为 0）之后，把死亡消费者的待确认消息转给另一个消费者。
+lab-tour-claimed = 消息现在属于 c1，投递次数增加了；次数不断增长，说明它可能是毒消息。
+lab-tour-consumer = 可以先创建消费者；它第一次读取时也会自动创建。
+lab-tour-delete = 从流中删除消息，但待确认列表里仍有它。
+lab-tour-deleted = 自动转移时，这样的消息会从待确认列表移除，并列在回复的最后。
+lab-tour-destroy = 删除消费者组及其待确认列表，流中的消息仍在。
+lab-tour-destroyed = 此后该组的消费者会收到错误。
+lab-tour-done = 在临时 Redis 服务器上执行了 { $count } 条命令；服务器已停止，数据已删除。
+lab-tour-eval = 脚本作为整体执行：检查库存与扣减之间，不会执行其他命令。
+lab-tour-evalsha = 按哈希值执行脚本。库存已经是 0，所以这次卖不出。
+lab-tour-group = 消费者组记住已投递到哪里。0 表示从第一条消息开始，$ 表示只要之后的消息。
+lab-tour-group-exists = 组只能创建一次；再次创建会报错，程序要能处理。
+lab-tour-group-read = 用 > 读取组内还没有投递给任何消费者的消息。
+lab-tour-group-shares = 另一个消费者拿到下一条消息：消费者分担工作。
+lab-tour-info-consumers = 每个消费者有多少待确认消息，闲置了多久。
+lab-tour-info-groups = 每个组最后投递的 ID、待确认消息数和积压量。
+lab-tour-info-stream = 查看流的信息。
+lab-tour-length = 统计消息数。读取不会删除消息。
+lab-tour-load = 把脚本存入服务器，返回它的哈希值：脚本只需发送一次。
+lab-tour-no-script = 服务器不认识这个哈希值时（重启、故障转移）会报错，客户端这时应发送完整脚本。
+lab-tour-own-pending = 用 ID 代替 > 时，消费者读到的是自己的待确认消息：重启后首先要做的事。
+lab-tour-pcall = 用第二种方式调用，错误作为返回值交给脚本：脚本继续执行，可以自行处理。
+lab-tour-pcall-left = 最后一条写命令执行了。
+lab-tour-pending = 统计已投递但未确认的消息。
+lab-tour-pending-each = 逐条列出：消费者、闲置毫秒数、投递次数。
+lab-tour-range = 按 ID 读取，从最小（-）到最大（+）。
+lab-tour-read = 读取某个 ID 之后的消息；0 表示从流的开头。
+lab-tour-read-after = 读取者从上次读到的 ID 继续，这个 ID 要自己记住。
+lab-tour-read-new = $ 是调用那一刻流的末尾：两次调用之间到达的消息会被漏掉。
+lab-tour-set-id = 把组的位置移回去：重新消费。
+lab-tour-step-needs-terminal = { $flag } 要在终端上等待 Enter；请去掉它或 --json
+lab-tour-stock = 脚本部分：先准备一件库存。
+lab-tour-title = 流与脚本
+lab-tour-trim = 只保留最新的消息，不管是否已确认。
+lab-tour-trimmed = 还剩一条消息。
 lab-unexpected = 意外：违反了它本应遵守的承诺（{ $promise }）。
 lab-view-broken = { $promise } { $count }/{ $seeds }
 lab-view-cancelling = 正在取消：实验室的服务器正在停止

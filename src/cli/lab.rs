@@ -3,6 +3,8 @@
 //! Runs on temporary servers, with instances that are processes of this program. Exit code 1 if a design broke a
 //! promise that it keeps.
 
+mod playground;
+
 use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::{
@@ -86,6 +88,25 @@ enum LabCommand {
         #[arg(long)]
         markdown: bool,
     },
+    /// Watch two contenders for the engine's lock: waiting, lease, depth, watchdog and hand-over
+    Lock(playground::LockArgs),
+    /// Take a guided tour of streams, consumer groups and scripts, with the real replies of Redis
+    Streams(playground::StreamsArgs),
+    /// Watch jobs at a fixed rate, with a fixed delay, by cron and slower than their period, side by side
+    ///
+    /// The engine's scheduler runs them. Before that, prints the next times of cron expressions.
+    Schedule(playground::ScheduleArgs),
+}
+
+impl LabCommand {
+    fn markdown(&self) -> bool {
+        match self {
+            Self::Queues { markdown } => *markdown,
+            Self::Lock(args) => args.markdown,
+            Self::Streams(args) => args.markdown,
+            Self::Schedule(args) => args.markdown,
+        }
+    }
 }
 
 impl LabArgs {
@@ -146,18 +167,19 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     if let Some(flag) = setup.server_flag.filter(|flag| *flag != DATA_DIR) {
         return Err(CliError::usage(text!("demo-no-servers", what = Label("lab-name"), flag)));
     }
-    let markdown = match args.command {
-        Some(LabCommand::Queues { markdown }) => markdown,
-        None => args.markdown,
-    };
+    let markdown = args.command.as_ref().map_or(args.markdown, LabCommand::markdown);
     if markdown && out.json {
         return Err(CliError::usage(Label("lab-one-format")));
     }
     if args.tui && (markdown || out.json) {
         return Err(CliError::usage(Label("lab-one-screen")));
     }
-    if args.command.is_some() {
-        return compare_queues(setup, markdown).await;
+    match &args.command {
+        None => {}
+        Some(LabCommand::Queues { .. }) => return compare_queues(setup, markdown).await,
+        Some(LabCommand::Lock(args)) => return playground::lock(setup, args).await,
+        Some(LabCommand::Streams(args)) => return playground::streams(setup, args).await,
+        Some(LabCommand::Schedule(args)) => return playground::schedule(setup, args).await,
     }
     let (work, designs) = (args.work(), args.designs()?);
     work.check()?;

@@ -9,6 +9,8 @@
 //! 4. `verdict` counts orders and stock in SQL, whatever the design replied;
 //! 5. `timeline` finds the shortest interleaving that broke a promise;
 //! 6. `report` puts the runs of all seeds together.
+//!
+//! Apart from that, `playground` shows a lock, streams and schedules at work.
 
 mod consumer;
 mod database;
@@ -22,6 +24,7 @@ pub mod instance;
 mod lane;
 mod latency;
 mod memory_queue;
+pub mod playground;
 mod queues;
 mod report;
 mod runner;

@@ -44,6 +44,26 @@ fn queues_are_compared_on_temporary_servers() {
 }
 
 #[test]
+fn playgrounds_show_what_happens_and_leave_nothing() {
+    let home = Seckill::new();
+    let lock = home.json(&["lab", "lock", "--hold", "100", "--depth", "1"]);
+    assert_eq!(lock["lanes"].as_array().unwrap().len(), 3, "{lock}");
+    assert!(lock["waited_ms"].is_u64() && lock["events"].as_array().unwrap().len() > 8, "{lock}");
+    let tour = home.run(&["lab", "streams", "--markdown"]).expect_code(0).stdout;
+    assert!(tour.starts_with("# ") && tour.contains("> XADD stream.orders"), "{tour}");
+    let schedule = home.run(&["lab", "schedule", "--seconds", "1", "--lang", "zh"]).expect_code(0);
+    assert!(schedule.stdout.contains("0 0 9 ? * 6#3"), "{schedule}");
+    let next = home.json(&["lab", "schedule", "--seconds", "0", "--cron", "0 0 18 LW * ?"]);
+    assert_eq!(next["cron"][0]["next"].as_array().unwrap().len(), 3, "{next}");
+    let lock = home.spawn(&["lab", "lock", "--hold", "60000"]);
+    wait_until_blocking(PATIENCE, "its server runs", || !home.processes().is_empty());
+    lock.signal(Signal::INT);
+    let ran = lock.wait(PATIENCE).expect_code(1);
+    assert!(ran.stderr.contains("the lab was cancelled"), "{ran}");
+    assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
+}
+
+#[test]
 fn work_that_cannot_be_done_is_rejected() {
     let home = Seckill::new();
     let listed = home.json(&["lab"]);
@@ -54,6 +74,14 @@ fn work_that_cannot_be_done_is_rejected() {
         (&["unguarded", "--instances", "4", "--concurrency", "3"], "a connection each"),
         (&["unguarded", "--redis", "redis://127.0.0.1:1"], "omit --redis"),
         (&["unguarded", "--on", "oracle"], "[possible values: sqlite, mariadb, postgres]"),
+        (&["lock", "--lease", "0"], "expected 100 to 60,000"),
+        (&["lock", "--depth", "99999999999999999999"], "--depth"),
+        (&["lock", "--lease", "500", "--watchdog", "500"], "cannot be used with"),
+        (&["lock", "--markdown", "--json"], "either --json or --markdown"),
+        (&["streams", "--step"], "--step waits for Enter"),
+        (&["schedule", "--cron", "0 0 9 ? * 6#9"], "0 0 9 ? * 6#9"),
+        (&["schedule", "--cron", "0 0 0 30 2 ?"], "never fires"),
+        (&["schedule", "--cron", "every 5s"], "not a cron expression"),
     ] {
         let ran = home.run(&[&["lab"], args].concat()).expect_code(2);
         assert!(ran.stdout.is_empty() && ran.stderr.contains(message), "{ran}");
