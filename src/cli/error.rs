@@ -130,9 +130,11 @@ impl From<LabError> for CliError {
             LabError::Store(error) => error.into(),
             LabError::Redis(error) => error.into(),
             LabError::DataDir(error) => error.into(),
-            other @ (LabError::Database(..) | LabError::Instance(..) | LabError::Cancelled) => {
-                Self::failed(other.to_string())
-            }
+            LabError::Lock(error) => EngineError::from(error).into(),
+            other @ (LabError::Replica(_)
+            | LabError::Database(..)
+            | LabError::Instance(..)
+            | LabError::Cancelled) => Self::failed(other.to_string()),
         }
     }
 }

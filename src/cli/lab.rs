@@ -3,7 +3,10 @@
 //! Runs on temporary servers, with instances that are processes of this program. Exit code 1 if a design broke a
 //! promise that it keeps.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{
+    collections::BTreeSet,
+    io::{self, IsTerminal as _, Write as _},
+};
 
 use clap::{
     Args,
@@ -71,7 +74,7 @@ pub(super) struct LabArgs {
 impl LabArgs {
     fn work(&self) -> Work {
         let Self { buyers, stock, repeat, concurrency, instances, think, .. } = *self;
-        Work { buyers, stock, repeat, concurrency, instances, think_ms: think }
+        Work { buyers, stock, repeat, concurrency, instances, think_ms: think, disruption: None }
     }
 
     fn designs(&self) -> Result<Vec<&'static Design>, LabError> {
@@ -165,13 +168,16 @@ struct Listed {
 
 impl Listed {
     fn new(design: &Design, work: &Work) -> Self {
+        // Under any disruption.
+        let breaks: BTreeSet<Promise> =
+            design.question.works(work).flat_map(|work| design.breaks(&work)).collect();
         Self {
             name: design.name,
             question: design.question.into(),
             source: design.source,
-            breaks: design.breaks(work).map(Into::into).collect(),
+            breaks: breaks.iter().copied().map(Into::into).collect(),
             mended_by: design.mended_by,
-            titles: (design.question.title(), design.breaks(work).map(Promise::title).collect()),
+            titles: (design.question.title(), breaks.into_iter().map(Promise::title).collect()),
         }
     }
 }
@@ -198,12 +204,19 @@ fn render(report: &Report) -> String {
     for missing in &report.missing {
         text.push_str(&format!("\n{}\n", missing.text()));
     }
+    for lacking in &report.not_applicable {
+        text.push_str(&format!("\n{}\n", lacking.text()));
+    }
     for (title, designs) in report.groups() {
         text.push_str(&format!("\n{title}\n{}", table(designs)));
     }
     for design in &report.designs {
-        let (name, database) = (design.name, design.database.title());
-        text.push_str(&format!("\n{name} ({database})\n{}\n", indented(design.why_text())));
+        if design.disruption.is_none() {
+            let (name, database) = (design.name, design.database.title());
+            text.push_str(&format!("\n{name} ({database})\n{}\n", indented(design.why_text())));
+        } else if !(design.unexpected.is_empty() && design.timelines.is_empty()) {
+            text.push_str(&format!("\n{}\n", design.label()));
+        }
         for promise in &design.unexpected {
             let promise = promise.title();
             text.push_str(&format!("  {}\n", text!("lab-unexpected", promise)));
@@ -222,7 +235,7 @@ fn table(designs: &[DesignReport]) -> String {
         if text.is_empty() { "-".to_owned() } else { text }
     };
     Table::new(designs)
-        .left(&Label("lab-column-design"), |it| it.name)
+        .left(&Label("lab-column-design"), DesignReport::label)
         .right(&Label("lab-column-orders"), |it| median(it, |of| of.sold))
         .right(&Label("lab-column-oversold"), |it| median(it, |of| of.oversold))
         .right(&Label("lab-column-two-orders"), |it| median(it, |of| of.users_with_two_orders))
@@ -245,8 +258,8 @@ fn show_progress(progress: Progress) {
     if !io::stderr().is_terminal() {
         return;
     }
-    let Progress { database, design, seed, done, runs } = progress;
-    let (database, design) = (database.title(), design.name);
+    let Progress { database, design, disruption, seed, done, runs } = progress;
+    let (database, design) = (database.title(), design.label(disruption));
     let line = text!("lab-progress", database, design, seed = seed.to_string(), done, runs);
     let _ = write!(io::stderr(), "\r\u{1b}[2K{}", plain(&line));
 }

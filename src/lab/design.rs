@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
 use crate::{
-    Result,
+    Database, Disruption, Result,
     lane::{Lane, Reply},
     work::Work,
 };
@@ -29,6 +29,8 @@ pub struct Design {
     pub mended_by: Option<&'static str>,
     /// Why it breaks or keeps its promises, in two sentences.
     pub why: Label,
+    /// Databases that lack what it uses.
+    pub not_on: &'static [Database],
     /// Statements that change the tables of the tutorials for it.
     pub(crate) schema: &'static [&'static str],
     pub(crate) serve: Serve,
@@ -36,9 +38,17 @@ pub struct Design {
 
 impl Design {
     /// The promises that it breaks with this work.
-    pub fn breaks(&self, work: &Work) -> impl Iterator<Item = Promise> {
-        let instances = work.instances;
-        self.faults.iter().filter(move |fault| fault.when.applies(instances)).map(|it| it.promise)
+    pub fn breaks(&self, work: &Work) -> impl Iterator<Item = Promise> + use<> {
+        let work = *work;
+        self.faults.iter().filter(move |fault| fault.when.applies(&work)).map(|it| it.promise)
+    }
+
+    /// Its name with what happens to the holders of its locks.
+    pub fn label(&self, disruption: Option<Disruption>) -> String {
+        match disruption {
+            Some(disruption) => format!("{} ({})", self.name, disruption.title()),
+            None => self.name.to_owned(),
+        }
     }
 
     /// Whether it keeps a promise with this work, whatever happens.
@@ -58,6 +68,8 @@ pub enum Question {
     Overselling,
     /// How to give each user one order.
     OneOrder,
+    /// How to give each user one order with a lock that all instances share.
+    Locks,
 }
 
 impl Question {
@@ -66,12 +78,42 @@ impl Question {
         match self {
             Self::Overselling => Label("lab-question-overselling"),
             Self::OneOrder => Label("lab-question-one-order"),
+            Self::Locks => Label("lab-question-locks"),
         }
     }
 
     /// Whether its designs are judged by a promise: to limit the orders of a user is a later question.
     pub fn asks_for(self, promise: Promise) -> bool {
-        promise != Promise::OneOrder || self != Self::Overselling
+        match promise {
+            Promise::OneOrder => self != Self::Overselling,
+            Promise::FreedAfterDeath | Promise::OwnLock => self == Self::Locks,
+            Promise::NoOverselling | Promise::NoLoss | Promise::SellsOut => true,
+        }
+    }
+
+    /// The disruptions under which its designs are judged, one after the other; `None` is a run without one.
+    pub fn disruptions(self) -> &'static [Option<Disruption>] {
+        match self {
+            Self::Overselling | Self::OneOrder => &[None],
+            Self::Locks => &[
+                None,
+                Some(Disruption::Stall),
+                Some(Disruption::Pause),
+                Some(Disruption::Death),
+                Some(Disruption::Failover),
+            ],
+        }
+    }
+
+    /// The work of each of these.
+    pub fn works(self, work: &Work) -> impl Iterator<Item = Work> + use<> {
+        let work = *work;
+        self.disruptions().iter().map(move |disruption| work.disrupted(*disruption))
+    }
+
+    /// How many independent Redis servers its designs get.
+    pub(crate) fn servers(self) -> usize {
+        if self == Self::Locks { 3 } else { 1 }
     }
 }
 
@@ -109,6 +151,10 @@ pub enum Promise {
     NoLoss,
     /// No user is turned away while there is stock.
     SellsOut,
+    /// A lock becomes free when its holder has died.
+    FreedAfterDeath,
+    /// No request deletes the lock of another one.
+    OwnLock,
 }
 
 impl Promise {
@@ -124,6 +170,8 @@ impl Promise {
             Self::OneOrder => Label("lab-promise-one-order"),
             Self::NoLoss => Label("lab-promise-no-loss"),
             Self::SellsOut => Label("lab-promise-sells-out"),
+            Self::FreedAfterDeath => Label("lab-promise-freed-after-death"),
+            Self::OwnLock => Label("lab-promise-own-lock"),
         }
     }
 }
@@ -147,6 +195,11 @@ impl Fault {
     pub(crate) const fn of_several_instances(promise: Promise) -> Self {
         Self { promise, when: When::SeveralInstances }
     }
+
+    /// Breaks it under a disruption.
+    pub(crate) const fn under(disruption: Disruption, promise: Promise) -> Self {
+        Self { promise, when: When::Disrupted(disruption) }
+    }
 }
 
 /// When a design breaks a promise.
@@ -157,13 +210,16 @@ pub enum When {
     RequestsOverlap,
     /// Two instances serve requests.
     SeveralInstances,
+    /// This happens to a holder of a lock.
+    Disrupted(Disruption),
 }
 
 impl When {
-    fn applies(self, instances: u32) -> bool {
+    fn applies(self, work: &Work) -> bool {
         match self {
             Self::RequestsOverlap => true,
-            Self::SeveralInstances => instances > 1,
+            Self::SeveralInstances => work.instances > 1,
+            Self::Disrupted(disruption) => work.disruption == Some(disruption),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Errors of the lab, as data.
 
+use seckill_engine::locks::LockError;
 use seckill_model::{Label, OsError, Reason, text};
 use seckill_redis::{DataDirError, RedisError};
 use seckill_store::StoreError;
@@ -21,9 +22,15 @@ pub enum LabError {
     /// The Redis server of the lab failed.
     #[error(transparent)]
     Redis(#[from] RedisError),
+    /// A lock of the engine failed.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The temporary directory or the server in it failed.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
+    /// A Redis server of the lab did not become a replica, or did not take over.
+    #[error("{}", text!("lab-replica", reason = .0))]
+    Replica(Reason),
     /// A database server is not installed or did not start: its designs are not run.
     #[error("{}", text!("lab-database", database = .0.title(), reason = .1))]
     Database(Database, Reason),

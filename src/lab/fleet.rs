@@ -5,6 +5,7 @@
 
 use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 
+use rustix::process::{Pid, Signal, kill_process};
 use seckill_model::{Reason, reason};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines, Take},
@@ -37,7 +38,11 @@ pub struct Program {
 
 /// The processes of one run.
 #[derive(Debug)]
-pub(crate) struct Fleet(Vec<Member>);
+pub(crate) struct Fleet {
+    instances: Vec<Member>,
+    /// Serves the requests that hold a lock when a disruption happens.
+    holder: Option<Member>,
+}
 
 #[derive(Debug)]
 struct Member {
@@ -50,32 +55,78 @@ struct Member {
 }
 
 impl Fleet {
-    /// Starts one process for each assignment.
+    /// Starts one process for each assignment. One that is not an instance of the work is the holder.
     pub(crate) fn start(program: &Program, assignments: &[Assignment]) -> Result<Self> {
-        assignments
-            .iter()
-            .map(|it| Member::start(program, it.instance + 1))
-            .collect::<Result<_>>()
-            .map(Self)
+        let mut fleet = Self { instances: Vec::new(), holder: None };
+        for assignment in assignments {
+            let member = Member::start(program, assignment.instance + 1)?;
+            if assignment.instance < assignment.work.instances {
+                fleet.instances.push(member);
+            } else {
+                fleet.holder = Some(member);
+            }
+        }
+        Ok(fleet)
     }
 
-    /// Gives out the assignments, waits until all are connected, and then until all have served their requests.
-    pub(crate) async fn work(&mut self, assignments: &[Assignment]) -> Result<Vec<Served>> {
-        for (member, assignment) in self.0.iter_mut().zip(assignments) {
+    /// Gives out the assignments, and waits until all are connected.
+    pub(crate) async fn connect(&mut self, assignments: &[Assignment]) -> Result<()> {
+        let mut members: Vec<&mut Member> =
+            self.instances.iter_mut().chain(&mut self.holder).collect();
+        for (member, assignment) in members.iter_mut().zip(assignments) {
             let line = serde_json::to_string(assignment);
             member.send(&line.map_err(|error| LabError::pipe(member.number, error))?).await?;
         }
-        for member in &mut self.0 {
+        for member in members {
             match member.report(START_TIMEOUT).await? {
                 Report::Ready => {}
                 other => return Err(member.failed(other)),
             }
         }
-        for member in &mut self.0 {
+        Ok(())
+    }
+
+    /// Lets the holder go until each of its requests stalls or is served. Returns what they have done.
+    pub(crate) async fn hold(&mut self) -> Result<Vec<Served>> {
+        let Some(holder) = &mut self.holder else { return Ok(Vec::new()) };
+        holder.send(GO).await?;
+        match holder.report(WORK_TIMEOUT).await? {
+            Report::Holding(served) => Ok(served),
+            other => Err(holder.failed(other)),
+        }
+    }
+
+    /// Kills the holder.
+    pub(crate) async fn kill_holder(&mut self) -> Result<()> {
+        if let Some(mut holder) = self.holder.take() {
+            let number = holder.number;
+            holder.child.kill().await.map_err(|error| LabError::pipe(number, error))?;
+        }
+        Ok(())
+    }
+
+    /// Stops the holder until the pause is dropped.
+    pub(crate) fn pause_holder(&self) -> Result<Option<Paused>> {
+        let Some(holder) = &self.holder else { return Ok(None) };
+        let pid = holder.child.id().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+        let pid = pid.ok_or_else(|| ended(holder.number))?;
+        let stopped = kill_process(pid, Signal::STOP);
+        stopped.map_err(|error| LabError::pipe(holder.number, error))?;
+        Ok(Some(Paused(pid)))
+    }
+
+    /// Lets the instances go together.
+    pub(crate) async fn go(&mut self) -> Result<()> {
+        for member in &mut self.instances {
             member.send(GO).await?;
         }
+        Ok(())
+    }
+
+    /// Waits until all have served their requests.
+    pub(crate) async fn served(&mut self) -> Result<Vec<Served>> {
         let mut all = Vec::new();
-        for member in &mut self.0 {
+        for member in self.instances.iter_mut().chain(&mut self.holder) {
             match member.report(WORK_TIMEOUT).await? {
                 Report::Done(served) => all.extend(served),
                 other => return Err(member.failed(other)),
@@ -86,16 +137,29 @@ impl Fleet {
 
     /// Ends all processes, whatever they do, and waits for their end.
     pub(crate) async fn end(&mut self) {
-        for member in &mut self.0 {
+        let mut members: Vec<&mut Member> =
+            self.instances.iter_mut().chain(&mut self.holder).collect();
+        for member in &mut members {
             member.input = None;
         }
-        for Member { number, child, .. } in &mut self.0 {
+        for Member { number, child, .. } in members {
             if timeout(END_TIMEOUT, child.wait()).await.is_err()
                 && let Err(error) = child.kill().await
             {
                 tracing::warn!(%error, number, "an instance of the lab was not killed");
             }
         }
+    }
+}
+
+/// A stopped process, which continues when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Paused(Pid);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        // Not reaped while its member exists, so the PID is still its own.
+        let _ = kill_process(self.0, Signal::CONT);
     }
 }
 

@@ -21,8 +21,10 @@ use tokio::{
 
 use crate::{
     Design, LabError, Result, designs,
+    disruption::Holders,
     lane::{Connections, Lane, Process, Reply, VOUCHER},
-    trace::{Instant, Step},
+    lock::EngineLocks,
+    trace::{Action, Instant, Step},
     work::{Request, Work},
 };
 
@@ -31,7 +33,7 @@ pub(crate) const GO: &str = "go";
 /// Marks the lines for the parent: a test harness writes lines of its own.
 pub(crate) const MARK: &str = "seckill-lab ";
 /// Timeout of one request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What an instance does.
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,6 +45,8 @@ pub(crate) struct Assignment {
     pub(crate) instance: u32,
     pub(crate) database: String,
     pub(crate) redis: String,
+    /// Independent Redis servers, for locks over several of them.
+    pub(crate) more_redis: Vec<String>,
 }
 
 /// What an instance reports.
@@ -51,6 +55,8 @@ pub(crate) struct Assignment {
 pub(crate) enum Report {
     /// It is connected.
     Ready,
+    /// Its requests stall or are served: what each has done until now.
+    Holding(Vec<Served>),
     /// It has served its requests.
     Done(Vec<Served>),
     /// It cannot work.
@@ -58,13 +64,20 @@ pub(crate) enum Report {
 }
 
 /// One served request.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Served {
     pub(crate) user: i64,
     pub(crate) reply: Reply,
     pub(crate) begun: Instant,
     pub(crate) ended: Instant,
     pub(crate) steps: Vec<Step>,
+}
+
+impl Served {
+    /// Its position in the order of arrival, if it did anything.
+    pub(crate) fn lane(&self) -> Option<u32> {
+        self.steps.first().map(|it| it.lane)
+    }
 }
 
 /// Runs this process as an instance, until its work is done or its parent ends.
@@ -93,7 +106,7 @@ async fn work(
 ) -> Result<Option<Vec<Served>>> {
     let Assignment { work, seed, instance, .. } = assignment;
     let design = designs::find(&assignment.design)?;
-    let size = work.connections_of(*instance);
+    let size = work.connections_of(*instance, *seed);
     let pool = PlainPool::open(&assignment.database, size)?;
     let redis = Redis::from_url(&assignment.redis)?;
     let mut workers = Vec::new();
@@ -111,11 +124,19 @@ async fn work(
         }
         None => 0,
     };
+    let mut servers = vec![redis];
+    for url in &assignment.more_redis {
+        servers.push(Redis::from_url(url)?);
+    }
+    let victims = work.victims(*seed);
     let process = Process {
         instance: instance + 1,
         work: *work,
         seed: *seed,
         keys: Layout::default(),
+        holders: (*instance == work.instances).then(|| Holders::new(victims.len())),
+        victims,
+        engine_locks: EngineLocks::new(servers, instance + 1, work.lease()),
         mutex: Mutex::new(()),
         counter: AtomicI64::new(stock),
     };
@@ -160,7 +181,13 @@ async fn serve_in_turn(
             }
         };
         let steps = lane.finish().await;
-        all.push(Served { user: request.user, reply, begun, ended, steps });
+        let served = Served { user: request.user, reply, begun, ended, steps };
+        if let Some(holders) = &process.holders
+            && served.steps.iter().all(|it| it.action != Action::Stall)
+        {
+            holders.add(served.clone());
+        }
+        all.push(served);
         if is_late {
             // Its statement was interrupted: the state of the connection is unknown.
             connections.redis.forget();
@@ -187,7 +214,7 @@ fn read_lines() -> Result<mpsc::Receiver<String>> {
     started.map(|_| lines).map_err(|error| LabError::pipe(0, error))
 }
 
-fn report(report: &Report) -> Result<()> {
+pub(crate) fn report(report: &Report) -> Result<()> {
     let line = serde_json::to_string(report).map_err(|error| LabError::pipe(0, error))?;
     let mut out = io::stdout().lock();
     let written = writeln!(out, "\n{MARK}{line}").and_then(|()| out.flush());

@@ -9,7 +9,7 @@ use std::{
 use jiff::Zoned;
 use rand::{RngExt as _, rngs::StdRng};
 use redis::{Cmd, FromRedisValue, Value, cmd};
-use seckill_model::{OrderId, Reason};
+use seckill_model::{Label, OrderId, Reason};
 use seckill_redis::{Connection, Layout, RedisError};
 use seckill_store::plain::PlainConnection;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{
     LabError, Result,
+    disruption::{Holders, Point},
+    instance::Served,
+    lock::EngineLocks,
     trace::{Action, Instant, Step},
     work::{Request, Work},
 };
@@ -33,8 +36,17 @@ pub(crate) enum Reply {
     SoldOut,
     /// The user has an order already.
     Duplicate,
+    /// The lock of the user was not free in time, or was lost.
+    Locked,
     /// The request failed.
     Failed(Reason),
+}
+
+impl Reply {
+    /// Its process was killed.
+    fn died() -> Self {
+        Self::Failed(Label("lab-holder-died").into())
+    }
 }
 
 /// The memory of one process, which its requests share and other processes do not see.
@@ -45,6 +57,11 @@ pub(crate) struct Process {
     pub(crate) work: Work,
     pub(crate) seed: u64,
     pub(crate) keys: Layout,
+    /// The first requests of the users to whom a disruption happens.
+    pub(crate) victims: Vec<Request>,
+    /// Set in the process that serves these requests.
+    pub(crate) holders: Option<Holders>,
+    pub(crate) engine_locks: EngineLocks,
     /// The lock of a method that is `synchronized`.
     pub(crate) mutex: Mutex<()>,
     /// The stock as counted in memory, read from SQL at startup.
@@ -66,6 +83,8 @@ pub(crate) struct Lane<'a> {
     request: Request,
     rng: StdRng,
     in_transaction: bool,
+    /// Where it will stall.
+    stall: Option<Point>,
     steps: Vec<Step>,
 }
 
@@ -76,11 +95,18 @@ impl<'a> Lane<'a> {
         request: Request,
     ) -> Self {
         let rng = Work::rng(process.seed, request.number);
-        Self { process, connections, request, rng, in_transaction: false, steps: Vec::new() }
+        let stall = process.work.stall_of(&process.victims, request);
+        let (in_transaction, steps) = (false, Vec::new());
+        Self { process, connections, request, rng, in_transaction, stall, steps }
     }
 
     pub(crate) fn user(&self) -> i64 {
         self.request.user
+    }
+
+    /// Its position in the order of arrival.
+    pub(crate) fn number(&self) -> u32 {
+        self.request.number
     }
 
     /// The memory of the process that serves it.
@@ -155,24 +181,37 @@ impl<'a> Lane<'a> {
     /// Sends a command to Redis.
     pub(crate) async fn redis<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T> {
         let begun = Instant::now();
-        let reply = self.connections.redis.query::<Value>(command).await;
+        let reply: Value = self.send(command).await?;
         let saw = match &reply {
-            Ok(Value::Int(number)) => vec![*number],
+            Value::Int(number) => vec![*number],
             _ => Vec::new(),
         };
         self.record(Action::Redis, shown(command).into(), &[], saw, begun);
         let address = self.connections.redis.address();
-        let read = T::from_redis_value(reply?);
+        let read = T::from_redis_value(reply);
         Ok(read.map_err(|error| RedisError::from_redis(&error.into(), address))?)
+    }
+
+    /// Sends a command to Redis, and once more on a new connection if the server has gone, as the driver of the
+    /// tutorials does.
+    pub(crate) async fn send<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T> {
+        let begun = Instant::now();
+        match self.connections.redis.query(command).await {
+            Err(error) if error.is_away() => {
+                self.record(Action::Redis, shown(command).into(), &[], Vec::new(), begun);
+                Ok(self.connections.redis.query(command).await?)
+            }
+            reply => Ok(reply?),
+        }
     }
 
     /// Takes a lock in the memory of the process, and waits for it. The lock is released by [`Lane::unlock`], or when
     /// the request ends.
-    pub(crate) async fn lock(
+    pub(crate) async fn lock<'m>(
         &mut self,
-        mutex: &'a Mutex<()>,
+        mutex: &'m Mutex<()>,
         name: &'static str,
-    ) -> Held<MutexGuard<'a, ()>> {
+    ) -> Held<MutexGuard<'m, ()>> {
         let begun = Instant::now();
         let guard = mutex.lock().await;
         self.record(Action::Lock, name.into(), &[], Vec::new(), begun);
@@ -202,11 +241,42 @@ impl<'a> Lane<'a> {
     /// Waits for the think time of the work, a quarter more or less by chance: what a real program does between a check
     /// and a write (calls, garbage collection, a slow network), and what widens a race.
     pub(crate) async fn think(&mut self) {
-        let mean = u64::from(self.process.work.think_ms) * 1_000;
-        let pause = Duration::from_micros(self.rng.random_range(mean * 3 / 4..=mean * 5 / 4));
+        self.think_at(Point::BeforeWrite).await;
+    }
+
+    /// The same between the check of a lock's owner and the command that deletes the lock.
+    pub(crate) async fn think_before_release(&mut self) {
+        self.think_at(Point::BeforeRelease).await;
+    }
+
+    /// Waits, or stalls if a disruption happens to this request here.
+    async fn think_at(&mut self, point: Point) {
+        let (mut action, mut pause) = (Action::Think, self.think_time());
+        if self.stall.take_if(|it| *it == point).is_some() {
+            let work = &self.process.work;
+            let is_first = self.process.victims.contains(&self.request);
+            pause = if is_first { work.stall() } else { work.second_stall() };
+            action = Action::Stall;
+            self.tell_holders();
+        }
         let begun = Instant::now();
         tokio::time::sleep(pause).await;
-        self.record(Action::Think, "".into(), &[], Vec::new(), begun);
+        let millis = pause.as_millis() as i64;
+        let values = if action == Action::Stall { vec![millis] } else { Vec::new() };
+        self.record(action, "".into(), &values, Vec::new(), begun);
+    }
+
+    fn think_time(&mut self) -> Duration {
+        let mean = u64::from(self.process.work.think_ms) * 1_000;
+        Duration::from_micros(self.rng.random_range(mean * 3 / 4..=mean * 5 / 4))
+    }
+
+    /// Tells the parent what this request has done until now, if it is a holder of a lock to be disrupted.
+    fn tell_holders(&self) {
+        let Some(holders) = &self.process.holders else { return };
+        let (user, reply, ended) = (self.user(), Reply::died(), Instant::now());
+        let begun = self.steps.first().map_or(ended, |it| it.begun);
+        holders.add(Served { user, reply, begun, ended, steps: self.steps.clone() });
     }
 
     /// `RedisIdWorker.nextId`: seconds since 2022 and a counter of the day in Redis.
@@ -243,7 +313,7 @@ impl<'a> Lane<'a> {
         self.steps
     }
 
-    fn record(
+    pub(crate) fn record(
         &mut self,
         action: Action,
         what: Cow<'static, str>,
@@ -265,7 +335,7 @@ pub(crate) struct Held<G> {
 }
 
 /// A command as MONITOR shows it, without quotes.
-fn shown(command: &Cmd) -> String {
+pub(crate) fn shown(command: &Cmd) -> String {
     let arguments = command.args_iter().map(|it| match it {
         redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         _ => "0".to_owned(),

@@ -4,7 +4,8 @@
 //! each statement and command and records it, so a timeline shows what the servers did. The path of one run:
 //!
 //! 1. `shop` starts the servers and creates the tables of the tutorials;
-//! 2. `fleet` starts the instances, each a process of its own (`instance`), which serve their share of the `work`;
+//! 2. `fleet` starts the instances, each a process of its own (`instance`), which serve their share of the `work`, and
+//!    disrupts the holders of locks if the question asks for it (`disruption`);
 //! 3. `verdict` counts orders and stock in SQL, whatever the design replied;
 //! 4. `timeline` finds the shortest interleaving that broke a promise;
 //! 5. `report` puts the runs of all seeds together.
@@ -12,11 +13,15 @@
 mod database;
 mod design;
 mod designs;
+mod disruption;
 mod error;
 mod fleet;
 pub mod instance;
 mod lane;
 mod latency;
+mod lock;
+mod ownership;
+mod redis_server;
 mod report;
 mod runner;
 mod shop;
@@ -31,10 +36,11 @@ mod work;
 pub use database::Database;
 pub use design::{Design, Fault, Promise, Question, Source, When};
 pub use designs::{all, find};
+pub use disruption::Disruption;
 pub use error::{LabError, Result};
 pub use fleet::Program;
 pub use latency::Latency;
-pub use report::{DesignReport, Missing, Report, Run};
+pub use report::{DesignReport, Missing, NotApplicable, Report, Run};
 pub use runner::{Lab, Progress};
 pub use timeline::{Line, Timeline};
 pub use trace::{Action, Step};

@@ -6,7 +6,7 @@ use seckill_model::{Label, Reason, in_english, text};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Action, Database, Design, Latency, Promise, Question, Source, Timeline, Verdict,
+    Action, Database, Design, Disruption, Latency, Promise, Question, Source, Timeline, Verdict,
     latency::Samples, work::Work,
 };
 
@@ -24,6 +24,24 @@ pub struct Report {
     pub designs: Vec<DesignReport>,
     /// Databases that could not be started: their designs were not run.
     pub missing: Vec<Missing>,
+    /// Designs that a database lacks something for: they were not run on it.
+    pub not_applicable: Vec<NotApplicable>,
+}
+
+/// A design that does not exist on a database.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct NotApplicable {
+    /// The name of the design.
+    pub name: &'static str,
+    /// The database.
+    pub database: Database,
+}
+
+impl NotApplicable {
+    /// The message, in the current language.
+    pub fn text(&self) -> String {
+        text!("lab-not-applicable", design = self.name, database = self.database.title())
+    }
 }
 
 /// A database that could not be started.
@@ -55,6 +73,9 @@ pub struct DesignReport {
     pub name: &'static str,
     /// The database on which it ran.
     pub database: Database,
+    /// What happened to the holders of locks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disruption: Option<Disruption>,
     /// The question that it answers.
     pub question: Question,
     /// Where the tutorials describe it.
@@ -104,6 +125,7 @@ impl DesignReport {
         Self {
             name: design.name,
             database,
+            disruption: work.disruption,
             question: design.question,
             source: design.source,
             breaks,
@@ -137,6 +159,11 @@ impl DesignReport {
         self.redis_per_request = self.sum(|it| it.redis) as f64 / requests;
     }
 
+    /// Its name with the disruption, if there was one.
+    pub fn label(&self) -> String {
+        self.text.label(self.disruption)
+    }
+
     fn sum(&self, figure: impl Fn(&Verdict) -> u64) -> u64 {
         self.runs.iter().map(|it| figure(&it.verdict)).sum()
     }
@@ -165,7 +192,7 @@ impl DesignReport {
 
 impl Report {
     pub(crate) fn new(work: Work, seeds: Vec<u64>) -> Self {
-        Self { work, seeds, designs: Vec::new(), missing: Vec::new() }
+        Self { work, seeds, designs: Vec::new(), missing: Vec::new(), not_applicable: Vec::new() }
     }
 
     /// The designs with the same question on the same database, and their title.
@@ -186,7 +213,7 @@ impl Report {
 
     /// The work, in the current language.
     pub fn work_text(&self) -> String {
-        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think } = self.work;
+        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think, .. } = self.work;
         let percent = (repeat * 100.0).round() as u64;
         let seeds = self.seeds.len();
         text!("lab-work", buyers, stock, percent, concurrency, instances, think, seeds)
@@ -197,6 +224,9 @@ impl Report {
         let mut page = format!("# {}\n\n{}\n", Label("lab-title"), self.work_text());
         for missing in &self.missing {
             let _ = write!(page, "\n{}\n", missing.text());
+        }
+        for lacking in &self.not_applicable {
+            let _ = write!(page, "\n{}\n", lacking.text());
         }
         for (title, designs) in self.groups() {
             let _ = write!(page, "\n## {title}\n\n");
@@ -218,8 +248,8 @@ fn table(page: &mut String, designs: &[DesignReport]) {
     for design in designs {
         let _ = writeln!(
             page,
-            "| `{}` | {} | {} | {} | {} | {} | {:.1} | {:.1} | {} |",
-            design.name,
+            "| {} | {} | {} | {} | {} | {} | {:.1} | {:.1} | {} |",
+            design.label(),
             design.median(|it| it.sold),
             design.median(|it| it.oversold),
             design.median(|it| it.users_with_two_orders),
@@ -241,9 +271,9 @@ fn aggregate(page: &mut String, designs: &[DesignReport]) {
         let Latency { min, max, error_percent, throughput, .. } = design.latency;
         let _ = writeln!(
             page,
-            "| `{}` | {samples} | {average:.1} | {median:.1} | {p90:.1} | {p95:.1} | {p99:.1} | \
+            "| {} | {samples} | {average:.1} | {median:.1} | {p90:.1} | {p95:.1} | {p99:.1} | \
              {min:.1} | {max:.1} | {error_percent:.2} | {throughput:.0} |",
-            design.name
+            design.label()
         );
     }
 }
@@ -254,15 +284,19 @@ fn or_none(text: &str) -> &str {
 
 impl DesignReport {
     fn section(&self, page: &mut String) {
-        let Source { text, section } = self.source;
-        let (name, database) = (self.name, self.database.title());
-        let source = text!("lab-source", text, section);
-        let _ = write!(page, "\n## `{name}` ({database})\n\n{source}");
-        let _ = write!(page, " {}", self.why_text());
-        if let Some(design) = self.mended_by {
-            let _ = write!(page, " {}", text!("lab-mended-by", design));
+        if self.disruption.is_none() {
+            let Source { text, section } = self.source;
+            let (name, database) = (self.name, self.database.title());
+            let source = text!("lab-source", text, section);
+            let _ = write!(page, "\n## `{name}` ({database})\n\n{source}");
+            let _ = write!(page, " {}", self.why_text());
+            if let Some(design) = self.mended_by {
+                let _ = write!(page, " {}", text!("lab-mended-by", design));
+            }
+            page.push('\n');
+        } else if !self.timelines.is_empty() {
+            let _ = write!(page, "\n## {} ({})\n", self.label(), self.database.title());
         }
-        page.push('\n');
         for timeline in &self.timelines {
             timeline.markdown(page);
         }
@@ -322,6 +356,11 @@ impl crate::Line {
         let mut text = match self.step.action {
             Action::Lock => text!("lab-step-lock", lock = what),
             Action::Unlock => text!("lab-step-unlock", lock = what),
+            Action::Stall => {
+                let millis = self.step.values.first().copied().unwrap_or_default();
+                text!("lab-step-stall", millis)
+            }
+            Action::Disruption => format!("*** {what} ***"),
             _ => filled(what, &self.step.values),
         };
         if self.step.action == Action::Memory {
@@ -331,6 +370,9 @@ impl crate::Line {
         let saw: Vec<String> = self.step.saw.iter().map(ToString::to_string).collect();
         if !saw.is_empty() {
             let _ = write!(text, " → {}", saw.join(", "));
+        }
+        if let Some(request) = self.lock_of {
+            let _ = write!(text, " ({})", text!("lab-lock-of", request = request.to_string()));
         }
         if let Some(piece) = self.piece {
             let _ = write!(text, " ({})", text!("lab-piece", piece));

@@ -1,13 +1,17 @@
 //! The servers and tables of the lab: in a temporary directory, never those of a deployment.
 
-use std::sync::Arc;
-
-use redis::cmd;
-use seckill_redis::{Connection, DataDir, ManagedServer, Redis};
+use jiff::Zoned;
+use seckill_redis::Layout;
 use seckill_store::plain::{PlainConnection, PlainPool};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Database, Design, Result, lane::VOUCHER, sql_server::SqlServer, work::Work};
+use crate::{
+    Database, Design, Disruption, Result,
+    lane::VOUCHER,
+    redis_server::{Address, RedisServer},
+    sql_server::SqlServer,
+    work::Work,
+};
 
 /// The tables of the tutorials.
 const TABLES: [&str; 3] = [
@@ -24,7 +28,12 @@ const TABLES: [&str; 3] = [
 ];
 /// Queries by user read along it, as in any shop; it rejects nothing.
 const INDEX: &str = "CREATE INDEX idx_order_user ON tb_voucher_order (user_id, voucher_id)";
-const DROP: [&str; 3] = [
+/// More orders than a run creates.
+const MAX_ORDERS: u32 = 1_000_000;
+/// The tables of the last run, with those of its design.
+const DROP: [&str; 5] = [
+    "DROP TABLE IF EXISTS tb_lock",
+    "DROP TABLE IF EXISTS tb_lock_fence",
     "DROP TABLE IF EXISTS tb_voucher_order",
     "DROP TABLE IF EXISTS tb_seckill_voucher",
     "DROP TABLE IF EXISTS tb_voucher",
@@ -33,8 +42,13 @@ const DROP: [&str; 3] = [
 /// A Redis server and a database, removed with their directory when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Shop {
-    server: Arc<ManagedServer>,
-    redis: Connection,
+    /// Where instances reach Redis.
+    address: Address,
+    redis: RedisServer,
+    /// Takes over in a failover; started when it is first needed.
+    replica: Option<RedisServer>,
+    /// Independent servers for locks; started when they are first needed.
+    more_redis: Vec<RedisServer>,
     database: Database,
     sql_server: Option<SqlServer>,
     database_url: String,
@@ -44,31 +58,42 @@ pub(crate) struct Shop {
 impl Shop {
     /// Starts the servers. It is not dropped before it is done, because it stops what it has started: `stop` ends it.
     pub(crate) async fn open(database: Database, stop: &CancellationToken) -> Result<Self> {
-        let dir = DataDir::throw_away()?;
-        let server = Arc::new(ManagedServer::attach(&dir)?);
-        server.ensure().await?;
-        let opened = Self::open_database(database, &dir, &server, stop).await;
-        if opened.is_err() {
-            server.detach().await?;
+        let redis = RedisServer::start().await?;
+        match Self::open_database(database, &redis, stop).await {
+            Ok((address, sql_server, database_url, pool)) => {
+                let (replica, more_redis) = (None, Vec::new());
+                Ok(Self {
+                    address,
+                    redis,
+                    replica,
+                    more_redis,
+                    database,
+                    sql_server,
+                    database_url,
+                    pool,
+                })
+            }
+            Err(error) => {
+                redis.stop().await?;
+                Err(error)
+            }
         }
-        opened
     }
 
     async fn open_database(
         database: Database,
-        dir: &DataDir,
-        server: &Arc<ManagedServer>,
+        redis: &RedisServer,
         stop: &CancellationToken,
-    ) -> Result<Self> {
-        let redis = Redis::from_managed(Arc::clone(server))?.connection();
+    ) -> Result<(Address, Option<SqlServer>, String, PlainPool)> {
+        let address = Address::of(redis)?;
         let sql_server = match database {
             Database::Sqlite => None,
             Database::Mariadb | Database::Postgres => Some(SqlServer::start(database, stop).await?),
         };
         let database_url =
-            sql_server.as_ref().map_or_else(|| dir.database_url(), |it| it.url.clone());
+            sql_server.as_ref().map_or_else(|| redis.dir().database_url(), |it| it.url.clone());
         let pool = PlainPool::open(&database_url, 2)?;
-        Ok(Self { server: Arc::clone(server), redis, database, sql_server, database_url, pool })
+        Ok((address, sql_server, database_url, pool))
     }
 
     pub(crate) fn database(&self) -> Database {
@@ -80,7 +105,12 @@ impl Shop {
     }
 
     pub(crate) fn redis_url(&self) -> String {
-        format!("unix://{}", self.server.socket().display())
+        self.address.url()
+    }
+
+    /// The URLs of the independent servers.
+    pub(crate) fn more_redis_urls(&self) -> Vec<String> {
+        self.more_redis.iter().map(RedisServer::url).collect()
     }
 
     /// Removes the orders and keys of the last run, and creates the tables and the sale for a design.
@@ -93,8 +123,38 @@ impl Shop {
             .await?;
         let sale = "INSERT INTO tb_seckill_voucher (voucher_id, stock) VALUES ($1, $2)";
         sql.execute(sale, &[VOUCHER, work.stock.into()]).await?;
-        let () = self.redis.query(&cmd("FLUSHALL")).await?;
+        self.set_up_redis(design, work).await
+    }
+
+    async fn set_up_redis(&mut self, design: &Design, work: &Work) -> Result<()> {
+        self.redis.clear().await?;
+        self.address.move_to(&self.redis)?;
+        while self.more_redis.len() + 1 < design.question.servers() {
+            self.more_redis.push(RedisServer::start().await?);
+        }
+        for server in &mut self.more_redis {
+            server.clear().await?;
+        }
+        if work.disruption == Some(Disruption::Failover) {
+            let replica = match &mut self.replica {
+                Some(replica) => replica,
+                none => none.insert(RedisServer::start().await?),
+            };
+            self.redis.replicate_until_now(replica).await?;
+            // The promoted replica would give out the IDs of these orders again. That is a fault too, but not one of a
+            // lock.
+            let sequence = Layout::default().home().sequence(Zoned::now().date());
+            self.redis.advance(sequence, MAX_ORDERS).await?;
+        }
         Ok(())
+    }
+
+    /// Promotes the replica, and ends the server that it replaces.
+    pub(crate) async fn fail_over(&mut self) -> Result<()> {
+        match &mut self.replica {
+            Some(replica) => self.redis.fail_over(replica, &self.address).await,
+            None => Ok(()),
+        }
     }
 
     /// A connection to count with.
@@ -108,6 +168,11 @@ impl Shop {
         if let Some(server) = &mut self.sql_server {
             server.stop().await;
         }
-        Ok(self.server.detach().await?)
+        let servers = self.more_redis.iter().chain(&self.replica).chain([&self.redis]);
+        let mut stopped = Ok(());
+        for server in servers {
+            stopped = stopped.and(server.stop().await);
+        }
+        stopped
     }
 }

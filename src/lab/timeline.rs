@@ -11,6 +11,7 @@ use crate::{
     Promise, Step,
     instance::Served,
     lane::Reply,
+    ownership::{self, Deletion},
     trace::{Action, Instant},
     work::Work,
 };
@@ -46,6 +47,9 @@ pub struct Line {
     /// The number of the piece that this write took, counted over the whole run, if it took one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<u64>,
+    /// The request whose lock this release deleted, if it was not its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock_of: Option<u32>,
 }
 
 /// A request with the steps that matter.
@@ -70,10 +74,12 @@ pub(crate) fn find(
         Promise::NoOverselling => oversold(&lanes, work.stock.into()),
         Promise::OneOrder => two_orders(&lanes),
         Promise::SellsOut => turned_away(&lanes),
+        Promise::FreedAfterDeath => locked_out(&lanes),
+        Promise::OwnLock => deleted(&lanes, &ownership::deletions(served)),
         Promise::NoLoss => None,
     };
     let (first, second) = pair?;
-    Some(draw(promise, seed, &[first, second]))
+    Some(draw(promise, seed, &[first, second], &ownership::deletions(served)))
 }
 
 /// Numbers the pieces in the order in which their writes ended.
@@ -82,12 +88,16 @@ fn lanes(promise: Promise, served: &[Served]) -> Vec<Lane<'_>> {
         .iter()
         .map(|served| {
             let write = match promise {
-                Promise::OneOrder => last(served, |it| it.is_on(Action::Write, ORDERS)),
+                Promise::OneOrder | Promise::FreedAfterDeath | Promise::OwnLock => {
+                    last(served, |it| it.is_on(Action::Write, ORDERS))
+                }
                 _ => last(served, |it| it.is_on(Action::Write, STOCK)),
             };
             // The last look at what is written, before the write.
             let is_check = |it: &Step| match promise {
-                Promise::OneOrder => it.is_on(Action::Read, ORDERS),
+                Promise::OneOrder | Promise::FreedAfterDeath | Promise::OwnLock => {
+                    it.is_on(Action::Read, ORDERS)
+                }
                 _ => it.is_on(Action::Read, STOCK) || it.action == Action::Memory,
             };
             let check =
@@ -145,6 +155,25 @@ fn turned_away<'l, 'a>(lanes: &'l [Lane<'a>]) -> Pair<'l, 'a> {
     shortest(pairs)
 }
 
+/// A holder that died, and a request of the same user that waited in vain.
+fn locked_out<'l, 'a>(lanes: &'l [Lane<'a>]) -> Pair<'l, 'a> {
+    let waiters = lanes.iter().filter(|it| it.served.reply == Reply::Locked);
+    let pairs = waiters.filter_map(|waiter| {
+        let acquired = |it: &Step| it.action == Action::Acquire && it.seen() == Some(1);
+        let is_holder = |it: &&Lane<'_>| {
+            it.served.user == waiter.served.user && it.served.steps.iter().any(acquired)
+        };
+        lanes.iter().find(is_holder).map(|holder| (holder, waiter))
+    });
+    shortest(pairs)
+}
+
+/// A request that deleted a lock, and the one whose lock it was.
+fn deleted<'l, 'a>(lanes: &'l [Lane<'a>], deletions: &[Deletion<'_>]) -> Pair<'l, 'a> {
+    let of = |number: u32| lanes.iter().find(|it| it.served.lane() == Some(number));
+    shortest(deletions.iter().filter_map(|it| of(it.release.lane).zip(of(it.owner))))
+}
+
 /// The pair with the shortest duration from the first check to the last write. Those come first whose order is certain:
 /// the second request checks before the first one writes, and writes after it.
 fn shortest<'l, 'a: 'l>(pairs: impl Iterator<Item = (&'l Lane<'a>, &'l Lane<'a>)>) -> Pair<'l, 'a> {
@@ -163,23 +192,33 @@ fn shortest<'l, 'a: 'l>(pairs: impl Iterator<Item = (&'l Lane<'a>, &'l Lane<'a>)
 }
 
 /// The steps of both lanes from their checks on, without those that explain nothing.
-fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>]) -> Timeline {
+fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>], deletions: &[Deletion<'_>]) -> Timeline {
     let mut lines = Vec::new();
     for (column, lane) in pair.iter().enumerate() {
         let from = lane.check.or(lane.write).map_or(lane.served.begun, |it| it.begun);
         for step in &lane.served.steps {
-            let is_lock = matches!(step.action, Action::Lock | Action::Unlock);
-            let is_shown = is_lock
-                || (step.begun >= from && !matches!(step.action, Action::Think | Action::Redis));
+            let is_shown = matches!(
+                step.action,
+                Action::Lock
+                    | Action::Unlock
+                    | Action::Acquire
+                    | Action::Release
+                    | Action::Stall
+                    | Action::Disruption
+            ) || (step.begun >= from
+                && !matches!(step.action, Action::Think | Action::Redis));
             if is_shown {
-                let counts = promise != Promise::OneOrder && lane.write == Some(step);
+                let counts = matches!(promise, Promise::NoOverselling | Promise::SellsOut)
+                    && lane.write == Some(step);
                 let piece = lane.piece.filter(|_| counts);
+                let lock_of = deletions.iter().find(|it| it.release == step).map(|it| it.owner);
                 lines.push(Line {
                     column,
                     begun_us: 0.0,
                     ended_us: 0.0,
                     step: step.clone(),
                     piece,
+                    lock_of,
                 });
             }
         }
@@ -187,7 +226,7 @@ fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>]) -> Timeline {
     lines.sort_by_key(|it| it.step.ended);
     // A lock may have been waited for since long before.
     let starts = lines.iter().map(|it| match it.step.action {
-        Action::Lock => it.step.ended,
+        Action::Lock | Action::Acquire => it.step.ended,
         _ => it.step.begun,
     });
     let zero = starts.min().unwrap_or(Instant(0));
@@ -195,6 +234,6 @@ fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>]) -> Timeline {
     for line in &mut lines {
         (line.begun_us, line.ended_us) = (micros(line.step.begun), micros(line.step.ended));
     }
-    let lanes = pair.iter().filter_map(|it| it.served.steps.first()).map(|it| it.lane).collect();
+    let lanes = pair.iter().filter_map(|it| it.served.lane()).collect();
     Timeline { promise, seed, lanes, lines }
 }

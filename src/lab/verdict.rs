@@ -6,10 +6,10 @@ use seckill_store::plain::PlainConnection;
 use serde::Serialize;
 
 use crate::{
-    Design, Promise, Result,
+    Design, Disruption, Promise, Result,
     instance::Served,
     lane::{Reply, VOUCHER},
-    trace::Action,
+    ownership,
     work::Work,
 };
 
@@ -26,6 +26,10 @@ pub struct Verdict {
     pub users_with_two_orders: u64,
     /// Orders that a user was told of and that are not in SQL.
     pub lost: u64,
+    /// Users without an order who waited in vain for a lock whose holder had died.
+    pub locked_out: u64,
+    /// Locks of other requests that were deleted.
+    pub deleted_locks: u64,
     /// Pieces that were left while users were turned away.
     pub unsold: u64,
     /// The stock in SQL.
@@ -66,9 +70,11 @@ impl Verdict {
         for [_, user] in &orders {
             *of_user.entry(*user).or_default() += 1;
         }
+        let steps = || served.iter().flat_map(|it| &it.steps);
         let (mut told_bought, mut told_sold_out, mut told_duplicate) = (0, 0, 0);
         let (mut failed, mut failure, mut lost) = (0, None, 0);
         let mut turned_away = BTreeSet::new();
+        let mut locked_out = BTreeSet::new();
         for Served { user, reply, .. } in served {
             match reply {
                 Reply::Bought(order) => {
@@ -80,6 +86,9 @@ impl Verdict {
                     turned_away.insert(*user);
                 }
                 Reply::Duplicate => told_duplicate += 1,
+                Reply::Locked => {
+                    locked_out.insert(*user);
+                }
                 Reply::Failed(why) => {
                     failed += 1;
                     failure.get_or_insert_with(|| why.to_string());
@@ -87,14 +96,20 @@ impl Verdict {
             }
         }
         turned_away.retain(|user| !of_user.contains_key(user));
+        let died: BTreeSet<i64> = steps()
+            .filter(|it| Disruption::Death.command() == Some(&*it.what))
+            .map(|it| it.user)
+            .collect();
+        locked_out.retain(|user| died.contains(user) && !of_user.contains_key(user));
         let (stock, sold) = (u64::from(work.stock), orders.len() as u64);
-        let steps = || served.iter().flat_map(|it| &it.steps);
         let mut verdict = Self {
             requests: served.len() as u64,
             sold,
             oversold: sold.saturating_sub(stock),
             users_with_two_orders: of_user.values().filter(|count| **count > 1).count() as u64,
             lost,
+            locked_out: locked_out.len() as u64,
+            deleted_locks: ownership::deletions(served).len() as u64,
             unsold: stock.saturating_sub(sold).min(turned_away.len() as u64),
             stock_left,
             told_bought,
@@ -103,7 +118,7 @@ impl Verdict {
             failed,
             failure,
             sql: steps().filter(|it| it.action.is_sql()).count() as u64,
-            redis: steps().filter(|it| it.action == Action::Redis).count() as u64,
+            redis: steps().filter(|it| it.action.is_redis()).count() as u64,
             broken: BTreeSet::new(),
         };
         let asked = Promise::all().filter(|promise| design.question.asks_for(*promise));
@@ -118,6 +133,8 @@ impl Verdict {
             Promise::OneOrder => self.users_with_two_orders,
             Promise::NoLoss => self.lost,
             Promise::SellsOut => self.unsold,
+            Promise::FreedAfterDeath => self.locked_out,
+            Promise::OwnLock => self.deleted_locks,
         }
     }
 }

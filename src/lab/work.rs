@@ -6,7 +6,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 use seckill_model::{Reason, reason};
 use serde::{Deserialize, Serialize};
 
-use crate::{LabError, Result};
+use crate::{Disruption, LabError, Result};
 
 /// Most buyers: each request leaves a trace of its steps in memory.
 const MAX_BUYERS: u32 = 10_000;
@@ -32,14 +32,25 @@ pub struct Work {
     pub concurrency: u32,
     /// Processes that serve requests in turn.
     pub instances: u32,
-    /// Mean pause between a check and the write that depends on it, in milliseconds. It widens races, and is the only
-    /// sleep of a design.
+    /// Mean pause between a check and the write that depends on it, in milliseconds. It widens races. Besides, a design
+    /// sleeps only while it waits for a lock in Redis, and in a stall.
     pub think_ms: u32,
+    /// What happens while locks are held. The lab sets it for the designs that it matters to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disruption: Option<Disruption>,
 }
 
 impl Default for Work {
     fn default() -> Self {
-        Self { buyers: 200, stock: 100, repeat: 0.5, concurrency: 40, instances: 2, think_ms: 5 }
+        Self {
+            buyers: 200,
+            stock: 100,
+            repeat: 0.5,
+            concurrency: 40,
+            instances: 2,
+            think_ms: 5,
+            disruption: None,
+        }
     }
 }
 
@@ -105,14 +116,27 @@ impl Work {
         (0..).zip(order).map(|(number, user)| Request { number, user }).collect()
     }
 
-    /// The requests that a load balancer sends to an instance, counted from 0: every n-th one.
+    /// Processes that serve requests: the instances, and one for the victims of a disruption.
+    pub(crate) fn processes(&self, seed: u64) -> u32 {
+        self.instances + u32::from(!self.victims(seed).is_empty())
+    }
+
+    /// The requests that a load balancer sends to an instance, counted from 0: every n-th one. After the last instance
+    /// comes the process of the victims.
     pub(crate) fn requests_of(&self, instance: u32, seed: u64) -> Vec<Request> {
-        let all = self.requests(seed).into_iter();
+        let victims = self.victims(seed);
+        if instance == self.instances {
+            return victims;
+        }
+        let all = self.requests(seed).into_iter().filter(|it| !victims.contains(it));
         all.filter(|it| it.number % self.instances == instance).collect()
     }
 
     /// Connections of an instance, counted from 0.
-    pub(crate) fn connections_of(&self, instance: u32) -> u32 {
+    pub(crate) fn connections_of(&self, instance: u32, seed: u64) -> u32 {
+        if instance == self.instances {
+            return self.victims(seed).len() as u32;
+        }
         let rest = u32::from(instance < self.concurrency % self.instances);
         self.concurrency / self.instances + rest
     }
@@ -153,6 +177,6 @@ mod tests {
         assert!(all.len() > 250 && all.len() < 350, "{}", all.len());
         let shares: usize = (0..3).map(|it| work.requests_of(it, 7).len()).sum();
         assert_eq!(shares, all.len());
-        assert_eq!([0, 1, 2].map(|it| work.connections_of(it)), [3, 2, 2]);
+        assert_eq!([0, 1, 2].map(|it| work.connections_of(it, 7)), [3, 2, 2]);
     }
 }

@@ -27,6 +27,15 @@ designs! {
     count_then_insert,
     process_mutex,
     unique_index,
+    setnx_without_expiry,
+    setnx_blind_release,
+    setnx_owner_check_then_delete,
+    setnx_lua_release,
+    reentrant,
+    watchdog,
+    multilock,
+    mysql_row_lock,
+    fencing_token,
 }
 
 /// All designs, in the order of the tutorials.
