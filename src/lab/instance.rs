@@ -138,6 +138,7 @@ async fn work(
         victims,
         engine_locks: EngineLocks::new(servers, instance + 1, work.lease()),
         mutex: Mutex::new(()),
+        strings: parking_lot::Mutex::default(),
         counter: AtomicI64::new(stock),
     };
     let requests = work.requests_of(*instance, *seed);

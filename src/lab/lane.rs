@@ -2,7 +2,11 @@
 
 use std::{
     borrow::Cow,
-    sync::atomic::{AtomicI64, Ordering},
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
@@ -64,8 +68,17 @@ pub(crate) struct Process {
     pub(crate) engine_locks: EngineLocks,
     /// The lock of a method that is `synchronized`.
     pub(crate) mutex: Mutex<()>,
+    /// Strings that exist once in the process, each with its lock: what `String.intern()` and `synchronized` find.
+    pub(crate) strings: parking_lot::Mutex<HashMap<String, Arc<Mutex<()>>>>,
     /// The stock as counted in memory, read from SQL at startup.
     pub(crate) counter: AtomicI64,
+}
+
+impl Process {
+    /// The lock of the one string of the process that is equal to this one.
+    pub(crate) fn intern(&self, string: String) -> Arc<Mutex<()>> {
+        Arc::clone(self.strings.lock().entry(string).or_default())
+    }
 }
 
 /// The connections of one worker, which serves one request at a time.

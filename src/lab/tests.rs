@@ -112,15 +112,19 @@ async fn on_postgres_each_design_breaks_what_it_declares_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_in_memory_is_right_with_one_instance() {
+async fn what_is_in_memory_is_right_with_one_instance_if_it_is_held_until_the_commit() {
     let _timed = TIMED.lock().await;
     let work = Work { instances: 1, ..Work::default() };
     let names = [
         "counter-in-memory",
         "process-mutex",
+        "lock-per-interned-key",
+        "unlock-after-commit",
+        "lock-per-string",
+        "unlock-before-commit",
     ];
     let report = run(&names, work, 1..4).await;
-    for (design, is_right) in report.designs.iter().zip([true, true]) {
+    for (design, is_right) in report.designs.iter().zip([true, true, true, true, false, false]) {
         let broken = design.broken.get(&Promise::OneOrder).copied().unwrap_or_default();
         assert_eq!(broken, if is_right { 0 } else { 3 }, "{}", design.name);
         assert_eq!(design.breaks.is_empty(), is_right, "{}", design.name);
