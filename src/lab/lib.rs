@@ -5,8 +5,9 @@
 //!
 //! 1. `shop` starts the servers and creates the tables of the tutorials;
 //! 2. `fleet` starts the instances, each a process of its own (`instance`), which serve their share of the `work`, and
-//!    disrupts the holders of locks if the question asks for it (`disruption`);
-//! 3. `verdict` counts orders and stock in SQL, whatever the design replied;
+//!    disrupts the holders of locks if the question asks for it (`disruption`); `lock` has the locks in Redis;
+//! 3. `verdict` counts orders and stock in SQL, whatever the design replied, and `ownership` the locks that were deleted
+//!    by others;
 //! 4. `timeline` finds the shortest interleaving that broke a promise;
 //! 5. `report` puts the runs of all seeds together.
 
