@@ -17,13 +17,13 @@ const VICTIMS: usize = 4;
 /// Most buyers, and most requests at a time: no write waits so long for others that a lease ends meanwhile.
 const CROWD: (u32, u32) = (50, 12);
 /// A lease that a stall outlasts.
-const SHORT_LEASE: Duration = Duration::from_millis(600);
+const SHORT_LEASE: Duration = Duration::from_millis(900);
 /// A lease that ends soon after its holder has died, and that no live holder outlasts.
 const LEASE_OF_THE_DEAD: Duration = Duration::from_millis(1_500);
 /// A lease that ends in no run.
 const LONG_LEASE: Duration = Duration::from_secs(10);
 /// How long a holder stalls. A dead one stalls until it is ended.
-const STALL: Duration = Duration::from_secs(1);
+const STALL: Duration = Duration::from_millis(1_400);
 
 /// What happens to the holders of locks in a run.
 #[derive(

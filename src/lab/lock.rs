@@ -197,10 +197,10 @@ impl Lane<'_> {
     }
 }
 
-/// Whether another owner has the lock.
+/// Whether the lock was not taken: another owner has it, or its lease was over before it was known.
 fn is_taken(error: &LockError) -> bool {
     match error {
-        LockError::Busy(_) | LockError::Lost(_) => true,
+        LockError::Busy(_) | LockError::Lost(_) | LockError::TooSlow { .. } => true,
         LockError::Member { why, .. } => is_taken(why),
         _ => false,
     }

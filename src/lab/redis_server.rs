@@ -69,6 +69,10 @@ impl RedisServer {
     /// Makes `replica` a replica, waits until it has all data, and cuts the link: it receives nothing that follows.
     pub(crate) async fn replicate_until_now(&mut self, replica: &mut Self) -> Result<()> {
         replica.clear().await?;
+        for server in [&mut *self, &mut *replica] {
+            // Nothing has to survive, and the end of a server does not wait for a disk.
+            server.connection.set(HOME, "appendonly", "no").await?;
+        }
         let () = self.connection.query(cmd("SET").arg(MARK).arg(1)).await?;
         self.connection.set(HOME, "repl-diskless-sync-delay", "0").await?;
         let port = self.listen().await?;
