@@ -270,10 +270,14 @@ impl<'a> Lane<'a> {
             let is_first = self.process.victims.contains(&self.request);
             pause = if is_first { work.stall() } else { work.second_stall() };
             action = Action::Stall;
-            self.tell_holders();
         }
         let begun = Instant::now();
-        tokio::time::sleep(pause).await;
+        // It begins before the parent is told, who may stop this process at once.
+        let sleeping = tokio::time::sleep(pause);
+        if action == Action::Stall {
+            self.tell_holders();
+        }
+        sleeping.await;
         let millis = pause.as_millis() as i64;
         let values = if action == Action::Stall { vec![millis] } else { Vec::new() };
         self.record(action, "".into(), &values, Vec::new(), begun);
