@@ -50,6 +50,7 @@ fn timeline() -> Timeline {
         ended_us,
         step,
         piece,
+        lock_of: None,
     };
     let lines = steps.into_iter().map(line).collect();
     Timeline { promise: Promise::NoOverselling, seed: 7, lanes: vec![41, 44], lines }
@@ -64,6 +65,8 @@ fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> Desig
         oversold,
         users_with_two_orders: twice,
         lost: 0,
+        locked_out: 0,
+        deleted_locks: 0,
         unsold,
         stock_left: 100 - sold as i64,
         replied_bought: sold,
@@ -77,7 +80,8 @@ fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> Desig
         orders: std::collections::BTreeSet::new(),
     };
     verdict.broken = asked.filter(|it| verdict.anomalies(*it) > 0).collect();
-    let mut report = DesignReport::new(design, Database::Sqlite, &Work::default());
+    let work = design.question.works(&Work::default()).remove(0);
+    let mut report = DesignReport::new(design, Database::Sqlite, &work);
     report.broken = verdict.broken.iter().map(|it| (*it, 3)).collect();
     report.latency = Latency {
         samples: 903,
@@ -108,7 +112,14 @@ fn running() -> Tui {
     tui.press("b");
     let design = seckill_lab::find("process-mutex").unwrap();
     let database = Database::Sqlite;
-    tui.app.views.lab.fake_run(Progress { database, design, seed: 8, done: 19, runs: 42 });
+    tui.app.views.lab.fake_run(Progress {
+        database,
+        design,
+        incident: None,
+        seed: 8,
+        done: 19,
+        runs: 42,
+    });
     tui
 }
 
@@ -126,10 +137,10 @@ fn the_form_keeps_the_incidents() {
     let mut tui = Tui::open(normal(), "e");
     let work = Work { incidents: std::iter::empty().collect(), ..Work::default() };
     tui.app.views.lab.set_up(LabSetup { work, ..LabSetup::default() });
-    assert!(tui.screen_at(120, 36).contains("handed over: none"), "those of the command line");
+    assert!(tui.screen_at(120, 36).contains("Incidents: none"), "those of the command line");
     tui.app.views.lab.set_work(Work { stock: 7, ..Work::default() }, 1);
     let screen = tui.screen_at(120, 36);
-    assert!(screen.contains("stock 7") && screen.contains("handed over: none"), "{screen}");
+    assert!(screen.contains("stock 7") && screen.contains("Incidents: none"), "{screen}");
 }
 
 fn pressed(keys: &str) -> Tui {
