@@ -93,7 +93,7 @@ fn on(database: Database, seeds: u64) -> Lab {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_sqlite_each_design_breaks_what_it_declares_and_nothing_else() {
-    breaks_what_it_declares(on(Database::Sqlite, 3)).await;
+    breaks_what_it_declares(on(Database::Sqlite, 2)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn requests_follow_from_the_seed_and_are_shared_out() {
-        let work = Work { instances: 3, concurrency: 7, ..Work::default() };
+        let incidents = BTreeSet::new();
+        let work = Work { instances: 3, concurrency: 7, incidents, ..Work::default() };
         let all = work.requests(7);
         assert_eq!(all, work.requests(7));
         assert_ne!(all, work.requests(8));

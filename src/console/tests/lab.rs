@@ -56,7 +56,15 @@ fn timeline() -> Timeline {
     Timeline { promise: Promise::NoOverselling, seed: 7, lanes: vec![41, 44], lines }
 }
 
-fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> DesignReport {
+/// The result in the first work of its question.
+fn result(figures: Figures) -> DesignReport {
+    result_in(0, figures)
+}
+
+fn result_in(
+    work: usize,
+    (name, [sold, oversold, twice, unsold], throughput): Figures,
+) -> DesignReport {
     let design = seckill_lab::find(name).expect("a design");
     let asked = Promise::all().filter(|it| design.question.asks_for(*it));
     let mut verdict = Verdict {
@@ -80,7 +88,7 @@ fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> Desig
         orders: std::collections::BTreeSet::new(),
     };
     verdict.broken = asked.filter(|it| verdict.anomalies(*it) > 0).collect();
-    let work = design.question.works(&Work::default()).remove(0);
+    let work = design.question.works(&Work::default()).remove(work);
     let mut report = DesignReport::new(design, Database::Sqlite, &work);
     report.broken = verdict.broken.iter().map(|it| (*it, 3)).collect();
     report.latency = Latency {
@@ -92,8 +100,10 @@ fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> Desig
     };
     (report.sql_per_request, report.redis_per_request) = (3.5, 0.0);
     report.runs = [7, 8, 9].map(|seed| Run { seed, verdict: verdict.clone() }).into();
-    if report.broken.contains_key(&Promise::NoOverselling) {
-        report.timelines.push(timeline());
+    for promise in [Promise::NoOverselling, Promise::OneOrder] {
+        if report.broken.contains_key(&promise) {
+            report.timelines.push(Timeline { promise, ..timeline() });
+        }
     }
     report
 }
@@ -158,6 +168,38 @@ fn a_run_its_verdicts_and_a_timeline() {
     set_thread_language("zh");
     let screens = SCREENS.map(|(name, tui)| (name.to_owned(), tui().screen_at(80, 24)));
     assert_screens("lab_report_zh_80x24", screens);
+}
+
+/// A lock in all works: without an incident, and in each alone.
+#[test]
+fn a_lock_is_judged_in_each_incident() {
+    let mut tui = judged();
+    for (work, twice) in [0, 0, 4, 0, 4].into_iter().enumerate() {
+        let run = ("watchdog", [100, 0, twice, 0], 1_000.0 / (1 + work) as f64);
+        tui.app.views.lab.add(result_in(work, run));
+    }
+    tui.press("/watchdog\n");
+    let screen = tui.screen_at(120, 36);
+    for shown in [
+        "✖ one order per user 3/3",
+        "keeps its promises: no overselling, one order per user",
+        "holder stalls: kept",
+        "holder is stopped: one order per user: 3 of 3",
+        "holder dies: kept",
+        "failover of Redis: one order per user: 3 of 3",
+        // The speed without an incident.
+        "1,000 requests/s",
+        "mended by      multilock",
+    ] {
+        assert!(screen.contains(shown), "{shown}: {screen}");
+    }
+    tui.press("\n").assert_shows("watchdog (holder is stopped)").assert_shows("promise 1 of 2");
+    tui.press("b").assert_shows("watchdog (failover of Redis)");
+    // It has no row locks.
+    let mut tui = judged();
+    tui.press("/mysql-row\n").assert_shows("not applicable on SQLite");
+    tui.press("p")
+        .assert_status("mysql-row-lock is not applicable on SQLite, which has no row locks.");
 }
 
 #[test]

@@ -238,6 +238,7 @@ impl LabState {
         {
             return Effect::Note(NotApplicable { name, database }.text());
         }
+        designs.retain(|it| !it.not_on.contains(&database));
         let Some(program) = program.clone().filter(|_| !designs.is_empty()) else {
             return Effect::note(Label("lab-view-unavailable"));
         };

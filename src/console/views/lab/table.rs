@@ -131,7 +131,7 @@ impl LabState {
         self.controls.top = (area.height > 1).then_some(area.y + 1);
         let offset = self.controls.offset;
         let names = seckill_lab::all().iter().map(|it| width(it.name) as u16);
-        let names = names.max().unwrap_or(0).min(area.width / 2);
+        let names = names.max().unwrap_or(0).min(area.width * 2 / 5);
         let figures: Vec<_> = FIGURES.iter().filter(|it| area.width >= it.widths.0).collect();
         let widths = [Length(1), Length(names), Fill(1)].into_iter();
         let widths: Vec<_> = widths.chain(figures.iter().map(|it| Length(it.widths.1))).collect();
