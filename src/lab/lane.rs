@@ -418,18 +418,13 @@ impl<'a> Lane<'a> {
         }
         // A stall begins before the parent gets the report: it may stop this process immediately.
         let sleeping = tokio::time::sleep(stall.unwrap_or(think));
-        match stall {
-            Some(stall) => {
-                self.report_as_holder();
-                sleeping.await;
-                let millis = stall.as_millis() as i64;
-                self.record(Action::Stall, "".into(), &[millis], Vec::new(), begun);
-            }
-            None => {
-                sleeping.await;
-                self.record(Action::Think, "".into(), &[], Vec::new(), begun);
-            }
+        if stall.is_some() {
+            self.report_as_holder();
         }
+        sleeping.await;
+        let action = if stall.is_some() { Action::Stall } else { Action::Think };
+        let millis: Vec<i64> = stall.iter().map(|it| it.as_millis() as i64).collect();
+        self.record(action, "".into(), &millis, Vec::new(), begun);
     }
 
     /// Reports what this request has done until now, if it is a holder.

@@ -381,7 +381,7 @@ async fn a_cancelled_run_leaves_nothing() {
         let progress = |it: crate::Progress| {
             begun.send_replace(it.done);
         };
-        let running = lab.run_in(&mut shop, 0, progress, |_| {}, &stop);
+        let running = Box::pin(lab.run_in(&mut shop, 0, progress, |_| {}, &stop));
         let (report, ()) =
             timeout(PATIENCE, async { tokio::join!(running, watching) }).await.unwrap();
         assert!(matches!(report, Err(LabError::Cancelled)), "{name}: {report:?}");

@@ -87,8 +87,8 @@ impl LabState {
 
     /// Sets the work, except the incidents, which the form does not have. Results of other work are not comparable, so
     /// they are discarded.
-    pub(crate) fn set_work(&mut self, work: Work, seeds: u64) {
-        let work = Work { incidents: self.setup.work.incidents.clone(), ..work };
+    pub(crate) fn set_work(&mut self, mut work: Work, seeds: u64) {
+        work.incidents.clone_from(&self.setup.work.incidents);
         let first = self.setup.seeds.first().copied().unwrap_or(1);
         let seeds: Vec<u64> = (first..).take(seeds as usize).collect();
         if (&work, &seeds) != (&self.setup.work, &self.setup.seeds) {
@@ -202,13 +202,13 @@ impl LabState {
             LabEvent::Over(outcome) => {
                 self.running = None;
                 match outcome {
-                    Ok(report) => match report.missing.first() {
-                        Some(missing) => Effect::Failure(missing.text()),
-                        None => {
-                            let first = report.designs.iter().filter(|it| it.incident.is_none());
-                            Effect::Success(text!("lab-view-done", count = first.count()))
+                    Ok(report) => {
+                        if let Some(missing) = report.missing.first() {
+                            return Effect::Failure(missing.text());
                         }
-                    },
+                        let first = report.designs.iter().filter(|it| it.incident.is_none());
+                        Effect::Success(text!("lab-view-done", count = first.count()))
+                    }
                     Err(LabError::Cancelled) => Effect::note(Label("lab-cancelled")),
                     Err(error) => Effect::Failure(error.to_string()),
                 }
