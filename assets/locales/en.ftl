@@ -2223,6 +2223,7 @@ lab-columns = design | orders | oversold | users with two orders | unsold | lost
 lab-database = { $database } was not started, so nothing ran on it: { $reason }
 lab-engine-voucher = the sale of the engine has the voucher ID { $number }, which the lab does not expect
 lab-entry-malformed = the entry is not an order
+lab-few-requests = Each incident to the holder of a lock has a run of its own, with at most { $buyers } buyers, { $concurrency } concurrent requests, and stock for all.
 lab-field-counts = counts
 lab-field-design = design
 lab-field-failed = failed

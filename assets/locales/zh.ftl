@@ -1998,6 +1998,7 @@ lab-columns = 方案 | 订单 | 超卖 | 有两单的用户 | 未售出 | 丢失
 lab-database = { $database } 未能启动，没有在其上运行：{ $reason }
 lab-engine-voucher = 引擎所建秒杀的优惠券 ID 为 { $number }，与实验预期不符
 lab-entry-malformed = 该消息不是订单
+lab-few-requests = 锁持有者的每种故障单独运行一次：最多 { $buyers } 名买家、{ $concurrency } 个并发请求，库存足够。
 lab-field-counts = 计数
 lab-field-design = 方案
 lab-field-failed = 失败

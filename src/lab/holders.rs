@@ -19,7 +19,7 @@ use crate::{
 /// How many holders there are.
 const HOLDERS: usize = 4;
 /// Most buyers, and most requests at a time: no write waits so long for others that a lease ends meanwhile.
-const BUYERS: (u32, u32) = (50, 12);
+pub(crate) const MOST_WITH_INCIDENT: (u32, u32) = (50, 12);
 /// A lease that ends in no run.
 const LONG_LEASE: Duration = Duration::from_secs(10);
 
@@ -63,8 +63,9 @@ impl Timing {
 impl Work {
     /// The same for fewer requests, and with stock for each: a stall outlasts the sale of a stock that is short.
     pub(crate) fn with_few_requests(self) -> Self {
-        let buyers = self.buyers.min(BUYERS.0);
-        let concurrency = self.concurrency.min(BUYERS.1.max(self.instances));
+        let (buyers, concurrency) = MOST_WITH_INCIDENT;
+        let buyers = self.buyers.min(buyers);
+        let concurrency = self.concurrency.min(concurrency.max(self.instances));
         Self { buyers, stock: self.stock.max(buyers * 2), concurrency, ..self }
     }
 

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     Action, Database, Design, Incident, Latency, Promise, Question, Source, Timeline, Verdict,
-    lane::CONSUMER, latency::Samples, work::Work,
+    holders::MOST_WITH_INCIDENT, lane::CONSUMER, latency::Samples, work::Work,
 };
 
 /// Indentation of the second lane of a timeline.
@@ -243,13 +243,18 @@ impl Report {
         let Work { buyers, stock, repeat, concurrency, instances, think_ms: think, .. } = self.work;
         let percent = (repeat * 100.0).round() as u64;
         let seeds = self.seeds.len();
-        let work = text!("lab-work", buyers, stock, percent, concurrency, instances, think, seeds);
+        let mut work =
+            text!("lab-work", buyers, stock, percent, concurrency, instances, think, seeds);
         let has = |question| self.designs.iter().any(|it| it.question == question);
-        if !has(Question::Locks) && !has(Question::HandOver) {
-            return work;
+        if has(Question::Locks) || has(Question::HandOver) {
+            let incidents = self.work.incidents.iter().filter(|it| has(it.question()));
+            let _ = write!(work, " {}", Work::incidents_text(incidents));
         }
-        let incidents = self.work.incidents.iter().filter(|it| has(it.question()));
-        format!("{work} {}", Work::incidents_text(incidents))
+        if self.designs.iter().any(|it| it.incident.is_some()) {
+            let (buyers, concurrency) = MOST_WITH_INCIDENT;
+            let _ = write!(work, " {}", text!("lab-few-requests", buyers, concurrency));
+        }
+        work
     }
 
     /// As Markdown, for a class or a review, in the current language.
