@@ -131,9 +131,10 @@ impl From<LabError> for CliError {
             LabError::Redis(error) => error.into(),
             LabError::DataDir(error) => error.into(),
             LabError::Engine(error) => error.into(),
-            other @ (LabError::Database(..) | LabError::Instance(..) | LabError::Cancelled) => {
-                Self::failed(other.to_string())
-            }
+            other @ (LabError::Replica(_)
+            | LabError::Database(..)
+            | LabError::Instance(..)
+            | LabError::Cancelled) => Self::failed(other.to_string()),
         }
     }
 }

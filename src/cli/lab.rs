@@ -69,7 +69,7 @@ pub(super) struct LabArgs {
     /// Databases, separated by commas; each runs all designs
     #[arg(long, value_name = "DATABASE", value_delimiter = ',', default_value = "sqlite", value_parser = database())]
     on: Vec<Database>,
-    /// What happens while orders are handed over to SQL, separated by commas
+    /// What happens while locks are held and orders are handed over to SQL, separated by commas
     #[arg(long, value_name = "INCIDENT", value_delimiter = ',', default_values = Incident::NAMES, value_parser = incident())]
     incidents: Vec<Option<Incident>>,
     /// Print a report in Markdown, with a timeline of each broken promise
@@ -327,12 +327,19 @@ fn render(report: &Report) -> String {
     for missing in &report.missing {
         text.push_str(&format!("\n{}\n", missing.text()));
     }
+    for lacking in &report.not_applicable {
+        text.push_str(&format!("\n{}\n", lacking.text()));
+    }
     for (title, designs) in report.groups() {
         text.push_str(&format!("\n{title}\n{}", table(designs)));
     }
     for design in &report.designs {
-        let (name, database) = (design.name, design.database.title());
-        text.push_str(&format!("\n{name} ({database})\n{}\n", indented(design.why_text())));
+        if design.incident.is_none() {
+            let (name, database) = (design.name, design.database.title());
+            text.push_str(&format!("\n{name} ({database})\n{}\n", indented(design.why_text())));
+        } else if !(design.unexpected.is_empty() && design.timelines.is_empty()) {
+            text.push_str(&format!("\n{}\n", design.label()));
+        }
         for promise in &design.unexpected {
             let promise = promise.title();
             text.push_str(&format!("  {}\n", text!("lab-unexpected", promise)));
@@ -351,7 +358,7 @@ fn table(designs: &[DesignReport]) -> String {
         if text.is_empty() { "-".to_owned() } else { text }
     };
     Table::new(designs)
-        .left(&Label("lab-column-design"), |it| it.name)
+        .left(&Label("lab-column-design"), DesignReport::label)
         .right(&Label("lab-column-orders"), |it| median(it, |of| of.sold))
         .right(&Label("lab-column-oversold"), |it| median(it, |of| of.oversold))
         .right(&Label("lab-column-two-orders"), |it| median(it, |of| of.users_with_two_orders))
@@ -376,8 +383,8 @@ fn show_progress(progress: Progress) {
     if !io::stderr().is_terminal() {
         return;
     }
-    let Progress { database, design, seed, done, runs } = progress;
-    let (database, design) = (database.title(), design.name);
+    let Progress { database, design, incident, seed, done, runs } = progress;
+    let (database, design) = (database.title(), design.label(incident));
     let line = text!("lab-progress", database, design, seed = seed.to_string(), done, runs);
     let _ = write!(io::stderr(), "\r\u{1b}[2K{}", plain(&line));
 }

@@ -1,12 +1,14 @@
 //! What a design declares about itself: its source, the promises it breaks, and what mends it.
 
+use std::collections::BTreeSet;
+
 use futures::future::BoxFuture;
 use seckill_model::Label;
 use serde::{Deserialize, Serialize};
 use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
 use crate::{
-    Result,
+    Database, Result,
     consumer::Consumer,
     lane::{Lane, Reply},
     work::{Incident, Work},
@@ -30,6 +32,8 @@ pub struct Design {
     pub mended_by: Option<&'static str>,
     /// Why it breaks or keeps its promises, in two sentences.
     pub why: Label,
+    /// Databases that lack what it uses.
+    pub not_on: &'static [Database],
     /// Statements that change the tables of the tutorials for it.
     pub(crate) schema: &'static [&'static str],
     pub(crate) serve: Serve,
@@ -50,6 +54,14 @@ impl Design {
         broken.into_iter()
     }
 
+    /// Its name with what happens to the holders of its locks.
+    pub fn label(&self, incident: Option<Incident>) -> String {
+        match incident {
+            Some(incident) => format!("{} ({})", self.name, incident.title()),
+            None => self.name.to_owned(),
+        }
+    }
+
     /// Whether it keeps a promise with this work, whatever happens.
     pub fn keeps(&self, promise: Promise, work: &Work) -> bool {
         !self.breaks(work).any(|broken| broken == promise)
@@ -67,6 +79,8 @@ pub enum Question {
     Overselling,
     /// How to give each user one order.
     OneOrder,
+    /// How to give each user one order with a lock that all instances share.
+    Locks,
     /// How to take an order to SQL without letting its buyer wait.
     HandOver,
 }
@@ -77,13 +91,37 @@ impl Question {
         match self {
             Self::Overselling => Label("lab-question-overselling"),
             Self::OneOrder => Label("lab-question-one-order"),
+            Self::Locks => Label("lab-question-locks"),
             Self::HandOver => Label("lab-question-hand-over"),
         }
     }
 
     /// Whether its designs are judged by a promise: to limit the orders of a user is a later question.
     pub fn asks_for(self, promise: Promise) -> bool {
-        promise != Promise::OneOrder || self != Self::Overselling
+        match promise {
+            Promise::OneOrder => self != Self::Overselling,
+            Promise::FreedAfterDeath | Promise::OwnLock => self == Self::Locks,
+            Promise::NoOverselling | Promise::NoLoss | Promise::SellsOut => true,
+        }
+    }
+
+    /// The work of its designs, one after the other, each with the incidents that happen in it. Those to the holders of
+    /// locks happen one at a time, because each would hide the others, and only after a run without any.
+    pub fn works(self, work: &Work) -> Vec<Work> {
+        let mine = work.incidents.iter().copied().filter(|it| it.question() == self);
+        let with = |incidents| Work { incidents, ..work.clone() };
+        match self {
+            Self::Locks => {
+                let one = mine.map(|it| with(BTreeSet::from([it])).with_few_requests());
+                std::iter::once(with(BTreeSet::new())).chain(one).collect()
+            }
+            Self::Overselling | Self::OneOrder | Self::HandOver => vec![with(mine.collect())],
+        }
+    }
+
+    /// How many independent Redis servers its designs get.
+    pub(crate) fn servers(self) -> usize {
+        if self == Self::Locks { 3 } else { 1 }
     }
 }
 
@@ -121,6 +159,10 @@ pub enum Promise {
     NoLoss,
     /// No user is turned away while there is stock.
     SellsOut,
+    /// A lock becomes free when its holder has died.
+    FreedAfterDeath,
+    /// No request deletes the lock of another one.
+    OwnLock,
 }
 
 impl Promise {
@@ -136,6 +178,8 @@ impl Promise {
             Self::OneOrder => Label("lab-promise-one-order"),
             Self::NoLoss => Label("lab-promise-no-loss"),
             Self::SellsOut => Label("lab-promise-sells-out"),
+            Self::FreedAfterDeath => Label("lab-promise-freed-after-death"),
+            Self::OwnLock => Label("lab-promise-own-lock"),
         }
     }
 }
@@ -160,9 +204,14 @@ impl Fault {
         Self { promise, when: When::SeveralInstances }
     }
 
+    /// Breaks it in this incident.
+    pub(crate) const fn during(incident: Incident, promise: Promise) -> Self {
+        Self { promise, when: When::During(incident) }
+    }
+
     /// Loses orders in this incident.
     pub(crate) const fn loses(incident: Incident) -> Self {
-        Self { promise: Promise::NoLoss, when: When::During(incident) }
+        Self::during(incident, Promise::NoLoss)
     }
 }
 
@@ -183,7 +232,7 @@ impl When {
         match self {
             Self::RequestsOverlap => true,
             Self::SeveralInstances => work.instances > 1,
-            Self::During(incident) => work.incidents.contains(incident),
+            Self::During(incident) => work.incidents.contains(&incident),
         }
     }
 }

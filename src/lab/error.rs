@@ -1,6 +1,6 @@
 //! Errors of the lab, as data.
 
-use seckill_engine::EngineError;
+use seckill_engine::{EngineError, locks::LockError};
 use seckill_model::{Label, OsError, Reason, text};
 use seckill_redis::{DataDirError, RedisError};
 use seckill_store::StoreError;
@@ -28,6 +28,9 @@ pub enum LabError {
     /// The temporary directory or the server in it failed.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
+    /// A replica of Redis was not set up or promoted.
+    #[error("{}", text!("lab-replica", reason = .0))]
+    Replica(Reason),
     /// A database server is not installed or did not start: its designs are not run.
     #[error("{}", text!("lab-database", database = .0.title(), reason = .1))]
     Database(Database, Reason),
@@ -37,6 +40,12 @@ pub enum LabError {
     /// The user cancelled the run.
     #[error("{}", Label("lab-cancelled"))]
     Cancelled,
+}
+
+impl From<LockError> for LabError {
+    fn from(error: LockError) -> Self {
+        Self::Engine(error.into())
+    }
 }
 
 impl LabError {

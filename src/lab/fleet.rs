@@ -5,6 +5,7 @@
 
 use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 
+use rustix::process::{Pid, Signal, kill_process};
 use seckill_model::{Reason, reason};
 use tokio::{
     io::{self, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Take},
@@ -14,7 +15,7 @@ use tokio::{
 
 use crate::{
     LabError, Result,
-    instance::{Assignment, GO, MARK, Report, Served},
+    instance::{Assignment, GO, MARK, Report, Role, Served},
 };
 
 /// Timeout for an instance to connect.
@@ -37,7 +38,11 @@ pub struct Program {
 
 /// The processes of one run.
 #[derive(Debug)]
-pub(crate) struct Fleet(Vec<Member>);
+pub(crate) struct Fleet {
+    instances: Vec<Member>,
+    /// Serves the requests that hold a lock when an incident happens.
+    holder: Option<Member>,
+}
 
 /// One process.
 #[derive(Debug)]
@@ -76,29 +81,75 @@ impl Lines {
 impl Fleet {
     /// Starts one process for each assignment.
     pub(crate) fn start(program: &Program, assignments: &[Assignment]) -> Result<Self> {
-        assignments
-            .iter()
-            .map(|it| Member::start(program, it.instance + 1))
-            .collect::<Result<_>>()
-            .map(Self)
+        let mut fleet = Self { instances: Vec::new(), holder: None };
+        for assignment in assignments {
+            let member = Member::start(program, assignment.instance + 1)?;
+            match assignment.role {
+                Role::Hold => fleet.holder = Some(member),
+                _ => fleet.instances.push(member),
+            }
+        }
+        Ok(fleet)
     }
 
-    /// Gives out the assignments, waits until all are connected, and then until all have served their requests.
-    pub(crate) async fn work(&mut self, assignments: &[Assignment]) -> Result<Vec<Served>> {
-        for (member, assignment) in self.0.iter_mut().zip(assignments) {
+    /// All processes, the holder last.
+    fn members(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.instances.iter_mut().chain(&mut self.holder)
+    }
+
+    /// Gives out the assignments, and waits until all are connected.
+    pub(crate) async fn connect(&mut self, assignments: &[Assignment]) -> Result<()> {
+        for (member, assignment) in self.members().zip(assignments) {
             member.assign(assignment).await?;
         }
-        for member in &mut self.0 {
+        for member in self.members() {
             match member.report(START_TIMEOUT).await? {
                 Report::Ready => {}
                 other => return Err(member.failed(other)),
             }
         }
-        for member in &mut self.0 {
+        Ok(())
+    }
+
+    /// Lets the holder go until each of its requests stalls or is served. Returns what they have done.
+    pub(crate) async fn hold(&mut self) -> Result<Vec<Served>> {
+        let Some(holder) = &mut self.holder else { return Ok(Vec::new()) };
+        holder.send(GO).await?;
+        match holder.report(WORK_TIMEOUT).await? {
+            Report::Holding(served) => Ok(served),
+            other => Err(holder.failed(other)),
+        }
+    }
+
+    /// Kills the holder.
+    pub(crate) async fn kill_holder(&mut self) {
+        if let Some(mut holder) = self.holder.take() {
+            holder.kill().await;
+        }
+    }
+
+    /// Stops the holder until the pause is dropped.
+    pub(crate) fn pause_holder(&self) -> Result<Option<Paused>> {
+        let Some(holder) = &self.holder else { return Ok(None) };
+        let pid = holder.child.id().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+        let pid = pid.ok_or_else(|| ended(holder.number))?;
+        let stopped = kill_process(pid, Signal::STOP);
+        stopped.map_err(|error| LabError::pipe(holder.number, error))?;
+        Ok(Some(Paused(pid)))
+    }
+
+    /// Lets the instances go together.
+    pub(crate) async fn go(&mut self) -> Result<()> {
+        for member in &mut self.instances {
             member.send(GO).await?;
         }
+        Ok(())
+    }
+
+    /// Waits until all have served their requests.
+    pub(crate) async fn served(&mut self) -> Result<Vec<Served>> {
         let mut all = Vec::new();
-        for member in &mut self.0 {
+        for member in self.members() {
             match member.report(WORK_TIMEOUT).await? {
                 Report::Done(served) => all.extend(served),
                 other => return Err(member.failed(other)),
@@ -109,14 +160,25 @@ impl Fleet {
 
     /// Ends all processes, whatever they do, and waits for their end.
     pub(crate) async fn end(&mut self) {
-        for member in &mut self.0 {
+        for member in self.members() {
             member.input = None;
         }
-        for member in &mut self.0 {
+        for member in self.members() {
             if timeout(END_TIMEOUT, member.child.wait()).await.is_err() {
                 member.kill().await;
             }
         }
+    }
+}
+
+/// A stopped process, which continues when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Paused(Pid);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        // Not reaped while its member exists, so the PID is still its own.
+        let _ = kill_process(self.0, Signal::CONT);
     }
 }
 

@@ -291,7 +291,7 @@ impl<'a> Crew<'a> {
     }
 
     fn happens(&self, incident: Incident) -> bool {
-        self.work.incidents.contains(incident)
+        self.work.incidents.contains(&incident)
     }
 
     fn instances(&self) -> usize {
@@ -338,11 +338,12 @@ impl<'a> Crew<'a> {
         let mut member = Member::start(self.program, instance + 1)?;
         let assignment = Assignment {
             design: self.design.name.to_owned(),
-            work: self.work,
+            work: self.work.clone(),
             seed: self.seed,
             instance,
             database: self.shop.database_url().to_owned(),
             redis: self.shop.redis_url(),
+            more_redis: Vec::new(),
             role,
         };
         member.assign(&assignment).await?;

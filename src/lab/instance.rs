@@ -1,5 +1,5 @@
-//! An instance of the shop: a process that serves its share of the requests with one design; or the consumer of a
-//! design, if it is a process of its own.
+//! An instance of the shop: a process that serves its share of the requests with one design; or those of the holders of
+//! locks; or the consumer of a design, if it is a process of its own.
 //!
 //! It speaks with its parent in lines: it gets an [`Assignment`] and `go` on standard input, and writes [`Report`]s,
 //! each after a [`MARK`], to standard output. The end of standard input ends it at once, so it never outlives its parent.
@@ -25,9 +25,11 @@ use crate::{
     consumer::Consumer,
     designs,
     engine_node::EngineNode,
+    holders::HolderReport,
     lane::{Connections, Lane, Process, Reply, VOUCHER},
+    lock::EngineLocks,
     memory_queue::MemoryQueue,
-    trace::{Instant, Step},
+    trace::{Action, Instant, Step},
     work::{Incident, Request, Work},
 };
 
@@ -38,7 +40,7 @@ pub(crate) const MARK: &str = "seckill-lab ";
 /// How long a consumer of the tutorials waits for an entry.
 pub(crate) const BLOCK: Duration = Duration::from_secs(2);
 /// Timeout of one request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What an instance does.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,6 +52,8 @@ pub(crate) struct Assignment {
     pub(crate) instance: u32,
     pub(crate) database: String,
     pub(crate) redis: String,
+    /// Independent Redis servers, for locks over several of them.
+    pub(crate) more_redis: Vec<String>,
     pub(crate) role: Role,
 }
 
@@ -60,6 +64,8 @@ pub(crate) enum Role {
     /// Serves its share of the requests. It reports [`Report::Selling`] once it has sold this many pieces; the first
     /// instance puts the poison entry into the queue then.
     Serve(Option<u32>),
+    /// Serves the requests of the holders of locks. It reports [`Report::Holding`] once each of them stalls or is served.
+    Hold,
     /// Is there again after a restart. All requests were served before.
     Resume,
     /// Consumes; it waits to be killed in the pause at this position.
@@ -80,6 +86,8 @@ pub(crate) enum Report {
     Step(Step),
     /// As a consumer, it waits to be killed.
     Stalled,
+    /// The holders stall or are served: what each has done so far.
+    Holding(Vec<Served>),
     /// It has served its requests.
     Done(Vec<Served>),
     /// It cannot work.
@@ -87,13 +95,20 @@ pub(crate) enum Report {
 }
 
 /// One served request.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Served {
     pub(crate) user: i64,
     pub(crate) reply: Reply,
     pub(crate) begun: Instant,
     pub(crate) ended: Instant,
     pub(crate) steps: Vec<Step>,
+}
+
+impl Served {
+    /// Its position in the order of arrival, if it did anything.
+    pub(crate) fn lane(&self) -> Option<u32> {
+        self.steps.first().map(|it| it.lane)
+    }
 }
 
 /// Runs this process as an instance, until its work is done or its parent ends.
@@ -118,8 +133,12 @@ pub async fn run() -> Result<()> {
 async fn work(assignment: &Assignment, lines: &mut mpsc::Receiver<String>) -> Result<()> {
     let Assignment { work, seed, instance, role, .. } = assignment;
     let design = designs::find(&assignment.design)?;
-    let consumes = matches!(role, Role::Consume(_));
-    let size = if consumes { 0 } else { work.connections_of(*instance) };
+    let holders = work.holders(*seed);
+    let size = match role {
+        Role::Serve(_) | Role::Resume => work.connections_of(*instance),
+        Role::Hold => holders.len() as u32,
+        Role::Consume(_) => 0,
+    };
     // One more for the consumer, if it is a task.
     let pool = PlainPool::open(&assignment.database, size + 1)?;
     let redis = Redis::from_url(&assignment.redis)?;
@@ -131,17 +150,25 @@ async fn work(assignment: &Assignment, lines: &mut mpsc::Receiver<String>) -> Re
     let sql = "SELECT stock FROM tb_seckill_voucher WHERE voucher_id = $1";
     let stock = consumer.sql.rows::<1>(sql, &[VOUCHER]).await?.first().map_or(0, |row| row[0]);
     let node = match design.consumer {
-        Some(Consumer::Engine) if !consumes => {
+        Some(Consumer::Engine) if !matches!(role, Role::Consume(_)) => {
             Some(EngineNode::start(&assignment.database, &redis, instance + 1, false).await?)
         }
         _ => None,
     };
+    let mut servers = vec![redis.clone()];
+    for url in &assignment.more_redis {
+        servers.push(Redis::from_url(url)?);
+    }
     let process = Process {
         instance: instance + 1,
-        work: *work,
+        work: work.clone(),
         seed: *seed,
         keys: Layout::default(),
+        holder_report: (*role == Role::Hold).then(|| HolderReport::new(holders.len())),
+        holders,
+        engine_locks: EngineLocks::new(servers, instance + 1, work.lease()),
         mutex: Mutex::new(()),
+        strings: parking_lot::Mutex::default(),
         counter: AtomicI64::new(stock),
         order_tasks: MemoryQueue::new(),
         redis,
@@ -153,10 +180,13 @@ async fn work(assignment: &Assignment, lines: &mut mpsc::Receiver<String>) -> Re
     }
     let consuming = consume(design, assignment, &process, &mut consumer);
     let serving = async {
-        if let Role::Serve(report_at) = *role {
-            let served = serve_all(design, &process, workers, &pool, *instance, report_at).await?;
-            report(&Report::Done(served))?;
-        }
+        let (requests, report_at) = match *role {
+            Role::Serve(report_at) => (work.requests_of(*instance, *seed), report_at),
+            Role::Hold => (process.holders.clone(), None),
+            Role::Resume | Role::Consume(_) => return std::future::pending().await,
+        };
+        let served = serve_all(design, &process, workers, &pool, &requests, report_at).await?;
+        report(&Report::Done(served))?;
         std::future::pending::<Result<()>>().await
     };
     // The consumer and the workers are parts of this future: they end with it.
@@ -202,25 +232,24 @@ async fn consume(
     }
 }
 
-/// Serves all requests of an instance.
+/// Serves all requests of a process.
 async fn serve_all(
     design: &Design,
     process: &Process,
     workers: Vec<Connections>,
     pool: &PlainPool,
-    instance: u32,
+    requests: &[Request],
     report_at: Option<u32>,
 ) -> Result<Vec<Served>> {
-    let requests = process.work.requests_of(instance, process.seed);
     let (next, sold) = (AtomicUsize::new(0), AtomicU32::new(0));
-    let turn = Turn { requests: &requests, next: &next, sold: &sold, report_at };
+    let turn = Turn { requests, next: &next, sold: &sold, report_at };
     let serving = workers
         .into_iter()
         .map(|connections| serve_in_turn(design, process, connections, pool, turn));
     Ok(try_join_all(serving).await?.into_iter().flatten().collect())
 }
 
-/// The requests of an instance, which its workers take in turn.
+/// The requests of a process, which its workers take in turn.
 #[derive(Clone, Copy)]
 struct Turn<'a> {
     requests: &'a [Request],
@@ -254,7 +283,13 @@ async fn serve_in_turn(
         };
         let steps = lane.finish().await;
         let has_sold = matches!(reply, Reply::Bought(_));
-        all.push(Served { user: request.user, reply, begun, ended, steps });
+        let served = Served { user: request.user, reply, begun, ended, steps };
+        if let Some(holders) = &process.holder_report
+            && served.steps.iter().all(|it| it.action != Action::Stall)
+        {
+            holders.add(served.clone());
+        }
+        all.push(served);
         if has_sold && Some(turn.sold.fetch_add(1, Ordering::Relaxed) + 1) == turn.report_at {
             report(&Report::Selling)?;
             put_poison(design, process, &mut connections.redis).await?;
@@ -271,7 +306,7 @@ async fn serve_in_turn(
 
 /// Puts an entry into the queue that is not an order, if that is to happen.
 async fn put_poison(design: &Design, process: &Process, redis: &mut Connection) -> Result<()> {
-    let happens = process.work.incidents.contains(Incident::Poison) && process.instance == 1;
+    let happens = process.work.incidents.contains(&Incident::Poison) && process.instance == 1;
     match design.consumer.and_then(|it| it.poison(&process.keys)) {
         Some(poison) if happens => Ok(redis.query::<redis::Value>(&poison).await.map(drop)?),
         _ => Ok(()),

@@ -3,7 +3,11 @@
 
 use std::{
     borrow::Cow,
-    sync::atomic::{AtomicI64, Ordering},
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,7 +15,7 @@ use futures::{Stream, StreamExt as _};
 use jiff::Zoned;
 use rand::{RngExt as _, rngs::StdRng};
 use redis::{Cmd, FromRedisValue, Script, Value, cmd};
-use seckill_model::{OrderId, Reason};
+use seckill_model::{Label, OrderId, Reason};
 use seckill_redis::{Connection, Layout, Redis, RedisError};
 use seckill_store::plain::PlainConnection;
 use serde::{Deserialize, Serialize};
@@ -21,7 +25,9 @@ use crate::{
     LabError, Result,
     consumer::{Entry, VoucherOrder},
     engine_node::EngineNode,
-    instance::{Report, report},
+    holders::{HolderReport, Point},
+    instance::{Report, Served, report},
+    lock::EngineLocks,
     memory_queue::MemoryQueue,
     trace::{Action, Instant, Step},
     work::{Request, Work},
@@ -46,6 +52,8 @@ pub(crate) enum Reply {
     SoldOut,
     /// The user has an order already.
     Duplicate,
+    /// The lock of the user was not free in time, or was lost.
+    Locked,
     /// The request failed.
     Failed(Reason),
 }
@@ -58,8 +66,15 @@ pub(crate) struct Process {
     pub(crate) work: Work,
     pub(crate) seed: u64,
     pub(crate) keys: Layout,
+    /// The requests that hold a lock when an incident happens.
+    pub(crate) holders: Vec<Request>,
+    /// Set in the process that serves these requests.
+    pub(crate) holder_report: Option<HolderReport>,
+    pub(crate) engine_locks: EngineLocks,
     /// The lock of a method that is `synchronized`.
     pub(crate) mutex: Mutex<()>,
+    /// Strings that exist once in the process, each with its lock: what `String.intern()` and `synchronized` find.
+    pub(crate) strings: parking_lot::Mutex<HashMap<String, Arc<Mutex<()>>>>,
     /// The stock as counted in memory, read from SQL at startup.
     pub(crate) counter: AtomicI64,
     /// Orders that were accepted and not written yet.
@@ -68,6 +83,13 @@ pub(crate) struct Process {
     pub(crate) redis: Redis,
     /// The node of the engine, for the design that is the engine.
     pub(crate) node: Option<EngineNode>,
+}
+
+impl Process {
+    /// The lock of the one string of the process that is equal to this one.
+    pub(crate) fn intern(&self, string: String) -> Arc<Mutex<()>> {
+        Arc::clone(self.strings.lock().entry(string).or_default())
+    }
 }
 
 /// The connections of one worker, which serves one request at a time.
@@ -84,6 +106,8 @@ pub(crate) struct Lane<'a> {
     request: Request,
     rng: StdRng,
     in_transaction: bool,
+    /// Where it will stall.
+    stall: Option<Point>,
     steps: Vec<Step>,
     /// Set for a consumer.
     consumer: Option<Consuming>,
@@ -105,8 +129,9 @@ impl<'a> Lane<'a> {
         request: Request,
     ) -> Self {
         let rng = Work::rng(process.seed, request.number);
+        let stall = process.work.stall_of(&process.holders, request);
         let (in_transaction, steps, consumer) = (false, Vec::new(), None);
-        Self { process, connections, request, rng, in_transaction, steps, consumer }
+        Self { process, connections, request, rng, in_transaction, stall, steps, consumer }
     }
 
     /// The lane of a consumer. Each step is reported to the parent immediately, because the process may be killed; in the pause
@@ -125,7 +150,7 @@ impl<'a> Lane<'a> {
         self.request.user
     }
 
-    /// Identifies it as the owner of a lock: its process and its position.
+    /// What the tutorials store in a lock to know its owner, `ID_PREFIX + threadId`: its process and its position.
     pub(crate) fn owner(&self) -> String {
         format!("{}-{}", self.process.instance, self.request.number)
     }
@@ -202,7 +227,7 @@ impl<'a> Lane<'a> {
     /// Sends a command to Redis.
     pub(crate) async fn redis<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T> {
         let begun = Instant::now();
-        let reply = self.connections.redis.query::<Value>(command).await;
+        let reply = self.send::<Value>(command).await;
         let saw = match &reply {
             Ok(Value::Int(number)) => vec![*number],
             _ => Vec::new(),
@@ -211,6 +236,19 @@ impl<'a> Lane<'a> {
         let address = self.connections.redis.address();
         let read = T::from_redis_value(reply?);
         Ok(read.map_err(|error| RedisError::from_redis(&error.into(), address))?)
+    }
+
+    /// Sends a command to Redis, and once more on a new connection if the server has gone, as the driver of the
+    /// tutorials does.
+    pub(crate) async fn send<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T> {
+        let begun = Instant::now();
+        match self.connections.redis.query(command).await {
+            Err(error) if error.is_away() => {
+                self.record(Action::Redis, shown(command).into(), &[], Vec::new(), begun);
+                Ok(self.connections.redis.query(command).await?)
+            }
+            reply => Ok(reply?),
+        }
     }
 
     /// Runs a script by its hash, and loads it if Redis does not have it. The step has its name in place of the hash.
@@ -293,7 +331,7 @@ impl<'a> Lane<'a> {
         let begun = Instant::now();
         let reply = match &self.process.node {
             Some(node) => node.admit(self.request.user).await,
-            None => Err(LabError::Invalid(seckill_model::Label("lab-instance-ended").into())),
+            None => Err(LabError::Invalid(Label("lab-instance-ended").into())),
         };
         let saw = match &reply {
             Ok(Reply::Bought(order)) => vec![*order],
@@ -321,11 +359,11 @@ impl<'a> Lane<'a> {
 
     /// Takes a lock in the memory of the process, and waits for it. The lock is released by [`Lane::unlock`], or when
     /// the request ends.
-    pub(crate) async fn lock(
+    pub(crate) async fn lock<'m>(
         &mut self,
-        mutex: &'a Mutex<()>,
+        mutex: &'m Mutex<()>,
         name: &'static str,
-    ) -> Held<MutexGuard<'a, ()>> {
+    ) -> Held<MutexGuard<'m, ()>> {
         let begun = Instant::now();
         let guard = mutex.lock().await;
         self.record(Action::Lock, name.into(), &[], Vec::new(), begun);
@@ -353,10 +391,22 @@ impl<'a> Lane<'a> {
     }
 
     /// Waits for the think time of the work, a quarter more or less by chance: what a real program does between a check
-    /// and a write (calls, garbage collection, a slow network), and what widens a race. A consumer may be killed in it.
+    /// and a write (calls, garbage collection, a slow network), and what widens a race. A holder of a lock may stall in
+    /// it, and a consumer may be killed.
     pub(crate) async fn think(&mut self) {
+        self.think_at(Point::BeforeWrite).await;
+    }
+
+    /// The same between the check of a lock's owner and the command that deletes the lock.
+    pub(crate) async fn think_before_release(&mut self) {
+        self.think_at(Point::BeforeRelease).await;
+    }
+
+    async fn think_at(&mut self, point: Point) {
         let mean = u64::from(self.process.work.think_ms) * 1_000;
-        let pause = Duration::from_micros(self.rng.random_range(mean * 3 / 4..=mean * 5 / 4));
+        let think = Duration::from_micros(self.rng.random_range(mean * 3 / 4..=mean * 5 / 4));
+        let stall = self.stall.take_if(|it| *it == point);
+        let stall = stall.map(|_| self.process.work.stall(&self.process.holders, self.request));
         let begun = Instant::now();
         if let Some(consumer) = &mut self.consumer {
             consumer.pauses += 1;
@@ -366,8 +416,24 @@ impl<'a> Lane<'a> {
                 return std::future::pending().await;
             }
         }
-        tokio::time::sleep(pause).await;
-        self.record(Action::Think, "".into(), &[], Vec::new(), begun);
+        // A stall begins before the parent gets the report: it may stop this process immediately.
+        let sleeping = tokio::time::sleep(stall.unwrap_or(think));
+        if stall.is_some() {
+            self.report_as_holder();
+        }
+        sleeping.await;
+        let action = if stall.is_some() { Action::Stall } else { Action::Think };
+        let millis: Vec<i64> = stall.iter().map(|it| it.as_millis() as i64).collect();
+        self.record(action, "".into(), &millis, Vec::new(), begun);
+    }
+
+    /// Reports what this request has done until now, if it is a holder.
+    fn report_as_holder(&self) {
+        let Some(holders) = &self.process.holder_report else { return };
+        let (user, ended) = (self.user(), Instant::now());
+        let begun = self.steps.first().map_or(ended, |it| it.begun);
+        let reply = Reply::Failed(Label("lab-holder-died").into());
+        holders.add(Served { user, reply, begun, ended, steps: self.steps.clone() });
     }
 
     /// `RedisIdWorker.nextId`: seconds since 2022 and a counter of the day in Redis.
@@ -407,7 +473,7 @@ impl<'a> Lane<'a> {
         self.steps
     }
 
-    fn record(
+    pub(crate) fn record(
         &mut self,
         action: Action,
         what: Cow<'static, str>,
@@ -435,7 +501,7 @@ pub(crate) struct Held<G> {
 }
 
 /// A command as MONITOR shows it, without quotes.
-fn shown(command: &Cmd) -> String {
+pub(crate) fn shown(command: &Cmd) -> String {
     let arguments = command.args_iter().map(|it| match it {
         redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         _ => "0".to_owned(),

@@ -5,8 +5,10 @@
 //!
 //! 1. `shop` starts the servers and creates the tables of the tutorials;
 //! 2. `fleet` starts the instances, each a process of its own (`instance`), which serve their share of the `work`;
-//! 3. `hand_over` follows the consumer of a design that writes its orders later, and makes the incidents happen;
-//! 4. `verdict` counts orders and stock in SQL, whatever the design replied;
+//! 3. `holders` makes the incidents happen to the holders of locks, and `hand_over` those to the consumer of a design that
+//!    writes its orders later; `lock` has the locks in Redis;
+//! 4. `verdict` counts orders and stock in SQL, whatever the design replied, and `ownership` the locks that were deleted
+//!    by others;
 //! 5. `timeline` finds the shortest interleaving that broke a promise;
 //! 6. `report` puts the runs of all seeds together.
 //!
@@ -20,12 +22,16 @@ mod engine_node;
 mod error;
 mod fleet;
 mod hand_over;
+mod holders;
 pub mod instance;
 mod lane;
 mod latency;
+mod lock;
 mod memory_queue;
+mod ownership;
 pub mod playground;
 mod queues;
+mod redis_server;
 mod report;
 mod runner;
 mod shop;
@@ -44,9 +50,9 @@ pub use error::{LabError, Result};
 pub use fleet::Program;
 pub use latency::Latency;
 pub use queues::{Cell, How, Property, Queue, Queues};
-pub use report::{DesignReport, Missing, Ratio, Report, Run};
+pub use report::{DesignReport, Missing, NotApplicable, Ratio, Report, Run};
 pub use runner::{Lab, Progress};
 pub use timeline::{Line, Timeline};
 pub use trace::{Action, Step};
 pub use verdict::Verdict;
-pub use work::{Incident, Incidents, Work};
+pub use work::{Incident, Work};

@@ -266,15 +266,15 @@ async fn lose(
     stop: &CancellationToken,
 ) -> Result<Found> {
     let design = designs::find(queue.design())?;
-    let work = Work { incidents: [incident].into_iter().collect(), ..Work::default() };
+    let work = Work { incidents: [incident].into(), ..Work::default() };
     let lab = Lab {
         designs: vec![design],
         databases: vec![Database::Sqlite],
-        work,
+        work: work.clone(),
         seeds: vec![1],
         program: program.clone(),
     };
-    let ran = lab.serve(shop, design, 1, stop).await?;
+    let ran = lab.serve(shop, design, &work, 1, stop).await?;
     let mut sql = shop.sql().await?;
     let verdict = Verdict::count(&mut sql, design, &work, &ran.served).await?;
     let measured = text!("lab-queues-lost", lost = verdict.lost, orders = verdict.replied_bought);

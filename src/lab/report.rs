@@ -6,8 +6,8 @@ use seckill_model::{Label, Reason, in_english, text};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Action, Database, Design, Latency, Promise, Question, Source, Timeline, Verdict,
-    lane::CONSUMER, latency::Samples, work::Work,
+    Action, Database, Design, Incident, Latency, Promise, Question, Source, Timeline, Verdict,
+    holders::MOST_WITH_INCIDENT, lane::CONSUMER, latency::Samples, work::Work,
 };
 
 /// Indentation of the second lane of a timeline.
@@ -24,6 +24,24 @@ pub struct Report {
     pub designs: Vec<DesignReport>,
     /// Databases that could not be started: their designs were not run.
     pub missing: Vec<Missing>,
+    /// Designs that a database lacks something for: they were not run on it.
+    pub not_applicable: Vec<NotApplicable>,
+}
+
+/// A design that does not exist on a database.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct NotApplicable {
+    /// The name of the design.
+    pub name: &'static str,
+    /// The database.
+    pub database: Database,
+}
+
+impl NotApplicable {
+    /// The message, in the current language.
+    pub fn text(&self) -> String {
+        text!("lab-not-applicable", design = self.name, database = self.database.title())
+    }
 }
 
 /// A database that could not be started.
@@ -48,13 +66,16 @@ impl Missing {
     }
 }
 
-/// One design.
+/// One design, in one work of its question.
 #[derive(Clone, Debug, Serialize)]
 pub struct DesignReport {
     /// Its name.
     pub name: &'static str,
     /// The database on which it ran.
     pub database: Database,
+    /// What happened to the holders of its locks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incident: Option<Incident>,
     /// The question that it answers.
     pub question: Question,
     /// Where the tutorials describe it.
@@ -73,7 +94,7 @@ pub struct DesignReport {
     pub unexpected: Vec<Promise>,
     /// Latency and throughput over all seeds.
     pub latency: Latency,
-    /// Compared with the first design of its question on the same database.
+    /// Compared with the first design of its question on the same database, in the same incident.
     pub ratio: Ratio,
     /// Statements to the database per request.
     pub sql_per_request: f64,
@@ -98,18 +119,17 @@ pub struct Ratio {
     pub average: f64,
 }
 
-/// Compares the designs of each question on one database with the first one.
+/// Compares the designs of each question and incident on one database with the first one.
 pub(crate) fn compare(designs: &mut [DesignReport]) {
-    for group in designs.chunk_by_mut(|one, next| one.question == next.question) {
-        let Some(first) = group.first().map(|it| it.latency) else { continue };
-        for design in group {
-            let Latency { throughput, average, .. } = design.latency;
-            let of = |value: f64, base: f64| value / base.max(f64::MIN_POSITIVE);
-            design.ratio = Ratio {
-                throughput: of(throughput, first.throughput),
-                average: of(average, first.average),
-            };
-        }
+    let mut firsts = BTreeMap::new();
+    for design in designs {
+        let Latency { throughput, average, .. } = design.latency;
+        let first = firsts.entry((design.question, design.incident)).or_insert(design.latency);
+        let of = |value: f64, base: f64| value / base.max(f64::MIN_POSITIVE);
+        design.ratio = Ratio {
+            throughput: of(throughput, first.throughput),
+            average: of(average, first.average),
+        };
     }
 }
 
@@ -131,6 +151,7 @@ impl DesignReport {
         Self {
             name: design.name,
             database,
+            incident: work.holder_incident(),
             question: design.question,
             source: design.source,
             breaks,
@@ -165,6 +186,11 @@ impl DesignReport {
         self.redis_per_request = self.sum(|it| it.redis) as f64 / requests;
     }
 
+    /// Its name with what happened to the holders of its locks.
+    pub fn label(&self) -> String {
+        self.text.label(self.incident)
+    }
+
     fn sum(&self, figure: impl Fn(&Verdict) -> u64) -> u64 {
         self.runs.iter().map(|it| figure(&it.verdict)).sum()
     }
@@ -193,7 +219,7 @@ impl DesignReport {
 
 impl Report {
     pub(crate) fn new(work: Work, seeds: Vec<u64>) -> Self {
-        Self { work, seeds, designs: Vec::new(), missing: Vec::new() }
+        Self { work, seeds, designs: Vec::new(), missing: Vec::new(), not_applicable: Vec::new() }
     }
 
     /// The designs with the same question on the same database, and their title.
@@ -214,15 +240,21 @@ impl Report {
 
     /// The work, in the current language.
     pub fn work_text(&self) -> String {
-        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think, incidents } =
-            self.work;
+        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think, .. } = self.work;
         let percent = (repeat * 100.0).round() as u64;
         let seeds = self.seeds.len();
-        let work = text!("lab-work", buyers, stock, percent, concurrency, instances, think, seeds);
-        if self.designs.iter().all(|it| it.question != Question::HandOver) {
-            return work;
+        let mut work =
+            text!("lab-work", buyers, stock, percent, concurrency, instances, think, seeds);
+        let has = |question| self.designs.iter().any(|it| it.question == question);
+        if has(Question::Locks) || has(Question::HandOver) {
+            let incidents = self.work.incidents.iter().filter(|it| has(it.question()));
+            let _ = write!(work, " {}", Work::incidents_text(incidents));
         }
-        format!("{work} {}", incidents.text())
+        if self.designs.iter().any(|it| it.incident.is_some()) {
+            let (buyers, concurrency) = MOST_WITH_INCIDENT;
+            let _ = write!(work, " {}", text!("lab-few-requests", buyers, concurrency));
+        }
+        work
     }
 
     /// As Markdown, for a class or a review, in the current language.
@@ -230,6 +262,9 @@ impl Report {
         let mut page = format!("# {}\n\n{}\n", Label("lab-title"), self.work_text());
         for missing in &self.missing {
             let _ = write!(page, "\n{}\n", missing.text());
+        }
+        for lacking in &self.not_applicable {
+            let _ = write!(page, "\n{}\n", lacking.text());
         }
         for (title, designs) in self.groups() {
             let _ = write!(page, "\n## {title}\n\n");
@@ -251,8 +286,8 @@ fn table(page: &mut String, designs: &[DesignReport]) {
     for design in designs {
         let _ = writeln!(
             page,
-            "| `{}` | {} | {} | {} | {} | {} | {:.1} | {:.1} | {} |",
-            design.name,
+            "| {} | {} | {} | {} | {} | {} | {:.1} | {:.1} | {} |",
+            design.label(),
             design.median(|it| it.sold),
             design.median(|it| it.oversold),
             design.median(|it| it.users_with_two_orders),
@@ -274,9 +309,11 @@ fn aggregate(page: &mut String, designs: &[DesignReport]) {
         let Latency { min, max, error_percent, throughput, .. } = design.latency;
         let _ = writeln!(
             page,
-            "| `{}` | {samples} | {average:.1} | {median:.1} | {p90:.1} | {p95:.1} | {p99:.1} | \
+            "| {} | {samples} | {average:.1} | {median:.1} | {p90:.1} | {p95:.1} | {p99:.1} | \
              {min:.1} | {max:.1} | {error_percent:.2} | {throughput:.0} | {:.2} | {:.2} |",
-            design.name, design.ratio.throughput, design.ratio.average
+            design.label(),
+            design.ratio.throughput,
+            design.ratio.average
         );
     }
 }
@@ -287,15 +324,19 @@ fn or_none(text: &str) -> &str {
 
 impl DesignReport {
     fn section(&self, page: &mut String) {
-        let Source { text, section } = self.source;
-        let (name, database) = (self.name, self.database.title());
-        let source = text!("lab-source", text, section);
-        let _ = write!(page, "\n## `{name}` ({database})\n\n{source}");
-        let _ = write!(page, " {}", self.why_text());
-        if let Some(design) = self.mended_by {
-            let _ = write!(page, " {}", text!("lab-mended-by", design));
+        if self.incident.is_none() {
+            let Source { text, section } = self.source;
+            let (name, database) = (self.name, self.database.title());
+            let source = text!("lab-source", text, section);
+            let _ = write!(page, "\n## `{name}` ({database})\n\n{source}");
+            let _ = write!(page, " {}", self.why_text());
+            if let Some(design) = self.mended_by {
+                let _ = write!(page, " {}", text!("lab-mended-by", design));
+            }
+            page.push('\n');
+        } else if !self.timelines.is_empty() {
+            let _ = write!(page, "\n## {} ({})\n", self.label(), self.database.title());
         }
-        page.push('\n');
         for timeline in &self.timelines {
             timeline.markdown(page);
         }
@@ -365,6 +406,11 @@ impl crate::Line {
             Action::Lock => text!("lab-step-lock", lock = what),
             Action::Unlock => text!("lab-step-unlock", lock = what),
             Action::Killed => text!("lab-step-killed", signal = what),
+            Action::Stall => {
+                let millis = self.step.values.first().copied().unwrap_or_default();
+                text!("lab-step-stall", millis)
+            }
+            Action::Incident => text!("lab-step-incident", what),
             Action::Memory => {
                 let by = self.step.values.first().copied().unwrap_or_default();
                 format!("{} += {by}", filled(what, &self.step.values))
@@ -381,6 +427,9 @@ impl crate::Line {
             let _ = write!(text, " → {}", Label("lab-step-no-order"));
         } else if !saw.is_empty() {
             let _ = write!(text, " → {}", saw.join(", "));
+        }
+        if let Some(request) = self.lock_of {
+            let _ = write!(text, " ({})", text!("lab-lock-of", request = request.to_string()));
         }
         if let Some(piece) = self.piece {
             let _ = write!(text, " ({})", text!("lab-piece", piece));

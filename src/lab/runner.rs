@@ -3,12 +3,13 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Database, Design, LabError, Program, Promise, Report, Result, Run, Verdict,
+    Database, Design, Incident, LabError, Program, Promise, Report, Result, Run, Verdict,
     fleet::Fleet,
     hand_over::{Crew, Ran},
+    holders,
     instance::{Assignment, Role, Served},
     latency::Samples,
-    report::{self, DesignReport, Missing},
+    report::{self, DesignReport, Missing, NotApplicable},
     shop::Shop,
     timeline,
     work::Work,
@@ -23,7 +24,7 @@ pub struct Lab {
     pub databases: Vec<Database>,
     /// The work of each.
     pub work: Work,
-    /// One run per design and seed.
+    /// One run per seed of each design, in each work of its question.
     pub seeds: Vec<u64>,
     /// The program of the instances.
     pub program: Program,
@@ -36,6 +37,8 @@ pub struct Progress {
     pub database: Database,
     /// The design.
     pub design: &'static Design,
+    /// What happens to the holders of its locks.
+    pub incident: Option<Incident>,
     /// The seed.
     pub seed: u64,
     /// Runs that are done.
@@ -70,7 +73,7 @@ impl Lab {
         stop: &CancellationToken,
     ) -> Result<Report> {
         self.work.check()?;
-        let mut report = Report::new(self.work, self.seeds.clone());
+        let mut report = Report::new(self.work.clone(), self.seeds.clone());
         for (number, database) in self.databases.iter().enumerate() {
             let mut shop = match Shop::open(*database, stop).await {
                 Ok(shop) => shop,
@@ -80,11 +83,15 @@ impl Lab {
                 }
                 Err(error) => return Err(error),
             };
-            let done = number * self.designs.len() * self.seeds.len();
+            let done = number * self.runs_per_database();
             let designs = self.run_in(&mut shop, done, &progress, &ended, stop).await;
             let closed = shop.close().await;
             report.designs.extend(designs?);
             closed?;
+            let lacking = self.designs.iter().filter(|it| it.not_on.contains(database));
+            report
+                .not_applicable
+                .extend(lacking.map(|it| NotApplicable { name: it.name, database: *database }));
         }
         Ok(report)
     }
@@ -98,22 +105,35 @@ impl Lab {
         ended: impl Fn(&DesignReport),
         stop: &CancellationToken,
     ) -> Result<Vec<DesignReport>> {
-        let runs = self.databases.len() * self.designs.len() * self.seeds.len();
+        let runs = self.databases.len() * self.runs_per_database();
         let database = shop.database();
         let mut designs = Vec::new();
         for design in &self.designs {
-            let mut report = DesignReport::new(design, database, &self.work);
-            for seed in &self.seeds {
-                progress(Progress { database, design, seed: *seed, done, runs });
-                let ran = self.serve(shop, design, *seed, stop).await?;
-                self.judge(shop, design, &mut report, *seed, &ran).await?;
-                ended(&report);
-                done += 1;
+            let works = design.question.works(&self.work);
+            if design.not_on.contains(&database) {
+                done += works.len() * self.seeds.len();
+                continue;
             }
-            designs.push(report);
+            for work in works {
+                let mut report = DesignReport::new(design, database, &work);
+                let incident = report.incident;
+                for seed in &self.seeds {
+                    progress(Progress { database, design, incident, seed: *seed, done, runs });
+                    let ran = self.serve(shop, design, &work, *seed, stop).await?;
+                    judge(shop, design, &work, &mut report, *seed, &ran).await?;
+                    ended(&report);
+                    done += 1;
+                }
+                designs.push(report);
+            }
         }
         report::compare(&mut designs);
         Ok(designs)
+    }
+
+    fn runs_per_database(&self) -> usize {
+        let works = self.designs.iter().map(|it| it.question.works(&self.work).len());
+        works.sum::<usize>() * self.seeds.len()
     }
 
     /// Sets the shop up for one run, and serves all requests.
@@ -121,18 +141,19 @@ impl Lab {
         &self,
         shop: &mut Shop,
         design: &Design,
+        work: &Work,
         seed: u64,
         stop: &CancellationToken,
     ) -> Result<Ran> {
         if stop.is_cancelled() {
             return Err(LabError::Cancelled);
         }
-        shop.set_up(design, &self.work).await?;
+        shop.set_up(design, work).await?;
         let Some(consumer) = design.consumer else {
-            let served = self.serve_requests(shop, design, seed, stop).await?;
+            let served = self.serve_requests(shop, design, work, seed, stop).await?;
             return Ok(Ran { served, ..Ran::default() });
         };
-        let mut crew = Crew::new(&self.program, shop, design, consumer, (self.work, seed));
+        let mut crew = Crew::new(&self.program, shop, design, consumer, (work.clone(), seed));
         let ran = tokio::select! {
             ran = crew.run() => ran,
             () = stop.cancelled() => Err(LabError::Cancelled),
@@ -144,56 +165,66 @@ impl Lab {
     /// Serves all requests in the shop as it is.
     pub(crate) async fn serve_requests(
         &self,
-        shop: &Shop,
+        shop: &mut Shop,
         design: &Design,
+        work: &Work,
         seed: u64,
         stop: &CancellationToken,
     ) -> Result<Vec<Served>> {
-        let assignments: Vec<Assignment> = (0..self.work.instances)
-            .map(|instance| Assignment {
+        let hold = work.holder_incident().map(|_| Role::Hold);
+        let roles = (0..work.instances).map(|_| Role::Serve(None)).chain(hold);
+        let assignments: Vec<Assignment> = (0..)
+            .zip(roles)
+            .map(|(instance, role)| Assignment {
                 design: design.name.to_owned(),
-                work: self.work,
+                work: work.clone(),
                 seed,
                 instance,
                 database: shop.database_url().to_owned(),
                 redis: shop.redis_url(),
-                role: Role::Serve(None),
+                more_redis: shop.more_redis_urls(),
+                role,
             })
             .collect();
         let mut fleet = Fleet::start(&self.program, &assignments)?;
+        let serving = async {
+            fleet.connect(&assignments).await?;
+            holders::serve(&mut fleet, shop, work).await
+        };
         let served = tokio::select! {
-            served = fleet.work(&assignments) => served,
+            served = serving => served,
             () = stop.cancelled() => Err(LabError::Cancelled),
         };
         fleet.end().await;
         served
     }
+}
 
-    async fn judge(
-        &self,
-        shop: &Shop,
-        design: &Design,
-        report: &mut DesignReport,
-        seed: u64,
-        Ran { served, consumed, scripts }: &Ran,
-    ) -> Result<()> {
-        let mut sql = shop.sql().await?;
-        let mut verdict = Verdict::count(&mut sql, design, &self.work, served).await?;
-        if let Some(scripts) = scripts {
-            verdict.redis = *scripts;
-        }
-        for promise in &verdict.broken {
-            if !report.timelines.iter().any(|it| it.promise == *promise) {
-                let found = match promise {
-                    Promise::NoLoss => {
-                        timeline::find_lost(seed, &self.work, (served, consumed), &verdict.orders)
-                    }
-                    _ => timeline::find(*promise, seed, &self.work, served),
-                };
-                report.timelines.extend(found);
-            }
-        }
-        report.add(Run { seed, verdict }, Samples::of(served));
-        Ok(())
+/// Adds the verdict on one run to the report, with a timeline of each promise that was not broken before.
+async fn judge(
+    shop: &Shop,
+    design: &Design,
+    work: &Work,
+    report: &mut DesignReport,
+    seed: u64,
+    Ran { served, consumed, scripts }: &Ran,
+) -> Result<()> {
+    let mut sql = shop.sql().await?;
+    let mut verdict = Verdict::count(&mut sql, design, work, served).await?;
+    if let Some(scripts) = scripts {
+        verdict.redis = *scripts;
     }
+    for promise in &verdict.broken {
+        if !report.timelines.iter().any(|it| it.promise == *promise) {
+            let found = match promise {
+                Promise::NoLoss => {
+                    timeline::find_lost(seed, work, (served, consumed), &verdict.orders)
+                }
+                _ => timeline::find(*promise, seed, work, served),
+            };
+            report.timelines.extend(found);
+        }
+    }
+    report.add(Run { seed, verdict }, Samples::of(served));
+    Ok(())
 }

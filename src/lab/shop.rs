@@ -1,16 +1,22 @@
 //! The servers and tables of the lab: in a temporary directory, never those of a deployment.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
+use jiff::Zoned;
 use redis::cmd;
 use seckill_model::VoucherId;
-use seckill_redis::{Connection, DataDir, Layout, ManagedServer, Redis};
+use seckill_redis::Layout;
 use seckill_store::plain::{PlainConnection, PlainPool};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Database, Design, Result, consumer::Consumer, engine_node, lane::VOUCHER,
-    sql_server::SqlServer, work::Work,
+    Database, Design, Incident, Result,
+    consumer::Consumer,
+    engine_node,
+    lane::VOUCHER,
+    redis_server::{Address, RedisServer},
+    sql_server::SqlServer,
+    work::Work,
 };
 
 /// The tables of the tutorials.
@@ -28,17 +34,27 @@ const TABLES: [&str; 3] = [
 ];
 /// Queries by user read along it, as in any shop; it rejects nothing.
 const INDEX: &str = "CREATE INDEX idx_order_user ON tb_voucher_order (user_id, voucher_id)";
-const DROP: [&str; 3] = [
+/// More orders than a run creates.
+const MAX_ORDERS: u32 = 1_000_000;
+/// The tables of the last run, with those of its design.
+const DROP: [&str; 5] = [
+    "DROP TABLE IF EXISTS tb_lock",
+    "DROP TABLE IF EXISTS tb_lock_fence",
     "DROP TABLE IF EXISTS tb_voucher_order",
     "DROP TABLE IF EXISTS tb_seckill_voucher",
     "DROP TABLE IF EXISTS tb_voucher",
 ];
 
-/// A Redis server and a database, removed with their directory when this is dropped.
+/// The Redis servers and a database, removed with their directories when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Shop {
-    server: Arc<ManagedServer>,
-    redis: Connection,
+    /// Where instances reach Redis.
+    address: Address,
+    redis: RedisServer,
+    /// Takes over in a failover; started when it is first needed.
+    replica: Option<RedisServer>,
+    /// Independent servers for locks; started when they are first needed.
+    more_redis: Vec<RedisServer>,
     database: Database,
     sql_server: Option<SqlServer>,
     database_url: String,
@@ -52,32 +68,41 @@ pub(crate) struct Shop {
 impl Shop {
     /// Starts the servers. It is not dropped before it is done, because it stops what it has started: `stop` ends it.
     pub(crate) async fn open(database: Database, stop: &CancellationToken) -> Result<Self> {
-        let dir = DataDir::throw_away()?;
-        let server = Arc::new(ManagedServer::attach(&dir)?);
-        server.ensure().await?;
-        let opened = Self::open_database(database, &dir, &server, stop).await;
-        if opened.is_err() {
-            server.detach().await?;
+        let redis = RedisServer::start().await?;
+        match Self::open_database(database, &redis, stop).await {
+            Ok((address, sql_server, database_url, pool)) => Ok(Self {
+                address,
+                redis,
+                replica: None,
+                more_redis: Vec::new(),
+                database,
+                sql_server,
+                database_url,
+                pool,
+                engine: None,
+                engines: 0,
+            }),
+            Err(error) => {
+                redis.stop().await?;
+                Err(error)
+            }
         }
-        opened
     }
 
     async fn open_database(
         database: Database,
-        dir: &DataDir,
-        server: &Arc<ManagedServer>,
+        redis: &RedisServer,
         stop: &CancellationToken,
-    ) -> Result<Self> {
-        let redis = Redis::from_managed(Arc::clone(server))?.connection();
+    ) -> Result<(Address, Option<SqlServer>, String, PlainPool)> {
+        let address = Address::of(redis)?;
         let sql_server = match database {
             Database::Sqlite => None,
             Database::Mariadb | Database::Postgres => Some(SqlServer::start(database, stop).await?),
         };
         let database_url =
-            sql_server.as_ref().map_or_else(|| dir.database_url(), |it| it.url.clone());
+            sql_server.as_ref().map_or_else(|| redis.dir().database_url(), |it| it.url.clone());
         let pool = PlainPool::open(&database_url, 2)?;
-        let (server, engine, engines) = (Arc::clone(server), None, 0);
-        Ok(Self { server, redis, database, sql_server, database_url, pool, engine, engines })
+        Ok((address, sql_server, database_url, pool))
     }
 
     pub(crate) fn database(&self) -> Database {
@@ -89,19 +114,21 @@ impl Shop {
     }
 
     pub(crate) fn socket(&self) -> &Path {
-        self.server.socket()
+        self.redis.socket()
     }
 
     /// Stops Redis and starts it again, with what it has stored.
     pub(crate) async fn restart_redis(&mut self) -> Result<()> {
-        // It ends the connection instead of a reply.
-        let _ = self.redis.query::<redis::Value>(&cmd("SHUTDOWN")).await;
-        self.redis.forget();
-        Ok(self.server.ensure().await?)
+        self.redis.restart().await
     }
 
     pub(crate) fn redis_url(&self) -> String {
-        format!("unix://{}", self.server.socket().display())
+        self.address.url()
+    }
+
+    /// The URLs of the independent servers.
+    pub(crate) fn more_redis_urls(&self) -> Vec<String> {
+        self.more_redis.iter().map(RedisServer::url).collect()
     }
 
     /// Removes the orders and keys of the last run, and creates the tables and the sale for a design.
@@ -109,7 +136,7 @@ impl Shop {
         if let Some((_, pool)) = self.engine.take() {
             pool.close().await;
         }
-        let () = self.redis.query(&cmd("FLUSHALL")).await?;
+        self.set_up_redis(design, work).await?;
         if matches!(design.consumer, Some(Consumer::Engine)) {
             return self.set_up_engine(work).await;
         }
@@ -123,9 +150,38 @@ impl Shop {
         sql.execute(sale, &[VOUCHER, work.stock.into()]).await?;
         // `addSeckillVoucher` puts the stock into Redis, too.
         let key = Layout::default().stock(VoucherId(VOUCHER as u64));
-        let stock = cmd("SET").arg(key).arg(work.stock).take();
-        let () = self.redis.query(&stock).await?;
+        self.redis.query(cmd("SET").arg(key).arg(work.stock)).await
+    }
+
+    async fn set_up_redis(&mut self, design: &Design, work: &Work) -> Result<()> {
+        self.redis.clear().await?;
+        self.address.move_to(&self.redis)?;
+        while self.more_redis.len() + 1 < design.question.servers() {
+            self.more_redis.push(RedisServer::start().await?);
+        }
+        for server in &mut self.more_redis {
+            server.clear().await?;
+        }
+        if work.incidents.contains(&Incident::Failover) {
+            let replica = match &mut self.replica {
+                Some(replica) => replica,
+                none => none.insert(RedisServer::start().await?),
+            };
+            self.redis.replicate_until_now(replica).await?;
+            // The promoted replica would give out the IDs of these orders again. That is a fault too, but not one of a
+            // lock.
+            let sequence = Layout::default().home().sequence(Zoned::now().date());
+            let _: i64 = self.redis.query(cmd("INCRBY").arg(sequence).arg(MAX_ORDERS)).await?;
+        }
         Ok(())
+    }
+
+    /// Promotes the replica, and ends the server that it replaces.
+    pub(crate) async fn fail_over(&mut self) -> Result<()> {
+        match &mut self.replica {
+            Some(replica) => self.redis.fail_over(replica, &self.address).await,
+            None => Ok(()),
+        }
     }
 
     /// Creates a new database with the tables of the engine, and its sale.
@@ -143,8 +199,7 @@ impl Shop {
         };
         drop(sql);
         let url = sibling(&self.database_url, &name);
-        let redis = Redis::from_managed(Arc::clone(&self.server))?;
-        engine_node::set_up(&url, &redis, work.stock).await?;
+        engine_node::set_up(&url, &self.redis.client()?, work.stock).await?;
         let pool = PlainPool::open(&url, 2)?;
         self.engine = Some((url, pool));
         Ok(())
@@ -165,7 +220,12 @@ impl Shop {
         if let Some(server) = &mut self.sql_server {
             server.stop().await;
         }
-        Ok(self.server.detach().await?)
+        let servers = self.more_redis.iter().chain(&self.replica).chain([&self.redis]);
+        let mut stopped = Ok(());
+        for server in servers {
+            stopped = stopped.and(server.stop().await);
+        }
+        stopped
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     Promise, Step,
     instance::Served,
     lane::{CONSUMER, Reply},
+    ownership::{self, Deletion},
     trace::{Action, Instant},
     work::Work,
 };
@@ -47,6 +48,9 @@ pub struct Line {
     /// The number of the piece that this write took, counted over the whole run, if it took one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub piece: Option<u64>,
+    /// The request whose lock this release deleted, if it was not its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock_of: Option<u32>,
 }
 
 /// A request with the steps that matter.
@@ -66,15 +70,17 @@ pub(crate) fn find(
     work: &Work,
     served: &[Served],
 ) -> Option<Timeline> {
-    let lanes = lanes(promise, served);
+    let (lanes, deletions) = (lanes(promise, served), ownership::deletions(served));
     let pair = match promise {
         Promise::NoOverselling => oversold(&lanes, work.stock.into()),
         Promise::OneOrder => two_orders(&lanes),
         Promise::SellsOut => turned_away(&lanes),
+        Promise::FreedAfterDeath => locked_out(&lanes),
+        Promise::OwnLock => deleted(&lanes, &deletions),
         Promise::NoLoss => None,
     };
     let (first, second) = pair?;
-    Some(draw(promise, seed, &[first, second]))
+    Some(draw(promise, seed, &[first, second], &deletions))
 }
 
 /// Steps of a consumer that are shown if it never had the order.
@@ -161,19 +167,22 @@ fn is_about_queue(step: &Step) -> bool {
     }
 }
 
+/// Whether requests break it by the pieces that they take; otherwise by the orders of one user.
+fn is_about_stock(promise: Promise) -> bool {
+    matches!(promise, Promise::NoOverselling | Promise::SellsOut)
+}
+
 /// Numbers the pieces in the order in which their writes ended.
 fn lanes(promise: Promise, served: &[Served]) -> Vec<Lane<'_>> {
+    let is_about_stock = is_about_stock(promise);
     let mut lanes: Vec<Lane<'_>> = served
         .iter()
         .map(|served| {
-            let write = match promise {
-                Promise::OneOrder => last(served, |it| it.is_on(Action::Write, ORDERS)),
-                _ => last(served, |it| it.is_on(Action::Write, STOCK)),
-            };
+            let table = if is_about_stock { STOCK } else { ORDERS };
+            let write = last(served, |it| it.is_on(Action::Write, table));
             // The last look at what is written, before the write.
-            let is_check = |it: &Step| match promise {
-                Promise::OneOrder => it.is_on(Action::Read, ORDERS),
-                _ => it.is_on(Action::Read, STOCK) || it.action == Action::Memory,
+            let is_check = |it: &Step| {
+                it.is_on(Action::Read, table) || (is_about_stock && it.action == Action::Memory)
             };
             let check =
                 last(served, |it| is_check(it) && write.is_none_or(|write| it.precedes(write)));
@@ -230,6 +239,25 @@ fn turned_away<'l, 'a>(lanes: &'l [Lane<'a>]) -> Pair<'l, 'a> {
     shortest(pairs)
 }
 
+/// A holder that died, and a request of the same user that waited in vain.
+fn locked_out<'l, 'a>(lanes: &'l [Lane<'a>]) -> Pair<'l, 'a> {
+    let waiters = lanes.iter().filter(|it| it.served.reply == Reply::Locked);
+    let pairs = waiters.filter_map(|waiter| {
+        let acquired = |it: &Step| it.action == Action::Acquire && it.seen() == Some(1);
+        let is_holder = |it: &&Lane<'_>| {
+            it.served.user == waiter.served.user && it.served.steps.iter().any(acquired)
+        };
+        lanes.iter().find(is_holder).map(|holder| (holder, waiter))
+    });
+    shortest(pairs)
+}
+
+/// A request that deleted a lock, and the one whose lock it was.
+fn deleted<'l, 'a>(lanes: &'l [Lane<'a>], deletions: &[Deletion<'_>]) -> Pair<'l, 'a> {
+    let of = |number: u32| lanes.iter().find(|it| it.served.lane() == Some(number));
+    shortest(deletions.iter().filter_map(|it| of(it.release.lane).zip(of(it.owner))))
+}
+
 /// The pair with the shortest duration from the first check to the last write. Those come first whose order is certain:
 /// the second request checks before the first one writes, and writes after it.
 fn shortest<'l, 'a: 'l>(pairs: impl Iterator<Item = (&'l Lane<'a>, &'l Lane<'a>)>) -> Pair<'l, 'a> {
@@ -248,25 +276,35 @@ fn shortest<'l, 'a: 'l>(pairs: impl Iterator<Item = (&'l Lane<'a>, &'l Lane<'a>)
 }
 
 /// The steps of both lanes from their checks on, without those that explain nothing.
-fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>]) -> Timeline {
+fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>], deletions: &[Deletion<'_>]) -> Timeline {
     let mut pieces = Vec::new();
     let columns = pair.iter().map(|lane| {
         let from = lane.check.or(lane.write).map_or(lane.served.begun, |it| it.begun);
-        if promise != Promise::OneOrder {
+        if is_about_stock(promise) {
             pieces.extend(lane.write.zip(lane.piece));
         }
-        let is_shown = |step: &&Step| {
-            let is_lock = matches!(step.action, Action::Lock | Action::Unlock);
-            is_lock || (step.begun >= from && !matches!(step.action, Action::Think | Action::Redis))
+        let is_shown = |step: &&Step| match step.action {
+            Action::Lock
+            | Action::Unlock
+            | Action::Acquire
+            | Action::Release
+            | Action::Stall
+            | Action::Killed
+            | Action::Incident => true,
+            Action::Think => false,
+            // Only whose lock it is.
+            Action::Redis => step.what.starts_with("GET "),
+            _ => step.begun >= from,
         };
         lane.served.steps.iter().filter(is_shown).collect()
     });
     let columns = columns.collect();
-    let lanes = pair.iter().filter_map(|it| it.served.steps.first()).map(|it| it.lane).collect();
+    let lanes = pair.iter().filter_map(|it| it.served.lane()).collect();
     let mut timeline = lay_out(promise, seed, lanes, columns);
     for line in &mut timeline.lines {
         let of = pieces.iter().find(|(write, _)| **write == line.step);
         line.piece = of.map(|(_, piece)| *piece);
+        line.lock_of = deletions.iter().find(|it| *it.release == line.step).map(|it| it.owner);
     }
     timeline
 }
@@ -281,12 +319,13 @@ fn lay_out(promise: Promise, seed: u64, lanes: Vec<u32>, columns: Vec<Vec<&Step>
             ended_us: 0.0,
             step: step.clone(),
             piece: None,
+            lock_of: None,
         }));
     }
     lines.sort_by_key(|it| it.step.ended);
     // A lock or an entry may have been waited for since long before.
     let starts = lines.iter().map(|it| match it.step.action {
-        Action::Lock | Action::Queue => it.step.ended,
+        Action::Lock | Action::Acquire | Action::Queue => it.step.ended,
         _ if it.step.lane == CONSUMER => it.step.ended,
         _ => it.step.begun,
     });

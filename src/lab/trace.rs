@@ -36,6 +36,10 @@ pub enum Action {
     Transaction,
     /// A command to Redis.
     Redis,
+    /// A command to Redis that takes a lock, when it was taken or given up. What came back is 1 if it was taken.
+    Acquire,
+    /// A command to Redis that releases a lock. What came back is 1 if a lock was deleted.
+    Release,
     /// A lock in the memory of the process was taken.
     Lock,
     /// A lock in the memory of the process was released.
@@ -48,12 +52,21 @@ pub enum Action {
     Killed,
     /// The pause between a check and the write that depends on it.
     Think,
+    /// A pause that is longer than the lease of a lock, or in which its holder is stopped or killed.
+    Stall,
+    /// The process was stopped, or its server was replaced.
+    Incident,
 }
 
 impl Action {
     /// Whether it is a statement to the database.
     pub(crate) fn is_sql(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Transaction)
+    }
+
+    /// Whether it is a command to Redis.
+    pub(crate) fn is_redis(self) -> bool {
+        matches!(self, Self::Redis | Self::Acquire | Self::Release)
     }
 }
 

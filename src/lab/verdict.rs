@@ -9,6 +9,7 @@ use crate::{
     Design, Promise, Result,
     instance::Served,
     lane::{Reply, VOUCHER},
+    ownership,
     trace::Action,
     work::Work,
 };
@@ -26,6 +27,10 @@ pub struct Verdict {
     pub users_with_two_orders: u64,
     /// Orders in replies that are not in SQL.
     pub lost: u64,
+    /// Users without an order who waited in vain for a lock whose holder had died.
+    pub locked_out: u64,
+    /// Locks of other requests that were deleted.
+    pub deleted_locks: u64,
     /// Pieces that were left while users were turned away; those of lost orders are not left.
     pub unsold: u64,
     /// The stock in SQL.
@@ -71,7 +76,7 @@ impl Verdict {
         }
         let (mut replied_bought, mut replied_sold_out, mut replied_duplicate) = (0, 0, 0);
         let (mut failed, mut failure, mut lost) = (0, None, 0);
-        let mut turned_away = BTreeSet::new();
+        let (mut turned_away, mut locked_out) = (BTreeSet::new(), BTreeSet::new());
         for Served { user, reply, .. } in served {
             match reply {
                 Reply::Bought(order) => {
@@ -83,6 +88,9 @@ impl Verdict {
                     turned_away.insert(*user);
                 }
                 Reply::Duplicate => replied_duplicate += 1,
+                Reply::Locked => {
+                    locked_out.insert(*user);
+                }
                 Reply::Failed(why) => {
                     failed += 1;
                     failure.get_or_insert_with(|| why.to_string());
@@ -90,14 +98,19 @@ impl Verdict {
             }
         }
         turned_away.retain(|user| !of_user.contains_key(user));
-        let (stock, sold) = (u64::from(work.stock), orders.len() as u64);
         let steps = || served.iter().flat_map(|it| &it.steps);
+        let died: BTreeSet<i64> =
+            steps().filter(|it| it.action == Action::Killed).map(|it| it.user).collect();
+        locked_out.retain(|user| died.contains(user) && !of_user.contains_key(user));
+        let (stock, sold) = (u64::from(work.stock), orders.len() as u64);
         let mut verdict = Self {
             requests: served.len() as u64,
             sold,
             oversold: sold.saturating_sub(stock),
             users_with_two_orders: of_user.values().filter(|count| **count > 1).count() as u64,
             lost,
+            locked_out: locked_out.len() as u64,
+            deleted_locks: ownership::deletions(served).len() as u64,
             unsold: stock.saturating_sub(sold + lost).min(turned_away.len() as u64),
             stock_left,
             replied_bought,
@@ -106,7 +119,7 @@ impl Verdict {
             failed,
             failure,
             sql: steps().filter(|it| it.action.is_sql()).count() as u64,
-            redis: steps().filter(|it| it.action == Action::Redis).count() as u64,
+            redis: steps().filter(|it| it.action.is_redis()).count() as u64,
             orders: ids,
             broken: BTreeSet::new(),
         };
@@ -122,6 +135,8 @@ impl Verdict {
             Promise::OneOrder => self.users_with_two_orders,
             Promise::NoLoss => self.lost,
             Promise::SellsOut => self.unsold,
+            Promise::FreedAfterDeath => self.locked_out,
+            Promise::OwnLock => self.deleted_locks,
         }
     }
 }

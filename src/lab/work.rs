@@ -1,13 +1,13 @@
 //! What is bought: buyers, stock, repeated requests, concurrency, instances, think time and incidents, all from a seed.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 use seckill_model::{Label, Reason, reason, text};
 use serde::{Deserialize, Serialize};
 use strum::{EnumIter, EnumString, IntoEnumIterator as _, IntoStaticStr, VariantNames};
 
-use crate::{LabError, Result};
+use crate::{LabError, Question, Result};
 
 /// Most buyers: each request leaves a trace of its steps in memory.
 const MAX_BUYERS: u32 = 10_000;
@@ -21,7 +21,7 @@ const MAX_THINK_MS: u32 = 1_000;
 const LONGEST: Duration = Duration::from_mins(2);
 
 /// The work that every design gets.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     /// Users who buy.
     pub buyers: u32,
@@ -33,11 +33,11 @@ pub struct Work {
     pub concurrency: u32,
     /// Processes that serve requests in turn.
     pub instances: u32,
-    /// Mean pause between a check and the write that depends on it, in milliseconds. It widens races, and is the only
-    /// sleep of a design.
+    /// Mean pause between a check and the write that depends on it, in milliseconds. It widens races. Besides, a design
+    /// sleeps only while it waits for a lock in Redis, and when its holder stalls.
     pub think_ms: u32,
-    /// What happens while orders are handed over to SQL.
-    pub incidents: Incidents,
+    /// What happens while locks are held and orders are handed over to SQL.
+    pub incidents: BTreeSet<Incident>,
 }
 
 impl Default for Work {
@@ -61,6 +61,8 @@ impl Default for Work {
     Debug,
     PartialEq,
     Eq,
+    PartialOrd,
+    Ord,
     Serialize,
     Deserialize,
     EnumIter,
@@ -71,6 +73,15 @@ impl Default for Work {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Incident {
+    /// The holder of a lock takes longer than the lease; its process runs on.
+    HolderStalls,
+    /// The process of the holder is stopped for longer than the lease, as by a garbage collection or a suspended
+    /// machine.
+    HolderPauses,
+    /// The process of the holder is killed.
+    HolderDies,
+    /// A replica of Redis is promoted that has not received the lock.
+    Failover,
     /// The consumer is killed while it has an entry, and started again.
     ConsumerDies,
     /// The consumer starts after the first orders.
@@ -88,53 +99,27 @@ impl Incident {
     /// What happens.
     pub fn title(self) -> Label {
         match self {
+            Self::HolderStalls => Label("lab-incident-holder-stalls"),
+            Self::HolderPauses => Label("lab-incident-holder-pauses"),
+            Self::HolderDies => Label("lab-incident-holder-dies"),
+            Self::Failover => Label("lab-incident-failover"),
             Self::ConsumerDies => Label("lab-incident-consumer-dies"),
             Self::NoSubscriber => Label("lab-incident-no-subscriber"),
             Self::Restart => Label("lab-incident-restart"),
             Self::Poison => Label("lab-incident-poison"),
         }
     }
-}
 
-/// A set of incidents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<Incident>", into = "Vec<Incident>")]
-pub struct Incidents(u8);
-
-impl Incidents {
-    /// Whether this one happens.
-    pub fn contains(self, incident: Incident) -> bool {
-        self.0 & (1 << incident as u8) != 0
-    }
-
-    /// Those that happen.
-    pub fn iter(self) -> impl Iterator<Item = Incident> {
-        Incident::iter().filter(move |it| self.contains(*it))
-    }
-
-    /// A sentence that lists them, in the current language.
-    pub fn text(self) -> String {
-        let titles: Vec<&str> = self.iter().map(|it| it.title().read()).collect();
-        let incidents = if titles.is_empty() { text!("common-none") } else { titles.join("; ") };
-        text!("lab-incidents", incidents)
-    }
-}
-
-impl FromIterator<Incident> for Incidents {
-    fn from_iter<T: IntoIterator<Item = Incident>>(incidents: T) -> Self {
-        Self(incidents.into_iter().fold(0, |set, it| set | 1 << it as u8))
-    }
-}
-
-impl From<Vec<Incident>> for Incidents {
-    fn from(incidents: Vec<Incident>) -> Self {
-        incidents.into_iter().collect()
-    }
-}
-
-impl From<Incidents> for Vec<Incident> {
-    fn from(incidents: Incidents) -> Self {
-        incidents.iter().collect()
+    /// The question whose designs it happens to.
+    pub fn question(self) -> Question {
+        match self {
+            Self::HolderStalls | Self::HolderPauses | Self::HolderDies | Self::Failover => {
+                Question::Locks
+            }
+            Self::ConsumerDies | Self::NoSubscriber | Self::Restart | Self::Poison => {
+                Question::HandOver
+            }
+        }
     }
 }
 
@@ -147,6 +132,13 @@ pub(crate) struct Request {
 }
 
 impl Work {
+    /// A sentence that lists these incidents, in the current language.
+    pub fn incidents_text<'a>(incidents: impl IntoIterator<Item = &'a Incident>) -> String {
+        let titles: Vec<&str> = incidents.into_iter().map(|it| it.title().read()).collect();
+        let incidents = if titles.is_empty() { text!("common-none") } else { titles.join("; ") };
+        text!("lab-incidents", incidents)
+    }
+
     /// Rejects work that cannot be done.
     pub fn check(&self) -> Result<()> {
         let fail = |why: Reason| Err(LabError::Invalid(why));
@@ -200,9 +192,11 @@ impl Work {
         (0..).zip(order).map(|(number, user)| Request { number, user }).collect()
     }
 
-    /// The requests that a load balancer sends to an instance, counted from 0: every n-th one.
+    /// The requests that a load balancer sends to an instance, counted from 0: every n-th one, except those of the
+    /// holders, which have a process of their own.
     pub(crate) fn requests_of(&self, instance: u32, seed: u64) -> Vec<Request> {
-        let all = self.requests(seed).into_iter();
+        let holders = self.holders(seed);
+        let all = self.requests(seed).into_iter().filter(|it| !holders.contains(it));
         all.filter(|it| it.number % self.instances == instance).collect()
     }
 
@@ -241,7 +235,8 @@ mod tests {
 
     #[test]
     fn requests_follow_from_the_seed_and_are_shared_out() {
-        let work = Work { instances: 3, concurrency: 7, ..Work::default() };
+        let incidents = BTreeSet::new();
+        let work = Work { instances: 3, concurrency: 7, incidents, ..Work::default() };
         let all = work.requests(7);
         assert_eq!(all, work.requests(7));
         assert_ne!(all, work.requests(8));

@@ -210,13 +210,13 @@ impl Form {
             Work { buyers, stock, repeat, concurrency, instances, think_ms, ..Work::default() };
         let Err(fault) = work.check() else { return Ok((work, seeds)) };
         // The field is the first one that is wrong beside the default of the others.
-        let default = Work::default();
+        let default = Work::default;
         let alone = [
-            Work { buyers, think_ms: 0, ..default },
-            Work { stock, ..default },
-            default,
-            Work { concurrency, instances: 1, ..default },
-            Work { instances, concurrency: concurrency.max(1), ..default },
+            Work { buyers, think_ms: 0, ..default() },
+            Work { stock, ..default() },
+            default(),
+            Work { concurrency, instances: 1, ..default() },
+            Work { instances, concurrency: concurrency.max(1), ..default() },
         ];
         let field = alone.iter().position(|it| it.check().is_err());
         Err((field.unwrap_or(alone.len()), fault.to_string()))

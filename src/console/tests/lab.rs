@@ -50,12 +50,21 @@ fn timeline() -> Timeline {
         ended_us,
         step,
         piece,
+        lock_of: None,
     };
     let lines = steps.into_iter().map(line).collect();
     Timeline { promise: Promise::NoOverselling, seed: 7, lanes: vec![41, 44], lines }
 }
 
-fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> DesignReport {
+/// The result in the first work of its question.
+fn result(figures: Figures) -> DesignReport {
+    result_in(0, figures)
+}
+
+fn result_in(
+    work: usize,
+    (name, [sold, oversold, twice, unsold], throughput): Figures,
+) -> DesignReport {
     let design = seckill_lab::find(name).expect("a design");
     let asked = Promise::all().filter(|it| design.question.asks_for(*it));
     let mut verdict = Verdict {
@@ -64,6 +73,8 @@ fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> Desig
         oversold,
         users_with_two_orders: twice,
         lost: 0,
+        locked_out: 0,
+        deleted_locks: 0,
         unsold,
         stock_left: 100 - sold as i64,
         replied_bought: sold,
@@ -77,7 +88,8 @@ fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> Desig
         orders: std::collections::BTreeSet::new(),
     };
     verdict.broken = asked.filter(|it| verdict.anomalies(*it) > 0).collect();
-    let mut report = DesignReport::new(design, Database::Sqlite, &Work::default());
+    let work = design.question.works(&Work::default()).remove(work);
+    let mut report = DesignReport::new(design, Database::Sqlite, &work);
     report.broken = verdict.broken.iter().map(|it| (*it, 3)).collect();
     report.latency = Latency {
         samples: 903,
@@ -88,8 +100,10 @@ fn result((name, [sold, oversold, twice, unsold], throughput): Figures) -> Desig
     };
     (report.sql_per_request, report.redis_per_request) = (3.5, 0.0);
     report.runs = [7, 8, 9].map(|seed| Run { seed, verdict: verdict.clone() }).into();
-    if report.broken.contains_key(&Promise::NoOverselling) {
-        report.timelines.push(timeline());
+    for promise in [Promise::NoOverselling, Promise::OneOrder] {
+        if report.broken.contains_key(&promise) {
+            report.timelines.push(Timeline { promise, ..timeline() });
+        }
     }
     report
 }
@@ -108,7 +122,14 @@ fn running() -> Tui {
     tui.press("b");
     let design = seckill_lab::find("process-mutex").unwrap();
     let database = Database::Sqlite;
-    tui.app.views.lab.fake_run(Progress { database, design, seed: 8, done: 19, runs: 42 });
+    tui.app.views.lab.fake_run(Progress {
+        database,
+        design,
+        incident: None,
+        seed: 8,
+        done: 19,
+        runs: 42,
+    });
     tui
 }
 
@@ -126,10 +147,10 @@ fn the_form_keeps_the_incidents() {
     let mut tui = Tui::open(normal(), "e");
     let work = Work { incidents: std::iter::empty().collect(), ..Work::default() };
     tui.app.views.lab.set_up(LabSetup { work, ..LabSetup::default() });
-    assert!(tui.screen_at(120, 36).contains("handed over: none"), "those of the command line");
+    assert!(tui.screen_at(120, 36).contains("Incidents: none"), "those of the command line");
     tui.app.views.lab.set_work(Work { stock: 7, ..Work::default() }, 1);
     let screen = tui.screen_at(120, 36);
-    assert!(screen.contains("stock 7") && screen.contains("handed over: none"), "{screen}");
+    assert!(screen.contains("stock 7") && screen.contains("Incidents: none"), "{screen}");
 }
 
 fn pressed(keys: &str) -> Tui {
@@ -147,6 +168,38 @@ fn a_run_its_verdicts_and_a_timeline() {
     set_thread_language("zh");
     let screens = SCREENS.map(|(name, tui)| (name.to_owned(), tui().screen_at(80, 24)));
     assert_screens("lab_report_zh_80x24", screens);
+}
+
+/// A lock in all works: without an incident, and in each alone.
+#[test]
+fn a_lock_is_judged_in_each_incident() {
+    let mut tui = judged();
+    for (work, twice) in [0, 0, 4, 0, 4].into_iter().enumerate() {
+        let run = ("watchdog", [100, 0, twice, 0], 1_000.0 / (1 + work) as f64);
+        tui.app.views.lab.add(result_in(work, run));
+    }
+    tui.press("/watchdog\n");
+    let screen = tui.screen_at(120, 36);
+    for shown in [
+        "✖ one order per user 3/3",
+        "keeps its promises: no overselling, one order per user",
+        "holder stalls: kept",
+        "holder is stopped: one order per user: 3 of 3",
+        "holder dies: kept",
+        "failover of Redis: one order per user: 3 of 3",
+        // The speed without an incident.
+        "1,000 requests/s",
+        "mended by      multilock",
+    ] {
+        assert!(screen.contains(shown), "{shown}: {screen}");
+    }
+    tui.press("\n").assert_shows("watchdog (holder is stopped)").assert_shows("promise 1 of 2");
+    tui.press("b").assert_shows("watchdog (failover of Redis)");
+    // It has no row locks.
+    let mut tui = judged();
+    tui.press("/mysql-row\n").assert_shows("not applicable on SQLite");
+    tui.press("p")
+        .assert_status("mysql-row-lock is not applicable on SQLite, which has no row locks.");
 }
 
 #[test]

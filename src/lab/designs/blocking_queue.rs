@@ -4,7 +4,7 @@
 //! users got the reply that they bought.
 
 use super::{prelude::*, queue};
-use crate::{consumer::Consumer, work::Incident};
+use crate::consumer::Consumer;
 
 pub(super) const DESIGN: Design = Design {
     name: "blocking-queue",
@@ -13,6 +13,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::loses(Incident::Restart), Fault::loses(Incident::ConsumerDies)],
     mended_by: Some("stream-group-repaired"),
     why: Label("lab-why-blocking-queue"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: Some(Consumer::Task(|lane| run(lane).boxed())),

@@ -12,6 +12,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::always(Promise::OneOrder)],
     mended_by: Some("unique-index"),
     why: Label("lab-why-count-then-insert"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: None,

@@ -12,6 +12,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::of_several_instances(Promise::NoOverselling)],
     mended_by: Some("stock-guard"),
     why: Label("lab-why-counter-in-memory"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: None,

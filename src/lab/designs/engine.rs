@@ -13,6 +13,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[],
     mended_by: None,
     why: Label("lab-why-engine"),
+    not_on: &[],
     schema: &[],
     serve: |lane| lane.admit().boxed(),
     consumer: Some(Consumer::Engine),

@@ -13,6 +13,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::always(Promise::NoOverselling)],
     mended_by: Some("stock-guard"),
     why: Label("lab-why-guard-after-update"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: None,

@@ -9,7 +9,6 @@ use super::{prelude::*, queue};
 use crate::{
     consumer::{Consumer, Entry},
     instance::BLOCK,
-    work::Incident,
 };
 
 const LIST: &str = "list.orders";
@@ -21,6 +20,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::loses(Incident::ConsumerDies)],
     mended_by: Some("stream-group-repaired"),
     why: Label("lab-why-list-brpop"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: Some(Consumer::Process {

@@ -12,6 +12,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::of_several_instances(Promise::OneOrder)],
     mended_by: Some("unique-index"),
     why: Label("lab-why-process-mutex"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: None,
@@ -26,17 +27,4 @@ async fn buy(lane: &mut Lane<'_>) -> Result<Reply> {
     let reply = create_voucher_order(lane).await;
     lane.unlock(held);
     reply
-}
-
-async fn create_voucher_order(lane: &mut Lane<'_>) -> Result<Reply> {
-    // 5. One order a user.
-    if lane.read(ORDERS_OF_USER, &[lane.user(), VOUCHER]).await? > 0 {
-        return Ok(Reply::Duplicate);
-    }
-    lane.think().await;
-    // 6. Take a piece. 7. Create the order.
-    if lane.write(TAKE_GUARDED, &[VOUCHER]).await? == 0 {
-        return Ok(Reply::SoldOut);
-    }
-    lane.order().await
 }

@@ -6,7 +6,7 @@
 use redis::{Cmd, cmd};
 
 use super::{prelude::*, queue};
-use crate::{consumer::Consumer, work::Incident};
+use crate::consumer::Consumer;
 
 const CHANNEL: &str = "channel.orders";
 
@@ -17,6 +17,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::loses(Incident::NoSubscriber), Fault::loses(Incident::ConsumerDies)],
     mended_by: Some("stream-group-repaired"),
     why: Label("lab-why-pubsub"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: Some(Consumer::Process {

@@ -14,6 +14,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[],
     mended_by: None,
     why: Label("lab-why-serial"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: None,

@@ -11,6 +11,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[],
     mended_by: None,
     why: Label("lab-why-stock-guard"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: None,

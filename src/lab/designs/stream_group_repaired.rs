@@ -24,6 +24,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[],
     mended_by: None,
     why: Label("lab-why-stream-group-repaired"),
+    not_on: &[],
     schema: &["CREATE UNIQUE INDEX uk_user_voucher ON tb_voucher_order (user_id, voucher_id)"],
     serve: |lane| queue::admit_and_add(lane).boxed(),
     consumer: Some(Consumer::Process {

@@ -11,7 +11,6 @@ use super::{prelude::*, queue};
 use crate::{
     consumer::{Consumer, Entry},
     instance::BLOCK,
-    work::Incident,
 };
 
 /// Every instance is this consumer.
@@ -28,6 +27,7 @@ pub(super) const DESIGN: Design = Design {
     ],
     mended_by: Some("stream-group-repaired"),
     why: Label("lab-why-stream-group-tutorial"),
+    not_on: &[],
     schema: &[],
     serve: |lane| queue::admit_and_add(lane).boxed(),
     consumer: Some(Consumer::Process {

@@ -18,6 +18,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::always(Promise::NoLoss)],
     mended_by: Some("stream-group-repaired"),
     why: Label("lab-why-stream-read-dollar"),
+    not_on: &[],
     schema: &[],
     serve: |lane| queue::admit_and_add(lane).boxed(),
     consumer: Some(Consumer::Process {

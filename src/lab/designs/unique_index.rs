@@ -11,6 +11,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[],
     mended_by: None,
     why: Label("lab-why-unique-index"),
+    not_on: &[],
     schema: &["CREATE UNIQUE INDEX uk_user_voucher ON tb_voucher_order (user_id, voucher_id)"],
     serve: |lane| buy(lane).boxed(),
     consumer: None,

@@ -12,6 +12,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::always(Promise::SellsOut)],
     mended_by: Some("compare-and-swap-loop"),
     why: Label("lab-why-version-column"),
+    not_on: &[],
     schema: &["ALTER TABLE tb_seckill_voucher ADD COLUMN version BIGINT NOT NULL DEFAULT 1"],
     serve: |lane| buy(lane).boxed(),
     consumer: None,

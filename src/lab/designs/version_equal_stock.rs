@@ -12,6 +12,7 @@ pub(super) const DESIGN: Design = Design {
     faults: &[Fault::always(Promise::SellsOut)],
     mended_by: Some("stock-guard"),
     why: Label("lab-why-version-equal-stock"),
+    not_on: &[],
     schema: &[],
     serve: |lane| buy(lane).boxed(),
     consumer: None,

@@ -1,9 +1,9 @@
 //! The progress of a run, and the throughput of each design as its runs end.
 
 use ratatui::widgets::{Bar, BarChart, LineGauge};
-use seckill_lab::{DesignReport, Progress};
+use seckill_lab::Progress;
 
-use super::{LabState, run::LabRun};
+use super::{LabState, Outcome, run::LabRun};
 use crate::views::prelude::*;
 
 /// Cells of a throughput.
@@ -17,9 +17,9 @@ pub(super) fn draw_progress(area: Rect, buffer: &mut Buffer, scene: &Scene, runn
     let (text, share) = match running.progress {
         _ if running.is_cancelled => (text!("lab-view-cancelling"), 0.0),
         None => (text!("lab-view-starting"), 0.0),
-        Some(Progress { design, seed, done, runs, .. }) => {
-            let text =
-                text!("lab-view-run", design = design.name, seed = seed.to_string(), done, runs);
+        Some(Progress { design, incident, seed, done, runs, .. }) => {
+            let (design, seed) = (design.label(incident), seed.to_string());
+            let text = text!("lab-view-run", design, seed, done, runs);
             (text, done as f64 / runs.max(1) as f64)
         }
     };
@@ -36,9 +36,9 @@ pub(super) fn draw_progress(area: Rect, buffer: &mut Buffer, scene: &Scene, runn
 }
 
 impl LabState {
-    /// The results on the chosen database, in the order of the table.
-    fn measured(&self) -> Vec<&DesignReport> {
-        seckill_lab::all().iter().filter_map(|it| self.result(it)).collect()
+    /// The outcomes on the chosen database, in the order of the table.
+    fn measured(&self) -> Vec<Outcome<'_>> {
+        seckill_lab::all().iter().filter_map(|it| self.outcome(it)).collect()
     }
 
     pub(super) fn has_bars(&self) -> bool {
@@ -61,25 +61,25 @@ impl LabState {
             return Line::styled(Label("lab-view-no-result").read(), theme.soft)
                 .render(body, buffer);
         }
-        let most = all.iter().map(|it| it.latency.throughput as u64).max().unwrap_or(0);
+        let most = all.iter().map(|it| it.first.latency.throughput as u64).max().unwrap_or(0);
         let rows = usize::from(body.height);
         let progress = self.running.as_ref().and_then(|it| it.progress);
         let watched = progress.map(|it| it.design).or_else(|| self.chosen());
         let order = |name: &str| seckill_lab::all().iter().position(|it| it.name == name);
         let before = watched.and_then(|it| order(it.name)).unwrap_or(0);
-        let at = all.iter().filter(|it| order(it.name) < Some(before)).count();
+        let at = all.iter().filter(|it| order(it.first.name) < Some(before)).count();
         let from = at.saturating_sub(rows / 2).min(all.len().saturating_sub(rows));
-        let names = all.iter().map(|it| width(it.name)).max().unwrap_or(0);
+        let names = all.iter().map(|it| width(it.first.name)).max().unwrap_or(0);
         let names = names.min(usize::from(body.width / 2));
-        let bar = |it: &&DesignReport| {
-            let value = it.latency.throughput as u64;
-            let (sign, style) = match it.broken.len() {
+        let bar = |it: &Outcome<'_>| {
+            let value = it.first.latency.throughput as u64;
+            let (sign, style) = match it.broken().len() {
                 0 => (glyphs::CHECK, theme.good),
                 _ => (glyphs::CROSS, theme.broken),
             };
             let label = Line::from(vec![
                 Span::styled(format!("{sign} "), style),
-                Span::raw(left(it.name, names)),
+                Span::raw(left(it.first.name, names)),
                 Span::styled(right(&figures::thousands(value), FIGURE), theme.strong),
             ]);
             Bar::with_label(label, value).text_value("").style(style)

@@ -3,15 +3,19 @@
 //! Its rows are not part of a snapshot: the view owns the run, its results and the cursor.
 
 mod bars;
+mod outcome;
 pub(crate) mod run;
 mod table;
 mod timeline;
 
 use std::collections::BTreeSet;
 
-use seckill_lab::{Database, Design, DesignReport, Lab, LabError, Timeline, Work};
+use seckill_lab::{Database, Design, DesignReport, Lab, LabError, NotApplicable, Timeline, Work};
 
-use self::run::{LabEvent, LabRun};
+use self::{
+    outcome::Outcome,
+    run::{LabEvent, LabRun},
+};
 use super::{
     draw_head,
     prelude::*,
@@ -51,7 +55,7 @@ pub(crate) struct LabState {
     cursor: &'static str,
     marks: BTreeSet<&'static str>,
     setup: LabSetup,
-    /// One per design and database that has run on this work.
+    /// Those of each design and database that has run on this work.
     results: Vec<DesignReport>,
     panel: Panel,
     opened: Opened,
@@ -83,11 +87,11 @@ impl LabState {
 
     /// Sets the work, except the incidents, which the form does not have. Results of other work are not comparable, so
     /// they are discarded.
-    pub(crate) fn set_work(&mut self, work: Work, seeds: u64) {
-        let work = Work { incidents: self.setup.work.incidents, ..work };
+    pub(crate) fn set_work(&mut self, mut work: Work, seeds: u64) {
+        work.incidents.clone_from(&self.setup.work.incidents);
         let first = self.setup.seeds.first().copied().unwrap_or(1);
         let seeds: Vec<u64> = (first..).take(seeds as usize).collect();
-        if (work, &seeds) != (self.setup.work, &self.setup.seeds) {
+        if (&work, &seeds) != (&self.setup.work, &self.setup.seeds) {
             (self.setup.work, self.setup.seeds) = (work, seeds);
             self.results.clear();
             self.controls.detail = false;
@@ -98,7 +102,7 @@ impl LabState {
     fn designs(&self) -> Vec<&'static Design> {
         let filter = self.controls.filter.value().to_lowercase();
         let passes = |design: &Design| {
-            let verdict = table::verdict(self.result(design), false);
+            let verdict = self.verdict(design);
             let text = format!("{} {} {verdict}", design.name, design.question.title());
             let text = text.to_lowercase();
             filter.split_whitespace().all(|word| match word.strip_prefix('!') {
@@ -115,18 +119,19 @@ impl LabState {
         designs.get(at).copied()
     }
 
-    /// The result of a design on the chosen database.
-    fn result(&self, design: &Design) -> Option<&DesignReport> {
+    /// What came of a design on the chosen database.
+    fn outcome(&self, design: &Design) -> Option<Outcome<'_>> {
         let database = self.setup.database;
-        self.results.iter().find(|it| it.name == design.name && it.database == database)
+        let is_its = |it: &&DesignReport| it.name == design.name && it.database == database;
+        Outcome::new(self.results.iter().filter(is_its).collect())
     }
 
-    /// The broken promise on the screen, and how many there are.
-    fn timeline(&self) -> Option<(&Timeline, usize)> {
+    /// The broken promise on the screen with its result, and how many there are.
+    fn timeline(&self) -> Option<(&DesignReport, &Timeline, usize)> {
         let chosen = self.chosen().filter(|_| self.controls.detail)?;
-        let all = &self.result(chosen)?.timelines;
+        let all = self.outcome(chosen)?.timelines();
         let which = self.opened.which.min(all.len().checked_sub(1)?);
-        all.get(which).map(|it| (it, all.len()))
+        all.get(which).map(|(result, timeline)| (*result, *timeline, all.len()))
     }
 
     fn is_running(&self, design: &Design) -> bool {
@@ -136,7 +141,7 @@ impl LabState {
 
     /// The work in one sentence, and the incidents if they are not those of the default.
     fn work_text(&self) -> String {
-        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think, incidents } =
+        let Work { buyers, stock, repeat, concurrency, instances, think_ms: think, ref incidents } =
             self.setup.work;
         let percent = (repeat * 100.0).round() as u64;
         let (on, seeds) = (self.setup.database.title(), self.setup.seeds.len());
@@ -151,9 +156,9 @@ impl LabState {
             think,
             seeds
         );
-        if incidents != Work::default().incidents {
+        if *incidents != Work::default().incidents {
             text.push_str(". ");
-            text.push_str(&incidents.text());
+            text.push_str(&Work::incidents_text(incidents));
         }
         text
     }
@@ -197,12 +202,13 @@ impl LabState {
             LabEvent::Over(outcome) => {
                 self.running = None;
                 match outcome {
-                    Ok(report) => match report.missing.first() {
-                        Some(missing) => Effect::Failure(missing.text()),
-                        None => {
-                            Effect::Success(text!("lab-view-done", count = report.designs.len()))
+                    Ok(report) => {
+                        if let Some(missing) = report.missing.first() {
+                            return Effect::Failure(missing.text());
                         }
-                    },
+                        let first = report.designs.iter().filter(|it| it.incident.is_none());
+                        Effect::Success(text!("lab-view-done", count = first.count()))
+                    }
                     Err(LabError::Cancelled) => Effect::note(Label("lab-cancelled")),
                     Err(error) => Effect::Failure(error.to_string()),
                 }
@@ -210,11 +216,10 @@ impl LabState {
         }
     }
 
-    /// Adds a result, or replaces the one of the same design and database.
+    /// Adds a result, or replaces the one of the same design, database and incident.
     pub(crate) fn add(&mut self, result: DesignReport) {
-        let is_same =
-            |it: &&mut DesignReport| (it.name, it.database) == (result.name, result.database);
-        match self.results.iter_mut().find(is_same) {
+        let key = |it: &DesignReport| (it.name, it.database, it.incident);
+        match self.results.iter_mut().find(|it| key(it) == key(&result)) {
             Some(known) => *known = result,
             None => self.results.push(result),
         }
@@ -227,14 +232,21 @@ impl LabState {
         if designs.is_empty() {
             designs.extend(self.chosen());
         }
-        let LabSetup { work, database, ref seeds, ref program, .. } = self.setup;
+        let LabSetup { ref work, database, ref seeds, ref program, .. } = self.setup;
+        if let [Design { name, not_on, .. }] = *designs
+            && not_on.contains(&database)
+        {
+            return Effect::Note(NotApplicable { name, database }.text());
+        }
+        designs.retain(|it| !it.not_on.contains(&database));
         let Some(program) = program.clone().filter(|_| !designs.is_empty()) else {
             return Effect::note(Label("lab-view-unavailable"));
         };
         let runs = |it: &DesignReport| designs.iter().any(|design| design.name == it.name);
         self.results.retain(|it| it.database != database || !runs(it));
         let count = designs.len();
-        let lab = Lab { designs, databases: vec![database], work, seeds: seeds.clone(), program };
+        let (databases, work, seeds) = (vec![database], work.clone(), seeds.clone());
+        let lab = Lab { designs, databases, work, seeds, program };
         self.running = Some(LabRun::start(lab));
         self.marks.clear();
         self.panel = Panel::Bars;
@@ -244,9 +256,9 @@ impl LabState {
     /// Opens the interleaving of a broken promise; runs marked designs, and one that has not run.
     fn open(&mut self) -> Effect {
         let Some(design) = self.chosen() else { return Effect::Note(conventions::no_row()) };
-        match self.result(design) {
+        match self.outcome(design) {
             _ if self.timeline().is_some() => self.mend(design),
-            Some(it) if self.marks.is_empty() && !it.timelines.is_empty() => {
+            Some(it) if self.marks.is_empty() && !it.timelines().is_empty() => {
                 (self.opened, self.controls.detail) = (Opened::default(), true);
                 Effect::Done
             }
@@ -273,7 +285,7 @@ impl LabState {
 
     /// Shows the bars, or the design under the cursor; in a timeline, the next broken promise.
     fn turn(&mut self) {
-        if let Some((_, count)) = self.timeline() {
+        if let Some((_, _, count)) = self.timeline() {
             self.opened = Opened { which: (self.opened.which + 1) % count, step: 0 };
         } else {
             self.panel = match self.panel {

@@ -3,11 +3,11 @@
 //! Unlike the rows of other tables, these stand below headings, and their order is that of the tutorials.
 
 use ratatui::widgets::{self, HighlightSpacing, TableState};
-use seckill_lab::{Design, DesignReport, Verdict};
+use seckill_lab::{Design, NotApplicable, Verdict};
 use seckill_model::in_english;
 use serde_json::Value as Json;
 
-use super::{Controls, Extent, LabState, Sheet, draw_scrollbar};
+use super::{Controls, Extent, LabState, Outcome, Sheet, draw_scrollbar};
 use crate::views::prelude::*;
 
 /// Blanks between columns.
@@ -25,11 +25,11 @@ struct Figure {
     title: Label,
     /// The width of the table from which it is shown, and its own width.
     widths: (u16, u16),
-    text: fn(&DesignReport) -> String,
+    text: fn(&Outcome<'_>) -> String,
 }
 
 impl Figure {
-    const fn new(title: Label, widths: (u16, u16), text: fn(&DesignReport) -> String) -> Self {
+    const fn new(title: Label, widths: (u16, u16), text: fn(&Outcome<'_>) -> String) -> Self {
         Self { title, widths, text }
     }
 }
@@ -42,42 +42,40 @@ const FIGURES: [Figure; 8] = [
     }),
     Figure::new(Label("lab-head-lost"), (116, 5), |it| median(it, |of| of.lost)),
     Figure::new(Label("tables-requests-per-second"), (0, 10), |it| {
-        figures::thousands(it.latency.throughput as u64)
+        figures::thousands(it.first.latency.throughput as u64)
     }),
-    Figure::new(Label("tables-p50"), (132, 8), |it| millis(it.latency.median)),
-    Figure::new(Label("tables-p99"), (112, 8), |it| millis(it.latency.p99)),
-    Figure::new(Label("lab-head-statements"), (140, 7), |it| format!("{:.1}", it.sql_per_request)),
+    Figure::new(Label("tables-p50"), (132, 8), |it| millis(it.first.latency.median)),
+    Figure::new(Label("tables-p99"), (112, 8), |it| millis(it.first.latency.p99)),
+    Figure::new(Label("lab-head-statements"), (140, 7), |it| {
+        format!("{:.1}", it.first.sql_per_request)
+    }),
 ];
 
-fn median(result: &DesignReport, figure: fn(&Verdict) -> u64) -> String {
-    figures::thousands(result.median(figure))
+fn median(outcome: &Outcome<'_>, figure: fn(&Verdict) -> u64) -> String {
+    figures::thousands(outcome.median(figure))
 }
 
 fn millis(millis: f64) -> String {
     figures::latency((millis * 1e3).round() as u64)
 }
 
-/// Which promises a design broke, in how many seeds; or that it kept all.
-pub(super) fn verdict(result: Option<&DesignReport>, is_running: bool) -> String {
-    match result {
-        _ if is_running => format!("{} {}", glyphs::MOVING, Label("lab-view-runs")),
-        None => "-".to_owned(),
-        Some(result) if result.broken.is_empty() => {
-            format!("{} {}", glyphs::CHECK, Label("lab-view-kept"))
-        }
-        Some(result) => {
-            let seeds = result.runs.len();
-            let broken = result.broken.iter().map(|(promise, count)| {
-                let promise = promise.title();
-                text!("lab-view-broken", promise, count = *count, seeds)
-            });
-            let broken: Vec<_> = broken.collect();
-            format!("{} {}", glyphs::CROSS, broken.join(&Label("list-items")))
-        }
-    }
-}
-
 impl LabState {
+    /// Which promises a design broke, in how many seeds; or that it kept all.
+    pub(super) fn verdict(&self, design: &Design) -> String {
+        let Some(outcome) = self.outcome(design) else { return "-".to_owned() };
+        let broken = outcome.broken();
+        if broken.is_empty() {
+            return format!("{} {}", glyphs::CHECK, Label("lab-view-kept"));
+        }
+        let seeds = outcome.first.runs.len();
+        let broken = broken.into_iter().map(|(promise, count)| {
+            let promise = promise.title();
+            text!("lab-view-broken", promise, count, seeds)
+        });
+        let broken: Vec<_> = broken.collect();
+        format!("{} {}", glyphs::CROSS, broken.join(&Label("list-items")))
+    }
+
     fn lines(&self) -> Vec<TableLine> {
         let (mut lines, mut question) = (Vec::new(), None);
         for design in self.designs() {
@@ -133,7 +131,7 @@ impl LabState {
         self.controls.top = (area.height > 1).then_some(area.y + 1);
         let offset = self.controls.offset;
         let names = seckill_lab::all().iter().map(|it| width(it.name) as u16);
-        let names = names.max().unwrap_or(0).min(area.width / 2);
+        let names = names.max().unwrap_or(0).min(area.width * 2 / 5);
         let figures: Vec<_> = FIGURES.iter().filter(|it| area.width >= it.widths.0).collect();
         let widths = [Length(1), Length(names), Fill(1)].into_iter();
         let widths: Vec<_> = widths.chain(figures.iter().map(|it| Length(it.widths.1))).collect();
@@ -154,25 +152,28 @@ impl LabState {
                 }
                 TableLine::Design(design) => *design,
             };
-            let (result, is_running) = (self.result(design), self.is_running(design));
+            let outcome = self.outcome(design);
             let is_marked = self.marks.contains(design.name);
             let mark = if is_marked { glyphs::MARK } else { " " };
             let name = if is_marked { theme.strong } else { Style::new() };
-            let style = match result {
-                _ if is_running => theme.accent,
-                None => theme.soft,
-                Some(result) if result.broken.is_empty() => theme.good,
-                Some(result) if !result.unexpected.is_empty() => theme.bad,
-                Some(_) => theme.broken,
+            let (verdict, style) = if self.is_running(design) {
+                (format!("{} {}", glyphs::MOVING, Label("lab-view-runs")), theme.accent)
+            } else {
+                let style = match &outcome {
+                    None => theme.soft,
+                    Some(it) if it.is_unexpected() => theme.bad,
+                    Some(it) if it.broken().is_empty() => theme.good,
+                    Some(_) => theme.broken,
+                };
+                (self.verdict(design), style)
             };
-            let verdict = fit(&verdict(result, is_running), verdict_cells);
             let cells = [
                 Text::styled(mark, theme.key),
                 Text::styled(fit(design.name, names.into()), name),
-                Text::styled(verdict, style),
+                Text::styled(fit(&verdict, verdict_cells), style),
             ];
             let figure = |it: &&Figure| {
-                let text = result.map_or_else(String::new, it.text);
+                let text = outcome.as_ref().map_or_else(String::new, it.text);
                 Text::raw(fit(&text, it.widths.1.into())).right_aligned()
             };
             widgets::Row::new(cells.into_iter().chain(figures.iter().map(figure)))
@@ -212,28 +213,45 @@ impl LabState {
         ];
         detail.line(Label("lab-field-design"), name);
         let verdict = Label("lab-field-verdict");
-        let Some(result) = self.result(design) else {
-            detail.field(verdict, Label("lab-view-not-run"), theme.soft);
+        let Some(outcome) = self.outcome(design) else {
+            let (name, database) = (design.name, self.setup.database);
+            let text = if design.not_on.contains(&database) {
+                NotApplicable { name, database }.text()
+            } else {
+                Label("lab-view-not-run").to_owned()
+            };
+            detail.field(verdict, text, theme.soft);
             return detail;
         };
-        if result.broken.is_empty() {
-            let kept: Vec<_> = result.keeps.iter().map(|it| it.title().read()).collect();
-            let promises = kept.join(&Label("list-items"));
-            detail.field(verdict, text!("lab-view-keeps", promises), theme.good);
-        } else {
-            detail.field(verdict, result.broken_text(), theme.broken);
+        for result in &outcome.all {
+            let (text, style) = match (result.broken.is_empty(), result.incident) {
+                (true, None) => {
+                    let kept: Vec<_> = result.keeps.iter().map(|it| it.title().read()).collect();
+                    let promises = kept.join(&Label("list-items"));
+                    (text!("lab-view-keeps", promises), theme.good)
+                }
+                (true, Some(_)) => (Label("lab-view-kept").to_owned(), theme.good),
+                (false, _) => (result.broken_text(), theme.broken),
+            };
+            let text = match result.incident {
+                Some(incident) => text!("lab-view-incident", incident = incident.title(), text),
+                None => text,
+            };
+            detail.field(verdict, text, style);
+            for promise in &result.unexpected {
+                let text = text!("lab-unexpected", promise = promise.title());
+                detail.field(verdict, text, theme.bad);
+            }
         }
-        for promise in &result.unexpected {
-            detail.field(verdict, text!("lab-unexpected", promise = promise.title()), theme.bad);
-        }
+        let result = outcome.first;
         let per_second = result.latency.throughput as u64;
         let [p50, p99] = [result.latency.median, result.latency.p99].map(millis);
         let [sql, redis] =
             [result.sql_per_request, result.redis_per_request].map(|it| format!("{it:.1}"));
-        let orders = result.median(|it| it.sold);
-        let oversold = result.median(|it| it.oversold);
-        let twice = result.median(|it| it.users_with_two_orders);
-        let [unsold, lost] = [result.median(|it| it.unsold), result.median(|it| it.lost)];
+        let orders = outcome.median(|it| it.sold);
+        let oversold = outcome.median(|it| it.oversold);
+        let twice = outcome.median(|it| it.users_with_two_orders);
+        let [unsold, lost] = [outcome.median(|it| it.unsold), outcome.median(|it| it.lost)];
         let counts = text!("lab-view-counts", orders, oversold, twice, unsold, lost);
         let speed = text!("lab-view-speed", per_second, p50, p99, sql, redis);
         detail.text(Label("lab-field-counts"), counts);
@@ -323,7 +341,7 @@ impl Table for LabState {
         let now = self.opened.step;
         let has_moved = match self.timeline() {
             None => self.move_cursor(step),
-            Some((timeline, _)) => {
+            Some((_, timeline, _)) => {
                 self.opened.step = step.from(now, timeline.lines.len(), self.controls.visible);
                 self.opened.step != now
             }
@@ -337,8 +355,9 @@ impl Table for LabState {
             let names = [design.name, design.question.into(), self.setup.database.into()];
             let mut cells: Vec<Json> = names.map(Json::from).into();
             cells.push(design.mended_by.into());
-            if let Some(it) = self.result(design) {
-                let broken: Vec<&str> = it.broken.keys().map(|it| (*it).into()).collect();
+            if let Some(outcome) = self.outcome(design) {
+                let broken: Vec<&str> = outcome.broken().into_keys().map(Into::into).collect();
+                let it = outcome.first;
                 cells.extend([Json::from(it.runs.len()), broken.join(" ").into()]);
                 let counts: [fn(&Verdict) -> u64; 5] = [
                     |of| of.sold,
@@ -347,7 +366,7 @@ impl Table for LabState {
                     |of| of.unsold,
                     |of| of.lost,
                 ];
-                cells.extend(counts.map(|count| it.median(count).into()));
+                cells.extend(counts.map(|count| outcome.median(count).into()));
                 let latency = [it.latency.throughput, it.latency.median, it.latency.p99];
                 cells.extend(latency.map(rounded));
                 cells.extend([it.sql_per_request, it.redis_per_request].map(rounded));

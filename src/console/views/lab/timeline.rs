@@ -16,12 +16,13 @@ const LEAST: u16 = 5;
 impl LabState {
     pub(super) fn draw_timeline(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         let theme = scene.theme;
-        let (Some(design), Some((timeline, count))) = (self.chosen(), self.timeline()) else {
+        let (Some(design), Some((result, timeline, count))) = (self.chosen(), self.timeline())
+        else {
             return;
         };
         let (promise, seed) = (timeline.promise.title(), timeline.seed.to_string());
         let heading = Line::from(vec![
-            Span::styled(design.name, theme.heading),
+            Span::styled(result.label(), theme.heading),
             Span::raw("  "),
             Span::styled(text!("lab-timeline", promise, seed), theme.broken),
         ]);

@@ -1,0 +1,48 @@
+//! What came of one design on one database.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use seckill_lab::{DesignReport, Promise, Timeline, Verdict};
+
+/// The results of a design: one for each work of its question, the one without an incident first.
+pub(super) struct Outcome<'a> {
+    pub(super) first: &'a DesignReport,
+    pub(super) all: Vec<&'a DesignReport>,
+}
+
+impl<'a> Outcome<'a> {
+    /// `None` without a result.
+    pub(super) fn new(all: Vec<&'a DesignReport>) -> Option<Self> {
+        Some(Self { first: all.first()?, all })
+    }
+
+    /// In how many seeds it broke each promise that it broke, in whichever work.
+    pub(super) fn broken(&self) -> BTreeMap<Promise, usize> {
+        let mut seeds: BTreeMap<Promise, BTreeSet<u64>> = BTreeMap::new();
+        for run in self.all.iter().flat_map(|it| &it.runs) {
+            for promise in &run.verdict.broken {
+                seeds.entry(*promise).or_default().insert(run.seed);
+            }
+        }
+        seeds.into_iter().map(|(promise, seeds)| (promise, seeds.len())).collect()
+    }
+
+    /// Whether it broke a promise that it keeps.
+    pub(super) fn is_unexpected(&self) -> bool {
+        self.all.iter().any(|it| !it.unexpected.is_empty())
+    }
+
+    /// The median of a figure, of the work in which it is highest.
+    pub(super) fn median(&self, figure: fn(&Verdict) -> u64) -> u64 {
+        self.all.iter().map(|it| it.median(figure)).max().unwrap_or_default()
+    }
+
+    /// The timelines of all broken promises, each with its result.
+    pub(super) fn timelines(&self) -> Vec<(&'a DesignReport, &'a Timeline)> {
+        let of = |it: &&'a DesignReport| {
+            let result = *it;
+            result.timelines.iter().map(move |timeline| (result, timeline))
+        };
+        self.all.iter().flat_map(of).collect()
+    }
+}

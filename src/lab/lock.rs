@@ -1,0 +1,202 @@
+//! Locks in Redis, as steps of a request: those of the tutorials, which are commands, and those of the engine.
+
+use std::{sync::OnceLock, time::Duration};
+
+use redis::Cmd;
+use seckill_engine::locks::{Guard, LockError, LockName, Locks, MultiGuard, MultiLock, Timing};
+use seckill_redis::{Layout, Redis};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{
+    Result,
+    lane::{Lane, shown},
+    trace::{Action, Instant},
+};
+
+/// How long a request waits for a lock: longer than any lease that ends, and any stall.
+const WAIT: Duration = Duration::from_secs(4);
+/// Pause between two attempts: "wait for some time, then retry".
+const RETRY: Duration = Duration::from_millis(20);
+/// What a lock over several servers waits for each of them.
+const WAIT_PER_SERVER: Duration = Duration::from_millis(1_500);
+
+/// The engine's locks of one process. Nothing runs before a design uses them.
+#[derive(Debug)]
+pub(crate) struct EngineLocks {
+    servers: Vec<Redis>,
+    node: String,
+    timing: Timing,
+    /// Without a watchdog: the lease ends when it was said to.
+    leased: OnceLock<Option<Locks>>,
+    /// With a watchdog, one for each server.
+    watched: OnceLock<Vec<Locks>>,
+    stop: CancellationToken,
+    /// Ends the watchdogs with this.
+    _end: DropGuard,
+}
+
+impl EngineLocks {
+    pub(crate) fn new(servers: Vec<Redis>, instance: u32, lease: Duration) -> Self {
+        let stop = CancellationToken::new();
+        Self {
+            servers,
+            node: format!("instance-{instance}"),
+            timing: Timing { lease, poll: RETRY },
+            leased: OnceLock::new(),
+            watched: OnceLock::new(),
+            _end: stop.clone().drop_guard(),
+            stop,
+        }
+    }
+
+    fn leased(&self) -> Option<&Locks> {
+        let leased = self.leased.get_or_init(|| {
+            let redis = self.servers.first()?;
+            Some(Locks::new(redis, Layout::default(), &self.node, self.timing).0)
+        });
+        leased.as_ref()
+    }
+
+    fn watched(&self) -> &[Locks] {
+        self.watched.get_or_init(|| {
+            let start = |redis: &Redis| {
+                let keys = Layout::default();
+                let (locks, watchdog) = Locks::new(redis, keys, &self.node, self.timing);
+                tokio::spawn(watchdog.run(self.stop.clone()));
+                locks
+            };
+            self.servers.iter().map(start).collect()
+        })
+    }
+}
+
+impl Lane<'_> {
+    /// The name of the user's lock: `"order:" + userId`.
+    fn lock_name(&self) -> String {
+        format!("order:{}", self.user())
+    }
+
+    /// The key of the user's lock: `KEY_PREFIX + name`.
+    pub(crate) fn lock_key(&self) -> String {
+        self.process().keys.lock(&self.lock_name())
+    }
+
+    /// The lease of a lock in milliseconds.
+    pub(crate) fn lease_ms(&self) -> u64 {
+        self.process().work.lease().as_millis() as u64
+    }
+
+    /// Takes a lock by a command that replies OK if it was free, and nothing else. Repeats it until then; returns
+    /// whether the lock was taken in time.
+    pub(crate) async fn acquire(&mut self, command: &Cmd) -> Result<bool> {
+        let begun = Instant::now();
+        loop {
+            let asked = Instant::now();
+            let reply: Option<String> = self.send(command).await?;
+            let is_last = Instant::now().since(begun) > WAIT.as_nanos() as u64;
+            if reply.is_some() || is_last {
+                let saw = vec![i64::from(reply.is_some())];
+                // One step, with the time that it waited.
+                self.record(Action::Acquire, shown(command).into(), &[], saw, begun);
+                return Ok(reply.is_some());
+            }
+            self.record(Action::Redis, shown(command).into(), &[], vec![0], asked);
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Releases a lock by a command that replies how many keys it deleted.
+    pub(crate) async fn release(&mut self, command: &Cmd) -> Result<()> {
+        let begun = Instant::now();
+        let deleted: i64 = self.send(command).await?;
+        self.record(Action::Release, shown(command).into(), &[], vec![deleted], begun);
+        Ok(())
+    }
+
+    /// Takes the engine's reentrant lock with a lease that is not renewed; `None` if it was not free in time.
+    pub(crate) async fn lock_with_lease(&mut self) -> Result<Option<Guard>> {
+        match self.process().engine_locks.leased() {
+            Some(locks) => self.lock_by(locks).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Takes the engine's reentrant lock, which the watchdog renews; `None` if it was not free in time.
+    pub(crate) async fn lock_with_watchdog(&mut self) -> Result<Option<Guard>> {
+        match self.process().engine_locks.watched() {
+            [locks, ..] => self.lock_by(locks).await,
+            [] => Ok(None),
+        }
+    }
+
+    async fn lock_by(&mut self, locks: &Locks) -> Result<Option<Guard>> {
+        let (name, task) = (LockName::new(self.lock_name())?, self.owner());
+        self.held(locks.try_for(&name, &task, WAIT)).await
+    }
+
+    /// Takes the lock that this request holds once more.
+    pub(crate) async fn lock_again(&mut self, guard: &Guard) -> Result<Option<Guard>> {
+        self.held(guard.again()).await
+    }
+
+    /// Takes the engine's lock over all servers, in rounds for as many seconds and a half as there are servers.
+    pub(crate) async fn lock_on_all_servers(&mut self) -> Result<Option<MultiGuard>> {
+        let lock = MultiLock::new(self.process().engine_locks.watched().to_vec())?;
+        let (name, task) = (LockName::new(self.lock_name())?, self.owner());
+        let wait = WAIT_PER_SERVER * lock.servers() as u32;
+        self.held(lock.try_for(&name, &task, wait)).await
+    }
+
+    /// Records an acquisition by the engine as one step, with the time that it waited.
+    async fn held<G>(
+        &mut self,
+        acquiring: impl Future<Output = Result<G, LockError>>,
+    ) -> Result<Option<G>> {
+        let begun = Instant::now();
+        let guard = match acquiring.await {
+            Ok(guard) => Some(guard),
+            Err(error) if is_taken(&error) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let what =
+            format!("lock_acquire.lua {} {} {}", self.lock_key(), self.owner(), self.lease_ms());
+        self.record(Action::Acquire, what.into(), &[], vec![guard.is_some().into()], begun);
+        Ok(guard)
+    }
+
+    /// Releases one level of the engine's lock.
+    pub(crate) async fn unlock_guard(&mut self, guard: Guard) -> Result<()> {
+        self.released(guard.release()).await
+    }
+
+    /// Releases the engine's lock on all servers.
+    pub(crate) async fn unlock_on_all_servers(&mut self, guard: MultiGuard) -> Result<()> {
+        self.released(guard.release()).await
+    }
+
+    /// Records a release by the engine. That it succeeds does not say that a lock was deleted: it succeeds too if an
+    /// earlier attempt may have done it. The script deletes nothing that has another owner.
+    async fn released(
+        &mut self,
+        releasing: impl Future<Output = Result<(), LockError>>,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        let saw = match releasing.await {
+            Ok(()) => Vec::new(),
+            Err(LockError::Lost(_)) => vec![0],
+            Err(error) => return Err(error.into()),
+        };
+        let what = format!("lock_release.lua {} {}", self.lock_key(), self.owner());
+        self.record(Action::Release, what.into(), &[], saw, begun);
+        Ok(())
+    }
+}
+
+/// Whether the lock was not taken: another owner has it, or its lease was over before it was known.
+fn is_taken(error: &LockError) -> bool {
+    match error {
+        LockError::Busy(_) | LockError::Lost(_) | LockError::TooSlow { .. } => true,
+        LockError::Member { why, .. } => is_taken(why),
+        _ => false,
+    }
+}
