@@ -773,6 +773,7 @@ cli-audit-unknown-buyers = Up to { $buyers ->
 cli-bench = benchmark
 cli-bench-answered = response to a key, us
 cli-bench-batches = seckill, at most { $batch } per transaction
+cli-bench-busy = Requests refused because the node was busy, per round: { $busy }
 cli-bench-drawn = drawing of a frame, us
 cli-bench-engine-ended = the engine stopped during the load test
 cli-bench-frame = { $bytes } at { $size }
@@ -785,7 +786,8 @@ cli-bench-latency =
     Latency in microseconds, median of { $rounds ->
         [one] { $rounds } round
        *[other] { $rounds } rounds
-    }. Capacity: { $capacity }/s ({ $range }), on { $database }.
+    }, on { $database }.
+    Capacity: { $capacity }/s ({ $range }).
     A lone buyer waits { $p50 } times as long as for the script (p99: { $p99 } times).
 cli-bench-latency-tutorial = tutorial
 cli-bench-load = { $watched } requests/s, { $alone } without the console
@@ -796,19 +798,18 @@ cli-bench-locks-per-second = locks per second, { $tasks ->
 }
 cli-bench-lone = one by one
 cli-bench-no-answer = a request got no reply, so nothing was measured: { $error }
-cli-bench-offered = { $rate }/s
 cli-bench-persisted = seckill, until in SQL
-cli-bench-persisting = seckill + SQL
 cli-bench-ratio = { $ratio } times as many, on { $database }
-cli-bench-rounds = median of { $rounds ->
+cli-bench-rounds =
+    median of { $rounds ->
         [one] { $rounds } round
        *[other] { $rounds } rounds
-    } with { $requests } requests each, on { $database }; ratio: seckill divided by this row
+    } with { $requests } requests each, on { $database }
+    ratio: seckill divided by this row
 cli-bench-script = tutorial, { $connections ->
         [one] { $connections } connection
        *[other] { $connections } connections
     }
-cli-bench-share = { $share } % of capacity
 cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
 cli-bench-slowed-name = slowed by
 cli-bench-tutorial = tutorial, one by one
@@ -1273,7 +1274,6 @@ column-afterwards = afterwards
 column-age = age
 column-at = at
 column-audit = the audit
-column-busy = busy
 column-buyer = buyer
 column-cause = cause
 column-changed = changed

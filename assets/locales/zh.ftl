@@ -747,6 +747,7 @@ cli-audit-unknown-buyers = 数据丢失期间至多可能有 { $buyers } 位买�
 cli-bench = 基准测试
 cli-bench-answered = 按键响应，微秒
 cli-bench-batches = seckill，每个事务至多 { $batch } 条
+cli-bench-busy = 每轮因节点繁忙被拒绝的请求：{ $busy }
 cli-bench-drawn = 画面绘制，微秒
 cli-bench-engine-ended = 引擎在压测期间停止
 cli-bench-frame = { $bytes }，窗口 { $size }
@@ -756,7 +757,8 @@ cli-bench-hand-over-p99 = 锁交接，p99 微秒
 cli-bench-idle = 占单核 { $both }，无控制台时 { $engine }
 cli-bench-idle-name = 空闲
 cli-bench-latency =
-    延迟单位为微秒，取 { $rounds } 轮的中位数。容量：每秒 { $capacity }（{ $range }），数据库：{ $database }。
+    延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
+    容量：每秒 { $capacity }（{ $range }）。
     单个买家的等待时间为脚本的 { $p50 } 倍（p99：{ $p99 } 倍）。
 cli-bench-latency-tutorial = 教程
 cli-bench-load = 每秒 { $watched } 次请求，无控制台时 { $alone } 次
@@ -764,13 +766,12 @@ cli-bench-load-name = 压测
 cli-bench-locks-per-second = 每秒加锁，{ $tasks } 个任务
 cli-bench-lone = 逐个请求
 cli-bench-no-answer = 有请求未得到应答，结果无效：{ $error }
-cli-bench-offered = 每秒 { $rate }
 cli-bench-persisted = seckill，至全部落库
-cli-bench-persisting = seckill，落库
 cli-bench-ratio = 速度为教程做法的 { $ratio } 倍，数据库：{ $database }
-cli-bench-rounds = 每轮 { $requests } 次请求，取 { $rounds } 轮的中位数，数据库：{ $database }；倍数：seckill 除以该行
+cli-bench-rounds =
+    每轮 { $requests } 次请求，取 { $rounds } 轮的中位数，数据库：{ $database }
+    倍数：seckill 除以该行
 cli-bench-script = 教程，{ $connections } 个连接
-cli-bench-share = 容量的 { $share } %
 cli-bench-slowed = { $slowed }，为 { $rounds } 轮的中位数，半数在 { $low } 到 { $high } 之间
 cli-bench-slowed-name = 减速
 cli-bench-tutorial = 教程的做法，逐条写入
@@ -1173,7 +1174,6 @@ column-afterwards = 之后
 column-age = 已等待
 column-at = 时间
 column-audit = 对账
-column-busy = 繁忙
 column-buyer = 买家
 column-cause = 触发
 column-changed = 变更

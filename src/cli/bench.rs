@@ -333,8 +333,8 @@ fn render_latency(report: &latency::Report) -> String {
     let mut rows = Vec::new();
     for load in &report.loads {
         let name = match load.share {
-            Some(share) => text!("cli-bench-share", share = format!("{:.0}", share * 100.0)),
-            None => text!("cli-bench-offered", rate = load.offered as u64),
+            Some(share) => format!("{:.0} %", share * 100.0),
+            None => format!("{}/s", number(load.offered as u64)),
         };
         rows.extend([
             (name, "seckill".to_owned(), &load.seckill),
@@ -343,34 +343,31 @@ fn render_latency(report: &latency::Report) -> String {
     }
     rows.extend([
         (Label("cli-bench-lone").to_owned(), "seckill".to_owned(), &lone.seckill),
-        (String::new(), Label("cli-bench-persisting").to_owned(), &lone.seckill_persisting),
+        (String::new(), "seckill+SQL".to_owned(), &lone.seckill_persisting),
         (String::new(), tutorial, &lone.tutorial),
     ]);
     let median = |of: fn(&Latencies) -> &Spread| {
         move |row: &(String, String, &Latencies)| number(of(row.2).median as u64)
     };
     let [p50, p99] = [lone.ratio_p50, lone.ratio_p99].map(|ratio| format!("{ratio:.2}"));
-    let (capacity, database) = (report.capacity.median as u64, &report.database);
-    format!(
+    let busy = report.loads.iter().map(|load| load.seckill.busy.median as u64).sum::<u64>();
+    let capacity = report.capacity.median as u64;
+    let (rounds, range_of, database) = (report.rounds, range(&report.capacity), &report.database);
+    let mut text = format!(
         "{}{}",
         Table::new(&rows)
             .left("", |(name, ..)| name.clone())
             .left("", |(_, side, _)| side.clone())
-            .right(&Label("column-per-second"), median(|it| &it.per_second))
-            .right(&Label("column-busy"), median(|it| &it.busy))
+            .right("/s", median(|it| &it.per_second))
             .right("p50", median(|it| &it.p50_us))
             .right("p99", median(|it| &it.p99_us))
             .right(&Label("column-p99-range"), |(.., of)| range(&of.p99_us))
             .right("p99.9", median(|it| &it.p999_us))
             .right(&Label("column-max"), median(|it| &it.max_us)),
-        text!(
-            "cli-bench-latency",
-            rounds = report.rounds,
-            capacity,
-            range = range(&report.capacity),
-            p50,
-            p99,
-            database
-        )
-    )
+        text!("cli-bench-latency", rounds, capacity, range = range_of, p50, p99, database)
+    );
+    if busy > 0 {
+        text.push_str(&format!("\n{}", text!("cli-bench-busy", busy)));
+    }
+    text
 }
