@@ -735,8 +735,15 @@ bench-no-progress = the consumer has written nothing for { $seconds } s; see the
 bench-not-admitted = only { $admitted } of { $orders } buyers were admitted ({ $why })
 bench-order-exists = a buyer of the tutorial's stream already has an order
 bench-other-bench = another benchmark uses this Redis, or a killed one left its keys there; wait until it ends, or delete the keys { $keys }
+bench-program = redis-benchmark failed: { $error }
 bench-redis-in-use = node { $node } is alive on this Redis; pass another --redis, or omit it
+bench-rush-sale = benchmark: admission
+bench-rush-wrong = wrong counts after the load: { $found } of { $admitted } buyers are in Redis, { $written } of { $persisted } orders in SQL
 bench-sale-gone = the sale of the benchmark no longer exists
+bench-script-cluster = the script of the tutorial does not run on a cluster; pass another --redis, or omit it
+bench-script-keys = this Redis holds keys of the tutorial's script ({ $keys }), left by a killed benchmark or owned by another program; delete them if they are not used, pass another --redis, or omit it
+bench-script-replies = wrong replies of the tutorial's script to { $requests } requests: { $admitted } admitted, { $sold_out } sold out, { $duplicate } duplicate
+bench-script-wrong = wrong counts after the tutorial's script: { $expected } buyers expected, { $buyers } in the set, { $entries } in the stream; pieces left: { $left }
 bench-seckill-sale = benchmark: the engine's consumer
 bench-seckill-wrong = the engine's consumer wrote { $written } of { $orders } orders; dead letters: { $dead }
 bench-sold-out = the sale of the tutorial's stream is sold out
@@ -766,6 +773,7 @@ cli-audit-unknown-buyers = Up to { $buyers ->
 cli-bench = benchmark
 cli-bench-answered = response to a key, us
 cli-bench-batches = seckill, at most { $batch } per transaction
+cli-bench-busy = Requests refused because the node was busy, per round: { $busy }
 cli-bench-drawn = drawing of a frame, us
 cli-bench-engine-ended = the engine stopped during the load test
 cli-bench-frame = { $bytes } at { $size }
@@ -774,14 +782,34 @@ cli-bench-hand-over = hand-over to one of { $waiting }, p50 us
 cli-bench-hand-over-p99 = hand-over, p99 us
 cli-bench-idle = { $both } of a core, { $engine } without the console
 cli-bench-idle-name = idle
+cli-bench-latency =
+    Latency in microseconds, median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    }, on { $database }.
+    Capacity: { $capacity }/s ({ $range }).
+    A lone buyer waits { $p50 } times as long as for the script (p99: { $p99 } times).
+cli-bench-latency-tutorial = tutorial
 cli-bench-load = { $watched } requests/s, { $alone } without the console
 cli-bench-load-name = load test
 cli-bench-locks-per-second = locks per second, { $tasks ->
     [one] 1 task
    *[other] { $tasks } tasks
 }
+cli-bench-lone = one by one
 cli-bench-no-answer = a request got no reply, so nothing was measured: { $error }
+cli-bench-persisted = seckill, until in SQL
 cli-bench-ratio = { $ratio } times as many, on { $database }
+cli-bench-rounds =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    } with { $requests } requests each, on { $database }
+    ratio: seckill divided by this row
+cli-bench-script = tutorial, { $connections ->
+        [one] { $connections } connection
+       *[other] { $connections } connections
+    }
 cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
 cli-bench-slowed-name = slowed by
 cli-bench-tutorial = tutorial, one by one
@@ -1283,11 +1311,13 @@ column-on = on
 column-order = order
 column-orders = orders
 column-outcome = outcome
+column-p99-range = p99 range
 column-pays = price
 column-pending = pending
 column-per-second = per second
 column-persisted = persisted
 column-phase = phase
+column-range = range
 column-ratio = ratio
 column-reason = reason
 column-reentrant = reentrant

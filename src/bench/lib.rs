@@ -2,7 +2,12 @@
 //!
 //! Absolute times are noise on shared machines; ratios within one run are not.
 
+pub mod latency;
 pub mod locks;
 pub mod persist;
 mod plain_lock;
+pub mod rush;
+mod script;
+mod setup;
+mod spread;
 mod tutorial;

@@ -6,16 +6,18 @@ use std::{sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 use seckill_bench::{
+    latency::{self, Latencies},
     locks::{self, Figures, Plan, Report},
     persist,
+    rush::{self, Spread, Work},
 };
-use seckill_engine::EngineError;
+use seckill_engine::{EngineError, deployment::Deployment, error::MAX_USERS};
 use seckill_model::{Label, text};
 use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CliError, Config, Context, Needs, Output, Result, Table, context, count_in, number,
+    CliError, Config, Context, Needs, Output, Result, Table, context, count_in, number, or_dash,
     signals::Signals,
 };
 
@@ -32,6 +34,27 @@ pub(super) enum BenchCommand {
     /// counters, so that no ID is used twice; the rows of its two sales stay in the database, and the sales are
     /// archived.
     Persist(PersistArgs),
+    /// Buyers admitted per second, without writing orders to SQL, compared with the script of a common tutorial
+    ///
+    /// The engine runs in this process. The script is called by this process, and by redis-benchmark if it is installed
+    /// and Redis is temporary. All take turns on the same Redis, and each result is checked. Runs on temporary servers,
+    /// or on --redis and --database, which must not be in use; cleans up like persist.
+    Admission(RushArgs),
+    /// Buyers told "sold out" per second, compared with the script of a common tutorial
+    ///
+    /// Measured like admission.
+    Soldout(RushArgs),
+    /// Buyers admitted per second while their orders are written to SQL, compared with the script of a common tutorial,
+    /// which only admits
+    ///
+    /// Measured like admission.
+    Endtoend(RushArgs),
+    /// Latency at offered loads while orders are written, and of one buyer at a time, compared with the script of a
+    /// common tutorial
+    ///
+    /// The loads are 1,000 and 20,000 requests per second, and 50 % and 90 % of the capacity, which is measured first.
+    /// Runs on the same servers as admission.
+    Latency(LatencyArgs),
     /// The console: idle CPU, overhead on a full load test, time to draw and to respond to a key
     ///
     /// Runs in a temporary data directory and draws to a hidden terminal.
@@ -61,10 +84,59 @@ pub(super) struct PersistArgs {
     tutorial: u64,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct RushArgs {
+    /// Requests of each side in each round [default: 200000; soldout: 1000000; with --quick: 5000]
+    #[arg(long, value_name = "N", value_parser = count_in(1_000..=MAX_USERS))]
+    requests: Option<u64>,
+    #[command(flatten)]
+    rounds: RoundArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LatencyArgs {
+    /// Buyers in each measurement of the capacity [default: 100000; with --quick: 5000]
+    #[arg(long, value_name = "N", value_parser = count_in(1_000..=MAX_USERS))]
+    buyers: Option<u64>,
+    /// Milliseconds of each load [default: 3000; with --quick: 250]
+    #[arg(long, value_name = "MS", value_parser = count_in(10..=60_000))]
+    millis: Option<u64>,
+    /// Buyers who ask one at a time [default: 5000; with --quick: 500]
+    #[arg(long, value_name = "N", value_parser = count_in(10..=MAX_USERS))]
+    lone: Option<u64>,
+    #[command(flatten)]
+    rounds: RoundArgs,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+struct RoundArgs {
+    /// Rounds, after one that does not count [default: 5; with --quick: 2]
+    #[arg(long, value_name = "N", value_parser = count_in(1..=100))]
+    rounds: Option<u64>,
+    /// Few rounds with few requests
+    #[arg(long)]
+    quick: bool,
+}
+
+impl RoundArgs {
+    fn rounds(self) -> u64 {
+        self.choose(self.rounds, 5, 2)
+    }
+
+    /// The given number, or a default.
+    fn choose(self, given: Option<u64>, full: u64, quick: u64) -> u64 {
+        given.unwrap_or(if self.quick { quick } else { full })
+    }
+}
+
 pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> Result<u8> {
     match command {
         BenchCommand::Locks(args) => run_locks(config, out, args).await,
         BenchCommand::Persist(args) => run_persist(config, out, &args).await,
+        BenchCommand::Admission(args) => run_rush(config, out, Work::Admission, &args).await,
+        BenchCommand::Soldout(args) => run_rush(config, out, Work::SoldOut, &args).await,
+        BenchCommand::Endtoend(args) => run_rush(config, out, Work::EndToEnd, &args).await,
+        BenchCommand::Latency(args) => run_latency(config, out, &args).await,
         BenchCommand::Console(args) => Box::pin(console::run(config, out, &args)).await,
     }
 }
@@ -135,16 +207,21 @@ fn render_locks(report: &Report, args: &LocksArgs) -> String {
 }
 
 async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result<u8> {
+    let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
+    let report = cancellable(config, async |stop| compare(config, out, plan, stop).await).await?;
+    out.answer(&report, || render_persist(&report))
+}
+
+/// Runs a benchmark that changes servers. After a signal, it removes its data first.
+async fn cancellable<T>(
+    config: &Config,
+    measure: impl AsyncFnOnce(&CancellationToken) -> Result<T>,
+) -> Result<T> {
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
-    let mut signals = Signals::listen()?;
-    let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
-    let stop = CancellationToken::new();
-    // After a signal, the benchmark removes its data first.
-    let measuring = Box::pin(compare(config, out, plan, &stop));
-    let report = signals.cancelling(&stop, measuring).await?;
-    out.answer(&report, || render_persist(&report))
+    let (mut signals, stop) = (Signals::listen()?, CancellationToken::new());
+    signals.cancelling(&stop, Box::pin(measure(&stop))).await
 }
 
 /// Compares both consumers on the servers of `config`, temporary ones if it names none.
@@ -154,6 +231,15 @@ pub(super) async fn compare(
     plan: persist::Plan,
     stop: &CancellationToken,
 ) -> Result<persist::Report> {
+    on_servers(config, out, async |deployment| persist::run(deployment, plan, stop).await).await
+}
+
+/// Measures on the servers of `config`, temporary ones if it names none.
+async fn on_servers<T>(
+    config: &Config,
+    out: Output,
+    measure: impl AsyncFnOnce(Deployment) -> Result<T, EngineError>,
+) -> Result<T> {
     // Settings of a deployment in this database do not apply: the benchmark has a single partition and changes no
     // shared setting.
     let config = Config { partitions: None, read_only: true, ..config.clone() };
@@ -161,8 +247,7 @@ pub(super) async fn compare(
     context
         .run(async |context| {
             context.redis.connection().multiplexed(HOME).await?;
-            let deployment = context.deployment.clone();
-            Ok(Box::pin(persist::run(deployment, plan, stop)).await?)
+            Ok(Box::pin(measure(context.deployment.clone())).await?)
         })
         .await
 }
@@ -182,4 +267,107 @@ fn render_persist(report: &persist::Report) -> String {
             .right(&Label("column-per-second"), |(_, of)| number(of.per_second as u64)),
         text!("cli-bench-ratio", ratio, database)
     )
+}
+
+async fn run_rush(config: &Config, out: Output, work: Work, args: &RushArgs) -> Result<u8> {
+    let full = if work == Work::SoldOut { 1_000_000 } else { 200_000 };
+    let rounds = args.rounds;
+    let requests = rounds.choose(args.requests, full, 5_000);
+    let plan = rush::Plan { work, requests, rounds: rounds.rounds() };
+    let measure = async |stop: &CancellationToken| {
+        on_servers(config, out, async |deployment| rush::run(deployment, plan, stop).await).await
+    };
+    let report = cancellable(config, measure).await?;
+    out.answer(&report, || render_rush(&report))
+}
+
+/// The range of a figure.
+fn range(of: &Spread) -> String {
+    format!("{}–{}", number(of.min as u64), number(of.max as u64))
+}
+
+fn render_rush(report: &rush::Report) -> String {
+    let connections = report.connections;
+    let mut rows = vec![("seckill".to_owned(), Some(report.seckill), None)];
+    if report.persisted.is_some() {
+        rows.push((Label("cli-bench-persisted").to_owned(), report.persisted, None));
+    }
+    rows.extend([
+        (text!("cli-bench-script", connections), Some(report.tutorial), Some(report.ratio)),
+        ("redis-benchmark".to_owned(), report.redis_benchmark, report.ratio_redis_benchmark),
+    ]);
+    let (requests, rounds, database) = (report.requests, report.rounds, &report.database);
+    format!(
+        "{}{}",
+        Table::new(&rows)
+            .left("", |(name, ..)| name.clone())
+            .right(&Label("column-per-second"), |(_, of, _)| {
+                or_dash(of.map(|of| number(of.median as u64)))
+            })
+            .right(&Label("column-range"), |(_, of, _)| or_dash(of.as_ref().map(range)))
+            .right(&Label("column-ratio"), |(.., ratio)| {
+                ratio.map(|it| format!("{it:.2}")).unwrap_or_default()
+            }),
+        text!("cli-bench-rounds", requests, rounds, database)
+    )
+}
+
+async fn run_latency(config: &Config, out: Output, args: &LatencyArgs) -> Result<u8> {
+    let rounds = args.rounds;
+    let plan = latency::Plan {
+        buyers: rounds.choose(args.buyers, 100_000, 5_000),
+        each: Duration::from_millis(rounds.choose(args.millis, 3_000, 250)),
+        lone: rounds.choose(args.lone, 5_000, 500),
+        rounds: rounds.rounds(),
+    };
+    let measure = async |stop: &CancellationToken| {
+        on_servers(config, out, async |deployment| latency::run(deployment, plan, stop).await).await
+    };
+    let report = cancellable(config, measure).await?;
+    out.answer(&report, || render_latency(&report))
+}
+
+fn render_latency(report: &latency::Report) -> String {
+    let tutorial = Label("cli-bench-latency-tutorial").to_owned();
+    let lone = &report.lone;
+    let mut rows = Vec::new();
+    for load in &report.loads {
+        let name = match load.share {
+            Some(share) => format!("{:.0} %", share * 100.0),
+            None => format!("{}/s", number(load.offered as u64)),
+        };
+        rows.extend([
+            (name, "seckill".to_owned(), &load.seckill),
+            (String::new(), tutorial.clone(), &load.tutorial),
+        ]);
+    }
+    rows.extend([
+        (Label("cli-bench-lone").to_owned(), "seckill".to_owned(), &lone.seckill),
+        (String::new(), "seckill+SQL".to_owned(), &lone.seckill_persisting),
+        (String::new(), tutorial, &lone.tutorial),
+    ]);
+    let median = |of: fn(&Latencies) -> &Spread| {
+        move |row: &(String, String, &Latencies)| number(of(row.2).median as u64)
+    };
+    let [p50, p99] = [lone.ratio_p50, lone.ratio_p99].map(|ratio| format!("{ratio:.2}"));
+    let busy = report.loads.iter().map(|load| load.seckill.busy.median as u64).sum::<u64>();
+    let capacity = report.capacity.median as u64;
+    let (rounds, range_of, database) = (report.rounds, range(&report.capacity), &report.database);
+    let mut text = format!(
+        "{}{}",
+        Table::new(&rows)
+            .left("", |(name, ..)| name.clone())
+            .left("", |(_, side, _)| side.clone())
+            .right("/s", median(|it| &it.per_second))
+            .right("p50", median(|it| &it.p50_us))
+            .right("p99", median(|it| &it.p99_us))
+            .right(&Label("column-p99-range"), |(.., of)| range(&of.p99_us))
+            .right("p99.9", median(|it| &it.p999_us))
+            .right(&Label("column-max"), median(|it| &it.max_us)),
+        text!("cli-bench-latency", rounds, capacity, range = range_of, p50, p99, database)
+    );
+    if busy > 0 {
+        text.push_str(&format!("\n{}", text!("cli-bench-busy", busy)));
+    }
+    text
 }

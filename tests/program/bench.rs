@@ -116,3 +116,89 @@ fn an_interrupted_bench_removes_its_data() {
     refused(bench.wait(crate::support::PATIENCE), 1, "stopped before");
     assert_eq!(keys(&redis), [""; 0]);
 }
+
+/// Runs a benchmark of admission with few requests.
+fn quick(home: &Seckill, what: &str, args: &[&str]) -> serde_json::Value {
+    let bench = ["bench", what, "--quick", "--json"];
+    let report = home.run(&[&bench, args].concat()).expect_code(0).json();
+    assert_eq!(report["rounds"], 2, "{report}");
+    assert_eq!(home.processes(), [0; 0]);
+    report
+}
+
+#[track_caller]
+fn is_spread(of: &serde_json::Value) {
+    let [min, median, max] = ["min", "median", "max"].map(|key| of[key].as_f64().unwrap());
+    assert!(0.0 <= min && min <= median && median <= max, "{of}");
+}
+
+#[test]
+fn admission_and_refusals_are_compared_with_the_script_of_the_tutorials() {
+    let home = Seckill::new();
+    for (what, has_rows) in [("admission", false), ("soldout", false), ("endtoend", true)] {
+        let report = quick(&home, what, &["--requests", "1000"]);
+        assert_eq!(report["requests"], 1_000, "{report}");
+        for side in ["seckill", "tutorial", "redis_benchmark"] {
+            is_spread(&report[side]);
+            assert!(report[side]["min"].as_f64().unwrap() > 0.0, "{what} {side}: {report}");
+        }
+        for ratio in ["ratio", "ratio_redis_benchmark"] {
+            assert!(report[ratio].as_f64().unwrap() > 0.0, "{what} {ratio}: {report}");
+        }
+        assert_eq!(report["persisted"].is_object(), has_rows, "{report}");
+        assert!([1, 2, 4, 8].contains(&report["connections"].as_u64().unwrap()), "{report}");
+    }
+    let none = home.run(&["bench", "soldout", "--rounds", "0"]).expect_code(2);
+    assert!(none.stderr.contains("expected 1 to 100"), "{none}");
+    refused(home.run(&["--read-only", "bench", "latency"]), 1, "read-only");
+}
+
+#[test]
+fn latency_is_measured_at_four_loads_and_one_by_one() {
+    let home = Seckill::new();
+    let few = ["--buyers", "1000", "--millis", "50", "--lone", "50"];
+    let report = quick(&home, "latency", &few);
+    is_spread(&report["capacity"]);
+    let loads = report["loads"].as_array().unwrap();
+    let shares: Vec<_> = loads.iter().map(|load| load["share"].as_f64()).collect();
+    assert_eq!(shares, [None, None, Some(0.5), Some(0.9)], "{report}");
+    assert_eq!(loads[1]["offered"], 20_000.0, "{report}");
+    let lone = &report["lone"];
+    assert_eq!(lone["buyers"], 50, "{report}");
+    let of_loads = loads.iter().flat_map(|load| [&load["seckill"], &load["tutorial"]]);
+    let of_lone = [&lone["seckill"], &lone["seckill_persisting"], &lone["tutorial"]];
+    for latencies in of_loads.chain(of_lone) {
+        for figure in ["per_second", "busy", "p50_us", "p99_us", "p999_us", "max_us"] {
+            is_spread(&latencies[figure]);
+        }
+        let [p50, max] = ["p50_us", "max_us"].map(|key| latencies[key]["median"].as_f64());
+        assert!(p50 > Some(0.0) && p50 <= max, "{report}");
+    }
+}
+
+#[test]
+fn a_bench_of_the_script_leaves_a_given_redis_as_it_was() {
+    let (home, redis) = (Seckill::new(), TestRedis::start());
+    let url = redis.url();
+    let report = quick(&home, "endtoend", &["--requests", "1000", "--redis", &url]);
+    assert!(report["redis_benchmark"].is_null(), "{report}");
+    assert_eq!(keys(&redis), [""; 0]);
+    // The script makes its keys itself: they may belong to another program.
+    redis.query::<()>(&["SET", "stream.orders", "1"]);
+    refused(home.run(&["bench", "soldout", "--redis", &url]), 1, "stream.orders");
+    assert_eq!(keys(&redis), ["stream.orders"]);
+}
+
+#[test]
+fn an_interrupted_load_removes_its_data() {
+    let (home, redis) = (Seckill::new(), TestRedis::start());
+    let bench = home.spawn(&["--redis", &redis.url(), "bench", "admission"]);
+    crate::support::wait_until_blocking(
+        crate::support::PATIENCE,
+        "the script admits buyers",
+        || redis.query::<u64>(&["XLEN", "stream.orders"]) > 0,
+    );
+    bench.signal(rustix::process::Signal::INT);
+    refused(bench.wait(crate::support::PATIENCE), 1, "stopped before");
+    assert_eq!(keys(&redis), [""; 0]);
+}

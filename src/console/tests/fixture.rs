@@ -404,7 +404,7 @@ pub(super) fn normal() -> Snapshot {
             repeat_buyers: Some(vec![(UserId(1_004), 3), (UserId(987_659), 2)]),
         }),
         audit: Balance::InFlight { orders: 1_332 },
-        latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
+        latency: Some(Latency { p50: 412, p99: 1_830, p999: 6_100, max: 6_100, samples: 21_840 }),
         latency_buckets: [250, 500, 1_000, 2_000, 4_000, 8_000]
             .into_iter()
             .zip([2_100, 12_400, 5_800, 1_300, 220, 20])
@@ -497,7 +497,8 @@ fn http(node: &str) -> HttpLine {
     let (node, url) = (node.to_owned(), "http://10.0.0.7:8080".to_owned());
     let mut line = HttpLine { node, url, per_second: 12_204.6, ..HttpLine::default() };
     line.answers = [(200, 6_860), (404, 17), (409, 164_210), (429, 4_296), (503, 12)].into();
-    line.latency = Some(Latency { p50: 1_210, p99: 8_400, max: 41_000, samples: 61_023 });
+    line.latency =
+        Some(Latency { p50: 1_210, p99: 8_400, p999: 41_000, max: 41_000, samples: 61_023 });
     (line.in_flight, line.connections, line.max_connections) = (15, 64, 16_384);
     (line.limited_users, line.limited_addresses) = (4_290, 6);
     let user = |(id, per_second)| Talker { id: UserId(id), per_second };

@@ -23,8 +23,13 @@ pub(super) fn extreme() -> Snapshot {
     snapshot.funnel = Funnel { attempts: count, admitted: count, sold_out: count, ..refused };
     let stream = snapshot.stream.as_mut().unwrap();
     (stream.lag, stream.pending, stream.dead) = (Some(1_234_567_890), 1_234_567_890, 987_654);
-    snapshot.latency =
-        Some(Latency { p50: 412, p99: 999_999, max: 59_000_000, samples: 1_234_567_890 });
+    snapshot.latency = Some(Latency {
+        p50: 412,
+        p99: 999_999,
+        p999: 59_000_000,
+        max: 59_000_000,
+        samples: 1_234_567_890,
+    });
     snapshot.audit = Balance::InFlight { orders: 1_234_567 };
     snapshot.load_tests = vec![load_test(7, 1, 11_000_000), load_test(8, 9_999_999, 11_000_000)];
     snapshot.read_only = true;

@@ -251,6 +251,7 @@ pub fn latency_of(histogram: &Histogram<u64>) -> Latency {
     Latency {
         p50: histogram.value_at_quantile(0.5),
         p99: histogram.value_at_quantile(0.99),
+        p999: histogram.value_at_quantile(0.999),
         max: histogram.max(),
         samples: histogram.len(),
     }
@@ -268,7 +269,10 @@ mod tests {
         let latency = meters.latency().unwrap();
         assert_eq!(latency.samples, 100);
         assert!((49_000..=52_000).contains(&latency.p50), "{latency:?}");
-        assert!(latency.p99 <= latency.max && latency.max >= 100_000, "{latency:?}");
+        assert!(
+            latency.p99 <= latency.p999 && latency.p999 <= latency.max && latency.max >= 100_000,
+            "{latency:?}"
+        );
         let buckets = meters.latency_buckets();
         assert_eq!(buckets[..4], [(250, 0), (500, 0), (1_000, 0), (2_000, 1)]);
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 100);

@@ -553,6 +553,9 @@ pub struct Latency {
     pub p50: u64,
     /// 99th percentile.
     pub p99: u64,
+    /// 99.9th percentile; 0 from a node that does not report it.
+    #[serde(default)]
+    pub p999: u64,
     /// Largest.
     pub max: u64,
     /// Number of samples.
