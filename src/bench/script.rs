@@ -264,7 +264,7 @@ async fn call(
     let mut replies = Replies::default();
     for reply in calls.query_async::<Vec<usize>>(connection).await? {
         let count = replies.get_mut(reply);
-        *count.ok_or((DriverErrorKind::UnexpectedReturnType, "no reply of the script"))? += 1;
+        *count.ok_or((DriverErrorKind::UnexpectedReturnType, "seckill.lua"))? += 1;
     }
     Ok(replies)
 }

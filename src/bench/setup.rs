@@ -65,7 +65,7 @@ pub(super) async fn run<T>(
     let (tasks, end) = (TaskTracker::new(), CancellationToken::new());
     let mut bench = Bench { deployment, baseline, made: Vec::new(), tasks, end };
     bench.refuse_deployment().await?;
-    let measured = stop.run_until_cancelled(measure(&mut bench)).await;
+    let measured = stop.run_until_cancelled(Box::pin(measure(&mut bench))).await;
     // A running consumer would recreate its stream.
     bench.end.cancel();
     bench.tasks.close();
@@ -228,7 +228,9 @@ impl Node {
     /// Starts admission.
     pub(super) fn admission(&self) -> Admission {
         let (admission, workers) = Admission::new(&self.context);
-        workers.into_iter().for_each(|worker| self.spawn(worker.run(self.stop.clone())));
+        for worker in workers {
+            self.spawn(worker.run(self.stop.clone()));
+        }
         admission
     }
 

@@ -25,6 +25,7 @@ const NAMES: &[&str] = &[
     "node",
     "seckill",
     "bench",
+    "benchmark",
     "drill",
     "persist",
     "SECKILL",
