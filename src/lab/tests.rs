@@ -281,9 +281,9 @@ async fn steps_and_timelines_are_what_sqlite_and_redis_saw() {
 }
 
 /// Runs one lock in one incident, and returns the work with its requests and the commands that its Redis received.
-async fn run_in(incident: Incident, name: &str) -> (Work, Vec<Served>, Vec<String>) {
+async fn run_in(incident: Incident, name: &str, seed: u64) -> (Work, Vec<Served>, Vec<String>) {
     let incidents = [incident].into();
-    let lab = lab(&[name], Work { incidents, ..Work::default() }, 5..6);
+    let lab = lab(&[name], Work { incidents, ..Work::default() }, seed..seed + 1);
     let design = lab.designs[0];
     let work = design.question.works(&lab.work).remove(1);
     let mut shop = Shop::open(Database::Sqlite, &CancellationToken::new()).await.unwrap();
@@ -291,7 +291,7 @@ async fn run_in(incident: Incident, name: &str) -> (Work, Vec<Served>, Vec<Strin
     let redis_url = shop.redis_url();
     let monitoring = monitor(redis_url.strip_prefix("unix://").unwrap(), "the-end").await;
     let stop = CancellationToken::new();
-    let served = lab.serve_requests(&mut shop, design, &work, 5, &stop).await.unwrap();
+    let served = lab.serve_requests(&mut shop, design, &work, seed, &stop).await.unwrap();
     let mut redis = Redis::from_url(&redis_url).unwrap().connection();
     let () = redis.query(redis::cmd("SET").arg("the-end").arg(1)).await.unwrap();
     let monitored = timeout(PATIENCE, monitoring).await.unwrap().unwrap();
@@ -299,9 +299,20 @@ async fn run_in(incident: Incident, name: &str) -> (Work, Vec<Served>, Vec<Strin
     (work, served, monitored)
 }
 
+/// On a slow machine, the second holder may still work when the run ends: then the next seed shows both releases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_timeline_of_a_deleted_lock_is_what_redis_saw() {
-    let (work, served, monitored) = run_in(Incident::HolderPauses, "setnx-blind-release").await;
+    for seed in 5..10 {
+        if deleted_lock_is_what_redis_saw(seed).await.is_some() {
+            return;
+        }
+    }
+    panic!("no run shows how both holders release the lock");
+}
+
+async fn deleted_lock_is_what_redis_saw(seed: u64) -> Option<()> {
+    let (work, served, monitored) =
+        run_in(Incident::HolderPauses, "setnx-blind-release", seed).await;
     // Redis received each command on a lock as often as the trace says, and in its order.
     let mut received: BTreeMap<&str, usize> = BTreeMap::new();
     for command in monitored.iter().filter(|it| it.contains("lock:order:")) {
@@ -315,14 +326,14 @@ async fn the_timeline_of_a_deleted_lock_is_what_redis_saw() {
     assert_eq!(received, sent);
     let last = |what: &str| monitored.iter().rposition(|it| it == what).unwrap();
 
-    let shown = timeline::find(Promise::OwnLock, 5, &work, &served).unwrap();
+    let shown = timeline::find(Promise::OwnLock, seed, &work, &served).unwrap();
     assert!(shown.lines.iter().all(|line| steps().any(|it| *it == line.step)));
     let line = |column: usize, action: Action| {
-        shown.lines.iter().find(|it| it.column == column && it.step.action == action).unwrap()
+        shown.lines.iter().find(|it| it.column == column && it.step.action == action)
     };
-    let (acquired, stolen) = (line(0, Action::Acquire), line(1, Action::Acquire));
-    let (deleted, too_late) = (line(0, Action::Release), line(1, Action::Release));
-    assert_eq!(line(0, Action::Incident).step.what, "SIGSTOP");
+    let (acquired, stolen) = (line(0, Action::Acquire)?, line(1, Action::Acquire)?);
+    let (deleted, too_late) = (line(0, Action::Release)?, line(1, Action::Release)?);
+    assert_eq!(line(0, Action::Incident).unwrap().step.what, "SIGSTOP");
     assert_eq!(deleted.lock_of, Some(stolen.step.lane));
     assert_eq!((deleted.step.seen(), too_late.step.seen()), (Some(1), Some(0)));
     // Both release by the same command: the first one in the log is that of the holder that was stopped.
@@ -337,12 +348,13 @@ async fn the_timeline_of_a_deleted_lock_is_what_redis_saw() {
     assert!(u128::from(held) >= work.lease().as_nanos(), "{held}");
     let text = shown.text();
     assert!(text.contains("this was the lock of request"), "{text}");
+    Some(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_over_several_servers_is_not_lost_with_one_of_them() {
     for (name, broken) in [("watchdog", true), ("multilock", false)] {
-        let (work, served, _) = run_in(Incident::Failover, name).await;
+        let (work, served, _) = run_in(Incident::Failover, name, 5).await;
         let shown = timeline::find(Promise::OneOrder, 5, &work, &served);
         assert_eq!(shown.is_some(), broken, "{name}");
         let Some(shown) = shown else { continue };
