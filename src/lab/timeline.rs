@@ -73,7 +73,7 @@ pub(crate) fn find(
     let (lanes, deletions) = (lanes(promise, served), ownership::deletions(served));
     let pair = match promise {
         Promise::NoOverselling => oversold(&lanes, work.stock.into()),
-        Promise::OneOrder => two_orders(&lanes),
+        Promise::OneOrder => two_orders(&lanes, work.holder_incident().is_none()),
         Promise::SellsOut => turned_away(&lanes),
         Promise::FreedAfterDeath => locked_out(&lanes),
         Promise::OwnLock => deleted(&lanes, &deletions),
@@ -206,14 +206,22 @@ type Pair<'l, 'a> = Option<(&'l Lane<'a>, &'l Lane<'a>)>;
 
 /// The request that took the last piece, and one that had checked before and took a piece that did not exist.
 fn oversold<'l, 'a>(lanes: &'l [Lane<'a>], stock: u64) -> Pair<'l, 'a> {
-    let taken = |lane: &&Lane<'_>| lane.piece.is_some();
     let seller = lanes.iter().find(|it| it.piece == Some(stock))?;
-    let beyond = lanes.iter().filter(taken).filter(|it| it.piece > Some(stock));
+    // What is in the memory of one process is right there, and wrong beside another process.
+    let in_memory = seller.check.is_some_and(|it| it.action == Action::Memory);
+    let beyond = lanes.iter().filter(|it| it.piece > Some(stock));
+    let beyond = beyond.filter(|it| !in_memory || process(it) != process(seller));
     shortest(beyond.map(|it| (seller, it)))
 }
 
-/// Two requests of one user that both took an order.
-fn two_orders<'l, 'a>(lanes: &'l [Lane<'a>]) -> Pair<'l, 'a> {
+/// The instance that served a request.
+fn process(lane: &Lane<'_>) -> Option<u32> {
+    lane.write.map(|it| it.instance)
+}
+
+/// Two requests of one user that both took an order; if `in_one_process`, rather those of one instance: a fault that needs
+/// no second one is seen without it.
+fn two_orders<'l, 'a>(lanes: &'l [Lane<'a>], in_one_process: bool) -> Pair<'l, 'a> {
     let mut of_user: BTreeMap<i64, Vec<&Lane<'a>>> = BTreeMap::new();
     for lane in lanes.iter().filter(|it| it.piece.is_some()) {
         of_user.entry(lane.served.user).or_default().push(lane);
@@ -225,7 +233,9 @@ fn two_orders<'l, 'a>(lanes: &'l [Lane<'a>]) -> Pair<'l, 'a> {
             _ => None,
         }
     });
-    shortest(pairs)
+    let (within, across): (Vec<_>, Vec<_>) =
+        pairs.partition(|(first, second)| in_one_process && process(first) == process(second));
+    shortest(within.into_iter()).or_else(|| shortest(across.into_iter()))
 }
 
 /// A request whose write changed nothing, and one that had changed the row in between.

@@ -192,12 +192,12 @@ impl Work {
         (0..).zip(order).map(|(number, user)| Request { number, user }).collect()
     }
 
-    /// The requests that a load balancer sends to an instance, counted from 0: every n-th one, except those of the
-    /// holders, which have a process of their own.
+    /// The requests that a load balancer sends to an instance, counted from 0: two in turn, so that both requests of a
+    /// user meet in one process or in two. Those of the holders have a process of their own.
     pub(crate) fn requests_of(&self, instance: u32, seed: u64) -> Vec<Request> {
         let holders = self.holders(seed);
         let all = self.requests(seed).into_iter().filter(|it| !holders.contains(it));
-        all.filter(|it| it.number % self.instances == instance).collect()
+        all.filter(|it| it.number / 2 % self.instances == instance).collect()
     }
 
     /// Connections of an instance, counted from 0.

@@ -34,7 +34,8 @@ fn a_lab_judges_designs_and_leaves_nothing() {
 #[test]
 fn queues_are_compared_on_temporary_servers() {
     let home = Seckill::new();
-    let queues = home.json(&["lab", "queues"]);
+    // Half a minute alone.
+    let queues = home.spawn(&["lab", "queues", "--json"]).wait(LONG).expect_code(0).json();
     let cells = queues["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 35, "{queues}");
     let lost = cells.iter().find(|it| it["property"] == "crash-safety" && it["queue"] == "group");

@@ -219,7 +219,8 @@ pub(crate) const SIDES: Margin = Margin::new(1, 0);
 /// Draws the first line of a view.
 fn draw_head(area: Rect, buffer: &mut Buffer, heading: &Line<'_>, summary: &Line<'_>) {
     let row = area.inner(SIDES);
-    heading.render(row, buffer);
+    let taken = if summary.width() > 0 { summary.width() as u16 + 2 } else { 0 };
+    heading.render(Rect { width: row.width.saturating_sub(taken), ..row }, buffer);
     // Aligned with the columns of a table, which leave room for a scrollbar.
     let [room, _] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(1)]).areas(row);
     summary.clone().right_aligned().render(room, buffer);

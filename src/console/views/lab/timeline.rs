@@ -6,8 +6,8 @@ use seckill_lab::{Line as Happened, Timeline};
 use super::{LabState, draw_head, draw_scrollbar};
 use crate::views::prelude::*;
 
-/// Cells of a time.
-const TIME: u16 = 8;
+/// Cells of a time: tens of seconds, in microseconds.
+const TIME: u16 = 10;
 /// Blanks between columns.
 const GAP: u16 = 2;
 /// Rows of the steps that are kept, with the titles of the lanes.
