@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// An order over HTTP makes many small allocations, and another thread frees some of them: the allocator of the C library
-/// takes a quarter of the server's CPU time for that, this one half as much.
+/// An order over HTTP makes many small allocations, and another thread frees some of them. With this allocator, the server
+/// needs an eighth less CPU time per order than with that of the C library.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

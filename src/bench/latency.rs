@@ -96,7 +96,7 @@ pub struct Lone {
 pub struct Latencies {
     /// Replies per second.
     pub per_second: Spread,
-    /// Requests told that the node is busy.
+    /// Requests refused because the node was busy.
     pub busy: Spread,
     /// Median.
     pub p50_us: Spread,
@@ -222,7 +222,7 @@ async fn under_load(bench: &mut Bench, plan: LoadTest) -> Result<Sample, EngineE
     let admission = node.admission();
     buy(&admission, voucher, 1).await?;
     let report = node.load(&admission, &LoadTest { voucher, ..plan }).await?;
-    // Above its capacity, the node tells buyers that it is busy.
+    // Above its capacity, the node refuses buyers as busy.
     if report.admitted + report.rejected != report.attempts {
         return Err(not_admitted(report.attempts, report.admitted, &report));
     }

@@ -40,7 +40,7 @@ pub(super) enum BenchCommand {
     /// and Redis is temporary. All take turns on the same Redis, and each result is checked. Runs on temporary servers,
     /// or on --redis and --database, which must not be in use; cleans up like persist.
     Admission(RushArgs),
-    /// Buyers told "sold out" per second, compared with the script of a common tutorial
+    /// Replies "sold out" per second, compared with the script of a common tutorial
     ///
     /// Measured like admission.
     Soldout(RushArgs),

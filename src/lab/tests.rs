@@ -77,6 +77,11 @@ async fn breaks_what_it_declares(lab: Lab) {
             let first = lines.next().map(|it| it.step.instance);
             assert!(lines.all(|it| Some(it.step.instance) == first), "{label}: in one process");
         }
+        if design.name == "counter-in-memory" {
+            let lines = design.timelines.iter().flat_map(|it| &it.lines);
+            let instances: BTreeSet<u32> = lines.map(|it| it.step.instance).collect();
+            assert_eq!(instances.len(), 2, "{label}: each process has a counter");
+        }
         for run in &design.runs {
             // Requests fail only if their process is killed.
             let dies = design.incident == Some(Incident::HolderDies);
@@ -320,13 +325,14 @@ async fn deleted_lock_is_what_redis_saw(seed: u64) -> Option<()> {
     let (work, served, monitored) =
         run_in(Incident::HolderPauses, "setnx-blind-release", seed).await;
     // Redis received each command on a lock as often as the trace says, and in its order.
+    let locks = Layout::default().lock("order:");
     let mut received: BTreeMap<&str, usize> = BTreeMap::new();
-    for command in monitored.iter().filter(|it| it.contains("lock:order:")) {
+    for command in monitored.iter().filter(|it| it.contains(&locks)) {
         *received.entry(command).or_default() += 1;
     }
     let mut sent: BTreeMap<&str, usize> = BTreeMap::new();
     let steps = || served.iter().flat_map(|it| &it.steps);
-    for step in steps().filter(|it| it.action.is_redis() && it.what.contains("lock:order:")) {
+    for step in steps().filter(|it| it.action.is_redis() && it.what.contains(&locks)) {
         *sent.entry(&step.what).or_default() += 1;
     }
     assert_eq!(received, sent);

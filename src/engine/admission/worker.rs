@@ -625,7 +625,7 @@ impl AdmissionWorker {
             ids.iter().take(1_000).map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
         let (promised, refused) = (ids(&done.promised_ids), ids(&done.refused_ids));
-        tracing::warn!(%subject, promised, refused, "Redis had lost data: orders were restored, or refused");
+        tracing::warn!(%subject, promised, refused, "Redis had lost data and was reconciled; the audit log has the details");
         let NodeContext { outbox, node, .. } = &self.context;
         outbox.put_own(node, REDIS_RECONCILED, subject, Message::of(&Event::DataLoss(done)));
     }

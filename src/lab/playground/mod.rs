@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::mpsc::{Receiver, Sender, channel},
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,8 @@ use crate::{Database, LabError, Result, shop::Shop};
 /// Events of different sources are put in order if they arrive within this time of each other.
 const REORDER: Duration = Duration::from_millis(25);
 const TICK: Duration = Duration::from_millis(5);
+/// Events that wait to be shown: a minute, which is the longest recording, has far fewer.
+const WAITING: usize = 4_096;
 
 /// A lane of the timeline.
 #[derive(Clone, Debug, Serialize)]
@@ -79,12 +81,12 @@ fn now_us() -> i64 {
 #[derive(Clone, Debug)]
 struct Log {
     zero_us: i64,
-    events: UnboundedSender<Event>,
+    events: Sender<Event>,
 }
 
 impl Log {
-    fn starting_at(zero_us: i64) -> (Self, UnboundedReceiver<Event>) {
-        let (events, received) = unbounded_channel();
+    fn starting_at(zero_us: i64) -> (Self, Receiver<Event>) {
+        let (events, received) = channel(WAITING);
         (Self { zero_us, events }, received)
     }
 
@@ -94,14 +96,14 @@ impl Log {
 
     fn say_at(&self, at_us: i64, lane: usize, text: String, busy: Option<bool>) {
         // A playground that was cancelled has no receiver.
-        let _ = self.events.send(Event { at_us: at_us - self.zero_us, lane, text, busy });
+        let _ = self.events.try_send(Event { at_us: at_us - self.zero_us, lane, text, busy });
     }
 }
 
 /// Shows the events in the order of their times until all sources have ended, and returns them.
 async fn follow(
     zero_us: i64,
-    mut received: UnboundedReceiver<Event>,
+    mut received: Receiver<Event>,
     mut show: impl FnMut(&Event),
 ) -> Vec<Event> {
     let (mut shown, mut pending): (Vec<Event>, Vec<Event>) = Default::default();

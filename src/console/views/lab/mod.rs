@@ -203,11 +203,13 @@ impl LabState {
                 self.running = None;
                 match outcome {
                     Ok(report) => {
-                        if let Some(missing) = report.missing.first() {
-                            return Effect::Failure(missing.text());
-                        }
                         let first = report.designs.iter().filter(|it| it.incident.is_none());
-                        Effect::Success(text!("lab-view-done", count = first.count()))
+                        let done = text!("lab-view-done", count = first.count());
+                        report.designs.into_iter().for_each(|it| self.add(it));
+                        match report.missing.first() {
+                            Some(missing) => Effect::Failure(missing.text()),
+                            None => Effect::Success(done),
+                        }
                     }
                     Err(LabError::Cancelled) => Effect::note(Label("lab-cancelled")),
                     Err(error) => Effect::Failure(error.to_string()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seckill_lab::{DesignReport, Lab, LabError, Progress, Report};
 use tokio::{
-    sync::mpsc::{self, UnboundedReceiver},
+    sync::mpsc::{self, Receiver},
     task::JoinHandle,
     time::timeout,
 };
@@ -12,6 +12,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Timeout for the servers of a cancelled run to stop.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Events that wait for the view. If it is behind, it misses some of them, and gets all results at the end.
+const WAITING: usize = 256;
 
 /// What happens in a run.
 #[derive(Debug)]
@@ -31,7 +34,7 @@ pub(super) struct LabRun {
     pub(super) progress: Option<Progress>,
     /// It was cancelled, and its servers are being stopped.
     pub(super) is_cancelled: bool,
-    events: UnboundedReceiver<LabEvent>,
+    events: Receiver<LabEvent>,
     task: Option<JoinHandle<()>>,
     stop: CancellationToken,
     _guard: DropGuard,
@@ -40,22 +43,22 @@ pub(super) struct LabRun {
 impl LabRun {
     /// Starts a task that runs the designs.
     pub(super) fn start(lab: Lab) -> Self {
-        let (sender, events) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::channel(WAITING);
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         let task = tokio::spawn(async move {
-            let progress = |it| _ = sender.send(LabEvent::Begins(it));
+            let progress = |it| _ = sender.try_send(LabEvent::Begins(it));
             let ended = |it: &DesignReport| {
-                _ = sender.send(LabEvent::Ended(Box::new(it.clone())));
+                _ = sender.try_send(LabEvent::Ended(Box::new(it.clone())));
             };
             let outcome = lab.watch(progress, ended, &stopping).await;
-            _ = sender.send(LabEvent::Over(outcome));
+            _ = sender.send(LabEvent::Over(outcome)).await;
         });
         Self::new(events, Some(task), stop)
     }
 
     fn new(
-        events: UnboundedReceiver<LabEvent>,
+        events: Receiver<LabEvent>,
         task: Option<JoinHandle<()>>,
         stop: CancellationToken,
     ) -> Self {
@@ -66,7 +69,7 @@ impl LabRun {
     /// A run without a task.
     #[cfg(test)]
     pub(super) fn fake(progress: Progress) -> Self {
-        let run = Self::new(mpsc::unbounded_channel().1, None, CancellationToken::new());
+        let run = Self::new(mpsc::channel(1).1, None, CancellationToken::new());
         Self { progress: Some(progress), ..run }
     }
 
@@ -84,6 +87,8 @@ impl LabRun {
     /// Cancels the run and waits until its servers are stopped.
     pub(super) async fn end(mut self) {
         self.cancel();
+        // The task does not wait for a view that is gone.
+        self.events.close();
         if let Some(task) = self.task.take() {
             // Servers that outlive the wait end with this process.
             _ = timeout(END_TIMEOUT, task).await;
