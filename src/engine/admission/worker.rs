@@ -43,6 +43,7 @@ use crate::{
     },
     partitions,
     recovery::{
+        comparison::{compare, reconcile_by_numbers},
         reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile},
         sale_versions::SaleVersions,
     },
@@ -108,6 +109,9 @@ pub struct AdmissionWorker {
     held: HashMap<VoucherId, Batch>,
     /// The tasks that do so, one for each sale; they end with this one.
     preparing: JoinSet<(VoucherId, Prepared)>,
+    /// The task that compares every order with its buyer, after only their numbers were compared. It ends with this one,
+    /// and with the run of Redis.
+    comparing: JoinSet<Result<Reconciled>>,
     /// Sales that stay closed until the operator resolves it, and until when the event is not repeated.
     noted: HashMap<VoucherId, Instant>,
     in_flight: FuturesOrdered<Flight>,
@@ -137,6 +141,7 @@ impl AdmissionWorker {
             damaged_streams: Vec::new(),
             held: HashMap::new(),
             preparing: JoinSet::new(),
+            comparing: JoinSet::new(),
             noted: HashMap::new(),
             in_flight: FuturesOrdered::new(),
         }
@@ -168,6 +173,15 @@ impl AdmissionWorker {
                 Some(Ok((voucher, prepared))) = self.preparing.join_next(), if !self.preparing.is_empty() => {
                     for batch in pages(self.prepared(voucher, prepared), most) {
                         self.send_into(batch, &stop).await;
+                    }
+                }
+                Some(Ok(compared)) = self.comparing.join_next(), if !self.comparing.is_empty() => {
+                    match compared {
+                        Ok(done) => self.note_reconciled(event::partition(self.partition.number()), done),
+                        Err(error) => tracing::warn!(
+                            %error,
+                            "the orders could not be compared with their buyers; run 'seckill audit'"
+                        ),
                     }
                 }
                 _ = check.tick() => {
@@ -600,11 +614,23 @@ impl AdmissionWorker {
     async fn reconcile_run(&mut self, run: String) -> Result<()> {
         let (servers, of) = (&mut self.servers, &self.partition);
         self.ids.reclaim(&mut servers.conn).await?;
-        if !is_reconciled(&mut servers.conn, of, &run).await? {
+        let is_first = !is_reconciled(&mut servers.conn, of, &run).await?;
+        if is_first {
             self.ids.not_before(first_second(&servers.store, of).await?);
         }
         let promises = self.promises(|voucher| self.servers.keys.partition_of(voucher) == *of);
-        let done = reconcile(&mut self.servers, of, &promises, &self.token).await?;
+        self.comparing.abort_all();
+        let done = if is_first {
+            let (done, agree) =
+                reconcile_by_numbers(&mut self.servers, of, &promises, &self.token).await?;
+            if agree {
+                let (mut servers, of) = (self.context.deployment.servers(), of.clone());
+                self.comparing.spawn(async move { compare(&mut servers, &of).await });
+            }
+            done
+        } else {
+            reconcile(&mut self.servers, of, &promises, &self.token).await?
+        };
         self.journal.forget(&done.refused_ids);
         self.note_reconciled(event::partition(of.number()), done);
         let NodeContext { node, deployment, .. } = &self.context;

@@ -30,7 +30,8 @@ use serde::Serialize;
 
 use crate::{Result, servers::Servers};
 
-const PAGE: usize = 1_000;
+/// Orders of a page.
+pub(super) const PAGE: usize = 1_000;
 /// Entries added in one round trip.
 const ENQUEUE_PAGE: usize = 500;
 /// A finding counts if it persists for this many reads; a command in between may look like one.
@@ -326,23 +327,34 @@ pub(super) async fn not_in_sql(servers: &Servers, buyers: &[SaleOrder]) -> Resul
     Ok(missing)
 }
 
-/// Live orders in SQL whose buyer holds no such order in Redis.
+/// Number of live orders in SQL whose buyer holds no such order in Redis.
 async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64> {
     let (mut unknown, mut after) = (0, None);
     loop {
         let page = servers.store.live_orders(voucher, after, PAGE as u32).await?;
         let Some(last) = page.last() else { return Ok(unknown) };
         after = Some(last.id);
-        let held = servers.held(voucher, page.iter().map(SaleOrder::place)).await?;
-        for (SaleOrder { id, .. }, held) in page.iter().zip(held) {
-            let known = held == Some(*id);
-            // An order that was closed since the page was read has correctly left Redis.
-            if !known && servers.store.order(*id).await?.is_some_and(|order| order.status.is_live())
-            {
-                unknown += 1;
-            }
+        unknown += unknown_among(servers, voucher, &page).await?.len() as u64;
+    }
+}
+
+/// Those of these live orders whose buyer holds no such order in Redis.
+pub(super) async fn unknown_among(
+    servers: &mut Servers,
+    voucher: VoucherId,
+    orders: &[SaleOrder],
+) -> Result<Vec<SaleOrder>> {
+    let held = servers.held(voucher, orders.iter().map(SaleOrder::place)).await?;
+    let mut unknown = Vec::new();
+    for (order, held) in orders.iter().zip(held) {
+        // An order that was closed since the page was read has correctly left Redis.
+        if held != Some(order.id)
+            && servers.store.order(order.id).await?.is_some_and(|it| it.status.is_live())
+        {
+            unknown.push(*order);
         }
     }
+    Ok(unknown)
 }
 
 /// All entries of a partition in flight, and its dead letters that contain an order.

@@ -67,6 +67,9 @@ pub(crate) enum Scope {
     /// If its keys are inconsistent, or it was not reconciled on this run of the server.
     #[strum(serialize = "")]
     IfNeeded,
+    /// The same, but consistent keys are not compared with SQL: the numbers of buyers and orders agree.
+    #[strum(serialize = "")]
+    Counted,
     /// Even if its keys are consistent with one another: they may not match SQL.
     Always,
     /// Even if Redis has another sale with that ID: the keys of that sale are renamed.
@@ -86,13 +89,24 @@ pub async fn reconcile(
     promises: &[SaleOrder],
     token: &str,
 ) -> Result<Reconciled> {
+    reconcile_sales(servers, of, promises, token, Scope::IfNeeded).await
+}
+
+/// As [`reconcile`], each sale as far as `scope` requires it.
+pub(crate) async fn reconcile_sales(
+    servers: &mut Servers,
+    of: &Partition,
+    promises: &[SaleOrder],
+    token: &str,
+    scope: Scope,
+) -> Result<Reconciled> {
     let mut reconciler = Reconciler::new(servers, of, token).await?;
     let mut done = Reconciled::default();
     let mut by_voucher = group_by(promises.iter().copied(), |promise| promise.voucher_id);
     stream::ensure_group(&mut reconciler.servers.conn, of).await?;
     for sale in reconciler.servers.sales_of(of).await? {
         let voucher = sale.voucher_id;
-        let part = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
+        let part = reconciler.sale(voucher, &[], scope).await?;
         let closed = part.closed.is_some();
         done.add(part);
         if closed {
@@ -125,24 +139,37 @@ pub(crate) async fn put_back_written(
     servers: &mut Servers,
     orders: impl IntoIterator<Item = OrderEntry>,
 ) -> Result<()> {
-    let until = Instant::now() + WITHIN;
     let orders = orders.into_iter().map(|order| SaleOrder::from(&order));
     for (voucher, orders) in group_by(orders, |order| order.voucher_id) {
-        let of = servers.keys.partition_of(voucher);
-        let mut reconciler = Reconciler::new(servers, &of, "").await?;
-        // A sale that is being reconciled may have read SQL before they were written.
-        while reconciler.put_back(voucher, Entry::Leave, &orders).await?.is_none() {
-            if !is_current(&reconciler.servers.store, voucher).await? {
-                break;
-            }
-            if Instant::now() > until {
-                tracing::error!(%voucher, "written orders have no buyer in Redis; run 'seckill audit --repair'");
-                break;
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        put_back(servers, voucher, &orders).await?;
     }
     Ok(())
+}
+
+/// Restores the buyers of orders of one sale that are in SQL.
+pub(crate) async fn put_back(
+    servers: &mut Servers,
+    voucher: VoucherId,
+    orders: &[SaleOrder],
+) -> Result<Reconciled> {
+    let until = Instant::now() + WITHIN;
+    let of = servers.keys.partition_of(voucher);
+    let mut reconciler = Reconciler::new(servers, &of, "").await?;
+    loop {
+        if let Some(done) = reconciler.put_back(voucher, Entry::Leave, orders).await? {
+            return Ok(done);
+        }
+        // A sale that is being reconciled may have read SQL before they were written.
+        if !is_current(&reconciler.servers.store, voucher).await? {
+            break;
+        }
+        if Instant::now() > until {
+            tracing::error!(%voucher, "written orders have no buyer in Redis; run 'seckill audit --repair'");
+            break;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(Reconciled::default())
 }
 
 /// Whether Redis must have this sale: SQL has it, and it is not archived.
@@ -344,12 +371,17 @@ impl<'a> Reconciler<'a> {
                     if sale_copy::sync(self.servers, &sale, "").await? == Synced::Damaged {
                         continue;
                     }
-                    if let Some(done) = self.rebuild(&sale, "", promises, false, true).await? {
+                    let done = if scope == Scope::Counted {
+                        self.end(voucher, "").await?
+                    } else {
+                        self.rebuild(&sale, "", promises, false, true).await?
+                    };
+                    if let Some(done) = done {
                         return Ok(Reconciled { keys, ..done });
                     }
                 }
                 Start::Closed(found) => {
-                    let forced = scope != Scope::IfNeeded;
+                    let forced = matches!(scope, Scope::Always | Scope::Replace);
                     let damaged = forced || !found.is_empty();
                     // If only the stock or the tally was lost, the buyers are those that were admitted.
                     let names =
@@ -457,6 +489,14 @@ impl<'a> Reconciler<'a> {
         }
         // And after them: an order that was closed since its page was read was restored by mistake.
         done.removed += self.remove_closed(voucher, damaged).await?;
+        Ok(self.end(voucher, token).await?.map(|end| {
+            done.add(end);
+            done
+        }))
+    }
+
+    /// Opens a sale. `None` if a key was lost again, or another process has taken over.
+    async fn end(&mut self, voucher: VoucherId, token: &str) -> Result<Option<Reconciled>> {
         let mut call = scripts::RECONCILE_END.prepare_invoke();
         let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
         call.key(&keys.sale_keys(voucher)).key(of.watermark()).key(keys.tally(voucher));
@@ -469,10 +509,10 @@ impl<'a> Reconciler<'a> {
                 };
                 let more =
                     number(2).zip(number(1)).map_or(0, |(now, then)| now.saturating_sub(then));
-                Ok(Some(Reconciled { unknown: more, ..done }))
+                Ok(Some(Reconciled { unknown: more, ..Reconciled::default() }))
             }
             Some(redis::Value::BulkString(word)) if word == b"oversold" => {
-                Ok(Some(Reconciled { closed: Some(Closed::Oversold), ..done }))
+                Ok(Some(Reconciled { closed: Some(Closed::Oversold), ..Reconciled::default() }))
             }
             _ => Ok(None),
         }
