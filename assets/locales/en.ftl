@@ -798,6 +798,12 @@ cli-bench-locks-per-second = locks per second, { $tasks ->
 }
 cli-bench-lone = one by one
 cli-bench-no-answer = a request got no reply, so nothing was measured: { $error }
+cli-bench-overload =
+    Latency of admitted buyers in microseconds, median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    }, on { $database }.
+    Capacity: { $capacity }/s ({ $range }). Latency goal of the queue: { $goal } ms.
 cli-bench-persisted = seckill, until in SQL
 cli-bench-ratio = { $ratio } times as many, on { $database }
 cli-bench-rounds =
@@ -1270,10 +1276,12 @@ cli-work-unfinished = { $node } has stopped; a batch was not finished and stays 
 column-about = what happens
 column-action = action
 column-admitted = admitted
+column-admitted-per-second = admitted/s
 column-afterwards = afterwards
 column-age = age
 column-at = at
 column-audit = the audit
+column-busy-percent = busy %
 column-buyer = buyer
 column-cause = cause
 column-changed = changed
@@ -1307,6 +1315,7 @@ column-max = max
 column-multilock = multi-server ({ $servers })
 column-next = next
 column-node = node
+column-of-capacity = of capacity
 column-on = on
 column-order = order
 column-orders = orders

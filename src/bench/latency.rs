@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use seckill_engine::{
-    EngineError, LoadTest,
+    EngineError, LoadReport, LoadTest,
     deployment::Deployment,
     error::{MAX_CONCURRENCY, MAX_USERS},
     telemetry::{
@@ -116,6 +116,13 @@ struct Sample {
     busy: u64,
 }
 
+impl Sample {
+    fn of(report: &LoadReport) -> Self {
+        let (latency, per_second) = (report.latency_us, report.per_second);
+        Self { latency, per_second, busy: report.rejected }
+    }
+}
+
 impl Latencies {
     fn of(rounds: &[Sample]) -> Self {
         let spread = |of: fn(&Sample) -> f64| Spread::of(rounds.iter().map(of).collect());
@@ -148,9 +155,9 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
     let mut capacity = Vec::new();
     for round in 0..=plan.rounds {
         let all = load_test(VoucherId(0), plan.buyers);
-        let Sample { per_second, .. } = under_load(bench, all).await?;
+        let report = under_load(bench, all).await?;
         if round > 0 {
-            capacity.push(per_second);
+            capacity.push(report.per_second);
         }
     }
     let capacity = Spread::of(capacity);
@@ -170,7 +177,7 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
             };
             for engine in [round % 2 == 0, round % 2 == 1] {
                 if engine {
-                    seckill.push(under_load(bench, all.clone()).await?);
+                    seckill.push(Sample::of(&under_load(bench, all.clone()).await?));
                 } else {
                     script.open(requests).await?;
                     let (took, per_second) = script.offer(&all.arrivals(), *rate).await?;
@@ -214,7 +221,10 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
 }
 
 /// Runs a load test on a new sale with a piece for each buyer, while the consumer writes the orders.
-async fn under_load(bench: &mut Bench, plan: LoadTest) -> Result<Sample, EngineError> {
+pub(super) async fn under_load(
+    bench: &mut Bench,
+    plan: LoadTest,
+) -> Result<LoadReport, EngineError> {
     // One more for the buyer who waits for the node.
     let voucher = bench.sale(Label("bench-rush-sale"), plan.users + 1).await?;
     let node = bench.node();
@@ -230,8 +240,7 @@ async fn under_load(bench: &mut Bench, plan: LoadTest) -> Result<Sample, EngineE
     node.stop().await;
     check(bench, voucher, report.admitted + 1, report.admitted + 1).await?;
     bench.clear().await?;
-    let (latency, per_second) = (report.latency_us, report.per_second);
-    Ok(Sample { latency, per_second, busy: report.rejected })
+    Ok(report)
 }
 
 /// Lets buyers ask the engine one at a time.

@@ -4,6 +4,7 @@
 
 pub mod latency;
 pub mod locks;
+pub mod overload;
 pub mod persist;
 mod plain_lock;
 pub mod rush;

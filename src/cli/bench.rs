@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use seckill_bench::{
     latency::{self, Latencies},
     locks::{self, Figures, Plan, Report},
-    persist,
+    overload, persist,
     rush::{self, Spread, Work},
 };
 use seckill_engine::{EngineError, deployment::Deployment, error::MAX_USERS};
@@ -55,6 +55,11 @@ pub(super) enum BenchCommand {
     /// The loads are 1,000 and 20,000 requests per second, and 50 % and 90 % of the capacity, which is measured first.
     /// Runs on the same servers as admission.
     Latency(LatencyArgs),
+    /// Buyers admitted and refused as busy at 0.5, 1, 2 and 5 times the capacity, which is measured first, compared with
+    /// the script of a common tutorial
+    ///
+    /// Runs on the same servers as admission.
+    Overload(OverloadArgs),
     /// The console: idle CPU, overhead on a full load test, time to draw and to respond to a key
     ///
     /// Runs in a temporary data directory and draws to a hidden terminal.
@@ -108,6 +113,18 @@ pub(super) struct LatencyArgs {
     rounds: RoundArgs,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct OverloadArgs {
+    /// Buyers in each measurement of the capacity [default: 100000; with --quick: 5000]
+    #[arg(long, value_name = "N", value_parser = count_in(1_000..=MAX_USERS))]
+    buyers: Option<u64>,
+    /// Milliseconds of each load [default: 3000; with --quick: 250]
+    #[arg(long, value_name = "MS", value_parser = count_in(10..=60_000))]
+    millis: Option<u64>,
+    #[command(flatten)]
+    rounds: RoundArgs,
+}
+
 #[derive(Clone, Copy, Debug, Args)]
 struct RoundArgs {
     /// Rounds, after one that does not count [default: 5; with --quick: 2]
@@ -137,6 +154,7 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
         BenchCommand::Soldout(args) => run_rush(config, out, Work::SoldOut, &args).await,
         BenchCommand::Endtoend(args) => run_rush(config, out, Work::EndToEnd, &args).await,
         BenchCommand::Latency(args) => run_latency(config, out, &args).await,
+        BenchCommand::Overload(args) => run_overload(config, out, &args).await,
         BenchCommand::Console(args) => Box::pin(console::run(config, out, &args)).await,
     }
 }
@@ -370,4 +388,53 @@ fn render_latency(report: &latency::Report) -> String {
         text.push_str(&format!("\n{}", text!("cli-bench-busy", busy)));
     }
     text
+}
+
+async fn run_overload(config: &Config, out: Output, args: &OverloadArgs) -> Result<u8> {
+    let rounds = args.rounds;
+    let plan = overload::Plan {
+        buyers: rounds.choose(args.buyers, 100_000, 5_000),
+        each: Duration::from_millis(rounds.choose(args.millis, 3_000, 250)),
+        rounds: rounds.rounds(),
+    };
+    let measure = async |stop: &CancellationToken| {
+        on_servers(config, out, async |deployment| overload::run(deployment, plan, stop).await)
+            .await
+    };
+    let report = cancellable(config, measure).await?;
+    out.answer(&report, || render_overload(&report))
+}
+
+fn render_overload(report: &overload::Report) -> String {
+    let mut rows = Vec::new();
+    for load in &report.loads {
+        let name = format!("{:.0} %", load.share * 100.0);
+        let tutorial = Label("cli-bench-latency-tutorial").to_owned();
+        rows.extend([
+            (name, "seckill".to_owned(), &load.seckill, Some(load.goodput)),
+            (String::new(), tutorial, &load.tutorial, None),
+        ]);
+    }
+    type Row<'a> = (String, String, &'a overload::Side, Option<f64>);
+    let median =
+        |of: fn(&overload::Side) -> &Spread| move |row: &Row<'_>| number(of(row.2).median as u64);
+    let (rounds, goal, database) = (report.rounds, report.goal_ms, &report.database);
+    let (capacity, range) = (report.capacity.median as u64, range(&report.capacity));
+    format!(
+        "{}{}",
+        Table::new(&rows)
+            .left("", |(name, ..)| name.clone())
+            .left("", |(_, side, ..)| side.clone())
+            .right(&Label("column-admitted-per-second"), median(|it| &it.admitted_per_second))
+            .right(&Label("column-of-capacity"), |(.., goodput)| {
+                goodput.map(|it| format!("{it:.2}")).unwrap_or_default()
+            })
+            .right(&Label("column-busy-percent"), |(_, _, side, _)| {
+                format!("{:.1}", side.busy_percent.median)
+            })
+            .right("p50", median(|it| &it.p50_us))
+            .right("p99", median(|it| &it.p99_us))
+            .right(&Label("column-max"), median(|it| &it.max_us)),
+        text!("cli-bench-overload", rounds, capacity, range, goal, database)
+    )
 }

@@ -117,8 +117,8 @@ impl RedisError {
                 "NOAUTH" | "WRONGPASS" => Self::Login { address, detail: quoted() },
                 "OOM" | "MISCONF" | "READONLY" | "LOADING" | "MASTERDOWN" | "BUSY"
                 | "NOREPLICAS" | "CLUSTERDOWN" => Self::Unwilling(quoted()),
-                // The server was demoted during a blocking read.
-                "UNBLOCKED" => Self::Away { address, detail: quoted() },
+                // The server was demoted during a blocking read, or lost a script between its loading and its call.
+                "UNBLOCKED" | "NOSCRIPT" => Self::Away { address, detail: quoted() },
                 "MOVED" | "ASK" => {
                     Self::Rejected(reason!("redis-one-of-cluster", address, reply = text))
                 }

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use crate::support::{PATIENCE, TestCluster, TestRedis, TestSentinels, wait_until};
-use crate::world::newest;
+use crate::world::{newest, patient};
 use futures::future::join_all;
 use seckill_engine::{
     admission::AdmissionError,
@@ -42,7 +42,7 @@ impl Deployment {
         let store = seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap();
         let keys = Layout::new(partitions, redis.is_cluster());
         // Requests wait as long as a failover takes here.
-        let settings = Settings { answer_within_ms: 60_000, ..Settings::default() };
+        let settings = Settings { answer_within_ms: 60_000, ..patient() };
         Self { redis, store, keys, settings, _files: files }
     }
 

@@ -87,6 +87,33 @@ async fn requests_beyond_the_queue_are_rejected_immediately() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn requests_that_would_wait_too_long_are_rejected_immediately() {
+    for (wait_ms, rejects) in [(1, true), (60_000, false)] {
+        let world = World::with(|settings| {
+            (settings.queue, settings.queue_wait_ms) = (1_000_000, wait_ms);
+        });
+        let world = world.await;
+        let voucher = world.create(sale(100_000)).await;
+        // The rate is measured.
+        world.buy(voucher, 20_000).await;
+        let admission = world.node().operator().admission.clone().unwrap();
+        let buyers = 50_001..=70_000;
+        let tickets: Vec<_> =
+            buyers.map(|user| admission.request(voucher, UserId(user)).answer()).collect();
+        let mut busy = 0;
+        for reply in futures::future::join_all(tickets).await {
+            match reply.outcome.unwrap() {
+                Outcome::Admitted { .. } => {}
+                Outcome::Busy => busy += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(busy > 0, rejects, "{busy} were rejected");
+        world.settled_and_balanced().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_users_and_a_hundred_pieces() {
     let (world, voucher) = World::with_sale(100).await;
     let report = world.buy(voucher, 1_000).await;
@@ -320,7 +347,7 @@ async fn lost_scripts_and_a_lost_group_are_recreated() {
     let plan = LoadTest { rate: Some(3_000.0), ..LoadTest::new(voucher, 3_000) };
     let (report, ()) = tokio::join!(world.rush(plan), async {
         for round in 1..=5 {
-            let some = async || world.buyers(voucher).len() > round * 500;
+            let some = async || world.buyers(voucher).len() > round * 300;
             world.until("some more are admitted", some).await;
             let mut conn = world.redis.connection();
             conn.query::<()>(cmd("SCRIPT").arg("FLUSH")).await.unwrap();

@@ -103,8 +103,10 @@ fn three_workers_of_which_one_is_killed_each_second(dialect: &str) {
     for _ in 0..3 {
         workers.push(works(&home));
     }
+    // So few at once that none is refused because the machine is busy.
+    let load = ["--rate", "4000", "--concurrency", "250", "--json"];
     let mut rush =
-        home.spawn(&["rush", "--voucher", &voucher, "--users", &users, "--rate", "4000", "--json"]);
+        home.spawn(&[&["rush", "--voucher", &voucher, "--users", &users], &load[..]].concat());
     let mut killed = 0;
     while rush.is_running() {
         let next = Instant::now() + Duration::from_secs(1);

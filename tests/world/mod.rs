@@ -81,6 +81,11 @@ pub async fn newest(store: &SharedStore, limit: u32) -> Vec<AuditEntry> {
     lines.into_iter().map(|line| AuditEntry { id: 0, ..line }).collect()
 }
 
+/// Settings with which no buyer is refused because the machine is busy.
+pub fn patient() -> Settings {
+    Settings { queue_wait_ms: 60_000, ..Settings::default() }
+}
+
 /// A sale that starts at once, with one order per buyer.
 pub fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
@@ -130,7 +135,7 @@ impl World {
         partitions: u16,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
-        let mut settings = Settings::default();
+        let mut settings = patient();
         change(&mut settings);
         let server = TestRedis::start();
         let store = seckill_store::open(url, store).await.unwrap();
@@ -162,7 +167,7 @@ impl World {
         let url = database.url(&files).await;
         let store = seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap();
         let (store, illness) = store.with_faults(seed);
-        let mut settings = Settings::default();
+        let mut settings = patient();
         change(&mut settings);
         let redis = Redis::from_url(&server.url()).unwrap();
         let keys = Layout::new(partitions, false);
@@ -429,7 +434,7 @@ impl Beside {
         partitions: u16,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
-        let mut settings = Settings::default();
+        let mut settings = patient();
         change(&mut settings);
         let store = seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap();
         Self { redis, store, keys: Layout::new(partitions, false), settings }

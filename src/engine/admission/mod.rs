@@ -4,6 +4,7 @@
 //! batches were in flight and decides all of them in one call of the admission script: no timer, so a lone buyer pays
 //! one round trip, and a stampede pays little more. Once a sale is sold out, the node refuses further buyers itself.
 
+mod queue_bound;
 mod refusal_cache;
 mod reply;
 mod worker;
@@ -13,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use queue_bound::QueueBound;
 use redis::ScriptInvocation;
 use refusal_cache::RefusalCache;
 use seckill_model::{OrderId, Outcome, UserId, VoucherId, message::text};
@@ -43,9 +45,18 @@ pub enum AdmissionError {
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// One for each partition.
-    queues: Vec<(mpsc::Sender<AdmissionRequest>, Arc<RefusalCache>)>,
+    queues: Vec<Queue>,
     keys: Layout,
     meters: Arc<Meters>,
+}
+
+/// The way to the worker of a partition.
+#[derive(Clone, Debug)]
+struct Queue {
+    requests: mpsc::Sender<AdmissionRequest>,
+    bound: QueueBound,
+    /// Answers requests that need no worker.
+    refusals: Arc<RefusalCache>,
 }
 
 /// A request whose reply comes within the time that the settings allow.
@@ -102,16 +113,32 @@ impl AdmissionRequest {
 /// Requests of one voucher, in the order in which they came.
 pub(super) type Batch = Vec<AdmissionRequest>;
 
+impl Queue {
+    /// Returns the request if too many are waiting.
+    fn put(&self, request: AdmissionRequest) -> Result<(), AdmissionRequest> {
+        if self.requests.max_capacity() - self.requests.capacity() >= self.bound.get() {
+            return Err(request);
+        }
+        match self.requests.try_send(request) {
+            Err(mpsc::error::TrySendError::Full(request)) => Err(request),
+            // It is dropped when the engine stops.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+        }
+    }
+}
+
 impl Admission {
     /// Creates a queue and its worker for each partition: a partition that cannot be reached does not delay the others.
     /// The workers end when their `stop` is cancelled, and reply to every request that still waits.
     pub fn new(context: &NodeContext) -> (Self, Vec<AdmissionWorker>) {
         let (mut queues, mut workers) = (Vec::new(), Vec::new());
         for partition in context.deployment.keys.partitions() {
-            let (queue, requests) = mpsc::channel(context.deployment.settings.queue);
+            let (sender, requests) = mpsc::channel(context.deployment.settings.queue);
             let refusals = Arc::new(RefusalCache::new());
-            queues.push((queue, Arc::clone(&refusals)));
-            workers.push(AdmissionWorker::new(context.clone(), partition, requests, refusals));
+            let worker =
+                AdmissionWorker::new(context.clone(), partition, requests, Arc::clone(&refusals));
+            queues.push(Queue { requests: sender, bound: worker.queue_bound(), refusals });
+            workers.push(worker);
         }
         let (keys, meters) = (context.deployment.keys.clone(), Arc::clone(&context.meters));
         (Self { queues, keys, meters }, workers)
@@ -120,15 +147,14 @@ impl Admission {
     /// Requests a piece for `user`. Never waits: the queue takes the request, or the reply is `Busy`.
     pub fn request(&self, voucher: VoucherId, user: UserId) -> Ticket {
         let requested = Instant::now();
-        let of = usize::from(self.keys.partition_of(voucher).number());
-        let place = self.queues.get(of);
-        if let Some(outcome) = place.and_then(|(_, it)| it.get(voucher, user, requested)) {
+        let place = self.queues.get(usize::from(self.keys.partition_of(voucher).number()));
+        if let Some(outcome) = place.and_then(|it| it.refusals.get(voucher, user, requested)) {
             return Ticket(Answer::Known(AdmissionReply { outcome, took: requested.elapsed() }));
         }
         let (reply, answer) = oneshot::channel();
-        if let Some((queue, _)) = place {
+        if let Some(queue) = place {
             let request = AdmissionRequest { voucher, user, requested, order: None, reply };
-            if let Err(mpsc::error::TrySendError::Full(request)) = queue.try_send(request) {
+            if let Err(request) = queue.put(request) {
                 self.meters.note_busy(1);
                 request.reply(Instant::now(), Ok(Outcome::Busy));
             }
@@ -139,7 +165,7 @@ impl Admission {
 
     /// Gives no refusal without Redis until it has confirmed it again: this process has changed a sale.
     pub(crate) fn invalidate_refusals(&self) {
-        self.queues.iter().for_each(|(_, refusals)| refusals.invalidate());
+        self.queues.iter().for_each(|queue| queue.refusals.invalidate());
     }
 }
 

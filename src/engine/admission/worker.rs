@@ -29,6 +29,7 @@ use crate::{
     EngineError, Result,
     admission::{
         AdmissionError, AdmissionRequest, Batch, admit_call, by_voucher,
+        queue_bound::{QueueBound, RateMeter},
         refusal_cache::{RefusalCache, Revalidator},
         reply::{Decision, decision, outcome_of},
         reply_all,
@@ -93,6 +94,7 @@ pub struct AdmissionWorker {
     requests: mpsc::Receiver<AdmissionRequest>,
     /// Answers requests that need no call of Redis.
     refusals: Arc<RefusalCache>,
+    rate: RateMeter,
     /// Other nodes that were alive at the last check.
     peers: Vec<String>,
     ids: IdWorker,
@@ -126,7 +128,11 @@ impl AdmissionWorker {
     ) -> Self {
         let servers = context.deployment.servers();
         let last_error = Arc::new(EngineError::Reconciling(partition.orders()));
+        let settings = &context.deployment.settings;
+        let goal = Duration::from_millis(settings.queue_wait_ms);
+        let rate = RateMeter::new(goal, settings.admission_batch, settings.queue);
         Self {
+            rate,
             context,
             servers,
             requests,
@@ -145,6 +151,11 @@ impl AdmissionWorker {
             noted: HashMap::new(),
             in_flight: FuturesOrdered::new(),
         }
+    }
+
+    /// The bound of its queue.
+    pub(super) fn queue_bound(&self) -> QueueBound {
+        self.rate.bound()
     }
 
     /// Works until `stop` is cancelled, then replies to every request that waits.
@@ -494,6 +505,9 @@ impl AdmissionWorker {
                 reply_all(batch, &Ok(outcome));
             }
             Some(Decision::Each(answers)) => {
+                if let Some(first) = batch.first() {
+                    self.rate.note(batch.len(), first.requested, now);
+                }
                 self.context.meters.note_latencies(batch.iter().map(took));
                 let refused = |it: &&Value| outcome_of(it, None) == Some((Outcome::SoldOut, 0));
                 self.note_refused(&batch, answers.iter().filter(refused).count());

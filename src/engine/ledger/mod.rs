@@ -4,6 +4,7 @@
 //! order that moves during the audit is found further on, and not reported as lost. Replayed letters move back, so the
 //! places are read again before an order counts as lost.
 
+mod differences;
 pub(crate) mod entry_check;
 pub mod promise_journal;
 pub mod sale_copy;
@@ -28,6 +29,7 @@ use seckill_redis::{
 use seckill_store::StoreError;
 use serde::Serialize;
 
+use self::differences::Differences;
 use crate::{Result, servers::Servers};
 
 /// Orders of a page.
@@ -136,7 +138,7 @@ pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit>
 
 /// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
 pub async fn lost_orders(servers: &mut Servers, voucher: VoucherId) -> Result<Vec<SaleOrder>> {
-    let buyers = buyers(servers, voucher).await?;
+    let Differences { buyers, .. } = differences::find(servers, voucher).await?;
     // The stream is read only if it may hold one of them.
     if not_in_sql(servers, &buyers).await?.is_empty() {
         return Ok(Vec::new());
@@ -158,7 +160,12 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     let damaged = facts.damaged;
     let other = facts.created.is_some_and(|created| created != sale.created);
     let known = damaged.is_none() && !other;
-    let buyers = if known { buyers(servers, voucher).await? } else { Vec::new() };
+    let Differences { buyers, orders } = match (known, archived) {
+        (false, _) => Differences::default(),
+        // Redis has dropped it.
+        (true, true) => Differences { buyers: buyers(servers, voucher).await?, orders: Vec::new() },
+        (true, false) => differences::find(servers, voucher).await?,
+    };
     let Followed { mut flows, unwritten, stranded, lost } =
         follow(servers, voucher, &buyers).await?;
     if known {
@@ -167,7 +174,7 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
         flows.undelivered.retain_mut(in_flight);
         flows.pending.retain_mut(in_flight);
     }
-    let unknown = if known && !archived { unknown_orders(servers, voucher).await? } else { 0 };
+    let unknown = unknown_among(servers, voucher, &orders).await?.len() as u64;
     let redis = redis_ledger(&facts, sale);
     let ledger = SaleLedger {
         redis,
@@ -327,31 +334,31 @@ pub(super) async fn not_in_sql(servers: &Servers, buyers: &[SaleOrder]) -> Resul
     Ok(missing)
 }
 
-/// Number of live orders in SQL whose buyer holds no such order in Redis.
-async fn unknown_orders(servers: &mut Servers, voucher: VoucherId) -> Result<u64> {
-    let (mut unknown, mut after) = (0, None);
-    loop {
-        let page = servers.store.live_orders(voucher, after, PAGE as u32).await?;
-        let Some(last) = page.last() else { return Ok(unknown) };
-        after = Some(last.id);
-        unknown += unknown_among(servers, voucher, &page).await?.len() as u64;
-    }
+/// Live orders in SQL whose buyer holds no such order in Redis.
+pub(super) async fn unknown_orders(
+    servers: &mut Servers,
+    voucher: VoucherId,
+) -> Result<Vec<SaleOrder>> {
+    let Differences { orders, .. } = differences::find(servers, voucher).await?;
+    unknown_among(servers, voucher, &orders).await
 }
 
-/// Those of these live orders whose buyer holds no such order in Redis.
-pub(super) async fn unknown_among(
+/// The same among these.
+async fn unknown_among(
     servers: &mut Servers,
     voucher: VoucherId,
     orders: &[SaleOrder],
 ) -> Result<Vec<SaleOrder>> {
-    let held = servers.held(voucher, orders.iter().map(SaleOrder::place)).await?;
     let mut unknown = Vec::new();
-    for (order, held) in orders.iter().zip(held) {
-        // An order that was closed since the page was read has correctly left Redis.
-        if held != Some(order.id)
-            && servers.store.order(order.id).await?.is_some_and(|it| it.status.is_live())
-        {
-            unknown.push(*order);
+    for page in orders.chunks(PAGE) {
+        let held = servers.held(voucher, page.iter().map(SaleOrder::place)).await?;
+        for (order, held) in page.iter().zip(held) {
+            // An order that was closed since it was read has correctly left Redis.
+            if held != Some(order.id)
+                && servers.store.order(order.id).await?.is_some_and(|it| it.status.is_live())
+            {
+                unknown.push(*order);
+            }
         }
     }
     Ok(unknown)

@@ -4,8 +4,6 @@
 //! are live orders in SQL and orders on their way there, it has lost none. That takes as long with ten orders as with
 //! ten million. [`compare`] then finds what numbers cannot show, while buyers are admitted.
 
-use std::time::{Duration, Instant};
-
 use seckill_model::{EntryId, Order, OrderEntry, OrderId, SaleOrder};
 use seckill_redis::{
     keys::Partition,
@@ -27,8 +25,6 @@ use crate::{
 const MOST_LOOKED_UP: usize = 200_000;
 /// Numbers that are read while consumers write orders may disagree.
 const LOOKS: u32 = 5;
-/// Least pause between two pages: buyers come first.
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// Reconciles every sale of a partition, as [`reconcile`](super::reconcile::reconcile) does, without comparing each
 /// order if the numbers agree. Returns whether they did: then [`compare`] is still to be done.
@@ -172,22 +168,12 @@ async fn count_held(servers: &mut Servers, orders: &[SaleOrder]) -> Result<u64> 
     Ok(count as u64)
 }
 
-/// Compares every live order of a partition with its buyer, and restores the buyers that Redis lacks. Half of the time
-/// it pauses.
+/// Compares every live order of a partition with its buyer, and restores the buyers that Redis lacks.
 pub(crate) async fn compare(servers: &mut Servers, of: &Partition) -> Result<Reconciled> {
     let mut done = Reconciled::default();
     for sale in servers.sales_of(of).await? {
-        let mut after = None;
-        loop {
-            let begun = Instant::now();
-            let page = servers.store.live_orders(sale.voucher_id, after, PAGE as u32).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.id);
-            let unknown = ledger::unknown_among(servers, sale.voucher_id, &page).await?;
-            if !unknown.is_empty() {
-                done.add(put_back(servers, sale.voucher_id, &unknown).await?);
-            }
-            tokio::time::sleep(begun.elapsed().max(PAUSE)).await;
+        for page in ledger::unknown_orders(servers, sale.voucher_id).await?.chunks(PAGE) {
+            done.add(put_back(servers, sale.voucher_id, page).await?);
         }
     }
     Ok(done)
