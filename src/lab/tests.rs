@@ -172,6 +172,8 @@ fn a_design_is_mended_by_one_that_keeps_what_it_breaks() {
         let works = [Work::default(), one_instance.clone()];
         let mends = works.iter().flat_map(|work| design.question.works(work)).any(|work| {
             let mut broken = design.breaks(&work).map(|promise| mended.keeps(promise, &work));
+            let new = mended.breaks(&work).find(|promise| design.keeps(*promise, &work));
+            assert_eq!(new, None, "{} is mended by {name} in {work:?}", design.name);
             match design.question {
                 // Each mends one fault of the one before, and has another.
                 Question::Locks => broken.any(|is_mended| is_mended),
