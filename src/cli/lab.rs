@@ -199,7 +199,9 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     let lab = Lab { designs, databases, work, seeds, program };
     let stop = CancellationToken::new();
     // After a signal, the lab stops its servers and removes their files first.
-    let running = Box::pin(lab.run(show_progress, &stop));
+    let first = args.seed;
+    let progress = |it: Progress| show_progress(&it, it.seed == first && it.incident.is_none());
+    let running = Box::pin(lab.run(progress, &stop));
     let done = signals.cancelling(&stop, running).await;
     end_progress();
     let report = done?;
@@ -378,15 +380,16 @@ fn table(designs: &[DesignReport]) -> String {
         .to_string()
 }
 
-/// Progress on the terminal, in one line; stdout is for the report.
-fn show_progress(progress: Progress) {
-    if !io::stderr().is_terminal() {
-        return;
-    }
-    let Progress { database, design, incident, seed, done, runs } = progress;
+/// Progress on stderr, because stdout is for the report: on a terminal in one line, otherwise a line per design.
+fn show_progress(progress: &Progress, is_new_design: bool) {
+    let Progress { database, design, incident, seed, done, runs } = *progress;
     let (database, design) = (database.title(), design.label(incident));
     let line = text!("lab-progress", database, design, seed = seed.to_string(), done, runs);
-    let _ = write!(io::stderr(), "\r\u{1b}[2K{}", plain(&line));
+    if io::stderr().is_terminal() {
+        let _ = write!(io::stderr(), "\r\u{1b}[2K{}", plain(&line));
+    } else if is_new_design {
+        let _ = writeln!(io::stderr(), "{}", plain(&line));
+    }
 }
 
 fn end_progress() {
