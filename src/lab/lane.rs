@@ -152,7 +152,10 @@ impl<'a> Lane<'a> {
 
     /// What the tutorials store in a lock to know its owner, `ID_PREFIX + threadId`: its process and its position.
     pub(crate) fn owner(&self) -> String {
-        format!("{}-{}", self.process.instance, self.request.number)
+        match self.request.number {
+            CONSUMER => format!("{}-consumer", self.process.instance),
+            number => format!("{}-{number}", self.process.instance),
+        }
     }
 
     /// The memory of the process that serves it.
