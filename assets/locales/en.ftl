@@ -2418,6 +2418,13 @@ lab-step-lock = locks { $lock }
 lab-step-no-order = an entry that is not an order
 lab-step-stall = stalled for { $millis } ms
 lab-step-unlock = unlocks { $lock }
+lab-texts =
+    The tutorial texts:
+    - 000: Redis, flash sale of vouchers (IDs, overselling, locks, queues)
+    - 001: scheduled jobs, and a lock so that one node runs each
+    - 002: review of the flash-sale process with Lua admission
+    - 003: stock deduction in Lua, a message queue and asynchronous processing
+    - 004: optimizing the flash sale with asynchronous orders and queues
 lab-timeline = Broken promise: { $promise } (seed { $seed })
 lab-title = The designs of the tutorials on the same work
 lab-tour-acknowledge = XACK removes an entry from the pending list: its order is committed.

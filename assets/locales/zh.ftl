@@ -2180,6 +2180,13 @@ lab-step-lock = 加锁 { $lock }
 lab-step-no-order = 不是订单的消息
 lab-step-stall = 卡顿了 { $millis } 毫秒
 lab-step-unlock = 释放锁 { $lock }
+lab-texts =
+    教程文章：
+    - 000：Redis 优惠券秒杀（全局唯一 ID、超卖、分布式锁、消息队列）
+    - 001：定时任务，以及保证只有一个节点执行的锁
+    - 002：秒杀业务流程回顾，用脚本校验资格
+    - 003：用 Redis 脚本扣减库存，建立消息队列并异步处理
+    - 004：用异步下单和消息队列优化秒杀
 lab-timeline = 违反的承诺：{ $promise }（种子 { $seed }）
 lab-title = 教程中的各个方案，同样的负载
 lab-tour-acknowledge = 确认之后，消息离开待确认列表：它的订单已经提交。

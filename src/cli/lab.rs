@@ -320,12 +320,11 @@ fn list(listed: &[Listed]) -> String {
         })
         .left(&Label("lab-column-breaks"), breaks)
         .left(&Label("lab-column-mended-by"), |it| it.mended_by.unwrap_or("-"));
-    format!("{table}\n{}", Label("lab-list-hint"))
+    format!("{table}\n{}\n\n{}", Label("lab-texts"), Label("lab-list-hint"))
 }
 
 fn render(report: &Report) -> String {
-    let mut text = report.work_text();
-    text.push('\n');
+    let mut text = format!("{}\n\n{}\n", report.work_text(), Label("lab-texts"));
     for missing in &report.missing {
         text.push_str(&format!("\n{}\n", missing.text()));
     }

@@ -259,7 +259,8 @@ impl Report {
 
     /// As Markdown, for a class or a review, in the current language.
     pub fn markdown(&self) -> String {
-        let mut page = format!("# {}\n\n{}\n", Label("lab-title"), self.work_text());
+        let (title, texts) = (Label("lab-title"), Label("lab-texts"));
+        let mut page = format!("# {title}\n\n{}\n\n{texts}\n", self.work_text());
         for missing in &self.missing {
             let _ = write!(page, "\n{}\n", missing.text());
         }
