@@ -2317,7 +2317,9 @@ lab-instance-alone = this command is started by 'seckill lab' only
 lab-instance-ended = the process ended early
 lab-instance-late = no reply within { $seconds } s
 lab-lane = request { $request }: user { $user }, instance { $instance }
-lab-lane-consumer = consumer, process { $instance }
+lab-lane-consumer = consumer (process { $process })
+lab-lane-consumer-task = consumer, in instance { $process }
+lab-lane-holder = request { $request }: user { $user }, process { $process } (lock holders)
 lab-list-hint = Run some with 'seckill lab NAME…', all with 'seckill lab --all'.
 lab-lock-acquired = acquired, token { $token }
 lab-lock-busy = A holds the lock
@@ -2393,6 +2395,10 @@ lab-queues-restart = Redis is stopped and started again
 lab-queues-second = second client: { $command }
 lab-queues-title = Queues compared
 lab-queues-yes = yes
+lab-refused-before = { $count ->
+    [one] one more refused attempt before
+   *[other] { $count } more refused attempts before
+}
 lab-replica = the failover of the lab failed: { $reason }
 lab-replica-late = the replica did not receive the data in time
 lab-request-timeout = not served within { $seconds } s
@@ -2414,6 +2420,7 @@ lab-server-missing = the server is not installed
 lab-source = Text { $text }, section { $section }.
 lab-step-incident = incident: { $what }
 lab-step-killed = is killed ({ $signal })
+lab-step-lease-end = lease of { $millis } ms ends (computed)
 lab-step-lock = locks { $lock }
 lab-step-no-order = an entry that is not an order
 lab-step-stall = stalled for { $millis } ms
@@ -2427,6 +2434,7 @@ lab-texts =
     - 004: optimizing the flash sale with asynchronous orders and queues
 lab-timeline = Broken promise: { $promise } (seed { $seed })
 lab-title = The designs of the tutorials on the same work
+lab-took = after { $millis } ms
 lab-tour-acknowledge = XACK removes an entry from the pending list: its order is committed.
 lab-tour-add = XADD appends an entry. With * Redis chooses its ID: milliseconds and a sequence number.
 lab-tour-add-more = IDs only grow, so the stream keeps the order of arrival.

@@ -12,6 +12,8 @@ use crate::{
 
 /// Indentation of the second lane of a timeline.
 const INDENT: usize = 4;
+/// Shortest duration of an acquisition that is shown, in milliseconds.
+const SHOWN_MS: u64 = 20;
 
 /// All designs on the same work.
 #[derive(Clone, Debug, Serialize)]
@@ -378,17 +380,19 @@ impl Timeline {
         text
     }
 
-    /// The title of each lane: its request, user and instance.
+    /// The title of each lane: its request and user, and the process.
     pub fn titles(&self) -> Vec<String> {
         let title = |(column, lane): (usize, &u32)| {
             let first = self.lines.iter().find(|it| it.column == column).map(|it| &it.step);
             let (user, instance) = first.map_or((0, 0), |it| (it.user, it.instance));
-            let instance = instance.to_string();
-            if *lane == CONSUMER {
-                return text!("lab-lane-consumer", instance);
+            let (process, request, user) =
+                (instance.to_string(), lane.to_string(), user.to_string());
+            match (*lane == CONSUMER, instance > self.instances) {
+                (true, true) => text!("lab-lane-consumer", process),
+                (true, false) => text!("lab-lane-consumer-task", process),
+                (false, true) => text!("lab-lane-holder", request, user, process),
+                (false, false) => text!("lab-lane", request, user, instance = process),
             }
-            let (request, user) = (lane.to_string(), user.to_string());
-            text!("lab-lane", request, user, instance)
         };
         self.lanes.iter().enumerate().map(title).collect()
     }
@@ -412,6 +416,10 @@ impl crate::Line {
                 text!("lab-step-stall", millis)
             }
             Action::Incident => text!("lab-step-incident", what),
+            Action::LeaseEnd => {
+                let millis = self.step.values.first().copied().unwrap_or_default();
+                text!("lab-step-lease-end", millis)
+            }
             Action::Memory => {
                 let by = self.step.values.first().copied().unwrap_or_default();
                 format!("{} += {by}", filled(what, &self.step.values))
@@ -423,11 +431,18 @@ impl crate::Line {
     /// What came back, after an arrow; empty if nothing did.
     pub fn saw_text(&self) -> String {
         let mut text = String::new();
-        let saw: Vec<String> = self.step.saw.iter().map(ToString::to_string).collect();
-        if self.step.saw == [0, 0] && self.step.lane == CONSUMER {
+        let saw = self.step.saw.to_string();
+        if self.step.saw.numbers() == [0, 0] && self.step.lane == CONSUMER {
             let _ = write!(text, " → {}", Label("lab-step-no-order"));
         } else if !saw.is_empty() {
-            let _ = write!(text, " → {}", saw.join(", "));
+            let _ = write!(text, " → {saw}");
+        }
+        let millis = (self.ended_us - self.begun_us) as u64 / 1_000;
+        if matches!(self.step.action, Action::Acquire | Action::Lock) && millis >= SHOWN_MS {
+            let _ = write!(text, " ({})", text!("lab-took", millis));
+        }
+        if let Some(count) = self.refused_before {
+            let _ = write!(text, " ({})", text!("lab-refused-before", count));
         }
         if let Some(request) = self.lock_of {
             let _ = write!(text, " ({})", text!("lab-lock-of", request = request.to_string()));
