@@ -345,8 +345,8 @@ fn render(report: &Report) -> String {
             let promise = promise.title();
             text.push_str(&format!("  {}\n", text!("lab-unexpected", promise)));
         }
-        for timeline in &design.timelines {
-            text.push_str(&format!("\n{}\n", indented(&timeline.text())));
+        for (title, timeline) in design.interleavings() {
+            text.push_str(&format!("\n{}\n", indented(&format!("{title}\n{}", timeline.text()))));
         }
     }
     text

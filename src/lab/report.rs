@@ -6,8 +6,8 @@ use seckill_model::{Label, Reason, in_english, text};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Action, Database, Design, Incident, Latency, Promise, Question, Source, Timeline, Verdict,
-    holders::MOST_WITH_INCIDENT, lane::CONSUMER, latency::Samples, work::Work,
+    Action, Database, Design, Incident, Latency, Promise, Question, Source, Step, Timeline,
+    Verdict, holders::MOST_WITH_INCIDENT, lane::CONSUMER, latency::Samples, work::Work,
 };
 
 /// Indentation of the second lane of a timeline.
@@ -340,17 +340,30 @@ impl DesignReport {
         } else if !self.timelines.is_empty() {
             let _ = write!(page, "\n## {} ({})\n", self.label(), self.database.title());
         }
-        for timeline in &self.timelines {
-            timeline.markdown(page);
+        for (title, timeline) in self.interleavings() {
+            timeline.markdown(&title, page);
         }
+    }
+
+    /// The timelines, each with its title. One that shows several broken promises comes once.
+    pub fn interleavings(&self) -> impl Iterator<Item = (String, &Timeline)> {
+        fn steps(timeline: &Timeline) -> impl Iterator<Item = &Step> {
+            timeline.lines.iter().map(|it| &it.step)
+        }
+        let groups = self.timelines.chunk_by(|one, next| steps(one).eq(steps(next)));
+        groups.filter_map(|same| {
+            let first = same.first()?;
+            let promises: Vec<&str> = same.iter().map(|it| it.promise.title().read()).collect();
+            let (promise, seed) = (promises.join("; "), first.seed.to_string());
+            Some((text!("lab-timeline", promise, seed), first))
+        })
     }
 }
 
 impl Timeline {
     /// A table with a column per lane.
-    fn markdown(&self, page: &mut String) {
-        let (promise, seed) = (self.promise.title(), self.seed.to_string());
-        let _ = write!(page, "\n### {}\n\n|", text!("lab-timeline", promise, seed));
+    fn markdown(&self, title: &str, page: &mut String) {
+        let _ = write!(page, "\n### {title}\n\n|");
         let titles = std::iter::once("µs".to_owned()).chain(self.titles());
         titles.for_each(|title| {
             let _ = write!(page, " {title} |");
@@ -368,8 +381,7 @@ impl Timeline {
 
     /// As text, with a column per lane: the steps of the second lane are indented.
     pub fn text(&self) -> String {
-        let (promise, seed) = (self.promise.title(), self.seed.to_string());
-        let mut text = format!("{}\n", text!("lab-timeline", promise, seed));
+        let mut text = String::new();
         for (column, title) in self.titles().iter().enumerate() {
             let _ = writeln!(text, "{:10}{:width$}{title}", "", "", width = column * INDENT);
         }

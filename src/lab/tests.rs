@@ -20,9 +20,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Action, Database, Design, Incident, Lab, LabError, Program, Promise, Property, Question, Queue,
-    Queues, Report, Step, Verdict, Work, designs, instance, instance::Served, lane::Reply,
-    shop::Shop, timeline,
+    Action, Database, Design, DesignReport, Incident, Lab, LabError, Program, Promise, Property,
+    Question, Queue, Queues, Report, Saw, Step, Timeline, Verdict, Work, designs, instance,
+    instance::Served, lane::Reply, shop::Shop, timeline, trace::Instant,
 };
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
@@ -190,6 +190,41 @@ fn a_design_is_mended_by_one_that_keeps_what_it_breaks() {
         });
         assert!(mends, "{name}");
     }
+}
+
+#[test]
+fn a_timeline_that_shows_two_broken_promises_is_printed_once() {
+    let step = |what: &'static str| Step {
+        lane: 1,
+        user: 1,
+        instance: 1,
+        action: Action::Redis,
+        what: what.into(),
+        values: Vec::new(),
+        saw: Saw::Text("OK".to_owned()),
+        begun: Instant(0),
+        ended: Instant(1),
+    };
+    let timeline = |promise, what| {
+        let (column, begun_us, ended_us, step) = (0, 0.0, 1.0, step(what));
+        let (piece, lock_of, refused_before) = (None, None, None);
+        let line = crate::Line { column, begun_us, ended_us, step, piece, lock_of, refused_before };
+        Timeline { promise, seed: 1, instances: 2, lanes: vec![1], lines: vec![line] }
+    };
+    let design = designs::find("setnx-blind-release").unwrap();
+    let mut report = DesignReport::new(design, Database::Sqlite, &Work::default());
+    report.timelines =
+        [(Promise::OneOrder, "SET a"), (Promise::OwnLock, "SET a"), (Promise::NoLoss, "SET b")]
+            .map(|(promise, what)| timeline(promise, what))
+            .into();
+    let titles: Vec<String> = report.interleavings().map(|(title, _)| title).collect();
+    assert_eq!(
+        titles,
+        [
+            "Broken promise: one order per user; releases only its own lock (seed 1)",
+            "Broken promise: no lost orders (seed 1)"
+        ]
+    );
 }
 
 /// What SQLite records by itself about each change, in the order of its transactions.
