@@ -2326,7 +2326,9 @@ lab-instance-alone = this command is started by 'seckill lab' only
 lab-instance-ended = the process ended early
 lab-instance-late = no reply within { $seconds } s
 lab-lane = request { $request }: user { $user }, instance { $instance }
-lab-lane-consumer = consumer, process { $instance }
+lab-lane-consumer = consumer (process { $process })
+lab-lane-consumer-task = consumer, in instance { $process }
+lab-lane-holder = request { $request }: user { $user }, process { $process } (lock holders)
 lab-list-hint = Run some with 'seckill lab NAME…', all with 'seckill lab --all'.
 lab-lock-acquired = acquired, token { $token }
 lab-lock-busy = A holds the lock
@@ -2402,13 +2404,19 @@ lab-queues-restart = Redis is stopped and started again
 lab-queues-second = second client: { $command }
 lab-queues-title = Queues compared
 lab-queues-yes = yes
+lab-refused-before = { $count ->
+    [one] one more refused attempt before
+   *[other] { $count } more refused attempts before
+}
 lab-replica = the failover of the lab failed: { $reason }
 lab-replica-late = the replica did not receive the data in time
 lab-request-timeout = not served within { $seconds } s
+lab-schedule-after = { $delay } ms after the end of a run
 lab-schedule-cron = cron
 lab-schedule-delay = fixed delay
 lab-schedule-due = due { $due }
 lab-schedule-due-skipped = due { $due }, { $skipped } skipped
+lab-schedule-every = every { $period } ms
 lab-schedule-job = { $about }: { $schedule }, a run takes { $takes } ms
 lab-schedule-not-cron = this is a span, not a cron expression; write, for example, '{ $example }'
 lab-schedule-rate = fixed rate
@@ -2421,12 +2429,21 @@ lab-server-missing = the server is not installed
 lab-source = Text { $text }, section { $section }.
 lab-step-incident = incident: { $what }
 lab-step-killed = is killed ({ $signal })
+lab-step-lease-end = lease of { $millis } ms ends (computed)
 lab-step-lock = locks { $lock }
 lab-step-no-order = an entry that is not an order
 lab-step-stall = stalled for { $millis } ms
 lab-step-unlock = unlocks { $lock }
+lab-texts =
+    The tutorial texts:
+    - 000: Redis, flash sale of vouchers (IDs, overselling, locks, queues)
+    - 001: scheduled jobs, and a lock so that one node runs each
+    - 002: review of the flash-sale process with Lua admission
+    - 003: stock deduction in Lua, a message queue and asynchronous processing
+    - 004: optimizing the flash sale with asynchronous orders and queues
 lab-timeline = Broken promise: { $promise } (seed { $seed })
 lab-title = The designs of the tutorials on the same work
+lab-took = after { $millis } ms
 lab-tour-acknowledge = XACK removes an entry from the pending list: its order is committed.
 lab-tour-add = XADD appends an entry. With * Redis chooses its ID: milliseconds and a sequence number.
 lab-tour-add-more = IDs only grow, so the stream keeps the order of arrival.

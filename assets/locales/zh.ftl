@@ -2089,7 +2089,9 @@ lab-instance-alone = 此命令只由“seckill lab”启动
 lab-instance-ended = 进程提前结束
 lab-instance-late = { $seconds } 秒内没有响应
 lab-lane = 请求 { $request }：用户 { $user }，实例 { $instance }
-lab-lane-consumer = 消费者，进程 { $instance }
+lab-lane-consumer = 消费者（进程 { $process }）
+lab-lane-consumer-task = 消费者，位于实例 { $process }
+lab-lane-holder = 请求 { $request }：用户 { $user }，进程 { $process }（持锁请求）
 lab-list-hint = 用“seckill lab NAME…”运行其中几个，用“seckill lab --all”运行全部。
 lab-lock-acquired = 加锁成功，令牌 { $token }
 lab-lock-busy = A 仍持有锁
@@ -2161,13 +2163,16 @@ lab-queues-restart = 停止并重新启动 Redis
 lab-queues-second = 第二个客户端：{ $command }
 lab-queues-title = 队列对比
 lab-queues-yes = 是
+lab-refused-before = 此前还有 { $count } 次加锁失败
 lab-replica = 实验的主从切换失败：{ $reason }
 lab-replica-late = 从节点没有及时收到数据
 lab-request-timeout = { $seconds } 秒内未处理完
+lab-schedule-after = 上次运行结束后 { $delay } 毫秒
 lab-schedule-cron = cron 表达式
 lab-schedule-delay = 固定延迟
 lab-schedule-due = 应于 { $due }
 lab-schedule-due-skipped = 应于 { $due }，跳过 { $skipped }
+lab-schedule-every = 每 { $period } 毫秒
 lab-schedule-job = { $about }：{ $schedule }，每次运行 { $takes } 毫秒
 lab-schedule-not-cron = 这是时长，不是 cron 表达式；请写成例如“{ $example }”
 lab-schedule-rate = 固定频率
@@ -2180,12 +2185,21 @@ lab-server-missing = 未安装该服务器
 lab-source = 教程 { $text } 第 { $section } 节。
 lab-step-incident = 故障：{ $what }
 lab-step-killed = 被杀死（{ $signal }）
+lab-step-lease-end = { $millis } 毫秒的租期到期（推算）
 lab-step-lock = 加锁 { $lock }
 lab-step-no-order = 不是订单的消息
 lab-step-stall = 卡顿了 { $millis } 毫秒
 lab-step-unlock = 释放锁 { $lock }
+lab-texts =
+    教程文章：
+    - 000：Redis 优惠券秒杀（全局唯一 ID、超卖、分布式锁、消息队列）
+    - 001：定时任务，以及保证只有一个节点执行的锁
+    - 002：秒杀业务流程回顾，用脚本校验资格
+    - 003：用 Redis 脚本扣减库存，建立消息队列并异步处理
+    - 004：用异步下单和消息队列优化秒杀
 lab-timeline = 违反的承诺：{ $promise }（种子 { $seed }）
 lab-title = 教程中的各个方案，同样的负载
+lab-took = 历时 { $millis } 毫秒
 lab-tour-acknowledge = 确认之后，消息离开待确认列表：它的订单已经提交。
 lab-tour-add = 向流追加一条消息。* 表示由 Redis 生成 ID：毫秒时间戳加序号。
 lab-tour-add-more = ID 只增不减，流因此保持到达的顺序。

@@ -199,7 +199,9 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     let lab = Lab { designs, databases, work, seeds, program };
     let stop = CancellationToken::new();
     // After a signal, the lab stops its servers and removes their files first.
-    let running = Box::pin(lab.run(show_progress, &stop));
+    let first = args.seed;
+    let progress = |it: Progress| show_progress(&it, it.seed == first && it.incident.is_none());
+    let running = Box::pin(lab.run(progress, &stop));
     let done = signals.cancelling(&stop, running).await;
     end_progress();
     let report = done?;
@@ -318,12 +320,11 @@ fn list(listed: &[Listed]) -> String {
         })
         .left(&Label("lab-column-breaks"), breaks)
         .left(&Label("lab-column-mended-by"), |it| it.mended_by.unwrap_or("-"));
-    format!("{table}\n{}", Label("lab-list-hint"))
+    format!("{table}\n{}\n\n{}", Label("lab-texts"), Label("lab-list-hint"))
 }
 
 fn render(report: &Report) -> String {
-    let mut text = report.work_text();
-    text.push('\n');
+    let mut text = format!("{}\n\n{}\n", report.work_text(), Label("lab-texts"));
     for missing in &report.missing {
         text.push_str(&format!("\n{}\n", missing.text()));
     }
@@ -344,8 +345,8 @@ fn render(report: &Report) -> String {
             let promise = promise.title();
             text.push_str(&format!("  {}\n", text!("lab-unexpected", promise)));
         }
-        for timeline in &design.timelines {
-            text.push_str(&format!("\n{}\n", indented(&timeline.text())));
+        for (title, timeline) in design.interleavings() {
+            text.push_str(&format!("\n{}\n", indented(&format!("{title}\n{}", timeline.text()))));
         }
     }
     text
@@ -378,15 +379,16 @@ fn table(designs: &[DesignReport]) -> String {
         .to_string()
 }
 
-/// Progress on the terminal, in one line; stdout is for the report.
-fn show_progress(progress: Progress) {
-    if !io::stderr().is_terminal() {
-        return;
-    }
-    let Progress { database, design, incident, seed, done, runs } = progress;
+/// Progress on stderr, because stdout is for the report: on a terminal in one line, otherwise a line per design.
+fn show_progress(progress: &Progress, is_new_design: bool) {
+    let Progress { database, design, incident, seed, done, runs } = *progress;
     let (database, design) = (database.title(), design.label(incident));
     let line = text!("lab-progress", database, design, seed = seed.to_string(), done, runs);
-    let _ = write!(io::stderr(), "\r\u{1b}[2K{}", plain(&line));
+    if io::stderr().is_terminal() {
+        let _ = write!(io::stderr(), "\r\u{1b}[2K{}", plain(&line));
+    } else if is_new_design {
+        let _ = writeln!(io::stderr(), "{}", plain(&line));
+    }
 }
 
 fn end_progress() {

@@ -316,7 +316,7 @@ impl<'a> Crew<'a> {
         running.member.kill().await;
         let (lane, user, instance) = (CONSUMER, 0, running.member.number());
         let (action, ended) = (Action::Killed, trace::Instant::now());
-        let (what, values, saw) = ("SIGKILL".into(), Vec::new(), Vec::new());
+        let (what, values, saw) = ("SIGKILL".into(), Vec::new(), trace::Saw::default());
         let killed = Step { lane, user, instance, action, what, values, saw, begun, ended };
         progress.ran.consumed.push(killed);
         let life = running.life + 1;

@@ -12,7 +12,7 @@ use crate::{
     fleet::Fleet,
     instance::{self, Report, Served},
     shop::Shop,
-    trace::{Action, Instant, Step},
+    trace::{Action, Instant, Saw, Step},
     work::{Request, Work},
 };
 
@@ -172,7 +172,7 @@ pub(crate) async fn serve(fleet: &mut Fleet, shop: &mut Shop, work: &Work) -> Re
         // It is a step of each request that it happened to.
         let is_holder = |it: &&mut Served| held.iter().any(|held| held.lane() == it.lane());
         for served in served.iter_mut().filter(is_holder) {
-            let (what, values, saw) = (what.into(), Vec::new(), Vec::new());
+            let (what, values, saw) = (what.into(), Vec::new(), Saw::default());
             let step = served.steps.first().cloned();
             let step = step.map(|it| Step { action, what, values, saw, begun, ended, ..it });
             served.steps.extend(step);

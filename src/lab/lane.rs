@@ -29,7 +29,7 @@ use crate::{
     instance::{Report, Served, report},
     lock::EngineLocks,
     memory_queue::MemoryQueue,
-    trace::{Action, Instant, Step},
+    trace::{Action, Instant, Saw, Step},
     work::{Request, Work},
 };
 
@@ -150,9 +150,13 @@ impl<'a> Lane<'a> {
         self.request.user
     }
 
-    /// What the tutorials store in a lock to know its owner, `ID_PREFIX + threadId`: its process and its position.
+    /// What the tutorials store in a lock to know its owner, `ID_PREFIX + threadId`: its process and its position; of a
+    /// consumer, its process.
     pub(crate) fn owner(&self) -> String {
-        format!("{}-{}", self.process.instance, self.request.number)
+        match self.request.number {
+            CONSUMER => format!("{}-consumer", self.process.instance),
+            number => format!("{}-{number}", self.process.instance),
+        }
     }
 
     /// The memory of the process that serves it.
@@ -183,8 +187,8 @@ impl<'a> Lane<'a> {
     pub(crate) async fn write(&mut self, sql: &'static str, values: &[i64]) -> Result<u64> {
         let begun = Instant::now();
         let rows = self.connections.sql.execute(sql, values).await;
-        let saw = rows.as_ref().ok().map(|rows| *rows as i64);
-        self.record(Action::Write, sql.into(), values, saw.into_iter().collect(), begun);
+        let saw: Vec<i64> = rows.iter().map(|rows| *rows as i64).collect();
+        self.record(Action::Write, sql.into(), values, saw, begun);
         Ok(rows?)
     }
 
@@ -192,8 +196,8 @@ impl<'a> Lane<'a> {
     pub(crate) async fn insert(&mut self, sql: &'static str, values: &[i64]) -> Result<bool> {
         let begun = Instant::now();
         let rows = self.connections.sql.insert(sql, values).await;
-        let saw = rows.as_ref().ok().map(|rows| *rows as i64);
-        self.record(Action::Write, sql.into(), values, saw.into_iter().collect(), begun);
+        let saw: Vec<i64> = rows.iter().map(|rows| *rows as i64).collect();
+        self.record(Action::Write, sql.into(), values, saw, begun);
         Ok(rows? > 0)
     }
 
@@ -220,7 +224,7 @@ impl<'a> Lane<'a> {
     async fn transaction(&mut self, sql: &'static str) -> Result<()> {
         let begun = Instant::now();
         let done = self.connections.sql.command(sql).await;
-        self.record(Action::Transaction, sql.into(), &[], Vec::new(), begun);
+        self.record(Action::Transaction, sql.into(), &[], Saw::default(), begun);
         Ok(done?)
     }
 
@@ -228,10 +232,7 @@ impl<'a> Lane<'a> {
     pub(crate) async fn redis<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T> {
         let begun = Instant::now();
         let reply = self.send::<Value>(command).await;
-        let saw = match &reply {
-            Ok(Value::Int(number)) => vec![*number],
-            _ => Vec::new(),
-        };
+        let saw = reply.as_ref().map(Saw::from).unwrap_or_default();
         self.record(Action::Redis, shown(command).into(), &[], saw, begun);
         let address = self.connections.redis.address();
         let read = T::from_redis_value(reply?);
@@ -244,7 +245,7 @@ impl<'a> Lane<'a> {
         let begun = Instant::now();
         match self.connections.redis.query(command).await {
             Err(error) if error.is_away() => {
-                self.record(Action::Redis, shown(command).into(), &[], Vec::new(), begun);
+                self.record(Action::Redis, shown(command).into(), &[], Saw::default(), begun);
                 Ok(self.connections.redis.query(command).await?)
             }
             reply => Ok(reply?),
@@ -270,20 +271,26 @@ impl<'a> Lane<'a> {
         }
         let reply = self.connections.redis.invoke::<i64>(&call).await;
         let what = format!("EVALSHA {name} {} {}", keys.len(), [keys, values].concat().join(" "));
-        self.record(Action::Redis, what.into(), &[], reply.iter().copied().collect(), begun);
+        let saw: Vec<i64> = reply.iter().copied().collect();
+        self.record(Action::Redis, what.into(), &[], saw, begun);
         Ok(reply?)
     }
 
-    /// Reads a queue in Redis, and waits for an entry as the command says. The step saw its order and user.
+    /// Reads a queue in Redis, and waits for an entry as the command says. The step saw its order and user, or the reply
+    /// without an entry.
     pub(crate) async fn receive(
         &mut self,
         command: &Cmd,
         entry: fn(Value) -> Result<Option<Entry>>,
     ) -> Result<Option<Entry>> {
         let begun = Instant::now();
-        let read = self.connections.redis.query::<Value>(command).await;
-        let entry = entry(read?)?;
-        self.got(Action::Redis, shown(command).into(), entry.as_ref(), begun);
+        let reply = self.connections.redis.query::<Value>(command).await?;
+        let nothing = Saw::from(&reply);
+        let entry = entry(reply)?;
+        match &entry {
+            Some(entry) => self.got(Action::Redis, shown(command).into(), entry, begun),
+            None => self.record(Action::Redis, shown(command).into(), &[], nothing, begun),
+        }
         Ok(entry)
     }
 
@@ -295,7 +302,7 @@ impl<'a> Lane<'a> {
             consumer.messages = Some(Box::new(messages));
         }
         let what = format!("SUBSCRIBE {channel}");
-        self.record(Action::Redis, what.into(), &[], Vec::new(), begun);
+        self.record(Action::Redis, what.into(), &[], Saw::default(), begun);
         Ok(())
     }
 
@@ -304,7 +311,7 @@ impl<'a> Lane<'a> {
         let begun = Instant::now();
         let messages = self.consumer.as_mut()?.messages.as_mut()?;
         let entry = Entry::of_text(&messages.next().await?);
-        self.got(Action::Redis, "message".into(), Some(&entry), begun);
+        self.got(Action::Redis, "message".into(), &entry, begun);
         Some(entry)
     }
 
@@ -312,7 +319,7 @@ impl<'a> Lane<'a> {
     pub(crate) fn add(&mut self, order: VoucherOrder) -> Result<()> {
         let begun = Instant::now();
         let added = self.process.order_tasks.add(order);
-        self.record(Action::Queue, "orderTasks.add".into(), &[order.id], Vec::new(), begun);
+        self.record(Action::Queue, "orderTasks.add".into(), &[order.id], Saw::default(), begun);
         added
     }
 
@@ -321,7 +328,7 @@ impl<'a> Lane<'a> {
         let begun = Instant::now();
         let order = self.process.order_tasks.take().await;
         let entry = Entry { id: String::new(), order };
-        self.got(Action::Queue, "orderTasks.take".into(), Some(&entry), begun);
+        self.got(Action::Queue, "orderTasks.take".into(), &entry, begun);
         order
     }
 
@@ -342,19 +349,11 @@ impl<'a> Lane<'a> {
     }
 
     /// The entry is the one that a consumer works on from now on.
-    fn got(
-        &mut self,
-        action: Action,
-        what: Cow<'static, str>,
-        entry: Option<&Entry>,
-        begun: Instant,
-    ) {
-        let order = entry.and_then(|it| it.order);
-        self.request.user = order.map_or(0, |it| it.user_id);
+    fn got(&mut self, action: Action, what: Cow<'static, str>, entry: &Entry, begun: Instant) {
+        self.request.user = entry.order.map_or(0, |it| it.user_id);
         // No order has the ID 0: that is an entry that is none.
-        let saw = entry.map(|_| order.map_or([0, 0], |it| [it.id, it.user_id]));
-        let saw = saw.map(Vec::from).unwrap_or_default();
-        self.record(action, what, &[], saw, begun);
+        let saw = entry.order.map_or([0, 0], |it| [it.id, it.user_id]);
+        self.record(action, what, &[], saw.to_vec(), begun);
     }
 
     /// Takes a lock in the memory of the process, and waits for it. The lock is released by [`Lane::unlock`], or when
@@ -366,14 +365,14 @@ impl<'a> Lane<'a> {
     ) -> Held<MutexGuard<'m, ()>> {
         let begun = Instant::now();
         let guard = mutex.lock().await;
-        self.record(Action::Lock, name.into(), &[], Vec::new(), begun);
+        self.record(Action::Lock, name.into(), &[], Saw::default(), begun);
         Held { guard, name }
     }
 
     /// Releases a lock in the memory of the process.
     pub(crate) fn unlock<G>(&mut self, held: Held<G>) {
         // Recorded first: once it is released, another request may record that it holds the lock.
-        self.record(Action::Unlock, held.name.into(), &[], Vec::new(), Instant::now());
+        self.record(Action::Unlock, held.name.into(), &[], Saw::default(), Instant::now());
         drop(held.guard);
     }
 
@@ -424,7 +423,7 @@ impl<'a> Lane<'a> {
         sleeping.await;
         let action = if stall.is_some() { Action::Stall } else { Action::Think };
         let millis: Vec<i64> = stall.iter().map(|it| it.as_millis() as i64).collect();
-        self.record(action, "".into(), &millis, Vec::new(), begun);
+        self.record(action, "".into(), &millis, Saw::default(), begun);
     }
 
     /// Reports what this request has done until now, if it is a holder.
@@ -478,12 +477,12 @@ impl<'a> Lane<'a> {
         action: Action,
         what: Cow<'static, str>,
         values: &[i64],
-        saw: Vec<i64>,
+        saw: impl Into<Saw>,
         begun: Instant,
     ) {
         let Request { number: lane, user } = self.request;
         let (instance, ended) = (self.process.instance, Instant::now());
-        let values = values.to_vec();
+        let (values, saw) = (values.to_vec(), saw.into());
         let step = Step { lane, user, instance, action, what, values, saw, begun, ended };
         let Some(consumer) = &mut self.consumer else { return self.steps.push(step) };
         consumer.reported += 1;

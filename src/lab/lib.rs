@@ -53,6 +53,6 @@ pub use queues::{Cell, How, Property, Queue, Queues};
 pub use report::{DesignReport, Missing, NotApplicable, Ratio, Report, Run};
 pub use runner::{Lab, Progress};
 pub use timeline::{Line, Timeline};
-pub use trace::{Action, Step};
+pub use trace::{Action, Saw, Step};
 pub use verdict::Verdict;
 pub use work::{Incident, Work};

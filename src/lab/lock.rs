@@ -2,7 +2,7 @@
 
 use std::{sync::OnceLock, time::Duration};
 
-use redis::Cmd;
+use redis::{Cmd, Value};
 use seckill_engine::locks::{Guard, LockError, LockName, Locks, MultiGuard, MultiLock, Timing};
 use seckill_redis::{Layout, Redis};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -82,25 +82,23 @@ impl Lane<'_> {
     }
 
     /// The lease of a lock in milliseconds.
-    pub(crate) fn lease_ms(&self) -> u64 {
-        self.process().work.lease().as_millis() as u64
+    pub(crate) fn lease_ms(&self) -> i64 {
+        self.process().work.lease().as_millis() as i64
     }
 
     /// Takes a lock by a command that replies OK if it was free, and nothing else. Repeats it until then; returns
     /// whether the lock was taken in time.
     pub(crate) async fn acquire(&mut self, command: &Cmd) -> Result<bool> {
         let begun = Instant::now();
+        let lease = Vec::from_iter(lifetime(&shown(command)));
         loop {
             let asked = Instant::now();
-            let reply: Option<String> = self.send(command).await?;
-            let is_last = Instant::now().since(begun) > WAIT.as_nanos() as u64;
-            if reply.is_some() || is_last {
-                let saw = vec![i64::from(reply.is_some())];
-                // One step, with the time that it waited.
-                self.record(Action::Acquire, shown(command).into(), &[], saw, begun);
-                return Ok(reply.is_some());
+            let reply: Value = self.send(command).await?;
+            self.record(Action::Acquire, shown(command).into(), &lease, &reply, asked);
+            let is_taken = reply != Value::Nil;
+            if is_taken || Instant::now().since(begun) > WAIT.as_nanos() as u64 {
+                return Ok(is_taken);
             }
-            self.record(Action::Redis, shown(command).into(), &[], vec![0], asked);
             tokio::time::sleep(RETRY).await;
         }
     }
@@ -116,7 +114,7 @@ impl Lane<'_> {
     /// Takes the engine's reentrant lock with a lease that is not renewed; `None` if it was not free in time.
     pub(crate) async fn lock_with_lease(&mut self) -> Result<Option<Guard>> {
         match self.process().engine_locks.leased() {
-            Some(locks) => self.lock_by(locks).await,
+            Some(locks) => self.lock_by(locks, &[self.lease_ms()]).await,
             None => Ok(None),
         }
     }
@@ -124,19 +122,19 @@ impl Lane<'_> {
     /// Takes the engine's reentrant lock, which the watchdog renews; `None` if it was not free in time.
     pub(crate) async fn lock_with_watchdog(&mut self) -> Result<Option<Guard>> {
         match self.process().engine_locks.watched() {
-            [locks, ..] => self.lock_by(locks).await,
+            [locks, ..] => self.lock_by(locks, &[]).await,
             [] => Ok(None),
         }
     }
 
-    async fn lock_by(&mut self, locks: &Locks) -> Result<Option<Guard>> {
+    async fn lock_by(&mut self, locks: &Locks, lease: &[i64]) -> Result<Option<Guard>> {
         let (name, task) = (LockName::new(self.lock_name())?, self.owner());
-        self.held(locks.try_for(&name, &task, WAIT)).await
+        self.held(locks.try_for(&name, &task, WAIT), lease).await
     }
 
-    /// Takes the lock that this request holds once more.
+    /// Takes the lock that this request holds with a lease once more. Its lease begins again.
     pub(crate) async fn lock_again(&mut self, guard: &Guard) -> Result<Option<Guard>> {
-        self.held(guard.again()).await
+        self.held(guard.again(), &[self.lease_ms()]).await
     }
 
     /// Takes the engine's lock over all servers, in rounds for as many seconds and a half as there are servers.
@@ -144,13 +142,15 @@ impl Lane<'_> {
         let lock = MultiLock::new(self.process().engine_locks.watched().to_vec())?;
         let (name, task) = (LockName::new(self.lock_name())?, self.owner());
         let wait = WAIT_PER_SERVER * lock.servers() as u32;
-        self.held(lock.try_for(&name, &task, wait)).await
+        self.held(lock.try_for(&name, &task, wait), &[]).await
     }
 
-    /// Records an acquisition by the engine as one step, with the time that it waited.
+    /// Records an acquisition by the engine as one step, with the time that it waited, and the lease if nothing renews
+    /// it.
     async fn held<G>(
         &mut self,
         acquiring: impl Future<Output = Result<G, LockError>>,
+        lease: &[i64],
     ) -> Result<Option<G>> {
         let begun = Instant::now();
         let guard = match acquiring.await {
@@ -160,7 +160,7 @@ impl Lane<'_> {
         };
         let what =
             format!("lock_acquire.lua {} {} {}", self.lock_key(), self.owner(), self.lease_ms());
-        self.record(Action::Acquire, what.into(), &[], vec![guard.is_some().into()], begun);
+        self.record(Action::Acquire, what.into(), lease, vec![guard.is_some().into()], begun);
         Ok(guard)
     }
 
@@ -190,6 +190,12 @@ impl Lane<'_> {
         self.record(Action::Release, what.into(), &[], saw, begun);
         Ok(())
     }
+}
+
+/// The lifetime that a SET gives its key, in milliseconds.
+fn lifetime(command: &str) -> Option<i64> {
+    let (_, after) = command.split_once(" PX ")?;
+    after.split(' ').next()?.parse().ok()
 }
 
 /// Whether the lock was not taken: another owner has it, or its lease was over before it was known.

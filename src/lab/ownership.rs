@@ -16,8 +16,9 @@ pub(crate) struct Deletion<'a> {
 /// certain: the acquisition had ended before the release began.
 pub(crate) fn deletions(served: &[Served]) -> Vec<Deletion<'_>> {
     let mut of_user: BTreeMap<i64, Vec<&Step>> = BTreeMap::new();
-    let changes = served.iter().flat_map(|it| &it.steps).filter(|it| it.seen() == Some(1));
-    for step in changes.filter(|it| matches!(it.action, Action::Acquire | Action::Release)) {
+    let has_released = |it: &Step| it.action == Action::Release && it.seen() == Some(1);
+    let steps = served.iter().flat_map(|it| &it.steps);
+    for step in steps.filter(|it| it.took_lock() || has_released(it)) {
         of_user.entry(step.user).or_default().push(step);
     }
     let mut deletions = Vec::new();

@@ -6,12 +6,14 @@ use seckill_model::{Label, Reason, in_english, text};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Action, Database, Design, Incident, Latency, Promise, Question, Source, Timeline, Verdict,
-    holders::MOST_WITH_INCIDENT, lane::CONSUMER, latency::Samples, work::Work,
+    Action, Database, Design, Incident, Latency, Promise, Question, Source, Step, Timeline,
+    Verdict, holders::MOST_WITH_INCIDENT, lane::CONSUMER, latency::Samples, work::Work,
 };
 
 /// Indentation of the second lane of a timeline.
 const INDENT: usize = 4;
+/// Shortest duration of an acquisition that is shown, in milliseconds.
+const SHOWN_MS: u64 = 20;
 
 /// All designs on the same work.
 #[derive(Clone, Debug, Serialize)]
@@ -259,7 +261,8 @@ impl Report {
 
     /// As Markdown, for a class or a review, in the current language.
     pub fn markdown(&self) -> String {
-        let mut page = format!("# {}\n\n{}\n", Label("lab-title"), self.work_text());
+        let (title, texts) = (Label("lab-title"), Label("lab-texts"));
+        let mut page = format!("# {title}\n\n{}\n\n{texts}\n", self.work_text());
         for missing in &self.missing {
             let _ = write!(page, "\n{}\n", missing.text());
         }
@@ -337,17 +340,30 @@ impl DesignReport {
         } else if !self.timelines.is_empty() {
             let _ = write!(page, "\n## {} ({})\n", self.label(), self.database.title());
         }
-        for timeline in &self.timelines {
-            timeline.markdown(page);
+        for (title, timeline) in self.interleavings() {
+            timeline.markdown(&title, page);
         }
+    }
+
+    /// The timelines, each with its title. One that shows several broken promises comes once.
+    pub fn interleavings(&self) -> impl Iterator<Item = (String, &Timeline)> {
+        fn steps(timeline: &Timeline) -> impl Iterator<Item = &Step> {
+            timeline.lines.iter().map(|it| &it.step)
+        }
+        let groups = self.timelines.chunk_by(|one, next| steps(one).eq(steps(next)));
+        groups.filter_map(|same| {
+            let first = same.first()?;
+            let promises: Vec<&str> = same.iter().map(|it| it.promise.title().read()).collect();
+            let (promise, seed) = (promises.join("; "), first.seed.to_string());
+            Some((text!("lab-timeline", promise, seed), first))
+        })
     }
 }
 
 impl Timeline {
     /// A table with a column per lane.
-    fn markdown(&self, page: &mut String) {
-        let (promise, seed) = (self.promise.title(), self.seed.to_string());
-        let _ = write!(page, "\n### {}\n\n|", text!("lab-timeline", promise, seed));
+    fn markdown(&self, title: &str, page: &mut String) {
+        let _ = write!(page, "\n### {title}\n\n|");
         let titles = std::iter::once("µs".to_owned()).chain(self.titles());
         titles.for_each(|title| {
             let _ = write!(page, " {title} |");
@@ -365,8 +381,7 @@ impl Timeline {
 
     /// As text, with a column per lane: the steps of the second lane are indented.
     pub fn text(&self) -> String {
-        let (promise, seed) = (self.promise.title(), self.seed.to_string());
-        let mut text = format!("{}\n", text!("lab-timeline", promise, seed));
+        let mut text = String::new();
         for (column, title) in self.titles().iter().enumerate() {
             let _ = writeln!(text, "{:10}{:width$}{title}", "", "", width = column * INDENT);
         }
@@ -377,17 +392,19 @@ impl Timeline {
         text
     }
 
-    /// The title of each lane: its request, user and instance.
+    /// The title of each lane: its request and user, and the process.
     pub fn titles(&self) -> Vec<String> {
         let title = |(column, lane): (usize, &u32)| {
             let first = self.lines.iter().find(|it| it.column == column).map(|it| &it.step);
             let (user, instance) = first.map_or((0, 0), |it| (it.user, it.instance));
-            let instance = instance.to_string();
-            if *lane == CONSUMER {
-                return text!("lab-lane-consumer", instance);
+            let (process, request, user) =
+                (instance.to_string(), lane.to_string(), user.to_string());
+            match (*lane == CONSUMER, instance > self.instances) {
+                (true, true) => text!("lab-lane-consumer", process),
+                (true, false) => text!("lab-lane-consumer-task", process),
+                (false, true) => text!("lab-lane-holder", request, user, process),
+                (false, false) => text!("lab-lane", request, user, instance = process),
             }
-            let (request, user) = (lane.to_string(), user.to_string());
-            text!("lab-lane", request, user, instance)
         };
         self.lanes.iter().enumerate().map(title).collect()
     }
@@ -411,6 +428,10 @@ impl crate::Line {
                 text!("lab-step-stall", millis)
             }
             Action::Incident => text!("lab-step-incident", what),
+            Action::LeaseEnd => {
+                let millis = self.step.values.first().copied().unwrap_or_default();
+                text!("lab-step-lease-end", millis)
+            }
             Action::Memory => {
                 let by = self.step.values.first().copied().unwrap_or_default();
                 format!("{} += {by}", filled(what, &self.step.values))
@@ -422,11 +443,18 @@ impl crate::Line {
     /// What came back, after an arrow; empty if nothing did.
     pub fn saw_text(&self) -> String {
         let mut text = String::new();
-        let saw: Vec<String> = self.step.saw.iter().map(ToString::to_string).collect();
-        if self.step.saw == [0, 0] && self.step.lane == CONSUMER {
+        let saw = self.step.saw.to_string();
+        if self.step.saw.numbers() == [0, 0] && self.step.lane == CONSUMER {
             let _ = write!(text, " → {}", Label("lab-step-no-order"));
         } else if !saw.is_empty() {
-            let _ = write!(text, " → {}", saw.join(", "));
+            let _ = write!(text, " → {saw}");
+        }
+        let millis = (self.ended_us - self.begun_us) as u64 / 1_000;
+        if matches!(self.step.action, Action::Acquire | Action::Lock) && millis >= SHOWN_MS {
+            let _ = write!(text, " ({})", text!("lab-took", millis));
+        }
+        if let Some(count) = self.refused_before {
+            let _ = write!(text, " ({})", text!("lab-refused-before", count));
         }
         if let Some(request) = self.lock_of {
             let _ = write!(text, " ({})", text!("lab-lock-of", request = request.to_string()));

@@ -1,7 +1,8 @@
 //! The shortest interleaving of a run that shows how a promise was broken, or the way of an order until it was lost.
 //!
-//! It is chosen from the trace and never made up: each line is a step that a server or a lock carried out. Pairs of
-//! requests whose steps did not overlap in time are preferred, because their order is certain.
+//! It is chosen from the trace and never made up: each line is a step that a server or a lock carried out, except the
+//! end of a lease, which is computed. Pairs of requests whose steps did not overlap in time are preferred, because their
+//! order is certain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::{
     instance::Served,
     lane::{CONSUMER, Reply},
     ownership::{self, Deletion},
-    trace::{Action, Instant},
+    trace::{Action, Instant, Saw},
     work::Work,
 };
 
@@ -26,6 +27,8 @@ pub struct Timeline {
     pub promise: Promise,
     /// The seed of the run.
     pub seed: u64,
+    /// The processes that serve requests; those of the holders of locks and of a consumer have higher numbers.
+    pub instances: u32,
     /// The requests, from the left; each is a lane. That of a consumer has the highest number.
     pub lanes: Vec<u32>,
     /// The steps in the order in which they ended.
@@ -51,6 +54,9 @@ pub struct Line {
     /// The request whose lock this release deleted, if it was not its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock_of: Option<u32>,
+    /// How many attempts to get the lock were refused between the line before of this lane and this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_before: Option<usize>,
 }
 
 /// A request with the steps that matter.
@@ -80,7 +86,7 @@ pub(crate) fn find(
         Promise::NoLoss => None,
     };
     let (first, second) = pair?;
-    Some(draw(promise, seed, &[first, second], &deletions))
+    Some(draw(promise, seed, work, [first, second], &deletions))
 }
 
 /// Steps of a consumer that are shown if it never had the order.
@@ -108,7 +114,7 @@ pub(crate) fn find_lost(
         columns.push(then);
     }
     let lanes = columns.iter().filter_map(|it: &Vec<&Step>| it.first()).map(|it| it.lane).collect();
-    Some(lay_out(Promise::NoLoss, seed, lanes, columns))
+    Some(lay_out(Promise::NoLoss, seed, work, lanes, columns))
 }
 
 /// What became of an order after its request, and whether a process had it.
@@ -153,7 +159,7 @@ fn after<'a>(
 fn first_repeated(steps: &[&Step]) -> Option<usize> {
     let mut last = None;
     steps.iter().position(|it| {
-        let order = if it.saw.len() == 2 { it.seen() } else { None };
+        let order = if it.saw.numbers().len() == 2 { it.seen() } else { None };
         order.is_some_and(|order| last.replace(order) == Some(order))
     })
 }
@@ -253,9 +259,8 @@ fn turned_away<'l, 'a>(lanes: &'l [Lane<'a>]) -> Pair<'l, 'a> {
 fn locked_out<'l, 'a>(lanes: &'l [Lane<'a>]) -> Pair<'l, 'a> {
     let waiters = lanes.iter().filter(|it| it.served.reply == Reply::Locked);
     let pairs = waiters.filter_map(|waiter| {
-        let acquired = |it: &Step| it.action == Action::Acquire && it.seen() == Some(1);
         let is_holder = |it: &&Lane<'_>| {
-            it.served.user == waiter.served.user && it.served.steps.iter().any(acquired)
+            it.served.user == waiter.served.user && it.served.steps.iter().any(Step::took_lock)
         };
         lanes.iter().find(is_holder).map(|holder| (holder, waiter))
     });
@@ -286,9 +291,17 @@ fn shortest<'l, 'a: 'l>(pairs: impl Iterator<Item = (&'l Lane<'a>, &'l Lane<'a>)
 }
 
 /// The steps of both lanes from their checks on, without those that explain nothing.
-fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>], deletions: &[Deletion<'_>]) -> Timeline {
-    let mut pieces = Vec::new();
-    let columns = pair.iter().map(|lane| {
+fn draw(
+    promise: Promise,
+    seed: u64,
+    work: &Work,
+    pair: [&Lane<'_>; 2],
+    deletions: &[Deletion<'_>],
+) -> Timeline {
+    let (mut pieces, mut refused) = (Vec::new(), Vec::new());
+    let [first, second] = pair.map(|it| it.served);
+    let ends = [lease_end(first, second, deletions), lease_end(second, first, deletions)];
+    let columns = pair.iter().zip(&ends).map(|(lane, end)| {
         let from = lane.check.or(lane.write).map_or(lane.served.begun, |it| it.begun);
         if is_about_stock(promise) {
             pieces.extend(lane.write.zip(lane.piece));
@@ -306,21 +319,57 @@ fn draw(promise: Promise, seed: u64, pair: &[&Lane<'_>], deletions: &[Deletion<'
             Action::Redis => step.what.starts_with("GET "),
             _ => step.begun >= from,
         };
-        lane.served.steps.iter().filter(is_shown).collect()
+        let shown: Vec<&Step> = lane.served.steps.iter().filter(is_shown).collect();
+        let mut column = Vec::new();
+        for steps in shown.chunk_by(|one, next| one.is_refused() && next.is_refused()) {
+            match steps {
+                [first, between @ .., last] if !between.is_empty() => {
+                    column.extend([*first, *last]);
+                    refused.push((*last, between.len()));
+                }
+                steps => column.extend(steps),
+            }
+        }
+        column.extend(end);
+        column
     });
     let columns = columns.collect();
     let lanes = pair.iter().filter_map(|it| it.served.lane()).collect();
-    let mut timeline = lay_out(promise, seed, lanes, columns);
+    let mut timeline = lay_out(promise, seed, work, lanes, columns);
     for line in &mut timeline.lines {
         let of = pieces.iter().find(|(write, _)| **write == line.step);
         line.piece = of.map(|(_, piece)| *piece);
+        let of = refused.iter().find(|(last, _)| **last == line.step);
+        line.refused_before = of.map(|(_, count)| *count);
         line.lock_of = deletions.iter().find(|it| *it.release == line.step).map(|it| it.owner);
     }
     timeline
 }
 
+/// The end of the lease of a request that was at work for longer: the reply to its acquisition and the duration that
+/// Redis got, but no later than the next acquisition, which proves it. `None` if the lease was renewed, or if the lock
+/// was lost before.
+fn lease_end(holder: &Served, other: &Served, deletions: &[Deletion<'_>]) -> Option<Step> {
+    let taken = holder.steps.iter().rfind(|it| it.took_lock())?;
+    let lease = taken.values.first()? * 1_000_000;
+    let [earliest, latest] = [taken.begun, taken.ended].map(|it| Instant(it.0 + lease));
+    let next = other.steps.iter().find(|it| it.took_lock() && it.ended > taken.ended);
+    let end = next.map_or(latest, |it| it.ended.min(latest));
+    let is_lost = end < earliest || deletions.iter().any(|it| it.owner == taken.lane);
+    let is_at_work = holder.steps.iter().any(|it| it.begun >= latest);
+    let (action, what, saw) = (Action::LeaseEnd, "".into(), Saw::default());
+    let step = Step { action, what, saw, begun: end, ended: end, ..taken.clone() };
+    (is_at_work && !is_lost).then_some(step)
+}
+
 /// The steps of each column in the order in which they ended.
-fn lay_out(promise: Promise, seed: u64, lanes: Vec<u32>, columns: Vec<Vec<&Step>>) -> Timeline {
+fn lay_out(
+    promise: Promise,
+    seed: u64,
+    work: &Work,
+    lanes: Vec<u32>,
+    columns: Vec<Vec<&Step>>,
+) -> Timeline {
     let mut lines = Vec::new();
     for (column, steps) in columns.into_iter().enumerate() {
         lines.extend(steps.into_iter().map(|step| Line {
@@ -330,9 +379,11 @@ fn lay_out(promise: Promise, seed: u64, lanes: Vec<u32>, columns: Vec<Vec<&Step>
             step: step.clone(),
             piece: None,
             lock_of: None,
+            refused_before: None,
         }));
     }
-    lines.sort_by_key(|it| it.step.ended);
+    // The end of a lease comes before the acquisition that proves it.
+    lines.sort_by_key(|it| (it.step.ended, it.step.action != Action::LeaseEnd));
     // A lock or an entry may have been waited for since long before.
     let starts = lines.iter().map(|it| match it.step.action {
         Action::Lock | Action::Acquire | Action::Queue => it.step.ended,
@@ -344,5 +395,5 @@ fn lay_out(promise: Promise, seed: u64, lanes: Vec<u32>, columns: Vec<Vec<&Step>
     for line in &mut lines {
         (line.begun_us, line.ended_us) = (micros(line.step.begun), micros(line.step.ended));
     }
-    Timeline { promise, seed, lanes, lines }
+    Timeline { promise, seed, instances: work.instances, lanes, lines }
 }

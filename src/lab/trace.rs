@@ -2,8 +2,9 @@
 //!
 //! Times come from the monotonic clock of the machine, which all processes share.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
+use redis::Value;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +37,7 @@ pub enum Action {
     Transaction,
     /// A command to Redis.
     Redis,
-    /// A command to Redis that takes a lock, when it was taken or given up. What came back is 1 if it was taken.
+    /// An attempt to take a lock in Redis. Its value is the lease in milliseconds, if there is one and nothing renews it.
     Acquire,
     /// A command to Redis that releases a lock. What came back is 1 if a lock was deleted.
     Release,
@@ -56,6 +57,8 @@ pub enum Action {
     Stall,
     /// The process was stopped, or its server was replaced.
     Incident,
+    /// The end of a lease. Computed from its acquisition and duration, not observed.
+    LeaseEnd,
 }
 
 impl Action {
@@ -67,6 +70,78 @@ impl Action {
     /// Whether it is a command to Redis.
     pub(crate) fn is_redis(self) -> bool {
         matches!(self, Self::Redis | Self::Acquire | Self::Release)
+    }
+}
+
+/// What came back from a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Saw {
+    /// The values that a read saw, how many rows a write changed, an integer reply of Redis.
+    Numbers(Vec<i64>),
+    /// Another reply of Redis, in one line.
+    Text(String),
+}
+
+impl Default for Saw {
+    fn default() -> Self {
+        Self::Numbers(Vec::new())
+    }
+}
+
+impl From<Vec<i64>> for Saw {
+    fn from(numbers: Vec<i64>) -> Self {
+        Self::Numbers(numbers)
+    }
+}
+
+impl From<&Value> for Saw {
+    fn from(reply: &Value) -> Self {
+        match reply {
+            Value::Int(number) => Self::Numbers(vec![*number]),
+            reply => Self::Text(one_line(reply)),
+        }
+    }
+}
+
+impl Saw {
+    /// The numbers; none of a text.
+    pub(crate) fn numbers(&self) -> &[i64] {
+        match self {
+            Self::Numbers(numbers) => numbers,
+            Self::Text(_) => &[],
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for Saw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Numbers(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+                f.write_str(&numbers.join(", "))
+            }
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A reply of Redis in one line.
+pub(crate) fn one_line(reply: &Value) -> String {
+    match reply {
+        Value::Nil => "nil".to_owned(),
+        Value::Int(number) => number.to_string(),
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::SimpleString(text) => text.clone(),
+        Value::Okay => "OK".to_owned(),
+        Value::Array(list) => {
+            format!("[{}]", list.iter().map(one_line).collect::<Vec<_>>().join(" "))
+        }
+        other => format!("{other:?}"),
     }
 }
 
@@ -86,9 +161,9 @@ pub struct Step {
     /// The values of the statement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<i64>,
-    /// What came back: the values that a read saw, how many rows a write changed, the reply of Redis.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub saw: Vec<i64>,
+    /// What came back.
+    #[serde(default, skip_serializing_if = "Saw::is_nothing")]
+    pub saw: Saw,
     /// When it was sent, in nanoseconds.
     pub(crate) begun: Instant,
     /// When the reply was there, in nanoseconds.
@@ -98,7 +173,18 @@ pub struct Step {
 impl Step {
     /// The first number that came back.
     pub fn seen(&self) -> Option<i64> {
-        self.saw.first().copied()
+        self.saw.numbers().first().copied()
+    }
+
+    /// Whether it took a lock in Redis.
+    pub(crate) fn took_lock(&self) -> bool {
+        let is_taken = self.seen() == Some(1) || self.saw == Saw::Text("OK".to_owned());
+        self.action == Action::Acquire && is_taken
+    }
+
+    /// Whether it is an attempt that did not get a lock in Redis.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.action == Action::Acquire && !self.took_lock()
     }
 
     /// Whether it is a statement about this table.

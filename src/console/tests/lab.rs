@@ -51,9 +51,10 @@ fn timeline() -> Timeline {
         step,
         piece,
         lock_of: None,
+        refused_before: None,
     };
     let lines = steps.into_iter().map(line).collect();
-    Timeline { promise: Promise::NoOverselling, seed: 7, lanes: vec![41, 44], lines }
+    Timeline { promise: Promise::NoOverselling, seed: 7, instances: 2, lanes: vec![41, 44], lines }
 }
 
 /// The result in the first work of its question.

@@ -14,7 +14,7 @@ pub(super) const DESIGN: Design = Design {
         Fault::during(Incident::Failover, Promise::OneOrder),
         Fault::during(Incident::Failover, Promise::OwnLock),
     ],
-    mended_by: Some("setnx-blind-release"),
+    mended_by: Some("fencing-token"),
     why: Label("lab-why-setnx-without-expiry"),
     not_on: &[],
     schema: &[],

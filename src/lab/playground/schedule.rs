@@ -103,7 +103,13 @@ impl SchedulePlay {
     /// The lanes, with the job of each.
     pub fn lanes(&self) -> Vec<Lane> {
         let title = |(about, schedule, takes): (Label, Schedule, Duration)| {
-            text!("lab-schedule-job", about, schedule, takes = takes.as_millis() as u64)
+            let millis = |it: Duration| it.as_millis() as u64;
+            let schedule = match schedule {
+                Schedule::Every(period) => text!("lab-schedule-every", period = millis(period)),
+                Schedule::After(delay) => text!("lab-schedule-after", delay = millis(delay)),
+                cron @ Schedule::Cron(_) => cron.to_string(),
+            };
+            text!("lab-schedule-job", about, schedule, takes = millis(takes))
         };
         let titles = self.jobs().map(title);
         LANES.into_iter().zip(titles).map(|(name, title)| Lane { name, title }).collect()
