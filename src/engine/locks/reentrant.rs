@@ -10,14 +10,14 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use redis::{FromRedisValue as _, Value};
 use seckill_model::reason::reason;
 use seckill_redis::{Layout, Redis, RedisError, scripts};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    LockError, LockName, Result, connection::SharedConnection, name::new_owner, wakeup::Bells,
+    LockError, LockName, Result, connection::SharedConnection, name::new_owner, release_call,
+    wakeup::Bells,
 };
 
 /// Polling interval of waiters while the subscription is down.
@@ -243,10 +243,7 @@ impl Locks {
     }
 
     async fn send_release(&self, name: &LockName, owner: &str, depth: u32) -> Result<u8> {
-        let mut call = scripts::LOCK_RELEASE.prepare_invoke();
-        let keys = &self.shared.keys;
-        call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
-        call.arg(owner).arg(depth).arg(name.as_str()).arg(keys.lock_channel()).arg("");
+        let call = release_call(&self.shared.keys, name, owner, depth);
         Ok(self.shared.connection.invoke(&call).await?)
     }
 
@@ -263,15 +260,12 @@ impl Locks {
         call.key(keys.lock_token()).key(keys.lock_waiting(name.as_str()));
         call.arg(owner).arg(self.shared.timing.lease.as_millis() as u64).arg(depth);
         call.arg(name.as_str()).arg(counts.as_millis() as u64);
-        let answer: Vec<Value> = self.shared.connection.invoke(&call).await?;
-        let number = |value: &Value| i64::from_redis_value_ref(value).ok();
-        let numbers: Option<Vec<i64>> = answer.iter().map(number).collect();
-        match numbers.as_deref() {
-            Some([1, token]) => Ok(Reply::Held { token: *token }),
-            Some([0, left]) => {
-                Ok(Reply::Busy { left: u64::try_from(*left).ok().map(Duration::from_millis) })
+        match self.shared.connection.invoke::<(i64, i64)>(&call).await? {
+            (1, token) => Ok(Reply::Held { token }),
+            (0, left) => {
+                Ok(Reply::Busy { left: u64::try_from(left).ok().map(Duration::from_millis) })
             }
-            Some([-1, _]) => Ok(Reply::Lost),
+            (-1, _) => Ok(Reply::Lost),
             _ => Err(RedisError::reply("lock_acquire.lua").into()),
         }
     }
