@@ -5,7 +5,6 @@
 //! acquisition, each call states the depth it wants so that a retry is harmless, and each acquisition has a fencing
 //! token.
 
-mod connection;
 mod multi;
 mod name;
 mod reentrant;

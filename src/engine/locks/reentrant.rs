@@ -10,15 +10,13 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
+use redis::{FromRedisValue, ScriptInvocation};
 use seckill_model::reason::reason;
-use seckill_redis::{Layout, Redis, RedisError, scripts};
+use seckill_redis::{Layout, Redis, RedisError, SharedConnection, scripts};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    LockError, LockName, Result, connection::SharedConnection, name::new_owner, release_call,
-    wakeup::Bells,
-};
+use super::{LockError, LockName, Result, Watchdog, name::new_owner, release_call, wakeup::Bells};
 
 /// Polling interval of waiters while the subscription is down.
 const UNSUBSCRIBED_POLL: Duration = Duration::from_millis(50);
@@ -53,7 +51,8 @@ pub struct Locks {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) connection: SharedConnection,
+    pub(super) redis: Redis,
+    connection: SharedConnection,
     pub(super) keys: Layout,
     node: String,
     pub(super) timing: Timing,
@@ -90,16 +89,13 @@ enum Reply {
 }
 
 impl Locks {
-    /// Creates locks without a watchdog; also returns the queue of cleanups that a watchdog processes.
-    pub(super) fn without_watchdog(
-        redis: &Redis,
-        keys: Layout,
-        node: &str,
-        timing: Timing,
-    ) -> (Self, mpsc::UnboundedReceiver<Cleanup>) {
+    /// Returns the locks of `node` on this Redis, and their background task: watchdog, subscription and cleanup.
+    /// Without that task leases expire and waiters poll.
+    pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Watchdog) {
         let (later, cleanups) = mpsc::unbounded_channel();
         let shared = Shared {
-            connection: SharedConnection::new(redis, keys.locks()),
+            redis: redis.clone(),
+            connection: redis.shared_connection(),
             keys,
             node: node.to_owned(),
             timing,
@@ -107,7 +103,8 @@ impl Locks {
             watched: Mutex::default(),
             later,
         };
-        (Self { shared: Arc::new(shared) }, cleanups)
+        let locks = Self { shared: Arc::new(shared) };
+        (locks.clone(), Watchdog::new(locks, cleanups))
     }
 
     /// Acquires the lock if it is free. The watchdog renews it until it is released.
@@ -243,8 +240,7 @@ impl Locks {
     }
 
     async fn send_release(&self, name: &LockName, owner: &str, depth: u32) -> Result<u8> {
-        let call = release_call(&self.shared.keys, name, owner, depth);
-        Ok(self.shared.connection.invoke(&call).await?)
+        Ok(self.invoke(&release_call(&self.shared.keys, name, owner, depth)).await?)
     }
 
     async fn ask(
@@ -260,7 +256,7 @@ impl Locks {
         call.key(keys.lock_token()).key(keys.lock_waiting(name.as_str()));
         call.arg(owner).arg(self.shared.timing.lease.as_millis() as u64).arg(depth);
         call.arg(name.as_str()).arg(counts.as_millis() as u64);
-        match self.shared.connection.invoke::<(i64, i64)>(&call).await? {
+        match self.invoke::<(i64, i64)>(&call).await? {
             (1, token) => Ok(Reply::Held { token }),
             (0, left) => {
                 Ok(Reply::Busy { left: u64::try_from(left).ok().map(Duration::from_millis) })
@@ -268,6 +264,13 @@ impl Locks {
             (-1, _) => Ok(Reply::Lost),
             _ => Err(RedisError::reply("lock_acquire.lua").into()),
         }
+    }
+
+    async fn invoke<T: FromRedisValue>(
+        &self,
+        call: &ScriptInvocation<'_>,
+    ) -> Result<T, RedisError> {
+        self.shared.connection.invoke(&self.shared.keys.locks(), call).await
     }
 
     /// Renews these locks in one call, and marks those lost that Redis no longer has.
@@ -279,7 +282,7 @@ impl Locks {
             call.arg(&held.owner).arg(held.name.as_str());
         }
         let sent = Instant::now();
-        let known: Vec<bool> = self.shared.connection.invoke(&call).await?;
+        let known: Vec<bool> = self.invoke(&call).await?;
         for (held, known) in page.iter().zip(known) {
             if known {
                 held.renewed_at(sent);
@@ -312,7 +315,7 @@ impl Locks {
 
     /// Address of its Redis.
     pub fn address(&self) -> &str {
-        self.shared.connection.address()
+        self.shared.redis.address()
     }
 }
 
