@@ -25,6 +25,8 @@ const WAITING_POLLS: u32 = 3;
 /// Immediate attempts to release a lock before the background task takes over.
 const RELEASE_TRIES: u32 = 3;
 const RELEASE_PAUSE: Duration = Duration::from_millis(50);
+/// Capacity of the queue of the background task; locks beyond it are left to expire.
+const CLEANUPS: usize = 8_192;
 /// Limit for one reply, beyond the caller's own time limit.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -59,7 +61,7 @@ pub(super) struct Shared {
     pub(super) bells: Bells,
     /// Held locks by owner, renewed by the watchdog.
     watched: Mutex<HashMap<String, Arc<Held>>>,
-    later: mpsc::UnboundedSender<Cleanup>,
+    later: mpsc::Sender<Cleanup>,
 }
 
 /// Work left to the background task.
@@ -92,7 +94,7 @@ impl Locks {
     /// Returns the locks of `node` on this Redis, and their background task: watchdog, subscription and cleanup.
     /// Without that task leases expire and waiters poll.
     pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Watchdog) {
-        let (later, cleanups) = mpsc::unbounded_channel();
+        let (later, cleanups) = mpsc::channel(CLEANUPS);
         let shared = Shared {
             redis: redis.clone(),
             connection: redis.shared_connection(),
@@ -309,6 +311,11 @@ impl Locks {
         }
     }
 
+    /// Leaves work to the background task. Without that task, or if it is too far behind, the lease expires.
+    fn defer(&self, later: Cleanup) {
+        let _ = self.shared.later.try_send(later);
+    }
+
     pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {
         self.shared.watched.lock()
     }
@@ -334,7 +341,7 @@ impl Drop for Attempt<'_> {
         if self.open {
             let until = Instant::now() + self.locks.shared.timing.lease;
             let later = Cleanup::Cancelled(self.name.clone(), self.owner.to_owned(), until);
-            let _ = self.locks.shared.later.send(later);
+            self.locks.defer(later);
         }
     }
 }
@@ -506,8 +513,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(locks) = self.locks.take() {
             self.let_go(&locks);
-            // Without the background task the lease expires.
-            let _ = locks.shared.later.send(Cleanup::Dropped(Arc::clone(&self.held)));
+            locks.defer(Cleanup::Dropped(Arc::clone(&self.held)));
         }
     }
 }

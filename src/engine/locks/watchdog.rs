@@ -27,11 +27,11 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Watchdog {
     locks: Locks,
-    cleanups: mpsc::UnboundedReceiver<Cleanup>,
+    cleanups: mpsc::Receiver<Cleanup>,
 }
 
 impl Watchdog {
-    pub(super) fn new(locks: Locks, cleanups: mpsc::UnboundedReceiver<Cleanup>) -> Self {
+    pub(super) fn new(locks: Locks, cleanups: mpsc::Receiver<Cleanup>) -> Self {
         Self { locks, cleanups }
     }
 
@@ -102,11 +102,7 @@ fn on_message(locks: &Locks, message: &str) {
     }
 }
 
-async fn clean_up(
-    locks: &Locks,
-    cleanups: &mut mpsc::UnboundedReceiver<Cleanup>,
-    stop: &CancellationToken,
-) {
+async fn clean_up(locks: &Locks, cleanups: &mut mpsc::Receiver<Cleanup>, stop: &CancellationToken) {
     let mut page = Vec::new();
     while !stop.is_cancelled() {
         tokio::select! {
