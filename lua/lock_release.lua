@@ -2,8 +2,7 @@
 -- Releases one level of a lock, or all of it. Idempotent: the depth is passed as an argument, not decremented.
 --
 -- KEYS  1 lock (hash)  2 locks (sorted set)  3 waiting (sorted set)
--- ARGV  1 owner  2 depth that it holds, 0 for any  3 name  4 channel
---       5 "revoked" for a forced release
+-- ARGV  1 owner  2 depth that it holds, 0 for any: its node is notified  3 name  4 channel
 --
 -- Returns 1 if released, 2 if an earlier call released it, 0 if the owner does not hold it.
 
@@ -11,7 +10,8 @@ local waiting = redis.call('EXISTS', KEYS[3]) == 1
 if waiting then
   redis.call('ZREM', KEYS[3], ARGV[1])
 end
-local held = redis.call('TYPE', KEYS[1]).ok == 'hash' and tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '')
+-- Fails if another program holds it: its lock is a string.
+local held = tonumber(redis.pcall('HGET', KEYS[1], ARGV[1]))
 if not held then
   return 0
 end
@@ -28,11 +28,11 @@ redis.call('ZREM', KEYS[2], ARGV[3])
 if waiting then
   local time = redis.call('TIME')
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', time[1] * 1000 + math.floor(time[2] / 1000))
-  if redis.call('ZCARD', KEYS[3]) > 0 then
+  if redis.call('EXISTS', KEYS[3]) == 1 then
     redis.call('PUBLISH', ARGV[4], '+' .. ARGV[3])
   end
 end
-if ARGV[5] == 'revoked' then
+if depth == 0 then
   redis.call('PUBLISH', ARGV[4], '-' .. ARGV[1])
 end
 return 1

@@ -12,7 +12,8 @@ local lease = tonumber(ARGV[1])
 local renewed = {}
 for i = 2, #KEYS do
   local owner, name = ARGV[i * 2 - 2], ARGV[i * 2 - 1]
-  if redis.call('TYPE', KEYS[i]).ok == 'hash' and redis.call('HEXISTS', KEYS[i], owner) == 1 then
+  -- Fails if another program holds it: its lock is a string.
+  if redis.pcall('HEXISTS', KEYS[i], owner) == 1 then
     redis.call('PEXPIRE', KEYS[i], lease)
     redis.call('ZADD', KEYS[1], now + lease, name)
     renewed[i - 1] = 1
@@ -20,4 +21,6 @@ for i = 2, #KEYS do
     renewed[i - 1] = 0
   end
 end
+-- Locks whose holders died: their leases ended over a minute ago.
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 60000)
 return renewed

@@ -223,7 +223,7 @@ impl Connection {
         self.read(slot, reply)
     }
 
-    fn slot(&self, key: &str) -> u16 {
+    pub(super) fn slot(&self, key: &str) -> u16 {
         if self.redis.is_cluster() { slot_of(key) } else { 0 }
     }
 

@@ -142,7 +142,8 @@ fn holder(
         "hash" => {
             let mut fields: HashMap<String, String> = redis::from_redis_value(body).ok()?;
             let token = fields.remove("@token").and_then(|token| token.parse().ok());
-            let since = fields.remove("@since").and_then(|at| at.parse().ok()).map(Millis);
+            // A token is the time of the acquisition in microseconds, unless the clock was set back.
+            let since = token.map(|token: i64| Millis(token / 1_000));
             let (owner, depth) = fields.into_iter().next()?;
             (Kind::Reentrant, owner, depth.parse().ok()?, since, token)
         }

@@ -1,7 +1,7 @@
 //! Locks on real servers, from many tasks, nodes and processes.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -54,6 +54,52 @@ fn nothing_left(server: &TestRedis) {
     let keys: Vec<String> = server.query(&["KEYS", "*"]);
     let left: Vec<_> = keys.iter().filter(|key| *key != "locks:token").collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// How often the server ran each command since the last RESETSTAT, in scripts as well.
+fn commands(server: &TestRedis) -> BTreeMap<String, u64> {
+    let stats: String = server.query(&["INFO", "commandstats"]);
+    let calls = |line: &str| {
+        let (name, figures) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        Some((name.to_owned(), figures.split(',').next()?.parse().ok()?))
+    };
+    stats.lines().filter_map(calls).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_free_lock_takes_one_call_to_acquire_and_one_to_release() {
+    let server = TestRedis::start();
+    let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
+    let turn = async |turn: u64| {
+        let guard = locks.try_lock(&name(&format!("x:{turn}")), "t").await.unwrap();
+        guard.release().await.unwrap();
+    };
+    // The first turn connects and loads the scripts; the background task subscribes.
+    turn(0).await;
+    wait_until(10 * SECOND, "it listens", async || {
+        let listeners: (String, u64) = server.query(&["PUBSUB", "NUMSUB", "locks:events"]);
+        listeners.1 == 1
+    })
+    .await;
+    let _: () = server.query(&["CONFIG", "RESETSTAT"]);
+    futures::future::join_all((1..=100).map(turn)).await;
+    let mut spent = commands(&server);
+    spent.retain(|name, _| !["info", "config|resetstat", "client|setinfo"].contains(&&**name));
+    // Beside the calls themselves, what the scripts run.
+    let expected = [
+        ("del", 100),
+        ("evalsha", 200),
+        ("exists", 200),
+        ("hget", 100),
+        ("hset", 100),
+        ("pexpire", 100),
+        ("set", 100),
+        ("time", 100),
+        ("zadd", 100),
+        ("zrem", 100),
+    ];
+    assert_eq!(spent, expected.map(|(name, calls)| (name.to_owned(), calls)).into());
+    nothing_left(&server);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -227,14 +273,7 @@ async fn ten_thousand_locks_are_renewed_in_a_hundred_calls() {
         let page = page.iter().map(|name| locks.try_lock(name, "t"));
         guards.extend(futures::future::join_all(page).await.into_iter().map(Result::unwrap));
     }
-    let calls = |server: &TestRedis| -> u64 {
-        let stats: String = server.query(&["INFO", "commandstats"]);
-        let line = |name: &str| {
-            let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")))?;
-            line.split("calls=").nth(1)?.split(',').next()?.parse::<u64>().ok()
-        };
-        line("evalsha").unwrap_or(0) + line("eval").unwrap_or(0)
-    };
+    let calls = |server: &TestRedis| commands(server).get("evalsha").copied().unwrap_or(0);
     let renewals = |server: &TestRedis| -> u64 {
         let left: i64 = server.query(&["PTTL", "lock:many:9999"]);
         u64::from(left > 5_000)
@@ -253,16 +292,11 @@ async fn ten_thousand_locks_are_renewed_in_a_hundred_calls() {
         let _: () = server.query(&["CONFIG", "RESETSTAT"]);
         let listed = lock_holders::holders(&mut conn, &keys, 100, |_| Some(true)).await.unwrap();
         assert_eq!((listed.total, listed.locks.len()), (10_000, 100));
-        let stats: String = server.query(&["INFO", "commandstats"]);
-        let spent = |name: &str| stats.lines().filter(|line| line.contains(name)).count();
-        assert_eq!(spent("cmdstat_scan") + spent("cmdstat_keys"), 0, "{stats}");
+        let spent = commands(&server);
+        assert!(!spent.contains_key("scan") && !spent.contains_key("keys"), "{spent:?}");
         // Without the calls of the watchdog, which keeps running.
-        let own = ["zrange", "zcard", "zcount", "pttl", "hgetall", "echo"];
-        let is_own =
-            |line: &&str| own.iter().any(|name| line.starts_with(&format!("cmdstat_{name}:")));
-        let lines = stats.lines().filter(is_own);
-        let lines = lines.filter_map(|line| line.split("calls=").nth(1)?.split(',').next());
-        costs.push(lines.filter_map(|calls| calls.parse::<u64>().ok()).sum::<u64>());
+        let own = ["zrangebyscore", "zcard", "zcount", "type", "pttl", "hgetall", "echo"];
+        costs.push(own.map(|name| spent.get(name).copied()));
         let others = "for i = 1, 50000 do redis.call('SET', 'other:' .. i, i) end";
         let _: () = server.query(&["EVAL", others, "0"]);
     }

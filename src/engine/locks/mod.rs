@@ -5,7 +5,6 @@
 //! acquisition, each call states the depth it wants so that a retry is harmless, and each acquisition has a fencing
 //! token.
 
-mod connection;
 mod multi;
 mod name;
 mod reentrant;
@@ -14,7 +13,7 @@ mod watchdog;
 
 use std::time::Duration;
 
-use redis::cmd;
+use redis::{ScriptInvocation, cmd};
 use seckill_model::{Reason, clock::seconds, message::text};
 use seckill_redis::{Connection, Layout, RedisError, scripts};
 use serde::{Deserialize, Serialize};
@@ -105,14 +104,24 @@ pub async fn revoke(
     if conn.invoke::<u8>(&simple).await? == 1 {
         return Ok(());
     }
-    let mut call = scripts::LOCK_RELEASE.prepare_invoke();
-    call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
-    call.arg(owner).arg(0).arg(name.as_str()).arg(keys.lock_channel()).arg("revoked");
-    match conn.invoke::<u8>(&call).await? {
+    match conn.invoke::<u8>(&release_call(keys, name, owner, 0)).await? {
         1 => Ok(()),
         _ if conn.query::<bool>(cmd("EXISTS").arg(keys.lock(name.as_str()))).await? => {
             Err(LockError::Changed(name.clone()))
         }
         _ => Err(LockError::NotHeld(name.clone())),
     }
+}
+
+/// Returns the call that releases one level of a lock at this depth, or with depth 0 all of it.
+fn release_call(
+    keys: &Layout,
+    name: &LockName,
+    owner: &str,
+    depth: u32,
+) -> ScriptInvocation<'static> {
+    let mut call = scripts::LOCK_RELEASE.prepare_invoke();
+    call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
+    call.arg(owner).arg(depth).arg(name.as_str()).arg(keys.lock_channel());
+    call
 }

@@ -2,7 +2,6 @@
 
 use seckill_model::reason::reason;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::{LockError, Result};
 
@@ -37,7 +36,7 @@ impl LockName {
 /// characters of the task are dropped.
 pub(super) fn new_owner(node: &str, task: &str) -> String {
     let task: String = task.chars().filter(|c| !c.is_control() && *c != '#').take(80).collect();
-    format!("{node}/{task}#{}", Uuid::new_v4().simple())
+    format!("{node}/{task}#{:016x}", rand::random::<u64>())
 }
 
 #[cfg(test)]

@@ -10,15 +10,13 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use redis::{FromRedisValue as _, Value};
+use redis::{FromRedisValue, ScriptInvocation};
 use seckill_model::reason::reason;
-use seckill_redis::{Layout, Redis, RedisError, scripts};
+use seckill_redis::{Layout, Redis, RedisError, SharedConnection, scripts};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    LockError, LockName, Result, connection::SharedConnection, name::new_owner, wakeup::Bells,
-};
+use super::{LockError, LockName, Result, Watchdog, name::new_owner, release_call, wakeup::Bells};
 
 /// Polling interval of waiters while the subscription is down.
 const UNSUBSCRIBED_POLL: Duration = Duration::from_millis(50);
@@ -27,6 +25,8 @@ const WAITING_POLLS: u32 = 3;
 /// Immediate attempts to release a lock before the background task takes over.
 const RELEASE_TRIES: u32 = 3;
 const RELEASE_PAUSE: Duration = Duration::from_millis(50);
+/// Capacity of the queue of the background task; locks beyond it are left to expire.
+const CLEANUPS: usize = 8_192;
 /// Limit for one reply, beyond the caller's own time limit.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -53,14 +53,15 @@ pub struct Locks {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) connection: SharedConnection,
+    pub(super) redis: Redis,
+    connection: SharedConnection,
     pub(super) keys: Layout,
     node: String,
     pub(super) timing: Timing,
     pub(super) bells: Bells,
     /// Held locks by owner, renewed by the watchdog.
     watched: Mutex<HashMap<String, Arc<Held>>>,
-    later: mpsc::UnboundedSender<Cleanup>,
+    later: mpsc::Sender<Cleanup>,
 }
 
 /// Work left to the background task.
@@ -90,16 +91,13 @@ enum Reply {
 }
 
 impl Locks {
-    /// Creates locks without a watchdog; also returns the queue of cleanups that a watchdog processes.
-    pub(super) fn without_watchdog(
-        redis: &Redis,
-        keys: Layout,
-        node: &str,
-        timing: Timing,
-    ) -> (Self, mpsc::UnboundedReceiver<Cleanup>) {
-        let (later, cleanups) = mpsc::unbounded_channel();
+    /// Returns the locks of `node` on this Redis, and their background task: watchdog, subscription and cleanup.
+    /// Without that task leases expire and waiters poll.
+    pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Watchdog) {
+        let (later, cleanups) = mpsc::channel(CLEANUPS);
         let shared = Shared {
-            connection: SharedConnection::new(redis, keys.locks()),
+            redis: redis.clone(),
+            connection: redis.shared_connection(),
             keys,
             node: node.to_owned(),
             timing,
@@ -107,7 +105,8 @@ impl Locks {
             watched: Mutex::default(),
             later,
         };
-        (Self { shared: Arc::new(shared) }, cleanups)
+        let locks = Self { shared: Arc::new(shared) };
+        (locks.clone(), Watchdog::new(locks, cleanups))
     }
 
     /// Acquires the lock if it is free. The watchdog renews it until it is released.
@@ -243,11 +242,7 @@ impl Locks {
     }
 
     async fn send_release(&self, name: &LockName, owner: &str, depth: u32) -> Result<u8> {
-        let mut call = scripts::LOCK_RELEASE.prepare_invoke();
-        let keys = &self.shared.keys;
-        call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
-        call.arg(owner).arg(depth).arg(name.as_str()).arg(keys.lock_channel()).arg("");
-        Ok(self.shared.connection.invoke(&call).await?)
+        Ok(self.invoke(&release_call(&self.shared.keys, name, owner, depth)).await?)
     }
 
     async fn ask(
@@ -263,17 +258,21 @@ impl Locks {
         call.key(keys.lock_token()).key(keys.lock_waiting(name.as_str()));
         call.arg(owner).arg(self.shared.timing.lease.as_millis() as u64).arg(depth);
         call.arg(name.as_str()).arg(counts.as_millis() as u64);
-        let answer: Vec<Value> = self.shared.connection.invoke(&call).await?;
-        let number = |value: &Value| i64::from_redis_value_ref(value).ok();
-        let numbers: Option<Vec<i64>> = answer.iter().map(number).collect();
-        match numbers.as_deref() {
-            Some([1, token]) => Ok(Reply::Held { token: *token }),
-            Some([0, left]) => {
-                Ok(Reply::Busy { left: u64::try_from(*left).ok().map(Duration::from_millis) })
+        match self.invoke::<(i64, i64)>(&call).await? {
+            (1, token) => Ok(Reply::Held { token }),
+            (0, left) => {
+                Ok(Reply::Busy { left: u64::try_from(left).ok().map(Duration::from_millis) })
             }
-            Some([-1, _]) => Ok(Reply::Lost),
+            (-1, _) => Ok(Reply::Lost),
             _ => Err(RedisError::reply("lock_acquire.lua").into()),
         }
+    }
+
+    async fn invoke<T: FromRedisValue>(
+        &self,
+        call: &ScriptInvocation<'_>,
+    ) -> Result<T, RedisError> {
+        self.shared.connection.invoke(&self.shared.keys.locks(), call).await
     }
 
     /// Renews these locks in one call, and marks those lost that Redis no longer has.
@@ -285,7 +284,7 @@ impl Locks {
             call.arg(&held.owner).arg(held.name.as_str());
         }
         let sent = Instant::now();
-        let known: Vec<bool> = self.shared.connection.invoke(&call).await?;
+        let known: Vec<bool> = self.invoke(&call).await?;
         for (held, known) in page.iter().zip(known) {
             if known {
                 held.renewed_at(sent);
@@ -312,13 +311,18 @@ impl Locks {
         }
     }
 
+    /// Leaves work to the background task. Without that task, or if it is too far behind, the lease expires.
+    fn defer(&self, later: Cleanup) {
+        let _ = self.shared.later.try_send(later);
+    }
+
     pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<String, Arc<Held>>> {
         self.shared.watched.lock()
     }
 
     /// Address of its Redis.
     pub fn address(&self) -> &str {
-        self.shared.connection.address()
+        self.shared.redis.address()
     }
 }
 
@@ -337,7 +341,7 @@ impl Drop for Attempt<'_> {
         if self.open {
             let until = Instant::now() + self.locks.shared.timing.lease;
             let later = Cleanup::Cancelled(self.name.clone(), self.owner.to_owned(), until);
-            let _ = self.locks.shared.later.send(later);
+            self.locks.defer(later);
         }
     }
 }
@@ -509,8 +513,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(locks) = self.locks.take() {
             self.let_go(&locks);
-            // Without the background task the lease expires.
-            let _ = locks.shared.later.send(Cleanup::Dropped(Arc::clone(&self.held)));
+            locks.defer(Cleanup::Dropped(Arc::clone(&self.held)));
         }
     }
 }

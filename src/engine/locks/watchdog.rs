@@ -6,12 +6,11 @@ use futures::{
     FutureExt as _, StreamExt as _,
     future::{BoxFuture, join_all},
 };
-use seckill_redis::{Layout, Redis};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    LockName, Locks, Timing,
+    LockName, Locks,
     reentrant::{Cleanup, Held},
 };
 
@@ -28,27 +27,21 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Watchdog {
     locks: Locks,
-    redis: Redis,
-    cleanups: mpsc::UnboundedReceiver<Cleanup>,
-}
-
-impl Locks {
-    /// Returns the locks of `node` on this Redis, and their background task: watchdog, subscription and cleanup.
-    /// Without that task leases expire and waiters poll.
-    pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Watchdog) {
-        let (locks, cleanups) = Self::without_watchdog(redis, keys, node, timing);
-        (locks.clone(), Watchdog { locks, redis: redis.clone(), cleanups })
-    }
+    cleanups: mpsc::Receiver<Cleanup>,
 }
 
 impl Watchdog {
+    pub(super) fn new(locks: Locks, cleanups: mpsc::Receiver<Cleanup>) -> Self {
+        Self { locks, cleanups }
+    }
+
     /// Runs until `stop`. Locks still held then end with their lease.
     pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
-        let Self { locks, redis, mut cleanups } = self;
+        let Self { locks, mut cleanups } = self;
         async move {
             tokio::join!(
                 renew(&locks, &stop),
-                listen(&locks, &redis, &stop),
+                listen(&locks, &stop),
                 clean_up(&locks, &mut cleanups, &stop),
             );
         }
@@ -73,13 +66,13 @@ async fn renew(locks: &Locks, stop: &CancellationToken) {
     }
 }
 
-async fn listen(locks: &Locks, redis: &Redis, stop: &CancellationToken) {
+async fn listen(locks: &Locks, stop: &CancellationToken) {
     let shared = &locks.shared;
     let listening = async {
         // Other requests have priority while the program starts.
         tokio::time::sleep(LISTEN_AFTER).await;
         loop {
-            match redis.subscribe(&shared.keys.lock_channel()).await {
+            match shared.redis.subscribe(&shared.keys.lock_channel()).await {
                 Ok(mut messages) => {
                     shared.bells.set_listening(true);
                     while let Some(message) = messages.next().await {
@@ -109,11 +102,7 @@ fn on_message(locks: &Locks, message: &str) {
     }
 }
 
-async fn clean_up(
-    locks: &Locks,
-    cleanups: &mut mpsc::UnboundedReceiver<Cleanup>,
-    stop: &CancellationToken,
-) {
+async fn clean_up(locks: &Locks, cleanups: &mut mpsc::Receiver<Cleanup>, stop: &CancellationToken) {
     let mut page = Vec::new();
     while !stop.is_cancelled() {
         tokio::select! {
