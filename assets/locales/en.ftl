@@ -11,7 +11,7 @@ action-arm = schedule
     .help = schedule a sale with a load test
     .name = schedule launch
 action-back = back
-    .help = close the panel, or go to Overview
+    .help = go back one step
 action-cancel = cancel
     .help = close without changes
 action-claim = claim
@@ -2240,6 +2240,10 @@ job-trimmed-letters = , { $letters ->
 lab-aggregate-columns = design | samples | average | median | 90 % | 95 % | 99 % | min | max | error % | requests/s | requests/s, times the first | average, times the first
 lab-aggregate-title = Aggregate report (times in ms)
 lab-alone = only the lab is open here; press { KEY("quit") } to quit, and run 'seckill' for the console
+lab-ask-hand-over = How do orders reach SQL while buyers do not wait?
+lab-ask-locks = Which shared lock holds, whatever happens to its holder?
+lab-ask-one-order = How is a user kept from buying twice?
+lab-ask-overselling = How is no more sold than the stock?
 lab-broken = { $promise }: { $count } of { $seeds }
 lab-cancelled = the lab was cancelled; its servers are stopped and their files removed
 lab-column-average = average ms
@@ -2293,8 +2297,13 @@ lab-field-who = when
 lab-field-why = why
 lab-form-apply = Apply
 lab-form-buyers = distinct users, 1 to 10,000
+lab-form-first = 1st seed
+lab-form-first-hint = order of requests and think times follow from it
+lab-form-incidents = Incidents
+lab-form-incidents-hint = all, none, or names separated by commas
 lab-form-instances = Nodes
 lab-form-instances-hint = processes that serve the requests in turn
+lab-form-no-incident = there is no incident '{ $name }'; write all, none, or some of: { $names }
 lab-form-parallel = Parallel
 lab-form-parallel-hint = requests at the same time, over all processes
 lab-form-seeds = Seeds
@@ -2491,7 +2500,14 @@ lab-tour-title = Streams and scripts
 lab-tour-trim = XTRIM keeps the newest entries; it does not care whether they are acknowledged.
 lab-tour-trimmed = One entry is left.
 lab-unexpected = Unexpected: it broke a promise that it keeps ({ $promise }).
+lab-view-breaks = { $seeds ->
+        [one] broken: { $promise }
+       *[other] broken with { $count } of { $seeds } seeds: { $promise }
+    }
+lab-view-breaks-in = { $text } ({ $incidents })
 lab-view-broken = { $promise } { $count }/{ $seeds }
+lab-view-broken-promises = { $count } promises broken
+lab-view-calm = no incident
 lab-view-cancelling = cancelling: the servers of the lab are being stopped
 lab-view-counts = { $orders } orders, { $oversold } oversold, { $twice } users with two orders, { $unsold } unsold, { $lost } lost
 lab-view-designs = { $count } designs
@@ -2503,19 +2519,20 @@ lab-view-failed = { $count ->
         [one] one request
        *[other] { $count } requests
     }, first with: { $why }
-lab-view-incident = { $incident }: { $text }
-lab-view-keeps = keeps its promises: { $promises }
-lab-view-kept = kept
+lab-view-keeps = kept: { $promises }
+lab-view-kept = all kept
 lab-view-no-result = The first result appears here.
 lab-view-no-timeline = { $design } broke no promise, so there is no timeline; press { KEY("lab-run") } to run it again
 lab-view-not-mended = { $design } needs no mending
 lab-view-not-run = not run yet on this database with this work
 lab-view-order = designs are always in the order of the tutorials
-lab-view-promise-of = promise { $number } of { $count }
+lab-view-part = { $done } of { $runs } runs
+lab-view-promise-of = promise { $number } of { $count }; { KEY("lab-panel") } next
 lab-view-run = { $done }/{ $runs }  { $design }, seed { $seed }
 lab-view-running = the lab is running; press { KEY("back") } to cancel it
 lab-view-runs = running
 lab-view-servers = temporary servers, no real sale
+lab-view-so-far = not broken in { $done } of { $runs } runs: { $promises }
 lab-view-speed = { $per_second } requests/s, p50 { $p50 }, p99 { $p99 }; { $sql } SQL statements and { $redis } Redis commands a request
 lab-view-started = { $count ->
         [one] one design runs on { $on }; press { KEY("back") } to cancel

@@ -284,7 +284,7 @@ impl App {
             self.type_in(event);
         } else {
             let (key, meanings) = (pressed.label(), keymap::elsewhere(context, pressed));
-            self.note(if meanings.is_empty() || self.dialog.is_some() {
+            self.note(if meanings.is_empty() || self.dialog.is_some() || self.alone {
                 let has_help = keymap::actions(context).contains(&Action::Help);
                 text!("command-does-nothing-here", key, has_help)
             } else if context == Context::Presenter {

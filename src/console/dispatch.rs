@@ -24,7 +24,7 @@ use super::{
     director::{NOTHING_TO_STOP, away},
     export::{self, Export, Format, of_screen, of_table, stamp},
     frame,
-    keymap::{self, Action, Context, key_of},
+    keymap::{self, Action, Binding, Context, key_of},
     launch::Launch,
     text::{commands, commands::question, conventions, time::event_name},
     view::View,
@@ -262,7 +262,8 @@ impl App {
         match action {
             Action::Help => {
                 let foot = self.terminal.drawn.summary();
-                self.dialog = Some(Dialog::Help(Help::new(self.context(), foot)));
+                let bindings = keymap::table().iter().filter(|it| self.has_use(it)).collect();
+                self.dialog = Some(Dialog::Help(Help::new(self.context(), foot, bindings)));
             }
             Action::Export => {
                 let rows = self.sheet().map(|sheet| sheet.extent);
@@ -770,7 +771,8 @@ impl App {
         });
         let mut offers: Vec<Offer> = Vec::new();
         for (action, view) in here.chain(elsewhere) {
-            let is_here = !self.alone || view.is_none_or(|it| it == View::Lab);
+            let is_of_lab = !action.needs_engine() && view.is_none_or(|it| it == View::Lab);
+            let is_here = !self.alone || is_of_lab;
             let is_new = is_here && !offers.iter().any(|it| it.action == action);
             let Some(name) = action.name().filter(|_| is_new) else { continue };
             let why = if view.is_none() { self.why_not(action) } else { None };
@@ -798,11 +800,20 @@ impl App {
         away(&self.display.newest).map(|away| text!("command-try-again-once", away))
     }
 
+    /// Whether a key has a use: in the lab alone, those of the engine, of other views and of the order have none.
+    fn has_use(&self, binding: &Binding) -> bool {
+        let is_here = match binding.context {
+            Context::View(view) => view == View::Lab,
+            Context::Presenter | Context::Confirm => false,
+            _ => !matches!(binding.action, Action::SortNext | Action::SortTurn),
+        };
+        !self.alone || is_here && !binding.action.needs_engine()
+    }
+
     /// Why an action of this view would have no effect, for the palette and for its key.
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
         let newest = &self.display.newest;
-        if self.alone && (action.is_command() || matches!(action, Action::Present | Action::Freeze))
-        {
+        if self.alone && action.needs_engine() {
             return Some(text!("lab-alone"));
         }
         if action.is_command() && newest.read_only {

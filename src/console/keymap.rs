@@ -119,6 +119,13 @@ impl Action {
         self.message().attribute("name")
     }
 
+    /// Whether it has no use in the lab alone, which has no engine, no other view and no guide.
+    pub(crate) fn needs_engine(self) -> bool {
+        let is_of_views = matches!(self, Self::Go(_) | Self::NextView | Self::PreviousView);
+        let is_of_engine = matches!(self, Self::Present | Self::Freeze | Self::GuideNext);
+        is_of_views || is_of_engine || self.is_command()
+    }
+
     /// Whether it changes data: such actions are on capital letters and require a confirmation.
     pub(crate) fn is_command(self) -> bool {
         (Self::Arm..=Self::Pay).contains(&self)

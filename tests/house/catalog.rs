@@ -42,6 +42,7 @@ const NAMES: &[&str] = &[
     "tmux",
     "discard",
     "all",
+    "none",
     "sale",
     "list",
     "SIGKILL",

@@ -15,8 +15,8 @@ pub(crate) enum Effect {
     Open(Dialog),
     /// Sends a command at once, with a reason for the audit log.
     Send(Command, Option<String>),
-    /// Sets the work of the lab, and its number of seeds.
-    LabWork(Work, u64),
+    /// Sets the work of the lab, and its seeds.
+    LabWork(Work, Vec<u64>),
 }
 
 impl Effect {

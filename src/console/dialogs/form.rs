@@ -145,7 +145,7 @@ impl Form {
     pub(crate) fn draw(&self, area: Rect, buffer: &mut Buffer, scene: &Scene) -> Option<Position> {
         let theme = scene.theme;
         let width = area.width.saturating_sub(4).min(66);
-        let room = usize::from(width.saturating_sub(15));
+        let room = usize::from(width.saturating_sub(16));
         let count = self.fields.len() as u16;
         let notes = self.notes().into_iter();
         let notes = notes.flat_map(|it| wrap(&it, usize::from(width.saturating_sub(6))));

@@ -1,12 +1,12 @@
 //! The forms as data: the fields of each, and how its input becomes a command.
 
-use std::{ops::RangeInclusive, str::FromStr};
+use std::{collections::BTreeSet, ops::RangeInclusive, str::FromStr};
 
 use seckill_engine::{
     Command, LoadTest, SaleLine,
     commands::group::{ClaimScope, GroupAction, To},
 };
-use seckill_lab::Work;
+use seckill_lab::{Incident, Work};
 use seckill_model::{
     Label, Millis, NewSale, Phase, Reason, VoucherId, When,
     sale::{check_restock, check_stock, check_title},
@@ -31,6 +31,9 @@ const LONGEST: u64 = 3_600;
 
 /// Maximum number of seeds in one run of the lab.
 const MOST_SEEDS: u64 = 1_000;
+/// All incidents of the lab, and none of them.
+const ALL: &str = "all";
+const NONE: &str = "none";
 
 /// The parsed input, or the position of a field and its error.
 pub(super) type Checked<T> = Result<T, (usize, String)>;
@@ -93,11 +96,18 @@ impl Form {
     }
 
     /// The work of the lab.
-    pub(crate) fn lab_work(work: &Work, seeds: usize) -> Self {
+    pub(crate) fn lab_work(work: &Work, seeds: &[u64]) -> Self {
         let percent = (work.repeat * 100.0).round();
         let values = [work.buyers, work.stock, work.concurrency, work.instances, work.think_ms];
         let [buyers, stock, concurrency, instances, think] = values.map(|it| it.to_string());
-        let (percent, seeds) = (percent.to_string(), seeds.to_string());
+        let first = seeds.first().copied().unwrap_or(1).to_string();
+        let (percent, seeds) = (percent.to_string(), seeds.len().to_string());
+        let names: Vec<&str> = work.incidents.iter().map(Into::into).collect();
+        let incidents = match names.len() {
+            0 => NONE.to_owned(),
+            count if count == Incident::NAMES.len() => ALL.to_owned(),
+            _ => names.join(", "),
+        };
         let fields = [
             (Label("common-buyers"), Label("lab-form-buyers"), &*buyers),
             (Label("common-stock"), Label("lab-form-stock"), &*stock),
@@ -105,6 +115,8 @@ impl Form {
             (Label("lab-form-parallel"), Label("lab-form-parallel-hint"), &*concurrency),
             (Label("lab-form-instances"), Label("lab-form-instances-hint"), &*instances),
             (Label("lab-form-think"), Label("lab-form-think-hint"), &*think),
+            (Label("lab-form-incidents"), Label("lab-form-incidents-hint"), &*incidents),
+            (Label("lab-form-first"), Label("lab-form-first-hint"), &*first),
             (Label("lab-form-seeds"), Label("lab-form-seeds-hint"), &*seeds),
         ];
         let title = Label("lab-form-title").to_owned();
@@ -200,15 +212,16 @@ impl Form {
         sale.limited(limit).map_err(at(limit_at))
     }
 
-    fn check_lab_work(&self) -> Checked<(Work, u64)> {
+    fn check_lab_work(&self) -> Checked<(Work, Vec<u64>)> {
         let [buyers, stock] = [self.integer(0)?, self.integer(1)?];
         let repeat = self.number(2, 0..=100)? as f64 / 100.0;
         let [concurrency, instances] = [self.integer(3)?, self.integer(4)?];
         let think_ms = self.integer(5)?;
-        let seeds = self.number(6, 1..=MOST_SEEDS)?;
-        let work =
-            Work { buyers, stock, repeat, concurrency, instances, think_ms, ..Work::default() };
-        let Err(fault) = work.check() else { return Ok((work, seeds)) };
+        let incidents = self.incidents(6)?;
+        let first = self.number(7, 0..=u64::MAX - MOST_SEEDS)?;
+        let seeds = self.number(8, 1..=MOST_SEEDS)?;
+        let work = Work { buyers, stock, repeat, concurrency, instances, think_ms, incidents };
+        let Err(fault) = work.check() else { return Ok((work, (first..first + seeds).collect())) };
         // The field is the first one that is wrong beside the default of the others.
         let default = Work::default;
         let alone = [
@@ -220,6 +233,20 @@ impl Form {
         ];
         let field = alone.iter().position(|it| it.check().is_err());
         Err((field.unwrap_or(alone.len()), fault.to_string()))
+    }
+
+    /// Parses the names of incidents, separated by commas.
+    fn incidents(&self, field: usize) -> Checked<BTreeSet<Incident>> {
+        let parse = |name: &str| {
+            let names = || Incident::NAMES.join(", ");
+            let wrong = |_| (field, text!("lab-form-no-incident", name, names = names()));
+            name.parse().map_err(wrong)
+        };
+        match self.value(field) {
+            ALL => Ok(Work::default().incidents),
+            NONE => Ok(BTreeSet::new()),
+            names => names.split(',').map(str::trim).map(parse).collect(),
+        }
     }
 
     fn check_load_test(&self, voucher: VoucherId) -> Checked<LoadTest> {

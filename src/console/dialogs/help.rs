@@ -6,7 +6,7 @@ use seckill_model::Label;
 
 use super::more;
 use crate::{
-    keymap::{Binding, Context, Key, table},
+    keymap::{Binding, Context, Key},
     theme::Theme,
     widgets::{fit, left, popup},
 };
@@ -18,6 +18,8 @@ pub(crate) struct Help {
     scroll: usize,
     /// Shown in the lower edge.
     foot: Option<String>,
+    /// The bindings that it lists.
+    bindings: Vec<&'static Binding>,
 }
 
 /// The widest help.
@@ -26,8 +28,12 @@ const WIDTH: u16 = 70;
 const KEYS: usize = 15;
 
 impl Help {
-    pub(crate) fn new(context: Context, foot: Option<String>) -> Self {
-        Self { context, scroll: 0, foot }
+    pub(crate) fn new(
+        context: Context,
+        foot: Option<String>,
+        bindings: Vec<&'static Binding>,
+    ) -> Self {
+        Self { context, scroll: 0, foot, bindings }
     }
 
     pub(crate) fn step(&mut self, forward: bool) {
@@ -59,24 +65,25 @@ impl Help {
             Line::from(vec![Span::styled(keys, theme.key), Span::raw(" "), Span::raw(meaning)])
         };
         let section = |context: Context| {
+            let bound = self.bindings.iter().filter(|it| it.context == context);
+            let bound: Vec<_> = bound.filter(|it| !it.keys.is_empty()).map(|it| line(it)).collect();
             let heading = Line::styled(context.heading(), theme.heading);
-            let bound = table().iter();
-            let bound = bound.filter(|it| it.context == context && !it.keys.is_empty());
-            std::iter::once(heading).chain(bound.map(line)).collect()
+            (!bound.is_empty()).then(|| std::iter::once(heading).chain(bound).collect())
         };
         let others = Context::all().filter(|context| *context != self.context);
-        std::iter::once(self.context).chain(others).map(section).collect()
+        std::iter::once(self.context).chain(others).filter_map(section).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{theme::Depth, view::View};
+    use crate::{keymap::table, keymap_config::choose_default, theme::Depth, view::View};
 
     #[test]
     fn every_binding_is_listed_and_those_of_the_view_are_first() {
-        let help = Help::new(Context::View(View::Sales), None);
+        choose_default();
+        let help = Help::new(Context::View(View::Sales), None, table().iter().collect());
         let lines = help.sections(Theme::new(Depth::None, false), 53).concat();
         assert_eq!(lines[0].to_string(), Context::View(View::Sales).heading());
         let rows: Vec<String> = lines.iter().map(Line::to_string).collect();

@@ -117,7 +117,7 @@ impl Dialog {
 }
 
 /// Cells of the labels of text fields.
-const LABEL: Constraint = Length(9);
+const LABEL: Constraint = Length(10);
 
 /// Two right-aligned buttons; the focused one is reversed.
 fn buttons(theme: Theme, labels: [&str; 2], focus: Option<usize>) -> Line<'static> {

@@ -111,7 +111,7 @@ fn result_in(
 
 fn judged() -> Tui {
     let mut tui = Tui::open(normal(), "e");
-    tui.app.views.lab.set_work(Work::default(), 3);
+    tui.app.views.lab.set_work(Work::default(), vec![7, 8, 9]);
     for run in RUNS {
         tui.app.views.lab.add(result(run));
     }
@@ -149,9 +149,16 @@ fn the_form_keeps_the_incidents() {
     let work = Work { incidents: std::iter::empty().collect(), ..Work::default() };
     tui.app.views.lab.set_up(LabSetup { work, ..LabSetup::default() });
     assert!(tui.screen_at(120, 36).contains("Incidents: none"), "those of the command line");
-    tui.app.views.lab.set_work(Work { stock: 7, ..Work::default() }, 1);
+    tui.press("c\t7\n\n\n\n\n\n\n\n").assert_idle();
     let screen = tui.screen_at(120, 36);
     assert!(screen.contains("stock 7") && screen.contains("Incidents: none"), "{screen}");
+    tui.press("c\t\t\t\t\t\tfire\n\n\n").assert_shows("there is no incident 'fire'");
+    tui.press("\x1bc\t\t\t\t\t\tholder-dies, failover\n41\n2\n").assert_idle();
+    let screen = tui.screen_at(120, 36);
+    for shown in ["Incidents: holder dies;", "failover of Redis.", "2 seeds"] {
+        assert!(screen.contains(shown), "{shown}: {screen}");
+    }
+    tui.press("c").assert_shows("41");
 }
 
 fn pressed(keys: &str) -> Tui {
@@ -175,19 +182,21 @@ fn a_run_its_verdicts_and_a_timeline() {
 #[test]
 fn a_lock_is_judged_in_each_incident() {
     let mut tui = judged();
+    tui.press("/watchdog\n");
     for (work, twice) in [0, 0, 4, 0, 4].into_iter().enumerate() {
         let run = ("watchdog", [100, 0, twice, 0], 1_000.0 / (1 + work) as f64);
         tui.app.views.lab.add(result_in(work, run));
+        // Not before all of its runs are done.
+        tui.assert_hides("✔ watchdog").assert_hides("✔ kept: no lost");
+        if work == 0 {
+            tui.assert_shows("≈ watchdog").assert_shows("not broken in 3 of 15 runs");
+        }
     }
-    tui.press("/watchdog\n");
     let screen = tui.screen_at(120, 36);
     for shown in [
         "✖ one order per user 3/3",
-        "keeps its promises: no overselling, one order per user",
-        "holder stalls: kept",
-        "holder is stopped: one order per user: 3 of 3",
-        "holder dies: kept",
-        "failover of Redis: one order per user: 3 of 3",
+        "✖ broken with 3 of 3 seeds: one order per user (holder is stopped, failover of Redis)",
+        "✔ kept: no overselling, no lost orders",
         // The speed without an incident.
         "1,000 requests/s",
         "mended by      multilock",
@@ -251,7 +260,7 @@ fn the_work_is_checked_in_its_form_and_discards_results_of_other_work() {
     let mut tui = judged();
     tui.press("c\t\t\t1\n\n\n\n").assert_shows("2 instances need a connection each");
     let mut tui = judged();
-    tui.press("c500\n\n\n\n\n\n5\n").assert_idle();
+    tui.press("c500\n\n\n\n\n\n\n\n5\n").assert_idle();
     tui.assert_shows("500 buyers").assert_shows("5 seeds").assert_hides("3/3");
     // Each database has its own results.
     let mut tui = judged();
@@ -274,6 +283,11 @@ fn the_lab_alone_has_no_other_view() {
     let mut tui = Tui::open(normal(), "e");
     tui.app.alone = true;
     tui.assert_hides("Overview").assert_shows("no real sale");
+    tui.press("?").assert_shows("run the marked designs").assert_shows("mouse");
+    for other in ["Overview", "Presenter", "freeze", "guide", "sort"] {
+        tui.assert_hides(other);
+    }
+    tui.press("\x1b");
     for key in ["1", "\t", "N", "t", "L", "f"] {
         tui.press(key);
         assert_eq!(tui.app.view, View::Lab, "{key}");

@@ -73,10 +73,7 @@ impl LabState {
         let names = names.min(usize::from(body.width / 2));
         let bar = |it: &Outcome<'_>| {
             let value = it.first.latency.throughput as u64;
-            let (sign, style) = match it.broken().len() {
-                0 => (glyphs::CHECK, theme.good),
-                _ => (glyphs::CROSS, theme.broken),
-            };
+            let (sign, style) = it.sign(theme);
             let label = Line::from(vec![
                 Span::styled(format!("{sign} "), style),
                 Span::raw(left(it.first.name, names)),

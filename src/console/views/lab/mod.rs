@@ -19,7 +19,7 @@ use self::{
 use super::{
     draw_head,
     prelude::*,
-    table::{Controls, Extent, Sheet, draw_scrollbar},
+    table::{Controls, Extent, Sheet, draw_scrollbar, library_table, passes},
 };
 use crate::{
     LabSetup,
@@ -85,12 +85,8 @@ impl LabState {
         self.setup = setup;
     }
 
-    /// Sets the work, except the incidents, which the form does not have. Results of other work are not comparable, so
-    /// they are discarded.
-    pub(crate) fn set_work(&mut self, mut work: Work, seeds: u64) {
-        work.incidents.clone_from(&self.setup.work.incidents);
-        let first = self.setup.seeds.first().copied().unwrap_or(1);
-        let seeds: Vec<u64> = (first..).take(seeds as usize).collect();
+    /// Sets the work. Results of other work are not comparable, so they are discarded.
+    pub(crate) fn set_work(&mut self, work: Work, seeds: Vec<u64>) {
         if (&work, &seeds) != (&self.setup.work, &self.setup.seeds) {
             (self.setup.work, self.setup.seeds) = (work, seeds);
             self.results.clear();
@@ -101,16 +97,12 @@ impl LabState {
     /// The designs that the filter lets through.
     fn designs(&self) -> Vec<&'static Design> {
         let filter = self.controls.filter.value().to_lowercase();
-        let passes = |design: &Design| {
-            let verdict = self.verdict(design);
-            let text = format!("{} {} {verdict}", design.name, design.question.title());
-            let text = text.to_lowercase();
-            filter.split_whitespace().all(|word| match word.strip_prefix('!') {
-                Some(word) => word.is_empty() || !text.contains(word),
-                None => text.contains(word),
-            })
+        let is_shown = |design: &&'static Design| {
+            let (title, verdict) = (design.question.title(), self.verdict(design, usize::MAX));
+            let text = format!("{} {title} {verdict}", design.name).to_lowercase();
+            passes(&filter, |word| text.contains(word))
         };
-        seckill_lab::all().iter().copied().filter(|it| passes(it)).collect()
+        seckill_lab::all().iter().copied().filter(is_shown).collect()
     }
 
     fn chosen(&self) -> Option<&'static Design> {
@@ -123,7 +115,8 @@ impl LabState {
     fn outcome(&self, design: &Design) -> Option<Outcome<'_>> {
         let database = self.setup.database;
         let is_its = |it: &&DesignReport| it.name == design.name && it.database == database;
-        Outcome::new(self.results.iter().filter(is_its).collect())
+        let runs = design.question.works(&self.setup.work).len() * self.setup.seeds.len();
+        Outcome::new(self.results.iter().filter(is_its).collect(), runs)
     }
 
     /// The broken promise on the screen with its result, and how many there are.
@@ -190,6 +183,11 @@ impl LabState {
     pub(crate) fn on_event(&mut self, event: LabEvent) -> Effect {
         match event {
             LabEvent::Begins(progress) => {
+                // The cursor stays on the design that runs, until the user moves it.
+                let is_followed = self.chosen().is_some_and(|it| self.is_running(it));
+                if is_followed && !self.controls.detail {
+                    self.cursor = progress.design.name;
+                }
                 if let Some(running) = &mut self.running {
                     running.progress = Some(progress);
                 }
@@ -247,11 +245,12 @@ impl LabState {
         let runs = |it: &DesignReport| designs.iter().any(|design| design.name == it.name);
         self.results.retain(|it| it.database != database || !runs(it));
         let count = designs.len();
+        self.cursor = designs.first().map_or(self.cursor, |it| it.name);
         let (databases, work, seeds) = (vec![database], work.clone(), seeds.clone());
         let lab = Lab { designs, databases, work, seeds, program };
         self.running = Some(LabRun::start(lab));
         self.marks.clear();
-        self.panel = Panel::Bars;
+        self.panel = if count > 1 { Panel::Bars } else { Panel::Detail };
         Effect::Note(text!("lab-view-started", count, on = database.title()))
     }
 
@@ -384,7 +383,7 @@ impl Component for LabState {
             Action::LabRun => return Some(self.start()),
             Action::LabMend => return self.chosen().map(|it| self.mend(it)),
             Action::LabWork => {
-                let form = Form::lab_work(&self.setup.work, self.setup.seeds.len());
+                let form = Form::lab_work(&self.setup.work, &self.setup.seeds);
                 return Some(Effect::Open(Dialog::Form(form)));
             }
             Action::LabPanel => self.turn(),

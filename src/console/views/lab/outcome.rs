@@ -2,18 +2,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use seckill_lab::{DesignReport, Promise, Timeline, Verdict};
+use ratatui::style::Style;
+use seckill_lab::{DesignReport, Incident, Promise, Timeline, Verdict};
+use seckill_model::Label;
+
+use crate::theme::{Theme, glyphs};
 
 /// The results of a design: one for each work of its question, the one without an incident first.
 pub(super) struct Outcome<'a> {
     pub(super) first: &'a DesignReport,
     pub(super) all: Vec<&'a DesignReport>,
+    /// Its runs: with each seed in each work.
+    pub(super) runs: usize,
 }
 
 impl<'a> Outcome<'a> {
     /// `None` without a result.
-    pub(super) fn new(all: Vec<&'a DesignReport>) -> Option<Self> {
-        Some(Self { first: all.first()?, all })
+    pub(super) fn new(all: Vec<&'a DesignReport>, runs: usize) -> Option<Self> {
+        Some(Self { first: all.first()?, all, runs })
+    }
+
+    /// Runs that are done.
+    pub(super) fn done(&self) -> usize {
+        self.all.iter().map(|it| it.runs.len()).sum()
+    }
+
+    /// The sign of the verdict: a broken promise is certain at once, a kept one only after all runs.
+    pub(super) fn sign(&self, theme: Theme) -> (&'static str, Style) {
+        match self.broken().len() {
+            _ if self.is_unexpected() => (glyphs::CROSS, theme.bad),
+            0 if self.done() < self.runs => (glyphs::MOVING, theme.accent),
+            0 => (glyphs::CHECK, theme.good),
+            _ => (glyphs::CROSS, theme.broken),
+        }
     }
 
     /// In how many seeds it broke each promise that it broke, in whichever work.
@@ -25,6 +46,13 @@ impl<'a> Outcome<'a> {
             }
         }
         seeds.into_iter().map(|(promise, seeds)| (promise, seeds.len())).collect()
+    }
+
+    /// The incidents in which it broke a promise.
+    pub(super) fn incidents(&self, promise: Promise) -> Vec<&'static str> {
+        let breaks = self.all.iter().filter(|it| it.broken.contains_key(&promise));
+        let calm = Label("lab-view-calm");
+        breaks.map(|it| it.incident.map_or(calm, Incident::title).read()).collect()
     }
 
     /// Whether it broke a promise that it keeps.

@@ -2,54 +2,46 @@
 //!
 //! Unlike the rows of other tables, these stand below headings, and their order is that of the tutorials.
 
-use ratatui::widgets::{self, HighlightSpacing, TableState};
-use seckill_lab::{Design, NotApplicable, Verdict};
+use ratatui::widgets::{self, TableState};
+use seckill_lab::{Design, NotApplicable, Promise, Question, Verdict};
 use seckill_model::in_english;
 use serde_json::Value as Json;
 
-use super::{Controls, Extent, LabState, Outcome, Sheet, draw_scrollbar};
-use crate::views::prelude::*;
-
-/// Blanks between columns.
-const GAP: u16 = 2;
+use super::{Controls, Extent, LabState, Outcome, Sheet, draw_scrollbar, library_table};
+use crate::views::{prelude::*, table::GAP};
 
 /// A line of the table.
 enum TableLine {
     /// The question of the designs below.
-    Question(Label),
+    Question(Question),
     Design(&'static Design),
 }
 
-/// A column of figures.
-struct Figure {
-    title: Label,
-    /// The width of the table from which it is shown, and its own width.
-    widths: (u16, u16),
-    text: fn(&Outcome<'_>) -> String,
-}
-
-impl Figure {
-    const fn new(title: Label, widths: (u16, u16), text: fn(&Outcome<'_>) -> String) -> Self {
-        Self { title, widths, text }
-    }
-}
+/// A column of figures: its title, the width of the table from which it is shown, its own width, and its text.
+type Figure = (Label, u16, u16, fn(&Outcome<'_>) -> String);
 
 const FIGURES: [Figure; 8] = [
-    Figure::new(Label("lab-head-orders"), (104, 6), |it| median(it, |of| of.sold)),
-    Figure::new(Label("lab-head-oversold"), (72, 8), |it| median(it, |of| of.oversold)),
-    Figure::new(Label("lab-head-two-orders"), (96, 10), |it| {
-        median(it, |of| of.users_with_two_orders)
-    }),
-    Figure::new(Label("lab-head-lost"), (116, 5), |it| median(it, |of| of.lost)),
-    Figure::new(Label("tables-requests-per-second"), (0, 10), |it| {
+    (Label("lab-head-orders"), 104, 6, |it| median(it, |of| of.sold)),
+    (Label("lab-head-oversold"), 72, 8, |it| median(it, |of| of.oversold)),
+    (Label("lab-head-two-orders"), 96, 10, |it| median(it, |of| of.users_with_two_orders)),
+    (Label("lab-head-lost"), 116, 5, |it| median(it, |of| of.lost)),
+    (Label("tables-requests-per-second"), 0, 10, |it| {
         figures::thousands(it.first.latency.throughput as u64)
     }),
-    Figure::new(Label("tables-p50"), (132, 8), |it| millis(it.first.latency.median)),
-    Figure::new(Label("tables-p99"), (112, 8), |it| millis(it.first.latency.p99)),
-    Figure::new(Label("lab-head-statements"), (140, 7), |it| {
-        format!("{:.1}", it.first.sql_per_request)
-    }),
+    (Label("tables-p50"), 132, 8, |it| millis(it.first.latency.median)),
+    (Label("tables-p99"), 124, 8, |it| millis(it.first.latency.p99)),
+    (Label("lab-head-statements"), 140, 7, |it| format!("{:.1}", it.first.sql_per_request)),
 ];
+
+/// What the designs of a question answer.
+fn ask(question: Question) -> Label {
+    match question {
+        Question::Overselling => Label("lab-ask-overselling"),
+        Question::OneOrder => Label("lab-ask-one-order"),
+        Question::Locks => Label("lab-ask-locks"),
+        Question::HandOver => Label("lab-ask-hand-over"),
+    }
+}
 
 fn median(outcome: &Outcome<'_>, figure: fn(&Verdict) -> u64) -> String {
     figures::thousands(outcome.median(figure))
@@ -60,27 +52,34 @@ fn millis(millis: f64) -> String {
 }
 
 impl LabState {
-    /// Which promises a design broke, in how many seeds; or that it kept all.
-    pub(super) fn verdict(&self, design: &Design) -> String {
+    /// Which promises a design broke, in how many of several seeds, or how many promises if the cells do not hold their
+    /// names; or that it kept all.
+    pub(super) fn verdict(&self, design: &Design, cells: usize) -> String {
         let Some(outcome) = self.outcome(design) else { return "-".to_owned() };
-        let broken = outcome.broken();
-        if broken.is_empty() {
-            return format!("{} {}", glyphs::CHECK, Label("lab-view-kept"));
+        let (broken, seeds) = (outcome.broken(), self.setup.seeds.len());
+        let count = broken.len();
+        if count == 0 && outcome.done() < outcome.runs {
+            return text!("lab-view-part", done = outcome.done(), runs = outcome.runs);
         }
-        let seeds = outcome.first.runs.len();
-        let broken = broken.into_iter().map(|(promise, count)| {
-            let promise = promise.title();
-            text!("lab-view-broken", promise, count, seeds)
+        if count == 0 {
+            return Label("lab-view-kept").to_owned();
+        }
+        let names = broken.into_iter().map(|(promise, count)| match promise.title() {
+            promise if seeds > 1 => text!("lab-view-broken", promise, count, seeds),
+            promise => promise.to_owned(),
         });
-        let broken: Vec<_> = broken.collect();
-        format!("{} {}", glyphs::CROSS, broken.join(&Label("list-items")))
+        let names = names.collect::<Vec<_>>().join(&Label("list-items"));
+        if count > 1 && width(&names) > cells {
+            return text!("lab-view-broken-promises", count);
+        }
+        names
     }
 
     fn lines(&self) -> Vec<TableLine> {
         let (mut lines, mut question) = (Vec::new(), None);
         for design in self.designs() {
             if question.replace(design.question) != Some(design.question) {
-                lines.push(TableLine::Question(design.question.title()));
+                lines.push(TableLine::Question(design.question));
             }
             lines.push(TableLine::Design(design));
         }
@@ -132,23 +131,28 @@ impl LabState {
         let offset = self.controls.offset;
         let names = seckill_lab::all().iter().map(|it| width(it.name) as u16);
         let names = names.max().unwrap_or(0).min(area.width * 2 / 5);
-        let figures: Vec<_> = FIGURES.iter().filter(|it| area.width >= it.widths.0).collect();
+        let figures: Vec<_> = FIGURES.iter().filter(|(_, from, ..)| area.width >= *from).collect();
         let widths = [Length(1), Length(names), Fill(1)].into_iter();
-        let widths: Vec<_> = widths.chain(figures.iter().map(|it| Length(it.widths.1))).collect();
+        let widths: Vec<_> =
+            widths.chain(figures.iter().map(|(_, _, cells, _)| Length(*cells))).collect();
         let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(3), ..area };
         let places = Layout::horizontal(widths).spacing(GAP).split(inner);
         let heads = [Label("common-empty"), Label("lab-head-design"), Label("lab-head-verdict")];
         let heads = heads.into_iter().map(|it| Text::styled(it.read(), theme.heading));
-        let of_figures = figures.iter().map(|it| {
-            Text::styled(fit(&it.title, it.widths.1.into()), theme.heading).right_aligned()
+        let of_figures = figures.iter().map(|(title, _, cells, _)| {
+            Text::styled(fit(title, usize::from(*cells)), theme.heading).right_aligned()
         });
         let head = widgets::Row::new(heads.chain(of_figures));
         let verdict_cells = usize::from(places.get(2).map_or(0, |it| it.width));
         let row = |line: &TableLine| {
             let design = match line {
-                TableLine::Question(title) => {
-                    let title = Text::styled(title.read(), theme.key);
-                    return widgets::Row::new([Text::default(), title]);
+                TableLine::Question(question) => {
+                    let title = format!("{}  ", question.title());
+                    let room = usize::from(inner.width).saturating_sub(width(&title));
+                    let asked = Span::styled(fit(&ask(*question), room), theme.soft);
+                    let line = Line::from(vec![Span::styled(title, theme.key), asked]);
+                    let cell = widgets::Cell::new(line).column_span(places.len() as u16);
+                    return widgets::Row::new([cell]);
                 }
                 TableLine::Design(design) => *design,
             };
@@ -156,38 +160,33 @@ impl LabState {
             let is_marked = self.marks.contains(design.name);
             let mark = if is_marked { glyphs::MARK } else { " " };
             let name = if is_marked { theme.strong } else { Style::new() };
-            let (verdict, style) = if self.is_running(design) {
-                (format!("{} {}", glyphs::MOVING, Label("lab-view-runs")), theme.accent)
-            } else {
-                let style = match &outcome {
-                    None => theme.soft,
-                    Some(it) if it.is_unexpected() => theme.bad,
-                    Some(it) if it.broken().is_empty() => theme.good,
-                    Some(_) => theme.broken,
-                };
-                (self.verdict(design), style)
+            let verdict = match &outcome {
+                _ if self.is_running(design) => {
+                    let text = format!("{} {}", glyphs::MOVING, Label("lab-view-runs"));
+                    Text::styled(text, theme.accent)
+                }
+                Some(it) => {
+                    let (sign, style) = it.sign(theme);
+                    let text = self.verdict(design, verdict_cells.saturating_sub(2));
+                    Text::styled(fit(&format!("{sign} {text}"), verdict_cells), style)
+                }
+                None => Text::styled("-", theme.soft),
             };
             let cells = [
                 Text::styled(mark, theme.key),
                 Text::styled(fit(design.name, names.into()), name),
-                Text::styled(fit(&verdict, verdict_cells), style),
+                verdict,
             ];
-            let figure = |it: &&Figure| {
-                let text = outcome.as_ref().map_or_else(String::new, it.text);
-                Text::raw(fit(&text, it.widths.1.into())).right_aligned()
+            let figure = |(_, _, cells, text): &&Figure| {
+                let text = outcome.as_ref().map_or_else(String::new, text);
+                Text::raw(fit(&text, usize::from(*cells))).right_aligned()
             };
             widgets::Row::new(cells.into_iter().chain(figures.iter().map(figure)))
         };
         let body: Vec<_> = lines.iter().skip(offset).take(visible).map(row).collect();
         let mut selected =
             TableState::new().with_selected(cursor.and_then(|row| row.checked_sub(offset)));
-        let table = widgets::Table::new(body, places.iter().map(|place| place.width))
-            .header(head)
-            .column_spacing(GAP)
-            // The left margin.
-            .highlight_symbol(" ")
-            .highlight_spacing(HighlightSpacing::Always)
-            .row_highlight_style(Style::reset().patch(theme.selected));
+        let table = library_table(theme, head, body, places.iter().map(|place| place.width));
         let table_area = Rect { width: area.width.saturating_sub(1), ..area };
         StatefulWidget::render(table, table_area, buffer, &mut selected);
         if lines.is_empty() {
@@ -217,31 +216,40 @@ impl LabState {
             let (name, database) = (design.name, self.setup.database);
             let text = if design.not_on.contains(&database) {
                 NotApplicable { name, database }.text()
+            } else if self.is_running(design) {
+                Label("lab-view-runs").to_owned()
             } else {
                 Label("lab-view-not-run").to_owned()
             };
             detail.field(verdict, text, theme.soft);
             return detail;
         };
-        for result in &outcome.all {
-            let (text, style) = match (result.broken.is_empty(), result.incident) {
-                (true, None) => {
-                    let kept: Vec<_> = result.keeps.iter().map(|it| it.title().read()).collect();
-                    let promises = kept.join(&Label("list-items"));
-                    (text!("lab-view-keeps", promises), theme.good)
-                }
-                (true, Some(_)) => (Label("lab-view-kept").to_owned(), theme.good),
-                (false, _) => (result.broken_text(), theme.broken),
-            };
-            let text = match result.incident {
-                Some(incident) => text!("lab-view-incident", incident = incident.title(), text),
-                None => text,
-            };
-            detail.field(verdict, text, style);
-            for promise in &result.unexpected {
-                let text = text!("lab-unexpected", promise = promise.title());
-                detail.field(verdict, text, theme.bad);
+        let (broken, comma) = (outcome.broken(), &Label("list-items"));
+        let mut judge = |sign, text: String, style| {
+            detail.field(verdict, format!("{sign} {text}"), style);
+        };
+        // What is broken comes first: a low window cuts the rest.
+        for promise in outcome.all.iter().flat_map(|it| &it.unexpected) {
+            judge("!", text!("lab-unexpected", promise = promise.title()), theme.bad);
+        }
+        for (promise, count) in &broken {
+            let (name, seeds) = (promise.title(), self.setup.seeds.len());
+            let text = text!("lab-view-breaks", promise = name, count, seeds);
+            let incidents = outcome.incidents(*promise).join(comma);
+            let is_alone = outcome.all.len() == 1;
+            let text = if is_alone { text } else { text!("lab-view-breaks-in", text, incidents) };
+            judge(glyphs::CROSS, text, theme.broken);
+        }
+        let is_kept = |it: &Promise| design.question.asks_for(*it) && !broken.contains_key(it);
+        let kept: Vec<_> = Promise::all().filter(is_kept).map(|it| it.title().read()).collect();
+        let (promises, done, runs) = (kept.join(comma), outcome.done(), outcome.runs);
+        match kept.len() {
+            0 => {}
+            _ if done < runs => {
+                let text = text!("lab-view-so-far", done, runs, promises);
+                judge(glyphs::MOVING, text, theme.accent);
             }
+            _ => judge(glyphs::CHECK, text!("lab-view-keeps", promises), theme.good),
         }
         let result = outcome.first;
         let per_second = result.latency.throughput as u64;

@@ -1,15 +1,15 @@
 //! One interleaving that broke a promise: a lane per request, step by step.
 
-use ratatui::widgets::{self, HighlightSpacing, TableState};
-use seckill_lab::{Line as Happened, Timeline};
+use ratatui::widgets::{self, TableState};
+use seckill_lab::{self as lab, Line as Happened, Promise, Timeline};
 
-use super::{LabState, draw_head, draw_scrollbar};
-use crate::views::prelude::*;
+use super::{LabState, draw_head, draw_scrollbar, library_table};
+use crate::views::{prelude::*, table::GAP};
 
 /// Cells of a time: tens of seconds, in microseconds.
 const TIME: u16 = 10;
-/// Blanks between columns.
-const GAP: u16 = 2;
+/// Cells of the sign before a step, or of the axis.
+const SIGN: u16 = 2;
 /// Rows of the steps that are kept, with the titles of the lanes.
 const LEAST: u16 = 5;
 
@@ -22,9 +22,8 @@ impl LabState {
         };
         let (promise, seed) = (timeline.promise.title(), timeline.seed.to_string());
         let heading = Line::from(vec![
-            Span::styled(result.label(), theme.heading),
-            Span::raw("  "),
             Span::styled(text!("lab-timeline", promise, seed), theme.broken),
+            Span::styled(format!("  {}", result.label()), theme.heading),
         ]);
         let number = self.opened.which + 1;
         let summary =
@@ -48,16 +47,24 @@ impl LabState {
         let body = below(area, scene.table_top());
         let rows = rows.min(body.height.saturating_sub(LEAST));
         let [lanes, under] = Layout::vertical([Fill(1), Length(rows)]).areas(body);
-        // In a high window, a step has two lines.
-        let lines = if lanes.height > 2 * total as u16 { 2 } else { 1 };
-        let lanes = Rect { height: lanes.height.min(lines * total as u16 + 1), ..lanes };
-        let visible = usize::from(lanes.height.saturating_sub(1) / lines);
+        let lane_count = timeline.lanes.len().max(1) as u16;
+        let cells = lanes.width.saturating_sub(3 + TIME + GAP * lane_count) / lane_count;
+        let text_cells = usize::from(cells.saturating_sub(SIGN));
+        let room = usize::from(lanes.height.saturating_sub(1));
+        // Whole statements, if there is room for all.
+        let whole = timeline.lines.iter().map(|it| wrap(&it.text(), text_cells));
+        let mut texts: Vec<Vec<String>> = whole.collect();
+        let is_cut = texts.iter().map(Vec::len).sum::<usize>() > room;
+        if is_cut {
+            texts = timeline.lines.iter().map(|it| vec![step_text(it, text_cells)]).collect();
+        }
+        let visible = if is_cut { room } else { total };
         let offset = (step + 1).saturating_sub(visible);
         let mut selected = TableState::new().with_offset(offset).with_selected(Some(step));
         let table_area = Rect { width: lanes.width.saturating_sub(1), ..lanes };
-        let table = steps(timeline, &titles, (lanes.width, lines), theme);
+        let table = steps(timeline, &texts, cells, theme);
         StatefulWidget::render(table, table_area, buffer, &mut selected);
-        if lines == 1 {
+        if is_cut {
             draw_scrollbar(below(lanes, 1), buffer, theme, selected.offset(), total);
         }
         if let Some(detail) = details.into_iter().nth(step) {
@@ -68,50 +75,64 @@ impl LabState {
     }
 }
 
-/// A column of times, and one per lane.
+/// The step at which a promise was broken, if one did it.
+fn fault(timeline: &Timeline) -> Option<usize> {
+    let last = |action| timeline.lines.iter().rposition(|it| it.step.action == action);
+    match timeline.promise {
+        Promise::NoOverselling | Promise::OneOrder => last(lab::Action::Write),
+        Promise::NoLoss | Promise::FreedAfterDeath => last(lab::Action::Killed),
+        Promise::OwnLock => timeline.lines.iter().position(|it| it.lock_of.is_some()),
+        Promise::SellsOut => None,
+    }
+}
+
+/// A column of times, and one per lane: its steps on an axis.
 fn steps(
     timeline: &Timeline,
-    titles: &[String],
-    (room, rows): (u16, u16),
+    texts: &[Vec<String>],
+    cells: u16,
     theme: Theme,
 ) -> widgets::Table<'static> {
-    let lanes = timeline.lanes.len().max(1) as u16;
-    let cells = room.saturating_sub(3 + TIME + GAP * lanes) / lanes;
+    let (titles, fault) = (timeline.titles(), fault(timeline));
     let heads = titles.iter().map(|it| Text::styled(fit(it, cells.into()), theme.heading));
     let time = Text::styled(Label("lab-head-time").read(), theme.heading).right_aligned();
     let head = widgets::Row::new(std::iter::once(time).chain(heads));
-    let row = |line: &Happened| {
-        let lane = |column: u16| {
-            if usize::from(column) == line.column {
-                Text::raw(step_text(line, cells.into(), rows.into()))
-            } else {
-                let axis = vec![glyphs::AXIS; rows.into()];
-                Text::styled(axis.join("\n"), theme.soft)
+    let axis = || Span::styled(format!("{} ", glyphs::AXIS), theme.soft);
+    let rows = timeline.lines.iter().zip(texts).enumerate().map(|(at, (line, text))| {
+        let (sign, sign_style, style) = match line.step.action {
+            _ if fault == Some(at) => (glyphs::CROSS, theme.bad, theme.bad),
+            lab::Action::Killed | lab::Action::Stall | lab::Action::Incident => {
+                (glyphs::UP, theme.warn, theme.warn)
             }
+            _ => (glyphs::UP, theme.accent, Style::new()),
+        };
+        let lane = |column: usize| {
+            let lines = text.iter().enumerate().map(|(row, text)| match row {
+                _ if column != line.column => Line::from(axis()),
+                0 => {
+                    let sign = Span::styled(format!("{sign} "), sign_style);
+                    Line::from(vec![sign, Span::styled(text.clone(), style)])
+                }
+                _ => Line::from(vec![axis(), Span::styled(text.clone(), style)]),
+            });
+            lines.collect::<Text<'_>>()
         };
         let time = Text::styled(micros(line.ended_us), theme.soft).right_aligned();
-        widgets::Row::new(std::iter::once(time).chain((0..lanes).map(lane))).height(rows)
-    };
-    let steps: Vec<_> = timeline.lines.iter().map(row).collect();
-    let widths = std::iter::once(Length(TIME)).chain((0..lanes).map(|_| Length(cells)));
-    widgets::Table::new(steps, widths)
-        .header(head)
-        .column_spacing(GAP)
-        .highlight_symbol(" ")
-        .highlight_spacing(HighlightSpacing::Always)
-        .row_highlight_style(Style::reset().patch(theme.selected))
+        let cells = std::iter::once(time).chain((0..titles.len()).map(lane));
+        widgets::Row::new(cells).height(text.len() as u16)
+    });
+    let rows: Vec<_> = rows.collect();
+    let widths = std::iter::once(TIME).chain(titles.iter().map(|_| cells));
+    library_table(theme, head, rows, widths)
 }
 
 fn micros(micros: f64) -> String {
     figures::thousands(micros.round() as i64)
 }
 
-/// A step in this many cells and rows: what came back is cut last.
-fn step_text(line: &Happened, cells: usize, rows: usize) -> String {
+/// A step in this many cells: what came back is cut last.
+fn step_text(line: &Happened, cells: usize) -> String {
     let saw = line.saw_text();
-    if rows > 1 {
-        return wrap_to(&(line.what_text() + &saw), cells, rows).join("\n");
-    }
     let what = fit(&line.what_text(), cells.saturating_sub(width(&saw)));
     fit(&(what + &saw), cells)
 }

@@ -12,7 +12,7 @@ use ratatui::{
 use crate::views::prelude::*;
 
 /// Blanks between columns.
-const GAP: u16 = 2;
+pub(crate) const GAP: u16 = 2;
 
 impl<R: Row> TableState<R> {
     /// Draws the headings and the visible rows, or why there is none.
@@ -73,14 +73,8 @@ impl<R: Row> TableState<R> {
         let body: Vec<_> = body.collect();
         let mut selected = widgets::TableState::new()
             .with_selected(cursor.and_then(|row| row.checked_sub(offset)));
-        let table = Table::new(body, places.iter().map(|place| place.width))
-            .header(head)
-            .column_spacing(GAP)
-            // The left margin.
-            .highlight_symbol(" ")
-            .highlight_spacing(HighlightSpacing::Always)
-            // Without the colours of the cells: reversed state colours would be glaring.
-            .row_highlight_style(Style::reset().patch(theme.selected));
+        let widths = places.iter().map(|place| place.width);
+        let table = library_table(theme, head, body, widths);
         let body_area = Rect { width: area.width.saturating_sub(1), ..area };
         StatefulWidget::render(table, body_area, buffer, &mut selected);
         for ((column, _), place) in columns.iter().zip(of_columns) {
@@ -97,6 +91,23 @@ impl<R: Row> TableState<R> {
             draw_text(area, buffer, scene, 1, &self.nothing(scene));
         }
     }
+}
+
+/// The table of the library, as every view shows it.
+pub(crate) fn library_table<'a>(
+    theme: Theme,
+    head: widgets::Row<'a>,
+    rows: Vec<widgets::Row<'a>>,
+    widths: impl IntoIterator<Item = u16>,
+) -> Table<'a> {
+    Table::new(rows, widths)
+        .header(head)
+        .column_spacing(GAP)
+        // The left margin.
+        .highlight_symbol(" ")
+        .highlight_spacing(HighlightSpacing::Always)
+        // Without the colours of the cells: reversed state colours would be glaring.
+        .row_highlight_style(Style::reset().patch(theme.selected))
 }
 
 /// A scrollbar, if there are more lines than rows.

@@ -10,11 +10,11 @@ pub(crate) mod sheet;
 mod state;
 
 pub(crate) use column::{Column, REST, Value};
-pub(crate) use draw::draw_scrollbar;
+pub(crate) use draw::{GAP, draw_scrollbar, library_table};
 pub(crate) use paging::{PageKey, Paging, Turn};
 pub(crate) use row::{Page, Row};
 pub(crate) use sheet::{Extent, Sheet};
-pub(crate) use state::{Controls, Marked, Order, Settled, Table, TableState};
+pub(crate) use state::{Controls, Marked, Order, Settled, Table, TableState, passes};
 
 #[cfg(test)]
 mod tests;

@@ -75,11 +75,11 @@ impl Controls {
     }
 }
 
-/// Whether a row contains every word of a lowercase filter, and none of those after a `!`.
-fn passes<R: Row>(filter: &str, row: &R) -> bool {
+/// Whether a row holds every word of a lowercase filter, and none of those after a `!`.
+pub(crate) fn passes(filter: &str, holds: impl Fn(&str) -> bool) -> bool {
     filter.split_whitespace().all(|word| match word.strip_prefix('!') {
-        Some(word) => word.is_empty() || !row.holds(word),
-        None => row.holds(word),
+        Some(word) => word.is_empty() || !holds(word),
+        None => holds(word),
     })
 }
 
@@ -157,7 +157,7 @@ impl<R: Row> TableState<R> {
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a R> {
         let mut rows = self.loaded(snapshot);
         let filter = self.controls.filter.value().to_lowercase();
-        rows.retain(|row| passes(&filter, *row));
+        rows.retain(|row| passes(&filter, |word| row.holds(word)));
         if let Some(order) = self.controls.order {
             sort(&mut rows, order);
         }
