@@ -405,8 +405,11 @@ async fn run_overload(config: &Config, out: Output, args: &OverloadArgs) -> Resu
     out.answer(&report, || render_overload(&report))
 }
 
+/// The load, the side, its figures, and what it admitted of its capacity.
+type OverloadRow<'a> = (String, String, &'a overload::Side, Option<f64>);
+
 fn render_overload(report: &overload::Report) -> String {
-    let mut rows = Vec::new();
+    let mut rows: Vec<OverloadRow<'_>> = Vec::new();
     for load in &report.loads {
         let name = format!("{:.0} %", load.share * 100.0);
         let tutorial = Label("cli-bench-latency-tutorial").to_owned();
