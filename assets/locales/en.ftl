@@ -803,7 +803,7 @@ cli-bench-overload =
         [one] { $rounds } round
        *[other] { $rounds } rounds
     }, on { $database }.
-    Capacity: { $capacity }/s ({ $range }). Latency goal of the queue: { $goal } ms.
+    Capacity: { $capacity }/s ({ $range }). Latency goal of the queue: { $goal } ms. Without figures: no reply in time.
 cli-bench-persisted = seckill, until in SQL
 cli-bench-ratio = { $ratio } times as many, on { $database }
 cli-bench-rounds =

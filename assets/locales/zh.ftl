@@ -768,7 +768,7 @@ cli-bench-lone = 逐个请求
 cli-bench-no-answer = 有请求未得到应答，结果无效：{ $error }
 cli-bench-overload =
     准入买家的延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
-    容量：每秒 { $capacity }（{ $range }）。队列的延迟目标：{ $goal } 毫秒。
+    容量：每秒 { $capacity }（{ $range }）。队列的延迟目标：{ $goal } 毫秒。没有数据：未及时应答。
 cli-bench-persisted = seckill，至全部落库
 cli-bench-ratio = 速度为教程做法的 { $ratio } 倍，数据库：{ $database }
 cli-bench-rounds =

@@ -64,8 +64,8 @@ pub struct Load {
     pub offered: f64,
     /// The engine.
     pub seckill: Side,
-    /// The script, which refuses no one; nothing is written to SQL.
-    pub tutorial: Side,
+    /// The script, which refuses no one; nothing is written to SQL. `None` if a call got no reply in time.
+    pub tutorial: Option<Side>,
     /// Buyers admitted by the engine per second, divided by its capacity.
     pub goodput: f64,
 }
@@ -159,17 +159,25 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
                     seckill.push(Sample::of(&under_load(bench, all.clone()).await?));
                 } else {
                     script.open(requests).await?;
-                    let (took, per_second) = script.offer(&all.arrivals(), rate).await?;
-                    script.close(requests, requests..=requests).await?;
-                    let at = |quantile| took.value_at_quantile(quantile);
-                    let (p50, p99, max) = (at(0.5), at(0.99), took.max());
-                    tutorial.push(Sample { per_second, busy_percent: 0.0, p50, p99, max });
+                    let sample = match script.offer(&all.arrivals(), rate).await {
+                        Ok((took, per_second)) => {
+                            let at = |quantile| took.value_at_quantile(quantile);
+                            let (p50, p99, max) = (at(0.5), at(0.99), took.max());
+                            Some(Sample { per_second, busy_percent: 0.0, p50, p99, max })
+                        }
+                        Err(EngineError::Redis(error)) if error.is_away() => None,
+                        Err(error) => return Err(error),
+                    };
+                    let least = if sample.is_some() { requests } else { 0 };
+                    script.close(requests, least..=requests).await?;
+                    tutorial.push(sample);
                 }
             }
         }
     }
     let loads = loads.map(|(share, seckill, tutorial)| {
-        let (seckill, tutorial) = (Side::of(&seckill), Side::of(&tutorial));
+        let tutorial: Option<Vec<Sample>> = tutorial.into_iter().collect();
+        let (seckill, tutorial) = (Side::of(&seckill), tutorial.map(|rounds| Side::of(&rounds)));
         let goodput = seckill.admitted_per_second.ratio(&capacity);
         Load { share, offered: capacity.median * share, seckill, tutorial, goodput }
     });

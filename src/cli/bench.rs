@@ -12,7 +12,7 @@ use seckill_bench::{
     rush::{self, Spread, Work},
 };
 use seckill_engine::{EngineError, deployment::Deployment, error::MAX_USERS};
-use seckill_model::{Label, text};
+use seckill_model::{Label, reason, text};
 use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
 use tokio_util::sync::CancellationToken;
 
@@ -160,6 +160,19 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
 }
 
 async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> {
+    let (mut signals, stop) = (Signals::listen()?, CancellationToken::new());
+    // After a signal, the servers are stopped first.
+    let measuring = Box::pin(measure_locks(config, out, &args, &stop));
+    let report = signals.cancelling(&stop, measuring).await?;
+    out.answer(&report, || render_locks(&report, &args))
+}
+
+async fn measure_locks(
+    config: &Config,
+    out: Output,
+    args: &LocksArgs,
+    stop: &CancellationToken,
+) -> Result<Report> {
     let each = Duration::from_secs(args.seconds);
     let (tasks, waiting) = (args.tasks as usize, args.waiting as usize);
     // A given Redis belongs to a deployment that this database does not know.
@@ -174,7 +187,10 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> 
         let report = match start(&mut servers).await {
             Ok(()) => {
                 let plan = Plan { each, tasks, waiting };
-                locks::run(&context.redis, &servers, plan).await.map_err(CliError::from)
+                let running = Box::pin(locks::run(&context.redis, &servers, plan));
+                let report = stop.run_until_cancelled(running).await;
+                let stopped = || EngineError::Failed(reason!("bench-stopped"));
+                report.unwrap_or_else(|| Err(stopped())).map_err(CliError::from)
             }
             Err(error) => Err(error),
         };
@@ -185,8 +201,7 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> 
         }
         report
     });
-    let report = measured.await?;
-    out.answer(&report, || render_locks(&report, &args))
+    measured.await
 }
 
 /// Independent servers for the multi-server lock.
@@ -406,7 +421,7 @@ async fn run_overload(config: &Config, out: Output, args: &OverloadArgs) -> Resu
 }
 
 /// The load, the side, its figures, and what it admitted of its capacity.
-type OverloadRow<'a> = (String, String, &'a overload::Side, Option<f64>);
+type OverloadRow<'a> = (String, String, Option<&'a overload::Side>, Option<f64>);
 
 fn render_overload(report: &overload::Report) -> String {
     let mut rows: Vec<OverloadRow<'_>> = Vec::new();
@@ -414,13 +429,13 @@ fn render_overload(report: &overload::Report) -> String {
         let name = format!("{:.0} %", load.share * 100.0);
         let tutorial = Label("cli-bench-latency-tutorial").to_owned();
         rows.extend([
-            (name, "seckill".to_owned(), &load.seckill, Some(load.goodput)),
-            (String::new(), tutorial, &load.tutorial, None),
+            (name, "seckill".to_owned(), Some(&load.seckill), Some(load.goodput)),
+            (String::new(), tutorial, load.tutorial.as_ref(), None),
         ]);
     }
-    type Row<'a> = (String, String, &'a overload::Side, Option<f64>);
-    let median =
-        |of: fn(&overload::Side) -> &Spread| move |row: &Row<'_>| number(of(row.2).median as u64);
+    let median = |of: fn(&overload::Side) -> &Spread| {
+        move |row: &OverloadRow<'_>| or_dash(row.2.map(|side| number(of(side).median as u64)))
+    };
     let (rounds, goal, database) = (report.rounds, report.goal_ms, &report.database);
     let (capacity, range) = (report.capacity.median as u64, range(&report.capacity));
     format!(
@@ -433,7 +448,7 @@ fn render_overload(report: &overload::Report) -> String {
                 goodput.map(|it| format!("{it:.2}")).unwrap_or_default()
             })
             .right(&Label("column-busy-percent"), |(_, _, side, _)| {
-                format!("{:.1}", side.busy_percent.median)
+                or_dash(side.map(|it| format!("{:.1}", it.busy_percent.median)))
             })
             .right("p50", median(|it| &it.p50_us))
             .right("p99", median(|it| &it.p99_us))

@@ -177,6 +177,34 @@ fn latency_is_measured_at_four_loads_and_one_by_one() {
 }
 
 #[test]
+fn overload_is_measured_at_four_shares_of_the_capacity() {
+    let home = Seckill::new();
+    let report = quick(&home, "overload", &["--buyers", "1000", "--millis", "50"]);
+    assert_eq!(report["goal_ms"], 1_000, "{report}");
+    let loads = report["loads"].as_array().unwrap();
+    let shares: Vec<_> = loads.iter().filter_map(|load| load["share"].as_f64()).collect();
+    assert_eq!(shares, [0.5, 1.0, 2.0, 5.0], "{report}");
+    for load in loads {
+        for figure in ["admitted_per_second", "busy_percent", "p50_us", "p99_us", "max_us"] {
+            is_spread(&load["seckill"][figure]);
+        }
+        assert!(load["goodput"].as_f64().unwrap() > 0.0, "{report}");
+    }
+}
+
+#[test]
+fn a_cancelled_bench_of_locks_leaves_no_server() {
+    let home = Seckill::new();
+    let bench = home.spawn(&["bench", "locks", "--seconds", "60"]);
+    crate::support::wait_until_blocking(crate::support::PATIENCE, "its four servers run", || {
+        home.processes().len() == 4
+    });
+    bench.signal(rustix::process::Signal::INT);
+    refused(bench.wait(crate::support::PATIENCE), 1, "stopped before");
+    assert_eq!(home.processes(), [0; 0]);
+}
+
+#[test]
 fn a_bench_of_the_script_leaves_a_given_redis_as_it_was() {
     let (home, redis) = (Seckill::new(), TestRedis::start());
     let url = redis.url();
