@@ -803,7 +803,7 @@ cli-bench-overload =
         [one] { $rounds } round
        *[other] { $rounds } rounds
     }, on { $database }.
-    Capacity: { $capacity }/s ({ $range }). Latency goal of the queue: { $goal } ms. Without figures: no reply in time.
+    Capacity: { $capacity }/s ({ $range }). Latency goal of the queue: { $goal } ms. A dash means that no reply came in time.
 cli-bench-persisted = seckill, until in SQL
 cli-bench-ratio = { $ratio } times as many, on { $database }
 cli-bench-rounds =
@@ -1315,7 +1315,7 @@ column-max = max
 column-multilock = multi-server ({ $servers })
 column-next = next
 column-node = node
-column-of-capacity = of capacity
+column-of-capacity = goodput/capacity
 column-on = on
 column-order = order
 column-orders = orders
@@ -2975,7 +2975,7 @@ os-error = { $kind ->
 
 outcome-admitted = admitted with order { $order }
 outcome-after-ms = { $outcome } after { $took } ms: { $result }
-outcome-busy = the admission queue is full
+outcome-busy = the node is busy: the wait for admission would be too long
 outcome-done = done
 outcome-duplicate = the buyer already holds order { $order }
 outcome-ended = the sale has ended

@@ -768,7 +768,7 @@ cli-bench-lone = 逐个请求
 cli-bench-no-answer = 有请求未得到应答，结果无效：{ $error }
 cli-bench-overload =
     准入买家的延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
-    容量：每秒 { $capacity }（{ $range }）。队列的延迟目标：{ $goal } 毫秒。没有数据：未及时应答。
+    容量：每秒 { $capacity }（{ $range }）。队列的延迟目标：{ $goal } 毫秒。“-”表示未能及时应答。
 cli-bench-persisted = seckill，至全部落库
 cli-bench-ratio = 速度为教程做法的 { $ratio } 倍，数据库：{ $database }
 cli-bench-rounds =
@@ -1212,7 +1212,7 @@ column-max = 最大
 column-multilock = 联锁，{ $servers } 台服务器
 column-next = 下次
 column-node = 节点
-column-of-capacity = 占容量
+column-of-capacity = 有效吞吐/容量
 column-on = 对象
 column-order = 订单
 column-orders = 订单数
@@ -2629,7 +2629,7 @@ os-error = { $kind ->
 
 outcome-admitted = 已准入，订单号 { $order }
 outcome-after-ms = { $outcome }，耗时 { $took } 毫秒：{ $result }
-outcome-busy = 准入队列已满
+outcome-busy = 节点繁忙：预计排队时间过长
 outcome-done = 完成
 outcome-duplicate = 不能重复下单，已有订单 { $order }
 outcome-ended = 秒杀已结束

@@ -152,15 +152,7 @@ pub async fn run(
 
 async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
     let script = Script::load(&bench.deployment.redis).await?;
-    let mut capacity = Vec::new();
-    for round in 0..=plan.rounds {
-        let all = load_test(VoucherId(0), plan.buyers);
-        let report = under_load(bench, all).await?;
-        if round > 0 {
-            capacity.push(report.per_second);
-        }
-    }
-    let capacity = Spread::of(capacity);
+    let capacity = capacity(bench, plan.buyers, plan.rounds).await?;
     let fixed = RATES.map(|rate| (rate, None));
     let loads = fixed.into_iter().chain(SHARES.map(|it| (capacity.median * it, Some(it))));
     let mut loads: Vec<_> = loads.map(|load| (load, Vec::new(), Vec::new())).collect();
@@ -218,6 +210,23 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
         redis: bench.deployment.redis.address().to_owned(),
         database: bench.deployment.store.describe(),
     })
+}
+
+/// Measures how many requests per second the engine admits while the consumer writes the orders, in so many rounds after
+/// one that does not count.
+pub(super) async fn capacity(
+    bench: &mut Bench,
+    buyers: u64,
+    rounds: u64,
+) -> Result<Spread, EngineError> {
+    let mut samples = Vec::new();
+    for round in 0..=rounds {
+        let report = under_load(bench, load_test(VoucherId(0), buyers)).await?;
+        if round > 0 {
+            samples.push(report.per_second);
+        }
+    }
+    Ok(Spread::of(samples))
 }
 
 /// Runs a load test on a new sale with a piece for each buyer, while the consumer writes the orders.

@@ -2,7 +2,7 @@
 //! long they wait, and how many are refused as busy. The engine compared with the script of the tutorials, in turns on
 //! the same Redis.
 //!
-//! A request never waits for the reply to another one.
+//! A side that cannot send, or be sent, as much as offered replies to fewer requests per second, which the report shows.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    latency::under_load,
+    latency::{self, under_load},
     rush::load_test,
     script::{self, Script},
-    setup::{self, Bench},
+    setup::{self, Bench, not_admitted},
     spread::Spread,
 };
 
@@ -64,7 +64,7 @@ pub struct Load {
     pub offered: f64,
     /// The engine.
     pub seckill: Side,
-    /// The script, which refuses no one; nothing is written to SQL. `None` if a call got no reply in time.
+    /// The script, which refuses no one; nothing is written to SQL. `None` if a call of any round got no reply in time.
     pub tutorial: Option<Side>,
     /// Buyers admitted by the engine per second, divided by its capacity.
     pub goodput: f64,
@@ -73,6 +73,8 @@ pub struct Load {
 /// One side over the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Side {
+    /// Replies per second, whatever the outcome.
+    pub per_second: Spread,
     /// Buyers admitted per second.
     pub admitted_per_second: Spread,
     /// Requests refused as busy, in percent.
@@ -89,6 +91,7 @@ pub struct Side {
 #[derive(Clone, Copy)]
 struct Sample {
     per_second: f64,
+    admitted: f64,
     busy_percent: f64,
     p50: u64,
     p99: u64,
@@ -96,15 +99,17 @@ struct Sample {
 }
 
 impl Sample {
-    fn of(report: &LoadReport) -> Self {
+    fn of(report: &LoadReport) -> Result<Self, EngineError> {
         let admitted = report.aggregate.iter().find(|it| it.label == RequestLabel::Admitted);
-        Self {
-            per_second: admitted.map_or(0.0, |it| it.per_second),
+        let admitted = admitted.ok_or_else(|| not_admitted(report.attempts, 0, report))?;
+        Ok(Self {
+            per_second: report.per_second,
+            admitted: admitted.per_second,
             busy_percent: 100.0 * report.rejected as f64 / report.attempts.max(1) as f64,
-            p50: admitted.map_or(0, |it| it.median),
-            p99: admitted.map_or(0, |it| it.p99),
-            max: admitted.map_or(0, |it| it.max),
-        }
+            p50: admitted.median,
+            p99: admitted.p99,
+            max: admitted.max,
+        })
     }
 }
 
@@ -112,7 +117,8 @@ impl Side {
     fn of(rounds: &[Sample]) -> Self {
         let spread = |of: fn(&Sample) -> f64| Spread::of(rounds.iter().map(of).collect());
         Self {
-            admitted_per_second: spread(|it| it.per_second),
+            per_second: spread(|it| it.per_second),
+            admitted_per_second: spread(|it| it.admitted),
             busy_percent: spread(|it| it.busy_percent),
             p50_us: spread(|it| it.p50 as f64),
             p99_us: spread(|it| it.p99 as f64),
@@ -136,14 +142,7 @@ pub async fn run(
 
 async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
     let script = Script::load(&bench.deployment.redis).await?;
-    let mut capacity = Vec::new();
-    for round in 0..=plan.rounds {
-        let report = under_load(bench, load_test(VoucherId(0), plan.buyers)).await?;
-        if round > 0 {
-            capacity.push(report.per_second);
-        }
-    }
-    let capacity = Spread::of(capacity);
+    let capacity = latency::capacity(bench, plan.buyers, plan.rounds).await?;
     let mut loads = SHARES.map(|share| (share, Vec::new(), Vec::new()));
     for round in 0..plan.rounds {
         for (share, seckill, tutorial) in &mut loads {
@@ -156,14 +155,15 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
             };
             for engine in [round % 2 == 0, round % 2 == 1] {
                 if engine {
-                    seckill.push(Sample::of(&under_load(bench, all.clone()).await?));
+                    seckill.push(Sample::of(&under_load(bench, all.clone()).await?)?);
                 } else {
                     script.open(requests).await?;
                     let sample = match script.offer(&all.arrivals(), rate).await {
                         Ok((took, per_second)) => {
                             let at = |quantile| took.value_at_quantile(quantile);
                             let (p50, p99, max) = (at(0.5), at(0.99), took.max());
-                            Some(Sample { per_second, busy_percent: 0.0, p50, p99, max })
+                            let (admitted, busy_percent) = (per_second, 0.0);
+                            Some(Sample { per_second, admitted, busy_percent, p50, p99, max })
                         }
                         Err(EngineError::Redis(error)) if error.is_away() => None,
                         Err(error) => return Err(error),

@@ -189,8 +189,8 @@ async fn measure_locks(
                 let plan = Plan { each, tasks, waiting };
                 let running = Box::pin(locks::run(&context.redis, &servers, plan));
                 let report = stop.run_until_cancelled(running).await;
-                let stopped = || EngineError::Failed(reason!("bench-stopped"));
-                report.unwrap_or_else(|| Err(stopped())).map_err(CliError::from)
+                let stopped = Err(EngineError::Failed(reason!("bench-stopped")));
+                report.unwrap_or(stopped).map_err(CliError::from)
             }
             Err(error) => Err(error),
         };
@@ -443,6 +443,7 @@ fn render_overload(report: &overload::Report) -> String {
         Table::new(&rows)
             .left("", |(name, ..)| name.clone())
             .left("", |(_, side, ..)| side.clone())
+            .right("/s", median(|it| &it.per_second))
             .right(&Label("column-admitted-per-second"), median(|it| &it.admitted_per_second))
             .right(&Label("column-of-capacity"), |(.., goodput)| {
                 goodput.map(|it| format!("{it:.2}")).unwrap_or_default()

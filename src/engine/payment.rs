@@ -89,9 +89,12 @@ pub(super) async fn give_back(servers: &mut Servers, orders: &[SaleOrder]) -> Re
     Ok(given)
 }
 
-/// Repeats the recent updates of Redis, which may have lost them.
+/// Repeats the recent updates of Redis, which may have lost them: recent as of the last entry that it knows, because it
+/// may have been away for longer.
 pub(super) async fn give_back_again(servers: &mut Servers, voucher: VoucherId) -> Result<u64> {
-    let since = servers.conn.now().await?.plus(-REMEMBER_MS);
+    let now = servers.conn.now().await?;
+    let last = servers.partition_stats(&servers.keys.partition_of(voucher)).await?.stream.generated;
+    let since = last.map_or(now, |last| Millis(last.millis as i64).min(now)).plus(-REMEMBER_MS);
     let (mut given, mut after) = (0, None);
     loop {
         let page = servers.store.given_since(voucher, since, after, CLOSE_PAGE).await?;

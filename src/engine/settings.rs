@@ -18,8 +18,8 @@ settings! {
     "engine" Settings {
         /// Buyers that may wait for admission at once; the next one gets `Busy`.
         pub queue: usize = 65_536, 1..=1_000_000;
-        /// Milliseconds that a buyer may be expected to wait in the queue; one who would wait longer gets `Busy`. The
-        /// expectation follows from the measured rate.
+        /// Maximum expected wait in the admission queue, in milliseconds. A request that would wait longer gets `Busy`.
+        /// The wait is estimated from the measured rate.
         pub queue_wait_ms: u64 = 1_000, 1..=60_000;
         /// Maximum number of buyers in one run of the admission script: 256 keep Redis busy for about 1 ms. Lua's unpack
         /// is limited to about 8,000 values, two for each buyer.

@@ -186,7 +186,7 @@ impl Refusal {
         let mut response = (status, Json(envelope)).into_response();
         let seconds = match self {
             Self::Limited(Wait(wait)) => Some(wait.as_secs() + 1),
-            // A retry in a second meets a queue that has been emptied many times over.
+            // By then, the requests that wait now are decided.
             _ => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
         };
         if let Some(seconds) = seconds {

@@ -9,8 +9,7 @@ settings! {
     "http" HttpSettings {
         /// Maximum number of open connections; a further one is closed immediately.
         pub connections: usize = 16_384, 1..=1_000_000;
-        /// Maximum number of requests in progress; a further one is answered with 503 immediately. As many as the
-        /// admission queue holds.
+        /// Maximum number of requests in progress; a further one is answered with 503 immediately.
         pub requests: usize = 8_192, 1..=1_000_000;
         /// Milliseconds within which a client has to send the headers of a request; an idle connection is closed after
         /// the same time.

@@ -42,7 +42,7 @@ pub enum Outcome {
     /// The stream or its group is missing, so no order can be accepted.
     #[display("{}", Label("outcome-not-ready"))]
     NotReady,
-    /// The admission queue is full; nothing changed, retry.
+    /// The wait for admission would be too long; nothing changed, retry.
     #[display("{}", Label("outcome-busy"))]
     Busy,
 }

@@ -11,7 +11,10 @@ use seckill_engine::{
     ledger::{self, sale_copy},
     orders::{Location, find},
     payment,
-    recovery::{comparison::reconcile_by_numbers, reconcile::reconcile},
+    recovery::{
+        comparison::{counts_match, reconcile_by_count},
+        reconcile::reconcile,
+    },
     vouchers::Vouchers,
 };
 use seckill_model::{
@@ -406,48 +409,49 @@ async fn a_partially_replayed_transaction_is_not_counted() {
     }
 }
 
-/// Reconciles by numbers as after a restart of Redis; returns whether they agreed, and the buyers restored.
-async fn reconciled_by_numbers(world: &World, voucher: VoucherId) -> (bool, u64) {
+/// Reconciles by count as after a restart of Redis; returns whether the counts matched, and the buyers restored.
+async fn reconciled_by_count(world: &World, voucher: VoucherId) -> (bool, u64) {
     let _: u64 = world.server.query(&["HDEL", &world.keys.sale(voucher), "run"]);
     let of = world.keys.home();
-    let (done, agree) =
-        reconcile_by_numbers(&mut world.servers(), &of, &[], "a test").await.unwrap();
-    (agree, done.restored)
+    let mut servers = world.servers();
+    let matched = counts_match(&mut servers, &of).await.unwrap();
+    let done = reconcile_by_count(&mut servers, &of, &[], "a test").await.unwrap();
+    (matched, done.restored)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_lost_nothing_is_reconciled_by_numbers() {
+async fn a_redis_that_lost_nothing_is_reconciled_by_count() {
     let (world, voucher) = World::with_sale(2_000).await;
     world.buy(voucher, 600).await;
     world.settled().await;
     world.hold().await;
     world.admit(voucher, 1_001..=1_030).await;
-    assert_eq!(reconciled_by_numbers(&world, voucher).await, (true, 0), "undelivered");
+    assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0), "undelivered");
     let taken =
         fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 10, 600_000).await;
     assert_eq!(taken.unwrap(), 10);
-    assert_eq!(reconciled_by_numbers(&world, voucher).await, (true, 0), "delivered");
+    assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0), "delivered");
     let (mut servers, of) = (world.servers(), world.keys.home());
     let pending = ledger::flows(&mut servers, &of).await.unwrap().pending;
     let (letter, written) = pending.split_first().unwrap();
     world.store.write_orders(&written[..5], Millis::now()).await.unwrap();
-    assert_eq!(reconciled_by_numbers(&world, voucher).await, (true, 0), "not acknowledged");
+    assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0), "not acknowledged");
     let letters = [(letter.entry, "for a test".into())];
     dead_letters::bury_all(&mut world.redis.connection(), &of, &letters).await.unwrap();
-    assert_eq!(reconciled_by_numbers(&world, voucher).await, (true, 0), "a dead letter");
+    assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0), "a dead letter");
     let (fence, later) = (Fence { name: "close".into(), token: 1 }, Millis::now().plus(3_600_000));
     let closed = world.store.close_overdue(later, 30, Millis::now(), &fence).await.unwrap();
     assert_eq!(closed.len(), 30);
-    assert_eq!(reconciled_by_numbers(&world, voucher).await, (true, 0), "closed");
+    assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0), "closed");
     payment::return_outstanding(&mut servers).await.unwrap();
-    assert_eq!(reconciled_by_numbers(&world, voucher).await, (true, 0), "returned");
+    assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0), "returned");
     world.release().await;
     world.settled_by_replay().await;
     world.stranded().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_buyer_that_redis_lost_is_found_by_numbers() {
+async fn one_buyer_that_redis_lost_is_found_by_count() {
     let (world, voucher) = World::with_sale(2_000).await;
     world.buy(voucher, 600).await;
     world.settled().await;
@@ -456,15 +460,15 @@ async fn one_buyer_that_redis_lost_is_found_by_numbers() {
     // A buyer whose order is in SQL, with the piece: the keys stay consistent with one another.
     let _: u64 = world.server.query(&["HDEL", &world.keys.buyers(voucher), "7"]);
     let _: u64 = world.server.query(&["INCR", &world.keys.stock(voucher)]);
-    assert_eq!(reconciled_by_numbers(&world, voucher).await, (false, 1));
-    assert_eq!(reconciled_by_numbers(&world, voucher).await, (true, 0));
+    assert_eq!(reconciled_by_count(&world, voucher).await, (false, 1));
+    assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0));
     world.release().await;
     world.settled_and_balanced().await;
 }
 
 /// Neither a restart nor a failover does that.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_numbers_do_not_show_is_found_while_buyers_are_admitted() {
+async fn what_counts_do_not_show_is_found_while_buyers_are_admitted() {
     let (mut world, voucher) = World::with_sale(2_000).await;
     world.buy(voucher, 600).await;
     world.settled().await;

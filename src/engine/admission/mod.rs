@@ -50,7 +50,7 @@ pub struct Admission {
     meters: Arc<Meters>,
 }
 
-/// The way to the worker of a partition.
+/// The admission queue of one partition.
 #[derive(Clone, Debug)]
 struct Queue {
     requests: mpsc::Sender<AdmissionRequest>,
@@ -114,8 +114,8 @@ impl AdmissionRequest {
 pub(super) type Batch = Vec<AdmissionRequest>;
 
 impl Queue {
-    /// Returns the request if too many are waiting.
-    fn put(&self, request: AdmissionRequest) -> Result<(), AdmissionRequest> {
+    /// Enqueues a request, or returns it if the queue is at its bound.
+    fn try_enqueue(&self, request: AdmissionRequest) -> Result<(), AdmissionRequest> {
         if self.requests.max_capacity() - self.requests.capacity() >= self.bound.get() {
             return Err(request);
         }
@@ -154,7 +154,7 @@ impl Admission {
         let (reply, answer) = oneshot::channel();
         if let Some(queue) = place {
             let request = AdmissionRequest { voucher, user, requested, order: None, reply };
-            if let Err(request) = queue.put(request) {
+            if let Err(request) = queue.try_enqueue(request) {
                 self.meters.note_busy(1);
                 request.reply(Instant::now(), Ok(Outcome::Busy));
             }

@@ -1,7 +1,7 @@
-//! How many requests may wait for admission: as many as are decided within the latency goal.
+//! Limits how many requests wait for admission: as many as are decided within the latency goal.
 //!
-//! By Little's law, that number is the goal times the rate, which is measured while there is enough work. A request
-//! beyond it would wait longer, and is refused as busy immediately.
+//! By Little's law, that number is the goal times the rate, which is measured while requests wait. A request beyond it
+//! would wait longer, and is refused as busy immediately.
 
 use std::{
     sync::{
@@ -13,8 +13,10 @@ use std::{
 
 /// Weight of the newest batch in the moving average.
 const WEIGHT: f64 = 0.125;
-/// A batch that took longer than so many average ones counts as if it had not: one stall is no lower rate.
+/// Caps a measured duration at this multiple of the average, so that a single stall does not lower the bound.
 const OUTLIER: f64 = 4.0;
+/// The bound before anything was measured.
+const FIRST: usize = 8_192;
 
 /// The bound of one queue. Clones share it.
 #[derive(Clone, Debug)]
@@ -32,33 +34,50 @@ impl QueueBound {
 pub(super) struct RateMeter {
     bound: QueueBound,
     goal: Duration,
-    /// Largest batch, which is the least bound: only such batches are measured.
+    /// Requests in a measurement, which is the least bound.
     batch: usize,
-    /// Capacity of the queue, which is the largest bound, and the first one.
+    /// Capacity of the queue, which is the largest bound.
     capacity: usize,
-    /// Average duration of a batch in seconds.
+    /// Requests decided since then.
+    decided: usize,
+    since: Instant,
+    /// Average seconds for a batch.
     average: Option<f64>,
-    last: Instant,
 }
 
 impl RateMeter {
     pub(super) fn new(goal: Duration, batch: usize, capacity: usize) -> Self {
-        let bound = QueueBound(Arc::new(AtomicUsize::new(capacity)));
-        Self { bound, goal, batch, capacity, average: None, last: Instant::now() }
+        let bound = QueueBound(Arc::new(AtomicUsize::new(FIRST.min(capacity))));
+        Self { bound, goal, batch, capacity, decided: 0, since: Instant::now(), average: None }
     }
 
     pub(super) fn bound(&self) -> QueueBound {
         self.bound.clone()
     }
 
-    /// Notes a batch that was decided now, and whose first request came at `requested`. One that is not full says
-    /// nothing about the rate that is possible.
-    pub(super) fn note(&mut self, requests: usize, requested: Instant, now: Instant) {
-        let took = now.saturating_duration_since(self.last.max(requested)).as_secs_f64();
-        self.last = now;
-        if requests < self.batch {
+    /// Notes requests that were decided now, the first of which came at `requested`, while others wait or not. Without
+    /// those, the load says nothing about the rate that is possible.
+    pub(super) fn note(
+        &mut self,
+        requests: usize,
+        requested: Instant,
+        waiting: bool,
+        now: Instant,
+    ) {
+        if !waiting {
+            (self.decided, self.since) = (0, now);
             return;
         }
+        if self.decided == 0 {
+            self.since = self.since.max(requested);
+        }
+        self.decided += requests;
+        if self.decided < self.batch {
+            return;
+        }
+        let took = now.saturating_duration_since(self.since).as_secs_f64();
+        let took = took * self.batch as f64 / self.decided as f64;
+        (self.decided, self.since) = (0, now);
         let average = self
             .average
             .map_or(took, |average| average + WEIGHT * (took.min(OUTLIER * average) - average));
@@ -76,32 +95,31 @@ mod tests {
     #[test]
     fn the_bound_is_what_is_decided_within_the_goal() {
         let millis = Duration::from_millis;
-        let mut rate = RateMeter::new(millis(100), 200, 8_000);
+        let mut rate = RateMeter::new(millis(100), 200, 20_000);
         let bound = rate.bound();
-        assert_eq!(bound.get(), 8_000, "before anything was measured");
+        assert_eq!(bound.get(), FIRST, "before anything was measured");
         let mut now = Instant::now();
-        let mut decide = |requests, took| {
+        let mut decide = |requests, waiting, took| {
             let begun = now;
             now += took;
-            rate.note(requests, begun, now);
+            rate.note(requests, begun, waiting, now);
         };
-        decide(200, millis(10));
+        decide(200, true, millis(10));
         assert_eq!(bound.get(), 2_000, "200 requests in 10 ms, ten times within the goal");
-        decide(1, millis(50));
+        decide(1, false, millis(50));
         assert_eq!(bound.get(), 2_000, "the load is small");
-        decide(200, millis(10_000));
+        decide(50, true, millis(1));
+        decide(150, true, millis(9));
+        assert_eq!(bound.get(), 2_000, "batches of several sales");
+        decide(200, true, millis(10_000));
         assert_eq!(bound.get(), 1_454, "a stall");
         for _ in 0..100 {
-            decide(200, millis(500));
+            decide(200, true, millis(500));
         }
-        assert_eq!(
-            bound.get(),
-            200,
-            "a full batch can always wait, or the rate would never be measured again"
-        );
+        assert_eq!(bound.get(), 200, "the rate can still be measured");
         for _ in 0..100 {
-            decide(200, millis(1));
+            decide(200, true, millis(1));
         }
-        assert_eq!(bound.get(), 8_000, "the capacity of the queue");
+        assert_eq!(bound.get(), 20_000, "the capacity of the queue");
     }
 }

@@ -44,7 +44,7 @@ use crate::{
     },
     partitions,
     recovery::{
-        comparison::{compare, reconcile_by_numbers},
+        comparison::{compare, reconcile_by_count},
         reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile},
         sale_versions::SaleVersions,
     },
@@ -55,6 +55,8 @@ use crate::{
 /// Batches in flight at once: Redis works on one while the next is being packed.
 const IN_FLIGHT: usize = 2;
 const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
+/// Longest pause between two attempts to compare the orders with their buyers.
+const COMPARE_AGAIN: Duration = Duration::from_mins(1);
 /// How often Redis is checked when no request comes: a restart must be noticed while the journal still holds what it
 /// lost.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
@@ -111,9 +113,9 @@ pub struct AdmissionWorker {
     held: HashMap<VoucherId, Batch>,
     /// The tasks that do so, one for each sale; they end with this one.
     preparing: JoinSet<(VoucherId, Prepared)>,
-    /// The task that compares every order with its buyer, after only their numbers were compared. It ends with this one,
-    /// and with the run of Redis.
-    comparing: JoinSet<Result<Reconciled>>,
+    /// The task that compares every order with its buyer, after they were only counted. It ends with this one, or when
+    /// Redis was restarted again.
+    comparing: JoinSet<Reconciled>,
     /// Sales that stay closed until the operator resolves it, and until when the event is not repeated.
     noted: HashMap<VoucherId, Instant>,
     in_flight: FuturesOrdered<Flight>,
@@ -186,14 +188,9 @@ impl AdmissionWorker {
                         self.send_into(batch, &stop).await;
                     }
                 }
-                Some(Ok(compared)) = self.comparing.join_next(), if !self.comparing.is_empty() => {
-                    match compared {
-                        Ok(done) => self.note_reconciled(event::partition(self.partition.number()), done),
-                        Err(error) => tracing::warn!(
-                            %error,
-                            "the orders could not be compared with their buyers; run 'seckill audit'"
-                        ),
-                    }
+                Some(Ok(done)) = self.comparing.join_next(), if !self.comparing.is_empty() => {
+                    self.journal.forget(&done.refused_ids);
+                    self.note_reconciled(event::partition(self.partition.number()), done);
                 }
                 _ = check.tick() => {
                     if !self.is_reconciled().await {
@@ -375,7 +372,7 @@ impl AdmissionWorker {
     fn hold(&mut self, voucher: VoucherId, batch: Batch) {
         // Each sale counts: clients may invent voucher IDs.
         let waiting: usize = self.held.values().map(|batch| batch.len().max(1)).sum();
-        if waiting + batch.len() > self.requests.max_capacity() {
+        if waiting + batch.len() > self.rate.bound().get() {
             self.context.meters.note_busy(batch.len());
             return reply_all(batch, &Ok(Outcome::Busy));
         }
@@ -506,7 +503,8 @@ impl AdmissionWorker {
             }
             Some(Decision::Each(answers)) => {
                 if let Some(first) = batch.first() {
-                    self.rate.note(batch.len(), first.requested, now);
+                    let waiting = !self.requests.is_empty();
+                    self.rate.note(batch.len(), first.requested, waiting, now);
                 }
                 self.context.meters.note_latencies(batch.iter().map(took));
                 let refused = |it: &&Value| outcome_of(it, None) == Some((Outcome::SoldOut, 0));
@@ -553,8 +551,8 @@ impl AdmissionWorker {
                     self.last_error = Arc::new(error);
                 }
             }
-            // Requests beyond that stay in the queue, which replies `Busy` when it is full.
-            if waiting.iter().map(Vec::len).sum::<usize>() < self.requests.max_capacity() {
+            // Requests beyond that stay in the queue, which replies `Busy` at its bound.
+            if waiting.iter().map(Vec::len).sum::<usize>() < self.rate.bound().get() {
                 self.empty_queue(&mut waiting);
             }
             for batch in &mut waiting {
@@ -572,7 +570,7 @@ impl AdmissionWorker {
     /// Takes requests out of the queue during an outage, so that they can expire.
     fn empty_queue(&mut self, waiting: &mut Vec<Batch>) {
         let mut requests = Vec::new();
-        while requests.len() < self.requests.max_capacity() {
+        while requests.len() < self.rate.bound().get() {
             match self.requests.try_recv() {
                 Ok(request) => requests.push(request),
                 Err(_) => break,
@@ -633,18 +631,15 @@ impl AdmissionWorker {
             self.ids.not_before(first_second(&servers.store, of).await?);
         }
         let promises = self.promises(|voucher| self.servers.keys.partition_of(voucher) == *of);
-        self.comparing.abort_all();
         let done = if is_first {
-            let (done, agree) =
-                reconcile_by_numbers(&mut self.servers, of, &promises, &self.token).await?;
-            if agree {
-                let (mut servers, of) = (self.context.deployment.servers(), of.clone());
-                self.comparing.spawn(async move { compare(&mut servers, &of).await });
-            }
-            done
+            reconcile_by_count(&mut self.servers, of, &promises, &self.token).await?
         } else {
             reconcile(&mut self.servers, of, &promises, &self.token).await?
         };
+        if is_first {
+            self.comparing.abort_all();
+            self.comparing.spawn(compare_until_done(self.context.deployment.servers(), of.clone()));
+        }
         self.journal.forget(&done.refused_ids);
         self.note_reconciled(event::partition(of.number()), done);
         let NodeContext { node, deployment, .. } = &self.context;
@@ -736,6 +731,21 @@ async fn prepare(
         }
     }
     Ok(Prepared { done, ..Prepared::default() })
+}
+
+/// Compares the orders of a partition with their buyers; repeats that after an error.
+async fn compare_until_done(mut servers: Servers, of: Partition) -> Reconciled {
+    let mut pause = BACKOFF[1];
+    loop {
+        match compare(&mut servers, &of).await {
+            Ok(done) => return done,
+            Err(error) => {
+                tracing::warn!(%error, "the orders are not compared with their buyers yet");
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(COMPARE_AGAIN);
+    }
 }
 
 /// Splits a batch into batches of at most this many requests.

@@ -1,4 +1,5 @@
-//! Finds the buyers of a sale in Redis and its live orders in SQL that are not the same, and holds no others in memory.
+//! Finds the orders that differ between the buyers in Redis and the live orders in SQL. Only these, and orders in flight,
+//! are held in memory.
 //!
 //! One pass over both servers hashes each order into one of many buckets; a second pass, if any buckets differ, lists
 //! the orders in those. Orders that may be moving from Redis to SQL are listed in any case.
@@ -40,11 +41,11 @@ pub(super) async fn find(servers: &mut Servers, voucher: VoucherId) -> Result<Di
     let is_moving = |it: &SaleOrder| it.id.unix_seconds() >= recent || moving.contains(&it.id);
     let (mut in_redis, mut in_sql) = (Digest::default(), Digest::default());
     let Differences { mut buyers, mut orders } = Differences::default();
-    let sift = |order: SaleOrder, digest: &mut Digest, list: &mut Vec<_>| {
+    let add = |order: SaleOrder, digest: &mut Digest, list: &mut Vec<_>| {
         if is_moving(&order) { list.push(order) } else { digest.add(&order) }
     };
-    let buyer = |it| sift(it, &mut in_redis, &mut buyers);
-    read_both(servers, voucher, buyer, |it| sift(it, &mut in_sql, &mut orders)).await?;
+    let buyer = |it| add(it, &mut in_redis, &mut buyers);
+    read_both(servers, voucher, buyer, |it| add(it, &mut in_sql, &mut orders)).await?;
     if in_redis != in_sql {
         let differs = |it: &SaleOrder| !is_moving(it) && in_redis.bucket(it) != in_sql.bucket(it);
         let buyer = |it| buyers.extend(differs(&it).then_some(it));
@@ -77,8 +78,8 @@ async fn read_both(
     tokio::try_join!(for_each_buyer(servers, voucher, buyer), orders).map(|_| ())
 }
 
-/// The number of orders in each bucket, and the sum of their hashes. Two sets that differ have the same one with a
-/// probability of 2^-64.
+/// The number of orders in each bucket, and the sum of their hashes. Two different sets have equal digests with a
+/// probability of about 2^-64.
 #[derive(PartialEq, Eq)]
 struct Digest(Vec<(u64, u64)>);
 
@@ -90,16 +91,16 @@ impl Default for Digest {
 
 impl Digest {
     fn add(&mut self, order: &SaleOrder) {
-        let (count, sum) = &mut self.0[Self::place(order)];
+        let (count, sum) = &mut self.0[Self::bucket_index(order)];
         (*count, *sum) = (*count + 1, sum.wrapping_add(hash(order)));
     }
 
     fn bucket(&self, order: &SaleOrder) -> (u64, u64) {
-        self.0[Self::place(order)]
+        self.0[Self::bucket_index(order)]
     }
 
     /// By ID: two orders that have the same one are in the same bucket.
-    fn place(order: &SaleOrder) -> usize {
+    fn bucket_index(order: &SaleOrder) -> usize {
         hash(&order.id) as usize % BUCKETS
     }
 }

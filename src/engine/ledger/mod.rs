@@ -139,7 +139,7 @@ pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit>
 /// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
 pub async fn lost_orders(servers: &mut Servers, voucher: VoucherId) -> Result<Vec<SaleOrder>> {
     let Differences { buyers, .. } = differences::find(servers, voucher).await?;
-    // The stream is read only if it may hold one of them.
+    // The stream is read again only if it may hold one of them.
     if not_in_sql(servers, &buyers).await?.is_empty() {
         return Ok(Vec::new());
     }
@@ -162,7 +162,7 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     let known = damaged.is_none() && !other;
     let Differences { buyers, orders } = match (known, archived) {
         (false, _) => Differences::default(),
-        // Redis has dropped it.
+        // It should have no keys: what is left is listed.
         (true, true) => Differences { buyers: buyers(servers, voucher).await?, orders: Vec::new() },
         (true, false) => differences::find(servers, voucher).await?,
     };
@@ -343,7 +343,7 @@ pub(super) async fn unknown_orders(
     unknown_among(servers, voucher, &orders).await
 }
 
-/// The same among these.
+/// Returns those of `orders` that are live and whose buyer does not hold them.
 async fn unknown_among(
     servers: &mut Servers,
     voucher: VoucherId,
@@ -352,14 +352,15 @@ async fn unknown_among(
     let mut unknown = Vec::new();
     for page in orders.chunks(PAGE) {
         let held = servers.held(voucher, page.iter().map(SaleOrder::place)).await?;
-        for (order, held) in page.iter().zip(held) {
-            // An order that was closed since it was read has correctly left Redis.
-            if held != Some(order.id)
-                && servers.store.order(order.id).await?.is_some_and(|it| it.status.is_live())
-            {
-                unknown.push(*order);
-            }
-        }
+        let held = page.iter().zip(held);
+        let lacking =
+            held.filter(|(order, held)| *held != Some(order.id)).map(|(order, _)| order.id);
+        let ids: Vec<OrderId> = lacking.collect();
+        // An order that was closed since it was read has correctly left Redis.
+        let rows = servers.store.orders_among(&ids).await?;
+        let live: HashSet<OrderId> =
+            rows.iter().filter(|row| row.status.is_live()).map(|row| row.id).collect();
+        unknown.extend(page.iter().filter(|order| live.contains(&order.id)));
     }
     Ok(unknown)
 }

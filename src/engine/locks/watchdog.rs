@@ -1,6 +1,6 @@
 //! Background task of a node's locks: renews, listens, and releases what was dropped.
 
-use std::{sync::Arc, time::Duration};
+use std::{iter::once, sync::Arc, time::Duration};
 
 use futures::{
     FutureExt as _, StreamExt as _,
@@ -55,7 +55,9 @@ async fn renew(locks: &Locks, stop: &CancellationToken) {
     while stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
         pause = every;
         let held: Vec<Arc<Held>> = locks.watched().values().cloned().collect();
-        for page in held.chunks(PAGE) {
+        let mut pages = held.chunks(PAGE);
+        // One call also without a lock: it removes what dead holders left in the index.
+        for page in once(pages.next().unwrap_or_default()).chain(pages) {
             let Some(renewed) = stop.run_until_cancelled(locks.renew(page)).await else { return };
             if let Err(error) = renewed {
                 tracing::warn!(%error, locks = page.len(), "locks could not be renewed");

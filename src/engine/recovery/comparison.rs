@@ -1,10 +1,13 @@
-//! Whether a Redis that was restarted still has all buyers: first by numbers, then order by order.
+//! Checks whether a Redis that was restarted still has all buyers: first by counting, then order by order, in the
+//! background.
 //!
-//! A restart or a failover loses the last changes of Redis, and no earlier ones. So if it holds as many buyers as there
-//! are live orders in SQL and orders on their way there, it has lost none. That takes as long with ten orders as with
-//! ten million. [`compare`] then finds what numbers cannot show, while buyers are admitted.
+//! A restart or a failover loses the last changes of Redis, and no earlier ones. So if the keys of a partition are
+//! consistent, and it has as many buyers as there are live orders in SQL and orders on their way there, it has lost
+//! none, provided that an audit would have passed before. That reads no order that has settled.
 
-use seckill_model::{EntryId, Order, OrderEntry, OrderId, SaleOrder};
+use std::collections::{BTreeSet, HashSet};
+
+use seckill_model::{EntryId, Millis, OrderEntry, OrderId, Sale, SaleOrder, VoucherId};
 use seckill_redis::{
     keys::Partition,
     stream::{self, Delivered},
@@ -21,34 +24,33 @@ use crate::{
     telemetry::data_loss::Reconciled,
 };
 
-/// Most entries in flight that are looked up in SQL: about a second.
-const MOST_LOOKED_UP: usize = 200_000;
-/// Numbers that are read while consumers write orders may disagree.
-const LOOKS: u32 = 5;
+/// Most entries in flight that are looked up in SQL.
+const MAX_LOOKUPS: usize = 200_000;
+/// Counts that are taken while consumers write orders may not match.
+const ATTEMPTS: u32 = 5;
 
 /// Reconciles every sale of a partition, as [`reconcile`](super::reconcile::reconcile) does, without comparing each
-/// order if the numbers agree. Returns whether they did: then [`compare`] is still to be done.
-pub async fn reconcile_by_numbers(
+/// order if the counts match. [`compare`] is to follow.
+pub async fn reconcile_by_count(
     servers: &mut Servers,
     of: &Partition,
     promises: &[SaleOrder],
     token: &str,
-) -> Result<(Reconciled, bool)> {
+) -> Result<Reconciled> {
     let mut done = Reconciled::default();
     // Redis may have lost returns of pieces, which would count as buyers without an order.
     for sale in servers.sales_of(of).await? {
         done.removed += payment::give_back_again(servers, sale.voucher_id).await?;
     }
-    let agree = agree(servers, of).await?;
-    let scope = if agree { Scope::Counted } else { Scope::IfNeeded };
+    let scope = if counts_match(servers, of).await? { Scope::Counted } else { Scope::IfNeeded };
     done.add(reconcile_sales(servers, of, promises, token, scope).await?);
-    Ok((done, agree))
+    Ok(done)
 }
 
-/// Whether the buyers of a partition are as many as its orders.
-async fn agree(servers: &mut Servers, of: &Partition) -> Result<bool> {
-    for _ in 0..LOOKS {
-        match missing(servers, of).await? {
+/// Whether a partition has as many buyers as orders.
+pub async fn counts_match(servers: &mut Servers, of: &Partition) -> Result<bool> {
+    for _ in 0..ATTEMPTS {
+        match missing_buyers(servers, of).await? {
             Some(0) => return Ok(true),
             Some(_) => {}
             None => break,
@@ -57,47 +59,56 @@ async fn agree(servers: &mut Servers, of: &Partition) -> Result<bool> {
     Ok(false)
 }
 
-/// Number of orders without a buyer; negative if buyers have no order. `None` if a key is inconsistent, or too many
-/// entries would have to be looked up.
+/// Counts the orders without a buyer; the number is negative if buyers have no order. `None` if a key is inconsistent,
+/// pieces are being returned, or too many entries would have to be looked up.
 ///
-/// The places are read such that an order that moves in the meantime counts twice rather than never.
-async fn missing(servers: &mut Servers, of: &Partition) -> Result<Option<i64>> {
-    let returning = returning(servers, of).await?;
+/// The places are read so that an order that moves in the meantime counts twice rather than never.
+async fn missing_buyers(servers: &mut Servers, of: &Partition) -> Result<Option<i64>> {
+    let began = servers.conn.now().await?;
+    // A letter that is replayed in between is in the stream, or was read here.
+    let mut letters = letters(servers, of).await?;
     let sales = servers.sales_of(of).await?;
-    let vouchers: Vec<_> = sales.iter().map(|sale| sale.voucher_id).collect();
+    let vouchers: Vec<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
+    let returns = returns(servers, &vouchers, began).await?;
     let stats = read_partition(&mut servers.conn, &servers.keys, of, &vouchers).await?;
     let is_whole = stats.sales.iter().zip(&sales).all(|(facts, sale)| {
-        facts.damaged.is_none() && facts.initial.is_some() && facts.created == Some(sale.created)
+        let is_same = facts.created == Some(sale.created) && facts.initial.is_some();
+        facts.damaged.is_none() && is_same && facts.buyers >= sale.live_orders()
     });
-    let Some(lag) = stats.stream.lag.filter(|_| {
-        is_whole && stats.lost.is_empty() && stats.foreign.is_empty() && stats.stream.gone == 0
-    }) else {
+    let is_whole = is_whole && stats.lost.is_empty() && stats.foreign.is_empty();
+    let Some(lag) = stats.stream.lag.filter(|_| is_whole && stats.stream.gone == 0) else {
         return Ok(None);
     };
-    let Some(written) = written(servers, of, &stats.stream).await? else { return Ok(None) };
-    let dead = held_letters(servers, of).await?;
-    let live: u64 = servers.sales_of(of).await?.iter().map(|sale| sale.initial - sale.stock).sum();
-    let returning = returning.max(self::returning(servers, of).await?);
+    let Some(written) = count_written(servers, of, &stats.stream).await? else { return Ok(None) };
+    letters.extend(self::letters(servers, of).await?);
+    let letters: Vec<SaleOrder> = letters.into_iter().collect();
+    let unwritten = ledger::not_in_sql(servers, &letters).await?;
+    let dead = count_held(&held(servers, &unwritten).await?);
+    // After the entries and the letters: an order that is written in between is counted here.
+    let live: u64 = servers.sales_of(of).await?.iter().map(Sale::live_orders).sum();
+    if self::returns(servers, &vouchers, began).await? != returns {
+        return Ok(None);
+    }
     let buyers: u64 = stats.sales.iter().map(|facts| facts.buyers).sum();
-    let orders = live + returning + lag + stats.stream.pending + dead;
+    let orders = live + count_held(&returns) + lag + stats.stream.pending + dead;
     Ok(Some(orders as i64 - (buyers + written) as i64))
 }
 
-/// Entries in flight whose orders are in SQL: those that a consumer had not acknowledged when Redis ended, or whose
-/// delivery Redis has lost. `None` if there are too many.
-async fn written(
+/// Counts the entries in flight whose orders are in SQL: those that a consumer had not acknowledged when Redis ended, or
+/// whose delivery Redis has lost. `None` if there are too many.
+async fn count_written(
     servers: &mut Servers,
     of: &Partition,
     stream: &StreamStats,
 ) -> Result<Option<u64>> {
     let (mut written, mut looked_up) = (0, 0);
     let mut next = stream.delivered.map(|_| EntryId::MIN);
-    while let Some(from) = next {
-        let page = stream::pending_page(&mut servers.conn, of, from, EntryId::MAX, PAGE).await?;
+    while let (Some(from), Some(last)) = (next, stream.delivered) {
+        let page = stream::pending_page(&mut servers.conn, of, from, last, PAGE).await?;
         next = page.last().and_then(|last| last.delivered.entry.next());
-        written += count_written(servers, page.iter().map(|it| &it.delivered)).await?;
+        written += written_among(servers, page.iter().map(|it| &it.delivered)).await?;
         looked_up += page.len();
-        if looked_up > MOST_LOOKED_UP {
+        if looked_up > MAX_LOOKUPS {
             return Ok(None);
         }
     }
@@ -106,66 +117,73 @@ async fn written(
     while let Some(from) = next {
         let page = stream::range(&mut servers.conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.entry.next());
-        let found = count_written(servers, &page).await?;
+        let found = written_among(servers, &page).await?;
         written += found;
         looked_up += page.len();
         if found == 0 {
             break;
         }
-        if looked_up > MOST_LOOKED_UP {
+        if looked_up > MAX_LOOKUPS {
             return Ok(None);
         }
     }
     Ok(Some(written))
 }
 
-async fn count_written<'a>(
+async fn written_among<'a>(
     servers: &Servers,
     entries: impl IntoIterator<Item = &'a Delivered>,
 ) -> Result<u64> {
     let entries: Vec<OrderEntry> = entries.into_iter().filter_map(Delivered::order).collect();
     let ids: Vec<OrderId> = entries.iter().map(|entry| entry.order).collect();
     let orders = servers.store.orders_among(&ids).await?;
-    // A bad entry may carry the ID of another user's order.
-    let is_of = |order: &Order, entry: &OrderEntry| {
-        (order.id, order.user_id, order.voucher_id) == (entry.order, entry.user, entry.voucher)
-    };
-    let found = entries.iter().filter(|entry| orders.iter().any(|order| is_of(order, entry)));
-    Ok(found.count() as u64)
+    // Not by ID alone: a bad entry may carry the ID of another user's order.
+    let orders: HashSet<_> = orders.iter().map(|it| (it.id, it.user_id, it.voucher_id)).collect();
+    let is_written = |it: &&OrderEntry| orders.contains(&(it.order, it.user, it.voucher));
+    Ok(entries.iter().filter(is_written).count() as u64)
 }
 
-/// Closed orders whose pieces are about to be returned in Redis.
-async fn returning(servers: &mut Servers, of: &Partition) -> Result<u64> {
-    let (mut count, mut after) = (0, None);
-    loop {
-        let mut page = servers.store.give_backs(after, PAGE as u32).await?;
-        let Some(last) = page.last() else { return Ok(count) };
-        after = Some(last.id);
-        page.retain(|order| servers.keys.partition_of(order.voucher_id) == *of);
-        count += count_held(servers, &page).await?;
+/// Lists the closed orders whose pieces are not returned, or were returned at `since` or later, and whether their buyers
+/// hold them in Redis.
+async fn returns(
+    servers: &mut Servers,
+    vouchers: &[VoucherId],
+    since: Millis,
+) -> Result<Vec<(OrderId, bool)>> {
+    let mut returns = Vec::new();
+    for voucher in vouchers {
+        let mut after = None;
+        loop {
+            let page = servers.store.given_since(*voucher, since, after, PAGE as u32).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            returns.extend(held(servers, &page).await?);
+        }
     }
+    Ok(returns)
 }
 
-/// Dead letters whose order is not in SQL and has a buyer.
-async fn held_letters(servers: &mut Servers, of: &Partition) -> Result<u64> {
+async fn letters(servers: &mut Servers, of: &Partition) -> Result<BTreeSet<SaleOrder>> {
     let letters = ledger::dead_orders(&mut servers.conn, of).await?;
-    let mut letters: Vec<_> = letters.iter().map(SaleOrder::from).collect();
-    letters.sort_unstable();
-    letters.dedup();
-    let open = ledger::not_in_sql(servers, &letters).await?;
-    count_held(servers, &open).await
+    Ok(letters.iter().map(SaleOrder::from).collect())
 }
 
-/// Number of these orders that their buyers hold in Redis.
-async fn count_held(servers: &mut Servers, orders: &[SaleOrder]) -> Result<u64> {
-    let mut count = 0;
+/// Returns these orders, each with whether its buyer holds it in Redis.
+async fn held(servers: &mut Servers, orders: &[SaleOrder]) -> Result<Vec<(OrderId, bool)>> {
+    let mut all = Vec::new();
     for (voucher, orders) in group_by(orders, |order| order.voucher_id) {
         for page in orders.chunks(PAGE) {
             let held = servers.held(voucher, page.iter().map(|order| order.place())).await?;
-            count += page.iter().zip(held).filter(|(order, held)| *held == Some(order.id)).count();
+            let held =
+                page.iter().zip(held).map(|(order, held)| (order.id, held == Some(order.id)));
+            all.extend(held);
         }
     }
-    Ok(count as u64)
+    Ok(all)
+}
+
+fn count_held(orders: &[(OrderId, bool)]) -> u64 {
+    orders.iter().filter(|(_, held)| *held).count() as u64
 }
 
 /// Compares every live order of a partition with its buyer, and restores the buyers that Redis lacks.
