@@ -94,9 +94,9 @@ async fn open_once(
             Synchronous::Full => SqliteSynchronous::Full,
             Synchronous::Normal => SqliteSynchronous::Normal,
         })
-        // Buyers arrive in random order, so a batch touches pages all over their index: keep them in memory (64 MiB),
-        // and checkpoint less often.
-        .pragma("cache_size", "-65536")
+        // Buyers arrive in random order, so a batch touches pages all over their index: keep them in memory (up to
+        // 256 MiB, the index of ten million), and checkpoint less often.
+        .pragma("cache_size", "-262144")
         .pragma("wal_autocheckpoint", AUTOCHECKPOINT)
         // A batch is one statement, which is undone from a statement journal. In a temporary file that is nearly as
         // much to write as the log; in memory it is at most the touched pages.
