@@ -782,6 +782,7 @@ cli-bench-hand-over = hand-over to one of { $waiting }, p50 us
 cli-bench-hand-over-p99 = hand-over, p99 us
 cli-bench-idle = { $both } of a core, { $engine } without the console
 cli-bench-idle-name = idle
+cli-bench-inserted = only inserted
 cli-bench-latency =
     Latency in microseconds, median of { $rounds ->
         [one] { $rounds } round
@@ -805,7 +806,10 @@ cli-bench-overload =
     }, on { $database }.
     Capacity: { $capacity }/s ({ $range }). Latency goal of the queue: { $goal } ms. A dash means that no reply came in time.
 cli-bench-persisted = seckill, until in SQL
-cli-bench-ratio = { $ratio } times as many, on { $database }
+cli-bench-ratio =
+    { $ratio } times as many as the tutorial, on { $database }.
+    Of the rows that are only inserted: { $inserted }. Pending entries of a dead node, of undelivered ones: { $recovered }.
+cli-bench-recovered = seckill, pending entries of a dead node
 cli-bench-rounds =
     median of { $rounds ->
         [one] { $rounds } round

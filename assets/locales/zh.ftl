@@ -756,6 +756,7 @@ cli-bench-hand-over = 锁交接（{ $waiting } 个等待者），p50 微秒
 cli-bench-hand-over-p99 = 锁交接，p99 微秒
 cli-bench-idle = 占单核 { $both }，无控制台时 { $engine }
 cli-bench-idle-name = 空闲
+cli-bench-inserted = 仅插入行
 cli-bench-latency =
     延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
     容量：每秒 { $capacity }（{ $range }）。
@@ -770,7 +771,10 @@ cli-bench-overload =
     准入买家的延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
     容量：每秒 { $capacity }（{ $range }）。队列的延迟目标：{ $goal } 毫秒。“-”表示未能及时应答。
 cli-bench-persisted = seckill，至全部落库
-cli-bench-ratio = 速度为教程做法的 { $ratio } 倍，数据库：{ $database }
+cli-bench-ratio =
+    速度为教程做法的 { $ratio } 倍，数据库：{ $database }。
+    与仅插入行相比：{ $inserted }。死亡节点的待确认消息与未投递消息相比：{ $recovered }。
+cli-bench-recovered = seckill，死亡节点的待确认消息
 cli-bench-rounds =
     每轮 { $requests } 次请求，取 { $rounds } 轮的中位数，数据库：{ $database }
     倍数：seckill 除以该行

@@ -1,15 +1,17 @@
 //! Persisted orders per second, from the stream to the acknowledged row: the engine's consumer compared with the
-//! tutorial's, on the same Redis and database.
+//! tutorial's, on the same Redis and database, and with rows that are only inserted. Beside it, entries that a dead node
+//! left pending.
 
 use std::time::{Duration, Instant};
 
-use seckill_engine::{EngineError, LoadTest, deployment::Deployment};
-use seckill_model::{Label, reason};
+use seckill_engine::{EngineError, deployment::Deployment, fault_injection};
+use seckill_model::{Label, Millis, OrderEntry, OrderId, UserId, reason};
 use seckill_redis::Layout;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    rush::load_test,
     setup::{self, Bench, PREFIX, failed, not_admitted},
     tutorial,
 };
@@ -50,8 +52,16 @@ pub struct Report {
     pub tutorial: Figures,
     /// The engine's consumer.
     pub seckill: Figures,
+    /// The same rows in multi-row inserts of the same size, without Redis and without the stock.
+    pub inserted: Figures,
+    /// The engine's consumer, with entries that were delivered to a node that died.
+    pub recovered: Figures,
     /// Rows per second of the engine divided by those of the tutorial.
     pub ratio: f64,
+    /// The same, divided by those that were only inserted.
+    pub ratio_inserted: f64,
+    /// Rows per second from pending entries divided by those from undelivered ones.
+    pub ratio_recovered: f64,
     /// Largest transaction of the engine, in entries.
     pub batch: usize,
     /// Redis used by both.
@@ -75,11 +85,18 @@ pub async fn run(
     setup::run(deployment, baseline, stop, async |bench| {
         // The baseline goes first, with the smallest tables.
         let tutorial = of_tutorial(bench, &keys, plan.tutorial).await?;
-        let seckill = of_seckill(bench, plan.orders).await?;
+        let inserted = only_inserted(bench, plan.orders).await?;
+        let seckill = of_seckill(bench, plan.orders, false).await?;
+        let recovered = of_seckill(bench, plan.orders, true).await?;
+        let ratio = |a: Figures, b: Figures| a.per_second / b.per_second.max(f64::MIN_POSITIVE);
         Ok(Report {
-            ratio: seckill.per_second / tutorial.per_second.max(f64::MIN_POSITIVE),
+            ratio: ratio(seckill, tutorial),
+            ratio_inserted: ratio(seckill, inserted),
+            ratio_recovered: ratio(recovered, seckill),
             tutorial,
             seckill,
+            inserted,
+            recovered,
             batch: bench.deployment.settings.consumer_batch,
             redis: bench.deployment.redis.address().to_owned(),
             database: bench.deployment.store.describe(),
@@ -105,25 +122,56 @@ async fn of_tutorial(
     Ok(Figures::of(orders, ledger.live, took))
 }
 
-async fn of_seckill(bench: &mut Bench, orders: u64) -> Result<Figures, EngineError> {
+async fn only_inserted(bench: &mut Bench, orders: u64) -> Result<Figures, EngineError> {
+    let voucher = bench.sql_sale(Label("bench-seckill-sale"), orders).await?;
+    let buyers = load_test(voucher, orders).arrivals();
+    let second = Millis::now().0 / 1_000;
+    let mut entries = Vec::new();
+    for (sequence, user) in (0..).zip(buyers) {
+        let id = OrderId::new(second, sequence).map_err(failed)?;
+        entries.push(OrderEntry::new(id, UserId(user.into()), voucher));
+    }
+    let Deployment { store, settings, .. } = &bench.deployment;
+    let begun = Instant::now();
+    for batch in entries.chunks(settings.consumer_batch) {
+        if !store.insert_baseline(batch, Millis::now()).await? {
+            return Err(failed(reason!("bench-disturbed", what = Label("bench-seckill-sale"))));
+        }
+    }
+    let took = begun.elapsed();
+    Ok(Figures::of(orders, store.ledger(voucher).await?.live, took))
+}
+
+/// Measures the consumer; `pending` entries were delivered to a node that is dead.
+async fn of_seckill(bench: &mut Bench, orders: u64, pending: bool) -> Result<Figures, EngineError> {
     let voucher = bench.sale(Label("bench-seckill-sale"), orders).await?;
     // Fills the stream. Then this node is stopped, so that the consumer is measured alone.
     let node = bench.node();
-    let plan = LoadTest { repeat: 0.0, settle: false, ..LoadTest::new(voucher, orders) };
-    let report = node.load(&node.admission(), &plan).await?;
+    let report = node.load(&node.admission(), &load_test(voucher, orders)).await?;
     node.stop().await;
     if report.admitted != orders {
         return Err(not_admitted(orders, report.admitted, &report));
     }
 
+    let claim_idle_ms = bench.deployment.settings.claim_idle_ms;
+    if pending {
+        let Deployment { redis, keys, settings, .. } = &mut bench.deployment;
+        let (all, dead_ms) = (orders as usize, settings.node_dead_ms);
+        fault_injection::die_with_batch(redis, keys, "bench-dead", all, dead_ms).await?;
+        // The consumer claims them at once.
+        settings.claim_idle_ms = 1;
+    }
     let node = bench.node();
     let begun = Instant::now();
     node.consume();
     let took = bench.drained(begun).await?;
+    node.stop().await;
+    bench.deployment.settings.claim_idle_ms = claim_idle_ms;
     let audit = bench.audit(voucher).await?;
     if audit.persisted != orders {
         let (written, dead) = (audit.persisted, audit.dead);
         return Err(failed(reason!("bench-seckill-wrong", orders, written, dead)));
     }
+    bench.clear().await?;
     Ok(Figures::of(orders, audit.persisted, took))
 }

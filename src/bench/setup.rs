@@ -115,7 +115,7 @@ impl Bench {
         let (keys, of) = (&self.deployment.keys, self.deployment.keys.home());
         let mut names = self.baseline.clone();
         names.extend([of.orders(), of.dead(), of.nodes(), of.instances(), of.reconciled()]);
-        names.extend([of.watermark(), keys.deployment()]);
+        names.extend([of.watermark(), of.rates(), keys.deployment()]);
         for sale in &self.made {
             names.extend(keys.sale_keys(*sale));
             names.push(keys.tally(*sale));

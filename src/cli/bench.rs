@@ -289,8 +289,12 @@ fn render_persist(report: &persist::Report) -> String {
     let rows = [
         (Label("cli-bench-tutorial").to_owned(), &report.tutorial),
         (text!("cli-bench-batches", batch = report.batch), &report.seckill),
+        (Label("cli-bench-inserted").to_owned(), &report.inserted),
+        (Label("cli-bench-recovered").to_owned(), &report.recovered),
     ];
     let (ratio, database) = (format!("{:.1}", report.ratio), &report.database);
+    let inserted = format!("{:.2}", report.ratio_inserted);
+    let recovered = format!("{:.2}", report.ratio_recovered);
     format!(
         "{}{}",
         Table::new(&rows)
@@ -298,7 +302,7 @@ fn render_persist(report: &persist::Report) -> String {
             .right(&Label("column-orders"), |(_, of)| number(of.persisted))
             .right(&Label("column-seconds"), |(_, of)| format!("{:.2}", of.seconds))
             .right(&Label("column-per-second"), |(_, of)| number(of.per_second as u64)),
-        text!("cli-bench-ratio", ratio, database)
+        text!("cli-bench-ratio", ratio, inserted, recovered, database)
     )
 }
 

@@ -16,13 +16,16 @@ fn keys(server: &TestRedis) -> Vec<String> {
 #[track_caller]
 fn both_sides_wrote_all(ran: Ran) {
     let report = ran.expect_code(0).json();
-    for (side, orders) in [("tutorial", 50), ("seckill", 300)] {
+    let sides = [("tutorial", 50), ("seckill", 300), ("inserted", 300), ("recovered", 300)];
+    for (side, orders) in sides {
         let figures = &report[side];
         assert_eq!((&figures["orders"], &figures["persisted"]), (&orders.into(), &orders.into()));
         assert!(figures["seconds"].as_f64().unwrap() > 0.0, "{report}");
         assert!(figures["per_second"].as_f64().unwrap() > 0.0, "{report}");
     }
-    assert!(report["ratio"].as_f64().unwrap() > 0.0, "{report}");
+    for ratio in ["ratio", "ratio_inserted", "ratio_recovered"] {
+        assert!(report[ratio].as_f64().unwrap() > 0.0, "{report}");
+    }
     assert_eq!(report["batch"], 2_000, "{report}");
 }
 

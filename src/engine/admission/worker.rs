@@ -543,7 +543,7 @@ impl AdmissionWorker {
             let reconciled = stop.run_until_cancelled(self.reconcile_partition()).await;
             match reconciled.unwrap_or(Err(EngineError::Stopping)) {
                 Ok(()) => match self.retry(std::mem::take(&mut waiting)).await {
-                    Ok(()) => return,
+                    Ok(()) => return self.rate.restart(),
                     Err(left) => waiting = left,
                 },
                 Err(error) => {

@@ -1,8 +1,10 @@
-//! The baseline of `seckill bench`: one order by select, update and insert, each a statement and a round trip.
+//! The baselines of `seckill bench`: one order by select, update and insert, each a statement and a round trip; and rows
+//! inserted without anything else, which is the limit of the database.
 
 use seckill_model::{Millis, OrderEntry};
 
-use crate::{Fault, OrderRow, Result, Store, params, transaction};
+use super::orders::insert;
+use crate::{Fault, OrderRow, Result, Store, batch, params, transaction};
 
 /// The result of one order of the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,5 +46,14 @@ impl Store {
             conn.execute(insert, params![id, user_id, voucher_id, now]).await?;
             Ok(Placed::Written)
         })
+    }
+
+    /// Inserts rows of new orders in one transaction, and does nothing else; returns whether all were inserted.
+    ///
+    /// # Errors
+    /// The database is unavailable or rejects it; then nothing was written.
+    pub async fn insert_baseline(&self, orders: &[OrderEntry], now: Millis) -> Result<bool> {
+        let (rows, page) = (&batch::rows(orders)?, self.database()?.page);
+        transaction!(self, |conn| insert(conn, rows, now, page).await)
     }
 }

@@ -336,7 +336,7 @@ async fn take_stock(conn: &mut Conn, rows: &[OrderRow], now: Millis) -> Result<V
 }
 
 /// Inserts orders; returns whether all were inserted.
-async fn insert(
+pub(super) async fn insert(
     conn: &mut Conn,
     rows: &[OrderRow],
     now: Millis,
