@@ -214,7 +214,7 @@ fn a_timeline_that_shows_two_broken_promises_is_printed_once() {
     let design = designs::find("setnx-blind-release").unwrap();
     let mut report = DesignReport::new(design, Database::Sqlite, &Work::default());
     report.timelines =
-        [(Promise::OneOrder, "SET a"), (Promise::OwnLock, "SET a"), (Promise::NoLoss, "SET b")]
+        [(Promise::OneOrder, "SET a"), (Promise::NoLoss, "SET b"), (Promise::OwnLock, "SET a")]
             .map(|(promise, what)| timeline(promise, what))
             .into();
     let titles: Vec<String> = report.interleavings().map(|(title, _)| title).collect();
