@@ -420,7 +420,8 @@ async fn deleted_lock_is_what_redis_saw(seed: u64) -> Option<()> {
     let [_, last_refused] = refused[..] else { panic!("{all} refused: {}", shown.text()) };
     assert_eq!(last_refused.refused_before, Some(all - 2));
     let text = shown.text();
-    for part in ["this was the lock of request", "→ nil", "→ OK", "(lock holders)", "(computed)"]
+    for part in
+        ["this was the lock of request", "→ nil", "→ OK", "lock-holder process", "(computed)"]
     {
         assert!(text.contains(part), "{text}");
     }
