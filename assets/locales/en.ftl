@@ -2244,10 +2244,10 @@ job-trimmed-letters = , { $letters ->
 lab-aggregate-columns = design | samples | average | median | 90 % | 95 % | 99 % | min | max | error % | requests/s | requests/s, times the first | average, times the first
 lab-aggregate-title = Aggregate report (times in ms)
 lab-alone = only the lab is open here; press { KEY("quit") } to quit, and run 'seckill' for the console
-lab-ask-hand-over = How do orders reach SQL while buyers do not wait?
-lab-ask-locks = Which shared lock holds, whatever happens to its holder?
-lab-ask-one-order = How is a user kept from buying twice?
-lab-ask-overselling = How is no more sold than the stock?
+lab-ask-hand-over = How do orders reach SQL without making buyers wait?
+lab-ask-locks = Which lock stays correct when its holder fails?
+lab-ask-one-order = How does each user get at most one order?
+lab-ask-overselling = How does a sale never exceed its stock?
 lab-broken = { $promise }: { $count } of { $seeds }
 lab-cancelled = the lab was cancelled; its servers are stopped and their files removed
 lab-column-average = average ms
@@ -2302,7 +2302,7 @@ lab-field-why = why
 lab-form-apply = Apply
 lab-form-buyers = distinct users, 1 to 10,000
 lab-form-first = 1st seed
-lab-form-first-hint = order of requests and think times follow from it
+lab-form-first-hint = determines the order of requests and think times
 lab-form-incidents = Incidents
 lab-form-incidents-hint = all, none, or names separated by commas
 lab-form-instances = Nodes
@@ -2340,8 +2340,8 @@ lab-instance-ended = the process ended early
 lab-instance-late = no reply within { $seconds } s
 lab-lane = request { $request }: user { $user }, instance { $instance }
 lab-lane-consumer = consumer (process { $process })
-lab-lane-consumer-task = consumer, in instance { $process }
-lab-lane-holder = request { $request }: user { $user }, process { $process } (lock holders)
+lab-lane-consumer-task = consumer (instance { $process })
+lab-lane-holder = request { $request }: user { $user }, lock-holder process { $process }
 lab-list-hint = Run some with 'seckill lab NAME…', all with 'seckill lab --all'.
 lab-lock-acquired = acquired, token { $token }
 lab-lock-busy = A holds the lock
@@ -2418,8 +2418,8 @@ lab-queues-second = second client: { $command }
 lab-queues-title = Queues compared
 lab-queues-yes = yes
 lab-refused-before = { $count ->
-    [one] one more refused attempt before
-   *[other] { $count } more refused attempts before
+    [one] 1 more refused attempt before this one
+   *[other] { $count } more refused attempts before this one
 }
 lab-replica = the failover of the lab failed: { $reason }
 lab-replica-late = the replica did not receive the data in time
@@ -2456,7 +2456,7 @@ lab-texts =
     - 004: optimizing the flash sale with asynchronous orders and queues
 lab-timeline = Broken promise: { $promise } (seed { $seed })
 lab-title = The designs of the tutorials on the same work
-lab-took = after { $millis } ms
+lab-took = took { $millis } ms
 lab-tour-acknowledge = XACK removes an entry from the pending list: its order is committed.
 lab-tour-add = XADD appends an entry. With * Redis chooses its ID: milliseconds and a sequence number.
 lab-tour-add-more = IDs only grow, so the stream keeps the order of arrival.

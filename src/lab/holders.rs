@@ -20,6 +20,8 @@ use crate::{
 const HOLDERS: usize = 4;
 /// Most buyers, and most requests at a time: no write waits so long for others that a lease ends meanwhile.
 pub(crate) const MOST_WITH_INCIDENT: (u32, u32) = (50, 12);
+/// The step of a holder whose server was replaced.
+pub(crate) const FAILOVER: &str = "REPLICAOF NO ONE";
 /// A lease that ends in no run.
 const LONG_LEASE: Duration = Duration::from_secs(10);
 
@@ -149,7 +151,7 @@ pub(crate) async fn serve(fleet: &mut Fleet, shop: &mut Shop, work: &Work) -> Re
         }
         Some(Incident::Failover) => {
             shop.fail_over().await?;
-            happened = Some((Action::Incident, "REPLICAOF NO ONE"));
+            happened = Some((Action::Incident, FAILOVER));
         }
         // A holder stalls by itself.
         _ => {}

@@ -210,7 +210,7 @@ impl DesignReport {
         let parts = self.broken.iter().map(|(promise, count)| {
             text!("lab-broken", promise = promise.title(), count = *count, seeds)
         });
-        parts.collect::<Vec<_>>().join("; ")
+        parts.collect::<Vec<_>>().join(&Label("list-parts"))
     }
 
     /// Why it breaks or keeps its promises, in the current language.
@@ -350,12 +350,17 @@ impl DesignReport {
         fn steps(timeline: &Timeline) -> impl Iterator<Item = &Step> {
             timeline.lines.iter().map(|it| &it.step)
         }
-        let groups = self.timelines.chunk_by(|one, next| steps(one).eq(steps(next)));
-        groups.filter_map(|same| {
-            let first = same.first()?;
-            let promises: Vec<&str> = same.iter().map(|it| it.promise.title().read()).collect();
-            let (promise, seed) = (promises.join("; "), first.seed.to_string());
-            Some((text!("lab-timeline", promise, seed), first))
+        let mut groups: Vec<(&Timeline, Vec<&str>)> = Vec::new();
+        for timeline in &self.timelines {
+            let promise = timeline.promise.title().read();
+            match groups.iter_mut().find(|(first, _)| steps(first).eq(steps(timeline))) {
+                Some((_, promises)) => promises.push(promise),
+                None => groups.push((timeline, vec![promise])),
+            }
+        }
+        groups.into_iter().map(|(timeline, promises)| {
+            let promise = promises.join(&Label("list-parts"));
+            (text!("lab-timeline", promise, seed = timeline.seed.to_string()), timeline)
         })
     }
 }

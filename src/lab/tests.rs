@@ -214,7 +214,7 @@ fn a_timeline_that_shows_two_broken_promises_is_printed_once() {
     let design = designs::find("setnx-blind-release").unwrap();
     let mut report = DesignReport::new(design, Database::Sqlite, &Work::default());
     report.timelines =
-        [(Promise::OneOrder, "SET a"), (Promise::OwnLock, "SET a"), (Promise::NoLoss, "SET b")]
+        [(Promise::OneOrder, "SET a"), (Promise::NoLoss, "SET b"), (Promise::OwnLock, "SET a")]
             .map(|(promise, what)| timeline(promise, what))
             .into();
     let titles: Vec<String> = report.interleavings().map(|(title, _)| title).collect();
@@ -420,7 +420,8 @@ async fn deleted_lock_is_what_redis_saw(seed: u64) -> Option<()> {
     let [_, last_refused] = refused[..] else { panic!("{all} refused: {}", shown.text()) };
     assert_eq!(last_refused.refused_before, Some(all - 2));
     let text = shown.text();
-    for part in ["this was the lock of request", "→ nil", "→ OK", "(lock holders)", "(computed)"]
+    for part in
+        ["this was the lock of request", "→ nil", "→ OK", "lock-holder process", "(computed)"]
     {
         assert!(text.contains(part), "{text}");
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::{
     Promise, Step,
+    holders::FAILOVER,
     instance::Served,
     lane::{CONSUMER, Reply},
     ownership::{self, Deletion},
@@ -348,18 +349,25 @@ fn draw(
 
 /// The end of the lease of a request that was at work for longer: the reply to its acquisition and the duration that
 /// Redis got, but no later than the next acquisition, which proves it. `None` if the lease was renewed, or if the lock
-/// was lost before.
+/// was released or lost before.
 fn lease_end(holder: &Served, other: &Served, deletions: &[Deletion<'_>]) -> Option<Step> {
     let taken = holder.steps.iter().rfind(|it| it.took_lock())?;
     let lease = taken.values.first()? * 1_000_000;
+    // The engine's acquisition includes its wait, so that `earliest` alone does not exclude another cause.
     let [earliest, latest] = [taken.begun, taken.ended].map(|it| Instant(it.0 + lease));
     let next = other.steps.iter().find(|it| it.took_lock() && it.ended > taken.ended);
     let end = next.map_or(latest, |it| it.ended.min(latest));
-    let is_lost = end < earliest || deletions.iter().any(|it| it.owner == taken.lane);
+    let before = || holder.steps.iter().filter(|it| it.begun <= end);
+    let is_lost = end < earliest
+        || deletions.iter().any(|it| it.owner == taken.lane)
+        || before().any(|it| it.what == FAILOVER);
+    // A reentrant lock is free once it is released as often as it was taken.
+    let count = |is_it: fn(&Step) -> bool| before().filter(|it| is_it(it)).count();
+    let is_released = count(Step::released_lock) >= count(Step::took_lock);
     let is_at_work = holder.steps.iter().any(|it| it.begun >= latest);
     let (action, what, saw) = (Action::LeaseEnd, "".into(), Saw::default());
     let step = Step { action, what, saw, begun: end, ended: end, ..taken.clone() };
-    (is_at_work && !is_lost).then_some(step)
+    (is_at_work && !is_lost && !is_released).then_some(step)
 }
 
 /// The steps of each column in the order in which they ended.
@@ -396,4 +404,62 @@ fn lay_out(
         (line.begun_us, line.ended_us) = (micros(line.step.begun), micros(line.step.ended));
     }
     Timeline { promise, seed, instances: work.instances, lanes, lines }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step of one millisecond that begins at `begun`, also in milliseconds.
+    fn step(
+        lane: u32,
+        (begun, action): (i64, Action),
+        what: &'static str,
+        (values, saw): (&[i64], &[i64]),
+    ) -> Step {
+        let [begun, ended] = [begun, begun + 1].map(|millis| Instant(millis * 1_000_000));
+        let (what, values, saw) = (what.into(), values.to_vec(), saw.to_vec().into());
+        Step { lane, user: 1, instance: 1, action, what, values, saw, begun, ended }
+    }
+
+    fn served(steps: Vec<Step>) -> Served {
+        let (begun, ended) = (steps[0].begun, steps[0].ended);
+        Served { user: 1, reply: Reply::Bought(1), begun, ended, steps }
+    }
+
+    /// When the lease of a holder ends, in milliseconds. It takes a lock for 900 ms at 0 and works from 2,000 on; the next
+    /// request takes the lock at `next`.
+    fn end(between: Vec<Step>, next: i64) -> Option<i64> {
+        let acquire = |lane, at| step(lane, (at, Action::Acquire), "lock", (&[900], &[1]));
+        let mut steps = vec![acquire(1, 0)];
+        steps.extend(between);
+        steps.push(step(1, (2_000, Action::Transaction), "COMMIT", (&[], &[])));
+        let end = lease_end(&served(steps), &served(vec![acquire(2, next)]), &[]);
+        end.map(|it| it.ended.0 / 1_000_000)
+    }
+
+    #[test]
+    fn a_lease_ends_only_while_the_lock_is_held() {
+        let release = |at, saw| step(1, (at, Action::Release), "release", (&[], saw));
+        assert_eq!(end(vec![], 950), Some(901));
+        assert_eq!(end(vec![], 899), Some(900), "the acquisition that proves it");
+        // A lock of the engine that is released replies nothing; one that is lost replies 0.
+        for saw in [&[1][..], &[]] {
+            assert_eq!(end(vec![release(500, saw)], 950), None, "released in time");
+            assert_eq!(end(vec![release(1_500, saw)], 950), Some(901), "released too late");
+        }
+        assert_eq!(end(vec![release(500, &[0])], 950), Some(901));
+        // A reentrant lock is still held after the first of two releases.
+        let again = step(1, (100, Action::Acquire), "again", (&[900], &[1]));
+        let inner = vec![again, release(500, &[])];
+        assert_eq!(end(inner.clone(), 1_050), Some(1_001));
+        assert_eq!(end([inner, vec![release(600, &[])]].concat(), 1_050), None);
+    }
+
+    #[test]
+    fn a_lock_that_is_lost_in_a_failover_does_not_expire() {
+        let incident = |what| vec![step(1, (300, Action::Incident), what, (&[], &[]))];
+        assert_eq!(end(incident(FAILOVER), 950), None);
+        assert_eq!(end(incident("SIGSTOP"), 950), Some(901));
+    }
 }

@@ -182,6 +182,11 @@ impl Step {
         self.action == Action::Acquire && is_taken
     }
 
+    /// Whether it released a lock in Redis. A release by the engine that succeeds replies nothing.
+    pub(crate) fn released_lock(&self) -> bool {
+        self.action == Action::Release && self.seen() != Some(0)
+    }
+
     /// Whether it is an attempt that did not get a lock in Redis.
     pub(crate) fn is_refused(&self) -> bool {
         self.action == Action::Acquire && !self.took_lock()

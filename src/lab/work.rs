@@ -135,7 +135,8 @@ impl Work {
     /// A sentence that lists these incidents, in the current language.
     pub fn incidents_text<'a>(incidents: impl IntoIterator<Item = &'a Incident>) -> String {
         let titles: Vec<&str> = incidents.into_iter().map(|it| it.title().read()).collect();
-        let incidents = if titles.is_empty() { text!("common-none") } else { titles.join("; ") };
+        let parts = Label("list-parts");
+        let incidents = if titles.is_empty() { text!("common-none") } else { titles.join(&parts) };
         text!("lab-incidents", incidents)
     }
 

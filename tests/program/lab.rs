@@ -107,7 +107,7 @@ fn the_screen_judges_a_design_shows_how_it_broke_and_leaves_nothing() {
     let mut terminal = home.pty(&["lab", "--tui", "unguarded"], 80, 24, &[]);
     terminal.wait_for(LONG, "the design is marked", |screen| screen.contains("1 marked"));
     terminal.send(key::ENTER);
-    terminal.wait_for(LONG, "the verdict", |screen| screen.contains("no overselling 1/1"));
+    terminal.wait_for(LONG, "the verdict", |screen| screen.contains("✖ no overselling"));
     terminal.wait_for(LONG, "the end of the run", |screen| screen.contains("one design judged"));
     terminal.send(key::ENTER);
     terminal.wait_for(LONG, "its timeline", |screen| screen.contains("Broken promise"));

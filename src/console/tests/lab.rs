@@ -239,6 +239,18 @@ fn enter_opens_a_broken_promise_and_leads_to_the_design_that_mends_it() {
 }
 
 #[test]
+fn the_step_that_broke_the_promise_is_marked() {
+    let mut tui = judged();
+    tui.press("\n").assert_shows("✖ UPDATE tb_seckill_voucher");
+    let mut twice = result(("count-then-insert", [100, 0, 17, 0], 2_461.9));
+    // It inserts the order before it takes the piece.
+    twice.timelines[0].lines.swap(6, 7);
+    let mut tui = judged();
+    tui.app.views.lab.add(twice);
+    tui.press("/count-then\n\n").assert_shows("✖ INSERT INTO tb_voucher_order");
+}
+
+#[test]
 fn designs_are_marked_filtered_and_exported() {
     let mut tui = judged();
     tui.press("  ").assert_shows("2 marked").press("*").assert_shows("marked");

@@ -29,11 +29,14 @@ impl<'a> Outcome<'a> {
 
     /// The sign of the verdict: a broken promise is certain at once, a kept one only after all runs.
     pub(super) fn sign(&self, theme: Theme) -> (&'static str, Style) {
-        match self.broken().len() {
-            _ if self.is_unexpected() => (glyphs::CROSS, theme.bad),
-            0 if self.done() < self.runs => (glyphs::MOVING, theme.accent),
-            0 => (glyphs::CHECK, theme.good),
-            _ => (glyphs::CROSS, theme.broken),
+        if self.is_unexpected() {
+            (glyphs::CROSS, theme.bad)
+        } else if !self.broken().is_empty() {
+            (glyphs::CROSS, theme.broken)
+        } else if self.done() < self.runs {
+            (glyphs::MOVING, theme.accent)
+        } else {
+            (glyphs::CHECK, theme.good)
         }
     }
 

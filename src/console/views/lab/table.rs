@@ -17,20 +17,42 @@ enum TableLine {
     Design(&'static Design),
 }
 
-/// A column of figures: its title, the width of the table from which it is shown, its own width, and its text.
-type Figure = (Label, u16, u16, fn(&Outcome<'_>) -> String);
+/// A column of figures.
+struct Figure {
+    title: Label,
+    /// The width of the table from which it is shown.
+    from: u16,
+    /// Its own width.
+    cells: u16,
+    text: fn(&Outcome<'_>) -> String,
+}
+
+impl Figure {
+    /// Its widths are those of a [`Column`](crate::views::table::Column): from which it is shown, and its own.
+    const fn new(
+        title: Label,
+        (from, cells): (u16, u16),
+        text: fn(&Outcome<'_>) -> String,
+    ) -> Self {
+        Self { title, from, cells, text }
+    }
+}
 
 const FIGURES: [Figure; 8] = [
-    (Label("lab-head-orders"), 104, 6, |it| median(it, |of| of.sold)),
-    (Label("lab-head-oversold"), 72, 8, |it| median(it, |of| of.oversold)),
-    (Label("lab-head-two-orders"), 96, 10, |it| median(it, |of| of.users_with_two_orders)),
-    (Label("lab-head-lost"), 116, 5, |it| median(it, |of| of.lost)),
-    (Label("tables-requests-per-second"), 0, 10, |it| {
+    Figure::new(Label("lab-head-orders"), (104, 6), |it| median(it, |of| of.sold)),
+    Figure::new(Label("lab-head-oversold"), (72, 8), |it| median(it, |of| of.oversold)),
+    Figure::new(Label("lab-head-two-orders"), (96, 10), |it| {
+        median(it, |of| of.users_with_two_orders)
+    }),
+    Figure::new(Label("lab-head-lost"), (116, 5), |it| median(it, |of| of.lost)),
+    Figure::new(Label("tables-requests-per-second"), (0, 10), |it| {
         figures::thousands(it.first.latency.throughput as u64)
     }),
-    (Label("tables-p50"), 132, 8, |it| millis(it.first.latency.median)),
-    (Label("tables-p99"), 124, 8, |it| millis(it.first.latency.p99)),
-    (Label("lab-head-statements"), 140, 7, |it| format!("{:.1}", it.first.sql_per_request)),
+    Figure::new(Label("tables-p50"), (132, 8), |it| millis(it.first.latency.median)),
+    Figure::new(Label("tables-p99"), (124, 8), |it| millis(it.first.latency.p99)),
+    Figure::new(Label("lab-head-statements"), (140, 7), |it| {
+        format!("{:.1}", it.first.sql_per_request)
+    }),
 ];
 
 /// What the designs of a question answer.
@@ -131,16 +153,15 @@ impl LabState {
         let offset = self.controls.offset;
         let names = seckill_lab::all().iter().map(|it| width(it.name) as u16);
         let names = names.max().unwrap_or(0).min(area.width * 2 / 5);
-        let figures: Vec<_> = FIGURES.iter().filter(|(_, from, ..)| area.width >= *from).collect();
+        let figures: Vec<_> = FIGURES.iter().filter(|it| area.width >= it.from).collect();
         let widths = [Length(1), Length(names), Fill(1)].into_iter();
-        let widths: Vec<_> =
-            widths.chain(figures.iter().map(|(_, _, cells, _)| Length(*cells))).collect();
+        let widths: Vec<_> = widths.chain(figures.iter().map(|it| Length(it.cells))).collect();
         let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(3), ..area };
         let places = Layout::horizontal(widths).spacing(GAP).split(inner);
         let heads = [Label("common-empty"), Label("lab-head-design"), Label("lab-head-verdict")];
         let heads = heads.into_iter().map(|it| Text::styled(it.read(), theme.heading));
-        let of_figures = figures.iter().map(|(title, _, cells, _)| {
-            Text::styled(fit(title, usize::from(*cells)), theme.heading).right_aligned()
+        let of_figures = figures.iter().map(|it| {
+            Text::styled(fit(&it.title, usize::from(it.cells)), theme.heading).right_aligned()
         });
         let head = widgets::Row::new(heads.chain(of_figures));
         let verdict_cells = usize::from(places.get(2).map_or(0, |it| it.width));
@@ -177,9 +198,9 @@ impl LabState {
                 Text::styled(fit(design.name, names.into()), name),
                 verdict,
             ];
-            let figure = |(_, _, cells, text): &&Figure| {
-                let text = outcome.as_ref().map_or_else(String::new, text);
-                Text::raw(fit(&text, usize::from(*cells))).right_aligned()
+            let figure = |it: &&Figure| {
+                let text = outcome.as_ref().map_or_else(String::new, it.text);
+                Text::raw(fit(&text, usize::from(it.cells))).right_aligned()
             };
             widgets::Row::new(cells.into_iter().chain(figures.iter().map(figure)))
         };
@@ -230,7 +251,7 @@ impl LabState {
         };
         // What is broken comes first: a low window cuts the rest.
         for promise in outcome.all.iter().flat_map(|it| &it.unexpected) {
-            judge("!", text!("lab-unexpected", promise = promise.title()), theme.bad);
+            judge(glyphs::CROSS, text!("lab-unexpected", promise = promise.title()), theme.bad);
         }
         for (promise, count) in &broken {
             let (name, seeds) = (promise.title(), self.setup.seeds.len());

@@ -77,13 +77,17 @@ impl LabState {
 
 /// The step at which a promise was broken, if one did it.
 fn fault(timeline: &Timeline) -> Option<usize> {
-    let last = |action| timeline.lines.iter().rposition(|it| it.step.action == action);
-    match timeline.promise {
-        Promise::NoOverselling | Promise::OneOrder => last(lab::Action::Write),
-        Promise::NoLoss | Promise::FreedAfterDeath => last(lab::Action::Killed),
-        Promise::OwnLock => timeline.lines.iter().position(|it| it.lock_of.is_some()),
-        Promise::SellsOut => None,
-    }
+    let is_fault: fn(&Happened) -> bool = match timeline.promise {
+        Promise::NoOverselling => |it| it.piece.is_some(),
+        Promise::OneOrder => {
+            |it| it.step.action == lab::Action::Write && it.step.what.starts_with("INSERT")
+        }
+        Promise::NoLoss | Promise::FreedAfterDeath => |it| it.step.action == lab::Action::Killed,
+        // A later one is of another request.
+        Promise::OwnLock => return timeline.lines.iter().position(|it| it.lock_of.is_some()),
+        Promise::SellsOut => return None,
+    };
+    timeline.lines.iter().rposition(is_fault)
 }
 
 /// A column of times, and one per lane: its steps on an axis.
