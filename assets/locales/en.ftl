@@ -2293,11 +2293,10 @@ lab-field-counts = counts
 lab-field-design = design
 lab-field-failed = failed
 lab-field-mended = mended by
-lab-field-saw = result
+lab-field-question = question
+lab-field-source = source
 lab-field-speed = speed
-lab-field-step = step
 lab-field-verdict = verdict
-lab-field-who = when
 lab-field-why = why
 lab-form-apply = Apply
 lab-form-buyers = distinct users, 1 to 10,000
@@ -2525,8 +2524,11 @@ lab-view-failed = { $count ->
     }, first with: { $why }
 lab-view-keeps = kept: { $promises }
 lab-view-kept = all kept
+lab-view-more = { $count ->
+    [one] 1 more line; press { KEY("open") } to read it
+   *[other] { $count } more lines; press { KEY("open") } to read them
+}
 lab-view-no-result = The first result appears here.
-lab-view-no-timeline = { $design } broke no promise, so there is no timeline; press { KEY("lab-run") } to run it again
 lab-view-not-mended = { $design } needs no mending
 lab-view-not-run = not run yet on this database with this work
 lab-view-order = designs are always in the order of the tutorials
@@ -2545,7 +2547,6 @@ lab-view-started = { $count ->
 lab-view-starting = starting the servers of the lab
 lab-view-throughput = REQUESTS/S
 lab-view-unavailable = this console cannot start the lab; run 'seckill lab'
-lab-view-when = { $begun } to { $ended } us; { $lane }
 lab-view-work = { $on }: { $buyers } buyers, stock { $stock }, { $percent } % twice, { $concurrency } parallel on { $instances ->
         [one] one instance
        *[other] { $instances } instances

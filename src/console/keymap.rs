@@ -352,7 +352,14 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Vec<(Action, Vec<Context>
 
 /// Bindings for the footer of a context, by priority.
 pub(crate) fn footer(context: Context) -> impl Iterator<Item = &'static Binding> {
-    table().iter().filter(move |it| it.footer && !it.keys.is_empty() && it.is_in(context))
+    let is_shown = |it: &&Binding| it.footer && !it.keys.is_empty() && it.is_in(context);
+    let mut shown: Vec<_> = table().iter().filter(is_shown).collect();
+    if context == C::View(View::Lab) {
+        // In a low window most of a design is on its page.
+        let is_common = |it: &Binding| FIRST.iter().any(|(_, action, ..)| *action == it.action);
+        shown.sort_by_key(|it| it.action != A::Open && !is_common(it));
+    }
+    shown.into_iter()
 }
 
 /// The first key of an action, for messages that name it.

@@ -422,7 +422,7 @@ impl crate::Line {
     }
 
     /// The statement or command as it was sent.
-    pub fn what_text(&self) -> String {
+    fn what_text(&self) -> String {
         let what = &self.step.what;
         match self.step.action {
             Action::Lock => text!("lab-step-lock", lock = what),
@@ -446,7 +446,7 @@ impl crate::Line {
     }
 
     /// What came back, after an arrow; empty if nothing did.
-    pub fn saw_text(&self) -> String {
+    fn saw_text(&self) -> String {
         let mut text = String::new();
         let saw = self.step.saw.to_string();
         if self.step.saw.numbers() == [0, 0] && self.step.lane == CONSUMER {

@@ -136,11 +136,13 @@ fn running() -> Tui {
 
 type Opened = fn() -> Tui;
 
-const SCREENS: [(&str, Opened); 4] = [
+const SCREENS: [(&str, Opened); 6] = [
     ("running", running),
     ("verdicts", judged),
     ("bars", || pressed("b")),
-    ("timeline", || pressed("\njjj")),
+    ("page", || pressed("\n")),
+    ("timeline", scrolled),
+    ("page of a kept design", || pressed("/unique-index\n\n")),
 ];
 
 #[test]
@@ -164,6 +166,14 @@ fn the_form_keeps_the_incidents() {
 fn pressed(keys: &str) -> Tui {
     let mut tui = judged();
     tui.press(keys);
+    tui
+}
+
+/// At the end of the page in the smallest window.
+fn scrolled() -> Tui {
+    let mut tui = pressed("\n");
+    tui.at((60, 15)).screen();
+    tui.press("G");
     tui
 }
 
@@ -229,13 +239,30 @@ fn enter_opens_a_broken_promise_and_leads_to_the_design_that_mends_it() {
     let mut tui = judged();
     tui.assert_shows("no overselling 3/3").press("\n");
     tui.assert_shows("Broken promise: no overselling (seed 7)").assert_shows("request 41: user 51");
-    // The step under the cursor is shown in full.
-    tui.press("jjj")
-        .assert_shows("UPDATE tb_seckill_voucher SET stock = stock - 1 WHERE voucher_id = 1");
     tui.assert_shows("piece 100").press("\x1b").assert_hides("request 41").press("\n");
     let mended = seckill_lab::find("unguarded").unwrap().mended_by.unwrap();
     assert_eq!(tui.press("ny").copied(), mended);
     tui.press("g").assert_shows("unguarded");
+}
+
+/// In a low window the page is scrolled, whether a promise is broken or not.
+#[test]
+fn every_design_has_a_page_that_is_scrolled() {
+    let mut tui = Tui::open(normal(), "e/engine\n");
+    tui.assert_hides("One script admits").press("\n");
+    let mut text = String::new();
+    for _ in 0..9 {
+        text.push_str(&tui.screen_at(60, 15));
+        tui.press("j");
+    }
+    for shown in ["source", "not run yet", "One script admits", "becomes a dead letter."] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    tui.assert_status("this is the last row").press("\x1b\x1b").assert_hides("One script admits");
+    let mut tui = judged();
+    assert!(tui.screen_at(80, 24).contains("more lines; press Enter to read them"));
+    let screen = scrolled().screen();
+    assert!(screen.contains("(piece 101)") && screen.contains("COMMIT"), "{screen}");
 }
 
 #[test]
@@ -281,7 +308,7 @@ fn the_work_is_checked_in_its_form_and_discards_results_of_other_work() {
 
 #[test]
 fn without_a_program_nothing_runs_and_leaving_cancels() {
-    let mut tui = Tui::open(normal(), "e\n");
+    let mut tui = Tui::open(normal(), "ep");
     tui.assert_status("this console cannot start the lab; run 'seckill lab'");
     let mut tui = running();
     tui.press("p").assert_status("the lab is running; press Esc to cancel it");

@@ -6,7 +6,7 @@ use seckill_model::Message;
 
 use super::prelude::*;
 
-/// Most lines of a value.
+/// Most lines of a value, unless all are shown.
 const LINES: usize = 4;
 /// Cells of the labels.
 pub(super) const LABELS: usize = 15;
@@ -17,12 +17,16 @@ pub(crate) struct Detail<'a> {
     theme: Theme,
     /// Cells of a value.
     room: usize,
+    /// Most lines of a value.
+    pub(super) most: usize,
     lines: Vec<Line<'static>>,
     last_label: Option<Label>,
     /// With room for at least this many rows, it is cut to fit below its table; with less, it replaces the table.
     pub(super) least: Option<u16>,
     /// A note on the rule, where it covers no text.
     pub(super) note: String,
+    /// Its lines can be read on a page of their own.
+    pub(super) has_page: bool,
     /// What is drawn below the lines, with its rows.
     figure: Option<(u16, Figure<'a>)>,
 }
@@ -35,10 +39,12 @@ impl<'a> Detail<'a> {
         Self {
             theme: scene.theme,
             room,
+            most: LINES,
             lines: Vec::new(),
             last_label: None,
             least: None,
             note: String::new(),
+            has_page: false,
             figure: None,
         }
     }
@@ -50,7 +56,7 @@ impl<'a> Detail<'a> {
 
     /// Adds a value, wrapped.
     pub(super) fn field<'t>(&mut self, label: Label, value: impl Into<Cow<'t, str>>, style: Style) {
-        for part in wrap_to(&value.into(), self.room, LINES) {
+        for part in wrap_to(&value.into(), self.room, self.most) {
             self.line(label, vec![Span::styled(part, style)]);
         }
     }
@@ -96,6 +102,10 @@ impl<'a> Detail<'a> {
         u16::try_from(self.lines.len()).map_or(u16::MAX, |lines| lines.saturating_add(1 + figure))
     }
 
+    pub(super) fn into_lines(self) -> Vec<Line<'static>> {
+        self.lines
+    }
+
     pub(super) fn draw(mut self, area: Rect, buffer: &mut Buffer) {
         let theme = self.theme;
         let rule = glyphs::RULE.repeat(usize::from(area.width));
@@ -108,7 +118,12 @@ impl<'a> Detail<'a> {
         }
         let room = usize::from(area.height);
         if self.lines.len() > room && room > 0 {
-            let more = text!("ledger-in-a-larger-window", count = self.lines.len() - room + 1);
+            let count = self.lines.len() - room + 1;
+            let more = if self.has_page {
+                text!("lab-view-more", count)
+            } else {
+                text!("ledger-in-a-larger-window", count)
+            };
             self.lines.truncate(room - 1);
             self.lines.push(Line::styled(" ".repeat(LABELS) + &more, theme.soft));
         }

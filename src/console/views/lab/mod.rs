@@ -4,9 +4,9 @@
 
 mod bars;
 mod outcome;
+mod page;
 pub(crate) mod run;
 mod table;
-mod timeline;
 
 use std::collections::BTreeSet;
 
@@ -42,11 +42,11 @@ enum Panel {
     Bars,
 }
 
-/// The broken promise on the screen, and the step under its cursor.
+/// The broken promise on the page of a design, and the first line on the screen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Opened {
     which: usize,
-    step: usize,
+    top: usize,
 }
 
 pub(crate) struct LabState {
@@ -119,10 +119,14 @@ impl LabState {
         Outcome::new(self.results.iter().filter(is_its).collect(), runs)
     }
 
-    /// The broken promise on the screen with its result, and how many there are.
+    /// The design whose page is on the screen.
+    fn on_page(&self) -> Option<&'static Design> {
+        self.chosen().filter(|_| self.controls.detail)
+    }
+
+    /// The broken promise on the page with its result, and how many there are.
     fn timeline(&self) -> Option<(&DesignReport, &Timeline, usize)> {
-        let chosen = self.chosen().filter(|_| self.controls.detail)?;
-        let all = self.outcome(chosen)?.timelines();
+        let all = self.outcome(self.on_page()?)?.timelines();
         let which = self.opened.which.min(all.len().checked_sub(1)?);
         all.get(which).map(|(result, timeline)| (*result, *timeline, all.len()))
     }
@@ -250,26 +254,20 @@ impl LabState {
         let lab = Lab { designs, databases, work, seeds, program };
         self.running = Some(LabRun::start(lab));
         self.marks.clear();
+        self.controls.detail = false;
         self.panel = if count > 1 { Panel::Bars } else { Panel::Detail };
         Effect::Note(text!("lab-view-started", count, on = database.title()))
     }
 
-    /// Opens the interleaving of a broken promise; runs marked designs, and one that has not run.
+    /// Opens the page of the design under the cursor.
     fn open(&mut self) -> Effect {
-        let Some(design) = self.chosen() else { return Effect::Note(conventions::no_row()) };
-        match self.outcome(design) {
-            _ if self.timeline().is_some() => self.mend(design),
-            Some(it) if self.marks.is_empty() && !it.timelines().is_empty() => {
-                (self.opened, self.controls.detail) = (Opened::default(), true);
-                Effect::Done
-            }
-            Some(_) if self.marks.is_empty() => {
-                self.panel = Panel::Detail;
-                Effect::Note(text!("lab-view-no-timeline", design = design.name))
-            }
-            _ if self.running.is_some() => Effect::Note(text!("lab-view-running")),
-            _ => self.start(),
+        if self.chosen().is_none() {
+            return Effect::Note(conventions::no_row());
         }
+        if !std::mem::replace(&mut self.controls.detail, true) {
+            self.opened = Opened::default();
+        }
+        Effect::Done
     }
 
     /// Moves the cursor to the design that mends this one.
@@ -284,11 +282,11 @@ impl LabState {
         Effect::Done
     }
 
-    /// Shows the bars, or the design under the cursor; in a timeline, the next broken promise.
+    /// Shows the bars, or the design under the cursor; on a page, the next broken promise.
     fn turn(&mut self) {
         if let Some((_, _, count)) = self.timeline() {
-            self.opened = Opened { which: (self.opened.which + 1) % count, step: 0 };
-        } else {
+            self.opened.which = (self.opened.which + 1) % count;
+        } else if self.on_page().is_none() {
             self.panel = match self.panel {
                 Panel::Bars => Panel::Detail,
                 Panel::Detail => Panel::Bars,
@@ -322,8 +320,8 @@ impl Component for LabState {
     }
 
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
-        if self.timeline().is_some() {
-            return self.draw_timeline(area, buffer, scene);
+        if let Some(design) = self.on_page() {
+            return self.draw_page(design, area, buffer, scene);
         }
         let heading = Line::styled(View::Lab.title().to_uppercase(), scene.theme.heading);
         draw_head(area, buffer, &heading, &self.summary(scene));
@@ -413,9 +411,6 @@ impl Component for LabState {
                 Some(text!("lab-view-running"))
             }
             Action::LabRun if scene.newest.read_only => {
-                Some(text!("conventions-read-only-mode-commands"))
-            }
-            Action::Open if scene.newest.read_only && self.results.is_empty() => {
                 Some(text!("conventions-read-only-mode-commands"))
             }
             _ => None,

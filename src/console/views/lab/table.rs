@@ -227,11 +227,18 @@ impl LabState {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);
         let seckill_lab::Source { text, section } = design.source;
-        let name = vec![
-            Span::styled(design.name, theme.strong),
-            Span::styled(format!("   {}", text!("lab-source", text, section)), theme.soft),
-        ];
-        detail.line(Label("lab-field-design"), name);
+        let (source, is_page) = (text!("lab-source", text, section), self.controls.detail);
+        if is_page {
+            // Its heading is the name.
+            detail.most = usize::MAX;
+            detail.text(Label("lab-field-question"), ask(design.question).read());
+            detail.text(Label("lab-field-source"), source);
+        } else {
+            detail.has_page = true;
+            let source = Span::styled(format!("   {source}"), theme.soft);
+            let name = vec![Span::styled(design.name, theme.strong), source];
+            detail.line(Label("lab-field-design"), name);
+        }
         let verdict = Label("lab-field-verdict");
         let Some(outcome) = self.outcome(design) else {
             let (name, database) = (design.name, self.setup.database);
@@ -243,6 +250,9 @@ impl LabState {
                 Label("lab-view-not-run").to_owned()
             };
             detail.field(verdict, text, theme.soft);
+            if is_page {
+                explain(&mut detail, design, theme);
+            }
             return detail;
         };
         let (broken, comma) = (outcome.broken(), &Label("list-items"));
@@ -272,6 +282,7 @@ impl LabState {
             }
             _ => judge(glyphs::CHECK, text!("lab-view-keeps", promises), theme.good),
         }
+        explain(&mut detail, design, theme);
         let result = outcome.first;
         let per_second = result.latency.throughput as u64;
         let [p50, p99] = [result.latency.median, result.latency.p99].map(millis);
@@ -285,10 +296,6 @@ impl LabState {
         let speed = text!("lab-view-speed", per_second, p50, p99, sql, redis);
         detail.text(Label("lab-field-counts"), counts);
         detail.text(Label("lab-field-speed"), speed);
-        detail.text(Label("lab-field-why"), design.why.read());
-        if let Some(mended) = design.mended_by {
-            detail.field(Label("lab-field-mended"), mended, theme.key);
-        }
         let failed: u64 = result.runs.iter().map(|it| it.verdict.failed).sum();
         if let Some(why) = result.runs.iter().find_map(|it| it.verdict.failure.as_ref()) {
             let text = text!("lab-view-failed", count = failed, why);
@@ -313,6 +320,14 @@ impl LabState {
         };
         self.cursor = designs[next].name;
         next != now
+    }
+}
+
+/// Adds why a design breaks or keeps its promises, and what mends it.
+fn explain(detail: &mut Detail<'_>, design: &Design, theme: Theme) {
+    detail.text(Label("lab-field-why"), design.why.read());
+    if let Some(mended) = design.mended_by {
+        detail.field(Label("lab-field-mended"), mended, theme.key);
     }
 }
 
@@ -367,13 +382,13 @@ impl Table for LabState {
     }
 
     fn step(&mut self, _: &Snapshot, step: Step, _: bool) -> Turn {
-        let now = self.opened.step;
-        let has_moved = match self.timeline() {
-            None => self.move_cursor(step),
-            Some((_, timeline, _)) => {
-                self.opened.step = step.from(now, timeline.lines.len(), self.controls.visible);
-                self.opened.step != now
-            }
+        let has_moved = if self.on_page().is_none() {
+            self.move_cursor(step)
+        } else {
+            let Controls { total, visible, .. } = self.controls;
+            let tops = total.saturating_sub(visible) + 1;
+            let top = step.from(self.opened.top, tops, visible);
+            std::mem::replace(&mut self.opened.top, top) != top
         };
         if has_moved || matches!(step, Step::Row(_)) { Turn::Moved } else { Turn::edge(step) }
     }
