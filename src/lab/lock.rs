@@ -166,26 +166,25 @@ impl Lane<'_> {
 
     /// Releases one level of the engine's lock.
     pub(crate) async fn unlock_guard(&mut self, guard: Guard) -> Result<()> {
-        self.released(guard.release()).await
+        self.released(async { vec![guard.release().await] }).await
     }
 
     /// Releases the engine's lock on all servers.
     pub(crate) async fn unlock_on_all_servers(&mut self, guard: MultiGuard) -> Result<()> {
-        self.released(guard.release()).await
+        self.released(guard.release_each()).await
     }
 
-    /// Records a release by the engine. That it succeeds does not say that a lock was deleted: it succeeds too if an
-    /// earlier attempt may have done it. The script deletes nothing that has another owner.
+    /// Records a release by the engine, with what each server replied.
     async fn released(
         &mut self,
-        releasing: impl Future<Output = Result<(), LockError>>,
+        releasing: impl Future<Output = Vec<Result<bool, LockError>>>,
     ) -> Result<()> {
         let begun = Instant::now();
-        let saw = match releasing.await {
-            Ok(()) => Vec::new(),
-            Err(LockError::Lost(_)) => vec![0],
-            Err(error) => return Err(error.into()),
-        };
+        let replies = releasing.await.into_iter().map(|released| match released {
+            Err(LockError::Lost(_)) => Ok(0),
+            released => released.map(i64::from),
+        });
+        let saw = replies.collect::<Result<Vec<i64>, LockError>>()?;
         let what = format!("lock_release.lua {} {}", self.lock_key(), self.owner());
         self.record(Action::Release, what.into(), &[], saw, begun);
         Ok(())
