@@ -129,12 +129,12 @@ impl Lane<'_> {
 
     async fn lock_by(&mut self, locks: &Locks, lease: &[i64]) -> Result<Option<Guard>> {
         let (name, task) = (LockName::new(self.lock_name())?, self.owner());
-        self.held(locks.try_for(&name, &task, WAIT), lease).await
+        self.held(locks.try_for(&name, &task, WAIT), lease, 1).await
     }
 
     /// Takes the lock that this request holds with a lease once more. Its lease begins again.
     pub(crate) async fn lock_again(&mut self, guard: &Guard) -> Result<Option<Guard>> {
-        self.held(guard.again(), &[self.lease_ms()]).await
+        self.held(guard.again(), &[self.lease_ms()], 1).await
     }
 
     /// Takes the engine's lock over all servers, in rounds for as many seconds and a half as there are servers.
@@ -142,7 +142,7 @@ impl Lane<'_> {
         let lock = MultiLock::new(self.process().engine_locks.watched().to_vec())?;
         let (name, task) = (LockName::new(self.lock_name())?, self.owner());
         let wait = WAIT_PER_SERVER * lock.servers() as u32;
-        self.held(lock.try_for(&name, &task, wait), &[]).await
+        self.held(lock.try_for(&name, &task, wait), &[], lock.servers()).await
     }
 
     /// Records an acquisition by the engine as one step, with the time that it waited, and the lease if nothing renews
@@ -151,6 +151,7 @@ impl Lane<'_> {
         &mut self,
         acquiring: impl Future<Output = Result<G, LockError>>,
         lease: &[i64],
+        servers: usize,
     ) -> Result<Option<G>> {
         let begun = Instant::now();
         let guard = match acquiring.await {
@@ -160,7 +161,8 @@ impl Lane<'_> {
         };
         let what =
             format!("lock_acquire.lua {} {} {}", self.lock_key(), self.owner(), self.lease_ms());
-        self.record(Action::Acquire, what.into(), lease, vec![guard.is_some().into()], begun);
+        let saw = vec![guard.is_some().into(); servers];
+        self.record(Action::Acquire, what.into(), lease, saw, begun);
         Ok(guard)
     }
 
