@@ -2304,7 +2304,7 @@ lab-form-first = 1st seed
 lab-form-first-hint = determines the order of requests and think times
 lab-form-incidents = Incidents
 lab-form-incidents-hint = all, none, or names separated by commas
-lab-form-instances = Nodes
+lab-form-instances = Instances
 lab-form-instances-hint = processes that serve the requests in turn
 lab-form-no-incident = there is no incident '{ $name }'; write all, none, or some of: { $names }
 lab-form-parallel = Parallel
@@ -2585,7 +2585,7 @@ lab-why-unlock-before-commit = The lock is released when the block ends, and the
 lab-why-version-column = The UPDATE succeeds only if the version is still the one that was read. Of all requests that read the same version one wins, and the others get the reply that the sale is sold out while there is stock.
 lab-why-version-equal-stock = The UPDATE succeeds only if the stock is still the one that was read. Of a hundred requests that read the same stock one wins, and the others get the reply that the sale is sold out while there is stock.
 lab-why-watchdog = The watchdog renews the lease while the process runs, so a slow holder keeps the lock and a dead one loses it. It cannot renew while the process is stopped, nor restore a lock that a failover has lost.
-lab-work = { $buyers } buyers, stock { $stock }, { $percent } % of the requests sent twice, { $concurrency } concurrent requests on { $instances } instances, mean think time { $think } ms, { $seeds ->
+lab-work = { $buyers } buyers, stock { $stock }, { $percent } % of the users send their request twice, { $concurrency } concurrent requests on { $instances } instances, mean think time { $think } ms, { $seeds ->
     [one] 1 seed
    *[other] { $seeds } seeds
 }. Counts are medians over the seeds, times are those of all requests.

@@ -90,7 +90,7 @@ pub async fn run(redis: &Redis, servers: &[Redis], plan: Plan) -> Result<Report,
             reentrant: measure(
                 plan,
                 async |name| reentrant.try_for(name, "bench", WAIT).await,
-                async |held: Guard| held.release().await,
+                async |held: Guard| held.release().await.map(drop),
             )
             .await?,
             multilock: measure(

@@ -129,12 +129,12 @@ impl Lane<'_> {
 
     async fn lock_by(&mut self, locks: &Locks, lease: &[i64]) -> Result<Option<Guard>> {
         let (name, task) = (LockName::new(self.lock_name())?, self.owner());
-        self.held(locks.try_for(&name, &task, WAIT), lease).await
+        self.held(locks.try_for(&name, &task, WAIT), lease, 1).await
     }
 
     /// Takes the lock that this request holds with a lease once more. Its lease begins again.
     pub(crate) async fn lock_again(&mut self, guard: &Guard) -> Result<Option<Guard>> {
-        self.held(guard.again(), &[self.lease_ms()]).await
+        self.held(guard.again(), &[self.lease_ms()], 1).await
     }
 
     /// Takes the engine's lock over all servers, in rounds for as many seconds and a half as there are servers.
@@ -142,7 +142,7 @@ impl Lane<'_> {
         let lock = MultiLock::new(self.process().engine_locks.watched().to_vec())?;
         let (name, task) = (LockName::new(self.lock_name())?, self.owner());
         let wait = WAIT_PER_SERVER * lock.servers() as u32;
-        self.held(lock.try_for(&name, &task, wait), &[]).await
+        self.held(lock.try_for(&name, &task, wait), &[], lock.servers()).await
     }
 
     /// Records an acquisition by the engine as one step, with the time that it waited, and the lease if nothing renews
@@ -151,6 +151,7 @@ impl Lane<'_> {
         &mut self,
         acquiring: impl Future<Output = Result<G, LockError>>,
         lease: &[i64],
+        servers: usize,
     ) -> Result<Option<G>> {
         let begun = Instant::now();
         let guard = match acquiring.await {
@@ -160,32 +161,32 @@ impl Lane<'_> {
         };
         let what =
             format!("lock_acquire.lua {} {} {}", self.lock_key(), self.owner(), self.lease_ms());
-        self.record(Action::Acquire, what.into(), lease, vec![guard.is_some().into()], begun);
+        let saw = vec![guard.is_some().into(); servers];
+        self.record(Action::Acquire, what.into(), lease, saw, begun);
         Ok(guard)
     }
 
     /// Releases one level of the engine's lock.
     pub(crate) async fn unlock_guard(&mut self, guard: Guard) -> Result<()> {
-        self.released(guard.release()).await
+        self.released(async { vec![guard.release().await] }).await
     }
 
     /// Releases the engine's lock on all servers.
     pub(crate) async fn unlock_on_all_servers(&mut self, guard: MultiGuard) -> Result<()> {
-        self.released(guard.release()).await
+        self.released(guard.release_each()).await
     }
 
-    /// Records a release by the engine. That it succeeds does not say that a lock was deleted: it succeeds too if an
-    /// earlier attempt may have done it. The script deletes nothing that has another owner.
+    /// Records a release by the engine, with what each server replied.
     async fn released(
         &mut self,
-        releasing: impl Future<Output = Result<(), LockError>>,
+        releasing: impl Future<Output = Vec<Result<bool, LockError>>>,
     ) -> Result<()> {
         let begun = Instant::now();
-        let saw = match releasing.await {
-            Ok(()) => Vec::new(),
-            Err(LockError::Lost(_)) => vec![0],
-            Err(error) => return Err(error.into()),
-        };
+        let replies = releasing.await.into_iter().map(|released| match released {
+            Err(LockError::Lost(_)) => Ok(0),
+            released => released.map(i64::from),
+        });
+        let saw = replies.collect::<Result<Vec<i64>, LockError>>()?;
         let what = format!("lock_release.lua {} {}", self.lock_key(), self.owner());
         self.record(Action::Release, what.into(), &[], saw, begun);
         Ok(())

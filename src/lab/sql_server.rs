@@ -148,6 +148,14 @@ impl SqlServer {
         self.input = None;
         if timeout(STOP_TIMEOUT, self.shell.wait()).await.is_err() {
             tracing::warn!(dir = %self.dir.display(), "a server of the lab does not stop");
+            return;
+        }
+        // The user of the server may not remove its directory from one that only root can write to.
+        match std::fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, dir = %self.dir.display(), "a directory of the lab is left");
+            }
+            _ => {}
         }
     }
 }

@@ -444,6 +444,15 @@ async fn a_lock_over_several_servers_is_not_lost_with_one_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_over_several_servers_needs_commands_to_each_of_them() {
+    let work = Work { incidents: BTreeSet::new(), buyers: 20, ..Work::default() };
+    let report = run(&["reentrant", "multilock"], work, 1..2).await;
+    let [reentrant, multilock] = &report.designs[..] else { panic!("{report:?}") };
+    // Two levels on one server, one level on three.
+    assert!(multilock.redis_per_request > reentrant.redis_per_request, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_run_leaves_nothing() {
     // Long enough to be cancelled in between.
     let long = Work { buyers: 500, stock: 500, think_ms: 100, ..Work::default() };

@@ -38,8 +38,9 @@ pub enum Action {
     /// A command to Redis.
     Redis,
     /// An attempt to take a lock in Redis. Its value is the lease in milliseconds, if there is one and nothing renews it.
+    /// What came back from the engine's lock is one number per server, 1 if the lock was taken.
     Acquire,
-    /// A command to Redis that releases a lock. What came back is 1 if a lock was deleted.
+    /// A command to Redis that releases a lock. What came back is one number per server, 1 if a lock was released.
     Release,
     /// A lock in the memory of the process was taken.
     Lock,
@@ -182,9 +183,17 @@ impl Step {
         self.action == Action::Acquire && is_taken
     }
 
-    /// Whether it released a lock in Redis. A release by the engine that succeeds replies nothing.
+    /// Whether it released a lock in Redis.
     pub(crate) fn released_lock(&self) -> bool {
-        self.action == Action::Release && self.seen() != Some(0)
+        self.action == Action::Release && self.saw.numbers().contains(&1)
+    }
+
+    /// How many commands it sent to Redis: a lock over several servers has a reply of each.
+    pub(crate) fn redis_commands(&self) -> usize {
+        match self.action {
+            Action::Acquire | Action::Release => self.saw.numbers().len().max(1),
+            action => action.is_redis().into(),
+        }
     }
 
     /// Whether it is an attempt that did not get a lock in Redis.

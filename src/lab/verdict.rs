@@ -6,7 +6,7 @@ use seckill_store::plain::PlainConnection;
 use serde::Serialize;
 
 use crate::{
-    Design, Promise, Result,
+    Design, Promise, Result, Step,
     instance::Served,
     lane::{Reply, VOUCHER},
     ownership,
@@ -119,7 +119,7 @@ impl Verdict {
             failed,
             failure,
             sql: steps().filter(|it| it.action.is_sql()).count() as u64,
-            redis: steps().filter(|it| it.action.is_redis()).count() as u64,
+            redis: steps().map(Step::redis_commands).sum::<usize>() as u64,
             orders: ids,
             broken: BTreeSet::new(),
         };

@@ -86,13 +86,14 @@ async fn flushed(world: World) {
         matches!(kind, AlarmKind::DataLoss { losses, .. } if losses.total.restored > 0 && losses.total.refused == 0)
     })
     .await;
-    world.settled_and_balanced().await;
     for (voucher, stock) in [(voucher, 6_000), (sold_out, 50)] {
+        let left = async || world.server.query::<Option<i64>>(&["GET", &world.keys.stock(voucher)]);
+        world.until("the sale is loaded again", async || left().await.is_some()).await;
+        assert_eq!(left().await, Some(0), "none is sold twice, none is left");
         let ledger = world.store.ledger(voucher).await.unwrap();
         assert_eq!((ledger.live, ledger.stock, ledger.doubled), (stock, 0, 0));
-        let left: i64 = world.server.query(&["GET", &world.keys.stock(voucher)]);
-        assert_eq!(left, 0, "none is sold twice, none is left");
     }
+    world.settled_and_balanced().await;
     assert!(other.stop().await.in_time);
 }
 
@@ -110,7 +111,10 @@ async fn scripts_group_and_consumer_are_lost_in_a_rush() {
     let report = report(rush).await;
     assert_eq!((report.errors, report.settled), (0, true), "{report:?}");
     // Its reader gets an error, and the next read recreates it.
-    on_orders(&world, &["XGROUP", "DELCONSUMER"], &[&group, &name]);
+    let orders = world.keys.home().orders();
+    let delete = ["XGROUP", "DELCONSUMER", &orders, &group, &name];
+    let deleted = async || world.server.try_query::<u64>(&delete).is_ok();
+    world.until("the group is there again", deleted).await;
     world.buy(voucher, 4_000).await;
     world.settled_and_balanced().await;
     assert_eq!(written(&world, voucher).await, 4_000);

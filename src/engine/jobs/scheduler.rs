@@ -146,7 +146,7 @@ impl Follow {
         let ran = self.run_locked(&guard).await;
         // A lost lock has cancelled the run, which is recorded already.
         match guard.release().await {
-            Ok(()) | Err(LockError::Lost(_)) => {}
+            Ok(_) | Err(LockError::Lost(_)) => {}
             Err(error) => {
                 tracing::warn!(job = self.job.name, %error, "a job's lock will be released later");
             }

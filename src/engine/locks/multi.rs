@@ -105,14 +105,13 @@ impl MultiLock {
     }
 }
 
-/// Runs all of them and returns the first failure.
-async fn release_all(guards: Vec<Guard>) -> Option<LockError> {
-    let name = guards.first().map(|guard| guard.name().clone());
-    let releases = guards.into_iter().map(|guard| tokio::time::timeout(MEMBER, guard.release()));
-    join_all(releases).await.into_iter().find_map(|released| match released {
-        Ok(released) => released.err(),
-        Err(_) => name.clone().map(LockError::Lost),
-    })
+/// Releases all of them, even if one fails.
+async fn release_all(guards: Vec<Guard>) -> Vec<Result<bool>> {
+    let releases = guards.into_iter().map(async |guard| {
+        let lost = LockError::Lost(guard.name().clone());
+        tokio::time::timeout(MEMBER, guard.release()).await.unwrap_or(Err(lost))
+    });
+    join_all(releases).await
 }
 
 impl MultiGuard {
@@ -123,6 +122,11 @@ impl MultiGuard {
 
     /// Releases it on every server, even if one fails.
     pub async fn release(self) -> Result<()> {
-        release_all(self.guards).await.map_or(Ok(()), Err)
+        self.release_each().await.into_iter().try_for_each(|released| released.map(drop))
+    }
+
+    /// Releases it on every server; returns the result of each, as [`Guard::release`].
+    pub async fn release_each(self) -> Vec<Result<bool>> {
+        release_all(self.guards).await
     }
 }

@@ -211,34 +211,35 @@ impl Locks {
         }
     }
 
-    /// Decrements the depth. The watchdog drops the lock first; a renewal in flight finds it released.
-    pub(super) async fn release_one(&self, held: &Held) -> Result<()> {
+    /// Decrements the depth; returns whether Redis did so. The watchdog drops the lock first; a renewal in flight finds it
+    /// released.
+    pub(super) async fn release_one(&self, held: &Held) -> Result<bool> {
         let mut depth = held.depth.lock().await;
         if *depth == 0 || held.abandoned.load(Ordering::Relaxed) {
-            return Ok(());
+            return Ok(false);
         }
         if *depth == 1 {
             self.watched().remove(&held.owner);
         }
-        let mut asked_before = false;
-        for attempt in 1.. {
+        let mut attempt = 1;
+        let reply = loop {
             match self.send_release(&held.name, &held.owner, *depth).await {
                 // An earlier call may have released it and lost its reply.
-                Ok(0) if !asked_before => {
+                Ok(0) if attempt == 1 => {
                     *depth = 0;
                     held.mark_lost();
                     return Err(LockError::Lost(held.name.clone()));
                 }
-                Ok(_) => break,
+                Ok(reply) => break reply,
                 Err(error) if error.is_away() && attempt < RELEASE_TRIES => {
-                    asked_before = true;
+                    attempt += 1;
                     tokio::time::sleep(RELEASE_PAUSE).await;
                 }
                 Err(error) => return Err(error),
             }
-        }
+        };
         *depth = depth.saturating_sub(1);
-        Ok(())
+        Ok(reply != 0)
     }
 
     async fn send_release(&self, name: &LockName, owner: &str, depth: u32) -> Result<u8> {
@@ -298,7 +299,7 @@ impl Locks {
     /// Runs deferred work; returns it while Redis is unreachable.
     pub(super) async fn clean_up(&self, later: Cleanup) -> Option<Cleanup> {
         let result = match &later {
-            Cleanup::Dropped(held) => self.release_one(held).await,
+            Cleanup::Dropped(held) => self.release_one(held).await.map(drop),
             Cleanup::Cancelled(name, owner, _) => self.send_release(name, owner, 0).await.map(drop),
         };
         match result {
@@ -485,16 +486,17 @@ impl Guard {
         }
     }
 
-    /// Decrements the depth; releases the lock at depth 0.
+    /// Decrements the depth; releases the lock at depth 0. Returns whether Redis did so: `false` if there was nothing to
+    /// release, or an earlier attempt may have released it and lost its reply.
     ///
     /// # Errors
     /// [`LockError::Lost`] if it was no longer held, or Redis is unreachable: the background task then retries until
     /// the lease expires.
-    pub async fn release(mut self) -> Result<()> {
-        let Some(locks) = self.locks.clone() else { return Ok(()) };
+    pub async fn release(mut self) -> Result<bool> {
+        let Some(locks) = self.locks.clone() else { return Ok(false) };
         let released = locks.release_one(&self.held).await;
         // If this is cancelled or dropped, the release continues in the background.
-        if matches!(released, Ok(()) | Err(LockError::Lost(_))) {
+        if matches!(released, Ok(_) | Err(LockError::Lost(_))) {
             self.locks = None;
             self.let_go(&locks);
         }

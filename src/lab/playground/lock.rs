@@ -185,7 +185,7 @@ impl Contender {
         guards.insert(0, first);
         while let Some(guard) = guards.pop() {
             match guard.release().await {
-                Ok(()) => self.released(log, guards.len()),
+                Ok(_) => self.released(log, guards.len()),
                 Err(error) => {
                     say(text!("lab-lock-release-failed", error), Some(false));
                     break;
@@ -226,7 +226,7 @@ impl Contender {
         }
         sleep(play.hold.min(SHORT_HOLD)).await;
         match guard.release().await {
-            Ok(()) => self.released(log, 0),
+            Ok(_) => self.released(log, 0),
             Err(error) => say(text!("lab-lock-release-failed", error), Some(false)),
         }
         Some(waited)
