@@ -106,11 +106,11 @@ fn the_screen_judges_a_design_shows_how_it_broke_and_leaves_nothing() {
     let home = Seckill::new();
     let mut terminal = home.pty(&["lab", "--tui", "unguarded"], 80, 24, &[]);
     terminal.wait_for(LONG, "the design is marked", |screen| screen.contains("1 marked"));
-    terminal.send(key::ENTER);
+    terminal.send("p");
     terminal.wait_for(LONG, "the verdict", |screen| screen.contains("✖ no overselling"));
     terminal.wait_for(LONG, "the end of the run", |screen| screen.contains("one design judged"));
     terminal.send(key::ENTER);
-    terminal.wait_for(LONG, "its timeline", |screen| screen.contains("Broken promise"));
+    terminal.wait_for(LONG, "its page", |screen| screen.contains("✖ broken: no overselling"));
     assert_eq!((home.processes(), leftovers(&home)), (vec![], 0), "the servers have stopped");
     // Quitting cancels the next run.
     terminal.send(key::ESC);
