@@ -9,7 +9,7 @@
 -- Returns {1, token} if the lock is acquired, {0, ms left or negative} if another owner holds it,
 -- {-1, 0} if the owner has lost the lock that it re-enters.
 
--- Most locks are free. Each call costs Redis more than the rest of the script, so a free lock takes six.
+-- Most locks are free. Every command costs more than the rest of the script: acquiring a free lock takes six.
 if ARGV[3] == '1' and redis.call('EXISTS', KEYS[1]) == 0 then
   local time = redis.call('TIME')
   local micros = time[1] * 1000000 + time[2]
@@ -33,7 +33,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local lease, depth, wait = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
--- Fails if another program holds it: its lock is a string.
+-- WRONGTYPE if another program holds the lock, as a string.
 local held = tonumber(redis.pcall('HGET', KEYS[1], ARGV[1]))
 if held == depth or held == depth - 1 then
   redis.call('HSET', KEYS[1], ARGV[1], depth)

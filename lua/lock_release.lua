@@ -2,7 +2,7 @@
 -- Releases one level of a lock, or all of it. Idempotent: the depth is passed as an argument, not decremented.
 --
 -- KEYS  1 lock (hash)  2 locks (sorted set)  3 waiting (sorted set)
--- ARGV  1 owner  2 depth that it holds, 0 for any: its node is notified  3 name  4 channel
+-- ARGV  1 owner  2 depth that it holds, 0 to release all levels and notify its node  3 name  4 channel
 --
 -- Returns 1 if released, 2 if an earlier call released it, 0 if the owner does not hold it.
 
@@ -10,7 +10,7 @@ local waiting = redis.call('EXISTS', KEYS[3]) == 1
 if waiting then
   redis.call('ZREM', KEYS[3], ARGV[1])
 end
--- Fails if another program holds it: its lock is a string.
+-- WRONGTYPE if another program holds the lock, as a string.
 local held = tonumber(redis.pcall('HGET', KEYS[1], ARGV[1]))
 if not held then
   return 0

@@ -12,7 +12,7 @@ local lease = tonumber(ARGV[1])
 local renewed = {}
 for i = 2, #KEYS do
   local owner, name = ARGV[i * 2 - 2], ARGV[i * 2 - 1]
-  -- Fails if another program holds it: its lock is a string.
+  -- WRONGTYPE if another program holds the lock, as a string.
   if redis.pcall('HEXISTS', KEYS[i], owner) == 1 then
     redis.call('PEXPIRE', KEYS[i], lease)
     redis.call('ZADD', KEYS[1], now + lease, name)

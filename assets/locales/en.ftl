@@ -730,6 +730,7 @@ ask-stop-load-test-and-pause =
 bench-database-in-use = the database holds sale #{ $sale }, which is not archived; pass another --database, or omit it
 bench-disturbed = { $what }; run the benchmark again while no other program uses these servers
 bench-entry-malformed = an entry of the tutorial's stream is not an order
+bench-inserted-exist = an order of the benchmark is already in the database; run it again while no other program uses these servers
 bench-lock-held = another process holds the lock of a buyer
 bench-no-progress = the consumer has written nothing for { $seconds } s; see the log in the data directory
 bench-not-admitted = only { $admitted } of { $orders } buyers were admitted ({ $why })
@@ -2980,7 +2981,7 @@ os-error = { $kind ->
 
 outcome-admitted = admitted with order { $order }
 outcome-after-ms = { $outcome } after { $took } ms: { $result }
-outcome-busy = the node is busy: the wait for admission would be too long
+outcome-busy = the node is busy: the wait for admission would be too long; try again
 outcome-done = done
 outcome-duplicate = the buyer already holds order { $order }
 outcome-ended = the sale has ended

@@ -707,6 +707,7 @@ ask-stop-load-test-and-pause =
 bench-database-in-use = 数据库中有未归档的秒杀 #{ $sale }，请去掉或另指定 --database
 bench-disturbed = { $what }；请在没有其他程序使用这些服务器时重新测试
 bench-entry-malformed = 教程的消息流中有无效消息
+bench-inserted-exist = 基准测试的一笔订单已在数据库中；请在没有其他程序使用这些服务器时重新运行
 bench-lock-held = 其他进程持有某位买家的锁
 bench-no-progress = 消费者已有 { $seconds } 秒没有写入，详见数据目录中的日志
 bench-not-admitted = { $orders } 位买家中只有 { $admitted } 位准入（{ $why }）
@@ -2631,7 +2632,7 @@ os-error = { $kind ->
 
 outcome-admitted = 已准入，订单号 { $order }
 outcome-after-ms = { $outcome }，耗时 { $took } 毫秒：{ $result }
-outcome-busy = 节点繁忙：预计排队时间过长
+outcome-busy = 节点繁忙：预计排队时间过长，请重试
 outcome-done = 完成
 outcome-duplicate = 不能重复下单，已有订单 { $order }
 outcome-ended = 秒杀已结束

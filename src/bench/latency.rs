@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     rush::{buy, check, load_test},
     script::{self, Script},
-    setup::{self, Bench, not_admitted},
+    setup::{Bench, not_admitted},
     spread::Spread,
 };
 
@@ -146,8 +146,7 @@ pub async fn run(
     plan: Plan,
     stop: &CancellationToken,
 ) -> Result<Report, EngineError> {
-    Script::refuse_keys(&deployment.redis).await?;
-    setup::run(deployment, script::keys(), stop, async |bench| measure(bench, plan).await).await
+    script::run_beside(deployment, stop, async |bench| measure(bench, plan).await).await
 }
 
 async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {

@@ -2,7 +2,8 @@
 //! long they wait, and how many are refused as busy. The engine compared with the script of the tutorials, in turns on
 //! the same Redis.
 //!
-//! A side that cannot send, or be sent, as much as offered replies to fewer requests per second, which the report shows.
+//! If a load cannot be generated in full, a side replies to fewer requests per second than offered, which the report
+//! shows.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::{
     latency::{self, under_load},
     rush::load_test,
     script::{self, Script},
-    setup::{self, Bench, not_admitted},
+    setup::{Bench, not_admitted},
     spread::Spread,
 };
 
@@ -136,8 +137,7 @@ pub async fn run(
     plan: Plan,
     stop: &CancellationToken,
 ) -> Result<Report, EngineError> {
-    Script::refuse_keys(&deployment.redis).await?;
-    setup::run(deployment, script::keys(), stop, async |bench| measure(bench, plan).await).await
+    script::run_beside(deployment, stop, async |bench| measure(bench, plan).await).await
 }
 
 async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {

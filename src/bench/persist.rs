@@ -135,7 +135,7 @@ async fn only_inserted(bench: &mut Bench, orders: u64) -> Result<Figures, Engine
     let begun = Instant::now();
     for batch in entries.chunks(settings.consumer_batch) {
         if !store.insert_baseline(batch, Millis::now()).await? {
-            return Err(failed(reason!("bench-disturbed", what = Label("bench-seckill-sale"))));
+            return Err(failed(reason!("bench-inserted-exist")));
         }
     }
     let took = begun.elapsed();

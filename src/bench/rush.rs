@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 pub use crate::spread::Spread;
 use crate::{
     script::{self, Script},
-    setup::{self, Bench, failed, not_admitted},
+    setup::{Bench, failed, not_admitted},
 };
 
 /// Stock of the sale that is sold out before the measurement.
@@ -89,8 +89,7 @@ pub async fn run(
     plan: Plan,
     stop: &CancellationToken,
 ) -> Result<Report, EngineError> {
-    Script::refuse_keys(&deployment.redis).await?;
-    setup::run(deployment, script::keys(), stop, async |bench| measure(bench, plan).await).await
+    script::run_beside(deployment, stop, async |bench| measure(bench, plan).await).await
 }
 
 async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {

@@ -17,12 +17,13 @@ use hdrhistogram::Histogram;
 use redis::{
     ErrorKind as DriverErrorKind, RedisError as DriverError, aio::MultiplexedConnection, cmd, pipe,
 };
-use seckill_engine::{EngineError, telemetry::meters::histogram};
+use seckill_engine::{EngineError, deployment::Deployment, telemetry::meters::histogram};
 use seckill_model::reason;
 use seckill_redis::{HOME, Redis, RedisError};
 use tokio::{process::Command, task::JoinSet};
+use tokio_util::sync::CancellationToken;
 
-use crate::setup::failed;
+use crate::setup::{self, Bench, failed};
 
 /// Text 000, section 12.6, without its comments: 0 for a buyer who is admitted, 1 if it is sold out, 2 for a second
 /// order.
@@ -238,6 +239,19 @@ impl Script {
     fn failed(&self, error: &DriverError) -> EngineError {
         RedisError::from_redis(error, self.redis.address()).into()
     }
+}
+
+/// Runs `measure` on servers that both the engine and the script use, and cleans up.
+///
+/// # Errors
+/// The servers are in use or unavailable, `measure` failed, or `stop` was cancelled.
+pub(super) async fn run_beside<T>(
+    deployment: Deployment,
+    stop: &CancellationToken,
+    measure: impl AsyncFnOnce(&mut Bench) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    Script::refuse_keys(&deployment.redis).await?;
+    setup::run(deployment, keys(), stop, measure).await
 }
 
 /// Checks the number of each reply.

@@ -69,7 +69,9 @@ fn commands(server: &TestRedis) -> BTreeMap<String, u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_free_lock_takes_one_call_to_acquire_and_one_to_release() {
     let server = TestRedis::start();
-    let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
+    // No renewal during the test.
+    let timing = Timing { lease: Duration::from_hours(1), ..Timing::default() };
+    let (locks, _) = locks_of(&redis_of(&server), "a", timing);
     let turn = async |turn: u64| {
         let guard = locks.try_lock(&name(&format!("x:{turn}")), "t").await.unwrap();
         guard.release().await.unwrap();

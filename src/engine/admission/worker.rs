@@ -740,7 +740,7 @@ async fn compare_until_done(mut servers: Servers, of: Partition) -> Reconciled {
         match compare(&mut servers, &of).await {
             Ok(done) => return done,
             Err(error) => {
-                tracing::warn!(%error, "the orders are not compared with their buyers yet");
+                tracing::warn!(%error, "the orders could not be compared with their buyers; the comparison is repeated");
             }
         }
         tokio::time::sleep(pause).await;

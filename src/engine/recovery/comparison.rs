@@ -66,10 +66,10 @@ pub async fn counts_match(servers: &mut Servers, of: &Partition) -> Result<bool>
 async fn missing_buyers(servers: &mut Servers, of: &Partition) -> Result<Option<i64>> {
     let began = servers.conn.now().await?;
     // A letter that is replayed in between is in the stream, or was read here.
-    let mut letters = letters(servers, of).await?;
+    let mut letters = read_letters(servers, of).await?;
     let sales = servers.sales_of(of).await?;
     let vouchers: Vec<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
-    let returns = returns(servers, &vouchers, began).await?;
+    let returns = read_returns(servers, &vouchers, began).await?;
     let stats = read_partition(&mut servers.conn, &servers.keys, of, &vouchers).await?;
     let is_whole = stats.sales.iter().zip(&sales).all(|(facts, sale)| {
         let is_same = facts.created == Some(sale.created) && facts.initial.is_some();
@@ -80,13 +80,13 @@ async fn missing_buyers(servers: &mut Servers, of: &Partition) -> Result<Option<
         return Ok(None);
     };
     let Some(written) = count_written(servers, of, &stats.stream).await? else { return Ok(None) };
-    letters.extend(self::letters(servers, of).await?);
+    letters.extend(read_letters(servers, of).await?);
     let letters: Vec<SaleOrder> = letters.into_iter().collect();
     let unwritten = ledger::not_in_sql(servers, &letters).await?;
     let dead = count_held(&held(servers, &unwritten).await?);
     // After the entries and the letters: an order that is written in between is counted here.
     let live: u64 = servers.sales_of(of).await?.iter().map(Sale::live_orders).sum();
-    if self::returns(servers, &vouchers, began).await? != returns {
+    if read_returns(servers, &vouchers, began).await? != returns {
         return Ok(None);
     }
     let buyers: u64 = stats.sales.iter().map(|facts| facts.buyers).sum();
@@ -143,9 +143,9 @@ async fn written_among<'a>(
     Ok(entries.iter().filter(is_written).count() as u64)
 }
 
-/// Lists the closed orders whose pieces are not returned, or were returned at `since` or later, and whether their buyers
+/// Reads the closed orders whose pieces are not returned, or were returned at `since` or later, and whether their buyers
 /// hold them in Redis.
-async fn returns(
+async fn read_returns(
     servers: &mut Servers,
     vouchers: &[VoucherId],
     since: Millis,
@@ -163,7 +163,7 @@ async fn returns(
     Ok(returns)
 }
 
-async fn letters(servers: &mut Servers, of: &Partition) -> Result<BTreeSet<SaleOrder>> {
+async fn read_letters(servers: &mut Servers, of: &Partition) -> Result<BTreeSet<SaleOrder>> {
     let letters = ledger::dead_orders(&mut servers.conn, of).await?;
     Ok(letters.iter().map(SaleOrder::from).collect())
 }
