@@ -163,7 +163,7 @@ async fn what_is_in_memory_is_right_with_one_instance_if_it_is_held_until_the_co
         let broken = design.broken.get(&Promise::OneOrder).copied().unwrap_or_default();
         assert_eq!(broken, if is_right { 0 } else { 2 }, "{}", design.name);
         assert_eq!(design.breaks.is_empty(), is_right, "{}", design.name);
-        assert!(design.runs.iter().all(|it| it.verdict.sold == 100), "{:?}", design.runs);
+        assert!(design.runs.iter().all(|it| it.verdict.sold == 200), "{:?}", design.runs);
     }
     assert!(!report.is_unexpected());
 }
@@ -294,7 +294,7 @@ async fn steps_and_timelines_are_what_sqlite_and_redis_saw() {
     // Each INSERT is in SQLite, once, and in an order that its times allow.
     let inserts = steps(&|it| it.is_on(Action::Write, "tb_voucher_order"));
     let logged: Vec<i64> = log.iter().map(|row| row[0]).filter(|id| *id != 0).collect();
-    assert!(logged.len() > 100, "it oversells: {}", logged.len());
+    assert!(logged.len() > 200, "it oversells: {}", logged.len());
     let mut traced: Vec<i64> = inserts.iter().map(|it| it.values[0]).collect();
     traced.sort_unstable();
     let mut sorted = logged.clone();
@@ -305,7 +305,7 @@ async fn steps_and_timelines_are_what_sqlite_and_redis_saw() {
     // Each UPDATE took one piece, and each SELECT saw a stock that SQLite had at that time.
     let updates = steps(&|it| it.is_on(Action::Write, "tb_seckill_voucher"));
     let stocks: Vec<i64> = log.iter().filter(|row| row[0] == 0).map(|row| row[1]).collect();
-    let expected: Vec<i64> = (1..=updates.len() as i64).map(|taken| 100 - taken).collect();
+    let expected: Vec<i64> = (1..=updates.len() as i64).map(|taken| 200 - taken).collect();
     assert_eq!(stocks, expected);
     let reads = steps(&|it| it.is_on(Action::Read, "tb_seckill_voucher"));
     assert_eq!(reads.len(), served.len());
@@ -314,7 +314,7 @@ async fn steps_and_timelines_are_what_sqlite_and_redis_saw() {
         let after = updates.iter().filter(|it| read.precedes(it)).count();
         let within = (updates.len() - after) as i64;
         let stock = read.seen().unwrap();
-        assert!((100 - within..=100 - before).contains(&stock), "{read:?} {before} {within}");
+        assert!((200 - within..=200 - before).contains(&stock), "{read:?} {before} {within}");
     }
 
     // Redis received each command of the trace, and nothing else of its kind.
@@ -328,10 +328,10 @@ async fn steps_and_timelines_are_what_sqlite_and_redis_saw() {
     let shown = timeline::find(Promise::NoOverselling, 5, work, &served).unwrap();
     assert!(shown.lines.iter().all(|line| steps(&|it| *it == line.step).len() == 1));
     let pieces: Vec<u64> = shown.lines.iter().filter_map(|it| it.piece).collect();
-    assert!(matches!(pieces[..], [100, beyond] if beyond > 100), "{pieces:?}");
+    assert!(matches!(pieces[..], [200, beyond] if beyond > 200), "{pieces:?}");
     let check = shown.lines.iter().find(|it| it.column == 1).unwrap();
     assert!(check.step.seen().unwrap() >= 1);
-    let taken = shown.lines.iter().find(|it| it.piece == Some(100)).unwrap();
+    let taken = shown.lines.iter().find(|it| it.piece == Some(200)).unwrap();
     assert!(check.step.precedes(&taken.step));
     shop.close().await.unwrap();
 }
@@ -539,7 +539,7 @@ async fn the_timeline_of_a_lost_order_is_what_the_servers_have() {
     let ran = lab.serve(&mut shop, design, &lab.work, 3, &stop).await.unwrap();
     let mut sql = shop.sql().await.unwrap();
     let verdict = Verdict::count(&mut sql, design, &lab.work, &ran.served).await.unwrap();
-    assert_eq!((verdict.sold, verdict.lost, verdict.replied_bought), (99, 1, 100));
+    assert_eq!((verdict.sold, verdict.lost, verdict.replied_bought), (199, 1, 200));
     let traces = (&*ran.served, &*ran.consumed);
     let shown = timeline::find_lost(3, &lab.work, traces, &verdict.orders).unwrap();
     let all: Vec<&Step> = ran.served.iter().flat_map(|it| &it.steps).chain(&ran.consumed).collect();

@@ -43,8 +43,8 @@ pub struct Work {
 impl Default for Work {
     fn default() -> Self {
         Self {
-            buyers: 200,
-            stock: 100,
+            buyers: 2_000,
+            stock: 200,
             repeat: 0.5,
             concurrency: 40,
             instances: 2,

@@ -56,7 +56,6 @@ const NEEDED: &[&str] = &[
     "XREADGROUP GROUP g c COUNT 1 STREAMS {stream} >",
     "XPENDING {stream} g",
     "XCLAIM {stream} g c 0 0-1 JUSTID",
-    "XAUTOCLAIM {stream} g c 0 0",
     "XACK {stream} g 0-1",
     "XINFO STREAM {stream}",
     "XINFO GROUPS {stream}",

@@ -1,6 +1,6 @@
 //! Stream commands with typed replies.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use redis::{ScriptInvocation, Value, cmd};
 use seckill_model::{
@@ -122,7 +122,7 @@ pub async fn read_group(
     Ok(passed(Point::AfterRead, entries_of(of, entries.unwrap_or_default())?))
 }
 
-/// Result of XAUTOCLAIM, and where to continue.
+/// Result of a claim, and where to continue.
 #[derive(Debug)]
 pub struct Claimed {
     /// Continue here; `None` at the end of the list.
@@ -143,7 +143,7 @@ pub async fn rebuilt(conn: &mut Connection, of: &Partition, gone: &[String]) -> 
     conn.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
 }
 
-/// XAUTOCLAIM: claims entries idle for `min_idle` for `consumer`. A page may be empty although more follow.
+/// Claims entries from `from` on that were idle for that long, at most `count`. Counts as a delivery.
 pub async fn auto_claim(
     conn: &mut Connection,
     of: &Partition,
@@ -155,12 +155,26 @@ pub async fn auto_claim(
     let mut claim = scripts::AUTO_CLAIM.prepare_invoke();
     claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
     claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
-    let (next, entries, gone): (String, Vec<RawEntry>, Vec<String>) = conn.invoke(&claim).await?;
-    let next = of.entry_id(&next)?;
+    let (ids, gone): (Vec<String>, Vec<String>) = conn.invoke(&claim).await?;
+    let parsed = |ids: &[String]| ids.iter().map(|id| of.entry_id(id)).collect::<Result<Vec<_>>>();
+    let (ids, gone) = (parsed(&ids)?, parsed(&gone)?);
+    let mut entries = Vec::with_capacity(ids.len());
+    if let Some(first) = ids.first() {
+        // Usually without gaps.
+        let mut wanted: BTreeSet<EntryId> = ids.iter().copied().collect();
+        entries = range(conn, of, *first, 2 * ids.len()).await?;
+        entries.retain(|it| wanted.remove(&it.entry));
+        if !wanted.is_empty() {
+            let wanted: Vec<EntryId> = wanted.into_iter().collect();
+            let rest = pending_entries(conn, of, &wanted).await?;
+            entries.extend(rest.into_iter().map(|it| it.delivered));
+            entries.sort_unstable_by_key(|it| it.entry);
+        }
+    }
     Ok(Claimed {
-        next: (next.millis > 0 || next.number > 0).then_some(next),
-        entries: passed(Point::AfterClaim, entries_of(of, entries)?),
-        gone: gone.iter().filter_map(|id| of.entry_id(id).ok()).collect(),
+        next: ids.last().max(gone.last()).and_then(|last| last.next()),
+        entries: passed(Point::AfterClaim, entries),
+        gone,
     })
 }
 

@@ -171,6 +171,46 @@ async fn dropped_entries_are_counted_until_they_are_rebuilt() {
     assert_eq!(counted(&mut conn).await, (1, 0));
 }
 
+/// Acknowledged and deleted entries lie between those that are claimed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_finds_entries_with_gaps_between_them_and_counts_a_delivery() {
+    let server = TestRedis::start();
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let (mut conn, keys) = (redis.connection(), Layout::new(1, false));
+    let of = keys.home();
+    stream::ensure_group(&mut conn, &of).await.unwrap();
+    for number in 1..=30 {
+        let (entry, user) = (format!("{number}-0"), number.to_string());
+        let fields = ["userId", &user, "voucherId", "1", "id", &user];
+        server.query::<()>(&[&["XADD", &of.orders(), &entry][..], &fields].concat());
+    }
+    let from = stream::ReadFrom::New(Duration::from_secs(1));
+    let read = stream::read_group(&mut conn, &of, "n/1", from, 99).await.unwrap();
+    let done = read.iter().map(|it| it.entry).filter(|it| ![1, 2, 20, 30].contains(&it.millis));
+    assert_eq!(stream::acknowledge(&mut conn, &of, done).await.unwrap(), 26);
+    server.query::<()>(&["XDEL", &of.orders(), "20-0"]);
+
+    let claim = async |conn: &mut Connection, from, count| {
+        stream::auto_claim(conn, &of, "n/2", Duration::ZERO, from, count).await.unwrap()
+    };
+    let ids = |claimed: &stream::Claimed| -> Vec<u64> {
+        let there = claimed.entries.iter().filter(|it| it.body != stream::Body::Gone);
+        there.map(|it| it.entry.millis).collect()
+    };
+    let first = claim(&mut conn, EntryId::MIN, 1).await;
+    assert_eq!(ids(&first), [1]);
+    let rest = claim(&mut conn, first.next.unwrap(), 9).await;
+    assert_eq!(ids(&rest), [2, 30]);
+    assert_eq!(rest.gone.iter().map(|it| it.millis).collect::<Vec<_>>(), [20]);
+    assert_eq!(stream::gone(&mut conn, &of).await.unwrap(), ["20-0"]);
+    let end = claim(&mut conn, rest.next.unwrap(), 9).await;
+    assert!(end.next.is_none() && end.entries.is_empty() && end.gone.is_empty());
+    let (min, max) = (EntryId::MIN, EntryId::MAX);
+    let held = stream::pending_ids(&mut conn, &of, Some("n/2"), min, max, 99).await.unwrap();
+    let held: Vec<(u64, u64)> = held.into_iter().map(|(it, times)| (it.millis, times)).collect();
+    assert_eq!(held, [(1, 2), (2, 2), (30, 2)]);
+}
+
 /// A rush puts tens of thousands of entries into one second.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_is_found_among_the_many_of_its_second() {

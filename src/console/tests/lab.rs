@@ -89,7 +89,7 @@ fn result_in(
         orders: std::collections::BTreeSet::new(),
     };
     verdict.broken = asked.filter(|it| verdict.anomalies(*it) > 0).collect();
-    let work = design.question.works(&Work::default()).remove(work);
+    let work = design.question.works(&small()).remove(work);
     let mut report = DesignReport::new(design, Database::Sqlite, &work);
     report.broken = verdict.broken.iter().map(|it| (*it, 3)).collect();
     report.latency = Latency {
@@ -109,9 +109,14 @@ fn result_in(
     report
 }
 
+/// The work whose figures the results have.
+fn small() -> Work {
+    Work { buyers: 200, stock: 100, ..Work::default() }
+}
+
 fn judged() -> Tui {
     let mut tui = Tui::open(normal(), "e");
-    tui.app.views.lab.set_work(Work::default(), vec![7, 8, 9]);
+    tui.app.views.lab.set_work(small(), vec![7, 8, 9]);
     for run in RUNS {
         tui.app.views.lab.add(result(run));
     }

@@ -19,17 +19,18 @@ use seckill_model::{EntryId, Message, OrderError, UserId};
 use seckill_redis::{
     RedisError,
     keys::Partition,
-    stream::{self, Body, Delivered, ReadFrom},
+    stream::{self, Body, Claimed, Delivered, ReadFrom},
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError, Result,
-    consumer::order_writer::{BACKOFF, Settled, Writer, reject_all, wait},
+    consumer::order_writer::{BACKOFF, Committed, Settled, Writer, reject_all, wait},
     context::NodeContext,
     ledger::{
         entry_check::{self, Checked, Rejected},
+        promise_journal::InHand,
         rebuild,
     },
     locks::{Guard, LockError, LockName, Locks},
@@ -53,11 +54,8 @@ const HAND_OVER_WITHIN: Duration = Duration::from_millis(500);
 /// The consumer of one partition's group. Owned by one task; ends when its token is cancelled.
 #[derive(Debug)]
 pub struct Consumer {
-    name: String,
-    partition: Partition,
-    reader: Servers,
+    reader: Reader,
     writer: Writer,
-    settings: Settings,
     locks: Locks,
     hold: Hold,
     /// Its own pending entries were read since the process started.
@@ -66,6 +64,26 @@ pub struct Consumer {
     waiting: Option<Instant>,
     meters: Arc<Meters>,
     stop: CancellationToken,
+}
+
+/// Reads and claims entries, and checks them, over a connection of its own: while a batch is written, it acknowledges
+/// the previous one and prepares the next.
+#[derive(Debug)]
+struct Reader {
+    name: String,
+    partition: Partition,
+    servers: Servers,
+    settings: Settings,
+    in_hand: InHand,
+}
+
+/// A batch that was read while the previous one was committed.
+struct Ahead {
+    batch: Checked,
+    /// Number of entries read, also those that are not written.
+    read: usize,
+    /// Committed, but not acknowledged yet.
+    previous: Committed,
 }
 
 /// Pauses a consumer, and reports when it has paused.
@@ -85,14 +103,18 @@ impl Consumer {
         hold: Hold,
         stop: CancellationToken,
     ) -> Self {
-        let NodeContext { node, deployment, locks, meters, .. } = context;
+        let NodeContext { node, deployment, locks, meters, in_hand, .. } = context;
         let conn = deployment.redis.blocking_connection(BLOCK);
-        Self {
+        let reader = Reader {
             name: partition.consumer(node),
             partition,
-            reader: Servers { conn, ..deployment.servers() },
-            writer: Writer::reporting(context),
+            servers: Servers { conn, ..deployment.servers() },
             settings: deployment.settings.clone(),
+            in_hand: in_hand.clone(),
+        };
+        Self {
+            reader,
+            writer: Writer::reporting(context),
             locks: locks.clone(),
             hold,
             resumed: false,
@@ -116,43 +138,24 @@ impl Consumer {
         };
         tokio::select! {
             () = self.keep_working() => {}
-            () = late => tracing::warn!(consumer = self.name, "the current batch took too long"),
+            () = late => {
+                tracing::warn!(consumer = self.reader.name, "the current batch took too long");
+            }
         }
-        match tokio::time::timeout(HAND_OVER_WITHIN, self.hand_over()).await {
+        let consumer = &self.reader.name.clone();
+        match tokio::time::timeout(HAND_OVER_WITHIN, self.reader.hand_over()).await {
             Ok(Ok(entries)) => {
                 if entries > 0 {
-                    tracing::info!(entries, consumer = self.name, "entries were handed over");
+                    tracing::info!(entries, consumer, "entries were handed over");
                 }
                 entries
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, consumer = self.name, "entries were not handed over");
+                tracing::warn!(%error, consumer, "entries were not handed over");
                 0
             }
             Err(_) => 0,
         }
-    }
-
-    /// Marks the entries that it still holds as idle, so that they can be claimed immediately.
-    async fn hand_over(&mut self) -> Result<u64> {
-        let (mut handed, mut next) =
-            (0, Some(EntryId { partition: self.partition.number(), ..EntryId::MIN }));
-        let count = self.settings.consumer_batch;
-        while let Some(from) = next {
-            let (reader, of) = (&mut self.reader.conn, &self.partition);
-            let own = stream::own_page(reader, of, &self.name, from, count).await?;
-            let Some(last) = own.last() else { break };
-            next = last.entry.next();
-            // A claim would drop those without a body from the pending list, and they would not be rebuilt.
-            let there = own.iter().filter(|it| it.body != Body::Gone);
-            let entries: Vec<EntryId> = there.map(|it| it.entry).collect();
-            if entries.is_empty() {
-                continue;
-            }
-            stream::let_go(reader, of, &self.name, self.settings.claim_idle(), &entries).await?;
-            handed += entries.len() as u64;
-        }
-        Ok(handed)
     }
 
     /// Recovers automatically: creates a missing group, waits for an unreachable server.
@@ -164,105 +167,97 @@ impl Consumer {
                 Err(error) => error,
             };
             if matches!(error, EngineError::Redis(RedisError::NoGroup)) {
-                let made = stream::ensure_group(&mut self.reader.conn, &self.partition).await;
+                let made = self.reader.ensure_group().await;
                 tracing::warn!(made = made.is_ok(), "the consumer group was missing");
                 if made.is_ok() {
                     continue;
                 }
             } else if !matches!(error, EngineError::Stopping) {
-                tracing::warn!(%error, consumer = self.name, "the consumer failed; retrying");
+                let consumer = &self.reader.name;
+                tracing::warn!(%error, consumer, "the consumer failed; retrying");
             }
             wait(&self.stop, &mut pause).await;
         }
     }
 
     async fn work(&mut self, pause: &mut Duration) -> Result<()> {
-        stream::ensure_group(&mut self.reader.conn, &self.partition).await?;
+        self.reader.ensure_group().await?;
         self.finish_own().await?;
         self.claim_idle().await?;
         let mut claimed = Instant::now();
-        // What was read while the previous batch was written, and the dead letters of that batch.
-        let (mut ahead, mut rejected) = (None::<(usize, Checked)>, Rejected::new());
+        let mut ahead = None;
         while !self.stop.is_cancelled() {
-            if self.waiting.is_some_and(|since| since.elapsed() >= WAITING_EVERY) {
-                self.waiting = None;
-                self.finish_own().await?;
-            }
-            let (read, batch) = if let Some(ahead) = ahead.take() {
+            let Ahead { batch, read, previous } = if let Some(ahead) = ahead.take() {
                 ahead
             } else {
+                if self.is_retry_due() {
+                    self.waiting = None;
+                    self.finish_own().await?;
+                }
                 if claimed.elapsed() >= CLAIM_EVERY {
                     self.settle_own(true).await?;
                     self.claim_idle().await?;
                     claimed = Instant::now();
                 }
                 self.while_held().await;
-                let batch = self.read(ReadFrom::New(BLOCK)).await?;
-                if self.settings.order_lock {
+                let batch = self.reader.read(ReadFrom::New(BLOCK)).await?;
+                if self.reader.settings.order_lock {
                     *pause = BACKOFF[0];
                     self.settle(batch).await?;
                     continue;
                 }
-                let Writer { servers, in_hand, .. } = &mut self.writer;
-                (batch.len(), entry_check::check(servers, in_hand, batch).await?)
+                let read = batch.len();
+                let batch = self.reader.check(batch).await?;
+                Ahead { batch, read, previous: Committed::default() }
             };
             *pause = BACKOFF[0];
-            let more = read == self.settings.consumer_batch;
-            if more && claimed.elapsed() < CLAIM_EVERY && !*self.hold.wanted.borrow() {
-                (ahead, rejected) = self.settle_and_read(batch, rejected).await?;
-            } else {
-                rejected.extend(self.settle_checked(batch).await?);
-                self.writer.reject_all(std::mem::take(&mut rejected)).await?;
-            }
+            let more = read == self.reader.settings.consumer_batch
+                && claimed.elapsed() < CLAIM_EVERY
+                && !self.is_retry_due()
+                && !*self.hold.wanted.borrow();
+            ahead = self.commit(batch, previous, more).await?;
         }
-        if let Some((_, batch)) = ahead {
-            rejected.extend(self.settle_checked(batch).await?);
+        if let Some(Ahead { batch, previous, .. }) = ahead {
+            self.commit(batch, previous, false).await?;
         }
-        self.writer.reject_all(rejected).await?;
         Ok(())
     }
 
-    /// Writes a checked batch; returns its dead letters.
-    async fn settle_checked(&mut self, batch: Checked) -> Result<Rejected> {
-        let (settled, rejected) = self.writer.settle_good(batch, &self.stop).await?;
-        self.note_settled(&settled);
-        Ok(rejected)
+    fn is_retry_due(&self) -> bool {
+        self.waiting.is_some_and(|since| since.elapsed() >= WAITING_EVERY)
     }
 
     fn note_settled(&mut self, settled: &Settled) {
-        self.meters.note_written(self.partition.number(), settled.persisted);
+        self.meters.note_written(self.reader.partition.number(), settled.persisted);
         if settled.waiting > 0 {
             self.waiting.get_or_insert_with(Instant::now);
         }
     }
 
-    /// Writes a batch while the next one is read and checked, and the dead letters of the previous one are written:
-    /// otherwise poison entries would delay the good ones behind them. After a failure, what was read or not written is
-    /// among the own pending entries, which come first.
-    async fn settle_and_read(
+    /// Commits a batch. Meanwhile, acknowledges the previous one and, if there may be `more`, reads ahead: then this batch
+    /// is acknowledged while that one is committed. After a failure, what was read or not acknowledged is among the own
+    /// pending entries, which come first.
+    async fn commit(
         &mut self,
         batch: Checked,
-        rejected: Rejected,
-    ) -> Result<(Option<(usize, Checked)>, Rejected)> {
-        let Self { writer, reader, partition, name, settings, stop, .. } = self;
-        let in_hand = writer.in_hand.clone();
-        let reading = async {
-            let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
-            let read = stream::read_group(&mut reader.conn, partition, name, from, count).await?;
-            reject_all(reader, rejected).await?;
-            let count = read.len();
-            let checked = entry_check::check(reader, &in_hand, read).await?;
-            Ok::<_, EngineError>((count, checked))
+        previous: Committed,
+        more: bool,
+    ) -> Result<Option<Ahead>> {
+        let Self { reader, writer, stop, .. } = self;
+        let meanwhile = async {
+            previous.finish(&mut reader.servers).await?;
+            let read = if more { reader.read(ReadFrom::New(AT_ONCE)).await? } else { Vec::new() };
+            Ok::<_, EngineError>((read.len(), reader.check(read).await?))
         };
-        let (settled, read) = tokio::join!(writer.settle_good(batch, stop), reading);
-        let ((settled, rejected), read) = (settled?, read?);
-        self.note_settled(&settled);
-        if read.0 == 0 {
+        let (committed, ahead) = tokio::join!(writer.commit(batch, stop), meanwhile);
+        let (committed, (read, batch)) = (committed?, ahead?);
+        self.note_settled(&committed.settled);
+        if read == 0 {
             // The time of the next batch is unknown.
-            self.writer.reject_all(rejected).await?;
-            return Ok((None, Rejected::new()));
+            committed.finish(&mut self.reader.servers).await?;
+            return Ok(None);
         }
-        Ok((Some(read), rejected))
+        Ok(Some(Ahead { batch, read, previous: committed }))
     }
 
     async fn while_held(&mut self) {
@@ -284,10 +279,11 @@ impl Consumer {
         }
         let mut after = EntryId::MIN;
         while !self.stop.is_cancelled() {
-            let batch = self.read(ReadFrom::Own(after)).await?;
+            let batch = self.reader.read(ReadFrom::Own(after)).await?;
             let Some(last) = batch.last() else { break };
             after = last.entry;
-            self.settle_redelivered(batch).await?;
+            let good = self.reader.check_deliveries(batch).await?;
+            self.settle(good).await?;
         }
         Ok(())
     }
@@ -295,31 +291,35 @@ impl Consumer {
     /// Settles the entries that this consumer holds, without another delivery. `given`: it held nothing, so an operator
     /// has assigned them.
     async fn settle_own(&mut self, given: bool) -> Result<()> {
-        let mut next = Some(EntryId { partition: self.partition.number(), ..EntryId::MIN });
+        let mut next = Some(self.reader.first());
         while let Some(from) = next.filter(|_| !self.stop.is_cancelled()) {
-            let count = self.settings.consumer_batch;
-            let (reader, of) = (&mut self.reader.conn, &self.partition);
-            let own = stream::own_page(reader, of, &self.name, from, count).await?;
+            let mut own = self.reader.own_page(from).await?;
             let Some(last) = own.last() else { break };
             next = last.entry.next();
             if given {
-                self.settle_redelivered(own).await?;
-            } else {
-                self.settle(own).await?;
+                own = self.reader.check_deliveries(own).await?;
             }
+            self.settle(own).await?;
         }
         Ok(())
     }
 
-    /// Claims what other consumers have abandoned.
+    /// Claims what other consumers have abandoned. As in [`Self::commit`], a batch is committed while the previous one is
+    /// acknowledged and the next one is claimed.
     async fn claim_idle(&mut self) -> Result<()> {
         self.rebuild().await?;
+        let (mut batch, mut previous) = (Checked::default(), Committed::default());
         let mut from = Some(EntryId::MIN);
         while let Some(start) = from.filter(|_| !self.stop.is_cancelled()) {
-            let idle = self.settings.claim_idle();
-            let count = self.settings.consumer_batch;
-            let (reader, of) = (&mut self.reader.conn, &self.partition);
-            let claimed = stream::auto_claim(reader, of, &self.name, idle, start, count).await?;
+            let Self { reader, writer, stop, .. } = self;
+            let meanwhile = async {
+                previous.finish(&mut reader.servers).await?;
+                reader.claim(start).await
+            };
+            let (committed, claimed) = tokio::join!(writer.commit(batch, stop), meanwhile);
+            let claimed = claimed?;
+            previous = committed?;
+            self.note_settled(&previous.settled);
             if !claimed.gone.is_empty() {
                 // Redis has dropped them from the pending list; their buyers still wait.
                 let ids: Vec<String> = claimed.gone.iter().map(ToString::to_string).collect();
@@ -327,54 +327,33 @@ impl Consumer {
                 self.rebuild().await?;
             }
             from = claimed.next;
-            self.settle_redelivered(claimed.entries).await?;
+            batch = if self.reader.settings.order_lock {
+                self.settle(claimed.entries).await?;
+                Checked::default()
+            } else {
+                self.reader.check(claimed.entries).await?
+            };
         }
+        self.commit(batch, previous, false).await?;
         Ok(())
     }
 
     /// Rebuilds what claims have dropped, by this consumer or by one that died before it did so.
     async fn rebuild(&mut self) -> Result<()> {
-        let gone = stream::gone(&mut self.reader.conn, &self.partition).await?;
+        let Reader { servers, partition: of, .. } = &mut self.reader;
+        let gone = stream::gone(&mut servers.conn, of).await?;
         if !gone.is_empty() {
-            let rebuilt = rebuild(&mut self.writer.servers, &self.partition).await?;
+            let rebuilt = rebuild(servers, of).await?;
             tracing::warn!(orders = rebuilt.orders, "lost orders were re-added to the stream");
-            stream::rebuilt(&mut self.reader.conn, &self.partition, &gone).await?;
+            stream::rebuilt(&mut servers.conn, of, &gone).await?;
         }
-        Ok(())
-    }
-
-    /// Processes redelivered entries: those above the limit of deliveries become dead letters, because they may be what
-    /// crashes a node.
-    async fn settle_redelivered(&mut self, batch: Vec<Delivered>) -> Result<()> {
-        let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
-        let (first, last, count) = (first.entry, last.entry, batch.len());
-        let (reader, of) = (&mut self.reader.conn, &self.partition);
-        let pending = stream::pending_ids(reader, of, Some(&self.name), first, last, count).await?;
-        let most = self.settings.max_deliveries;
-        let often = pending.into_iter().filter(|(_, deliveries)| *deliveries > most);
-        let times: HashMap<EntryId, u64> = often.collect();
-        let (often, mut fine): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|delivered| times.contains_key(&delivered.entry));
-        let orders = often.iter().filter_map(Delivered::order);
-        let written = self.writer.servers.written(orders.map(|order| order.order)).await?;
-        let mut rejected = Rejected::new();
-        for delivered in often {
-            if delivered.order().is_some_and(|order| written.contains(&order.order)) {
-                fine.push(delivered);
-                continue;
-            }
-            let times = times.get(&delivered.entry).copied().unwrap_or_default();
-            rejected.push((delivered.entry, Message::of(&OrderError::TooOften(times))));
-        }
-        self.writer.reject_all(rejected).await?;
-        self.settle(fine).await?;
         Ok(())
     }
 
     /// Writes a batch; with `order_lock`, under a lock for each of its buyers. An entry whose lock another owner holds
     /// stays pending and is retried: those behind it do not wait for it.
     async fn settle(&mut self, batch: Vec<Delivered>) -> Result<()> {
-        if !self.settings.order_lock {
+        if !self.reader.settings.order_lock {
             let settled = self.writer.settle(batch, &self.stop).await?;
             self.note_settled(&settled);
             return Ok(());
@@ -398,10 +377,89 @@ impl Consumer {
         self.note_settled(&settled);
         missed.map_or(Ok(()), |error| Err(error.into()))
     }
+}
+
+impl Reader {
+    /// The smallest entry ID of its partition.
+    fn first(&self) -> EntryId {
+        EntryId { partition: self.partition.number(), ..EntryId::MIN }
+    }
+
+    async fn ensure_group(&mut self) -> Result<(), RedisError> {
+        stream::ensure_group(&mut self.servers.conn, &self.partition).await
+    }
 
     async fn read(&mut self, from: ReadFrom) -> Result<Vec<Delivered>, RedisError> {
-        let count = self.settings.consumer_batch;
-        stream::read_group(&mut self.reader.conn, &self.partition, &self.name, from, count).await
+        let Self { servers, partition, name, settings, .. } = self;
+        let count = settings.consumer_batch;
+        stream::read_group(&mut servers.conn, partition, name, from, count).await
+    }
+
+    /// One page of the entries that this consumer holds. Does not count as a delivery.
+    async fn own_page(&mut self, from: EntryId) -> Result<Vec<Delivered>, RedisError> {
+        let Self { servers, partition, name, settings, .. } = self;
+        let count = settings.consumer_batch;
+        stream::own_page(&mut servers.conn, partition, name, from, count).await
+    }
+
+    async fn check(&mut self, batch: Vec<Delivered>) -> Result<Checked> {
+        entry_check::check(&mut self.servers, &self.in_hand, batch).await
+    }
+
+    /// Claims one page of entries that other consumers have abandoned.
+    async fn claim(&mut self, start: EntryId) -> Result<Claimed> {
+        let Self { servers, partition, name, settings, .. } = self;
+        let (idle, count) = (settings.claim_idle(), settings.consumer_batch);
+        let claimed =
+            stream::auto_claim(&mut servers.conn, partition, name, idle, start, count).await?;
+        Ok(Claimed { entries: self.check_deliveries(claimed.entries).await?, ..claimed })
+    }
+
+    /// Returns the redelivered entries that may be written. Those above the limit of deliveries become dead letters,
+    /// because they may be what crashes a node.
+    async fn check_deliveries(&mut self, batch: Vec<Delivered>) -> Result<Vec<Delivered>> {
+        let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(batch) };
+        let (first, last, count) = (first.entry, last.entry, batch.len());
+        let (conn, of) = (&mut self.servers.conn, &self.partition);
+        let pending = stream::pending_ids(conn, of, Some(&self.name), first, last, count).await?;
+        let most = self.settings.max_deliveries;
+        let often = pending.into_iter().filter(|(_, deliveries)| *deliveries > most);
+        let times: HashMap<EntryId, u64> = often.collect();
+        let (often, mut good): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|delivered| times.contains_key(&delivered.entry));
+        let orders = often.iter().filter_map(Delivered::order);
+        let written = self.servers.written(orders.map(|order| order.order)).await?;
+        let mut rejected = Rejected::new();
+        for delivered in often {
+            if delivered.order().is_some_and(|order| written.contains(&order.order)) {
+                good.push(delivered);
+                continue;
+            }
+            let times = times.get(&delivered.entry).copied().unwrap_or_default();
+            rejected.push((delivered.entry, Message::of(&OrderError::TooOften(times))));
+        }
+        reject_all(&mut self.servers, rejected).await?;
+        Ok(good)
+    }
+
+    /// Marks the entries that it still holds as idle, so that they can be claimed immediately.
+    async fn hand_over(&mut self) -> Result<u64> {
+        let (mut handed, mut next) = (0, Some(self.first()));
+        while let Some(from) = next {
+            let own = self.own_page(from).await?;
+            let Some(last) = own.last() else { break };
+            next = last.entry.next();
+            // A claim would drop those without a body from the pending list, and they would not be rebuilt.
+            let there = own.iter().filter(|it| it.body != Body::Gone);
+            let entries: Vec<EntryId> = there.map(|it| it.entry).collect();
+            if entries.is_empty() {
+                continue;
+            }
+            let (conn, of) = (&mut self.servers.conn, &self.partition);
+            stream::let_go(conn, of, &self.name, self.settings.claim_idle(), &entries).await?;
+            handed += entries.len() as u64;
+        }
+        Ok(handed)
     }
 }
 

@@ -3,7 +3,10 @@
 //! The consumer and the replays choose the entries. In every failure case an entry is acknowledged only after its order
 //! was committed or it became a dead letter.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use seckill_model::{
     EntryId, Message, Millis, OrderEntry, OrderError, locale::in_english, reason::reason,
@@ -53,6 +56,51 @@ pub struct Settled {
     pub transactions: u64,
 }
 
+/// A batch after its commit. Its entries stay pending until [`Self::finish`].
+#[derive(Debug, Default)]
+pub(crate) struct Committed {
+    pub(crate) settled: Settled,
+    /// In SQL now.
+    live: Vec<OrderEntry>,
+    /// To become dead letters.
+    rejected: Rejected,
+    /// Keeps the orders in hand until they are acknowledged.
+    orders: Arc<Vec<OrderEntry>>,
+}
+
+impl Committed {
+    /// Adds the result of one transaction.
+    fn add(&mut self, part: &[OrderEntry], written: &[Written]) {
+        for (order, written) in part.iter().zip(written) {
+            if let Some(fault) = written.fault(order) {
+                self.rejected.push((order.entry, Message::of(&fault)));
+                continue;
+            }
+            match written {
+                Written::New => self.settled.persisted += 1,
+                _ => self.settled.again += 1,
+            }
+            self.live.push(*order);
+        }
+    }
+
+    /// Acknowledges the entries, and makes dead letters of those that can never be written; returns how many of these
+    /// were pending.
+    ///
+    /// # Errors
+    /// Redis is unreachable: what was not acknowledged stays pending, and is found in SQL at the next delivery.
+    pub(crate) async fn finish(self, servers: &mut Servers) -> Result<u64> {
+        let entries = self.live.iter().map(|order| order.entry).collect();
+        if acknowledge(servers, entries).await? < self.live.len() as u64 {
+            // Another consumer was faster, or the stream was lost during the wait for SQL: then the buyers were rebuilt
+            // from rows that did not include these.
+            put_back_written(servers, self.live).await?;
+        }
+        // Last: the good ones must not wait for a Redis that rejects dead letters.
+        reject_all(servers, self.rejected).await
+    }
+}
+
 /// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
 #[derive(Debug)]
 pub struct Writer {
@@ -88,19 +136,22 @@ impl Writer {
         stop: &CancellationToken,
     ) -> Result<Settled> {
         let checked = entry_check::check(&mut self.servers, &self.in_hand, batch).await?;
-        let (settled, rejected) = self.settle_good(checked, stop).await?;
-        // After the good ones, which must not wait for a Redis that rejects dead letters.
-        Ok(Settled { dead: self.reject_all(rejected).await?, ..settled })
+        let committed = self.commit(checked, stop).await?;
+        let settled = committed.settled;
+        Ok(Settled { dead: committed.finish(&mut self.servers).await?, ..settled })
     }
 
-    /// The same for a checked batch, but its dead letters stay pending and are returned.
-    pub(crate) async fn settle_good(
+    /// Commits the orders of a checked batch; nothing is acknowledged yet.
+    pub(crate) async fn commit(
         &mut self,
         checked: Checked,
         stop: &CancellationToken,
-    ) -> Result<(Settled, Rejected)> {
-        let Checked { orders, mut rejected, gone, waiting } = checked;
-        let mut settled = Settled { gone, waiting, ..Settled::default() };
+    ) -> Result<Committed> {
+        let Checked { orders, rejected, gone, waiting } = checked;
+        let settled = Settled { gone, waiting, ..Settled::default() };
+        let mut committed =
+            Committed { settled, live: Vec::with_capacity(orders.len()), rejected, orders };
+        let orders = Arc::clone(&committed.orders);
         // Halves of a failed batch, the next one on top.
         let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
         while let Some(part) = parts.pop() {
@@ -108,13 +159,11 @@ impl Writer {
                 continue;
             }
             let written = self.write(part, stop).await;
-            settled.transactions += 1;
+            committed.settled.transactions += 1;
             match (written, part) {
-                (Ok(written), _) => {
-                    self.acknowledge_written(part, &written, &mut settled, &mut rejected).await?;
-                }
+                (Ok(written), _) => committed.add(part, &written),
                 (Err(EngineError::Store(error)), [only]) => match row_fault(&error) {
-                    Some(fault) => rejected.push((only.entry, Message::of(&fault))),
+                    Some(fault) => committed.rejected.push((only.entry, Message::of(&fault))),
                     None => return Err(error.into()),
                 },
                 (Err(EngineError::Store(_)), _) => {
@@ -125,7 +174,7 @@ impl Writer {
                 (Err(error), _) => return Err(error),
             }
         }
-        Ok((settled, rejected))
+        Ok(committed)
     }
 
     /// Runs one transaction; retries while the database is unreachable, and while the error is not proven to be caused
@@ -184,43 +233,10 @@ impl Writer {
         Ok(now)
     }
 
-    /// After the commit: acknowledges written entries, and returns those that can never be written.
-    async fn acknowledge_written(
-        &mut self,
-        part: &[OrderEntry],
-        written: &[Written],
-        settled: &mut Settled,
-        rejected: &mut Rejected,
-    ) -> Result<()> {
-        let mut live = Vec::with_capacity(part.len());
-        for (order, written) in part.iter().zip(written) {
-            if let Some(fault) = written.fault(order) {
-                rejected.push((order.entry, Message::of(&fault)));
-                continue;
-            }
-            match written {
-                Written::New => settled.persisted += 1,
-                _ => settled.again += 1,
-            }
-            live.push(*order);
-        }
-        let entries = live.iter().map(|order| order.entry).collect();
-        if self.acknowledge(entries).await? < live.len() as u64 {
-            // Another consumer was faster, or the stream was lost during the wait for SQL: then the buyers were rebuilt
-            // from rows that did not include these.
-            put_back_written(&mut self.servers, live).await?;
-        }
-        Ok(())
-    }
-
     /// Acknowledges entries of any partition; returns how many were pending. Only for entries whose order is in SQL or
     /// has been enqueued again.
     pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64> {
-        let mut done = 0;
-        for (of, entries) in by_partition(&self.servers.keys, entries, |entry| *entry) {
-            done += stream::acknowledge(&mut self.servers.conn, &of, entries).await?;
-        }
-        Ok(done)
+        acknowledge(&mut self.servers, entries).await
     }
 
     /// Makes dead letters of entries, each with its reason; returns how many were pending.
@@ -237,6 +253,15 @@ fn row_fault(error: &StoreError) -> Option<OrderError> {
         StoreError::OutOfStock(voucher) => Some(OrderError::OutOfStock(*voucher)),
         _ => None,
     }
+}
+
+/// The same over a connection of the caller's.
+async fn acknowledge(servers: &mut Servers, entries: Vec<EntryId>) -> Result<u64> {
+    let mut done = 0;
+    for (of, entries) in by_partition(&servers.keys, entries, |entry| *entry) {
+        done += stream::acknowledge(&mut servers.conn, &of, entries).await?;
+    }
+    Ok(done)
 }
 
 /// The same over a connection of the caller's.
