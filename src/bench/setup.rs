@@ -31,7 +31,7 @@ pub(super) const PREFIX: &str = "seckill-bench";
 /// Lock that prevents concurrent benchmarks.
 const CLAIM: &str = "bench";
 const NODE: &str = "bench";
-/// Polling interval of the stream: a look takes Redis about 1 ms, which the consumer must not feel.
+/// Polling interval of the stream: each poll takes about 1 ms of Redis time, which the consumer would need.
 const POLL: Duration = Duration::from_millis(20);
 /// Timeout without progress of the consumer.
 const NO_PROGRESS: Duration = Duration::from_secs(30);

@@ -141,6 +141,7 @@ mod tests {
         "JUSTID",
         "LIMIT",
         "MINID",
+        "RETRYCOUNT",
         "STREAM",
         "USAGE",
         "WITHSCORES",

@@ -143,7 +143,8 @@ pub async fn rebuilt(conn: &mut Connection, of: &Partition, gone: &[String]) -> 
     conn.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
 }
 
-/// Claims entries from `from` on that were idle for that long, at most `count`. Counts as a delivery.
+/// Looks at up to `count` pending entries from `from` on, of any consumer, and claims those that have been idle for at
+/// least `min_idle`. Counts as a delivery.
 pub async fn auto_claim(
     conn: &mut Connection,
     of: &Partition,
@@ -155,14 +156,13 @@ pub async fn auto_claim(
     let mut claim = scripts::AUTO_CLAIM.prepare_invoke();
     claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
     claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
-    let (ids, gone): (Vec<String>, Vec<String>) = conn.invoke(&claim).await?;
+    let (last, ids, gone): (Option<String>, Vec<String>, Vec<String>) = conn.invoke(&claim).await?;
     let parsed = |ids: &[String]| ids.iter().map(|id| of.entry_id(id)).collect::<Result<Vec<_>>>();
-    let (ids, gone) = (parsed(&ids)?, parsed(&gone)?);
-    let mut entries = Vec::with_capacity(ids.len());
+    let mut entries = Vec::new();
     if let Some(first) = ids.first() {
+        let mut wanted: BTreeSet<EntryId> = parsed(&ids)?.into_iter().collect();
         // Usually without gaps.
-        let mut wanted: BTreeSet<EntryId> = ids.iter().copied().collect();
-        entries = range(conn, of, *first, 2 * ids.len()).await?;
+        entries = range(conn, of, of.entry_id(first)?, 2 * ids.len()).await?;
         entries.retain(|it| wanted.remove(&it.entry));
         if !wanted.is_empty() {
             let wanted: Vec<EntryId> = wanted.into_iter().collect();
@@ -172,9 +172,9 @@ pub async fn auto_claim(
         }
     }
     Ok(Claimed {
-        next: ids.last().max(gone.last()).and_then(|last| last.next()),
+        next: last.map(|last| of.entry_id(&last)).transpose()?.and_then(EntryId::next),
         entries: passed(Point::AfterClaim, entries),
-        gone,
+        gone: parsed(&gone)?,
     })
 }
 

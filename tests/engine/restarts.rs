@@ -333,8 +333,8 @@ async fn no_id_is_given_twice_by_nodes_that_start_on_a_redis_that_lost_its_count
     world.balanced().await;
 }
 
-/// XCLAIM drops entries without a body from the pending list. The claiming node records them in Redis in
-/// the same step, so that the next node rebuilds their orders.
+/// XCLAIM drops entries without a body from the pending list. The claiming node records them in Redis in the same step, so
+/// that the next node rebuilds their orders.
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
     let (mut world, voucher) = World::with_sale(50).await;

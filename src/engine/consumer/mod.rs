@@ -77,12 +77,11 @@ struct Reader {
     in_hand: InHand,
 }
 
-/// A batch that was read while the previous one was committed.
-struct Ahead {
+/// A batch to be committed, and the previous one, which is not acknowledged yet.
+struct Prepared {
     batch: Checked,
     /// Number of entries read, also those that are not written.
     read: usize,
-    /// Committed, but not acknowledged yet.
     previous: Committed,
 }
 
@@ -187,7 +186,7 @@ impl Consumer {
         let mut claimed = Instant::now();
         let mut ahead = None;
         while !self.stop.is_cancelled() {
-            let Ahead { batch, read, previous } = if let Some(ahead) = ahead.take() {
+            let Prepared { batch, read, previous } = if let Some(ahead) = ahead.take() {
                 ahead
             } else {
                 if self.is_retry_due() {
@@ -208,7 +207,7 @@ impl Consumer {
                 }
                 let read = batch.len();
                 let batch = self.reader.check(batch).await?;
-                Ahead { batch, read, previous: Committed::default() }
+                Prepared { batch, read, previous: Committed::default() }
             };
             *pause = BACKOFF[0];
             let more = read == self.reader.settings.consumer_batch
@@ -217,7 +216,7 @@ impl Consumer {
                 && !*self.hold.wanted.borrow();
             ahead = self.commit(batch, previous, more).await?;
         }
-        if let Some(Ahead { batch, previous, .. }) = ahead {
+        if let Some(Prepared { batch, previous, .. }) = ahead {
             self.commit(batch, previous, false).await?;
         }
         Ok(())
@@ -234,15 +233,15 @@ impl Consumer {
         }
     }
 
-    /// Commits a batch. Meanwhile, acknowledges the previous one and, if there may be `more`, reads ahead: then this batch
-    /// is acknowledged while that one is committed. After a failure, what was read or not acknowledged is among the own
-    /// pending entries, which come first.
+    /// Commits a batch, and meanwhile acknowledges the previous one. With `more`, also reads the next one, and leaves the
+    /// acknowledgement of this one to the next call; without, or if there is none, acknowledges this one too. After a
+    /// failure, what was read is among the own pending entries, which come first.
     async fn commit(
         &mut self,
         batch: Checked,
         previous: Committed,
         more: bool,
-    ) -> Result<Option<Ahead>> {
+    ) -> Result<Option<Prepared>> {
         let Self { reader, writer, stop, .. } = self;
         let meanwhile = async {
             previous.finish(&mut reader.servers).await?;
@@ -250,14 +249,17 @@ impl Consumer {
             Ok::<_, EngineError>((read.len(), reader.check(read).await?))
         };
         let (committed, ahead) = tokio::join!(writer.commit(batch, stop), meanwhile);
-        let (committed, (read, batch)) = (committed?, ahead?);
+        let committed = committed?;
         self.note_settled(&committed.settled);
-        if read == 0 {
-            // The time of the next batch is unknown.
-            committed.finish(&mut self.reader.servers).await?;
-            return Ok(None);
+        match ahead {
+            Ok((read, batch)) if read > 0 => {
+                Ok(Some(Prepared { batch, read, previous: committed }))
+            }
+            ahead => {
+                committed.finish(&mut self.reader.servers).await?;
+                ahead.map(|_| None)
+            }
         }
-        Ok(Some(Ahead { batch, read, previous: committed }))
     }
 
     async fn while_held(&mut self) {
@@ -317,9 +319,15 @@ impl Consumer {
                 reader.claim(start).await
             };
             let (committed, claimed) = tokio::join!(writer.commit(batch, stop), meanwhile);
-            let claimed = claimed?;
             previous = committed?;
             self.note_settled(&previous.settled);
+            let claimed = match claimed {
+                Ok(claimed) => claimed,
+                Err(error) => {
+                    previous.finish(&mut self.reader.servers).await?;
+                    return Err(error);
+                }
+            };
             if !claimed.gone.is_empty() {
                 // Redis has dropped them from the pending list; their buyers still wait.
                 let ids: Vec<String> = claimed.gone.iter().map(ToString::to_string).collect();
@@ -425,8 +433,9 @@ impl Reader {
         let most = self.settings.max_deliveries;
         let often = pending.into_iter().filter(|(_, deliveries)| *deliveries > most);
         let times: HashMap<EntryId, u64> = often.collect();
-        let (often, mut good): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|delivered| times.contains_key(&delivered.entry));
+        // Without its body, the order of an entry is unknown, so that it is rebuilt instead.
+        let is_often = |it: &Delivered| it.body != Body::Gone && times.contains_key(&it.entry);
+        let (often, mut good): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_often);
         let orders = often.iter().filter_map(Delivered::order);
         let written = self.servers.written(orders.map(|order| order.order)).await?;
         let mut rejected = Rejected::new();

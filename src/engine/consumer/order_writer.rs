@@ -58,6 +58,7 @@ pub struct Settled {
 
 /// A batch after its commit. Its entries stay pending until [`Self::finish`].
 #[derive(Debug, Default)]
+#[must_use]
 pub(crate) struct Committed {
     pub(crate) settled: Settled,
     /// In SQL now.
@@ -151,6 +152,22 @@ impl Writer {
         let settled = Settled { gone, waiting, ..Settled::default() };
         let mut committed =
             Committed { settled, live: Vec::with_capacity(orders.len()), rejected, orders };
+        if let Err(error) = self.commit_parts(&mut committed, stop).await {
+            // What is in SQL must not wait for the database.
+            if let Err(error) = committed.finish(&mut self.servers).await {
+                tracing::warn!(%error, "written orders were not acknowledged");
+            }
+            return Err(error);
+        }
+        Ok(committed)
+    }
+
+    /// Commits all orders at once, or else halves of them, until a bad one is alone.
+    async fn commit_parts(
+        &mut self,
+        committed: &mut Committed,
+        stop: &CancellationToken,
+    ) -> Result<()> {
         let orders = Arc::clone(&committed.orders);
         // Halves of a failed batch, the next one on top.
         let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
@@ -174,7 +191,7 @@ impl Writer {
                 (Err(error), _) => return Err(error),
             }
         }
-        Ok(committed)
+        Ok(())
     }
 
     /// Runs one transaction; retries while the database is unreachable, and while the error is not proven to be caused
@@ -255,7 +272,7 @@ fn row_fault(error: &StoreError) -> Option<OrderError> {
     }
 }
 
-/// The same over a connection of the caller's.
+/// Acknowledges entries of any partition. Only for entries whose order is in SQL or has been enqueued again.
 async fn acknowledge(servers: &mut Servers, entries: Vec<EntryId>) -> Result<u64> {
     let mut done = 0;
     for (of, entries) in by_partition(&servers.keys, entries, |entry| *entry) {
@@ -264,7 +281,7 @@ async fn acknowledge(servers: &mut Servers, entries: Vec<EntryId>) -> Result<u64
     Ok(done)
 }
 
-/// The same over a connection of the caller's.
+/// Makes dead letters of entries; returns how many were pending.
 pub(crate) async fn reject_all(servers: &mut Servers, entries: Rejected) -> Result<u64> {
     if let Some((entry, reason)) = entries.first() {
         // Each letter has its own reason; logging each would be the most expensive part of poison entries.
