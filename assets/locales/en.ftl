@@ -731,8 +731,11 @@ bench-database-in-use = the database holds sale #{ $sale }, which is not archive
 bench-disturbed = { $what }; run the benchmark again while no other program uses these servers
 bench-entry-malformed = an entry of the tutorial's stream is not an order
 bench-inserted-exist = an order of the benchmark is already in the database; run it again while no other program uses these servers
+bench-inserted-sale = benchmark: inserted rows
+bench-inserted-wrong = { $written } of { $orders } rows were inserted
 bench-lock-held = another process holds the lock of a buyer
 bench-no-progress = the consumer has written nothing for { $seconds } s; see the log in the data directory
+bench-no-restart = Redis did not start again in time after it was killed; run the benchmark again on a less busy machine
 bench-not-admitted = only { $admitted } of { $orders } buyers were admitted ({ $why })
 bench-order-exists = a buyer of the tutorial's stream already has an order
 bench-other-bench = another benchmark uses this Redis, or a killed one left its keys there; wait until it ends, or delete the keys { $keys }
@@ -807,10 +810,13 @@ cli-bench-overload =
     }, on { $database }.
     Capacity: { $capacity }/s ({ $range }). Latency goal of the queue: { $goal } ms. A dash means that no reply came in time.
 cli-bench-persisted = seckill, until in SQL
-cli-bench-ratio =
-    { $ratio } times as many as the tutorial, on { $database }.
-    Of the rows that are only inserted: { $inserted }. Pending entries of a dead node, of undelivered ones: { $recovered }.
 cli-bench-recovered = seckill, pending entries of a dead node
+cli-bench-recovery =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    }, on { $database }
+    ratio: seckill with pending entries divided by this row
 cli-bench-rounds =
     median of { $rounds ->
         [one] { $rounds } round
@@ -821,9 +827,19 @@ cli-bench-script = tutorial, { $connections ->
         [one] { $connections } connection
        *[other] { $connections } connections
     }
+cli-bench-sides =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    }, on { $database }
+    ratio: seckill divided by this row
 cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
 cli-bench-slowed-name = slowed by
+cli-bench-start =
+    First admission of a node that starts beside { $orders } orders, ms:
+    { $live } with a live node, { $restarted } after a restart of Redis.
 cli-bench-tutorial = tutorial, one by one
+cli-bench-undelivered = seckill, undelivered entries
 cli-cancelled = cancelled; nothing was changed
 cli-changed = { $entry }: was { $was }, is { $is }
 cli-claim = Transfer { $entries ->

@@ -708,8 +708,11 @@ bench-database-in-use = 数据库中有未归档的秒杀 #{ $sale }，请去掉
 bench-disturbed = { $what }；请在没有其他程序使用这些服务器时重新测试
 bench-entry-malformed = 教程的消息流中有无效消息
 bench-inserted-exist = 基准测试的一笔订单已在数据库中；请在没有其他程序使用这些服务器时重新运行
+bench-inserted-sale = 基准测试：仅插入行
+bench-inserted-wrong = { $orders } 行中插入了 { $written } 行
 bench-lock-held = 其他进程持有某位买家的锁
 bench-no-progress = 消费者已有 { $seconds } 秒没有写入，详见数据目录中的日志
+bench-no-restart = Redis 被强制终止后未能及时重新启动；请在负载较低的机器上重新测试
 bench-not-admitted = { $orders } 位买家中只有 { $admitted } 位准入（{ $why }）
 bench-order-exists = 教程的消息流中有买家已持有订单
 bench-other-bench = 此 Redis 上正在运行另一个基准测试，或上一次被强制终止；请等它结束，或删除键 { $keys }
@@ -772,17 +775,24 @@ cli-bench-overload =
     准入买家的延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
     容量：每秒 { $capacity }（{ $range }）。队列的延迟目标：{ $goal } 毫秒。“-”表示未能及时应答。
 cli-bench-persisted = seckill，至全部落库
-cli-bench-ratio =
-    速度为教程做法的 { $ratio } 倍，数据库：{ $database }。
-    与仅插入行相比：{ $inserted }。死亡节点的待确认消息与未投递消息相比：{ $recovered }。
 cli-bench-recovered = seckill，死亡节点的待确认消息
+cli-bench-recovery =
+    取 { $rounds } 轮的中位数，数据库：{ $database }
+    倍数：seckill 处理待确认消息的速度除以该行
 cli-bench-rounds =
     每轮 { $requests } 次请求，取 { $rounds } 轮的中位数，数据库：{ $database }
     倍数：seckill 除以该行
 cli-bench-script = 教程，{ $connections } 个连接
+cli-bench-sides =
+    取 { $rounds } 轮的中位数，数据库：{ $database }
+    倍数：seckill 除以该行
 cli-bench-slowed = { $slowed }，为 { $rounds } 轮的中位数，半数在 { $low } 到 { $high } 之间
 cli-bench-slowed-name = 减速
+cli-bench-start =
+    已有 { $orders } 笔订单时，新节点首次准入耗时（毫秒）：
+    有在线节点时 { $live }，Redis 重启后 { $restarted }。
 cli-bench-tutorial = 教程的做法，逐条写入
+cli-bench-undelivered = seckill，未投递消息
 cli-cancelled = 已取消，未做任何更改
 cli-changed = { $entry }：原为 { $was }，现为 { $is }
 cli-claim = 将 { $entries } 条待确认消息转移给“{ $to }”？

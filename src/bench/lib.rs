@@ -7,6 +7,8 @@ pub mod locks;
 pub mod overload;
 pub mod persist;
 mod plain_lock;
+pub mod recovery;
+mod rounds;
 pub mod rush;
 mod script;
 mod setup;

@@ -1,8 +1,9 @@
-//! `seckill bench`: both sides write every order, and a deployment is left unchanged.
+//! `seckill bench`: each side does the same work, and a deployment is left unchanged.
 
 use crate::support::{MariaDb, Postgres, Ran, Seckill, TestRedis};
 
-const SMALL: [&str; 7] = ["bench", "persist", "--orders", "300", "--tutorial", "50", "--json"];
+const SMALL: [&str; 8] =
+    ["bench", "persist", "--orders", "300", "--tutorial", "50", "--quick", "--json"];
 
 fn keys(server: &TestRedis) -> Vec<String> {
     let mut keys: Vec<String> = server.query(&["KEYS", "*"]);
@@ -16,17 +17,23 @@ fn keys(server: &TestRedis) -> Vec<String> {
 #[track_caller]
 fn both_sides_wrote_all(ran: Ran) {
     let report = ran.expect_code(0).json();
-    let sides = [("tutorial", 50), ("seckill", 300), ("inserted", 300), ("recovered", 300)];
+    is_written(&report, [("tutorial", 50), ("seckill", 300), ("inserted", 300)]);
+    for ratio in ["ratio", "ratio_inserted"] {
+        assert!(report[ratio].as_f64().unwrap() > 0.0, "{report}");
+    }
+    assert_eq!((&report["batch"], &report["rounds"]), (&2_000.into(), &1.into()), "{report}");
+}
+
+/// Checks the figures of sides that write this many orders.
+#[track_caller]
+fn is_written<const N: usize>(report: &serde_json::Value, sides: [(&str, u64); N]) {
     for (side, orders) in sides {
         let figures = &report[side];
         assert_eq!((&figures["orders"], &figures["persisted"]), (&orders.into(), &orders.into()));
         assert!(figures["seconds"].as_f64().unwrap() > 0.0, "{report}");
         assert!(figures["per_second"].as_f64().unwrap() > 0.0, "{report}");
+        is_spread(&figures["spread"]);
     }
-    for ratio in ["ratio", "ratio_inserted", "ratio_recovered"] {
-        assert!(report[ratio].as_f64().unwrap() > 0.0, "{report}");
-    }
-    assert_eq!(report["batch"], 2_000, "{report}");
 }
 
 #[track_caller]
@@ -50,8 +57,7 @@ fn a_bench_on_its_own_servers_leaves_nothing() {
 #[test]
 fn locks_are_measured_over_several_servers() {
     let home = Seckill::new();
-    let few = ["bench", "locks", "--seconds", "1", "--tasks", "4", "--waiting", "4", "--json"];
-    let report = home.run(&few).expect_code(0).json();
+    let report = home.run(&["bench", "locks", "--quick", "--json"]).expect_code(0).json();
     assert_eq!(report["servers"], 3, "{report}");
     for way in ["plain", "reentrant", "multilock"] {
         for figure in ["alone_per_second", "many_per_second", "hand_overs"] {
@@ -120,11 +126,11 @@ fn an_interrupted_bench_removes_its_data() {
     assert_eq!(keys(&redis), [""; 0]);
 }
 
-/// Runs a benchmark of admission with few requests.
+/// Runs a benchmark that measures little.
 fn quick(home: &Seckill, what: &str, args: &[&str]) -> serde_json::Value {
     let bench = ["bench", what, "--quick", "--json"];
     let report = home.run(&[&bench, args].concat()).expect_code(0).json();
-    assert_eq!(report["rounds"], 2, "{report}");
+    assert_eq!(report["rounds"], 1, "{report}");
     assert_eq!(home.processes(), [0; 0]);
     report
 }
@@ -157,6 +163,30 @@ fn admission_and_refusals_are_compared_with_the_script_of_the_tutorials() {
 }
 
 #[test]
+fn pending_entries_and_the_first_admission_are_measured() {
+    let home = Seckill::new();
+    let few = ["--orders", "300", "--tutorial", "30", "--beside", "500"];
+    let report = quick(&home, "recovery", &few);
+    is_written(&report, [("recovered", 300), ("undelivered", 300), ("tutorial", 30)]);
+    for ratio in ["ratio", "ratio_undelivered"] {
+        assert!(report[ratio].as_f64().unwrap() > 0.0, "{report}");
+    }
+    let start = &report["start"];
+    assert_eq!(start["orders"], 500, "{report}");
+    for figure in ["live_ms", "restarted_ms"] {
+        is_spread(&start[figure]);
+        assert!(start[figure]["min"].as_f64().unwrap() > 0.0, "{report}");
+    }
+
+    // A Redis that was given is not killed.
+    let redis = TestRedis::start();
+    let url = redis.url();
+    let on_given = [&few[..], &["--redis", &url]].concat();
+    assert!(quick(&home, "recovery", &on_given)["start"].is_null());
+    assert_eq!(keys(&redis), [""; 0]);
+}
+
+#[test]
 fn latency_is_measured_at_four_loads_and_one_by_one() {
     let home = Seckill::new();
     let few = ["--buyers", "1000", "--millis", "50", "--lone", "50"];
@@ -182,7 +212,8 @@ fn latency_is_measured_at_four_loads_and_one_by_one() {
 #[test]
 fn overload_is_measured_at_four_shares_of_the_capacity() {
     let home = Seckill::new();
-    let report = quick(&home, "overload", &["--buyers", "1000", "--millis", "50"]);
+    let few = ["--buyers", "1000", "--millis", "50"];
+    let report = quick(&home, "overload", &few);
     assert_eq!(report["goal_ms"], 1_000, "{report}");
     let loads = report["loads"].as_array().unwrap();
     let shares: Vec<_> = loads.iter().filter_map(|load| load["share"].as_f64()).collect();
