@@ -730,6 +730,7 @@ ask-stop-load-test-and-pause =
 bench-database-in-use = the database holds sale #{ $sale }, which is not archived; pass another --database, or omit it
 bench-disturbed = { $what }; run the benchmark again while no other program uses these servers
 bench-entry-malformed = an entry of the tutorial's stream is not an order
+bench-ids-repeated = an order ID was issued twice, or is smaller than an earlier one
 bench-inserted-exist = an order of the benchmark is already in the database; run it again while no other program uses these servers
 bench-inserted-sale = benchmark: inserted rows
 bench-inserted-wrong = { $written } of { $orders } rows were inserted
@@ -786,6 +787,16 @@ cli-bench-hand-over = hand-over to one of { $waiting }, p50 us
 cli-bench-hand-over-p99 = hand-over, p99 us
 cli-bench-idle = { $both } of a core, { $engine } without the console
 cli-bench-idle-name = idle
+cli-bench-ids =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    } with { $ids } IDs each; no ID occurred twice
+    ratio: seckill divided by this row
+cli-bench-incr = tutorial, { $tasks ->
+        [one] { $tasks } task
+       *[other] { $tasks } tasks
+    }
 cli-bench-inserted = only inserted
 cli-bench-latency =
     Latency in microseconds, median of { $rounds ->
@@ -795,6 +806,7 @@ cli-bench-latency =
     Capacity: { $capacity }/s ({ $range }).
     A lone buyer waits { $p50 } times as long as for the script (p99: { $p99 } times).
 cli-bench-latency-tutorial = tutorial
+cli-bench-leased = seckill, { $batch } at once
 cli-bench-load = { $watched } requests/s, { $alone } without the console
 cli-bench-load-name = load test
 cli-bench-locks-per-second = locks per second, { $tasks ->
@@ -1355,6 +1367,7 @@ column-replays = replays
 column-result = result
 column-revoked = revoked
 column-role = role
+column-round-trips = round trips
 column-rows = rows
 column-sale = sale
 column-samples = samples

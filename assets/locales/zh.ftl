@@ -707,6 +707,7 @@ ask-stop-load-test-and-pause =
 bench-database-in-use = 数据库中有未归档的秒杀 #{ $sale }，请去掉或另指定 --database
 bench-disturbed = { $what }；请在没有其他程序使用这些服务器时重新测试
 bench-entry-malformed = 教程的消息流中有无效消息
+bench-ids-repeated = 有订单号重复，或小于先前的订单号
 bench-inserted-exist = 基准测试的一笔订单已在数据库中；请在没有其他程序使用这些服务器时重新运行
 bench-inserted-sale = 基准测试：仅插入行
 bench-inserted-wrong = { $orders } 行中插入了 { $written } 行
@@ -760,12 +761,17 @@ cli-bench-hand-over = 锁交接（{ $waiting } 个等待者），p50 微秒
 cli-bench-hand-over-p99 = 锁交接，p99 微秒
 cli-bench-idle = 占单核 { $both }，无控制台时 { $engine }
 cli-bench-idle-name = 空闲
+cli-bench-ids =
+    每轮 { $ids } 个订单号，取 { $rounds } 轮的中位数；没有重复的订单号
+    倍数：seckill 除以该行
+cli-bench-incr = 教程，{ $tasks } 个任务
 cli-bench-inserted = 仅插入行
 cli-bench-latency =
     延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
     容量：每秒 { $capacity }（{ $range }）。
     单个买家的等待时间为脚本的 { $p50 } 倍（p99：{ $p99 } 倍）。
 cli-bench-latency-tutorial = 教程
+cli-bench-leased = seckill，每批 { $batch } 个
 cli-bench-load = 每秒 { $watched } 次请求，无控制台时 { $alone } 次
 cli-bench-load-name = 压测
 cli-bench-locks-per-second = 每秒加锁，{ $tasks } 个任务
@@ -1246,6 +1252,7 @@ column-replays = 重放
 column-result = 结果
 column-revoked = 吊销时间
 column-role = 角色
+column-round-trips = 往返次数
 column-rows = 行数
 column-sale = 秒杀
 column-samples = 样本数

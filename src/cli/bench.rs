@@ -1,6 +1,7 @@
 //! `seckill bench`: throughput compared with a baseline on the same server.
 
 mod console;
+mod ids;
 mod recovery;
 
 use std::{sync::Arc, time::Duration};
@@ -41,6 +42,10 @@ pub(super) enum BenchCommand {
     /// Runs on the same servers as persist. The start of a node is measured on a temporary Redis only, which is killed
     /// and started again.
     Recovery(recovery::RecoveryArgs),
+    /// Order IDs per second and the round trips that they cost, compared with the INCR of a common tutorial
+    ///
+    /// Each ID is checked to be new. Runs on the same servers as persist.
+    Ids(ids::IdsArgs),
     /// Buyers admitted per second, without writing orders to SQL, compared with the script of a common tutorial
     ///
     /// The engine runs in this process. The script is called by this process, and by redis-benchmark if it is installed
@@ -174,6 +179,7 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
         BenchCommand::Locks(args) => run_locks(config, out, args).await,
         BenchCommand::Persist(args) => run_persist(config, out, &args).await,
         BenchCommand::Recovery(args) => recovery::run(config, out, &args).await,
+        BenchCommand::Ids(args) => ids::run(config, out, &args).await,
         BenchCommand::Admission(args) => run_rush(config, out, Work::Admission, &args).await,
         BenchCommand::Soldout(args) => run_rush(config, out, Work::SoldOut, &args).await,
         BenchCommand::Endtoend(args) => run_rush(config, out, Work::EndToEnd, &args).await,

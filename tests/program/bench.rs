@@ -187,6 +187,22 @@ fn pending_entries_and_the_first_admission_are_measured() {
 }
 
 #[test]
+fn order_ids_cost_fewer_round_trips_than_the_tutorials() {
+    let (home, redis) = (Seckill::new(), TestRedis::start());
+    let report = quick(&home, "ids", &["--ids", "5000", "--redis", &redis.url()]);
+    assert_eq!(report["ids"], 5_000, "{report}");
+    for side in ["seckill", "tutorial"] {
+        is_spread(&report[side]["per_second"]);
+        is_spread(&report[side]["round_trips"]);
+    }
+    assert_eq!(report["tutorial"]["round_trips"]["median"], 5_000.0, "{report}");
+    let leases = report["seckill"]["round_trips"]["median"].as_f64().unwrap();
+    assert!((1.0..=2.0).contains(&leases), "a lease has 4,096 IDs: {report}");
+    assert!([16, 64, 256, 1_024].contains(&report["tasks"].as_u64().unwrap()), "{report}");
+    assert_eq!(keys(&redis), [""; 0]);
+}
+
+#[test]
 fn latency_is_measured_at_four_loads_and_one_by_one() {
     let home = Seckill::new();
     let few = ["--buyers", "1000", "--millis", "50", "--lone", "50"];
