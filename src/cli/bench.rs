@@ -1,5 +1,6 @@
 //! `seckill bench`: throughput compared with a baseline on the same server.
 
+mod chart;
 mod console;
 mod ids;
 mod recovery;
@@ -18,6 +19,7 @@ use seckill_model::{Label, reason, text};
 use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
 use tokio_util::sync::CancellationToken;
 
+use self::chart::{Axis, Curve, Panel, SvgArgs};
 use crate::{
     CliError, Config, Context, Needs, Output, Result, Table, context, count_in, number, or_dash,
     signals::Signals,
@@ -127,6 +129,8 @@ pub(super) struct LatencyArgs {
     lone: Option<u64>,
     #[command(flatten)]
     rounds: RoundArgs,
+    #[command(flatten)]
+    svg: SvgArgs,
 }
 
 #[derive(Debug, Args)]
@@ -139,6 +143,8 @@ pub(super) struct OverloadArgs {
     millis: Option<u64>,
     #[command(flatten)]
     rounds: RoundArgs,
+    #[command(flatten)]
+    svg: SvgArgs,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -396,7 +402,7 @@ fn render_rush(report: &rush::Report) -> String {
 }
 
 async fn run_latency(config: &Config, out: Output, args: &LatencyArgs) -> Result<u8> {
-    let rounds = args.rounds;
+    let (rounds, svg) = (args.rounds, args.svg.open()?);
     let plan = latency::Plan {
         buyers: rounds.choose(args.buyers, 100_000, 5_000),
         each: Duration::from_millis(rounds.choose(args.millis, 3_000, 250)),
@@ -405,7 +411,33 @@ async fn run_latency(config: &Config, out: Output, args: &LatencyArgs) -> Result
     };
     let run = async |deployment, stop: &_| latency::run(deployment, plan, stop).await;
     let report = measured(config, out, run).await?;
+    svg.write(&latency_panels(&report))?;
     out.answer(&report, || render_latency(&report))
+}
+
+fn latency_panels(report: &latency::Report) -> [Panel; 1] {
+    type Percentile = (&'static str, fn(&Latencies) -> &Spread);
+    type Side = (String, fn(&latency::Load) -> &Latencies);
+    let percentiles: [Percentile; 2] = [("p50", |it| &it.p50_us), ("p99", |it| &it.p99_us)];
+    let tutorial = Label("cli-bench-latency-tutorial").to_owned();
+    let sides: [Side; 2] =
+        [("seckill".to_owned(), |it| &it.seckill), (tutorial, |it| &it.tutorial)];
+    let mut curves = Vec::new();
+    for (name, percentile) in percentiles {
+        for (side, latencies) in &sides {
+            let point = |load: &latency::Load| Some((load.offered, *percentile(latencies(load))));
+            curves.push(Curve::of(format!("{side} {name}"), &report.loads, point));
+        }
+    }
+    curves.push(Curve::of("seckill p99.9".to_owned(), &report.loads, |load| {
+        Some((load.offered, load.seckill.p999_us))
+    }));
+    [Panel {
+        title: Label("cli-bench-chart-latency").to_owned(),
+        x: Axis::new(Label("cli-bench-chart-offered"), false),
+        y: Axis::new(Label("cli-bench-chart-microseconds"), true),
+        curves,
+    }]
 }
 
 fn render_latency(report: &latency::Report) -> String {
@@ -454,7 +486,7 @@ fn render_latency(report: &latency::Report) -> String {
 }
 
 async fn run_overload(config: &Config, out: Output, args: &OverloadArgs) -> Result<u8> {
-    let rounds = args.rounds;
+    let (rounds, svg) = (args.rounds, args.svg.open()?);
     let plan = overload::Plan {
         buyers: rounds.choose(args.buyers, 100_000, 5_000),
         each: Duration::from_millis(rounds.choose(args.millis, 3_000, 250)),
@@ -462,7 +494,30 @@ async fn run_overload(config: &Config, out: Output, args: &OverloadArgs) -> Resu
     };
     let run = async |deployment, stop: &_| overload::run(deployment, plan, stop).await;
     let report = measured(config, out, run).await?;
+    svg.write(&overload_panels(&report))?;
     out.answer(&report, || render_overload(&report))
+}
+
+fn overload_panels(report: &overload::Report) -> [Panel; 2] {
+    let panel = |title: Label, y: Axis, of: fn(&overload::Side) -> &Spread| {
+        let seckill = |load: &overload::Load| Some((load.offered, *of(&load.seckill)));
+        let tutorial = |load: &overload::Load| Some((load.offered, *of(load.tutorial.as_ref()?)));
+        Panel {
+            title: title.to_owned(),
+            x: Axis::new(Label("cli-bench-chart-offered"), false),
+            y,
+            curves: vec![
+                Curve::of("seckill".to_owned(), &report.loads, seckill),
+                Curve::of(Label("cli-bench-latency-tutorial").to_owned(), &report.loads, tutorial),
+            ],
+        }
+    };
+    let admitted = Axis::new(Label("cli-bench-chart-admitted"), false);
+    let latency = Axis::new(Label("cli-bench-chart-microseconds"), true);
+    [
+        panel(Label("cli-bench-chart-goodput"), admitted, |it| &it.admitted_per_second),
+        panel(Label("cli-bench-chart-p99"), latency, |it| &it.p99_us),
+    ]
 }
 
 /// The load, the side, its figures, and what it admitted of its capacity.

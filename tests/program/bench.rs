@@ -162,6 +162,14 @@ fn admission_and_refusals_are_compared_with_the_script_of_the_tutorials() {
     refused(home.run(&["--read-only", "bench", "latency"]), 1, "read-only");
 }
 
+/// Checks that a file of curves has so many points.
+#[track_caller]
+fn has_points(home: &Seckill, file: &str, points: usize) {
+    let svg = std::fs::read_to_string(home.file(file)).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    assert_eq!(svg.matches("<circle").count(), points, "{svg}");
+}
+
 #[test]
 fn pending_entries_and_the_first_admission_are_measured() {
     let home = Seckill::new();
@@ -203,10 +211,20 @@ fn order_ids_cost_fewer_round_trips_than_the_tutorials() {
 }
 
 #[test]
+fn curves_that_cannot_be_written_are_an_error_before_the_measurement() {
+    let home = Seckill::new();
+    let file = home.file("none/latency.svg");
+    refused(home.run(&["bench", "latency", "--svg", file.to_str().unwrap()]), 1, "latency.svg");
+}
+
+#[test]
 fn latency_is_measured_at_four_loads_and_one_by_one() {
     let home = Seckill::new();
+    let svg = home.file("latency.svg");
     let few = ["--buyers", "1000", "--millis", "50", "--lone", "50"];
-    let report = quick(&home, "latency", &few);
+    let report = quick(&home, "latency", &[&few[..], &["--svg", svg.to_str().unwrap()]].concat());
+    // Five percentiles at four loads.
+    has_points(&home, "latency.svg", 20);
     is_spread(&report["capacity"]);
     let loads = report["loads"].as_array().unwrap();
     let shares: Vec<_> = loads.iter().map(|load| load["share"].as_f64()).collect();
@@ -228,7 +246,8 @@ fn latency_is_measured_at_four_loads_and_one_by_one() {
 #[test]
 fn overload_is_measured_at_four_shares_of_the_capacity() {
     let home = Seckill::new();
-    let few = ["--buyers", "1000", "--millis", "50"];
+    let svg = home.file("overload.svg");
+    let few = ["--buyers", "1000", "--millis", "50", "--svg", svg.to_str().unwrap()];
     let report = quick(&home, "overload", &few);
     assert_eq!(report["goal_ms"], 1_000, "{report}");
     let loads = report["loads"].as_array().unwrap();
@@ -240,6 +259,9 @@ fn overload_is_measured_at_four_shares_of_the_capacity() {
         }
         assert!(load["goodput"].as_f64().unwrap() > 0.0, "{report}");
     }
+    let of_tutorial = loads.iter().filter(|load| load["tutorial"].is_object()).count();
+    // Two panels.
+    has_points(&home, "overload.svg", 2 * (loads.len() + of_tutorial));
 }
 
 #[test]
