@@ -781,14 +781,23 @@ cli-bench-batches = seckill, at most { $batch } per transaction
 cli-bench-busy = Requests refused because the node was busy, per round: { $busy }
 cli-bench-chart-admitted = admitted per second
 cli-bench-chart-goodput = Buyers admitted
+cli-bench-chart-growth = Orders written as the table grows
 cli-bench-chart-latency = Latency of admission
 cli-bench-chart-microseconds = microseconds
 cli-bench-chart-offered = offered requests per second
+cli-bench-chart-orders = orders per second
 cli-bench-chart-p99 = Latency of admitted buyers, p99
+cli-bench-chart-rows = rows in the table
 cli-bench-drawn = drawing of a frame, us
 cli-bench-engine-ended = the engine stopped during the load test
 cli-bench-frame = { $bytes } at { $size }
 cli-bench-frame-name = bytes per frame
+cli-bench-growth =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    } with { $orders } orders each, on { $database }
+    of first: divided by the first size; ratio: seckill divided by this row
 cli-bench-hand-over = hand-over to one of { $waiting }, p50 us
 cli-bench-hand-over-p99 = hand-over, p99 us
 cli-bench-idle = { $both } of a core, { $engine } without the console
@@ -1322,6 +1331,7 @@ column-at = at
 column-audit = the audit
 column-busy-percent = busy %
 column-buyer = buyer
+column-bytes-per-row = bytes per row
 column-cause = cause
 column-changed = changed
 column-closed = closed
@@ -1355,6 +1365,7 @@ column-multilock = multi-server ({ $servers })
 column-next = next
 column-node = node
 column-of-capacity = goodput/capacity
+column-of-first = of first
 column-on = on
 column-order = order
 column-orders = orders

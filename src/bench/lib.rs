@@ -2,6 +2,7 @@
 //!
 //! Absolute times are noise on shared machines; ratios within one run are not.
 
+pub mod growth;
 pub mod ids;
 pub mod latency;
 pub mod locks;

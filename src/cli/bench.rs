@@ -2,6 +2,7 @@
 
 mod chart;
 mod console;
+mod growth;
 mod ids;
 mod recovery;
 
@@ -44,6 +45,11 @@ pub(super) enum BenchCommand {
     /// Runs on the same servers as persist. The start of a node is measured on a temporary Redis only, which is killed
     /// and started again.
     Recovery(recovery::RecoveryArgs),
+    /// Orders persisted per second as the orders table grows, compared with rows that are only inserted
+    ///
+    /// The table grows tenfold from one measurement to the next, by inserted rows. Runs on the same servers as persist;
+    /// the database should be empty.
+    Growth(growth::GrowthArgs),
     /// Order IDs per second and the round trips that they cost, compared with the INCR of a common tutorial
     ///
     /// Each ID is checked to be new. Runs on the same servers as persist.
@@ -185,6 +191,7 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
         BenchCommand::Locks(args) => run_locks(config, out, args).await,
         BenchCommand::Persist(args) => run_persist(config, out, &args).await,
         BenchCommand::Recovery(args) => recovery::run(config, out, &args).await,
+        BenchCommand::Growth(args) => growth::run(config, out, &args).await,
         BenchCommand::Ids(args) => ids::run(config, out, &args).await,
         BenchCommand::Admission(args) => run_rush(config, out, Work::Admission, &args).await,
         BenchCommand::Soldout(args) => run_rush(config, out, Work::SoldOut, &args).await,

@@ -210,6 +210,35 @@ fn order_ids_cost_fewer_round_trips_than_the_tutorials() {
     assert_eq!(keys(&redis), [""; 0]);
 }
 
+#[track_caller]
+fn grew(report: &serde_json::Value) {
+    let sizes = report["sizes"].as_array().unwrap();
+    let rows: Vec<_> = sizes.iter().filter_map(|size| size["rows"].as_u64()).collect();
+    assert_eq!(rows, [500, 2_000], "{report}");
+    for size in sizes {
+        is_spread(&size["seckill"]);
+        is_spread(&size["inserted"]);
+        let ratios = ["ratio_inserted", "ratio_first", "ratio_first_inserted"];
+        for figure in ratios.iter().chain(&["bytes_per_row"]) {
+            assert!(size[figure].as_f64().unwrap() > 0.0, "{figure}: {report}");
+        }
+    }
+    assert_eq!(sizes[0]["ratio_first"], 1.0, "{report}");
+}
+
+#[tokio::test]
+async fn growth_is_measured_on_every_database() {
+    let home = Seckill::new();
+    let svg = home.file("growth.svg");
+    let few = ["--first", "500", "--rows", "2000", "--orders", "100"];
+    grew(&quick(&home, "growth", &[&few[..], &["--svg", svg.to_str().unwrap()]].concat()));
+    // Two sides at two sizes.
+    has_points(&home, "growth.svg", 4);
+    for url in [MariaDb::shared().database().await, Postgres::shared().database().await] {
+        grew(&quick(&home, "growth", &[&few[..], &["--database", &url]].concat()));
+    }
+}
+
 #[test]
 fn curves_that_cannot_be_written_are_an_error_before_the_measurement() {
     let home = Seckill::new();
