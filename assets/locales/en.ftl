@@ -860,7 +860,10 @@ cli-bench-sides =
        *[other] { $rounds } rounds
     }, on { $database }
     ratio: seckill divided by this row
-cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
+cli-bench-slowed = { $slowed }, the median of { $rounds ->
+    [one] { $rounds } round
+   *[other] { $rounds } rounds
+}; half of them between { $low } and { $high }
 cli-bench-slowed-name = slowed by
 cli-bench-start =
     First admission of a node that starts beside { $orders } orders, ms:

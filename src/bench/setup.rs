@@ -31,8 +31,8 @@ pub(super) const PREFIX: &str = "seckill-bench";
 /// Lock that prevents concurrent benchmarks.
 const CLAIM: &str = "bench";
 const NODE: &str = "bench";
-/// Polling interval.
-pub(super) const POLL: Duration = Duration::from_millis(2);
+/// Polling interval of the stream.
+const POLL: Duration = Duration::from_millis(2);
 /// Timeout without progress of the consumer.
 const NO_PROGRESS: Duration = Duration::from_secs(30);
 /// Timeout of the cleanup.
