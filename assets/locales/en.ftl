@@ -730,9 +730,13 @@ ask-stop-load-test-and-pause =
 bench-database-in-use = the database holds sale #{ $sale }, which is not archived; pass another --database, or omit it
 bench-disturbed = { $what }; run the benchmark again while no other program uses these servers
 bench-entry-malformed = an entry of the tutorial's stream is not an order
+bench-ids-repeated = an order ID was issued twice, or is smaller than an earlier one
 bench-inserted-exist = an order of the benchmark is already in the database; run it again while no other program uses these servers
+bench-inserted-sale = benchmark: inserted rows
+bench-inserted-wrong = { $written } of { $orders } rows were inserted
 bench-lock-held = another process holds the lock of a buyer
 bench-no-progress = the consumer has written nothing for { $seconds } s; see the log in the data directory
+bench-no-restart = Redis did not start again in time after it was killed; run the benchmark again on a less busy machine
 bench-not-admitted = only { $admitted } of { $orders } buyers were admitted ({ $why })
 bench-order-exists = a buyer of the tutorial's stream already has an order
 bench-other-bench = another benchmark uses this Redis, or a killed one left its keys there; wait until it ends, or delete the keys { $keys }
@@ -775,14 +779,39 @@ cli-bench = benchmark
 cli-bench-answered = response to a key, us
 cli-bench-batches = seckill, at most { $batch } per transaction
 cli-bench-busy = Requests refused because the node was busy, per round: { $busy }
+cli-bench-chart-admitted = admitted per second
+cli-bench-chart-goodput = Buyers admitted
+cli-bench-chart-growth = Orders written as the table grows
+cli-bench-chart-latency = Latency of admission
+cli-bench-chart-microseconds = microseconds
+cli-bench-chart-offered = offered requests per second
+cli-bench-chart-orders = orders per second
+cli-bench-chart-p99 = Latency of admitted buyers, p99
+cli-bench-chart-rows = rows in the table
 cli-bench-drawn = drawing of a frame, us
 cli-bench-engine-ended = the engine stopped during the load test
 cli-bench-frame = { $bytes } at { $size }
 cli-bench-frame-name = bytes per frame
+cli-bench-growth =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    } with { $orders } orders each, on { $database }
+    of first: divided by the first size; ratio: seckill divided by this row
 cli-bench-hand-over = hand-over to one of { $waiting }, p50 us
 cli-bench-hand-over-p99 = hand-over, p99 us
 cli-bench-idle = { $both } of a core, { $engine } without the console
 cli-bench-idle-name = idle
+cli-bench-ids =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    } with { $ids } IDs each; no ID occurred twice
+    ratio: seckill divided by this row
+cli-bench-incr = tutorial, { $tasks ->
+        [one] { $tasks } task
+       *[other] { $tasks } tasks
+    }
 cli-bench-inserted = only inserted
 cli-bench-latency =
     Latency in microseconds, median of { $rounds ->
@@ -792,6 +821,7 @@ cli-bench-latency =
     Capacity: { $capacity }/s ({ $range }).
     A lone buyer waits { $p50 } times as long as for the script (p99: { $p99 } times).
 cli-bench-latency-tutorial = tutorial
+cli-bench-leased = seckill, { $batch } at once
 cli-bench-load = { $watched } requests/s, { $alone } without the console
 cli-bench-load-name = load test
 cli-bench-locks-per-second = locks per second, { $tasks ->
@@ -807,10 +837,13 @@ cli-bench-overload =
     }, on { $database }.
     Capacity: { $capacity }/s ({ $range }). Latency goal of the queue: { $goal } ms. A dash means that no reply came in time.
 cli-bench-persisted = seckill, until in SQL
-cli-bench-ratio =
-    { $ratio } times as many as the tutorial, on { $database }.
-    Of the rows that are only inserted: { $inserted }. Pending entries of a dead node, of undelivered ones: { $recovered }.
 cli-bench-recovered = seckill, pending entries of a dead node
+cli-bench-recovery =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    }, on { $database }
+    ratio: seckill with pending entries divided by this row
 cli-bench-rounds =
     median of { $rounds ->
         [one] { $rounds } round
@@ -821,9 +854,22 @@ cli-bench-script = tutorial, { $connections ->
         [one] { $connections } connection
        *[other] { $connections } connections
     }
-cli-bench-slowed = { $slowed }, the median of { $rounds } rounds; half of them between { $low } and { $high }
+cli-bench-sides =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    }, on { $database }
+    ratio: seckill divided by this row
+cli-bench-slowed = { $slowed }, the median of { $rounds ->
+    [one] { $rounds } round
+   *[other] { $rounds } rounds
+}; half of them between { $low } and { $high }
 cli-bench-slowed-name = slowed by
+cli-bench-start =
+    First admission of a node that starts beside { $orders } orders, ms:
+    { $live } with a live node, { $restarted } after a restart of Redis.
 cli-bench-tutorial = tutorial, one by one
+cli-bench-undelivered = seckill, undelivered entries
 cli-cancelled = cancelled; nothing was changed
 cli-changed = { $entry }: was { $was }, is { $is }
 cli-claim = Transfer { $entries ->
@@ -1288,6 +1334,7 @@ column-at = at
 column-audit = the audit
 column-busy-percent = busy %
 column-buyer = buyer
+column-bytes-per-row = bytes per row
 column-cause = cause
 column-changed = changed
 column-closed = closed
@@ -1321,6 +1368,7 @@ column-multilock = multi-server ({ $servers })
 column-next = next
 column-node = node
 column-of-capacity = goodput/capacity
+column-of-first = of first
 column-on = on
 column-order = order
 column-orders = orders
@@ -1339,6 +1387,7 @@ column-replays = replays
 column-result = result
 column-revoked = revoked
 column-role = role
+column-round-trips = round trips
 column-rows = rows
 column-sale = sale
 column-samples = samples

@@ -707,9 +707,13 @@ ask-stop-load-test-and-pause =
 bench-database-in-use = 数据库中有未归档的秒杀 #{ $sale }，请去掉或另指定 --database
 bench-disturbed = { $what }；请在没有其他程序使用这些服务器时重新测试
 bench-entry-malformed = 教程的消息流中有无效消息
+bench-ids-repeated = 有订单号重复，或小于先前的订单号
 bench-inserted-exist = 基准测试的一笔订单已在数据库中；请在没有其他程序使用这些服务器时重新运行
+bench-inserted-sale = 基准测试：仅插入行
+bench-inserted-wrong = { $orders } 行中插入了 { $written } 行
 bench-lock-held = 其他进程持有某位买家的锁
 bench-no-progress = 消费者已有 { $seconds } 秒没有写入，详见数据目录中的日志
+bench-no-restart = Redis 被强制终止后未能及时重新启动；请在负载较低的机器上重新测试
 bench-not-admitted = { $orders } 位买家中只有 { $admitted } 位准入（{ $why }）
 bench-order-exists = 教程的消息流中有买家已持有订单
 bench-other-bench = 此 Redis 上正在运行另一个基准测试，或上一次被强制终止；请等它结束，或删除键 { $keys }
@@ -749,20 +753,37 @@ cli-bench = 基准测试
 cli-bench-answered = 按键响应，微秒
 cli-bench-batches = seckill，每个事务至多 { $batch } 条
 cli-bench-busy = 每轮因节点繁忙被拒绝的请求：{ $busy }
+cli-bench-chart-admitted = 每秒准入
+cli-bench-chart-goodput = 准入的买家
+cli-bench-chart-growth = 订单表增长时的写入速度
+cli-bench-chart-latency = 准入延迟
+cli-bench-chart-microseconds = 微秒
+cli-bench-chart-offered = 每秒发出的请求
+cli-bench-chart-orders = 每秒订单
+cli-bench-chart-p99 = 准入买家的延迟，p99
+cli-bench-chart-rows = 表中行数
 cli-bench-drawn = 画面绘制，微秒
 cli-bench-engine-ended = 引擎在压测期间停止
 cli-bench-frame = { $bytes }，窗口 { $size }
 cli-bench-frame-name = 每帧字节
+cli-bench-growth =
+    每轮 { $orders } 笔订单，取 { $rounds } 轮的中位数，数据库：{ $database }
+    与首次相比：除以最小表的速度；倍数：seckill 除以该行
 cli-bench-hand-over = 锁交接（{ $waiting } 个等待者），p50 微秒
 cli-bench-hand-over-p99 = 锁交接，p99 微秒
 cli-bench-idle = 占单核 { $both }，无控制台时 { $engine }
 cli-bench-idle-name = 空闲
+cli-bench-ids =
+    每轮 { $ids } 个订单号，取 { $rounds } 轮的中位数；没有重复的订单号
+    倍数：seckill 除以该行
+cli-bench-incr = 教程，{ $tasks } 个任务
 cli-bench-inserted = 仅插入行
 cli-bench-latency =
     延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
     容量：每秒 { $capacity }（{ $range }）。
     单个买家的等待时间为脚本的 { $p50 } 倍（p99：{ $p99 } 倍）。
 cli-bench-latency-tutorial = 教程
+cli-bench-leased = seckill，每批 { $batch } 个
 cli-bench-load = 每秒 { $watched } 次请求，无控制台时 { $alone } 次
 cli-bench-load-name = 压测
 cli-bench-locks-per-second = 每秒加锁，{ $tasks } 个任务
@@ -772,17 +793,24 @@ cli-bench-overload =
     准入买家的延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
     容量：每秒 { $capacity }（{ $range }）。队列的延迟目标：{ $goal } 毫秒。“-”表示未能及时应答。
 cli-bench-persisted = seckill，至全部落库
-cli-bench-ratio =
-    速度为教程做法的 { $ratio } 倍，数据库：{ $database }。
-    与仅插入行相比：{ $inserted }。死亡节点的待确认消息与未投递消息相比：{ $recovered }。
 cli-bench-recovered = seckill，死亡节点的待确认消息
+cli-bench-recovery =
+    取 { $rounds } 轮的中位数，数据库：{ $database }
+    倍数：seckill 处理待确认消息的速度除以该行
 cli-bench-rounds =
     每轮 { $requests } 次请求，取 { $rounds } 轮的中位数，数据库：{ $database }
     倍数：seckill 除以该行
 cli-bench-script = 教程，{ $connections } 个连接
+cli-bench-sides =
+    取 { $rounds } 轮的中位数，数据库：{ $database }
+    倍数：seckill 除以该行
 cli-bench-slowed = { $slowed }，为 { $rounds } 轮的中位数，半数在 { $low } 到 { $high } 之间
 cli-bench-slowed-name = 减速
+cli-bench-start =
+    已有 { $orders } 笔订单时，新节点首次准入耗时（毫秒）：
+    有在线节点时 { $live }，Redis 重启后 { $restarted }。
 cli-bench-tutorial = 教程的做法，逐条写入
+cli-bench-undelivered = seckill，未投递消息
 cli-cancelled = 已取消，未做任何更改
 cli-changed = { $entry }：原为 { $was }，现为 { $is }
 cli-claim = 将 { $entries } 条待确认消息转移给“{ $to }”？
@@ -1185,6 +1213,7 @@ column-at = 时间
 column-audit = 对账
 column-busy-percent = 繁忙 %
 column-buyer = 买家
+column-bytes-per-row = 每行字节
 column-cause = 触发
 column-changed = 变更
 column-closed = 已关闭
@@ -1218,6 +1247,7 @@ column-multilock = 联锁，{ $servers } 台服务器
 column-next = 下次
 column-node = 节点
 column-of-capacity = 有效吞吐/容量
+column-of-first = 与首次相比
 column-on = 对象
 column-order = 订单
 column-orders = 订单数
@@ -1236,6 +1266,7 @@ column-replays = 重放
 column-result = 结果
 column-revoked = 吊销时间
 column-role = 角色
+column-round-trips = 往返次数
 column-rows = 行数
 column-sale = 秒杀
 column-samples = 样本数

@@ -238,7 +238,7 @@ pub(super) async fn under_load(
     let node = bench.node();
     node.consume();
     let admission = node.admission();
-    buy(&admission, voucher, 1).await?;
+    buy(&admission, voucher, 1..=1).await?;
     let report = node.load(&admission, &LoadTest { voucher, ..plan }).await?;
     // Above its capacity, the node refuses buyers as busy.
     if report.admitted + report.rejected != report.attempts {
@@ -263,7 +263,7 @@ async fn one_by_one(
         node.consume();
     }
     let admission = node.admission();
-    buy(&admission, voucher, 1).await?;
+    buy(&admission, voucher, 1..=1).await?;
     let (mut latencies, began) = (histogram(), Instant::now());
     for user in 1..=buyers {
         let asked = Instant::now();

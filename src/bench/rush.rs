@@ -2,6 +2,7 @@
 //! with the script of the tutorials, in turns on the same Redis.
 
 use std::{
+    ops::RangeInclusive,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::spread::Spread;
 use crate::{
+    rounds::in_turns,
     script::{self, Script},
     setup::{Bench, failed, not_admitted},
 };
@@ -96,32 +98,19 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
     let script = Script::load(&bench.deployment.redis).await?;
     let users: Arc<[u32]> = load_test(VoucherId(0), plan.requests).arrivals().into();
     let connections = best_connections(&script, plan, &users).await?;
-    let (mut seckill, mut persisted) = (Vec::new(), Vec::new());
-    let (mut tutorial, mut redis_benchmark) = (Vec::new(), Vec::new());
-    for round in 0..=plan.rounds {
-        let mut sides = [Side::Seckill, Side::Tutorial, Side::RedisBenchmark];
-        sides.rotate_left(round as usize % 3);
-        for side in sides {
-            match side {
-                Side::Seckill => {
-                    let (replies, rows) = of_seckill(bench, plan).await?;
-                    seckill.push(replies);
-                    persisted.extend(rows);
-                }
-                Side::Tutorial => {
-                    tutorial.push(of_tutorial(&script, plan, &users, connections).await?);
-                }
-                Side::RedisBenchmark => {
-                    redis_benchmark.extend(of_redis_benchmark(&script, plan).await?);
-                }
-            }
+    let sides = [Side::Seckill, Side::Tutorial, Side::RedisBenchmark];
+    let measure = async |side| match side {
+        Side::Seckill => of_seckill(bench, plan).await,
+        Side::Tutorial => {
+            let replies = of_tutorial(&script, plan, &users, connections).await?;
+            Ok((Some(replies), None))
         }
-        if round == 0 {
-            for warm_up in [&mut seckill, &mut persisted, &mut tutorial, &mut redis_benchmark] {
-                warm_up.clear();
-            }
-        }
-    }
+        Side::RedisBenchmark => Ok((of_redis_benchmark(&script, plan).await?, None)),
+    };
+    let figures = in_turns(plan.rounds, sides, measure).await?;
+    let persisted = figures.iter().flatten().filter_map(|(_, rows)| *rows).collect();
+    let [seckill, tutorial, redis_benchmark] =
+        figures.map(|side| side.into_iter().filter_map(|(replies, _)| replies).collect::<Vec<_>>());
     let spread = |of: Vec<f64>| (!of.is_empty()).then(|| Spread::of(of));
     let (seckill, tutorial) = (Spread::of(seckill), Spread::of(tutorial));
     let redis_benchmark = spread(redis_benchmark);
@@ -145,28 +134,32 @@ pub(super) fn load_test(voucher: VoucherId, users: u64) -> LoadTest {
     LoadTest { repeat: 0.0, settle: false, ..LoadTest::new(voucher, users) }
 }
 
-/// Lets so many users buy who are not among those of a load test. The first one waits until the node is ready.
+/// Lets users buy who are not among those of a load test, but have these numbers after them. The first one waits until the
+/// node is ready.
 pub(super) async fn buy(
     admission: &Admission,
     voucher: VoucherId,
-    pieces: u64,
+    numbers: RangeInclusive<u64>,
 ) -> Result<(), EngineError> {
-    for number in 1..=pieces {
+    for number in numbers.clone() {
         let reply = admission.request(voucher, UserId(MAX_USERS + number)).answer().await;
         if !matches!(reply.outcome, Ok(Outcome::Admitted { .. })) {
             let why = match reply.outcome {
                 Ok(outcome) => Message::of(&outcome).to_string(),
                 Err(error) => error.to_string(),
             };
-            let (orders, admitted) = (pieces, number - 1);
+            let (orders, admitted) =
+                (numbers.end() + 1 - numbers.start(), number - numbers.start());
             return Err(failed(reason!("bench-not-admitted", orders, admitted, why)));
         }
     }
     Ok(())
 }
 
-/// Returns the replies per second, and the rows per second with the consumer.
-async fn of_seckill(bench: &mut Bench, plan: Plan) -> Result<(f64, Option<f64>), EngineError> {
+/// Replies per second, if they could be measured, and rows per second with the consumer.
+type Rates = (Option<f64>, Option<f64>);
+
+async fn of_seckill(bench: &mut Bench, plan: Plan) -> Result<Rates, EngineError> {
     let Plan { work, requests, .. } = plan;
     let before = if work == Work::SoldOut { SOLD } else { 1 };
     let stock = if work == Work::SoldOut { SOLD } else { requests + before };
@@ -176,7 +169,7 @@ async fn of_seckill(bench: &mut Bench, plan: Plan) -> Result<(f64, Option<f64>),
         node.consume();
     }
     let admission = node.admission();
-    buy(&admission, voucher, before).await?;
+    buy(&admission, voucher, 1..=before).await?;
     let report = node.load(&admission, &load_test(voucher, requests)).await?;
     let ended = Instant::now();
     let expected = if work == Work::SoldOut { report.sold_out } else { report.admitted };
@@ -192,7 +185,7 @@ async fn of_seckill(bench: &mut Bench, plan: Plan) -> Result<(f64, Option<f64>),
     node.stop().await;
     check(bench, voucher, stock, if with_consumer { stock } else { 0 }).await?;
     bench.clear().await?;
-    Ok((report.per_second, rows))
+    Ok((Some(report.per_second), rows))
 }
 
 /// Audits a sale, and compares the counts with those of the replies.

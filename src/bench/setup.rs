@@ -166,10 +166,15 @@ impl Bench {
 
     /// Starts a node without its periodic tasks.
     pub(super) fn node(&self) -> Node {
+        self.node_named(NODE)
+    }
+
+    /// The same beside another node.
+    pub(super) fn node_named(&self, name: &str) -> Node {
         let Deployment { redis, keys, .. } = &self.deployment;
-        let (locks, watchdog) = Locks::new(redis, keys.clone(), NODE, Timing::default());
+        let (locks, watchdog) = Locks::new(redis, keys.clone(), name, Timing::default());
         let node = Node {
-            context: NodeContext::new(NODE, &self.deployment, &locks),
+            context: NodeContext::new(name, &self.deployment, &locks),
             of_bench: self.tasks.clone(),
             tasks: TaskTracker::new(),
             stop: self.end.child_token(),
@@ -250,6 +255,15 @@ impl Node {
         let servers = self.context.deployment.servers();
         let (admission, meters) = (admission.clone(), Arc::clone(&self.context.meters));
         LoadGenerator { admission, servers, meters }.run(plan, &self.stop).await
+    }
+
+    /// Runs a load test in which every request must be admitted.
+    pub(super) async fn admit_all(&self, plan: &LoadTest) -> Result<(), EngineError> {
+        let report = self.load(&self.admission(), plan).await?;
+        if report.admitted == plan.users {
+            return Ok(());
+        }
+        Err(not_admitted(plan.users, report.admitted, &report))
     }
 
     /// Stops the tasks, and waits for them.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redis::pipe;
 use seckill_engine::{EngineError, ids::IdWorker};
 use seckill_model::{
-    Millis, Reason, VoucherId,
+    EntryId, Millis, Reason, VoucherId,
     entry::{FIELD_ORDER, FIELD_USER, FIELD_VOUCHER},
     reason,
 };
@@ -18,12 +18,22 @@ use seckill_redis::{
 };
 use seckill_store::{Placed, Store};
 
-use crate::plain_lock::PlainLock;
+use crate::{plain_lock::PlainLock, setup::PREFIX};
 
 const CONSUMER: &str = "c1";
 const BLOCK: Duration = Duration::from_secs(2);
 /// Entries added per round trip; not measured.
 const FILL: u64 = 1_000;
+
+/// The key layout of the baseline.
+pub(super) fn keys(redis: &Redis) -> Layout {
+    Layout::new(1, redis.is_cluster()).prefixed(&format!("{PREFIX}:tutorial"))
+}
+
+/// The keys that it leaves.
+pub(super) fn names(keys: &Layout) -> Vec<String> {
+    vec![keys.home().orders(), keys.home().watermark()]
+}
 
 /// Adds `orders` entries to the stream, each with a different buyer.
 pub(super) async fn fill(
@@ -49,20 +59,28 @@ pub(super) async fn fill(
     Ok(())
 }
 
-/// Runs until `orders` entries are acknowledged; returns the duration.
+/// Runs until `orders` entries are acknowledged; returns the duration. With `pending`, they are delivered before, and read
+/// from the pending list.
 pub(super) async fn drain(
     redis: &Redis,
     keys: &Layout,
     store: &Store,
     orders: u64,
+    pending: bool,
 ) -> Result<Duration, EngineError> {
     let (of, mut conn) = (keys.home(), redis.blocking_connection(BLOCK));
     let locks = PlainLock::connect(redis).await?;
+    let mut from = ReadFrom::New(BLOCK);
+    if pending {
+        let all = orders as usize;
+        stream::read_group(&mut conn, &of, CONSUMER, from, all).await?;
+        from = ReadFrom::Own(EntryId::MIN);
+    }
     // The first command opens the connection.
     conn.now().await?;
     let (begun, mut done) = (Instant::now(), 0);
     while done < orders {
-        let read = stream::read_group(&mut conn, &of, CONSUMER, ReadFrom::New(BLOCK), 1).await?;
+        let read = stream::read_group(&mut conn, &of, CONSUMER, from, 1).await?;
         let delivered = read.into_iter().next();
         let delivered = delivered.ok_or_else(|| disturbed(reason!("bench-stream-empty")))?;
         let order = delivered.order().ok_or_else(|| disturbed(reason!("bench-entry-malformed")))?;

@@ -1,6 +1,10 @@
 //! `seckill bench`: throughput compared with a baseline on the same server.
 
+mod chart;
 mod console;
+mod growth;
+mod ids;
+mod recovery;
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,6 +20,7 @@ use seckill_model::{Label, reason, text};
 use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
 use tokio_util::sync::CancellationToken;
 
+use self::chart::{Axis, Curve, Panel, SvgArgs};
 use crate::{
     CliError, Config, Context, Needs, Output, Result, Table, context, count_in, number, or_dash,
     signals::Signals,
@@ -28,12 +33,27 @@ pub(super) enum BenchCommand {
     /// Runs on a temporary server, or on --redis; the multi-server lock always runs on three temporary servers.
     Locks(LocksArgs),
     /// Orders persisted per second, from stream to acknowledged row, compared with the consumer of a common tutorial
+    /// and with rows that are only inserted
     ///
     /// Runs on temporary servers, or on --redis and --database. A Redis with a live node and a database with a sale
     /// that is not archived are rejected. All keys of the benchmark are removed at its end, except the order ID
-    /// counters, so that no ID is used twice; the rows of its two sales stay in the database, and the sales are
-    /// archived.
+    /// counters, so that no ID is used twice; the rows of its sales stay in the database, and the sales are archived.
     Persist(PersistArgs),
+    /// Entries per second that a dead node left pending, compared with the consumer of a common tutorial and with
+    /// undelivered entries; and the time until a node that starts admits its first buyer
+    ///
+    /// Runs on the same servers as persist. The start of a node is measured on a temporary Redis only, which is killed
+    /// and started again.
+    Recovery(recovery::RecoveryArgs),
+    /// Orders persisted per second as the orders table grows, compared with rows that are only inserted
+    ///
+    /// The table grows tenfold from one measurement to the next, by inserted rows. Runs on the same servers as persist;
+    /// the database should be empty.
+    Growth(growth::GrowthArgs),
+    /// Order IDs per second and the round trips that they cost, compared with the INCR of a common tutorial
+    ///
+    /// Each ID is checked to be new. Runs on the same servers as persist.
+    Ids(ids::IdsArgs),
     /// Buyers admitted per second, without writing orders to SQL, compared with the script of a common tutorial
     ///
     /// The engine runs in this process. The script is called by this process, and by redis-benchmark if it is installed
@@ -68,25 +88,29 @@ pub(super) enum BenchCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct LocksArgs {
-    /// Seconds for each of the nine measurements
-    #[arg(long, value_name = "S", default_value_t = 3, value_parser = count_in(1..=600))]
-    seconds: u64,
-    /// Tasks with one lock each
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = count_in(1..=10_000))]
-    tasks: u64,
-    /// Tasks that share one lock
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = count_in(1..=10_000))]
-    waiting: u64,
+    /// Seconds for each of the nine measurements [default: 3; with --quick: 0.1]
+    #[arg(long, value_name = "S", value_parser = count_in(1..=600))]
+    seconds: Option<u64>,
+    /// Tasks with one lock each [default: 64; with --quick: 4]
+    #[arg(long, value_name = "N", value_parser = count_in(1..=10_000))]
+    tasks: Option<u64>,
+    /// Tasks that share one lock [default: 100; with --quick: 4]
+    #[arg(long, value_name = "N", value_parser = count_in(1..=10_000))]
+    waiting: Option<u64>,
+    #[command(flatten)]
+    quick: QuickArgs,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct PersistArgs {
-    /// Orders that the engine's consumer writes
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = count_in(1..=1_000_000))]
-    orders: u64,
-    /// Orders that the tutorial's consumer writes
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count_in(1..=1_000_000))]
-    tutorial: u64,
+    /// Orders of the engine's consumer in each round [default: 100000; with --quick: 2000]
+    #[arg(long, value_name = "N", value_parser = count_in(1..=1_000_000))]
+    orders: Option<u64>,
+    /// Orders of the tutorial's consumer in each round [default: 1000; with --quick: 100]
+    #[arg(long, value_name = "N", value_parser = count_in(1..=1_000_000))]
+    tutorial: Option<u64>,
+    #[command(flatten)]
+    rounds: RoundArgs,
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +135,8 @@ pub(super) struct LatencyArgs {
     lone: Option<u64>,
     #[command(flatten)]
     rounds: RoundArgs,
+    #[command(flatten)]
+    svg: SvgArgs,
 }
 
 #[derive(Debug, Args)]
@@ -123,23 +149,37 @@ pub(super) struct OverloadArgs {
     millis: Option<u64>,
     #[command(flatten)]
     rounds: RoundArgs,
+    #[command(flatten)]
+    svg: SvgArgs,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 struct RoundArgs {
-    /// Rounds, after one that does not count [default: 5; with --quick: 2]
+    /// Rounds, after one that does not count [default: 5; with --quick: 1]
     #[arg(long, value_name = "N", value_parser = count_in(1..=100))]
     rounds: Option<u64>,
-    /// Few rounds with few requests
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    quick: QuickArgs,
 }
 
 impl RoundArgs {
     fn rounds(self) -> u64 {
-        self.choose(self.rounds, 5, 2)
+        self.choose(self.rounds, 5, 1)
     }
 
+    fn choose(self, given: Option<u64>, full: u64, quick: u64) -> u64 {
+        self.quick.choose(given, full, quick)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+struct QuickArgs {
+    /// Measure little, in one round: for a check of the benchmark, not for figures
+    #[arg(long)]
+    quick: bool,
+}
+
+impl QuickArgs {
     /// The given number, or a default.
     fn choose(self, given: Option<u64>, full: u64, quick: u64) -> u64 {
         given.unwrap_or(if self.quick { quick } else { full })
@@ -150,6 +190,9 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
     match command {
         BenchCommand::Locks(args) => run_locks(config, out, args).await,
         BenchCommand::Persist(args) => run_persist(config, out, &args).await,
+        BenchCommand::Recovery(args) => recovery::run(config, out, &args).await,
+        BenchCommand::Growth(args) => growth::run(config, out, &args).await,
+        BenchCommand::Ids(args) => ids::run(config, out, &args).await,
         BenchCommand::Admission(args) => run_rush(config, out, Work::Admission, &args).await,
         BenchCommand::Soldout(args) => run_rush(config, out, Work::SoldOut, &args).await,
         BenchCommand::Endtoend(args) => run_rush(config, out, Work::EndToEnd, &args).await,
@@ -162,19 +205,23 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
 async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> {
     let (mut signals, stop) = (Signals::listen()?, CancellationToken::new());
     // After a signal, the servers are stopped first.
-    let measuring = Box::pin(measure_locks(config, out, &args, &stop));
+    let quick = args.quick;
+    let plan = Plan {
+        each: Duration::from_millis(quick.choose(args.seconds.map(|it| it * 1_000), 3_000, 100)),
+        tasks: quick.choose(args.tasks, 64, 4) as usize,
+        waiting: quick.choose(args.waiting, 100, 4) as usize,
+    };
+    let measuring = Box::pin(measure_locks(config, out, plan, &stop));
     let report = signals.cancelling(&stop, measuring).await?;
-    out.answer(&report, || render_locks(&report, &args))
+    out.answer(&report, || render_locks(&report, plan))
 }
 
 async fn measure_locks(
     config: &Config,
     out: Output,
-    args: &LocksArgs,
+    plan: Plan,
     stop: &CancellationToken,
 ) -> Result<Report> {
-    let each = Duration::from_secs(args.seconds);
-    let (tasks, waiting) = (args.tasks as usize, args.waiting as usize);
     // A given Redis belongs to a deployment that this database does not know.
     let config = Config { database: None, partitions: None, read_only: true, ..config.clone() };
     // On a temporary server, unless one is given: figures of a busy one say little.
@@ -186,7 +233,6 @@ async fn measure_locks(
         let mut servers = Vec::new();
         let report = match start(&mut servers).await {
             Ok(()) => {
-                let plan = Plan { each, tasks, waiting };
                 let running = Box::pin(locks::run(&context.redis, &servers, plan));
                 let report = stop.run_until_cancelled(running).await;
                 let stopped = Err(EngineError::Failed(reason!("bench-stopped")));
@@ -218,12 +264,12 @@ async fn start(servers: &mut Vec<Redis>) -> Result<()> {
     Ok(())
 }
 
-fn render_locks(report: &Report, args: &LocksArgs) -> String {
+fn render_locks(report: &Report, plan: Plan) -> String {
     type Metric = (String, fn(&Figures) -> f64);
     let rows: [Metric; 4] = [
         (text!("cli-bench-locks-per-second", tasks = 1_u64), |of| of.alone_per_second),
-        (text!("cli-bench-locks-per-second", tasks = args.tasks), |of| of.many_per_second),
-        (text!("cli-bench-hand-over", waiting = args.waiting), |of| of.hand_over_p50_us as f64),
+        (text!("cli-bench-locks-per-second", tasks = plan.tasks), |of| of.many_per_second),
+        (text!("cli-bench-hand-over", waiting = plan.waiting), |of| of.hand_over_p50_us as f64),
         (Label("cli-bench-hand-over-p99").to_owned(), |of| of.hand_over_p99_us as f64),
     ];
     Table::new(&rows)
@@ -240,21 +286,29 @@ fn render_locks(report: &Report, args: &LocksArgs) -> String {
 }
 
 async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result<u8> {
-    let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
-    let report = cancellable(config, async |stop| compare(config, out, plan, stop).await).await?;
+    let rounds = args.rounds;
+    let plan = persist::Plan {
+        orders: rounds.choose(args.orders, 100_000, 2_000),
+        tutorial: rounds.choose(args.tutorial, 1_000, 100),
+        rounds: rounds.rounds(),
+    };
+    let run = async |deployment, stop: &_| persist::run(deployment, plan, stop).await;
+    let report = measured(config, out, run).await?;
     out.answer(&report, || render_persist(&report))
 }
 
 /// Runs a benchmark that changes servers. After a signal, it removes its data first.
-async fn cancellable<T>(
+async fn measured<T>(
     config: &Config,
-    measure: impl AsyncFnOnce(&CancellationToken) -> Result<T>,
+    out: Output,
+    run: impl AsyncFnOnce(Deployment, &CancellationToken) -> Result<T, EngineError>,
 ) -> Result<T> {
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
     let (mut signals, stop) = (Signals::listen()?, CancellationToken::new());
-    signals.cancelling(&stop, Box::pin(measure(&stop))).await
+    let measuring = on_servers(config, out, async |deployment| run(deployment, &stop).await);
+    signals.cancelling(&stop, Box::pin(measuring)).await
 }
 
 /// Compares both consumers on the servers of `config`, temporary ones if it names none.
@@ -285,25 +339,34 @@ async fn on_servers<T>(
         .await
 }
 
+/// The name of a side, its figures, and how many times as fast the engine is.
+type SideRow<'a> = (String, &'a persist::Figures, Option<f64>);
+
+/// The sides that write orders.
+fn side_table(rows: &[SideRow<'_>]) -> String {
+    Table::new(rows)
+        .left(&Label("column-consumer"), |(name, ..)| name.clone())
+        .right(&Label("column-orders"), |(_, of, _)| number(of.persisted))
+        .right(&Label("column-seconds"), |(_, of, _)| format!("{:.2}", of.seconds))
+        .right(&Label("column-per-second"), |(_, of, _)| number(of.per_second as u64))
+        .right(&Label("column-range"), |(_, of, _)| range(&of.spread))
+        .right(&Label("column-ratio"), |(.., ratio)| two_decimals(*ratio))
+        .to_string()
+}
+
+/// A ratio, or nothing.
+fn two_decimals(ratio: Option<f64>) -> String {
+    ratio.map(|it| format!("{it:.2}")).unwrap_or_default()
+}
+
 fn render_persist(report: &persist::Report) -> String {
     let rows = [
-        (Label("cli-bench-tutorial").to_owned(), &report.tutorial),
-        (text!("cli-bench-batches", batch = report.batch), &report.seckill),
-        (Label("cli-bench-inserted").to_owned(), &report.inserted),
-        (Label("cli-bench-recovered").to_owned(), &report.recovered),
+        (text!("cli-bench-batches", batch = report.batch), &report.seckill, None),
+        (Label("cli-bench-inserted").to_owned(), &report.inserted, Some(report.ratio_inserted)),
+        (Label("cli-bench-tutorial").to_owned(), &report.tutorial, Some(report.ratio)),
     ];
-    let (ratio, database) = (format!("{:.1}", report.ratio), &report.database);
-    let inserted = format!("{:.2}", report.ratio_inserted);
-    let recovered = format!("{:.2}", report.ratio_recovered);
-    format!(
-        "{}{}",
-        Table::new(&rows)
-            .left(&Label("column-consumer"), |(name, _)| name.clone())
-            .right(&Label("column-orders"), |(_, of)| number(of.persisted))
-            .right(&Label("column-seconds"), |(_, of)| format!("{:.2}", of.seconds))
-            .right(&Label("column-per-second"), |(_, of)| number(of.per_second as u64)),
-        text!("cli-bench-ratio", ratio, inserted, recovered, database)
-    )
+    let (rounds, database) = (report.rounds, &report.database);
+    format!("{}{}", side_table(&rows), text!("cli-bench-sides", rounds, database))
 }
 
 async fn run_rush(config: &Config, out: Output, work: Work, args: &RushArgs) -> Result<u8> {
@@ -311,10 +374,8 @@ async fn run_rush(config: &Config, out: Output, work: Work, args: &RushArgs) -> 
     let rounds = args.rounds;
     let requests = rounds.choose(args.requests, full, 5_000);
     let plan = rush::Plan { work, requests, rounds: rounds.rounds() };
-    let measure = async |stop: &CancellationToken| {
-        on_servers(config, out, async |deployment| rush::run(deployment, plan, stop).await).await
-    };
-    let report = cancellable(config, measure).await?;
+    let run = async |deployment, stop: &_| rush::run(deployment, plan, stop).await;
+    let report = measured(config, out, run).await?;
     out.answer(&report, || render_rush(&report))
 }
 
@@ -342,26 +403,48 @@ fn render_rush(report: &rush::Report) -> String {
                 or_dash(of.map(|of| number(of.median as u64)))
             })
             .right(&Label("column-range"), |(_, of, _)| or_dash(of.as_ref().map(range)))
-            .right(&Label("column-ratio"), |(.., ratio)| {
-                ratio.map(|it| format!("{it:.2}")).unwrap_or_default()
-            }),
+            .right(&Label("column-ratio"), |(.., ratio)| two_decimals(*ratio)),
         text!("cli-bench-rounds", requests, rounds, database)
     )
 }
 
 async fn run_latency(config: &Config, out: Output, args: &LatencyArgs) -> Result<u8> {
-    let rounds = args.rounds;
+    let (rounds, svg) = (args.rounds, args.svg.open()?);
     let plan = latency::Plan {
         buyers: rounds.choose(args.buyers, 100_000, 5_000),
         each: Duration::from_millis(rounds.choose(args.millis, 3_000, 250)),
         lone: rounds.choose(args.lone, 5_000, 500),
         rounds: rounds.rounds(),
     };
-    let measure = async |stop: &CancellationToken| {
-        on_servers(config, out, async |deployment| latency::run(deployment, plan, stop).await).await
-    };
-    let report = cancellable(config, measure).await?;
+    let run = async |deployment, stop: &_| latency::run(deployment, plan, stop).await;
+    let report = measured(config, out, run).await?;
+    svg.write(&latency_panels(&report))?;
     out.answer(&report, || render_latency(&report))
+}
+
+fn latency_panels(report: &latency::Report) -> [Panel; 1] {
+    type Percentile = (&'static str, fn(&Latencies) -> &Spread);
+    type Side = (String, fn(&latency::Load) -> &Latencies);
+    let percentiles: [Percentile; 2] = [("p50", |it| &it.p50_us), ("p99", |it| &it.p99_us)];
+    let tutorial = Label("cli-bench-latency-tutorial").to_owned();
+    let sides: [Side; 2] =
+        [("seckill".to_owned(), |it| &it.seckill), (tutorial, |it| &it.tutorial)];
+    let mut curves = Vec::new();
+    for (name, percentile) in percentiles {
+        for (side, latencies) in &sides {
+            let point = |load: &latency::Load| Some((load.offered, *percentile(latencies(load))));
+            curves.push(Curve::of(format!("{side} {name}"), &report.loads, point));
+        }
+    }
+    curves.push(Curve::of("seckill p99.9".to_owned(), &report.loads, |load| {
+        Some((load.offered, load.seckill.p999_us))
+    }));
+    [Panel {
+        title: Label("cli-bench-chart-latency").to_owned(),
+        x: Axis::new(Label("cli-bench-chart-offered"), false),
+        y: Axis::new(Label("cli-bench-chart-microseconds"), true),
+        curves,
+    }]
 }
 
 fn render_latency(report: &latency::Report) -> String {
@@ -410,18 +493,38 @@ fn render_latency(report: &latency::Report) -> String {
 }
 
 async fn run_overload(config: &Config, out: Output, args: &OverloadArgs) -> Result<u8> {
-    let rounds = args.rounds;
+    let (rounds, svg) = (args.rounds, args.svg.open()?);
     let plan = overload::Plan {
         buyers: rounds.choose(args.buyers, 100_000, 5_000),
         each: Duration::from_millis(rounds.choose(args.millis, 3_000, 250)),
         rounds: rounds.rounds(),
     };
-    let measure = async |stop: &CancellationToken| {
-        on_servers(config, out, async |deployment| overload::run(deployment, plan, stop).await)
-            .await
-    };
-    let report = cancellable(config, measure).await?;
+    let run = async |deployment, stop: &_| overload::run(deployment, plan, stop).await;
+    let report = measured(config, out, run).await?;
+    svg.write(&overload_panels(&report))?;
     out.answer(&report, || render_overload(&report))
+}
+
+fn overload_panels(report: &overload::Report) -> [Panel; 2] {
+    let panel = |title: Label, y: Axis, of: fn(&overload::Side) -> &Spread| {
+        let seckill = |load: &overload::Load| Some((load.offered, *of(&load.seckill)));
+        let tutorial = |load: &overload::Load| Some((load.offered, *of(load.tutorial.as_ref()?)));
+        Panel {
+            title: title.to_owned(),
+            x: Axis::new(Label("cli-bench-chart-offered"), false),
+            y,
+            curves: vec![
+                Curve::of("seckill".to_owned(), &report.loads, seckill),
+                Curve::of(Label("cli-bench-latency-tutorial").to_owned(), &report.loads, tutorial),
+            ],
+        }
+    };
+    let admitted = Axis::new(Label("cli-bench-chart-admitted"), false);
+    let latency = Axis::new(Label("cli-bench-chart-microseconds"), true);
+    [
+        panel(Label("cli-bench-chart-goodput"), admitted, |it| &it.admitted_per_second),
+        panel(Label("cli-bench-chart-p99"), latency, |it| &it.p99_us),
+    ]
 }
 
 /// The load, the side, its figures, and what it admitted of its capacity.
@@ -449,9 +552,7 @@ fn render_overload(report: &overload::Report) -> String {
             .left("", |(_, side, ..)| side.clone())
             .right("/s", median(|it| &it.per_second))
             .right(&Label("column-admitted-per-second"), median(|it| &it.admitted_per_second))
-            .right(&Label("column-of-capacity"), |(.., goodput)| {
-                goodput.map(|it| format!("{it:.2}")).unwrap_or_default()
-            })
+            .right(&Label("column-of-capacity"), |(.., goodput)| two_decimals(*goodput))
             .right(&Label("column-busy-percent"), |(_, _, side, _)| {
                 or_dash(side.map(|it| format!("{:.1}", it.busy_percent.median)))
             })

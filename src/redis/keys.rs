@@ -182,6 +182,11 @@ impl Layout {
         format!("{}:{{p0}}:lock:{name}", self.prefix)
     }
 
+    /// String: number of order IDs that a benchmark issued, separate from those of an engine.
+    pub fn plain_counter(&self) -> String {
+        format!("{}:{{p0}}:ids", self.prefix)
+    }
+
     /// One script takes a lock, its token and its index entry: in a cluster all locks share a slot.
     fn of_locks(&self, name: String) -> String {
         if self.cluster { format!("{{locks}}:{name}") } else { name }

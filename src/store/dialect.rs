@@ -32,6 +32,10 @@ pub(super) struct Dialect {
     pub(super) version: &'static str,
     /// Settings that affect durability: name, and a statement that selects the value.
     pub(super) durability: &'static [(&'static str, &'static str)],
+    /// Updates the figures that `order_bytes` reads, if the database only estimates them.
+    pub(super) refresh: Option<&'static str>,
+    /// Selects the size of the orders of sales with their indexes, or of all tables.
+    pub(super) order_bytes: &'static str,
     /// Condition of live orders of sales, as in their index.
     pub(super) live: &'static str,
     /// Condition of closed and cancelled orders of sales, as in their index.

@@ -247,8 +247,13 @@ fn the_example_config_matches_the_defaults() {
 #[test]
 fn documents_name_existing_files() {
     let mut wrong = Vec::new();
-    for document in ["CONTRIBUTING.md", "README.md", "assets/README.zh.md", "assets/durability.md"]
-    {
+    for document in [
+        "CONTRIBUTING.md",
+        "README.md",
+        "assets/README.zh.md",
+        "assets/durability.md",
+        "assets/speed.md",
+    ] {
         let text = read(document);
         let quoted = text.split('`').skip(1).step_by(2);
         let named =

@@ -1,8 +1,9 @@
-//! `seckill bench`: both sides write every order, and a deployment is left unchanged.
+//! `seckill bench`: each side does the same work, and a deployment is left unchanged.
 
 use crate::support::{MariaDb, Postgres, Ran, Seckill, TestRedis};
 
-const SMALL: [&str; 7] = ["bench", "persist", "--orders", "300", "--tutorial", "50", "--json"];
+const SMALL: [&str; 8] =
+    ["bench", "persist", "--orders", "300", "--tutorial", "50", "--quick", "--json"];
 
 fn keys(server: &TestRedis) -> Vec<String> {
     let mut keys: Vec<String> = server.query(&["KEYS", "*"]);
@@ -16,17 +17,23 @@ fn keys(server: &TestRedis) -> Vec<String> {
 #[track_caller]
 fn both_sides_wrote_all(ran: Ran) {
     let report = ran.expect_code(0).json();
-    let sides = [("tutorial", 50), ("seckill", 300), ("inserted", 300), ("recovered", 300)];
+    is_written(&report, [("tutorial", 50), ("seckill", 300), ("inserted", 300)]);
+    for ratio in ["ratio", "ratio_inserted"] {
+        assert!(report[ratio].as_f64().unwrap() > 0.0, "{report}");
+    }
+    assert_eq!((&report["batch"], &report["rounds"]), (&2_000.into(), &1.into()), "{report}");
+}
+
+/// Checks the figures of sides that write this many orders.
+#[track_caller]
+fn is_written<const N: usize>(report: &serde_json::Value, sides: [(&str, u64); N]) {
     for (side, orders) in sides {
         let figures = &report[side];
         assert_eq!((&figures["orders"], &figures["persisted"]), (&orders.into(), &orders.into()));
         assert!(figures["seconds"].as_f64().unwrap() > 0.0, "{report}");
         assert!(figures["per_second"].as_f64().unwrap() > 0.0, "{report}");
+        is_spread(&figures["spread"]);
     }
-    for ratio in ["ratio", "ratio_inserted", "ratio_recovered"] {
-        assert!(report[ratio].as_f64().unwrap() > 0.0, "{report}");
-    }
-    assert_eq!(report["batch"], 2_000, "{report}");
 }
 
 #[track_caller]
@@ -50,8 +57,7 @@ fn a_bench_on_its_own_servers_leaves_nothing() {
 #[test]
 fn locks_are_measured_over_several_servers() {
     let home = Seckill::new();
-    let few = ["bench", "locks", "--seconds", "1", "--tasks", "4", "--waiting", "4", "--json"];
-    let report = home.run(&few).expect_code(0).json();
+    let report = home.run(&["bench", "locks", "--quick", "--json"]).expect_code(0).json();
     assert_eq!(report["servers"], 3, "{report}");
     for way in ["plain", "reentrant", "multilock"] {
         for figure in ["alone_per_second", "many_per_second", "hand_overs"] {
@@ -120,11 +126,11 @@ fn an_interrupted_bench_removes_its_data() {
     assert_eq!(keys(&redis), [""; 0]);
 }
 
-/// Runs a benchmark of admission with few requests.
+/// Runs a benchmark that measures little.
 fn quick(home: &Seckill, what: &str, args: &[&str]) -> serde_json::Value {
     let bench = ["bench", what, "--quick", "--json"];
     let report = home.run(&[&bench, args].concat()).expect_code(0).json();
-    assert_eq!(report["rounds"], 2, "{report}");
+    assert_eq!(report["rounds"], 1, "{report}");
     assert_eq!(home.processes(), [0; 0]);
     report
 }
@@ -156,11 +162,98 @@ fn admission_and_refusals_are_compared_with_the_script_of_the_tutorials() {
     refused(home.run(&["--read-only", "bench", "latency"]), 1, "read-only");
 }
 
+/// Checks that a file of curves has so many points.
+#[track_caller]
+fn has_points(home: &Seckill, file: &str, points: usize) {
+    let svg = std::fs::read_to_string(home.file(file)).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    assert_eq!(svg.matches("<circle").count(), points, "{svg}");
+}
+
+#[test]
+fn pending_entries_and_the_first_admission_are_measured() {
+    let home = Seckill::new();
+    let few = ["--orders", "300", "--tutorial", "30", "--beside", "500"];
+    let report = quick(&home, "recovery", &few);
+    is_written(&report, [("recovered", 300), ("undelivered", 300), ("tutorial", 30)]);
+    for ratio in ["ratio", "ratio_undelivered"] {
+        assert!(report[ratio].as_f64().unwrap() > 0.0, "{report}");
+    }
+    let start = &report["start"];
+    assert_eq!(start["orders"], 500, "{report}");
+    for figure in ["live_ms", "restarted_ms"] {
+        is_spread(&start[figure]);
+        assert!(start[figure]["min"].as_f64().unwrap() > 0.0, "{report}");
+    }
+
+    // A Redis that was given is not killed.
+    let redis = TestRedis::start();
+    let url = redis.url();
+    let on_given = [&few[..], &["--redis", &url]].concat();
+    assert!(quick(&home, "recovery", &on_given)["start"].is_null());
+    assert_eq!(keys(&redis), [""; 0]);
+}
+
+#[test]
+fn order_ids_cost_fewer_round_trips_than_the_tutorials() {
+    let (home, redis) = (Seckill::new(), TestRedis::start());
+    let report = quick(&home, "ids", &["--ids", "5000", "--redis", &redis.url()]);
+    assert_eq!(report["ids"], 5_000, "{report}");
+    for side in ["seckill", "tutorial"] {
+        is_spread(&report[side]["per_second"]);
+        is_spread(&report[side]["round_trips"]);
+    }
+    assert_eq!(report["tutorial"]["round_trips"]["median"], 5_000.0, "{report}");
+    let leases = report["seckill"]["round_trips"]["median"].as_f64().unwrap();
+    assert!((1.0..=2.0).contains(&leases), "a lease has 4,096 IDs: {report}");
+    assert!([16, 64, 256, 1_024].contains(&report["tasks"].as_u64().unwrap()), "{report}");
+    assert_eq!(keys(&redis), [""; 0]);
+}
+
+#[track_caller]
+fn grew(report: &serde_json::Value) {
+    let sizes = report["sizes"].as_array().unwrap();
+    let rows: Vec<_> = sizes.iter().filter_map(|size| size["rows"].as_u64()).collect();
+    assert_eq!(rows, [500, 2_000], "{report}");
+    for size in sizes {
+        is_spread(&size["seckill"]);
+        is_spread(&size["inserted"]);
+        let ratios = ["ratio_inserted", "ratio_first", "ratio_first_inserted"];
+        for figure in ratios.iter().chain(&["bytes_per_row"]) {
+            assert!(size[figure].as_f64().unwrap() > 0.0, "{figure}: {report}");
+        }
+    }
+    assert_eq!(sizes[0]["ratio_first"], 1.0, "{report}");
+}
+
+#[tokio::test]
+async fn growth_is_measured_on_every_database() {
+    let home = Seckill::new();
+    let svg = home.file("growth.svg");
+    let few = ["--first", "500", "--rows", "2000", "--orders", "100"];
+    grew(&quick(&home, "growth", &[&few[..], &["--svg", svg.to_str().unwrap()]].concat()));
+    // Two sides at two sizes.
+    has_points(&home, "growth.svg", 4);
+    for url in [MariaDb::shared().database().await, Postgres::shared().database().await] {
+        grew(&quick(&home, "growth", &[&few[..], &["--database", &url]].concat()));
+    }
+}
+
+#[test]
+fn curves_that_cannot_be_written_are_an_error_before_the_measurement() {
+    let home = Seckill::new();
+    let file = home.file("none/latency.svg");
+    refused(home.run(&["bench", "latency", "--svg", file.to_str().unwrap()]), 1, "latency.svg");
+}
+
 #[test]
 fn latency_is_measured_at_four_loads_and_one_by_one() {
     let home = Seckill::new();
+    let svg = home.file("latency.svg");
     let few = ["--buyers", "1000", "--millis", "50", "--lone", "50"];
-    let report = quick(&home, "latency", &few);
+    let report = quick(&home, "latency", &[&few[..], &["--svg", svg.to_str().unwrap()]].concat());
+    // Five percentiles at four loads.
+    has_points(&home, "latency.svg", 20);
     is_spread(&report["capacity"]);
     let loads = report["loads"].as_array().unwrap();
     let shares: Vec<_> = loads.iter().map(|load| load["share"].as_f64()).collect();
@@ -182,7 +275,9 @@ fn latency_is_measured_at_four_loads_and_one_by_one() {
 #[test]
 fn overload_is_measured_at_four_shares_of_the_capacity() {
     let home = Seckill::new();
-    let report = quick(&home, "overload", &["--buyers", "1000", "--millis", "50"]);
+    let svg = home.file("overload.svg");
+    let few = ["--buyers", "1000", "--millis", "50", "--svg", svg.to_str().unwrap()];
+    let report = quick(&home, "overload", &few);
     assert_eq!(report["goal_ms"], 1_000, "{report}");
     let loads = report["loads"].as_array().unwrap();
     let shares: Vec<_> = loads.iter().filter_map(|load| load["share"].as_f64()).collect();
@@ -193,6 +288,9 @@ fn overload_is_measured_at_four_shares_of_the_capacity() {
         }
         assert!(load["goodput"].as_f64().unwrap() > 0.0, "{report}");
     }
+    let of_tutorial = loads.iter().filter(|load| load["tutorial"].is_object()).count();
+    // Two panels.
+    has_points(&home, "overload.svg", 2 * (loads.len() + of_tutorial));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use seckill_engine::{Command, LoadTest, Reply, error::MAX_USERS};
 use seckill_model::{Label, text};
 use serde::Serialize;
 
+use super::QuickArgs;
 use crate::{
     CliError, Config, Output, Result, Table, count_in, fields, number,
     sandbox::{self, Guide, Sandbox},
@@ -19,15 +20,17 @@ const KEYS: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Args)]
 pub(in super::super) struct ConsoleArgs {
-    /// Buyers in each load test
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = count_in(1_000..=MAX_USERS))]
-    users: u64,
-    /// Load tests with a console, and as many without
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = count_in(1..=100))]
-    rounds: u64,
-    /// Idle seconds, with a console and without
-    #[arg(long, value_name = "S", default_value_t = 10, value_parser = count_in(1..=600))]
-    rest: u64,
+    /// Buyers in each load test [default: 100000; with --quick: 5000]
+    #[arg(long, value_name = "N", value_parser = count_in(1_000..=MAX_USERS))]
+    users: Option<u64>,
+    /// Load tests with a console, and as many without [default: 40; with --quick: 1]
+    #[arg(long, value_name = "N", value_parser = count_in(1..=100))]
+    rounds: Option<u64>,
+    /// Idle seconds, with a console and without [default: 10; with --quick: 1]
+    #[arg(long, value_name = "S", value_parser = count_in(1..=600))]
+    rest: Option<u64>,
+    #[command(flatten)]
+    quick: QuickArgs,
     /// Columns of the terminal
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(60..=400))]
     width: u16,
@@ -96,7 +99,11 @@ pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Res
 }
 
 async fn measure(sandbox: &Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
-    let (size, rest) = ((args.width, args.height), Duration::from_secs(args.rest));
+    let quick = args.quick;
+    let users = quick.choose(args.users, 100_000, 5_000);
+    let rounds = quick.choose(args.rounds, 40, 1);
+    let rest = Duration::from_secs(quick.choose(args.rest, 10, 1));
+    let size = (args.width, args.height);
     let remote = || sandbox.node.remote();
     let before = cpu_seconds();
     tokio::time::sleep(rest).await;
@@ -114,12 +121,12 @@ async fn measure(sandbox: &Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
     let stream = sandbox.context.keys.home().orders();
     let mut conn = sandbox.context.redis.connection();
     conn.set(&stream, "auto-aof-rewrite-percentage", "0").await?;
-    for round in 0..args.rounds {
+    for round in 0..rounds {
         // The second one works with a larger database, so the order alternates.
         for with in [round % 2 == 1, round % 2 == 0] {
-            let voucher = sandbox.create("bench", args.users / 2, None).await?;
+            let voucher = sandbox.create("bench", users / 2, None).await?;
             // Like the console does: the engine has its own threads.
-            let command = Command::LoadTest(LoadTest::new(voucher, args.users));
+            let command = Command::LoadTest(LoadTest::new(voucher, users));
             let answer = remote().send(command, None)?;
             let mut answered = None;
             let rushing = async { answered = answer.await.ok() };
@@ -151,8 +158,8 @@ async fn measure(sandbox: &Sandbox<'_>, args: &ConsoleArgs) -> Result<Report> {
         height: args.height,
         rest: shares,
         rush: Rush {
-            users: args.users,
-            rounds: args.rounds,
+            users,
+            rounds,
             alone_per_second,
             watched_per_second,
             slowed,

@@ -35,6 +35,10 @@ pub(crate) const MYSQL: Dialect = Dialect {
         ("innodb_doublewrite", "SELECT CAST(@@innodb_doublewrite AS CHAR)"),
         ("innodb_lock_wait_timeout", "SELECT CAST(@@innodb_lock_wait_timeout AS CHAR)"),
     ],
+    refresh: Some("ANALYZE TABLE tb_voucher_order"),
+    order_bytes: "SELECT CAST(data_length + index_length AS SIGNED) \
+         FROM information_schema.tables \
+         WHERE table_schema = DATABASE() AND table_name = 'tb_voucher_order'",
     live: "live = 1",
     closed: "live IS NULL",
     lock: "FOR UPDATE",

@@ -27,6 +27,8 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         ("full_page_writes", "SHOW full_page_writes"),
         ("wal_level", "SHOW wal_level"),
     ],
+    refresh: None,
+    order_bytes: "SELECT pg_total_relation_size('tb_voucher_order')",
     live: "status NOT IN (4, 5)",
     closed: "status IN (4, 5)",
     lock: "FOR NO KEY UPDATE",

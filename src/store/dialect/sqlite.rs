@@ -34,6 +34,9 @@ pub(crate) const SQLITE: Dialect = Dialect {
         ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
         ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
     ],
+    refresh: None,
+    order_bytes: "SELECT (page_count - freelist_count) * page_size \
+         FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
     live: "status NOT IN (4, 5)",
     closed: "status IN (4, 5)",
     // A write transaction has exclusive access to the file.

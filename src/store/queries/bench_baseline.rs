@@ -4,7 +4,7 @@
 use seckill_model::{Millis, OrderEntry};
 
 use super::orders::insert;
-use crate::{Fault, OrderRow, Result, Store, batch, params, transaction};
+use crate::{Dialect, Fault, OrderRow, Result, Store, batch, params, read, transaction};
 
 /// The result of one order of the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,5 +55,20 @@ impl Store {
     pub async fn insert_baseline(&self, orders: &[OrderEntry], now: Millis) -> Result<bool> {
         let (rows, page) = (&batch::rows(orders)?, self.database()?.page);
         transaction!(self, |conn| insert(conn, rows, now, page).await)
+    }
+
+    /// Bytes of the orders of sales with their indexes; on SQLite, of the whole file.
+    ///
+    /// # Errors
+    /// The database is unavailable.
+    pub async fn order_bytes(&self) -> Result<u64> {
+        read!(self, |conn| {
+            let Dialect { refresh, order_bytes, .. } = conn.dialect();
+            if let Some(refresh) = refresh {
+                conn.execute(*refresh, params![]).await?;
+            }
+            let bytes: i64 = conn.one(*order_bytes, params![]).await?;
+            Ok(bytes.unsigned_abs())
+        })
     }
 }
