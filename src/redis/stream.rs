@@ -158,18 +158,18 @@ pub async fn auto_claim(
     claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
     let (last, ids, gone): (Option<String>, Vec<String>, Vec<String>) = conn.invoke(&claim).await?;
     let parsed = |ids: &[String]| ids.iter().map(|id| of.entry_id(id)).collect::<Result<Vec<_>>>();
+    let mut wanted: BTreeSet<EntryId> = parsed(&ids)?.into_iter().collect();
     let mut entries = Vec::new();
-    if let Some(first) = ids.first() {
-        let mut wanted: BTreeSet<EntryId> = parsed(&ids)?.into_iter().collect();
+    if let Some(first) = wanted.first() {
         // Usually without gaps.
-        entries = range(conn, of, of.entry_id(first)?, 2 * ids.len()).await?;
+        entries = range(conn, of, *first, 2 * ids.len()).await?;
         entries.retain(|it| wanted.remove(&it.entry));
-        if !wanted.is_empty() {
-            let wanted: Vec<EntryId> = wanted.into_iter().collect();
-            let rest = pending_entries(conn, of, &wanted).await?;
-            entries.extend(rest.into_iter().map(|it| it.delivered));
-            entries.sort_unstable_by_key(|it| it.entry);
-        }
+    }
+    if !wanted.is_empty() {
+        let wanted: Vec<EntryId> = wanted.into_iter().collect();
+        let rest = pending_entries(conn, of, &wanted).await?;
+        entries.extend(rest.into_iter().map(|it| it.delivered));
+        entries.sort_unstable_by_key(|it| it.entry);
     }
     Ok(Claimed {
         next: last.map(|last| of.entry_id(&last)).transpose()?.and_then(EntryId::next),
