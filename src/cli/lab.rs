@@ -174,6 +174,9 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     if args.tui && (markdown || out.json) {
         return Err(CliError::usage(Label("lab-one-screen")));
     }
+    if args.incidents.len() > 1 && args.incidents.contains(&None) {
+        return Err(CliError::usage(Label("lab-none-alone")));
+    }
     match &args.command {
         None => {}
         Some(LabCommand::Queues { .. }) => return compare_queues(setup, markdown).await,

@@ -204,8 +204,11 @@ impl DesignReport {
         figures.get(figures.len() / 2).copied().unwrap_or_default()
     }
 
-    /// In how many seeds it broke which promise, as a text; empty if it kept all.
+    /// In how many seeds it broke which promise, as a text; empty if it kept all and promises to.
     pub fn broken_text(&self) -> String {
+        if self.broken.is_empty() && !self.breaks.is_empty() {
+            return text!("lab-not-caught");
+        }
         let seeds = self.runs.len();
         let parts = self.broken.iter().map(|(promise, count)| {
             text!("lab-broken", promise = promise.title(), count = *count, seeds)
@@ -457,6 +460,11 @@ impl crate::Line {
         let millis = (self.ended_us - self.begun_us) as u64 / 1_000;
         if matches!(self.step.action, Action::Acquire | Action::Lock) && millis >= SHOWN_MS {
             let _ = write!(text, " ({})", text!("lab-took", millis));
+        }
+        if ["BLOCK", "BRPOP"].iter().any(|it| self.step.what.contains(it)) {
+            // What arrived before the call explains what `$` skips.
+            let micros = format!("{:.0}", self.begun_us);
+            let _ = write!(text, " ({})", text!("lab-called-at", micros));
         }
         if let Some(count) = self.refused_before {
             let _ = write!(text, " ({})", text!("lab-refused-before", count));

@@ -83,7 +83,7 @@ impl Lab {
                 }
                 Err(error) => return Err(error),
             };
-            let done = number * self.runs_per_database();
+            let done = self.databases.iter().take(number).map(|it| self.runs_on(*it)).sum();
             let designs = self.run_in(&mut shop, done, &progress, &ended, stop).await;
             let closed = shop.close().await;
             report.designs.extend(designs?);
@@ -105,16 +105,14 @@ impl Lab {
         ended: impl Fn(&DesignReport),
         stop: &CancellationToken,
     ) -> Result<Vec<DesignReport>> {
-        let runs = self.databases.len() * self.runs_per_database();
+        let runs = self.databases.iter().map(|it| self.runs_on(*it)).sum();
         let database = shop.database();
         let mut designs = Vec::new();
         for design in &self.designs {
-            let works = design.question.works(&self.work);
             if design.not_on.contains(&database) {
-                done += works.len() * self.seeds.len();
                 continue;
             }
-            for work in works {
+            for work in design.question.works(&self.work) {
                 let mut report = DesignReport::new(design, database, &work);
                 let incident = report.incident;
                 for seed in &self.seeds {
@@ -131,8 +129,9 @@ impl Lab {
         Ok(designs)
     }
 
-    fn runs_per_database(&self) -> usize {
-        let works = self.designs.iter().map(|it| it.question.works(&self.work).len());
+    fn runs_on(&self, database: Database) -> usize {
+        let designs = self.designs.iter().filter(|it| !it.not_on.contains(&database));
+        let works = designs.map(|it| it.question.works(&self.work).len());
         works.sum::<usize>() * self.seeds.len()
     }
 

@@ -22,11 +22,11 @@ fn a_lab_judges_designs_and_leaves_nothing() {
     assert_eq!(wrong["broken"], serde_json::json!({ "no-overselling": 2 }), "{wrong}");
     assert_eq!(right["broken"], serde_json::json!({}), "{right}");
     for run in wrong["runs"].as_array().unwrap() {
-        assert!(run["sold"].as_u64().unwrap() > 100 && run["stock_left"].as_i64().unwrap() < 0);
+        assert!(run["sold"].as_u64().unwrap() > 200 && run["stock_left"].as_i64().unwrap() < 0);
     }
     assert!(wrong["timelines"][0]["lines"].as_array().unwrap().len() >= 6, "{wrong}");
     let page = home.run(&["lab", "unguarded", "--markdown"]).expect_code(0).stdout;
-    assert!(page.starts_with("# ") && page.contains("(piece 100)"), "{page}");
+    assert!(page.starts_with("# ") && page.contains("(piece 200)"), "{page}");
     assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
     assert!(!home.data_dir().exists(), "the lab uses no data directory");
 }
@@ -39,7 +39,7 @@ fn queues_are_compared_on_temporary_servers() {
     let cells = queues["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 35, "{queues}");
     let lost = cells.iter().find(|it| it["property"] == "crash-safety" && it["queue"] == "group");
-    assert_eq!(lost.unwrap()["measured"], "0 of 100 lost", "{queues}");
+    assert_eq!(lost.unwrap()["measured"], "0 of 200 lost", "{queues}");
     home.run(&["lab", "queues", "--markdown", "--json"]).expect_code(2);
     assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
 }
@@ -80,6 +80,7 @@ fn work_that_cannot_be_done_is_rejected() {
         (&["lock", "--lease", "500", "--watchdog", "500"], "cannot be used with"),
         (&["lock", "--markdown", "--json"], "either --json or --markdown"),
         (&["streams", "--step"], "--step waits for Enter"),
+        (&["list-brpop", "--incidents", "none,consumer-dies"], "'none' means no incidents"),
         (&["schedule", "--cron", "0 0 9 ? * 6#9"], "0 0 9 ? * 6#9"),
         (&["schedule", "--cron", "0 0 0 30 2 ?"], "never fires"),
         (&["schedule", "--cron", "every 5s"], "not a cron expression"),

@@ -254,16 +254,16 @@ fn enter_opens_a_broken_promise_and_leads_to_the_design_that_mends_it() {
 #[test]
 fn every_design_has_a_page_that_is_scrolled() {
     let mut tui = Tui::open(normal(), "e/engine\n");
-    tui.assert_hides("One script admits").press("\n");
+    tui.assert_hides("One script checks").press("\n");
     let mut text = String::new();
     for _ in 0..9 {
         text.push_str(&tui.screen_at(60, 15));
         tui.press("j");
     }
-    for shown in ["source", "not run yet", "One script admits", "becomes a dead letter."] {
+    for shown in ["source", "not run yet", "One script checks", "a dead letter."] {
         assert!(text.contains(shown), "{shown}: {text}");
     }
-    tui.assert_status("this is the last row").press("\x1b\x1b").assert_hides("One script admits");
+    tui.assert_status("this is the last row").press("\x1b\x1b").assert_hides("One script checks");
     let mut tui = judged();
     assert!(tui.screen_at(80, 24).contains("more lines; press Enter to read them"));
     let screen = scrolled().screen();

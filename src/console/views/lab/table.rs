@@ -84,7 +84,10 @@ impl LabState {
             return text!("lab-view-part", done = outcome.done(), runs = outcome.runs);
         }
         if count == 0 {
-            return Label("lab-view-kept").to_owned();
+            let promises_all = outcome.all.iter().all(|it| it.breaks.is_empty());
+            let verdict =
+                if promises_all { Label("lab-view-kept") } else { Label("lab-not-caught") };
+            return verdict.to_owned();
         }
         let names = broken.into_iter().map(|(promise, count)| match promise.title() {
             promise if seeds > 1 => text!("lab-view-broken", promise, count, seeds),
@@ -271,16 +274,23 @@ impl LabState {
             let text = if is_alone { text } else { text!("lab-view-breaks-in", text, incidents) };
             judge(glyphs::CROSS, text, theme.broken);
         }
-        let is_kept = |it: &Promise| design.question.asks_for(*it) && !broken.contains_key(it);
-        let kept: Vec<_> = Promise::all().filter(is_kept).map(|it| it.title().read()).collect();
-        let (promises, done, runs) = (kept.join(comma), outcome.done(), outcome.runs);
-        match kept.len() {
-            0 => {}
-            _ if done < runs => {
-                let text = text!("lab-view-so-far", done, runs, promises);
-                judge(glyphs::MOVING, text, theme.accent);
-            }
-            _ => judge(glyphs::CHECK, text!("lab-view-keeps", promises), theme.good),
+        let not_broken =
+            Promise::all().filter(|it| design.question.asks_for(*it) && !broken.contains_key(it));
+        let (kept, not_caught): (Vec<_>, Vec<_>) =
+            not_broken.partition(|it| outcome.all.iter().all(|of| !of.breaks.contains(it)));
+        let titles = |promises: Vec<Promise>| {
+            promises.iter().map(|it| it.title().read()).collect::<Vec<_>>().join(comma)
+        };
+        let (promises, done, runs) = (titles(kept), outcome.done(), outcome.runs);
+        if done < runs && !promises.is_empty() {
+            let text = text!("lab-view-so-far", done, runs, promises);
+            judge(glyphs::MOVING, text, theme.accent);
+        } else if !promises.is_empty() {
+            judge(glyphs::CHECK, text!("lab-view-keeps", promises), theme.good);
+        }
+        let promises = titles(not_caught);
+        if done == runs && !promises.is_empty() {
+            judge(glyphs::MOVING, text!("lab-view-not-caught", promises), theme.soft);
         }
         explain(&mut detail, design, theme);
         let result = outcome.first;
