@@ -13,6 +13,7 @@ use seckill_engine::{
 };
 use seckill_model::{Millis, NewSale, Outcome, UserId, VoucherId, reason};
 use seckill_redis::{Layout, Redis};
+use seckill_store::{SharedStore, StoreError};
 use tokio::time::timeout;
 
 use crate::{
@@ -21,12 +22,12 @@ use crate::{
     trace::Instant,
 };
 
-/// Timeout for a node to reconcile the sale; then it admits.
+/// Timeout for a node to open the database, and to reconcile the sale; then it admits.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Creates the tables of the engine in an empty database, and its sale.
 pub(crate) async fn set_up(database: &str, redis: &Redis, stock: u32) -> Result<()> {
-    let store = seckill_store::open(database, &seckill_store::Settings::default()).await?;
+    let store = open(database).await?;
     // The sale has the number that all designs sell.
     store.reserve_numbers(VoucherId(VOUCHER as u64 - 1)).await?;
     let sale = NewSale::checked("lab", stock.into(), None, None, Millis::now());
@@ -39,6 +40,17 @@ pub(crate) async fn set_up(database: &str, redis: &Redis, stock: u32) -> Result<
         return Err(LabError::Invalid(reason!("lab-engine-voucher", number)));
     }
     Ok(())
+}
+
+/// Opens the database. On a slow disk, another instance may hold a SQLite file for longer than one attempt waits.
+async fn open(database: &str) -> Result<SharedStore> {
+    let until = std::time::Instant::now() + START_TIMEOUT;
+    loop {
+        match seckill_store::open(database, &seckill_store::Settings::default()).await {
+            Err(StoreError::Locked) if std::time::Instant::now() < until => {}
+            opened => return Ok(opened?),
+        }
+    }
 }
 
 /// A running node; it ends with its process.
@@ -61,7 +73,7 @@ impl EngineNode {
         instance: u32,
         consumes: bool,
     ) -> Result<Self> {
-        let store = seckill_store::open(database, &seckill_store::Settings::default()).await?;
+        let store = open(database).await?;
         let (keys, settings) = (Layout::default(), Settings::default());
         let deployment = Deployment { redis: redis.clone(), store, keys, settings };
         let name = format!("lab-{instance}");
