@@ -24,6 +24,8 @@ use crate::{
 
 /// Timeout for a node to open the database, and to reconcile the sale; then it admits.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Pause between two attempts to open the database.
+const OPEN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Creates the tables of the engine in an empty database, and its sale.
 pub(crate) async fn set_up(database: &str, redis: &Redis, stock: u32) -> Result<()> {
@@ -47,7 +49,9 @@ async fn open(database: &str) -> Result<SharedStore> {
     let until = std::time::Instant::now() + START_TIMEOUT;
     loop {
         match seckill_store::open(database, &seckill_store::Settings::default()).await {
-            Err(StoreError::Locked) if std::time::Instant::now() < until => {}
+            Err(StoreError::Locked) if std::time::Instant::now() < until => {
+                tokio::time::sleep(OPEN_PAUSE).await;
+            }
             opened => return Ok(opened?),
         }
     }

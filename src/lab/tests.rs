@@ -555,6 +555,7 @@ async fn the_timeline_of_a_lost_order_is_what_the_servers_have() {
     let (pushed, popped) = (find("LPUSH"), find("BRPOP"));
     assert!(pushed.step.what.contains(&order.to_string()), "{pushed:?}");
     assert_eq!(popped.step.saw.numbers(), [order, user]);
+    assert!(popped.text().contains("(called at ") && !pushed.text().contains("(called at "));
     assert!(pushed.step.ended <= popped.step.ended);
     assert_eq!(shown.lines.last().unwrap().step.action, Action::Killed);
     assert!(shown.lines.iter().all(|it| it.step.what != "COMMIT"));

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use crate::world::{World, sale};
+use crate::world::{NODE, World, sale};
 use redis::cmd;
 use seckill_engine::{
     commands::{Command, LoadTest, Reply},
@@ -160,7 +160,7 @@ async fn no_node_sells_stock_that_another_node_has_promised() {
         let theirs = their_admission.request(voucher, UserId(100 + user)).answer().await.outcome;
         assert!(matches!(theirs, Ok(Outcome::Admitted { .. })));
     }
-    restart_with_signs(&mut world, &[crate::world::NODE, "node-u"]);
+    restart_with_signs(&mut world, &[NODE, "node-u"]);
     for user in 200..220 {
         assert_eq!(world.ask(voucher, user).await, Outcome::SoldOut, "all ten are promised");
     }
@@ -354,6 +354,31 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
         .await;
     world.settled_and_balanced().await;
     assert_eq!(world.server.query::<u64>(&["EXISTS", &of.gone()]), 0);
+}
+
+/// The order of such an entry is unknown: as a dead letter, it would be lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_without_a_body_is_rebuilt_however_often_it_was_delivered() {
+    let (mut world, voucher) = World::with_sale(50).await;
+    assert_eq!(world.stick(voucher, 30, 12).await, 12);
+    world.stop_node().await;
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
+    // Of the node itself, which reads its own entries first.
+    let (min, max) = (EntryId::MIN, EntryId::MAX);
+    for (entry, _) in stream::pending_ids(&mut conn, &of, None, min, max, 99).await.unwrap() {
+        let (orders, own, id) = (of.orders(), of.consumer(NODE), entry.in_stream());
+        let claim = ["XCLAIM", &orders, of.group(), &own, "0", &id, "RETRYCOUNT", "99", "JUSTID"];
+        world.server.query::<Vec<String>>(&claim);
+    }
+    assert!(fault_injection::trim_pending(&mut conn, &of).await.unwrap() >= 12);
+    world.start_node();
+    world
+        .until("all are written", async || {
+            world.store.live_orders(voucher, None, 99).await.unwrap().len() == 30
+        })
+        .await;
+    world.settled_and_balanced().await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), 0);
 }
 
 /// A running node held IDs of a range that is issued again to a new node.

@@ -27,6 +27,9 @@ fn a_lab_judges_designs_and_leaves_nothing() {
     assert!(wrong["timelines"][0]["lines"].as_array().unwrap().len() >= 6, "{wrong}");
     let page = home.run(&["lab", "unguarded", "--markdown"]).expect_code(0).stdout;
     assert!(page.starts_with("# ") && page.contains("(piece 200)"), "{page}");
+    let alone = ["lab", "unguarded", "--buyers", "1", "--repeat", "0"];
+    let text = home.run(&alone).expect_code(0).stdout;
+    assert!(text.contains("not caught with this work"), "nothing to race with: {text}");
     assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
     assert!(!home.data_dir().exists(), "the lab uses no data directory");
 }

@@ -15,7 +15,7 @@ use std::{
 const WEIGHT: f64 = 0.125;
 /// Caps a measured duration at this multiple of the average, so that a single stall does not lower the bound.
 const OUTLIER: f64 = 4.0;
-/// Share of the goal that the expected wait may take: under overload, the 99th percentile is up to 1.7 times that wait.
+/// Share of the goal that the expected wait may take: at twice the capacity, the 99th percentile is 1.7 times that wait.
 const MARGIN: f64 = 0.55;
 /// The bound before anything was measured.
 const FIRST: usize = 8_192;

@@ -89,7 +89,8 @@ impl Committed {
     /// were pending.
     ///
     /// # Errors
-    /// Redis is unreachable: what was not acknowledged stays pending, and is found in SQL at the next delivery.
+    /// Redis or the database is unreachable: what was not acknowledged stays pending, and is found in SQL at the next
+    /// delivery.
     pub(crate) async fn finish(self, servers: &mut Servers) -> Result<u64> {
         let entries = self.live.iter().map(|order| order.entry).collect();
         if acknowledge(servers, entries).await? < self.live.len() as u64 {
@@ -155,7 +156,7 @@ impl Writer {
         if let Err(error) = self.commit_parts(&mut committed, stop).await {
             // What is in SQL must not wait for the database.
             if let Err(error) = committed.finish(&mut self.servers).await {
-                tracing::warn!(%error, "written orders were not acknowledged");
+                tracing::warn!(%error, "written orders were not acknowledged; they are delivered again");
             }
             return Err(error);
         }
