@@ -818,7 +818,7 @@ cli-bench-latency =
         [one] { $rounds } round
        *[other] { $rounds } rounds
     }, on { $database }.
-    Capacity: { $capacity }/s ({ $range }).
+    Capacity: { $capacity }/s ({ $range }). A dash means that no reply came in time.
     A lone buyer waits { $p50 } times as long as for the script (p99: { $p99 } times).
 cli-bench-latency-tutorial = tutorial
 cli-bench-leased = seckill, { $batch } at once

@@ -780,7 +780,7 @@ cli-bench-incr = 教程，{ $tasks } 个任务
 cli-bench-inserted = 仅插入行
 cli-bench-latency =
     延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
-    容量：每秒 { $capacity }（{ $range }）。
+    容量：每秒 { $capacity }（{ $range }）。“-”表示未能及时应答。
     单个买家的等待时间为脚本的 { $p50 } 倍（p99：{ $p99 } 倍）。
 cli-bench-latency-tutorial = 教程
 cli-bench-leased = seckill，每批 { $batch } 个

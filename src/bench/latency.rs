@@ -70,8 +70,8 @@ pub struct Load {
     pub share: Option<f64>,
     /// The engine, with the consumer.
     pub seckill: Latencies,
-    /// The script, with nothing written to SQL.
-    pub tutorial: Latencies,
+    /// The script, with nothing written to SQL. `None` if a call of any round got no reply in time.
+    pub tutorial: Option<Latencies>,
 }
 
 /// One buyer at a time.
@@ -170,10 +170,12 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
                 if engine {
                     seckill.push(Sample::of(&under_load(bench, all.clone()).await?));
                 } else {
-                    script.open(requests).await?;
-                    let (took, per_second) = script.offer(&all.arrivals(), *rate).await?;
-                    script.close(requests, requests..=requests).await?;
-                    tutorial.push(Sample { latency: latency_of(&took), per_second, busy: 0 });
+                    let offered = script.offer(&all, *rate).await?;
+                    tutorial.push(offered.map(|(took, per_second)| Sample {
+                        latency: latency_of(&took),
+                        per_second,
+                        busy: 0,
+                    }));
                 }
             }
         }
@@ -186,11 +188,10 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
         script.close(plan.lone, plan.lone..=plan.lone).await?;
         persisting.push(one_by_one(bench, plan.lone, true).await?);
     }
-    let loads = loads.into_iter().map(|((offered, share), seckill, tutorial)| Load {
-        offered,
-        share,
-        seckill: Latencies::of(&seckill),
-        tutorial: Latencies::of(&tutorial),
+    let loads = loads.into_iter().map(|((offered, share), seckill, tutorial)| {
+        let tutorial: Option<Vec<Sample>> = tutorial.into_iter().collect();
+        let tutorial = tutorial.map(|rounds| Latencies::of(&rounds));
+        Load { offered, share, seckill: Latencies::of(&seckill), tutorial }
     });
     let [alone, persisting, tutorial] =
         [alone, persisting, tutorial].map(|rounds| Latencies::of(&rounds));

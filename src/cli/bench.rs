@@ -424,15 +424,15 @@ async fn run_latency(config: &Config, out: Output, args: &LatencyArgs) -> Result
 
 fn latency_panels(report: &latency::Report) -> [Panel; 1] {
     type Percentile = (&'static str, fn(&Latencies) -> &Spread);
-    type Side = (String, fn(&latency::Load) -> &Latencies);
+    type Side = (String, fn(&latency::Load) -> Option<&Latencies>);
     let percentiles: [Percentile; 2] = [("p50", |it| &it.p50_us), ("p99", |it| &it.p99_us)];
     let tutorial = Label("cli-bench-latency-tutorial").to_owned();
     let sides: [Side; 2] =
-        [("seckill".to_owned(), |it| &it.seckill), (tutorial, |it| &it.tutorial)];
+        [("seckill".to_owned(), |it| Some(&it.seckill)), (tutorial, |it| it.tutorial.as_ref())];
     let mut curves = Vec::new();
     for (name, percentile) in percentiles {
         for (side, latencies) in &sides {
-            let point = |load: &latency::Load| Some((load.offered, *percentile(latencies(load))));
+            let point = |load: &latency::Load| Some((load.offered, *percentile(latencies(load)?)));
             curves.push(Curve::of(format!("{side} {name}"), &report.loads, point));
         }
     }
@@ -457,17 +457,19 @@ fn render_latency(report: &latency::Report) -> String {
             None => format!("{}/s", number(load.offered as u64)),
         };
         rows.extend([
-            (name, "seckill".to_owned(), &load.seckill),
-            (String::new(), tutorial.clone(), &load.tutorial),
+            (name, "seckill".to_owned(), Some(&load.seckill)),
+            (String::new(), tutorial.clone(), load.tutorial.as_ref()),
         ]);
     }
     rows.extend([
-        (Label("cli-bench-lone").to_owned(), "seckill".to_owned(), &lone.seckill),
-        (String::new(), "seckill+SQL".to_owned(), &lone.seckill_persisting),
-        (String::new(), tutorial, &lone.tutorial),
+        (Label("cli-bench-lone").to_owned(), "seckill".to_owned(), Some(&lone.seckill)),
+        (String::new(), "seckill+SQL".to_owned(), Some(&lone.seckill_persisting)),
+        (String::new(), tutorial, Some(&lone.tutorial)),
     ]);
     let median = |of: fn(&Latencies) -> &Spread| {
-        move |row: &(String, String, &Latencies)| number(of(row.2).median as u64)
+        move |row: &(String, String, Option<&Latencies>)| {
+            or_dash(row.2.map(|side| number(of(side).median as u64)))
+        }
     };
     let [p50, p99] = [lone.ratio_p50, lone.ratio_p99].map(|ratio| format!("{ratio:.2}"));
     let busy = report.loads.iter().map(|load| load.seckill.busy.median as u64).sum::<u64>();
@@ -481,7 +483,7 @@ fn render_latency(report: &latency::Report) -> String {
             .right("/s", median(|it| &it.per_second))
             .right("p50", median(|it| &it.p50_us))
             .right("p99", median(|it| &it.p99_us))
-            .right(&Label("column-p99-range"), |(.., of)| range(&of.p99_us))
+            .right(&Label("column-p99-range"), |(.., of)| or_dash(of.map(|it| range(&it.p99_us))))
             .right("p99.9", median(|it| &it.p999_us))
             .right(&Label("column-max"), median(|it| &it.max_us)),
         text!("cli-bench-latency", rounds, capacity, range = range_of, p50, p99, database)

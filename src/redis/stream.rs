@@ -10,6 +10,10 @@ use seckill_model::{
 
 use super::{Connection, Layout, RedisError, Result, keys::Partition, lossy_utf8::Text, scripts};
 
+/// Entries in one command of a consumer. Redis runs one command at a time, and buyers wait meanwhile: to deliver an
+/// entry takes it 2 to 4 µs.
+pub const PAGE: usize = 250;
+
 /// An entry with its parsed order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivered {
@@ -213,7 +217,7 @@ pub async fn let_go(
     conn.query::<Value>(&claim).await.map(drop)
 }
 
-/// XACK: returns how many were still pending.
+/// XACK, in pages: returns how many were still pending.
 pub async fn acknowledge(
     conn: &mut Connection,
     of: &Partition,
@@ -224,7 +228,12 @@ pub async fn acknowledge(
         return Ok(0);
     }
     faults::pass(Point::BeforeAck);
-    let done = conn.query(cmd("XACK").arg(of.orders()).arg(of.group()).arg(ids)).await?;
+    let mut done = 0;
+    for page in ids.chunks(PAGE) {
+        let acknowledge = &mut cmd("XACK");
+        acknowledge.arg(of.orders()).arg(of.group()).arg(page);
+        done += conn.query::<u64>(acknowledge).await?;
+    }
     faults::pass(Point::AfterAck);
     Ok(done)
 }

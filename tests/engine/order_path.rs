@@ -314,6 +314,39 @@ async fn own_pending_entries_come_first_after_a_restart() {
     world.settled_and_balanced().await;
 }
 
+/// Redis runs one command at a time: a long one would delay the buyers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_read_claimed_and_acknowledged_in_pages() {
+    let buyers = 6 * stream::PAGE;
+    let world = World::with(|settings| {
+        settings.consumer_batch = buyers;
+        settings.claim_idle_ms = 1_000;
+    })
+    .await;
+    let reset = || world.server.query::<()>(&["CONFIG", "RESETSTAT"]);
+    let has_pages = |command: &str| {
+        let stats: String = world.server.query(&["INFO", "commandstats"]);
+        let mut lines = stats.lines();
+        let calls = lines.find_map(|it| it.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        let calls: u64 = calls.unwrap().split(',').next().unwrap().parse().unwrap();
+        assert!(calls >= 6, "{command}: {calls}");
+    };
+    let voucher = world.create(sale(buyers as u64)).await;
+    world.hold().await;
+    world.admit(voucher, 1..=buyers as u64).await;
+    reset();
+    world.release().await;
+    world.settled().await;
+    has_pages("xreadgroup");
+    has_pages("xack");
+    let voucher = world.create(sale(buyers as u64)).await;
+    reset();
+    assert_eq!(world.stick(voucher, buyers as u64, buyers).await, buyers);
+    world.settled_and_balanced().await;
+    has_pages("xclaim");
+    has_pages("xack");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_delivered_too_often_becomes_a_dead_letter_unless_its_order_exists() {
     let mut world = World::with(|settings| settings.max_deliveries = 2).await;

@@ -7,7 +7,7 @@ pub mod order_writer;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
@@ -21,8 +21,11 @@ use seckill_redis::{
     keys::Partition,
     stream::{self, Body, Claimed, Delivered, ReadFrom},
 };
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
+use tokio::{
+    runtime::{self, Runtime},
+    sync::watch,
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     EngineError, Result,
@@ -94,6 +97,17 @@ pub struct Hold {
     pub parked: watch::Sender<bool>,
 }
 
+/// Threads of the consumers: to decode a batch takes several milliseconds, in which the threads that reply to buyers
+/// must not be occupied. They end with the process, because connections to SQL that were opened here outlive a consumer.
+#[expect(
+    clippy::expect_used,
+    reason = "a process that can start no thread fails where it starts its first ones"
+)]
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let threads = runtime::Builder::new_multi_thread().thread_name("consumer").enable_all().build();
+    threads.expect("threads of the consumers")
+});
+
 impl Consumer {
     /// The consumer of a node in a partition, until `stop`. It reads nothing new while it is paused.
     pub fn new(
@@ -125,8 +139,10 @@ impl Consumer {
 
     /// Runs until `stop`. The current batch is finished first; what a slow or unreachable database does not accept in
     /// time is handed over, so that other nodes can claim it immediately. Returns the number of such entries.
+    /// Aborted if dropped.
     pub fn run(self) -> BoxFuture<'static, u64> {
-        self.work_until_stop().boxed()
+        let work = AbortOnDropHandle::new(RUNTIME.spawn(self.work_until_stop()));
+        async { work.await.unwrap_or_default() }.boxed()
     }
 
     async fn work_until_stop(mut self) -> u64 {
@@ -397,10 +413,23 @@ impl Reader {
         stream::ensure_group(&mut self.servers.conn, &self.partition).await
     }
 
-    async fn read(&mut self, from: ReadFrom) -> Result<Vec<Delivered>, RedisError> {
+    /// Reads a batch, in pages. After a failure, the pages before it are among the own pending entries.
+    async fn read(&mut self, mut from: ReadFrom) -> Result<Vec<Delivered>, RedisError> {
         let Self { servers, partition, name, settings, .. } = self;
-        let count = settings.consumer_batch;
-        stream::read_group(&mut servers.conn, partition, name, from, count).await
+        let mut batch = Vec::new();
+        loop {
+            let page = stream::PAGE.min(settings.consumer_batch - batch.len());
+            let read = stream::read_group(&mut servers.conn, partition, name, from, page).await?;
+            let is_last = read.len() < page;
+            batch.extend(read);
+            if is_last || batch.len() == settings.consumer_batch {
+                return Ok(batch);
+            }
+            from = match (from, batch.last()) {
+                (ReadFrom::Own(_), Some(last)) => ReadFrom::Own(last.entry),
+                _ => ReadFrom::New(AT_ONCE),
+            };
+        }
     }
 
     /// One page of the entries that this consumer holds. Does not count as a delivery.
@@ -414,12 +443,21 @@ impl Reader {
         entry_check::check(&mut self.servers, &self.in_hand, batch).await
     }
 
-    /// Claims one page of entries that other consumers have abandoned.
+    /// Claims a batch of entries that other consumers have abandoned, in pages. After a failure, the pages before it are
+    /// among the own pending entries.
     async fn claim(&mut self, start: EntryId) -> Result<Claimed> {
-        let Self { servers, partition, name, settings, .. } = self;
-        let (idle, count) = (settings.claim_idle(), settings.consumer_batch);
-        let claimed =
-            stream::auto_claim(&mut servers.conn, partition, name, idle, start, count).await?;
+        let Self { servers, partition: of, name, settings, .. } = self;
+        let (conn, idle, batch) =
+            (&mut servers.conn, settings.claim_idle(), settings.consumer_batch);
+        let mut claimed = Claimed { next: Some(start), entries: Vec::new(), gone: Vec::new() };
+        for _ in 0..batch.div_ceil(stream::PAGE) {
+            let Some(from) = claimed.next else { break };
+            let page =
+                stream::auto_claim(conn, of, name, idle, from, stream::PAGE.min(batch)).await?;
+            claimed.next = page.next;
+            claimed.entries.extend(page.entries);
+            claimed.gone.extend(page.gone);
+        }
         Ok(Claimed { entries: self.check_deliveries(claimed.entries).await?, ..claimed })
     }
 
