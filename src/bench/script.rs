@@ -53,7 +53,7 @@ const FIRST_ORDER: u64 = 1 << 60;
 
 /// Calls in one pipeline.
 const PIPELINE: usize = 64;
-/// Interval at which [`Script::offer`] sends what is due.
+/// Interval at which [`Script::call_at`] sends what is due.
 const TICK: Duration = Duration::from_millis(1);
 const PROGRAM: &str = "redis-benchmark";
 /// Random users of [`PROGRAM`]; it counts them in 31 bits.
@@ -155,8 +155,8 @@ impl Script {
         Ok((replies, begun.elapsed()))
     }
 
-    /// A sale with a piece for each request of this plan, at its rate. Returns the latencies, and the replies per second;
-    /// `None` if a call got no reply in time: the script refuses no one.
+    /// Runs a sale with a piece for each request of the plan, at this rate. Returns the latencies, and the replies per
+    /// second; `None` if a call got no reply in time: the script refuses no one.
     pub(super) async fn offer(
         &self,
         plan: &LoadTest,

@@ -66,7 +66,7 @@ pub(super) type RawEntry = (String, Option<Fields>);
 /// Where a reader of the group continues.
 #[derive(Clone, Copy, Debug)]
 pub enum ReadFrom {
-    /// Undelivered entries; blocks for up to this long.
+    /// Undelivered entries; blocks for up to this long, in milliseconds.
     New(Duration),
     /// This consumer's pending entries after this ID.
     Own(EntryId),
@@ -113,7 +113,9 @@ pub async fn read_group(
     match from {
         ReadFrom::New(block) => {
             // BLOCK 0 would block forever.
-            read.arg("BLOCK").arg(block.as_millis().max(1) as u64);
+            if !block.is_zero() {
+                read.arg("BLOCK").arg(block.as_millis().max(1) as u64);
+            }
             read.arg("STREAMS").arg(of.orders()).arg(">");
         }
         ReadFrom::Own(after) => {

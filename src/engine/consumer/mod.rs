@@ -45,7 +45,7 @@ use crate::{
 /// Maximum blocking time of one read; `stop` is checked in between.
 const BLOCK: Duration = Duration::from_millis(200);
 /// A read ahead does not block: it would delay the commit of the current batch.
-const AT_ONCE: Duration = Duration::from_millis(1);
+const AT_ONCE: Duration = Duration::ZERO;
 /// Interval between checks for entries of other consumers.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
 /// Interval between retries of entries that wait for the buyers of their sale, or for the lock of their own.
@@ -97,15 +97,15 @@ pub struct Hold {
     pub parked: watch::Sender<bool>,
 }
 
-/// Threads of the consumers: to decode a batch takes several milliseconds, in which the threads that reply to buyers
-/// must not be occupied. They end with the process, because connections to SQL that were opened here outlive a consumer.
+/// Threads of the consumers: decoding a batch takes several milliseconds and must not occupy the threads that reply to
+/// buyers. Never dropped, because connections to SQL that were opened here stay in the pool after a consumer ends.
 #[expect(
     clippy::expect_used,
-    reason = "a process that can start no thread fails where it starts its first ones"
+    reason = "forced where a node starts, which fails like that of the main runtime"
 )]
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let threads = runtime::Builder::new_multi_thread().thread_name("consumer").enable_all().build();
-    threads.expect("threads of the consumers")
+    threads.expect("the operating system starts no more threads")
 });
 
 impl Consumer {
@@ -116,6 +116,8 @@ impl Consumer {
         hold: Hold,
         stop: CancellationToken,
     ) -> Self {
+        // A failure in a task would leave a node that only admits.
+        LazyLock::force(&RUNTIME);
         let NodeContext { node, deployment, locks, meters, in_hand, .. } = context;
         let conn = deployment.redis.blocking_connection(BLOCK);
         let reader = Reader {
@@ -142,7 +144,13 @@ impl Consumer {
     /// Aborted if dropped.
     pub fn run(self) -> BoxFuture<'static, u64> {
         let work = AbortOnDropHandle::new(RUNTIME.spawn(self.work_until_stop()));
-        async { work.await.unwrap_or_default() }.boxed()
+        let handed_over = async {
+            work.await.unwrap_or_else(|error| {
+                tracing::error!(%error, "a consumer ended unexpectedly: restart this node");
+                0
+            })
+        };
+        handed_over.boxed()
     }
 
     async fn work_until_stop(mut self) -> u64 {
@@ -435,7 +443,7 @@ impl Reader {
     /// One page of the entries that this consumer holds. Does not count as a delivery.
     async fn own_page(&mut self, from: EntryId) -> Result<Vec<Delivered>, RedisError> {
         let Self { servers, partition, name, settings, .. } = self;
-        let count = settings.consumer_batch;
+        let count = stream::PAGE.min(settings.consumer_batch);
         stream::own_page(&mut servers.conn, partition, name, from, count).await
     }
 
@@ -446,19 +454,21 @@ impl Reader {
     /// Claims a batch of entries that other consumers have abandoned, in pages. After a failure, the pages before it are
     /// among the own pending entries.
     async fn claim(&mut self, start: EntryId) -> Result<Claimed> {
-        let Self { servers, partition: of, name, settings, .. } = self;
-        let (conn, idle, batch) =
-            (&mut servers.conn, settings.claim_idle(), settings.consumer_batch);
+        let idle = self.settings.claim_idle();
         let mut claimed = Claimed { next: Some(start), entries: Vec::new(), gone: Vec::new() };
-        for _ in 0..batch.div_ceil(stream::PAGE) {
-            let Some(from) = claimed.next else { break };
+        // Also counts those that are not idle yet, so that a commit does not wait for a long list of them.
+        let mut left = self.settings.consumer_batch;
+        while let Some(from) = claimed.next.filter(|_| left > 0) {
+            let count = stream::PAGE.min(left);
+            left -= count;
+            let Self { servers, partition, name, .. } = self;
             let page =
-                stream::auto_claim(conn, of, name, idle, from, stream::PAGE.min(batch)).await?;
+                stream::auto_claim(&mut servers.conn, partition, name, idle, from, count).await?;
             claimed.next = page.next;
-            claimed.entries.extend(page.entries);
             claimed.gone.extend(page.gone);
+            claimed.entries.extend(self.check_deliveries(page.entries).await?);
         }
-        Ok(Claimed { entries: self.check_deliveries(claimed.entries).await?, ..claimed })
+        Ok(claimed)
     }
 
     /// Returns the redelivered entries that may be written. Those above the limit of deliveries become dead letters,
