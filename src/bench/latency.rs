@@ -170,7 +170,7 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
                 if engine {
                     seckill.push(Sample::of(&under_load(bench, all.clone()).await?));
                 } else {
-                    let offered = script.offer(&all, *rate).await?;
+                    let offered = script.offer(&all.arrivals(), *rate).await?;
                     tutorial.push(offered.map(|(took, per_second)| Sample {
                         latency: latency_of(&took),
                         per_second,

@@ -157,12 +157,13 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
                 if engine {
                     seckill.push(Sample::of(&under_load(bench, all.clone()).await?)?);
                 } else {
-                    let sample = script.offer(&all, rate).await?.map(|(took, per_second)| {
-                        let at = |quantile| took.value_at_quantile(quantile);
-                        let (p50, p99, max) = (at(0.5), at(0.99), took.max());
-                        let (admitted, busy_percent) = (per_second, 0.0);
-                        Sample { per_second, admitted, busy_percent, p50, p99, max }
-                    });
+                    let sample =
+                        script.offer(&all.arrivals(), rate).await?.map(|(took, per_second)| {
+                            let at = |quantile| took.value_at_quantile(quantile);
+                            let (p50, p99, max) = (at(0.5), at(0.99), took.max());
+                            let (admitted, busy_percent) = (per_second, 0.0);
+                            Sample { per_second, admitted, busy_percent, p50, p99, max }
+                        });
                     tutorial.push(sample);
                 }
             }

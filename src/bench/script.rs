@@ -17,7 +17,7 @@ use hdrhistogram::Histogram;
 use redis::{
     ErrorKind as DriverErrorKind, RedisError as DriverError, aio::MultiplexedConnection, cmd, pipe,
 };
-use seckill_engine::{EngineError, LoadTest, deployment::Deployment, telemetry::meters::histogram};
+use seckill_engine::{EngineError, deployment::Deployment, telemetry::meters::histogram};
 use seckill_model::reason;
 use seckill_redis::{HOME, Redis, RedisError};
 use tokio::{process::Command, task::JoinSet};
@@ -155,20 +155,21 @@ impl Script {
         Ok((replies, begun.elapsed()))
     }
 
-    /// Runs a sale with a piece for each request of the plan, at this rate. Returns the latencies, and the replies per
+    /// Runs a sale with a piece for each of these users, who ask at a rate. Returns the latencies, and the replies per
     /// second; `None` if a call got no reply in time: the script refuses no one.
     pub(super) async fn offer(
         &self,
-        plan: &LoadTest,
+        users: &[u32],
         rate: f64,
     ) -> Result<Option<(Histogram<u64>, f64)>, EngineError> {
-        self.open(plan.users).await?;
-        let offered = match self.call_at(&plan.arrivals(), rate).await {
-            Err(EngineError::Redis(error)) if error.is_away() => None,
+        let stock = users.len() as u64;
+        self.open(stock).await?;
+        let offered = match self.call_at(users, rate).await {
+            Err(EngineError::Redis(RedisError::Away { .. })) => None,
             offered => Some(offered?),
         };
-        let least = if offered.is_some() { plan.users } else { 0 };
-        self.close(plan.users, least..=plan.users).await?;
+        let least = if offered.is_some() { stock } else { 0 };
+        self.close(stock, least..=stock).await?;
         Ok(offered)
     }
 

@@ -317,12 +317,17 @@ async fn own_pending_entries_come_first_after_a_restart() {
 /// Redis runs one command at a time: a long one would delay the buyers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_is_read_claimed_and_acknowledged_in_pages() {
+    // The fields of an entry of SLOWLOG; the fourth has the arguments.
+    type Logged = (u64, u64, u64, Vec<String>, String, String);
     let buyers = 6 * stream::PAGE;
     let world = World::with(|settings| {
         settings.consumer_batch = buyers;
         settings.claim_idle_ms = 1_000;
     })
     .await;
+    // Logs every command.
+    let _: () = world.server.query(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    let _: () = world.server.query(&["CONFIG", "SET", "slowlog-max-len", "100000"]);
     let reset = || world.server.query::<()>(&["CONFIG", "RESETSTAT"]);
     let has_pages = |command: &str| {
         let stats: String = world.server.query(&["INFO", "commandstats"]);
@@ -337,8 +342,11 @@ async fn a_batch_is_read_claimed_and_acknowledged_in_pages() {
     reset();
     world.release().await;
     world.settled().await;
-    has_pages("xreadgroup");
     has_pages("xack");
+    let log: Vec<Logged> = world.server.query(&["SLOWLOG", "GET", "-1"]);
+    let reads = log.iter().map(|logged| &logged.3).filter(|args| args[0] == "XREADGROUP");
+    let counts: Vec<usize> = reads.map(|args| args[5].parse().unwrap()).collect();
+    assert!(counts.len() >= 6 && counts.iter().all(|it| *it <= stream::PAGE), "{counts:?}");
     let voucher = world.create(sale(buyers as u64)).await;
     reset();
     assert_eq!(world.stick(voucher, buyers as u64, buyers).await, buyers);

@@ -101,11 +101,11 @@ pub struct Hold {
 /// buyers. Never dropped, because connections to SQL that were opened here stay in the pool after a consumer ends.
 #[expect(
     clippy::expect_used,
-    reason = "forced where a node starts, which fails like that of the main runtime"
+    reason = "forced where a node starts: without its consumers it must not run"
 )]
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let threads = runtime::Builder::new_multi_thread().thread_name("consumer").enable_all().build();
-    threads.expect("the operating system starts no more threads")
+    threads.expect("no threads for the consumers: raise the limits of threads and open files")
 });
 
 impl Consumer {
@@ -116,7 +116,7 @@ impl Consumer {
         hold: Hold,
         stop: CancellationToken,
     ) -> Self {
-        // A failure in a task would leave a node that only admits.
+        // Fails here: in a task, it would leave a node that only admits.
         LazyLock::force(&RUNTIME);
         let NodeContext { node, deployment, locks, meters, in_hand, .. } = context;
         let conn = deployment.redis.blocking_connection(BLOCK);
@@ -456,7 +456,7 @@ impl Reader {
     async fn claim(&mut self, start: EntryId) -> Result<Claimed> {
         let idle = self.settings.claim_idle();
         let mut claimed = Claimed { next: Some(start), entries: Vec::new(), gone: Vec::new() };
-        // Also counts those that are not idle yet, so that a commit does not wait for a long list of them.
+        // Entries that are not idle yet count too: a commit must not wait for a long list of them.
         let mut left = self.settings.consumer_batch;
         while let Some(from) = claimed.next.filter(|_| left > 0) {
             let count = stream::PAGE.min(left);
