@@ -1,8 +1,8 @@
 //! Plain statements, on a connection that the caller holds.
 //!
 //! No rules of the store, no repeated transactions, no timeouts except that of a lock, and the isolation level that the
-//! server has by default. The lab judges designs with it that are wrong on purpose; the engine uses
-//! [`Store`](crate::Store).
+//! server has by default. The lab judges designs with it that are wrong on purpose, and `attach` reads the tables of other
+//! services; the engine uses [`Store`](crate::Store).
 
 use std::{
     ops::RangeInclusive,
@@ -42,25 +42,43 @@ impl PlainPool {
     /// # Errors
     /// The URL is invalid.
     pub fn open(url: &str, connections: u32) -> Result<Self> {
-        let settings = Settings::default();
+        Self::with(url, connections, &Settings::default(), |file| {
+            file.create_if_missing(true)
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Full)
+        })
+    }
+
+    /// Names a database of another program, to read it only. A SQLite file is never created or changed; on a server,
+    /// the caller sends no other statements than SELECT.
+    ///
+    /// # Errors
+    /// The URL or a TLS setting is invalid.
+    pub fn read_only(url: &str, connections: u32, settings: &Settings) -> Result<Self> {
+        Self::with(url, connections, settings, |file| file.read_only(true))
+    }
+
+    fn with(
+        url: &str,
+        connections: u32,
+        settings: &Settings,
+        file: impl FnOnce(SqliteConnectOptions) -> SqliteConnectOptions,
+    ) -> Result<Self> {
         Ok(Self(match place(url)? {
             Place::Sqlite(path) => {
                 let options = SqliteConnectOptions::from_str("sqlite:")
                     .map_err(|error| crate::dialect::sqlite::SQLITE.store_error(error))?
                     .filename(path)
-                    .create_if_missing(true)
-                    .journal_mode(SqliteJournalMode::Wal)
-                    .synchronous(SqliteSynchronous::Full)
                     .busy_timeout(Duration::ZERO)
                     .disable_statement_logging();
-                Driver::Sqlite(pool(connections).connect_lazy_with(options))
+                Driver::Sqlite(pool(connections).connect_lazy_with(file(options)))
             }
             Place::Mysql(url) => {
-                let options = server::options::<MySql>(&url, &settings)?;
+                let options = server::options::<MySql>(&url, settings)?;
                 Driver::Mysql(pool(connections).connect_lazy_with(options))
             }
             Place::Postgres(url) => {
-                let options = server::options::<Postgres>(&url, &settings)?;
+                let options = server::options::<Postgres>(&url, settings)?;
                 Driver::Postgres(pool(connections).connect_lazy_with(options))
             }
         }))
@@ -152,6 +170,17 @@ impl PlainConnection {
         done.map_err(|fault| self.classified(fault))
     }
 
+    /// Selects rows of `N` texts; NULL is `None`. The statement may contain names that the caller has checked, and no
+    /// other foreign text.
+    pub async fn texts<const N: usize>(
+        &mut self,
+        sql: &str,
+        values: &[i64],
+    ) -> Result<Vec<[Option<String>; N]>> {
+        let done = patiently!(self.0.rows(sql.to_owned(), &bound(values)).await);
+        done.map_err(|fault| self.classified(fault))
+    }
+
     fn classified(&self, fault: Fault) -> StoreError {
         fault.store_error(self.0.dialect())
     }
@@ -168,5 +197,15 @@ impl<const N: usize> FromRow for [i64; N] {
             *number = row.get(column)?;
         }
         Ok(numbers)
+    }
+}
+
+impl<const N: usize> FromRow for [Option<String>; N] {
+    fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
+        let mut texts = [const { None }; N];
+        for (column, text) in texts.iter_mut().enumerate() {
+            *text = row.get(column)?;
+        }
+        Ok(texts)
     }
 }
