@@ -1,0 +1,209 @@
+//! The tables of the service, read along their primary keys. Values are read as text: their types differ from database to
+//! database, and text has none.
+
+use std::{collections::HashMap, time::Duration};
+
+use seckill_model::{Millis, VoucherId, reason};
+use seckill_store::{Settings, StoreError, plain::PlainPool};
+
+use crate::{AttachError, Profile, Result};
+
+/// Sales of one pass: those with the highest voucher IDs.
+pub(crate) const SALES: usize = 100;
+/// Orders of one statement.
+const PAGE: usize = 5_000;
+/// Timeout of one statement, with its connection.
+const STATEMENT: Duration = Duration::from_secs(10);
+/// Users of one sale with several orders that are listed.
+const DOUBLED: usize = 100;
+
+/// The database of the service.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pool: PlainPool,
+    name: String,
+}
+
+/// A row of the sales.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SaleRow {
+    pub(crate) voucher: VoucherId,
+    pub(crate) title: String,
+    pub(crate) stock: i64,
+    pub(crate) initial: Option<i64>,
+    pub(crate) begin: Option<Millis>,
+    pub(crate) end: Option<Millis>,
+}
+
+/// The newest orders.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    /// Of each sale, the users with an order, and how many of these are live.
+    pub(crate) of: HashMap<VoucherId, HashMap<String, u64>>,
+    /// Orders of each sale, closed ones included.
+    pub(crate) count: HashMap<VoucherId, u64>,
+    /// The lowest order ID read; `None` without orders.
+    lowest: Option<i64>,
+    /// There are no older orders.
+    pub(crate) complete: bool,
+}
+
+impl Database {
+    /// Names a database. Does not connect.
+    pub(crate) fn open(url: &str, settings: &Settings) -> Result<Self> {
+        // The scheme: a URL may contain a password.
+        let name = url.split(':').next().unwrap_or_default().to_owned();
+        // SQLite does not name the file that it cannot open.
+        if let Some(path) = seckill_store::file_of(url).filter(|it| !it.exists()) {
+            let missing = reason!("attach-no-file", path = path.as_path());
+            return Err(StoreError::File(missing).into());
+        }
+        Ok(Self { pool: PlainPool::read_only(url, 1, settings)?, name })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Selects texts within the time limit.
+    pub(crate) async fn texts<const N: usize>(
+        &self,
+        sql: &str,
+        values: &[i64],
+    ) -> Result<Vec<[Option<String>; N]>> {
+        let mut conn = self.in_time(self.pool.connection()).await?;
+        Ok(self.in_time(conn.texts(sql, values)).await?)
+    }
+
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let millis = STATEMENT.as_millis() as u64;
+        let silent = |_| StoreError::Silent { name: self.name.clone(), millis };
+        tokio::time::timeout(STATEMENT, work).await.unwrap_or_else(|late| Err(silent(late)))
+    }
+
+    /// The newest sales.
+    pub(crate) async fn sales(&self, profile: &Profile) -> Result<Vec<SaleRow>> {
+        let Profile { tables, voucher, sale, .. } = profile;
+        // A sale without a voucher is shown, too.
+        let columns = [
+            text(&format!("s.{}", sale.voucher)),
+            text(&format!("s.{}", sale.stock)),
+            text(&format!("s.{}", sale.begin)),
+            text(&format!("s.{}", sale.end)),
+            text(&format!("v.{}", voucher.title)),
+            if sale.initial.is_empty() {
+                "NULL".to_owned()
+            } else {
+                text(&format!("s.{}", sale.initial))
+            },
+        ];
+        let sql = format!(
+            "SELECT {} FROM {} s LEFT JOIN {} v ON v.{} = s.{} ORDER BY s.{} DESC LIMIT {SALES}",
+            columns.join(", "),
+            tables.sale,
+            tables.voucher,
+            voucher.id,
+            sale.voucher,
+            sale.voucher,
+        );
+        let rows = self.texts::<6>(&sql, &[]).await?;
+        rows.into_iter().map(|row| sale_row(profile, row)).collect()
+    }
+
+    /// The newest orders, at most `most` of them.
+    pub(crate) async fn orders(&self, profile: &Profile, most: usize) -> Result<Orders> {
+        let Profile { tables, order, .. } = profile;
+        let status = if order.status.is_empty() { "NULL".to_owned() } else { text(&order.status) };
+        let columns = [text(&order.id), text(&order.voucher), text(&order.user), status];
+        let mut orders = Orders::default();
+        let (mut read, mut below) = (0, i64::MAX);
+        while read < most {
+            let page = PAGE.min(most - read);
+            let sql = format!(
+                "SELECT {} FROM {} WHERE {} < $1 ORDER BY {} DESC LIMIT {page}",
+                columns.join(", "),
+                tables.order,
+                order.id,
+                order.id,
+            );
+            let rows = self.texts::<4>(&sql, &[below]).await?;
+            orders.complete = rows.len() < page;
+            read += rows.len();
+            for [id, voucher, user, status] in rows {
+                below = number(&order.id, id.as_deref())?;
+                let voucher = voucher_id(&order.voucher, voucher.as_deref())?;
+                let is_closed = status.is_some_and(|it| {
+                    it.trim().parse().is_ok_and(|it: i64| order.closed.contains(&it))
+                });
+                let user = user.unwrap_or_default().trim().to_owned();
+                let live = orders.of.entry(voucher).or_default().entry(user).or_default();
+                *live += u64::from(!is_closed);
+                *orders.count.entry(voucher).or_default() += 1;
+            }
+            orders.lowest = (read > 0).then_some(below);
+            if orders.complete {
+                break;
+            }
+        }
+        Ok(orders)
+    }
+
+    /// Users with several live orders in one sale, among these orders.
+    pub(crate) async fn doubled(
+        &self,
+        profile: &Profile,
+        among: &Orders,
+    ) -> Result<HashMap<VoucherId, u64>> {
+        let Some(lowest) = among.lowest else { return Ok(HashMap::new()) };
+        let Profile { tables, order, .. } = profile;
+        let closed: Vec<String> = order.closed.iter().map(ToString::to_string).collect();
+        let live = if order.status.is_empty() || closed.is_empty() {
+            String::new()
+        } else {
+            format!(" AND {} NOT IN ({})", order.status, closed.join(", "))
+        };
+        let (voucher, user) = (&order.voucher, &order.user);
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {} >= $1{live} GROUP BY {voucher}, {user} HAVING COUNT(*) > 1 \
+             LIMIT {DOUBLED}",
+            text(voucher),
+            tables.order,
+            order.id,
+        );
+        let mut doubled = HashMap::new();
+        for [id] in self.texts::<1>(&sql, &[lowest]).await? {
+            *doubled.entry(voucher_id(voucher, id.as_deref())?).or_default() += 1;
+        }
+        Ok(doubled)
+    }
+}
+
+fn sale_row(profile: &Profile, row: [Option<String>; 6]) -> Result<SaleRow> {
+    let [voucher, stock, begin, end, title, initial] = row;
+    let time = |at: Option<String>| profile.time(&at?);
+    Ok(SaleRow {
+        voucher: voucher_id(&profile.sale.voucher, voucher.as_deref())?,
+        title: title.unwrap_or_default().trim().to_owned(),
+        stock: number(&profile.sale.stock, stock.as_deref())?,
+        initial: initial.and_then(|it| it.trim().parse().ok()),
+        begin: time(begin),
+        end: time(end),
+    })
+}
+
+/// A column as text in every database. PostgreSQL pads it.
+pub(crate) fn text(column: &str) -> String {
+    format!("CAST({column} AS CHAR(100))")
+}
+
+fn number(column: &str, value: Option<&str>) -> Result<i64> {
+    let value = value.unwrap_or("NULL").trim();
+    value.parse().map_err(|_| AttachError::Mismatch(reason!("attach-not-a-number", column, value)))
+}
+
+fn voucher_id(column: &str, value: Option<&str>) -> Result<VoucherId> {
+    number(column, value).map(|id| VoucherId(id as u64))
+}

@@ -1,0 +1,78 @@
+//! A read-only view of a flash-sale service that another program runs: the services of the tutorials, or one like them.
+//!
+//! A [`Profile`] has the names of its keys, tables and columns. [`doctor`] compares them with what exists, and a
+//! [`Watcher`] reads the state in passes of bounded cost, each a [`Report`] with its [`Alarm`]s. No key, row or group is
+//! changed: Redis is read with SCAN and never with KEYS, and SQL with SELECT along primary keys.
+
+mod alarms;
+mod buyers;
+mod database;
+pub mod doctor;
+mod locks;
+pub mod profile;
+mod report;
+mod stream;
+mod watcher;
+
+use seckill_model::{
+    Reason,
+    reason::{Arg, reason},
+};
+use seckill_redis::{Redis, RedisError};
+use seckill_store::StoreError;
+
+pub use alarms::{Alarm, Poison};
+pub use profile::Profile;
+pub use report::{ConsumerReport, Kind, LockReport, Locks, Report, SaleReport, StreamReport};
+pub use watcher::{Limits, Watcher};
+
+/// Result of a read.
+pub type Result<T, E = AttachError> = std::result::Result<T, E>;
+
+/// Why the service cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AttachError {
+    /// Redis is unreachable, or rejects a command.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
+    /// The database is unreachable, or rejects a statement.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The deployment does not match the profile.
+    #[error(transparent)]
+    Mismatch(Reason),
+    /// The profile, or what it is used with, is invalid.
+    #[error(transparent)]
+    Invalid(Reason),
+}
+
+/// Tables and columns belong to the service, so a missing one is no damage of the store.
+impl From<StoreError> for AttachError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Schema(why) => {
+                Self::Mismatch(reason!("attach-schema", reason = cause(why)))
+            }
+            other => Self::Store(other),
+        }
+    }
+}
+
+/// The message of the server, without the advice for the store's own tables.
+fn cause(why: Reason) -> Reason {
+    match why {
+        Reason::Localized { id, mut args } => match args.remove("reason") {
+            Some(Arg::Text(message)) => message,
+            _ => Reason::Localized { id, args },
+        },
+        other => other,
+    }
+}
+
+/// Rejects a cluster: the keys of these services are in several slots, which one script of a cluster cannot use.
+fn check_single(redis: &Redis) -> Result<()> {
+    if redis.is_cluster() {
+        return Err(AttachError::Invalid(reason!("attach-cluster")));
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! The order stream, its group, and the entries that are not acknowledged yet.
+
+use std::collections::{HashMap, HashSet};
+
+use redis::{FromRedisValue, Value, cmd, from_redis_value, pipe};
+use seckill_model::{ForeignKey, Millis, VoucherId};
+use seckill_redis::{Connection, lossy_utf8::Text};
+
+use crate::{ConsumerReport, Limits, Poison, Profile, Result, StreamReport};
+
+/// Entries of one XRANGE or XPENDING.
+const PAGE: usize = 1_000;
+
+/// ID and fields of an entry.
+pub(crate) type RawEntry = (String, Vec<(Text, Text)>);
+
+/// Entries that were not acknowledged when they were read.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    /// All of them were read.
+    pub(crate) complete: bool,
+    /// The users whose orders they contain.
+    pub(crate) users: HashMap<VoucherId, HashSet<String>>,
+    /// Entries whose user or sale is unreadable.
+    pub(crate) unreadable: u64,
+    /// Entries that the consumer cannot process, or has failed to process.
+    pub(crate) poison: HashMap<String, Poison>,
+    /// Entries pending for too long, by consumer: their number and the longest idle time.
+    pub(crate) stuck: HashMap<String, (u64, u64)>,
+    /// Age of the oldest entry that was never delivered.
+    pub(crate) oldest_ms: Option<u64>,
+}
+
+impl InFlight {
+    /// The number of entries of a sale; `None` if it is unknown.
+    pub(crate) fn of(&self, sale: VoucherId) -> Option<u64> {
+        let users = self.users.get(&sale).map_or(0, HashSet::len) as u64;
+        self.complete.then_some(users)
+    }
+
+    fn add(&mut self, profile: &Profile, (id, fields): RawEntry) {
+        match user_of(profile, &fields) {
+            Some((voucher, user)) => {
+                self.users.entry(voucher).or_default().insert(user);
+            }
+            None => self.unreadable += 1,
+        }
+        if let Some(poison) = fault_of(profile, &fields) {
+            self.poison.insert(id, poison);
+        }
+    }
+}
+
+fn value<'f>(fields: &'f [(Text, Text)], name: &str) -> Option<&'f str> {
+    fields.iter().find(|(Text(it), _)| it == name).map(|(_, Text(value))| value.as_str())
+}
+
+fn user_of(profile: &Profile, fields: &[(Text, Text)]) -> Option<(VoucherId, String)> {
+    let voucher = value(fields, &profile.entry.voucher)?.parse().ok().map(VoucherId)?;
+    let user = value(fields, &profile.entry.user)?;
+    user.parse::<i64>().ok().map(|_| (voucher, user.to_owned()))
+}
+
+/// Why a consumer cannot process an entry with these fields.
+pub(crate) fn fault_of(profile: &Profile, fields: &[(Text, Text)]) -> Option<Poison> {
+    let names = &profile.entry;
+    for name in [&names.order, &names.user, &names.voucher] {
+        match value(fields, name) {
+            None => return Some(Poison::NoField { name: name.clone() }),
+            Some(value) if value.parse::<i64>().is_err() => {
+                return Some(Poison::NoNumber { name: name.clone() });
+            }
+            Some(_) => {}
+        }
+    }
+    None
+}
+
+/// Fields of an XINFO reply.
+type Info = HashMap<String, Value>;
+
+fn field<T: FromRedisValue>(info: &Info, name: &str) -> Option<T> {
+    info.get(name).and_then(|value| from_redis_value(value.clone()).ok())
+}
+
+/// What a read of the stream returns: the stream, its entries in flight, and the key if it holds something else.
+pub(crate) type Read = (Option<StreamReport>, InFlight, Option<ForeignKey>);
+
+/// Reads the stream: first what was never delivered, then what is pending, as entries move in this direction. An entry
+/// that is in neither was acknowledged before.
+pub(crate) async fn read(
+    conn: &mut Connection,
+    profile: &Profile,
+    limits: &Limits,
+    now: Millis,
+) -> Result<Read> {
+    let none = (None, InFlight::default(), None);
+    if !profile.has_stream() {
+        return Ok(none);
+    }
+    let (key, group) = (&profile.stream.key, &profile.stream.group);
+    let holds: String = conn.query(cmd("TYPE").arg(key)).await?;
+    match holds.as_str() {
+        "stream" => {}
+        "none" => return Ok(none),
+        _ => {
+            let foreign = ForeignKey { key: key.clone(), holds };
+            return Ok((None, InFlight::default(), Some(foreign)));
+        }
+    }
+    let stream: Info = conn.query(cmd("XINFO").arg("STREAM").arg(key)).await?;
+    let groups: Vec<Info> = conn.query(cmd("XINFO").arg("GROUPS").arg(key)).await?;
+    let found = groups.iter().find(|it| field::<Text>(it, "name").is_some_and(|it| it.0 == *group));
+    let delivered = found.and_then(|it| field::<String>(it, "last-delivered-id"));
+    let mut in_flight = InFlight { complete: true, ..InFlight::default() };
+    // Without a group, no entry was delivered.
+    let after = delivered.unwrap_or_else(|| "0-0".to_owned());
+    let undelivered = add_undelivered(conn, profile, limits, after, now, &mut in_flight).await?;
+    let mut report = StreamReport {
+        key: key.clone(),
+        group: group.clone(),
+        has_group: found.is_some(),
+        length: field(&stream, "length").unwrap_or(0),
+        added: field(&stream, "entries-added"),
+        lag: undelivered.or_else(|| found.and_then(|it| field(it, "lag"))),
+        pending: found.and_then(|it| field(it, "pending")).unwrap_or(0),
+        consumers: Vec::new(),
+        added_per_second: None,
+        oldest_undelivered_ms: in_flight.oldest_ms,
+    };
+    if report.has_group {
+        add_pending(conn, profile, limits, &mut in_flight).await?;
+        let consumers: Vec<Info> =
+            conn.query(cmd("XINFO").arg("CONSUMERS").arg(key).arg(group)).await?;
+        report.consumers = consumers
+            .iter()
+            .map(|it| ConsumerReport {
+                name: field::<Text>(it, "name").map_or_else(String::new, |Text(name)| name),
+                pending: field(it, "pending").unwrap_or(0),
+                idle_ms: field(it, "idle").unwrap_or(0),
+            })
+            .collect();
+        report.consumers.sort_by_key(|it| (std::cmp::Reverse(it.pending), it.idle_ms));
+    }
+    Ok((Some(report), in_flight, None))
+}
+
+/// Adds the entries after `after`; returns their number, if all were read.
+async fn add_undelivered(
+    conn: &mut Connection,
+    profile: &Profile,
+    limits: &Limits,
+    mut after: String,
+    now: Millis,
+    in_flight: &mut InFlight,
+) -> Result<Option<u64>> {
+    let mut count = 0;
+    while count < limits.in_flight {
+        let mut read = cmd("XRANGE");
+        read.arg(&profile.stream.key).arg(format!("({after}")).arg("+").arg("COUNT").arg(PAGE);
+        let page: Vec<RawEntry> = conn.query(&read).await?;
+        let (is_last, read) = (page.len() < PAGE, page.len());
+        if count == 0 {
+            let added = page.first().and_then(|(id, _)| id.split('-').next()?.parse().ok());
+            in_flight.oldest_ms = added.map(|added| now.since(Millis(added)));
+        }
+        count += read;
+        for entry in page {
+            after.clone_from(&entry.0);
+            in_flight.add(profile, entry);
+        }
+        if is_last {
+            return Ok(Some(count as u64));
+        }
+    }
+    in_flight.complete = false;
+    Ok(None)
+}
+
+/// Adds the pending entries.
+async fn add_pending(
+    conn: &mut Connection,
+    profile: &Profile,
+    limits: &Limits,
+    in_flight: &mut InFlight,
+) -> Result<()> {
+    let (key, group) = (&profile.stream.key, &profile.stream.group);
+    let (mut from, mut count) = ("-".to_owned(), 0);
+    while count < limits.in_flight {
+        let mut read = cmd("XPENDING");
+        read.arg(key).arg(group).arg(&from).arg("+").arg(PAGE);
+        let page: Vec<(String, Text, u64, u64)> = conn.query(&read).await?;
+        let Some((last, ..)) = page.last() else { return Ok(()) };
+        from = format!("({last}");
+        count += page.len();
+        let mut read = pipe();
+        for (id, ..) in &page {
+            read.cmd("XRANGE").arg(key).arg(id).arg(id);
+        }
+        let bodies: Vec<Vec<RawEntry>> = conn.pipe(&read).await?;
+        let is_last = page.len() < PAGE;
+        for ((id, Text(consumer), idle_ms, deliveries), mut body) in page.into_iter().zip(bodies) {
+            if let Some(entry) = body.pop() {
+                in_flight.add(profile, entry);
+            } else {
+                in_flight.unreadable += 1;
+                in_flight.poison.insert(id.clone(), Poison::NoBody);
+            }
+            if deliveries >= limits.deliveries {
+                in_flight.poison.entry(id).or_insert(Poison::Redelivered { deliveries });
+            }
+            if idle_ms >= limits.stuck_ms {
+                let (count, longest) = in_flight.stuck.entry(consumer).or_default();
+                *count += 1;
+                *longest = idle_ms.max(*longest);
+            }
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+    in_flight.complete = false;
+    Ok(())
+}

@@ -1,0 +1,403 @@
+//! Passes over a service. A pass reads a bounded number of keys, entries and rows, and remembers what the next one
+//! compares.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use seckill_model::{Millis, Phase, VoucherId};
+use seckill_redis::{Connection, Redis};
+use seckill_store::Settings;
+use serde::Serialize;
+
+use crate::{
+    Alarm, LockReport, Poison, Profile, Report, Result, SaleReport, StreamReport,
+    alarms::Since,
+    buyers::{self, SaleKeys},
+    check_single,
+    database::{Database, Orders, SALES, SaleRow},
+    locks::LockScan,
+    stream::{self, InFlight},
+};
+
+/// Interval of the two passes that one report needs.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// What one pass reads at most, and when something has lasted too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Orders, the newest ones, in pages of 5,000.
+    pub orders: usize,
+    /// Buyers of all sales, in pages of 1,000.
+    pub buyers: usize,
+    /// Entries never delivered, and the same number of pending ones, in pages of 1,000.
+    pub in_flight: usize,
+    /// SCAN calls for locks, each examining 1,000 keys.
+    pub scans: usize,
+    /// Milliseconds after which an entry, a lock, or an order without a stream is stuck.
+    pub stuck_ms: u64,
+    /// Deliveries after which an entry is poison.
+    pub deliveries: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            orders: 100_000,
+            buyers: 100_000,
+            in_flight: 10_000,
+            scans: 50,
+            stuck_ms: 60_000,
+            deliveries: 5,
+        }
+    }
+}
+
+/// Reads a service pass by pass.
+#[derive(Debug)]
+pub struct Watcher {
+    profile: Profile,
+    limits: Limits,
+    conn: Connection,
+    database: Database,
+    locks: LockScan,
+    last: Option<Counts>,
+    without_order: Since<(VoucherId, String)>,
+    without_buyer: Since<(VoucherId, String)>,
+    stocks: Since<(VoucherId, i64, i64)>,
+    not_loaded: Since<VoucherId>,
+    poison: Since<String>,
+    no_lease: Since<String>,
+    holders: Since<(String, String)>,
+}
+
+/// What the next pass computes rates from.
+#[derive(Debug)]
+struct Counts {
+    at: Millis,
+    added: Option<u64>,
+    sales: HashMap<VoucherId, (u64, Option<u64>)>,
+}
+
+/// What is compared of one sale.
+#[derive(Default)]
+struct Compared {
+    without_order: Vec<String>,
+    without_buyer: Vec<String>,
+}
+
+impl Watcher {
+    /// Reads the service of this profile in `redis` and in the database at this URL. Does not connect.
+    pub fn new(
+        profile: Profile,
+        limits: Limits,
+        redis: &Redis,
+        database: &str,
+        settings: &Settings,
+    ) -> Result<Self> {
+        check_single(redis)?;
+        Ok(Self {
+            database: Database::open(database, settings)?,
+            conn: redis.connection(),
+            profile,
+            limits,
+            locks: LockScan::default(),
+            last: None,
+            without_order: Since::default(),
+            without_buyer: Since::default(),
+            stocks: Since::default(),
+            not_loaded: Since::default(),
+            poison: Since::default(),
+            no_lease: Since::default(),
+            holders: Since::default(),
+        })
+    }
+
+    /// The report of a second pass, which has rates, and alarms that last: one pass alone cannot tell a difference from an
+    /// order on its way.
+    pub async fn settled(&mut self) -> Result<Report> {
+        self.pass().await?;
+        tokio::time::sleep(SETTLE).await;
+        self.pass().await
+    }
+
+    /// Reads once, in the direction in which an order moves: a buyer who is read has an entry when entries are read after
+    /// that, or an order when orders are read last.
+    pub async fn pass(&mut self) -> Result<Report> {
+        let (conn, profile, limits) = (&mut self.conn, &self.profile, &self.limits);
+        let now = conn.now().await?;
+        let rows = self.database.sales(profile).await?;
+        let vouchers: Vec<VoucherId> = rows.iter().map(|row| row.voucher).collect();
+        let keys = buyers::keys(conn, profile, &vouchers).await?;
+        let mut members = Vec::new();
+        let mut room = limits.buyers;
+        for (voucher, keys) in vouchers.iter().zip(&keys) {
+            let key = profile.buyers(*voucher);
+            // More than one pass reads: not compared.
+            let fits = keys.is_readable(&key) && keys.buyers <= room as u64;
+            let read = if fits { buyers::members(conn, &key, room).await? } else { None };
+            room -= read.as_ref().map_or(0, HashSet::len);
+            members.push(read);
+        }
+        let (mut stream, in_flight, foreign) = stream::read(conn, profile, limits, now).await?;
+        let orders = self.database.orders(profile, limits.orders).await?;
+        let doubled = self.database.doubled(profile, &orders).await?;
+
+        let mut alarms: Vec<Alarm> = foreign.into_iter().map(Alarm::ForeignKey).collect();
+        alarms.extend(keys.iter().flat_map(|it| it.foreign.clone()).map(Alarm::ForeignKey));
+        let last = self.last.take();
+        let (mut sales, mut compared) = (Vec::new(), Vec::new());
+        for ((row, keys), members) in rows.into_iter().zip(&keys).zip(members) {
+            let voucher = row.voucher;
+            let differences = match members {
+                Some(members) if orders.complete => {
+                    let waiting = in_flight.users.get(&voucher);
+                    let found = compare(&members, waiting, orders.of.get(&voucher));
+                    let key = profile.buyers(voucher);
+                    let without_buyer = buyers::absent(conn, &key, found.without_buyer).await?;
+                    Some(Compared { without_buyer, ..found })
+                }
+                _ => None,
+            };
+            let doubled = doubled.get(&voucher).copied().unwrap_or(0);
+            let in_flight = stream.as_ref().and_then(|_| in_flight.of(voucher));
+            let mut sale = sale_report(row, keys, &orders, differences.as_ref(), now);
+            (sale.duplicate_buyers, sale.in_flight) = (doubled, in_flight);
+            if let Some(last) = &last {
+                sale.add_rates(last, now);
+            }
+            compared.extend(differences.map(|it| (voucher, it)));
+            sales.push(sale);
+        }
+        if let (Some(stream), Some(last)) = (&mut stream, &last) {
+            stream.added_per_second = rate(stream.added, last.added, now.since(last.at));
+        }
+        self.last = Some(Counts {
+            at: now,
+            added: stream.as_ref().and_then(|it| it.added),
+            sales: sales.iter().map(|it| (it.voucher_id, (it.buyers, it.orders))).collect(),
+        });
+
+        let (mut locks, pattern) = (None, profile.locks());
+        if let Some(pattern) = pattern {
+            let (read, foreign) = self.locks.read(&mut self.conn, &pattern, &self.limits).await?;
+            alarms.extend(foreign.into_iter().map(Alarm::ForeignKey));
+            self.lock_alarms(now, &read.held, &mut alarms);
+            locks = Some(read);
+        }
+        self.sale_alarms(now, &sales, compared, stream.as_ref(), &in_flight, &mut alarms);
+        self.stream_alarms(now, stream.as_ref(), in_flight, &mut alarms);
+        Ok(Report {
+            taken: now,
+            redis: self.conn.address().to_owned(),
+            database: self.database.name().to_owned(),
+            limits: self.limits,
+            more_sales: sales.len() == SALES,
+            stream,
+            sales,
+            locks,
+            alarms,
+        })
+    }
+
+    fn sale_alarms(
+        &mut self,
+        now: Millis,
+        sales: &[SaleReport],
+        compared: Vec<(VoucherId, Compared)>,
+        stream: Option<&StreamReport>,
+        in_flight: &InFlight,
+        alarms: &mut Vec<Alarm>,
+    ) {
+        // Without a stream, orders wait where they cannot be seen.
+        let grace = if stream.is_some() { 0 } else { self.limits.stuck_ms };
+        let is_known = stream.is_none() || in_flight.complete;
+        let not_loaded = sales
+            .iter()
+            .filter(|it| it.phase == Some(Phase::Running) && !it.loaded)
+            .map(|it| it.voucher_id);
+        let not_loaded = self.not_loaded.lasting(now, 0, not_loaded);
+        let settled = sales.iter().filter(|it| {
+            it.phase != Some(Phase::Ended) && is_known && it.in_flight.unwrap_or(0) == 0
+        });
+        let stocks = settled
+            .filter_map(|it| Some((it.voucher_id, it.redis_stock?, it.sql_stock)))
+            .filter(|(_, redis, sql)| redis != sql && in_flight.unreadable == 0);
+        let stocks = self.stocks.lasting(now, grace, stocks);
+        let (mut without_order, mut without_buyer) = (Vec::new(), Vec::new());
+        for (voucher, compared) in compared {
+            if is_known {
+                without_order.extend(compared.without_order.into_iter().map(|it| (voucher, it)));
+            }
+            without_buyer.extend(compared.without_buyer.into_iter().map(|it| (voucher, it)));
+        }
+        let without_order = self.without_order.lasting(now, grace, without_order);
+        let without_buyer = self.without_buyer.lasting(now, 0, without_buyer);
+        let of = |found: &[(VoucherId, String)], voucher| {
+            let mut users: Vec<String> =
+                found.iter().filter(|it| it.0 == voucher).map(|it| it.1.clone()).collect();
+            users.sort_unstable();
+            Some((users.len() as u64, users.into_iter().next()?))
+        };
+        for sale in sales {
+            let SaleReport { redis_stock, sql_stock, live_orders, initial, .. } = *sale;
+            let voucher = sale.voucher_id;
+            let sold_more = |(orders, initial): (u64, i64)| orders > initial.max(0) as u64;
+            if sql_stock < 0
+                || redis_stock.is_some_and(|it| it < 0)
+                || live_orders.zip(initial).is_some_and(sold_more)
+            {
+                alarms.push(Alarm::Oversold {
+                    voucher,
+                    redis_stock,
+                    sql_stock,
+                    live_orders,
+                    initial,
+                });
+            }
+            if sale.duplicate_buyers > 0 {
+                alarms.push(Alarm::DuplicateOrders { voucher, users: sale.duplicate_buyers });
+            }
+            // An unreadable entry may be the order of one of them.
+            if let Some((users, user)) = of(&without_order, voucher)
+                && users > in_flight.unreadable
+            {
+                alarms.push(Alarm::BuyersWithoutOrder { voucher, users, user });
+            }
+            if let Some((users, user)) = of(&without_buyer, voucher) {
+                alarms.push(Alarm::OrdersWithoutBuyer { voucher, users, user });
+            }
+            if let Some((_, redis_stock, sql_stock)) =
+                stocks.iter().find(|it| it.0 == voucher).copied()
+            {
+                alarms.push(Alarm::StockMismatch { voucher, redis_stock, sql_stock });
+            }
+            if not_loaded.contains(&voucher) {
+                let key = self.profile.stock(voucher);
+                alarms.push(Alarm::SaleNotLoaded { voucher, key });
+            }
+        }
+    }
+
+    fn stream_alarms(
+        &mut self,
+        now: Millis,
+        stream: Option<&StreamReport>,
+        in_flight: InFlight,
+        alarms: &mut Vec<Alarm>,
+    ) {
+        let mut poison: HashMap<String, Poison> = in_flight.poison;
+        let mut lasting = self.poison.lasting(now, 0, poison.keys().cloned());
+        lasting.sort_by_key(|id| entry_order(id));
+        let Some(StreamReport { key, group, has_group, length, lag, .. }) = stream else { return };
+        if !has_group && *length > 0 {
+            let (stream, group) = (key.clone(), group.clone());
+            alarms.push(Alarm::NoGroup { stream, group, length: *length });
+        }
+        if let Some(entry) = lasting.first().cloned()
+            && let Some(why) = poison.remove(&entry)
+        {
+            alarms.push(Alarm::PoisonEntries { count: lasting.len() as u64, entry, why });
+        }
+        let mut stuck: Vec<_> = in_flight.stuck.into_iter().collect();
+        stuck.sort_unstable();
+        alarms.extend(stuck.into_iter().map(|(consumer, (count, idle_ms))| Alarm::StuckPending {
+            consumer,
+            count,
+            idle_ms,
+        }));
+        // Without a group, the alarm above is the cause.
+        if let Some(oldest_ms) = in_flight.oldest_ms.filter(|it| *it >= self.limits.stuck_ms)
+            && *has_group
+        {
+            alarms.push(Alarm::LagHigh { lag: *lag, oldest_ms });
+        }
+    }
+
+    fn lock_alarms(&mut self, now: Millis, locks: &[LockReport], alarms: &mut Vec<Alarm>) {
+        let no_lease = locks.iter().filter(|it| it.left_ms.is_none()).map(|it| it.key.clone());
+        let mut no_lease = self.no_lease.lasting(now, 0, no_lease);
+        no_lease.sort_unstable();
+        let count = no_lease.len() as u64;
+        alarms
+            .extend(no_lease.into_iter().next().map(|key| Alarm::LockWithoutLease { count, key }));
+        let leased = locks.iter().filter(|it| it.left_ms.is_some());
+        let holders = leased.map(|it| (it.key.clone(), it.owner.clone()));
+        let mut held = self.holders.lasting(now, self.limits.stuck_ms, holders);
+        held.sort_unstable();
+        let count = held.len() as u64;
+        alarms
+            .extend(held.into_iter().next().map(|(key, _)| Alarm::LockNotReleased { count, key }));
+    }
+}
+
+/// The numbers of an entry ID, for its order in the stream.
+fn entry_order(id: &str) -> (u64, u64) {
+    let (millis, number) = id.split_once('-').unwrap_or((id, ""));
+    (millis.parse().unwrap_or(0), number.parse().unwrap_or(0))
+}
+
+/// Buyers without an order and an entry, and users with an order who are no buyers.
+fn compare(
+    members: &HashSet<String>,
+    waiting: Option<&HashSet<String>>,
+    orders: Option<&HashMap<String, u64>>,
+) -> Compared {
+    let has_order = |user: &str| orders.is_some_and(|it| it.contains_key(user));
+    let waits = |user: &str| waiting.is_some_and(|it| it.contains(user));
+    let without_order = members.iter().filter(|it| !has_order(it) && !waits(it)).cloned();
+    let users = orders.into_iter().flat_map(HashMap::keys);
+    let without_buyer = users.filter(|it| !members.contains(*it)).cloned();
+    Compared { without_order: without_order.collect(), without_buyer: without_buyer.collect() }
+}
+
+fn sale_report(
+    row: SaleRow,
+    keys: &SaleKeys,
+    orders: &Orders,
+    compared: Option<&Compared>,
+    now: Millis,
+) -> SaleReport {
+    let SaleRow { voucher, title, stock, initial, begin, end } = row;
+    let phase = begin.zip(end).map(|(begin, end)| match now {
+        now if now < begin => Phase::Planned,
+        now if now < end => Phase::Running,
+        _ => Phase::Ended,
+    });
+    let count = orders.count.get(&voucher).copied().unwrap_or(0);
+    let live = || orders.of.get(&voucher).map_or(0, |users| users.values().sum());
+    SaleReport {
+        voucher_id: voucher,
+        title,
+        phase,
+        loaded: keys.has_stock,
+        redis_stock: keys.stock,
+        sql_stock: stock,
+        initial,
+        buyers: keys.buyers,
+        orders: orders.complete.then_some(count),
+        live_orders: orders.complete.then(live),
+        in_flight: None,
+        buyers_without_order: compared.map(|it| it.without_order.len() as u64),
+        orders_without_buyer: compared.map(|it| it.without_buyer.len() as u64),
+        duplicate_buyers: 0,
+        admitted_per_second: None,
+        orders_per_second: None,
+    }
+}
+
+impl SaleReport {
+    fn add_rates(&mut self, last: &Counts, now: Millis) {
+        let Some((buyers, orders)) = last.sales.get(&self.voucher_id) else { return };
+        let millis = now.since(last.at);
+        self.admitted_per_second = rate(Some(self.buyers), Some(*buyers), millis);
+        self.orders_per_second = rate(self.orders, *orders, millis);
+    }
+}
+
+/// Increase per second, with one decimal; `None` if a count is unknown or has decreased.
+fn rate(now: Option<u64>, last: Option<u64>, millis: u64) -> Option<f64> {
+    let more = now?.checked_sub(last?)?;
+    (millis > 0).then(|| (more as f64 * 10_000.0 / millis as f64).round() / 10.0)
+}
