@@ -725,6 +725,137 @@ ask-stop-load-test-and-pause =
     .title = Stop the load test and pause the sale?
     .button = Stop
 
+## attach
+
+attach-buyers-without-order =
+    Sale #{ $voucher }: { $users ->
+        [one] 1 buyer has
+       *[other] { $users } buyers have
+    } neither an order in SQL nor an entry in the stream (user { $user }). Their orders are lost; write them, or remove the users from the buyers and return the stock.
+attach-cannot-read-profile = cannot read the profile { $path } ({ $why }); check --profile
+attach-cluster = Redis is a cluster, but the keys of these services are in several slots; connect to the server that the service uses
+attach-column-buyers = buyers
+attach-column-in-flight = in flight
+attach-column-no-buyer = no buyer
+attach-column-no-order = no order
+attach-column-orders-per-second = orders/s
+attach-correct-buyers = check which set the service uses, and correct keys.buyers in the profile
+attach-correct-column = correct the column in the profile, or restore it
+attach-correct-dates = correct sale.begin and sale.end in the profile
+attach-correct-fields = correct [entry] in the profile, or remove the entry if the service did not write it
+attach-correct-group = correct stream.group in the profile
+attach-correct-key = check which program writes this key, or correct its name in the profile
+attach-correct-table = correct [tables] in the profile, or pass the --database that the service uses
+attach-counter = { $key }, expires
+attach-counter-stays = { $key } never expires: one key remains for each day
+attach-create-group = XGROUP CREATE { $key } { $group } 0
+attach-duplicate-orders =
+    Sale #{ $voucher }: { $users ->
+        [one] 1 user has
+       *[other] { $users } users have
+    } several live orders. Cancel all but one, and add a unique index on user and voucher.
+attach-entries = { $count ->
+    [one] 1 entry read, its fields are valid
+   *[other] { $count } entries read, their fields are valid
+}
+attach-foreign-key = Key { $key } holds another value ({ $holds }): the service fails on it. Check which program writes it.
+attach-group = { $group }
+attach-group-missing = group { $group } does not exist: no entry is delivered
+attach-holds-other = key { $key } holds another value ({ $holds }): it cannot be read
+attach-invalid-profile = invalid profile { $path }: { $why }
+attach-key-without-part = { $key } must contain { $part } once
+attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
+        [0] .
+       *[other] {" "}(lag { $lag }).
+    } Check whether the consumer runs.
+attach-locks = { $pattern }: { $hashes } of Redisson, { $strings } plain
+attach-memory-queue = the profile has no stream: orders wait in the memory of the service and cannot be seen
+attach-no-body = it was trimmed or deleted before it was acknowledged
+attach-no-buyers = no sale has a set { $key }: no order yet, or keys.buyers of the profile is wrong
+attach-no-column = table { $table } has no column { $columns }
+attach-no-counter = { $key } does not exist: no order today, or another counter
+attach-no-dates = sale #{ $voucher } has no readable dates: whether it runs is unknown
+attach-no-entries = the stream is empty: fields were not compared
+attach-no-field = it lacks the field { $name }
+attach-no-file = there is no file { $path }; correct --database
+attach-no-group = Group { $group } of stream { $stream } does not exist, and { $length ->
+        [one] 1 entry is
+       *[other] { $length } entries are
+    } not delivered. Create it: XGROUP CREATE { $stream } { $group } 0
+attach-no-group-name = stream.group is empty; name the group, or leave stream.key empty too
+attach-no-initial = the profile names no column of it: more orders than stock are found only by a negative stock
+attach-no-lease = { $count ->
+        [one] Lock { $key } has
+       *[other] { $count } locks, such as { $key }, have
+    } no lease: a holder that dies keeps it forever. Check the holder, then delete the key.
+attach-no-lock-key = the profile has no lock
+attach-no-locks = no lock { $pattern } is held now: their kind is unknown
+attach-no-number = the field { $name } is not a number
+attach-no-sales = no sale: values were not compared
+attach-no-servers = name the servers of the service with --redis and --database
+attach-no-stock = no key { $pattern }: no sale is loaded, or keys.stock of the profile is wrong
+attach-no-stock-yet = no key { $pattern } among { $keys } keys examined
+attach-no-stream = { $key } does not exist: no order yet, or orders wait in the memory of the service, where they cannot be seen
+attach-no-table = table { $table } does not exist
+attach-no-user-id = set { $key } contains { $member }, which is not a user ID: buyers and orders cannot be compared
+attach-not-a-number = column { $column } contains { $value }, which is not an integer
+attach-not-loaded = Sale #{ $voucher } is running, but has no stock in Redis ({ $key }): no user can buy. Load the stock.
+attach-not-released = { $count ->
+        [one] Lock { $key } was not released
+       *[other] { $count } locks, such as { $key }, were not released
+    }: the watchdog renews it although an order takes milliseconds. Restart the holder.
+attach-orders-without-buyer =
+    Sale #{ $voucher }: { $users ->
+        [one] 1 user has an order in SQL but is
+       *[other] { $users } users have an order in SQL but are
+    } not among the buyers in Redis (user { $user }): they can buy again. Add them to the buyers.
+attach-other-fields = entry { $entry }: { $why }; its fields are { $names }
+attach-other-groups = group { $group } does not exist, the stream has { $names }
+attach-oversold = Sale #{ $voucher } is oversold: its stock is { $stock }. Pause it, and correct the stock.
+attach-oversold-orders = Sale #{ $voucher } is oversold: { $orders } live orders of { $initial } pieces. Pause it, and cancel the excess orders.
+attach-poison = { $count ->
+        [one] 1 entry is poison:
+       *[other] { $count } entries are poison, the oldest is
+    } { $entry }, { $why }. Save it, then acknowledge it.
+attach-redelivered = it was delivered { $deliveries } times and not acknowledged
+attach-sales = { $count ->
+    [one] 1 sale read, its values are valid
+   *[other] { $count } sales read, their values are valid
+}
+attach-schema = the tables differ from the profile ({ $reason }); run 'seckill attach doctor' with the same options
+attach-sets = { $count ->
+    [one] set of 1 sale
+   *[other] sets of { $count } sales
+}
+attach-sql-name = { $key } must be a name of letters, digits and underscores
+attach-status-database = database
+attach-status-limits = limits
+attach-status-more-locks = { $shown } of { $total } locks shown; --json has all.
+attach-status-more-sales = Only the newest { $shown } sales are read.
+attach-status-no-sales = No sales.
+attach-status-no-stream = none: orders wait in the memory of the service and cannot be seen
+attach-status-reads = a pass reads at most { $orders } orders, { $buyers } buyers, { $entries } undelivered and { $entries } pending entries, and examines { $keys } keys for locks
+attach-status-redis = Redis
+attach-status-stream = { $key }: length { $length }, lag { $lag }, pending { $pending }, added/s { $rate }
+attach-stock-mismatch = Sale #{ $voucher }: the stock is { $redis_stock } in Redis and { $sql_stock } in SQL although no order is in flight. Count the live orders, and correct both.
+attach-stocks = { $pattern }: { $count ->
+    [one] 1 number
+   *[other] { $count } numbers
+}
+attach-stream = { $key }, { $length ->
+    [one] 1 entry
+   *[other] { $length } entries
+}
+attach-stuck = Consumer { $consumer } holds { $count ->
+        [one] 1 entry
+       *[other] { $count } entries
+    } not acknowledged for { $seconds } s. Check whether it runs and acknowledges the right stream.
+attach-table = { $table }, { $columns } columns
+attach-time-zone = time_zone must be an IANA name such as "Asia/Shanghai", or a POSIX string such as "CST-8"
+attach-unknown-profile = unknown profile '{ $name }'; use { $names }, or a TOML file such as ./{ $name }.toml
+attach-wanted-numbers = a list of integers
+attach-zone = dates in SQL are read as { $zone }; the database does not state their zone
+
 ## bench
 
 bench-database-in-use = the database holds sale #{ $sale }, which is not archived; pass another --database, or omit it
@@ -931,6 +1062,9 @@ cli-doctor-both-killed = kill -9 of both
 cli-doctor-check = { $name ->
     [append-only-file] append-only file
     [data-directory] data directory
+    [initial-stock] initial stock
+    [order-IDs] order IDs
+    [time-zone] time zone
     [redis-writes] redis writes
    *[other] { $name }
 }

@@ -702,6 +702,104 @@ ask-stop-load-test-and-pause =
     .title = 停止压测并暂停秒杀？
     .button = 停止
 
+## attach
+
+attach-buyers-without-order = 秒杀 #{ $voucher }：{ $users } 位买家在 SQL 中没有订单，消息流中也没有消息（例如用户 { $user }）。订单已丢失，请补写订单，或将其移出买家集合并归还库存。
+attach-cannot-read-profile = 无法读取配置档案 { $path }（{ $why }），请检查 --profile
+attach-cluster = 该 Redis 是集群，而此类服务的键分布在多个槽；请连接服务所用的 Redis
+attach-column-buyers = 买家
+attach-column-in-flight = 在途
+attach-column-no-buyer = 无买家
+attach-column-no-order = 无订单
+attach-column-orders-per-second = 订单/秒
+attach-correct-buyers = 确认服务所用的集合，并改正 keys.buyers
+attach-correct-column = 改正列名，或恢复该列
+attach-correct-dates = 改正 sale.begin 和 sale.end
+attach-correct-fields = 改正 [entry]；若不是服务写入的消息，请删除它
+attach-correct-group = 改正 stream.group
+attach-correct-key = 确认是哪个程序写入该键，或改正键名
+attach-correct-table = 改正 [tables]，或以 --database 指定服务所用的数据库
+attach-counter = { $key }，有过期时间
+attach-counter-stays = { $key } 永不过期：每天留下一个键
+attach-create-group = 执行 XGROUP CREATE { $key } { $group } 0
+attach-duplicate-orders = 秒杀 #{ $voucher }：{ $users } 名用户有多笔有效订单。请各保留一笔，取消其余，并为用户和优惠券建立唯一索引。
+attach-entries = 已读取 { $count } 条消息，字段有效
+attach-foreign-key = 键 { $key } 的内容不符（{ $holds }），服务会因此出错，请确认是哪个程序写入的。
+attach-group = 消费组 { $group }
+attach-group-missing = 消费组 { $group } 不存在，消息不会投递
+attach-holds-other = 键 { $key } 的内容不符（{ $holds }），无法读取
+attach-invalid-profile = 配置档案 { $path } 有误：{ $why }
+attach-key-without-part = { $key } 必须包含一次 { $part }
+attach-lag = 未投递的消息已等待 { $seconds } 秒{ $lag ->
+        [0] {""}
+       *[other] （积压 { $lag } 条）
+    }，请检查消费者是否在运行。
+attach-locks = { $pattern }：Redisson 锁 { $hashes } 把，普通锁 { $strings } 把
+attach-memory-queue = 没有配置消息流：订单在服务的内存队列中，无法查看
+attach-no-body = 确认之前已被裁剪或删除
+attach-no-buyers = 没有集合 { $key }：还没有订单，或 keys.buyers 有误
+attach-no-column = 表 { $table } 缺少列 { $columns }
+attach-no-counter = { $key } 不存在：今天还没有订单，或用了其他计数器
+attach-no-dates = 秒杀 #{ $voucher } 的日期无法识别，不知道是否进行中
+attach-no-entries = 消息流为空，未比较字段
+attach-no-field = 缺少字段 { $name }
+attach-no-file = 文件 { $path } 不存在，请更正 --database
+attach-no-group = 消息流 { $stream } 的消费组 { $group } 不存在，{ $length } 条消息未投递。请创建：XGROUP CREATE { $stream } { $group } 0
+attach-no-group-name = stream.group 为空；请填写消费组，或将 stream.key 也留空
+attach-no-initial = 没有配置该列：只有库存为负时才能发现超卖
+attach-no-lease = { $count ->
+        [1] 锁 { $key } 没有租期
+       *[other] { $count } 把锁没有租期（例如 { $key }）
+    }：持有者崩溃后永远不会释放。请确认持有者，再删除该键。
+attach-no-lock-key = 没有配置锁
+attach-no-locks = 目前没有持有中的锁 { $pattern }，不知道锁的类型
+attach-no-number = 字段 { $name } 不是数字
+attach-no-sales = 没有秒杀，未比较数值
+attach-no-servers = 请以 --redis 和 --database 指定服务所用的 Redis 和数据库
+attach-no-stock = 没有键 { $pattern }：没有加载任何秒杀，或 keys.stock 有误
+attach-no-stock-yet = 已检查 { $keys } 个键，没有 { $pattern }
+attach-no-stream = { $key } 不存在：还没有订单，或订单在服务的内存队列中，无法查看
+attach-no-table = 表 { $table } 不存在
+attach-no-user-id = 集合 { $key } 含有 { $member }，不是用户编号，无法比较买家和订单
+attach-not-a-number = 列 { $column } 的值 { $value } 不是整数
+attach-not-loaded = 秒杀 #{ $voucher } 正在进行，但 Redis 中没有库存（{ $key }），无法抢购。请加载库存。
+attach-not-released = { $count ->
+        [1] 锁 { $key } 一直没有释放
+       *[other] { $count } 把锁一直没有释放（例如 { $key }）
+    }：处理一笔订单只需几毫秒，看门狗却仍在续期。请重启持有者。
+attach-orders-without-buyer = 秒杀 #{ $voucher }：{ $users } 名用户在 SQL 中有订单，却不在 Redis 的买家集合中（例如用户 { $user }），可以再次抢购。请补入集合。
+attach-other-fields = 消息 { $entry } { $why }；其字段为 { $names }
+attach-other-groups = 消费组 { $group } 不存在，现有 { $names }
+attach-oversold = 秒杀 #{ $voucher } 已超卖：库存为 { $stock }。请暂停该秒杀并改正库存。
+attach-oversold-orders = 秒杀 #{ $voucher } 已超卖：库存 { $initial } 件，有效订单 { $orders } 笔。请暂停该秒杀并取消多出的订单。
+attach-poison = { $count ->
+        [1] 1 条消息无法处理：
+       *[other] { $count } 条消息无法处理，最早的是
+    }{ $entry }，{ $why }。请先保存其内容，再确认它。
+attach-redelivered = 已投递 { $deliveries } 次仍未确认
+attach-sales = 已读取 { $count } 场秒杀，数值有效
+attach-schema = 表结构与配置档案不符（{ $reason }）；请以相同选项运行 'seckill attach doctor'
+attach-sets = { $count } 场秒杀的集合
+attach-sql-name = { $key } 只能由字母、数字和下划线组成
+attach-status-database = 数据库
+attach-status-limits = 上限
+attach-status-more-locks = 显示 { $shown } / { $total } 把锁，完整列表见 --json。
+attach-status-more-sales = 只读取最新的 { $shown } 场秒杀。
+attach-status-no-sales = 没有秒杀。
+attach-status-no-stream = 无：订单在服务的内存队列中，无法查看
+attach-status-reads = 每次最多读取 { $orders } 笔订单、{ $buyers } 位买家、未投递和待确认消息各 { $entries } 条，并检查 { $keys } 个键以查找锁
+attach-status-redis = Redis
+attach-status-stream = { $key }：长度 { $length }，积压 { $lag }，待确认 { $pending }，新增/秒 { $rate }
+attach-stock-mismatch = 秒杀 #{ $voucher }：没有在途订单，但库存在 Redis 中为 { $redis_stock }，在 SQL 中为 { $sql_stock }。请清点有效订单并改正两处库存。
+attach-stocks = { $pattern }：{ $count } 个数字
+attach-stream = { $key }，{ $length } 条消息
+attach-stuck = 消费者 { $consumer } 有 { $count } 条消息超过 { $seconds } 秒未确认。请检查它是否在运行，以及确认的消息流是否正确。
+attach-table = { $table }，{ $columns } 列
+attach-time-zone = time_zone 必须是时区名，例如 "Asia/Shanghai" 或 "CST-8"
+attach-unknown-profile = 没有配置档案 '{ $name }'；可用 { $names }，或 TOML 文件，例如 ./{ $name }.toml
+attach-wanted-numbers = 整数列表
+attach-zone = SQL 中的日期按 { $zone } 读取，数据库不记录时区
+
 ## bench
 
 bench-database-in-use = 数据库中有未归档的秒杀 #{ $sale }，请去掉或另指定 --database
@@ -868,6 +966,17 @@ cli-doctor-check = { $name ->
     [opening] 初始化
     [terminal] 终端
     [locale] 区域设置
+    [stock] 库存
+    [buyers] 买家
+    [stream] 消息流
+    [group] 消费组
+    [entries] 消息
+    [locks] 锁
+    [order-IDs] 订单号
+    [tables] 表
+    [rows] 数据行
+    [time-zone] 时区
+    [initial-stock] 初始库存
    *[other] { $name }
 }
 cli-doctor-chmod = 对每个路径执行 chmod go=

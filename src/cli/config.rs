@@ -3,7 +3,7 @@
 //! The command line passes in environment and flags; this module reads the file and merges them. It opens no other
 //! file.
 
-mod file;
+pub(crate) mod file;
 
 use std::{
     fmt::Display,

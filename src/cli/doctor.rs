@@ -20,7 +20,7 @@ use seckill_redis::{
 use seckill_store::{ActivityFilter, StoreError};
 use serde::Serialize;
 
-use crate::{Config, Context, Needs, Output, Result, Table, error, fields, indented};
+use crate::{CliError, Config, Context, Needs, Output, Result, Table, error, fields, indented};
 
 /// With less free space than this, one sale may fill the disk.
 const ENOUGH_BYTES: u64 = 1 << 30;
@@ -28,7 +28,7 @@ const ENOUGH_BYTES: u64 = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
-enum Grade {
+pub(super) enum Grade {
     Ok,
     Note,
     Problem,
@@ -44,7 +44,7 @@ struct Check {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Report {
+pub(super) struct Report {
     healthy: bool,
     checks: Vec<Check>,
     /// What each failure may lose with these servers, as far as their settings are readable.
@@ -52,11 +52,17 @@ struct Report {
 }
 
 impl Report {
-    fn add(&mut self, name: &'static str, grade: Grade, found: impl Display, fix: Option<String>) {
+    pub(super) fn add(
+        &mut self,
+        name: &'static str,
+        grade: Grade,
+        found: impl Display,
+        fix: Option<String>,
+    ) {
         self.checks.push(Check { name, grade, found: found.to_string(), fix });
     }
 
-    fn ok(&mut self, name: &'static str, found: impl Display) {
+    pub(super) fn ok(&mut self, name: &'static str, found: impl Display) {
         self.add(name, Grade::Ok, found, None);
     }
 
@@ -76,6 +82,24 @@ impl Report {
     /// The message of the error states the fix.
     fn unreachable(&mut self, name: &'static str, error: impl Display) {
         self.add(name, Grade::Unreachable, error, None);
+    }
+
+    /// A step that failed; its message states the cause and the fix.
+    pub(super) fn failed(&mut self, name: &'static str, error: &CliError) {
+        let grade = if error.is_unreachable() { Grade::Unreachable } else { Grade::Problem };
+        self.add(name, grade, error.message(), None);
+    }
+
+    /// Prints the checks; returns the exit code of the worst.
+    pub(super) fn finish(mut self, out: Output) -> Result<u8> {
+        let worst = self.checks.iter().map(|check| check.grade).max().unwrap_or(Grade::Ok);
+        self.healthy = worst < Grade::Problem;
+        out.answer(&self, || render(&self))?;
+        Ok(match worst {
+            Grade::Ok | Grade::Note => 0,
+            Grade::Problem => error::FAILED,
+            Grade::Unreachable => error::UNREACHABLE,
+        })
     }
 }
 
@@ -101,21 +125,10 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
             context.close().await;
         }
         // The message names the failing server.
-        Err(error) => {
-            let away = error.code == error::UNREACHABLE;
-            let grade = if away { Grade::Unreachable } else { Grade::Problem };
-            report.add("opening", grade, error.message(), None);
-        }
+        Err(error) => report.failed("opening", &error),
     }
     terminal(&mut report);
-    let worst = report.checks.iter().map(|check| check.grade).max().unwrap_or(Grade::Ok);
-    report.healthy = worst < Grade::Problem;
-    out.answer(&report, || render(&report))?;
-    Ok(match worst {
-        Grade::Ok | Grade::Note => 0,
-        Grade::Problem => error::FAILED,
-        Grade::Unreachable => error::UNREACHABLE,
-    })
+    report.finish(out)
 }
 
 /// The server program; the package of the Redis tools has it under the name of a check tool only.

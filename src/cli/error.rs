@@ -5,6 +5,7 @@ use std::{
     path::Path,
 };
 
+use seckill_attach::AttachError;
 use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::EngineError;
 use seckill_lab::LabError;
@@ -135,6 +136,17 @@ impl From<LabError> for CliError {
             | LabError::Database(..)
             | LabError::Instance(..)
             | LabError::Cancelled) => Self::failed(other.to_string()),
+        }
+    }
+}
+
+impl From<AttachError> for CliError {
+    fn from(error: AttachError) -> Self {
+        match error {
+            AttachError::Redis(error) => error.into(),
+            AttachError::Store(error) => error.into(),
+            AttachError::Mismatch(reason) => Self::failed(reason.to_string()),
+            AttachError::Invalid(reason) => Self::usage(reason.to_string()),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Names, flags, JSON keys and exit codes are a contract. Decisions belong to the engine.
 
 mod activity;
+mod attach;
 mod audit;
 mod bench;
 mod completions;
@@ -176,6 +177,8 @@ enum Command {
     Bench(bench::BenchCommand),
     /// Judge the designs of the flash-sale tutorials on the same work; without a name, list them
     Lab(lab::LabArgs),
+    /// Look at a flash-sale service that another program runs, without changing anything
+    Attach(attach::AttachArgs),
     /// List the keys of the console and the action names for [keys] in the config file
     Keys,
     /// Check servers, versions, durability, schema and terminal, and suggest a fix for each problem
@@ -315,6 +318,7 @@ impl Cli {
             Some(Command::Audit(args)) => audit::run(config, out, &args).await,
             Some(Command::Bench(command)) => Box::pin(bench::run(config, out, command)).await,
             Some(Command::Lab(args)) => Box::pin(lab::run(&setup, &args)).await,
+            Some(Command::Attach(args)) => Box::pin(attach::run(config, out, &args)).await,
             Some(Command::Keys) => keys::run(config, out),
             Some(Command::Doctor) => doctor::run(config, out).await,
             Some(Command::Completions(args)) => completions::run(args),

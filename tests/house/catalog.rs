@@ -244,6 +244,21 @@ const NAMES: &[&str] = &[
     "markdown",
     "repeat",
     "think",
+    "attach",
+    "profile",
+    "Redisson",
+    "XGROUP",
+    "Asia",
+    "Shanghai",
+    "CST",
+    "time",
+    "zone",
+    "begin",
+    "end",
+    "entry",
+    "group",
+    "key",
+    "tables",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.

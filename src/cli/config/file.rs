@@ -54,7 +54,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
     Err(messages::all(errors.into_iter().map(position).collect()))
 }
 
-pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
+pub(crate) fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         let (position, why) = messages::not_utf8(error.as_bytes(), error.utf8_error());
         messages::at(position, &why)
@@ -120,7 +120,7 @@ fn key_at(table: &DeTable<'_>, at: usize) -> (Vec<String>, bool) {
 }
 
 /// The names as written in a file, separated by dots.
-fn dotted(key: &[String]) -> String {
+pub(crate) fn dotted(key: &[String]) -> String {
     let quoted = |name: &String| {
         if name.is_empty() || name.contains('.') { format!("\"{name}\"") } else { name.clone() }
     };
@@ -133,7 +133,7 @@ fn split(key: &str) -> (&str, &str) {
 }
 
 /// A setting in the file: its name and value.
-fn find<'t>(
+pub(crate) fn find<'t>(
     root: &'t DeTable<'t>,
     key: &[String],
 ) -> Option<(&'t Spanned<Cow<'t, str>>, &'t Spanned<DeValue<'t>>)> {

@@ -1,0 +1,266 @@
+//! `seckill attach`: checks of a service that another program runs, and reports on its state.
+
+mod profile;
+
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
+
+use clap::{Args, Subcommand};
+use seckill_attach::{
+    ConsumerReport, Limits, LockReport, Profile, Report, SaleReport, StreamReport, Watcher,
+    doctor::{self, Finding},
+};
+use seckill_console::phase;
+use seckill_model::{Label, escape_json, text};
+use seckill_redis::Redis;
+use serde_json::json;
+
+use crate::{
+    CliError, Config, Output, Result, Table, count_in,
+    doctor::{Grade, Report as Checks},
+    error::FAILED,
+    fields, number, or_dash,
+    output::finished,
+    plain,
+    signals::Signals,
+    span,
+};
+
+/// Consumers and locks that are listed; `--json` has all of them.
+const LISTED: usize = 20;
+
+#[derive(Debug, Args)]
+pub(super) struct AttachArgs {
+    /// Names of keys, tables and columns: hmdp, 003, 004, or a TOML file with what differs from hmdp
+    #[arg(long, global = true, value_name = "NAME|FILE", default_value = "hmdp")]
+    profile: String,
+    #[command(subcommand)]
+    command: AttachCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum AttachCommand {
+    /// Compare the profile with the keys, tables and columns that exist
+    Doctor,
+    /// Show stock, stream, consumers, locks, differences between Redis and SQL, and alarms; exit 1 if there is an alarm
+    ///
+    /// Reads a bounded number of keys, entries and rows, twice within a second: a difference that only one pass sees may
+    /// be an order on its way.
+    Status(StatusArgs),
+}
+
+#[derive(Debug, Args)]
+struct StatusArgs {
+    /// Repeat every SECS seconds until interrupted; with --json, one document a line
+    #[arg(long, value_name = "SECS", value_parser = count_in(1..=3_600))]
+    watch: Option<u64>,
+    /// Seconds after which a pending entry, a lock, or an order without a stream is stuck
+    #[arg(long, value_name = "SECS", default_value = "60", value_parser = count_in(1..=86_400))]
+    stuck: u64,
+    /// Most orders and most buyers that a pass reads; with more, they are not compared
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = count_in(1..=10_000_000))]
+    compare: u64,
+    /// Most entries never delivered, and most pending ones, that a pass reads
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = count_in(1..=1_000_000))]
+    entries: u64,
+}
+
+pub(super) async fn run(config: &Config, out: Output, args: &AttachArgs) -> Result<u8> {
+    let profile = profile::load(&args.profile)?;
+    // Nothing is started for a service that runs already.
+    let given = config.redis.as_ref().zip(config.database.as_ref());
+    let Some((redis, database)) = given else {
+        return Err(CliError::usage(Label("attach-no-servers")));
+    };
+    Redis::from_url(redis).map_err(|error| config.value_error("redis", redis, error))?;
+    seckill_store::check_url(database, &config.store)
+        .map_err(|error| config.value_error("database", database, error))?;
+    let redis = Redis::trusting(redis, config.redis_ca.as_deref())?;
+    match &args.command {
+        AttachCommand::Doctor => check(config, out, &profile, &redis, database).await,
+        AttachCommand::Status(status) => {
+            let limits = Limits {
+                orders: status.compare as usize,
+                buyers: status.compare as usize,
+                in_flight: status.entries as usize,
+                stuck_ms: status.stuck * 1_000,
+                ..Limits::default()
+            };
+            let watcher = Watcher::new(profile, limits, &redis, database, &config.store)?;
+            match status.watch {
+                None => report(out, watcher).await,
+                Some(seconds) => watch(out, watcher, Duration::from_secs(seconds)).await,
+            }
+        }
+    }
+}
+
+async fn check(
+    config: &Config,
+    out: Output,
+    profile: &Profile,
+    redis: &Redis,
+    database: &str,
+) -> Result<u8> {
+    let mut checks = Checks::default();
+    match doctor::redis(redis, profile).await {
+        Ok(findings) => {
+            checks.ok("redis", redis.address());
+            add(&mut checks, findings);
+        }
+        Err(error) => checks.failed("redis", &error.into()),
+    }
+    match doctor::database(database, &config.store, profile).await {
+        Ok(findings) => add(&mut checks, findings),
+        Err(error) => checks.failed("database", &error.into()),
+    }
+    checks.finish(out)
+}
+
+fn add(checks: &mut Checks, findings: Vec<Finding>) {
+    for Finding { name, grade, found, fix } in findings {
+        let grade = match grade {
+            doctor::Grade::Ok => Grade::Ok,
+            doctor::Grade::Note => Grade::Note,
+            doctor::Grade::Problem => Grade::Problem,
+        };
+        checks.add(name, grade, found, fix.map(|fix| fix.to_string()));
+    }
+}
+
+async fn report(out: Output, mut watcher: Watcher) -> Result<u8> {
+    let report = watcher.settled().await?;
+    out.verdict(report.alarms.is_empty(), &report, || render(&report))
+}
+
+/// Reports until a signal; the exit code is that of the last report. An outage is reported and waited for.
+async fn watch(out: Output, mut watcher: Watcher, every: Duration) -> Result<u8> {
+    let mut signals = Signals::listen()?;
+    let mut code = 0;
+    loop {
+        let pass = tokio::select! {
+            () = signals.received() => return Ok(code),
+            pass = watcher.pass() => pass.map_err(CliError::from),
+        };
+        let text = match pass {
+            Ok(report) => {
+                code = if report.alarms.is_empty() { 0 } else { FAILED };
+                if out.json {
+                    escape_json(&json!(report).to_string())
+                } else {
+                    render(&report).lines().map(|line| plain(line) + "\n").collect()
+                }
+            }
+            Err(error) if error.is_unreachable() => {
+                code = error.code;
+                error.print();
+                String::new()
+            }
+            Err(error) => return Err(error),
+        };
+        if !text.is_empty() {
+            let mut stdout = io::stdout().lock();
+            let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+            // The reader has seen enough.
+            if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+                return Ok(code);
+            }
+            finished(written)?;
+        }
+        tokio::select! {
+            () = signals.received() => return Ok(code),
+            () = tokio::time::sleep(every) => {}
+        }
+    }
+}
+
+fn render(report: &Report) -> String {
+    let Limits { orders, buyers, in_flight, scans, .. } = report.limits;
+    let keys = scans * 1_000;
+    let unknown = || Label("common-unknown").to_owned();
+    let count = |count: Option<u64>| count.map_or_else(unknown, number);
+    let stream = match &report.stream {
+        None => Label("attach-status-no-stream").to_owned(),
+        Some(StreamReport { key, length, pending, lag, added_per_second, .. }) => {
+            let (lag, rate) = (count(*lag), or_dash(*added_per_second));
+            text!("attach-status-stream", key, length, lag, pending, rate)
+        }
+    };
+    let lines = [
+        (Label("attach-status-redis"), report.redis.clone()),
+        (Label("attach-status-database"), report.database.clone()),
+        (Label("cli-status-stream-name"), stream),
+        (
+            Label("attach-status-limits"),
+            text!("attach-status-reads", orders, buyers, entries = in_flight, keys),
+        ),
+    ];
+    let mut text = fields(&lines).to_string();
+    if report.sales.is_empty() {
+        text.push_str(&format!("{}\n", Label("attach-status-no-sales")));
+    } else {
+        text.push_str(&format!("\n{}", sales(&report.sales)));
+    }
+    if report.more_sales {
+        let more = text!("attach-status-more-sales", shown = report.sales.len());
+        text.push_str(&format!("{more}\n"));
+    }
+    let consumers = report.stream.as_ref().map_or(&[][..], |it| it.consumers.as_slice());
+    if !consumers.is_empty() {
+        text.push_str(&format!("\n{}", consumer_table(listed(consumers))));
+    }
+    if let Some(locks) = report.locks.as_ref().filter(|it| !it.held.is_empty()) {
+        text.push_str(&format!("\n{}", lock_table(listed(&locks.held))));
+        if locks.held.len() > LISTED {
+            let (shown, total) = (LISTED, locks.held.len());
+            text.push_str(&format!("{}\n", text!("attach-status-more-locks", shown, total)));
+        }
+    }
+    text.push('\n');
+    text.extend(report.alarms.iter().map(|alarm| format!("! {alarm}\n")));
+    if report.alarms.is_empty() {
+        text.push_str(&Label("console-no-open-alarms"));
+    }
+    text
+}
+
+fn listed<T>(rows: &[T]) -> &[T] {
+    rows.get(..LISTED).unwrap_or(rows)
+}
+
+fn sales(sales: &[SaleReport]) -> Table<'_, SaleReport> {
+    let count = |count: Option<u64>| or_dash(count.map(number));
+    Table::new(sales)
+        .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
+        .left(&Label("column-title"), |sale| sale.title.clone())
+        .left(&Label("column-phase"), |sale| or_dash(sale.phase.map(phase)))
+        .right(&Label("column-stock"), |sale| or_dash(sale.redis_stock))
+        .right(&Label("column-sql-stock"), |sale| sale.sql_stock)
+        .right(&Label("attach-column-buyers"), |sale| number(sale.buyers))
+        .right(&Label("column-orders"), |sale| count(sale.orders))
+        .right(&Label("attach-column-in-flight"), |sale| count(sale.in_flight))
+        .right(&Label("attach-column-no-order"), |sale| count(sale.buyers_without_order))
+        .right(&Label("attach-column-no-buyer"), |sale| count(sale.orders_without_buyer))
+        .right(&Label("column-admitted-per-second"), |sale| or_dash(sale.admitted_per_second))
+        .right(&Label("attach-column-orders-per-second"), |sale| or_dash(sale.orders_per_second))
+}
+
+fn consumer_table(consumers: &[ConsumerReport]) -> Table<'_, ConsumerReport> {
+    Table::new(consumers)
+        .left(&Label("column-consumer"), |it| it.name.clone())
+        .right(&Label("column-pending"), |it| number(it.pending))
+        .right(&Label("column-idle"), |it| span(it.idle_ms))
+}
+
+fn lock_table(locks: &[LockReport]) -> Table<'_, LockReport> {
+    Table::new(locks)
+        .left(&Label("column-lock"), |lock| lock.key.clone())
+        .left(&Label("column-kind"), |lock| lock.kind)
+        .left(&Label("column-holder"), |lock| lock.owner.clone())
+        .right(&Label("column-depth"), |lock| lock.depth)
+        .right(&Label("column-lease-left"), |lock| {
+            lock.left_ms.map_or_else(|| Label("cli-locks-no-end").to_owned(), span)
+        })
+}
