@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attach;
 mod bench;
 mod cli_dead_letters;
 mod cli_output;

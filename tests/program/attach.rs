@@ -1,0 +1,614 @@
+//! `seckill attach` at a small service like those of the tutorials: their script, a consumer, and their faults.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use crate::support::{
+    Background, MariaDb, PASSWORD, PATIENCE, Postgres, Ran, Seckill, TestRedis, refused,
+    wait_until_blocking,
+};
+use redis::{RedisResult, Script};
+use rustix::process::Signal;
+use seckill_store::plain::{PlainConnection, PlainPool};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// Text 000, section 12.6, without its comments.
+const SCRIPT: &str = "\
+local voucherId = ARGV[1]
+local userId = ARGV[2]
+local orderId = ARGV[3]
+local stockKey = 'seckill:stock:' .. voucherId
+local orderKey = 'seckill:order:' .. voucherId
+if(tonumber(redis.call('get', stockKey)) <= 0) then
+    return 1
+end
+if(redis.call('sismember', orderKey, userId) == 1) then
+    return 2
+end
+redis.call('incrby', stockKey, -1)
+redis.call('sadd', orderKey, userId)
+redis.call('xadd', 'stream.orders', '*', 'userId', userId, 'voucherId', voucherId, 'id', orderId)
+return 0
+";
+
+const SALE: &str = "10";
+const STREAM: &str = "stream.orders";
+
+/// A database of the service.
+#[derive(Clone, Copy, Debug)]
+enum Database {
+    Sqlite,
+    MariaDb,
+    Postgres,
+}
+
+/// The service: its Redis, its database, and nothing of seckill.
+struct Service {
+    home: Seckill,
+    redis: TestRedis,
+    url: String,
+    runtime: Runtime,
+    pool: PlainPool,
+    next: AtomicI64,
+}
+
+impl Service {
+    fn start() -> Self {
+        Self::on(Database::Sqlite, TestRedis::start())
+    }
+
+    fn on(database: Database, redis: TestRedis) -> Self {
+        let (home, runtime) = (Seckill::new(), Runtime::new().unwrap());
+        let url = runtime.block_on(async {
+            match database {
+                Database::Sqlite => format!("sqlite:{}", home.file("shop.db").display()),
+                Database::MariaDb => MariaDb::shared().database().await,
+                Database::Postgres => Postgres::shared().database().await,
+            }
+        });
+        let pool = PlainPool::open(&url, 4).unwrap();
+        let service = Self { home, redis, url, runtime, pool, next: AtomicI64::new(1) };
+        let (id, date, small) = match database {
+            Database::Postgres => ("BIGINT", "TIMESTAMP", "SMALLINT"),
+            _ => ("BIGINT UNSIGNED", "DATETIME", "TINYINT UNSIGNED"),
+        };
+        service.sql("CREATE TABLE tb_voucher (id BIGINT PRIMARY KEY, title VARCHAR(255) NOT NULL)");
+        service.sql(&format!(
+            "CREATE TABLE tb_seckill_voucher (voucher_id {id} PRIMARY KEY, stock INT NOT NULL, \
+             begin_time {date} NOT NULL, end_time {date} NOT NULL)"
+        ));
+        service.sql(&format!(
+            "CREATE TABLE tb_voucher_order (id BIGINT PRIMARY KEY, user_id {id} NOT NULL, \
+             voucher_id {id} NOT NULL, status {small} DEFAULT 1 NOT NULL)"
+        ));
+        service.redis.query::<()>(&["XGROUP", "CREATE", STREAM, "g1", "0", "MKSTREAM"]);
+        service
+    }
+
+    fn sql(&self, sql: &str) {
+        self.runtime.block_on(async {
+            self.pool.connection().await.unwrap().command(sql).await.unwrap();
+        });
+    }
+
+    fn count(&self, sql: &'static str) -> i64 {
+        self.runtime.block_on(async {
+            let rows = self.pool.connection().await.unwrap().rows::<1>(sql, &[]).await.unwrap();
+            rows[0][0]
+        })
+    }
+
+    /// A sale that runs now.
+    fn sale(&self, voucher: &str, stock: i64) {
+        self.sql(&format!("INSERT INTO tb_voucher VALUES ({voucher}, 'hot pot')"));
+        self.sql(&format!(
+            "INSERT INTO tb_seckill_voucher VALUES ({voucher}, {stock}, '2022-01-01 00:00:00', \
+             '2099-01-01 00:00:00')"
+        ));
+    }
+
+    fn loaded_sale(&self, voucher: &str, stock: i64) {
+        self.sale(voucher, stock);
+        self.redis.query::<()>(&["SET", &format!("seckill:stock:{voucher}"), &stock.to_string()]);
+    }
+
+    fn buy(&self, user: i64) -> i64 {
+        let order = self.next.fetch_add(1, Relaxed);
+        buy(&mut self.redis.connection(), user, order).unwrap()
+    }
+
+    fn order(&self, user: i64) {
+        let order = self.next.fetch_add(1, Relaxed) + 1_000_000;
+        self.sql(&format!("INSERT INTO tb_voucher_order VALUES ({order}, {user}, {SALE}, 1)"));
+    }
+
+    /// The consumer handles all entries that were added.
+    fn consume(&self) {
+        let mut redis = self.redis.connection();
+        self.runtime.block_on(async {
+            let mut conn = self.pool.connection().await.unwrap();
+            while consume(&mut redis, &mut conn, true).await {}
+        });
+    }
+
+    fn args<'a>(&'a self, redis: &'a str, args: &[&'a str]) -> Vec<&'a str> {
+        let servers = ["attach", "--redis", redis, "--database", &self.url];
+        [&servers[..], args].concat()
+    }
+
+    fn spawn(&self, args: &[&str]) -> Background {
+        self.home.spawn(&self.args(&self.redis.url(), args))
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.spawn(args).wait(PATIENCE)
+    }
+
+    /// The report of `attach status`, which exits with this code.
+    #[track_caller]
+    fn status(&self, code: i32, args: &[&str]) -> Value {
+        self.run(&[&["status", "--json"], args].concat()).expect_code(code).json()
+    }
+
+    #[track_caller]
+    fn doctor(&self, code: i32, args: &[&str]) -> Value {
+        self.run(&[args, &["doctor", "--json"]].concat()).expect_code(code).json()
+    }
+}
+
+fn buy(redis: &mut redis::Connection, user: i64, order: i64) -> RedisResult<i64> {
+    Script::new(SCRIPT).arg(SALE).arg(user).arg(order).invoke(redis)
+}
+
+/// Handles one entry as the tutorials do, with one transaction; `false` if there is none. Without `acknowledges`, it
+/// dies before XACK.
+async fn consume(
+    redis: &mut redis::Connection,
+    conn: &mut PlainConnection,
+    acknowledges: bool,
+) -> bool {
+    type Entry = (String, Vec<(String, String)>);
+    let mut read = redis::cmd("XREADGROUP");
+    read.arg("GROUP").arg("g1").arg("c1").arg("COUNT").arg(1).arg("BLOCK").arg(20);
+    read.arg("STREAMS").arg(STREAM).arg(">");
+    let found: Option<Vec<(String, Vec<Entry>)>> = read.query(redis).unwrap();
+    let Some((id, fields)) = found.and_then(|mut it| it.pop()?.1.pop()) else { return false };
+    if !acknowledges {
+        return true;
+    }
+    let field =
+        |name: &str| -> i64 { fields.iter().find(|it| it.0 == name).unwrap().1.parse().unwrap() };
+    let (order, user, voucher) = (field("id"), field("userId"), field("voucherId"));
+    conn.command("BEGIN").await.unwrap();
+    let update =
+        "UPDATE tb_seckill_voucher SET stock = stock - 1 WHERE voucher_id = $1 AND stock > 0";
+    assert_eq!(conn.execute(update, &[voucher]).await.unwrap(), 1);
+    let insert = "INSERT INTO tb_voucher_order VALUES ($1, $2, $3, 1)";
+    conn.execute(insert, &[order, user, voucher]).await.unwrap();
+    conn.command("COMMIT").await.unwrap();
+    redis::cmd("XACK").arg(STREAM).arg("g1").arg(id).exec(redis).unwrap();
+    true
+}
+
+/// Each alarm with its sale, if it has one.
+fn alarms(report: &Value) -> BTreeSet<String> {
+    let of = |it: &Value| match it["voucher"].as_u64() {
+        Some(voucher) => format!("{} {voucher}", it["alarm"].as_str().unwrap()),
+        None => it["alarm"].as_str().unwrap().to_owned(),
+    };
+    report["alarms"].as_array().unwrap().iter().map(of).collect()
+}
+
+fn alarm<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let found = report["alarms"].as_array().unwrap().iter().find(|it| it["alarm"] == name);
+    found.unwrap_or_else(|| panic!("{name}: {report}"))
+}
+
+fn sale(report: &Value, voucher: u64) -> &Value {
+    let found = report["sales"].as_array().unwrap().iter().find(|it| it["voucher_id"] == voucher);
+    found.unwrap_or_else(|| panic!("{voucher}: {report}"))
+}
+
+/// The checks of `doctor` with this name: grade, and what was found.
+fn checks(report: &Value, name: &str) -> Vec<(String, String)> {
+    let text = |it: &Value, key: &str| it[key].as_str().unwrap().to_owned();
+    let all = report["checks"].as_array().unwrap().iter().filter(|it| it["name"] == name);
+    all.map(|it| (text(it, "grade"), text(it, "found"))).collect()
+}
+
+fn faults_raise_their_alarms(database: Database) {
+    let service = Service::on(database, TestRedis::start());
+    service.loaded_sale(SALE, 100);
+    for user in 1..=30 {
+        assert_eq!(service.buy(user), 0);
+    }
+    service.consume();
+    assert_eq!((service.buy(1), service.count("SELECT COUNT(*) FROM tb_voucher_order")), (2, 30));
+    let healthy = service.status(0, &[]);
+    assert_eq!(healthy["alarms"], json!([]), "{healthy}");
+
+    let query = |command: &[&str]| {
+        service.redis.query::<redis::Value>(command);
+    };
+    // Buyers whose orders were acknowledged and not written.
+    query(&["SADD", "seckill:order:10", "9001", "9003"]);
+    // An order that bypassed Redis, and the second order of a user.
+    service.order(9002);
+    service.order(1);
+    // The consumer dies before it acknowledges.
+    assert_eq!(service.buy(5001), 0);
+    service.runtime.block_on(async {
+        let mut conn = service.pool.connection().await.unwrap();
+        assert!(consume(&mut service.redis.connection(), &mut conn, false).await);
+    });
+    query(&["XADD", STREAM, "*", "user", "7", "voucherId", SALE, "id", "1"]);
+    // A lock whose EXPIRE was forgotten, and one of Redisson that is never released.
+    query(&["SET", "lock:order:7", "thread-1"]);
+    query(&["HSET", "lock:order:8", "3f2a:31", "2"]);
+    query(&["PEXPIRE", "lock:order:8", "300000"]);
+    service.sale("11", -3);
+    query(&["SET", "seckill:stock:11", "-3"]);
+    service.loaded_sale("12", 5);
+    query(&["SET", "seckill:order:12", "x"]);
+    service.sale("13", 5);
+
+    let report = service.status(1, &["--stuck", "1"]);
+    let expected = [
+        "buyers_without_order 10",
+        "duplicate_orders 10",
+        "foreign_key",
+        "lag_high",
+        "lock_not_released",
+        "lock_without_lease",
+        "orders_without_buyer 10",
+        "oversold 11",
+        "poison_entries",
+        "sale_not_loaded 13",
+        "stuck_pending",
+    ];
+    assert_eq!(alarms(&report), expected.map(str::to_owned).into(), "{report}");
+    let found = alarm(&report, "buyers_without_order");
+    assert_eq!((&found["users"], &found["user"]), (&2.into(), &"9001".into()));
+    let found = alarm(&report, "orders_without_buyer");
+    assert_eq!((&found["users"], &found["user"]), (&1.into(), &"9002".into()));
+    let found = alarm(&report, "stuck_pending");
+    assert_eq!((&found["consumer"], &found["count"]), (&"c1".into(), &1.into()));
+    assert_eq!(alarm(&report, "poison_entries")["why"]["name"], "userId");
+    assert_eq!(alarm(&report, "lock_without_lease")["key"], "lock:order:7");
+    assert_eq!(alarm(&report, "lock_not_released")["key"], "lock:order:8");
+    assert_eq!(alarm(&report, "foreign_key")["key"], "seckill:order:12");
+
+    // The figures, against a count of their own.
+    let ten = sale(&report, 10);
+    let orders = service.count("SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = 10");
+    let buyers: i64 = service.redis.query(&["SCARD", "seckill:order:10"]);
+    let stock: i64 = service.redis.query(&["GET", "seckill:stock:10"]);
+    assert_eq!((orders, buyers, stock), (32, 33, 69));
+    for (key, count) in [
+        ("redis_stock", 69),
+        ("sql_stock", 70),
+        ("buyers", 33),
+        ("orders", 32),
+        ("live_orders", 32),
+        ("in_flight", 1),
+        ("buyers_without_order", 2),
+        ("orders_without_buyer", 1),
+        ("duplicate_buyers", 1),
+    ] {
+        assert_eq!(ten[key], count, "{key}: {ten}");
+    }
+    assert_eq!((&ten["phase"], &ten["title"]), (&"running".into(), &"hot pot".into()));
+    let stream = &report["stream"];
+    assert_eq!(
+        (&stream["length"], &stream["lag"], &stream["pending"]),
+        (&32.into(), &1.into(), &1.into())
+    );
+    assert_eq!(stream["consumers"][0]["name"], "c1");
+    let locks = &report["locks"];
+    assert_eq!((&locks["complete"], &locks["held"][0]["kind"]), (&true.into(), &"string".into()));
+    assert_eq!(
+        (&locks["held"][1]["owner"], &locks["held"][1]["depth"]),
+        (&"3f2a:31".into(), &2.into())
+    );
+
+    // Cancelled orders are no second orders.
+    service.sql("UPDATE tb_voucher_order SET status = 4 WHERE id > 1000000");
+    let report = service.status(1, &[]);
+    assert!(!alarms(&report).contains("duplicate_orders 10"), "{report}");
+    let text = service.run(&["status"]).expect_code(1).stdout;
+    assert!(text.contains("! Sale #11 is oversold: its stock is -3."), "{text}");
+}
+
+#[test]
+fn faults_raise_their_alarms_on_sqlite() {
+    faults_raise_their_alarms(Database::Sqlite);
+}
+
+#[test]
+fn faults_raise_their_alarms_on_mariadb() {
+    faults_raise_their_alarms(Database::MariaDb);
+}
+
+#[test]
+fn faults_raise_their_alarms_on_postgres() {
+    faults_raise_their_alarms(Database::Postgres);
+}
+
+#[test]
+fn a_service_under_load_raises_no_alarm() {
+    let service = Arc::new(Service::start());
+    service.loaded_sale(SALE, 1_000_000);
+    let stop = Arc::new(AtomicBool::new(false));
+    let buyers = (0..4).map(|task| {
+        let (service, stop) = (service.clone(), stop.clone());
+        std::thread::spawn(move || {
+            let mut redis = service.redis.connection();
+            let mut user = task;
+            while !stop.load(Relaxed) {
+                user += 4;
+                let order = service.next.fetch_add(1, Relaxed);
+                assert_eq!(buy(&mut redis, user, order).unwrap(), 0);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        })
+    });
+    let buyers: Vec<_> = buyers.collect();
+    let consumer = {
+        let (service, stop) = (service.clone(), stop.clone());
+        std::thread::spawn(move || {
+            let mut redis = service.redis.connection();
+            service.runtime.block_on(async {
+                let mut conn = service.pool.connection().await.unwrap();
+                while consume(&mut redis, &mut conn, true).await || !stop.load(Relaxed) {}
+            });
+        })
+    };
+    let watch = service.spawn(&["status", "--watch", "1", "--json"]);
+    wait_until_blocking(PATIENCE, "six reports", || watch.stdout().lines().count() >= 6);
+    watch.signal(Signal::TERM);
+    let ran = watch.wait(PATIENCE).expect_code(0);
+    let reports: Vec<Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    stop.store(true, Relaxed);
+    for thread in buyers.into_iter().chain([consumer]) {
+        thread.join().unwrap();
+    }
+    for report in &reports {
+        assert_eq!(report["alarms"], json!([]), "{report}");
+        let sale = sale(report, 10);
+        assert!(sale["orders_without_buyer"] == 0 && sale["buyers"].is_u64(), "{sale}");
+    }
+    // There was traffic, and it was seen.
+    let moved = |key: &str| reports.iter().any(|it| sale(it, 10)[key].as_f64() > Some(20.0));
+    assert!(moved("admitted_per_second") && moved("orders_per_second"), "{reports:?}");
+    let report = service.status(0, &[]);
+    let (ten, orders) = (sale(&report, 10), service.count("SELECT COUNT(*) FROM tb_voucher_order"));
+    assert_eq!((&ten["orders"], &ten["buyers"]), (&orders.into(), &orders.into()), "{report}");
+    assert_eq!(ten["redis_stock"], ten["sql_stock"], "{report}");
+}
+
+#[test]
+fn a_missing_group_is_an_alarm() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.redis.query::<i64>(&["XGROUP", "DESTROY", STREAM, "g1"]);
+    assert_eq!(service.buy(1), 0);
+    let report = service.status(1, &[]);
+    // The order waits, so the buyer has not lost it.
+    assert_eq!(alarms(&report), ["no_group".to_owned()].into(), "{report}");
+    let found = service.doctor(1, &[]);
+    let [(grade, found)] = &checks(&found, "group")[..] else { panic!("{found}") };
+    assert!(grade == "problem" && found.contains("g1"), "{found}");
+}
+
+#[test]
+fn entries_delivered_many_times_or_without_a_body_are_poison() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    assert_eq!((service.buy(1), service.buy(2)), (0, 0));
+    let group = ["XREADGROUP", "GROUP", "g1", "c1", "STREAMS", STREAM];
+    service.redis.query::<redis::Value>(&[&group[..], &[">"]].concat());
+    for _ in 0..5 {
+        service.redis.query::<redis::Value>(&[&group[..], &["0"]].concat());
+    }
+    let report = service.status(1, &[]);
+    let found = alarm(&report, "poison_entries");
+    assert_eq!((&found["count"], &found["why"]["why"]), (&2.into(), &"redelivered".into()));
+    service.redis.query::<i64>(&["XTRIM", STREAM, "MAXLEN", "0"]);
+    let report = service.status(1, &[]);
+    assert_eq!(alarm(&report, "poison_entries")["why"]["why"], "no_body", "{report}");
+}
+
+#[test]
+fn a_profile_with_the_initial_stock_finds_more_orders_than_pieces() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 3);
+    service.sql("ALTER TABLE tb_seckill_voucher ADD COLUMN total INT DEFAULT 2");
+    for user in 1..=3 {
+        assert_eq!(service.buy(user), 0);
+    }
+    service.consume();
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+    let profile = service.home.file("mine.toml");
+    fs::write(&profile, "[sale]\ninitial = \"total\"\n").unwrap();
+    let args = ["--profile", profile.to_str().unwrap()];
+    let report = service.status(1, &args);
+    let found = alarm(&report, "oversold");
+    assert_eq!((&found["live_orders"], &found["initial"]), (&3.into(), &2.into()), "{report}");
+    let text = service.run(&[&args[..], &["status"]].concat()).expect_code(1).stdout;
+    assert!(text.contains("oversold: 3 live orders of 2 pieces"), "{text}");
+}
+
+#[test]
+fn without_a_stream_a_buyer_waits_before_it_is_an_alarm() {
+    let service = Service::start();
+    service.redis.query::<i64>(&["DEL", STREAM]);
+    service.loaded_sale(SALE, 10);
+    service.redis.query::<i64>(&["SADD", "seckill:order:10", "1"]);
+    service.redis.query::<i64>(&["DECR", "seckill:stock:10"]);
+    let report = service.status(0, &[]);
+    assert_eq!(
+        (&sale(&report, 10)["buyers_without_order"], &report["stream"]),
+        (&1.into(), &Value::Null)
+    );
+    let watch = service.spawn(&["status", "--watch", "1", "--stuck", "2", "--json"]);
+    wait_until_blocking(PATIENCE, "an alarm", || {
+        watch.stdout().contains("\"alarm\":\"buyers_without_order\"")
+    });
+    watch.signal(Signal::TERM);
+    let ran = watch.wait(PATIENCE).expect_code(1);
+    let first: Value = serde_json::from_str(ran.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(first["alarms"], json!([]), "{first}");
+}
+
+#[test]
+fn doctor_names_what_exists_and_what_does_not() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    for user in 1..=3 {
+        service.buy(user);
+    }
+    service.consume();
+    let report = service.doctor(0, &[]);
+    assert_eq!(report["healthy"], true);
+    for name in ["stock", "buyers", "stream", "group", "entries", "tables", "rows"] {
+        let found = checks(&report, name);
+        assert!(!found.is_empty() && found.iter().all(|it| it.0 == "ok"), "{name}: {report}");
+    }
+    // What no read can tell is said.
+    for name in ["locks", "time zone", "initial stock"] {
+        assert!(checks(&report, name).iter().all(|it| it.0 == "note"), "{name}: {report}");
+        assert!(!checks(&report, name).is_empty(), "{name}: {report}");
+    }
+    let other = service.doctor(0, &["--profile", "004"]);
+    assert!(checks(&other, "stream")[0].1.contains("seckill:msg-queue does not exist"), "{other}");
+    let text = service.run(&["doctor"]).expect_code(0).stdout;
+    assert!(text.contains("All checks passed."), "{text}");
+}
+
+#[test]
+fn what_does_not_match_the_profile_is_one_clear_sentence() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.redis.query::<()>(&["SET", "seckill:order:10", "x"]);
+    service.redis.query::<String>(&["XADD", STREAM, "*", "uid", "1", "vid", "10"]);
+    service.redis.query::<i64>(&["SADD", "lock:order:1", "x"]);
+    let report = service.doctor(1, &[]);
+    let problem = |name: &str, part: &str| {
+        let found = checks(&report, name);
+        let is = |it: &&(String, String)| it.0 == "problem" && it.1.contains(part);
+        assert!(found.iter().any(|it| is(&it)), "{name}: {report}");
+    };
+    problem("buyers", "key seckill:order:10 holds another value (string)");
+    problem("entries", "it lacks the field id; its fields are uid, vid");
+    problem("locks", "key lock:order:1 holds another value (set)");
+
+    let profile = service.home.file("mine.toml");
+    let path = profile.to_str().unwrap();
+    let write = |text: &str| fs::write(&profile, text).unwrap();
+    write("[order]\nuser = \"buyer_id\"\n[tables]\nvoucher = \"coupon\"\n");
+    let found = service.doctor(1, &["--profile", path]);
+    let tables = checks(&found, "tables");
+    let has = |part: &str| tables.iter().any(|it| it.0 == "problem" && it.1.contains(part));
+    assert!(has("table tb_voucher_order has no column buyer_id"), "{found}");
+    assert!(has("table coupon does not exist"), "{found}");
+    let ran = service.run(&["--profile", path, "status"]);
+    refused(ran, 1, "the tables differ from the profile");
+
+    service.redis.query::<i64>(&["DEL", STREAM]);
+    service.redis.query::<()>(&["SET", STREAM, "x"]);
+    let report = service.doctor(1, &[]);
+    assert!(checks(&report, "stream")[0].1.contains("holds another value"), "{report}");
+    assert!(alarms(&service.status(1, &[])).contains("foreign_key"));
+
+    refused(
+        service.run(&["--profile", "005", "doctor"]),
+        2,
+        "unknown profile '005'; use hmdp, 003, 004",
+    );
+    write("[keys]\nstok = \"x\"\n");
+    refused(
+        service.run(&["--profile", path, "doctor"]),
+        2,
+        "line 2, column 1: unknown setting 'keys.stok'",
+    );
+    write("[tables]\norder = \"a; DROP TABLE b\"\n");
+    refused(service.run(&["--profile", path, "doctor"]), 2, "tables.order must be a name");
+    let ran = service.home.run(&["attach", "status"]);
+    refused(ran, 2, "--redis and --database");
+    let none = service.home.file("none.db");
+    let url = format!("sqlite:{}", none.display());
+    let redis = service.redis.url();
+    let ran = service.home.run(&["attach", "--redis", &redis, "--database", &url, "status"]);
+    refused(ran, 3, "none.db");
+    assert!(!none.exists());
+    let cluster = ["attach", "--redis", "redis+cluster://127.0.0.1:1", "--database", &service.url];
+    refused(service.home.run(&[&cluster[..], &["status"]].concat()), 2, "is a cluster");
+}
+
+#[test]
+fn nothing_is_changed_and_no_password_is_shown() {
+    let redis = TestRedis::setup().tcp().password(PASSWORD).start();
+    let service = Service::on(Database::Sqlite, redis);
+    service.loaded_sale(SALE, 100);
+    for user in 1..=20 {
+        service.buy(user);
+    }
+    service.redis.query::<()>(&["SET", "lock:order:3", "x"]);
+    let tables = || {
+        service.count(
+            "SELECT SUM(id + user_id + status) + (SELECT SUM(stock) FROM tb_seckill_voucher) FROM \
+             tb_voucher_order",
+        )
+    };
+    service.consume();
+    let before = tables();
+    service.redis.query::<()>(&["CONFIG", "RESETSTAT"]);
+    for args in [&["doctor"][..], &["doctor", "--json"], &["status"], &["status", "--json"]] {
+        let ran = service.run(args);
+        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains(PASSWORD), "{ran}");
+    }
+    let stats: String = service.redis.query(&["INFO", "commandstats"]);
+    let sent: BTreeSet<&str> =
+        stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split(':').next()).collect();
+    let reads = [
+        "auth",
+        "client|setinfo",
+        "client|setname",
+        "config|resetstat",
+        "echo",
+        "getrange",
+        "hello",
+        "hgetall",
+        "info",
+        "pttl",
+        "scan",
+        "scard",
+        "select",
+        "smismember",
+        "sscan",
+        "time",
+        "type",
+        "xinfo|consumers",
+        "xinfo|groups",
+        "xinfo|stream",
+        "xlen",
+        "xpending",
+        "xrange",
+        "xrevrange",
+    ];
+    let others: Vec<_> = sent.iter().filter(|it| !reads.contains(it)).collect();
+    assert!(others.is_empty() && sent.contains("scan"), "{others:?} {sent:?}");
+    assert_eq!(tables(), before);
+    let away = format!("redis://:{PASSWORD}@127.0.0.1:1");
+    let ran = service.home.run(&service.args(&away, &["status"])).expect_code(3);
+    assert!(!ran.stderr.contains(PASSWORD), "{ran}");
+}
