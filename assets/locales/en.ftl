@@ -949,12 +949,18 @@ cli-bench-latency =
         [one] { $rounds } round
        *[other] { $rounds } rounds
     }, on { $database }.
-    Capacity: { $capacity }/s ({ $range }). A dash means that no reply came in time.
+    Capacity: { $capacity } orders/s admitted and written to SQL ({ $range }). A dash means that no reply came in time.
     A lone buyer waits { $p50 } times as long as for the script (p99: { $p99 } times).
 cli-bench-latency-tutorial = tutorial
 cli-bench-leased = seckill, { $batch } at once
 cli-bench-load = { $watched } requests/s, { $alone } without the console
 cli-bench-load-name = load test
+cli-bench-locks =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    }
+    range: of the reentrant lock; ratio: reentrant divided by the first column
 cli-bench-locks-per-second = locks per second, { $tasks ->
     [one] 1 task
    *[other] { $tasks } tasks

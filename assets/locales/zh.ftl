@@ -878,12 +878,15 @@ cli-bench-incr = 教程，{ $tasks } 个任务
 cli-bench-inserted = 仅插入行
 cli-bench-latency =
     延迟单位为微秒，取 { $rounds } 轮的中位数，数据库：{ $database }。
-    容量：每秒 { $capacity }（{ $range }）。“-”表示未能及时应答。
+    容量：每秒准入并落库 { $capacity } 笔订单（{ $range }）。“-”表示未能及时应答。
     单个买家的等待时间为脚本的 { $p50 } 倍（p99：{ $p99 } 倍）。
 cli-bench-latency-tutorial = 教程
 cli-bench-leased = seckill，每批 { $batch } 个
 cli-bench-load = 每秒 { $watched } 次请求，无控制台时 { $alone } 次
 cli-bench-load-name = 压测
+cli-bench-locks =
+    取 { $rounds } 轮的中位数
+    范围：可重入锁；倍数：可重入锁除以第一列
 cli-bench-locks-per-second = 每秒加锁，{ $tasks } 个任务
 cli-bench-lone = 逐个请求
 cli-bench-no-answer = 有请求未得到应答，结果无效：{ $error }

@@ -21,9 +21,9 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    rush::{buy, check, load_test},
+    rush::{buy, check, load_test, under_load},
     script::{self, Script},
-    setup::{Bench, not_admitted},
+    setup::Bench,
     spread::Spread,
 };
 
@@ -49,7 +49,7 @@ pub struct Plan {
 pub struct Report {
     /// Rounds.
     pub rounds: u64,
-    /// Requests per second that the engine admits while the consumer writes the orders.
+    /// Orders per second that the engine admits and writes: from the first request until all are in SQL.
     pub capacity: Spread,
     /// At each offered load.
     pub loads: Vec<Load>,
@@ -151,7 +151,7 @@ pub async fn run(
 
 async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
     let script = Script::load(&bench.deployment.redis).await?;
-    let capacity = capacity(bench, plan.buyers, plan.rounds).await?;
+    let capacity = capacity(bench, plan.buyers, plan.rounds).await?.written;
     let fixed = RATES.map(|rate| (rate, None));
     let loads = fixed.into_iter().chain(SHARES.map(|it| (capacity.median * it, Some(it))));
     let mut loads: Vec<_> = loads.map(|load| (load, Vec::new(), Vec::new())).collect();
@@ -168,7 +168,7 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
             };
             for engine in [round % 2 == 0, round % 2 == 1] {
                 if engine {
-                    seckill.push(Sample::of(&under_load(bench, all.clone()).await?));
+                    seckill.push(Sample::of(&under_load(bench, all.clone()).await?.0));
                 } else {
                     let offered = script.offer(&all.arrivals(), *rate).await?;
                     tutorial.push(offered.map(|(took, per_second)| Sample {
@@ -212,44 +212,29 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
     })
 }
 
-/// Measures how many requests per second the engine admits while the consumer writes the orders, in so many rounds after
-/// one that does not count.
+/// What the engine does in a second while its consumer writes the orders.
+pub(super) struct Capacity {
+    /// Buyers admitted. A burst: some of the orders are written after its last request.
+    pub admitted: Spread,
+    /// Orders written: from the first request until all are in SQL. A higher load cannot be sustained.
+    pub written: Spread,
+}
+
+/// Measures it in so many rounds after one that does not count.
 pub(super) async fn capacity(
     bench: &mut Bench,
     buyers: u64,
     rounds: u64,
-) -> Result<Spread, EngineError> {
-    let mut samples = Vec::new();
+) -> Result<Capacity, EngineError> {
+    let (mut admitted, mut written) = (Vec::new(), Vec::new());
     for round in 0..=rounds {
-        let report = under_load(bench, load_test(VoucherId(0), buyers)).await?;
+        let (report, rows) = under_load(bench, load_test(VoucherId(0), buyers)).await?;
         if round > 0 {
-            samples.push(report.per_second);
+            admitted.push(report.per_second);
+            written.push(rows);
         }
     }
-    Ok(Spread::of(samples))
-}
-
-/// Runs a load test on a new sale with a piece for each buyer, while the consumer writes the orders.
-pub(super) async fn under_load(
-    bench: &mut Bench,
-    plan: LoadTest,
-) -> Result<LoadReport, EngineError> {
-    // One more for the buyer who waits for the node.
-    let voucher = bench.sale(Label("bench-rush-sale"), plan.users + 1).await?;
-    let node = bench.node();
-    node.consume();
-    let admission = node.admission();
-    buy(&admission, voucher, 1..=1).await?;
-    let report = node.load(&admission, &LoadTest { voucher, ..plan }).await?;
-    // Above its capacity, the node refuses buyers as busy.
-    if report.admitted + report.rejected != report.attempts {
-        return Err(not_admitted(report.attempts, report.admitted, &report));
-    }
-    bench.drained(Instant::now()).await?;
-    node.stop().await;
-    check(bench, voucher, report.admitted + 1, report.admitted + 1).await?;
-    bench.clear().await?;
-    Ok(report)
+    Ok(Capacity { admitted: Spread::of(admitted), written: Spread::of(written) })
 }
 
 /// Lets buyers ask the engine one at a time.

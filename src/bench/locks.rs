@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use hdrhistogram::Histogram;
 use seckill_engine::{
     EngineError, LockName,
     locks::{Guard, Locks, MultiGuard, MultiLock, Timing},
@@ -13,7 +14,7 @@ use seckill_redis::{HOME, Layout, Redis};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::plain_lock::PlainLock;
+use crate::{plain_lock::PlainLock, rounds::in_turns, spread::Spread};
 
 /// Polling interval of the baseline.
 const PLAIN_POLL: Duration = Duration::from_millis(10);
@@ -21,27 +22,49 @@ const PLAIN_POLL: Duration = Duration::from_millis(10);
 /// Parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Duration of each measurement.
+    /// Duration of each of the three measurements of an implementation, in each round.
     pub each: Duration,
     /// Tasks with one lock each.
     pub tasks: usize,
     /// Tasks that share one lock.
     pub waiting: usize,
+    /// Rounds, after one that does not count.
+    pub rounds: u64,
 }
 
 /// Results of one implementation.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
     /// Acquisitions per second, one task.
-    pub alone_per_second: f64,
+    pub alone_per_second: Spread,
     /// The same with many tasks, each with its own lock.
-    pub many_per_second: f64,
+    pub many_per_second: Spread,
     /// Hand-over latency in microseconds, from the release to the next acquisition: median.
-    pub hand_over_p50_us: u64,
+    pub hand_over_p50_us: Spread,
     /// 99th percentile.
-    pub hand_over_p99_us: u64,
-    /// Number of measured hand-overs.
+    pub hand_over_p99_us: Spread,
+    /// Measured hand-overs.
     pub hand_overs: u64,
+}
+
+/// An implementation in one round.
+struct Sample {
+    alone: f64,
+    many: f64,
+    hand_overs: Histogram<u64>,
+}
+
+impl Figures {
+    fn of(rounds: &[Sample]) -> Self {
+        let spread = |of: fn(&Sample) -> f64| Spread::of(rounds.iter().map(of).collect());
+        Self {
+            alone_per_second: spread(|it| it.alone),
+            many_per_second: spread(|it| it.many),
+            hand_over_p50_us: spread(|it| it.hand_overs.value_at_quantile(0.5) as f64),
+            hand_over_p99_us: spread(|it| it.hand_overs.value_at_quantile(0.99) as f64),
+            hand_overs: rounds.iter().map(|it| it.hand_overs.len()).sum(),
+        }
+    }
 }
 
 /// Maximum wait for a lock: with many servers, attempts often fail.
@@ -49,9 +72,11 @@ const WAIT: Duration = Duration::from_mins(1);
 /// How long a lock is held in a hand-over: all tasks wait before the first one acquires it.
 const HOLD: Duration = Duration::from_millis(1);
 
-/// All results.
+/// All results; the keys are a contract of `bench locks --json`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Report {
+    /// Rounds.
+    pub rounds: u64,
     /// SET NX PX with a Lua release.
     pub plain: Figures,
     /// The reentrant lock with watchdog, tokens and lock index.
@@ -62,7 +87,14 @@ pub struct Report {
     pub servers: usize,
 }
 
-/// Runs the measurements in sequence: on `redis`, and over the independent `servers`.
+#[derive(Clone, Copy)]
+enum Side {
+    Plain,
+    Reentrant,
+    MultiLock,
+}
+
+/// Measures the implementations in turns: on `redis`, and over the independent `servers`.
 ///
 /// # Errors
 /// Redis is unavailable, or a server is named twice.
@@ -80,27 +112,27 @@ pub async fn run(redis: &Redis, servers: &[Redis], plan: Plan) -> Result<Report,
     let measuring = async {
         let plain = PlainLock::connect(redis).await?;
         let multilock = MultiLock::new(locks)?;
-        Ok(Report {
-            plain: measure(
-                plan,
-                async |name| plain.acquire(format!("plain:{HOME}:{name}"), PLAIN_POLL).await,
-                async |held| plain.release(held).await,
-            )
-            .await?,
-            reentrant: measure(
-                plan,
-                async |name| reentrant.try_for(name, "bench", WAIT).await,
-                async |held: Guard| held.release().await.map(drop),
-            )
-            .await?,
-            multilock: measure(
-                plan,
-                async |name| multilock.try_for(name, "bench", WAIT).await,
-                async |held: MultiGuard| held.release().await,
-            )
-            .await?,
-            servers: multilock.servers(),
-        })
+        let one = async |side| match side {
+            Side::Plain => {
+                let acquire = async |name: &LockName| {
+                    plain.acquire(format!("plain:{HOME}:{name}"), PLAIN_POLL).await
+                };
+                measure(plan, acquire, async |held| plain.release(held).await).await
+            }
+            Side::Reentrant => {
+                let acquire = async |name: &LockName| reentrant.try_for(name, "bench", WAIT).await;
+                measure(plan, acquire, async |held: Guard| held.release().await.map(drop)).await
+            }
+            Side::MultiLock => {
+                let acquire = async |name: &LockName| multilock.try_for(name, "bench", WAIT).await;
+                measure(plan, acquire, async |held: MultiGuard| held.release().await).await
+            }
+        };
+        let sides = [Side::Plain, Side::Reentrant, Side::MultiLock];
+        let [plain, reentrant, multi] =
+            in_turns(plan.rounds, sides, one).await?.map(|rounds| Figures::of(&rounds));
+        let (rounds, servers) = (plan.rounds, multilock.servers());
+        Ok(Report { rounds, plain, reentrant, multilock: multi, servers })
     };
     let report = measuring.await;
     stop.cancel();
@@ -113,7 +145,7 @@ async fn measure<H, E>(
     plan: Plan,
     acquire: impl AsyncFn(&LockName) -> Result<H, E>,
     release: impl AsyncFn(H) -> Result<(), E>,
-) -> Result<Figures, EngineError>
+) -> Result<Sample, EngineError>
 where
     EngineError: From<E>,
 {
@@ -158,11 +190,5 @@ where
             }
         }
     }
-    Ok(Figures {
-        alone_per_second: rate(1).await?,
-        many_per_second: rate(plan.tasks).await?,
-        hand_over_p50_us: hand_overs.value_at_quantile(0.5),
-        hand_over_p99_us: hand_overs.value_at_quantile(0.99),
-        hand_overs: hand_overs.len(),
-    })
+    Ok(Sample { alone: rate(1).await?, many: rate(plan.tasks).await?, hand_overs })
 }

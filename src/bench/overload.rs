@@ -18,8 +18,8 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    latency::{self, under_load},
-    rush::load_test,
+    latency,
+    rush::{load_test, under_load},
     script::{self, Script},
     setup::{Bench, not_admitted},
     spread::Spread,
@@ -142,7 +142,7 @@ pub async fn run(
 
 async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
     let script = Script::load(&bench.deployment.redis).await?;
-    let capacity = latency::capacity(bench, plan.buyers, plan.rounds).await?;
+    let capacity = latency::capacity(bench, plan.buyers, plan.rounds).await?.admitted;
     let mut loads = SHARES.map(|share| (share, Vec::new(), Vec::new()));
     for round in 0..plan.rounds {
         for (share, seckill, tutorial) in &mut loads {
@@ -155,7 +155,7 @@ async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
             };
             for engine in [round % 2 == 0, round % 2 == 1] {
                 if engine {
-                    seckill.push(Sample::of(&under_load(bench, all.clone()).await?)?);
+                    seckill.push(Sample::of(&under_load(bench, all.clone()).await?.0)?);
                 } else {
                     let sample =
                         script.offer(&all.arrivals(), rate).await?.map(|(took, per_second)| {

@@ -8,7 +8,8 @@ use std::{
 };
 
 use seckill_engine::{
-    EngineError, LoadTest, admission::Admission, deployment::Deployment, error::MAX_USERS,
+    EngineError, LoadReport, LoadTest, admission::Admission, deployment::Deployment,
+    error::MAX_USERS,
 };
 use seckill_model::{Label, Message, Outcome, UserId, VoucherId, reason};
 use serde::Serialize;
@@ -161,31 +162,57 @@ type Rates = (Option<f64>, Option<f64>);
 
 async fn of_seckill(bench: &mut Bench, plan: Plan) -> Result<Rates, EngineError> {
     let Plan { work, requests, .. } = plan;
+    let load = |voucher| load_test(voucher, requests);
+    let wrong = |expected, report: &_| Err(not_admitted(requests, expected, report));
+    if work == Work::EndToEnd {
+        let (report, rows) = under_load(bench, load(VoucherId(0))).await?;
+        if report.admitted != requests {
+            return wrong(report.admitted, &report);
+        }
+        return Ok((Some(report.per_second), Some(rows)));
+    }
     let before = if work == Work::SoldOut { SOLD } else { 1 };
     let stock = if work == Work::SoldOut { SOLD } else { requests + before };
     let voucher = bench.sale(Label("bench-rush-sale"), stock).await?;
-    let (node, with_consumer) = (bench.node(), work == Work::EndToEnd);
-    if with_consumer {
-        node.consume();
-    }
+    let node = bench.node();
     let admission = node.admission();
     buy(&admission, voucher, 1..=before).await?;
-    let report = node.load(&admission, &load_test(voucher, requests)).await?;
-    let ended = Instant::now();
+    let report = node.load(&admission, &load(voucher)).await?;
     let expected = if work == Work::SoldOut { report.sold_out } else { report.admitted };
     if expected != requests {
-        return Err(not_admitted(requests, expected, &report));
+        return wrong(expected, &report);
     }
-    let rows = if with_consumer {
-        let took = requests as f64 / report.per_second + bench.drained(ended).await?.as_secs_f64();
-        Some(requests as f64 / took)
-    } else {
-        None
-    };
     node.stop().await;
-    check(bench, voucher, stock, if with_consumer { stock } else { 0 }).await?;
+    check(bench, voucher, stock, 0).await?;
     bench.clear().await?;
-    Ok((Some(report.per_second), rows))
+    Ok((Some(report.per_second), None))
+}
+
+/// Runs a load test on a new sale with a piece for each buyer, while the consumer writes the orders. Also returns the
+/// orders per second from the first request until all are in SQL.
+pub(super) async fn under_load(
+    bench: &mut Bench,
+    plan: LoadTest,
+) -> Result<(LoadReport, f64), EngineError> {
+    // One more for the buyer who waits for the node.
+    let voucher = bench.sale(Label("bench-rush-sale"), plan.users + 1).await?;
+    let node = bench.node();
+    node.consume();
+    let admission = node.admission();
+    buy(&admission, voucher, 1..=1).await?;
+    let report = node.load(&admission, &LoadTest { voucher, ..plan }).await?;
+    let ended = Instant::now();
+    // Above its capacity, the node refuses buyers as busy.
+    if report.admitted + report.rejected != report.attempts {
+        return Err(not_admitted(report.attempts, report.admitted, &report));
+    }
+    let took = report.attempts as f64 / report.per_second;
+    let took = took + bench.drained(ended).await?.as_secs_f64();
+    node.stop().await;
+    check(bench, voucher, report.admitted + 1, report.admitted + 1).await?;
+    bench.clear().await?;
+    let rows = report.admitted as f64 / took;
+    Ok((report, rows))
 }
 
 /// Audits a sale, and compares the counts with those of the replies.

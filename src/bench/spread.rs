@@ -27,7 +27,8 @@ impl Spread {
     }
 
     /// Its median divided by that of another one.
-    pub(super) fn ratio(&self, to: &Self) -> f64 {
+    #[must_use]
+    pub fn ratio(&self, to: &Self) -> f64 {
         self.median / to.median.max(f64::MIN_POSITIVE)
     }
 }

@@ -72,7 +72,8 @@ pub(super) enum BenchCommand {
     /// Latency at offered loads while orders are written, and of one buyer at a time, compared with the script of a
     /// common tutorial
     ///
-    /// The loads are 1,000 and 20,000 requests per second, and 50 % and 90 % of the capacity, which is measured first.
+    /// The loads are 1,000 and 20,000 requests per second, and 50 % and 90 % of the capacity: the orders per second that
+    /// are admitted and written to SQL, measured first.
     /// Runs on the same servers as admission.
     Latency(LatencyArgs),
     /// Buyers admitted and refused as busy at 0.5, 1, 2 and 5 times the capacity, which is measured first, compared with
@@ -88,9 +89,9 @@ pub(super) enum BenchCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct LocksArgs {
-    /// Seconds for each of the nine measurements [default: 3; with --quick: 0.1]
-    #[arg(long, value_name = "S", value_parser = count_in(1..=600))]
-    seconds: Option<u64>,
+    /// Milliseconds of each measurement; there are nine in a round [default: 500; with --quick: 100]
+    #[arg(long, value_name = "MS", value_parser = count_in(10..=60_000))]
+    millis: Option<u64>,
     /// Tasks with one lock each [default: 64; with --quick: 4]
     #[arg(long, value_name = "N", value_parser = count_in(1..=10_000))]
     tasks: Option<u64>,
@@ -98,7 +99,7 @@ pub(super) struct LocksArgs {
     #[arg(long, value_name = "N", value_parser = count_in(1..=10_000))]
     waiting: Option<u64>,
     #[command(flatten)]
-    quick: QuickArgs,
+    rounds: RoundArgs,
 }
 
 #[derive(Debug, Args)]
@@ -205,11 +206,12 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
 async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8> {
     let (mut signals, stop) = (Signals::listen()?, CancellationToken::new());
     // After a signal, the servers are stopped first.
-    let quick = args.quick;
+    let rounds = args.rounds;
     let plan = Plan {
-        each: Duration::from_millis(quick.choose(args.seconds.map(|it| it * 1_000), 3_000, 100)),
-        tasks: quick.choose(args.tasks, 64, 4) as usize,
-        waiting: quick.choose(args.waiting, 100, 4) as usize,
+        each: Duration::from_millis(rounds.choose(args.millis, 500, 100)),
+        tasks: rounds.choose(args.tasks, 64, 4) as usize,
+        waiting: rounds.choose(args.waiting, 100, 4) as usize,
+        rounds: rounds.rounds(),
     };
     let measuring = Box::pin(measure_locks(config, out, plan, &stop));
     let report = signals.cancelling(&stop, measuring).await?;
@@ -265,24 +267,24 @@ async fn start(servers: &mut Vec<Redis>) -> Result<()> {
 }
 
 fn render_locks(report: &Report, plan: Plan) -> String {
-    type Metric = (String, fn(&Figures) -> f64);
+    type Metric = (String, fn(&Figures) -> Spread);
     let rows: [Metric; 4] = [
         (text!("cli-bench-locks-per-second", tasks = 1_u64), |of| of.alone_per_second),
         (text!("cli-bench-locks-per-second", tasks = plan.tasks), |of| of.many_per_second),
-        (text!("cli-bench-hand-over", waiting = plan.waiting), |of| of.hand_over_p50_us as f64),
-        (Label("cli-bench-hand-over-p99").to_owned(), |of| of.hand_over_p99_us as f64),
+        (text!("cli-bench-hand-over", waiting = plan.waiting), |of| of.hand_over_p50_us),
+        (Label("cli-bench-hand-over-p99").to_owned(), |of| of.hand_over_p99_us),
     ];
-    Table::new(&rows)
+    let side = |side: Figures| move |(_, of): &Metric| number(of(&side).median as u64);
+    let table = Table::new(&rows)
         .left("", |(name, _)| name.clone())
-        .right("SET NX PX", |(_, of)| number(of(&report.plain) as u64))
-        .right(&Label("column-reentrant"), |(_, of)| number(of(&report.reentrant) as u64))
+        .right("SET NX PX", side(report.plain))
+        .right(&Label("column-reentrant"), side(report.reentrant))
+        .right(&Label("column-range"), |(_, of)| range(&of(&report.reentrant)))
         .right(&Label("column-ratio"), |(_, of)| {
-            format!("{:.2}", of(&report.reentrant) / of(&report.plain).max(f64::MIN_POSITIVE))
+            format!("{:.2}", of(&report.reentrant).ratio(&of(&report.plain)))
         })
-        .right(&text!("column-multilock", servers = report.servers), |(_, of)| {
-            number(of(&report.multilock) as u64)
-        })
-        .to_string()
+        .right(&text!("column-multilock", servers = report.servers), side(report.multilock));
+    format!("{table}{}", text!("cli-bench-locks", rounds = report.rounds))
 }
 
 async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result<u8> {

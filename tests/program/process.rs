@@ -434,7 +434,7 @@ fn only_invalid_arguments_exit_with_code_2() {
         "dead discard",
         "stream claim --to n",
         "rush --voucher 1 --users 0",
-        "bench locks --seconds 0",
+        "bench locks --millis 0",
         "audit --voucher x",
     ] {
         home.run(&invalid.split(' ').collect::<Vec<_>>()).expect_code(2);
