@@ -736,8 +736,8 @@ attach-cannot-read-profile = cannot read the profile { $path } ({ $why }); check
 attach-cluster = Redis is a cluster, but the keys of these services are in several slots; connect to the server that the service uses
 attach-column-buyers = buyers
 attach-column-in-flight = in flight
-attach-column-no-buyer = no buyer
-attach-column-no-order = no order
+attach-column-no-buyer = without buyer
+attach-column-no-order = without order
 attach-column-orders-per-second = orders/s
 attach-correct-buyers = check which set the service uses, and correct keys.buyers in the profile
 attach-correct-column = correct the column in the profile, or restore it
@@ -770,6 +770,10 @@ attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
     } Check whether the consumer runs.
 attach-locks = { $pattern }: { $hashes } of Redisson, { $strings } plain
 attach-memory-queue = the profile has no stream: orders wait in the memory of the service and cannot be seen
+attach-more-buyers = Buyers and orders of sale #{ $voucher } are not compared: it has more than the { $compared } buyers that a pass reads. Raise --compare.
+attach-more-entries = Buyers are not compared: more than { $entries } entries are undelivered or pending. Raise --entries.
+attach-more-keys = Not all locks were found yet: --watch examines further keys in each pass.
+attach-more-orders = Buyers and orders are not compared: there are more than the { $compared } orders that a pass reads. Raise --compare.
 attach-no-body = it was trimmed or deleted before it was acknowledged
 attach-no-buyers = no sale has a set { $key }: no order yet, or keys.buyers of the profile is wrong
 attach-no-column = table { $table } has no column { $columns }
@@ -803,7 +807,7 @@ attach-not-loaded = Sale #{ $voucher } is running, but has no stock in Redis ({ 
 attach-not-released = { $count ->
         [one] Lock { $key } was not released
        *[other] { $count } locks, such as { $key }, were not released
-    }: the watchdog renews it although an order takes milliseconds. Restart the holder.
+    }, although an order takes milliseconds; { $seconds } s of the lease are left. Restart the holder if it runs; if it died, wait, or delete the key.
 attach-orders-without-buyer =
     Sale #{ $voucher }: { $users ->
         [one] 1 user has an order in SQL but is
@@ -816,8 +820,11 @@ attach-oversold-orders = Sale #{ $voucher } is oversold: { $orders } live orders
 attach-poison = { $count ->
         [one] 1 entry is poison:
        *[other] { $count } entries are poison, the oldest is
-    } { $entry }, { $why }. Save it, then acknowledge it.
-attach-redelivered = it was delivered { $deliveries } times and not acknowledged
+    } { $entry }: { $why }. Save it, then acknowledge it.
+attach-redelivered = { $count ->
+        [one] Entry { $entry } was
+       *[other] { $count } entries, the oldest { $entry }, were
+    } delivered { $deliveries } times and not acknowledged. Find the error in the log of the service; acknowledge it only if it can never succeed.
 attach-sales = { $count ->
     [one] 1 sale read, its values are valid
    *[other] { $count } sales read, their values are valid
@@ -830,6 +837,7 @@ attach-sets = { $count ->
 attach-sql-name = { $key } must be a name of letters, digits and underscores
 attach-status-database = database
 attach-status-limits = limits
+attach-status-more-consumers = { $shown } of { $total } consumers shown; --json has all.
 attach-status-more-locks = { $shown } of { $total } locks shown; --json has all.
 attach-status-more-sales = Only the newest { $shown } sales are read.
 attach-status-no-sales = No sales.
@@ -837,7 +845,7 @@ attach-status-no-stream = none: orders wait in the memory of the service and can
 attach-status-reads = a pass reads at most { $orders } orders, { $buyers } buyers, { $entries } undelivered and { $entries } pending entries, and examines { $keys } keys for locks
 attach-status-redis = Redis
 attach-status-stream = { $key }: length { $length }, lag { $lag }, pending { $pending }, added/s { $rate }
-attach-stock-mismatch = Sale #{ $voucher }: the stock is { $redis_stock } in Redis and { $sql_stock } in SQL although no order is in flight. Count the live orders, and correct both.
+attach-stock-mismatch = Sale #{ $voucher }: the stock is { $redis_stock } in Redis and { $sql_stock } in SQL, with { $in_flight } orders in flight. Count the live orders, and correct both.
 attach-stocks = { $pattern }: { $count ->
     [one] 1 number
    *[other] { $count } numbers
@@ -846,6 +854,7 @@ attach-stream = { $key }, { $length ->
     [one] 1 entry
    *[other] { $length } entries
 }
+attach-stream-missing = Stream { $stream } does not exist, although there are buyers: their orders are lost or wait elsewhere. Check stream.key of the profile, and whether the key was deleted.
 attach-stuck = Consumer { $consumer } holds { $count ->
         [one] 1 entry
        *[other] { $count } entries

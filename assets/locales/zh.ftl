@@ -712,8 +712,8 @@ attach-column-in-flight = 在途
 attach-column-no-buyer = 无买家
 attach-column-no-order = 无订单
 attach-column-orders-per-second = 订单/秒
-attach-correct-buyers = 确认服务所用的集合，并改正 keys.buyers
-attach-correct-column = 改正列名，或恢复该列
+attach-correct-buyers = 确认服务所用的集合，并改正配置档案中的 keys.buyers
+attach-correct-column = 改正配置档案中的列名，或恢复该列
 attach-correct-dates = 改正 sale.begin 和 sale.end
 attach-correct-fields = 改正 [entry]；若不是服务写入的消息，请删除它
 attach-correct-group = 改正 stream.group
@@ -736,6 +736,10 @@ attach-lag = 未投递的消息已等待 { $seconds } 秒{ $lag ->
     }，请检查消费者是否在运行。
 attach-locks = { $pattern }：Redisson 锁 { $hashes } 把，普通锁 { $strings } 把
 attach-memory-queue = 没有配置消息流：订单在服务的内存队列中，无法查看
+attach-more-buyers = 秒杀 #{ $voucher } 的买家和订单未比较：买家超过每次最多读取的 { $compared } 位。请调大 --compare。
+attach-more-entries = 买家未比较：未投递或待确认的消息超过 { $entries } 条。请调大 --entries。
+attach-more-keys = 尚未找到全部锁：--watch 每次会继续检查其他键。
+attach-more-orders = 买家和订单未比较：订单超过每次最多读取的 { $compared } 笔。请调大 --compare。
 attach-no-body = 确认之前已被裁剪或删除
 attach-no-buyers = 没有集合 { $key }：还没有订单，或 keys.buyers 有误
 attach-no-column = 表 { $table } 缺少列 { $columns }
@@ -766,7 +770,7 @@ attach-not-loaded = 秒杀 #{ $voucher } 正在进行，但 Redis 中没有库�
 attach-not-released = { $count ->
         [1] 锁 { $key } 一直没有释放
        *[other] { $count } 把锁一直没有释放（例如 { $key }）
-    }：处理一笔订单只需几毫秒，看门狗却仍在续期。请重启持有者。
+    }，而处理一笔订单只需几毫秒；租期还剩 { $seconds } 秒。若持有者在运行，请重启它；若已崩溃，请等待或删除该键。
 attach-orders-without-buyer = 秒杀 #{ $voucher }：{ $users } 名用户在 SQL 中有订单，却不在 Redis 的买家集合中（例如用户 { $user }），可以再次抢购。请补入集合。
 attach-other-fields = 消息 { $entry } { $why }；其字段为 { $names }
 attach-other-groups = 消费组 { $group } 不存在，现有 { $names }
@@ -775,14 +779,18 @@ attach-oversold-orders = 秒杀 #{ $voucher } 已超卖：库存 { $initial } �
 attach-poison = { $count ->
         [1] 1 条消息无法处理：
        *[other] { $count } 条消息无法处理，最早的是
-    }{ $entry }，{ $why }。请先保存其内容，再确认它。
-attach-redelivered = 已投递 { $deliveries } 次仍未确认
+    }{ $entry }：{ $why }。请先保存其内容，再确认它。
+attach-redelivered = { $count ->
+        [1] 消息 { $entry }
+       *[other] { $count } 条消息（最早的是 { $entry }）
+    }已投递 { $deliveries } 次仍未确认。请在服务的日志中查找原因；只有确定无法成功时才确认它。
 attach-sales = 已读取 { $count } 场秒杀，数值有效
 attach-schema = 表结构与配置档案不符（{ $reason }）；请以相同选项运行 'seckill attach doctor'
 attach-sets = { $count } 场秒杀的集合
 attach-sql-name = { $key } 只能由字母、数字和下划线组成
 attach-status-database = 数据库
 attach-status-limits = 上限
+attach-status-more-consumers = 显示 { $shown } / { $total } 个消费者，完整列表见 --json。
 attach-status-more-locks = 显示 { $shown } / { $total } 把锁，完整列表见 --json。
 attach-status-more-sales = 只读取最新的 { $shown } 场秒杀。
 attach-status-no-sales = 没有秒杀。
@@ -790,9 +798,10 @@ attach-status-no-stream = 无：订单在服务的内存队列中，无法查看
 attach-status-reads = 每次最多读取 { $orders } 笔订单、{ $buyers } 位买家、未投递和待确认消息各 { $entries } 条，并检查 { $keys } 个键以查找锁
 attach-status-redis = Redis
 attach-status-stream = { $key }：长度 { $length }，积压 { $lag }，待确认 { $pending }，新增/秒 { $rate }
-attach-stock-mismatch = 秒杀 #{ $voucher }：没有在途订单，但库存在 Redis 中为 { $redis_stock }，在 SQL 中为 { $sql_stock }。请清点有效订单并改正两处库存。
+attach-stock-mismatch = 秒杀 #{ $voucher }：库存在 Redis 中为 { $redis_stock }，在 SQL 中为 { $sql_stock }，在途订单 { $in_flight } 笔，两者不符。请清点有效订单并改正两处库存。
 attach-stocks = { $pattern }：{ $count } 个数字
 attach-stream = { $key }，{ $length } 条消息
+attach-stream-missing = 消息流 { $stream } 不存在，却已有买家：他们的订单已丢失，或在别处等待。请检查配置档案中的 stream.key，以及该键是否被删除。
 attach-stuck = 消费者 { $consumer } 有 { $count } 条消息超过 { $seconds } 秒未确认。请检查它是否在运行，以及确认的消息流是否正确。
 attach-table = { $table }，{ $columns } 列
 attach-time-zone = time_zone 必须是时区名，例如 "Asia/Shanghai" 或 "CST-8"

@@ -30,7 +30,7 @@ pub enum Alarm {
     DuplicateOrders {
         /// The sale.
         voucher: VoucherId,
-        /// Number of users, at most a hundred of all sales.
+        /// Number of users, among the orders that were read.
         users: u64,
     },
     /// Buyers in Redis have no order in SQL, and no entry that may become one.
@@ -51,7 +51,7 @@ pub enum Alarm {
         /// One of them.
         user: String,
     },
-    /// The stock in Redis differs from that in SQL although no order is in flight.
+    /// The stock in Redis and the entries in flight differ from the stock in SQL while nothing moves.
     StockMismatch {
         /// The sale.
         voucher: VoucherId,
@@ -59,6 +59,8 @@ pub enum Alarm {
         redis_stock: i64,
         /// Pieces left in SQL.
         sql_stock: i64,
+        /// Orders in flight.
+        in_flight: u64,
     },
     /// A sale is running by its dates, and has no stock in Redis: the script of the service fails.
     SaleNotLoaded {
@@ -69,6 +71,11 @@ pub enum Alarm {
     },
     /// A key holds a value of another type.
     ForeignKey(ForeignKey),
+    /// The stream does not exist, although there are buyers.
+    NoStream {
+        /// The stream.
+        stream: String,
+    },
     /// The group does not exist: no entry is delivered.
     NoGroup {
         /// The stream.
@@ -78,7 +85,16 @@ pub enum Alarm {
         /// Entries in the stream.
         length: u64,
     },
-    /// Entries that the consumer cannot process, or has failed to process many times.
+    /// Entries that were delivered many times and are still not acknowledged.
+    Redelivered {
+        /// Number of entries.
+        count: u64,
+        /// The oldest of them.
+        entry: String,
+        /// Its deliveries.
+        deliveries: u64,
+    },
+    /// Entries that the consumer cannot process.
     PoisonEntries {
         /// Number of entries.
         count: u64,
@@ -110,12 +126,14 @@ pub enum Alarm {
         /// One of them.
         key: String,
     },
-    /// Locks whose holder renews them for longer than an order takes.
+    /// Locks that one holder has had for longer than an order takes.
     LockNotReleased {
         /// Number of locks.
         count: u64,
         /// One of them.
         key: String,
+        /// Milliseconds left of its lease.
+        left_ms: u64,
     },
 }
 
@@ -135,11 +153,6 @@ pub enum Poison {
     },
     /// It was trimmed or deleted while pending.
     NoBody,
-    /// It was delivered many times.
-    Redelivered {
-        /// Number of deliveries.
-        deliveries: u64,
-    },
 }
 
 impl Poison {
@@ -148,9 +161,6 @@ impl Poison {
             Self::NoField { name } => reason!("attach-no-field", name = name.as_str()),
             Self::NoNumber { name } => reason!("attach-no-number", name = name.as_str()),
             Self::NoBody => reason!("attach-no-body"),
-            Self::Redelivered { deliveries } => {
-                reason!("attach-redelivered", deliveries = *deliveries)
-            }
         }
     }
 }
@@ -183,12 +193,16 @@ impl fmt::Display for Alarm {
             Self::OrdersWithoutBuyer { voucher, users, user } => {
                 text!("attach-orders-without-buyer", voucher, users, user)
             }
-            Self::StockMismatch { voucher, redis_stock, sql_stock } => {
-                text!("attach-stock-mismatch", voucher, redis_stock, sql_stock)
+            Self::StockMismatch { voucher, redis_stock, sql_stock, in_flight } => {
+                text!("attach-stock-mismatch", voucher, redis_stock, sql_stock, in_flight)
             }
             Self::SaleNotLoaded { voucher, key } => text!("attach-not-loaded", voucher, key),
             Self::ForeignKey(ForeignKey { key, holds }) => {
                 text!("attach-foreign-key", key, holds = ForeignKey::content(holds))
+            }
+            Self::NoStream { stream } => text!("attach-stream-missing", stream),
+            Self::Redelivered { count, entry, deliveries } => {
+                text!("attach-redelivered", count, entry, deliveries)
             }
             Self::NoGroup { stream, group, length } => {
                 text!("attach-no-group", stream, group, length)
@@ -203,7 +217,9 @@ impl fmt::Display for Alarm {
                 text!("attach-lag", lag = lag.unwrap_or(0), seconds = oldest_ms / 1_000)
             }
             Self::LockWithoutLease { count, key } => text!("attach-no-lease", count, key),
-            Self::LockNotReleased { count, key } => text!("attach-not-released", count, key),
+            Self::LockNotReleased { count, key, left_ms } => {
+                text!("attach-not-released", count, key, seconds = left_ms / 1_000)
+            }
         })
     }
 }

@@ -3,8 +3,12 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use jiff::Timestamp;
 use seckill_model::{Millis, VoucherId, reason};
-use seckill_store::{Settings, StoreError, plain::PlainPool};
+use seckill_store::{
+    Settings, StoreError,
+    plain::{PlainPool, Reading},
+};
 
 use crate::{AttachError, Profile, Result};
 
@@ -14,8 +18,6 @@ pub(crate) const SALES: usize = 100;
 const PAGE: usize = 5_000;
 /// Timeout of one statement, with its connection.
 const STATEMENT: Duration = Duration::from_secs(10);
-/// Users of one sale with several orders that are listed.
-const DOUBLED: usize = 100;
 
 /// The database of the service.
 #[derive(Debug)]
@@ -42,15 +44,13 @@ pub(crate) struct Orders {
     pub(crate) of: HashMap<VoucherId, HashMap<String, u64>>,
     /// Orders of each sale, closed ones included.
     pub(crate) count: HashMap<VoucherId, u64>,
-    /// The lowest order ID read; `None` without orders.
-    lowest: Option<i64>,
     /// There are no older orders.
     pub(crate) complete: bool,
 }
 
 impl Database {
-    /// Names a database. Does not connect.
-    pub(crate) fn open(url: &str, settings: &Settings) -> Result<Self> {
+    /// Names a database, to read it. Does not connect.
+    pub(crate) fn open(url: &str, settings: &Settings, profile: &Profile) -> Result<Self> {
         // The scheme: a URL may contain a password.
         let name = url.split(':').next().unwrap_or_default().to_owned();
         // SQLite does not name the file that it cannot open.
@@ -58,7 +58,13 @@ impl Database {
             let missing = reason!("attach-no-file", path = path.as_path());
             return Err(StoreError::File(missing).into());
         }
-        Ok(Self { pool: PlainPool::read_only(url, 1, settings)?, name })
+        let zone = profile.zone().ok_or(AttachError::Invalid(reason!("attach-time-zone")))?;
+        let reading = Reading {
+            time_zone: profile.time_zone.clone(),
+            offset_seconds: zone.to_offset(Timestamp::now()).seconds(),
+            statement: STATEMENT,
+        };
+        Ok(Self { pool: PlainPool::read_only(url, settings, &reading)?, name })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -143,41 +149,11 @@ impl Database {
                 *live += u64::from(!is_closed);
                 *orders.count.entry(voucher).or_default() += 1;
             }
-            orders.lowest = (read > 0).then_some(below);
             if orders.complete {
                 break;
             }
         }
         Ok(orders)
-    }
-
-    /// Users with several live orders in one sale, among these orders.
-    pub(crate) async fn doubled(
-        &self,
-        profile: &Profile,
-        among: &Orders,
-    ) -> Result<HashMap<VoucherId, u64>> {
-        let Some(lowest) = among.lowest else { return Ok(HashMap::new()) };
-        let Profile { tables, order, .. } = profile;
-        let closed: Vec<String> = order.closed.iter().map(ToString::to_string).collect();
-        let live = if order.status.is_empty() || closed.is_empty() {
-            String::new()
-        } else {
-            format!(" AND {} NOT IN ({})", order.status, closed.join(", "))
-        };
-        let (voucher, user) = (&order.voucher, &order.user);
-        let sql = format!(
-            "SELECT {} FROM {} WHERE {} >= $1{live} GROUP BY {voucher}, {user} HAVING COUNT(*) > 1 \
-             LIMIT {DOUBLED}",
-            text(voucher),
-            tables.order,
-            order.id,
-        );
-        let mut doubled = HashMap::new();
-        for [id] in self.texts::<1>(&sql, &[lowest]).await? {
-            *doubled.entry(voucher_id(voucher, id.as_deref())?).or_default() += 1;
-        }
-        Ok(doubled)
     }
 }
 
@@ -194,9 +170,9 @@ fn sale_row(profile: &Profile, row: [Option<String>; 6]) -> Result<SaleRow> {
     })
 }
 
-/// A column as text in every database. PostgreSQL pads it.
+/// A column as text in every database. PostgreSQL would pad it.
 pub(crate) fn text(column: &str) -> String {
-    format!("CAST({column} AS CHAR(100))")
+    format!("TRIM(CAST({column} AS CHAR(100)))")
 }
 
 fn number(column: &str, value: Option<&str>) -> Result<i64> {

@@ -255,7 +255,7 @@ async fn order_ids(
 /// # Errors
 /// The database is unreachable.
 pub async fn database(url: &str, settings: &Settings, profile: &Profile) -> Result<Vec<Finding>> {
-    let (database, mut findings) = (Database::open(url, settings)?, Findings::default());
+    let (database, mut findings) = (Database::open(url, settings, profile)?, Findings::default());
     let Profile { tables, voucher, sale, order, .. } = profile;
     let lists: [(&String, &[&String]); 3] = [
         (&tables.voucher, &[&voucher.id, &voucher.title]),

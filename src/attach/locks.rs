@@ -81,7 +81,8 @@ pub(crate) async fn holders(
     let mut read = pipe();
     for (key, (kind, _)) in keys.iter().zip(&facts) {
         match kind.as_str() {
-            "hash" => read.cmd("HGETALL").arg(key),
+            // A lock has one field; the hash of another program may have many.
+            "hash" => read.cmd("HSCAN").arg(key).arg(0).arg("COUNT").arg(1),
             "string" => read.cmd("GETRANGE").arg(key).arg(0).arg(OWNER),
             _ => read.cmd("ECHO").arg(""),
         };
@@ -109,7 +110,7 @@ pub(crate) async fn holders(
 
 /// Owner and depth of a lock of Redisson.
 fn of_hash(body: Value) -> Option<(String, u64)> {
-    let fields: Vec<(Text, Text)> = from_redis_value(body).ok()?;
+    let (_, fields): (u64, Vec<(Text, Text)>) = from_redis_value(body).ok()?;
     let (Text(owner), Text(depth)) = fields.into_iter().next()?;
     Some((owner, depth.parse().unwrap_or(1)))
 }

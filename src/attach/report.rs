@@ -1,6 +1,6 @@
 //! What one pass has read. The keys are a contract of `attach status --json`.
 
-use seckill_model::{Millis, Phase, VoucherId};
+use seckill_model::{Millis, Phase, Reason, VoucherId, ledger::sentences};
 use serde::Serialize;
 
 use crate::{Alarm, Limits};
@@ -26,6 +26,9 @@ pub struct Report {
     pub locks: Option<Locks>,
     /// What needs attention.
     pub alarms: Vec<Alarm>,
+    /// What was not compared or not seen, so that it can raise no alarm.
+    #[serde(serialize_with = "sentences")]
+    pub not_compared: Vec<Reason>,
 }
 
 /// The order stream and its group.

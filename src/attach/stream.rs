@@ -19,12 +19,16 @@ pub(crate) type RawEntry = (String, Vec<(Text, Text)>);
 pub(crate) struct InFlight {
     /// All of them were read.
     pub(crate) complete: bool,
+    /// The stream does not exist.
+    pub(crate) no_stream: bool,
     /// The users whose orders they contain.
     pub(crate) users: HashMap<VoucherId, HashSet<String>>,
     /// Entries whose user or sale is unreadable.
     pub(crate) unreadable: u64,
-    /// Entries that the consumer cannot process, or has failed to process.
+    /// Entries that the consumer cannot process.
     pub(crate) poison: HashMap<String, Poison>,
+    /// Entries that were delivered many times, with the number of their deliveries.
+    pub(crate) redelivered: HashMap<String, u64>,
     /// Entries pending for too long, by consumer: their number and the longest idle time.
     pub(crate) stuck: HashMap<String, (u64, u64)>,
     /// Age of the oldest entry that was never delivered.
@@ -102,7 +106,12 @@ pub(crate) async fn read(
     let holds: String = conn.query(cmd("TYPE").arg(key)).await?;
     match holds.as_str() {
         "stream" => {}
-        "none" => return Ok(none),
+        "none" => {
+            let (key, group) = (key.clone(), group.clone());
+            let report = StreamReport { key, group, lag: Some(0), ..StreamReport::default() };
+            let in_flight = InFlight { complete: true, no_stream: true, ..InFlight::default() };
+            return Ok((Some(report), in_flight, None));
+        }
         _ => {
             let foreign = ForeignKey { key: key.clone(), holds };
             return Ok((None, InFlight::default(), Some(foreign)));
@@ -206,8 +215,8 @@ async fn add_pending(
                 in_flight.unreadable += 1;
                 in_flight.poison.insert(id.clone(), Poison::NoBody);
             }
-            if deliveries >= limits.deliveries {
-                in_flight.poison.entry(id).or_insert(Poison::Redelivered { deliveries });
+            if deliveries >= limits.deliveries && !in_flight.poison.contains_key(&id) {
+                in_flight.redelivered.insert(id, deliveries);
             }
             if idle_ms >= limits.stuck_ms {
                 let (count, longest) = in_flight.stuck.entry(consumer).or_default();

@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use seckill_model::{Millis, Phase, VoucherId};
+use seckill_model::{Millis, Phase, Reason, VoucherId, reason};
 use seckill_redis::{Connection, Redis};
 use seckill_store::Settings;
 use serde::Serialize;
 
 use crate::{
-    Alarm, LockReport, Poison, Profile, Report, Result, SaleReport, StreamReport,
+    Alarm, LockReport, Locks, Poison, Profile, Report, Result, SaleReport, StreamReport,
     alarms::Since,
     buyers::{self, SaleKeys},
     check_single,
@@ -65,9 +65,10 @@ pub struct Watcher {
     last: Option<Counts>,
     without_order: Since<(VoucherId, String)>,
     without_buyer: Since<(VoucherId, String)>,
-    stocks: Since<(VoucherId, i64, i64)>,
+    stocks: Since<(VoucherId, i64, i64, u64)>,
     not_loaded: Since<VoucherId>,
     poison: Since<String>,
+    redelivered: Since<String>,
     no_lease: Since<String>,
     holders: Since<(String, String)>,
 }
@@ -98,7 +99,7 @@ impl Watcher {
     ) -> Result<Self> {
         check_single(redis)?;
         Ok(Self {
-            database: Database::open(database, settings)?,
+            database: Database::open(database, settings, &profile)?,
             conn: redis.connection(),
             profile,
             limits,
@@ -109,6 +110,7 @@ impl Watcher {
             stocks: Since::default(),
             not_loaded: Since::default(),
             poison: Since::default(),
+            redelivered: Since::default(),
             no_lease: Since::default(),
             holders: Since::default(),
         })
@@ -142,7 +144,6 @@ impl Watcher {
         }
         let (mut stream, in_flight, foreign) = stream::read(conn, profile, limits, now).await?;
         let orders = self.database.orders(profile, limits.orders).await?;
-        let doubled = self.database.doubled(profile, &orders).await?;
 
         let mut alarms: Vec<Alarm> = foreign.into_iter().map(Alarm::ForeignKey).collect();
         alarms.extend(keys.iter().flat_map(|it| it.foreign.clone()).map(Alarm::ForeignKey));
@@ -160,10 +161,9 @@ impl Watcher {
                 }
                 _ => None,
             };
-            let doubled = doubled.get(&voucher).copied().unwrap_or(0);
             let in_flight = stream.as_ref().and_then(|_| in_flight.of(voucher));
             let mut sale = sale_report(row, keys, &orders, differences.as_ref(), now);
-            (sale.duplicate_buyers, sale.in_flight) = (doubled, in_flight);
+            sale.in_flight = in_flight;
             if let Some(last) = &last {
                 sale.add_rates(last, now);
             }
@@ -187,7 +187,9 @@ impl Watcher {
             locks = Some(read);
         }
         self.sale_alarms(now, &sales, compared, stream.as_ref(), &in_flight, &mut alarms);
-        self.stream_alarms(now, stream.as_ref(), in_flight, &mut alarms);
+        let has_buyers = sales.iter().any(|it| it.phase == Some(Phase::Running) && it.buyers > 0);
+        let not_compared = self.not_compared(&sales, &orders, &in_flight, locks.as_ref());
+        self.stream_alarms(now, stream.as_ref(), in_flight, has_buyers, &mut alarms);
         Ok(Report {
             taken: now,
             redis: self.conn.address().to_owned(),
@@ -198,7 +200,38 @@ impl Watcher {
             sales,
             locks,
             alarms,
+            not_compared,
         })
+    }
+
+    /// How long a difference must last: without a stream, orders wait where they cannot be seen.
+    fn grace(&self) -> u64 {
+        if self.profile.has_stream() { 0 } else { self.limits.stuck_ms }
+    }
+
+    fn not_compared(
+        &self,
+        sales: &[SaleReport],
+        orders: &Orders,
+        in_flight: &InFlight,
+        locks: Option<&Locks>,
+    ) -> Vec<Reason> {
+        let (compared, entries) = (self.limits.orders, self.limits.in_flight);
+        let mut why = Vec::new();
+        if !orders.complete {
+            why.push(reason!("attach-more-orders", compared));
+        } else if let Some(sale) =
+            sales.iter().find(|it| it.buyers > 0 && it.buyers_without_order.is_none())
+        {
+            why.push(reason!("attach-more-buyers", voucher = sale.voucher_id, compared));
+        }
+        if self.profile.has_stream() && !in_flight.complete {
+            why.push(reason!("attach-more-entries", entries));
+        }
+        if locks.is_some_and(|it| !it.complete) {
+            why.push(reason!("attach-more-keys"));
+        }
+        why
     }
 
     fn sale_alarms(
@@ -210,20 +243,21 @@ impl Watcher {
         in_flight: &InFlight,
         alarms: &mut Vec<Alarm>,
     ) {
-        // Without a stream, orders wait where they cannot be seen.
-        let grace = if stream.is_some() { 0 } else { self.limits.stuck_ms };
+        let grace = self.grace();
         let is_known = stream.is_none() || in_flight.complete;
         let not_loaded = sales
             .iter()
             .filter(|it| it.phase == Some(Phase::Running) && !it.loaded)
             .map(|it| it.voucher_id);
         let not_loaded = self.not_loaded.lasting(now, 0, not_loaded);
-        let settled = sales.iter().filter(|it| {
-            it.phase != Some(Phase::Ended) && is_known && it.in_flight.unwrap_or(0) == 0
+        // Each is read at another time: they are compared while nothing moves. An unreadable entry may be an order.
+        let stocks = sales.iter().filter(|_| is_known).filter_map(|it| {
+            let (redis, in_flight) = (it.redis_stock?, it.in_flight.unwrap_or(0));
+            Some((it.voucher_id, redis, it.sql_stock, in_flight))
         });
-        let stocks = settled
-            .filter_map(|it| Some((it.voucher_id, it.redis_stock?, it.sql_stock)))
-            .filter(|(_, redis, sql)| redis != sql && in_flight.unreadable == 0);
+        let stocks = stocks.filter(|(_, redis, sql, moving)| {
+            (sql - redis).abs_diff(*moving as i64) > in_flight.unreadable
+        });
         let stocks = self.stocks.lasting(now, grace, stocks);
         let (mut without_order, mut without_buyer) = (Vec::new(), Vec::new());
         for (voucher, compared) in compared {
@@ -232,6 +266,10 @@ impl Watcher {
             }
             without_buyer.extend(compared.without_buyer.into_iter().map(|it| (voucher, it)));
         }
+        // After its end, no user can buy again, and the set may expire.
+        without_buyer.retain(|(voucher, _)| {
+            sales.iter().any(|it| it.voucher_id == *voucher && it.phase != Some(Phase::Ended))
+        });
         let without_order = self.without_order.lasting(now, grace, without_order);
         let without_buyer = self.without_buyer.lasting(now, 0, without_buyer);
         let of = |found: &[(VoucherId, String)], voucher| {
@@ -268,10 +306,10 @@ impl Watcher {
             if let Some((users, user)) = of(&without_buyer, voucher) {
                 alarms.push(Alarm::OrdersWithoutBuyer { voucher, users, user });
             }
-            if let Some((_, redis_stock, sql_stock)) =
+            if let Some((_, redis_stock, sql_stock, in_flight)) =
                 stocks.iter().find(|it| it.0 == voucher).copied()
             {
-                alarms.push(Alarm::StockMismatch { voucher, redis_stock, sql_stock });
+                alarms.push(Alarm::StockMismatch { voucher, redis_stock, sql_stock, in_flight });
             }
             if not_loaded.contains(&voucher) {
                 let key = self.profile.stock(voucher);
@@ -285,12 +323,26 @@ impl Watcher {
         now: Millis,
         stream: Option<&StreamReport>,
         in_flight: InFlight,
+        has_buyers: bool,
         alarms: &mut Vec<Alarm>,
     ) {
         let mut poison: HashMap<String, Poison> = in_flight.poison;
         let mut lasting = self.poison.lasting(now, 0, poison.keys().cloned());
         lasting.sort_by_key(|id| entry_order(id));
+        // A consumer repeats an entry quickly while the database is away.
+        let (of, repeated) = (&in_flight.redelivered, in_flight.redelivered.keys().cloned());
+        let mut repeated = self.redelivered.lasting(now, self.limits.stuck_ms, repeated);
+        repeated.sort_by_key(|id| entry_order(id));
         let Some(StreamReport { key, group, has_group, length, lag, .. }) = stream else { return };
+        if in_flight.no_stream && has_buyers {
+            alarms.push(Alarm::NoStream { stream: key.clone() });
+        }
+        if let Some(entry) = repeated.first()
+            && let Some(deliveries) = of.get(entry).copied()
+        {
+            let (count, entry) = (repeated.len() as u64, entry.clone());
+            alarms.push(Alarm::Redelivered { count, entry, deliveries });
+        }
         if !has_group && *length > 0 {
             let (stream, group) = (key.clone(), group.clone());
             alarms.push(Alarm::NoGroup { stream, group, length: *length });
@@ -327,8 +379,10 @@ impl Watcher {
         let mut held = self.holders.lasting(now, self.limits.stuck_ms, holders);
         held.sort_unstable();
         let count = held.len() as u64;
-        alarms
-            .extend(held.into_iter().next().map(|(key, _)| Alarm::LockNotReleased { count, key }));
+        alarms.extend(held.into_iter().next().map(|(key, _)| {
+            let left_ms = locks.iter().find(|it| it.key == key).and_then(|it| it.left_ms);
+            Alarm::LockNotReleased { count, key, left_ms: left_ms.unwrap_or(0) }
+        }));
     }
 }
 
@@ -338,7 +392,7 @@ fn entry_order(id: &str) -> (u64, u64) {
     (millis.parse().unwrap_or(0), number.parse().unwrap_or(0))
 }
 
-/// Buyers without an order and an entry, and users with an order who are no buyers.
+/// Buyers without an order and an entry, and users with a live order who are no buyers.
 fn compare(
     members: &HashSet<String>,
     waiting: Option<&HashSet<String>>,
@@ -347,9 +401,15 @@ fn compare(
     let has_order = |user: &str| orders.is_some_and(|it| it.contains_key(user));
     let waits = |user: &str| waiting.is_some_and(|it| it.contains(user));
     let without_order = members.iter().filter(|it| !has_order(it) && !waits(it)).cloned();
-    let users = orders.into_iter().flat_map(HashMap::keys);
-    let without_buyer = users.filter(|it| !members.contains(*it)).cloned();
+    // A closed order has returned its piece, and its user may buy again.
+    let users = orders.into_iter().flatten().filter(|(_, live)| **live > 0);
+    let without_buyer = users.map(|(user, _)| user).filter(|it| !members.contains(*it)).cloned();
     Compared { without_order: without_order.collect(), without_buyer: without_buyer.collect() }
+}
+
+/// How many of these users have several live orders.
+fn doubled(users: &HashMap<String, u64>) -> u64 {
+    users.values().filter(|live| **live > 1).count() as u64
 }
 
 fn sale_report(
@@ -381,7 +441,7 @@ fn sale_report(
         in_flight: None,
         buyers_without_order: compared.map(|it| it.without_order.len() as u64),
         orders_without_buyer: compared.map(|it| it.without_buyer.len() as u64),
-        duplicate_buyers: 0,
+        duplicate_buyers: orders.of.get(&voucher).map_or(0, doubled),
         admitted_per_second: None,
         orders_per_second: None,
     }

@@ -9,7 +9,8 @@ use std::{
 
 use clap::{Args, Subcommand};
 use seckill_attach::{
-    ConsumerReport, Limits, LockReport, Profile, Report, SaleReport, StreamReport, Watcher,
+    AttachError, ConsumerReport, Limits, LockReport, Profile, Report, SaleReport, StreamReport,
+    Watcher,
     doctor::{self, Finding},
 };
 use seckill_console::phase;
@@ -46,8 +47,9 @@ enum AttachCommand {
     Doctor,
     /// Show stock, stream, consumers, locks, differences between Redis and SQL, and alarms; exit 1 if there is an alarm
     ///
-    /// Reads a bounded number of keys, entries and rows, twice within a second: a difference that only one pass sees may
-    /// be an order on its way.
+    /// Reads a bounded number of keys, entries and rows in two passes, one second apart: a difference that only one pass
+    /// sees may be an order on its way. What must last longer (--stuck: a lock, an entry that is delivered again and again,
+    /// a buyer of a service without a stream) needs --watch.
     Status(StatusArgs),
 }
 
@@ -56,7 +58,7 @@ struct StatusArgs {
     /// Repeat every SECS seconds until interrupted; with --json, one document a line
     #[arg(long, value_name = "SECS", value_parser = count_in(1..=3_600))]
     watch: Option<u64>,
-    /// Seconds after which a pending entry, a lock, or an order without a stream is stuck
+    /// Seconds after which a pending or undelivered entry, a lock, or an order without a stream is stuck
     #[arg(long, value_name = "SECS", default_value = "60", value_parser = count_in(1..=86_400))]
     stuck: u64,
     /// Most orders and most buyers that a pass reads; with more, they are not compared
@@ -142,7 +144,7 @@ async fn watch(out: Output, mut watcher: Watcher, every: Duration) -> Result<u8>
     loop {
         let pass = tokio::select! {
             () = signals.received() => return Ok(code),
-            pass = watcher.pass() => pass.map_err(CliError::from),
+            pass = watcher.pass() => pass,
         };
         let text = match pass {
             Ok(report) => {
@@ -153,12 +155,14 @@ async fn watch(out: Output, mut watcher: Watcher, every: Duration) -> Result<u8>
                     render(&report).lines().map(|line| plain(line) + "\n").collect()
                 }
             }
-            Err(error) if error.is_unreachable() => {
+            Err(AttachError::Invalid(why)) => return Err(AttachError::Invalid(why).into()),
+            // A server may return, and a table or key that was changed as well.
+            Err(error) => {
+                let error = CliError::from(error);
                 code = error.code;
                 error.print();
                 String::new()
             }
-            Err(error) => return Err(error),
         };
         if !text.is_empty() {
             let mut stdout = io::stdout().lock();
@@ -210,6 +214,10 @@ fn render(report: &Report) -> String {
     let consumers = report.stream.as_ref().map_or(&[][..], |it| it.consumers.as_slice());
     if !consumers.is_empty() {
         text.push_str(&format!("\n{}", consumer_table(listed(consumers))));
+        if consumers.len() > LISTED {
+            let (shown, total) = (LISTED, consumers.len());
+            text.push_str(&format!("{}\n", text!("attach-status-more-consumers", shown, total)));
+        }
     }
     if let Some(locks) = report.locks.as_ref().filter(|it| !it.held.is_empty()) {
         text.push_str(&format!("\n{}", lock_table(listed(&locks.held))));
@@ -220,7 +228,8 @@ fn render(report: &Report) -> String {
     }
     text.push('\n');
     text.extend(report.alarms.iter().map(|alarm| format!("! {alarm}\n")));
-    if report.alarms.is_empty() {
+    text.extend(report.not_compared.iter().map(|why| format!("- {why}\n")));
+    if report.alarms.is_empty() && report.not_compared.is_empty() {
         text.push_str(&Label("console-no-open-alarms"));
     }
     text

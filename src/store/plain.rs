@@ -11,7 +11,7 @@ use std::{
 };
 
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, Postgres, SqlSafeStr as _,
+    AssertSqlSafe, ConnectOptions as _, Executor, MySql, Postgres, SqlSafeStr as _,
     pool::PoolOptions,
     sqlite::{SqliteConnectOptions, SqliteError, SqliteJournalMode, SqliteSynchronous},
 };
@@ -31,6 +31,43 @@ const BUSY_INTERVAL_MS: RangeInclusive<u64> = 1..=3;
 /// Timeout of a new connection.
 const CONNECT: Duration = Duration::from_secs(20);
 
+/// How the tables of another program are read on a server.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Zone in which columns with an instant are read as text: an IANA name or a POSIX string.
+    pub time_zone: String,
+    /// Its offset from UTC today: MySQL knows zones by name only if they were loaded.
+    pub offset_seconds: i32,
+    /// The server ends a statement after this time.
+    pub statement: Duration,
+}
+
+impl Reading {
+    fn mysql(&self) -> Vec<String> {
+        let (sign, minutes) =
+            (if self.offset_seconds < 0 { '-' } else { '+' }, self.offset_seconds.abs() / 60);
+        vec![
+            format!(
+                "SET time_zone = '{sign}{:02}:{:02}' /*M! , SESSION max_statement_time = {} */ \
+                 /*!80000 , SESSION max_execution_time = {} */",
+                minutes / 60,
+                minutes % 60,
+                self.statement.as_secs(),
+                self.statement.as_millis(),
+            ),
+            "SET SESSION TRANSACTION READ ONLY".to_owned(),
+        ]
+    }
+
+    fn postgres(&self) -> Vec<String> {
+        vec![
+            format!("SET TimeZone = '{}'", self.time_zone.replace('\'', "''")),
+            format!("SET statement_timeout = {}", self.statement.as_millis()),
+            "SET default_transaction_read_only = on".to_owned(),
+        ]
+    }
+}
+
 /// Connections to a database whose tables belong to the caller.
 #[derive(Debug)]
 pub struct PlainPool(Pool);
@@ -42,28 +79,30 @@ impl PlainPool {
     /// # Errors
     /// The URL is invalid.
     pub fn open(url: &str, connections: u32) -> Result<Self> {
-        Self::with(url, connections, &Settings::default(), |file| {
+        Self::with(url, connections, &Settings::default(), None, |file| {
             file.create_if_missing(true)
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
         })
     }
 
-    /// Names a database of another program, to read it only. A SQLite file is never created or changed; on a server,
-    /// the caller sends no other statements than SELECT.
+    /// Names a database of another program, to read it only. A SQLite file is never created or changed, and the sessions
+    /// of a server reject writes.
     ///
     /// # Errors
     /// The URL or a TLS setting is invalid.
-    pub fn read_only(url: &str, connections: u32, settings: &Settings) -> Result<Self> {
-        Self::with(url, connections, settings, |file| file.read_only(true))
+    pub fn read_only(url: &str, settings: &Settings, reading: &Reading) -> Result<Self> {
+        Self::with(url, 1, settings, Some(reading), |file| file.read_only(true))
     }
 
     fn with(
         url: &str,
         connections: u32,
         settings: &Settings,
+        reading: Option<&Reading>,
         file: impl FnOnce(SqliteConnectOptions) -> SqliteConnectOptions,
     ) -> Result<Self> {
+        let session = |of: fn(&Reading) -> Vec<String>| reading.map(of).unwrap_or_default();
         Ok(Self(match place(url)? {
             Place::Sqlite(path) => {
                 let options = SqliteConnectOptions::from_str("sqlite:")
@@ -71,15 +110,17 @@ impl PlainPool {
                     .filename(path)
                     .busy_timeout(Duration::ZERO)
                     .disable_statement_logging();
-                Driver::Sqlite(pool(connections).connect_lazy_with(file(options)))
+                Driver::Sqlite(pool(connections, Vec::new()).connect_lazy_with(file(options)))
             }
             Place::Mysql(url) => {
                 let options = server::options::<MySql>(&url, settings)?;
-                Driver::Mysql(pool(connections).connect_lazy_with(options))
+                let session = session(Reading::mysql);
+                Driver::Mysql(pool(connections, session).connect_lazy_with(options))
             }
             Place::Postgres(url) => {
                 let options = server::options::<Postgres>(&url, settings)?;
-                Driver::Postgres(pool(connections).connect_lazy_with(options))
+                let session = session(Reading::postgres);
+                Driver::Postgres(pool(connections, session).connect_lazy_with(options))
             }
         }))
     }
@@ -100,8 +141,20 @@ impl PlainPool {
     }
 }
 
-fn pool<D: sqlx::Database>(connections: u32) -> PoolOptions<D> {
+fn pool<D: sqlx::Database>(connections: u32, session: Vec<String>) -> PoolOptions<D>
+where
+    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
+{
     PoolOptions::new()
+        .after_connect(move |conn: &mut D::Connection, _| {
+            let session = session.clone();
+            Box::pin(async move {
+                for setting in session {
+                    conn.execute(AssertSqlSafe(setting).into_sql_str()).await?;
+                }
+                Ok(())
+            })
+        })
         .max_connections(connections)
         .acquire_timeout(CONNECT)
         .idle_timeout(None)

@@ -259,6 +259,9 @@ const NAMES: &[&str] = &[
     "group",
     "key",
     "tables",
+    "compare",
+    "entries",
+    "watch",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.

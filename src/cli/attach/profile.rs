@@ -18,6 +18,8 @@ use crate::{
 /// Reads the built-in profile of this name, or the file.
 pub(super) fn load(asked: &str) -> Result<Profile> {
     if let Some(profile) = Profile::named(asked) {
+        // Its zone may be unknown to this system.
+        profile.check().map_err(|(name, why)| CliError::usage(format!("{name}: {why}")))?;
         return Ok(profile);
     }
     let path = Path::new(asked);
