@@ -5,6 +5,7 @@
 //! services; the engine uses [`Store`](crate::Store).
 
 use std::{
+    borrow::Cow,
     ops::RangeInclusive,
     str::FromStr as _,
     time::{Duration, Instant},
@@ -93,6 +94,15 @@ impl PlainPool {
     /// The URL or a TLS setting is invalid.
     pub fn read_only(url: &str, settings: &Settings, reading: &Reading) -> Result<Self> {
         Self::with(url, 1, settings, Some(reading), |file| file.read_only(true))
+    }
+
+    /// Names an existing database of another program, to write rows into its tables. A SQLite file is never created, and
+    /// keeps its journal mode.
+    ///
+    /// # Errors
+    /// The URL or a TLS setting is invalid.
+    pub fn existing(url: &str, connections: u32, settings: &Settings) -> Result<Self> {
+        Self::with(url, connections, settings, |file| file)
     }
 
     fn with(
@@ -202,14 +212,24 @@ impl PlainConnection {
     }
 
     /// Executes a statement; returns how many rows it changed.
-    pub async fn execute(&mut self, sql: &'static str, values: &[i64]) -> Result<u64> {
-        let done = patiently!(self.0.execute(sql, &bound(values)).await);
+    pub async fn execute(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        values: &[i64],
+    ) -> Result<u64> {
+        let sql = sql.into();
+        let done = patiently!(self.0.execute(sql.clone(), &bound(values)).await);
         done.map_err(|fault| self.classified(fault))
     }
 
     /// Executes an INSERT of one row; returns 0 if a unique key rejects it.
-    pub async fn insert(&mut self, sql: &'static str, values: &[i64]) -> Result<u64> {
-        let done = patiently!(self.0.insert(sql, &bound(values)).await);
+    pub async fn insert(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        values: &[i64],
+    ) -> Result<u64> {
+        let sql = sql.into();
+        let done = patiently!(self.0.insert(sql.clone(), &bound(values)).await);
         done.map_err(|fault| self.classified(fault))
     }
 
