@@ -197,6 +197,16 @@ impl Layout {
     }
 }
 
+/// Stream: entries of another program's stream that `attach` has given up.
+pub fn attach_dead(stream: &str) -> String {
+    format!("seckill:attach:{stream}:dead")
+}
+
+/// String: the lock of the process that recovers another program's stream.
+pub fn attach_lock(stream: &str) -> String {
+    format!("seckill:attach:{stream}:lock")
+}
+
 /// The keys of a cache entry, in one slot: both are strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheKeys {

@@ -93,6 +93,12 @@ scripts! {
     LOCK_RELEASE_SIMPLE: plain("lock_release_simple.lua");
     /// Stores a value in the cache unless it was changed meanwhile.
     CACHE_STORE: plain("cache_store.lua");
+    /// Claims an entry of another program's stream, or moves it to the dead letters of `attach`.
+    ATTACH_TAKE: plain("attach_take.lua");
+    /// Sets the stock of a sale of another program.
+    ATTACH_STOCK: plain("attach_stock.lua");
+    /// Renews or releases the lock of `attach`.
+    ATTACH_LOCK: plain("attach_lock.lua");
     /// Reads a window of the order stream.
     ENTRIES: plain("entries.lua");
     /// Reads all figures of a Snapshot.
