@@ -821,6 +821,52 @@ attach-poison = { $count ->
         [one] 1 entry is poison:
        *[other] { $count } entries are poison, the oldest is
     } { $entry }: { $why }. Save it, then acknowledge it.
+attach-recover-acknowledged = acknowledged: their order was in SQL
+attach-recover-ask = Apply this plan to at most { $entries ->
+    [one] 1 entry
+   *[other] { $entries } entries
+}, and rebuild buyers and stock as shown?
+attach-recover-busy = { $holder } is recovering this service, since { $held } s; its lock ends in { $left } s unless it is renewed. Wait for it
+attach-recover-buyers = buyers without an order or entry
+attach-recover-buyers-added = buyers added
+attach-recover-buyers-removed = buyers removed
+attach-recover-changed = left: their consumer has processed or received them again
+attach-recover-columns = an order cannot be written: table { $table } needs values for { $columns }, which have no default; nothing was changed
+attach-recover-counts = { $replays } to replay, { $written } to acknowledge, { $dead } to copy to the dead letters.
+attach-recover-cut = Interrupted by a signal; run the command again for the rest.
+attach-recover-dead = copied to the dead letters
+attach-recover-done = Applied:
+attach-recover-doubled = users with several live orders
+attach-recover-group = Group { $group } of stream { $stream } is missing and will be created after entry { $start }.{ $again ->
+    [0] {""}
+    [one] {" "}1 entry after that has an order already; the service's consumers receive it again.
+   *[other] {" "}{ $again } entries after that have an order already; the service's consumers receive them again.
+}
+attach-recover-group-created = group created
+attach-recover-held = { $entries ->
+    [one] 1 entry is
+   *[other] { $entries } entries are
+} in flight and not stuck: left alone.
+attach-recover-left = not processed yet: run the command again
+attach-recover-lock-lost = the lock of this recovery was lost, so it has stopped; run it again
+attach-recover-log = the log { $path } cannot be written ({ $why }), so nothing more was changed; correct it or pass --data-dir
+attach-recover-lost = stream { $key } does not exist: no order yet, or orders wait in the memory of the service, where nothing can be recovered; if Redis has lost it, run XGROUP CREATE { $key } { $group } 0 MKSTREAM first
+attach-recover-next = Apply it: the same command with --operate
+attach-recover-no-buyers = Buyers and orders are not compared for every sale: there are more than one pass reads, or a key holds another value.
+attach-recover-no-stock = The stock in Redis is not compared: users are buying, or more entries are in flight than one plan reads.
+attach-recover-no-stream = the profile has no stream: orders wait in the memory of the service, where nothing can be recovered
+attach-recover-not-counted = not counted
+attach-recover-nothing = Nothing to recover.
+attach-recover-orders = live orders without a buyer
+attach-recover-oversold = oversold sales
+attach-recover-proof = What is left, counted again:
+attach-recover-redis-stock = Redis stock
+attach-recover-replayed = orders written
+attach-recover-sale-stale = The plan is stale: sale #{ $voucher } has changed since, so its stock was not set. Plan again.
+attach-recover-stock-differs = sales whose stock differs
+attach-recover-stocks = stocks set in Redis
+attach-recover-stuck = stuck entries
+attach-recover-unique = a unique key rejects it, and the user has no live order
 attach-redelivered = { $count ->
         [one] Entry { $entry } was
        *[other] { $count } entries, the oldest { $entry }, were

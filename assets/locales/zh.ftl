@@ -780,6 +780,45 @@ attach-poison = { $count ->
         [1] 1 条消息无法处理：
        *[other] { $count } 条消息无法处理，最早的是
     }{ $entry }：{ $why }。请先保存其内容，再确认它。
+attach-recover-acknowledged = 已确认：SQL 中已有其订单
+attach-recover-ask = 对至多 { $entries } 条消息执行以上计划，并按所示重建买家和库存？
+attach-recover-busy = { $holder } 正在恢复该服务，已有 { $held } 秒；其锁若不续期，{ $left } 秒后到期，请等待
+attach-recover-buyers = 既无订单也无消息的买家
+attach-recover-buyers-added = 补入买家
+attach-recover-buyers-removed = 移出买家
+attach-recover-changed = 未处理：消费者已处理完或重新收到
+attach-recover-columns = 无法写入订单：表 { $table } 的 { $columns } 不可为空且没有默认值；未作任何更改
+attach-recover-counts = 重放 { $replays } 条，确认 { $written } 条，移入死信 { $dead } 条。
+attach-recover-cut = 已被信号中断，请再次运行以处理其余部分。
+attach-recover-dead = 已移入死信
+attach-recover-done = 已执行：
+attach-recover-doubled = 有多笔有效订单的用户
+attach-recover-group = 消息流 { $stream } 的消费组 { $group } 不存在，将在消息 { $start } 之后创建。{ $again ->
+    [0] {""}
+   *[other] 其后 { $again } 条消息已有订单，服务的消费者会再次收到。
+}
+attach-recover-group-created = 已创建消费组
+attach-recover-held = { $entries } 条在途消息并未卡住，不作处理。
+attach-recover-left = 尚未处理，请再次运行
+attach-recover-lock-lost = 恢复所持的锁已丢失，因此停止；请再次运行
+attach-recover-log = 无法写入日志 { $path }（{ $why }），因此未再作更改；请修复，或另指定 --data-dir
+attach-recover-lost = 消息流 { $key } 不存在：还没有订单，或订单在服务的内存队列中，无法恢复；若是 Redis 丢失了它，请先执行 XGROUP CREATE { $key } { $group } 0 MKSTREAM
+attach-recover-next = 执行：同一命令加上 --operate
+attach-recover-no-buyers = 未比较所有秒杀的买家和订单：超过一次读取的上限，或键的内容不符。
+attach-recover-no-stock = 未比较 Redis 库存：正在抢购，或在途消息超过一次读取的上限。
+attach-recover-no-stream = 没有配置消息流：订单在服务的内存队列中，无法恢复
+attach-recover-not-counted = 未统计
+attach-recover-nothing = 没有需要恢复的内容。
+attach-recover-orders = 不在买家集合中的有效订单
+attach-recover-oversold = 超卖的秒杀
+attach-recover-proof = 重新统计，剩余：
+attach-recover-redis-stock = Redis 库存
+attach-recover-replayed = 已写入订单
+attach-recover-sale-stale = 计划已过时：秒杀 #{ $voucher } 此后有变化，未设置其库存。请重新生成计划。
+attach-recover-stock-differs = 库存不一致的秒杀
+attach-recover-stocks = 已设置 Redis 库存
+attach-recover-stuck = 卡住的消息
+attach-recover-unique = 唯一索引拒绝写入，而该用户没有有效订单
 attach-redelivered = { $count ->
         [1] 消息 { $entry }
        *[other] { $count } 条消息（最早的是 { $entry }）

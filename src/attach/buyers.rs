@@ -29,9 +29,9 @@ pub(crate) struct SaleKeys {
 }
 
 impl SaleKeys {
-    /// Whether the buyers can be read.
-    pub(crate) fn is_readable(&self, buyers: &str) -> bool {
-        self.is_loaded && self.foreign.iter().all(|it| it.key != buyers)
+    /// Whether the buyers can be read. Those of a sale that is over are not missed.
+    pub(crate) fn is_readable(&self, buyers: &str, is_running: bool) -> bool {
+        (self.is_loaded || is_running) && self.foreign.iter().all(|it| it.key != buyers)
     }
 }
 

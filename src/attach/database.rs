@@ -4,10 +4,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
-use seckill_model::{Millis, VoucherId, reason};
+use seckill_model::{Millis, Phase, VoucherId, reason};
 use seckill_store::{
     Settings, StoreError,
-    plain::{PlainPool, Reading},
+    plain::{PlainConnection, PlainPool, Reading},
 };
 
 use crate::{AttachError, Profile, Result};
@@ -37,6 +37,17 @@ pub(crate) struct SaleRow {
     pub(crate) end: Option<Millis>,
 }
 
+impl SaleRow {
+    /// The phase by the dates; `None` if one is unreadable.
+    pub(crate) fn phase(&self, now: Millis) -> Option<Phase> {
+        self.begin.zip(self.end).map(|(begin, end)| match now {
+            now if now < begin => Phase::Planned,
+            now if now < end => Phase::Running,
+            _ => Phase::Ended,
+        })
+    }
+}
+
 /// The newest orders.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
@@ -51,6 +62,21 @@ pub(crate) struct Orders {
 impl Database {
     /// Names a database, to read it. Does not connect.
     pub(crate) fn open(url: &str, settings: &Settings, profile: &Profile) -> Result<Self> {
+        let zone = profile.zone().ok_or(AttachError::Invalid(reason!("attach-time-zone")))?;
+        let reading = Reading {
+            time_zone: profile.time_zone.clone(),
+            offset_seconds: zone.to_offset(Timestamp::now()).seconds(),
+            statement: STATEMENT,
+        };
+        Self::with(url, PlainPool::read_only(url, settings, &reading)?)
+    }
+
+    /// Names a database, to write orders. Does not connect.
+    pub(crate) fn writable(url: &str, settings: &Settings) -> Result<Self> {
+        Self::with(url, PlainPool::existing(url, 1, settings)?)
+    }
+
+    fn with(url: &str, pool: PlainPool) -> Result<Self> {
         // The scheme: a URL may contain a password.
         let name = url.split(':').next().unwrap_or_default().to_owned();
         // SQLite does not name the file that it cannot open.
@@ -58,13 +84,12 @@ impl Database {
             let missing = reason!("attach-no-file", path = path.as_path());
             return Err(StoreError::File(missing).into());
         }
-        let zone = profile.zone().ok_or(AttachError::Invalid(reason!("attach-time-zone")))?;
-        let reading = Reading {
-            time_zone: profile.time_zone.clone(),
-            offset_seconds: zone.to_offset(Timestamp::now()).seconds(),
-            statement: STATEMENT,
-        };
-        Ok(Self { pool: PlainPool::read_only(url, settings, &reading)?, name })
+        Ok(Self { pool, name })
+    }
+
+    /// Takes a connection within the time limit.
+    pub(crate) async fn connection(&self) -> Result<PlainConnection> {
+        Ok(self.in_time(self.pool.connection()).await?)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -77,11 +102,11 @@ impl Database {
         sql: &str,
         values: &[i64],
     ) -> Result<Vec<[Option<String>; N]>> {
-        let mut conn = self.in_time(self.pool.connection()).await?;
+        let mut conn = self.connection().await?;
         Ok(self.in_time(conn.texts(sql, values)).await?)
     }
 
-    async fn in_time<T>(
+    pub(crate) async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
@@ -157,6 +182,22 @@ impl Database {
     }
 }
 
+/// The condition of live orders, to follow another one.
+pub(crate) fn live(profile: &Profile) -> String {
+    let order = &profile.order;
+    if order.status.is_empty() || order.closed.is_empty() {
+        return String::new();
+    }
+    // A status that is NULL closes no order.
+    let (status, closed) = (&order.status, list(&order.closed));
+    format!(" AND ({status} IS NULL OR {status} NOT IN ({closed}))")
+}
+
+/// Numbers for IN.
+pub(crate) fn list(numbers: &[i64]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 fn sale_row(profile: &Profile, row: [Option<String>; 6]) -> Result<SaleRow> {
     let [voucher, stock, begin, end, title, initial] = row;
     let time = |at: Option<String>| profile.time(&at?);
@@ -175,7 +216,7 @@ pub(crate) fn text(column: &str) -> String {
     format!("TRIM(CAST({column} AS CHAR(100)))")
 }
 
-fn number(column: &str, value: Option<&str>) -> Result<i64> {
+pub(crate) fn number(column: &str, value: Option<&str>) -> Result<i64> {
     let value = value.unwrap_or("NULL").trim();
     value.parse().map_err(|_| AttachError::Mismatch(reason!("attach-not-a-number", column, value)))
 }

@@ -1,6 +1,6 @@
 //! Compares a profile with what exists: names, types, fields and columns. Reads samples only.
 
-use redis::{Value, cmd, from_redis_value};
+use redis::cmd;
 use seckill_model::{ForeignKey, Millis, Reason, reason};
 use seckill_redis::{Connection, Redis, lossy_utf8::Text};
 use seckill_store::Settings;
@@ -18,7 +18,7 @@ const SCANS: usize = 20;
 /// Keys and sales that are examined.
 const SAMPLE: usize = 20;
 /// Newest entries whose fields are compared.
-const ENTRIES: usize = 20;
+pub(crate) const ENTRIES: usize = 20;
 /// Orders whose columns are compared.
 const ORDERS: usize = 20;
 
@@ -171,13 +171,8 @@ async fn stream(conn: &mut Connection, profile: &Profile, findings: &mut Finding
     }
     let length: u64 = conn.query(cmd("XLEN").arg(key)).await?;
     findings.ok("stream", reason!("attach-stream", key, length));
-    let groups: Vec<Value> = conn.query(cmd("XINFO").arg("GROUPS").arg(key)).await?;
-    let named = |reply: Value| {
-        let fields: Vec<(Text, Value)> = from_redis_value(reply).ok()?;
-        let (_, name) = fields.into_iter().find(|(Text(it), _)| it == "name")?;
-        from_redis_value::<Text>(name).ok().map(|Text(name)| name)
-    };
-    let names: Vec<String> = groups.into_iter().filter_map(named).collect();
+    let names: Vec<String> =
+        stream::groups(conn, profile).await?.into_iter().map(|(name, _)| name).collect();
     if names.iter().any(|it| it == group) {
         findings.ok("group", reason!("attach-group", group));
     } else if names.is_empty() {

@@ -1,8 +1,9 @@
-//! A read-only view of a flash-sale service that another program runs: the services of the tutorials, or one like them.
+//! A view of a flash-sale service that another program runs: the services of the tutorials, or one like them.
 //!
 //! A [`Profile`] has the names of its keys, tables and columns. [`doctor`] compares them with what exists, and a
-//! [`Watcher`] reads the state in passes of bounded cost, each a [`Report`] with its [`Alarm`]s. No key, row or group is
-//! changed: Redis is read with SCAN and never with KEYS, and SQL with SELECT along primary keys.
+//! [`Watcher`] reads the state in passes of bounded cost, each a [`Report`] with its [`Alarm`]s. They change no key, row or
+//! group: Redis is read with SCAN and never with KEYS, and SQL with SELECT along primary keys. Only
+//! [`Recovery::apply`](recover::Recovery::apply) changes anything, by a plan that was shown before.
 
 mod alarms;
 mod buyers;
@@ -10,6 +11,7 @@ mod database;
 pub mod doctor;
 mod locks;
 pub mod profile;
+pub mod recover;
 mod report;
 mod stream;
 mod watcher;
@@ -41,6 +43,9 @@ pub enum AttachError {
     /// The deployment does not match the profile.
     #[error(transparent)]
     Mismatch(Reason),
+    /// The recovery was refused or interrupted.
+    #[error(transparent)]
+    Refused(Reason),
     /// The profile, or what it is used with, is invalid.
     #[error(transparent)]
     Invalid(Reason),

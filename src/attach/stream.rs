@@ -55,7 +55,7 @@ impl InFlight {
     }
 }
 
-fn value<'f>(fields: &'f [(Text, Text)], name: &str) -> Option<&'f str> {
+pub(crate) fn value<'f>(fields: &'f [(Text, Text)], name: &str) -> Option<&'f str> {
     fields.iter().find(|(Text(it), _)| it == name).map(|(_, Text(value))| value.as_str())
 }
 
@@ -165,9 +165,7 @@ async fn add_undelivered(
 ) -> Result<Option<u64>> {
     let mut count = 0;
     while count < limits.in_flight {
-        let mut read = cmd("XRANGE");
-        read.arg(&profile.stream.key).arg(format!("({after}")).arg("+").arg("COUNT").arg(PAGE);
-        let page: Vec<RawEntry> = conn.query(&read).await?;
+        let page = entries_after(conn, profile, &after, PAGE).await?;
         let (is_last, read) = (page.len() < PAGE, page.len());
         if count == 0 {
             let added = page.first().and_then(|(id, _)| id.split('-').next()?.parse().ok());
@@ -186,6 +184,87 @@ async fn add_undelivered(
     Ok(None)
 }
 
+/// A pending entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) id: String,
+    pub(crate) consumer: String,
+    pub(crate) idle_ms: u64,
+    pub(crate) deliveries: u64,
+    /// `None` without a body.
+    pub(crate) fields: Option<Vec<(Text, Text)>>,
+}
+
+/// The pending entries from `from` on, at most `count` of them.
+pub(crate) async fn pending_page(
+    conn: &mut Connection,
+    profile: &Profile,
+    from: &str,
+    count: usize,
+) -> Result<Vec<Pending>> {
+    let (key, group) = (&profile.stream.key, &profile.stream.group);
+    let mut read = cmd("XPENDING");
+    read.arg(key).arg(group).arg(from).arg("+").arg(count);
+    let page: Vec<(String, Text, u64, u64)> = conn.query(&read).await?;
+    if page.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut read = pipe();
+    for (id, ..) in &page {
+        read.cmd("XRANGE").arg(key).arg(id).arg(id);
+    }
+    let bodies: Vec<Vec<RawEntry>> = conn.pipe(&read).await?;
+    let entries = page.into_iter().zip(bodies);
+    let entry = |((id, Text(consumer), idle_ms, deliveries), mut body): (_, Vec<RawEntry>)| {
+        let fields = body.pop().map(|(_, fields)| fields);
+        Pending { id, consumer, idle_ms, deliveries, fields }
+    };
+    Ok(entries.map(entry).collect())
+}
+
+/// The entries after `after`, at most `count` of them.
+pub(crate) async fn entries_after(
+    conn: &mut Connection,
+    profile: &Profile,
+    after: &str,
+    count: usize,
+) -> Result<Vec<RawEntry>> {
+    let mut read = cmd("XRANGE");
+    read.arg(&profile.stream.key).arg(format!("({after}")).arg("+").arg("COUNT").arg(count);
+    Ok(conn.query(&read).await?)
+}
+
+/// The groups of the stream: name, and the ID that was delivered last.
+pub(crate) async fn groups(
+    conn: &mut Connection,
+    profile: &Profile,
+) -> Result<Vec<(String, String)>> {
+    let groups: Vec<Info> = conn.query(cmd("XINFO").arg("GROUPS").arg(&profile.stream.key)).await?;
+    let named = |it: &Info| {
+        let Text(name) = field(it, "name")?;
+        Some((name, field(it, "last-delivered-id")?))
+    };
+    Ok(groups.iter().filter_map(named).collect())
+}
+
+/// Milliseconds since each consumer last asked for entries.
+pub(crate) async fn idle(conn: &mut Connection, profile: &Profile) -> Result<HashMap<String, u64>> {
+    let (key, group) = (&profile.stream.key, &profile.stream.group);
+    let consumers: Vec<Info> =
+        conn.query(cmd("XINFO").arg("CONSUMERS").arg(key).arg(group)).await?;
+    let named = |it: &Info| {
+        let Text(name) = field(it, "name")?;
+        Some((name, field(it, "idle")?))
+    };
+    Ok(consumers.iter().filter_map(named).collect())
+}
+
+/// The ID that was added last.
+pub(crate) async fn last_id(conn: &mut Connection, profile: &Profile) -> Result<String> {
+    let stream: Info = conn.query(cmd("XINFO").arg("STREAM").arg(&profile.stream.key)).await?;
+    Ok(field(&stream, "last-generated-id").unwrap_or_default())
+}
+
 /// Adds the pending entries.
 async fn add_pending(
     conn: &mut Connection,
@@ -193,24 +272,16 @@ async fn add_pending(
     limits: &Limits,
     in_flight: &mut InFlight,
 ) -> Result<()> {
-    let (key, group) = (&profile.stream.key, &profile.stream.group);
     let (mut from, mut count) = ("-".to_owned(), 0);
     while count < limits.in_flight {
-        let mut read = cmd("XPENDING");
-        read.arg(key).arg(group).arg(&from).arg("+").arg(PAGE);
-        let page: Vec<(String, Text, u64, u64)> = conn.query(&read).await?;
-        let Some((last, ..)) = page.last() else { return Ok(()) };
-        from = format!("({last}");
+        let page = pending_page(conn, profile, &from, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        from = format!("({}", last.id);
         count += page.len();
-        let mut read = pipe();
-        for (id, ..) in &page {
-            read.cmd("XRANGE").arg(key).arg(id).arg(id);
-        }
-        let bodies: Vec<Vec<RawEntry>> = conn.pipe(&read).await?;
         let is_last = page.len() < PAGE;
-        for ((id, Text(consumer), idle_ms, deliveries), mut body) in page.into_iter().zip(bodies) {
-            if let Some(entry) = body.pop() {
-                in_flight.add(profile, entry);
+        for Pending { id, consumer, idle_ms, deliveries, fields } in page {
+            if let Some(fields) = fields {
+                in_flight.add(profile, (id.clone(), fields));
             } else {
                 in_flight.unreadable += 1;
                 in_flight.poison.insert(id.clone(), Poison::NoBody);

@@ -71,6 +71,19 @@ pub struct Watcher {
     redelivered: Since<String>,
     no_lease: Since<String>,
     holders: Since<(String, String)>,
+    /// What the last two passes have in common.
+    pub(crate) lasting: Lasting,
+}
+
+/// Differences between Redis and SQL that the last two passes have seen.
+#[derive(Debug, Default)]
+pub(crate) struct Lasting {
+    /// Buyers with neither an order nor an entry.
+    pub(crate) without_order: Vec<(VoucherId, String)>,
+    /// Users with a live order who are no buyers.
+    pub(crate) without_buyer: Vec<(VoucherId, String)>,
+    /// Entries that may be the order of one of them.
+    pub(crate) unreadable: u64,
 }
 
 /// What the next pass computes rates from.
@@ -113,6 +126,7 @@ impl Watcher {
             redelivered: Since::default(),
             no_lease: Since::default(),
             holders: Since::default(),
+            lasting: Lasting::default(),
         })
     }
 
@@ -134,10 +148,11 @@ impl Watcher {
         let keys = buyers::keys(conn, profile, &vouchers).await?;
         let mut members = Vec::new();
         let mut room = limits.buyers;
-        for (voucher, keys) in vouchers.iter().zip(&keys) {
-            let key = profile.buyers(*voucher);
+        for (row, keys) in rows.iter().zip(&keys) {
+            let key = profile.buyers(row.voucher);
+            let is_running = row.phase(now) == Some(Phase::Running);
             // More than one pass reads: not compared.
-            let fits = keys.is_readable(&key) && keys.buyers <= room as u64;
+            let fits = keys.is_readable(&key, is_running) && keys.buyers <= room as u64;
             let read = if fits { buyers::members(conn, &key, room).await? } else { None };
             room -= read.as_ref().map_or(0, HashSet::len);
             members.push(read);
@@ -316,6 +331,8 @@ impl Watcher {
                 alarms.push(Alarm::SaleNotLoaded { voucher, key });
             }
         }
+        let unreadable = in_flight.unreadable;
+        self.lasting = Lasting { without_order, without_buyer, unreadable };
     }
 
     fn stream_alarms(
@@ -387,7 +404,7 @@ impl Watcher {
 }
 
 /// The numbers of an entry ID, for its order in the stream.
-fn entry_order(id: &str) -> (u64, u64) {
+pub(crate) fn entry_order(id: &str) -> (u64, u64) {
     let (millis, number) = id.split_once('-').unwrap_or((id, ""));
     (millis.parse().unwrap_or(0), number.parse().unwrap_or(0))
 }
@@ -419,12 +436,8 @@ fn sale_report(
     compared: Option<&Compared>,
     now: Millis,
 ) -> SaleReport {
-    let SaleRow { voucher, title, stock, initial, begin, end } = row;
-    let phase = begin.zip(end).map(|(begin, end)| match now {
-        now if now < begin => Phase::Planned,
-        now if now < end => Phase::Running,
-        _ => Phase::Ended,
-    });
+    let phase = row.phase(now);
+    let SaleRow { voucher, title, stock, initial, .. } = row;
     let count = orders.count.get(&voucher).copied().unwrap_or(0);
     let live = || orders.of.get(&voucher).map_or(0, |users| users.values().sum());
     SaleReport {

@@ -1,6 +1,7 @@
-//! `seckill attach`: checks of a service that another program runs, and reports on its state.
+//! `seckill attach`: checks of a service that another program runs, reports on its state, and its recovery.
 
 mod profile;
+mod recover;
 
 use std::{
     io::{self, Write as _},
@@ -51,6 +52,13 @@ enum AttachCommand {
     /// sees may be an order on its way. What must last longer (--stuck: a lock, an entry that is delivered again and again,
     /// a buyer of a service without a stream) needs --watch.
     Status(StatusArgs),
+    /// Show what would recover stuck entries, buyers and stock; with --operate, do it and count what is left
+    ///
+    /// Orders of stuck entries are written in one transaction with the stock, then acknowledged; entries that can never
+    /// become an order are copied to the stream seckill:attach:STREAM:dead before they are acknowledged. Entries of live
+    /// consumers are left alone. Every action is recorded in attach-recover.jsonl in the data directory. Exits with 1 if
+    /// there is nothing to do, or something is left.
+    Recover(recover::RecoverArgs),
 }
 
 #[derive(Debug, Args)]
@@ -81,6 +89,9 @@ pub(super) async fn run(config: &Config, out: Output, args: &AttachArgs) -> Resu
         .map_err(|error| config.value_error("database", database, error))?;
     let redis = Redis::trusting(redis, config.redis_ca.as_deref())?;
     match &args.command {
+        AttachCommand::Recover(args) => {
+            Box::pin(recover::run(config, out, profile, &redis, database, args)).await
+        }
         AttachCommand::Doctor => check(config, out, &profile, &redis, database).await,
         AttachCommand::Status(status) => {
             let limits = Limits {

@@ -145,7 +145,9 @@ impl From<AttachError> for CliError {
         match error {
             AttachError::Redis(error) => error.into(),
             AttachError::Store(error) => error.into(),
-            AttachError::Mismatch(reason) => Self::failed(reason.to_string()),
+            AttachError::Mismatch(reason) | AttachError::Refused(reason) => {
+                Self::failed(reason.to_string())
+            }
             AttachError::Invalid(reason) => Self::usage(reason.to_string()),
         }
     }

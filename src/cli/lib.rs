@@ -177,7 +177,7 @@ enum Command {
     Bench(bench::BenchCommand),
     /// Judge the designs of the flash-sale tutorials on the same work; without a name, list them
     Lab(lab::LabArgs),
-    /// Look at a flash-sale service that another program runs, without changing anything
+    /// Look at a flash-sale service that another program runs, and recover it
     Attach(attach::AttachArgs),
     /// List the keys of the console and the action names for [keys] in the config file
     Keys,

@@ -102,7 +102,7 @@ impl PlainPool {
     /// # Errors
     /// The URL or a TLS setting is invalid.
     pub fn existing(url: &str, connections: u32, settings: &Settings) -> Result<Self> {
-        Self::with(url, connections, settings, |file| file)
+        Self::with(url, connections, settings, None, |file| file)
     }
 
     fn with(

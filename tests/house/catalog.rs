@@ -262,6 +262,8 @@ const NAMES: &[&str] = &[
     "compare",
     "entries",
     "watch",
+    "operate",
+    "MKSTREAM",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.

@@ -1,0 +1,187 @@
+//! A plan as data. The keys are a contract of `attach recover --json`.
+
+use seckill_model::{Millis, OrderError, OrderId, RecoveryAction, UserId, Verdict, VoucherId};
+use serde::Serialize;
+
+/// What a recovery would do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// Redis' clock; names the plan in the log.
+    pub taken: Millis,
+    /// The stream.
+    pub stream: String,
+    /// Its group.
+    pub group: String,
+    /// The group to create; `None` if it exists.
+    pub create_group: Option<NewGroup>,
+    /// Stuck entries with their verdicts, in the order in which they are processed.
+    pub entries: Vec<EntryPlan>,
+    /// Entries in flight that a live consumer may be processing, or that are not old enough: left alone.
+    pub left: u64,
+    /// There are more entries in flight than one plan reads.
+    pub more_entries: bool,
+    /// Sales with something to do or to know.
+    pub sales: Vec<SalePlan>,
+    /// Whether the buyers of all sales were compared with the orders: there may be more than one pass reads.
+    pub buyers_compared: bool,
+    /// Whether the stock in Redis was compared: not while users buy, and only if all entries were read.
+    pub stock_compared: bool,
+    /// The ID that was added to the stream last.
+    #[serde(skip)]
+    pub(super) last_id: String,
+}
+
+/// A group to create.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NewGroup {
+    /// It begins after this entry: all entries up to it have an order.
+    pub start: String,
+    /// Entries after that which have an order. Consumers of the service receive them again.
+    pub again: u64,
+}
+
+/// One stuck entry.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EntryPlan {
+    /// Its ID.
+    pub entry: String,
+    /// The consumer that holds it; `None` if it was never delivered and no consumer is alive.
+    pub consumer: Option<String>,
+    /// Milliseconds since it was delivered, or added.
+    pub idle_ms: u64,
+    /// Number of deliveries.
+    pub deliveries: u64,
+    /// Its order.
+    pub order_id: Option<OrderId>,
+    /// Its user.
+    pub user_id: Option<UserId>,
+    /// Its sale.
+    pub voucher_id: Option<VoucherId>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What is done.
+    pub action: RecoveryAction,
+    /// Why it yields no order.
+    pub fault: Option<OrderError>,
+}
+
+/// One sale.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SalePlan {
+    /// The sale.
+    pub voucher_id: VoucherId,
+    /// Orders in SQL; `None` if there are more than one pass reads.
+    pub orders: Change<Option<u64>>,
+    /// Stock in SQL.
+    pub sql_stock: Change<i64>,
+    /// Stock in Redis; `None` without a number.
+    pub redis_stock: Change<Option<i64>>,
+    /// Users with a live order who are added to the buyers.
+    pub add_buyers: Vec<String>,
+    /// Buyers with neither an order nor an entry.
+    pub buyers_without_order: Vec<String>,
+    /// Whether they are removed.
+    pub remove_buyers: bool,
+}
+
+/// A figure now, and after the plan if nothing else happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Change<T> {
+    /// Current value.
+    pub now: T,
+    /// Expected value.
+    pub after: T,
+}
+
+impl<T: PartialEq> Change<T> {
+    /// Whether anything changes.
+    pub fn is_change(&self) -> bool {
+        self.now != self.after
+    }
+}
+
+impl SalePlan {
+    /// Whether buyers or stock in Redis change.
+    pub fn rebuilds(&self) -> bool {
+        let removes = self.remove_buyers && !self.buyers_without_order.is_empty();
+        self.redis_stock.is_change() || !self.add_buyers.is_empty() || removes
+    }
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.create_group.is_none()
+            && self.entries.is_empty()
+            && !self.sales.iter().any(SalePlan::rebuilds)
+    }
+
+    /// Number of entries with this action.
+    pub fn count(&self, action: RecoveryAction) -> u64 {
+        self.entries.iter().filter(|it| it.action == action).count() as u64
+    }
+}
+
+/// What a recovery has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Applied {
+    /// The group was created.
+    pub created_group: bool,
+    /// Orders written.
+    pub replayed: u64,
+    /// Entries acknowledged whose order was in SQL.
+    pub acknowledged: u64,
+    /// Entries moved to the dead letters.
+    pub dead_letters: u64,
+    /// Entries that their consumer has processed or received again since the plan.
+    pub changed: u64,
+    /// Planned entries that were not processed, because of the limit, a signal or an error.
+    pub left: u64,
+    /// Buyers added.
+    pub added_buyers: u64,
+    /// Buyers removed.
+    pub removed_buyers: u64,
+    /// Sales whose stock in Redis was set.
+    pub stocks: u64,
+    /// Sales whose stock was not set, because the sale has changed since the plan.
+    pub stale: Vec<VoucherId>,
+    /// A signal ended it early.
+    pub cut_short: bool,
+}
+
+impl Applied {
+    /// Whether the whole plan was applied.
+    pub fn is_complete(&self) -> bool {
+        self.left == 0 && self.stale.is_empty() && !self.cut_short
+    }
+}
+
+/// What is left, read again after a recovery. `None`: not counted, because one pass cannot read that much.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Proof {
+    /// Entries pending for too long.
+    pub stuck: u64,
+    /// Entries pending.
+    pub pending: u64,
+    /// Entries never delivered.
+    pub undelivered: Option<u64>,
+    /// Buyers with neither an order nor an entry.
+    pub buyers_without_order: Option<u64>,
+    /// Users with a live order who are no buyers.
+    pub orders_without_buyer: Option<u64>,
+    /// Users with several live orders in one sale.
+    pub duplicate_buyers: u64,
+    /// Sales of which more was sold than there was.
+    pub oversold: u64,
+    /// Sales whose stock differs between Redis and SQL although no order is in flight.
+    pub stock_mismatches: u64,
+}
+
+impl Proof {
+    /// Whether nothing is left to recover.
+    pub fn is_clean(&self) -> bool {
+        let counted = [self.buyers_without_order, self.orders_without_buyer];
+        let rest = [self.stuck, self.duplicate_buyers, self.oversold, self.stock_mismatches];
+        counted.iter().all(|it| *it == Some(0)) && rest.iter().all(|it| *it == 0)
+    }
+}

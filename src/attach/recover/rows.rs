@@ -1,0 +1,353 @@
+//! What SQL has of the orders of entries, and the transaction that writes one.
+
+use std::collections::HashMap;
+
+use redis::FromRedisValue;
+use seckill_model::{
+    OrderError, OrderId, UserId, Verdict, VoucherId,
+    reason::reason,
+    verdict::{Evidence, Limits, judge},
+};
+use seckill_redis::lossy_utf8::Text;
+use seckill_store::{StoreError, plain::PlainConnection};
+
+use crate::{
+    AttachError, Poison, Profile, Result,
+    database::{Database, list, live, number, text},
+    stream,
+};
+
+/// The order that an entry asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) id: OrderId,
+    pub(super) user: UserId,
+    pub(super) voucher: VoucherId,
+}
+
+/// An order, or why the entry has none.
+pub(super) type Asked = Result<Order, OrderError>;
+
+/// The order of an entry with these fields.
+pub(super) fn order_of(profile: &Profile, fields: Option<&[(Text, Text)]>) -> Asked {
+    let fields = fields.ok_or(OrderError::Gone)?;
+    if let Some(fault) = stream::fault_of(profile, fields) {
+        return Err(OrderError::Fields(fault.reason()));
+    }
+    let number = |name: &str| {
+        let value = stream::value(fields, name).and_then(|it| it.parse::<i64>().ok());
+        // No ID is negative.
+        let value = value.and_then(|it| u64::try_from(it).ok());
+        let poison = Poison::NoNumber { name: name.to_owned() };
+        value.ok_or_else(|| OrderError::Fields(poison.reason()))
+    };
+    let names = &profile.entry;
+    let id = OrderId::from_i64(number(&names.order)? as i64).ok_or(OrderError::Gone)?;
+    let (user, voucher) = (UserId(number(&names.user)?), VoucherId(number(&names.voucher)?));
+    Ok(Order { id, user, voucher })
+}
+
+/// What SQL has of some orders.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// User and sale of the orders with these IDs.
+    rows: HashMap<i64, (i64, i64)>,
+    /// A live order of these users in these sales.
+    live: HashMap<(i64, i64), i64>,
+    /// The stock of these sales.
+    stock: HashMap<i64, i64>,
+}
+
+impl Facts {
+    /// Reads what decides about these orders.
+    pub(super) async fn read(
+        database: &Database,
+        conn: &mut PlainConnection,
+        profile: &Profile,
+        orders: &[Order],
+    ) -> Result<Self> {
+        let mut facts = Self::default();
+        if orders.is_empty() {
+            return Ok(facts);
+        }
+        let Profile { tables, order, sale, .. } = profile;
+        let all = |of: fn(&Order) -> i64| list(&orders.iter().map(of).collect::<Vec<_>>());
+        let (ids, users) = (all(|it| it.id.as_i64()), all(|it| it.user.0 as i64));
+        let vouchers = all(|it| it.voucher.0 as i64);
+        let columns = [text(&order.id), text(&order.user), text(&order.voucher)].join(", ");
+        let select = format!("SELECT {columns} FROM {} WHERE ", tables.order);
+        let by_id = format!("{select}{} IN ({ids})", order.id);
+        for row in database.in_time(conn.texts::<3>(&by_id, &[])).await? {
+            let (id, user, voucher) = order_row(profile, &row)?;
+            facts.rows.insert(id, (user, voucher));
+        }
+        let by_user = format!(
+            "{select}{} IN ({vouchers}) AND {} IN ({users}){}",
+            order.voucher,
+            order.user,
+            live(profile),
+        );
+        for row in database.in_time(conn.texts::<3>(&by_user, &[])).await? {
+            let (id, user, voucher) = order_row(profile, &row)?;
+            facts.live.insert((user, voucher), id);
+        }
+        let stocks = format!(
+            "SELECT {}, {} FROM {} WHERE {} IN ({vouchers})",
+            text(&sale.voucher),
+            text(&sale.stock),
+            tables.sale,
+            sale.voucher,
+        );
+        for [voucher, stock] in database.in_time(conn.texts::<2>(&stocks, &[])).await? {
+            let voucher = number(&sale.voucher, voucher.as_deref())?;
+            facts.stock.insert(voucher, number(&sale.stock, stock.as_deref())?);
+        }
+        Ok(facts)
+    }
+
+    /// Whether SQL has this order.
+    pub(super) fn has(&self, order: &Order) -> bool {
+        let row = self.rows.get(&order.id.as_i64());
+        row == Some(&(order.user.0 as i64, order.voucher.0 as i64))
+    }
+
+    /// The verdict on a stuck entry.
+    pub(super) fn judge(&self, asked: &Asked) -> (Verdict, Option<OrderError>) {
+        let is_written = asked.as_ref().is_ok_and(|order| self.has(order));
+        let fault = match asked {
+            Err(fault) => Some(fault.clone()),
+            Ok(_) if is_written => None,
+            Ok(order) => self.fault(order),
+        };
+        let evidence = Evidence {
+            is_written,
+            fault: fault.clone(),
+            holder_alive: false,
+            idle_ms: 0,
+            deliveries: 0,
+        };
+        // A valid entry is replayed however often it was delivered: it is not executed by a node that could crash.
+        let limits = Limits { claim_idle_ms: 0, max_deliveries: u64::MAX };
+        (judge(&evidence, limits), fault)
+    }
+
+    fn fault(&self, order: &Order) -> Option<OrderError> {
+        let Order { id, user, voucher } = *order;
+        if self.rows.contains_key(&id.as_i64()) {
+            return Some(OrderError::IdTaken(id));
+        }
+        if let Some(holds) = self.live.get(&(user.0 as i64, voucher.0 as i64)) {
+            let holds = OrderId::from_i64(*holds).unwrap_or(id);
+            return Some(OrderError::Holds { user, holds, voucher });
+        }
+        match self.stock.get(&(voucher.0 as i64)) {
+            None => Some(OrderError::NoSale(voucher)),
+            Some(stock) if *stock <= 0 => Some(OrderError::OutOfStock(voucher)),
+            Some(_) => None,
+        }
+    }
+
+    /// Continues with the facts of the next page, after the orders that the plan writes.
+    pub(super) fn after(&mut self, planned: &Planned) {
+        for ((user, voucher), id) in &planned.orders {
+            self.live.entry((*user, *voucher)).or_insert(*id);
+        }
+        for (voucher, count) in &planned.pieces {
+            if let Some(stock) = self.stock.get_mut(voucher) {
+                *stock -= count;
+            }
+        }
+    }
+
+    /// Takes a planned order into account.
+    pub(super) fn plan(&mut self, order: &Order, planned: &mut Planned) {
+        let (id, user, voucher) = (order.id.as_i64(), order.user.0 as i64, order.voucher.0 as i64);
+        self.live.insert((user, voucher), id);
+        self.rows.insert(id, (user, voucher));
+        if let Some(stock) = self.stock.get_mut(&voucher) {
+            *stock -= 1;
+        }
+        planned.orders.insert((user, voucher), id);
+        *planned.pieces.entry(voucher).or_default() += 1;
+    }
+}
+
+/// The orders that entries in flight will become.
+#[derive(Debug, Default)]
+pub(super) struct Planned {
+    orders: HashMap<(i64, i64), i64>,
+    pieces: HashMap<i64, i64>,
+}
+
+fn order_row(profile: &Profile, row: &[Option<String>; 3]) -> Result<(i64, i64, i64)> {
+    let [id, user, voucher] = row;
+    let names = &profile.order;
+    Ok((
+        number(&names.id, id.as_deref())?,
+        number(&names.user, user.as_deref())?,
+        number(&names.voucher, voucher.as_deref())?,
+    ))
+}
+
+/// The stock of a sale, and how many of these orders are written, in one statement: both belong to one moment.
+pub(super) async fn stock_and_written(
+    database: &Database,
+    conn: &mut PlainConnection,
+    profile: &Profile,
+    voucher: VoucherId,
+    orders: &[i64],
+) -> Result<Option<(i64, i64)>> {
+    let Profile { tables, order, sale, .. } = profile;
+    let ids = if orders.is_empty() { "NULL".to_owned() } else { list(orders) };
+    let count = format!("(SELECT COUNT(*) FROM {} WHERE {} IN ({ids}))", tables.order, order.id);
+    let sql = format!(
+        "SELECT {}, {} FROM {} WHERE {} = $1",
+        text(&sale.stock),
+        text(&count),
+        tables.sale,
+        sale.voucher,
+    );
+    let rows = database.in_time(conn.texts::<2>(&sql, &[voucher.0 as i64])).await?;
+    let Some([stock, written]) = rows.into_iter().next() else { return Ok(None) };
+    Ok(Some((number(&sale.stock, stock.as_deref())?, number(&order.id, written.as_deref())?)))
+}
+
+/// Rejects a table of orders with a column that must have a value, and that the profile does not name.
+pub(super) async fn check_columns(database: &Database, profile: &Profile) -> Result<()> {
+    let table = profile.tables.order.as_str();
+    let (schema, name) = table.rsplit_once('.').unwrap_or(("", table));
+    let of_schema = |current: &str| match schema {
+        "" => current.to_owned(),
+        schema => format!("table_schema = '{schema}'"),
+    };
+    let information = format!(
+        "SELECT {} FROM information_schema.columns WHERE is_nullable = 'NO' AND column_default IS NULL",
+        text("column_name")
+    );
+    let sql = match database.name() {
+        // The primary key of a table is its row ID, which SQLite fills; the profile names it anyway.
+        "sqlite" => format!(
+            "SELECT name FROM pragma_table_info('{name}') WHERE \"notnull\" = 1 AND dflt_value IS NULL"
+        ),
+        "postgres" | "postgresql" => format!(
+            "{information} AND table_name = '{name}' AND {} AND is_identity = 'NO'",
+            of_schema("table_schema = ANY(current_schemas(false))")
+        ),
+        _ => format!(
+            "{information} AND table_name = '{name}' AND {} AND extra NOT LIKE '%auto_increment%'",
+            of_schema("table_schema = DATABASE()")
+        ),
+    };
+    let names = &profile.order;
+    let filled = [&names.id, &names.user, &names.voucher];
+    let mut missing = Vec::new();
+    for [column] in database.texts::<1>(&sql, &[]).await? {
+        // PostgreSQL pads it.
+        let column = column.unwrap_or_default().trim().to_owned();
+        if !filled.iter().any(|it| it.eq_ignore_ascii_case(&column)) {
+            missing.push(column);
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let columns = missing.join(", ");
+    Err(AttachError::Mismatch(reason!("attach-recover-columns", table, columns)))
+}
+
+/// Writes the order of an entry in one transaction with the stock, unless SQL does not allow it.
+pub(super) async fn place(
+    database: &Database,
+    conn: &mut PlainConnection,
+    profile: &Profile,
+    order: Order,
+) -> Result<(Verdict, Option<OrderError>)> {
+    database.in_time(conn.command("BEGIN")).await?;
+    let judged = attempt(database, conn, profile, order).await;
+    let end = match &judged {
+        Ok(Some((Verdict::Stuck, _))) => "COMMIT",
+        _ => "ROLLBACK",
+    };
+    let ended = database.in_time(conn.command(end)).await;
+    let judged = judged?;
+    ended?;
+    if let Some(judged) = judged {
+        return Ok(judged);
+    }
+    // Another writer has inserted it meanwhile; what it has committed is visible after the transaction.
+    match Facts::read(database, conn, profile, &[order]).await?.judge(&Ok(order)) {
+        // Another unique key than that of the order ID, for example of an order that is closed.
+        (Verdict::Stuck, _) => Ok(refused(reason!("attach-recover-unique").to_string())),
+        judged => Ok(judged),
+    }
+}
+
+fn refused(why: String) -> (Verdict, Option<OrderError>) {
+    (Verdict::Refused, Some(OrderError::Rejected(why)))
+}
+
+/// The statements of the transaction; the verdict is `Stuck` if it may commit, and `None` if a unique key rejects the
+/// order.
+async fn attempt(
+    database: &Database,
+    conn: &mut PlainConnection,
+    profile: &Profile,
+    order: Order,
+) -> Result<Option<(Verdict, Option<OrderError>)>> {
+    let Profile { tables, order: names, sale, .. } = profile;
+    let Order { id, user, voucher } = order;
+    let [id, user, voucher] = [id.as_i64(), user.0 as i64, voucher.0 as i64];
+    // First of all: the lock of this row is the one that every writer of the sale takes, so that what is read after it
+    // stays true.
+    let take = format!(
+        "UPDATE {} SET {} = {} - 1 WHERE {} = $1 AND {} > 0",
+        tables.sale, sale.stock, sale.stock, sale.voucher, sale.stock
+    );
+    let taken = database.in_time(conn.execute(take, &[voucher])).await?;
+    let mut facts = Facts::read(database, conn, profile, &[order]).await?;
+    if taken == 1 {
+        // The piece is this order's.
+        facts.stock.insert(voucher, 1);
+    }
+    let judged = facts.judge(&Ok(order));
+    if judged.0 != Verdict::Stuck {
+        return Ok(Some(judged));
+    }
+    let insert = format!(
+        "INSERT INTO {} ({}, {}, {}) VALUES ($1, $2, $3)",
+        tables.order, names.id, names.user, names.voucher
+    );
+    match database.in_time(conn.insert(insert, &[id, user, voucher])).await {
+        Ok(1) => Ok(Some(judged)),
+        Ok(_) => Ok(None),
+        Err(StoreError::Rejected(why)) => Ok(Some(refused(why.to_string()))),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// The reply of the script that takes an entry.
+#[derive(Debug, PartialEq)]
+pub(super) enum Taken {
+    /// It is no longer pending.
+    Gone,
+    /// Its consumer has received it again.
+    Held,
+    /// Done; the fields if it was claimed.
+    Done(Vec<(Text, Text)>),
+    /// It has no body.
+    NoBody,
+}
+
+impl FromRedisValue for Taken {
+    fn from_redis_value(value: redis::Value) -> Result<Self, redis::ParsingError> {
+        let parts: Vec<redis::Value> = redis::from_redis_value(value)?;
+        let mut parts = parts.into_iter();
+        let state: u8 = parts.next().map_or(Ok(0), redis::from_redis_value)?;
+        Ok(match state {
+            0 => Self::Gone,
+            1 => Self::Held,
+            2 => Self::Done(parts.next().map_or(Ok(Vec::new()), redis::from_redis_value)?),
+            _ => Self::NoBody,
+        })
+    }
+}

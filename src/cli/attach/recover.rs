@@ -1,0 +1,224 @@
+//! `seckill attach recover`: a plan, its application after a confirmation, and what is left.
+
+use clap::Args;
+use rustix::system::uname;
+use seckill_attach::{
+    Limits, Profile,
+    recover::{Applied, Change, EntryPlan, Log, NewGroup, Plan, Proof, Recovery, SalePlan},
+};
+use seckill_engine::{
+    EngineError,
+    commands::{audit_record::check_reason, command_handler::login_name},
+};
+use seckill_model::{Label, RecoveryAction, text};
+use seckill_redis::Redis;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Config, Consent, Output, Result, Table, ask, ask_reason, count_in, counts, fields, number,
+    or_dash,
+    pending::{action, verdict},
+    signals::Signals,
+    span,
+};
+
+/// Displayed entries of a plan; `--json` has all of them.
+const SHOWN: usize = 20;
+/// The log, in the data directory.
+const LOG: &str = "attach-recover.jsonl";
+
+#[derive(Debug, Args)]
+pub(super) struct RecoverArgs {
+    /// Apply the plan after a confirmation, and count what is left; without it, the plan is only shown
+    #[arg(long)]
+    operate: bool,
+    /// Seconds after which a pending entry is stuck, and a consumer is dead
+    #[arg(long, value_name = "SECS", default_value = "60", value_parser = count_in(1..=86_400))]
+    stuck: u64,
+    /// Most entries to process; run it again for the rest
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = count_in(1..=1_000_000))]
+    max: u64,
+    /// Also remove buyers with neither an order nor an entry, who can then buy again
+    #[arg(long)]
+    remove_buyers: bool,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+#[derive(Serialize)]
+struct Report<'r> {
+    plan: &'r Plan,
+    applied: &'r Applied,
+    proof: &'r Proof,
+}
+
+pub(super) async fn run(
+    config: &Config,
+    out: Output,
+    profile: Profile,
+    redis: &Redis,
+    database: &str,
+    args: &RecoverArgs,
+) -> Result<u8> {
+    if args.operate && config.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let consent = &args.consent;
+    check_reason(consent.reason.reason.as_deref())?;
+    let limits = Limits { stuck_ms: args.stuck * 1_000, ..Limits::default() };
+    let (settings, removes) = (&config.store, args.remove_buyers);
+    let mut recovery = Recovery::new(profile, limits, redis, database, settings, removes)?;
+    let plan = recovery.plan().await?;
+    if !args.operate {
+        return out.verdict(!plan.is_empty(), &plan, || {
+            let next = if plan.is_empty() { "" } else { &Label("attach-recover-next") };
+            preview(&plan) + next
+        });
+    }
+    out.say(preview(&plan).trim_end());
+    let mut applied = Applied::default();
+    if !plan.is_empty() {
+        let reason = ask_reason(consent);
+        check_reason(reason.as_deref())?;
+        let entries = args.max.min(plan.entries.len() as u64);
+        ask(consent, &text!("attach-recover-ask", entries))?;
+        let (host, pid) = (uname(), std::process::id());
+        let host = host.nodename().to_string_lossy();
+        let operator = format!("{}@{host} (PID {pid})", login_name());
+        let path = config.open_data_dir()?.path().join(LOG);
+        let mut log = Log::open(&path, operator, reason)?;
+        let (mut signals, stop) = (Signals::listen()?, CancellationToken::new());
+        let stops = || stop.is_cancelled();
+        let server = (database, settings);
+        let work = recovery.apply(&plan, args.max, server, &mut log, stops, &mut applied);
+        if let Err(error) = signals.cancelling(&stop, Box::pin(work)).await {
+            out.say(&done(&applied));
+            return Err(error.into());
+        }
+    }
+    let proof = recovery.prove().await?;
+    let is_positive = !plan.is_empty() && applied.is_complete() && proof.is_clean();
+    let report = Report { plan: &plan, applied: &applied, proof: &proof };
+    out.verdict(is_positive, &report, || {
+        let did = if plan.is_empty() { String::new() } else { done(&applied) + "\n" };
+        did + &left(&proof)
+    })
+}
+
+/// What a plan does, and the figures before and after.
+fn preview(plan: &Plan) -> String {
+    let mut text = String::new();
+    if plan.is_empty() {
+        text.push_str(&format!("{}\n", Label("attach-recover-nothing")));
+    }
+    if let Some(NewGroup { start, again }) = &plan.create_group {
+        let (stream, group) = (&plan.stream, &plan.group);
+        let line = text!("attach-recover-group", stream, group, start, again);
+        text.push_str(&format!("{line}\n"));
+    }
+    if !plan.entries.is_empty() {
+        let shown = plan.entries.get(..SHOWN).unwrap_or(&plan.entries);
+        text.push_str(&entries(shown).to_string());
+        if plan.entries.len() > SHOWN {
+            let more = plan.entries.len() - SHOWN;
+            text.push_str(&format!("{}\n", text!("cli-plan-more", more)));
+        }
+        let count = |it| plan.count(it);
+        let line = text!(
+            "attach-recover-counts",
+            replays = count(RecoveryAction::Process),
+            written = count(RecoveryAction::Acknowledge),
+            dead = count(RecoveryAction::DeadLetter)
+        );
+        text.push_str(&format!("{line}\n"));
+    }
+    if plan.left > 0 {
+        text.push_str(&format!("{}\n", text!("attach-recover-held", entries = plan.left)));
+    }
+    if !plan.sales.is_empty() {
+        text.push_str(&format!("\n{}", sales(&plan.sales)));
+    }
+    if !plan.buyers_compared {
+        text.push_str(&format!("{}\n", Label("attach-recover-no-buyers")));
+    }
+    if !plan.stock_compared {
+        text.push_str(&format!("{}\n", Label("attach-recover-no-stock")));
+    }
+    text
+}
+
+fn entries(entries: &[EntryPlan]) -> Table<'_, EntryPlan> {
+    Table::new(entries)
+        .left(&Label("column-entry"), |it| it.entry.clone())
+        .left(&Label("column-holder"), |it| or_dash(it.consumer.as_ref()))
+        .right(&Label("column-idle"), |it| span(it.idle_ms))
+        .right(&Label("column-tries"), |it| it.deliveries)
+        .right(&Label("column-order"), |it| or_dash(it.order_id))
+        .right(&Label("column-user"), |it| or_dash(it.user_id))
+        .right(&Label("column-sale"), |it| or_dash(it.voucher_id))
+        .left(&Label("column-verdict"), |it| verdict(it.verdict))
+        .left(&Label("column-action"), |it| action(it.action))
+        .left(&Label("column-fault"), |it| {
+            it.fault.as_ref().map(ToString::to_string).unwrap_or_default()
+        })
+}
+
+fn sales(sales: &[SalePlan]) -> Table<'_, SalePlan> {
+    fn change<T: PartialEq>(change: &Change<T>, show: impl Fn(&T) -> String) -> String {
+        let now = show(&change.now);
+        if change.is_change() { format!("{now} → {}", show(&change.after)) } else { now }
+    }
+    let removed = |it: &SalePlan| if it.remove_buyers { it.buyers_without_order.len() } else { 0 };
+    Table::new(sales)
+        .left(&Label("column-sale"), |it| format!("#{}", it.voucher_id))
+        .right(&Label("column-orders"), |it| change(&it.orders, |it| or_dash(it.map(number))))
+        .right(&Label("column-sql-stock"), |it| change(&it.sql_stock, ToString::to_string))
+        .right(&Label("attach-recover-redis-stock"), |it| {
+            change(&it.redis_stock, |it| or_dash(*it))
+        })
+        .right(&Label("attach-recover-buyers-added"), |it| it.add_buyers.len())
+        .right(&Label("attach-column-no-order"), |it| it.buyers_without_order.len())
+        .right(&Label("attach-recover-buyers-removed"), removed)
+}
+
+/// What was done.
+fn done(applied: &Applied) -> String {
+    let mut text = Label("attach-recover-done").to_owned();
+    text.push_str(&counts(&[
+        (u64::from(applied.created_group), Label("attach-recover-group-created")),
+        (applied.replayed, Label("attach-recover-replayed")),
+        (applied.acknowledged, Label("attach-recover-acknowledged")),
+        (applied.dead_letters, Label("attach-recover-dead")),
+        (applied.changed, Label("attach-recover-changed")),
+        (applied.added_buyers, Label("attach-recover-buyers-added")),
+        (applied.removed_buyers, Label("attach-recover-buyers-removed")),
+        (applied.stocks, Label("attach-recover-stocks")),
+        (applied.left, Label("attach-recover-left")),
+    ]));
+    text.push('\n');
+    for voucher in &applied.stale {
+        text.push_str(&format!("! {}\n", text!("attach-recover-sale-stale", voucher)));
+    }
+    if applied.cut_short {
+        text.push_str(&format!("! {}\n", Label("attach-recover-cut")));
+    }
+    text
+}
+
+/// What is left.
+fn left(proof: &Proof) -> String {
+    let count =
+        |it: Option<u64>| it.map_or_else(|| Label("attach-recover-not-counted").to_owned(), number);
+    let lines = [
+        (Label("attach-recover-stuck"), number(proof.stuck)),
+        (Label("column-pending"), number(proof.pending)),
+        (Label("column-undelivered"), count(proof.undelivered)),
+        (Label("attach-recover-buyers"), count(proof.buyers_without_order)),
+        (Label("attach-recover-orders"), count(proof.orders_without_buyer)),
+        (Label("attach-recover-doubled"), number(proof.duplicate_buyers)),
+        (Label("attach-recover-oversold"), number(proof.oversold)),
+        (Label("attach-recover-stock-differs"), number(proof.stock_mismatches)),
+    ];
+    format!("{}\n{}", Label("attach-recover-proof"), fields(&lines))
+}
