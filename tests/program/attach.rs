@@ -705,3 +705,406 @@ fn nothing_is_changed_and_no_password_is_shown() {
     let ran = service.home.run(&service.args(&away, &["status"])).expect_code(3);
     assert!(!ran.stderr.contains(PASSWORD), "{ran}");
 }
+
+/// The dead letters of the console.
+const DEAD: &str = "seckill:attach:stream.orders:dead";
+
+impl Service {
+    /// The result of `attach recover`, which exits with this code.
+    #[track_caller]
+    fn recover(&self, code: i32, args: &[&str]) -> Value {
+        self.run(&[&["recover", "--json"], args].concat()).expect_code(code).json()
+    }
+
+    /// Applies a plan in which an entry is stuck after a second.
+    #[track_caller]
+    fn operate(&self, code: i32, args: &[&str]) -> Value {
+        self.recover(code, &[&["--operate", "--yes", "--stuck", "1"], args].concat())
+    }
+
+    /// The consumer receives an entry and dies.
+    fn receive(&self) {
+        let mut redis = self.redis.connection();
+        self.runtime.block_on(async {
+            let mut conn = self.pool.connection().await.unwrap();
+            assert!(consume(&mut redis, &mut conn, false).await);
+        });
+    }
+
+    /// Entries that are pending, and stock and buyers in Redis.
+    fn redis_figures(&self) -> (i64, i64, i64) {
+        let pending: (i64, redis::Value, redis::Value, redis::Value) =
+            self.redis.query(&["XPENDING", STREAM, "g1"]);
+        let stock = self.redis.query(&["GET", "seckill:stock:10"]);
+        (pending.0, stock, self.redis.query(&["SCARD", "seckill:order:10"]))
+    }
+
+    /// Stock in SQL, orders, and users with an order.
+    fn sql_figures(&self) -> (i64, i64, i64) {
+        (
+            // PostgreSQL adds a BIGINT to it.
+            self.count(
+                "SELECT stock + (SELECT COUNT(*) FROM tb_voucher WHERE 1 = 0) FROM \
+                 tb_seckill_voucher WHERE voucher_id = 10",
+            ),
+            self.count("SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = 10"),
+            self.count(
+                "SELECT COUNT(DISTINCT user_id) FROM tb_voucher_order WHERE voucher_id = 10",
+            ),
+        )
+    }
+
+    /// The lines of the log with this result: action and entry, or buyer, or sale.
+    fn logged(&self, result: &str) -> BTreeSet<(String, String)> {
+        let log = fs::read_to_string(self.home.data_dir().join("attach-recover.jsonl"));
+        let lines = log.unwrap_or_default();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of = |line: Value| {
+            assert!(line["at"].is_i64() && line["plan"].is_i64(), "{line}");
+            assert!(line["operator"].as_str().unwrap().contains("PID"), "{line}");
+            let about = [&line["entry"], &line["user"], &line["voucher"]];
+            let about = about.iter().find(|it| !it.is_null()).unwrap();
+            (line["action"].as_str().unwrap().to_owned(), about.to_string())
+        };
+        lines.filter(|line| line["result"] == result).map(of).collect()
+    }
+}
+
+fn what_a_kill_leaves_is_recovered(database: Database) {
+    let service = Arc::new(Service::on(database, TestRedis::start()));
+    service.loaded_sale(SALE, 150);
+    if !matches!(database, Database::Sqlite) {
+        service.sql("ALTER TABLE tb_voucher_order ADD COLUMN pay_type INT NOT NULL");
+        refused(service.run(&["recover"]), 1, "needs values for pay_type");
+        service.sql("ALTER TABLE tb_voucher_order DROP COLUMN pay_type");
+    }
+    // Killed mid-rush: 30 orders are written, 7 entries are in the hands of the dead consumer, and others wait.
+    let buyers = (0..4).map(|task| {
+        let service = service.clone();
+        std::thread::spawn(move || {
+            let mut redis = service.redis.connection();
+            for user in 1..=25 {
+                let order = service.next.fetch_add(1, Relaxed);
+                assert_eq!(buy(&mut redis, task * 100 + user, order).unwrap(), 0);
+            }
+        })
+    });
+    let buyers: Vec<_> = buyers.collect();
+    let mut redis = service.redis.connection();
+    service.runtime.block_on(async {
+        let mut conn = service.pool.connection().await.unwrap();
+        for entry in 0..37 {
+            while !consume(&mut redis, &mut conn, entry < 30).await {}
+        }
+    });
+    for thread in buyers {
+        thread.join().unwrap();
+    }
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((7, 50, 100), (120, 30, 30)));
+
+    let plan = service.recover(0, &["--stuck", "1"]);
+    assert_eq!(plan["entries"].as_array().unwrap().len(), 70, "{plan}");
+    let sale = &plan["sales"][0];
+    assert_eq!(sale["sql_stock"], json!({"now": 120, "after": 50}), "{plan}");
+    assert_eq!(sale["redis_stock"], json!({"now": 50, "after": 50}), "{plan}");
+    assert_eq!(sale["orders"], json!({"now": 30, "after": 100}), "{plan}");
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((7, 50, 100), (120, 30, 30)));
+
+    let part = service.operate(1, &["--max", "20"]);
+    assert_eq!((&part["applied"]["replayed"], &part["applied"]["left"]), (&20.into(), &50.into()));
+    assert_eq!(service.sql_figures(), (100, 50, 50));
+    let rest = service.operate(0, &[]);
+    assert_eq!((&rest["applied"]["replayed"], &rest["applied"]["left"]), (&50.into(), &0.into()));
+    for (key, count) in [
+        ("stuck", 0),
+        ("pending", 0),
+        ("undelivered", 0),
+        ("buyers_without_order", 0),
+        ("orders_without_buyer", 0),
+        ("oversold", 0),
+    ] {
+        assert_eq!(rest["proof"][key], count, "{key}: {rest}");
+    }
+    let after = ((0, 50, 100), (50, 100, 100));
+    assert_eq!((service.redis_figures(), service.sql_figures()), after);
+    // Each user has the order that was promised, and every action is in the log.
+    let entries: Vec<(String, Vec<(String, String)>)> =
+        service.redis.query(&["XRANGE", STREAM, "-", "+"]);
+    let expected: BTreeSet<[i64; 2]> = entries
+        .iter()
+        .map(|(_, fields)| {
+            let of = |name| fields.iter().find(|it| it.0 == name).unwrap().1.parse().unwrap();
+            [of("id"), of("userId")]
+        })
+        .collect();
+    let orders = service.runtime.block_on(async {
+        let mut conn = service.pool.connection().await.unwrap();
+        let sql = "SELECT CAST(id AS CHAR(30)), CAST(user_id AS CHAR(30)) FROM tb_voucher_order";
+        conn.texts::<2>(sql, &[]).await.unwrap()
+    });
+    let number = |it: &Option<String>| it.as_ref().unwrap().trim().parse::<i64>().unwrap();
+    let orders: BTreeSet<[i64; 2]> =
+        orders.iter().map(|[id, user]| [number(id), number(user)]).collect();
+    assert_eq!(orders, expected);
+    let done = service.logged("done");
+    assert_eq!((done.len(), &done), (70, &service.logged("planned")));
+
+    let again = service.operate(1, &[]);
+    let nothing = json!({"created_group": false, "replayed": 0, "acknowledged": 0,
+        "dead_letters": 0, "changed": 0, "left": 0, "added_buyers": 0, "removed_buyers": 0,
+        "stocks": 0, "stale": [], "cut_short": false});
+    assert_eq!(again["applied"], nothing, "{again}");
+    assert_eq!((service.redis_figures(), service.sql_figures()), after);
+    assert_eq!(service.logged("done").len(), 70);
+}
+
+#[test]
+fn what_a_kill_leaves_is_recovered_on_sqlite() {
+    what_a_kill_leaves_is_recovered(Database::Sqlite);
+}
+
+#[test]
+fn what_a_kill_leaves_is_recovered_on_mariadb() {
+    what_a_kill_leaves_is_recovered(Database::MariaDb);
+}
+
+#[test]
+fn what_a_kill_leaves_is_recovered_on_postgres() {
+    what_a_kill_leaves_is_recovered(Database::Postgres);
+}
+
+#[test]
+fn an_order_that_was_written_is_not_written_again() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.buy(1);
+    service.receive();
+    // It died between COMMIT and XACK.
+    service.sql("INSERT INTO tb_voucher_order VALUES (1, 1, 10, 1)");
+    service.sql("UPDATE tb_seckill_voucher SET stock = 9");
+    let done = service.operate(0, &[]);
+    let applied = &done["applied"];
+    assert_eq!((&applied["acknowledged"], &applied["replayed"]), (&1.into(), &0.into()), "{done}");
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((0, 9, 1), (9, 1, 1)));
+}
+
+#[test]
+fn entries_that_yield_no_order_are_copied_once_with_their_reason() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.loaded_sale("11", 0);
+    service.buy(1);
+    service.consume();
+    assert_eq!(service.buy(2), 0);
+    let add = |fields: [&str; 3]| -> String {
+        let [user, voucher, order] = fields;
+        let add = ["XADD", STREAM, "*", "userId", user, "voucherId", voucher, "id", order];
+        service.redis.query(&add)
+    };
+    let expected = [
+        (add(["1", SALE, "500"]), "holds order 1"),
+        (add(["3", "99", "501"]), "no sale"),
+        (add(["4", "11", "502"]), "no stock"),
+        (add(["5", SALE, "1"]), "order ID"),
+        (add(["x", SALE, "503"]), "userId is not a number"),
+    ];
+    for _ in 0..6 {
+        service.receive();
+    }
+    let trimmed: Vec<(String, redis::Value)> =
+        service.redis.query(&["XRANGE", STREAM, "-", "+", "COUNT", "2"]);
+    service.redis.query::<i64>(&["XDEL", STREAM, &trimmed[1].0]);
+    let done = service.operate(1, &[]);
+    assert_eq!(done["applied"]["dead_letters"], 6, "{done}");
+    // The body of this buyer's entry is lost: said, and not hidden.
+    assert_eq!(done["proof"]["buyers_without_order"], 1, "{done}");
+    let letters = || -> Vec<(String, Vec<(String, String)>)> {
+        service.redis.query(&["XRANGE", DEAD, "-", "+"])
+    };
+    let found = letters();
+    assert_eq!(found.len(), 6);
+    let field = |fields: &[(String, String)], name: &str| {
+        fields.iter().find(|it| it.0 == name).map(|it| it.1.clone()).unwrap_or_default()
+    };
+    for (entry, why) in &expected {
+        let letter = found.iter().find(|it| field(&it.1, "entry") == *entry).unwrap();
+        assert!(field(&letter.1, "reason").contains(why), "{why}: {letter:?}");
+        assert!(!field(&letter.1, "body:voucherId").is_empty(), "{letter:?}");
+        assert_eq!(field(&letter.1, "consumer"), "c1");
+    }
+    assert_eq!(service.redis_figures().0, 0);
+    service.operate(1, &[]);
+    assert_eq!((letters().len(), service.sql_figures()), (6, (9, 1, 1)));
+    // Only a flag removes the buyer, who can then buy again.
+    let done = service.operate(0, &["--remove-buyers"]);
+    assert_eq!((&done["applied"]["removed_buyers"], service.buy(2)), (&1.into(), 0), "{done}");
+}
+
+#[test]
+fn a_missing_group_is_created_before_the_first_entry_without_an_order() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    for user in 1..=3 {
+        service.buy(user);
+    }
+    service.consume();
+    service.redis.query::<i64>(&["XGROUP", "DESTROY", STREAM, "g1"]);
+    for user in 4..=5 {
+        service.buy(user);
+    }
+    let text = service.run(&["recover"]).expect_code(0).stdout;
+    assert!(text.contains("Group g1 of stream stream.orders is missing"), "{text}");
+    let done = service.recover(0, &["--operate", "--yes"]);
+    assert_eq!(done["applied"]["created_group"], true, "{done}");
+    // Its first unique key would reject an entry that is delivered again.
+    service.consume();
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((0, 5, 5), (5, 5, 5)));
+    service.redis.query::<i64>(&["XGROUP", "DESTROY", STREAM, "g1"]);
+    service.redis.query::<()>(&["XGROUP", "CREATE", STREAM, "other", "0"]);
+    refused(service.run(&["recover"]), 1, "the stream has other");
+}
+
+#[test]
+fn entries_of_a_live_consumer_are_left_alone() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.buy(1);
+    service.buy(2);
+    service.receive();
+    let done = service.recover(1, &["--operate", "--yes", "--stuck", "3600"]);
+    assert_eq!((&done["plan"]["left"], &done["plan"]["entries"]), (&2.into(), &json!([])));
+    let held: Vec<(String, String, i64, i64)> =
+        service.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "9"]);
+    assert_eq!(held.iter().map(|it| (it.1.as_str(), it.3)).collect::<Vec<_>>(), [("c1", 1)]);
+    assert_eq!(service.sql_figures(), (10, 0, 0));
+}
+
+#[test]
+fn a_second_operator_is_refused_with_the_holder() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.buy(1);
+    service.receive();
+    let lock = "seckill:attach:stream.orders:lock";
+    service.redis.query::<()>(&["SET", lock, "1000 ana@shop (PID 7)", "PX", "60000"]);
+    let operate = ["recover", "--operate", "--yes", "--stuck", "1"];
+    let ran = service.run(&operate).expect_code(1);
+    assert!(ran.stderr.contains("ana@shop (PID 7) is recovering this service"), "{ran}");
+    assert_eq!((service.redis_figures().0, service.sql_figures()), (1, (10, 0, 0)));
+    service.redis.query::<i64>(&["DEL", lock]);
+    service.run(&operate).expect_code(0);
+    assert_eq!(service.redis.query::<i64>(&["EXISTS", lock]), 0);
+}
+
+#[test]
+fn buyers_and_stock_are_rebuilt_unless_the_plan_is_stale() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    for user in 1..=3 {
+        service.buy(user);
+    }
+    service.consume();
+    // A Redis that was restored from a backup.
+    service.redis.query::<i64>(&["SREM", "seckill:order:10", "2"]);
+    service.redis.query::<()>(&["SET", "seckill:stock:10", "9"]);
+    let url = service.redis.url();
+    let args = service.args(&url, &["recover", "--operate", "--reason", "restored"]);
+    let mut pty = service.home.pty(&args, 120, 40, &[]);
+    pty.wait_for_text("[y/N]");
+    // One more user buys before the answer.
+    assert_eq!(service.buy(7), 0);
+    pty.send("y\r");
+    pty.wait_for_text("The plan is stale: sale #10 has changed");
+    assert_eq!(pty.exit_status(PATIENCE).exit_code(), 1);
+    assert_eq!(service.redis_figures().1, 8);
+    let done = service.recover(0, &["--operate", "--yes"]);
+    assert_eq!((&done["applied"]["stocks"], &done["plan"]["left"]), (&1.into(), &1.into()));
+    // Three orders, and one entry in flight.
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((0, 6, 4), (7, 3, 3)));
+    service.consume();
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((0, 6, 4), (6, 4, 4)));
+    assert!(service.logged("done").contains(&("add_buyer".to_owned(), "\"2\"".to_owned())));
+    assert!(service.logged("stale").contains(&("set_stock".to_owned(), "10".to_owned())));
+}
+
+#[test]
+fn a_running_sale_that_redis_has_lost_is_rebuilt() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    // Redis never had the keys of this one, and it is over.
+    service.sale("9", 5);
+    service
+        .sql("UPDATE tb_seckill_voucher SET end_time = '2023-01-01 00:00:00' WHERE voucher_id = 9");
+    for user in 1..=3 {
+        service.buy(user);
+    }
+    service.consume();
+    // A closed order has returned its piece in SQL.
+    service.sql("UPDATE tb_voucher_order SET status = 4 WHERE id = 3");
+    service.sql("UPDATE tb_seckill_voucher SET stock = 8 WHERE voucher_id = 10");
+    service.redis.query::<i64>(&["DEL", "seckill:stock:10", "seckill:order:10"]);
+    let done = service.recover(0, &["--operate", "--yes"]);
+    assert_eq!(
+        (&done["applied"]["added_buyers"], &done["applied"]["stocks"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(service.redis_figures(), (0, 8, 2));
+    assert_eq!(service.redis.query::<i64>(&["EXISTS", "seckill:stock:9"]), 0);
+    assert_eq!([1, 2, 3].map(|user| service.buy(user)), [2, 2, 0]);
+}
+
+#[test]
+fn a_signal_ends_a_recovery_between_two_entries() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    for user in 1..=3 {
+        service.buy(user);
+        service.receive();
+    }
+    let run = service.runtime.block_on(async {
+        let mut conn = service.pool.connection().await.unwrap();
+        conn.command("BEGIN IMMEDIATE").await.unwrap();
+        let run = service.spawn(&["recover", "--operate", "--yes", "--stuck", "1", "--json"]);
+        wait_until_blocking(PATIENCE, "the plan", || service.logged("planned").len() == 3);
+        run.signal(Signal::TERM);
+        conn.command("ROLLBACK").await.unwrap();
+        run
+    });
+    let ran = run.wait(PATIENCE).expect_code(1).json();
+    let applied = &ran["applied"];
+    assert_eq!(applied["cut_short"], true, "{ran}");
+    let count = |key: &str| applied[key].as_u64().unwrap();
+    assert!(count("left") > 0 && count("left") + count("replayed") == 3, "{ran}");
+    // What it has claimed is not fresh for the next run.
+    let rest = service.operate(0, &[]);
+    assert_eq!(rest["applied"]["replayed"], applied["left"], "{rest}");
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((0, 7, 3), (7, 3, 3)));
+}
+
+#[test]
+fn what_cannot_be_recovered_is_refused_before_anything_is_changed() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.buy(1);
+    service.receive();
+    let operate = ["recover", "--operate", "--yes", "--stuck", "1"];
+    refused(service.run(&[&operate[..], &["--read-only"]].concat()), 1, "read-only");
+    let ran = service.run(&["recover", "--operate", "--stuck", "1"]).expect_code(2);
+    assert!(ran.stderr.contains("--yes"), "{ran}");
+    let profile = service.home.file("mine.toml");
+    let with = |text: &str| {
+        fs::write(&profile, text).unwrap();
+        service.run(&[&["--profile", profile.to_str().unwrap()], &operate[..]].concat())
+    };
+    refused(with("[stream]\nkey = \"\"\n"), 1, "the profile has no stream");
+    refused(with("[entry]\nuser = \"buyer\"\n"), 1, "it lacks the field buyer");
+    refused(with("[stream]\nkey = \"s2\"\n"), 1, "stream s2 does not exist");
+    service.sql("DROP TABLE tb_voucher_order");
+    service.sql(
+        "CREATE TABLE tb_voucher_order (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL, voucher_id \
+         BIGINT NOT NULL, status INT, pay_type INT NOT NULL)",
+    );
+    refused(service.run(&operate), 1, "needs values for pay_type");
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((1, 9, 1), (10, 0, 0)));
+    assert!(service.logged("planned").is_empty());
+}
