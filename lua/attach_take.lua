@@ -4,6 +4,7 @@
 --
 -- KEYS  1 stream  2 dead letters (stream)
 -- ARGV  1 group  2 consumer of `attach`  3 entry  4 shortest idle time in milliseconds  5 reason, empty to claim
+--       6 consumer that held it before it was claimed, may be empty
 --
 -- Returns the state of the entry, and its fields if it has a body:
 --   0 not pending  1 held: its consumer received it since  2 done  3 it has no body, which a claim would discard
@@ -25,8 +26,10 @@ if ARGV[5] == '' then
   redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[3], 'JUSTID')
   return {2, found[2]}
 end
-local letter = {'entry', ARGV[3], 'reason', ARGV[5], 'consumer', pending[2],
-  'deliveries', tostring(pending[4]), 'at', string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))}
+local at = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+local letter = {'entry', ARGV[3], 'reason', ARGV[5],
+  'consumer', ARGV[6] ~= '' and ARGV[6] or pending[2],
+  'deliveries', tostring(pending[4]), 'at', at}
 if found then
   -- The fields of the body get a prefix: an invalid body may have a field `reason`.
   -- `unpack` has a limit; a body with more than 3,000 fields is truncated.
