@@ -122,12 +122,19 @@ impl Recovery {
                 last_id,
             };
             let orders = self.judge(&mut conn, &mut entries, &mut plan).await?;
-            let mut stocks = HashMap::new();
-            for voucher in &vouchers {
+            let (mut stocks, mut lost) = (HashMap::new(), HashMap::new());
+            for (voucher, keys) in vouchers.iter().zip(&keys) {
                 let of_sale = orders.get(voucher).map_or(&[][..], Vec::as_slice);
+                if !of_sale.is_empty() && keys.foreign.is_empty() {
+                    // The service adds buyer and entry in one step.
+                    let users = of_sale.iter().map(|it| it.user.to_string()).collect();
+                    let key = self.profile.buyers(*voucher);
+                    lost.insert(*voucher, buyers::absent(&mut self.conn, &key, users).await?);
+                }
+                let of_sale: Vec<i64> = of_sale.iter().map(|it| it.id.as_i64()).collect();
                 let (database, profile) = (&self.database, &self.profile);
                 let stock =
-                    rows::stock_and_written(database, &mut conn, profile, *voucher, of_sale);
+                    rows::stock_and_written(database, &mut conn, profile, *voucher, &of_sale);
                 let stock = stock.await?;
                 let left = |(stock, written)| (stock, stock - (of_sale.len() as i64 - written));
                 stocks.extend(stock.map(|it| (*voucher, left(it))));
@@ -139,7 +146,7 @@ impl Recovery {
                 continue;
             }
             plan.stock_compared = is_quiet && complete;
-            self.add_sales(&mut plan, &report, &keys, &stocks);
+            self.add_sales(&mut plan, &report, &keys, &stocks, &lost);
             return Ok(plan);
         }
     }
@@ -287,9 +294,9 @@ impl Recovery {
         conn: &mut PlainConnection,
         entries: &mut [Entry],
         plan: &mut Plan,
-    ) -> Result<HashMap<VoucherId, Vec<i64>>> {
+    ) -> Result<HashMap<VoucherId, Vec<Order>>> {
         let mut planned = Planned::default();
-        let mut orders: HashMap<VoucherId, Vec<i64>> = HashMap::new();
+        let mut orders: HashMap<VoucherId, Vec<Order>> = HashMap::new();
         for page in entries.chunks_mut(PAGE) {
             let asked: Vec<Order> =
                 page.iter().filter_map(|it| it.asked.as_ref().ok()).copied().collect();
@@ -299,7 +306,7 @@ impl Recovery {
                 let (verdict, fault) = facts.judge(asked);
                 if let (Verdict::Stuck, Ok(order)) = (verdict, &asked) {
                     facts.plan(order, &mut planned);
-                    orders.entry(order.voucher).or_default().push(order.id.as_i64());
+                    orders.entry(order.voucher).or_default().push(*order);
                 }
                 if !*is_stuck {
                     plan.left += 1;
@@ -329,6 +336,7 @@ impl Recovery {
         report: &Report,
         keys: &[SaleKeys],
         stocks: &HashMap<VoucherId, (i64, i64)>,
+        lost: &HashMap<VoucherId, Vec<String>>,
     ) {
         let lasting = &self.watcher.lasting;
         let users = |of: &[(VoucherId, String)], sale: VoucherId| {
@@ -353,6 +361,13 @@ impl Recovery {
             let sets = plan.stock_compared && is_sold && keys.foreign.is_empty();
             let redis_stock = if sets { Some(left.max(0)) } else { keys.stock };
             let without_order = users(&lasting.without_order, voucher);
+            let mut add_buyers = Vec::new();
+            if keys.foreign.is_empty() {
+                add_buyers = users(&lasting.without_buyer, voucher);
+                add_buyers.extend(lost.get(&voucher).into_iter().flatten().cloned());
+                add_buyers.sort_unstable();
+                add_buyers.dedup();
+            }
             // An unreadable entry may be the order of one of them.
             let remove_buyers =
                 self.remove_buyers && lasting.unreadable == 0 && !without_order.is_empty();
@@ -364,11 +379,7 @@ impl Recovery {
                 },
                 sql_stock: Figure { now: stock, after: stock - replayed as i64 },
                 redis_stock: Figure { now: keys.stock, after: redis_stock },
-                add_buyers: if keys.foreign.is_empty() {
-                    users(&lasting.without_buyer, voucher)
-                } else {
-                    Vec::new()
-                },
+                add_buyers,
                 buyers_without_order: without_order,
                 remove_buyers,
             };

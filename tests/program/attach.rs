@@ -663,9 +663,14 @@ fn nothing_is_changed_and_no_password_is_shown() {
         )
     };
     service.consume();
+    // A plan has something to do.
+    service.buy(21);
+    service.receive();
     let before = tables();
     service.redis.query::<()>(&["CONFIG", "RESETSTAT"]);
-    for args in [&["doctor"][..], &["doctor", "--json"], &["status"], &["status", "--json"]] {
+    let plan = ["recover", "--json", "--stuck", "1"];
+    for args in [&["doctor"][..], &["doctor", "--json"], &["status"], &["status", "--json"], &plan]
+    {
         let ran = service.run(args);
         assert!(!format!("{}{}", ran.stdout, ran.stderr).contains(PASSWORD), "{ran}");
     }
@@ -1042,15 +1047,15 @@ fn a_running_sale_that_redis_has_lost_is_rebuilt() {
     // A closed order has returned its piece in SQL.
     service.sql("UPDATE tb_voucher_order SET status = 4 WHERE id = 3");
     service.sql("UPDATE tb_seckill_voucher SET stock = 8 WHERE voucher_id = 10");
+    service.buy(4);
+    service.receive();
     service.redis.query::<i64>(&["DEL", "seckill:stock:10", "seckill:order:10"]);
-    let done = service.recover(0, &["--operate", "--yes"]);
-    assert_eq!(
-        (&done["applied"]["added_buyers"], &done["applied"]["stocks"]),
-        (&2.into(), &1.into())
-    );
-    assert_eq!(service.redis_figures(), (0, 8, 2));
+    let done = service.operate(0, &[]);
+    let applied = &done["applied"];
+    assert_eq!((&applied["added_buyers"], &applied["stocks"]), (&3.into(), &1.into()), "{done}");
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((0, 7, 3), (7, 4, 4)));
     assert_eq!(service.redis.query::<i64>(&["EXISTS", "seckill:stock:9"]), 0);
-    assert_eq!([1, 2, 3].map(|user| service.buy(user)), [2, 2, 0]);
+    assert_eq!([1, 2, 3, 4].map(|user| service.buy(user)), [2, 2, 0, 2]);
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub struct SalePlan {
     pub sql_stock: Change<i64>,
     /// Stock in Redis; `None` without a number.
     pub redis_stock: Change<Option<i64>>,
-    /// Users with a live order who are added to the buyers.
+    /// Users with a live order, or an entry that will become one, who are added to the buyers.
     pub add_buyers: Vec<String>,
     /// Buyers with neither an order nor an entry.
     pub buyers_without_order: Vec<String>,
