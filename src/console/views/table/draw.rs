@@ -9,30 +9,48 @@ use ratatui::{
     widgets::{self, HighlightSpacing, Scrollbar, ScrollbarOrientation, ScrollbarState, Table},
 };
 
+use super::Controls;
 use crate::views::prelude::*;
 
 /// Blanks between columns.
 pub(crate) const GAP: u16 = 2;
 
-impl<R: Row> TableState<R> {
-    /// Draws the headings and the visible rows, or why there is none.
-    pub(in crate::views) fn draw_rows(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
-        let theme = scene.theme;
-        let rows = self.rows(&scene.shown);
-        let cursor = self.position(&rows);
+/// The rows of a table, as they are drawn.
+pub(super) struct List<'a, R: 'static> {
+    pub(super) columns: &'static [Column<R>],
+    pub(super) rows: Vec<&'a R>,
+    /// The row of the cursor.
+    pub(super) cursor: Option<usize>,
+    /// Which rows are marked, if rows can be.
+    pub(super) marked: Option<Vec<bool>>,
+    /// The rows may have changed since they were read.
+    pub(super) is_outdated: bool,
+}
+
+impl<R> List<'_, R> {
+    /// Draws the headings and the visible rows.
+    pub(super) fn draw(
+        &self,
+        controls: &mut Controls,
+        area: Rect,
+        buffer: &mut Buffer,
+        scene: &Scene,
+    ) {
+        let (theme, rows, cursor) = (scene.theme, &self.rows, self.cursor);
         let visible = usize::from(area.height.saturating_sub(1));
-        let columns: Vec<(&Column<R>, u16)> = R::COLUMNS
+        let columns: Vec<(&Column<R>, u16)> = self
+            .columns
             .iter()
-            .filter_map(|it| Some((it, it.cells(scene, &rows, area.width)?)))
+            .filter_map(|it| Some((it, it.cells(scene, rows, area.width)?)))
             .collect();
-        let controls = &mut self.controls;
         controls.follow(cursor, rows.len(), visible);
         controls.top = (area.height > 1).then_some(area.y + 1);
         controls.sortable =
             columns.iter().filter(|(it, _)| it.is_sortable()).map(|(it, _)| it.title).collect();
         let (order, offset) = (controls.order, controls.offset);
         let cursor = cursor.filter(|_| !controls.is_passive);
-        let mark = R::MARKS.then_some(Length(1));
+        let has_marks = self.marked.is_some();
+        let mark = has_marks.then_some(Length(1));
         let widths = columns.iter().map(|(_, cells)| match *cells {
             REST => Fill(1),
             cells => Length(cells),
@@ -42,7 +60,7 @@ impl<R: Row> TableState<R> {
             .flex(Flex::Start)
             .spacing(GAP)
             .split(inner);
-        let of_columns = &places[usize::from(R::MARKS)..];
+        let of_columns = &places[usize::from(has_marks)..];
         let cut = |line: Line<'static>, column: &Column<R>, cells: u16| {
             let line = fit_line(line, usize::from(cells));
             Text::from(if column.is_right { line.alignment(Alignment::Right) } else { line })
@@ -50,14 +68,13 @@ impl<R: Row> TableState<R> {
         let heads = columns.iter().zip(of_columns).map(|((column, _), place)| {
             cut(Line::styled(column.title.read(), theme.heading), column, place.width)
         });
-        let head = widgets::Row::new(R::MARKS.then(Text::default).into_iter().chain(heads));
-        let is_from_redis = matches!(R::SOURCES, [Source::Redis, ..]);
-        let (is_outdated, dimmed) = (is_from_redis && scene.is_blind(), theme.dimmed);
-        let body = rows.iter().skip(offset).take(visible).map(|row| {
-            let is_marked = self.is_marked(row);
+        let head = widgets::Row::new(has_marks.then(Text::default).into_iter().chain(heads));
+        let (is_outdated, dimmed) = (self.is_outdated, theme.dimmed);
+        let body = rows.iter().enumerate().skip(offset).take(visible).map(|(at, row)| {
+            let is_marked = self.marked.as_ref().is_some_and(|it| it[at]);
             let mark = if is_marked { glyphs::MARK } else { " " };
             let mark =
-                R::MARKS.then(|| Text::styled(mark, if is_outdated { dimmed } else { theme.key }));
+                has_marks.then(|| Text::styled(mark, if is_outdated { dimmed } else { theme.key }));
             let cells =
                 columns.iter().zip(of_columns).enumerate().map(|(at, ((column, _), place))| {
                     let line = column.line(scene, row, place.width);
@@ -86,8 +103,24 @@ impl<R: Row> TableState<R> {
         }
         let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
         draw_scrollbar(below, buffer, theme, offset, rows.len());
+    }
+}
+
+impl<R: Row> TableState<R> {
+    /// Draws the headings and the visible rows, or why there is none.
+    pub(in crate::views) fn draw_rows(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
+        let rows = self.rows(&scene.shown);
+        let is_from_redis = matches!(R::SOURCES, [Source::Redis, ..]);
+        let list = List {
+            columns: R::COLUMNS,
+            cursor: self.position(&rows),
+            marked: R::MARKS.then(|| rows.iter().map(|row| self.is_marked(row)).collect()),
+            is_outdated: is_from_redis && scene.is_blind(),
+            rows,
+        };
+        list.draw(&mut self.controls, area, buffer, scene);
         // Headings stay: rows may come and go with each snapshot.
-        if rows.is_empty() {
+        if list.rows.is_empty() {
             draw_text(area, buffer, scene, 1, &self.nothing(scene));
         }
     }

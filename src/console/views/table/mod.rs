@@ -4,6 +4,7 @@
 
 mod column;
 mod draw;
+mod list;
 mod paging;
 mod row;
 pub(crate) mod sheet;
@@ -11,6 +12,7 @@ mod state;
 
 pub(crate) use column::{Column, REST, Value};
 pub(crate) use draw::{GAP, draw_scrollbar, library_table};
+pub(crate) use list::ListState;
 pub(crate) use paging::{PageKey, Paging, Turn};
 pub(crate) use row::{Page, Row};
 pub(crate) use sheet::{Extent, Sheet};

@@ -159,7 +159,7 @@ impl<R: Row> TableState<R> {
         let filter = self.controls.filter.value().to_lowercase();
         rows.retain(|row| passes(&filter, |word| row.holds(word)));
         if let Some(order) = self.controls.order {
-            sort(&mut rows, order);
+            sort(&mut rows, R::COLUMNS, order);
         }
         rows
     }
@@ -341,8 +341,8 @@ impl<R: Row> TableState<R> {
 }
 
 /// Sorts rows; the sort is stable, and unknown values are last in either order.
-fn sort<R: Row>(rows: &mut Vec<&R>, order: Order) {
-    let Some(column) = R::COLUMNS.iter().find(|it| it.title == order.title) else { return };
+pub(super) fn sort<R>(rows: &mut Vec<&R>, columns: &[Column<R>], order: Order) {
+    let Some(column) = columns.iter().find(|it| it.title == order.title) else { return };
     let mut keyed: Vec<_> = rows.drain(..).map(|row| (column.key(row), row)).collect();
     keyed.sort_by(|(one, _), (two, _)| match (one, two) {
         (Some(one), Some(two)) if order.is_descending => two.cmp(one),
