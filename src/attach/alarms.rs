@@ -137,6 +137,38 @@ pub enum Alarm {
     },
 }
 
+impl Alarm {
+    /// Its place among alarms, the most urgent first: what sells too much, what stops or loses orders, and then what has
+    /// to be corrected.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Oversold { .. } => 0,
+            Self::NoStream { .. } => 1,
+            Self::NoGroup { .. } => 2,
+            Self::SaleNotLoaded { .. } => 3,
+            Self::ForeignKey(_) => 4,
+            Self::BuyersWithoutOrder { .. } => 5,
+            Self::StuckPending { .. } => 6,
+            Self::PoisonEntries { .. } => 7,
+            Self::Redelivered { .. } => 8,
+            Self::LagHigh { .. } => 9,
+            Self::DuplicateOrders { .. } => FIRST_MINOR,
+            Self::OrdersWithoutBuyer { .. } => 11,
+            Self::StockMismatch { .. } => 12,
+            Self::LockNotReleased { .. } => 13,
+            Self::LockWithoutLease { .. } => 14,
+        }
+    }
+
+    /// Whether it sells too much, or stops or loses orders.
+    pub fn is_critical(&self) -> bool {
+        self.rank() < FIRST_MINOR
+    }
+}
+
+/// Rank of the first alarm that stops and loses nothing.
+const FIRST_MINOR: u8 = 10;
+
 /// Why an entry cannot be processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "snake_case")]

@@ -24,6 +24,7 @@ use seckill_redis::{Redis, RedisError};
 use seckill_store::StoreError;
 
 pub use alarms::{Alarm, Poison};
+pub use locks::MOST as MOST_LOCKS;
 pub use profile::Profile;
 pub use report::{ConsumerReport, Kind, LockReport, Locks, Report, SaleReport, StreamReport};
 pub use watcher::{Limits, Watcher};

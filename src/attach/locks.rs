@@ -11,7 +11,7 @@ use crate::{Kind, Limits, LockReport, Locks, Result};
 /// Keys that Redis examines in one SCAN.
 pub(crate) const COUNT: usize = 1_000;
 /// Locks that are read in one pass.
-const MOST: usize = 1_000;
+pub const MOST: usize = 1_000;
 /// Longest owner that is read, in bytes.
 const OWNER: isize = 99;
 

@@ -24,7 +24,7 @@ pub struct Report {
     pub more_sales: bool,
     /// Held locks; `None` if the profile has none.
     pub locks: Option<Locks>,
-    /// What needs attention.
+    /// What needs attention, the most urgent first.
     pub alarms: Vec<Alarm>,
     /// What was not compared or not seen, so that it can raise no alarm.
     #[serde(serialize_with = "sentences")]

@@ -205,6 +205,7 @@ impl Watcher {
         let has_buyers = sales.iter().any(|it| it.phase == Some(Phase::Running) && it.buyers > 0);
         let not_compared = self.not_compared(&sales, &orders, &in_flight, locks.as_ref());
         self.stream_alarms(now, stream.as_ref(), in_flight, has_buyers, &mut alarms);
+        alarms.sort_by_key(Alarm::rank);
         Ok(Report {
             taken: now,
             redis: self.conn.address().to_owned(),
