@@ -727,6 +727,7 @@ ask-stop-load-test-and-pause =
 
 ## attach
 
+attach-alone = only the attached service is shown here; press { KEY("quit") } to quit, and run 'seckill' for the console
 attach-buyers-without-order =
     Sale #{ $voucher }: { $users ->
         [one] 1 buyer has
@@ -758,9 +759,15 @@ attach-entries = { $count ->
     [one] 1 entry read, its fields are valid
    *[other] { $count } entries read, their fields are valid
 }
+attach-every-without-screen = --every belongs to the screen; omit it, or the subcommand
 attach-foreign-key = Key { $key } holds another value ({ $holds }): the service fails on it. Check which program writes it.
 attach-group = { $group }
 attach-group-missing = group { $group } does not exist: no entry is delivered
+attach-head-admitted = ADMITTED/S
+attach-head-kind = KIND
+attach-head-no-buyer = NO BUYER
+attach-head-no-order = NO ORDER
+attach-head-orders = ORDERS
 attach-holds-other = key { $key } holds another value ({ $holds }): it cannot be read
 attach-invalid-profile = invalid profile { $path }: { $why }
 attach-key-without-part = { $key } must contain { $part } once
@@ -876,6 +883,23 @@ attach-sales = { $count ->
    *[other] { $count } sales read, their values are valid
 }
 attach-schema = the tables differ from the profile ({ $reason }); run 'seckill attach doctor' with the same options
+attach-screen-alarms = { $count ->
+    [0] no alarms
+    [one] 1 alarm
+   *[other] { $count } alarms
+}
+attach-screen-consumers = { $count ->
+    [one] 1 consumer
+   *[other] { $count } consumers
+}
+attach-screen-failed = { $why }; trying again every { $seconds } s
+attach-screen-first-locks = only the first { $held } are read
+attach-screen-json = the screen has no JSON; use seckill attach status --json
+attach-screen-length = length
+attach-screen-order = alarms are always in order of urgency
+attach-screen-pass = read { $span } ago in { $took }
+attach-screen-scan = so far; not all keys were examined yet
+attach-screen-second-pass = alarms after a second pass
 attach-sets = { $count ->
     [one] set of 1 sale
    *[other] sets of { $count } sales
@@ -4057,7 +4081,7 @@ terminal-console-does-not-support-use = the console does not support { $term ->
         [none] an unknown terminal (TERM is not set)
        *[other] terminal type '{ $term }'
     }; use 'seckill status' or 'seckill demo --headless', or set the type, such as TERM=xterm-256color
-terminal-console-requires-terminal-use-seckill = the console requires a terminal; without one, use 'seckill status --json', 'seckill demo --headless' or 'seckill lab NAME'
+terminal-console-requires-terminal-use-seckill = the console requires a terminal; without one, use 'seckill status --json', 'seckill demo --headless', 'seckill lab NAME' or 'seckill attach status'
 terminal-is-not-utf-locale-drawing = { $locale } is not a UTF-8 locale: { $in_ascii ->
         [true] drawing in ASCII; use a UTF-8 locale such as C.UTF-8 for the full display
        *[false] drawing in UTF-8 because of --lang zh
@@ -4093,6 +4117,9 @@ time-window-is-too-small = the window is too small for the chart; use at least 8
 view-activity = Activity
     .help = go to Activity
     .name = activity
+view-attach = Attached service
+    .help = go to the attached service
+    .name = attached service
 view-http = HTTP
     .help = go to HTTP
     .name = http servers

@@ -704,6 +704,7 @@ ask-stop-load-test-and-pause =
 
 ## attach
 
+attach-alone = 这里只显示所接入的服务；按 { KEY("quit") } 退出，运行 'seckill' 打开控制台
 attach-buyers-without-order = 秒杀 #{ $voucher }：{ $users } 位买家在 SQL 中没有订单，消息流中也没有消息（例如用户 { $user }）。订单已丢失，请补写订单，或将其移出买家集合并归还库存。
 attach-cannot-read-profile = 无法读取配置档案 { $path }（{ $why }），请检查 --profile
 attach-cluster = 该 Redis 是集群，而此类服务的键分布在多个槽；请连接服务所用的 Redis
@@ -724,9 +725,15 @@ attach-counter-stays = { $key } 永不过期：每天留下一个键
 attach-create-group = 执行 XGROUP CREATE { $key } { $group } 0
 attach-duplicate-orders = 秒杀 #{ $voucher }：{ $users } 名用户有多笔有效订单。请各保留一笔，取消其余，并为用户和优惠券建立唯一索引。
 attach-entries = 已读取 { $count } 条消息，字段有效
+attach-every-without-screen = --every 用于屏幕；请去掉它，或去掉子命令
 attach-foreign-key = 键 { $key } 的内容不符（{ $holds }），服务会因此出错，请确认是哪个程序写入的。
 attach-group = 消费组 { $group }
 attach-group-missing = 消费组 { $group } 不存在，消息不会投递
+attach-head-admitted = 准入/秒
+attach-head-kind = 类型
+attach-head-no-buyer = 无买家
+attach-head-no-order = 无订单
+attach-head-orders = 订单
 attach-holds-other = 键 { $key } 的内容不符（{ $holds }），无法读取
 attach-invalid-profile = 配置档案 { $path } 有误：{ $why }
 attach-key-without-part = { $key } 必须包含一次 { $part }
@@ -825,6 +832,19 @@ attach-redelivered = { $count ->
     }已投递 { $deliveries } 次仍未确认。请在服务的日志中查找原因；只有确定无法成功时才确认它。
 attach-sales = 已读取 { $count } 场秒杀，数值有效
 attach-schema = 表结构与配置档案不符（{ $reason }）；请以相同选项运行 'seckill attach doctor'
+attach-screen-alarms = { $count ->
+    [0] 没有告警
+   *[other] { $count } 条告警
+}
+attach-screen-consumers = { $count } 个消费者
+attach-screen-failed = { $why }；每 { $seconds } 秒重试一次
+attach-screen-first-locks = 只读取前 { $held } 把
+attach-screen-json = 屏幕没有 JSON 输出；请使用 seckill attach status --json
+attach-screen-length = 长度
+attach-screen-order = 告警始终按紧急程度排列
+attach-screen-pass = { $span }前读取，用时 { $took }
+attach-screen-scan = 尚未检查所有键
+attach-screen-second-pass = 第二次读取后显示告警
 attach-sets = { $count } 场秒杀的集合
 attach-sql-name = { $key } 只能由字母、数字和下划线组成
 attach-status-database = 数据库
@@ -3529,7 +3549,7 @@ terminal-console-does-not-support-use = 控制台不支持{ $term ->
         [none] 未知终端（未设置 TERM）
        *[other] 终端类型“{ $term }”
     }；请用 'seckill status' 或 'seckill demo --headless'，或设置终端类型，如 TERM=xterm-256color
-terminal-console-requires-terminal-use-seckill = 控制台需要终端；没有终端时，请用 'seckill status --json'、'seckill demo --headless' 或 'seckill lab NAME'
+terminal-console-requires-terminal-use-seckill = 控制台需要终端；没有终端时，请用 'seckill status --json'、'seckill demo --headless'、'seckill lab NAME' 或 'seckill attach status'
 terminal-is-not-utf-locale-drawing = { $locale } 不是 UTF-8 环境：因 --lang zh { $in_ascii ->
         [true] 文字仍用 UTF-8
        *[false] 仍以 UTF-8 绘制
@@ -3565,6 +3585,9 @@ time-window-is-too-small = 窗口过小，图表至少需要 80x24
 view-activity = 日志
     .help = 转到日志
     .name = 日志
+view-attach = 接入的服务
+    .help = 转到接入的服务
+    .name = 接入的服务
 view-http = HTTP
     .help = 转到 HTTP
     .name = HTTP 服务

@@ -14,13 +14,13 @@ use seckill_attach::{
     Watcher,
     doctor::{self, Finding},
 };
-use seckill_console::phase;
+use seckill_console::{Attached, phase};
 use seckill_model::{Label, escape_json, text};
 use seckill_redis::Redis;
 use serde_json::json;
 
 use crate::{
-    CliError, Config, Output, Result, Table, count_in,
+    CliError, Config, Output, Result, Setup, Table, count_in,
     doctor::{Grade, Report as Checks},
     error::FAILED,
     fields, number, or_dash,
@@ -30,6 +30,8 @@ use crate::{
     span,
 };
 
+/// Seconds between two passes of the screen.
+const EVERY: u64 = 2;
 /// Consumers and locks that are listed; `--json` has all of them.
 const LISTED: usize = 20;
 
@@ -38,8 +40,18 @@ pub(super) struct AttachArgs {
     /// Names of keys, tables and columns: hmdp, 003, 004, or a TOML file with what differs from hmdp
     #[arg(long, global = true, value_name = "NAME|FILE", default_value = "hmdp")]
     profile: String,
+    /// Seconds between two passes of the screen [default: 2]
+    #[arg(long, value_name = "SECS", value_parser = count_in(1..=3_600))]
+    every: Option<u64>,
     #[command(subcommand)]
-    command: AttachCommand,
+    command: Option<AttachCommand>,
+}
+
+impl AttachArgs {
+    /// Without a subcommand, its screen opens.
+    pub(super) fn has_console(&self) -> bool {
+        self.command.is_none()
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -77,7 +89,14 @@ struct StatusArgs {
     entries: u64,
 }
 
-pub(super) async fn run(config: &Config, out: Output, args: &AttachArgs) -> Result<u8> {
+pub(super) async fn run(setup: &Setup<'_>, args: &AttachArgs) -> Result<u8> {
+    let (config, out) = (setup.config, setup.out);
+    if args.every.is_some() && !args.has_console() {
+        return Err(CliError::usage(Label("attach-every-without-screen")));
+    }
+    if out.json && args.has_console() {
+        return Err(CliError::usage(Label("attach-screen-json")));
+    }
     let profile = profile::load(&args.profile)?;
     // Nothing is started for a service that runs already.
     let given = config.redis.as_ref().zip(config.database.as_ref());
@@ -89,11 +108,16 @@ pub(super) async fn run(config: &Config, out: Output, args: &AttachArgs) -> Resu
         .map_err(|error| config.value_error("database", database, error))?;
     let redis = Redis::trusting(redis, config.redis_ca.as_deref())?;
     match &args.command {
-        AttachCommand::Recover(args) => {
+        Some(AttachCommand::Recover(args)) => {
             Box::pin(recover::run(config, out, profile, &redis, database, args)).await
         }
-        AttachCommand::Doctor => check(config, out, &profile, &redis, database).await,
-        AttachCommand::Status(status) => {
+        Some(AttachCommand::Doctor) => check(config, out, &profile, &redis, database).await,
+        None => {
+            let limits = Limits::default();
+            let watcher = Watcher::new(profile, limits, &redis, database, &config.store)?;
+            show(setup, args, watcher, &redis).await
+        }
+        Some(AttachCommand::Status(status)) => {
             let limits = Limits {
                 orders: status.compare as usize,
                 buyers: status.compare as usize,
@@ -108,6 +132,16 @@ pub(super) async fn run(config: &Config, out: Output, args: &AttachArgs) -> Resu
             }
         }
     }
+}
+
+/// Opens the screen.
+async fn show(setup: &Setup<'_>, args: &AttachArgs, watcher: Watcher, redis: &Redis) -> Result<u8> {
+    seckill_console::check_terminal()?;
+    let every = Duration::from_secs(args.every.unwrap_or(EVERY));
+    let (profile, redis) = (args.profile.clone(), redis.address().to_owned());
+    let attached = Attached { watcher, every, profile, redis };
+    seckill_console::run_attach(attached, setup.display.options(setup.config)?).await?;
+    Ok(0)
 }
 
 async fn check(

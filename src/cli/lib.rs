@@ -216,6 +216,7 @@ impl Command {
             Some(Self::Demo(args)) => !args.headless,
             Some(Self::Drill(args)) => args.has_console(),
             Some(Self::Lab(args)) => args.has_console(),
+            Some(Self::Attach(args)) => args.has_console(),
             Some(_) => false,
         }
     }
@@ -318,7 +319,7 @@ impl Cli {
             Some(Command::Audit(args)) => audit::run(config, out, &args).await,
             Some(Command::Bench(command)) => Box::pin(bench::run(config, out, command)).await,
             Some(Command::Lab(args)) => Box::pin(lab::run(&setup, &args)).await,
-            Some(Command::Attach(args)) => Box::pin(attach::run(config, out, &args)).await,
+            Some(Command::Attach(args)) => Box::pin(attach::run(&setup, &args)).await,
             Some(Command::Keys) => keys::run(config, out),
             Some(Command::Doctor) => doctor::run(config, out).await,
             Some(Command::Completions(args)) => completions::run(args),
@@ -346,6 +347,8 @@ mod tests {
             ("seckill drill", false),
             ("seckill lab --tui", true),
             ("seckill lab unguarded", false),
+            ("seckill attach", true),
+            ("seckill attach status", false),
             ("seckill work", false),
             ("seckill status", false),
             ("seckill doctor", false),

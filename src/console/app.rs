@@ -33,8 +33,8 @@ use super::{
     theme::Theme,
     view::View,
     views::{
-        Scene, Step, Table, Views, is_stale, is_too_small, lab::run::LabEvent, letters::Selected,
-        stream,
+        Scene, Step, Table, Views, attach::Pass, is_stale, is_too_small, lab::run::LabEvent,
+        letters::Selected, stream,
     },
 };
 
@@ -62,7 +62,7 @@ pub(crate) struct App {
     pub(crate) status: Status,
     pub(crate) guide: GuidePage,
     pub(crate) terminal: TerminalState,
-    /// There is no engine: only the lab is open.
+    /// There is no engine: only the lab, or an attached service, is open.
     pub(crate) alone: bool,
 }
 
@@ -228,7 +228,7 @@ impl App {
     /// Whether the screen shows something that changes with the clock alone.
     fn shows_time(&self) -> bool {
         if self.alone {
-            return false;
+            return self.view == View::Attach;
         }
         let snapshot = &self.display.shown;
         let windows = snapshot.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
@@ -482,6 +482,14 @@ impl App {
         self.terminal.dirty = true;
         let effect = self.views.lab.on_event(event);
         self.apply(effect);
+    }
+
+    pub(crate) fn on_pass(&mut self, pass: Pass) {
+        self.terminal.dirty = true;
+        // Exports state when their rows were read.
+        let taken = pass.ended;
+        self.display.shown = Arc::new(Snapshot { taken, ..Snapshot::clone(&self.display.shown) });
+        self.views.attach.on_pass(pass);
     }
 
     pub(super) fn on_saved(&mut self, saved: Saved) {

@@ -272,6 +272,9 @@ impl App {
             }
             Action::Palette => self.dialog = Some(Dialog::Palette(self.palette())),
             Action::Go(view) => self.go(view),
+            Action::NextView | Action::PreviousView if self.view == View::Attach => {
+                self.run_by_view(action);
+            }
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
             Action::Filter => self.views.filtering = true,
@@ -416,8 +419,8 @@ impl App {
         if self.display.frozen && !self.views.get(view).is_read(&self.display.shown) {
             return self.note(conventions::frozen());
         }
-        if self.alone && view != View::Lab {
-            return self.note(text!("lab-alone"));
+        if self.alone && view != self.view {
+            return self.note(self.alone());
         }
         // Its results would not be shown.
         if view != View::Lab && self.views.lab.cancel() {
@@ -771,8 +774,8 @@ impl App {
         });
         let mut offers: Vec<Offer> = Vec::new();
         for (action, view) in here.chain(elsewhere) {
-            let is_of_lab = !action.needs_engine() && view.is_none_or(|it| it == View::Lab);
-            let is_here = !self.alone || is_of_lab;
+            let is_alone = !action.needs_engine() && view.is_none_or(|it| it == self.view);
+            let is_here = !self.alone || is_alone;
             let is_new = is_here && !offers.iter().any(|it| it.action == action);
             let Some(name) = action.name().filter(|_| is_new) else { continue };
             let why = if view.is_none() { self.why_not(action) } else { None };
@@ -800,21 +803,40 @@ impl App {
         away(&self.display.newest).map(|away| text!("command-try-again-once", away))
     }
 
-    /// Whether a key has a use: in the lab alone, those of the engine, of other views and of the order have none.
+    /// Whether a key has a use: in one view alone, those of the engine and of other views have none, and in the lab none
+    /// of the order.
     fn has_use(&self, binding: &Binding) -> bool {
+        if !self.alone {
+            return binding.context != Context::View(View::Attach);
+        }
         let is_here = match binding.context {
-            Context::View(view) => view == View::Lab,
+            Context::View(view) => view == self.view,
             Context::Presenter | Context::Confirm => false,
-            _ => !matches!(binding.action, Action::SortNext | Action::SortTurn),
+            Context::Form | Context::Button => self.view == View::Lab,
+            _ => {
+                !(self.view == View::Lab
+                    && matches!(binding.action, Action::SortNext | Action::SortTurn))
+            }
         };
-        !self.alone || is_here && !binding.action.needs_engine()
+        is_here && !self.lacks_engine(binding.action)
+    }
+
+    /// Whether an action has no use here without an engine. An attached service has panels for views.
+    fn lacks_engine(&self, action: Action) -> bool {
+        let turns = matches!(action, Action::NextView | Action::PreviousView);
+        self.alone && action.needs_engine() && !(turns && self.view == View::Attach)
+    }
+
+    /// Why nothing else can be opened.
+    fn alone(&self) -> String {
+        if self.view == View::Attach { text!("attach-alone") } else { text!("lab-alone") }
     }
 
     /// Why an action of this view would have no effect, for the palette and for its key.
     pub(super) fn why_not(&self, action: Action) -> Option<String> {
         let newest = &self.display.newest;
-        if self.alone && action.needs_engine() {
-            return Some(text!("lab-alone"));
+        if self.lacks_engine(action) {
+            return Some(self.alone());
         }
         if action.is_command() && newest.read_only {
             return Some(text!("conventions-read-only-mode-commands"));

@@ -144,6 +144,7 @@ async fn turn(
             }
             Some(answer) = app.work.answers.next() => at_present(app).on_answer(answer),
             Some(event) = app.views.lab.next() => at_present(app).on_lab_event(event),
+            Some(pass) = app.views.attach.next() => at_present(app).on_pass(pass),
             Some(saved) = saver.next() => at_present(app).on_saved(saved),
             Some(page) = changed(&mut pages) => app.on_guide(page),
             _ = tick.tick() => {

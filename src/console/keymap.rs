@@ -340,7 +340,7 @@ pub(crate) fn holds(context: Context, label: &str) -> bool {
 /// What a key means in views other than `context`: a letter may be another command there.
 pub(crate) fn elsewhere(context: Context, key: Key) -> Vec<(Action, Vec<Context>)> {
     let mut meanings: Vec<(Action, Vec<Context>)> = Vec::new();
-    for view in Context::views().filter(|view| *view != context) {
+    for view in View::of_engine().map(C::View).filter(|view| *view != context) {
         let Some(action) = lookup(view, key) else { continue };
         match meanings.iter_mut().find(|(known, _)| *known == action) {
             Some((_, views)) => views.push(view),
@@ -352,7 +352,11 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Vec<(Action, Vec<Context>
 
 /// Bindings for the footer of a context, by priority.
 pub(crate) fn footer(context: Context) -> impl Iterator<Item = &'static Binding> {
-    let is_shown = |it: &&Binding| it.footer && !it.keys.is_empty() && it.is_in(context);
+    let is_attached = context == C::View(View::Attach);
+    let is_shown = |it: &&Binding| {
+        let is_hint = it.footer || is_attached && it.action == A::NextView;
+        is_hint && !it.keys.is_empty() && it.is_in(context)
+    };
     let mut shown: Vec<_> = table().iter().filter(is_shown).collect();
     if context == C::View(View::Lab) {
         // In a low window most of a design is on its page.

@@ -23,9 +23,9 @@ pub(super) fn rows() -> impl Iterator<Item = Row> {
         let keys = keys_of_view(view).into_iter();
         keys.map(move |(action, keys, footer)| (Context::View(view), action, keys, footer))
     };
-    let go = |view: &View| (Context::Views, Action::Go(*view), view.key(), false);
+    let go = |view: View| (Context::Views, Action::Go(view), view.key(), false);
     let first = FIRST.iter().copied().chain(View::VARIANTS.iter().flat_map(of_view));
-    let common = COMMON.iter().copied().chain(View::VARIANTS.iter().map(go));
+    let common = COMMON.iter().copied().chain(View::of_engine().map(go));
     first.chain(common).chain(LAST.iter().copied())
 }
 

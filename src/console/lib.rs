@@ -29,9 +29,10 @@ mod view;
 mod views;
 mod widgets;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::tz::TimeZone;
+use seckill_attach::Watcher;
 use seckill_engine::{
     Command, EngineError, Reply, Snapshot,
     commands::{Focus, Remote},
@@ -112,6 +113,19 @@ impl Default for LabSetup {
     }
 }
 
+/// A service that another program runs, and how it is read.
+#[derive(Debug)]
+pub struct Attached {
+    /// Reads it.
+    pub watcher: Watcher,
+    /// Time between two passes.
+    pub every: Duration,
+    /// The profile, as the user named it.
+    pub profile: String,
+    /// Its Redis, without credentials.
+    pub redis: String,
+}
+
 /// A guided demonstration.
 #[derive(Debug)]
 pub struct Guide {
@@ -183,21 +197,37 @@ type Answer = (Command, Result<Result<Reply, EngineError>, RecvError>);
 /// Runs the console on the terminal of this process until the user quits or a signal arrives. The terminal is restored
 /// in every case.
 pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
-    start(remote, options, false).await
+    start(remote, options, None).await
 }
 
 /// Runs the console with the lab only, without an engine, as [`run`] does. It ends once the servers of the lab are
 /// stopped.
 pub async fn run_lab(options: Options) -> Result<(), ConsoleError> {
-    let snapshot = Snapshot { seq: 1, ..Snapshot::default() };
+    run_alone(options, Alone::Lab).await
+}
+
+/// Runs the console with an attached service only, without an engine, as [`run`] does.
+pub async fn run_attach(attached: Attached, options: Options) -> Result<(), ConsoleError> {
+    run_alone(options, Alone::Attached(attached)).await
+}
+
+/// What is open without an engine.
+enum Alone {
+    Lab,
+    Attached(Attached),
+}
+
+async fn run_alone(options: Options, alone: Alone) -> Result<(), ConsoleError> {
+    let read_only = matches!(alone, Alone::Attached(_));
+    let snapshot = Snapshot { seq: 1, read_only, ..Snapshot::default() };
     // Kept, because their end would mean that an engine has stopped. Nothing is sent.
     let (_snapshots, snapshots) = watch::channel(Arc::new(snapshot));
     let (commands, _requests) = mpsc::channel(1);
     let (focus, _focus) = watch::channel(Focus::default());
-    start(Remote { snapshots, commands, focus }, options, true).await
+    start(Remote { snapshots, commands, focus }, options, Some(alone)).await
 }
 
-async fn start(remote: Remote, options: Options, alone: bool) -> Result<(), ConsoleError> {
+async fn start(remote: Remote, options: Options, alone: Option<Alone>) -> Result<(), ConsoleError> {
     check_terminal()?;
     keymap::choose(options.keys.table()?);
     set_language(options.lang);
@@ -214,10 +244,16 @@ async fn start(remote: Remote, options: Options, alone: bool) -> Result<(), Cons
     }
     app.terminal.export_dir = options.export_dir;
     app.terminal.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
-    app.presenter.on = options.present && !alone;
+    app.presenter.on = options.present && alone.is_none();
     app.views.lab.set_up(options.lab);
-    if alone {
-        (app.alone, app.view) = (true, view::View::Lab);
+    app.alone = alone.is_some();
+    match alone {
+        None => {}
+        Some(Alone::Lab) => app.view = view::View::Lab,
+        Some(Alone::Attached(attached)) => {
+            app.view = view::View::Attach;
+            app.views.attach.follow(attached);
+        }
     }
     app.display.users.masked = options.mask_users;
     let mut screen = terminal::Screen::take()?;

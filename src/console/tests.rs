@@ -1,6 +1,7 @@
 //! Tests of the whole console against a fake engine: what it shows, what it sends, how its loop behaves.
 
 mod alarms;
+mod attach;
 mod chinese;
 mod conventions;
 mod dialogs;

@@ -33,6 +33,8 @@ pub(crate) enum View {
     Http,
     #[strum(props(key = "e"))]
     Lab,
+    /// It has no key: only `seckill attach` opens it, and no other view beside it.
+    Attach,
 }
 
 impl View {
@@ -67,8 +69,13 @@ impl View {
         }
     }
 
+    /// The views of a console with an engine.
+    pub(crate) fn of_engine() -> impl Iterator<Item = Self> {
+        Self::VARIANTS.iter().copied().filter(|it| *it != Self::Attach)
+    }
+
     pub(crate) fn beside(self, forward: bool) -> Self {
-        let all = Self::VARIANTS;
+        let all: Vec<_> = Self::of_engine().collect();
         let by = if forward { 1 } else { all.len() - 1 };
         all[(self as usize + by) % all.len()]
     }

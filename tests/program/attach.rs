@@ -11,8 +11,8 @@ use std::{
 };
 
 use crate::support::{
-    Background, MariaDb, PASSWORD, PATIENCE, Postgres, Ran, Seckill, TestRedis, refused,
-    wait_until_blocking,
+    Background, LONG, MariaDb, PASSWORD, PATIENCE, Postgres, Ran, Seckill, Terminal, TestRedis,
+    key, refused, wait_until_blocking,
 };
 use redis::{RedisResult, Script};
 use rustix::process::Signal;
@@ -1112,4 +1112,40 @@ fn what_cannot_be_recovered_is_refused_before_anything_is_changed() {
     refused(service.run(&operate), 1, "needs values for pay_type");
     assert_eq!((service.redis_figures(), service.sql_figures()), ((1, 9, 1), (10, 0, 0)));
     assert!(service.logged("planned").is_empty());
+#[test]
+fn the_screen_shows_a_sale_an_alarm_and_an_outage() {
+    let redis = TestRedis::setup().tcp().password(PASSWORD).start();
+    let service = Service::on(Database::Sqlite, redis);
+    service.loaded_sale(SALE, 100);
+    for user in 1..=7 {
+        service.buy(user);
+    }
+    service.consume();
+    let url = service.redis.url();
+    let args = service.args(&url, &["--every", "1"]);
+    let mut terminal = service.home.pty(&args, 80, 24, &[]);
+    terminal.wait_for(LONG, "the sale", |screen| {
+        screen.contains("hot pot") && screen.contains("✔ no alarms")
+    });
+    service.redis.query::<()>(&["SADD", "seckill:order:10", "9001"]);
+    terminal.wait_for(LONG, "the alarm", |screen| {
+        screen.contains("✖ 1 alarm ") && screen.contains("user 9001")
+    });
+    let screen = terminal.screen();
+    assert!(screen.contains("READ-ONLY") && !screen.contains(PASSWORD), "{screen}");
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "its figures", |screen| screen.contains("NO ORDER       1"));
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    assert_eq!(terminal.terminal(), Terminal::RESTORED, "the terminal is as before");
+    // An outage at the start is on the screen, too.
+    let away = format!("redis://:{PASSWORD}@127.0.0.1:1");
+    let mut terminal = service.home.pty(&service.args(&away, &[]), 60, 15, &[]);
+    terminal.wait_for(LONG, "the outage", |screen| screen.contains("trying again every 2 s"));
+    assert!(!terminal.screen().contains(PASSWORD), "{}", terminal.screen());
+    terminal.send(key::CTRL_C);
+    assert!(terminal.exit_status(LONG).success());
+    refused(service.run(&[]), 2, "requires a terminal");
+    refused(service.run(&["--json"]), 2, "attach status --json");
+    refused(service.run(&["--every", "2", "status"]), 2, "--every belongs to the screen");
 }

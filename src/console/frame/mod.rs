@@ -143,6 +143,7 @@ fn header(app: &App, area: Rect, buffer: &mut Buffer) {
     let wide = area.width + 2 >= WIDE;
     let states = match () {
         () if presents => badges(app),
+        () if app.view == View::Attach => app.views.attach.state(&app.display),
         () if app.alone => Line::styled(Label("lab-view-servers").read(), theme.soft),
         () => states(app, wide),
     };

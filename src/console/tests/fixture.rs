@@ -229,7 +229,7 @@ pub(super) fn in_each_language<I: IntoIterator>(items: fn() -> I) -> impl Iterat
 }
 
 pub(super) fn view_keys() -> impl Iterator<Item = &'static str> {
-    View::VARIANTS.iter().map(|view| view.key())
+    View::of_engine().map(View::key)
 }
 
 pub(super) fn with(mut snapshot: Snapshot, change: impl FnOnce(&mut Snapshot)) -> Snapshot {

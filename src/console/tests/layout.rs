@@ -120,7 +120,7 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
 #[test]
 fn view_names_are_never_truncated_by_counts() {
     for size in in_each_language(|| &SIZES[..3]) {
-        for view in View::VARIANTS.iter().copied() {
+        for view in View::of_engine() {
             let mut tui = Tui::open(extreme(), "f");
             tui.app.view = view;
             let text = tui.at(*size).screen();

@@ -1,6 +1,7 @@
 //! The views, one folder each. A new view is a folder with a [`Component`], a variant of [`View`], and a line of `views!`.
 
 pub(crate) mod activity;
+pub(crate) mod attach;
 mod detail;
 mod funnel;
 mod http;
@@ -33,6 +34,7 @@ use seckill_model::SaleAudit;
 use tui_input::Input;
 
 pub(crate) use self::{
+    attach::AttachState,
     lab::LabState,
     orders::OrdersState,
     overview::OverviewState,
@@ -211,6 +213,7 @@ views! {
     Activity => log: TableState<AuditEntry>,
     Http => http: TableState<HttpLine>,
     Lab => lab: LabState,
+    Attach => attach: AttachState,
 }
 
 /// One cell at each side.
