@@ -842,6 +842,7 @@ attach-screen-first-locks = 只读取前 { $held } 把
 attach-screen-json = 屏幕没有 JSON 输出；请使用 seckill attach status --json
 attach-screen-length = 长度
 attach-screen-order = 告警始终按紧急程度排列
+attach-screen-partly = 并未全部比较
 attach-screen-pass = { $span }前读取，用时 { $took }
 attach-screen-scan = 尚未检查所有键
 attach-screen-second-pass = 第二次读取后显示告警

@@ -55,7 +55,7 @@ pub(super) async fn run(
     let options = Options { lab, ..display.options(config)? };
     let server = args.listen.map(|address| args.tls.bind(address)).transpose()?;
     let show = async |context: &mut Context| show(context, options, server).await;
-    Context::with(config, out, Needs::Node, show).await
+    Box::pin(Context::with(config, out, Needs::Node, show)).await
 }
 
 async fn show(context: &mut Context, options: Options, server: Option<Server>) -> Result<u8> {

@@ -178,6 +178,8 @@ enum Command {
     /// Judge the designs of the flash-sale tutorials on the same work; without a name, list them
     Lab(lab::LabArgs),
     /// Look at a flash-sale service that another program runs, and recover it
+    ///
+    /// Without a subcommand, opens a screen with its sales, stream, consumers, locks and alarms.
     Attach(attach::AttachArgs),
     /// List the keys of the console and the action names for [keys] in the config file
     Keys,

@@ -208,13 +208,13 @@ pub async fn run_lab(options: Options) -> Result<(), ConsoleError> {
 
 /// Runs the console with an attached service only, without an engine, as [`run`] does.
 pub async fn run_attach(attached: Attached, options: Options) -> Result<(), ConsoleError> {
-    run_alone(options, Alone::Attached(attached)).await
+    run_alone(options, Alone::Attached(Box::new(attached))).await
 }
 
 /// What is open without an engine.
 enum Alone {
     Lab,
-    Attached(Attached),
+    Attached(Box<Attached>),
 }
 
 async fn run_alone(options: Options, alone: Alone) -> Result<(), ConsoleError> {
@@ -252,7 +252,7 @@ async fn start(remote: Remote, options: Options, alone: Option<Alone>) -> Result
         Some(Alone::Lab) => app.view = view::View::Lab,
         Some(Alone::Attached(attached)) => {
             app.view = view::View::Attach;
-            app.views.attach.follow(attached);
+            app.views.attach.follow(*attached);
         }
     }
     app.display.users.masked = options.mask_users;

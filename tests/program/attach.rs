@@ -1112,6 +1112,8 @@ fn what_cannot_be_recovered_is_refused_before_anything_is_changed() {
     refused(service.run(&operate), 1, "needs values for pay_type");
     assert_eq!((service.redis_figures(), service.sql_figures()), ((1, 9, 1), (10, 0, 0)));
     assert!(service.logged("planned").is_empty());
+}
+
 #[test]
 fn the_screen_shows_a_sale_an_alarm_and_an_outage() {
     let redis = TestRedis::setup().tcp().password(PASSWORD).start();
@@ -1129,7 +1131,7 @@ fn the_screen_shows_a_sale_an_alarm_and_an_outage() {
     });
     service.redis.query::<()>(&["SADD", "seckill:order:10", "9001"]);
     terminal.wait_for(LONG, "the alarm", |screen| {
-        screen.contains("✖ 1 alarm ") && screen.contains("user 9001")
+        screen.contains("✖ 1 alarm") && screen.contains("user 9001")
     });
     let screen = terminal.screen();
     assert!(screen.contains("READ-ONLY") && !screen.contains(PASSWORD), "{screen}");

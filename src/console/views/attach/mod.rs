@@ -144,6 +144,11 @@ impl AttachState {
             None if !read.is_settled => {
                 Line::styled(Label("attach-screen-second-pass").read(), theme.soft)
             }
+            // What was not compared raises no alarm.
+            None if count == 0 && !read.report.not_compared.is_empty() => {
+                let partly = Label("attach-screen-partly");
+                Line::styled(format!("{number}, {partly}"), theme.warn)
+            }
             None if count == 0 => Line::styled(format!("{} {number}", glyphs::CHECK), theme.good),
             None => Line::styled(format!("{} {number}", glyphs::CROSS), theme.bad),
         }
@@ -154,10 +159,10 @@ impl AttachState {
         let Some(read) = &self.read else { return Line::default() };
         let age = scene.seen().since(read.ended);
         if self.outdated(scene.seen()).is_some() {
-            return Line::styled(text::old(age), scene.theme.warn);
+            return Span::styled(text::old(age), scene.theme.warn).into();
         }
         let (span, took) = (figures::span(age), figures::latency(read.took_ms * 1_000));
-        Line::styled(text!("attach-screen-pass", span, took), scene.theme.soft)
+        Span::styled(text!("attach-screen-pass", span, took), scene.theme.soft).into()
     }
 
     fn heading(&self, scene: &Scene, cells: usize) -> Line<'static> {
@@ -235,7 +240,13 @@ impl AttachState {
             (Panel::Alarms, ..) if !read.is_settled => {
                 vec![soft(Label("attach-screen-second-pass").to_owned())]
             }
-            (Panel::Alarms, ..) => vec![count(self.alarms.rows.len())],
+            (Panel::Alarms, ..) => {
+                let mut parts = vec![count(self.alarms.rows.len())];
+                if !report.not_compared.is_empty() {
+                    parts.push(Span::styled(Label("attach-screen-partly").read(), theme.warn));
+                }
+                parts
+            }
             (Panel::Sales, ..) => {
                 let shown = self.sales.rows.len();
                 let more = report.more_sales.then(|| text!("attach-status-more-sales", shown));
@@ -322,6 +333,14 @@ impl AttachState {
         line.render(area, buffer);
     }
 
+    /// What raises no alarm because it was not compared.
+    fn not_compared(&self, cells: u16) -> Vec<String> {
+        let reasons = self.read.iter().flat_map(|it| &it.report.not_compared);
+        reasons
+            .flat_map(|why| wrap(&why.to_string(), usize::from(cells.saturating_sub(SIGN + 3))))
+            .collect()
+    }
+
     /// Draws each alarm in full, with what to do.
     fn draw_alarms(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         let theme = scene.theme;
@@ -345,6 +364,9 @@ impl AttachState {
                 chosen = from..lines.len();
             }
         }
+        for text in self.not_compared(area.width) {
+            lines.push(Line::styled(format!("- {text}"), theme.soft));
+        }
         let (total, count) = (lines.len(), shown.len());
         let is_focused = self.focus == Panel::Alarms;
         let controls = &mut self.alarms.controls;
@@ -358,12 +380,15 @@ impl AttachState {
         let offset = controls.offset;
         let body = Rect { width: area.width.saturating_sub(1), ..area };
         Paragraph::new(lines).scroll((offset as u16, 0)).render(body.inner(SIDES), buffer);
+        if self.outdated(scene.seen()).is_some() {
+            dim(body, buffer, scene);
+        }
         for line in chosen.filter(|it| (offset..offset + visible).contains(it)) {
             let row = Rect { y: area.y + (line - offset) as u16, height: 1, ..body };
             buffer.set_style(row, Style::reset().patch(theme.selected));
         }
         draw_scrollbar(area, buffer, theme, offset, total);
-        if count == 0 {
+        if count == 0 && !self.alarms.rows.is_empty() {
             let text = text::echo(self.alarms.controls.filter.value());
             draw_text(area, buffer, scene, 0, &text!("console-no-row-contains-press", text));
         }
@@ -378,17 +403,22 @@ impl AttachState {
         let alarms = self.alarms.shown();
         let alarm_rows = alarms.iter().map(|it| alarm_lines(it, area.width).len()).sum::<usize>();
         let wanted = [
-            alarm_rows.max(usize::from(!self.alarms.rows.is_empty())),
+            alarm_rows.max(usize::from(!self.alarms.rows.is_empty()))
+                + self.not_compared(area.width).len(),
             table(self.sales.rows.len()),
             table(self.consumers.rows.len()),
             table(self.locks.rows.len()),
         ];
         let wanted = wanted.map(|rows| u16::try_from(rows).unwrap_or(u16::MAX / 8));
         let rows = layout::rows(wanted, self.focus as usize, room, scene.compact);
+        let is_outdated = self.outdated(scene.seen()).is_some();
         let mut top = area.y;
         for (panel, height) in Panel::VARIANTS.iter().copied().zip(rows) {
             let title = Rect { y: top, height: 1.min(area.bottom().saturating_sub(top)), ..area };
             self.draw_title(panel, title, buffer, scene, height);
+            if is_outdated {
+                dim(title, buffer, scene);
+            }
             let body = Rect { y: top + 1, height, ..area };
             top += 1 + height + gap;
             let is_passive = panel != self.focus;
@@ -402,9 +432,9 @@ impl AttachState {
             match panel {
                 _ if height == 0 => {}
                 Panel::Alarms => self.draw_alarms(body, buffer, scene),
-                Panel::Sales => self.sales.draw(body, buffer, scene),
-                Panel::Stream => self.consumers.draw(body, buffer, scene),
-                Panel::Locks => self.locks.draw(body, buffer, scene),
+                Panel::Sales => self.sales.draw(body, buffer, scene, is_outdated),
+                Panel::Stream => self.consumers.draw(body, buffer, scene, is_outdated),
+                Panel::Locks => self.locks.draw(body, buffer, scene, is_outdated),
             }
         }
     }
@@ -453,11 +483,11 @@ impl Component for AttachState {
         if let Some(detail) = self.detail(scene, body) {
             self.list_mut().controls_mut().top = None;
             detail.draw(body, buffer);
+            if self.outdated(scene.seen()).is_some() {
+                dim(body, buffer, scene);
+            }
         } else {
             self.draw_panels(body, buffer, scene);
-        }
-        if self.outdated(scene.seen()).is_some() {
-            dim(body, buffer, scene);
         }
     }
 

@@ -57,10 +57,16 @@ impl<R> ListState<R> {
         self.columns.iter().map(|it| (it.title, it.line(scene, row, u16::MAX))).collect()
     }
 
-    pub(crate) fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
+    pub(crate) fn draw(
+        &mut self,
+        area: Rect,
+        buffer: &mut Buffer,
+        scene: &Scene,
+        is_outdated: bool,
+    ) {
         let rows = shown(&self.rows, self.columns, &self.controls);
         let cursor = self.position(&rows);
-        let list = List { columns: self.columns, rows, cursor, marked: None, is_outdated: false };
+        let list = List { columns: self.columns, rows, cursor, marked: None, is_outdated };
         list.draw(&mut self.controls, area, buffer, scene);
         if list.rows.is_empty() {
             let text = text::echo(self.controls.filter.value());
