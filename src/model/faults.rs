@@ -39,11 +39,16 @@ pub enum Point {
     MidReconciliation,
     /// Lost orders are in the stream again, and the entries that lost their bodies are pending.
     AfterRebuild,
+    /// A step of moving a sale to or from another service is complete.
+    MigrationStep,
 }
 
 impl Point {
-    /// All points, in the order of the path.
-    pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
+    /// The points of the path of an order, in its order.
+    pub const ALL: &'static [Self] = match <Self as VariantArray>::VARIANTS {
+        [path @ .., Self::MigrationStep] => path,
+        all => all,
+    };
 
     /// Its name in `SECKILL_KILL_AT`.
     pub fn name(self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use seckill_model::{OrderEntry, OrderId, OrderStatus, reason};
+use seckill_model::{OrderEntry, OrderId, OrderStatus, SaleOrder, reason};
 use serde::{Serialize, Serializer};
 
 use crate::{
@@ -48,11 +48,19 @@ impl TryFrom<&OrderEntry> for OrderRow {
     type Error = StoreError;
 
     fn try_from(entry: &OrderEntry) -> Result<Self> {
+        (&SaleOrder::from(entry)).try_into()
+    }
+}
+
+impl TryFrom<&SaleOrder> for OrderRow {
+    type Error = StoreError;
+
+    fn try_from(order: &SaleOrder) -> Result<Self> {
         Ok(Self {
-            id: entry.order.as_i64(),
-            user_id: number(entry.user.0)?,
-            voucher_id: voucher_key(entry.voucher)?,
-            place: i64::from(entry.place),
+            id: order.id.as_i64(),
+            user_id: number(order.user_id.0)?,
+            voucher_id: voucher_key(order.voucher_id)?,
+            place: i64::from(order.place),
         })
     }
 }

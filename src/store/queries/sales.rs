@@ -1,14 +1,15 @@
 //! Vouchers and sales: creation, lists, state changes, restocking.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seckill_model::{
-    Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherKind, reason,
+    Millis, NewSale, OrderStatus, Sale, SaleOrder, SaleState, Voucher, VoucherDetails, VoucherId,
+    VoucherKind, reason,
 };
 
-use super::orders::lock_sales;
+use super::orders::{insert, lock_sales};
 use crate::{
-    Conn, Fault, Result, Store, StoreError, params, read,
+    Conn, Fault, OrderRow, Result, Store, StoreError, batch, params, read,
     rules::{self, number, voucher_key},
     transaction,
 };
@@ -199,6 +200,53 @@ impl Store {
             conn.execute(statement, values).await.map(drop)
         })
     }
+
+    /// Inserts a sale that another service has sold, with its live orders, in one transaction: no node loads one without
+    /// the other. Redis has not confirmed it, so a node that runs loads it from here.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`] if its voucher or one of these order IDs exists; then nothing was written.
+    pub async fn import_sale(
+        &self,
+        sale: &Sale,
+        orders: &[(SaleOrder, OrderStatus)],
+        now: Millis,
+    ) -> Result<()> {
+        let (id, voucher) = (sale.voucher_id, voucher_key(sale.voucher_id)?);
+        let initial = number(sale.initial)?;
+        let mut by_status: BTreeMap<OrderStatus, Vec<OrderRow>> = BTreeMap::new();
+        for (order, status) in orders {
+            by_status.entry(*status).or_default().push(order.try_into()?);
+        }
+        let (by_status, page) = (&by_status, self.database()?.page);
+        transaction!(self, |conn| {
+            if insert_missing_voucher(conn, sale, voucher).await? == 0 {
+                return Err(StoreError::Changed(id).into());
+            }
+            let insert_sale = "INSERT INTO tb_seckill_voucher \
+                 (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
+                  update_time, user_limit) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+            let (stock, limit) = (initial - orders.len() as i64, i64::from(sale.limit));
+            let (begin, end, created) = (sale.begin, sale.end, sale.created);
+            let values =
+                params![voucher, initial, stock, begin, end, sale.state, created, now, limit];
+            conn.execute(insert_sale, values).await?;
+            for (status, rows) in by_status {
+                if !insert(conn, rows, now, page).await? {
+                    return Err(StoreError::Changed(id).into());
+                }
+                if *status == OrderStatus::Unpaid {
+                    continue;
+                }
+                for part in rows.chunks(page) {
+                    let update = "UPDATE tb_voucher_order SET status = $2, pay_time = $3 \
+                         WHERE id = ANY($1)";
+                    conn.execute(update, params![batch::ids(part), *status, now]).await?;
+                }
+            }
+            Ok(())
+        })
+    }
 }
 
 async fn insert_voucher(
@@ -226,8 +274,8 @@ async fn insert_voucher(
     Ok(id.map(VoucherId).ok_or_else(no_number)?)
 }
 
-/// Inserts the voucher of a restored sale under its ID, unless it exists.
-async fn insert_missing_voucher(conn: &mut Conn, sale: &Sale, id: i64) -> Result<(), Fault> {
+/// Inserts the voucher of a restored sale under its ID, unless it exists; returns how many were inserted.
+async fn insert_missing_voucher(conn: &mut Conn, sale: &Sale, id: i64) -> Result<u64, Fault> {
     let has_sequence = conn.dialect().has_sequence;
     if has_sequence {
         reserve_numbers(conn, id).await?;
@@ -237,9 +285,7 @@ async fn insert_missing_voucher(conn: &mut Conn, sale: &Sale, id: i64) -> Result
         "INSERT INTO tb_voucher (id, title, type, create_time, update_time) {overriding} \
          VALUES ($1, $2, $3, $4, $4)"
     );
-    conn.insert(statement, params![id, &sale.title, VoucherKind::Sale, sale.created])
-        .await
-        .map(drop)
+    conn.insert(statement, params![id, &sale.title, VoucherKind::Sale, sale.created]).await
 }
 
 /// One sale, locked against other writers until the transaction ends.
