@@ -48,6 +48,14 @@ impl SaleRow {
     }
 }
 
+/// An order of one sale.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OrderOf {
+    pub(crate) id: i64,
+    pub(crate) user: String,
+    pub(crate) status: Option<i64>,
+}
+
 /// The newest orders.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
@@ -106,6 +114,7 @@ impl Database {
         Ok(self.in_time(conn.texts(sql, values)).await?)
     }
 
+    /// Runs a statement within the time limit.
     pub(crate) async fn in_time<T>(
         &self,
         work: impl Future<Output = Result<T, StoreError>>,
@@ -117,6 +126,25 @@ impl Database {
 
     /// The newest sales.
     pub(crate) async fn sales(&self, profile: &Profile) -> Result<Vec<SaleRow>> {
+        self.select_sales(profile, "", &[]).await
+    }
+
+    /// One sale.
+    pub(crate) async fn sale(
+        &self,
+        profile: &Profile,
+        voucher: VoucherId,
+    ) -> Result<Option<SaleRow>> {
+        let condition = format!(" WHERE s.{} = $1", profile.sale.voucher);
+        Ok(self.select_sales(profile, &condition, &[voucher.0 as i64]).await?.pop())
+    }
+
+    async fn select_sales(
+        &self,
+        profile: &Profile,
+        condition: &str,
+        values: &[i64],
+    ) -> Result<Vec<SaleRow>> {
         let Profile { tables, voucher, sale, .. } = profile;
         // A sale without a voucher is shown, too.
         let columns = [
@@ -132,7 +160,8 @@ impl Database {
             },
         ];
         let sql = format!(
-            "SELECT {} FROM {} s LEFT JOIN {} v ON v.{} = s.{} ORDER BY s.{} DESC LIMIT {SALES}",
+            "SELECT {} FROM {} s LEFT JOIN {} v ON v.{} = s.{}{condition} ORDER BY s.{} DESC \
+             LIMIT {SALES}",
             columns.join(", "),
             tables.sale,
             tables.voucher,
@@ -140,8 +169,50 @@ impl Database {
             sale.voucher,
             sale.voucher,
         );
-        let rows = self.texts::<6>(&sql, &[]).await?;
+        let rows = self.texts::<6>(&sql, values).await?;
         rows.into_iter().map(|row| sale_row(profile, row)).collect()
+    }
+
+    /// Every order of a sale, closed ones included.
+    pub(crate) async fn orders_of(
+        &self,
+        profile: &Profile,
+        voucher: VoucherId,
+    ) -> Result<Vec<OrderOf>> {
+        let Profile { tables, order, .. } = profile;
+        let status = if order.status.is_empty() { "NULL".to_owned() } else { text(&order.status) };
+        let (id, table) = (&order.id, &tables.order);
+        let columns = [text(id), text(&order.user), status].join(", ");
+        let sql = format!(
+            "SELECT {columns} FROM {table} WHERE {} = $1 AND {id} <= $2 ORDER BY {id} DESC LIMIT {PAGE}",
+            order.voucher
+        );
+        let (mut found, mut below) = (Vec::new(), i64::MAX);
+        loop {
+            let rows = self.texts::<3>(&sql, &[voucher.0 as i64, below]).await?;
+            let is_last = rows.len() < PAGE;
+            for [id, user, status] in rows {
+                let id = number(&order.id, id.as_deref())?;
+                let status = status.map(|it| number(&order.status, Some(&it))).transpose()?;
+                found.push(OrderOf {
+                    id,
+                    user: user.unwrap_or_default().trim().to_owned(),
+                    status,
+                });
+                below = id.saturating_sub(1);
+            }
+            if is_last {
+                break;
+            }
+        }
+        // An unsigned ID beyond 63 bits is not below any number that can be bound.
+        let sql = format!("SELECT {} FROM {table} WHERE {} = $1", text("COUNT(*)"), order.voucher);
+        let rows = self.texts::<1>(&sql, &[voucher.0 as i64]).await?;
+        let count = rows.into_iter().flatten().next().flatten();
+        if number("COUNT(*)", count.as_deref())? != found.len() as i64 {
+            return Err(AttachError::Mismatch(reason!("attach-move-unread-orders", table)));
+        }
+        Ok(found)
     }
 
     /// The newest orders, at most `most` of them.

@@ -291,7 +291,7 @@ pub async fn database(url: &str, settings: &Settings, profile: &Profile) -> Resu
 }
 
 /// Whether a table, or an expression of its columns, exists.
-async fn has(database: &Database, expression: &str, table: &str) -> Result<bool> {
+pub(crate) async fn has(database: &Database, expression: &str, table: &str) -> Result<bool> {
     let sql = format!("SELECT {expression} FROM {table} WHERE 1 = 0");
     match database.texts::<1>(&sql, &[]).await {
         Ok(_) => Ok(true),

@@ -3,13 +3,14 @@
 //! A [`Profile`] has the names of its keys, tables and columns. [`doctor`] compares them with what exists, and a
 //! [`Watcher`] reads the state in passes of bounded cost, each a [`Report`] with its [`Alarm`]s. They change no key, row or
 //! group: Redis is read with SCAN and never with KEYS, and SQL with SELECT along primary keys. Only
-//! [`Recovery::apply`](recover::Recovery::apply) changes anything, by a plan that was shown before.
+//! [`Recovery::apply`](recover::Recovery::apply) and [`migrate`] change anything, by a plan that was shown before.
 
 mod alarms;
 mod buyers;
 mod database;
 pub mod doctor;
 mod locks;
+pub mod migrate;
 pub mod profile;
 pub mod recover;
 mod report;

@@ -14,6 +14,16 @@ const PAGE: usize = 1_000;
 /// ID and fields of an entry.
 pub(crate) type RawEntry = (String, Vec<(Text, Text)>);
 
+/// An entry that is not acknowledged, as the service wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) entry: String,
+    pub(crate) voucher: VoucherId,
+    pub(crate) user: String,
+    pub(crate) order: String,
+    pub(crate) delivered: bool,
+}
+
 /// Entries that were not acknowledged when they were read.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
@@ -23,6 +33,8 @@ pub(crate) struct InFlight {
     pub(crate) no_stream: bool,
     /// The users whose orders they contain.
     pub(crate) users: HashMap<VoucherId, HashSet<String>>,
+    /// Each of them with its order.
+    pub(crate) entries: Vec<Waiting>,
     /// Entries whose user or sale is unreadable.
     pub(crate) unreadable: u64,
     /// Entries that the consumer cannot process.
@@ -42,10 +54,12 @@ impl InFlight {
         self.complete.then_some(users)
     }
 
-    fn add(&mut self, profile: &Profile, (id, fields): RawEntry) {
+    fn add(&mut self, profile: &Profile, (id, fields): RawEntry, delivered: bool) {
         match user_of(profile, &fields) {
             Some((voucher, user)) => {
-                self.users.entry(voucher).or_default().insert(user);
+                self.users.entry(voucher).or_default().insert(user.clone());
+                let order = value(&fields, &profile.entry.order).unwrap_or_default().to_owned();
+                self.entries.push(Waiting { entry: id.clone(), voucher, user, order, delivered });
             }
             None => self.unreadable += 1,
         }
@@ -174,7 +188,7 @@ async fn add_undelivered(
         count += read;
         for entry in page {
             after.clone_from(&entry.0);
-            in_flight.add(profile, entry);
+            in_flight.add(profile, entry, false);
         }
         if is_last {
             return Ok(Some(count as u64));
@@ -281,7 +295,7 @@ async fn add_pending(
         let is_last = page.len() < PAGE;
         for Pending { id, consumer, idle_ms, deliveries, fields } in page {
             if let Some(fields) = fields {
-                in_flight.add(profile, (id.clone(), fields));
+                in_flight.add(profile, (id.clone(), fields), true);
             } else {
                 in_flight.unreadable += 1;
                 in_flight.poison.insert(id.clone(), Poison::NoBody);

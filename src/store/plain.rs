@@ -105,14 +105,6 @@ impl PlainPool {
         Self::with(url, connections, settings, None, |file| file)
     }
 
-    /// Names a database of another program, to change its rows. A SQLite file is never created.
-    ///
-    /// # Errors
-    /// The URL or a TLS setting is invalid.
-    pub fn existing(url: &str, connections: u32, settings: &Settings) -> Result<Self> {
-        Self::with(url, connections, settings, |file| file)
-    }
-
     fn with(
         url: &str,
         connections: u32,

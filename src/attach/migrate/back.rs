@@ -1,0 +1,246 @@
+//! The way back: what the service lacks, and what prevents the return.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use redis::{cmd, pipe};
+use seckill_model::{
+    Order, OrderFilter, OrderTerms, Reason, SaleState, VoucherId,
+    faults::{self, Point},
+    ledger::sentences,
+    reason,
+};
+use seckill_store::plain::{PlainConnection, PlainPool};
+use serde::Serialize;
+
+use super::{Migration, PAGE, Service, plan::Found};
+use crate::{AttachError, Profile, Result};
+
+/// Orders of one read from the engine.
+const ORDERS: u32 = 5_000;
+/// Rows of one statement.
+const ROWS: usize = 500;
+/// The set while it is written, after the name of the set.
+const RETURNING: &str = ":returning";
+
+/// A sale of the engine, as it returns. The keys are a contract of `attach migrate --back --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BackPlan {
+    /// The sale.
+    pub voucher_id: VoucherId,
+    /// Its title.
+    pub title: String,
+    /// Its state in the engine.
+    pub state: SaleState,
+    /// Pieces left.
+    pub stock: u64,
+    /// Live orders: the buyers.
+    pub live: u64,
+    /// Closed orders.
+    pub closed: u64,
+    /// Orders without a row in the table of the service.
+    pub missing: u64,
+    /// Rows with another status.
+    pub changed: u64,
+    /// What prevents the return.
+    #[serde(serialize_with = "sentences")]
+    pub findings: Vec<Reason>,
+    #[serde(skip)]
+    orders: Vec<Order>,
+    #[serde(skip)]
+    inserts: Vec<String>,
+    #[serde(skip)]
+    updates: BTreeMap<i64, Vec<i64>>,
+}
+
+impl Migration {
+    /// Whether the service has the sale already, so that only the engine's sale remains to be archived.
+    ///
+    /// # Errors
+    /// The service has loaded a stock that the engine has not returned.
+    pub async fn has_returned(&mut self) -> Result<bool> {
+        let is_marked = self.created().await?.is_some();
+        let state = self.engine_sale().await?.map(|sale| sale.state);
+        if !self.exists(&self.stock()).await? || state.is_none() {
+            return Ok(false);
+        }
+        let is_over = matches!(state, Some(SaleState::Ended | SaleState::Archived));
+        if is_marked || !is_over || !self.prove(true).await?.is_complete() {
+            // Archived without having returned: the plan says so.
+            return if state == Some(SaleState::Archived) {
+                Ok(false)
+            } else {
+                Err(self.reloaded())
+            };
+        }
+        Ok(true)
+    }
+
+    /// Reads the sale of the engine, and what prevents its return. Changes nothing.
+    ///
+    /// # Errors
+    /// A server is unreachable, or one side has no such sale.
+    pub async fn plan_back(&mut self) -> Result<BackPlan> {
+        let voucher = self.voucher;
+        let sale = self.engine.store.sale(voucher).await.map_err(AttachError::Store)?;
+        let mut findings = Vec::new();
+        if sale.state == SaleState::Running {
+            findings.push(reason!("attach-back-running", voucher));
+        }
+        if sale.state == SaleState::Archived {
+            findings.push(reason!("attach-back-archived", voucher));
+        }
+        if self.created().await? != Some(sale.created) {
+            findings.push(reason!("attach-back-foreign", voucher));
+        }
+        if self.exists(&self.renamed()).await? {
+            findings.push(reason!("attach-back-unfinished", voucher));
+        }
+        let orders = self.all_orders().await?;
+        let Service { waiting, orders: rows, .. } = self.read().await?;
+        if let Some(entry) = waiting.first() {
+            let (count, entry) = (waiting.len(), entry.entry.as_str());
+            findings.push(reason!("attach-back-entries", count, entry));
+        }
+        let closed_there = self.profile.order.closed.first().copied();
+        let has_status = !self.profile.order.status.is_empty();
+        let known: HashMap<i64, _> = rows.iter().map(|row| (row.id, row)).collect();
+        let (mut inserts, mut updates) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new());
+        let [mut second, mut taken, mut unclosed, mut unknown]: [Found; 4] = Default::default();
+        for order in &orders {
+            if order.place.is_some_and(|place| place > 1) && order.status.is_live() {
+                second.add(&order.user_id);
+            }
+            let status =
+                if order.status.is_live() { Some(order.status as i64) } else { closed_there };
+            let (id, user) = (order.id.as_i64(), order.user_id);
+            let Some(status) = status.filter(|_| has_status || order.status.is_live()) else {
+                // A closed order that the service never had needs no row.
+                if known.contains_key(&id) {
+                    unclosed.add(&id);
+                }
+                continue;
+            };
+            match known.get(&id) {
+                Some(row) if row.user != user.to_string() => taken.add(&id),
+                Some(row) if has_status && row.status != Some(status) => {
+                    updates.entry(status).or_default().push(id);
+                }
+                Some(_) => {}
+                None if has_status => inserts.push(format!("({id}, {user}, {voucher}, {status})")),
+                None => inserts.push(format!("({id}, {user}, {voucher})")),
+            }
+        }
+        let at_engine: HashSet<i64> = orders.iter().map(|it| it.id.as_i64()).collect();
+        for row in rows.iter().filter(|row| !at_engine.contains(&row.id)) {
+            unknown.add(&row.id);
+        }
+        second.report(&mut findings, |count, user| reason!("attach-back-limit", count, user));
+        taken.report(&mut findings, |count, order| reason!("attach-back-taken", count, order));
+        unclosed
+            .report(&mut findings, |count, order| reason!("attach-back-unclosed", count, order));
+        unknown.report(&mut findings, |count, order| reason!("attach-back-unknown", count, order));
+        let live = orders.iter().filter(|it| it.status.is_live()).count();
+        Ok(BackPlan {
+            voucher_id: voucher,
+            title: sale.title,
+            state: sale.state,
+            stock: sale.stock,
+            live: live as u64,
+            closed: (orders.len() - live) as u64,
+            missing: inserts.len() as u64,
+            changed: updates.values().map(Vec::len).sum::<usize>() as u64,
+            findings,
+            orders,
+            inserts,
+            updates,
+        })
+    }
+
+    /// Every order of the sale in the engine's SQL, closed ones included.
+    pub(super) async fn all_orders(&self) -> Result<Vec<Order>> {
+        let is = OrderTerms { voucher: Some(self.voucher), ..OrderTerms::default() };
+        let filter = OrderFilter { is, ..OrderFilter::default() };
+        let (mut all, mut before) = (Vec::new(), None);
+        loop {
+            let page = self.engine.store.orders(&filter, before, ORDERS).await;
+            let page = page.map_err(AttachError::Store)?;
+            let Some(last) = page.last() else { return Ok(all) };
+            before = Some(last.id);
+            all.extend(page);
+        }
+    }
+
+    /// Steps 2 and 3: writes the sale, which has ended in the engine, into the tables and the Redis of the service.
+    pub async fn give_back(&mut self, plan: &BackPlan) -> Result<()> {
+        let pool = PlainPool::existing(&self.url, 1, &self.settings)?;
+        let mut conn = self.database.in_time(pool.connection()).await?;
+        let written = self.write_rows(&mut conn, plan).await;
+        if written.is_err() {
+            // A dropped connection rolls back as well.
+            let _ = self.database.in_time(conn.command("ROLLBACK")).await;
+        }
+        written?;
+        faults::pass(Point::MigrationStep);
+        self.write_keys(plan).await?;
+        faults::pass(Point::MigrationStep);
+        Ok(())
+    }
+
+    /// The statements contain names of the profile, which were checked, and numbers.
+    async fn write_rows(&self, conn: &mut PlainConnection, plan: &BackPlan) -> Result<()> {
+        let Profile { tables, sale, order, .. } = &self.profile;
+        self.database.in_time(conn.command("BEGIN")).await?;
+        let stock = format!(
+            "UPDATE {} SET {} = {} WHERE {} = {}",
+            tables.sale, sale.stock, plan.stock, sale.voucher, plan.voucher_id
+        );
+        self.database.in_time(conn.command(&stock)).await?;
+        let mut columns = vec![order.id.as_str(), &order.user, &order.voucher];
+        columns.extend(Some(order.status.as_str()).filter(|it| !it.is_empty()));
+        let columns = columns.join(", ");
+        for part in plan.inserts.chunks(ROWS) {
+            let rows = part.join(", ");
+            let insert = format!("INSERT INTO {} ({columns}) VALUES {rows}", tables.order);
+            self.database.in_time(conn.command(&insert)).await?;
+        }
+        for (status, ids) in &plan.updates {
+            for part in ids.chunks(ROWS) {
+                let ids = part.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let update = format!(
+                    "UPDATE {} SET {} = {status} WHERE {} IN ({ids})",
+                    tables.order, order.status, order.id
+                );
+                self.database.in_time(conn.command(&update)).await?;
+            }
+        }
+        faults::pass(Point::MigrationStep);
+        Ok(self.database.in_time(conn.command("COMMIT")).await?)
+    }
+
+    async fn write_keys(&mut self, plan: &BackPlan) -> Result<()> {
+        let buyers = self.profile.buyers(self.voucher);
+        let new = format!("{buyers}{RETURNING}");
+        self.conn.query::<u64>(cmd("DEL").arg(&new)).await?;
+        let live: Vec<String> = plan
+            .orders
+            .iter()
+            .filter(|it| it.status.is_live())
+            .map(|it| it.user_id.to_string())
+            .collect();
+        for page in live.chunks(PAGE) {
+            self.conn.query::<u64>(cmd("SADD").arg(&new).arg(page)).await?;
+        }
+        faults::pass(Point::MigrationStep);
+        let (stock, mark) = (self.stock(), self.mark());
+        let mut swap = pipe();
+        swap.atomic();
+        if live.is_empty() {
+            swap.cmd("DEL").arg(&buyers).ignore();
+        } else {
+            swap.cmd("RENAME").arg(&new).arg(&buyers).ignore();
+        }
+        swap.cmd("SET").arg(stock).arg(plan.stock).arg("NX").ignore();
+        swap.cmd("DEL").arg(mark).ignore();
+        Ok(self.conn.pipe(&swap).await?)
+    }
+}

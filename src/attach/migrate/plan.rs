@@ -1,0 +1,313 @@
+//! What moves to the engine, and what prevents it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use redis::cmd;
+use seckill_model::{
+    Millis, OrderId, OrderStatus, Reason, SaleOrder, UserId, VoucherId,
+    ledger::sentences,
+    reason,
+    sale::{check_stock, check_title},
+};
+use serde::Serialize;
+
+use super::{Engine, Migration, Service};
+use crate::{AttachError, Result, database::OrderOf, doctor, stream::Waiting};
+
+/// Interval of the two looks at the entries.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A sale of a service, as it moves. The keys are a contract of `attach migrate --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// The sale.
+    pub voucher_id: VoucherId,
+    /// Its title.
+    pub title: String,
+    /// When it begins.
+    pub begin: Option<Millis>,
+    /// When it ends.
+    pub end: Option<Millis>,
+    /// Pieces left in Redis.
+    pub redis_stock: Option<i64>,
+    /// Pieces left in SQL.
+    pub sql_stock: i64,
+    /// Pieces before the first order: those left in SQL, and those of live orders in SQL.
+    pub initial: u64,
+    /// Users in the set.
+    pub buyers: u64,
+    /// Orders in SQL.
+    pub in_sql: u64,
+    /// Orders that only entries contain.
+    pub in_flight: u64,
+    /// Users in the set with neither.
+    pub without_order: u64,
+    /// Users with an order who are not in the set; they become buyers.
+    pub without_buyer: u64,
+    /// What prevents the migration.
+    #[serde(serialize_with = "sentences")]
+    pub findings: Vec<Reason>,
+    /// The order of each buyer.
+    #[serde(skip)]
+    pub(super) orders: BTreeMap<UserId, (OrderId, OrderStatus)>,
+    /// Entries in flight: a difference shows a live consumer.
+    #[serde(skip)]
+    pub(super) waiting: Vec<Waiting>,
+}
+
+impl Plan {
+    /// The orders as the engine stores them.
+    pub(super) fn orders(&self) -> Vec<(SaleOrder, OrderStatus)> {
+        let of = |(user, (id, status)): (&UserId, &(OrderId, OrderStatus))| {
+            let (id, user_id, voucher_id) = (*id, *user, self.voucher_id);
+            (SaleOrder { id, user_id, voucher_id, place: 1 }, *status)
+        };
+        self.orders.iter().map(of).collect()
+    }
+}
+
+/// Things of one kind: their number, and the first of them.
+#[derive(Default)]
+pub(super) struct Found {
+    count: u64,
+    first: String,
+}
+
+impl Found {
+    pub(super) fn add(&mut self, one: &impl ToString) {
+        if self.count == 0 {
+            self.first = one.to_string();
+        }
+        self.count += 1;
+    }
+
+    pub(super) fn report(self, to: &mut Vec<Reason>, message: impl FnOnce(u64, String) -> Reason) {
+        if self.count > 0 {
+            to.push(message(self.count, self.first));
+        }
+    }
+}
+
+/// A user ID that fits SQL.
+pub(super) fn user_id(text: &str) -> Option<UserId> {
+    text.parse::<i64>().ok().and_then(|it| u64::try_from(it).ok()).map(UserId)
+}
+
+impl Migration {
+    /// Reads the sale and what prevents its migration. Changes nothing.
+    ///
+    /// # Errors
+    /// A server is unreachable, the deployment does not match the profile, or it has no such sale.
+    pub async fn plan(&mut self) -> Result<Plan> {
+        let before = self.read().await?.waiting;
+        tokio::time::sleep(PAUSE).await;
+        let service = self.read().await?;
+        let mut findings = Vec::new();
+        self.traffic(&before, &service, &mut findings).await?;
+        let mut plan = self.collect(service, findings);
+        self.at_engine(&mut plan).await?;
+        Ok(plan)
+    }
+
+    /// Whether the service still works on the sale.
+    async fn traffic(
+        &mut self,
+        before: &[Waiting],
+        service: &Service,
+        findings: &mut Vec<Reason>,
+    ) -> Result<()> {
+        let voucher = self.voucher;
+        if !self.profile.has_stream() && !self.options.is_stopped {
+            findings.push(reason!("attach-move-memory"));
+        }
+        let active = service.consumers.iter().filter(|it| it.idle_ms < self.options.quiet_ms);
+        for it in active {
+            let (consumer, seconds) = (it.name.as_str(), it.idle_ms / 1_000);
+            findings.push(reason!("attach-move-consumer", consumer, seconds));
+        }
+        // New entries of other sales are no sign of a consumer, and those of this one are found by comparing plans.
+        let now: BTreeSet<(&str, bool)> =
+            service.waiting.iter().map(|it| (it.entry.as_str(), it.delivered)).collect();
+        if before.iter().any(|it| !now.contains(&(it.entry.as_str(), it.delivered))) {
+            findings.push(reason!("attach-move-progress"));
+        }
+        let (stock, renamed) = (self.stock(), self.renamed());
+        match (self.exists(&stock).await?, self.exists(&renamed).await?) {
+            (true, true) => findings.push(reason!("attach-move-reloaded", key = stock)),
+            (false, false) => {
+                findings.push(reason!("attach-move-not-loaded", voucher, key = stock));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn collect(&self, service: Service, mut findings: Vec<Reason>) -> Plan {
+        let Service { keys, members, waiting, unreadable, row, orders: rows, .. } = service;
+        let (voucher, mut orders) = (self.voucher, BTreeMap::new());
+        let [mut closed, mut foreign, mut numbers, mut several, mut strays, mut bad]: [Found; 6] =
+            Default::default();
+        for row in &rows {
+            let Some(status) = self.status(row, &mut closed, &mut foreign) else { continue };
+            match (OrderId::from_i64(row.id), user_id(&row.user)) {
+                (Some(id), Some(user)) => {
+                    if orders.insert(user, (id, status)).is_some() {
+                        several.add(&user);
+                    }
+                }
+                _ => numbers.add(&row.id),
+            }
+        }
+        let in_sql = rows.len() as u64 - closed.count;
+        let (mut in_flight, mut in_set) = (0, BTreeSet::new());
+        for member in &members {
+            match user_id(member) {
+                Some(user) => {
+                    in_set.insert(user);
+                }
+                None => numbers.add(member),
+            }
+        }
+        for entry in unreadable {
+            bad.add(&entry);
+        }
+        for Waiting { entry, user, order, .. } in &waiting {
+            let (Some(user), Ok(order)) = (user_id(user), order.parse::<OrderId>()) else {
+                numbers.add(&entry);
+                continue;
+            };
+            match orders.get(&user) {
+                Some((held, _)) if *held == order => {}
+                Some(_) => several.add(&user),
+                None if in_set.contains(&user) => {
+                    orders.insert(user, (order, OrderStatus::Unpaid));
+                    in_flight += 1;
+                }
+                None => strays.add(&entry),
+            }
+        }
+        let mut ids: Vec<OrderId> = orders.values().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        let mut repeated = Found::default();
+        for pair in ids.windows(2) {
+            if let [one, other] = pair
+                && one == other
+            {
+                repeated.add(one);
+            }
+        }
+        let mut lacking = Found::default();
+        for user in in_set.iter().filter(|user| !orders.contains_key(user)) {
+            lacking.add(&user);
+        }
+        let without_order = lacking.count;
+        let without_buyer = orders.keys().filter(|user| !in_set.contains(user)).count() as u64;
+        let initial = row.stock + in_sql as i64;
+
+        bad.report(&mut findings, |count, entry| reason!("attach-move-unreadable", count, entry));
+        numbers.report(&mut findings, |count, value| reason!("attach-move-number", count, value));
+        closed.report(&mut findings, |count, order| reason!("attach-move-closed", count, order));
+        foreign.report(&mut findings, |count, status| reason!("attach-move-status", count, status));
+        several.report(&mut findings, |count, user| reason!("attach-move-several", count, user));
+        repeated.report(&mut findings, |count, order| reason!("attach-move-same-id", count, order));
+        strays.report(&mut findings, |count, entry| reason!("attach-move-stray", count, entry));
+        if !self.options.leave_out {
+            lacking
+                .report(&mut findings, |count, user| reason!("attach-move-no-order", count, user));
+        }
+        if let Some(stock) = keys.stock
+            && stock + keys.buyers as i64 != initial
+        {
+            let (buyers, sql_stock) = (keys.buyers, row.stock);
+            let orders = in_sql;
+            findings.push(reason!("attach-move-stock", stock, buyers, sql_stock, orders));
+        }
+        if let Some(stated) = row.initial.filter(|stated| *stated != initial) {
+            findings.push(reason!("attach-move-initial", stated, initial));
+        }
+        let (initial, sold) = (u64::try_from(initial).unwrap_or(0), orders.len() as u64);
+        if sold > initial {
+            findings.push(reason!("attach-move-oversold", sold, initial));
+        }
+        let title = check_title(&row.title);
+        findings.extend(title.as_ref().err().cloned());
+        findings.extend(check_stock(initial).err());
+        if row.begin.is_none() || row.end.is_none() {
+            findings.push(reason!("attach-no-dates", voucher));
+        }
+        Plan {
+            voucher_id: voucher,
+            title: title.unwrap_or(row.title),
+            begin: row.begin,
+            end: row.end,
+            redis_stock: keys.stock,
+            sql_stock: row.stock,
+            initial,
+            buyers: keys.buyers,
+            in_sql,
+            in_flight,
+            without_order,
+            without_buyer,
+            findings,
+            orders,
+            waiting,
+        }
+    }
+
+    /// The status of a live order that the engine has as well.
+    pub(super) fn status(
+        &self,
+        row: &OrderOf,
+        closed: &mut Found,
+        foreign: &mut Found,
+    ) -> Option<OrderStatus> {
+        // Without a column, it is unknown whether an order is paid.
+        let status = row.status.unwrap_or(OrderStatus::Unpaid as i64);
+        if self.profile.order.closed.contains(&status) {
+            closed.add(&row.id);
+            return None;
+        }
+        let known = OrderStatus::from_repr(status).filter(|it| it.is_live());
+        if known.is_none() {
+            foreign.add(&status);
+        }
+        known
+    }
+
+    /// Whether the engine can take the sale.
+    async fn at_engine(&mut self, plan: &mut Plan) -> Result<()> {
+        let (voucher, findings) = (self.voucher, &mut plan.findings);
+        if doctor::has(&self.database, "NULL", "_sqlx_migrations").await? {
+            findings.push(reason!("attach-move-same-database"));
+        }
+        let Engine { store, keys, conn, .. } = &mut self.engine;
+        let ours = keys.sale_keys(voucher);
+        let used = [
+            self.profile.stock(voucher),
+            self.profile.buyers(voucher),
+            self.profile.stream.key.clone(),
+        ];
+        let prefix = keys.sale(VoucherId(0));
+        let prefix = prefix.split('{').next().unwrap_or_default();
+        for key in used.into_iter().filter(|it| it.starts_with(&format!("{prefix}{{p"))) {
+            findings.push(reason!("attach-move-same-keys", key));
+        }
+        let known = store.voucher(voucher).await.map_err(AttachError::Store)?;
+        if known.is_some() {
+            findings.push(reason!("attach-move-exists", voucher));
+        } else if conn.query::<u64>(cmd("EXISTS").arg(&ours)).await? > 0 {
+            let [sale, ..] = ours;
+            findings.push(reason!("attach-move-keys", voucher, key = sale));
+        }
+        let ids: Vec<OrderId> = plan.orders.values().map(|(id, _)| *id).collect();
+        let mut taken = Found::default();
+        for id in store.existing(&ids).await.map_err(AttachError::Store)? {
+            taken.add(&id);
+        }
+        taken.report(findings, |count, order| reason!("attach-move-taken", count, order));
+        Ok(())
+    }
+}
