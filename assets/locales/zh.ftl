@@ -225,6 +225,8 @@ activity-event = { $key ->
     [sale-end] 结束秒杀
     [sale-cut] 减少库存
     [sale-restock] 增加库存
+    [sale-migrate] 迁入秒杀
+    [sale-return] 迁回秒杀
     [rush] 压测
     [rush-stop] 停止压测
     [audit-repair] 对账修复
@@ -705,6 +707,20 @@ ask-stop-load-test-and-pause =
 ## attach
 
 attach-alone = 这里只显示所接入的服务；按 { KEY("quit") } 退出，运行 'seckill' 打开控制台
+attach-back-archived = 引擎中的秒杀 #{ $voucher } 已归档：已经迁回，或结束后已从 Redis 移除
+attach-back-ask = 在引擎中永久结束秒杀 #{ $voucher }「{ $title }」，并迁回原服务（剩余 { $stock } 件，买家 { $live } 位）？
+attach-back-changed = 待更新状态
+attach-back-entries = 原服务的消息流中有该秒杀的消息：{ $count } 条，第一条为 { $entry }，请先处理
+attach-back-foreign = 秒杀 #{ $voucher } 不是从该服务迁入的，或已经迁回
+attach-back-in-flight = 引擎中有在途订单 { $entries } 笔、死信 { $dead } 条，请等待消费者处理完毕，并重放或丢弃死信
+attach-back-limit = 有 { $count } 名用户持有多笔有效订单（例如 { $user }），而原服务的集合每名用户只能有一笔
+attach-back-missing = 待写入订单
+attach-back-returning = 有 { $orders } 笔已关闭订单的库存尚未归还 Redis，请稍后重试
+attach-back-running = 秒杀 #{ $voucher } 在引擎中正在进行，请先暂停或结束
+attach-back-taken = 原服务的表中有 { $count } 个订单号属于其他用户，第一个为 { $order }
+attach-back-unclosed = 有 { $count } 笔已关闭订单在原服务的表中仍有效，第一笔为 { $order }；配置档案没有对应的状态，请设置 order.status 和 order.closed
+attach-back-unfinished = 秒杀 #{ $voucher } 尚未完全迁入引擎，请先不带 --back 运行 'seckill attach migrate'
+attach-back-unknown = 原服务的表中有 { $count } 笔订单不在引擎中，第一笔为 { $order }
 attach-buyers-without-order = 秒杀 #{ $voucher }：{ $users } 位买家在 SQL 中没有订单，消息流中也没有消息（例如用户 { $user }）。订单已丢失，请补写订单，或将其移出买家集合并归还库存。
 attach-cannot-read-profile = 无法读取配置档案 { $path }（{ $why }），请检查 --profile
 attach-cluster = 该 Redis 是集群，而此类服务的键分布在多个槽；请连接服务所用的 Redis
@@ -747,6 +763,41 @@ attach-more-buyers = 秒杀 #{ $voucher } 的买家和订单未比较：买家�
 attach-more-entries = 买家未比较：未投递或待确认的消息超过 { $entries } 条。请调大 --entries。
 attach-more-keys = 尚未找到全部锁：--watch 每次会继续检查其他键。
 attach-more-orders = 买家和订单未比较：订单超过每次最多读取的 { $compared } 笔。请调大 --compare。
+attach-move-ask = 将秒杀 #{ $voucher }「{ $title }」迁入引擎（剩余 { $stock } / { $initial } 件）？原服务将不能再售卖。
+attach-move-before = 秒杀 #{ $voucher } 此前已迁入引擎，未做任何更改。
+attach-move-changed = 准备期间秒杀发生了变化：原服务仍在售卖，或消费者仍在运行。库存键已恢复，未迁移任何数据。请停止原服务后重新运行
+attach-move-closed = 有 { $count } 笔已关闭的订单，第一笔为 { $order }；其库存可能已再次售出，请先删除这些行或改正状态
+attach-move-consumer = 消费者 { $consumer } 在 { $seconds } 秒前还在读取消息；请停止原服务的消费者，或调整 --quiet
+attach-move-elsewhere = 键 { $key } 表明该秒杀已迁入另一个引擎，请指定该引擎的 Redis 和数据库
+attach-move-engine = 引擎
+attach-move-exists = 引擎的数据库中已有优惠券 #{ $voucher }
+attach-move-initial = 原服务记录的初始库存为 { $stated }，而 SQL 中库存与有效订单合计为 { $initial }
+attach-move-keys = 引擎的 Redis 中已有秒杀 #{ $voucher } 的键（{ $key }），可能有节点正在售卖；请使用与该 Redis 对应的数据库
+attach-move-memory = 没有配置消息流：订单可能在服务的内存队列中，无法查看。请停止原服务，并加上 --service-stopped
+attach-move-no-order = 有 { $count } 位买家既没有订单也没有消息（例如用户 { $user }）。请先补写订单，或加上 --leave-out 将其库存重新出售
+attach-move-no-sale = 原服务的 SQL 中没有秒杀 #{ $voucher }
+attach-move-not-loaded = 秒杀 #{ $voucher } 在 Redis 中没有库存（{ $key }），剩余数量未知，请先加载库存
+attach-move-not-proved = 另一侧有 { $orders } 笔订单中的 { $matching } 笔，未做清理；请比较两侧后重新运行。
+attach-move-number = 有 { $count } 个值不能作为引擎的编号，第一个为 { $value }
+attach-move-oversold = 该秒杀已超卖：{ $initial } 件，订单 { $sold } 笔
+attach-move-possible = 可以迁移。未做任何更改。
+attach-move-progress = 一秒之内有消息被投递或确认：消费者仍在运行，请停止原服务的消费者
+attach-move-proved = 迁移完成：另一侧有 { $orders } 笔订单中的 { $matching } 笔，用户和订单号均相同。
+attach-move-refused = 未迁移该秒杀。
+attach-move-reloaded = 秒杀已迁移或正在迁移，但键 { $key } 又出现了：原服务重新加载了库存。请停止原服务，删除该键后重新运行
+attach-move-same-database = 原服务的数据库属于某个引擎；两侧必须使用各自的数据库
+attach-move-same-id = 有 { $count } 个订单号属于两名用户，第一个为 { $order }
+attach-move-same-keys = 配置档案中的键 { $key } 属于引擎
+attach-move-service = 原服务
+attach-move-several = 有 { $count } 名用户持有多笔订单（例如 { $user }），请先各保留一笔
+attach-move-status = 有 { $count } 笔订单的状态是引擎没有的（例如 { $status }）
+attach-move-stock = 库存不符：Redis 中剩余 { $stock } 件、买家 { $buyers } 位，SQL 中剩余 { $sql_stock } 件、有效订单 { $orders } 笔，请先改正
+attach-move-stray = 有 { $count } 条消息的用户不在买家集合中，第一条为 { $entry }，请先处理
+attach-move-taken = 引擎的数据库中已有 { $count } 个相同的订单号，第一个为 { $order }
+attach-move-too-many = 买家或消息超过 { $most }
+attach-move-unfinished = 秒杀 #{ $voucher } 已在引擎中，但原服务尚未清理；请去掉 --dry-run 重新运行
+attach-move-unread-orders = 表 { $table } 中有引擎无法表示的订单号
+attach-move-unreadable = 有 { $count } 条在途消息无法读取，第一条为 { $entry }；可能是订单，请先处理或删除
 attach-no-body = 确认之前已被裁剪或删除
 attach-no-buyers = 没有集合 { $key }：还没有订单，或 keys.buyers 有误
 attach-no-column = 表 { $table } 缺少列 { $columns }

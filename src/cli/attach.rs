@@ -1,5 +1,6 @@
 //! `seckill attach`: checks of a service that another program runs, reports on its state, and its recovery.
 
+mod migrate;
 mod profile;
 mod recover;
 
@@ -71,6 +72,12 @@ enum AttachCommand {
     /// consumers are left alone. Every action is recorded in attach-recover.jsonl in the data directory. Exits with 1 if
     /// there is nothing to do, or something is left.
     Recover(recover::RecoverArgs),
+    /// Move a sale to the engine while its consumers are stopped, or back with --back
+    ///
+    /// The stock key of the service is renamed, so that it cannot sell the sale. Then one transaction writes the sale with all
+    /// orders into the database of the engine. If a run is interrupted, run the same command again: it completes the
+    /// migration, or restores the key.
+    Migrate(Box<migrate::MigrateArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -110,6 +117,9 @@ pub(super) async fn run(setup: &Setup<'_>, args: &AttachArgs) -> Result<u8> {
     match &args.command {
         Some(AttachCommand::Recover(args)) => {
             Box::pin(recover::run(config, out, profile, &redis, database, args)).await
+        }
+        Some(AttachCommand::Migrate(args)) => {
+            Box::pin(migrate::run(config, out, profile, &redis, database, args)).await
         }
         Some(AttachCommand::Doctor) => check(config, out, &profile, &redis, database).await,
         None => {

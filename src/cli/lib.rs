@@ -177,7 +177,7 @@ enum Command {
     Bench(bench::BenchCommand),
     /// Judge the designs of the flash-sale tutorials on the same work; without a name, list them
     Lab(lab::LabArgs),
-    /// Look at a flash-sale service that another program runs, and recover it
+    /// Look at a flash-sale service that another program runs, recover it, and take over its sales
     ///
     /// Without a subcommand, opens a screen with its sales, stream, consumers, locks and alarms.
     Attach(attach::AttachArgs),

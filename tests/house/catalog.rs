@@ -264,6 +264,13 @@ const NAMES: &[&str] = &[
     "watch",
     "operate",
     "MKSTREAM",
+    "migrate",
+    "back",
+    "dry",
+    "leave",
+    "quiet",
+    "service",
+    "stopped",
 ];
 
 /// The text of a message with placeholders replaced by gaps, and its arguments.

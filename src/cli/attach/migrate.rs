@@ -1,0 +1,324 @@
+//! `seckill attach migrate`: moves a sale from a service to the engine, and back.
+
+use clap::Args;
+use seckill_attach::{
+    Profile,
+    migrate::{BackPlan, Engine, Figures, Migration, Options, Plan, Proof, Stage},
+};
+use seckill_engine::{
+    Command, EngineError, Operator,
+    commands::{operator_lock, outcome::CommandOutcome},
+    deployment, ledger,
+    vouchers::Vouchers,
+};
+use seckill_model::{
+    Label, Message, Millis, Reason, SaleState, VoucherId,
+    faults::{self, Point},
+    reason, text,
+};
+use seckill_redis::Redis;
+use seckill_store::{AuditEntry, SharedStore};
+use serde_json::{Value, json};
+
+use crate::{
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, count_in, fields,
+    number, or_dash, reply,
+};
+
+/// Timeout of the statements that insert a whole sale; of their transaction, twice as long.
+const STATEMENT_MS: u64 = 300_000;
+/// Names in the audit log.
+const THERE: &str = "sale migrate";
+const BACK: &str = "sale return";
+
+#[derive(Debug, Args)]
+pub(super) struct MigrateArgs {
+    /// Voucher ID of the sale
+    #[arg(long, value_name = "ID")]
+    sale: VoucherId,
+    /// Redis of the engine; it may be that of the service
+    #[arg(long, value_name = "URL")]
+    to_redis: String,
+    /// Database of the engine; it must be another one than that of the service
+    #[arg(long, value_name = "URL")]
+    to_database: String,
+    /// Move the sale back: from the engine to the service
+    #[arg(long)]
+    back: bool,
+    /// Show what moves and what prevents it, and change nothing; exit 1 if something prevents it
+    #[arg(long)]
+    dry_run: bool,
+    /// Leave out buyers without an order: their pieces are on sale again
+    #[arg(long, conflicts_with = "back")]
+    leave_out: bool,
+    /// State that the service is stopped and no order waits in its memory, which cannot be seen; required without a
+    /// stream
+    #[arg(long, conflicts_with = "back")]
+    service_stopped: bool,
+    /// Seconds without a request after which a consumer of the service counts as stopped
+    #[arg(long, value_name = "SECS", default_value = "10", value_parser = count_in(1..=3_600))]
+    quiet: u64,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+pub(super) async fn run(
+    config: &Config,
+    out: Output,
+    profile: Profile,
+    redis: &Redis,
+    database: &str,
+    args: &MigrateArgs,
+) -> Result<u8> {
+    let mut target = config.clone();
+    (target.redis, target.database) = (Some(args.to_redis.clone()), Some(args.to_database.clone()));
+    target.read_only |= args.dry_run;
+    target.store.statement_ms = target.store.statement_ms.max(STATEMENT_MS);
+    let done = Box::pin(Context::with(&target, out, Needs::Both, async |context| {
+        let engine = Engine {
+            store: SharedStore::clone(&context.store),
+            keys: context.keys.clone(),
+            conn: context.redis.connection(),
+            name: deployment::name(&context.store, context.config.read_only).await?,
+        };
+        let options = Options {
+            leave_out: args.leave_out,
+            is_stopped: args.service_stopped,
+            quiet_ms: args.quiet * 1_000,
+        };
+        let settings = &config.store;
+        let mut migration =
+            Migration::new(profile, args.sale, options, redis, database, settings, engine)?;
+        if args.dry_run {
+            return dry_run(context, &mut migration, args).await;
+        }
+        let operator = context.writer(&args.consent)?;
+        let (mut conn, action) = (context.redis.connection(), if args.back { BACK } else { THERE });
+        let locks = &operator.locks;
+        let guard =
+            operator_lock::take(locks, &mut conn, &context.keys, &operator.login, action).await?;
+        let moving = async {
+            if args.back {
+                back(context, &operator, &mut migration, args).await
+            } else {
+                there(context, &operator, &mut migration, args).await
+            }
+        };
+        let done = guard.run(Box::pin(moving)).await;
+        if let Err(error) = guard.release().await {
+            tracing::warn!(%error, "the operator lock was not released");
+        }
+        done.map_err(EngineError::from)?
+    }));
+    done.await
+}
+
+async fn dry_run(context: &Context, migration: &mut Migration, args: &MigrateArgs) -> Result<u8> {
+    if args.back {
+        let plan = plan_back(context, migration, args.sale).await?;
+        return refuse_or(context.out, plan.findings.is_empty(), &json!(plan), &of_back(&plan));
+    }
+    match migration.stage().await? {
+        Stage::AtService | Stage::Fenced => {
+            let plan = migration.plan().await?;
+            refuse_or(context.out, plan.findings.is_empty(), &json!(plan), &of_plan(&plan))
+        }
+        Stage::AtEngine => {
+            Err(CliError::failed(text!("attach-move-unfinished", voucher = args.sale)))
+        }
+        Stage::Moved => moved(context.out, args.sale),
+    }
+}
+
+/// Prints a plan that nothing is done with.
+fn refuse_or(out: Output, is_possible: bool, plan: &Value, text: &str) -> Result<u8> {
+    let document = json!({ "plan": plan, "moved": false });
+    out.verdict(is_possible, &document, || {
+        let end =
+            if is_possible { Label("attach-move-possible") } else { Label("attach-move-refused") };
+        format!("{text}\n{end}")
+    })
+}
+
+fn moved(out: Output, voucher: VoucherId) -> Result<u8> {
+    let document = json!({ "moved": true });
+    out.answer(&document, || text!("attach-move-before", voucher))
+}
+
+async fn there(
+    context: &Context,
+    operator: &Operator,
+    migration: &mut Migration,
+    args: &MigrateArgs,
+) -> Result<u8> {
+    let (out, voucher) = (context.out, args.sale);
+    let stage = migration.stage().await?;
+    let mut plan = Value::Null;
+    match stage {
+        Stage::AtService | Stage::Fenced => {
+            let found = migration.plan().await?;
+            plan = json!(found);
+            let agreed = if found.findings.is_empty() {
+                out.say(&of_plan(&found));
+                let Plan { title, initial, redis_stock, .. } = &found;
+                let stock = redis_stock.unwrap_or(0);
+                ask(&args.consent, &text!("attach-move-ask", voucher, title, stock, initial))
+                    .map(|()| true)
+            } else {
+                Ok(false)
+            };
+            if stage == Stage::Fenced && !matches!(agreed, Ok(true)) {
+                migration.put_back().await?;
+            }
+            if !agreed? {
+                return refuse_or(out, false, &plan, &of_plan(&found));
+            }
+            migration.hand_over(&found).await?;
+        }
+        Stage::AtEngine => {}
+        Stage::Moved => return moved(out, voucher),
+    }
+    // A sale that SQL has and Redis lacks is rebuilt with its buyers.
+    let sale = context.store.sale(voucher).await?;
+    let mut servers = context.servers();
+    Vouchers { servers: &mut servers }.set_state(voucher, sale.state, None).await?;
+    faults::pass(Point::MigrationStep);
+    let proof = migration.prove(false).await?;
+    if proof.is_complete() {
+        migration.finish().await?;
+        record(operator, THERE, voucher);
+    }
+    proved(out, &plan, &proof)
+}
+
+async fn back(
+    context: &Context,
+    operator: &Operator,
+    migration: &mut Migration,
+    args: &MigrateArgs,
+) -> Result<u8> {
+    let (out, voucher) = (context.out, args.sale);
+    let mut shown = Value::Null;
+    if !migration.has_returned().await? {
+        let plan = plan_back(context, migration, voucher).await?;
+        shown = json!(plan);
+        if !plan.findings.is_empty() {
+            return refuse_or(out, false, &shown, &of_back(&plan));
+        }
+        out.say(&of_back(&plan));
+        let BackPlan { title, live, stock, state, .. } = &plan;
+        ask(&args.consent, &text!("attach-back-ask", voucher, title, stock, live))?;
+        if *state != SaleState::Ended {
+            reply::execute(operator, Command::EndSale(voucher)).await?;
+        }
+        faults::pass(Point::MigrationStep);
+        // The sale may have been resumed meanwhile. It is over now.
+        let plan = plan_back(context, migration, voucher).await?;
+        shown = json!(plan);
+        if !plan.findings.is_empty() {
+            return refuse_or(out, false, &shown, &of_back(&plan));
+        }
+        migration.give_back(&plan).await?;
+    }
+    let proof = migration.prove(true).await?;
+    if proof.is_complete() {
+        let mut servers = context.servers();
+        let mut vouchers = Vouchers { servers: &mut servers };
+        vouchers.set_state(voucher, SaleState::Archived, None).await?;
+        record(operator, BACK, voucher);
+    }
+    proved(out, &shown, &proof)
+}
+
+/// The plan, with what the audit of the engine finds.
+async fn plan_back(
+    context: &Context,
+    migration: &mut Migration,
+    voucher: VoucherId,
+) -> Result<BackPlan> {
+    let mut plan = migration.plan_back().await?;
+    let audit = ledger::audit(&mut context.servers(), Some(voucher)).await?;
+    for sale in audit.sales {
+        let (entries, dead) = (sale.in_flight(), sale.dead);
+        if entries + dead > 0 {
+            plan.findings.push(reason!("attach-back-in-flight", entries, dead));
+        }
+        let found = sale.findings.iter().map(|it| Reason::from(it.to_string()));
+        plan.findings.extend(found);
+    }
+    let orders = context.store.returning().await?;
+    if orders > 0 {
+        plan.findings.push(reason!("attach-back-returning", orders));
+    }
+    Ok(plan)
+}
+
+fn record(operator: &Operator, action: &str, voucher: VoucherId) {
+    operator.outbox.put(AuditEntry {
+        at: Millis::now(),
+        operator: operator.login.clone(),
+        node: operator.node.clone(),
+        action: action.to_owned(),
+        subject: Message::from(format!("#{voucher}")),
+        reason: operator.reason.clone(),
+        result: Message::of(&CommandOutcome::Finished),
+        ..AuditEntry::default()
+    });
+}
+
+fn of_plan(plan: &Plan) -> String {
+    let lines = [
+        (Label("column-sale"), format!("#{} {}", plan.voucher_id, plan.title)),
+        (Label("column-stock"), or_dash(plan.redis_stock)),
+        (Label("column-sql-stock"), plan.sql_stock.to_string()),
+        (Label("column-initial"), number(plan.initial)),
+        (Label("attach-column-buyers"), number(plan.buyers)),
+        (Label("column-orders"), number(plan.in_sql)),
+        (Label("attach-column-in-flight"), number(plan.in_flight)),
+        (Label("attach-column-no-order"), number(plan.without_order)),
+        (Label("attach-column-no-buyer"), number(plan.without_buyer)),
+    ];
+    with_findings(fields(&lines).to_string(), &plan.findings)
+}
+
+fn of_back(plan: &BackPlan) -> String {
+    let lines = [
+        (Label("column-sale"), format!("#{} {}", plan.voucher_id, plan.title)),
+        (Label("cli-sale-state-name"), plan.state.to_string()),
+        (Label("column-stock"), number(plan.stock)),
+        (Label("attach-column-buyers"), number(plan.live)),
+        (Label("column-closed"), number(plan.closed)),
+        (Label("attach-back-missing"), number(plan.missing)),
+        (Label("attach-back-changed"), number(plan.changed)),
+    ];
+    with_findings(fields(&lines).to_string(), &plan.findings)
+}
+
+fn with_findings(mut text: String, findings: &[Reason]) -> String {
+    text.extend(findings.iter().map(|finding| format!("! {finding}\n")));
+    text
+}
+
+fn proved(out: Output, plan: &Value, proof: &Proof) -> Result<u8> {
+    let document = json!({ "plan": plan, "proof": proof, "moved": proof.is_complete() });
+    out.verdict(proof.is_complete(), &document, || {
+        let sides = [
+            (Label("attach-move-service"), proof.service),
+            (Label("attach-move-engine"), proof.engine),
+        ];
+        let table = Table::new(&sides)
+            .left("", |(side, _)| *side)
+            .right(&Label("attach-column-buyers"), |(_, it)| number(it.buyers))
+            .right(&Label("column-orders"), |(_, it)| number(it.orders))
+            .right(&Label("attach-column-in-flight"), |(_, it)| number(it.in_flight))
+            .right(&Label("column-stock"), |(_, it): &(Label, Figures)| or_dash(it.redis_stock))
+            .right(&Label("column-sql-stock"), |(_, it)| it.sql_stock);
+        let Proof { matching, orders, .. } = *proof;
+        let end = if proof.is_complete() {
+            text!("attach-move-proved", matching, orders)
+        } else {
+            text!("attach-move-not-proved", matching, orders)
+        };
+        format!("{table}{end}")
+    })
+}
