@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 /// Text 000, section 12.6, without its comments.
-const SCRIPT: &str = "\
+pub(crate) const SCRIPT: &str = "\
 local voucherId = ARGV[1]
 local userId = ARGV[2]
 local orderId = ARGV[3]
@@ -43,22 +43,22 @@ return 0
 ";
 
 const SALE: &str = "10";
-const STREAM: &str = "stream.orders";
+pub(crate) const STREAM: &str = "stream.orders";
 
 /// A database of the service.
 #[derive(Clone, Copy, Debug)]
-enum Database {
+pub(crate) enum Database {
     Sqlite,
     MariaDb,
     Postgres,
 }
 
 /// The service: its Redis, its database, and nothing of seckill.
-struct Service {
-    home: Seckill,
-    redis: TestRedis,
-    url: String,
-    runtime: Runtime,
+pub(crate) struct Service {
+    pub(crate) home: Seckill,
+    pub(crate) redis: TestRedis,
+    pub(crate) url: String,
+    pub(crate) runtime: Runtime,
     pool: PlainPool,
     next: AtomicI64,
 }
@@ -68,7 +68,7 @@ impl Service {
         Self::on(Database::Sqlite, TestRedis::start())
     }
 
-    fn on(database: Database, redis: TestRedis) -> Self {
+    pub(crate) fn on(database: Database, redis: TestRedis) -> Self {
         let (home, runtime) = (Seckill::new(), Runtime::new().unwrap());
         let url = runtime.block_on(async {
             match database {
@@ -96,13 +96,13 @@ impl Service {
         service
     }
 
-    fn sql(&self, sql: &str) {
+    pub(crate) fn sql(&self, sql: &str) {
         self.runtime.block_on(async {
             self.pool.connection().await.unwrap().command(sql).await.unwrap();
         });
     }
 
-    fn count(&self, sql: &'static str) -> i64 {
+    pub(crate) fn count(&self, sql: &'static str) -> i64 {
         self.runtime.block_on(async {
             let rows = self.pool.connection().await.unwrap().rows::<1>(sql, &[]).await.unwrap();
             rows[0][0]
@@ -118,7 +118,7 @@ impl Service {
         ));
     }
 
-    fn loaded_sale(&self, voucher: &str, stock: i64) {
+    pub(crate) fn loaded_sale(&self, voucher: &str, stock: i64) {
         self.sale(voucher, stock);
         self.redis.query::<()>(&["SET", &format!("seckill:stock:{voucher}"), &stock.to_string()]);
     }
@@ -134,7 +134,7 @@ impl Service {
     }
 
     /// The consumer handles all entries that were added.
-    fn consume(&self) {
+    pub(crate) fn consume(&self) {
         let mut redis = self.redis.connection();
         self.runtime.block_on(async {
             let mut conn = self.pool.connection().await.unwrap();
@@ -142,7 +142,7 @@ impl Service {
         });
     }
 
-    fn args<'a>(&'a self, redis: &'a str, args: &[&'a str]) -> Vec<&'a str> {
+    pub(crate) fn args<'a>(&'a self, redis: &'a str, args: &[&'a str]) -> Vec<&'a str> {
         let servers = ["attach", "--redis", redis, "--database", &self.url];
         [&servers[..], args].concat()
     }
@@ -157,7 +157,7 @@ impl Service {
 
     /// The report of `attach status`, which exits with this code.
     #[track_caller]
-    fn status(&self, code: i32, args: &[&str]) -> Value {
+    pub(crate) fn status(&self, code: i32, args: &[&str]) -> Value {
         self.run(&[&["status", "--json"], args].concat()).expect_code(code).json()
     }
 

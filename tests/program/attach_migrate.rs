@@ -1,0 +1,507 @@
+//! `seckill attach migrate`: a sale of the tutorials' service moves to an engine and back, whatever dies in between.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use redis::{RedisResult, Script, Value as Reply};
+use seckill_model::{
+    faults::{KILL_AT, Point},
+    order_id::{EPOCH_SECONDS, utc_day},
+};
+use seckill_store::plain::PlainPool;
+use serde_json::{Value, json};
+
+use crate::{
+    attach::{Database, SCRIPT, STREAM, Service},
+    support::{BINARY, Background, LONG, MariaDb, Ran, TestRedis, refused, wait_until_blocking},
+};
+
+/// The service, and an engine that may share its Redis.
+struct Both {
+    service: Service,
+    redis: Option<TestRedis>,
+    /// The database of the engine.
+    url: String,
+    pool: PlainPool,
+}
+
+impl Both {
+    fn start(database: Database, redis: Option<TestRedis>) -> Self {
+        let service = Service::on(database, TestRedis::start());
+        let url = match database {
+            Database::Sqlite => format!("sqlite:{}", service.home.file("engine.db").display()),
+            _ => service.runtime.block_on(MariaDb::shared().database()),
+        };
+        let pool = PlainPool::open(&url, 1).unwrap();
+        Self { service, redis, url, pool }
+    }
+
+    fn to_redis(&self) -> String {
+        self.redis.as_ref().unwrap_or(&self.service.redis).url()
+    }
+
+    /// A command on the engine.
+    fn engine(&self, args: &[&str]) -> Ran {
+        let redis = self.to_redis();
+        let servers = ["--redis", &redis, "--database", &self.url];
+        self.service.home.spawn(&[&servers[..], args].concat()).wait(LONG)
+    }
+
+    fn spawn(&self, sale: &str, args: &[&str], envs: &[(&str, &str)]) -> Background {
+        let (theirs, ours) = (self.service.redis.url(), self.to_redis());
+        let to = ["migrate", "--sale", sale, "--to-redis", &ours, "--to-database", &self.url];
+        let all = self.service.args(&theirs, &[&to[..], args].concat());
+        Background::spawn(BINARY, &self.service.home.args(&all), &self.service.home, envs)
+    }
+
+    /// A migration with `--json`; the consumers have been silent for a second.
+    fn run(&self, sale: &str, args: &[&str]) -> Ran {
+        self.wait_for_silence();
+        self.spawn(sale, &[&["--quiet", "1", "--json"], args].concat(), &[]).wait(LONG)
+    }
+
+    #[track_caller]
+    fn migrate(&self, sale: &str, args: &[&str]) -> Value {
+        self.run(sale, &[&["--yes"], args].concat()).expect_code(0).json()
+    }
+
+    #[track_caller]
+    fn findings(&self, sale: &str, args: &[&str]) -> Vec<String> {
+        let report = self.run(sale, &[&["--dry-run"], args].concat()).expect_code(1).json();
+        let found = report["plan"]["findings"].as_array().unwrap();
+        found.iter().map(|it| it.as_str().unwrap().to_owned()).collect()
+    }
+
+    fn wait_for_silence(&self) {
+        wait_until_blocking(LONG, "silent consumers", || {
+            let consumers: Vec<HashMap<String, Reply>> =
+                self.service.redis.query(&["XINFO", "CONSUMERS", STREAM, "g1"]);
+            let is_idle = |it: &Reply| matches!(it, Reply::Int(millis) if *millis >= 1_000);
+            consumers.iter().all(|it| is_idle(&it["idle"]))
+        });
+    }
+
+    /// A number from the engine's database.
+    fn count(&self, sql: String) -> i64 {
+        self.service.runtime.block_on(async {
+            let mut conn = self.pool.connection().await.unwrap();
+            conn.rows::<1>(sql.leak(), &[]).await.unwrap()[0][0]
+        })
+    }
+
+    /// What admission of the service says to a user.
+    fn admit(&self, sale: &str, user: i64) -> RedisResult<i64> {
+        admit(&mut self.service.redis.connection(), sale, user)
+    }
+
+    /// A sale with paid and unpaid orders, orders in flight in every form, and an entry of another sale.
+    fn sale_with_orders(&self, sale: &str, stock: i64) {
+        let service = &self.service;
+        service.loaded_sale(sale, stock);
+        for user in 1..=20 {
+            assert_eq!(self.admit(sale, user).unwrap(), 0);
+        }
+        service.consume();
+        let paid = format!(
+            "UPDATE tb_voucher_order SET status = 2 WHERE voucher_id = {sale} AND user_id <= 5"
+        );
+        service.sql(&paid);
+        for user in 21..=24 {
+            assert_eq!(self.admit(sale, user).unwrap(), 0);
+        }
+        // Delivered and not processed; one of them is in SQL already.
+        let read = ["XREADGROUP", "GROUP", "g1", "c1", "STREAMS", STREAM, ">"];
+        service.redis.query::<Reply>(&read);
+        let (order, before) = (order_of(sale, 24), stock - 20);
+        service.sql(&format!("INSERT INTO tb_voucher_order VALUES ({order}, 24, {sale}, 1)"));
+        let left = format!(
+            "UPDATE tb_seckill_voucher SET stock = {} WHERE voucher_id = {sale}",
+            before - 1
+        );
+        service.sql(&left);
+        for user in 25..=30 {
+            assert_eq!(self.admit(sale, user).unwrap(), 0);
+        }
+    }
+
+    /// The orders of the engine: ID, user and status, without those after user 30.
+    fn assert_orders(&self, sale: &str) {
+        let known = (1..=30).map(|user| format!("({}, {user})", order_of(sale, user)));
+        let known = known.collect::<Vec<_>>().join(", ");
+        let of = |condition: String| {
+            self.count(format!(
+                "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = {sale} AND {condition}"
+            ))
+        };
+        assert_eq!(
+            of(format!("(id, user_id) IN (VALUES {known})").replace("VALUES ", self.values())),
+            30
+        );
+        assert_eq!(of("status = 2 AND user_id <= 5".to_owned()), 5);
+        let users = format!(
+            "SELECT COUNT(*) - COUNT(DISTINCT user_id) FROM tb_voucher_order WHERE voucher_id = {sale}"
+        );
+        assert_eq!(self.count(users), 0);
+    }
+
+    /// SQLite compares rows with a VALUES list, MariaDB with a plain one.
+    fn values(&self) -> &'static str {
+        if self.url.starts_with("sqlite") { "VALUES " } else { "" }
+    }
+
+    /// Never on sale on both sides.
+    fn assert_one_side(&self, sale: &str) {
+        let stock: Option<i64> =
+            self.service.redis.query(&["GET", &format!("seckill:stock:{sale}")]);
+        let at_engine = self.engine(&["sale", "show", sale, "--json"]);
+        let sells = at_engine.code() == 0 && at_engine.json()["phase"] == "running";
+        assert!(stock.is_none() || !sells, "{sale} is on sale twice: {at_engine}");
+    }
+
+    /// A killed run keeps the lock until its lease ends.
+    fn release_lock(&self) {
+        let redis = self.redis.as_ref().unwrap_or(&self.service.redis);
+        redis.query::<i64>(&["DEL", "lock:operator"]);
+    }
+}
+
+fn admit(redis: &mut redis::Connection, sale: &str, user: i64) -> RedisResult<i64> {
+    Script::new(SCRIPT).arg(sale).arg(user).arg(order_of(sale, user)).invoke(redis)
+}
+
+/// Like the tutorials' IDs: a second in the high half.
+fn order_of(sale: &str, user: i64) -> i64 {
+    (150_000_000_i64 << 32) + sale.parse::<i64>().unwrap() * 100_000 + user
+}
+
+fn there_and_back(database: Database, redis: Option<TestRedis>) {
+    let both = Both::start(database, redis);
+    let service = &both.service;
+    // A node that runs loads the sale as soon as it is in SQL.
+    let node = both.redis.as_ref().map(|redis| {
+        let (redis, database) = (redis.url(), both.url.as_str());
+        service.home.spawn(&["--redis", &redis, "--database", database, "work"])
+    });
+    service.loaded_sale("11", 50);
+    both.sale_with_orders("10", 200);
+    assert_eq!(both.admit("11", 7).unwrap(), 0);
+
+    let planned = both.run("10", &["--dry-run"]).expect_code(0).json();
+    let plan = &planned["plan"];
+    for (key, expected) in [
+        ("redis_stock", 170),
+        ("sql_stock", 179),
+        ("initial", 200),
+        ("buyers", 30),
+        ("in_sql", 21),
+        ("in_flight", 9),
+        ("without_order", 0),
+        ("without_buyer", 0),
+    ] {
+        assert_eq!(plan[key], expected, "{key}: {planned}");
+    }
+    assert_eq!(both.admit("10", 30).unwrap(), 2, "a dry run has changed the service");
+
+    let report = both.migrate("10", &[]);
+    let proof = &report["proof"];
+    assert_eq!((&report["moved"], &proof["matching"]), (&true.into(), &30.into()), "{report}");
+    let figures = |buyers: i64, orders: i64, in_flight: i64, redis: i64, sql: i64| json!({"buyers": buyers, "orders": orders, "in_flight": in_flight, "redis_stock": redis, "sql_stock": sql});
+    assert_eq!(proof["service"], figures(30, 21, 9, 170, 179), "{report}");
+    assert_eq!(proof["engine"], figures(30, 30, 0, 170, 170), "{report}");
+    both.assert_orders("10");
+    // The script of the service fails, and its consumer finds no entry of this sale.
+    assert!(both.admit("10", 500).is_err());
+    service.consume();
+    assert_eq!(service.count("SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = 10"), 21);
+    assert_eq!(service.count("SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = 11"), 1);
+
+    both.engine(&["audit", "--json"]).expect_code(0);
+    let rush = both.engine(&["rush", "--voucher", "10", "--users", "100", "--json"]);
+    let rush = rush.expect_code(0).json();
+    assert_eq!((&rush["admitted"], &rush["duplicate"]), (&70.into(), &30.into()), "{rush}");
+    both.engine(&["audit", "--json"]).expect_code(0);
+    both.assert_orders("10");
+    let again = both.migrate("10", &[]);
+    assert_eq!((&again["moved"], &again["proof"]), (&true.into(), &Value::Null), "{again}");
+    let log = both.engine(&["activity", "--json"]).expect_code(0).stdout;
+    assert!(log.contains("sale migrate"), "{log}");
+
+    let running = both.run("10", &["--back", "--yes"]).expect_code(1).json();
+    let found = running["plan"]["findings"][0].as_str().unwrap();
+    assert!(found.contains("is running in the engine"), "{running}");
+    both.engine(&["sale", "pause", "10"]).expect_code(0);
+    let report = both.migrate("10", &["--back"]);
+    assert_eq!(
+        (&report["moved"], &report["proof"]["matching"]),
+        (&true.into(), &100.into()),
+        "{report}"
+    );
+    assert_eq!((both.admit("10", 30).unwrap(), both.admit("10", 99).unwrap()), (2, 2));
+    assert_eq!(both.admit("10", 1_001).unwrap(), 0);
+    service.consume();
+    let orders = "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = 10";
+    let stock = "SELECT stock FROM tb_seckill_voucher WHERE voucher_id = 10";
+    assert_eq!((service.count(orders), service.count(stock)), (101, 99));
+    let left: i64 = service.redis.query(&["GET", "seckill:stock:10"]);
+    assert_eq!(left, 99);
+    assert_eq!(service.count("SELECT COUNT(*) FROM tb_voucher_order WHERE status = 2"), 5);
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+    both.engine(&["audit", "--json"]).expect_code(0);
+    let archived = both.engine(&["sale", "show", "10", "--json"]).expect_code(0).json();
+    assert_eq!(archived["phase"], "archived");
+    let again = both.findings("10", &["--back"]).join("\n");
+    assert!(again.contains("is archived"), "{again}");
+    let again = both.findings("10", &[]).join("\n");
+    assert!(again.contains("voucher #10 exists"), "{again}");
+    assert!(node.is_none_or(|mut node| node.is_running()));
+}
+
+#[test]
+fn a_sale_moves_there_and_back_on_sqlite() {
+    there_and_back(Database::Sqlite, None);
+}
+
+#[test]
+fn a_sale_moves_there_and_back_on_mariadb() {
+    there_and_back(Database::MariaDb, Some(TestRedis::start()));
+}
+
+/// Kills a run at each pass of a point, and completes it; returns how many passes there are.
+fn every_pass_may_die(point: Point, back: bool) -> u32 {
+    let both = Both::start(Database::Sqlite, None);
+    let direction: &[&str] = if back { &["--back"] } else { &[] };
+    for pass in 1.. {
+        let sale = &(100 + pass).to_string();
+        both.sale_with_orders(sale, 40);
+        if back {
+            both.migrate(sale, &[]);
+            both.engine(&["sale", "pause", sale]).expect_code(0);
+        }
+        let kill_at = format!("{}:{pass}", point.name());
+        both.wait_for_silence();
+        let args = [&["--yes", "--quiet", "1"], direction].concat();
+        let ran = both.spawn(sale, &args, &[(KILL_AT, &kill_at)]).wait(LONG);
+        if ran.status.code().is_some() {
+            ran.expect_code(0);
+            return u32::try_from(pass).unwrap() - 1;
+        }
+        both.assert_one_side(sale);
+        both.release_lock();
+        let report = both.migrate(sale, direction);
+        assert_eq!(report["moved"], true, "pass {pass}: {report}");
+        both.assert_one_side(sale);
+        both.assert_orders(sale);
+        both.engine(&["audit", "--json"]).expect_code(0);
+        if back {
+            assert_eq!((both.admit(sale, 30).unwrap(), both.admit(sale, 31).unwrap()), (2, 0));
+            both.service.consume();
+        } else {
+            let rush = both.engine(&["rush", "--voucher", sale, "--users", "35", "--json"]);
+            let rush = rush.expect_code(0).json();
+            assert_eq!((&rush["admitted"], &rush["duplicate"]), (&5.into(), &30.into()), "{rush}");
+            both.assert_orders(sale);
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_migration_that_dies_at_any_step_is_completed() {
+    assert_eq!(every_pass_may_die(Point::MigrationStep, false), 5);
+}
+
+#[test]
+fn a_return_that_dies_at_any_step_is_completed() {
+    assert_eq!(every_pass_may_die(Point::MigrationStep, true), 5);
+}
+
+#[test]
+fn a_migration_that_dies_at_any_commit_of_the_engine_is_completed() {
+    assert!(every_pass_may_die(Point::BeforeCommit, false) > 1);
+}
+
+#[test]
+fn a_return_that_dies_at_any_commit_of_the_engine_is_completed() {
+    assert!(every_pass_may_die(Point::BeforeCommit, true) > 1);
+}
+
+#[test]
+fn a_migration_that_dies_while_the_engine_loads_the_sale_is_completed() {
+    assert_eq!(every_pass_may_die(Point::MidReconciliation, false), 1);
+}
+
+#[test]
+fn the_engine_issues_no_order_id_that_it_took_over() {
+    let both = Both::start(Database::Sqlite, Some(TestRedis::start()));
+    both.service.loaded_sale("10", 10);
+    // The service counts local time as UTC, so its IDs are ahead.
+    let ahead = Timestamp::now().as_second() + 3_600;
+    let (order, number) = (((ahead - EPOCH_SECONDS) << 32) + 77_777, 77_777);
+    let mut redis = both.service.redis.connection();
+    let admitted: i64 = Script::new(SCRIPT).arg("10").arg(1).arg(order).invoke(&mut redis).unwrap();
+    assert_eq!((admitted, &both.migrate("10", &[])["moved"]), (0, &true.into()));
+    let key = format!("icr:order:{}", utc_day(ahead).strftime("%Y:%m:%d"));
+    let leased: i64 = both.redis.as_ref().unwrap().query(&["GET", &key]);
+    assert!(leased > number, "{leased}");
+}
+
+#[test]
+fn a_dead_migration_is_undone_if_something_prevents_it_now() {
+    let both = Both::start(Database::Sqlite, None);
+    both.sale_with_orders("10", 40);
+    both.wait_for_silence();
+    let kill_at = format!("{}:2", Point::MigrationStep.name());
+    let envs = [(KILL_AT, kill_at.as_str())];
+    let ran = both.spawn("10", &["--yes", "--quiet", "1"], &envs).wait(LONG);
+    assert!(ran.status.code().is_none() && both.admit("10", 31).is_err(), "{ran}");
+    refused(both.run("10", &["--yes"]), 1, "sale migrate");
+    both.release_lock();
+    both.service.redis.query::<i64>(&["SADD", "seckill:order:10", "77"]);
+    let report = both.run("10", &["--yes"]).expect_code(1).json();
+    let found = report["plan"]["findings"].to_string();
+    assert!(found.contains("user 77") && found.contains("does not match"), "{report}");
+    assert_eq!(both.admit("10", 31).unwrap(), 0);
+}
+
+#[test]
+fn a_service_that_still_sells_keeps_its_sale() {
+    let both = Arc::new(Both::start(Database::Sqlite, None));
+    both.service.loaded_sale("10", 1_000_000);
+    let stop = Arc::new(AtomicBool::new(false));
+    let buyers = {
+        let (both, stop) = (both.clone(), stop.clone());
+        std::thread::spawn(move || {
+            let mut redis = both.service.redis.connection();
+            let (mut admitted, mut fenced) = (0, false);
+            for user in 1.. {
+                if stop.load(Relaxed) {
+                    break;
+                }
+                match admit(&mut redis, "10", user) {
+                    Ok(0) => admitted += 1,
+                    Ok(other) => panic!("{other}"),
+                    Err(_) => fenced = true,
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            (admitted, fenced)
+        })
+    };
+    let ran = both.run("10", &["--yes"]);
+    refused(ran, 1, "the sale changed while it was prepared");
+    let before: i64 = both.service.redis.query(&["GET", "seckill:stock:10"]);
+    wait_until_blocking(LONG, "buyers go on", || {
+        both.service.redis.query::<i64>(&["GET", "seckill:stock:10"]) < before
+    });
+    stop.store(true, Relaxed);
+    let (admitted, fenced) = buyers.join().unwrap();
+    assert!(fenced && admitted > 0);
+    // Stopped, with the load in flight, it moves.
+    let report = both.migrate("10", &[]);
+    assert_eq!(report["plan"]["in_flight"], admitted, "{report}");
+    both.engine(&["audit", "--json"]).expect_code(0);
+}
+
+#[test]
+fn what_prevents_a_migration_is_named() {
+    let both = Both::start(Database::Sqlite, None);
+    let (service, query) = (&both.service, |command: &[&str]| {
+        both.service.redis.query::<Reply>(command);
+    });
+    let has = |found: &[String], part: &str| {
+        assert!(found.iter().any(|it| it.contains(part)), "'{part}' is not in {found:#?}");
+    };
+    both.sale_with_orders("10", 100);
+    let order = |id: i64, user: i64, sale: i64, status: i64| {
+        service
+            .sql(&format!("INSERT INTO tb_voucher_order VALUES ({id}, {user}, {sale}, {status})"));
+    };
+
+    // A consumer that has just read.
+    let quiet = ["--quiet", "3600"];
+    let ran = both.spawn("10", &[&["--json", "--dry-run"], &quiet[..]].concat(), &[]).wait(LONG);
+    let found = ran.expect_code(1).json()["plan"]["findings"].to_string();
+    assert!(found.contains("consumer c1 asked for entries"), "{found}");
+    let memory = service.home.file("memory.toml");
+    std::fs::write(&memory, "[stream]\nkey = \"\"\n").unwrap();
+    let profile = ["--profile", memory.to_str().unwrap()];
+    let found = both.findings("10", &profile);
+    has(&found, "pass --service-stopped");
+    has(&found, "buyers without order and entry: 9");
+    let ran = both
+        .run("10", &[&["--dry-run", "--service-stopped", "--leave-out"], &profile[..]].concat());
+    assert_eq!(ran.expect_code(0).json()["plan"]["without_order"], 9);
+
+    // A buyer whose order was lost: refused, or on sale again.
+    query(&["SADD", "seckill:order:10", "77"]);
+    query(&["DECR", "seckill:stock:10"]);
+    has(&both.findings("10", &[]), "buyers without order and entry: 1, for example user 77");
+    let both_read_only =
+        both.spawn("10", &["--yes", "--read-only", "--quiet", "1"], &[]).wait(LONG);
+    refused(both_read_only, 1, "read-only");
+    assert_eq!(both.admit("10", 30).unwrap(), 2);
+
+    // Rows that the engine cannot hold.
+    service.loaded_sale("12", 100);
+    order(1_200_001, 1, 12, 4);
+    order(1_200_002, 2, 12, 5);
+    order(1_200_003, 3, 12, 1);
+    order(1_200_004, 3, 12, 1);
+    order(-5, 4, 12, 1);
+    query(&["XADD", STREAM, "*", "userId", "9", "voucherId", "12", "id", "1200009"]);
+    let found = both.findings("12", &[]);
+    has(&found, "closed orders: 1, the first 1200001");
+    has(&found, "status that the engine does not have: 1, for example 5");
+    has(&found, "users with several orders: 1, for example 3");
+    has(&found, "no ID for the engine: 1, the first -5");
+    has(&found, "entries of users who are not in the set of buyers: 1");
+    has(&found, "the stock does not match: 100 pieces and 0 buyers in Redis, 100 pieces and");
+    refused(both.run("13", &["--dry-run"]), 1, "the service has no sale #13 in SQL");
+    service.loaded_sale("14", 100);
+    query(&["DEL", "seckill:stock:14"]);
+    has(&both.findings("14", &[]), "has no stock in Redis");
+
+    // The engine has something of the kind already.
+    both.engine(&["sale", "create", "--title", "ours", "--stock", "5"]).expect_code(0);
+    service.loaded_sale("1", 5);
+    has(&both.findings("1", &[]), "voucher #1 exists");
+    service.loaded_sale("15", 5);
+    query(&["SET", "seckill:{p0}:stock:15", "5"]);
+    has(&both.findings("15", &[]), "has keys of sale #15");
+    query(&["DEL", "seckill:{p0}:stock:15"]);
+    query(&["SET", "seckill:stock:15:moved", "another 5"]);
+    refused(both.run("15", &["--dry-run"]), 1, "has moved to another engine");
+    query(&["DEL", "seckill:stock:15:moved"]);
+    query(&["SET", "seckill:stock:15:moving", "5"]);
+    has(&both.findings("15", &[]), "has loaded its stock again");
+    query(&["DEL", "seckill:stock:15:moving"]);
+    let ours = service.home.file("ours.toml");
+    std::fs::write(&ours, "[keys]\nstock = \"seckill:{p0}:stock:{voucher}\"\n").unwrap();
+    let found = both.findings("1", &["--profile", ours.to_str().unwrap()]);
+    has(&found, "belongs to the engine");
+
+    // One database for both sides.
+    let redis = both.to_redis();
+    let to = ["--to-redis", &redis, "--to-database", &service.url];
+    let all = service.args(&redis, &[&["migrate", "--sale", "15", "--dry-run"], &to[..]].concat());
+    refused(service.home.spawn(&all).wait(LONG), 3, "another program");
+
+    let to = ["--to-redis", &redis, "--to-database", &both.url];
+    let servers = ["attach", "--redis", &redis, "--database", &both.url, "migrate", "--sale", "1"];
+    let all = [&servers[..], &to, &["--dry-run", "--json"]].concat();
+    let found = service.home.spawn(&all).wait(LONG).expect_code(1).stdout;
+    assert!(found.contains("both sides must have their own"), "{found}");
+
+    // An entry that may be an order of any sale.
+    query(&["XADD", STREAM, "*", "user", "9"]);
+    has(&both.findings("15", &[]), "entries in flight that cannot be read: 1");
+    let tables = service.count("SELECT SUM(stock) FROM tb_seckill_voucher");
+    assert_eq!((tables, both.count("SELECT COUNT(*) FROM tb_seckill_voucher".into())), (289, 1));
+}
