@@ -42,7 +42,7 @@ pub enum Alarm {
         /// One of them.
         user: String,
     },
-    /// Users have an order in SQL and are not among the buyers in Redis: they can buy again.
+    /// Users have a live order in SQL and are not among the buyers in Redis: they can buy again.
     OrdersWithoutBuyer {
         /// The sale.
         voucher: VoucherId,

@@ -94,7 +94,7 @@ pub struct SaleReport {
     pub in_flight: Option<u64>,
     /// Buyers with neither an order nor an entry; `None` if not compared.
     pub buyers_without_order: Option<u64>,
-    /// Users with an order who are not in the set of buyers; `None` if not compared.
+    /// Users with a live order who are not in the set of buyers; `None` if not compared.
     pub orders_without_buyer: Option<u64>,
     /// Users with several live orders.
     pub duplicate_buyers: u64,
