@@ -45,7 +45,7 @@ use seckill_model::{
     reason,
     sale::MAX_STOCK,
 };
-use seckill_redis::{Connection, Layout, Redis, scripts};
+use seckill_redis::{Connection, Layout, Redis, keys::attach_dead, scripts};
 use seckill_store::{Settings, SharedStore, StoreError};
 
 pub use self::{
@@ -58,7 +58,7 @@ use crate::{
     buyers::{self, SaleKeys},
     check_single,
     database::{Database, OrderOf, SaleRow},
-    stream::{self, Waiting},
+    stream::{self, RawEntry, Waiting},
 };
 
 /// Names of the renamed stock and of the mark, after that of the stock.
@@ -131,6 +131,8 @@ struct Service {
     waiting: Vec<Waiting>,
     /// Entries that cannot be read, of any sale.
     unreadable: Vec<String>,
+    /// Entries of the sale that a recovery has given up, each with its user.
+    set_aside: Vec<(String, String)>,
     consumers: Vec<ConsumerReport>,
     row: SaleRow,
     orders: Vec<OrderOf>,
@@ -259,12 +261,35 @@ impl Migration {
             waiting.iter().map(|it| it.user.clone()).filter(|it| !members.contains(it)).collect();
         let strays = buyers::absent(conn, &set, late.clone()).await?;
         members.extend(late.into_iter().filter(|it| !strays.contains(it)));
+        let set_aside = self.set_aside().await?;
         let row = self.database.sale(&profile, voucher).await?;
         let row =
             row.ok_or_else(|| AttachError::Mismatch(reason!("attach-move-no-sale", voucher)))?;
         let orders = self.database.orders_of(&profile, voucher).await?;
         let consumers = report.map_or_else(Vec::new, |it| it.consumers);
-        Ok(Service { keys, members, waiting, unreadable, consumers, row, orders })
+        Ok(Service { keys, members, waiting, unreadable, set_aside, consumers, row, orders })
+    }
+
+    /// The entries of the sale that a recovery of this stream has given up.
+    async fn set_aside(&mut self) -> Result<Vec<(String, String)>> {
+        let (names, mut found) = (&self.profile.entry, Vec::new());
+        let [user, voucher] = [&names.user, &names.voucher].map(|name| format!("body:{name}"));
+        let (sale, mut after) = (self.voucher.to_string(), "-".to_owned());
+        loop {
+            let mut read = cmd("XRANGE");
+            read.arg(attach_dead(&self.profile.stream.key)).arg(&after).arg("+");
+            read.arg("COUNT").arg(PAGE);
+            let page: Vec<RawEntry> = self.conn.query(&read).await?;
+            let Some((last, _)) = page.last() else { return Ok(found) };
+            after = format!("({last}");
+            for (id, fields) in page {
+                let user = stream::value(&fields, &user).map(str::to_owned);
+                if let Some(user) = user.filter(|_| stream::value(&fields, &voucher) == Some(&sale))
+                {
+                    found.push((id, user));
+                }
+            }
+        }
     }
 
     /// Steps 1 to 4: moves the sale that the operator has seen. Without success, the stock key has its name again, unless

@@ -12,6 +12,7 @@ use seckill_model::{
     reason,
     sale::{check_stock, check_title},
 };
+use seckill_redis::keys::attach_lock;
 use serde::Serialize;
 
 use super::{Engine, Migration, Service};
@@ -134,6 +135,9 @@ impl Migration {
         if before.iter().any(|it| !now.contains(&(it.entry.as_str(), it.delivered))) {
             findings.push(reason!("attach-move-progress"));
         }
+        if self.exists(&attach_lock(&self.profile.stream.key)).await? {
+            findings.push(reason!("attach-move-recovery"));
+        }
         let (stock, renamed) = (self.stock(), self.renamed());
         match (self.exists(&stock).await?, self.exists(&renamed).await?) {
             (true, true) => findings.push(reason!("attach-move-reloaded", key = stock)),
@@ -146,7 +150,8 @@ impl Migration {
     }
 
     fn collect(&self, service: Service, mut findings: Vec<Reason>) -> Plan {
-        let Service { keys, members, waiting, unreadable, row, orders: rows, .. } = service;
+        let Service { keys, members, waiting, unreadable, set_aside, row, orders: rows, .. } =
+            service;
         let (voucher, mut orders) = (self.voucher, BTreeMap::new());
         let [mut closed, mut foreign, mut numbers, mut several, mut strays, mut bad]: [Found; 6] =
             Default::default();
@@ -204,6 +209,12 @@ impl Migration {
             lacking.add(&user);
         }
         let without_order = lacking.count;
+        let mut aside = Found::default();
+        for (letter, user) in set_aside {
+            if user_id(&user).is_none_or(|user| !orders.contains_key(&user)) {
+                aside.add(&letter);
+            }
+        }
         let without_buyer = orders.keys().filter(|user| !in_set.contains(user)).count() as u64;
         let initial = row.stock + in_sql as i64;
 
@@ -217,6 +228,8 @@ impl Migration {
         if !self.options.leave_out {
             lacking
                 .report(&mut findings, |count, user| reason!("attach-move-no-order", count, user));
+            aside
+                .report(&mut findings, |count, letter| reason!("attach-move-aside", count, letter));
         }
         if let Some(stock) = keys.stock
             && stock + keys.buyers as i64 != initial
