@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fs,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -20,7 +21,9 @@ use serde_json::{Value, json};
 
 use crate::{
     attach::{Database, SCRIPT, STREAM, Service},
-    support::{BINARY, Background, LONG, MariaDb, Ran, TestRedis, refused, wait_until_blocking},
+    support::{
+        BINARY, Background, LONG, MariaDb, PASSWORD, Ran, TestRedis, refused, wait_until_blocking,
+    },
 };
 
 /// The service, and an engine that may share its Redis.
@@ -430,7 +433,7 @@ fn what_prevents_a_migration_is_named() {
     let found = ran.expect_code(1).json()["plan"]["findings"].to_string();
     assert!(found.contains("consumer c1 asked for entries"), "{found}");
     let memory = service.home.file("memory.toml");
-    std::fs::write(&memory, "[stream]\nkey = \"\"\n").unwrap();
+    fs::write(&memory, "[stream]\nkey = \"\"\n").unwrap();
     let profile = ["--profile", memory.to_str().unwrap()];
     let found = both.findings("10", &profile);
     has(&found, "pass --service-stopped");
@@ -442,7 +445,12 @@ fn what_prevents_a_migration_is_named() {
     // A buyer whose order was lost: refused, or on sale again.
     query(&["SADD", "seckill:order:10", "77"]);
     query(&["DECR", "seckill:stock:10"]);
-    has(&both.findings("10", &[]), "buyers without order and entry: 1, for example user 77");
+    let dead = ["XADD", "seckill:attach:stream.orders:dead", "*", "body:voucherId", "10"];
+    query(&[&dead[..], &["body:userId", "77"]].concat());
+    query(&[&dead[..], &["body:userId", "1"]].concat());
+    let found = both.findings("10", &[]);
+    has(&found, "buyers without order and entry: 1, for example user 77");
+    has(&found, "a recovery has given up, without another order of their users: 1");
     let both_read_only =
         both.spawn("10", &["--yes", "--read-only", "--quiet", "1"], &[]).wait(LONG);
     refused(both_read_only, 1, "read-only");
@@ -483,7 +491,7 @@ fn what_prevents_a_migration_is_named() {
     has(&both.findings("15", &[]), "has loaded its stock again");
     query(&["DEL", "seckill:stock:15:moving"]);
     let ours = service.home.file("ours.toml");
-    std::fs::write(&ours, "[keys]\nstock = \"seckill:{p0}:stock:{voucher}\"\n").unwrap();
+    fs::write(&ours, "[keys]\nstock = \"seckill:{p0}:stock:{voucher}\"\n").unwrap();
     let found = both.findings("1", &["--profile", ours.to_str().unwrap()]);
     has(&found, "belongs to the engine");
 
@@ -504,4 +512,69 @@ fn what_prevents_a_migration_is_named() {
     has(&both.findings("15", &[]), "entries in flight that cannot be read: 1");
     let tables = service.count("SELECT SUM(stock) FROM tb_seckill_voucher");
     assert_eq!((tables, both.count("SELECT COUNT(*) FROM tb_seckill_voucher".into())), (289, 1));
+}
+
+#[test]
+fn what_prevents_a_return_is_named() {
+    let redis = TestRedis::setup().tcp().password(PASSWORD).start();
+    let both = Both::start(Database::Sqlite, Some(redis));
+    let (service, query) = (&both.service, |command: &[&str]| {
+        both.service.redis.query::<Reply>(command);
+    });
+    let back = |part: &str| {
+        let found = both.findings("10", &["--back"]);
+        assert!(found.iter().any(|it| it.contains(part)), "'{part}' is not in {found:#?}");
+    };
+    both.sale_with_orders("10", 100);
+    refused(both.run("10", &["--back", "--dry-run"]), 1, "there is no sale of voucher 10");
+    both.migrate("10", &[]);
+    back("is running in the engine");
+    both.engine(&["sale", "pause", "10"]).expect_code(0);
+    query(&["XADD", STREAM, "*", "userId", "9", "voucherId", "10", "id", "5"]);
+    back("entries of the sale in the stream of the service: 1");
+    query(&["XTRIM", STREAM, "MAXLEN", "0"]);
+    query(&["SET", "seckill:stock:10:moving", "5"]);
+    back("has not moved to the engine completely");
+    query(&["DEL", "seckill:stock:10:moving"]);
+    service.sql("INSERT INTO tb_voucher_order VALUES (77, 700, 10, 1)");
+    back("that the engine does not have: 1, the first 77");
+    service.sql("DELETE FROM tb_voucher_order WHERE id = 77");
+    let taken =
+        format!("UPDATE tb_voucher_order SET user_id = 900 WHERE id = {}", order_of("10", 1));
+    service.sql(&taken);
+    back("belong to other users in the table of the service: 1");
+    service.sql(&taken.replace("900", "1"));
+    query(&["SET", "seckill:stock:10", "5"]);
+    refused(both.run("10", &["--back", "--yes"]), 1, "has loaded its stock again");
+    query(&["DEL", "seckill:stock:10"]);
+    let other = both.service.redis.query::<String>(&["GET", "seckill:stock:10:moved"]);
+    query(&["SET", "seckill:stock:10:moved", "another 5"]);
+    refused(both.run("10", &["--back", "--yes"]), 1, "has moved to another engine");
+    query(&["SET", "seckill:stock:10:moved", &other]);
+
+    // What the engine has paid and closed meanwhile goes back as well.
+    let paid = order_of("10", 6).to_string();
+    both.engine(&["orders", "pay", &paid]).expect_code(0);
+    let config = service.home.file("config.toml");
+    fs::write(&config, "[engine.jobs]\nunpaid_ms = 1000\n").unwrap();
+    let close = ["--config", config.to_str().unwrap(), "jobs", "run", "close-overdue"];
+    wait_until_blocking(LONG, "unpaid orders are closed", || {
+        both.engine(&close).expect_code(0);
+        both.count("SELECT COUNT(*) FROM tb_voucher_order WHERE status = 5".to_owned()) == 24
+    });
+    let ran = both.run("10", &["--back", "--yes"]);
+    assert!(!format!("{}{}", ran.stdout, ran.stderr).contains(PASSWORD), "{ran}");
+    let report = ran.expect_code(0).json();
+    assert_eq!((&report["plan"]["live"], &report["plan"]["closed"]), (&6.into(), &24.into()));
+    let live = "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = 10 AND status = 2";
+    let closed = "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = 10 AND status = 4";
+    let stock = "SELECT stock FROM tb_seckill_voucher WHERE voucher_id = 10";
+    assert_eq!((service.count(live), service.count(closed), service.count(stock)), (6, 24, 94));
+    let admit = |user: i64| {
+        let mut redis = service.redis.connection();
+        Script::new(SCRIPT).arg("10").arg(user).arg(user).invoke::<i64>(&mut redis).unwrap()
+    };
+    assert_eq!((admit(6), admit(7)), (2, 0));
+    service.consume();
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
 }
