@@ -72,6 +72,13 @@ const KEEP_SEQUENCE: Duration = Duration::from_hours(3 * 24);
 const DAYS: i64 = 2;
 /// Numbers of one day that the engine never reaches.
 const OUT_OF_REACH: u32 = 1 << 30;
+/// Numbers to skip if the engine has no counter of the day: more than it may have leased before it lost one.
+const JUMP: u32 = 1 << 24;
+
+/// The mark of a sale that moves to an engine, or has moved.
+pub(crate) fn mark_of(profile: &Profile, voucher: VoucherId) -> String {
+    profile.stock(voucher) + MOVED
+}
 
 /// The engine that a sale moves to, or comes back from.
 #[derive(Debug)]
@@ -164,7 +171,7 @@ impl Migration {
     }
 
     fn mark(&self) -> String {
-        self.stock() + MOVED
+        mark_of(&self.profile, self.voucher)
     }
 
     async fn exists(&mut self, key: &str) -> Result<bool> {
@@ -382,7 +389,7 @@ impl Migration {
                 let mut call = scripts::LEASE_IDS.prepare_invoke();
                 call.key(of.sequence(day)).key(of.watermark());
                 call.arg(day.to_string()).arg(0).arg(KEEP_SEQUENCE.as_secs());
-                call.arg(most / u32::from(of.of()) + 1).arg(0);
+                call.arg(most / u32::from(of.of()) + 1).arg(JUMP);
                 conn.invoke::<u64>(&call).await?;
             }
         }

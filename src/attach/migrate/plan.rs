@@ -188,7 +188,7 @@ impl Migration {
                 Some((held, _)) if *held == order => {}
                 Some(_) => several.add(&user),
                 None if in_set.contains(&user) => {
-                    orders.insert(user, (order, OrderStatus::Unpaid));
+                    orders.insert(user, (order, self.first_status()));
                     in_flight += 1;
                 }
                 None => strays.add(&entry),
@@ -270,6 +270,12 @@ impl Migration {
         }
     }
 
+    /// The status of an order that the service has just written. The engine closes unpaid orders; a service without a
+    /// status never does.
+    fn first_status(&self) -> OrderStatus {
+        if self.profile.order.status.is_empty() { OrderStatus::Paid } else { OrderStatus::Unpaid }
+    }
+
     /// The status of a live order that the engine has as well.
     pub(super) fn status(
         &self,
@@ -277,8 +283,7 @@ impl Migration {
         closed: &mut Found,
         foreign: &mut Found,
     ) -> Option<OrderStatus> {
-        // Without a column, it is unknown whether an order is paid.
-        let status = row.status.unwrap_or(OrderStatus::Unpaid as i64);
+        let status = row.status.unwrap_or(self.first_status() as i64);
         if self.profile.order.closed.contains(&status) {
             closed.add(&row.id);
             return None;
