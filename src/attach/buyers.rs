@@ -96,6 +96,10 @@ pub(crate) async fn types(
     for key in keys {
         read.cmd("TYPE").arg(key);
     }
+    // Nothing answers a pipeline without commands.
+    if read.is_empty() {
+        return Ok(Vec::new());
+    }
     Ok(conn.pipe(&read).await?)
 }
 

@@ -78,6 +78,8 @@ pub struct SaleReport {
     pub phase: Option<Phase>,
     /// The key of its stock exists in Redis.
     pub loaded: bool,
+    /// It moves to an engine, or has moved there.
+    pub moved: bool,
     /// Pieces left in Redis; `None` if there is no such number.
     pub redis_stock: Option<i64>,
     /// Pieces left in SQL.

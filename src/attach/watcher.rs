@@ -18,6 +18,7 @@ use crate::{
     check_single,
     database::{Database, Orders, SALES, SaleRow},
     locks::LockScan,
+    migrate::mark_of,
     stream::{self, InFlight},
 };
 
@@ -163,11 +164,14 @@ impl Watcher {
         let mut alarms: Vec<Alarm> = foreign.into_iter().map(Alarm::ForeignKey).collect();
         alarms.extend(keys.iter().flat_map(|it| it.foreign.clone()).map(Alarm::ForeignKey));
         let last = self.last.take();
+        let marks: Vec<String> = vouchers.iter().map(|it| mark_of(profile, *it)).collect();
+        let marks = buyers::types(conn, marks.iter()).await?;
         let (mut sales, mut compared) = (Vec::new(), Vec::new());
-        for ((row, keys), members) in rows.into_iter().zip(&keys).zip(members) {
+        for (((row, keys), members), mark) in rows.into_iter().zip(&keys).zip(members).zip(marks) {
             let voucher = row.voucher;
             let differences = match members {
-                Some(members) if orders.complete => {
+                // The set and the rows of a sale that has moved are its history.
+                Some(members) if orders.complete && mark == "none" => {
                     let waiting = in_flight.users.get(&voucher);
                     let found = compare(&members, waiting, orders.of.get(&voucher));
                     let key = profile.buyers(voucher);
@@ -178,7 +182,7 @@ impl Watcher {
             };
             let in_flight = stream.as_ref().and_then(|_| in_flight.of(voucher));
             let mut sale = sale_report(row, keys, &orders, differences.as_ref(), now);
-            sale.in_flight = in_flight;
+            (sale.in_flight, sale.moved) = (in_flight, mark != "none");
             if let Some(last) = &last {
                 sale.add_rates(last, now);
             }
@@ -263,7 +267,8 @@ impl Watcher {
         let is_known = stream.is_none() || in_flight.complete;
         let not_loaded = sales
             .iter()
-            .filter(|it| it.phase == Some(Phase::Running) && !it.loaded)
+            // The stock of a sale that has moved must not be loaded.
+            .filter(|it| it.phase == Some(Phase::Running) && !it.loaded && !it.moved)
             .map(|it| it.voucher_id);
         let not_loaded = self.not_loaded.lasting(now, 0, not_loaded);
         // Each is read at another time: they are compared while nothing moves. An unreadable entry may be an order.
@@ -446,6 +451,7 @@ fn sale_report(
         title,
         phase,
         loaded: keys.has_stock,
+        moved: false,
         redis_stock: keys.stock,
         sql_stock: stock,
         initial,
