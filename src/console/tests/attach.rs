@@ -23,6 +23,7 @@ fn sale(id: u64) -> SaleReport {
         buyers_without_order: Some(2),
         orders_without_buyer: Some(3),
         duplicate_buyers: 1,
+        moved: false,
         admitted_per_second: Some(812.4),
         orders_per_second: Some(3.5),
     }
