@@ -139,6 +139,7 @@ mod tests {
         "ENTRIESADDED",
         "ENTRIESREAD",
         "JUSTID",
+        "KEEPTTL",
         "LIMIT",
         "MINID",
         "RETRYCOUNT",
