@@ -1,9 +1,14 @@
 //! Refusals that a node repeats without asking Redis: exact, and no longer than a bound after a change elsewhere.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
 
 use crate::world::World;
 use futures::future::join_all;
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
 use seckill_engine::{
     commands::Command, payment, recovery::repair, servers::Servers, vouchers::Vouchers,
@@ -204,6 +209,70 @@ async fn losses_of_redis_forget_no_buyer() {
         keep_their_orders(&world, voucher).await;
         world.settled_and_balanced().await;
     }
+}
+
+/// Restocks elsewhere at random moments while 64 tasks ask: each piece is sold once, and no user is refused later than the
+/// bound after a restock while pieces of it are left.
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_ask_while_a_sale_is_restocked_elsewhere_get_each_piece_once() {
+    const RESTOCKS: usize = 20;
+    let (world, voucher) = sold_out(50).await;
+    // As in another process: a command of this one takes effect at once.
+    let mut elsewhere = world.servers();
+    let (next, stop) = (&AtomicU64::new(10_000), CancellationToken::new());
+    let asking = (0..64).map(async |_| {
+        let mut replies = Vec::new();
+        while !stop.is_cancelled() {
+            let asked = Instant::now();
+            let outcome = world.ask(voucher, next.fetch_add(1, Relaxed)).await;
+            replies.push((asked, Instant::now(), outcome));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        replies
+    });
+    let restocking = async {
+        let mut random = StdRng::seed_from_u64(1);
+        let (mut restocks, mut pieces) = (Vec::new(), 0);
+        for _ in 0..RESTOCKS {
+            // Also shorter than the interval at which refusals are checked.
+            tokio::time::sleep(Duration::from_micros(random.random_range(0..300_000))).await;
+            let (begun, by) = (Instant::now(), random.random_range(1..=20));
+            Vouchers { servers: &mut elsewhere }.restock(voucher, by).await.unwrap();
+            pieces += by as usize;
+            restocks.push((begun, Instant::now(), pieces));
+        }
+        let sold = async || world.buyers(voucher).len() == 50 + pieces;
+        world.until("the last pieces are sold", sold).await;
+        refused(&world, voucher, Outcome::SoldOut).await;
+        stop.cancel();
+        restocks
+    };
+    let (replies, restocks) = tokio::join!(join_all(asking), restocking);
+    let replies: Vec<_> = replies.into_iter().flatten().collect();
+    let of = |is: fn(&Outcome) -> bool| replies.iter().filter(move |it| is(&it.2));
+    let orders: HashSet<String> = of(|it| matches!(it, Outcome::Admitted { .. }))
+        .map(|(.., outcome)| format!("{outcome:?}"))
+        .collect();
+    let (.., pieces) = *restocks.last().unwrap();
+    assert_eq!(orders.len(), pieces, "each piece has an order of its own");
+    let mut admitted: Vec<Instant> =
+        of(|it| matches!(it, Outcome::Admitted { .. })).map(|it| it.0).collect();
+    admitted.sort_unstable();
+    let ends = restocks.iter().skip(1).map(|it| Some(it.0)).chain([None]);
+    let mut checked = 0;
+    for ((_, done, pieces), next) in restocks.iter().zip(ends) {
+        for (asked, replied, _) in of(|it| *it == Outcome::SoldOut) {
+            let is_after = *asked >= *done + BOUND && next.is_none_or(|next| *replied < next);
+            if is_after {
+                // Every piece was asked for before this reply.
+                let sold = admitted.partition_point(|admitted| admitted < replied);
+                assert!(sold >= *pieces, "refused {:?} after a restock", *asked - *done);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 0);
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
