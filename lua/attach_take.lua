@@ -9,7 +9,6 @@
 -- Returns the state of the entry, and its fields if it has a body:
 --   0 not pending  1 held: its consumer received it since  2 done  3 it has no body, which a claim would discard
 
-local time = redis.call('TIME')
 local pending = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[3], ARGV[3], 1)[1]
 if not pending then
   return {0}
@@ -18,26 +17,14 @@ end
 if pending[2] ~= ARGV[2] and pending[3] < tonumber(ARGV[4]) then
   return {1}
 end
+if ARGV[5] ~= '' then
+  bury(ARGV[3], {'reason', ARGV[5], 'consumer', ARGV[6] ~= '' and ARGV[6] or pending[2],
+    'deliveries', tostring(pending[4])})
+  return {2}
+end
 local found = redis.call('XRANGE', KEYS[1], ARGV[3], ARGV[3])[1]
-if ARGV[5] == '' then
-  if not found then
-    return {3}
-  end
-  redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[3], 'JUSTID')
-  return {2, found[2]}
+if not found then
+  return {3}
 end
-local at = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local letter = {'entry', ARGV[3], 'reason', ARGV[5],
-  'consumer', ARGV[6] ~= '' and ARGV[6] or pending[2],
-  'deliveries', tostring(pending[4]), 'at', at}
-if found then
-  -- The fields of the body get a prefix: an invalid body may have a field `reason`.
-  -- `unpack` has a limit; a body with more than 3,000 fields is truncated.
-  for i = 1, math.min(#found[2], 6000), 2 do
-    letter[#letter + 1] = 'body:' .. found[2][i]
-    letter[#letter + 1] = found[2][i + 1]
-  end
-end
-redis.call('XADD', KEYS[2], '*', unpack(letter))
-redis.call('XACK', KEYS[1], ARGV[1], ARGV[3])
-return {2}
+redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[3], 'JUSTID')
+return {2, found[2]}

@@ -742,6 +742,7 @@ attach-back-taken = order IDs that belong to other users in the table of the ser
 attach-back-unclosed = closed orders that are live in the table of the service: { $count }, the first { $order }. The profile has no status for them; set order.status and order.closed
 attach-back-unfinished = sale #{ $voucher } has not moved to the engine completely; run 'seckill attach migrate' without --back first
 attach-back-unknown = orders in the table of the service that the engine does not have: { $count }, the first { $order }
+attach-body-gone = it was trimmed or deleted before it was acknowledged
 attach-buyers-without-order =
     Sale #{ $voucher }: { $users ->
         [one] 1 buyer has
@@ -832,7 +833,6 @@ attach-move-too-many = the sale has more than { $most } buyers or entries
 attach-move-unfinished = sale #{ $voucher } is in the engine, but the service has not been cleaned up; run the command without --dry-run
 attach-move-unread-orders = table { $table } has order IDs that the engine cannot represent
 attach-move-unreadable = entries in flight that cannot be read: { $count }, the first { $entry }. They may be orders; recover or remove them first
-attach-no-body = it was trimmed or deleted before it was acknowledged
 attach-no-buyers = no sale has a set { $key }: no order yet, or keys.buyers of the profile is wrong
 attach-no-column = table { $table } has no column { $columns }
 attach-no-counter = { $key } does not exist: no order today, or another counter
@@ -967,7 +967,7 @@ attach-status-no-stream = none: orders wait in the memory of the service and can
 attach-status-reads = a pass reads at most { $orders } orders, { $buyers } buyers, { $entries } undelivered and { $entries } pending entries, and examines { $keys } keys for locks
 attach-status-redis = Redis
 attach-status-stream = { $key }: length { $length }, lag { $lag }, pending { $pending }, added/s { $rate }
-attach-stock-mismatch = Sale #{ $voucher }: the stock is { $redis_stock } in Redis and { $sql_stock } in SQL, with { $in_flight } orders in flight. Count the live orders, and correct both.
+attach-stock-mismatch = Sale #{ $voucher }: the stock is { $redis_stock } in Redis and { $sql_stock } in SQL, orders in flight: { $in_flight }. Count the live orders, and correct both.
 attach-stocks = { $pattern }: { $count ->
     [one] 1 number
    *[other] { $count } numbers

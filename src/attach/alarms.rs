@@ -184,7 +184,7 @@ pub enum Poison {
         name: String,
     },
     /// It was trimmed or deleted while pending.
-    NoBody,
+    BodyGone,
 }
 
 impl Poison {
@@ -192,7 +192,7 @@ impl Poison {
         match self {
             Self::NoField { name } => reason!("attach-no-field", name = name.as_str()),
             Self::NoNumber { name } => reason!("attach-no-number", name = name.as_str()),
-            Self::NoBody => reason!("attach-no-body"),
+            Self::BodyGone => reason!("attach-body-gone"),
         }
     }
 }

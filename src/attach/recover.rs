@@ -561,7 +561,7 @@ impl Run<'_> {
                 let result = if taken == Taken::Gone { "gone" } else { "held" };
                 return self.log.add(self.plan.taken, &line(planned, result));
             }
-            Taken::NoBody => (Verdict::BodyGone, Some(OrderError::Gone)),
+            Taken::BodyGone => (Verdict::BodyGone, Some(OrderError::Gone)),
             Taken::Done(fields) => match order_of(&profile, Some(&fields)) {
                 Ok(order) => place(&self.database, conn, &profile, order).await?,
                 Err(fault) => (Verdict::Malformed, Some(fault)),
@@ -583,7 +583,7 @@ impl Run<'_> {
                     in_english(|| fault.as_ref().map_or_else(String::new, ToString::to_string));
                 match self.take(planned, &why).await? {
                     Taken::Gone | Taken::Held => self.done.changed += 1,
-                    Taken::Done(_) | Taken::NoBody => self.done.dead_letters += 1,
+                    Taken::Done(_) | Taken::BodyGone => self.done.dead_letters += 1,
                 }
             }
         }

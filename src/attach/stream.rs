@@ -298,7 +298,7 @@ async fn add_pending(
                 in_flight.add(profile, (id.clone(), fields), true);
             } else {
                 in_flight.unreadable += 1;
-                in_flight.poison.insert(id.clone(), Poison::NoBody);
+                in_flight.poison.insert(id.clone(), Poison::BodyGone);
             }
             if deliveries >= limits.deliveries && !in_flight.poison.contains_key(&id) {
                 in_flight.redelivered.insert(id, deliveries);

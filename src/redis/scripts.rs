@@ -4,14 +4,19 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
-/// Functions shared by several scripts.
-const INTEGRITY: &str = include_str!("../../lua/integrity.lua");
-
-/// A script preceded by [`INTEGRITY`]. Its shebang stays the first line.
-fn with_integrity(script: &str) -> Script {
+/// A script preceded by the functions of `shared`. Its shebang stays the first line.
+fn with(shared: &str, script: &str) -> Script {
     let (flags, body) = script.split_once('\n').unwrap_or((script, ""));
-    let shared = INTEGRITY.split_once('\n').map_or("", |(_, shared)| shared);
+    let shared = shared.split_once('\n').map_or("", |(_, shared)| shared);
     Script::new(&format!("{flags}\n{shared}\n{body}"))
+}
+
+fn with_integrity(script: &str) -> Script {
+    with(include_str!("../../lua/integrity.lua"), script)
+}
+
+fn with_letter(script: &str) -> Script {
+    with(include_str!("../../lua/letter.lua"), script)
 }
 
 fn plain(script: &str) -> Script {
@@ -42,7 +47,7 @@ scripts! {
     /// Claims the given entries.
     TAKE_OVER: plain("take_over.lua");
     /// Moves entries to the dead letters.
-    BURY: plain("bury.lua");
+    BURY: with_letter("bury.lua");
     /// Replays dead letters into the order stream.
     REPLAY: with_integrity("replay.lua");
     /// Reads a page of the pending list.
@@ -94,7 +99,7 @@ scripts! {
     /// Stores a value in the cache unless it was changed meanwhile.
     CACHE_STORE: plain("cache_store.lua");
     /// Claims an entry of another program's stream, or moves it to the dead letters of `attach`.
-    ATTACH_TAKE: plain("attach_take.lua");
+    ATTACH_TAKE: with_letter("attach_take.lua");
     /// Sets the stock of a sale of another program.
     ATTACH_STOCK: plain("attach_stock.lua");
     /// Renews or releases the lock of `attach`.

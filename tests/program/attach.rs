@@ -437,7 +437,7 @@ fn entries_delivered_many_times_or_without_a_body_are_found() {
     assert_eq!((&found["count"], &found["deliveries"]), (&2.into(), &6.into()));
     service.redis.query::<i64>(&["XTRIM", STREAM, "MAXLEN", "0"]);
     let report = service.status(1, &[]);
-    assert_eq!(alarm(&report, "poison_entries")["why"]["why"], "no_body", "{report}");
+    assert_eq!(alarm(&report, "poison_entries")["why"]["why"], "body_gone", "{report}");
 }
 
 #[test]

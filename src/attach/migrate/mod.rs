@@ -190,7 +190,7 @@ impl Migration {
         }
     }
 
-    /// The sale of the engine with this ID, whoever created it.
+    /// The sale of the engine with this ID, also one that no migration made.
     async fn engine_sale(&self) -> Result<Option<Sale>> {
         match self.engine.store.sale(self.voucher).await {
             Ok(sale) => Ok(Some(sale)),

@@ -335,7 +335,7 @@ pub(super) enum Taken {
     /// Done; the fields if it was claimed.
     Done(Vec<(Text, Text)>),
     /// It has no body.
-    NoBody,
+    BodyGone,
 }
 
 impl FromRedisValue for Taken {
@@ -347,7 +347,7 @@ impl FromRedisValue for Taken {
             0 => Self::Gone,
             1 => Self::Held,
             2 => Self::Done(parts.next().map_or(Ok(Vec::new()), redis::from_redis_value)?),
-            _ => Self::NoBody,
+            _ => Self::BodyGone,
         })
     }
 }

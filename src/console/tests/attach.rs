@@ -50,7 +50,7 @@ fn all_alarms() -> Vec<Alarm> {
         Alarm::LockNotReleased { count, key: key.clone(), left_ms: 20_000 },
         Alarm::LagHigh { lag: Some(5_000), oldest_ms: 61_000 },
         Alarm::StuckPending { consumer: "c1".into(), count, idle_ms: 90_000 },
-        Alarm::PoisonEntries { count, entry: "17-0".into(), why: seckill_attach::Poison::NoBody },
+        Alarm::PoisonEntries { count, entry: "17-0".into(), why: seckill_attach::Poison::BodyGone },
         Alarm::NoGroup { stream: "stream.orders".into(), group: "g1".into(), length: 12 },
         Alarm::ForeignKey(ForeignKey { key: "seckill:order:12".into(), holds: "string".into() }),
         Alarm::SaleNotLoaded { voucher, key: "seckill:stock:10".into() },
