@@ -6,6 +6,7 @@
 --       then the sale by SQL:  4 version  5 title  6 begin  7 end  8 state  9 initial  10 limit  11 created
 --       12 "always" to begin even if the keys are consistent; "replace" to begin even if Redis holds another sale with
 --          that ID, whose keys are renamed; else ""
+--       13 the voucher of which it is a shard, and how many it has: "7/3"; else ""
 --
 -- Returns
 --   {"whole"}   the keys are consistent and were reconciled in this server run
@@ -71,7 +72,7 @@ if damaged == 'restoring' then
 end
 if not integer(sale[5]) or not integer(sale[6]) or not sale[1] or integer(sale[5]) <= integer(ARGV[4]) then
   redis.call('HSET', KEYS[1], 'version', ARGV[4], 'title', ARGV[5], 'begin', ARGV[6], 'end', ARGV[7],
-    'state', ARGV[8], 'initial', ARGV[9], 'limit', ARGV[10], 'created', ARGV[11])
+    'state', ARGV[8], 'initial', ARGV[9], 'limit', ARGV[10], 'created', ARGV[11], 'shard', ARGV[13])
 end
 redis.call('HDEL', KEYS[1], 'cutting', 'cut_until')
 redis.call('HSET', KEYS[1], 'restoring', ARGV[1], 'restore_until', string.format('%.0f', now + tonumber(ARGV[2])),

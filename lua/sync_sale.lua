@@ -5,6 +5,7 @@
 -- ARGV  1 version  2 title  3 begin (ms, 0 = at once)  4 end (ms, 0 = never)  5 state  6 initial
 --       7 limit (orders per user)  8 created (ms)  9 voucher  10 "new" for a newly created sale, "own" from the
 --       process that cuts this sale, else ""  11 server run ID
+--       12 the voucher of which it is a shard, and how many it has: "7/3"; else ""
 --
 -- Returns "taken" if the version was applied, "known" if Redis had it or a newer one, "cutting" while the removal of
 -- stock in this version or a newer one is in progress (cut.lua): retry soon; "damaged" if the keys of the sale are inconsistent
@@ -15,7 +16,7 @@
 -- sold.
 
 local fields = {'version', ARGV[1], 'title', ARGV[2], 'begin', ARGV[3], 'end', ARGV[4], 'state', ARGV[5],
-  'initial', ARGV[6], 'limit', ARGV[7], 'created', ARGV[8]}
+  'initial', ARGV[6], 'limit', ARGV[7], 'created', ARGV[8], 'shard', ARGV[12]}
 
 local function highest_voucher()
   if redis.call('TYPE', KEYS[4]).ok ~= 'hash' and redis.call('EXISTS', KEYS[4]) == 1 then

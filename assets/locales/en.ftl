@@ -2253,6 +2253,7 @@ error-other-sale = Redis and SQL hold different sales under ID { $sale }; use th
 error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the excess orders
 error-read-only = read-only: commands are rejected; start without --read-only to make changes
 error-reconciling = '{ $key }' is being reconciled with SQL and is not ready yet; try again
+error-shards = { $shards } shards need as many partitions, and this deployment has { $most }; choose fewer, or run 'seckill work --partitions { $shards }' while no node is alive
 error-short = cannot remove { $by ->
     [one] 1 piece
    *[other] { $by } pieces
@@ -2366,6 +2367,8 @@ faults-role = '{ $text }' is not a role; the only one is operator
 faults-rules = the rules must have 1 to { $most } characters; line breaks are the only control characters allowed
 faults-sale-state = '{ $text }' is not a sale state; use running, paused, ended or archived
 faults-sequence = today's 4,294,967,295 order IDs are used up; wait for the next UTC day
+faults-shard = '{ $text }' is not a shard; it is VOUCHER/COUNT, for example 7/3
+faults-shards = { $shards } shards are not allowed; enter 1 to { $most }: each has a piece at least
 faults-stock = a stock of { $stock } is not allowed; enter 1 to { $most }
 faults-sub-title = the subtitle must be one line of 1 to { $most } characters without control characters
 faults-takes-entry = an ID such as 1795000000000-0
@@ -4055,6 +4058,7 @@ subject-rush = #{ $sale }, { $users ->
     [one] 1 buyer
    *[other] { $users } buyers
 }, seed { $seed }
+subject-shards = , { $shards } shards
 subject-shop = , shop { $shop }
 subject-sub-title = , subtitle '{ $text }'
 subject-users = { $count ->

@@ -96,7 +96,7 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
 }
 
 async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> Result<LoadReport> {
-    context.store.sale(plan.voucher).await?;
+    context.store.parts(plan.voucher).await?;
     let node = context.start_node().await?;
     // The engine runs until every buyer has a reply.
     let stop = node.stopping().child_token();

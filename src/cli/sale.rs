@@ -7,6 +7,7 @@ use seckill_model::{
     Label, Millis, NewSale, Phase, Sale, SaleState, VoucherId, When, sale::check_restock, text,
 };
 use seckill_redis::stream_stats::read_stats;
+use seckill_store::StoreError;
 use serde_json::json;
 
 use crate::{
@@ -71,6 +72,9 @@ pub(super) struct CreateArgs {
     /// Maximum orders per user
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = super::output::count)]
     limit: u64,
+    /// Spread the stock over this many shards, each in a partition of its own: for a sale that one server cannot serve
+    #[arg(long, value_name = "K", default_value_t = 1, allow_hyphen_values = true, value_parser = super::output::count)]
+    shards: u64,
     /// Start time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 or +10m
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     begin: Option<When>,
@@ -95,7 +99,7 @@ impl CreateArgs {
         let at = |when: &Option<When>| when.as_ref().map(|when| when.from(now));
         let (begin, end) = (at(&self.begin), at(&self.end));
         let sale = NewSale::checked(&self.title, self.stock, begin, end, now);
-        Ok(sale?.limited(self.limit)?)
+        Ok(sale?.limited(self.limit)?.sharded(self.shards)?)
     }
 }
 
@@ -104,7 +108,7 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
     match &command {
         SaleCommand::Create(args) => {
             let sale = NewSale::checked(&args.title, args.stock, None, None, Millis::now())?;
-            sale.limited(args.limit)?;
+            sale.limited(args.limit)?.sharded(args.shards)?;
         }
         SaleCommand::Restock { by, .. } => {
             check_restock(*by)?;
@@ -128,7 +132,7 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
             SaleCommand::Resume(SaleArgs { id, reason }) => (Command::ResumeSale(id), reason),
             SaleCommand::End { id, consent } => {
                 let operator = context.writer(&consent)?;
-                let Sale { title, stock: left, initial, .. } = context.store.sale(id).await?;
+                let Sale { title, stock: left, initial, .. } = whole(context, id).await?;
                 ask(&consent, &text!("cli-sale-end", voucher = id, title, left, initial))?;
                 return change(context, &operator, Command::EndSale(id)).await;
             }
@@ -146,7 +150,7 @@ async fn change(context: &Context, operator: &Operator, command: Command) -> Res
     let reply = reply::execute(operator, command).await?;
     match reply {
         Reply::SaleChanged { voucher, .. } | Reply::Restocked { voucher, .. } => {
-            let sale = context.store.sale(voucher).await?;
+            let sale = whole(context, voucher).await?;
             context.out.answer(&sale, || reply::text(&reply))
         }
         reply => reply::answer(context.out, &reply),
@@ -190,12 +194,24 @@ async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> R
 }
 
 async fn show(context: &Context, id: VoucherId) -> Result<u8> {
-    let sale = context.store.sale(id).await?;
+    let parts = context.store.parts(id).await?;
     let mut conn = context.redis.connection();
-    let stats = read_stats(&mut conn, &context.keys, &[id]).await?;
-    let facts = stats.sales.first().filter(|_| sale.state != SaleState::Archived);
-    let line = SaleLine::of(&sale, stats.now, facts);
-    context.out.answer(&line, || card(&line))
+    let ids: Vec<VoucherId> = parts.iter().map(|part| part.voucher_id).collect();
+    let stats = read_stats(&mut conn, &context.keys, &ids).await?;
+    let lines = SaleLine::of_vouchers(parts.iter().zip(&stats.sales).map(|(part, facts)| {
+        let facts = Some(facts).filter(|_| part.state != SaleState::Archived);
+        (part.shard.filter(|shard| shard.of == id), SaleLine::of(part, stats.now, facts))
+    }));
+    let line = lines.first().ok_or(StoreError::NoSale(id))?;
+    context.out.answer(line, || match line.shards.as_slice() {
+        [] => card(line),
+        shards => card(line) + &indented(&table(shards).to_string()),
+    })
+}
+
+/// The sale of a voucher, the sum of its shards if it is spread.
+async fn whole(context: &Context, id: VoucherId) -> Result<Sale> {
+    Ok(Sale::whole(&context.store.parts(id).await?).ok_or(StoreError::NoSale(id))?)
 }
 
 /// The figures of each sale.

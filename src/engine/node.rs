@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Result,
-    admission::Admission,
+    admission::{Admission, Rebalancer},
     commands::{
         Focus, Remote, Request,
         command_handler::{Operator, lock_names, login_name},
@@ -115,6 +115,7 @@ impl Node {
             let (requests, workers) = Admission::new(&context);
             let versions = context.versions.clone();
             tasks.spawn(deliver_all(deployment.servers(), versions, stop.clone()));
+            tasks.spawn(Rebalancer::new(&context, &requests).run(stop.clone()));
             for worker in workers {
                 tasks.spawn(worker.run(stop.clone()));
             }

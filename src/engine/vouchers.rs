@@ -81,14 +81,26 @@ impl Vouchers<'_> {
     /// Creates a sale whose voucher has this content.
     ///
     /// # Errors
-    /// As [`Vouchers::create`].
+    /// As [`Vouchers::create`]; [`EngineError::Rejected`] for more shards than partitions.
     pub async fn create_with(&mut self, voucher: &VoucherDetails, sale: &NewSale) -> Result<Sale> {
+        let (shards, most) = (sale.shards, self.servers.keys.count());
+        if shards > most {
+            return Err(EngineError::Rejected(reason!("error-shards", shards, most)));
+        }
         self.reserve_numbers().await?;
-        let sale = self.servers.store.create_sale_of(voucher, sale, Millis::now()).await?;
+        let (store, now) = (self.servers.store.clone(), Millis::now());
+        let parts = match store.create_sale_of(voucher, sale, now).await {
+            // Nothing was written; the next IDs follow those that were taken meanwhile.
+            Err(StoreError::Changed(_)) => store.create_sale_of(voucher, sale, now).await?,
+            parts => parts?,
+        };
         faults::pass(Point::AfterSaleCommit);
-        self.drop_cached(sale.voucher_id, voucher.shop_id).await;
-        deliver(self.servers, &sale, "new").await?;
-        Ok(sale)
+        let whole = whole(&parts)?;
+        self.drop_cached(whole.voucher_id, voucher.shop_id).await;
+        for part in &parts {
+            deliver(self.servers, part, "new").await?;
+        }
+        Ok(whole)
     }
 
     /// Removes the null marker of a new voucher from the cache of the HTTP API. If that fails, it expires within seconds.
@@ -123,7 +135,7 @@ impl Vouchers<'_> {
 
     /// Opens a planned sale now, by the clock of Redis.
     pub async fn start(&mut self, voucher: VoucherId) -> Result<Sale> {
-        let sale = self.servers.store.sale(voucher).await?;
+        let sale = whole(&self.servers.store.parts(voucher).await?)?;
         if sale.state == SaleState::Paused {
             return Err(EngineError::Rejected(reason!("error-is-paused", sale = voucher)));
         }
@@ -135,8 +147,25 @@ impl Vouchers<'_> {
         self.set_state(voucher, SaleState::Running, Some(now)).await
     }
 
-    /// Sets the state that the operator chose for a sale, and its begin if one is given.
+    /// Sets the state that the operator chose for a sale, and its begin if one is given. The shards of a sale follow one
+    /// another; after an error, repeating it completes them.
     pub async fn set_state(
+        &mut self,
+        voucher: VoucherId,
+        state: SaleState,
+        begin: Option<Millis>,
+    ) -> Result<Sale> {
+        let (mut parts, mut failed) = (self.servers.store.parts(voucher).await?, None);
+        for part in &mut parts {
+            match self.set_state_of(part.voucher_id, state, begin).await {
+                Ok(sale) => *part = sale,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or_else(|| whole(&parts), Err)
+    }
+
+    async fn set_state_of(
         &mut self,
         voucher: VoucherId,
         state: SaleState,
@@ -156,42 +185,121 @@ impl Vouchers<'_> {
         Ok(sale)
     }
 
-    /// Adds pieces to a sale, or removes unsold ones if `by` is negative.
+    /// Adds pieces to a sale, to each of its shards alike, or removes unsold ones if `by` is negative.
     ///
     /// # Errors
     /// [`EngineError::Failed`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
     /// concurrently; nothing is changed then.
     pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale> {
-        let sale = match check_restock(by).map_err(EngineError::Rejected)? {
-            0.. => self.add(voucher, by).await?,
-            _ => self.cut(voucher, by.unsigned_abs()).await?,
+        let by = check_restock(by).map_err(EngineError::Rejected)?;
+        let mut parts = self.servers.store.parts(voucher).await?;
+        let changed = if by > 0 {
+            self.add(&spread(&parts, by)).await?
+        } else {
+            let pieces = self.unsold(voucher, &parts, by.unsigned_abs()).await?;
+            self.cut(&pieces, None).await?
         };
-        faults::pass(Point::AfterChangeCommit);
-        deliver(self.servers, &sale, "").await?;
-        Ok(sale)
+        for part in &mut parts {
+            if let Some(sale) = changed.iter().find(|it| it.voucher_id == part.voucher_id) {
+                *part = sale.clone();
+            }
+        }
+        whole(&parts)
     }
 
-    /// Adds pieces in SQL. A commit with an unknown outcome is not retried, because that could add them twice; Redis is
-    /// updated from SQL, so that both agree.
-    async fn add(&mut self, voucher: VoucherId, by: i64) -> Result<Sale> {
-        let error = match self.servers.store.restock(voucher, by, None).await {
+    /// Moves unsold pieces from one shard of a sale to another: out of Redis, from one to the other in one transaction
+    /// of SQL, and into Redis. A process that dies in between leaves either what was before, once its lease has expired,
+    /// or a committed change, which any node delivers.
+    ///
+    /// # Errors
+    /// As [`Vouchers::restock`].
+    pub(crate) async fn move_pieces(
+        &mut self,
+        from: VoucherId,
+        to: VoucherId,
+        pieces: u64,
+    ) -> Result<()> {
+        self.cut(&[(from, pieces)], Some(to)).await.map(drop)
+    }
+
+    /// Adds pieces in SQL, then in Redis. A commit with an unknown outcome is not retried, because that could add them
+    /// twice; Redis is updated from SQL, so that both agree.
+    async fn add(&mut self, changes: &[(VoucherId, i64, Option<u64>)]) -> Result<Vec<Sale>> {
+        let error = match self.servers.store.restock(changes).await {
             Err(error @ StoreError::Unknown(_)) => error,
-            other => return Ok(other?),
+            other => return self.deliver_all(other?).await,
         };
-        if let Err(why) = self.resync(voucher).await {
-            tracing::warn!(%voucher, %why, "the sale is not synced to Redis yet");
+        for (voucher, ..) in changes {
+            if let Err(why) = self.resync(*voucher).await {
+                tracing::warn!(%voucher, %why, "the sale is not synced to Redis yet");
+            }
         }
         Err(error.into())
     }
 
+    async fn deliver_all(&mut self, changed: Vec<Sale>) -> Result<Vec<Sale>> {
+        faults::pass(Point::AfterChangeCommit);
+        // Those that gain pieces first: until the others are delivered, they do not count as sold out.
+        for sale in changed.iter().rev() {
+            deliver(self.servers, sale, "").await?;
+        }
+        Ok(changed)
+    }
+
+    /// Chooses the shards from which unsold pieces are removed, those with the most first.
+    async fn unsold(
+        &mut self,
+        voucher: VoucherId,
+        parts: &[Sale],
+        by: u64,
+    ) -> Result<Vec<(VoucherId, u64)>> {
+        let [_, _, ..] = parts else { return Ok(vec![(voucher, by)]) };
+        let mut stocks = Vec::new();
+        for part in parts {
+            let id = part.voucher_id;
+            let read = cmd("GET").arg(self.servers.keys.stock(id)).to_owned();
+            let stock: Option<u64> = self.servers.conn.query(&read).await?;
+            stocks.push((stock.unwrap_or(0), id));
+        }
+        stocks.sort_unstable_by(|one, other| other.cmp(one));
+        let (mut missing, mut chosen) = (by, Vec::new());
+        for &(stock, id) in &stocks {
+            let pieces = stock.min(missing);
+            if pieces > 0 {
+                chosen.push((id, pieces));
+                missing -= pieces;
+            }
+        }
+        if missing > 0 {
+            let why = reason!("error-short", sale = voucher, by, left = by - missing);
+            return Err(EngineError::Failed(why));
+        }
+        Ok(chosen)
+    }
+
     /// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them
-    /// if SQL refuses.
-    async fn cut(&mut self, voucher: VoucherId, by: u64) -> Result<Sale> {
-        let seen = self.take_out(voucher, by).await?;
+    /// if SQL refuses. With `to`, SQL adds them to that shard in the same transaction.
+    async fn cut(
+        &mut self,
+        pieces: &[(VoucherId, u64)],
+        to: Option<VoucherId>,
+    ) -> Result<Vec<Sale>> {
+        let mut changes = Vec::new();
+        for &(voucher, by) in pieces {
+            match self.take_out(voucher, by).await {
+                Ok(seen) => changes.push((voucher, -(by as i64), Some(seen))),
+                Err(error) => {
+                    self.put_back(pieces.get(..changes.len()).unwrap_or_default(), "own").await;
+                    return Err(error);
+                }
+            }
+        }
         faults::pass(Point::AfterCut);
-        let writing = self.servers.store.restock(voucher, -(by as i64), Some(seen));
+        let all: u64 = pieces.iter().map(|(_, by)| by).sum();
+        changes.extend(to.map(|to| (to, all as i64, None)));
+        let writing = self.servers.store.restock(&changes);
         let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
-            Ok(Ok(sale)) => return Ok(sale),
+            Ok(Ok(changed)) => return self.deliver_all(changed).await,
             Ok(Err(error)) => error,
             Err(_) => {
                 let seconds = CUT_WITHIN.as_secs();
@@ -201,15 +309,17 @@ impl Vouchers<'_> {
         let whose = if let StoreError::Unknown(_) = error {
             // The commit may still succeed; after the lease, SQL is authoritative.
             tokio::time::sleep(CUT_LEASE).await;
-            // Under the lock of its row, which a commit in progress holds.
-            if let Ok(sale) = self.servers.store.sale(voucher).await {
-                let _ = self.servers.store.set_state(voucher, sale.state, None).await;
+            for (voucher, _) in pieces {
+                // Under the lock of its row, which a commit in progress holds.
+                if let Ok(sale) = self.servers.store.sale(*voucher).await {
+                    let _ = self.servers.store.set_state(*voucher, sale.state, None).await;
+                }
             }
             ""
         } else {
             "own"
         };
-        self.put_back(voucher, whose).await;
+        self.put_back(pieces, whose).await;
         Err(error.into())
     }
 
@@ -229,7 +339,7 @@ impl Vouchers<'_> {
                 Ok(answer) => answer,
                 Err(error) => {
                     // It may have run: only its reply is missing.
-                    self.put_back(voucher, "own").await;
+                    self.put_back(&[(voucher, by)], "own").await;
                     return Err(error.into());
                 }
             };
@@ -259,13 +369,27 @@ impl Vouchers<'_> {
 
     /// Restores what SQL has after a failed stock reduction. If that fails too, Redis has fewer pieces than SQL until
     /// the next node starts or the sale changes.
-    async fn put_back(&mut self, voucher: VoucherId, whose: &str) {
-        let done = async {
-            let sale = self.servers.store.sale(voucher).await?;
-            try_sync(self.servers, &sale, whose).await
-        };
-        if let Err(error) = done.await {
-            tracing::warn!(%voucher, %error, "the pieces of a failed removal are not restored yet");
+    async fn put_back(&mut self, pieces: &[(VoucherId, u64)], whose: &str) {
+        for (voucher, _) in pieces {
+            let done = async {
+                let sale = self.servers.store.sale(*voucher).await?;
+                try_sync(self.servers, &sale, whose).await
+            };
+            if let Err(error) = done.await {
+                tracing::warn!(%voucher, %error, "the pieces of a failed removal are not restored yet");
+            }
         }
     }
+}
+
+/// Spreads pieces over the parts of a sale, as evenly as possible.
+fn spread(parts: &[Sale], by: i64) -> Vec<(VoucherId, i64, Option<u64>)> {
+    let count = parts.len() as i64;
+    let each = |number: i64| by / count + i64::from(number < by % count);
+    let shares = (0..).zip(parts).map(|(number, part)| (part.voucher_id, each(number), None));
+    shares.filter(|(_, by, _)| *by > 0).collect()
+}
+
+fn whole(parts: &[Sale]) -> Result<Sale> {
+    Ok(Sale::whole(parts).ok_or(StoreError::NoSale(VoucherId(0)))?)
 }

@@ -5,8 +5,8 @@ use futures::future::try_join_all;
 use redis::cmd;
 use seckill_engine::{Command, EngineError, Operator, Reply, vouchers::Vouchers};
 use seckill_model::{
-    Label, Millis, NewSale, OrderId, Voucher, VoucherDetails, VoucherId, VoucherKind,
-    VoucherStatus, reason::reason, user::Token,
+    Label, Millis, NewSale, OrderId, Sale, Voucher, VoucherDetails, VoucherId, VoucherKind,
+    VoucherStatus, reason::reason, sale::Shard, user::Token,
 };
 use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,8 @@ struct VoucherView {
     end_time: Option<String>,
     limit: Option<u8>,
     state: Option<String>,
+    /// Shards over which the sale is spread; `None` if it is not.
+    shards: Option<u16>,
     /// Pieces left, by Redis; `None` if it does not hold the sale.
     stock: Option<i64>,
 }
@@ -214,12 +216,20 @@ impl std::str::FromStr for ShopId {
 
 /// A voucher through the cache, with its live stock.
 async fn find(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
-    let (keys, key) = (shared.keys.voucher_cache(id), shared.keys.stock(id));
-    let live = cmd("GET").arg(&key).take();
+    let keys = shared.keys.voucher_cache(id);
     let (found, stock) =
-        tokio::join!(shared.cache.get(&keys, load(shared, id)), shared.redis.query(&key, &live),);
-    let (found, stock) = (found?, stock?);
+        tokio::join!(shared.cache.get(&keys, load(shared, id)), live_stock(shared, id));
+    let (found, mut stock) = (found?, stock?);
+    if let Some(count) = found.as_ref().and_then(|voucher| voucher.shards) {
+        let of_shards = Shard { of: id, count }.all().map(|id| live_stock(shared, id));
+        stock = try_join_all(of_shards).await?.into_iter().sum();
+    }
     Ok(found.map(|voucher| VoucherView { stock, ..voucher }))
+}
+
+async fn live_stock(shared: &Shared, id: VoucherId) -> Refused<Option<i64>> {
+    let key = shared.keys.stock(id);
+    Ok(shared.redis.query(&key, cmd("GET").arg(&key)).await?)
 }
 
 async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
@@ -227,7 +237,7 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
     let Voucher { voucher_id, kind, details } = voucher;
     let sale = match kind {
         VoucherKind::Ordinary => None,
-        VoucherKind::Sale => Some(shared.store.sale(id).await?),
+        VoucherKind::Sale => Sale::whole(&shared.store.parts(id).await?),
     };
     let time = |at: Option<Millis>| at.map(|at| at.to_string());
     Ok(Some(VoucherView {
@@ -243,6 +253,7 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
         begin_time: time(sale.as_ref().and_then(|sale| sale.begin)),
         end_time: time(sale.as_ref().and_then(|sale| sale.end)),
         limit: sale.as_ref().map(|sale| sale.limit),
+        shards: sale.as_ref().and_then(|sale| sale.shard).map(|shard| shard.count),
         state: sale.map(|sale| sale.state.to_string()),
         stock: None,
     }))
@@ -325,13 +336,13 @@ async fn restock(
 ) -> Result<Stock> {
     match execute(&shared, token, Command::Restock { voucher, by }).await {
         Ok(Reply::Restocked { initial, .. }) => {
-            let key = shared.keys.stock(voucher);
-            let stock = shared.redis.query(&key, cmd("GET").arg(&key)).await.ok().flatten();
-            Ok(Answer(Stock { initial, stock }))
+            let found = find(&shared, voucher).await.ok().flatten();
+            Ok(Answer(Stock { initial, stock: found.and_then(|voucher| voucher.stock) }))
         }
         // It is in SQL, and nodes deliver it: a retry would add the pieces twice.
         Err(EngineError::NotLoaded { .. }) => {
-            let initial = shared.store.sale(voucher).await?.initial;
+            let sale = Sale::whole(&shared.store.parts(voucher).await?);
+            let initial = sale.map_or(0, |sale| sale.initial);
             Ok(Answer(Stock { initial, stock: None }))
         }
         Ok(_) => Err(Refusal::Defect),

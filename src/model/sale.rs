@@ -35,6 +35,53 @@ pub struct UserId(pub u64);
 
 quoted!(VoucherId, UserId);
 
+/// One of the shards over which a voucher's sale is spread. Each is a sale with its own stock, buyers and orders, in
+/// another partition; a user always meets the same one, so that limits per user stay exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Shard {
+    /// The voucher that buyers ask for, which is not a sale itself.
+    pub of: VoucherId,
+    /// Number of shards, at least 2.
+    pub count: u16,
+}
+
+impl Shard {
+    /// The shards, by ID.
+    pub fn all(self) -> impl Iterator<Item = VoucherId> + Clone {
+        (1..=u64::from(self.count)).map(move |number| VoucherId(self.of.0 + number))
+    }
+
+    /// The shard of a user. Orders depend on it: it must never change.
+    pub fn of_user(self, user: UserId) -> VoucherId {
+        // The finalizer of SplitMix64, as a plain remainder would follow any pattern in the IDs
+        // (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+        let mut mixed = user.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        VoucherId(self.of.0 + 1 + mixed % u64::from(self.count))
+    }
+}
+
+/// Printed as the field of a sale in Redis: `7/3` for three shards of voucher 7.
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.of, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = Reason;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (of, count) = text.split_once('/').unwrap_or_default();
+        match count.parse() {
+            Ok(count) if count > 1 => Ok(Self { of: of.parse()?, count }),
+            _ => Err(reason!("faults-shard", text = shortened(text, 40))),
+        }
+    }
+}
+
 /// One of the places that a buyer has in a sale, up to its limit: each holds one order.
 ///
 /// Printed as the field in Redis' buyers hash: `7` is the first place of user 7, `7/2` the second.
@@ -139,6 +186,8 @@ pub struct NewSale {
     pub end: Option<Millis>,
     /// Orders per user, 1 to [`MAX_LIMIT`].
     pub limit: u8,
+    /// Shards over which the stock is spread; 1 is not spread.
+    pub shards: u16,
 }
 
 impl NewSale {
@@ -161,7 +210,7 @@ impl NewSale {
                 return Err(reason!("faults-window", begin, end));
             }
         }
-        Ok(Self { title, stock, begin, end, limit: 1 })
+        Ok(Self { title, stock, begin, end, limit: 1, shards: 1 })
     }
 
     /// Returns the sale with another limit of orders per user.
@@ -169,6 +218,16 @@ impl NewSale {
         match u8::try_from(limit) {
             Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(Self { limit, ..self }),
             _ => Err(reason!("faults-limit", limit, most = MAX_LIMIT)),
+        }
+    }
+
+    /// Returns the sale spread over this many shards, each with at least one piece.
+    pub fn sharded(self, shards: u64) -> Result<Self, Reason> {
+        match u16::try_from(shards) {
+            Ok(shards) if shards > 0 && u64::from(shards) <= self.stock => {
+                Ok(Self { shards, ..self })
+            }
+            _ => Err(reason!("faults-shards", shards, most = self.stock.min(u16::MAX.into()))),
         }
     }
 }
@@ -241,12 +300,28 @@ pub struct Sale {
     pub delivered: u64,
     /// Creation time; distinguishes sales with the same ID.
     pub created: Millis,
+    /// Of which voucher it is a shard, if of one.
+    pub shard: Option<Shard>,
 }
 
 impl Sale {
     /// Number of live orders in SQL, derived from the stock without counting rows.
     pub fn live_orders(&self) -> u64 {
         self.initial.saturating_sub(self.stock)
+    }
+
+    /// The sale of a voucher as buyers see it: the sum of its shards. `None` without parts.
+    pub fn whole(parts: &[Self]) -> Option<Self> {
+        let mut whole = parts.first()?.clone();
+        for part in parts.get(1..).unwrap_or_default() {
+            whole.initial += part.initial;
+            whole.stock += part.stock;
+            whole.changed = whole.changed.max(part.changed);
+            whole.version += part.version;
+            whole.delivered += part.delivered;
+        }
+        whole.voucher_id = whole.shard.map_or(whole.voucher_id, |shard| shard.of);
+        Some(whole)
     }
 
     /// Whether Redis has not confirmed the last change yet.
@@ -344,6 +419,7 @@ mod tests {
             version: 1,
             delivered: 1,
             created: NOW,
+            shard: None,
         };
         assert_eq!(sale.phase(NOW, Some(5)), Phase::Planned);
         assert_eq!(sale.phase(NOW.plus(1), Some(5)), Phase::Running);

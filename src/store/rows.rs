@@ -6,6 +6,7 @@ use seckill_model::{
     VoucherStatus,
     ledger::SqlLedger,
     reason,
+    sale::Shard,
     user::{Role, Token},
 };
 
@@ -36,6 +37,7 @@ columns! {
         // Constraints of the tables keep these numbers in range.
         u64 => |it| Some(count(*it));
         u8 => |it| Some(u8::try_from(*it).unwrap_or(1));
+        u16 => |it| u16::try_from(*it).ok();
         Millis => |it| Some(Millis(*it));
         OrderId => |it| OrderId::from_i64(*it);
         UserId => |it| Some(UserId(*it as u64));
@@ -142,6 +144,8 @@ impl FromRow for Sale {
     fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
         let archived: Option<Millis> = row.get("archive_time")?;
         let state = row.get("state")?;
+        let (of, count): (Option<VoucherId>, Option<u16>) =
+            (row.get("shard_of")?, row.get("shards")?);
         Ok(Self {
             voucher_id: row.get("voucher_id")?,
             title: row.get("title")?,
@@ -155,6 +159,7 @@ impl FromRow for Sale {
             version: row.get("version")?,
             delivered: row.get("delivered_version")?,
             created: row.get("create_time")?,
+            shard: of.zip(count).map(|(of, count)| Shard { of, count }),
         })
     }
 }

@@ -60,7 +60,8 @@ pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(
         1.. if more <= room => return Ok(()),
         1.. if room == 0 => reason!("store-rule-full", voucher, initial),
         0.. => reason!("store-pieces-cannot-be-added", voucher, by = more, initial, room),
-        _ if more <= stock && more < initial => return Ok(()),
+        // A sale has a piece at least; all those of a shard may move to others.
+        _ if more <= stock && (more < initial || sale.shard.is_some()) => return Ok(()),
         _ => reason!("store-rule-sold", voucher, by = more, stock, initial),
     }))
 }

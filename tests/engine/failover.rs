@@ -66,7 +66,8 @@ impl Deployment {
     }
 
     async fn sale(&self, node: &Node, stock: u64) -> VoucherId {
-        let sale = NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1 };
+        let sale =
+            NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1, shards: 1 };
         match execute(node, Command::CreateSale(sale)).await {
             Reply::SaleCreated(voucher) => voucher,
             other => panic!("{other:?}"),

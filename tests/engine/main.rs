@@ -42,6 +42,7 @@ mod restarts;
 mod restock;
 mod retention;
 mod servers;
+mod shards;
 mod store;
 mod support_clusters;
 mod support_works;

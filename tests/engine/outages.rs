@@ -3,6 +3,7 @@
 use std::{fmt::Debug, time::Duration};
 
 use crate::support::{Cut, MariaDb, PASSWORD, PATIENCE, Postgres, Proxy, Server, wait_until};
+use crate::world::restock;
 use seckill_model::{
     Cause, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter, OrderId,
     OrderTerms, RunEnd, SaleState, UserId, VoucherDetails, VoucherId,
@@ -112,7 +113,14 @@ struct Case {
 
 impl Case {
     async fn set(store: &SharedStore, number: u64) -> Self {
-        let sale = NewSale { title: "hot pot".into(), stock: 9, begin: None, end: None, limit: 1 };
+        let sale = NewSale {
+            title: "hot pot".into(),
+            stock: 9,
+            begin: None,
+            end: None,
+            limit: 1,
+            shards: 1,
+        };
         let voucher = store.create_sale(&sale, NOW).await.unwrap().voucher_id;
         // Each case is older than the previous ones, so that their orders are not overdue with its own.
         let made = Millis(NOW.0 - 10 * number as i64);
@@ -224,11 +232,11 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
         }
         Op::CreateSale => {
             let title = case.name("made");
-            let sale = NewSale { title, stock: 5, begin: None, end: None, limit: 1 };
+            let sale = NewSale { title, stock: 5, begin: None, end: None, limit: 1, shards: 1 };
             outcome(store.create_sale(&sale, NOW).await?)
         }
         Op::SetState => outcome(store.set_state(voucher, SaleState::Paused, None).await?),
-        Op::Restock => outcome(store.restock(voucher, 5, Some(1)).await?),
+        Op::Restock => outcome(restock(&store, voucher, 5, Some(1)).await?),
         Op::WriteNew => {
             let batch = [4, 5].map(|at| case.entry(at, at));
             outcome(store.write_orders(&batch, NOW).await?)
@@ -310,7 +318,14 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
     let url = proxy.url(&server.quick_url(&name).await, server.port());
     let store = seckill_store::open(&url, &settings()).await.unwrap();
     let (mut number, mut conn) = (0, server.connect(&name).await);
-    let spare = NewSale { title: "tea".into(), stock: 100_000, begin: None, end: None, limit: 1 };
+    let spare = NewSale {
+        title: "tea".into(),
+        stock: 100_000,
+        begin: None,
+        end: None,
+        limit: 1,
+        shards: 1,
+    };
     let spare = direct.create_sale(&spare, NOW).await.unwrap().voucher_id;
     for op in Op::WRITING.iter().copied() {
         number += 1;

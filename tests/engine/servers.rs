@@ -34,7 +34,8 @@ async fn refusal(url: &str) -> StoreError {
 }
 
 async fn sale_of(store: &SharedStore, stock: u64) -> VoucherId {
-    let sale = NewSale { title: "hot pot".into(), stock, begin: None, end: None, limit: 1 };
+    let sale =
+        NewSale { title: "hot pot".into(), stock, begin: None, end: None, limit: 1, shards: 1 };
     store.create_sale(&sale, NOW).await.unwrap().voucher_id
 }
 
@@ -379,7 +380,14 @@ async fn mariadb_is_strict_regardless_of_its_settings() {
     let server = MariaDb::with(&["--sql-mode=", "--autocommit=0", "--character-set-server=latin1"]);
     let name = server.create().await;
     let store = open(&server.url_of(&name)).await;
-    let sale = NewSale { title: "火".repeat(1_001), stock: 1, begin: None, end: None, limit: 1 };
+    let sale = NewSale {
+        title: "火".repeat(1_001),
+        stock: 1,
+        begin: None,
+        end: None,
+        limit: 1,
+        shards: 1,
+    };
     let error = store.create_sale(&sale, NOW).await.unwrap_err();
     assert!(matches!(error, StoreError::Rejected(_)), "{error}");
     let sale = NewSale { title: "火锅 🍲".into(), ..sale };

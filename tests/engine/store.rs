@@ -32,7 +32,14 @@ async fn sqlite_at(dir: &TempDir) -> SharedStore {
 }
 
 async fn sale_of(store: &SharedStore, stock: u64) -> Sale {
-    let sale = NewSale { title: "hot pot 50% off".into(), stock, begin: None, end: None, limit: 1 };
+    let sale = NewSale {
+        title: "hot pot 50% off".into(),
+        stock,
+        begin: None,
+        end: None,
+        limit: 1,
+        shards: 1,
+    };
     store.create_sale(&sale, NOW).await.unwrap()
 }
 

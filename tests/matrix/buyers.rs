@@ -1,6 +1,7 @@
 //! Buyers: they send requests, retry those without an answer, and record every reply.
 
 use std::{
+    collections::BTreeSet,
     io::Write as _,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -12,7 +13,7 @@ use seckill_engine::admission::{Admission, AdmissionError};
 use seckill_model::{Outcome, UserId, VoucherId};
 use tokio::task::JoinHandle;
 
-use super::plan::Ask;
+use super::plan::{Ask, Plan};
 
 /// A reply with an order ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Log {
     receipts: Arc<Mutex<Vec<Receipt>>>,
     /// Requests that got no answer in time.
     unanswered: Arc<Mutex<Vec<String>>>,
+    /// Vouchers of which somebody was told that they are sold out.
+    sold_out: Arc<Mutex<BTreeSet<VoucherId>>>,
     /// Prints each receipt, for a reader that outlives this process.
     is_printed: bool,
 }
@@ -55,6 +58,10 @@ impl Log {
 
     pub fn unanswered(&self) -> Vec<String> {
         self.unanswered.lock().unwrap().clone()
+    }
+
+    pub fn sold_out(&self) -> BTreeSet<VoucherId> {
+        self.sold_out.lock().unwrap().clone()
     }
 
     pub fn admitted(&self) -> usize {
@@ -97,13 +104,14 @@ impl Buyers {
         entrances: &[Admission],
         issuer: usize,
         vouchers: &[VoucherId],
-        lanes: Vec<Vec<Ask>>,
+        (plan, lanes): (&Plan, Vec<Vec<Ask>>),
         log: &Log,
     ) -> Self {
         let spawn = |(at, asks): (usize, Vec<Ask>)| {
             let (admission, log) = (entrances[at % entrances.len()].clone(), log.clone());
-            let asks: Vec<_> =
-                asks.into_iter().map(|(sale, user)| (vouchers[sale], user)).collect();
+            let ask =
+                |(sale, user): Ask| (vouchers[sale], plan.sale_of(vouchers[sale], user), user);
+            let asks: Vec<_> = asks.into_iter().map(ask).collect();
             tokio::spawn(lane((issuer, at), admission, asks, log))
         };
         Self(lanes.into_iter().enumerate().map(spawn).collect())
@@ -120,12 +128,15 @@ impl Buyers {
     }
 }
 
-async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<(VoucherId, u64)>, log: Log) {
+/// A request: the voucher, the sale of its order, and the user.
+type Asked = (VoucherId, VoucherId, u64);
+
+async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<Asked>, log: Log) {
     let mut random = ChaCha8Rng::seed_from_u64(lane.1 as u64);
-    for (voucher, user) in asks {
+    for (asked, voucher, user) in asks {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
-            let outcome = admission.request(voucher, UserId(user)).answer().await.outcome;
+            let outcome = admission.request(asked, UserId(user)).answer().await.outcome;
             if Instant::now() > until {
                 let what = format!("buyer {user} of #{voucher} got no answer in time: {outcome:?}");
                 println!("{what}");
@@ -148,7 +159,11 @@ async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<(VoucherId, 
                 | Err(AdmissionError::NoAnswer(_) | AdmissionError::Rejected(_)) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                Ok(Outcome::SoldOut | Outcome::Ended | Outcome::NotStarted { .. }) => break,
+                Ok(Outcome::SoldOut) => {
+                    log.sold_out.lock().unwrap().insert(asked);
+                    break;
+                }
+                Ok(Outcome::Ended | Outcome::NotStarted { .. }) => break,
                 Err(AdmissionError::Stopping) => return,
             }
         }

@@ -48,7 +48,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
     })
     .await?;
     let sizes = AofSizes::watch(&world);
-    let buyers = Buyers::ask(&entrances, 0, &vouchers, plan.lanes(0, 1), &log);
+    let buyers = Buyers::ask(&entrances, 0, &vouchers, (plan, plan.lanes(0, 1)), &log);
     let stop = CancellationToken::new();
     let closing = plan.closing.then(|| stage::close_and_pay(&world, &log, stop.clone()));
     let names = [&[NODE], &OTHERS[..plan.nodes - 1]].concat();
@@ -63,10 +63,13 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
             Fault::ConsumerRemoved(most)
             | Fault::TrimmedPending(most)
             | Fault::TrimmedAll(most) => stick(&world, &nodes, &log, &buyers, *fault, most).await?,
-            Fault::Key(key, harm) => damage(&world, vouchers[0], key, harm).await,
+            Fault::Key(key, harm) => damage(&world, plan.sale_of(vouchers[0], 0), key, harm).await,
             Fault::OldRedis(age) => old_copy(&mut world, age).await,
             Fault::OldRows(age) => old_rows(&world, age).await,
-            Fault::Forged(count) => forge(&world, &vouchers, count),
+            Fault::Forged(count) => {
+                let sales = vouchers.iter().map(|it| plan.sale_of(*it, 0));
+                forge(&world, &sales.collect::<Vec<_>>(), count);
+            }
             other => inflict(&world, &illness, other).await?,
         }
     }
@@ -86,6 +89,9 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
     stage::give_back(&world).await?;
     stage::asked_again(&world, plan, &log).await?;
     stage::verdict(&world, &log, &HashSet::new()).await?;
+    if !plan.closing {
+        stage::nothing_is_unsold(&world, plan, &log)?;
+    }
     result.admitted = log.admitted();
     for other in others {
         other.stop().await;
@@ -267,7 +273,7 @@ const SET_BACK: [(&str, &str); 3] = [
     (
         "tb_seckill_voucher",
         "voucher_id, initial_stock, stock, begin_time, end_time, state, version, user_limit, create_time, \
-         update_time, archive_time, delivered_version",
+         update_time, archive_time, delivered_version, shard_of, shards",
     ),
     (
         "tb_voucher_order",

@@ -2,7 +2,8 @@
 //! ledger afterwards, verified by an independent checker.
 //!
 //! `SEEDS=1000 cargo test --test matrix` runs that many, `SEED=42` one, `FROM=500` starts there, `ONLY=trimmed` runs
-//! only scenarios of such faults, `AT_ONCE=2` limits the parallel ones, `DATABASE=mariadb` or `postgres` selects it.
+//! only scenarios of such faults, `AT_ONCE=2` limits the parallel ones, `SHARDS=8` spreads every
+//! sale, `DATABASE=mariadb` or `postgres` selects it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt as _, SeedableRng as _, seq::SliceRandom as _};
 use seckill_engine::settings::Settings;
-use seckill_model::faults::Point;
+use seckill_model::{UserId, VoucherId, faults::Point, sale::Shard};
 
 /// A request: a user and the index of a sale in the plan.
 pub type Ask = (usize, u64);
@@ -154,11 +154,15 @@ pub struct Plan {
     pub same_name: bool,
     /// Clock step of the dying node at half of its requests, in seconds.
     pub step: i64,
+    /// Shards of each sale; most of its users belong to one.
+    pub shards: u16,
     pub scenario: Scenario,
 }
 
 impl Plan {
     pub fn of(seed: u64) -> Self {
+        let some = if seed.is_multiple_of(4) { 8 } else { 1 };
+        let shards = crate::number("SHARDS").map_or(some, |shards| shards as u16);
         let random = &mut ChaCha8Rng::seed_from_u64(seed);
         let buyers = random.random_range(50..=400);
         let sales = random.random_range(1..=2);
@@ -192,8 +196,12 @@ impl Plan {
             closing: random.random_bool(0.3),
             same_name: random.random_bool(0.6),
             step: if random.random_bool(0.3) { random.random_range(-90_000..90_000) } else { 0 },
+            shards: if shards > 1 { shards } else { 1 },
             scenario,
         };
+        if plan.shards > 1 {
+            plan.partitions = plan.shards;
+        }
         plan.make_honest();
         plan
     }
@@ -205,6 +213,10 @@ impl Plan {
                 let old_rows = |(_, it): &(usize, Fault)| matches!(it, Fault::OldRows(_));
                 // A returned and resold piece has two live orders in a database that lost the closing.
                 self.closing &= !faults.iter().any(old_rows);
+                // No pieces move before the operator has repaired it.
+                if faults.iter().any(old_rows) {
+                    self.shards = 1;
+                }
                 // A server with fsync=always does not lose the end of its file.
                 self.always &=
                     !faults.iter().any(|(_, it)| matches!(it, Fault::TruncateAof { .. }));
@@ -237,12 +249,33 @@ impl Plan {
         settings.node_dead_ms = 2_000;
     }
 
+    /// The ID of a user: four of five belong to the same shard.
+    fn user(&self, number: u64) -> u64 {
+        let shard = Shard { of: VoucherId(0), count: self.shards };
+        let first = |user: &u64| self.shards == 1 || shard.of_user(UserId(*user)).0 == 1;
+        let ids = number * 1_000..(number + 1) * 1_000;
+        ids.clone().find(|user| number.is_multiple_of(5) || first(user)).unwrap_or(ids.start)
+    }
+
+    /// The sale of a user's orders: the shard.
+    pub fn sale_of(&self, voucher: VoucherId, user: u64) -> VoucherId {
+        let shard = Shard { of: voucher, count: self.shards };
+        if self.shards == 1 { voucher } else { shard.of_user(UserId(user)) }
+    }
+
+    /// The sales of a voucher.
+    pub fn sales_of(&self, voucher: VoucherId) -> Vec<VoucherId> {
+        let shard = Shard { of: voucher, count: self.shards };
+        if self.shards == 1 { vec![voucher] } else { shard.all().collect() }
+    }
+
     /// Part `part` of `of` of all requests, spread over the lanes; each lane sends them in sequence.
     pub fn lanes(&self, part: usize, of: usize) -> Vec<Vec<Ask>> {
         let random = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x5eed);
         let mut asks: Vec<Ask> = Vec::new();
         for sale in 0..self.stock.len() {
             for user in 1..=self.buyers {
+                let user = self.user(user);
                 asks.push((sale, user));
                 if random.random_bool(self.repeat) {
                     asks.push((sale, user));

@@ -65,7 +65,7 @@ pub fn sale(stock: u64, limit: u8) -> NewSale {
 pub async fn create(world: &World, plan: &Plan) -> Vec<VoucherId> {
     let mut made = Vec::new();
     for stock in &plan.stock {
-        let new = sale(*stock, plan.limit);
+        let new = NewSale { shards: plan.shards, ..sale(*stock, plan.limit) };
         let made_now = Vouchers { servers: &mut world.servers() }.create(&new).await;
         made.push(made_now.unwrap().voucher_id);
     }
@@ -249,6 +249,22 @@ pub async fn verdict(world: &World, log: &Log, gone: &HashSet<i64>) -> Result<()
     let more = wrong.len().saturating_sub(12);
     wrong.truncate(12);
     Err(format!("{}\n(and {more} more)", wrong.join("\n")))
+}
+
+/// Nobody was refused while a shard had pieces.
+pub fn nothing_is_unsold(world: &World, plan: &Plan, log: &Log) -> Result<(), String> {
+    let mut redis = connection(world);
+    for voucher in log.sold_out() {
+        let left = plan.sales_of(voucher).into_iter().map(|id| {
+            let stock = cmd("GET").arg(world.keys.stock(id)).query::<Option<u64>>(&mut redis);
+            (id, stock.unwrap().unwrap_or(0))
+        });
+        let left: Vec<(VoucherId, u64)> = left.filter(|(_, left)| *left > 0).collect();
+        if !left.is_empty() {
+            return Err(format!("#{voucher} was sold out, and has {left:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// A buyer with an order ID gets the same one again, also if the order is a dead letter.

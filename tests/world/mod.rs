@@ -20,9 +20,13 @@ use seckill_engine::{
     servers::Servers,
     settings::Settings,
 };
-use seckill_model::{Millis, NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding};
+use seckill_model::{
+    Millis, NewSale, Outcome, Sale, UserId, VoucherId, filter::Filter, ledger::Finding,
+};
 use seckill_redis::{Layout, Redis, keys::node_of};
-use seckill_store::{self, ActivityFilter, AuditEntry, SharedStore, fault_injection::Illness};
+use seckill_store::{
+    self, ActivityFilter, AuditEntry, SharedStore, StoreError, fault_injection::Illness,
+};
 use sqlx::{AnyConnection, Connection as _, SqliteConnection};
 
 use super::support::{MariaDb, Postgres, TestRedis};
@@ -73,6 +77,16 @@ pub struct World {
 pub async fn open_sqlite(dir: &Path) -> SharedStore {
     let url = format!("sqlite:{}", dir.join("t.db").display());
     seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap()
+}
+
+/// Restocks one sale in SQL only.
+pub async fn restock(
+    store: &SharedStore,
+    voucher: VoucherId,
+    by: i64,
+    seen: Option<u64>,
+) -> Result<Sale, StoreError> {
+    Ok(store.restock(&[(voucher, by, seen)]).await?.remove(0))
 }
 
 /// The newest lines of the audit log, newest first, as they were before they were stored.

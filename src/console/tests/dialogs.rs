@@ -165,8 +165,14 @@ const BECAUSE: &str = "yes, hl said 运维 so";
 fn expected(name: &str) -> Vec<Command> {
     let (seven, nine) = (VoucherId(7), VoucherId(9));
     let (begin, end) = (Some(NOW.plus(600_000)), Some(NOW.plus(3_600_000)));
-    let hot_pot =
-        || NewSale { title: "火锅五折 🍲".to_owned(), stock: 10_000, limit: 1, begin, end };
+    let hot_pot = || NewSale {
+        title: "火锅五折 🍲".to_owned(),
+        stock: 10_000,
+        limit: 1,
+        begin,
+        end,
+        shards: 1,
+    };
     let job = |job: &str, paused| Command::SwitchJob { job: job.to_owned(), paused };
     let marked = LetterScope::Letters(vec![letter(0), letter(1)]);
     let discard = |scope, compensate| Command::DiscardLetters { scope, compensate };

@@ -285,6 +285,7 @@ pub(super) fn sale(id: u64, title: &str, phase: Phase, initial: u64, left: u64) 
             duplicate: count(admitted, 938.0),
             ..Funnel::default()
         },
+        shards: Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@
 mod queue_bound;
 mod refusal_cache;
 mod reply;
+mod shards;
 mod worker;
 
 use std::{
@@ -22,9 +23,13 @@ use seckill_redis::{Layout, keys::Partition, scripts};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use shards::{Rebalancer, ShardedSale};
 pub use worker::AdmissionWorker;
 
-use crate::{EngineError, context::NodeContext, lists::group_by, telemetry::Meters};
+use crate::{
+    EngineError, context::NodeContext, lists::group_by, recovery::sale_versions::SaleVersions,
+    telemetry::Meters,
+};
 
 /// Why a request got no outcome.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
@@ -43,11 +48,17 @@ pub enum AdmissionError {
 
 /// Takes the requests of buyers. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Admission {
+pub struct Admission(Arc<Queues>);
+
+#[derive(Debug)]
+struct Queues {
     /// One for each partition.
     queues: Vec<Queue>,
     keys: Layout,
     meters: Arc<Meters>,
+    versions: SaleVersions,
+    /// Bound on a request whose shard has no piece while others may have some.
+    within: Duration,
 }
 
 /// The admission queue of one partition.
@@ -61,7 +72,15 @@ struct Queue {
 
 /// A request whose reply comes within the time that the settings allow.
 #[derive(Debug)]
-pub struct Ticket(Answer);
+pub struct Ticket {
+    answer: Answer,
+    admission: Admission,
+    voucher: VoucherId,
+    /// The voucher, or the user's shard of it.
+    asked: VoucherId,
+    user: UserId,
+    requested: Instant,
+}
 
 #[derive(Debug)]
 enum Answer {
@@ -81,10 +100,28 @@ pub struct AdmissionReply {
 impl Ticket {
     /// Waits for the reply.
     pub async fn answer(self) -> AdmissionReply {
+        let Self { answer, admission: Admission(queues), voucher, asked, user, requested } = self;
+        let reply = answer.get().await;
+        let (sold_out, unknown) = match reply.outcome {
+            Ok(Outcome::SoldOut) => (asked != voucher, false),
+            // The worker may have learned of the shards by this request.
+            Ok(Outcome::Busy) => (false, asked == voucher),
+            _ => (false, false),
+        };
+        let sale = (sold_out || unknown).then(|| queues.versions.sharded(voucher));
+        match sale.flatten() {
+            Some(sale) => queues.ask_shard(&sale, user, requested, sold_out).await,
+            None => reply,
+        }
+    }
+}
+
+impl Answer {
+    async fn get(self) -> AdmissionReply {
         let stopped = Err(AdmissionError::Stopping);
-        match self.0 {
-            Answer::Known(reply) => reply,
-            Answer::Awaited(reply) => {
+        match self {
+            Self::Known(reply) => reply,
+            Self::Awaited(reply) => {
                 reply.await.unwrap_or(AdmissionReply { outcome: stopped, took: Duration::ZERO })
             }
         }
@@ -140,19 +177,50 @@ impl Admission {
             queues.push(Queue { requests: sender, bound: worker.queue_bound(), refusals });
             workers.push(worker);
         }
-        let (keys, meters) = (context.deployment.keys.clone(), Arc::clone(&context.meters));
-        (Self { queues, keys, meters }, workers)
+        let NodeContext { deployment, meters, versions, .. } = context;
+        let queues = Queues {
+            queues,
+            keys: deployment.keys.clone(),
+            meters: Arc::clone(meters),
+            versions: versions.clone(),
+            within: Duration::from_millis(deployment.settings.answer_within_ms),
+        };
+        (Self(Arc::new(queues)), workers)
     }
 
     /// Requests a piece for `user`. Never waits: the queue takes the request, or the reply is `Busy`.
     pub fn request(&self, voucher: VoucherId, user: UserId) -> Ticket {
         let requested = Instant::now();
-        let place = self.queues.get(usize::from(self.keys.partition_of(voucher).number()));
-        if let Some(outcome) = place.and_then(|it| it.refusals.get(voucher, user, requested)) {
-            return Ticket(Answer::Known(AdmissionReply { outcome, took: requested.elapsed() }));
+        let sale = self.0.versions.sharded(voucher);
+        let asked = sale.map_or(voucher, |sale| sale.shard.of_user(user));
+        let answer = self.0.ask(asked, user, requested);
+        Ticket { answer, admission: self.clone(), voucher, asked, user, requested }
+    }
+
+    /// Gives no refusal without Redis until it has confirmed it again: this process has changed a sale.
+    pub(crate) fn invalidate_refusals(&self) {
+        self.0.queues.iter().for_each(|queue| queue.refusals.invalidate());
+        self.0.versions.all_sharded().iter().for_each(|sale| sale.invalidate());
+    }
+}
+
+impl Queues {
+    fn queue(&self, voucher: VoucherId) -> Option<&Queue> {
+        self.queues.get(usize::from(self.keys.partition_of(voucher).number()))
+    }
+
+    fn ask(&self, voucher: VoucherId, user: UserId, requested: Instant) -> Answer {
+        let queue = self.queue(voucher);
+        if let Some(outcome) = queue.and_then(|it| it.refusals.get(voucher, user, requested)) {
+            return Answer::Known(AdmissionReply { outcome, took: requested.elapsed() });
         }
+        self.enqueue(voucher, user, requested)
+    }
+
+    /// Has Redis decide.
+    fn enqueue(&self, voucher: VoucherId, user: UserId, requested: Instant) -> Answer {
         let (reply, answer) = oneshot::channel();
-        if let Some(queue) = place {
+        if let Some(queue) = self.queue(voucher) {
             let request = AdmissionRequest { voucher, user, requested, order: None, reply };
             if let Err(request) = queue.try_enqueue(request) {
                 self.meters.note_busy(1);
@@ -160,12 +228,38 @@ impl Admission {
             }
         }
         // When the engine stops, the sender is dropped with the request, and the receiver reports that.
-        Ticket(Answer::Awaited(answer))
+        Answer::Awaited(answer)
     }
 
-    /// Gives no refusal without Redis until it has confirmed it again: this process has changed a sale.
-    pub(crate) fn invalidate_refusals(&self) {
-        self.queues.iter().for_each(|queue| queue.refusals.invalidate());
+    /// Asks the shard of this user; if it is sold out, again once pieces were moved to it, until all shards are sold out.
+    /// Without either in time, the user is told to try again.
+    async fn ask_shard(
+        &self,
+        sale: &ShardedSale,
+        user: UserId,
+        requested: Instant,
+        sold_out: bool,
+    ) -> AdmissionReply {
+        let shard = sale.shard.of_user(user);
+        let asking = async {
+            let mut sold_out = sold_out;
+            loop {
+                if sold_out && sale.is_sold_out(Instant::now()) {
+                    return Ok(Outcome::SoldOut);
+                }
+                if sold_out {
+                    sale.rebalanced(shard).await;
+                }
+                let outcome = self.enqueue(shard, user, requested).get().await.outcome;
+                if outcome != Ok(Outcome::SoldOut) {
+                    return outcome;
+                }
+                sold_out = true;
+            }
+        };
+        let left = self.within.saturating_sub(requested.elapsed());
+        let outcome = tokio::time::timeout(left, asking).await.unwrap_or(Ok(Outcome::Busy));
+        AdmissionReply { outcome, took: requested.elapsed() }
     }
 }
 

@@ -695,13 +695,16 @@ async fn prepare(
     voucher: VoucherId,
     promises: &[SaleOrder],
 ) -> Result<Prepared> {
-    let sale = match reconciler.servers.store.sale(voucher).await {
-        Err(StoreError::NoSale(_)) => {
-            return Ok(Prepared { outcome: Some(Outcome::NotLoaded), ..Prepared::default() });
-        }
-        sale => sale?,
+    let answered = |outcome| Ok(Prepared { outcome: Some(outcome), ..Prepared::default() });
+    let parts = match reconciler.servers.store.parts(voucher).await {
+        Err(StoreError::NoSale(_)) => return answered(Outcome::NotLoaded),
+        parts => parts?,
     };
-    versions.note(&sale);
+    parts.iter().for_each(|part| versions.note(part));
+    // Of a sale that is spread over shards, the next request knows to which it belongs.
+    let Some(sale) = parts.into_iter().find(|part| part.voucher_id == voucher) else {
+        return answered(Outcome::Busy);
+    };
     let of = reconciler.servers.keys.partition_of(voucher);
     let reconciling = EngineError::Reconciling(reconciler.servers.keys.sale(voucher));
     let damage = reconcile::check(reconciler.servers, &of, &[(voucher, sale.created)]).await?;

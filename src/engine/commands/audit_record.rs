@@ -134,11 +134,14 @@ fn content(VoucherDetails { shop_id, sub_title, rules, .. }: &VoucherDetails) ->
     Reason::Joined(parts)
 }
 
-fn new_sale(NewSale { title, stock, limit, begin, end }: &NewSale) -> Reason {
+fn new_sale(NewSale { title, stock, limit, begin, end, shards }: &NewSale) -> Reason {
     let mut parts = vec![
         reason!("subject-new-sale", title, stock = *stock),
         reason!("subject-limit", limit = *limit),
     ];
+    if *shards > 1 {
+        parts.push(reason!("subject-shards", shards = *shards));
+    }
     parts.extend(begin.map(|begin| reason!("subject-begins", begin)));
     parts.extend(end.map(|end| reason!("subject-ends", end)));
     Reason::Joined(parts)

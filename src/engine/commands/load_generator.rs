@@ -10,7 +10,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use hdrhistogram::Histogram;
 use rand::{SeedableRng as _, rngs::ChaCha8Rng, seq::SliceRandom as _};
 use seckill_model::{
-    EntryId, Message, OrderId, Outcome, Payment, Reason, UserId, VoucherId, message::Label,
+    EntryId, Message, OrderId, Outcome, Payment, Reason, Sale, UserId, VoucherId, message::Label,
     reason::reason,
 };
 use seckill_redis::{dead_letters, keys::Partition};
@@ -290,8 +290,7 @@ impl LoadGenerator {
         if plan.settle {
             let waited = Instant::now();
             let payers = plan.payers(&admitted);
-            let of = self.servers.keys.partition_of(plan.voucher);
-            self.settle(&of, admitted, &mut report, stop).await;
+            self.settle(plan.voucher, admitted, &mut report, stop).await;
             report.settled_seconds = waited.elapsed().as_secs_f64();
             self.pay(&payers, &mut report, &shown.line.halt).await;
         }
@@ -350,26 +349,36 @@ impl LoadGenerator {
     /// Waits until each admitted order is in SQL or a dead letter.
     async fn settle(
         &mut self,
-        of: &Partition,
+        voucher: VoucherId,
         mut open: Vec<OrderId>,
         report: &mut LoadReport,
         stop: &CancellationToken,
     ) {
         let mut progress = Instant::now();
-        let (mut letters, mut next) = (HashSet::new(), Some(EntryId::MIN));
+        let mut letters = HashSet::new();
+        // Where the next dead letters begin in each partition; none before the shards are known.
+        let mut next: Vec<(Partition, Option<EntryId>)> = Vec::new();
         while !open.is_empty() && !stop.is_cancelled() && progress.elapsed() < NO_PROGRESS {
             let before = open.len();
             let written = self.written(&mut open).await;
             report.persisted += written;
             if written == 0 {
-                // Ignored: the wait continues while Redis is unreachable.
-                while let Some(from) = next
-                    && let Ok(page) =
-                        dead_letters::read(&mut self.servers.conn, of, from, SETTLE_PAGE).await
+                // Ignored: the wait continues while a server is unreachable.
+                if next.is_empty()
+                    && let Ok(parts) = self.servers.store.parts(voucher).await
                 {
-                    let Some(last) = page.last() else { break };
-                    next = last.letter.next();
-                    letters.extend(page.iter().filter_map(|letter| Some(letter.order?.order)));
+                    let of = |part: &Sale| self.servers.keys.partition_of(part.voucher_id);
+                    next.extend(parts.iter().map(|part| (of(part), Some(EntryId::MIN))));
+                }
+                for (of, next) in &mut next {
+                    while let Some(from) = *next
+                        && let Ok(page) =
+                            dead_letters::read(&mut self.servers.conn, of, from, SETTLE_PAGE).await
+                    {
+                        let Some(last) = page.last() else { break };
+                        *next = last.letter.next();
+                        letters.extend(page.iter().filter_map(|letter| Some(letter.order?.order)));
+                    }
                 }
                 report.dead += open.extract_if(.., |id| letters.contains(id)).count() as u64;
             }

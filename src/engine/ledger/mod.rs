@@ -86,7 +86,7 @@ impl Flows {
 pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Result<Audit>> {
     async move {
         let sales = match only {
-            Some(voucher) => vec![servers.store.sale(voucher).await?],
+            Some(voucher) => servers.store.parts(voucher).await?,
             None => all_sales(servers).await?,
         };
         let mut lines = Vec::with_capacity(sales.len());

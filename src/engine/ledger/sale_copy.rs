@@ -46,9 +46,15 @@ pub(crate) async fn read(servers: &mut Servers, voucher: VoucherId) -> Result<Op
             version: number("version")?,
             delivered: number("version")?,
             created: time("created")?,
+            shard: fields.get("shard").and_then(|shard| shard.parse().ok()),
         })
     };
     Ok(read())
+}
+
+/// The field that names the shard of a sale; empty for one that is not spread.
+pub(crate) fn shard(sale: &Sale) -> String {
+    sale.shard.map_or_else(String::new, |shard| shard.to_string())
 }
 
 /// Result of an update.
@@ -94,7 +100,7 @@ pub(crate) async fn try_sync(
     call.arg(sale.version).arg(&sale.title);
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
     call.arg(<&str>::from(sale.state)).arg(sale.initial).arg(sale.limit);
-    call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run);
+    call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run).arg(shard(sale));
     let answer: String = servers.conn.invoke(&call).await?;
     match answer.as_str() {
         "taken" => Ok(Some(Synced::Taken)),

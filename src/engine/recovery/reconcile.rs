@@ -426,7 +426,7 @@ impl<'a> Reconciler<'a> {
         call.arg(sale.version).arg(&sale.title);
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
         call.arg(<&str>::from(sale.state)).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
-        call.arg::<&str>(scope.into());
+        call.arg::<&str>(scope.into()).arg(sale_copy::shard(sale));
         let mut answer: Vec<String> = self.servers.conn.invoke(&call).await?;
         if answer.is_empty() {
             return Err(RedisError::reply("reconcile_begin.lua").into());

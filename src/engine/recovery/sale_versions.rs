@@ -3,8 +3,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use seckill_model::{Millis, Sale, SaleState, VoucherId};
+use tokio::sync::Notify;
+
+use crate::admission::ShardedSale;
 
 /// The state of a sale that a node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,30 +20,60 @@ pub(crate) struct KnownSale {
     created: Millis,
 }
 
-/// The newest known versions, shared by the tasks of a node.
+/// The newest known versions, and the vouchers whose sales are spread over shards; shared by the tasks of a node.
 #[derive(Clone, Debug, Default)]
-pub struct SaleVersions(Arc<Mutex<HashMap<VoucherId, KnownSale>>>);
+pub struct SaleVersions {
+    known: Arc<Mutex<HashMap<VoucherId, KnownSale>>>,
+    sharded: Arc<RwLock<HashMap<VoucherId, Arc<ShardedSale>>>>,
+    wake: Arc<Notify>,
+}
 
 impl SaleVersions {
     /// Records a sale as read from SQL.
     pub(crate) fn note(&self, sale: &Sale) {
         let archived = sale.state == SaleState::Archived;
         let now = KnownSale { version: sale.version, archived, created: sale.created };
-        let mut known = self.0.lock();
+        match sale.shard {
+            Some(shard) if self.sharded(shard.of).is_none_or(|it| it.shard != shard) => {
+                self.sharded
+                    .write()
+                    .insert(shard.of, Arc::new(ShardedSale::new(shard, self.wake())));
+            }
+            None if self.sharded(sale.voucher_id).is_some() => {
+                self.sharded.write().remove(&sale.voucher_id);
+            }
+            _ => {}
+        }
+        let mut known = self.known.lock();
         let entry = known.entry(sale.voucher_id).or_insert(now);
         if entry.version <= now.version || entry.created != now.created {
             *entry = now;
         }
     }
 
+    /// The sale of this voucher, if it is spread over shards.
+    pub(crate) fn sharded(&self, voucher: VoucherId) -> Option<Arc<ShardedSale>> {
+        self.sharded.read().get(&voucher).cloned()
+    }
+
+    /// Wakes the task that looks at the shards.
+    pub(crate) fn wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.wake)
+    }
+
+    /// The sales that are spread over shards.
+    pub(crate) fn all_sharded(&self) -> Vec<Arc<ShardedSale>> {
+        self.sharded.read().values().cloned().collect()
+    }
+
     /// The known state of a sale; `None` if it was never seen.
     pub(crate) fn get(&self, voucher: VoucherId) -> Option<KnownSale> {
-        self.0.lock().get(&voucher).copied()
+        self.known.lock().get(&voucher).copied()
     }
 
     /// Sales that Redis has to hold, by voucher ID, each with its creation time.
     pub(crate) fn current(&self) -> Vec<(VoucherId, Millis)> {
-        let known = self.0.lock();
+        let known = self.known.lock();
         let current = known.iter().filter(|(_, it)| !it.archived);
         let mut all: Vec<_> = current.map(|(voucher, it)| (*voucher, it.created)).collect();
         drop(known);

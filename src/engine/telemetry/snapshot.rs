@@ -9,7 +9,7 @@ use std::{
 
 use seckill_model::{
     EntryId, ForeignKey, JobRun, LetterVerdict, Message, Millis, Order, OrderCounts, OrderId,
-    OrderQuery, Phase, Sale, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
+    OrderQuery, Phase, Sale, SaleState, UserId, Verdict, VoucherId, ledger::Balance, sale::Shard,
 };
 use seckill_redis::{
     dead_letters::DeadLetter, keys::is_replay, nodes::Nodes, stream_stats::SaleStats,
@@ -122,9 +122,10 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the sale with this voucher ID.
+    /// Returns the sale or the shard with this voucher ID.
     pub fn sale(&self, voucher_id: VoucherId) -> Option<&SaleLine> {
-        self.sales.iter().find(|sale| sale.voucher_id == voucher_id)
+        let shards = self.sales.iter().flat_map(|sale| &sale.shards);
+        self.sales.iter().chain(shards).find(|sale| sale.voucher_id == voucher_id)
     }
 
     /// Returns the default sale if none is selling or selected: the newest active one, then one that is planned or
@@ -257,6 +258,9 @@ pub struct SaleLine {
     pub persisted: u64,
     /// Admission replies of this sale.
     pub funnel: Funnel,
+    /// The shards over which it is spread, by ID.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<Self>,
 }
 
 impl SaleLine {
@@ -279,12 +283,48 @@ impl SaleLine {
             admitted: facts.map(|facts| facts.buyers),
             persisted: sale.live_orders(),
             funnel: facts.map(|facts| Funnel::of(facts, |_| 0.0)).unwrap_or_default(),
+            shards: Vec::new(),
         }
+    }
+
+    /// One line for each voucher: the shards of a sale become one, at the place of the first.
+    pub fn of_vouchers(lines: impl IntoIterator<Item = (Option<Shard>, Self)>) -> Vec<Self> {
+        let mut whole: Vec<Self> = Vec::new();
+        for (shard, line) in lines {
+            let Some(shard) = shard else {
+                whole.push(line);
+                continue;
+            };
+            match whole.iter_mut().find(|it| it.voucher_id == shard.of) {
+                Some(of) => of.add(line),
+                None => {
+                    let shards = vec![line.clone()];
+                    whole.push(Self { voucher_id: shard.of, shards, ..line });
+                }
+            }
+        }
+        whole.iter_mut().for_each(|line| line.shards.sort_unstable_by_key(|it| it.voucher_id));
+        whole
+    }
+
+    fn add(&mut self, shard: Self) {
+        // Their windows are the same, and pieces move: it is sold out once all are.
+        if self.phase == Phase::SoldOut {
+            self.phase = shard.phase;
+        }
+        self.changed = self.changed.max(shard.changed);
+        self.initial += shard.initial;
+        self.db_stock += shard.db_stock;
+        self.persisted += shard.persisted;
+        self.stock = self.stock.zip(shard.stock).map(|(one, other)| one + other);
+        self.admitted = self.admitted.zip(shard.admitted).map(|(one, other)| one + other);
+        self.funnel += shard.funnel;
+        self.shards.push(shard);
     }
 }
 
 /// Admission replies, with recent rates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, derive_more::AddAssign)]
 pub struct Funnel {
     /// All requests with a reply.
     pub attempts: Count,
@@ -317,7 +357,7 @@ impl Funnel {
 }
 
 /// A counter and its rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, derive_more::AddAssign)]
 pub struct Count {
     /// Since the sale was created; rejections by this node since it was started.
     pub total: u64,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seckill_model::{
     Millis, NewSale, OrderStatus, Sale, SaleOrder, SaleState, Voucher, VoucherDetails, VoucherId,
-    VoucherKind, reason,
+    VoucherKind, reason, sale::Shard,
 };
 
 use super::orders::{insert, lock_sales};
@@ -15,7 +15,8 @@ use crate::{
 };
 
 const SELECT: &str = "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, \
-     s.state, s.version, s.user_limit, s.update_time, s.archive_time, s.delivered_version, s.create_time \
+     s.state, s.version, s.user_limit, s.update_time, s.archive_time, s.delivered_version, s.create_time, \
+     s.shard_of, s.shards \
      FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id";
 
 impl Store {
@@ -32,26 +33,39 @@ impl Store {
 
     /// Creates a flash-sale voucher, which has only a title, and its sale in one transaction.
     pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale> {
-        self.create_sale_of(&VoucherDetails::titled(&sale.title), sale, now).await
+        let parts = self.create_sale_of(&VoucherDetails::titled(&sale.title), sale, now).await?;
+        Ok(Sale::whole(&parts).ok_or(StoreError::NoSale(VoucherId(0)))?)
     }
 
-    /// Creates a flash-sale voucher with this content, and its sale, in one transaction.
+    /// Creates a flash-sale voucher with this content, and its sale or the shards of its sale, in one transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`] if another transaction took the ID of a shard: repeat it.
     pub async fn create_sale_of(
         &self,
         details: &VoucherDetails,
         sale: &NewSale,
         now: Millis,
-    ) -> Result<Sale> {
-        let stock = number(sale.stock)?;
+    ) -> Result<Vec<Sale>> {
         transaction!(self, |conn| {
-            let voucher = insert_voucher(conn, details, VoucherKind::Sale, now).await?;
-            let insert = "INSERT INTO tb_seckill_voucher \
-                 (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
-                  update_time, user_limit) VALUES ($1, $2, $2, $3, $4, $5, $6, $6, $7)";
-            let (state, limit) = (SaleState::Running, i64::from(sale.limit));
-            let values = params![voucher, stock, sale.begin, sale.end, state, now, limit];
-            conn.execute(insert, values).await?;
-            select_one(conn, voucher).await
+            let of = insert_voucher(conn, details, VoucherKind::Sale, now).await?;
+            if sale.shards == 1 {
+                insert_sale(conn, of, sale, None, now).await?;
+                return Ok(vec![select_one(conn, of).await?]);
+            }
+            let shard = Shard { of, count: sale.shards };
+            let (each, rest) =
+                (sale.stock / u64::from(sale.shards), sale.stock % u64::from(sale.shards));
+            let mut shards = Vec::new();
+            for id in shard.all() {
+                if insert_missing_voucher(conn, &sale.title, now, voucher_key(id)?).await? == 0 {
+                    return Err(StoreError::Changed(of).into());
+                }
+                let stock = each + u64::from(id.0 - of.0 <= rest);
+                insert_sale(conn, id, &NewSale { stock, ..sale.clone() }, Some(shard), now).await?;
+                shards.push(select_one(conn, id).await?);
+            }
+            Ok(shards)
         })
     }
 
@@ -102,6 +116,15 @@ impl Store {
         })
     }
 
+    /// The shards of a voucher, by ID; without any, the sale itself.
+    pub async fn parts(&self, voucher: VoucherId) -> Result<Vec<Sale>> {
+        read!(self, |conn| {
+            let query = format!("{SELECT} WHERE s.shard_of = $1 ORDER BY s.voucher_id");
+            let shards: Vec<Sale> = conn.rows(query, params![voucher]).await?;
+            Ok(if shards.is_empty() { vec![select_one(conn, voucher).await?] } else { shards })
+        })
+    }
+
     /// One sale, archived or not.
     pub async fn sale(&self, voucher: VoucherId) -> Result<Sale> {
         read!(self, |conn| select_one(conn, voucher).await)
@@ -129,20 +152,26 @@ impl Store {
         })
     }
 
-    /// Adds pieces to initial and to stock, or removes them if `by` is negative, and increments the version. With
-    /// `seen`, only if that is still the version.
+    /// Adds pieces to initial and to stock of each sale, or removes them if the number is negative, and increments the
+    /// version, in one transaction. With a version, only if that is still the one of the sale.
     ///
     /// # Errors
     /// [`StoreError::Changed`] for another version; [`StoreError::Rejected`] for more pieces than a sale may hold, or
     /// fewer than live orders hold.
-    pub async fn restock(&self, voucher: VoucherId, by: i64, seen: Option<u64>) -> Result<Sale> {
+    pub async fn restock(&self, changes: &[(VoucherId, i64, Option<u64>)]) -> Result<Vec<Sale>> {
         transaction!(self, |conn| {
-            let sale = lock(conn, voucher).await?;
-            rules::check_restock(&sale, by, seen)?;
-            let update = "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
-                 stock = stock + $2, version = version + 1, update_time = $3 WHERE voucher_id = $1";
-            conn.execute(update, params![voucher, by, Millis::now()]).await?;
-            select_one(conn, voucher).await
+            let keys = changes.iter().map(|(voucher, ..)| voucher_key(*voucher));
+            lock_sales(conn, keys.collect::<Result<_>>()?).await?;
+            let mut changed = Vec::new();
+            for (voucher, by, seen) in changes {
+                rules::check_restock(&select_one(conn, *voucher).await?, *by, *seen)?;
+                let update = "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
+                     stock = stock + $2, version = version + 1, update_time = $3 \
+                     WHERE voucher_id = $1";
+                conn.execute(update, params![*voucher, *by, Millis::now()]).await?;
+                changed.push(select_one(conn, *voucher).await?);
+            }
+            Ok(changed)
         })
     }
 
@@ -169,7 +198,7 @@ impl Store {
                 Ok(_) | Err(Fault::Store(StoreError::NoSale(_))) => {}
                 Err(error) => return Err(error),
             }
-            insert_missing_voucher(conn, sale, voucher).await?;
+            insert_missing_voucher(conn, &sale.title, sale.created, voucher).await?;
             let dialect = conn.dialect();
             // The sale is locked, or missing and without orders.
             let live = dialect.live;
@@ -177,14 +206,15 @@ impl Store {
                 format!("SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {live}");
             let live: i64 = conn.one(query, params![voucher]).await?;
             let updated = "initial_stock, stock, begin_time, end_time, state, update_time, \
-                 user_limit, version, delivered_version";
+                 user_limit, version, delivered_version, shard_of, shards";
             let statement = format!(
                 "INSERT INTO tb_seckill_voucher \
                  (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
-                  update_time, user_limit, version, delivered_version) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) {}",
+                  update_time, user_limit, version, delivered_version, shard_of, shards) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12) {}",
                 (dialect.upsert)("voucher_id", updated)
             );
+            let (of, count) = shard_columns(sale.shard)?;
             let values = params![
                 voucher,
                 initial,
@@ -195,7 +225,9 @@ impl Store {
                 sale.created,
                 Millis::now(),
                 i64::from(sale.limit),
-                version
+                version,
+                of,
+                count
             ];
             conn.execute(statement, values).await.map(drop)
         })
@@ -220,7 +252,7 @@ impl Store {
         }
         let (by_status, page) = (&by_status, self.database()?.page);
         transaction!(self, |conn| {
-            if insert_missing_voucher(conn, sale, voucher).await? == 0 {
+            if insert_missing_voucher(conn, &sale.title, sale.created, voucher).await? == 0 {
                 return Err(StoreError::Changed(id).into());
             }
             let insert_sale = "INSERT INTO tb_seckill_voucher \
@@ -249,6 +281,29 @@ impl Store {
     }
 }
 
+async fn insert_sale(
+    conn: &mut Conn,
+    voucher: VoucherId,
+    sale: &NewSale,
+    shard: Option<Shard>,
+    now: Millis,
+) -> Result<(), Fault> {
+    let insert = "INSERT INTO tb_seckill_voucher \
+         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
+          update_time, user_limit, shard_of, shards) \
+         VALUES ($1, $2, $2, $3, $4, $5, $6, $6, $7, $8, $9)";
+    let (stock, limit, state) = (number(sale.stock)?, i64::from(sale.limit), SaleState::Running);
+    let (of, count) = shard_columns(shard)?;
+    let values = params![voucher, stock, sale.begin, sale.end, state, now, limit, of, count];
+    conn.execute(insert, values).await.map(drop)
+}
+
+/// The columns `shard_of` and `shards`.
+fn shard_columns(shard: Option<Shard>) -> Result<(Option<i64>, Option<i64>)> {
+    let of = shard.map(|shard| voucher_key(shard.of)).transpose()?;
+    Ok((of, shard.map(|shard| i64::from(shard.count))))
+}
+
 async fn insert_voucher(
     conn: &mut Conn,
     voucher: &VoucherDetails,
@@ -274,8 +329,13 @@ async fn insert_voucher(
     Ok(id.map(VoucherId).ok_or_else(no_number)?)
 }
 
-/// Inserts the voucher of a restored sale under its ID, unless it exists; returns how many were inserted.
-async fn insert_missing_voucher(conn: &mut Conn, sale: &Sale, id: i64) -> Result<u64, Fault> {
+/// Inserts the voucher of a sale under its ID, unless it exists; returns how many were inserted.
+async fn insert_missing_voucher(
+    conn: &mut Conn,
+    title: &str,
+    created: Millis,
+    id: i64,
+) -> Result<u64, Fault> {
     let has_sequence = conn.dialect().has_sequence;
     if has_sequence {
         reserve_numbers(conn, id).await?;
@@ -285,7 +345,7 @@ async fn insert_missing_voucher(conn: &mut Conn, sale: &Sale, id: i64) -> Result
         "INSERT INTO tb_voucher (id, title, type, create_time, update_time) {overriding} \
          VALUES ($1, $2, $3, $4, $4)"
     );
-    conn.insert(statement, params![id, &sale.title, VoucherKind::Sale, sale.created]).await
+    conn.insert(statement, params![id, title, VoucherKind::Sale, created]).await
 }
 
 /// One sale, locked against other writers until the transaction ends.

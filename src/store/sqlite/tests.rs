@@ -12,7 +12,7 @@ async fn open(dir: &Path) -> SharedStore {
 }
 
 async fn sale(store: &SharedStore, stock: u64) -> VoucherId {
-    let sale = NewSale { title: "tea".into(), stock, begin: None, end: None, limit: 1 };
+    let sale = NewSale { title: "tea".into(), stock, begin: None, end: None, limit: 1, shards: 1 };
     store.create_sale(&sale, Millis(1)).await.unwrap().voucher_id
 }
 

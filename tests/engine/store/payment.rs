@@ -6,6 +6,8 @@ use seckill_model::{
 };
 use seckill_store::{Cancelled, SharedStore, StoreError, Written};
 
+use crate::world::restock;
+
 use super::{NOW, entry, id, sale_of};
 
 fn fence(token: i64) -> Fence {
@@ -133,7 +135,7 @@ pub(crate) async fn what_was_closed_is_reported_until_redis_confirms_it(store: S
 }
 
 pub(crate) async fn a_closed_place_is_free_again(store: SharedStore) {
-    let sale = NewSale { title: "t".into(), stock: 9, begin: None, end: None, limit: 2 };
+    let sale = NewSale { title: "t".into(), stock: 9, begin: None, end: None, limit: 2, shards: 1 };
     let voucher = store.create_sale(&sale, NOW).await.unwrap().voucher_id;
     let second = OrderEntry { place: 2, ..entry(2, 7, voucher) };
     store.write_orders(&[entry(1, 7, voucher), second], NOW).await.unwrap();
@@ -150,7 +152,7 @@ pub(crate) async fn a_closed_place_is_free_again(store: SharedStore) {
 
 pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: SharedStore) {
     let (voucher, orders) = sold(&store, 2).await;
-    store.restock(voucher, 3, None).await.unwrap();
+    restock(&store, voucher, 3, None).await.unwrap();
     let closing = store.close_overdue(NOW.plus(1), 1, NOW.plus(2), &fence(1)).await.unwrap();
     assert_eq!(closing[0].id, orders[0]);
     store.gave_back(&orders[..1], NOW).await.unwrap();

@@ -6,6 +6,8 @@ use seckill_store::{AuditEntry, SharedStore, StoreError};
 
 use crate::world::newest;
 
+use crate::world::restock;
+
 use super::{NOW, entry, sale_of};
 
 pub(crate) async fn a_sale_is_kept_as_it_was_given(store: SharedStore) {
@@ -15,6 +17,7 @@ pub(crate) async fn a_sale_is_kept_as_it_was_given(store: SharedStore) {
         begin: Some(NOW.plus(1)),
         end: Some(NOW.plus(2)),
         limit: 3,
+        shards: 1,
     };
     let made = store.create_sale(&wanted, NOW).await.unwrap();
     assert_eq!(made.title, wanted.title);
@@ -42,7 +45,7 @@ pub(crate) async fn states_change_until_the_end(store: SharedStore) {
     assert_eq!((ended.state, ended.version), (SaleState::Ended, 4));
     assert_eq!(set(SaleState::Ended).await.unwrap(), ended, "over is over");
     assert!(matches!(set(SaleState::Running).await, Err(StoreError::Ended(it)) if it == voucher));
-    assert!(matches!(store.restock(voucher, 1, None).await, Err(StoreError::Ended(_))));
+    assert!(matches!(restock(&store, voucher, 1, None).await, Err(StoreError::Ended(_))));
     assert_eq!(store.sale(voucher).await.unwrap(), ended);
 }
 
@@ -53,6 +56,7 @@ pub(crate) async fn an_opening_moves_but_not_past_the_end(store: SharedStore) {
         begin: Some(NOW.plus(100)),
         end: Some(NOW.plus(200)),
         limit: 1,
+        shards: 1,
     };
     let voucher = store.create_sale(&wanted, NOW).await.unwrap().voucher_id;
     let open = async |at: Millis| store.set_state(voucher, SaleState::Running, Some(at)).await;
@@ -65,14 +69,14 @@ pub(crate) async fn an_opening_moves_but_not_past_the_end(store: SharedStore) {
 
 pub(crate) async fn restocking_adds_to_both_sides(store: SharedStore) {
     let voucher = sale_of(&store, 5).await.voucher_id;
-    let more = store.restock(voucher, 7, None).await.unwrap();
+    let more = restock(&store, voucher, 7, None).await.unwrap();
     assert_eq!((more.initial, more.stock, more.version), (12, 12, 2));
     for by in [0, MAX_STOCK as i64 - 11, i64::MAX] {
-        let error = store.restock(voucher, by, None).await.unwrap_err();
+        let error = restock(&store, voucher, by, None).await.unwrap_err();
         assert!(matches!(error, StoreError::Rule(_)), "{by}: {error}");
     }
     assert_eq!(store.sale(voucher).await.unwrap(), more);
-    let most = store.restock(voucher, MAX_STOCK as i64 - 12, None).await.unwrap();
+    let most = restock(&store, voucher, MAX_STOCK as i64 - 12, None).await.unwrap();
     assert_eq!(most.stock, MAX_STOCK);
 }
 
@@ -80,18 +84,18 @@ pub(crate) async fn a_cut_takes_no_piece_that_is_sold(store: SharedStore) {
     let voucher = sale_of(&store, 10).await.voucher_id;
     let orders: Vec<_> = (1..=4).map(|n| entry(n, n, voucher)).collect();
     store.write_orders(&orders, NOW).await.unwrap();
-    let cut = store.restock(voucher, -5, Some(1)).await.unwrap();
+    let cut = restock(&store, voucher, -5, Some(1)).await.unwrap();
     assert_eq!((cut.initial, cut.stock, cut.version), (5, 1, 2));
     for by in [-2, i64::MIN] {
-        let error = store.restock(voucher, by, None).await.unwrap_err();
+        let error = restock(&store, voucher, by, None).await.unwrap_err();
         assert!(matches!(error, StoreError::Rule(_)), "{by}: {error}");
     }
     // A decision based on an outdated version.
-    let error = store.restock(voucher, -1, Some(1)).await.unwrap_err();
+    let error = restock(&store, voucher, -1, Some(1)).await.unwrap_err();
     assert!(matches!(error, StoreError::Changed(it) if it == voucher), "{error}");
     assert_eq!(store.sale(voucher).await.unwrap(), cut);
     let whole = sale_of(&store, 3).await.voucher_id;
-    assert!(store.restock(whole, -3, None).await.is_err(), "a sale has a piece at least");
+    assert!(restock(&store, whole, -3, None).await.is_err(), "a sale has a piece at least");
 }
 
 pub(crate) async fn an_archived_sale_is_read_still(store: SharedStore) {
@@ -103,7 +107,7 @@ pub(crate) async fn an_archived_sale_is_read_still(store: SharedStore) {
     assert_eq!((archived.state, archived.version), (SaleState::Archived, 3));
     assert_eq!(set(SaleState::Archived).await.unwrap(), archived);
     assert!(matches!(set(SaleState::Running).await, Err(StoreError::Ended(_))));
-    assert!(matches!(store.restock(voucher, 1, None).await, Err(StoreError::Ended(_))));
+    assert!(matches!(restock(&store, voucher, 1, None).await, Err(StoreError::Ended(_))));
     assert_eq!(store.sales().await.unwrap(), [kept]);
     assert_eq!(store.archived(None, 9).await.unwrap(), std::slice::from_ref(&archived));
     assert_eq!(store.archived(Some(voucher), 9).await.unwrap(), []);
@@ -147,7 +151,7 @@ pub(crate) async fn what_is_not_there_is_no_sale(store: SharedStore) {
         let no = |it: StoreError| matches!(it, StoreError::NoSale(v) if v == voucher);
         assert!(no(store.sale(voucher).await.unwrap_err()));
         assert!(no(store.ledger(voucher).await.unwrap_err()));
-        assert!(no(store.restock(voucher, 1, None).await.unwrap_err()));
+        assert!(no(restock(&store, voucher, 1, None).await.unwrap_err()));
         assert!(no(store.set_state(voucher, SaleState::Ended, None).await.unwrap_err()));
         assert_eq!(store.live_orders(voucher, None, 10).await.unwrap(), []);
     }

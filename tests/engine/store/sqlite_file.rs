@@ -149,7 +149,7 @@ async fn doubled_buyers_are_counted_where_the_index_is_gone() {
 #[tokio::test]
 async fn another_schema_is_refused_with_an_error() {
     let spoil = [
-        ("INSERT INTO _sqlx_migrations VALUES (9, 'x', 0, TRUE, x'00', 0)", "version 9"),
+        ("INSERT INTO _sqlx_migrations VALUES (99, 'x', 0, TRUE, x'00', 0)", "version 99"),
         (
             "UPDATE _sqlx_migrations SET checksum = x'00'",
             "schema version 1 of the database differs",

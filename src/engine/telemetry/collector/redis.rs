@@ -127,17 +127,14 @@ impl Collector {
 
     pub(super) fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
         let now = self.stats.as_ref().map_or_else(|| self.now(), |stats| stats.now);
-        self.sales
-            .iter()
-            .map(|sale| {
-                let facts = self.facts.get(&sale.voucher_id);
-                let mut line = SaleLine::of(sale, now, facts);
-                if let Some(facts) = facts {
-                    line.funnel = self.sale_funnel(at, sale.voucher_id, facts);
-                }
-                line
-            })
-            .collect()
+        SaleLine::of_vouchers(self.sales.iter().map(|sale| {
+            let facts = self.facts.get(&sale.voucher_id);
+            let mut line = SaleLine::of(sale, now, facts);
+            if let Some(facts) = facts {
+                line.funnel = self.sale_funnel(at, sale.voucher_id, facts);
+            }
+            (sale.shard, line)
+        }))
     }
 
     fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleStats) -> Funnel {

@@ -1,0 +1,279 @@
+//! Sales that are spread over shards: when they are sold out, and which of their pieces move.
+//!
+//! A user always asks the same shard. If it has no piece left, the request waits while a task of the node looks at all
+//! shards: it moves half of the pieces of the fullest one to the dry one, or finds that all are sold out. For that, all
+//! shards must have been empty at the same moment with no piece on its way: it reads them, then the versions in SQL, then
+//! the shards again, at these versions and without a change in between.
+//!
+//! Nothing moves while SQL is unreachable, or has been restored from an older copy and not repaired yet: those whose
+//! shard is dry are then told to try again.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
+use parking_lot::Mutex;
+use redis::{Value, cmd};
+use seckill_model::{Sale, VoucherId, sale::Shard};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Admission, admit_call,
+    reply::{Decision, decision},
+};
+use crate::{
+    Result, context::NodeContext, ledger::sale_copy::try_sync, servers::Servers, vouchers::Vouchers,
+};
+
+/// How long a sale counts as sold out after Redis was asked; as with other refusals.
+const TTL: Duration = Duration::from_millis(100);
+/// How often Redis is asked while that is in use.
+const REVALIDATE_INTERVAL: Duration = Duration::from_millis(25);
+/// Pause after a look that changed nothing: pieces are on their way, or a server does not answer.
+const RETRY_AFTER: Duration = Duration::from_millis(5);
+
+/// A sale that is spread over shards, as the tasks of a node share it.
+#[derive(Debug)]
+pub(crate) struct ShardedSale {
+    pub(crate) shard: Shard,
+    created: Instant,
+    /// Microseconds since `created` until which the sale counts as sold out.
+    sold_out_until: AtomicU64,
+    /// Whether somebody asked since the last look.
+    is_asked: AtomicBool,
+    /// Shards without pieces for which requests wait.
+    dry: Mutex<BTreeSet<VoucherId>>,
+    /// Number of looks at the shards.
+    looks: watch::Sender<u64>,
+    /// Wakes the task of the node.
+    wake: Arc<Notify>,
+}
+
+impl ShardedSale {
+    pub(crate) fn new(shard: Shard, wake: Arc<Notify>) -> Self {
+        Self {
+            shard,
+            created: Instant::now(),
+            sold_out_until: AtomicU64::new(0),
+            is_asked: AtomicBool::new(false),
+            dry: Mutex::default(),
+            looks: watch::channel(0).0,
+            wake,
+        }
+    }
+
+    /// Whether all shards are sold out.
+    pub(super) fn is_sold_out(&self, now: Instant) -> bool {
+        self.is_asked.store(true, Ordering::Relaxed);
+        self.micros(now) < self.sold_out_until.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the shards have been looked at, and pieces moved to this one if there are any.
+    pub(super) async fn rebalanced(&self, dry: VoucherId) {
+        let mut looks = self.looks.subscribe();
+        self.dry.lock().insert(dry);
+        self.wake.notify_one();
+        // The sender lives as long as the sale.
+        let _ = looks.changed().await;
+    }
+
+    /// Refuses nobody until Redis was asked again.
+    pub(super) fn invalidate(&self) {
+        self.sold_out_until.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether the shards have to be looked at.
+    fn is_due(&self) -> bool {
+        let is_used = self.sold_out_until.load(Ordering::SeqCst) > 0
+            && self.is_asked.swap(false, Ordering::Relaxed);
+        is_used || !self.dry.lock().is_empty()
+    }
+
+    fn micros(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.created).as_micros() as u64
+    }
+}
+
+/// What Redis says about a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    OnSale {
+        left: u64,
+    },
+    /// At this change number.
+    SoldOut {
+        seq: String,
+    },
+    /// Neither: pieces are on their way, it is not open, or Redis did not answer.
+    Unclear,
+}
+
+/// The task that looks at the shards, one for each node. It ends with the token that [`Rebalancer::run`] is given.
+#[derive(Debug)]
+pub(crate) struct Rebalancer {
+    context: NodeContext,
+    admission: Admission,
+    servers: Servers,
+    /// What was last proven to be sold out.
+    proven: HashMap<VoucherId, Vec<State>>,
+}
+
+impl Rebalancer {
+    pub(crate) fn new(context: &NodeContext, admission: &Admission) -> Self {
+        let servers = context.deployment.servers();
+        Self {
+            context: context.clone(),
+            admission: admission.clone(),
+            servers,
+            proven: HashMap::new(),
+        }
+    }
+
+    /// Works until `stop` is cancelled. A move that has begun is completed: its pieces are in neither shard.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let wake = self.context.versions.wake();
+        while !stop.is_cancelled() {
+            let mut pause = None;
+            for sale in self.context.versions.all_sharded() {
+                if sale.is_due() {
+                    let next = self.look(&sale).await;
+                    pause = pause.map_or(Some(next), |pause: Duration| Some(pause.min(next)));
+                    sale.looks.send_modify(|looks| *looks += 1);
+                }
+            }
+            let pausing = async {
+                match pause {
+                    Some(RETRY_AFTER) => tokio::time::sleep(RETRY_AFTER).await,
+                    Some(pause) => {
+                        let _ = tokio::time::timeout(pause, wake.notified()).await;
+                    }
+                    None => wake.notified().await,
+                }
+            };
+            stop.run_until_cancelled(pausing).await;
+        }
+    }
+
+    /// Looks at the shards of a sale; returns when to look again.
+    async fn look(&mut self, sale: &ShardedSale) -> Duration {
+        let (shard, dry) = (sale.shard, mem::take(&mut *sale.dry.lock()));
+        let sent = Instant::now();
+        let states = self.states(shard, &[]).await;
+        let is_sold_out = states.iter().all(|state| matches!(state, State::SoldOut { .. }));
+        if is_sold_out && self.proven.get(&shard.of) == Some(&states) {
+            sale.sold_out_until.store(sale.micros(sent + TTL), Ordering::SeqCst);
+            return REVALIDATE_INTERVAL;
+        }
+        sale.invalidate();
+        if is_sold_out {
+            // A piece that SQL has moved and Redis has not received yet shows as a newer version.
+            let Ok(parts) = self.servers.store.parts(shard.of).await else { return RETRY_AFTER };
+            let sent = Instant::now();
+            if self.states(shard, &parts).await != states {
+                return RETRY_AFTER;
+            }
+            self.proven.insert(shard.of, states);
+            sale.sold_out_until.store(sale.micros(sent + TTL), Ordering::SeqCst);
+            return REVALIDATE_INTERVAL;
+        }
+        let mut stocks: Vec<(u64, VoucherId)> = Vec::new();
+        for (voucher, state) in shard.all().zip(states) {
+            match state {
+                State::OnSale { left } => stocks.push((left, voucher)),
+                State::Unclear => self.settle(voucher).await,
+                State::SoldOut { .. } => {}
+            }
+        }
+        let mut pause = RETRY_AFTER;
+        for dry in dry {
+            if stocks.iter().any(|(_, voucher)| *voucher == dry) {
+                pause = REVALIDATE_INTERVAL;
+                continue;
+            }
+            let Some((left, fullest)) = stocks.iter_mut().max() else { break };
+            let pieces = left.div_ceil(2);
+            let mut vouchers = Vouchers { servers: &mut self.servers };
+            match vouchers.move_pieces(*fullest, dry, pieces).await {
+                Ok(()) => {
+                    *left -= pieces;
+                    stocks.retain(|(left, _)| *left > 0);
+                    stocks.push((pieces, dry));
+                    pause = REVALIDATE_INTERVAL;
+                }
+                Err(error) => {
+                    tracing::debug!(%dry, %error, "no pieces were moved to a shard that has none");
+                }
+            }
+        }
+        self.admission.invalidate_refusals();
+        pause
+    }
+
+    /// Delivers what SQL has to a shard that a process left in the middle of a change.
+    async fn settle(&mut self, voucher: VoucherId) {
+        let settling = async {
+            let sale = self.servers.store.sale(voucher).await?;
+            try_sync(&mut self.servers, &sale, "").await
+        };
+        if let Err(error) = settling.await {
+            tracing::debug!(%voucher, %error, "a shard is not settled yet");
+        }
+    }
+
+    /// The state of each shard, at the version of `parts` at least.
+    async fn states(&mut self, shard: Shard, parts: &[Sale]) -> Vec<State> {
+        let mut looks = Vec::new();
+        for voucher in shard.all() {
+            let version = parts.iter().find(|it| it.voucher_id == voucher);
+            let version = version.map_or(0, |sale| sale.version);
+            looks.push(self.prepare_look(voucher, version).await.ok());
+        }
+        let look = async |prepared: Option<Look>| match prepared {
+            Some(look) => look.await.unwrap_or(State::Unclear),
+            None => State::Unclear,
+        };
+        join_all(looks.into_iter().map(look)).await
+    }
+
+    async fn prepare_look(&mut self, voucher: VoucherId, version: u64) -> Result<Look> {
+        let Servers { conn, keys, .. } = &mut self.servers;
+        let of = keys.partition_of(voucher);
+        let here = of.reconciled();
+        let run_id = conn.run_id(&here).await?;
+        let mut connection = conn.multiplexed(&here).await?;
+        let call = admit_call(keys, &of, voucher, &self.context.node, &run_id, version);
+        let (is_cutting, stock) = (
+            cmd("HEXISTS").arg(keys.sale(voucher)).arg("cutting").to_owned(),
+            cmd("GET").arg(keys.stock(voucher)).to_owned(),
+        );
+        Ok(async move {
+            let reply: Value = call.invoke_async(&mut connection).await?;
+            if is_cutting.query_async(&mut connection).await? {
+                return Ok(State::Unclear);
+            }
+            Ok(match decision(reply) {
+                Some(Decision::WouldRefuse { seq }) => State::SoldOut { seq },
+                Some(Decision::WouldAdmit) => {
+                    let left: Option<u64> = stock.query_async(&mut connection).await?;
+                    left.filter(|left| *left > 0)
+                        .map_or(State::Unclear, |left| State::OnSale { left })
+                }
+                _ => State::Unclear,
+            })
+        }
+        .boxed())
+    }
+}
+
+type Look = BoxFuture<'static, redis::RedisResult<State>>;

@@ -1,0 +1,129 @@
+//! Sales that are spread over shards: each piece is sold to whoever asks for it, and only then is anybody refused.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use seckill_engine::{commands::Command, ledger};
+use seckill_model::{Outcome, Sale, SaleState, UserId, VoucherId, sale::Shard};
+
+use crate::world::{World, sale};
+
+const SHARDS: u16 = 8;
+
+async fn sharded(stock: u64) -> (World, Shard) {
+    let world = World::spread(SHARDS, |_| {}).await;
+    let of = world.create(sale(stock).sharded(SHARDS.into()).unwrap()).await;
+    (world, Shard { of, count: SHARDS })
+}
+
+/// Users of one shard.
+fn users_of(shard: Shard, number: u64) -> impl Iterator<Item = u64> {
+    let id = VoucherId(shard.of.0 + number);
+    (1..).filter(move |user| shard.of_user(UserId(*user)) == id)
+}
+
+async fn parts(world: &World, shard: Shard) -> Vec<Sale> {
+    world.store.parts(shard.of).await.unwrap()
+}
+
+async fn stocks(world: &World, shard: Shard) -> Vec<u64> {
+    shard.all().map(|id| world.server.query(&["GET", &world.keys.stock(id)])).collect()
+}
+
+/// Each order is in SQL, each shard is balanced, and the pieces are as many as were put on sale.
+async fn is_balanced(world: &World, shard: Shard, pieces: u64, orders: u64) {
+    world
+        .until("all orders are in SQL", async || {
+            parts(world, shard).await.iter().map(Sale::live_orders).sum::<u64>() == orders
+        })
+        .await;
+    let audit = ledger::audit(&mut world.servers(), Some(shard.of)).await.unwrap();
+    assert!(audit.balanced, "{audit:?}");
+    assert_eq!(audit.sales.len(), usize::from(shard.count));
+    let whole = Sale::whole(&parts(world, shard).await).unwrap();
+    assert_eq!((whole.initial, whole.live_orders()), (pieces, orders));
+    assert_eq!(stocks(world, shard).await.iter().sum::<u64>(), pieces - orders);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_of_one_shard_buy_the_pieces_of_all() {
+    let (world, shard) = sharded(100).await;
+    assert_eq!(stocks(&world, shard).await, [13, 13, 13, 13, 12, 12, 12, 12]);
+    let users: Vec<u64> = users_of(shard, 3).take(130).collect();
+    let answers = join_all(users.iter().map(|user| world.ask(shard.of, *user))).await;
+    let admitted = answers.iter().filter(|it| matches!(it, Outcome::Admitted { .. })).count();
+    let sold_out = answers.iter().filter(|it| **it == Outcome::SoldOut).count();
+    assert_eq!((admitted, sold_out), (100, 30));
+    // A buyer learns the order, also now; a stranger of any shard is refused.
+    for (user, answer) in users.iter().zip(&answers) {
+        if let Outcome::Admitted { order } = answer {
+            let again = world.ask(shard.of, *user).await;
+            assert_eq!(again, Outcome::Duplicate { order: *order });
+        }
+    }
+    for number in 1..=SHARDS.into() {
+        let stranger = users_of(shard, number).find(|user| *user > 1_000_000).unwrap();
+        assert_eq!(world.ask(shard.of, stranger).await, Outcome::SoldOut);
+    }
+    is_balanced(&world, shard, 100, 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_user_has_one_order_on_all_nodes() {
+    let (world, shard) = sharded(400).await;
+    let other = world.another_node("node-2");
+    let theirs = other.operator().admission.clone().unwrap();
+    // The other node may learn of the shards by the first request.
+    let skewed = users_of(shard, 1).take(300).chain(users_of(shard, 5).take(150));
+    let users: Vec<u64> = skewed.collect();
+    let ask = async |user: u64| {
+        let mut orders = BTreeSet::new();
+        for _ in 0..3 {
+            orders.extend(world.ask(shard.of, user).await.order());
+            let outcome = loop {
+                match theirs.request(shard.of, UserId(user)).answer().await.outcome.unwrap() {
+                    Outcome::Busy | Outcome::NotReady => {}
+                    outcome => break outcome,
+                }
+            };
+            orders.extend(outcome.order());
+        }
+        assert!(orders.len() < 2, "{user} has {orders:?}");
+        orders.len() as u64
+    };
+    let orders: u64 = join_all(users.iter().map(|user| ask(*user))).await.iter().sum();
+    assert_eq!(orders, 400);
+    is_balanced(&world, shard, 400, 400).await;
+    other.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_reach_each_shard() {
+    let (world, shard) = sharded(16).await;
+    let states = async || parts(&world, shard).await.into_iter().map(|it| it.state);
+    world.execute(Command::PauseSale(shard.of)).await.unwrap();
+    assert!(states().await.all(|state| state == SaleState::Paused));
+    assert_eq!(world.ask(shard.of, 1).await, Outcome::Paused);
+    world.execute(Command::ResumeSale(shard.of)).await.unwrap();
+    world.execute(Command::Restock { voucher: shard.of, by: 11 }).await.unwrap();
+    assert_eq!(stocks(&world, shard).await, [4, 4, 4, 3, 3, 3, 3, 3]);
+    // More than one shard has.
+    world.execute(Command::Restock { voucher: shard.of, by: -20 }).await.unwrap();
+    let error = world.execute(Command::Restock { voucher: shard.of, by: -8 }).await.unwrap_err();
+    assert!(error.to_string().contains('7'), "{error}");
+    world.admit(shard.of, users_of(shard, 8).take(7)).await;
+    is_balanced(&world, shard, 7, 7).await;
+    world.execute(Command::EndSale(shard.of)).await.unwrap();
+    assert!(states().await.all(|state| state == SaleState::Ended));
+    assert_eq!(world.ask(shard.of, 1).await, Outcome::Ended);
+}
+
+#[tokio::test]
+async fn no_more_shards_than_partitions() {
+    let (world, _) = sharded(16).await;
+    let error = world.execute(Command::CreateSale(sale(99).sharded(9).unwrap())).await.unwrap_err();
+    assert!(error.to_string().contains("--partitions 9"), "{error}");
+    assert_eq!(world.store.sales().await.unwrap().len(), 8);
+    assert!(sale(99).sharded(0).is_err());
+    assert!(sale(7).sharded(8).is_err());
+}
