@@ -3736,10 +3736,12 @@ sale-conversion = conversion
 sale-converted = { $admitted } admitted, { $persisted } of these persisted
 sale-last = last { $span }
 sale-last-load-test = LAST LOAD TEST, MILLISECONDS
+sale-left-in-shards = { $shards }, left: { $left }
 sale-no-data-from-redis = No data from Redis for this sale yet.
 sale-orders-counted-ago = orders counted { $age } ago
 sale-press-for-its-orders = press { KEY("open") } for its orders
 sale-repeat-buyers = repeat buyers
+sale-shards = shards
 sale-stock-over-time = STOCK OVER TIME
 
 ## schedule

@@ -3264,10 +3264,12 @@ sale-conversion = 转化率
 sale-converted = 准入 { $admitted }，其中落库 { $persisted }
 sale-last = 最近 { $span }
 sale-last-load-test = 最近一次压测（毫秒）
+sale-left-in-shards = { $shards } 个，余量：{ $left }
 sale-no-data-from-redis = Redis 中暂无这场秒杀的数据。
 sale-orders-counted-ago = 订单统计于 { $age }前
 sale-press-for-its-orders = 按 { KEY("open") } 查看订单
 sale-repeat-buyers = 多单买家
+sale-shards = 分片
 sale-stock-over-time = 库存曲线
 
 ## schedule

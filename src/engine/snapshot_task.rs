@@ -3,6 +3,7 @@
 //! It changes nothing but the snapshot, and continues while a server is unreachable.
 
 use std::{
+    cmp::Reverse,
     fmt,
     sync::Arc,
     time::{Duration, Instant},
@@ -304,13 +305,34 @@ async fn count_orders(
         part.value.as_ref().is_some_and(|it| it.counts.is_none() || it.repeat_buyers.is_none());
     part.interval = if is_slow { COUNT_PAUSE } else { COUNT_EVERY };
     let count = async |voucher| -> Result<_> {
-        let limit = snapshot.sale(voucher).map_or(1, |line| line.limit);
-        let counts = in_time(store.order_counts(voucher)).await?;
+        let sale = snapshot.sale(voucher);
+        let limit = sale.map_or(1, |line| line.limit);
+        let shards = sale.map(|line| line.shards.iter().map(|shard| shard.voucher_id).collect());
+        let parts = shards.filter(|it: &Vec<_>| !it.is_empty()).unwrap_or_else(|| vec![voucher]);
+        let count = async {
+            let mut counts = OrderCounts::new();
+            for part in &parts {
+                for (status, orders) in store.order_counts(*part).await? {
+                    *counts.entry(status).or_default() += orders;
+                }
+            }
+            Ok(counts)
+        };
+        let counts = in_time(count).await?;
         // If a buyer may hold one order, only buyers whose order was closed return.
         let may_repeat = |it: &OrderCounts| limit > 1 || !it.keys().all(|it| it.is_live());
         let repeat_buyers = match &counts {
             Some(counts) if may_repeat(counts) => {
-                in_time(store.repeat_buyers(voucher, REPEAT_BUYERS)).await?
+                let find = async {
+                    let mut buyers = Vec::new();
+                    for part in &parts {
+                        buyers.extend(store.repeat_buyers(*part, REPEAT_BUYERS).await?);
+                    }
+                    buyers.sort_by_key(|(_, orders)| Reverse(*orders));
+                    buyers.truncate(REPEAT_BUYERS as usize);
+                    Ok(buyers)
+                };
+                in_time(find).await?
             }
             Some(_) => Some(Vec::new()),
             None => None,

@@ -298,29 +298,36 @@ impl Vouchers<'_> {
         let all: u64 = pieces.iter().map(|(_, by)| by).sum();
         changes.extend(to.map(|to| (to, all as i64, None)));
         let writing = self.servers.store.restock(&changes);
-        let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
+        let (error, is_decided) = match tokio::time::timeout(CUT_WITHIN, writing).await {
             Ok(Ok(changed)) => return self.deliver_all(changed).await,
-            Ok(Err(error)) => error,
+            Ok(Err(error @ StoreError::Unknown(_))) => (error, self.is_decided(pieces).await),
+            Ok(Err(error)) => (error, true),
             Err(_) => {
                 let seconds = CUT_WITHIN.as_secs();
-                StoreError::Unknown(reason!("store-no-answer-within-s", seconds))
+                let why = reason!("store-no-answer-within-s", seconds);
+                (StoreError::Unknown(why), false)
             }
         };
-        let whose = if let StoreError::Unknown(_) = error {
-            // The commit may still succeed; after the lease, SQL is authoritative.
+        if !is_decided {
+            // The change may still succeed; after the lease, SQL is authoritative.
             tokio::time::sleep(CUT_LEASE).await;
-            for (voucher, _) in pieces {
-                // Under the lock of its row, which a commit in progress holds.
-                if let Ok(sale) = self.servers.store.sale(*voucher).await {
-                    let _ = self.servers.store.set_state(*voucher, sale.state, None).await;
-                }
-            }
-            ""
-        } else {
-            "own"
-        };
-        self.put_back(pieces, whose).await;
+            self.is_decided(pieces).await;
+        }
+        self.put_back(pieces, if is_decided { "own" } else { "" }).await;
         Err(error.into())
+    }
+
+    /// Locks the row of each sale, which a commit in progress holds; returns whether all were locked.
+    async fn is_decided(&mut self, pieces: &[(VoucherId, u64)]) -> bool {
+        let mut all = true;
+        for (voucher, _) in pieces {
+            let locked = async {
+                let state = self.servers.store.sale(*voucher).await?.state;
+                self.servers.store.set_state(*voucher, state, None).await
+            };
+            all &= locked.await.is_ok();
+        }
+        all
     }
 
     /// Removes the pieces from Redis; returns the version in SQL that this was based on.

@@ -281,7 +281,12 @@ pub async fn asked_again(world: &World, plan: &Plan, log: &Log) -> Result<(), St
         let outcome = world.ask(result.voucher, result.user).await;
         let now = match outcome {
             seckill_model::Outcome::Duplicate { order } => order.as_i64(),
-            other => return Err(format!("{result:?} asks again and receives {other:?}")),
+            other => {
+                let held = held(result.voucher, result.user);
+                return Err(format!(
+                    "{result:?} asks again, holds {held:?} and receives {other:?}"
+                ));
+            }
         };
         if now != result.order || Some(now) != held(result.voucher, result.user) {
             return Err(format!("{result:?} asks again and receives {now}"));

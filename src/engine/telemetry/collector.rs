@@ -181,7 +181,6 @@ impl Collector {
         let sample = self.sample();
         let audit = self.balance(&sample.figures);
         self.note_rates(&sample);
-        self.curves.look(&self.sales, &self.facts, self.now(), self.redis.up);
         let (at, persisted) = (sample.at, sample.figures.persisted);
         if self.sql.up {
             self.written.push(at, persisted);
@@ -193,6 +192,8 @@ impl Collector {
             self.past.push(at, sample);
         }
         self.past.trim(at);
+        let sales = self.sale_lines(at);
+        self.curves.look(&sales, self.now(), self.redis.up);
         let undelivered = self.undelivered();
         let stats = self.stats.as_ref();
         let written_rate = self.written.rate(at, persisted, |it| Some(*it));
@@ -204,7 +205,7 @@ impl Collector {
             read_only: self.read_only,
             redis: self.redis.clone(),
             sql: self.sql.clone(),
-            sales: self.sale_lines(at),
+            sales,
             undelivered,
             written: Count { total: persisted, per_second: written_rate.unwrap_or(0.0) },
             stream: stats.map(|stats| self.stream_line(stats)),

@@ -8,8 +8,9 @@ use std::{
     sync::Arc,
 };
 
-use seckill_model::{Millis, Sale, VoucherId};
-use seckill_redis::stream_stats::SaleStats;
+use seckill_model::{Millis, VoucherId};
+
+use super::snapshot::SaleLine;
 
 /// Maximum number of points of a curve.
 const MOST: usize = 512;
@@ -95,17 +96,11 @@ impl Curves {
     }
 
     /// Records all existing sales; `up` is whether Redis replied.
-    pub(super) fn look(
-        &mut self,
-        sales: &[Sale],
-        facts: &HashMap<VoucherId, SaleStats>,
-        at: Millis,
-        up: bool,
-    ) {
+    pub(super) fn look(&mut self, sales: &[SaleLine], at: Millis, up: bool) {
         for sale in sales {
-            let known = facts.get(&sale.voucher_id).filter(|it| up && it.stock.is_some());
-            let admitted = known.and_then(|it| i64::try_from(it.admitted).ok());
-            self.note(sale.voucher_id, at, known.and_then(|it| it.stock), admitted);
+            let stock = sale.stock.filter(|_| up);
+            let admitted = stock.and_then(|_| i64::try_from(sale.funnel.admitted.total).ok());
+            self.note(sale.voucher_id, at, stock, admitted);
         }
         // All current sales have curves now; the others are of removed sales.
         if self.0.len() > sales.len() {

@@ -7,8 +7,8 @@ use std::{
 };
 
 use seckill_model::{
-    Millis, Order, OrderCounts, OrderEntry, OrderFilter, OrderId, SaleOrder, UserId, VoucherId,
-    ledger::SqlLedger,
+    Millis, Order, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderTerms, SaleOrder, UserId,
+    VoucherId, ledger::SqlLedger,
 };
 
 use crate::{
@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// A page of orders of sales and of ordinary vouchers, newest first: those before `before` that match the filter.
-    /// Merged from several parts, each read along one index from the last ID.
+    /// Merged from several parts, each read along one index from the last ID; the shards of a voucher are such parts.
     pub async fn orders(
         &self,
         filter: &OrderFilter,
@@ -137,18 +137,30 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Order>> {
         read!(self, |conn| {
+            let mut filters = Vec::new();
+            if let Some(voucher) = filter.is.voucher {
+                let shards = "SELECT voucher_id FROM tb_seckill_voucher WHERE shard_of = $1";
+                let shards: Vec<VoucherId> = conn.rows(shards, params![voucher]).await?;
+                let of = |shard| OrderTerms { voucher: Some(shard), ..filter.is };
+                filters.extend(shards.into_iter().map(|it| OrderFilter { is: of(it), ..*filter }));
+            }
+            if filters.is_empty() {
+                filters.push(*filter);
+            }
             let mut page: Vec<Order> = Vec::new();
-            for mut query in order_parts(conn, filter) {
-                let mut values = Vec::new();
-                for (condition, value) in conditions(filter, before) {
-                    if let Some(value) = value {
-                        values.push(value);
-                        query += &format!(" AND {condition} ${}", values.len());
+            for filter in &filters {
+                for mut query in order_parts(conn, filter) {
+                    let mut values = Vec::new();
+                    for (condition, value) in conditions(filter, before) {
+                        if let Some(value) = value {
+                            values.push(value);
+                            query += &format!(" AND {condition} ${}", values.len());
+                        }
                     }
+                    values.push(limit.into());
+                    query += &format!(" ORDER BY id DESC LIMIT ${}", values.len());
+                    page.extend(conn.rows::<Order>(query, &values).await?);
                 }
-                values.push(limit.into());
-                query += &format!(" ORDER BY id DESC LIMIT ${}", values.len());
-                page.extend(conn.rows::<Order>(query, &values).await?);
             }
             page.sort_unstable_by_key(|order| Reverse(order.id));
             page.truncate(limit as usize);

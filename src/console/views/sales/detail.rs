@@ -56,6 +56,11 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
         }
         _ => detail.field(Label("common-orders"), text::UNKNOWN, theme.warn),
     }
+    if !sale.shards.is_empty() {
+        let left: Vec<String> = sale.shards.iter().map(text::left_in_redis).collect();
+        let of_each = text!("sale-left-in-shards", shards = left.len(), left = left.join(" "));
+        detail.text(Label("sale-shards"), of_each);
+    }
     detail.least = Some(detail.height() + FIGURES);
     let report = report_rows(scene, sale);
     detail.below(REPEAT + FIGURES + report + CURVE.1, move |area, buffer| {
