@@ -16,7 +16,7 @@ use seckill_engine::{
     settings::Settings,
     telemetry::data_loss::REDIS_RECONCILED,
 };
-use seckill_model::{NewSale, Outcome, UserId, VoucherId, ledger::Finding};
+use seckill_model::{NewSale, Outcome, Sale, UserId, VoucherId, ledger::Finding, sale::Shard};
 use seckill_redis::{Layout, Redis};
 use seckill_store::SharedStore;
 use tempfile::TempDir;
@@ -66,8 +66,11 @@ impl Deployment {
     }
 
     async fn sale(&self, node: &Node, stock: u64) -> VoucherId {
-        let sale =
-            NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1, shards: 1 };
+        self.sale_over(node, stock, 1).await
+    }
+
+    async fn sale_over(&self, node: &Node, stock: u64, shards: u16) -> VoucherId {
+        let sale = NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1, shards };
         match execute(node, Command::CreateSale(sale)).await {
             Reply::SaleCreated(voucher) => voucher,
             other => panic!("{other:?}"),
@@ -177,6 +180,48 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
     for (voucher, report) in vouchers.iter().zip(&reports) {
         let ledger = deployment.store.ledger(*voucher).await.unwrap();
         assert_eq!((ledger.live, ledger.stock), (each / 2, 0), "{report:?}");
+    }
+    assert!(node.stop().await.in_time);
+    assert!(worker.stop().await.in_time);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_of_a_sharded_sale_is_killed() {
+    one_primary_of_a_sharded_sale_is_gone(TestCluster::kill).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_of_a_sharded_sale_is_frozen() {
+    one_primary_of_a_sharded_sale_is_gone(TestCluster::freeze).await;
+}
+
+/// Its shards wait for the replica; the others sell on, and all pieces are sold.
+async fn one_primary_of_a_sharded_sale_is_gone(lose: fn(&mut TestCluster, usize)) {
+    const SHARDS: u16 = 8;
+    let mut cluster = TestCluster::start();
+    let deployment = Deployment::at(&cluster.url(), SHARDS).await;
+    let (node, worker) = (deployment.node("node-a"), deployment.node("node-b"));
+    let users = buyers(8_000);
+    let voucher = deployment.sale_over(&node, users / 2, SHARDS).await;
+    let shards = Shard { of: voucher, count: SHARDS };
+    let first = shards.all().next().unwrap();
+    let dying = deployment.keys.partition_of(first).orders();
+    let losing = async {
+        admitted(&deployment, first, users / 100).await;
+        let lost = cluster.owner(&dying).unwrap();
+        lose(&mut cluster, lost);
+        tokio::task::block_in_place(|| cluster.wait_for_failover(&dying, lost));
+    };
+    let (report, ()) = futures::join!(rush(&node, voucher, users), losing);
+    assert_eq!((report.errors, report.rejected), (0, 0), "{report:?}");
+    assert_eq!(report.admitted, users / 2, "{report:?}");
+    deployment.balanced().await;
+    let whole = Sale::whole(&deployment.store.parts(voucher).await.unwrap()).unwrap();
+    assert_eq!((whole.initial, whole.stock), (users / 2, 0), "{report:?}");
+    let mut conn = deployment.redis.connection();
+    for id in shards.all() {
+        let stock = redis::cmd("GET").arg(deployment.keys.stock(id)).take();
+        assert_eq!(conn.query::<u64>(&stock).await.unwrap(), 0);
     }
     assert!(node.stop().await.in_time);
     assert!(worker.stop().await.in_time);
