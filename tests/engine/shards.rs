@@ -97,6 +97,55 @@ async fn each_user_has_one_order_on_all_nodes() {
     other.stop().await;
 }
 
+/// Also on a node that has never heard of the sale.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_is_asked_for_directly_sells_nobody_a_second_order() {
+    let (world, shard) = sharded(80).await;
+    let other = world.another_node("node-2");
+    let theirs = other.operator().admission.clone().unwrap();
+    for (number, user) in (1..=8).zip(users_of(shard, 4)) {
+        let id = VoucherId(shard.of.0 + number);
+        let order = loop {
+            match theirs.request(id, UserId(user)).answer().await.outcome.unwrap() {
+                Outcome::Busy | Outcome::NotReady => {}
+                outcome => break outcome.order().unwrap(),
+            }
+        };
+        for id in shard.all().chain([shard.of]) {
+            assert_eq!(world.ask(id, user).await, Outcome::Duplicate { order });
+        }
+    }
+    is_balanced(&world, shard, 80, 8).await;
+    let listed = world.store.vouchers(None, 100).await.unwrap();
+    assert_eq!(listed.iter().map(|it| it.voucher_id).collect::<Vec<_>>(), [shard.of]);
+    other.stop().await;
+}
+
+/// Pieces move, and are restocked and removed, all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_audit_reports_a_move() {
+    let (world, shard) = sharded(800).await;
+    let buying = async {
+        for users in users_of(shard, 2).take(900).collect::<Vec<_>>().chunks(20) {
+            join_all(users.iter().map(|user| world.ask(shard.of, *user))).await;
+        }
+        world.execute(Command::Restock { voucher: shard.of, by: 8 }).await.unwrap();
+        world.execute(Command::Restock { voucher: shard.of, by: -5 }).await.unwrap();
+    };
+    let auditing = async {
+        loop {
+            let audit = ledger::audit(&mut world.servers(), Some(shard.of)).await.unwrap();
+            assert!(audit.balanced, "{audit:?}");
+        }
+    };
+    tokio::select! {
+        () = buying => {}
+        () = auditing => {}
+    }
+    assert!(parts(&world, shard).await.iter().all(|part| part.version > 2));
+    is_balanced(&world, shard, 803, 800).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_reach_each_shard() {
     let (world, shard) = sharded(16).await;

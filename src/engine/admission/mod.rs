@@ -76,8 +76,8 @@ pub struct Ticket {
     answer: Answer,
     admission: Admission,
     voucher: VoucherId,
-    /// The voucher, or the user's shard of it.
-    asked: VoucherId,
+    /// The user's shard of it was asked.
+    is_shard: bool,
     user: UserId,
     requested: Instant,
 }
@@ -100,12 +100,13 @@ pub struct AdmissionReply {
 impl Ticket {
     /// Waits for the reply.
     pub async fn answer(self) -> AdmissionReply {
-        let Self { answer, admission: Admission(queues), voucher, asked, user, requested } = self;
+        let Self { answer, admission: Admission(queues), voucher, is_shard, user, requested } =
+            self;
         let reply = answer.get().await;
         let (sold_out, unknown) = match reply.outcome {
-            Ok(Outcome::SoldOut) => (asked != voucher, false),
+            Ok(Outcome::SoldOut) => (is_shard, false),
             // The worker may have learned of the shards by this request.
-            Ok(Outcome::Busy) => (false, asked == voucher),
+            Ok(Outcome::Busy) => (false, !is_shard),
             _ => (false, false),
         };
         let sale = (sold_out || unknown).then(|| queues.versions.sharded(voucher));
@@ -192,9 +193,10 @@ impl Admission {
     pub fn request(&self, voucher: VoucherId, user: UserId) -> Ticket {
         let requested = Instant::now();
         let sale = self.0.versions.sharded(voucher);
+        let is_shard = sale.is_some();
         let asked = sale.map_or(voucher, |sale| sale.shard.of_user(user));
         let answer = self.0.ask(asked, user, requested);
-        Ticket { answer, admission: self.clone(), voucher, asked, user, requested }
+        Ticket { answer, admission: self.clone(), voucher, is_shard, user, requested }
     }
 
     /// Gives no refusal without Redis until it has confirmed it again: this process has changed a sale.

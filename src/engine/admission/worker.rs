@@ -407,6 +407,14 @@ impl AdmissionWorker {
             self.hold(voucher, batch);
             return Ok(None);
         };
+        if let Some(shard) = known.shard {
+            // Asked for before this node knew that it is a shard.
+            let strangers = batch.extract_if(.., |it| shard.of_user(it.user) != voucher);
+            reply_all(strangers, &Ok(Outcome::Busy));
+            if batch.is_empty() {
+                return Ok(None);
+            }
+        }
         let missing = batch.iter().filter(|request| request.order.is_none()).count();
         match self.ids.issue(&mut self.servers.conn, missing).await {
             Ok(ids) => {

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
-use seckill_model::{Millis, Sale, SaleState, VoucherId};
+use seckill_model::{Millis, Sale, SaleState, VoucherId, sale::Shard};
 use tokio::sync::Notify;
 
 use crate::admission::ShardedSale;
@@ -16,6 +16,8 @@ pub(crate) struct KnownSale {
     pub(crate) version: u64,
     /// It has been removed from Redis permanently.
     pub(crate) archived: bool,
+    /// Of which voucher it is a shard, if of one.
+    pub(crate) shard: Option<Shard>,
     /// A different time means a different sale: SQL was rolled back, and the ID was assigned again.
     created: Millis,
 }
@@ -32,12 +34,13 @@ impl SaleVersions {
     /// Records a sale as read from SQL.
     pub(crate) fn note(&self, sale: &Sale) {
         let archived = sale.state == SaleState::Archived;
-        let now = KnownSale { version: sale.version, archived, created: sale.created };
+        let now =
+            KnownSale { version: sale.version, archived, shard: sale.shard, created: sale.created };
         match sale.shard {
             Some(shard) if self.sharded(shard.of).is_none_or(|it| it.shard != shard) => {
-                self.sharded
-                    .write()
-                    .insert(shard.of, Arc::new(ShardedSale::new(shard, self.wake())));
+                let whole = Arc::new(ShardedSale::new(shard, self.wake()));
+                let ids = shard.all().chain([shard.of]);
+                self.sharded.write().extend(ids.map(|id| (id, Arc::clone(&whole))));
             }
             None if self.sharded(sale.voucher_id).is_some() => {
                 self.sharded.write().remove(&sale.voucher_id);
@@ -51,7 +54,7 @@ impl SaleVersions {
         }
     }
 
-    /// The sale of this voucher, if it is spread over shards.
+    /// The sale of this voucher, or of which this is a shard, if it is spread over shards.
     pub(crate) fn sharded(&self, voucher: VoucherId) -> Option<Arc<ShardedSale>> {
         self.sharded.read().get(&voucher).cloned()
     }
@@ -63,7 +66,13 @@ impl SaleVersions {
 
     /// The sales that are spread over shards.
     pub(crate) fn all_sharded(&self) -> Vec<Arc<ShardedSale>> {
-        self.sharded.read().values().cloned().collect()
+        let sharded = self.sharded.read();
+        sharded
+            .iter()
+            .filter(|(id, sale)| **id == sale.shard.of)
+            .map(|(_, sale)| sale)
+            .cloned()
+            .collect()
     }
 
     /// The known state of a sale; `None` if it was never seen.

@@ -69,10 +69,11 @@ impl Store {
         })
     }
 
-    /// A page of vouchers of both kinds, by ID.
+    /// A page of vouchers of both kinds, by ID, without the shards of one.
     pub async fn vouchers(&self, after: Option<VoucherId>, limit: u32) -> Result<Vec<Voucher>> {
         let query = "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, \
-             status FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2";
+             status FROM tb_voucher WHERE id > $1 AND NOT EXISTS (SELECT 1 FROM tb_seckill_voucher \
+             WHERE voucher_id = id AND shard_of IS NOT NULL) ORDER BY id LIMIT $2";
         let after = after.unwrap_or(VoucherId(0));
         read!(self, |conn| conn.rows(query, params![after, limit]).await)
     }
