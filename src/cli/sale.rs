@@ -205,7 +205,7 @@ async fn show(context: &Context, id: VoucherId) -> Result<u8> {
     let line = lines.first().ok_or(StoreError::NoSale(id))?;
     context.out.answer(line, || match line.shards.as_slice() {
         [] => card(line),
-        shards => card(line) + &indented(&table(shards).to_string()),
+        shards => format!("{}\n{}", card(line), indented(&table(shards).to_string())),
     })
 }
 

@@ -197,7 +197,7 @@ impl Vouchers<'_> {
             self.add(&spread(&parts, by)).await?
         } else {
             let pieces = self.unsold(voucher, &parts, by.unsigned_abs()).await?;
-            self.cut(&pieces, None).await?
+            self.cut(&pieces, &[]).await?
         };
         for part in &mut parts {
             if let Some(sale) = changed.iter().find(|it| it.voucher_id == part.voucher_id) {
@@ -207,19 +207,18 @@ impl Vouchers<'_> {
         whole(&parts)
     }
 
-    /// Moves unsold pieces from one shard of a sale to another: out of Redis, from one to the other in one transaction
-    /// of SQL, and into Redis. A process that dies in between leaves either what was before, once its lease has expired,
+    /// Moves unsold pieces between shards of a sale: out of Redis, from one to the other in one transaction of SQL, and
+    /// into Redis. Those that are taken and those that are given must be as many. A process that dies in between leaves either what was before, once its lease has expired,
     /// or a committed change, which any node delivers.
     ///
     /// # Errors
     /// As [`Vouchers::restock`].
     pub(crate) async fn move_pieces(
         &mut self,
-        from: VoucherId,
-        to: VoucherId,
-        pieces: u64,
+        from: &[(VoucherId, u64)],
+        to: &[(VoucherId, u64)],
     ) -> Result<()> {
-        self.cut(&[(from, pieces)], Some(to)).await.map(drop)
+        self.cut(from, to).await.map(drop)
     }
 
     /// Adds pieces in SQL, then in Redis. A commit with an unknown outcome is not retried, because that could add them
@@ -278,11 +277,11 @@ impl Vouchers<'_> {
     }
 
     /// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them
-    /// if SQL refuses. With `to`, SQL adds them to that shard in the same transaction.
+    /// if SQL refuses. SQL adds pieces to the shards in `to` in the same transaction.
     async fn cut(
         &mut self,
         pieces: &[(VoucherId, u64)],
-        to: Option<VoucherId>,
+        to: &[(VoucherId, u64)],
     ) -> Result<Vec<Sale>> {
         let mut changes = Vec::new();
         for &(voucher, by) in pieces {
@@ -295,8 +294,7 @@ impl Vouchers<'_> {
             }
         }
         faults::pass(Point::AfterCut);
-        let all: u64 = pieces.iter().map(|(_, by)| by).sum();
-        changes.extend(to.map(|to| (to, all as i64, None)));
+        changes.extend(to.iter().map(|(to, by)| (*to, *by as i64, None)));
         let writing = self.servers.store.restock(&changes);
         let (error, is_decided) = match tokio::time::timeout(CUT_WITHIN, writing).await {
             Ok(Ok(changed)) => return self.deliver_all(changed).await,
@@ -314,6 +312,8 @@ impl Vouchers<'_> {
             self.is_decided(pieces).await;
         }
         self.put_back(pieces, if is_decided { "own" } else { "" }).await;
+        // It may have succeeded.
+        self.put_back(to, "").await;
         Err(error.into())
     }
 
@@ -325,7 +325,8 @@ impl Vouchers<'_> {
                 let state = self.servers.store.sale(*voucher).await?.state;
                 self.servers.store.set_state(*voucher, state, None).await
             };
-            all &= locked.await.is_ok();
+            // Without an answer to its commit, it held the lock as well.
+            all &= matches!(locked.await, Ok(_) | Err(StoreError::Unknown(_)));
         }
         all
     }
@@ -374,7 +375,7 @@ impl Vouchers<'_> {
         deliver(self.servers, &sale, "").await
     }
 
-    /// Restores what SQL has after a failed stock reduction. If that fails too, Redis has fewer pieces than SQL until
+    /// Restores what SQL has after a failed change. If that fails too, Redis has fewer pieces than SQL until
     /// the next node starts or the sale changes.
     async fn put_back(&mut self, pieces: &[(VoucherId, u64)], whose: &str) {
         for (voucher, _) in pieces {

@@ -1,7 +1,7 @@
 //! Sales that are spread over shards: when they are sold out, and which of their pieces move.
 //!
 //! A user always asks the same shard. If it has no piece left, the request waits while a task of the node looks at all
-//! shards: it moves half of the pieces of the fullest one to the dry one, or finds that all are sold out. For that, all
+//! shards: it moves half of the pieces of the fullest ones to the dry ones, or finds that all are sold out. For that, all
 //! shards must have been empty at the same moment with no piece on its way: it reads them, then the versions in SQL, then
 //! the shards again, at these versions and without a change in between.
 //!
@@ -195,24 +195,17 @@ impl Rebalancer {
                 State::SoldOut { .. } => {}
             }
         }
-        let mut pause = RETRY_AFTER;
-        for dry in dry {
-            if stocks.iter().any(|(_, voucher)| *voucher == dry) {
-                pause = REVALIDATE_INTERVAL;
-                continue;
-            }
-            let Some((left, fullest)) = stocks.iter_mut().max() else { break };
-            let pieces = left.div_ceil(2);
+        // A shard that has pieces again serves those who wait for it.
+        let is_served = |dry: &VoucherId| stocks.iter().any(|(_, voucher)| voucher == dry);
+        let dry: Vec<VoucherId> = dry.into_iter().filter(|dry| !is_served(dry)).collect();
+        let mut pause = if dry.is_empty() { REVALIDATE_INTERVAL } else { RETRY_AFTER };
+        if !dry.is_empty() && !stocks.is_empty() {
+            let (from, to) = share(stocks, &dry);
             let mut vouchers = Vouchers { servers: &mut self.servers };
-            match vouchers.move_pieces(*fullest, dry, pieces).await {
-                Ok(()) => {
-                    *left -= pieces;
-                    stocks.retain(|(left, _)| *left > 0);
-                    stocks.push((pieces, dry));
-                    pause = REVALIDATE_INTERVAL;
-                }
+            match vouchers.move_pieces(&from, &to).await {
+                Ok(()) => pause = REVALIDATE_INTERVAL,
                 Err(error) => {
-                    tracing::debug!(%dry, %error, "no pieces were moved to a shard that has none");
+                    tracing::debug!(?from, ?to, %error, "no pieces were moved to shards that have none");
                 }
             }
         }
@@ -276,4 +269,35 @@ impl Rebalancer {
     }
 }
 
+/// Pieces of shards, each with its voucher.
+type Pieces = Vec<(VoucherId, u64)>;
+
+/// Half of the pieces of the fullest shards, as many as are dry, and what each of the dry ones receives of them.
+fn share(mut stocks: Vec<(u64, VoucherId)>, dry: &[VoucherId]) -> (Pieces, Pieces) {
+    stocks.sort_unstable_by(|one, other| other.cmp(one));
+    stocks.truncate(dry.len());
+    let from: Pieces = stocks.into_iter().map(|(left, id)| (id, left.div_ceil(2))).collect();
+    let (all, count) = (from.iter().map(|(_, pieces)| pieces).sum::<u64>(), dry.len() as u64);
+    let each = |number: u64| all / count + u64::from(number < all % count);
+    let to = (0..).zip(dry).map(|(number, id)| (*id, each(number)));
+    (from, to.filter(|(_, pieces)| *pieces > 0).collect())
+}
+
 type Look = BoxFuture<'static, redis::RedisResult<State>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fullest_shards_share_with_the_dry_ones() {
+        let id = VoucherId;
+        let stocks = || vec![(3, id(1)), (9, id(2)), (1, id(3))];
+        let (from, to) = share(stocks(), &[id(7)]);
+        assert_eq!((from, to), (vec![(id(2), 5)], vec![(id(7), 5)]));
+        let (from, to) = share(stocks(), &[id(7), id(8)]);
+        assert_eq!((from, to), (vec![(id(2), 5), (id(1), 2)], vec![(id(7), 4), (id(8), 3)]));
+        let (from, to) = share(vec![(1, id(3))], &[id(7), id(8)]);
+        assert_eq!((from, to), (vec![(id(3), 1)], vec![(id(7), 1)]));
+    }
+}
