@@ -6,7 +6,7 @@
 --       4 rates (hash: node -> orders that it writes per second)
 --       5 http (hash: node -> figures of its HTTP server, as JSON)
 -- ARGV  1 node  2 expire after (ms): nodes without a heartbeat are removed  3 process  4 dead after (ms)
---       5 "take" to take the name over from any process  6 orders written per second since its last heartbeat
+--       5 "take" to take the name over from any process, or the ID of one that has certainly ended  6 orders written per second since its last heartbeat
 --       7 figures of its HTTP server; empty if it has none
 --
 -- Returns {Redis clock in ms, 1}, or {clock, 0} without a write if another process of that name is alive.
@@ -14,7 +14,7 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local other = redis.call('HGET', KEYS[2], ARGV[1])
-if other and other ~= ARGV[3] and ARGV[5] ~= 'take' then
+if other and other ~= ARGV[3] and other ~= ARGV[5] and ARGV[5] ~= 'take' then
   local sign = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or '')
   if sign and now - sign < tonumber(ARGV[4]) then
     return {now, 0}

@@ -96,7 +96,7 @@ impl Config {
         };
         // Separates errors of the URL from those of the certificates.
         Redis::from_url(url).map_err(|error| self.value_error("redis", url, error))?;
-        Ok(Redis::trusting(url, self.redis_ca.as_deref())?)
+        Ok(Redis::trusting(url, self.redis_ca.as_deref())?.used_from(dir))
     }
 
     /// The checked URL of the database: the configured one, or that of the file in the data directory.

@@ -246,12 +246,14 @@ impl Context {
     pub(super) async fn start_node(&mut self) -> Result<Node> {
         let (name, dead_ms) = (self.node_name()?, self.config.engine.node_dead_ms);
         if !self.config.read_only {
-            // The lock of this slot of the data directory proves that its previous owner has ended.
-            let sure = self.config.node.is_none() && self.redis.managed().is_some();
+            if let Some(Err(error)) = self.slot.as_ref().map(|it| it.write_instance(&self.instance))
+            {
+                tracing::warn!(%error, "other nodes cannot see when this process ends");
+            }
             let mut servers = self.servers();
             // A key of the wrong type would block the name. An unavailable server is reported below.
             let _ = partition_repair::repair_all(&mut servers, &self.outbox, &name).await;
-            let taken = take_name(&mut servers, &name, &self.instance, dead_ms, sure).await;
+            let taken = take_name(&mut servers, &name, &self.instance, dead_ms, false).await;
             if let Err(error @ EngineError::Redis(RedisError::Unwilling(_))) = taken {
                 let mut refused = CliError::from(error);
                 refused.text = text!("cli-read-only-works", why = refused.message()).into();

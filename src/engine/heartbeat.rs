@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use redis::ScriptInvocation;
+use redis::{ScriptInvocation, cmd};
 use seckill_redis::{Connection, keys::Partition, nodes::FORGET_MS, scripts};
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,7 @@ pub(super) async fn send_heartbeats(
 }
 
 /// Claims a name in every partition before a node starts under it. Waits until a process of that name that has just
-/// died counts as dead; does not wait with `force`.
+/// died counts as dead; does not wait if it has certainly ended, or with `force`.
 ///
 /// # Errors
 /// [`EngineError::NameTaken`] if it is alive; Redis is unreachable.
@@ -80,11 +80,17 @@ pub async fn take_name(
     force: bool,
 ) -> Result<()> {
     let until = Instant::now() + Duration::from_millis(dead_ms) + HEARTBEAT_INTERVAL;
-    let how = if force { "take" } else { "" };
     for of in servers.keys.partitions() {
-        while !beat(&mut servers.conn, &of, node, instance, dead_ms, how, (0, String::new()))
+        let mut how = if force { "take".to_owned() } else { String::new() };
+        while !beat(&mut servers.conn, &of, node, instance, dead_ms, &how, (0, String::new()))
             .await?
         {
+            let other = cmd("HGET").arg(of.instances()).arg(node).take();
+            let other: Option<String> = servers.conn.query(&other).await?;
+            if let Some(ended) = other.filter(|it| *it != how && servers.conn.has_ended(it)) {
+                how = ended;
+                continue;
+            }
             if Instant::now() > until {
                 return Err(EngineError::NameTaken(node.to_owned()));
             }

@@ -16,6 +16,7 @@ use seckill_model::{OsError, message::Label, reason::reason};
 use super::{
     RedisError, Result,
     cluster_slots::{Cluster, Hint, Node},
+    data_dir::DataDir,
     error::plain,
     routing::{self, HOME},
     sentinel::Sentinels,
@@ -31,6 +32,8 @@ const OLDEST: (u32, u32) = (7, 0);
 pub struct Redis {
     source: Source,
     address: String,
+    /// The data directory of this process.
+    dir: Option<DataDir>,
 }
 
 #[derive(Clone, Debug)]
@@ -87,13 +90,13 @@ impl Redis {
             }
             Target::Sentinels { sentinels, service, login, address } => {
                 let found = Sentinels::new(sentinels, service, login, address.clone());
-                Ok(Self { source: Source::Sentinels(Arc::new(found)), address })
+                Ok(Self { source: Source::Sentinels(Arc::new(found)), address, dir: None })
             }
             Target::Cluster { seeds, address } => {
                 let seeds = seeds.into_iter().map(trust).collect::<Result<Vec<_>, _>>()?;
                 let found = Cluster::new(seeds, address.clone())
                     .ok_or_else(|| url::wrong_cluster(reason!("redis-hosts-none")))?;
-                Ok(Self { source: Source::Cluster(Arc::new(found)), address })
+                Ok(Self { source: Source::Cluster(Arc::new(found)), address, dir: None })
             }
         }
     }
@@ -102,13 +105,25 @@ impl Redis {
     pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
         let info = addr.into_connection_info().map_err(|_| url::unreadable())?;
-        Self::one(info, |client| Source::Managed(client, server))
+        let dir = server.dir().clone();
+        Ok(Self::one(info, |client| Source::Managed(client, server))?.used_from(&dir))
+    }
+
+    /// Sets the data directory, which shows whether other processes that use the same one have ended.
+    #[must_use]
+    pub fn used_from(self, dir: &DataDir) -> Self {
+        Self { dir: Some(dir.clone()), ..self }
+    }
+
+    /// Whether the process with this ID has certainly ended.
+    pub(super) fn has_ended(&self, instance: &str) -> bool {
+        self.dir.as_ref().is_some_and(|dir| dir.has_ended(instance))
     }
 
     fn one(info: ConnectionInfo, source: impl FnOnce(Client) -> Source) -> Result<Self> {
         let address = info.addr().to_string();
         let client = Client::open(info).map_err(|_| url::unreadable())?;
-        Ok(Self { source: source(client), address })
+        Ok(Self { source: source(client), address, dir: None })
     }
 
     /// Address without user and password.

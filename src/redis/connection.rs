@@ -92,6 +92,11 @@ impl Connection {
         self.redis.address()
     }
 
+    /// Whether a node's process with this ID has certainly ended, as its slot in the data directory shows.
+    pub fn has_ended(&self, instance: &str) -> bool {
+        self.redis.has_ended(instance)
+    }
+
     /// Whether keys are spread over several servers.
     pub fn is_cluster(&self) -> bool {
         self.redis.is_cluster()

@@ -4,7 +4,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
+    io::{self, Read as _, Seek as _, Write as _},
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -148,7 +148,7 @@ impl DataDir {
 
     /// Takes the lowest slot, from 1, that no live process on this directory holds.
     pub fn node_slot(&self) -> Result<NodeSlot, DataDirError> {
-        let nodes = self.0.path.join("nodes");
+        let nodes = self.slots();
         make_dir(&nodes)?;
         for number in 1..=MAX_NODES {
             let path = nodes.join(number.to_string());
@@ -159,6 +159,24 @@ impl DataDir {
         }
         let path = self.0.path.as_path();
         Err(DataDirError(reason!("redis-data-dir-crowded", path, nodes = MAX_NODES)))
+    }
+
+    /// Whether the process with this ID, which it has written to its slot, has certainly ended: another one has taken the
+    /// slot since, or the lock is free.
+    pub fn has_ended(&self, instance: &str) -> bool {
+        let Ok(slots) = fs::read_dir(self.slots()) else { return false };
+        slots.flatten().any(|slot| {
+            let holders = fs::read_to_string(slot.path()).unwrap_or_default();
+            match holders.lines().rev().position(|it| it == instance) {
+                // A later process may hold the slot without having written its ID; then the lock is not free.
+                Some(0) => flock::open(&slot.path()).is_ok_and(|file| flock::is_free(&file)),
+                found => found.is_some(),
+            }
+        })
+    }
+
+    fn slots(&self) -> PathBuf {
+        self.0.path.join("nodes")
     }
 }
 
@@ -204,6 +222,15 @@ impl NodeSlot {
     /// Slot number, from 1.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Writes the ID of this process to the slot, after that of the previous node.
+    pub fn write_instance(&self, instance: &str) -> io::Result<()> {
+        let (mut file, mut before) = (&self.file, String::new());
+        file.read_to_string(&mut before)?;
+        file.set_len(0)?;
+        file.rewind()?;
+        write!(file, "{}\n{instance}", before.lines().next_back().unwrap_or_default())
     }
 }
 

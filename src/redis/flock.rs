@@ -25,6 +25,15 @@ pub(super) fn try_shared(file: &File) -> io::Result<bool> {
     acquired(file.try_lock_shared())
 }
 
+/// Whether no process holds the lock.
+pub(super) fn is_free(file: &File) -> bool {
+    let free = try_exclusive(file).unwrap_or(false);
+    if free {
+        release(file);
+    }
+    free
+}
+
 /// Releases the lock for every copy of the descriptor: closing only this one would leave it held by a child that is
 /// just being started.
 pub(super) fn release(file: &File) {

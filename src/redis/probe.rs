@@ -5,7 +5,6 @@
 
 use std::{
     fmt,
-    fs::File,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -75,7 +74,7 @@ pub(super) fn stop(
     let started = Instant::now();
     let mut asked: Option<Instant> = None;
     let mut pause = Duration::from_millis(1);
-    while !is_free(&lock) {
+    while !flock::is_free(&lock) {
         if started.elapsed() > bound {
             return false;
         }
@@ -93,14 +92,6 @@ pub(super) fn stop(
         pause = (pause * 2).min(Duration::from_millis(20));
     }
     true
-}
-
-fn is_free(lock: &File) -> bool {
-    let free = flock::try_exclusive(lock).unwrap_or(false);
-    if free {
-        flock::release(lock);
-    }
-    free
 }
 
 /// Shuts down a server over an open connection: its socket may be gone.

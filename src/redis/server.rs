@@ -87,6 +87,11 @@ impl ManagedServer {
         })))
     }
 
+    /// Its data directory.
+    pub(super) fn dir(&self) -> &DataDir {
+        &self.0.dir
+    }
+
     /// The server's socket.
     pub fn socket(&self) -> &Path {
         self.0.dir.socket_path()

@@ -72,8 +72,20 @@ fn live_processes_have_distinct_numbers() {
     let second = two.node_slot().unwrap();
     let third = one.node_slot().unwrap();
     assert_eq!([first.number(), second.number(), third.number()], [1, 2, 3]);
+    for (slot, instance) in [(&first, "a"), (&second, "b"), (&third, "c")] {
+        slot.write_instance(instance).unwrap();
+    }
+    let ended = || ["a", "b", "c", "d", "other"].map(|instance| one.has_ended(instance));
+    assert_eq!(ended(), [false; 5]);
     drop(second);
-    assert_eq!(one.node_slot().unwrap().number(), 2);
+    assert_eq!(ended(), [false, true, false, false, false]);
+    let fourth = one.node_slot().unwrap();
+    assert_eq!(fourth.number(), 2);
+    assert_eq!(ended(), [false; 5], "the process that holds the slot may be the same");
+    fourth.write_instance("d").unwrap();
+    assert_eq!(ended(), [false, true, false, false, false]);
+    drop(fourth);
+    assert_eq!(ended(), [false, true, false, true, false]);
 }
 
 /// Tests may run as root, to whom permissions do not apply: these are paths where no user can

@@ -311,6 +311,75 @@ fn a_killed_process_loses_nothing() {
     }
 }
 
+/// SIGKILL for the server of the data directory.
+fn kill_redis(home: &Seckill) {
+    let info: String = cmd("INFO").arg("server").query(&mut home.redis().unwrap()).unwrap();
+    let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+}
+
+/// A new node waits for the promises of others after a restart of Redis, but not for those of processes that ended.
+#[test]
+fn a_node_that_starts_waits_for_live_processes_only() {
+    let home = Seckill::new();
+    let id = create(&home, "100");
+    let given_up = || {
+        let log = std::fs::read_to_string(home.data_dir().join("seckill.log")).unwrap();
+        log.matches("a node did not confirm its promises in time").count()
+    };
+    for suspended in [false, true] {
+        let nodes = [home.spawn(&["work"]), home.spawn(&["work"])];
+        wait_until_blocking(LONG, "both have reconciled Redis", || {
+            let runs = home.redis().and_then(|mut redis| {
+                let info = cmd("INFO").arg("server").query::<String>(&mut redis)?;
+                let mut runs = cmd("HMGET");
+                runs.arg("seckill:{p0}:reconciled").arg("node-1").arg("node-2");
+                Ok((info, runs.query::<Vec<Option<String>>>(&mut redis)?))
+            });
+            runs.is_ok_and(|(info, runs)| {
+                runs.iter().flatten().filter(|it| info.contains(*it)).count() == 2
+            })
+        });
+        let [first, second] = nodes;
+        if suspended {
+            second.freeze();
+        } else {
+            second.signal(Signal::KILL);
+        }
+        first.signal(Signal::KILL);
+        kill_redis(&home);
+        first.wait(LONG);
+        home.run(&["rush", "--voucher", &id, "--users", "1"]).expect_code(0);
+        assert_eq!(given_up(), usize::from(suspended));
+        second.signal(Signal::KILL);
+        second.wait(LONG);
+    }
+}
+
+/// On any Redis: its slot in the data directory shows that the process is gone.
+#[test]
+fn a_node_starts_under_the_name_of_a_killed_process_without_a_wait() {
+    let (home, redis) = (Seckill::new(), TestRedis::start());
+    // Longer than the test waits.
+    let config = home.file("config.toml");
+    std::fs::write(&config, "[engine]\nnode_dead_ms = 600000\n").unwrap();
+    let url = redis.url();
+    let globals = ["--redis", &url, "--config", config.to_str().unwrap()];
+    let node = home.spawn(&[&globals[..], &["work"]].concat());
+    let name = || redis.query::<Vec<String>>(&["HKEYS", "seckill:{p0}:reconciled"]).pop();
+    wait_until_blocking(LONG, "the node has reconciled Redis", || name().is_some());
+    let killed = name();
+    node.signal(Signal::KILL);
+    node.wait(LONG);
+    let create = ["sale", "create", "--title", "t", "--stock", "1", "--json"];
+    let made = home.run(&[&globals[..], &create].concat()).expect_code(0).json();
+    let id = made["voucher_id"].to_string();
+    let rush = ["rush", "--voucher", &id, "--users", "1"];
+    home.run(&[&globals[..], &rush].concat()).expect_code(0);
+    assert_eq!(redis.query::<u64>(&["EXISTS", "seckill:{p0}:nodes"]), 0, "{killed:?} has left");
+}
+
 #[test]
 fn a_killed_redis_is_started_again_and_the_rush_goes_on() {
     let home = Seckill::new();
@@ -327,10 +396,7 @@ fn a_killed_redis_is_started_again_and_the_rush_goes_on() {
             });
             admitted.is_ok_and(|admitted| admitted >= killed * 8_000)
         });
-        let info: String = cmd("INFO").arg("server").query(&mut home.redis().unwrap()).unwrap();
-        let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap();
-        let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        kill_redis(&home);
     }
     let report = rush.wait(LONG).expect_code(0).json();
     assert_eq!((&report["admitted"], &report["errors"]), (&30_000.into(), &0.into()), "{report}");

@@ -682,6 +682,15 @@ enum Entry {
 /// Confirms that `node` has restored its promises into this run of the server, and waits until every node that was
 /// alive has done so or timed out: those of `peers`, which this node saw alive before, and those whose last heartbeats
 /// Redis still has.
+///
+/// It does not wait for a node whose process has certainly ended: the wait is for promises in memory, and that memory is
+/// gone. Nothing else depends on it:
+/// - The orders in SQL, in the stream and among the dead letters were compared before, and each order is compared again
+///   in the background. That includes a transaction which the database commits after the end of the process.
+/// - The process has no batch in flight in this run: the script refuses a node that has not reconciled the run.
+/// - The order IDs that it leased are not issued again: the first node on a run issues IDs of later seconds only.
+/// - A sale that it was reconciling or cutting stays closed until the lease in Redis expires.
+/// - A new process under its name has another ID, and is waited for.
 pub async fn await_peers(
     conn: &mut Connection,
     of: &Partition,
@@ -706,9 +715,14 @@ pub async fn await_peers(
         let newest = open.iter().map(|(_, at)| at.0).max().unwrap_or(0);
         let latest = nodes.iter().map(|(_, at)| at.0).max().unwrap_or(0);
         let newest = if latest - newest > DEAD_NODE_MS { latest } else { newest };
+        let instances: Vec<(Text, Text)> =
+            conn.query(cmd("HGETALL").arg(of.instances())).await.unwrap_or_default();
+        let has_ended = |name: &str| {
+            instances.iter().any(|(Text(node), Text(it))| node == name && conn.has_ended(it))
+        };
         let seen = peers.iter().filter(|name| !is_confirmed(name));
         let alive = open.iter().filter(|(_, at)| newest - at.0 < dead_ms as i64);
-        match seen.chain(alive.map(|(name, _)| name)).next() {
+        match seen.chain(alive.map(|(name, _)| name)).find(|name| !has_ended(name)) {
             None => return Ok(()),
             Some(missing) if Instant::now() > until => {
                 tracing::warn!(missing, "a node did not confirm its promises in time");
