@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use crate::refusals::{BOUND, calls};
 use crate::support::{PATIENCE, TestCluster, TestRedis, TestSentinels, wait_until};
 use crate::world::{newest, patient};
 use futures::future::join_all;
@@ -333,6 +334,41 @@ async fn a_sold_out_sale_is_refused_and_restocked_across_a_failover() {
     for (user, order) in (1..).zip(held) {
         assert_eq!(ask(&node, voucher, user).await, Ok(Outcome::Duplicate { order }));
     }
+    deployment.balanced().await;
+    assert!(node.stop().await.in_time);
+}
+
+/// SQL takes the restock while the primary hangs, so that its connections stay open: a refusal from before it is not
+/// repeated later than the bound.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_expire_during_a_failover() {
+    let trio = TestSentinels::start();
+    let deployment = Deployment::at(&trio.url(), 1).await;
+    let node = deployment.node("node-a");
+    let voucher = deployment.sale(&node, 10).await;
+    rush(&node, voucher, 10).await;
+    let primary = trio.primary();
+    wait_until(PATIENCE, "the node refuses by itself", async || {
+        let before = calls(trio.node(primary));
+        join_all((1_000..1_064).map(|user| ask(&node, voucher, user))).await;
+        for user in 1_000..1_064 {
+            assert_eq!(ask(&node, voucher, user).await, Ok(Outcome::SoldOut));
+        }
+        calls(trio.node(primary)) - before < 64
+    })
+    .await;
+    trio.node(primary).freeze();
+    deployment.store.restock(voucher, 1, None).await.unwrap();
+    let restocked = Instant::now();
+    loop {
+        let asked = Instant::now();
+        match ask(&node, voucher, 999_999).await {
+            Ok(Outcome::SoldOut) => assert!(asked < restocked + BOUND, "{:?}", asked - restocked),
+            Ok(Outcome::Admitted { .. }) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    tokio::task::block_in_place(|| trio.wait_for_failover(primary));
     deployment.balanced().await;
     assert!(node.stop().await.in_time);
 }

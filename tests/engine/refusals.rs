@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::world::World;
+use crate::{support::TestRedis, world::World};
 use futures::future::join_all;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
@@ -17,7 +17,7 @@ use seckill_model::{Fence, Millis, NewSale, OrderId, Outcome, SaleState, Voucher
 use tokio_util::sync::CancellationToken;
 
 /// A request that is sent later than this after a change is not answered from before it.
-const BOUND: Duration = Duration::from_millis(100);
+pub(crate) const BOUND: Duration = Duration::from_millis(100);
 /// Users without an order.
 const STRANGERS: std::ops::Range<u64> = 1_000..1_064;
 
@@ -35,8 +35,8 @@ async fn flood(world: &World, voucher: VoucherId) -> Vec<Outcome> {
 }
 
 /// Calls of scripts that Redis has counted.
-fn calls(world: &World) -> u64 {
-    let stats: String = world.server.query(&["INFO", "commandstats"]);
+pub(crate) fn calls(server: &TestRedis) -> u64 {
+    let stats: String = server.query(&["INFO", "commandstats"]);
     let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap();
     line.split_once("calls=").unwrap().1.split(',').next().unwrap().parse().unwrap()
 }
@@ -46,14 +46,14 @@ async fn refused(world: &World, voucher: VoucherId, expected: Outcome) -> u64 {
     let mut sent = 0;
     world
         .until("the node refuses by itself", async || {
-            let before = calls(world);
+            let before = calls(&world.server);
             let mut answers = flood(world, voucher).await;
             for user in STRANGERS {
                 answers.push(world.ask(voucher, user).await);
             }
             assert!(answers.iter().all(|it| *it == expected), "{answers:?}");
             sent += answers.len() as u64;
-            calls(world) - before < STRANGERS.end - STRANGERS.start
+            calls(&world.server) - before < STRANGERS.end - STRANGERS.start
         })
         .await;
     sent
@@ -133,6 +133,68 @@ async fn a_change_elsewhere_ends_refusals_within_the_bound() {
     refused(&world, voucher, Outcome::Ended).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sold_out_sale_that_is_ended_elsewhere_is_ended_within_the_bound() {
+    let (world, voucher) = sold_out(50).await;
+    let mut elsewhere = world.servers();
+    let mut vouchers = Vouchers { servers: &mut elsewhere };
+    vouchers.set_state(voucher, SaleState::Ended, None).await.unwrap();
+    changes(&world, voucher, |it| it == Outcome::Ended).await;
+    refused(&world, voucher, Outcome::Ended).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sold_out_sale_ends_on_time() {
+    let world = World::start().await;
+    let ends = Millis::now().plus(8_000);
+    let sale = NewSale::checked("hot pot", 50, None, Some(ends), Millis::now()).unwrap();
+    let voucher = world.create(sale).await;
+    world.buy(voucher, 50).await;
+    // The server of the test and the node have the same clock.
+    let mut refused_before = 0;
+    loop {
+        let asked = Millis::now();
+        let outcome = world.ask(voucher, STRANGERS.start).await;
+        if outcome == Outcome::Ended {
+            break;
+        }
+        assert_eq!(outcome, Outcome::SoldOut);
+        assert!(asked < ends.plus(BOUND.as_millis() as i64), "sold out at {asked:?}");
+        flood(&world, voucher).await;
+        refused_before += 1;
+    }
+    assert!(refused_before > 0);
+    refused(&world, voucher, Outcome::Ended).await;
+    world.settled_and_balanced().await;
+}
+
+/// A cut takes the last pieces in Redis, and returns them if SQL refuses it.
+#[tokio::test(flavor = "multi_thread")]
+async fn pieces_of_a_refused_cut_are_sold_within_the_bound() {
+    let (world, voucher) = World::with_sale(60).await;
+    world.buy(voucher, 50).await;
+    world.settled().await;
+    let mut lock = world.lock_database().await;
+    let mut elsewhere = world.servers();
+    let mut vouchers = Vouchers { servers: &mut elsewhere };
+    let refusing = async {
+        refused(&world, voucher, Outcome::SoldOut).await;
+        // A change in between, from which the cut does not start.
+        let change = "UPDATE tb_seckill_voucher SET version = version + 1";
+        sqlx::query(change).execute(&mut lock).await.unwrap();
+        sqlx::query("COMMIT").execute(&mut lock).await.unwrap();
+    };
+    let stock = world.keys.stock(voucher);
+    let left = || world.server.query::<u64>(&["GET", &stock]);
+    let (cut, ()) = tokio::join!(vouchers.restock(voucher, -10), async {
+        world.until("the cut has taken the pieces", async || left() == 0).await;
+        refusing.await;
+    });
+    cut.unwrap_err();
+    changes(&world, voucher, |it| matches!(it, Outcome::Admitted { .. })).await;
+    world.settled_and_balanced().await;
+}
+
 /// A cut removes the last pieces; a repair returns those of closed orders, which Redis had lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_that_was_cut_and_repaired_sells_what_is_left() {
@@ -188,6 +250,26 @@ async fn refusals_expire_while_redis_does_not_answer() {
     world.server.thaw();
     assert!(answers > 0 && late.is_err(), "{answers}, {late:?}");
     refused(&world, voucher, Outcome::SoldOut).await;
+    world.settled_and_balanced().await;
+}
+
+/// Until SQL answers, an emptied Redis cannot be reconciled, and the node does not know whether a piece is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_expire_after_a_flushall() {
+    let (world, voucher) = sold_out(50).await;
+    world.settled().await;
+    let lock = world.lock_database().await;
+    let _: String = world.server.query(&["FLUSHALL"]);
+    let flushed = Instant::now();
+    let ask = || tokio::time::timeout(BOUND, world.ask(voucher, STRANGERS.start));
+    while flushed.elapsed() < BOUND {
+        let _ = ask().await;
+    }
+    let late = ask().await;
+    drop(lock);
+    assert!(late.is_err(), "{late:?}");
+    refused(&world, voucher, Outcome::SoldOut).await;
+    keep_their_orders(&world, voucher).await;
     world.settled_and_balanced().await;
 }
 
