@@ -763,6 +763,7 @@ attach-correct-group = correct stream.group in the profile
 attach-correct-key = check which program writes this key, or correct its name in the profile
 attach-correct-table = correct [tables] in the profile, or pass the --database that the service uses
 attach-counter = { $key }, expires
+attach-counter-alarm = Counter { $key } of order IDs never expires: one key remains for each day. Set a TTL.
 attach-counter-stays = { $key } never expires: one key remains for each day
 attach-create-group = XGROUP CREATE { $key } { $group } 0
 attach-duplicate-orders =
@@ -790,6 +791,7 @@ attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
         [0] .
        *[other] {" "}(lag { $lag }).
     } Check whether the consumer runs.
+attach-local-ids = The time in order IDs such as { $order } differs by { $hours } hours from the time of their entries: the service takes local time for UTC. IDs can repeat when the zone or its offset changes. Use UTC.
 attach-locks = { $pattern }: { $hashes } of Redisson, { $strings } plain
 attach-memory-queue = the profile has no stream: orders wait in the memory of the service and cannot be seen
 attach-more-buyers = Buyers and orders of sale #{ $voucher } are not compared: it has more than the { $compared } buyers that a pass reads. Raise --compare.
@@ -866,6 +868,7 @@ attach-not-released = { $count ->
         [one] Lock { $key } was not released
        *[other] { $count } locks, such as { $key }, were not released
     }, although an order takes milliseconds; { $seconds } s of the lease are left. Restart the holder if it runs; if it died, wait, or delete the key.
+attach-not-trimmed = Stream { $stream } has { $acknowledged } acknowledged entries, and none was ever removed: it fills the memory of Redis. Trim it with XTRIM MINID, below the oldest pending entry.
 attach-orders-without-buyer =
     Sale #{ $voucher }: { $users ->
         [one] 1 user has an order in SQL but is
@@ -873,8 +876,14 @@ attach-orders-without-buyer =
     } not among the buyers in Redis (user { $user }): they can buy again. Add them to the buyers.
 attach-other-fields = entry { $entry }: { $why }; its fields are { $names }
 attach-other-groups = group { $group } does not exist, the stream has { $names }
+attach-outside-dates = Sale #{ $voucher }: { $count ->
+        [one] 1 order was
+       *[other] { $count } of the newest orders were
+    } admitted before its begin or after its end (entry { $entry }): the script does not check the dates. Remove the stock from Redis while it does not run, and check time_zone of the profile.
 attach-oversold = Sale #{ $voucher } is oversold: its stock is { $stock }. Pause it, and correct the stock.
 attach-oversold-orders = Sale #{ $voucher } is oversold: { $orders } live orders of { $initial } pieces. Pause it, and cancel the excess orders.
+attach-pieces-differ = Sale #{ $voucher }: stock and buyers in Redis add up to { $in_redis }, stock and live orders in SQL to { $in_sql }. A closed order has returned its piece twice or never. Compare closed orders, and correct the stock.
+attach-pieces-initial = Sale #{ $voucher }: stock and live orders in SQL add up to { $in_sql }, but the initial stock is { $initial }. A closed order has returned its piece twice or never. Correct the stock.
 attach-poison = { $count ->
         [one] 1 entry is poison:
        *[other] { $count } entries are poison, the oldest is
@@ -968,6 +977,10 @@ attach-status-reads = a pass reads at most { $orders } orders, { $buyers } buyer
 attach-status-redis = Redis
 attach-status-stream = { $key }: length { $length }, lag { $lag }, pending { $pending }, added/s { $rate }
 attach-stock-mismatch = Sale #{ $voucher }: the stock is { $redis_stock } in Redis and { $sql_stock } in SQL, orders in flight: { $in_flight }. Count the live orders, and correct both.
+attach-stock-without-sale = { $count ->
+        [one] Stock { $key } in Redis has
+       *[other] { $count } stocks in Redis, such as { $key }, have
+    } no sale in SQL: users buy what cannot become an order. Delete the key, or insert the sale.
 attach-stocks = { $pattern }: { $count ->
     [one] 1 number
    *[other] { $count } numbers

@@ -738,6 +738,7 @@ attach-correct-group = 改正 stream.group
 attach-correct-key = 确认是哪个程序写入该键，或改正键名
 attach-correct-table = 改正 [tables]，或以 --database 指定服务所用的数据库
 attach-counter = { $key }，有过期时间
+attach-counter-alarm = 订单号计数器 { $key } 永不过期：每天留下一个键。请设置过期时间。
 attach-counter-stays = { $key } 永不过期：每天留下一个键
 attach-create-group = 执行 XGROUP CREATE { $key } { $group } 0
 attach-duplicate-orders = 秒杀 #{ $voucher }：{ $users } 名用户有多笔有效订单。请各保留一笔，取消其余，并为用户和优惠券建立唯一索引。
@@ -758,6 +759,7 @@ attach-lag = 未投递的消息已等待 { $seconds } 秒{ $lag ->
         [0] {""}
        *[other] （积压 { $lag } 条）
     }，请检查消费者是否在运行。
+attach-local-ids = 订单号（例如 { $order }）中的时间与消息时间相差 { $hours } 小时：服务把本地时间当成了 UTC。时区变化时订单号可能重复，请改用 UTC。
 attach-locks = { $pattern }：Redisson 锁 { $hashes } 把，普通锁 { $strings } 把
 attach-memory-queue = 没有配置消息流：订单在服务的内存队列中，无法查看
 attach-more-buyers = 秒杀 #{ $voucher } 的买家和订单未比较：买家超过每次最多读取的 { $compared } 位。请调大 --compare。
@@ -831,11 +833,15 @@ attach-not-released = { $count ->
         [1] 锁 { $key } 一直没有释放
        *[other] { $count } 把锁一直没有释放（例如 { $key }）
     }，而处理一笔订单只需几毫秒；租期还剩 { $seconds } 秒。若持有者在运行，请重启它；若已崩溃，请等待或删除该键。
+attach-not-trimmed = 消息流 { $stream } 有 { $acknowledged } 条已确认的消息，从未裁剪，会占满 Redis 内存。请裁剪到最早的待确认消息之前。
 attach-orders-without-buyer = 秒杀 #{ $voucher }：{ $users } 名用户在 SQL 中有订单，却不在 Redis 的买家集合中（例如用户 { $user }），可以再次抢购。请补入集合。
 attach-other-fields = 消息 { $entry } { $why }；其字段为 { $names }
 attach-other-groups = 消费组 { $group } 不存在，现有 { $names }
+attach-outside-dates = 秒杀 #{ $voucher }：最新订单中有 { $count } 笔在开始之前或结束之后被接受（消息 { $entry }）：脚本没有检查时间。请在秒杀未进行时删除 Redis 中的库存，并检查配置档案的 time_zone。
 attach-oversold = 秒杀 #{ $voucher } 已超卖：库存为 { $stock }。请暂停该秒杀并改正库存。
 attach-oversold-orders = 秒杀 #{ $voucher } 已超卖：库存 { $initial } 件，有效订单 { $orders } 笔。请暂停该秒杀并取消多出的订单。
+attach-pieces-differ = 秒杀 #{ $voucher }：Redis 中库存与买家之和为 { $in_redis }，SQL 中库存与有效订单之和为 { $in_sql }。已关闭订单的库存退回了两次，或没有退回。请核对已关闭的订单并改正库存。
+attach-pieces-initial = 秒杀 #{ $voucher }：SQL 中库存与有效订单之和为 { $in_sql }，初始库存却是 { $initial }。已关闭订单的库存退回了两次，或没有退回。请改正库存。
 attach-poison = { $count ->
         [1] 1 条消息无法处理：
        *[other] { $count } 条消息无法处理，最早的是
@@ -912,6 +918,10 @@ attach-status-reads = 每次最多读取 { $orders } 笔订单、{ $buyers } 位
 attach-status-redis = Redis
 attach-status-stream = { $key }：长度 { $length }，积压 { $lag }，待确认 { $pending }，新增/秒 { $rate }
 attach-stock-mismatch = 秒杀 #{ $voucher }：库存在 Redis 中为 { $redis_stock }，在 SQL 中为 { $sql_stock }，在途订单 { $in_flight } 笔，两者不符。请清点有效订单并改正两处库存。
+attach-stock-without-sale = { $count ->
+        [1] Redis 中的库存 { $key }
+       *[other] Redis 中的 { $count } 个库存（例如 { $key }）
+    }在 SQL 中没有对应的秒杀：用户买到的无法成为订单。请删除该键，或补上秒杀。
 attach-stocks = { $pattern }：{ $count } 个数字
 attach-stream = { $key }，{ $length } 条消息
 attach-stream-missing = 消息流 { $stream } 不存在，却已有买家：他们的订单已丢失，或在别处等待。请检查配置档案中的 stream.key，以及该键是否被删除。

@@ -1,7 +1,10 @@
 //! The tables of the service, read along their primary keys. Values are read as text: their types differ from database to
 //! database, and text has none.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use seckill_model::{Millis, Phase, VoucherId, reason};
@@ -127,6 +130,19 @@ impl Database {
     /// The newest sales.
     pub(crate) async fn sales(&self, profile: &Profile) -> Result<Vec<SaleRow>> {
         self.select_sales(profile, "", &[]).await
+    }
+
+    /// Those of these sales that have a row.
+    pub(crate) async fn known_sales(
+        &self,
+        profile: &Profile,
+        asked: &[VoucherId],
+    ) -> Result<HashSet<VoucherId>> {
+        let (table, voucher) = (&profile.tables.sale, &profile.sale.voucher);
+        let ids = list(&asked.iter().map(|it| it.0 as i64).collect::<Vec<_>>());
+        let sql = format!("SELECT {} FROM {table} WHERE {voucher} IN ({ids})", text(voucher));
+        let rows = self.texts::<1>(&sql, &[]).await?;
+        rows.into_iter().flatten().map(|id| voucher_id(voucher, id.as_deref())).collect()
     }
 
     /// One sale.

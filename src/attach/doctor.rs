@@ -183,9 +183,7 @@ async fn stream(conn: &mut Connection, profile: &Profile, findings: &mut Finding
         let found = reason!("attach-other-groups", group, names);
         findings.problem("group", found, reason!("attach-correct-group"));
     }
-    let mut read = cmd("XREVRANGE");
-    read.arg(key).arg("+").arg("-").arg("COUNT").arg(ENTRIES);
-    let entries: Vec<stream::RawEntry> = conn.query(&read).await?;
+    let entries = stream::newest(conn, profile, ENTRIES).await?;
     let faulty = entries
         .iter()
         .find_map(|(id, fields)| Some((id, fields, stream::fault_of(profile, fields)?)));

@@ -10,7 +10,7 @@ use crate::{Kind, Limits, LockReport, Locks, Result};
 
 /// Keys that Redis examines in one SCAN.
 pub(crate) const COUNT: usize = 1_000;
-/// Locks that are read in one pass.
+/// Locks, and stock keys, that are read in one pass.
 pub const MOST: usize = 1_000;
 /// Longest owner that is read, in bytes.
 const OWNER: isize = 99;
@@ -18,22 +18,22 @@ const OWNER: isize = 99;
 /// A SCAN that continues in the next pass where this one has stopped, so that the keyspace is covered over several
 /// passes.
 #[derive(Debug, Default)]
-pub(crate) struct LockScan {
+pub(crate) struct KeyScan {
     cursor: u64,
     /// The whole keyspace was examined at least once.
     complete: bool,
-    /// Locks that existed in the last pass.
-    known: BTreeSet<String>,
+    /// Keys that existed in the last pass.
+    pub(crate) known: BTreeSet<String>,
 }
 
-impl LockScan {
-    /// Reads the locks: those that were found now, and those known that still exist.
-    pub(crate) async fn read(
+impl KeyScan {
+    /// Adds the keys that are found now.
+    pub(crate) async fn advance(
         &mut self,
         conn: &mut Connection,
         pattern: &str,
         limits: &Limits,
-    ) -> Result<(Locks, Vec<ForeignKey>)> {
+    ) -> Result<()> {
         for _ in 0..limits.scans {
             let page = scan(conn, &mut self.cursor, pattern).await?;
             let room = MOST.saturating_sub(self.known.len());
@@ -43,6 +43,17 @@ impl LockScan {
                 break;
             }
         }
+        Ok(())
+    }
+
+    /// Reads locks: those that were found now, and those known that still exist.
+    pub(crate) async fn read(
+        &mut self,
+        conn: &mut Connection,
+        pattern: &str,
+        limits: &Limits,
+    ) -> Result<(Locks, Vec<ForeignKey>)> {
+        self.advance(conn, pattern, limits).await?;
         let names: Vec<String> = self.known.iter().cloned().collect();
         let (locks, foreign) = holders(conn, &names).await?;
         let held = locks.iter().map(|it| &it.key).chain(foreign.iter().map(|it| &it.key));

@@ -10,6 +10,8 @@ use crate::{ConsumerReport, Limits, Poison, Profile, Result, StreamReport};
 
 /// Entries of one XRANGE or XPENDING.
 const PAGE: usize = 1_000;
+/// Newest entries that a pass reads.
+const NEWEST: usize = 100;
 
 /// ID and fields of an entry.
 pub(crate) type RawEntry = (String, Vec<(Text, Text)>);
@@ -45,6 +47,8 @@ pub(crate) struct InFlight {
     pub(crate) stuck: HashMap<String, (u64, u64)>,
     /// Age of the oldest entry that was never delivered.
     pub(crate) oldest_ms: Option<u64>,
+    /// The newest entries, acknowledged ones included, in which an order can be read.
+    pub(crate) newest: Vec<Waiting>,
 }
 
 impl InFlight {
@@ -55,11 +59,10 @@ impl InFlight {
     }
 
     fn add(&mut self, profile: &Profile, (id, fields): RawEntry, delivered: bool) {
-        match user_of(profile, &fields) {
-            Some((voucher, user)) => {
-                self.users.entry(voucher).or_default().insert(user.clone());
-                let order = value(&fields, &profile.entry.order).unwrap_or_default().to_owned();
-                self.entries.push(Waiting { entry: id.clone(), voucher, user, order, delivered });
+        match waiting(profile, &id, &fields, delivered) {
+            Some(entry) => {
+                self.users.entry(entry.voucher).or_default().insert(entry.user.clone());
+                self.entries.push(entry);
             }
             None => self.unreadable += 1,
         }
@@ -73,10 +76,17 @@ pub(crate) fn value<'f>(fields: &'f [(Text, Text)], name: &str) -> Option<&'f st
     fields.iter().find(|(Text(it), _)| it == name).map(|(_, Text(value))| value.as_str())
 }
 
-fn user_of(profile: &Profile, fields: &[(Text, Text)]) -> Option<(VoucherId, String)> {
+fn waiting(
+    profile: &Profile,
+    id: &str,
+    fields: &[(Text, Text)],
+    delivered: bool,
+) -> Option<Waiting> {
     let voucher = value(fields, &profile.entry.voucher)?.parse().ok().map(VoucherId)?;
     let user = value(fields, &profile.entry.user)?;
-    user.parse::<i64>().ok().map(|_| (voucher, user.to_owned()))
+    user.parse::<i64>().ok()?;
+    let order = value(fields, &profile.entry.order).unwrap_or_default().to_owned();
+    Some(Waiting { entry: id.to_owned(), voucher, user: user.to_owned(), order, delivered })
 }
 
 /// Why a consumer cannot process an entry with these fields.
@@ -135,7 +145,10 @@ pub(crate) async fn read(
     let groups: Vec<Info> = conn.query(cmd("XINFO").arg("GROUPS").arg(key)).await?;
     let found = groups.iter().find(|it| field::<Text>(it, "name").is_some_and(|it| it.0 == *group));
     let delivered = found.and_then(|it| field::<String>(it, "last-delivered-id"));
-    let mut in_flight = InFlight { complete: true, ..InFlight::default() };
+    let newest = newest(conn, profile, NEWEST).await?;
+    let newest = newest.iter().filter_map(|(id, fields)| waiting(profile, id, fields, false));
+    let mut in_flight =
+        InFlight { complete: true, newest: newest.collect(), ..InFlight::default() };
     // Without a group, no entry was delivered.
     let after = delivered.unwrap_or_else(|| "0-0".to_owned());
     let undelivered = add_undelivered(conn, profile, limits, after, now, &mut in_flight).await?;
@@ -245,6 +258,17 @@ pub(crate) async fn entries_after(
 ) -> Result<Vec<RawEntry>> {
     let mut read = cmd("XRANGE");
     read.arg(&profile.stream.key).arg(format!("({after}")).arg("+").arg("COUNT").arg(count);
+    Ok(conn.query(&read).await?)
+}
+
+/// The newest entries, at most `count` of them.
+pub(crate) async fn newest(
+    conn: &mut Connection,
+    profile: &Profile,
+    count: usize,
+) -> Result<Vec<RawEntry>> {
+    let mut read = cmd("XREVRANGE");
+    read.arg(&profile.stream.key).arg("+").arg("-").arg("COUNT").arg(count);
     Ok(conn.query(&read).await?)
 }
 

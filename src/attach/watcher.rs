@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use seckill_model::{Millis, Phase, Reason, VoucherId, reason};
+use seckill_model::{Millis, Phase, Reason, VoucherId, order_id::EPOCH_SECONDS, reason};
 use seckill_redis::{Connection, Redis};
 use seckill_store::Settings;
 use serde::Serialize;
@@ -17,13 +17,22 @@ use crate::{
     buyers::{self, SaleKeys},
     check_single,
     database::{Database, Orders, SALES, SaleRow},
-    locks::LockScan,
+    locks::KeyScan,
     migrate::mark_of,
-    stream::{self, InFlight},
+    stream::{self, InFlight, Waiting},
 };
 
 /// Interval of the two passes that one report needs.
 const SETTLE: Duration = Duration::from_secs(1);
+/// Acknowledged entries from which on a stream must have been trimmed.
+const UNTRIMMED: u64 = 100_000;
+/// Age of entries that are compared with the dates of their sale, which may be changed for its next run.
+const RECENT_MS: u64 = 600_000;
+/// Difference of two clocks that is no fault.
+const SKEW_MS: i64 = 60_000;
+/// Zones differ by a multiple of this, and by at most 14 hours.
+const ZONE_STEP_MS: i64 = 900_000;
+const ZONE_STEPS: i64 = 56;
 
 /// What one pass reads at most, and when something has lasted too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -62,11 +71,15 @@ pub struct Watcher {
     limits: Limits,
     conn: Connection,
     database: Database,
-    locks: LockScan,
+    locks: KeyScan,
+    stock_keys: KeyScan,
     last: Option<Counts>,
     without_order: Since<(VoucherId, String)>,
     without_buyer: Since<(VoucherId, String)>,
     stocks: Since<(VoucherId, i64, i64, u64)>,
+    pieces: Since<(VoucherId, [i64; 4])>,
+    without_sale: Since<String>,
+    counter: Since<String>,
     not_loaded: Since<VoucherId>,
     poison: Since<String>,
     redelivered: Since<String>,
@@ -117,11 +130,15 @@ impl Watcher {
             conn: redis.connection(),
             profile,
             limits,
-            locks: LockScan::default(),
+            locks: KeyScan::default(),
+            stock_keys: KeyScan::default(),
             last: None,
             without_order: Since::default(),
             without_buyer: Since::default(),
             stocks: Since::default(),
+            pieces: Since::default(),
+            without_sale: Since::default(),
+            counter: Since::default(),
             not_loaded: Since::default(),
             poison: Since::default(),
             redelivered: Since::default(),
@@ -164,6 +181,7 @@ impl Watcher {
         let mut alarms: Vec<Alarm> = foreign.into_iter().map(Alarm::ForeignKey).collect();
         alarms.extend(keys.iter().flat_map(|it| it.foreign.clone()).map(Alarm::ForeignKey));
         let last = self.last.take();
+        alarms.extend(outside_dates(&rows, &in_flight, now));
         let marks: Vec<String> = vouchers.iter().map(|it| mark_of(profile, *it)).collect();
         let marks = buyers::types(conn, marks.iter()).await?;
         let (mut sales, mut compared) = (Vec::new(), Vec::new());
@@ -205,6 +223,8 @@ impl Watcher {
             self.lock_alarms(now, &read.held, &mut alarms);
             locks = Some(read);
         }
+        self.stock_key_alarms(now, &vouchers, &mut alarms).await?;
+        self.counter_alarm(now, &mut alarms).await?;
         self.sale_alarms(now, &sales, compared, stream.as_ref(), &in_flight, &mut alarms);
         let has_buyers = sales.iter().any(|it| it.phase == Some(Phase::Running) && it.buyers > 0);
         let not_compared = self.not_compared(&sales, &orders, &in_flight, locks.as_ref());
@@ -222,6 +242,43 @@ impl Watcher {
             alarms,
             not_compared,
         })
+    }
+
+    /// Stock keys without a row of their sale. One that is being loaded has its row after the transaction.
+    async fn stock_key_alarms(
+        &mut self,
+        now: Millis,
+        sales: &[VoucherId],
+        alarms: &mut Vec<Alarm>,
+    ) -> Result<()> {
+        let Some(pattern) = self.profile.stocks() else { return Ok(()) };
+        self.stock_keys.advance(&mut self.conn, &pattern, &self.limits).await?;
+        let types = buyers::types(&mut self.conn, self.stock_keys.known.iter()).await?;
+        let known = std::mem::take(&mut self.stock_keys.known);
+        let exist = known.into_iter().zip(types).filter(|(_, holds)| holds == "string");
+        self.stock_keys.known = exist.map(|(key, _)| key).collect();
+        let of = |key: &String| self.profile.voucher_of(key);
+        let asked: Vec<VoucherId> =
+            self.stock_keys.known.iter().filter_map(of).filter(|it| !sales.contains(it)).collect();
+        let mut without: Vec<&VoucherId> = Vec::new();
+        if !asked.is_empty() {
+            let known = self.database.known_sales(&self.profile, &asked).await?;
+            without.extend(asked.iter().filter(|it| !known.contains(*it)));
+        }
+        let keys = without.into_iter().map(|it| self.profile.stock(*it));
+        let lasting = self.without_sale.lasting(now, self.limits.stuck_ms, keys);
+        let count = lasting.len() as u64;
+        alarms.extend(lasting.into_iter().min().map(|key| Alarm::StockWithoutSale { count, key }));
+        Ok(())
+    }
+
+    /// The counter of today. Its TTL may be set after its first increment.
+    async fn counter_alarm(&mut self, now: Millis, alarms: &mut Vec<Alarm>) -> Result<()> {
+        let Some(key) = self.profile.order_ids(now) else { return Ok(()) };
+        let left: i64 = self.conn.query(redis::cmd("PTTL").arg(&key)).await?;
+        let stays = self.counter.lasting(now, 0, (left == -1).then_some(key));
+        alarms.extend(stays.into_iter().map(|key| Alarm::CounterStays { key }));
+        Ok(())
     }
 
     /// How long a difference must last: without a stream, orders wait where they cannot be seen.
@@ -280,6 +337,9 @@ impl Watcher {
             (sql - redis).abs_diff(*moving as i64) > in_flight.unreadable
         });
         let stocks = self.stocks.lasting(now, grace, stocks);
+        let pieces = sales.iter().filter(|_| is_known && in_flight.unreadable == 0);
+        let pieces = pieces.filter_map(|it| pieces_of(it).map(|pieces| (it.voucher_id, pieces)));
+        let pieces = self.pieces.lasting(now, grace, pieces);
         let (mut without_order, mut without_buyer) = (Vec::new(), Vec::new());
         for (voucher, compared) in compared {
             if is_known {
@@ -331,6 +391,12 @@ impl Watcher {
                 stocks.iter().find(|it| it.0 == voucher).copied()
             {
                 alarms.push(Alarm::StockMismatch { voucher, redis_stock, sql_stock, in_flight });
+            } else if let Some((_, [stock, buyers, sql_stock, live])) =
+                pieces.iter().find(|it| it.0 == voucher)
+            {
+                let in_redis = stock.saturating_add(*buyers);
+                let in_sql = sql_stock.saturating_add(*live);
+                alarms.push(Alarm::PiecesDiffer { voucher, in_redis, in_sql, initial });
             }
             if not_loaded.contains(&voucher) {
                 let key = self.profile.stock(voucher);
@@ -356,7 +422,16 @@ impl Watcher {
         let (of, repeated) = (&in_flight.redelivered, in_flight.redelivered.keys().cloned());
         let mut repeated = self.redelivered.lasting(now, self.limits.stuck_ms, repeated);
         repeated.sort_by_key(|id| entry_order(id));
-        let Some(StreamReport { key, group, has_group, length, lag, .. }) = stream else { return };
+        let Some(StreamReport { key, group, has_group, length, lag, pending, added, .. }) = stream
+        else {
+            return;
+        };
+        let waiting = lag.map(|lag| lag + pending);
+        let acknowledged = waiting.map_or(0, |waiting| length.saturating_sub(waiting));
+        if *has_group && *added == Some(*length) && acknowledged >= UNTRIMMED {
+            alarms.push(Alarm::StreamNotTrimmed { stream: key.clone(), acknowledged });
+        }
+        alarms.extend(local_ids(&in_flight.newest));
         if in_flight.no_stream && has_buyers {
             alarms.push(Alarm::NoStream { stream: key.clone() });
         }
@@ -413,6 +488,65 @@ impl Watcher {
 pub(crate) fn entry_order(id: &str) -> (u64, u64) {
     let (millis, number) = id.split_once('-').unwrap_or((id, ""));
     (millis.parse().unwrap_or(0), number.parse().unwrap_or(0))
+}
+
+/// Stock and buyers in Redis, stock and live orders in SQL, if a piece went back twice or never. Buyers and orders that
+/// differ have alarms of their own, and the set of a sale that is over may expire.
+fn pieces_of(sale: &SaleReport) -> Option<[i64; 4]> {
+    let no_user_differs = sale.buyers_without_order == Some(0)
+        && sale.orders_without_buyer == Some(0)
+        && sale.duplicate_buyers == 0;
+    if !no_user_differs || sale.moved || matches!(sale.phase, None | Some(Phase::Ended)) {
+        return None;
+    }
+    let (stock, live) = (sale.redis_stock?, sale.live_orders? as i64);
+    let in_sql = sale.sql_stock.saturating_add(live);
+    let is_oversold = stock < 0 || sale.sql_stock < 0 || sale.initial.is_some_and(|it| live > it);
+    let differs = stock.saturating_add(sale.buyers as i64) != in_sql
+        || sale.initial.is_some_and(|it| it != in_sql);
+    (differs && !is_oversold).then_some([stock, sale.buyers as i64, sale.sql_stock, live])
+}
+
+/// Recent entries that were added before their sale began or after it had ended.
+fn outside_dates<'a>(
+    sales: &'a [SaleRow],
+    in_flight: &'a InFlight,
+    now: Millis,
+) -> impl Iterator<Item = Alarm> + 'a {
+    sales.iter().filter_map(move |sale| {
+        let (begin, end) = sale.begin.zip(sale.end)?;
+        let outside = in_flight.newest.iter().filter(|it| {
+            let added = added_at(it);
+            it.voucher == sale.voucher
+                && now.since(added) <= RECENT_MS
+                && (added < begin.plus(-SKEW_MS) || added > end.plus(SKEW_MS))
+        });
+        let count = outside.clone().count() as u64;
+        let entry = outside.map(|it| it.entry.clone()).next()?;
+        Some(Alarm::OrdersOutsideDates { voucher: sale.voucher, count, entry })
+    })
+}
+
+fn added_at(entry: &Waiting) -> Millis {
+    Millis(entry_order(&entry.entry).0 as i64)
+}
+
+/// Order IDs whose time is the same whole number of zone steps away from the time of their entries. IDs of another form
+/// are years away, or each at another distance.
+fn local_ids(entries: &[Waiting]) -> Option<Alarm> {
+    let steps = |entry: &Waiting| {
+        let seconds = (entry.order.parse::<i64>().ok()? >> 32) + EPOCH_SECONDS;
+        let away = (seconds * 1_000).saturating_sub(added_at(entry).0);
+        let steps = (away as f64 / ZONE_STEP_MS as f64).round() as i64;
+        let is_zone = steps != 0 && steps.abs() <= ZONE_STEPS;
+        (is_zone && (away - steps * ZONE_STEP_MS).abs() <= SKEW_MS).then_some(steps)
+    };
+    let first = entries.first()?;
+    let found = steps(first)?;
+    let order = first.order.clone();
+    let minutes = found * ZONE_STEP_MS / 60_000;
+    let is_local = entries.iter().all(|it| steps(it) == Some(found));
+    is_local.then_some(Alarm::LocalTimeIds { order, minutes })
 }
 
 /// Buyers without an order and an entry, and users with a live order who are no buyers.

@@ -178,15 +178,22 @@ async fn consume(
     conn: &mut PlainConnection,
     acknowledges: bool,
 ) -> bool {
+    consume_for(redis, conn, acknowledges.then_some(STREAM)).await
+}
+
+/// The same, with the stream that XACK names.
+async fn consume_for(
+    redis: &mut redis::Connection,
+    conn: &mut PlainConnection,
+    acknowledged: Option<&str>,
+) -> bool {
     type Entry = (String, Vec<(String, String)>);
     let mut read = redis::cmd("XREADGROUP");
     read.arg("GROUP").arg("g1").arg("c1").arg("COUNT").arg(1).arg("BLOCK").arg(20);
     read.arg("STREAMS").arg(STREAM).arg(">");
     let found: Option<Vec<(String, Vec<Entry>)>> = read.query(redis).unwrap();
     let Some((id, fields)) = found.and_then(|mut it| it.pop()?.1.pop()) else { return false };
-    if !acknowledges {
-        return true;
-    }
+    let Some(acknowledged) = acknowledged else { return true };
     let field =
         |name: &str| -> i64 { fields.iter().find(|it| it.0 == name).unwrap().1.parse().unwrap() };
     let (order, user, voucher) = (field("id"), field("userId"), field("voucherId"));
@@ -197,7 +204,7 @@ async fn consume(
     let insert = "INSERT INTO tb_voucher_order VALUES ($1, $2, $3, 1)";
     conn.execute(insert, &[order, user, voucher]).await.unwrap();
     conn.command("COMMIT").await.unwrap();
-    redis::cmd("XACK").arg(STREAM).arg("g1").arg(id).exec(redis).unwrap();
+    redis::cmd("XACK").arg(acknowledged).arg("g1").arg(id).exec(redis).unwrap();
     true
 }
 
@@ -336,6 +343,152 @@ fn faults_raise_their_alarms(database: Database) {
     assert_eq!(figures, [60, 70, 1]);
     let text = service.run(&["status"]).expect_code(1).stdout;
     assert!(text.contains("! Sale #11 is oversold: its stock is -3."), "{text}");
+}
+
+/// Five users buy with IDs as in text 000, whose time is this many hours ahead of UTC, and a counter for each day.
+fn buy_with_ids(service: &Service, hours: i64, counter_expires: bool) {
+    let mut redis = service.redis.connection();
+    for user in 1..=5 {
+        let (seconds, _): (i64, i64) = service.redis.query(&["TIME"]);
+        let mut count = 0;
+        // The next day is the day of the report if it begins meanwhile.
+        for day in [0, 1] {
+            let at = jiff::Timestamp::from_second(seconds + day * 86_400).unwrap();
+            let day = at.in_tz("Asia/Shanghai").unwrap().strftime("%Y:%m:%d");
+            let key = format!("icr:order:{day}");
+            count = service.redis.query::<i64>(&["INCR", &key]);
+            if counter_expires {
+                service.redis.query::<i64>(&["EXPIRE", &key, "172800"]);
+            }
+        }
+        let order = (seconds + hours * 3_600 - 1_640_995_200) << 32 | count;
+        assert_eq!(buy(&mut redis, user, order).unwrap(), 0);
+    }
+    service.consume();
+}
+
+#[test]
+fn order_ids_from_local_time_and_their_counter_are_alarms() {
+    let right = Service::start();
+    right.loaded_sale(SALE, 10);
+    buy_with_ids(&right, 0, true);
+    assert_eq!(right.status(0, &[])["alarms"], json!([]));
+    let wrong = Service::start();
+    wrong.loaded_sale(SALE, 10);
+    buy_with_ids(&wrong, 8, false);
+    let report = wrong.status(1, &[]);
+    let expected = ["counter_stays", "local_time_ids"];
+    assert_eq!(alarms(&report), expected.map(str::to_owned).into(), "{report}");
+    assert_eq!(alarm(&report, "local_time_ids")["minutes"], 480);
+    let text = wrong.run(&["status"]).expect_code(1).stdout;
+    assert!(text.contains("differs by +8 hours"), "{text}");
+}
+
+#[test]
+fn a_stock_whose_transaction_was_rolled_back_is_an_alarm() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.runtime.block_on(async {
+        let mut conn = service.pool.connection().await.unwrap();
+        conn.command("BEGIN").await.unwrap();
+        let dates = "'2022-01-01 00:00:00', '2099-01-01 00:00:00'";
+        let insert = format!("INSERT INTO tb_seckill_voucher VALUES (11, 5, {dates})");
+        conn.command(&insert).await.unwrap();
+        service.redis.query::<()>(&["SET", "seckill:stock:11", "5"]);
+        conn.command("ROLLBACK").await.unwrap();
+    });
+    // Perhaps it will be committed.
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+    let report = service.status(1, &["--stuck", "1"]);
+    assert_eq!(alarms(&report), ["stock_without_sale".to_owned()].into(), "{report}");
+    assert_eq!(alarm(&report, "stock_without_sale")["key"], "seckill:stock:11");
+    service.sale("11", 5);
+    assert_eq!(service.status(0, &["--stuck", "1"])["alarms"], json!([]));
+}
+
+#[test]
+fn a_sale_outside_its_dates_is_an_alarm() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.sql("UPDATE tb_seckill_voucher SET end_time = '2023-01-01 00:00:00'");
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+    // The script does not know the dates.
+    assert_eq!(service.buy(1), 0);
+    service.consume();
+    let report = service.status(1, &[]);
+    assert_eq!(alarms(&report), ["orders_outside_dates 10".to_owned()].into(), "{report}");
+}
+
+#[test]
+fn faults_of_group_and_acknowledgement_are_alarms() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.redis.query::<i64>(&["XGROUP", "DESTROY", STREAM, "g1"]);
+    assert_eq!(service.buy(1), 0);
+    service.redis.query::<()>(&["XGROUP", "CREATE", STREAM, "g1", "$"]);
+    service.consume();
+    let report = service.status(1, &[]);
+    assert!(alarms(&report).contains("buyers_without_order 10"), "{report}");
+
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    assert_eq!(service.buy(1), 0);
+    service.runtime.block_on(async {
+        let mut conn = service.pool.connection().await.unwrap();
+        assert!(consume_for(&mut service.redis.connection(), &mut conn, Some("s1")).await);
+    });
+    let report = service.status(1, &["--stuck", "1"]);
+    assert!(alarms(&report).contains("stuck_pending"), "{report}");
+}
+
+#[test]
+fn a_stream_that_is_never_trimmed_is_an_alarm() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    assert_eq!(service.buy(1), 0);
+    service.consume();
+    let entries = "for i = 1, 100000 do redis.call('xadd', KEYS[1], '*', 'userId', 1, 'voucherId', \
+                   10, 'id', 1) end";
+    service.redis.query::<redis::Value>(&["EVAL", entries, "1", STREAM]);
+    service.redis.query::<()>(&["XGROUP", "SETID", STREAM, "g1", "$"]);
+    let report = service.status(1, &[]);
+    assert_eq!(alarms(&report), ["stream_not_trimmed".to_owned()].into(), "{report}");
+    service.redis.query::<i64>(&["XTRIM", STREAM, "MAXLEN", "1000"]);
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+}
+
+#[test]
+fn a_piece_that_goes_back_never_or_twice_is_an_alarm() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    for user in 1..=5 {
+        assert_eq!(service.buy(user), 0);
+    }
+    service.consume();
+    let raised = |expected: &[&str]| {
+        let report = service.status(i32::from(!expected.is_empty()), &[]);
+        let expected = expected.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(alarms(&report), expected, "{report}");
+    };
+    service.sql("UPDATE tb_voucher_order SET status = 4 WHERE user_id = 1");
+    raised(&["pieces_differ 10"]);
+    let give_back = "UPDATE tb_seckill_voucher SET stock = stock + 1";
+    service.sql(give_back);
+    // Nothing returns to Redis.
+    raised(&["stock_mismatch 10"]);
+    service.redis.query::<i64>(&["INCR", "seckill:stock:10"]);
+    service.redis.query::<i64>(&["SREM", "seckill:order:10", "1"]);
+    raised(&[]);
+    service.sql(give_back);
+    raised(&["stock_mismatch 10"]);
+    // Twice on both sides: only the initial stock tells.
+    service.redis.query::<i64>(&["INCR", "seckill:stock:10"]);
+    raised(&[]);
+    service.sql("ALTER TABLE tb_seckill_voucher ADD COLUMN total INT DEFAULT 10");
+    let profile = service.home.file("mine.toml");
+    fs::write(&profile, "[sale]\ninitial = \"total\"\n").unwrap();
+    let report = service.status(1, &["--profile", profile.to_str().unwrap()]);
+    assert_eq!(alarm(&report, "pieces_differ")["in_sql"], 11, "{report}");
 }
 
 #[test]
