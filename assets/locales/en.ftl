@@ -876,6 +876,7 @@ attach-orders-without-buyer =
     } not among the buyers in Redis (user { $user }): they can buy again. Add them to the buyers.
 attach-other-fields = entry { $entry }: { $why }; its fields are { $names }
 attach-other-groups = group { $group } does not exist, the stream has { $names }
+attach-other-profile = { $key } exists, as in the profile { $profile }: pass --profile { $profile }, or correct { $setting } in the profile
 attach-outside-dates = Sale #{ $voucher }: { $count ->
         [one] 1 order was
        *[other] { $count } of the newest orders were
@@ -961,6 +962,8 @@ attach-screen-partly = not all compared
 attach-screen-pass = read { $span } ago in { $took }
 attach-screen-scan = so far; not all keys were examined yet
 attach-screen-second-pass = alarms after a second pass
+attach-set-name = correct { $setting } in the profile, or pass the --redis that the service uses; if no sale is loaded, load it first
+attach-set-name-later = run this check again after the first order; if it is still missing then, correct { $setting } in the profile
 attach-sets = { $count ->
     [one] set of 1 sale
    *[other] sets of { $count } sales

@@ -10,7 +10,9 @@ use crate::{
     buyers::{self, SaleKeys},
     check_single,
     database::{Database, text},
-    locks, stream,
+    locks,
+    profile::BUILT_IN,
+    stream,
 };
 
 /// SCAN calls for the keys of one pattern.
@@ -83,8 +85,11 @@ pub async fn redis(redis: &Redis, profile: &Profile) -> Result<Vec<Finding>> {
     check_single(redis)?;
     let (mut conn, mut findings) = (redis.connection(), Findings::default());
     let now = conn.now().await?;
-    sales(&mut conn, profile, &mut findings).await?;
-    stream(&mut conn, profile, &mut findings).await?;
+    let has_buyers = sales(&mut conn, profile, &mut findings).await?;
+    let has_entries = stream(&mut conn, profile, has_buyers, &mut findings).await?;
+    if !has_buyers {
+        no_buyers(&mut conn, profile, has_entries, &mut findings).await?;
+    }
     locks(&mut conn, profile, &mut findings).await?;
     order_ids(&mut conn, profile, now, &mut findings).await?;
     Ok(findings.0)
@@ -105,21 +110,66 @@ async fn sample(conn: &mut Connection, pattern: &str) -> Result<(Vec<String>, bo
     Ok((found, cursor == 0))
 }
 
-async fn sales(conn: &mut Connection, profile: &Profile, findings: &mut Findings) -> Result<()> {
-    let Some(pattern) = profile.stocks() else { return Ok(()) };
+/// The first built-in profile whose name for something exists here, with a key of that name.
+async fn elsewhere(
+    conn: &mut Connection,
+    mine: &str,
+    of: impl Fn(&Profile) -> Option<String>,
+) -> Result<Option<(&'static str, String)>> {
+    for (name, _) in BUILT_IN {
+        let Some(pattern) = Profile::named(name).and_then(|it| of(&it)) else { continue };
+        if pattern == mine {
+            continue;
+        }
+        if let Some(key) = sample(conn, &pattern).await?.0.into_iter().next() {
+            return Ok(Some((name, key)));
+        }
+    }
+    Ok(None)
+}
+
+impl Findings {
+    /// A name of the profile that was not found. It is wrong if another built-in profile has one that exists, or if there
+    /// must be such a key by now.
+    fn missing(
+        &mut self,
+        name: &'static str,
+        setting: &'static str,
+        found: Reason,
+        other: Option<(&'static str, String)>,
+        must_exist: bool,
+    ) {
+        match other {
+            Some((profile, key)) => {
+                self.problem(name, found, reason!("attach-other-profile", key, profile, setting));
+            }
+            None if must_exist => self.problem(name, found, reason!("attach-set-name", setting)),
+            None => {
+                let fix = reason!("attach-set-name-later", setting);
+                self.add(name, Grade::Note, found, Some(fix));
+            }
+        }
+    }
+}
+
+/// Whether there are buyers.
+async fn sales(conn: &mut Connection, profile: &Profile, findings: &mut Findings) -> Result<bool> {
+    let Some(pattern) = profile.stocks() else { return Ok(false) };
     let (keys, complete) = sample(conn, &pattern).await?;
     let vouchers: Vec<_> = keys.iter().filter_map(|key| profile.voucher_of(key)).collect();
     if vouchers.is_empty() {
+        let other = elsewhere(conn, &pattern, Profile::stocks).await?;
         let examined = if complete {
             reason!("attach-no-stock", pattern)
         } else {
             reason!("attach-no-stock-yet", pattern, keys = SCANS * locks::COUNT)
         };
-        findings.note("stock", examined);
-        return Ok(());
+        // Nothing can be watched without any sale.
+        findings.missing("stock", "keys.stock", examined, other, complete);
+        return Ok(false);
     }
     let found = buyers::keys(conn, profile, &vouchers).await?;
-    let (mut stocks, mut sets) = (0_u64, 0_u64);
+    let (mut stocks, mut sets, mut foreign_sets) = (0_u64, 0_u64, false);
     for (voucher, SaleKeys { stock, buyers, foreign, .. }) in vouchers.iter().zip(&found) {
         stocks += u64::from(stock.is_some());
         let key = profile.buyers(*voucher);
@@ -128,6 +178,7 @@ async fn sales(conn: &mut Connection, profile: &Profile, findings: &mut Findings
             findings.foreign(name, foreign);
         }
         if foreign.iter().any(|it| it.key == key) {
+            foreign_sets = true;
             continue;
         }
         sets += u64::from(*buyers > 0);
@@ -145,28 +196,49 @@ async fn sales(conn: &mut Connection, profile: &Profile, findings: &mut Findings
     }
     if sets > 0 {
         findings.ok("buyers", reason!("attach-sets", count = sets));
-    } else {
-        findings.note("buyers", reason!("attach-no-buyers", key = profile.keys.buyers.as_str()));
     }
+    // A key of another type has its finding.
+    Ok(sets > 0 || foreign_sets)
+}
+
+/// Says that no sale has a set of buyers, which is right until the first order.
+async fn no_buyers(
+    conn: &mut Connection,
+    profile: &Profile,
+    has_entries: bool,
+    findings: &mut Findings,
+) -> Result<()> {
+    let mine = profile.all_buyers().unwrap_or_default();
+    let other = elsewhere(conn, &mine, Profile::all_buyers).await?;
+    let found = reason!("attach-no-buyers", key = profile.keys.buyers.as_str());
+    findings.missing("buyers", "keys.buyers", found, other, has_entries);
     Ok(())
 }
 
-async fn stream(conn: &mut Connection, profile: &Profile, findings: &mut Findings) -> Result<()> {
+/// Whether there are entries.
+async fn stream(
+    conn: &mut Connection,
+    profile: &Profile,
+    has_buyers: bool,
+    findings: &mut Findings,
+) -> Result<bool> {
     let (key, group) = (profile.stream.key.as_str(), profile.stream.group.as_str());
     if !profile.has_stream() {
         findings.note("stream", reason!("attach-memory-queue"));
-        return Ok(());
+        return Ok(false);
     }
     let holds: String = conn.query(cmd("TYPE").arg(key)).await?;
     match holds.as_str() {
         "stream" => {}
         "none" => {
-            findings.note("stream", reason!("attach-no-stream", key));
-            return Ok(());
+            let other = elsewhere(conn, key, |it| Some(it.stream.key.clone())).await?;
+            let found = reason!("attach-no-stream", key);
+            findings.missing("stream", "stream.key", found, other, has_buyers);
+            return Ok(false);
         }
         _ => {
             findings.foreign("stream", &ForeignKey { key: key.to_owned(), holds });
-            return Ok(());
+            return Ok(false);
         }
     }
     let length: u64 = conn.query(cmd("XLEN").arg(key)).await?;
@@ -197,7 +269,7 @@ async fn stream(conn: &mut Connection, profile: &Profile, findings: &mut Finding
         None if entries.is_empty() => findings.note("entries", reason!("attach-no-entries")),
         None => findings.ok("entries", reason!("attach-entries", count = entries.len())),
     }
-    Ok(())
+    Ok(length > 0)
 }
 
 async fn locks(conn: &mut Connection, profile: &Profile, findings: &mut Findings) -> Result<()> {
@@ -212,7 +284,8 @@ async fn locks(conn: &mut Connection, profile: &Profile, findings: &mut Findings
     }
     let hashes = held.iter().filter(|it| it.kind == Kind::Hash).count();
     if held.is_empty() && foreign.is_empty() {
-        findings.note("locks", reason!("attach-no-locks", pattern));
+        let other = elsewhere(conn, &pattern, Profile::locks).await?;
+        findings.missing("locks", "keys.lock", reason!("attach-no-locks", pattern), other, false);
     } else if !held.is_empty() {
         let strings = held.len() - hashes;
         findings.ok("locks", reason!("attach-locks", pattern, hashes, strings));
@@ -229,7 +302,10 @@ async fn order_ids(
     let Some(key) = profile.order_ids(now) else { return Ok(()) };
     let holds: String = conn.query(cmd("TYPE").arg(&key)).await?;
     match holds.as_str() {
-        "none" => findings.note("order IDs", reason!("attach-no-counter", key)),
+        "none" => {
+            let found = reason!("attach-no-counter", key);
+            findings.missing("order IDs", "keys.order_ids", found, None, false);
+        }
         "string" => {
             let left: i64 = conn.query(cmd("PTTL").arg(&key)).await?;
             if left < 0 {

@@ -253,6 +253,11 @@ impl Profile {
         pattern(&self.keys.stock, VOUCHER)
     }
 
+    /// The pattern of the buyers of all sales, for SCAN.
+    pub(crate) fn all_buyers(&self) -> Option<String> {
+        pattern(&self.keys.buyers, VOUCHER)
+    }
+
     /// The counter of order IDs of the day of `now`; `None` if there is none.
     pub(crate) fn order_ids(&self, now: Millis) -> Option<String> {
         let day = now.date_time(&self.zone()?).split(' ').next()?.replace('-', ":");
