@@ -107,6 +107,20 @@ impl Database {
         &self.name
     }
 
+    /// A name, with its schema if it has one, as an identifier; an empty one stays empty. The profile admits no sign that
+    /// ends a quotation.
+    pub(crate) fn quoted(&self, name: &str) -> String {
+        // SQLite takes an unknown name in double quotes for a string.
+        let quote = if self.name.starts_with("postgres") { '"' } else { '`' };
+        let parts = name.split('.').filter(|it| !it.is_empty());
+        parts.map(|it| format!("{quote}{it}{quote}")).collect::<Vec<_>>().join(".")
+    }
+
+    /// The profile with names as identifiers, to build statements.
+    pub(crate) fn names(&self, profile: &Profile) -> Profile {
+        profile.quoted(|name| self.quoted(name))
+    }
+
     /// Selects texts within the time limit.
     pub(crate) async fn texts<const N: usize>(
         &self,
@@ -138,11 +152,13 @@ impl Database {
         profile: &Profile,
         asked: &[VoucherId],
     ) -> Result<HashSet<VoucherId>> {
-        let (table, voucher) = (&profile.tables.sale, &profile.sale.voucher);
+        let names = self.names(profile);
+        let (table, voucher) = (&names.tables.sale, &names.sale.voucher);
         let ids = list(&asked.iter().map(|it| it.0 as i64).collect::<Vec<_>>());
         let sql = format!("SELECT {} FROM {table} WHERE {voucher} IN ({ids})", text(voucher));
         let rows = self.texts::<1>(&sql, &[]).await?;
-        rows.into_iter().flatten().map(|id| voucher_id(voucher, id.as_deref())).collect()
+        let column = &profile.sale.voucher;
+        rows.into_iter().flatten().map(|id| voucher_id(column, id.as_deref())).collect()
     }
 
     /// One sale.
@@ -151,7 +167,7 @@ impl Database {
         profile: &Profile,
         voucher: VoucherId,
     ) -> Result<Option<SaleRow>> {
-        let condition = format!(" WHERE s.{} = $1", profile.sale.voucher);
+        let condition = format!(" WHERE s.{} = $1", self.quoted(&profile.sale.voucher));
         Ok(self.select_sales(profile, &condition, &[voucher.0 as i64]).await?.pop())
     }
 
@@ -161,7 +177,7 @@ impl Database {
         condition: &str,
         values: &[i64],
     ) -> Result<Vec<SaleRow>> {
-        let Profile { tables, voucher, sale, .. } = profile;
+        let Profile { tables, voucher, sale, .. } = &self.names(profile);
         // A sale without a voucher is shown, too.
         let columns = [
             text(&format!("s.{}", sale.voucher)),
@@ -195,7 +211,7 @@ impl Database {
         profile: &Profile,
         voucher: VoucherId,
     ) -> Result<Vec<OrderOf>> {
-        let Profile { tables, order, .. } = profile;
+        let Profile { tables, order, .. } = &self.names(profile);
         let status = if order.status.is_empty() { "NULL".to_owned() } else { text(&order.status) };
         let (id, table) = (&order.id, &tables.order);
         let columns = [text(id), text(&order.user), status].join(", ");
@@ -208,8 +224,9 @@ impl Database {
             let rows = self.texts::<3>(&sql, &[voucher.0 as i64, below]).await?;
             let is_last = rows.len() < PAGE;
             for [id, user, status] in rows {
-                let id = number(&order.id, id.as_deref())?;
-                let status = status.map(|it| number(&order.status, Some(&it))).transpose()?;
+                let id = number(&profile.order.id, id.as_deref())?;
+                let status =
+                    status.map(|it| number(&profile.order.status, Some(&it))).transpose()?;
                 found.push(OrderOf {
                     id,
                     user: user.unwrap_or_default().trim().to_owned(),
@@ -226,6 +243,7 @@ impl Database {
         let rows = self.texts::<1>(&sql, &[voucher.0 as i64]).await?;
         let count = rows.into_iter().flatten().next().flatten();
         if number("COUNT(*)", count.as_deref())? != found.len() as i64 {
+            let table = &profile.tables.order;
             return Err(AttachError::Mismatch(reason!("attach-move-unread-orders", table)));
         }
         Ok(found)
@@ -233,7 +251,7 @@ impl Database {
 
     /// The newest orders, at most `most` of them.
     pub(crate) async fn orders(&self, profile: &Profile, most: usize) -> Result<Orders> {
-        let Profile { tables, order, .. } = profile;
+        let Profile { tables, order, .. } = &self.names(profile);
         let status = if order.status.is_empty() { "NULL".to_owned() } else { text(&order.status) };
         let columns = [text(&order.id), text(&order.voucher), text(&order.user), status];
         let mut orders = Orders::default();
@@ -251,8 +269,8 @@ impl Database {
             orders.complete = rows.len() < page;
             read += rows.len();
             for [id, voucher, user, status] in rows {
-                below = number(&order.id, id.as_deref())?;
-                let voucher = voucher_id(&order.voucher, voucher.as_deref())?;
+                below = number(&profile.order.id, id.as_deref())?;
+                let voucher = voucher_id(&profile.order.voucher, voucher.as_deref())?;
                 let is_closed = status.is_some_and(|it| {
                     it.trim().parse().is_ok_and(|it: i64| order.closed.contains(&it))
                 });
@@ -269,7 +287,7 @@ impl Database {
     }
 }
 
-/// The condition of live orders, to follow another one.
+/// The condition of live orders, to follow another one, with the names of a quoted profile.
 pub(crate) fn live(profile: &Profile) -> String {
     let order = &profile.order;
     if order.status.is_empty() || order.closed.is_empty() {

@@ -336,7 +336,7 @@ pub async fn database(url: &str, settings: &Settings, profile: &Profile) -> Resu
         let exists = has(&database, "NULL", table).await?;
         let mut missing = Vec::new();
         for column in columns.iter().filter(|it| exists && !it.is_empty()) {
-            if !has(&database, &text(column), table).await? {
+            if !has(&database, &text(&database.quoted(column)), table).await? {
                 missing.push(column.as_str());
             }
         }
@@ -366,7 +366,7 @@ pub async fn database(url: &str, settings: &Settings, profile: &Profile) -> Resu
 
 /// Whether a table, or an expression of its columns, exists.
 pub(crate) async fn has(database: &Database, expression: &str, table: &str) -> Result<bool> {
-    let sql = format!("SELECT {expression} FROM {table} WHERE 1 = 0");
+    let sql = format!("SELECT {expression} FROM {} WHERE 1 = 0", database.quoted(table));
     match database.texts::<1>(&sql, &[]).await {
         Ok(_) => Ok(true),
         Err(AttachError::Mismatch(_)) => Ok(false),

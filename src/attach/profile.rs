@@ -216,6 +216,31 @@ impl Profile {
         Ok(())
     }
 
+    /// The same profile with its tables and columns quoted, as names may be keywords of SQL.
+    pub(crate) fn quoted(&self, quote: impl Fn(&str) -> String) -> Self {
+        let mut profile = self.clone();
+        let Self { tables, voucher, sale, order, .. } = &mut profile;
+        for name in [
+            &mut tables.voucher,
+            &mut tables.sale,
+            &mut tables.order,
+            &mut voucher.id,
+            &mut voucher.title,
+            &mut sale.voucher,
+            &mut sale.stock,
+            &mut sale.initial,
+            &mut sale.begin,
+            &mut sale.end,
+            &mut order.id,
+            &mut order.user,
+            &mut order.voucher,
+            &mut order.status,
+        ] {
+            *name = quote(name);
+        }
+        profile
+    }
+
     /// The zone of the date columns.
     pub(crate) fn zone(&self) -> Option<TimeZone> {
         let name = &self.time_zone;

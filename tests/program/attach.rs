@@ -1055,6 +1055,47 @@ fn what_a_kill_leaves_is_recovered_on_postgres() {
     what_a_kill_leaves_is_recovered(Database::Postgres);
 }
 
+/// A table and a column whose names are keywords of SQL.
+fn names_that_are_keywords_are_read_and_written(database: Database, quote: char) {
+    let service = Service::on(database, TestRedis::start());
+    service.loaded_sale(SALE, 10);
+    service.buy(1);
+    service.consume();
+    service.buy(2);
+    service.receive();
+    let order = format!("{quote}order{quote}");
+    service.sql(&format!("ALTER TABLE tb_voucher_order RENAME TO {order}"));
+    let user = format!("{quote}user{quote}");
+    service.sql(&format!("ALTER TABLE {order} RENAME COLUMN user_id TO {user}"));
+    let profile = service.home.file("mine.toml");
+    fs::write(&profile, "[tables]\norder = \"order\"\n[order]\nuser = \"user\"\n").unwrap();
+    let args = ["--profile", profile.to_str().unwrap()];
+    service.doctor(0, &args);
+    let done = service.operate(0, &args);
+    assert_eq!(done["applied"]["replayed"], 1, "{done}");
+    let report = service.status(0, &args);
+    assert_eq!((&sale(&report, 10)["orders"], &report["alarms"]), (&2.into(), &json!([])));
+    fs::write(&profile, "[tables]\norder = \"order\"\n[order]\nuser = \"seller\"\n").unwrap();
+    let missing = service.doctor(1, &args);
+    let found = checks(&missing, "tables");
+    assert!(found.iter().any(|it| it.1.contains("no column seller")), "{missing}");
+}
+
+#[test]
+fn names_that_are_keywords_are_read_and_written_on_sqlite() {
+    names_that_are_keywords_are_read_and_written(Database::Sqlite, '"');
+}
+
+#[test]
+fn names_that_are_keywords_are_read_and_written_on_mariadb() {
+    names_that_are_keywords_are_read_and_written(Database::MariaDb, '`');
+}
+
+#[test]
+fn names_that_are_keywords_are_read_and_written_on_postgres() {
+    names_that_are_keywords_are_read_and_written(Database::Postgres, '"');
+}
+
 #[test]
 fn an_order_that_was_written_is_not_written_again() {
     let service = Service::start();

@@ -188,7 +188,7 @@ impl Migration {
 
     /// The statements contain names of the profile, which were checked, and numbers.
     async fn write_rows(&self, conn: &mut PlainConnection, plan: &BackPlan) -> Result<()> {
-        let Profile { tables, sale, order, .. } = &self.profile;
+        let Profile { tables, sale, order, .. } = &self.database.names(&self.profile);
         self.database.in_time(conn.command("BEGIN")).await?;
         let stock = format!(
             "UPDATE {} SET {} = {} WHERE {} = {}",

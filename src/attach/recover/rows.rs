@@ -70,7 +70,8 @@ impl Facts {
         if orders.is_empty() {
             return Ok(facts);
         }
-        let Profile { tables, order, sale, .. } = profile;
+        let names = database.names(profile);
+        let Profile { tables, order, sale, .. } = &names;
         let all = |of: fn(&Order) -> i64| list(&orders.iter().map(of).collect::<Vec<_>>());
         let (ids, users) = (all(|it| it.id.as_i64()), all(|it| it.user.0 as i64));
         let vouchers = all(|it| it.voucher.0 as i64);
@@ -85,7 +86,7 @@ impl Facts {
             "{select}{} IN ({vouchers}) AND {} IN ({users}){}",
             order.voucher,
             order.user,
-            live(profile),
+            live(&names),
         );
         for row in database.in_time(conn.texts::<3>(&by_user, &[])).await? {
             let (id, user, voucher) = order_row(profile, &row)?;
@@ -99,8 +100,8 @@ impl Facts {
             sale.voucher,
         );
         for [voucher, stock] in database.in_time(conn.texts::<2>(&stocks, &[])).await? {
-            let voucher = number(&sale.voucher, voucher.as_deref())?;
-            facts.stock.insert(voucher, number(&sale.stock, stock.as_deref())?);
+            let voucher = number(&profile.sale.voucher, voucher.as_deref())?;
+            facts.stock.insert(voucher, number(&profile.sale.stock, stock.as_deref())?);
         }
         Ok(facts)
     }
@@ -197,7 +198,7 @@ pub(super) async fn stock_and_written(
     voucher: VoucherId,
     orders: &[i64],
 ) -> Result<Option<(i64, i64)>> {
-    let Profile { tables, order, sale, .. } = profile;
+    let Profile { tables, order, sale, .. } = &database.names(profile);
     let ids = if orders.is_empty() { "NULL".to_owned() } else { list(orders) };
     let count = format!("(SELECT COUNT(*) FROM {} WHERE {} IN ({ids}))", tables.order, order.id);
     let sql = format!(
@@ -209,6 +210,7 @@ pub(super) async fn stock_and_written(
     );
     let rows = database.in_time(conn.texts::<2>(&sql, &[voucher.0 as i64])).await?;
     let Some([stock, written]) = rows.into_iter().next() else { return Ok(None) };
+    let (sale, order) = (&profile.sale, &profile.order);
     Ok(Some((number(&sale.stock, stock.as_deref())?, number(&order.id, written.as_deref())?)))
 }
 
@@ -294,7 +296,7 @@ async fn attempt(
     profile: &Profile,
     order: Order,
 ) -> Result<Option<(Verdict, Option<OrderError>)>> {
-    let Profile { tables, order: names, sale, .. } = profile;
+    let Profile { tables, order: names, sale, .. } = &database.names(profile);
     let Order { id, user, voucher } = order;
     let [id, user, voucher] = [id.as_i64(), user.0 as i64, voucher.0 as i64];
     // First of all: the lock of this row is the one that every writer of the sale takes, so that what is read after it
