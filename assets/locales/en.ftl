@@ -776,6 +776,7 @@ attach-entries = { $count ->
    *[other] { $count } entries read, their fields are valid
 }
 attach-every-without-screen = --every belongs to the screen; omit it, or the subcommand
+attach-first-locks = Only the first { $count } locks are read; there may be more.
 attach-foreign-key = Key { $key } holds another value ({ $holds }): the service fails on it. Check which program writes it.
 attach-group = { $group }
 attach-group-missing = group { $group } does not exist: no entry is delivered

@@ -744,6 +744,7 @@ attach-create-group = 执行 XGROUP CREATE { $key } { $group } 0
 attach-duplicate-orders = 秒杀 #{ $voucher }：{ $users } 名用户有多笔有效订单。请各保留一笔，取消其余，并为用户和优惠券建立唯一索引。
 attach-entries = 已读取 { $count } 条消息，字段有效
 attach-every-without-screen = --every 用于屏幕；请去掉它，或去掉子命令
+attach-first-locks = 只读取前 { $count } 把锁，可能还有更多。
 attach-foreign-key = 键 { $key } 的内容不符（{ $holds }），服务会因此出错，请确认是哪个程序写入的。
 attach-group = 消费组 { $group }
 attach-group-missing = 消费组 { $group } 不存在，消息不会投递

@@ -17,7 +17,7 @@ use crate::{
     buyers::{self, SaleKeys},
     check_single,
     database::{Database, Orders, SALES, SaleRow},
-    locks::KeyScan,
+    locks::{self, KeyScan},
     migrate::mark_of,
     stream::{self, InFlight, Waiting},
 };
@@ -307,6 +307,9 @@ impl Watcher {
         }
         if locks.is_some_and(|it| !it.complete) {
             why.push(reason!("attach-more-keys"));
+        }
+        if locks.is_some_and(|it| it.held.len() >= locks::MOST) {
+            why.push(reason!("attach-first-locks", count = locks::MOST));
         }
         why
     }

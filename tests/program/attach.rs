@@ -458,6 +458,20 @@ fn a_stream_that_is_never_trimmed_is_an_alarm() {
 }
 
 #[test]
+fn more_locks_than_a_pass_reads_are_said() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    let locks = "for i = 1, tonumber(ARGV[1]) do \
+                 redis.call('set', 'lock:order:' .. i, 'thread-1', 'EX', 600) end";
+    service.redis.query::<redis::Value>(&["EVAL", locks, "0", "999"]);
+    assert_eq!(service.status(0, &[])["not_compared"], json!([]));
+    service.redis.query::<redis::Value>(&["EVAL", locks, "0", "1500"]);
+    let report = service.status(0, &[]);
+    let why = report["not_compared"][0].as_str().unwrap();
+    assert!(why.contains("first 1,000 locks"), "{why}");
+}
+
+#[test]
 fn a_piece_that_goes_back_never_or_twice_is_an_alarm() {
     let service = Service::start();
     service.loaded_sale(SALE, 10);
