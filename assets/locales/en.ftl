@@ -792,6 +792,7 @@ attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
         [0] .
        *[other] {" "}(lag { $lag }).
     } Check whether the consumer runs.
+attach-limits-before = --stuck, --compare and --entries before a subcommand belong to the screen; put them after status, or omit the subcommand
 attach-local-ids = The time in order IDs such as { $order } differs by { $hours } hours from the time of their entries: the service takes local time for UTC. IDs can repeat when the zone or its offset changes. Use UTC.
 attach-locks = { $pattern }: { $hashes } of Redisson, { $strings } plain
 attach-memory-queue = the profile has no stream: orders wait in the memory of the service and cannot be seen
@@ -884,6 +885,7 @@ attach-outside-dates = Sale #{ $voucher }: { $count ->
     } admitted before its begin or after its end (entry { $entry }): the script does not check the dates. Remove the stock from Redis while it does not run, and check time_zone of the profile.
 attach-oversold = Sale #{ $voucher } is oversold: its stock is { $stock }. Pause it, and correct the stock.
 attach-oversold-orders = Sale #{ $voucher } is oversold: { $orders } live orders of { $initial } pieces. Pause it, and cancel the excess orders.
+attach-phase-moved = moved
 attach-pieces-differ = Sale #{ $voucher }: stock and buyers in Redis add up to { $in_redis }, stock and live orders in SQL to { $in_sql }. A closed order has returned its piece twice or never. Compare closed orders, and correct the stock.
 attach-pieces-initial = Sale #{ $voucher }: stock and live orders in SQL add up to { $in_sql }, but the initial stock is { $initial }. A closed order has returned its piece twice or never. Correct the stock.
 attach-poison = { $count ->

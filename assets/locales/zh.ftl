@@ -760,6 +760,7 @@ attach-lag = 未投递的消息已等待 { $seconds } 秒{ $lag ->
         [0] {""}
        *[other] （积压 { $lag } 条）
     }，请检查消费者是否在运行。
+attach-limits-before = 子命令之前的限制选项用于屏幕；请放到 status 之后，或去掉子命令
 attach-local-ids = 订单号（例如 { $order }）中的时间与消息时间相差 { $hours } 小时：服务把本地时间当成了 UTC。时区变化时订单号可能重复，请改用 UTC。
 attach-locks = { $pattern }：Redisson 锁 { $hashes } 把，普通锁 { $strings } 把
 attach-memory-queue = 没有配置消息流：订单在服务的内存队列中，无法查看
@@ -842,6 +843,7 @@ attach-other-profile = 存在 { $key }，与配置档案 { $profile } 相符：�
 attach-outside-dates = 秒杀 #{ $voucher }：最新订单中有 { $count } 笔在开始之前或结束之后被接受（消息 { $entry }）：脚本没有检查时间。请在秒杀未进行时删除 Redis 中的库存，并检查配置档案的 time_zone。
 attach-oversold = 秒杀 #{ $voucher } 已超卖：库存为 { $stock }。请暂停该秒杀并改正库存。
 attach-oversold-orders = 秒杀 #{ $voucher } 已超卖：库存 { $initial } 件，有效订单 { $orders } 笔。请暂停该秒杀并取消多出的订单。
+attach-phase-moved = 已迁出
 attach-pieces-differ = 秒杀 #{ $voucher }：Redis 中库存与买家之和为 { $in_redis }，SQL 中库存与有效订单之和为 { $in_sql }。已关闭订单的库存退回了两次，或没有退回。请核对已关闭的订单并改正库存。
 attach-pieces-initial = 秒杀 #{ $voucher }：SQL 中库存与有效订单之和为 { $in_sql }，初始库存却是 { $initial }。已关闭订单的库存退回了两次，或没有退回。请改正库存。
 attach-poison = { $count ->

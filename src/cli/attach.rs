@@ -44,8 +44,40 @@ pub(super) struct AttachArgs {
     /// Seconds between two passes of the screen [default: 2]
     #[arg(long, value_name = "SECS", value_parser = count_in(1..=3_600))]
     every: Option<u64>,
+    #[command(flatten)]
+    limits: LimitArgs,
     #[command(subcommand)]
     command: Option<AttachCommand>,
+}
+
+/// What a pass reads at most, on the screen and in `status`.
+#[derive(Debug, Default, PartialEq, Args)]
+struct LimitArgs {
+    /// Seconds after which a pending or undelivered entry, a lock, or an order without a stream is stuck [default: 60]
+    #[arg(long, value_name = "SECS", value_parser = count_in(1..=86_400))]
+    stuck: Option<u64>,
+    /// Most orders and most buyers that a pass reads; with more, they are not compared [default: 100000]
+    #[arg(long, value_name = "N", value_parser = count_in(1..=10_000_000))]
+    compare: Option<u64>,
+    /// Most entries never delivered, and most pending ones, that a pass reads [default: 10000]
+    #[arg(long, value_name = "N", value_parser = count_in(1..=1_000_000))]
+    entries: Option<u64>,
+}
+
+impl LimitArgs {
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        if let Some(stuck) = self.stuck {
+            limits.stuck_ms = stuck * 1_000;
+        }
+        if let Some(compare) = self.compare {
+            (limits.orders, limits.buyers) = (compare as usize, compare as usize);
+        }
+        if let Some(entries) = self.entries {
+            limits.in_flight = entries as usize;
+        }
+        limits
+    }
 }
 
 impl AttachArgs {
@@ -85,21 +117,17 @@ struct StatusArgs {
     /// Repeat every SECS seconds until interrupted; with --json, one document a line
     #[arg(long, value_name = "SECS", value_parser = count_in(1..=3_600))]
     watch: Option<u64>,
-    /// Seconds after which a pending or undelivered entry, a lock, or an order without a stream is stuck
-    #[arg(long, value_name = "SECS", default_value = "60", value_parser = count_in(1..=86_400))]
-    stuck: u64,
-    /// Most orders and most buyers that a pass reads; with more, they are not compared
-    #[arg(long, value_name = "N", default_value = "100000", value_parser = count_in(1..=10_000_000))]
-    compare: u64,
-    /// Most entries never delivered, and most pending ones, that a pass reads
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = count_in(1..=1_000_000))]
-    entries: u64,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 pub(super) async fn run(setup: &Setup<'_>, args: &AttachArgs) -> Result<u8> {
     let (config, out) = (setup.config, setup.out);
     if args.every.is_some() && !args.has_console() {
         return Err(CliError::usage(Label("attach-every-without-screen")));
+    }
+    if args.limits != LimitArgs::default() && !args.has_console() {
+        return Err(CliError::usage(Label("attach-limits-before")));
     }
     if out.json && args.has_console() {
         return Err(CliError::usage(Label("attach-screen-json")));
@@ -123,18 +151,12 @@ pub(super) async fn run(setup: &Setup<'_>, args: &AttachArgs) -> Result<u8> {
         }
         Some(AttachCommand::Doctor) => check(config, out, &profile, &redis, database).await,
         None => {
-            let limits = Limits::default();
+            let limits = args.limits.limits();
             let watcher = Watcher::new(profile, limits, &redis, database, &config.store)?;
             show(setup, args, watcher, &redis).await
         }
         Some(AttachCommand::Status(status)) => {
-            let limits = Limits {
-                orders: status.compare as usize,
-                buyers: status.compare as usize,
-                in_flight: status.entries as usize,
-                stuck_ms: status.stuck * 1_000,
-                ..Limits::default()
-            };
+            let limits = status.limits.limits();
             let watcher = Watcher::new(profile, limits, &redis, database, &config.store)?;
             match status.watch {
                 None => report(out, watcher).await,
@@ -299,7 +321,10 @@ fn sales(sales: &[SaleReport]) -> Table<'_, SaleReport> {
     Table::new(sales)
         .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
         .left(&Label("column-title"), |sale| sale.title.clone())
-        .left(&Label("column-phase"), |sale| or_dash(sale.phase.map(phase)))
+        .left(&Label("column-phase"), |sale| match sale.moved {
+            true => Label("attach-phase-moved").to_owned(),
+            false => or_dash(sale.phase.map(phase)),
+        })
         .right(&Label("column-stock"), |sale| or_dash(sale.redis_stock))
         .right(&Label("column-sql-stock"), |sale| sale.sql_stock)
         .right(&Label("attach-column-buyers"), |sale| number(sale.buyers))

@@ -1356,11 +1356,16 @@ fn the_screen_shows_a_sale_an_alarm_and_an_outage() {
     }
     service.consume();
     let url = service.redis.url();
-    let args = service.args(&url, &["--every", "1"]);
+    // A lock that is not released is stuck after a second on the screen, too.
+    let args = service.args(&url, &["--every", "1", "--stuck", "1"]);
     let mut terminal = service.home.pty(&args, 80, 24, &[]);
     terminal.wait_for(LONG, "the sale", |screen| {
         screen.contains("hot pot") && screen.contains("✔ no alarms")
     });
+    service.redis.query::<()>(&["SET", "lock:order:7", "thread-1", "EX", "600"]);
+    terminal.wait_for(LONG, "the lock", |screen| screen.contains("was not released"));
+    service.redis.query::<i64>(&["DEL", "lock:order:7"]);
+    terminal.wait_for(LONG, "its end", |screen| screen.contains("✔ no alarms"));
     service.redis.query::<()>(&["SADD", "seckill:order:10", "9001"]);
     terminal.wait_for(LONG, "the alarm", |screen| {
         screen.contains("✖ 1 alarm") && screen.contains("user 9001")
@@ -1382,4 +1387,5 @@ fn the_screen_shows_a_sale_an_alarm_and_an_outage() {
     refused(service.run(&[]), 2, "requires a terminal");
     refused(service.run(&["--json"]), 2, "attach status --json");
     refused(service.run(&["--every", "2", "status"]), 2, "--every belongs to the screen");
+    refused(service.run(&["--stuck", "2", "status"]), 2, "put them after status");
 }

@@ -30,9 +30,15 @@ pub(super) const SALES: &[Column<SaleReport>] = &[
     Column::figure(Label("tables-sale"), (0, 4), |it: &SaleReport| it.voucher_id.into()).fit(),
     Column::text(Label("tables-title"), (0, REST), |it: &SaleReport| it.title.clone().into()),
     Column::text(Label("tables-phase"), (120, 7), |it: &SaleReport| {
+        if it.moved {
+            return Label("attach-phase-moved").to_owned().to_uppercase().into();
+        }
         it.phase.map_or(Value::Nothing, |it| Value::name(text::phase(it).to_uppercase(), &it))
     })
-    .styled(|scene, it| it.phase.map_or_else(Style::new, |it| phase(scene.theme, it).1)),
+    .styled(|scene, it| {
+        let phase = it.phase.filter(|_| !it.moved);
+        phase.map_or_else(Style::new, |it| self::phase(scene.theme, it).1)
+    }),
     Column::figure(Label("tables-redis-left"), (0, 10), |it: &SaleReport| it.redis_stock.into())
         .styled(|scene, it| stock(scene, it.redis_stock)),
     Column::figure(Label("tables-sql-left"), (0, 8), |it: &SaleReport| it.sql_stock.into())
