@@ -4,6 +4,7 @@ use redis::cmd;
 use seckill_model::{ForeignKey, Millis, Reason, reason};
 use seckill_redis::{Connection, Redis, lossy_utf8::Text};
 use seckill_store::Settings;
+use serde::Serialize;
 
 use crate::{
     AttachError, Kind, Profile, Result,
@@ -25,14 +26,18 @@ pub(crate) const ENTRIES: usize = 20;
 const ORDERS: usize = 20;
 
 /// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Grade {
-    /// As in the profile.
+    /// As it should be.
     Ok,
     /// Missing for a reason that may be harmless, or not knowable.
     Note,
-    /// The service cannot be read with this profile.
+    /// It cannot be used like this.
     Problem,
+    /// A server does not answer.
+    Unreachable,
 }
 
 /// What was found about one name of the profile.
@@ -67,6 +72,28 @@ impl Findings {
 
     fn problem(&mut self, name: &'static str, found: Reason, fix: Reason) {
         self.add(name, Grade::Problem, found, Some(fix));
+    }
+
+    /// A name of the profile that was not found. It is wrong if another built-in profile has one that exists, or if there
+    /// must be such a key by now.
+    fn missing(
+        &mut self,
+        name: &'static str,
+        setting: &'static str,
+        found: Reason,
+        other: Option<(&'static str, String)>,
+        must_exist: bool,
+    ) {
+        match other {
+            Some((profile, key)) => {
+                self.problem(name, found, reason!("attach-other-profile", key, profile, setting));
+            }
+            None if must_exist => self.problem(name, found, reason!("attach-set-name", setting)),
+            None => {
+                let fix = reason!("attach-set-name-later", setting);
+                self.add(name, Grade::Note, found, Some(fix));
+            }
+        }
     }
 
     /// A key that holds a value of another type.
@@ -126,30 +153,6 @@ async fn elsewhere(
         }
     }
     Ok(None)
-}
-
-impl Findings {
-    /// A name of the profile that was not found. It is wrong if another built-in profile has one that exists, or if there
-    /// must be such a key by now.
-    fn missing(
-        &mut self,
-        name: &'static str,
-        setting: &'static str,
-        found: Reason,
-        other: Option<(&'static str, String)>,
-        must_exist: bool,
-    ) {
-        match other {
-            Some((profile, key)) => {
-                self.problem(name, found, reason!("attach-other-profile", key, profile, setting));
-            }
-            None if must_exist => self.problem(name, found, reason!("attach-set-name", setting)),
-            None => {
-                let fix = reason!("attach-set-name-later", setting);
-                self.add(name, Grade::Note, found, Some(fix));
-            }
-        }
-    }
 }
 
 /// Whether there are buyers.

@@ -21,14 +21,8 @@ use seckill_redis::Redis;
 use serde_json::json;
 
 use crate::{
-    CliError, Config, Output, Result, Setup, Table, count_in,
-    doctor::{Grade, Report as Checks},
-    error::FAILED,
-    fields, number, or_dash,
-    output::finished,
-    plain,
-    signals::Signals,
-    span,
+    CliError, Config, Output, Result, Setup, Table, count_in, doctor::Report as Checks,
+    error::FAILED, fields, number, or_dash, output::finished, plain, signals::Signals, span,
 };
 
 /// Seconds between two passes of the screen.
@@ -200,11 +194,6 @@ async fn check(
 
 fn add(checks: &mut Checks, findings: Vec<Finding>) {
     for Finding { name, grade, found, fix } in findings {
-        let grade = match grade {
-            doctor::Grade::Ok => Grade::Ok,
-            doctor::Grade::Note => Grade::Note,
-            doctor::Grade::Problem => Grade::Problem,
-        };
         checks.add(name, grade, found, fix.map(|fix| fix.to_string()));
     }
 }
@@ -321,9 +310,11 @@ fn sales(sales: &[SaleReport]) -> Table<'_, SaleReport> {
     Table::new(sales)
         .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
         .left(&Label("column-title"), |sale| sale.title.clone())
-        .left(&Label("column-phase"), |sale| match sale.moved {
-            true => Label("attach-phase-moved").to_owned(),
-            false => or_dash(sale.phase.map(phase)),
+        .left(&Label("column-phase"), |sale| {
+            if sale.moved {
+                return Label("attach-phase-moved").to_owned();
+            }
+            or_dash(sale.phase.map(phase))
         })
         .right(&Label("column-stock"), |sale| or_dash(sale.redis_stock))
         .right(&Label("column-sql-stock"), |sale| sale.sql_stock)

@@ -2,6 +2,7 @@
 
 use std::{fmt::Display, io::IsTerminal as _};
 
+use seckill_attach::doctor::Grade;
 use seckill_engine::{deployment, telemetry::write_probe::takes_writes};
 use seckill_model::{
     Label, OrderFilter,
@@ -24,16 +25,6 @@ use crate::{CliError, Config, Context, Needs, Output, Result, Table, error, fiel
 
 /// With less free space than this, one sale may fill the disk.
 const ENOUGH_BYTES: u64 = 1 << 30;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub(super) enum Grade {
-    Ok,
-    Note,
-    Problem,
-    Unreachable,
-}
 
 #[derive(Debug, Serialize)]
 struct Check {
