@@ -1126,6 +1126,28 @@ fn an_order_that_was_written_is_not_written_again() {
 }
 
 #[test]
+fn an_order_is_written_only_with_the_piece_that_its_transaction_takes() {
+    let service = Service::on(Database::Postgres, TestRedis::start());
+    service.loaded_sale(SALE, 1);
+    service.buy(1);
+    service.receive();
+    service.sql("UPDATE tb_seckill_voucher SET stock = 0");
+    // A piece comes back after the statement that finds none, which locks no row, and before the next one.
+    service.sql(
+        "CREATE FUNCTION give_back() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN UPDATE tb_seckill_voucher SET stock = 1; RETURN NULL; END $$",
+    );
+    service.sql(
+        "CREATE TRIGGER give_back AFTER UPDATE ON tb_seckill_voucher FOR EACH STATEMENT \
+         WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION give_back()",
+    );
+    let done = service.operate(1, &[]);
+    let applied = &done["applied"];
+    assert_eq!((&applied["replayed"], &applied["dead_letters"]), (&0.into(), &1.into()), "{done}");
+    assert_eq!(service.sql_figures(), (0, 0, 0));
+}
+
+#[test]
 fn entries_that_yield_no_order_are_copied_once_with_their_reason() {
     let service = Service::start();
     service.loaded_sale(SALE, 10);

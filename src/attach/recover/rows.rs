@@ -307,9 +307,9 @@ async fn attempt(
     );
     let taken = database.in_time(conn.execute(take, &[voucher])).await?;
     let mut facts = Facts::read(database, conn, profile, &[order]).await?;
-    if taken == 1 {
-        // The piece is this order's.
-        facts.stock.insert(voucher, 1);
+    // A piece that came back since cannot be this order's: no statement has taken it.
+    if let Some(stock) = facts.stock.get_mut(&voucher) {
+        *stock = taken as i64;
     }
     let judged = facts.judge(&Ok(order));
     if judged.0 != Verdict::Stuck {
