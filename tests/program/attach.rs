@@ -1148,6 +1148,26 @@ fn an_order_is_written_only_with_the_piece_that_its_transaction_takes() {
 }
 
 #[test]
+fn an_entry_that_was_added_twice_is_written_once() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 1_000);
+    for user in 1..=251 {
+        assert_eq!(service.buy(user), 0);
+    }
+    let add = ["XADD", STREAM, "*", "userId", "1", "voucherId", SALE, "id", "1"];
+    service.redis.query::<String>(&add);
+    let read = ["XREADGROUP", "GROUP", "g1", "c1", "STREAMS", STREAM, ">"];
+    service.redis.query::<redis::Value>(&read);
+    let done = service.operate(0, &[]);
+    let entries = done["plan"]["entries"].as_array().unwrap();
+    let planned = |verdict: &str| entries.iter().filter(|it| it["verdict"] == verdict).count();
+    assert_eq!((planned("stuck"), planned("written")), (251, 1), "{}", entries[251]);
+    let applied = &done["applied"];
+    assert_eq!((&applied["replayed"], &applied["acknowledged"]), (&251.into(), &1.into()));
+    assert_eq!(service.sql_figures(), (749, 251, 251));
+}
+
+#[test]
 fn entries_that_yield_no_order_are_copied_once_with_their_reason() {
     let service = Service::start();
     service.loaded_sale(SALE, 10);

@@ -152,6 +152,7 @@ impl Facts {
     pub(super) fn after(&mut self, planned: &Planned) {
         for ((user, voucher), id) in &planned.orders {
             self.live.entry((*user, *voucher)).or_insert(*id);
+            self.rows.entry(*id).or_insert((*user, *voucher));
         }
         for (voucher, count) in &planned.pieces {
             if let Some(stock) = self.stock.get_mut(voucher) {
