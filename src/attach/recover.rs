@@ -491,15 +491,28 @@ impl Run<'_> {
                 self.done.left -= u64::from(place < page.len());
             }
         }
+        let lacking = self.without_order().await?;
         for sale in &self.plan.sales {
             if stops() {
                 self.done.cut_short = true;
                 return Ok(());
             }
             self.lease.renew(&mut self.recovery.conn).await?;
-            self.rebuild(sale).await?;
+            self.rebuild(sale, &lacking).await?;
         }
         Ok(())
+    }
+
+    /// Buyers who have neither an order nor an entry now, if the plan removes any: one whom another process has removed
+    /// since the plan may have bought again.
+    async fn without_order(&mut self) -> Result<HashSet<(VoucherId, String)>> {
+        if !self.plan.sales.iter().any(|it| it.remove_buyers) {
+            return Ok(HashSet::new());
+        }
+        self.recovery.watcher.settled().await?;
+        let lasting = &self.recovery.watcher.lasting;
+        let is_known = lasting.unreadable == 0;
+        Ok(lasting.without_order.iter().filter(|_| is_known).cloned().collect())
     }
 
     async fn create_group(&mut self) -> Result<()> {
@@ -604,14 +617,19 @@ impl Run<'_> {
     }
 
     /// Corrects buyers and stock of a sale.
-    async fn rebuild(&mut self, sale: &SalePlan) -> Result<()> {
+    async fn rebuild(
+        &mut self,
+        sale: &SalePlan,
+        lacking: &HashSet<(VoucherId, String)>,
+    ) -> Result<()> {
         let buyers = self.recovery.profile.buyers(sale.voucher_id);
         self.done.added_buyers +=
             self.change("SADD", "add_buyer", &buyers, sale, &sale.add_buyers).await?;
         if sale.remove_buyers {
-            self.done.removed_buyers += self
-                .change("SREM", "remove_buyer", &buyers, sale, &sale.buyers_without_order)
-                .await?;
+            let mut users = sale.buyers_without_order.clone();
+            users.retain(|user| lacking.contains(&(sale.voucher_id, user.clone())));
+            self.done.removed_buyers +=
+                self.change("SREM", "remove_buyer", &buyers, sale, &users).await?;
         }
         let Change { now, after: Some(after) } = sale.redis_stock else { return Ok(()) };
         if !sale.redis_stock.is_change() {

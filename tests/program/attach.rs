@@ -1307,6 +1307,29 @@ fn buyers_and_stock_are_rebuilt_unless_the_plan_is_stale() {
 }
 
 #[test]
+fn a_buyer_who_has_bought_since_the_plan_stays_a_buyer() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    let buyers = "seckill:order:10";
+    service.redis.query::<i64>(&["SADD", buyers, "1", "2"]);
+    let url = service.redis.url();
+    let recover = ["recover", "--operate", "--remove-buyers", "--reason", "lost orders"];
+    let args = service.args(&url, &recover);
+    let mut pty = service.home.pty(&args, 120, 40, &[]);
+    pty.wait_for_text("[y/N]");
+    // Another operator has removed this buyer before the answer.
+    service.redis.query::<i64>(&["SREM", buyers, "1"]);
+    assert_eq!(service.buy(1), 0);
+    pty.send("y\r");
+    pty.wait_for_text("What is left");
+    pty.exit_status(PATIENCE);
+    let is_buyer = |user| service.redis.query::<i64>(&["SISMEMBER", buyers, user]);
+    assert_eq!((is_buyer("1"), is_buyer("2")), (1, 0));
+    service.consume();
+    assert_eq!((service.buy(1), service.sql_figures()), (2, (9, 1, 1)));
+}
+
+#[test]
 fn a_running_sale_that_redis_has_lost_is_rebuilt() {
     let service = Service::start();
     service.loaded_sale(SALE, 10);
