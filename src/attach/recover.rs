@@ -35,6 +35,7 @@ use crate::{
     buyers::{self, SaleKeys},
     database::Database,
     doctor::ENTRIES,
+    migrate::mark_of,
     stream::{self, Pending},
     watcher::entry_order,
 };
@@ -643,6 +644,7 @@ impl Run<'_> {
         self.log.sync()?;
         let mut set = scripts::ATTACH_STOCK.prepare_invoke();
         set.key(self.recovery.profile.stock(sale.voucher_id)).key(&self.plan.stream);
+        set.key(mark_of(&self.recovery.profile, sale.voucher_id));
         set.arg(now).arg(&self.plan.last_id).arg(after);
         if self.recovery.conn.invoke::<u8>(&set).await? == 1 {
             self.done.stocks += 1;

@@ -1330,6 +1330,23 @@ fn a_buyer_who_has_bought_since_the_plan_stays_a_buyer() {
 }
 
 #[test]
+fn a_stock_that_has_moved_to_an_engine_is_not_set() {
+    let service = Service::start();
+    service.sale(SALE, 10);
+    let args = ["recover", "--operate", "--reason", "not loaded"];
+    let url = service.redis.url();
+    let args = service.args(&url, &args);
+    let mut pty = service.home.pty(&args, 120, 40, &[]);
+    pty.wait_for_text("[y/N]");
+    // Its stock was loaded, and it has moved, before the answer.
+    service.redis.query::<()>(&["SET", "seckill:stock:10:moved", "engine 5"]);
+    pty.send("y\r");
+    pty.wait_for_text("The plan is stale: sale #10 has changed");
+    assert_eq!(pty.exit_status(PATIENCE).exit_code(), 1);
+    assert_eq!(service.redis.query::<i64>(&["EXISTS", "seckill:stock:10"]), 0);
+}
+
+#[test]
 fn a_running_sale_that_redis_has_lost_is_rebuilt() {
     let service = Service::start();
     service.loaded_sale(SALE, 10);
