@@ -667,6 +667,7 @@ impl Run<'_> {
     ) -> Result<u64> {
         let mut changed = 0;
         for page in users.chunks(PAGE) {
+            self.lease.renew(&mut self.recovery.conn).await?;
             for result in ["planned", "done"] {
                 if result == "done" {
                     let mut change = cmd(command);

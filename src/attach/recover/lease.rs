@@ -8,7 +8,8 @@ use seckill_redis::{Connection, keys::attach_lock, lossy_utf8::Text, scripts};
 
 use crate::{AttachError, Result};
 
-/// Longer than any single step: a statement and its repetition, and a command.
+/// Longer than a step takes, unless the database is slow at each of its statements. Then a second process may work on the
+/// same entry: the row lock of the sale and the order ID keep both from writing its order.
 const LEASE: Duration = Duration::from_mins(1);
 
 /// The lock, held.
