@@ -137,7 +137,9 @@ impl Recovery {
                 let stock =
                     rows::stock_and_written(database, &mut conn, profile, *voucher, &of_sale);
                 let stock = stock.await?;
-                let left = |(stock, written)| (stock, stock - (of_sale.len() as i64 - written));
+                let left = |(stock, written): (i64, i64)| {
+                    (stock, stock.saturating_sub(of_sale.len() as i64 - written))
+                };
                 stocks.extend(stock.map(|it| (*voucher, left(it))));
             }
             // If nothing was added and no stock has changed, what was read in between belongs together.
@@ -378,7 +380,7 @@ impl Recovery {
                     now: sale.orders,
                     after: sale.orders.map(|it| it + replayed as u64),
                 },
-                sql_stock: Figure { now: stock, after: stock - replayed as i64 },
+                sql_stock: Figure { now: stock, after: stock.saturating_sub(replayed as i64) },
                 redis_stock: Figure { now: keys.stock, after: redis_stock },
                 add_buyers,
                 buyers_without_order: without_order,

@@ -216,7 +216,7 @@ impl Migration {
             }
         }
         let without_buyer = orders.keys().filter(|user| !in_set.contains(user)).count() as u64;
-        let initial = row.stock + in_sql as i64;
+        let initial = row.stock.saturating_add(in_sql as i64);
 
         bad.report(&mut findings, |count, entry| reason!("attach-move-unreadable", count, entry));
         numbers.report(&mut findings, |count, value| reason!("attach-move-number", count, value));
@@ -232,7 +232,7 @@ impl Migration {
                 .report(&mut findings, |count, letter| reason!("attach-move-aside", count, letter));
         }
         if let Some(stock) = keys.stock
-            && stock + keys.buyers as i64 != initial
+            && stock.saturating_add(keys.buyers as i64) != initial
         {
             let (buyers, sql_stock) = (keys.buyers, row.stock);
             let orders = in_sql;
