@@ -526,6 +526,23 @@ fn what_prevents_a_migration_is_named() {
 }
 
 #[test]
+fn a_migration_that_cannot_rename_the_stock_leaves_no_mark() {
+    let both = Both::start(Database::Sqlite, None);
+    both.service.loaded_sale("10", 10);
+    let (theirs, ours) = (both.service.redis.url(), both.to_redis());
+    let to = ["migrate", "--sale", "10", "--to-redis", &ours, "--to-database", &both.url];
+    let all = both.service.args(&theirs, &to);
+    let mut pty = both.service.home.pty(&all, 120, 40, &[]);
+    pty.wait_for_text("[y/N]");
+    // Deleted before the answer.
+    both.service.redis.query::<i64>(&["DEL", "seckill:stock:10"]);
+    pty.send("y\r");
+    assert_ne!(pty.exit_status(LONG).exit_code(), 0);
+    let left: Vec<String> = both.service.redis.query(&["KEYS", "seckill:stock:10*"]);
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
 fn what_prevents_a_return_is_named() {
     let redis = TestRedis::setup().tcp().password(PASSWORD).start();
     let both = Both::start(Database::Sqlite, Some(redis));

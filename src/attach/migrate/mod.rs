@@ -299,12 +299,27 @@ impl Migration {
         }
     }
 
-    /// Steps 1 to 4: moves the sale that the operator has seen. Without success, the stock key has its name again, unless
-    /// the outcome of the commit is unknown.
+    /// Steps 1 to 4: moves the sale that the operator has seen. Without success, the stock key has its name again and there
+    /// is no mark, unless Redis is unreachable or the outcome of the commit is unknown.
     ///
     /// # Errors
     /// The sale has changed, or a server is unreachable.
     pub async fn hand_over(&mut self, plan: &Plan) -> Result<()> {
+        let Err(error) = self.fence_and_import(plan).await else {
+            faults::pass(Point::MigrationStep);
+            return Ok(());
+        };
+        if self.has_moved().await? {
+            return Ok(());
+        }
+        // The database may still commit.
+        if !matches!(error, AttachError::Store(StoreError::Unknown(_))) {
+            self.put_back().await?;
+        }
+        Err(error)
+    }
+
+    async fn fence_and_import(&mut self, plan: &Plan) -> Result<()> {
         let created = self.conn.now().await?;
         let mark = format!("{} {}", self.engine.name, created.0);
         let mut write = cmd("SET");
@@ -319,21 +334,6 @@ impl Migration {
             self.conn.query::<bool>(&rename).await?;
         }
         faults::pass(Point::MigrationStep);
-        let Err(error) = self.import(plan, created).await else {
-            faults::pass(Point::MigrationStep);
-            return Ok(());
-        };
-        if self.has_moved().await? {
-            return Ok(());
-        }
-        // The database may still commit.
-        if !matches!(error, AttachError::Store(StoreError::Unknown(_))) {
-            self.put_back().await?;
-        }
-        Err(error)
-    }
-
-    async fn import(&mut self, plan: &Plan, created: Millis) -> Result<()> {
         if self.plan().await? != *plan {
             return Err(AttachError::Mismatch(reason!("attach-move-changed")));
         }
