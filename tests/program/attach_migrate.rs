@@ -526,6 +526,26 @@ fn what_prevents_a_migration_is_named() {
 }
 
 #[test]
+fn an_entry_that_the_engine_does_not_have_stays_in_the_stream() {
+    let both = Both::start(Database::Sqlite, None);
+    both.sale_with_orders("10", 100);
+    both.wait_for_silence();
+    let kill_at = format!("{}:3", Point::MigrationStep.name());
+    let ran = both.spawn("10", &["--yes", "--quiet", "1"], &[(KILL_AT, &kill_at)]).wait(LONG);
+    assert!(ran.status.code().is_none(), "{ran}");
+    both.release_lock();
+    let query = |command: &[&str]| both.service.redis.query::<String>(command);
+    let add = ["XADD", STREAM, "*", "voucherId", "10", "userId"];
+    let unreadable = query(&[&add[..], &["500", "id", "x"]].concat());
+    let second = query(&[&add[..], &["1", "id", "77"]].concat());
+    both.migrate("10", &[]);
+    let left: Vec<(String, Reply)> = both.service.redis.query(&["XRANGE", STREAM, "-", "+"]);
+    let left: Vec<String> = left.into_iter().map(|it| it.0).collect();
+    assert!(left.ends_with(&[unreadable, second]), "{left:?}");
+    assert_eq!(left.len(), 22, "20 acknowledged by the service: {left:?}");
+}
+
+#[test]
 fn a_migration_that_cannot_rename_the_stock_leaves_no_mark() {
     let both = Both::start(Database::Sqlite, None);
     both.service.loaded_sale("10", 10);

@@ -48,6 +48,7 @@ use seckill_model::{
 use seckill_redis::{Connection, Layout, Redis, keys::attach_dead, scripts};
 use seckill_store::{Settings, SharedStore, StoreError};
 
+use self::plan::user_id;
 pub use self::{
     back::BackPlan,
     plan::Plan,
@@ -397,9 +398,12 @@ impl Migration {
         Ok(())
     }
 
-    /// Step 6, after the engine has loaded the sale.
+    /// Step 6, after the engine has loaded the sale. An entry whose order the engine does not have stays in the stream.
     pub async fn finish(&mut self) -> Result<()> {
-        let waiting = self.read().await?.waiting;
+        let mut waiting = self.read().await?.waiting;
+        let orders = self.all_orders().await?;
+        let orders: HashSet<_> = orders.iter().map(|it| (Some(it.user_id), Some(it.id))).collect();
+        waiting.retain(|it| orders.contains(&(user_id(&it.user), it.order.parse().ok())));
         let (key, group) = (&self.profile.stream.key, &self.profile.stream.group);
         for page in waiting.chunks(PAGE) {
             let ids: Vec<&str> = page.iter().map(|it| it.entry.as_str()).collect();
