@@ -563,6 +563,34 @@ fn a_migration_that_cannot_rename_the_stock_leaves_no_mark() {
 }
 
 #[test]
+fn a_row_that_the_service_has_changed_since_the_move_is_not_overwritten() {
+    let both = Both::start(Database::Sqlite, None);
+    let service = &both.service;
+    both.sale_with_orders("10", 100);
+    both.migrate("10", &[]);
+    both.engine(&["sale", "pause", "10"]).expect_code(0);
+    let paid = order_of("10", 6).to_string();
+    both.engine(&["orders", "pay", &paid]).expect_code(0);
+    let set = |user: i64, status: i64| {
+        let order = order_of("10", user);
+        service.sql(&format!("UPDATE tb_voucher_order SET status = {status} WHERE id = {order}"));
+    };
+    // Redeemed there, closed there and paid here, paid there and unpaid here.
+    for (user, status, before) in [(1, 3, 2), (6, 4, 1), (7, 2, 1)] {
+        set(user, status);
+        let found = both.findings("10", &["--back"]).join("\n");
+        let order = order_of("10", user);
+        let expected =
+            format!("the service has changed since the sale moved: 1, the first {order}");
+        assert!(found.contains(&expected), "{found}");
+        set(user, before);
+    }
+    let report = both.migrate("10", &["--back"]);
+    assert_eq!((&report["plan"]["changed"], &report["plan"]["sql_stock"]), (&1.into(), &79.into()));
+    assert_eq!(service.count("SELECT COUNT(*) FROM tb_voucher_order WHERE status = 2"), 6);
+}
+
+#[test]
 fn what_prevents_a_return_is_named() {
     let redis = TestRedis::setup().tcp().password(PASSWORD).start();
     let both = Both::start(Database::Sqlite, Some(redis));

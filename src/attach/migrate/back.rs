@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use redis::{cmd, pipe};
 use seckill_model::{
-    Order, OrderFilter, OrderTerms, Reason, SaleState, VoucherId,
+    Order, OrderFilter, OrderStatus, OrderTerms, Reason, SaleState, VoucherId,
     faults::{self, Point},
     ledger::sentences,
     reason,
@@ -19,6 +19,8 @@ use crate::{AttachError, Profile, Result};
 const ORDERS: u32 = 5_000;
 /// Rows of one statement.
 const ROWS: usize = 500;
+/// The status that the engine and the services have in common: only such a row is changed.
+const UNPAID: i64 = OrderStatus::Unpaid as i64;
 /// The set while it is written, after the name of the set.
 const RETURNING: &str = ":returning";
 
@@ -33,13 +35,15 @@ pub struct BackPlan {
     pub state: SaleState,
     /// Pieces left.
     pub stock: u64,
+    /// Pieces left in the table of the service, which they replace.
+    pub sql_stock: i64,
     /// Live orders: the buyers.
     pub live: u64,
     /// Closed orders.
     pub closed: u64,
     /// Orders without a row in the table of the service.
     pub missing: u64,
-    /// Rows with another status.
+    /// Unpaid rows whose order was paid or closed since.
     pub changed: u64,
     /// What prevents the return.
     #[serde(serialize_with = "sentences")]
@@ -96,24 +100,25 @@ impl Migration {
             findings.push(reason!("attach-back-unfinished", voucher));
         }
         let orders = self.all_orders().await?;
-        let Service { waiting, orders: rows, .. } = self.read().await?;
+        let Service { waiting, row, orders: rows, .. } = self.read().await?;
         if let Some(entry) = waiting.first() {
             let (count, entry) = (waiting.len(), entry.entry.as_str());
             findings.push(reason!("attach-back-entries", count, entry));
         }
-        let closed_there = self.profile.order.closed.first().copied();
+        let closed = &self.profile.order.closed;
         let has_status = !self.profile.order.status.is_empty();
         let known: HashMap<i64, _> = rows.iter().map(|row| (row.id, row)).collect();
         let (mut inserts, mut updates) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new());
-        let [mut second, mut taken, mut unclosed, mut unknown]: [Found; 4] = Default::default();
+        let [mut second, mut taken, mut unclosed, mut unknown, mut conflicts]: [Found; 5] =
+            Default::default();
         for order in &orders {
             if order.place.is_some_and(|place| place > 1) && order.status.is_live() {
                 second.add(&order.user_id);
             }
-            let status =
-                if order.status.is_live() { Some(order.status as i64) } else { closed_there };
+            let is_live = order.status.is_live();
+            let status = if is_live { Some(order.status as i64) } else { closed.first().copied() };
             let (id, user) = (order.id.as_i64(), order.user_id);
-            let Some(status) = status.filter(|_| has_status || order.status.is_live()) else {
+            let Some(status) = status.filter(|_| has_status || is_live) else {
                 // A closed order that the service never had needs no row.
                 if known.contains_key(&id) {
                     unclosed.add(&id);
@@ -122,9 +127,12 @@ impl Migration {
             };
             match known.get(&id) {
                 Some(row) if row.user != user.to_string() => taken.add(&id),
-                Some(row) if has_status && row.status != Some(status) => {
-                    updates.entry(status).or_default().push(id);
-                }
+                Some(row) if has_status && row.status != Some(status) => match row.status {
+                    None | Some(UNPAID) => updates.entry(status).or_default().push(id),
+                    // Closed on both sides.
+                    Some(there) if !is_live && closed.contains(&there) => {}
+                    Some(_) => conflicts.add(&id),
+                },
                 Some(_) => {}
                 None if has_status => inserts.push(format!("({id}, {user}, {voucher}, {status})")),
                 None => inserts.push(format!("({id}, {user}, {voucher})")),
@@ -138,6 +146,8 @@ impl Migration {
         taken.report(&mut findings, |count, order| reason!("attach-back-taken", count, order));
         unclosed
             .report(&mut findings, |count, order| reason!("attach-back-unclosed", count, order));
+        conflicts
+            .report(&mut findings, |count, order| reason!("attach-back-conflict", count, order));
         unknown.report(&mut findings, |count, order| reason!("attach-back-unknown", count, order));
         let live = orders.iter().filter(|it| it.status.is_live()).count();
         Ok(BackPlan {
@@ -145,6 +155,7 @@ impl Migration {
             title: sale.title,
             state: sale.state,
             stock: sale.stock,
+            sql_stock: row.stock,
             live: live as u64,
             closed: (orders.len() - live) as u64,
             missing: inserts.len() as u64,
@@ -207,10 +218,13 @@ impl Migration {
             for part in ids.chunks(ROWS) {
                 let ids = part.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 let update = format!(
-                    "UPDATE {} SET {} = {status} WHERE {} IN ({ids})",
-                    tables.order, order.status, order.id
+                    "UPDATE {} SET {} = {status} WHERE {} IN ({ids}) AND ({} IS NULL OR {} = {UNPAID})",
+                    tables.order, order.status, order.id, order.status, order.status
                 );
-                self.database.in_time(conn.command(&update)).await?;
+                let updated = self.database.in_time(conn.execute(update, &[])).await?;
+                if updated != part.len() as u64 {
+                    return Err(AttachError::Mismatch(reason!("attach-back-moving")));
+                }
             }
         }
         faults::pass(Point::MigrationStep);

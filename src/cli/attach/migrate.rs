@@ -286,6 +286,7 @@ fn of_back(plan: &BackPlan) -> String {
         (Label("column-sale"), format!("#{} {}", plan.voucher_id, plan.title)),
         (Label("cli-sale-state-name"), plan.state.to_string()),
         (Label("column-stock"), number(plan.stock)),
+        (Label("column-sql-stock"), format!("{} → {}", plan.sql_stock, plan.stock)),
         (Label("attach-column-buyers"), number(plan.live)),
         (Label("column-closed"), number(plan.closed)),
         (Label("attach-back-missing"), number(plan.missing)),
