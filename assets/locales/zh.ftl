@@ -779,6 +779,7 @@ attach-move-consumer = 消费者 { $consumer } 在 { $seconds } 秒前还在读�
 attach-move-elsewhere = 键 { $key } 表明该秒杀已迁入另一个引擎，请指定该引擎的 Redis 和数据库
 attach-move-engine = 引擎
 attach-move-exists = 引擎的数据库中已有优惠券 #{ $voucher }
+attach-move-fenced = 上次迁移中断，秒杀 #{ $voucher } 两边均已停售；请去掉 --dry-run 再次运行，以完成或撤销迁移
 attach-move-initial = 原服务记录的初始库存为 { $stated }，而 SQL 中库存与有效订单合计为 { $initial }
 attach-move-keys = 引擎的 Redis 中已有秒杀 #{ $voucher } 的键（{ $key }），可能有节点正在售卖；请使用与该 Redis 对应的数据库
 attach-move-memory = 没有配置消息流：订单可能在服务的内存队列中，无法查看。请停止原服务，并加上 --service-stopped

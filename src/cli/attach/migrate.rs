@@ -119,8 +119,11 @@ async fn dry_run(context: &Context, migration: &mut Migration, args: &MigrateArg
         return refuse_or(context.out, plan.findings.is_empty(), &json!(plan), &of_back(&plan));
     }
     match migration.stage().await? {
-        Stage::AtService | Stage::Fenced => {
-            let plan = migration.plan().await?;
+        stage @ (Stage::AtService | Stage::Fenced) => {
+            let mut plan = migration.plan().await?;
+            if stage == Stage::Fenced {
+                plan.findings.push(reason!("attach-move-fenced", voucher = args.sale));
+            }
             refuse_or(context.out, plan.findings.is_empty(), &json!(plan), &of_plan(&plan))
         }
         Stage::AtEngine => {
