@@ -896,10 +896,11 @@ attach-poison = { $count ->
        *[other] { $count } entries are poison, the oldest is
     } { $entry }: { $why }. Save it, then acknowledge it.
 attach-recover-acknowledged = acknowledged: their order was in SQL
-attach-recover-ask = Apply this plan to at most { $entries ->
-    [one] 1 entry
-   *[other] { $entries } entries
-}, and rebuild buyers and stock as shown?
+attach-recover-ask = { $entries ->
+    [0] Apply this plan?
+    [one] Apply this plan to 1 entry, and rebuild buyers and stock as shown?
+   *[other] Apply this plan to { $entries } entries, and rebuild buyers and stock as shown?
+}
 attach-recover-busy = { $holder } is recovering this service, since { $held } s; its lock ends in { $left } s unless it is renewed. Wait for it
 attach-recover-buyers = buyers without an order or entry
 attach-recover-buyers-added = buyers added

@@ -854,7 +854,10 @@ attach-poison = { $count ->
        *[other] { $count } 条消息无法处理，最早的是
     }{ $entry }：{ $why }。请先保存其内容，再确认它。
 attach-recover-acknowledged = 已确认：SQL 中已有其订单
-attach-recover-ask = 对至多 { $entries } 条消息执行以上计划，并按所示重建买家和库存？
+attach-recover-ask = { $entries ->
+    [0] 执行以上计划？
+   *[other] 对 { $entries } 条消息执行以上计划，并按所示重建买家和库存？
+}
 attach-recover-busy = { $holder } 正在恢复该服务，已有 { $held } 秒；其锁若不续期，{ $left } 秒后到期，请等待
 attach-recover-buyers = 既无订单也无消息的买家
 attach-recover-buyers-added = 补入买家
