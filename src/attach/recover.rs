@@ -20,6 +20,7 @@ use seckill_model::{
 use seckill_redis::{Connection, Redis, keys::attach_dead, lossy_utf8::Text, scripts};
 use seckill_store::{Settings, plain::PlainConnection};
 
+pub(crate) use self::rows::check_columns;
 use self::{
     lease::Lease,
     plan::Change as Figure,
@@ -189,7 +190,9 @@ impl Recovery {
             let found = reason!("attach-other-fields", entry, why, names = names.join(", "));
             return Err(AttachError::Mismatch(found));
         }
-        rows::check_columns(&self.database, profile).await?;
+        let names = &profile.order;
+        let filled = [names.id.as_str(), &names.user, &names.voucher];
+        check_columns(&self.database, profile, &filled).await?;
         Ok(has_group)
     }
 

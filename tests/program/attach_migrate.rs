@@ -563,6 +563,20 @@ fn a_migration_that_cannot_rename_the_stock_leaves_no_mark() {
 }
 
 #[test]
+fn a_sale_is_not_ended_if_the_table_of_the_service_cannot_hold_its_orders() {
+    let both = Both::start(Database::MariaDb, None);
+    both.sale_with_orders("10", 40);
+    both.migrate("10", &[]);
+    both.engine(&["sale", "pause", "10"]).expect_code(0);
+    both.service.sql("ALTER TABLE tb_voucher_order ADD COLUMN pay_type INT NOT NULL");
+    refused(both.run("10", &["--back", "--yes"]), 1, "needs values for pay_type");
+    let sale = both.engine(&["sale", "show", "10", "--json"]).expect_code(0).json();
+    assert_eq!(sale["phase"], "paused");
+    both.service.sql("ALTER TABLE tb_voucher_order DROP COLUMN pay_type");
+    assert_eq!(both.migrate("10", &["--back"])["moved"], true);
+}
+
+#[test]
 fn a_row_that_the_service_has_changed_since_the_move_is_not_overwritten() {
     let both = Both::start(Database::Sqlite, None);
     let service = &both.service;

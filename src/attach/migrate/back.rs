@@ -13,7 +13,7 @@ use seckill_store::plain::{PlainConnection, PlainPool};
 use serde::Serialize;
 
 use super::{Migration, PAGE, Service, plan::Found};
-use crate::{AttachError, Profile, Result};
+use crate::{AttachError, Profile, Result, recover::check_columns};
 
 /// Orders of one read from the engine.
 const ORDERS: u32 = 5_000;
@@ -142,6 +142,10 @@ impl Migration {
         for row in rows.iter().filter(|row| !at_engine.contains(&row.id)) {
             unknown.add(&row.id);
         }
+        if !inserts.is_empty() {
+            // Before the sale is ended for good.
+            check_columns(&self.database, &self.profile, &self.columns()).await?;
+        }
         second.report(&mut findings, |count, user| reason!("attach-back-limit", count, user));
         taken.report(&mut findings, |count, order| reason!("attach-back-taken", count, order));
         unclosed
@@ -197,6 +201,14 @@ impl Migration {
         Ok(())
     }
 
+    /// The columns of an order that is inserted.
+    fn columns(&self) -> Vec<&str> {
+        let order = &self.profile.order;
+        let mut columns = vec![order.id.as_str(), &order.user, &order.voucher];
+        columns.extend(Some(order.status.as_str()).filter(|it| !it.is_empty()));
+        columns
+    }
+
     /// The statements contain names of the profile, which were checked, and numbers.
     async fn write_rows(&self, conn: &mut PlainConnection, plan: &BackPlan) -> Result<()> {
         let Profile { tables, sale, order, .. } = &self.database.names(&self.profile);
@@ -206,9 +218,7 @@ impl Migration {
             tables.sale, sale.stock, plan.stock, sale.voucher, plan.voucher_id
         );
         self.database.in_time(conn.command(&stock)).await?;
-        let mut columns = vec![order.id.as_str(), &order.user, &order.voucher];
-        columns.extend(Some(order.status.as_str()).filter(|it| !it.is_empty()));
-        let columns = columns.join(", ");
+        let columns = self.columns().join(", ");
         for part in plan.inserts.chunks(ROWS) {
             let rows = part.join(", ");
             let insert = format!("INSERT INTO {} ({columns}) VALUES {rows}", tables.order);

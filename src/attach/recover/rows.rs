@@ -215,8 +215,12 @@ pub(super) async fn stock_and_written(
     Ok(Some((number(&sale.stock, stock.as_deref())?, number(&order.id, written.as_deref())?)))
 }
 
-/// Rejects a table of orders with a column that must have a value, and that the profile does not name.
-pub(super) async fn check_columns(database: &Database, profile: &Profile) -> Result<()> {
+/// Rejects a table of orders with a column that must have a value, and that is not `filled`.
+pub(crate) async fn check_columns(
+    database: &Database,
+    profile: &Profile,
+    filled: &[&str],
+) -> Result<()> {
     let table = profile.tables.order.as_str();
     let (schema, name) = table.rsplit_once('.').unwrap_or(("", table));
     let of_schema = |current: &str| match schema {
@@ -241,8 +245,6 @@ pub(super) async fn check_columns(database: &Database, profile: &Profile) -> Res
             of_schema("table_schema = DATABASE()")
         ),
     };
-    let names = &profile.order;
-    let filled = [&names.id, &names.user, &names.voucher];
     let mut missing = Vec::new();
     for [column] in database.texts::<1>(&sql, &[]).await? {
         // PostgreSQL pads it.
