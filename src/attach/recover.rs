@@ -586,6 +586,7 @@ impl Run<'_> {
                 Err(fault) => (Verdict::Malformed, Some(fault)),
             },
         };
+        let mut result = "done";
         match (verdict, &fault) {
             (Verdict::Stuck | Verdict::Written, _) => {
                 let mut acknowledge = cmd("XACK");
@@ -601,12 +602,15 @@ impl Run<'_> {
                 let why =
                     in_english(|| fault.as_ref().map_or_else(String::new, ToString::to_string));
                 match self.take(planned, &why).await? {
-                    Taken::Gone | Taken::Held => self.done.changed += 1,
+                    Taken::Gone | Taken::Held => {
+                        self.done.changed += 1;
+                        result = "gone";
+                    }
                     Taken::Done(_) | Taken::BodyGone => self.done.dead_letters += 1,
                 }
             }
         }
-        let mut done = line(planned, "done");
+        let mut done = line(planned, result);
         (done.verdict, done.action) = (Some(verdict), name(action(verdict)));
         done.fault = fault.map(|it| in_english(|| it.to_string()));
         self.log.add(self.plan.taken, &done)
