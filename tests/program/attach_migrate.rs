@@ -12,6 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 use redis::{RedisResult, Script, Value as Reply};
+use rustix::process::Signal;
 use seckill_model::{
     faults::{KILL_AT, Point},
     order_id::{EPOCH_SECONDS, utc_day},
@@ -560,6 +561,20 @@ fn a_migration_that_cannot_rename_the_stock_leaves_no_mark() {
     assert_ne!(pty.exit_status(LONG).exit_code(), 0);
     let left: Vec<String> = both.service.redis.query(&["KEYS", "seckill:stock:10*"]);
     assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn a_signal_does_not_stop_a_migration_while_neither_side_sells() {
+    let both = Both::start(Database::Sqlite, None);
+    both.sale_with_orders("10", 40);
+    both.wait_for_silence();
+    let run = both.spawn("10", &["--yes", "--quiet", "1", "--json"], &[]);
+    wait_until_blocking(LONG, "the renamed stock", || {
+        both.service.redis.query::<i64>(&["EXISTS", "seckill:stock:10:moving"]) == 1
+    });
+    run.signal(Signal::INT);
+    assert_eq!(run.wait(LONG).expect_code(0).json()["moved"], true);
+    both.assert_orders("10");
 }
 
 #[test]

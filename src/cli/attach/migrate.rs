@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, count_in, fields,
-    number, or_dash, reply,
+    number, or_dash, reply, signals::Signals,
 };
 
 /// Timeout of the statements that insert a whole sale; of their transaction, twice as long.
@@ -176,6 +176,8 @@ async fn there(
             if !agreed? {
                 return refuse_or(out, false, &plan, &of_plan(&found));
             }
+            // Neither side sells it until this has ended: a lost terminal or the first Ctrl-C does not leave it so.
+            Signals::listen()?;
             migration.hand_over(&found).await?;
         }
         Stage::AtEngine => {}
@@ -211,6 +213,7 @@ async fn back(
         out.say(&of_back(&plan));
         let BackPlan { title, live, stock, state, .. } = &plan;
         ask(&args.consent, &text!("attach-back-ask", voucher, title, stock, live))?;
+        Signals::listen()?;
         if *state != SaleState::Ended {
             reply::execute(operator, Command::EndSale(voucher)).await?;
         }
