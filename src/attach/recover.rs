@@ -487,6 +487,12 @@ impl Run<'_> {
             }
             self.log.sync()?;
             let others = self.deliver(page).await?;
+            for entry in &others {
+                self.log.add(self.plan.taken, &line(entry, "planned"))?;
+            }
+            if !others.is_empty() {
+                self.log.sync()?;
+            }
             for (place, entry) in page.iter().chain(&others).enumerate() {
                 if stops() {
                     self.done.cut_short = true;

@@ -1307,6 +1307,26 @@ fn buyers_and_stock_are_rebuilt_unless_the_plan_is_stale() {
 }
 
 #[test]
+fn an_entry_received_instead_of_a_planned_one_is_logged_first() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.buy(1);
+    let url = service.redis.url();
+    let recover = ["recover", "--operate", "--stuck", "1", "--reason", "dead consumer"];
+    let args = service.args(&url, &recover);
+    let mut pty = service.home.pty(&args, 120, 40, &[]);
+    pty.wait_for_text("[y/N]");
+    // The consumer has come back before the answer, and another entry waits.
+    service.consume();
+    service.buy(2);
+    pty.send("y\r");
+    assert_eq!(pty.exit_status(PATIENCE).exit_code(), 0);
+    assert_eq!((service.redis_figures(), service.sql_figures()), ((0, 8, 2), (8, 2, 2)));
+    let (planned, done) = (service.logged("planned"), service.logged("done"));
+    assert!(done.len() == 1 && planned.is_superset(&done), "{planned:?} {done:?}");
+}
+
+#[test]
 fn a_buyer_who_has_bought_since_the_plan_stays_a_buyer() {
     let service = Service::start();
     service.loaded_sale(SALE, 10);
