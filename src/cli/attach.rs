@@ -94,9 +94,10 @@ enum AttachCommand {
     /// Show what would recover stuck entries, buyers and stock; with --operate, do it and count what is left
     ///
     /// Orders of stuck entries are written in one transaction with the stock, then acknowledged; entries that can never
-    /// become an order are copied to the stream seckill:attach:STREAM:dead before they are acknowledged. Entries of live
-    /// consumers are left alone. Every action is recorded in attach-recover.jsonl in the data directory. Exits with 1 if
-    /// there is nothing to do, or something is left.
+    /// become an order are copied to the stream seckill:attach:STREAM:dead before they are acknowledged; to try one again,
+    /// correct the cause and XADD its body to the stream of the service. Entries of live consumers are left alone. Every
+    /// action is recorded in attach-recover.jsonl in the data directory. Exits with 1 if there is nothing to do, or something
+    /// is left.
     Recover(recover::RecoverArgs),
     /// Move a sale to the engine while its consumers are stopped, or back with --back
     ///
