@@ -400,6 +400,9 @@ impl Migration {
 
     /// Step 6, after the engine has loaded the sale. An entry whose order the engine does not have stays in the stream.
     pub async fn finish(&mut self) -> Result<()> {
+        if self.exists(&self.stock()).await? {
+            return Err(self.reloaded());
+        }
         let mut waiting = self.read().await?.waiting;
         let orders = self.all_orders().await?;
         let orders: HashSet<_> = orders.iter().map(|it| (Some(it.user_id), Some(it.id))).collect();
