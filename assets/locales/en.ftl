@@ -813,6 +813,7 @@ attach-move-engine = engine
 attach-move-exists = voucher #{ $voucher } exists in the database of the engine already
 attach-move-fenced = an interrupted run has stopped sale #{ $voucher }: neither side sells it. Run the command without --dry-run, which completes or undoes the migration
 attach-move-initial = the service states an initial stock of { $stated }, but stock and live orders in SQL are { $initial }
+attach-move-interrupted = { $why }. Sale #{ $voucher } may be stopped on both sides: run the command again, which completes or undoes the migration
 attach-move-keys = the Redis of the engine has keys of sale #{ $voucher } already ({ $key }): a node may sell it. Use the database that belongs to this Redis
 attach-move-memory = the profile has no stream: orders may wait in the memory of the service, where they cannot be seen. Stop the service, and pass --service-stopped
 attach-move-no-order = buyers without order and entry: { $count }, for example user { $user }. Recover their orders first, or pass --leave-out: their pieces are on sale again

@@ -781,6 +781,7 @@ attach-move-engine = 引擎
 attach-move-exists = 引擎的数据库中已有优惠券 #{ $voucher }
 attach-move-fenced = 上次迁移中断，秒杀 #{ $voucher } 两边均已停售；请去掉 --dry-run 再次运行，以完成或撤销迁移
 attach-move-initial = 原服务记录的初始库存为 { $stated }，而 SQL 中库存与有效订单合计为 { $initial }
+attach-move-interrupted = { $why }。秒杀 #{ $voucher } 可能两边均已停售：请再次运行该命令，以完成或撤销迁移
 attach-move-keys = 引擎的 Redis 中已有秒杀 #{ $voucher } 的键（{ $key }），可能有节点正在售卖；请使用与该 Redis 对应的数据库
 attach-move-memory = 没有配置消息流：订单可能在服务的内存队列中，无法查看。请停止原服务，并加上 --service-stopped
 attach-move-no-order = 有 { $count } 位买家既没有订单也没有消息（例如用户 { $user }）。请先补写订单，或加上 --leave-out 将其库存重新出售

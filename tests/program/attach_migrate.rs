@@ -578,6 +578,20 @@ fn a_signal_does_not_stop_a_migration_while_neither_side_sells() {
 }
 
 #[test]
+fn an_outage_while_neither_side_sells_names_what_to_run() {
+    let mut both = Both::start(Database::Sqlite, Some(TestRedis::start()));
+    both.sale_with_orders("10", 40);
+    both.wait_for_silence();
+    let run = both.spawn("10", &["--yes", "--quiet", "1"], &[]);
+    wait_until_blocking(LONG, "the renamed stock", || {
+        both.service.redis.query::<i64>(&["EXISTS", "seckill:stock:10:moving"]) == 1
+    });
+    both.service.redis.kill();
+    let ran = run.wait(LONG).expect_code(3);
+    assert!(ran.stderr.contains("Sale #10 may be stopped on both sides: run"), "{ran}");
+}
+
+#[test]
 fn a_sale_is_not_ended_if_the_table_of_the_service_cannot_hold_its_orders() {
     let both = Both::start(Database::MariaDb, None);
     both.sale_with_orders("10", 40);

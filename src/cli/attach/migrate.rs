@@ -2,7 +2,7 @@
 
 use clap::Args;
 use seckill_attach::{
-    Profile,
+    AttachError, Profile,
     migrate::{BackPlan, Engine, Figures, Migration, Options, Plan, Proof, Stage},
 };
 use seckill_engine::{
@@ -178,7 +178,19 @@ async fn there(
             }
             // Neither side sells it until this has ended: a lost terminal or the first Ctrl-C does not leave it so.
             Signals::listen()?;
-            migration.hand_over(&found).await?;
+            if let Err(error) = migration.hand_over(&found).await {
+                let is_stopped = match migration.stage().await {
+                    Ok(stage) => stage == Stage::Fenced,
+                    Err(AttachError::Mismatch(_)) => false,
+                    Err(_) => true,
+                };
+                let mut error = CliError::from(error);
+                if is_stopped {
+                    let why = error.message();
+                    error.text = text!("attach-move-interrupted", why, voucher).into();
+                }
+                return Err(error);
+            }
         }
         Stage::AtEngine => {}
         Stage::Moved => return moved(out, voucher),
