@@ -3909,6 +3909,7 @@ store-schema-newer = the database has schema version { $version }, created by a 
 store-schema-no-schema = no schema in this user's search_path exists; create one, or set another search_path
 store-schema-old-server = the server is { $version }, but { $oldest } or later is required; upgrade it
 store-schema-other = schema version { $version } of the database differs from that of this seckill; use the seckill that created it, or pass another --database
+store-schema-other-server = the server is '{ $version }', which lacks statements that seckill needs; use MySQL, MariaDB or PostgreSQL
 store-schema-stuck = the schema of the database cannot be upgraded ({ $reason }); pass another --database
 store-silent = { $name } has not replied within { $seconds } s; check whether it hangs or another program locks it
 store-there-is-no-voucher-seckill = there is no voucher { $voucher }; 'seckill voucher list' shows all vouchers

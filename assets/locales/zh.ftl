@@ -3430,6 +3430,7 @@ store-schema-newer = 该数据库的结构版本为 { $version }，由更新的 
 store-schema-no-schema = 该用户的 search_path 中没有存在的模式，请创建一个，或更改 search_path
 store-schema-old-server = 服务器为 { $version }，最低需要 { $oldest }，请升级
 store-schema-other = 该数据库的结构版本 { $version } 与当前 seckill 的不同；请用创建它的 seckill，或另指定 --database
+store-schema-other-server = 服务器为“{ $version }”，不支持 seckill 所需的语句；请使用 MySQL、MariaDB 或 PostgreSQL
 store-schema-stuck = 该数据库的结构无法升级（{ $reason }），请另指定 --database
 store-silent = { $name } 在 { $seconds } 秒内没有应答，请检查数据库是否卡死，或被其他程序锁住
 store-there-is-no-voucher-seckill = 没有优惠券 #{ $voucher }，可用 'seckill voucher list' 查看

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::refusals::{BOUND, calls};
 use crate::support::{PATIENCE, TestCluster, TestRedis, TestSentinels, wait_until};
-use crate::world::{newest, patient};
+use crate::world::{newest, patient, restock};
 use futures::future::join_all;
 use seckill_engine::{
     admission::AdmissionError,
@@ -358,7 +358,7 @@ async fn refusals_expire_during_a_failover() {
     })
     .await;
     trio.node(primary).freeze();
-    deployment.store.restock(voucher, 1, None).await.unwrap();
+    restock(&deployment.store, voucher, 1, None).await.unwrap();
     let restocked = Instant::now();
     loop {
         let asked = Instant::now();

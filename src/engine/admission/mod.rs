@@ -52,8 +52,8 @@ pub struct Admission(Arc<Queues>);
 
 #[derive(Debug)]
 struct Queues {
-    /// One for each partition.
-    queues: Vec<Queue>,
+    /// The queue of each partition.
+    by_partition: Vec<Queue>,
     keys: Layout,
     meters: Arc<Meters>,
     versions: SaleVersions,
@@ -180,7 +180,7 @@ impl Admission {
         }
         let NodeContext { deployment, meters, versions, .. } = context;
         let queues = Queues {
-            queues,
+            by_partition: queues,
             keys: deployment.keys.clone(),
             meters: Arc::clone(meters),
             versions: versions.clone(),
@@ -201,14 +201,14 @@ impl Admission {
 
     /// Gives no refusal without Redis until it has confirmed it again: this process has changed a sale.
     pub(crate) fn invalidate_refusals(&self) {
-        self.0.queues.iter().for_each(|queue| queue.refusals.invalidate());
+        self.0.by_partition.iter().for_each(|queue| queue.refusals.invalidate());
         self.0.versions.all_sharded().iter().for_each(|sale| sale.invalidate());
     }
 }
 
 impl Queues {
     fn queue(&self, voucher: VoucherId) -> Option<&Queue> {
-        self.queues.get(usize::from(self.keys.partition_of(voucher).number()))
+        self.by_partition.get(usize::from(self.keys.partition_of(voucher).number()))
     }
 
     fn ask(&self, voucher: VoucherId, user: UserId, requested: Instant) -> Answer {

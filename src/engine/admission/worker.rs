@@ -708,7 +708,9 @@ async fn prepare(
         Err(StoreError::NoSale(_)) => return answered(Outcome::NotLoaded),
         parts => parts?,
     };
-    parts.iter().for_each(|part| versions.note(part));
+    for part in &parts {
+        versions.note(part);
+    }
     // Of a sale that is spread over shards, the next request knows to which it belongs.
     let Some(sale) = parts.into_iter().find(|part| part.voucher_id == voucher) else {
         return answered(Outcome::Busy);

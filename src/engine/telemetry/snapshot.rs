@@ -295,15 +295,16 @@ impl SaleLine {
                 whole.push(line);
                 continue;
             };
-            match whole.iter_mut().find(|it| it.voucher_id == shard.of) {
-                Some(of) => of.add(line),
-                None => {
-                    let shards = vec![line.clone()];
-                    whole.push(Self { voucher_id: shard.of, shards, ..line });
-                }
+            if let Some(of) = whole.iter_mut().find(|it| it.voucher_id == shard.of) {
+                of.add(line);
+            } else {
+                let shards = vec![line.clone()];
+                whole.push(Self { voucher_id: shard.of, shards, ..line });
             }
         }
-        whole.iter_mut().for_each(|line| line.shards.sort_unstable_by_key(|it| it.voucher_id));
+        for line in &mut whole {
+            line.shards.sort_unstable_by_key(|it| it.voucher_id);
+        }
         whole
     }
 

@@ -80,11 +80,10 @@ fn is_transient(error: &dyn DatabaseError) -> bool {
 }
 
 fn is_rolled_back(error: &dyn DatabaseError) -> bool {
-    // An error of the transaction itself, as opposed to a connection error (08), a shutdown by an operator (57), a
-    // system error (58) or an internal error (XX).
-    error
-        .code()
-        .is_some_and(|it| !["08", "57", "58", "XX"].iter().any(|class| it.starts_with(class)))
+    // An error of the transaction itself, as opposed to a connection error (08), an unknown outcome (40003), a shutdown
+    // by an operator (57), a system error (58) or an internal error (XX).
+    let unknown = ["08", "40003", "57", "58", "XX"];
+    error.code().is_some_and(|it| !unknown.iter().any(|class| it.starts_with(class)))
 }
 
 /// Classifies an error by its SQLSTATE, of which the first two characters are the class.

@@ -34,7 +34,7 @@ impl Store {
     /// Creates a flash-sale voucher, which has only a title, and its sale in one transaction.
     pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale> {
         let parts = self.create_sale_of(&VoucherDetails::titled(&sale.title), sale, now).await?;
-        Ok(Sale::whole(&parts).ok_or(StoreError::NoSale(VoucherId(0)))?)
+        Sale::whole(&parts).ok_or(StoreError::NoSale(VoucherId(0)))
     }
 
     /// Creates a flash-sale voucher with this content, and its sale or the shards of its sale, in one transaction.

@@ -64,6 +64,9 @@ impl Server for MySql {
     async fn check(conn: &mut MySqlConnection) -> Result<usize, Fault> {
         let query = "SELECT VERSION(), @@max_allowed_packet";
         let (version, packet): (String, u64) = sqlx::query_as(query).fetch_one(conn).await?;
+        if version.contains("TiDB") {
+            return Err(StoreError::Schema(reason!("store-schema-other-server", version)).into());
+        }
         if !is_new_enough(&version) {
             let oldest = [("MariaDB", OLDEST_MARIADB), ("MySQL", OLDEST_MYSQL)];
             let oldest = oldest.map(|(name, (major, minor))| format!("{name} {major}.{minor}"));

@@ -67,8 +67,11 @@ impl Server for Postgres {
              current_setting('server_version'), current_setting('server_encoding'), \
              current_schema()::TEXT";
         let (number, version, encoding, schema): (i32, String, String, Option<String>) =
-            sqlx::query_as(query).fetch_one(conn).await?;
-        let reason = if number < OLDEST {
+            sqlx::query_as(query).fetch_one(&mut *conn).await?;
+        let whole: String = sqlx::query_scalar("SELECT version()").fetch_one(conn).await?;
+        let reason = if whole.contains("CockroachDB") {
+            reason!("store-schema-other-server", version = whole)
+        } else if number < OLDEST {
             let version = format!("PostgreSQL {version}");
             let oldest = (OLDEST / 10_000).to_string();
             reason!("store-schema-old-server", version, oldest)
