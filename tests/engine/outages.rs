@@ -236,7 +236,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
             outcome(store.create_sale(&sale, NOW).await?)
         }
         Op::SetState => outcome(store.set_state(voucher, SaleState::Paused, None).await?),
-        Op::Restock => outcome(restock(&store, voucher, 5, Some(1)).await?),
+        Op::Restock => outcome(restock(store, voucher, 5, Some(1)).await?),
         Op::WriteNew => {
             let batch = [4, 5].map(|at| case.entry(at, at));
             outcome(store.write_orders(&batch, NOW).await?)
