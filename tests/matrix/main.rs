@@ -37,7 +37,7 @@ use plan::{Fate, Plan, Scenario};
 use seckill_model::faults::Point;
 use stage::ScenarioReport;
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 120;
 /// Scenarios in parallel: they spend most of their time waiting.
 const AT_ONCE: u64 = 6;
 /// A scenario that takes longer hangs.
