@@ -98,7 +98,12 @@ impl Vouchers<'_> {
         let whole = whole(&parts)?;
         self.drop_cached(whole.voucher_id, voucher.shop_id).await;
         for part in &parts {
-            deliver(self.servers, part, "new").await?;
+            deliver(self.servers, part, "new").await.map_err(|error| match error {
+                EngineError::NotLoaded { why, .. } => {
+                    EngineError::NotLoaded { voucher: whole.voucher_id, why }
+                }
+                other => other,
+            })?;
         }
         Ok(whole)
     }

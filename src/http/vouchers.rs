@@ -93,6 +93,9 @@ struct NewSaleVoucher {
     /// Orders per user.
     #[schema(minimum = 1, maximum = 20)]
     limit: Option<u64>,
+    /// Shards over which the stock is spread.
+    #[schema(minimum = 1, maximum = 64)]
+    shards: Option<u64>,
 }
 
 /// A voucher as it is shown, and cached without its stock. What only a flash sale has is `None` for an ordinary one.
@@ -157,6 +160,7 @@ async fn create_sale(
     let (begin, end) = (parse(new.begin_time)?, parse(new.end_time)?);
     let sale = NewSale::checked(&details.title, new.stock, begin, end, Millis::now())
         .and_then(|sale| sale.limited(new.limit.unwrap_or(1)))
+        .and_then(|sale| sale.sharded(new.shards.unwrap_or(1)))
         .map_err(Refusal::Invalid)?;
     match execute(&shared, token, Command::CreateSaleVoucher(Box::new(details), sale)).await {
         Ok(Reply::SaleCreated(id)) => Ok(Answer(id)),

@@ -166,6 +166,7 @@ const NAMES: &[&str] = &[
     "archived",
     "idle",
     "MySQL",
+    "MariaDB",
     "PostgreSQL",
     "mysql",
     "postgres",
