@@ -1074,6 +1074,11 @@ cli-bench-chart-offered = offered requests per second
 cli-bench-chart-orders = orders per second
 cli-bench-chart-p99 = Latency of admitted buyers, p99
 cli-bench-chart-rows = rows in the table
+cli-bench-chart-seconds = seconds
+cli-bench-chart-shard-cost = Cost of a sale over shards
+cli-bench-chart-shard-cpu = CPU seconds of Redis per million
+cli-bench-chart-shard-rest = From the first dry shard to sold out (computed, most buyers)
+cli-bench-chart-shards = shards
 cli-bench-drawn = drawing of a frame, us
 cli-bench-engine-ended = the engine stopped during the load test
 cli-bench-frame = { $bytes } at { $size }
@@ -1146,6 +1151,23 @@ cli-bench-script = tutorial, { $connections ->
         [one] { $connections } connection
        *[other] { $connections } connections
     }
+cli-bench-shards =
+    median of { $rounds ->
+        [one] { $rounds } round
+       *[other] { $rounds } rounds
+    } with { $users } buyers each, all shards on one Redis; database: { $database }
+    CPU s/million: CPU time of Redis per million admitted buyers; on servers (computed): throughput on as many servers
+    with a core each, divided by that of one shard
+cli-bench-shards-hash = by hash
+cli-bench-shards-moves =
+    { $stock } pieces over { $shards } shards, sold out by buyers of whom four of five belong to one shard
+    moves: { $moves }, pieces gained by shards: { $gained }, time of a move without load: { $each } ms
+    wait of an admitted buyer: { $p99 } ms (p99), { $most } ms (longest)
+cli-bench-shards-simulated =
+    computed, with the measured capacity of a shard and time of a move; a piece for one in a hundred buyers
+    imbalance: most pieces sold by a shard divided by the fewest, when the first is dry; moving: share of the time from
+    the first dry shard to sold out in which a move was in progress; at 100 %, the database that commits them is the limit
+cli-bench-shards-zipf = Zipf
 cli-bench-sides =
     median of { $rounds ->
         [one] { $rounds } round
@@ -1629,11 +1651,13 @@ column-at = at
 column-audit = the audit
 column-busy-percent = busy %
 column-buyer = buyer
+column-buyers = buyers
 column-bytes-per-row = bytes per row
 column-cause = cause
 column-changed = changed
 column-closed = closed
 column-consumer = consumer
+column-cpu-per-million = CPU s/million
 column-created = created
 column-dead = dead
 column-deliveries = deliveries
@@ -1645,9 +1669,11 @@ column-due = due
 column-entries = entries
 column-entry = entry
 column-fault = fault
+column-first-dry = first dry s
 column-held = held
 column-holder = holder
 column-idle = idle
+column-imbalance = imbalance
 column-initial = initial
 column-job = job
 column-keys = keys
@@ -1659,12 +1685,15 @@ column-letter = letter
 column-letters = letters
 column-lock = lock
 column-max = max
+column-moves = moves
+column-moving = moving
 column-multilock = multi-server ({ $servers })
 column-next = next
 column-node = node
 column-of-capacity = goodput/capacity
 column-of-first = of first
 column-on = on
+column-on-servers = on servers
 column-order = order
 column-orders = orders
 column-outcome = outcome
@@ -1688,6 +1717,7 @@ column-sale = sale
 column-samples = samples
 column-schedule = schedule
 column-seconds = seconds
+column-shards = shards
 column-shop = shop
 column-since = since
 column-sql-stock = SQL stock
@@ -1700,6 +1730,7 @@ column-token-name = name
 column-took = took
 column-tries = tries
 column-undelivered = undelivered
+column-until-sold-out = rest s
 column-user = user
 column-verdict = verdict
 column-voucher = voucher

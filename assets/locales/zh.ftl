@@ -1005,6 +1005,11 @@ cli-bench-chart-offered = 每秒发出的请求
 cli-bench-chart-orders = 每秒订单
 cli-bench-chart-p99 = 准入买家的延迟，p99
 cli-bench-chart-rows = 表中行数
+cli-bench-chart-seconds = 秒
+cli-bench-chart-shard-cost = 分片秒杀的成本
+cli-bench-chart-shard-cpu = 每百万次准入的 Redis CPU 秒数
+cli-bench-chart-shard-rest = 从首个分片售空到全部售罄（推算，买家最多时）
+cli-bench-chart-shards = 分片数
 cli-bench-drawn = 画面绘制，微秒
 cli-bench-engine-ended = 引擎在压测期间停止
 cli-bench-frame = { $bytes }，窗口 { $size }
@@ -1047,6 +1052,18 @@ cli-bench-rounds =
     每轮 { $requests } 次请求，取 { $rounds } 轮的中位数，数据库：{ $database }
     倍数：seckill 除以该行
 cli-bench-script = 教程，{ $connections } 个连接
+cli-bench-shards =
+    每轮 { $users } 位买家，取 { $rounds } 轮的中位数，所有分片在同一 Redis 上，数据库：{ $database }
+    CPU 秒/百万：每百万次准入占用的 Redis CPU 时间；多机倍数（推算）：每个分片独占一台单核服务器时的吞吐量除以单分片的吞吐量
+cli-bench-shards-hash = 哈希
+cli-bench-shards-moves =
+    { $stock } 件库存分到 { $shards } 个分片，五分之四的买家属于同一分片，直到售罄
+    调拨 { $moves } 次，各分片净增 { $gained } 件，无负载时每次调拨 { $each } 毫秒
+    准入买家的等待时间：p99 { $p99 } 毫秒，最长 { $most } 毫秒
+cli-bench-shards-simulated =
+    按实测的单分片能力和调拨耗时推算；每一百位买家一件库存
+    不均衡度：首个分片售空时，售出最多与最少的分片之比；调拨占比：从首个分片售空到全部售罄期间正在调拨的时间占比，100 % 表示瓶颈是提交调拨的数据库
+cli-bench-shards-zipf = Zipf
 cli-bench-sides =
     取 { $rounds } 轮的中位数，数据库：{ $database }
     倍数：seckill 除以该行
@@ -1470,11 +1487,13 @@ column-at = 时间
 column-audit = 对账
 column-busy-percent = 繁忙 %
 column-buyer = 买家
+column-buyers = 买家
 column-bytes-per-row = 每行字节
 column-cause = 触发
 column-changed = 变更
 column-closed = 已关闭
 column-consumer = 消费者
+column-cpu-per-million = CPU 秒/百万
 column-created = 创建时间
 column-dead = 死信
 column-deliveries = 投递
@@ -1486,9 +1505,11 @@ column-due = 计划时间
 column-entries = 消息数
 column-entry = 消息
 column-fault = 问题
+column-first-dry = 首个售空（秒）
 column-held = 已持有
 column-holder = 持有者
 column-idle = 空闲
+column-imbalance = 不均衡度
 column-initial = 总库存
 column-job = 定时任务
 column-keys = 按键
@@ -1500,12 +1521,15 @@ column-letter = 死信
 column-letters = 死信数
 column-lock = 锁
 column-max = 最大
+column-moves = 调拨
+column-moving = 调拨占比
 column-multilock = 联锁，{ $servers } 台服务器
 column-next = 下次
 column-node = 节点
 column-of-capacity = 有效吞吐/容量
 column-of-first = 与首次相比
 column-on = 对象
+column-on-servers = 多机倍数
 column-order = 订单
 column-orders = 订单数
 column-outcome = 结果
@@ -1529,6 +1553,7 @@ column-sale = 秒杀
 column-samples = 样本数
 column-schedule = 调度
 column-seconds = 秒数
+column-shards = 分片
 column-shop = 商铺
 column-since = 状态更新于
 column-sql-stock = SQL 库存
@@ -1541,6 +1566,7 @@ column-token-name = 名称
 column-took = 耗时
 column-tries = 投递
 column-undelivered = 未投递
+column-until-sold-out = 至售罄（秒）
 column-user = 用户
 column-verdict = 判定
 column-voucher = 优惠券

@@ -14,5 +14,7 @@ mod rounds;
 pub mod rush;
 mod script;
 mod setup;
+pub mod shards;
+mod simulation;
 mod spread;
 mod tutorial;

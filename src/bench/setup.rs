@@ -10,7 +10,7 @@ use std::{
 use redis::{ExistenceCheck, SetOptions, cmd};
 use seckill_engine::{
     EngineError, LoadReport, LoadTest,
-    admission::Admission,
+    admission::{Admission, Rebalancer},
     commands::load_generator::LoadGenerator,
     consumer::{Consumer, Hold},
     context::NodeContext,
@@ -112,10 +112,13 @@ impl Bench {
 
     /// Every key but the claim.
     fn names(&self) -> Vec<String> {
-        let (keys, of) = (&self.deployment.keys, self.deployment.keys.home());
+        let keys = &self.deployment.keys;
         let mut names = self.baseline.clone();
-        names.extend([of.orders(), of.dead(), of.nodes(), of.instances(), of.reconciled()]);
-        names.extend([of.watermark(), of.rates(), keys.deployment()]);
+        for of in keys.partitions() {
+            names.extend([of.orders(), of.dead(), of.nodes(), of.instances(), of.reconciled()]);
+            names.extend([of.watermark(), of.rates()]);
+        }
+        names.push(keys.deployment());
         for sale in &self.made {
             names.extend(keys.sale_keys(*sale));
             names.push(keys.tally(*sale));
@@ -126,7 +129,11 @@ impl Bench {
     /// Removes the keys, and archives the sales, so that the next round starts like the first. No node may be running.
     pub(super) async fn clear(&mut self) -> Result<(), EngineError> {
         let Deployment { redis, store, .. } = &self.deployment;
-        redis.connection().query::<u64>(cmd("UNLINK").arg(self.names())).await?;
+        let mut conn = redis.connection();
+        // One at a time: those of two partitions are in different slots of a cluster.
+        for name in self.names() {
+            conn.query::<u64>(cmd("UNLINK").arg(name)).await?;
+        }
         for sale in &self.made {
             store.set_state(*sale, SaleState::Ended, None).await?;
             store.set_state(*sale, SaleState::Archived, None).await?;
@@ -155,12 +162,29 @@ impl Bench {
         title: Label,
         stock: u64,
     ) -> Result<VoucherId, EngineError> {
+        self.sale_over(title, stock, 1).await
+    }
+
+    /// Creates a sale of the engine that is spread over this many shards, each in a partition of its own. The partitions
+    /// change with it: no node may be running, and no other sale exist.
+    pub(super) async fn sale_over(
+        &mut self,
+        title: Label,
+        stock: u64,
+        shards: u16,
+    ) -> Result<VoucherId, EngineError> {
+        let is_cluster = self.deployment.redis.is_cluster();
+        self.deployment.keys = Layout::new(shards, is_cluster).prefixed(PREFIX);
         let sale = NewSale::checked(&title, stock, None, None, Millis::now());
+        let sale = sale.and_then(|sale| sale.sharded(shards.into()));
         let sale = sale.map_err(EngineError::Rejected)?;
         let mut servers = self.deployment.servers();
         let voucher = Vouchers { servers: &mut servers }.create(&sale).await?.voucher_id;
-        self.made.push(voucher);
-        stream::ensure_group(&mut servers.conn, &self.deployment.keys.home()).await?;
+        let parts = self.deployment.store.parts(voucher).await?;
+        self.made.extend(parts.iter().map(|part| part.voucher_id));
+        for of in self.deployment.keys.partitions() {
+            stream::ensure_group(&mut servers.conn, &of).await?;
+        }
         Ok(voucher)
     }
 
@@ -206,13 +230,19 @@ impl Bench {
 
     /// Audits a sale; a finding is an error.
     pub(super) async fn audit(&self, voucher: VoucherId) -> Result<SaleAudit, EngineError> {
+        let line = self.audit_all(voucher).await?.into_iter().next();
+        line.ok_or_else(|| failed(reason!("bench-sale-gone")))
+    }
+
+    /// Audits each shard of a sale; a finding is an error.
+    pub(super) async fn audit_all(
+        &self,
+        voucher: VoucherId,
+    ) -> Result<Vec<SaleAudit>, EngineError> {
         let audit = ledger::audit(&mut self.deployment.servers(), Some(voucher)).await?;
-        let Some(line) = audit.sales.into_iter().next() else {
-            return Err(failed(reason!("bench-sale-gone")));
-        };
-        match line.findings.first() {
+        match audit.sales.iter().find_map(|line| line.findings.first()) {
             Some(finding) => Err(failed(reason!("error-audit-failed", finding = finding.reason()))),
-            None => Ok(line),
+            None => Ok(audit.sales),
         }
     }
 }
@@ -236,14 +266,19 @@ impl Node {
         for worker in workers {
             self.spawn(worker.run(self.stop.clone()));
         }
+        if self.context.deployment.keys.count() > 1 {
+            self.spawn(Rebalancer::new(&self.context, &admission).run(self.stop.clone()));
+        }
         admission
     }
 
-    /// Starts the consumer.
+    /// Starts the consumers, one for each partition.
     pub(super) fn consume(&self) {
-        let (wanted, parked) = (watch::channel(false).1, watch::channel(false).0);
-        let (hold, of) = (Hold { wanted, parked }, self.context.deployment.keys.home());
-        self.spawn(Consumer::new(&self.context, of, hold, self.stop.clone()).run());
+        for of in self.context.deployment.keys.partitions() {
+            let (wanted, parked) = (watch::channel(false).1, watch::channel(false).0);
+            let hold = Hold { wanted, parked };
+            self.spawn(Consumer::new(&self.context, of, hold, self.stop.clone()).run());
+        }
     }
 
     /// Runs a load test.

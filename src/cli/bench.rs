@@ -5,6 +5,7 @@ mod console;
 mod growth;
 mod ids;
 mod recovery;
+mod shards;
 
 use std::{sync::Arc, time::Duration};
 
@@ -81,6 +82,12 @@ pub(super) enum BenchCommand {
     ///
     /// Runs on the same servers as admission.
     Overload(OverloadArgs),
+    /// One sale over 1, 2, 4 and 8 shards: buyers admitted per second and the CPU time of Redis that they cost; moves of
+    /// pieces until skewed buyers have bought all; and a simulation of up to 1,000 shards and a billion buyers
+    ///
+    /// Runs on the same servers as persist. All shards are on one Redis; what as many servers would admit is computed
+    /// from the CPU time. The simulation uses the capacity of a shard and the time of a move that were measured.
+    Shards(shards::ShardsArgs),
     /// The console: idle CPU, overhead on a full load test, time to draw and to respond to a key
     ///
     /// Runs in a temporary data directory and draws to a hidden terminal.
@@ -199,6 +206,7 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
         BenchCommand::Endtoend(args) => run_rush(config, out, Work::EndToEnd, &args).await,
         BenchCommand::Latency(args) => run_latency(config, out, &args).await,
         BenchCommand::Overload(args) => run_overload(config, out, &args).await,
+        BenchCommand::Shards(args) => shards::run(config, out, &args).await,
         BenchCommand::Console(args) => Box::pin(console::run(config, out, &args)).await,
     }
 }

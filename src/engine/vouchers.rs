@@ -218,7 +218,7 @@ impl Vouchers<'_> {
     ///
     /// # Errors
     /// As [`Vouchers::restock`].
-    pub(crate) async fn move_pieces(
+    pub async fn move_pieces(
         &mut self,
         from: &[(VoucherId, u64)],
         to: &[(VoucherId, u64)],

@@ -242,6 +242,33 @@ async fn growth_is_measured_on_every_database() {
 }
 
 #[test]
+fn a_sale_over_shards_is_measured_and_simulated() {
+    let (home, redis) = (Seckill::new(), TestRedis::start());
+    let svg = home.file("shards.svg");
+    let few = ["--buyers", "2000", "--redis", &redis.url(), "--svg", svg.to_str().unwrap()];
+    let report = quick(&home, "shards", &few);
+    let costs = report["costs"].as_array().unwrap();
+    let shards: Vec<_> = costs.iter().filter_map(|cost| cost["shards"].as_u64()).collect();
+    assert_eq!(shards, [1, 2, 4, 8], "{report}");
+    for cost in costs {
+        is_spread(&cost["per_second"]);
+        is_spread(&cost["cpu_per_million"]);
+        assert!(cost["on_servers"].as_f64().unwrap() > 0.0, "{report}");
+    }
+    assert_eq!(costs[0]["on_servers"], 1.0, "{report}");
+    let moves = &report["moves"];
+    assert_eq!(moves["stock"], 1_000, "{report}");
+    assert!(moves["moves"].as_u64().unwrap() > 0 && moves["move_ms"].as_f64().unwrap() > 0.0);
+    let simulated = report["simulated"].as_array().unwrap();
+    assert!(
+        simulated.iter().all(|it| it["sold"].as_u64() == it["buyers"].as_u64().map(|it| it / 100))
+    );
+    // One curve of the measured, two of the simulated numbers of shards.
+    has_points(&home, "shards.svg", costs.len() + 2 * 4);
+    assert_eq!(keys(&redis), [""; 0]);
+}
+
+#[test]
 fn curves_that_cannot_be_written_are_an_error_before_the_measurement() {
     let home = Seckill::new();
     let file = home.file("none/latency.svg");

@@ -23,7 +23,8 @@ use seckill_redis::{Layout, keys::Partition, scripts};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use shards::{Rebalancer, ShardedSale};
+pub use shards::Rebalancer;
+pub(crate) use shards::ShardedSale;
 pub use worker::AdmissionWorker;
 
 use crate::{

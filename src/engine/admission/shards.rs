@@ -121,7 +121,7 @@ enum State {
 
 /// The task that looks at the shards, one for each node. It ends with the token that [`Rebalancer::run`] is given.
 #[derive(Debug)]
-pub(crate) struct Rebalancer {
+pub struct Rebalancer {
     context: NodeContext,
     admission: Admission,
     servers: Servers,
@@ -130,7 +130,8 @@ pub(crate) struct Rebalancer {
 }
 
 impl Rebalancer {
-    pub(crate) fn new(context: &NodeContext, admission: &Admission) -> Self {
+    /// The task of a node, whose admission it tells what it finds.
+    pub fn new(context: &NodeContext, admission: &Admission) -> Self {
         let servers = context.deployment.servers();
         Self {
             context: context.clone(),
@@ -141,7 +142,7 @@ impl Rebalancer {
     }
 
     /// Works until `stop` is cancelled. A move that has begun is completed: its pieces are in neither shard.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
+    pub async fn run(mut self, stop: CancellationToken) {
         let wake = self.context.versions.wake();
         while !stop.is_cancelled() {
             let mut pause = None;
