@@ -1161,13 +1161,13 @@ cli-bench-shards =
 cli-bench-shards-hash = by hash
 cli-bench-shards-moves =
     { $stock } pieces over { $shards } shards, sold out by buyers of whom four of five belong to one shard
-    moves: { $moves }, pieces gained by shards: { $gained }, time of a move without load: { $each } ms
+    a shard gave or received pieces { $changes } times; pieces gained in all: { $gained }; time of a move without load: { $each } ms
     wait of an admitted buyer: { $p99 } ms (p99), { $most } ms (longest)
 cli-bench-shards-simulated =
     computed, with the measured capacity of a shard and time of a move; a piece for one in a hundred buyers
     imbalance: most pieces sold by a shard divided by the fewest, when the first is dry; moving: share of the time from
     the first dry shard to sold out in which a move was in progress; at 100 %, the database that commits them is the limit
-cli-bench-shards-zipf = Zipf
+cli-bench-shards-zipf = by Zipf's law
 cli-bench-sides =
     median of { $rounds ->
         [one] { $rounds } round
@@ -2291,6 +2291,7 @@ error-busy = too many commands are queued in the engine; try again in a moment
 error-foreign-redis = the keys in Redis at { $address } belong to another database; use the --database that belongs to them, or an empty Redis
 error-has-started = sale #{ $sale } has already started
 error-is-paused = sale #{ $sale } is paused; resume it instead
+error-is-shard = #{ $sale } is one shard of sale #{ $of }; name the sale
 error-long-reason = the reason has { $characters ->
     [one] 1 character
    *[other] { $characters } characters

@@ -1007,7 +1007,7 @@ cli-bench-chart-p99 = 准入买家的延迟，p99
 cli-bench-chart-rows = 表中行数
 cli-bench-chart-seconds = 秒
 cli-bench-chart-shard-cost = 分片秒杀的成本
-cli-bench-chart-shard-cpu = 每百万次准入的 Redis CPU 秒数
+cli-bench-chart-shard-cpu = 每百万次准入的 Redis 处理器秒数
 cli-bench-chart-shard-rest = 从首个分片售空到全部售罄（推算，买家最多时）
 cli-bench-chart-shards = 分片数
 cli-bench-drawn = 画面绘制，微秒
@@ -1054,16 +1054,16 @@ cli-bench-rounds =
 cli-bench-script = 教程，{ $connections } 个连接
 cli-bench-shards =
     每轮 { $users } 位买家，取 { $rounds } 轮的中位数，所有分片在同一 Redis 上，数据库：{ $database }
-    CPU 秒/百万：每百万次准入占用的 Redis CPU 时间；多机倍数（推算）：每个分片独占一台单核服务器时的吞吐量除以单分片的吞吐量
+    处理器秒/百万：每百万次准入占用的 Redis 处理器时间；多机倍数（推算）：每个分片独占一台单核服务器时的吞吐量除以单分片的吞吐量
 cli-bench-shards-hash = 哈希
 cli-bench-shards-moves =
     { $stock } 件库存分到 { $shards } 个分片，五分之四的买家属于同一分片，直到售罄
-    调拨 { $moves } 次，各分片净增 { $gained } 件，无负载时每次调拨 { $each } 毫秒
+    分片调入或调出共 { $changes } 次，各分片净增 { $gained } 件，无负载时每次调拨 { $each } 毫秒
     准入买家的等待时间：p99 { $p99 } 毫秒，最长 { $most } 毫秒
 cli-bench-shards-simulated =
     按实测的单分片能力和调拨耗时推算；每一百位买家一件库存
     不均衡度：首个分片售空时，售出最多与最少的分片之比；调拨占比：从首个分片售空到全部售罄期间正在调拨的时间占比，100 % 表示瓶颈是提交调拨的数据库
-cli-bench-shards-zipf = Zipf
+cli-bench-shards-zipf = 齐普夫
 cli-bench-sides =
     取 { $rounds } 轮的中位数，数据库：{ $database }
     倍数：seckill 除以该行
@@ -1493,7 +1493,7 @@ column-cause = 触发
 column-changed = 变更
 column-closed = 已关闭
 column-consumer = 消费者
-column-cpu-per-million = CPU 秒/百万
+column-cpu-per-million = 处理器秒/百万
 column-created = 创建时间
 column-dead = 死信
 column-deliveries = 投递
@@ -2048,6 +2048,7 @@ error-busy = 引擎待处理的操作过多，请稍后再试
 error-foreign-redis = { $address } 的 Redis 属于另一个数据库，请用 --database 指定与它对应的数据库，或换用空的 Redis
 error-has-started = #{ $sale } 已经开始
 error-is-paused = #{ $sale } 已暂停，请改用恢复操作
+error-is-shard = #{ $sale } 是 #{ $of } 的一个分片，请指定整场
 error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，审计日志最多 { $most } 个字符、{ $most_bytes } 字节，请缩短
 error-name-taken = 名为“{ $name }”的节点已在线，请在配置文件中用 node 另取一个名字
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看

@@ -138,9 +138,20 @@ impl Vouchers<'_> {
         Ok(())
     }
 
+    /// The shards of a voucher; without any, the sale itself.
+    async fn parts(&self, voucher: VoucherId) -> Result<Vec<Sale>> {
+        let parts = self.servers.store.parts(voucher).await?;
+        match parts.as_slice() {
+            [Sale { shard: Some(shard), .. }] => {
+                Err(EngineError::Rejected(reason!("error-is-shard", sale = voucher, of = shard.of)))
+            }
+            _ => Ok(parts),
+        }
+    }
+
     /// Opens a planned sale now, by the clock of Redis.
     pub async fn start(&mut self, voucher: VoucherId) -> Result<Sale> {
-        let sale = whole(&self.servers.store.parts(voucher).await?)?;
+        let sale = whole(&self.parts(voucher).await?)?;
         if sale.state == SaleState::Paused {
             return Err(EngineError::Rejected(reason!("error-is-paused", sale = voucher)));
         }
@@ -160,7 +171,7 @@ impl Vouchers<'_> {
         state: SaleState,
         begin: Option<Millis>,
     ) -> Result<Sale> {
-        let (mut parts, mut failed) = (self.servers.store.parts(voucher).await?, None);
+        let (mut parts, mut failed) = (self.parts(voucher).await?, None);
         for part in &mut parts {
             match self.set_state_of(part.voucher_id, state, begin).await {
                 Ok(sale) => *part = sale,
@@ -197,7 +208,7 @@ impl Vouchers<'_> {
     /// concurrently; nothing is changed then.
     pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale> {
         let by = check_restock(by).map_err(EngineError::Rejected)?;
-        let mut parts = self.servers.store.parts(voucher).await?;
+        let mut parts = self.parts(voucher).await?;
         let changed = if by > 0 {
             self.add(&spread(&parts, by)).await?
         } else {

@@ -162,6 +162,11 @@ async fn commands_reach_each_shard() {
     assert!(error.to_string().contains('7'), "{error}");
     world.admit(shard.of, users_of(shard, 8).take(7)).await;
     is_balanced(&world, shard, 7, 7).await;
+    let id = shard.all().next().unwrap();
+    for command in [Command::EndSale(id), Command::Restock { voucher: id, by: 1 }] {
+        let error = world.execute(command).await.unwrap_err();
+        assert!(error.to_string().contains("one shard of sale"), "{error}");
+    }
     world.execute(Command::EndSale(shard.of)).await.unwrap();
     assert!(states().await.all(|state| state == SaleState::Ended));
     assert_eq!(world.ask(shard.of, 1).await, Outcome::Ended);

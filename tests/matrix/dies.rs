@@ -194,7 +194,8 @@ async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), St
     // A process that died between pausing and resuming left the sale paused.
     for sale in world.store.sales().await.map_err(|error| error.to_string())? {
         if sale.state == SaleState::Paused {
-            let resumed = world.execute(Command::ResumeSale(sale.voucher_id)).await;
+            let voucher = sale.shard.map_or(sale.voucher_id, |shard| shard.of);
+            let resumed = world.execute(Command::ResumeSale(voucher)).await;
             resumed.map_err(|error| error.to_string())?;
         }
     }

@@ -258,7 +258,7 @@ fn a_sale_over_shards_is_measured_and_simulated() {
     assert_eq!(costs[0]["on_servers"], 1.0, "{report}");
     let moves = &report["moves"];
     assert_eq!(moves["stock"], 1_000, "{report}");
-    assert!(moves["moves"].as_u64().unwrap() > 0 && moves["move_ms"].as_f64().unwrap() > 0.0);
+    assert!(moves["changes"].as_u64().unwrap() > 0 && moves["move_ms"].as_f64().unwrap() > 0.0);
     let simulated = report["simulated"].as_array().unwrap();
     assert!(
         simulated.iter().all(|it| it["sold"].as_u64() == it["buyers"].as_u64().map(|it| it / 100))

@@ -87,7 +87,7 @@ fn render(report: &Report) -> String {
         "cli-bench-shards-moves",
         stock = moves.stock,
         shards = u64::from(moves.shards),
-        moves = moves.moves,
+        changes = moves.changes,
         gained = moves.gained,
         p99 = format!("{:.1}", moves.p99_ms),
         most = format!("{:.1}", moves.max_ms),

@@ -77,10 +77,9 @@ pub struct Ticket {
     answer: Answer,
     admission: Admission,
     voucher: VoucherId,
-    /// The user's shard of it was asked.
+    /// The user's shard of it was asked, and the others are not known to be sold out.
     is_shard: bool,
     user: UserId,
-    requested: Instant,
 }
 
 #[derive(Debug)]
@@ -101,9 +100,9 @@ pub struct AdmissionReply {
 impl Ticket {
     /// Waits for the reply.
     pub async fn answer(self) -> AdmissionReply {
-        let Self { answer, admission: Admission(queues), voucher, is_shard, user, requested } =
-            self;
+        let Self { answer, admission: Admission(queues), voucher, is_shard, user } = self;
         let reply = answer.get().await;
+        let begun = Instant::now();
         let (sold_out, unknown) = match reply.outcome {
             Ok(Outcome::SoldOut) => (is_shard, false),
             // The worker may have learned of the shards by this request.
@@ -112,7 +111,11 @@ impl Ticket {
         };
         let sale = (sold_out || unknown).then(|| queues.versions.sharded(voucher));
         match sale.flatten() {
-            Some(sale) => queues.ask_shard(&sale, user, requested, sold_out).await,
+            Some(sale) => {
+                let outcome = queues.ask_shard(&sale, user, sold_out).await;
+                // Not since the request: the caller may have let this ticket lie.
+                AdmissionReply { outcome, took: reply.took + begun.elapsed() }
+            }
             None => reply,
         }
     }
@@ -194,10 +197,11 @@ impl Admission {
     pub fn request(&self, voucher: VoucherId, user: UserId) -> Ticket {
         let requested = Instant::now();
         let sale = self.0.versions.sharded(voucher);
-        let is_shard = sale.is_some();
-        let asked = sale.map_or(voucher, |sale| sale.shard.of_user(user));
+        let asked = sale.as_ref().map_or(voucher, |sale| sale.shard.of_user(user));
         let answer = self.0.ask(asked, user, requested);
-        Ticket { answer, admission: self.clone(), voucher, is_shard, user, requested }
+        let is_known = matches!(answer, Answer::Known(_));
+        let is_shard = sale.is_some_and(|sale| !(is_known && sale.is_sold_out(requested)));
+        Ticket { answer, admission: self.clone(), voucher, is_shard, user }
     }
 
     /// Gives no refusal without Redis until it has confirmed it again: this process has changed a sale.
@@ -240,12 +244,10 @@ impl Queues {
         &self,
         sale: &ShardedSale,
         user: UserId,
-        requested: Instant,
-        sold_out: bool,
-    ) -> AdmissionReply {
+        mut sold_out: bool,
+    ) -> Result<Outcome, AdmissionError> {
         let shard = sale.shard.of_user(user);
         let asking = async {
-            let mut sold_out = sold_out;
             loop {
                 if sold_out && sale.is_sold_out(Instant::now()) {
                     return Ok(Outcome::SoldOut);
@@ -253,16 +255,14 @@ impl Queues {
                 if sold_out {
                     sale.rebalanced(shard).await;
                 }
-                let outcome = self.enqueue(shard, user, requested).get().await.outcome;
+                let outcome = self.enqueue(shard, user, Instant::now()).get().await.outcome;
                 if outcome != Ok(Outcome::SoldOut) {
                     return outcome;
                 }
                 sold_out = true;
             }
         };
-        let left = self.within.saturating_sub(requested.elapsed());
-        let outcome = tokio::time::timeout(left, asking).await.unwrap_or(Ok(Outcome::Busy));
-        AdmissionReply { outcome, took: requested.elapsed() }
+        tokio::time::timeout(self.within, asking).await.unwrap_or(Ok(Outcome::Busy))
     }
 }
 

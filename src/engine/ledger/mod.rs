@@ -38,6 +38,8 @@ pub(super) const PAGE: usize = 1_000;
 const ENQUEUE_PAGE: usize = 500;
 /// A finding counts if it persists for this many reads; a command in between may look like one.
 pub(super) const LOOKS: u32 = 3;
+/// Of a shard, since pieces move as often as each shard runs dry.
+const SHARD_LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// Audit of all sales; passed if no sale has a finding.
@@ -121,7 +123,8 @@ pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>> {
 /// Audits one sale. With a finding, the sale and its figures are read again: a command in between may look like one.
 pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     let mut audit = look(servers, sale).await?;
-    for _ in 1..LOOKS {
+    let looks = if sale.shard.is_some() { SHARD_LOOKS } else { LOOKS };
+    for _ in 1..looks {
         if audit.findings.is_empty() {
             break;
         }
