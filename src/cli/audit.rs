@@ -157,7 +157,9 @@ async fn repair(context: &mut Context, args: &AuditArgs) -> Result<Option<Repair
         done = Some(execute(&operator, Vec::new()).await?);
     }
     let mut plan = repair::plan(&mut context.servers()).await?;
-    plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
+    plan.retain(|sale| {
+        args.voucher.is_none_or(|only| [Some(sale.voucher_id), sale.shard_of].contains(&Some(only)))
+    });
     for sale in &plan {
         context.out.say(&preview(sale));
     }
@@ -183,7 +185,7 @@ async fn execute(operator: &Operator, plan: Vec<SaleAudit>) -> Result<Repaired> 
 }
 
 fn preview(sale: &SaleAudit) -> String {
-    let mut text = format!("#{}", sale.voucher_id);
+    let mut text = name(sale);
     text.extend(sale.findings.iter().map(|finding| format!("\n  ! {finding}")));
     text.extend(sale.cures().iter().map(|cure| format!("\n    {cure}")));
     let manual = |finding: &Finding| match finding {
@@ -248,7 +250,7 @@ pub(super) fn findings(sales: &[SaleAudit]) -> String {
 /// The figures of each sale.
 pub(super) fn sales_table(sales: &[SaleAudit]) -> Table<'_, SaleAudit> {
     Table::new(sales)
-        .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
+        .left(&Label("column-sale"), name)
         .left(&Label("column-title"), |sale| sale.title.clone())
         .right(&Label("column-initial"), |sale| number(sale.initial))
         .right(&Label("column-stock"), |sale| or_dash(sale.stock.map(number)))
@@ -259,4 +261,10 @@ pub(super) fn sales_table(sales: &[SaleAudit]) -> Table<'_, SaleAudit> {
         .right(&Label("column-pending"), |sale| number(sale.pending))
         .right(&Label("column-dead"), |sale| number(sale.dead))
         .right(&Label("column-sql-stock"), |sale| number(sale.db_stock))
+}
+
+/// The ID of a sale, after that of the sale of which it is a shard.
+fn name(sale: &SaleAudit) -> String {
+    let of = sale.shard_of.map(|of| format!("#{of}/")).unwrap_or_default();
+    format!("{of}#{}", sale.voucher_id)
 }

@@ -179,6 +179,9 @@ impl SaleFinding {
 pub struct SaleAudit {
     /// The sale.
     pub voucher_id: VoucherId,
+    /// The sale of which this is a shard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard_of: Option<VoucherId>,
     /// Title.
     pub title: String,
     /// Total stock, sold or not, by SQL.

@@ -40,6 +40,7 @@ async fn is_balanced(world: &World, shard: Shard, pieces: u64, orders: u64) {
     let audit = ledger::audit(&mut world.servers(), Some(shard.of)).await.unwrap();
     assert!(audit.balanced, "{audit:?}");
     assert_eq!(audit.sales.len(), usize::from(shard.count));
+    assert!(audit.sales.iter().all(|line| line.shard_of == Some(shard.of)));
     let whole = Sale::whole(&parts(world, shard).await).unwrap();
     assert_eq!((whole.initial, whole.live_orders()), (pieces, orders));
     assert_eq!(stocks(world, shard).iter().sum::<u64>(), pieces - orders);

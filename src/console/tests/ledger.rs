@@ -6,6 +6,7 @@ fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
     let (voucher_id, title, db_stock) = (VoucherId(id), title.to_owned(), 10_000 - sold as i64);
     SaleAudit {
         voucher_id,
+        shard_of: None,
         title,
         initial: 10_000,
         stock: Some(db_stock),

@@ -195,6 +195,7 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     };
     Ok(SaleAudit {
         voucher_id: voucher,
+        shard_of: sale.shard.map(|shard| shard.of),
         title: sale.title.clone(),
         initial: sql.initial,
         stock: redis.map(|redis| redis.stock),
