@@ -22,7 +22,7 @@
 //! | lease forgotten; lock never released | a lock without TTL; one owner for too long | [`Alarm::LockWithoutLease`], [`Alarm::LockNotReleased`] |
 //!
 //! No trace, so no alarm: several instances that are all `c1` (a group has one row per name); two order IDs for one
-//! purchase; a paid order that was closed (no column of the profile tells); a piece that went back twice on both sides,
+//! purchase; a paid order that was closed (no column of the profile shows it); a piece that went back twice on both sides,
 //! unless the profile names `sale.initial`; a lock that was released by another owner; a job that ran twice; an
 //! undeclared key; KEYS; errors that are swallowed.
 

@@ -2,6 +2,7 @@
 //! takes. It needs no server; what a shard and a move cost is measured before.
 
 use rand::{Rng, RngExt as _, SeedableRng as _, rngs::ChaCha8Rng};
+use seckill_model::sale::split;
 use serde::Serialize;
 
 /// Steps until an average shard would have sold its pieces, at most.
@@ -55,8 +56,7 @@ pub(super) fn simulate(case: Case, seed: u64) -> Simulated {
     let weight = |number: u64| if skewed { 1.0 / number as f64 } else { 1.0 };
     let total: f64 = (1..=shards).map(weight).sum();
     let pieces = buyers / 100;
-    let first = |number: u64| pieces / shards + u64::from(number <= pieces % shards);
-    let mut stocks: Vec<u64> = (1..=shards).map(first).collect();
+    let mut stocks: Vec<u64> = split(pieces, shards).collect();
     let initial = stocks.clone();
     let (mut waiting, mut to_come) = (vec![0_u64; shards as usize], buyers);
     let fine = (pieces as f64 / shards as f64 / per_second / STEPS).min(move_seconds);
@@ -81,9 +81,9 @@ pub(super) fn simulate(case: Case, seed: u64) -> Simulated {
                 **left -= half;
                 pieces += half;
             }
-            let count = dry.len() as u64;
-            for (number, left) in (0..).zip(dry) {
-                *left = pieces / count + u64::from(number < pieces % count);
+            let shares = split(pieces, dry.len() as u64);
+            for (left, share) in dry.into_iter().zip(shares) {
+                *left = share;
             }
             moves += 1;
             moving += step;

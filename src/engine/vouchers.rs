@@ -7,7 +7,7 @@ use seckill_model::{
     Millis, NewSale, OrderId, Sale, SaleState, UserId, VoucherDetails, VoucherId,
     faults::{self, Point},
     reason::reason,
-    sale::check_restock,
+    sale::{check_restock, split},
 };
 use seckill_redis::{RedisError, keys::CacheKeys, scripts};
 use seckill_store::StoreError;
@@ -224,8 +224,8 @@ impl Vouchers<'_> {
     }
 
     /// Moves unsold pieces between shards of a sale: out of Redis, from one to the other in one transaction of SQL, and
-    /// into Redis. Those that are taken and those that are given must be as many. A process that dies in between leaves either what was before, once its lease has expired,
-    /// or a committed change, which any node delivers.
+    /// into Redis. As many are given as are taken. A process that dies in between leaves either what was before, once its
+    /// lease has expired, or a committed change, which any node delivers.
     ///
     /// # Errors
     /// As [`Vouchers::restock`].
@@ -333,18 +333,14 @@ impl Vouchers<'_> {
         Err(error.into())
     }
 
-    /// Locks the row of each sale, which a commit in progress holds; returns whether all were locked.
-    async fn is_decided(&mut self, pieces: &[(VoucherId, u64)]) -> bool {
-        let mut all = true;
-        for (voucher, _) in pieces {
-            let locked = async {
-                let state = self.servers.store.sale(*voucher).await?.state;
-                self.servers.store.set_state(*voucher, state, None).await
-            };
-            // Without an answer to its commit, it held the lock as well.
-            all &= matches!(locked.await, Ok(_) | Err(StoreError::Unknown(_)));
-        }
-        all
+    /// Locks the rows of these sales, which a commit in progress holds; returns whether they were locked.
+    async fn is_decided(&self, pieces: &[(VoucherId, u64)]) -> bool {
+        let sales: Vec<VoucherId> = pieces.iter().map(|(voucher, _)| *voucher).collect();
+        // Without an answer to its commit, it held the locks as well.
+        matches!(
+            self.servers.store.await_writers(&sales).await,
+            Ok(()) | Err(StoreError::Unknown(_))
+        )
     }
 
     /// Removes the pieces from Redis; returns the version in SQL that this was based on.
@@ -391,8 +387,8 @@ impl Vouchers<'_> {
         deliver(self.servers, &sale, "").await
     }
 
-    /// Restores what SQL has after a failed change. If that fails too, Redis has fewer pieces than SQL until
-    /// the next node starts or the sale changes.
+    /// Restores what SQL has after a failed change. If that fails too, Redis has fewer pieces than SQL until the next node
+    /// starts or the sale changes.
     async fn put_back(&mut self, pieces: &[(VoucherId, u64)], whose: &str) {
         for (voucher, _) in pieces {
             let done = async {
@@ -408,10 +404,9 @@ impl Vouchers<'_> {
 
 /// Spreads pieces over the parts of a sale, as evenly as possible.
 fn spread(parts: &[Sale], by: i64) -> Vec<(VoucherId, i64, Option<u64>)> {
-    let count = parts.len() as i64;
-    let each = |number: i64| by / count + i64::from(number < by % count);
-    let shares = (0..).zip(parts).map(|(number, part)| (part.voucher_id, each(number), None));
-    shares.filter(|(_, by, _)| *by > 0).collect()
+    let shares = parts.iter().zip(split(by.unsigned_abs(), parts.len() as u64));
+    let shares = shares.map(|(part, share)| (part.voucher_id, share as i64, None));
+    shares.filter(|(_, share, _)| *share > 0).collect()
 }
 
 fn whole(parts: &[Sale]) -> Result<Sale> {

@@ -257,7 +257,11 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
         begin_time: time(sale.as_ref().and_then(|sale| sale.begin)),
         end_time: time(sale.as_ref().and_then(|sale| sale.end)),
         limit: sale.as_ref().map(|sale| sale.limit),
-        shards: sale.as_ref().and_then(|sale| sale.shard).map(|shard| shard.count),
+        shards: sale
+            .as_ref()
+            .and_then(|sale| sale.shard)
+            .filter(|it| it.of == id)
+            .map(|it| it.count),
         state: sale.map(|sale| sale.state.to_string()),
         stock: None,
     }))

@@ -232,6 +232,12 @@ impl NewSale {
     }
 }
 
+/// Splits pieces into this many parts, as evenly as possible, the larger ones first.
+pub fn split(pieces: u64, parts: u64) -> impl Iterator<Item = u64> {
+    let (each, rest) = (pieces / parts.max(1), pieces % parts.max(1));
+    (0..parts).map(move |number| each + u64::from(number < rest))
+}
+
 /// Trims a title and rejects one that cannot be displayed.
 ///
 /// # Errors
@@ -310,17 +316,18 @@ impl Sale {
         self.initial.saturating_sub(self.stock)
     }
 
-    /// The sale of a voucher as buyers see it: the sum of its shards. `None` without parts.
+    /// The sale of a voucher as buyers see it: the sum of its shards, or its only part. `None` without parts.
     pub fn whole(parts: &[Self]) -> Option<Self> {
-        let mut whole = parts.first()?.clone();
-        for part in parts.get(1..).unwrap_or_default() {
+        let (first, others) = parts.split_first()?;
+        let mut whole = first.clone();
+        for part in others {
             whole.initial += part.initial;
             whole.stock += part.stock;
             whole.changed = whole.changed.max(part.changed);
             whole.version += part.version;
             whole.delivered += part.delivered;
+            whole.voucher_id = part.shard.map_or(whole.voucher_id, |shard| shard.of);
         }
-        whole.voucher_id = whole.shard.map_or(whole.voucher_id, |shard| shard.of);
         Some(whole)
     }
 
@@ -378,6 +385,20 @@ mod tests {
         }
         assert!(checked("t", 1).unwrap().limited(0).is_err());
         assert!(checked("t", 1).unwrap().limited(21).is_err());
+    }
+
+    #[test]
+    fn pieces_are_split_evenly() {
+        assert_eq!(split(10, 4).collect::<Vec<_>>(), [3, 3, 2, 2]);
+        assert_eq!(split(1, 3).collect::<Vec<_>>(), [1, 0, 0]);
+    }
+
+    /// The shards of users that have ordered may not change: these values are fixed.
+    #[test]
+    fn a_user_keeps_the_same_shard() {
+        let shard = Shard { of: VoucherId(100), count: 8 };
+        let shards = [0, 1, 2, 3, u64::MAX].map(|user| shard.of_user(UserId(user)).0 - 100);
+        assert_eq!(shards, [8, 2, 7, 6, 1]);
     }
 
     #[test]

@@ -509,6 +509,31 @@ async fn create_over_http(door: &Door, path: &str, token: &str, voucher: &Value)
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sale_over_shards_is_created_shown_and_bought_over_http() {
+    let world = World::spread(4, |_| {}).await;
+    let door = Door::open(&world);
+    let (_, operator) = operator_token(&world, "till").await;
+    let user = log_in_one(&world, 1).await;
+    let sale = json!({
+        "title": "hot pot", "payValue": 1, "actualValue": 2, "type": 1, "status": 1, "stock": 10, "shards": 4,
+    });
+    let pot = create_over_http(&door, "/voucher/seckill", &operator, &sale).await;
+    let shown = async |id: VoucherId| {
+        let got = door.send(Method::GET, &format!("/voucher/{id}"), "").await.body["data"].clone();
+        (got["stock"].clone(), got["shards"].clone())
+    };
+    assert_eq!(shown(pot).await, (json!(10), json!(4)));
+    let first = VoucherId(pot.0 + 1);
+    assert_eq!(shown(first).await, (json!(3), json!(null)), "a shard shows its own stock");
+    // The second request is for a shard, which may be another user's.
+    let orders = [door.buy(pot, &user).await, door.buy(first, &user).await];
+    assert_eq!(orders[0].status, 200, "{}", orders[0].body);
+    assert_eq!(orders[1].status, 409, "{}", orders[1].body);
+    assert_eq!(shown(pot).await.0, json!(9));
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn vouchers_are_created_shown_and_bought_over_http() {
     let world = World::start().await;
     let door = Door::open(&world);

@@ -1,4 +1,4 @@
-//! Sales that are spread over shards: each piece is sold to whoever asks for it, and only then is anybody refused.
+//! Sales that are spread over shards: no request is refused before all pieces are sold.
 
 use std::collections::BTreeSet;
 
@@ -100,7 +100,7 @@ async fn each_user_has_one_order_on_all_nodes() {
 
 /// Also on a node that has never heard of the sale.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shard_that_is_asked_for_directly_sells_nobody_a_second_order() {
+async fn a_shard_that_is_asked_for_directly_sells_no_second_order() {
     let (world, shard) = sharded(80).await;
     let other = world.another_node("node-2");
     let theirs = other.operator().admission.clone().unwrap();

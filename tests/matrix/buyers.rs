@@ -33,7 +33,7 @@ pub struct Log {
     receipts: Arc<Mutex<Vec<Receipt>>>,
     /// Requests that got no answer in time.
     unanswered: Arc<Mutex<Vec<String>>>,
-    /// Vouchers of which somebody was told that they are sold out.
+    /// Vouchers for which a request was refused as sold out.
     sold_out: Arc<Mutex<BTreeSet<VoucherId>>>,
     /// Prints each receipt, for a reader that outlives this process.
     is_printed: bool,

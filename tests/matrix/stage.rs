@@ -251,7 +251,7 @@ pub async fn verdict(world: &World, log: &Log, gone: &HashSet<i64>) -> Result<()
     Err(format!("{}\n(and {more} more)", wrong.join("\n")))
 }
 
-/// Nobody was refused while a shard had pieces.
+/// No request was refused as sold out while a shard had pieces.
 pub fn nothing_is_unsold(world: &World, plan: &Plan, log: &Log) -> Result<(), String> {
     let mut redis = connection(world);
     for voucher in log.sold_out() {

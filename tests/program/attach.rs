@@ -495,7 +495,7 @@ fn a_piece_that_goes_back_never_or_twice_is_an_alarm() {
     raised(&[]);
     service.sql(give_back);
     raised(&["stock_mismatch 10"]);
-    // Twice on both sides: only the initial stock tells.
+    // Twice on both sides: only the initial stock shows it.
     service.redis.query::<i64>(&["INCR", "seckill:stock:10"]);
     raised(&[]);
     service.sql("ALTER TABLE tb_seckill_voucher ADD COLUMN total INT DEFAULT 10");

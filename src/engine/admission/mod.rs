@@ -239,7 +239,7 @@ impl Queues {
     }
 
     /// Asks the shard of this user; if it is sold out, again once pieces were moved to it, until all shards are sold out.
-    /// Without either in time, the user is told to try again.
+    /// Without either in time, the reply is `Busy`.
     async fn ask_shard(
         &self,
         sale: &ShardedSale,

@@ -5,8 +5,8 @@
 //! shards must have been empty at the same moment with no piece on its way: it reads them, then the versions in SQL, then
 //! the shards again, at these versions and without a change in between.
 //!
-//! Nothing moves while SQL is unreachable, or has been restored from an older copy and not repaired yet: those whose
-//! shard is dry are then told to try again.
+//! Nothing moves while SQL is unreachable, or has been restored from an older copy and not repaired yet: requests whose
+//! shard is dry are then answered with `Busy`.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,7 +24,10 @@ use futures::{
 };
 use parking_lot::Mutex;
 use redis::{Value, cmd};
-use seckill_model::{Sale, VoucherId, sale::Shard};
+use seckill_model::{
+    Sale, VoucherId,
+    sale::{Shard, split},
+};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -40,8 +43,10 @@ use crate::{
 const TTL: Duration = Duration::from_millis(100);
 /// How often Redis is asked while that is in use.
 const REVALIDATE_INTERVAL: Duration = Duration::from_millis(25);
-/// Pause after a look that changed nothing: pieces are on their way, or a server does not answer.
+/// Pause after a look that changed nothing, for example because pieces are on their way.
 const RETRY_AFTER: Duration = Duration::from_millis(5);
+/// Pause while a server does not answer.
+const OUTAGE_PAUSE: Duration = Duration::from_millis(200);
 
 /// A sale that is spread over shards, as the tasks of a node share it.
 #[derive(Debug)]
@@ -50,7 +55,7 @@ pub(crate) struct ShardedSale {
     created: Instant,
     /// Microseconds since `created` until which the sale counts as sold out.
     sold_out_until: AtomicU64,
-    /// Whether somebody asked since the last look.
+    /// Whether a request came since the last look.
     is_asked: AtomicBool,
     /// Shards without pieces for which requests wait.
     dry: Mutex<BTreeSet<VoucherId>>,
@@ -88,7 +93,7 @@ impl ShardedSale {
         let _ = looks.changed().await;
     }
 
-    /// Refuses nobody until Redis was asked again.
+    /// No request is refused until Redis was asked again.
     pub(super) fn invalidate(&self) {
         self.sold_out_until.store(0, Ordering::SeqCst);
     }
@@ -130,7 +135,7 @@ pub struct Rebalancer {
 }
 
 impl Rebalancer {
-    /// The task of a node, whose admission it tells what it finds.
+    /// The task of a node, beside its admission.
     pub fn new(context: &NodeContext, admission: &Admission) -> Self {
         let servers = context.deployment.servers();
         Self {
@@ -155,10 +160,10 @@ impl Rebalancer {
             }
             let pausing = async {
                 match pause {
-                    Some(RETRY_AFTER) => tokio::time::sleep(RETRY_AFTER).await,
-                    Some(pause) => {
-                        let _ = tokio::time::timeout(pause, wake.notified()).await;
+                    Some(REVALIDATE_INTERVAL) => {
+                        let _ = tokio::time::timeout(REVALIDATE_INTERVAL, wake.notified()).await;
                     }
+                    Some(pause) => tokio::time::sleep(pause).await,
                     None => wake.notified().await,
                 }
             };
@@ -179,7 +184,7 @@ impl Rebalancer {
         sale.invalidate();
         if is_sold_out {
             // A piece that SQL has moved and Redis has not received yet shows as a newer version.
-            let Ok(parts) = self.servers.store.parts(shard.of).await else { return RETRY_AFTER };
+            let Ok(parts) = self.servers.store.parts(shard.of).await else { return OUTAGE_PAUSE };
             let sent = Instant::now();
             if self.states(shard, &parts).await != states {
                 return RETRY_AFTER;
@@ -206,6 +211,9 @@ impl Rebalancer {
             match vouchers.move_pieces(&from, &to).await {
                 Ok(()) => pause = REVALIDATE_INTERVAL,
                 Err(error) => {
+                    if error.is_away() {
+                        pause = OUTAGE_PAUSE;
+                    }
                     tracing::debug!(?from, ?to, %error, "no pieces were moved to shards that have none");
                 }
             }
@@ -278,9 +286,8 @@ fn share(mut stocks: Vec<(u64, VoucherId)>, dry: &[VoucherId]) -> (Pieces, Piece
     stocks.sort_unstable_by(|one, other| other.cmp(one));
     stocks.truncate(dry.len());
     let from: Pieces = stocks.into_iter().map(|(left, id)| (id, left.div_ceil(2))).collect();
-    let (all, count) = (from.iter().map(|(_, pieces)| pieces).sum::<u64>(), dry.len() as u64);
-    let each = |number: u64| all / count + u64::from(number < all % count);
-    let to = (0..).zip(dry).map(|(number, id)| (*id, each(number)));
+    let all = from.iter().map(|(_, pieces)| pieces).sum();
+    let to = dry.iter().copied().zip(split(all, dry.len() as u64));
     (from, to.filter(|(_, pieces)| *pieces > 0).collect())
 }
 

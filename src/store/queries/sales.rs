@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seckill_model::{
     Millis, NewSale, OrderStatus, Sale, SaleOrder, SaleState, Voucher, VoucherDetails, VoucherId,
-    VoucherKind, reason, sale::Shard,
+    VoucherKind, reason,
+    sale::{Shard, split},
 };
 
 use super::orders::{insert, lock_sales};
@@ -54,14 +55,11 @@ impl Store {
                 return Ok(vec![select_one(conn, of).await?]);
             }
             let shard = Shard { of, count: sale.shards };
-            let (each, rest) =
-                (sale.stock / u64::from(sale.shards), sale.stock % u64::from(sale.shards));
             let mut shards = Vec::new();
-            for id in shard.all() {
+            for (id, stock) in shard.all().zip(split(sale.stock, sale.shards.into())) {
                 if insert_missing_voucher(conn, &sale.title, now, voucher_key(id)?).await? == 0 {
                     return Err(StoreError::Changed(of).into());
                 }
-                let stock = each + u64::from(id.0 - of.0 <= rest);
                 insert_sale(conn, id, &NewSale { stock, ..sale.clone() }, Some(shard), now).await?;
                 shards.push(select_one(conn, id).await?);
             }
@@ -173,6 +171,14 @@ impl Store {
                 changed.push(select_one(conn, *voucher).await?);
             }
             Ok(changed)
+        })
+    }
+
+    /// Locks these sales for a moment: a transaction that changes one of them has ended then.
+    pub async fn await_writers(&self, sales: &[VoucherId]) -> Result<()> {
+        transaction!(self, |conn| {
+            let keys = sales.iter().map(|voucher| voucher_key(*voucher));
+            lock_sales(conn, keys.collect::<Result<_>>()?).await.map(drop)
         })
     }
 
