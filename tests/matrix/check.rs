@@ -292,6 +292,18 @@ fn entries(redis: &mut Connection, key: &str, from: &str) -> Vec<(String, Fields
     cmd("XRANGE").arg(key).arg(from).arg("+").query(redis).unwrap()
 }
 
+/// The dead letters of all partitions, for a report.
+pub fn letters(redis: &mut Connection, partitions: u16) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let all =
+        (0..partitions).flat_map(|part| entries(redis, &format!("seckill:{{p{part}}}:dead"), "-"));
+    let line = |(_, fields): (String, Fields)| {
+        let fields = fields.iter().map(|(name, value)| format!("{}={}", text(name), text(value)));
+        fields.collect::<Vec<_>>().join(" ")
+    };
+    all.map(line).collect()
+}
+
 fn pending(redis: &mut Connection, key: &str) -> Vec<String> {
     let rows: Vec<(String, Value, Value, Value)> =
         cmd("XPENDING").arg(key).arg("g1").arg("-").arg("+").arg(100_000).query(redis).unwrap();

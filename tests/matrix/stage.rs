@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     buyers::Log,
-    check::{Seen, at_rest},
+    check::{Seen, at_rest, letters},
     plan::Plan,
     support::TestRedis,
     world::{Database, World},
@@ -234,7 +234,10 @@ pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
     if found.is_empty() == audit.balanced {
         Ok((seen, found))
     } else {
-        Err(format!("the audit says {findings:?}, the checker says {found:?}"))
+        let letters = letters(&mut connection(world), world.keys.count());
+        Err(format!(
+            "the audit says {findings:?}, the checker says {found:?}; dead letters: {letters:?}"
+        ))
     }
 }
 
