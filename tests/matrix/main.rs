@@ -159,9 +159,18 @@ fn the_ledger_balances_after_every_fault() {
     if seeds >= SEEDS && only.is_empty() && cfg!(debug_assertions) {
         for &point in Point::ALL {
             let kind = format!("killed at {}", point.name());
-            assert!(table.get(&kind).is_some_and(|it| it.1 > 0), "no buyer was {kind}");
+            let reached = table.get(&kind).is_some_and(|it| it.1 > 0);
+            assert!(reached || later_reaches(&kind, from + seeds), "no buyer was {kind}");
         }
     }
+}
+
+/// A scenario can end before its fault point. Whether one of the next few scenarios of `kind` reaches it.
+fn later_reaches(kind: &str, from: u64) -> bool {
+    let planned = (from..).filter(|&seed| kinds(&Plan::of(seed)).iter().any(|it| it == kind));
+    planned.take(10).any(|seed| {
+        run(seed).result.unwrap_or_else(|why| panic!("seed {seed} failed: {why}")).struck
+    })
 }
 
 /// Entry point of a child process: the scenarios re-execute this binary.
