@@ -75,8 +75,8 @@ pub struct Cost {
     /// CPU seconds of the Redis server per million admitted buyers.
     pub cpu_per_million: Spread,
     /// Computed: throughput on as many servers with a core each, divided by that of one shard. The number of shards times
-    /// the CPU time of one, divided by that of these.
-    pub on_servers: f64,
+    /// the CPU time of one in a round, divided by that of these in the same round.
+    pub on_servers: Spread,
 }
 
 /// A single figure as a spread, for a chart.
@@ -119,13 +119,17 @@ pub async fn run(
 async fn measure(bench: &mut Bench, plan: Plan) -> Result<Report, EngineError> {
     let measure = async |shards| of_shards(bench, shards, plan.users).await;
     let figures = in_turns(plan.rounds, SHARDS, measure).await?;
-    let mut costs = Vec::<Cost>::new();
+    let (mut costs, mut one) = (Vec::<Cost>::new(), None);
     for (shards, rounds) in SHARDS.into_iter().zip(figures) {
         let (per_second, cpu): (Vec<_>, Vec<_>) = rounds.into_iter().unzip();
-        let (per_second, cpu_per_million) = (Spread::of(per_second), Spread::of(cpu));
-        let one = costs.first().map_or(cpu_per_million, |one| one.cpu_per_million);
-        let on_servers = f64::from(shards) * one.ratio(&cpu_per_million);
-        costs.push(Cost { shards, per_second, cpu_per_million, on_servers });
+        let with_one = one.get_or_insert_with(|| cpu.clone());
+        let on_servers = with_one.iter().zip(&cpu).map(|(one, cpu)| f64::from(shards) * one / cpu);
+        costs.push(Cost {
+            shards,
+            on_servers: Spread::of(on_servers.collect()),
+            per_second: Spread::of(per_second),
+            cpu_per_million: Spread::of(cpu),
+        });
     }
     let moves = skewed(bench, plan.users).await?;
     let per_second = costs.first().map_or(1.0, |one| one.per_second.median);

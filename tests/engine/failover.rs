@@ -188,18 +188,43 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_of_a_sharded_sale_is_killed() {
-    one_primary_of_a_sharded_sale_is_gone(TestCluster::kill).await;
+    part_of_a_cluster_is_lost(3, |cluster, key, lost| {
+        cluster.kill(lost);
+        cluster.wait_for_failover(key, lost);
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_of_a_sharded_sale_is_frozen() {
-    one_primary_of_a_sharded_sale_is_gone(TestCluster::freeze).await;
+    part_of_a_cluster_is_lost(6, |cluster, key, lost| {
+        cluster.freeze(lost);
+        cluster.wait_for_failover(key, lost);
+    })
+    .await;
 }
 
-/// Its shards wait for the replica; the others sell on, and all pieces are sold.
-async fn one_primary_of_a_sharded_sale_is_gone(lose: fn(&mut TestCluster, usize)) {
+/// Without the slots of a primary and its replica, the cluster refuses every command until one of them returns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_loses_slots_of_a_sharded_sale() {
+    part_of_a_cluster_is_lost(3, |cluster, _, lost| {
+        let both = [replica_of(cluster, lost), lost];
+        for index in both {
+            cluster.kill(index);
+        }
+        cluster.wait_until_slots_are_lost();
+        for index in both {
+            cluster.restart(index);
+        }
+        cluster.wait_until_whole();
+    })
+    .await;
+}
+
+/// A key, and the primary that serves it, for `lose`. The sale waits, and all pieces are sold.
+async fn part_of_a_cluster_is_lost(primaries: usize, lose: fn(&mut TestCluster, &str, usize)) {
     const SHARDS: u16 = 8;
-    let mut cluster = TestCluster::start();
+    let mut cluster = TestCluster::setup().primaries(primaries).start();
     let deployment = Deployment::at(&cluster.url(), SHARDS).await;
     let (node, worker) = (deployment.node("node-a"), deployment.node("node-b"));
     let users = buyers(8_000);
@@ -210,8 +235,7 @@ async fn one_primary_of_a_sharded_sale_is_gone(lose: fn(&mut TestCluster, usize)
     let losing = async {
         admitted(&deployment, first, users / 100).await;
         let lost = cluster.owner(&dying).unwrap();
-        lose(&mut cluster, lost);
-        tokio::task::block_in_place(|| cluster.wait_for_failover(&dying, lost));
+        tokio::task::block_in_place(|| lose(&mut cluster, &dying, lost));
     };
     let (report, ()) = futures::join!(rush(&node, voucher, users), losing);
     assert_eq!((report.errors, report.rejected), (0, 0), "{report:?}");

@@ -253,9 +253,9 @@ fn a_sale_over_shards_is_measured_and_simulated() {
     for cost in costs {
         is_spread(&cost["per_second"]);
         is_spread(&cost["cpu_per_million"]);
-        assert!(cost["on_servers"].as_f64().unwrap() > 0.0, "{report}");
+        is_spread(&cost["on_servers"]);
     }
-    assert_eq!(costs[0]["on_servers"], 1.0, "{report}");
+    assert_eq!(costs[0]["on_servers"]["median"], 1.0, "{report}");
     let moves = &report["moves"];
     assert_eq!(moves["stock"], 1_000, "{report}");
     assert!(moves["changes"].as_u64().unwrap() > 0 && moves["move_ms"].as_f64().unwrap() > 0.0);

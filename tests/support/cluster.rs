@@ -1,4 +1,4 @@
-//! A real cluster for one test: three primaries with one replica each, which may be killed, frozen
+//! A real cluster for one test: primaries with one replica each, which may be killed, frozen
 //! and restarted, and whose slots may be migrated.
 
 use std::{collections::HashSet, time::Duration};
@@ -7,19 +7,25 @@ use redis::{FromRedisValue, RedisResult};
 
 use super::{PATIENCE, redis_server::TestRedis, wait_until_blocking};
 
-const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
 /// A server counts as failed after this time. A failover takes about twice as long.
 const NODE_TIMEOUT: &str = "1500";
 
 /// Options of a cluster.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Setup {
+    primaries: usize,
     password: Option<String>,
     args: Vec<String>,
 }
 
 impl Setup {
+    /// Instead of three.
+    pub fn primaries(mut self, primaries: usize) -> Self {
+        self.primaries = primaries;
+        self
+    }
+
     /// Requires this password; the URL contains it.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
@@ -38,8 +44,7 @@ impl Setup {
     }
 }
 
-/// Six servers; the first three start as primaries, each of the others as the replica of the one
-/// three positions before it.
+/// The servers: first those that start as primaries, then the replica of each, in the same order.
 #[derive(Debug)]
 pub struct TestCluster {
     setup: Setup,
@@ -56,11 +61,11 @@ struct Myself {
 
 impl TestCluster {
     pub fn start() -> Self {
-        Setup::default().start()
+        Self::setup().start()
     }
 
     pub fn setup() -> Setup {
-        Setup::default()
+        Setup { primaries: 3, password: None, args: Vec::new() }
     }
 
     fn new(setup: &Setup) -> Self {
@@ -79,17 +84,18 @@ impl TestCluster {
                 .args(&args)
                 .start()
         };
-        let nodes: Vec<TestRedis> = (0..PRIMARIES * 2).map(start).collect();
+        let nodes: Vec<TestRedis> = (0..setup.primaries * 2).map(start).collect();
         let cluster = Self { setup: setup.clone(), nodes, frozen: HashSet::new() };
         cluster.join();
         cluster
     }
 
     fn join(&self) {
-        let (primaries, replicas) = self.nodes.split_at(PRIMARIES);
+        let count = self.setup.primaries;
+        let (primaries, replicas) = self.nodes.split_at(count);
         for (i, node) in primaries.iter().enumerate() {
-            let share = |i: usize| (SLOTS * i / PRIMARIES).to_string();
-            let last = (SLOTS * (i + 1) / PRIMARIES - 1).to_string();
+            let share = |i: usize| (SLOTS * i / count).to_string();
+            let last = (SLOTS * (i + 1) / count - 1).to_string();
             node.query::<()>(&["CLUSTER", "ADDSLOTSRANGE", &share(i), &last]);
             node.query::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(i + 1).to_string()]);
         }
@@ -111,7 +117,7 @@ impl TestCluster {
         self.wait_until_whole();
     }
 
-    /// The URL for `--redis` with all six servers.
+    /// The URL for `--redis` with all servers.
     pub fn url(&self) -> String {
         self.url_by(&(0..self.nodes.len()).collect::<Vec<_>>())
     }
@@ -207,6 +213,14 @@ impl TestCluster {
     pub fn wait_until_whole(&self) {
         wait_until_blocking(PATIENCE, "the cluster is whole", || {
             self.live().all(|(_, node)| is_well(node).unwrap_or(false))
+        });
+    }
+
+    /// Waits until every live server refuses commands, because no server has some of the slots.
+    pub fn wait_until_slots_are_lost(&self) {
+        wait_until_blocking(PATIENCE, "the cluster is down", || {
+            self.live()
+                .all(|(_, node)| info(node, "cluster_state").is_ok_and(|state| state == "fail"))
         });
     }
 

@@ -69,7 +69,10 @@ fn render(report: &Report) -> String {
         .right(&Label("column-per-second"), |it| number(it.per_second.median as u64))
         .right(&Label("column-range"), |it| range(&it.per_second))
         .right(&Label("column-cpu-per-million"), |it| format!("{:.2}", it.cpu_per_million.median))
-        .right(&Label("column-on-servers"), |it| format!("{:.2}", it.on_servers));
+        .right(&Label("column-on-servers"), |it| format!("{:.2}", it.on_servers.median))
+        .right(&Label("column-range"), |it| {
+            format!("{:.2}–{:.2}", it.on_servers.min, it.on_servers.max)
+        });
     let simulated = Table::new(&report.simulated)
         .right(&Label("column-shards"), |it| number(it.shards))
         .right(&Label("column-buyers"), |it| number(it.buyers))
