@@ -60,6 +60,11 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
         match *fault {
             Fault::KillRedis { away } => restart(&mut world, away, None).await,
             Fault::TruncateAof { away } => restart(&mut world, away, Some((&sizes, plan))).await,
+            Fault::Frozen(time) => {
+                world.server.freeze();
+                tokio::time::sleep(time).await;
+                world.server.thaw();
+            }
             Fault::ConsumerRemoved(most)
             | Fault::TrimmedPending(most)
             | Fault::TrimmedAll(most) => stick(&world, &nodes, &log, &buyers, *fault, most).await?,

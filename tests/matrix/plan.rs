@@ -19,6 +19,8 @@ pub enum Fault {
     TruncateAof {
         away: Duration,
     },
+    /// Redis hangs with open connections for this time.
+    Frozen(Duration),
     FlushAll,
     ScriptFlush,
     GroupDestroyed,
@@ -95,6 +97,7 @@ impl Fault {
             Self::OldRows(_) => "SQL rows set back",
             Self::KillRedis { .. } => "Redis killed",
             Self::TruncateAof { .. } => "Redis killed, its file truncated",
+            Self::Frozen(_) => "Redis suspended",
             Self::FlushAll => "FLUSHALL",
             Self::ScriptFlush => "SCRIPT FLUSH",
             Self::GroupDestroyed => "group destroyed",
@@ -323,11 +326,12 @@ fn fault(random: &mut impl Rng) -> Fault {
         1 => Harm::Replaced,
         _ => Harm::SetBack(back),
     };
-    match random.random_range(0..32) {
+    match random.random_range(0..34) {
         14..=26 => Fault::Key(key, harm),
         27 => Fault::OldRedis(back),
         28 | 29 => Fault::OldRows(back),
         30 | 31 => Fault::Forged(some % 15 + 1),
+        32 | 33 => Fault::Frozen(hang * 2),
         0 => Fault::KillRedis { away },
         1 => Fault::TruncateAof { away },
         2 => Fault::FlushAll,
