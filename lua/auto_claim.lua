@@ -7,8 +7,10 @@
 --
 -- KEYS  1 orders (stream)  2 gone (set of entries)
 -- ARGV  1 group  2 consumer  3 minimum idle time (ms)  4 first entry  5 maximum number of entries to look at
+--       6 maximum number of deliveries
 --
--- Returns {last entry looked at, or false at the end of the list, claimed entries, entries without a body}, in any order
+-- Returns {last entry looked at, or false at the end of the list, claimed entries, entries without a body,
+--   {entry, deliveries}... of claimed entries that were delivered more often}, in any order
 
 -- In chunks, because `unpack` has a limit.
 local chunk = 4000
@@ -23,7 +25,7 @@ for _, row in ipairs(page) do
   ids[#ids + 1] = row[1]
 end
 
-local claimed = {}
+local claimed, often = {}, {}
 for deliveries, ids in pairs(by_deliveries) do
   for from = 1, #ids, chunk do
     local claim = {'XCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3]}
@@ -35,6 +37,9 @@ for deliveries, ids in pairs(by_deliveries) do
     end
     for _, id in ipairs(redis.call(unpack(claim))) do
       claimed[#claimed + 1] = id
+      if deliveries > tonumber(ARGV[6]) then
+        often[#often + 1] = {id, deliveries}
+      end
     end
   end
 end
@@ -54,4 +59,4 @@ if #claimed < #page then
     redis.call('SADD', KEYS[2], unpack(gone, from, math.min(from + chunk - 1, #gone)))
   end
 end
-return {#page == tonumber(ARGV[5]) and page[#page][1], claimed, gone}
+return {#page == tonumber(ARGV[5]) and page[#page][1], claimed, gone, often}

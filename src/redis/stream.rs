@@ -129,7 +129,7 @@ pub async fn read_group(
 }
 
 /// Result of a claim, and where to continue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Claimed {
     /// Continue here; `None` at the end of the list.
     pub next: Option<EntryId>,
@@ -137,6 +137,8 @@ pub struct Claimed {
     pub entries: Vec<Delivered>,
     /// Entries without a body: Redis dropped them from the pending list, and [`gone`] keeps their IDs.
     pub gone: Vec<EntryId>,
+    /// Deliveries of claimed entries that were delivered more than `max_deliveries` times.
+    pub often: Vec<(EntryId, u64)>,
 }
 
 /// Entries that claims found without a body and whose orders are not rebuilt yet.
@@ -156,19 +158,21 @@ pub async fn auto_claim(
     of: &Partition,
     consumer: &str,
     min_idle: Duration,
+    max_deliveries: u64,
     from: EntryId,
     count: usize,
 ) -> Result<Claimed> {
+    type Found = (Option<String>, Vec<String>, Vec<String>, Vec<(String, u64)>);
     let mut claim = scripts::AUTO_CLAIM.prepare_invoke();
     claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
-    claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
-    let (last, ids, gone): (Option<String>, Vec<String>, Vec<String>) = conn.invoke(&claim).await?;
+    claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count).arg(max_deliveries);
+    let (last, ids, gone, often): Found = conn.invoke(&claim).await?;
     let parsed = |ids: &[String]| ids.iter().map(|id| of.entry_id(id)).collect::<Result<Vec<_>>>();
     let mut wanted: BTreeSet<EntryId> = parsed(&ids)?.into_iter().collect();
     let mut entries = Vec::new();
-    if let Some(first) = wanted.first() {
+    if let (Some(first), Some(last)) = (wanted.first(), wanted.last()) {
         // Usually without gaps.
-        entries = range(conn, of, *first, 2 * ids.len()).await?;
+        entries = range_to(conn, of, *first, &last.in_stream(), 2 * ids.len()).await?;
         entries.retain(|it| wanted.remove(&it.entry));
     }
     if !wanted.is_empty() {
@@ -181,6 +185,7 @@ pub async fn auto_claim(
         next: last.map(|last| of.entry_id(&last)).transpose()?.and_then(EntryId::next),
         entries: passed(Point::AfterClaim, entries),
         gone: parsed(&gone)?,
+        often: with_count(of, often)?,
     })
 }
 
@@ -334,7 +339,14 @@ pub async fn pending_ids(
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(consumer);
     let rows: Vec<(String, Text, u64, u64)> = conn.query(&read).await?;
-    rows.into_iter().map(|(id, _, _, deliveries)| Ok((of.entry_id(&id)?, deliveries))).collect()
+    with_count(of, rows.into_iter().map(|(id, _, _, deliveries)| (id, deliveries)))
+}
+
+fn with_count(
+    of: &Partition,
+    rows: impl IntoIterator<Item = (String, u64)>,
+) -> Result<Vec<(EntryId, u64)>> {
+    rows.into_iter().map(|(id, deliveries)| Ok((of.entry_id(&id)?, deliveries))).collect()
 }
 
 /// XRANGE on the order stream: at most `count` entries starting at `first`.
@@ -344,8 +356,18 @@ pub async fn range(
     first: EntryId,
     count: usize,
 ) -> Result<Vec<Delivered>> {
+    range_to(conn, of, first, "+", count).await
+}
+
+async fn range_to(
+    conn: &mut Connection,
+    of: &Partition,
+    first: EntryId,
+    last: &str,
+    count: usize,
+) -> Result<Vec<Delivered>> {
     let mut read = cmd("XRANGE");
-    read.arg(of.orders()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
+    read.arg(of.orders()).arg(first.in_stream()).arg(last).arg("COUNT").arg(count);
     entries_of(of, conn.query(&read).await?)
 }
 

@@ -164,7 +164,7 @@ async fn dropped_entries_are_counted_until_they_are_rebuilt() {
     };
     assert_eq!(counted(&mut conn).await, (2, 0));
     let (idle, from) = (Duration::ZERO, EntryId::MIN);
-    stream::auto_claim(&mut conn, &of, "n/2", idle, from, 9).await.unwrap();
+    stream::auto_claim(&mut conn, &of, "n/2", idle, 9, from, 9).await.unwrap();
     assert_eq!(counted(&mut conn).await, (1, 1));
     let gone = stream::gone(&mut conn, &of).await.unwrap();
     stream::rebuilt(&mut conn, &of, &gone).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_claim_finds_entries_with_gaps_between_them_and_counts_a_delivery() {
     server.query::<()>(&["XDEL", &of.orders(), "20-0"]);
 
     let claim = async |conn: &mut Connection, from, count| {
-        stream::auto_claim(conn, &of, "n/2", Duration::ZERO, from, count).await.unwrap()
+        stream::auto_claim(conn, &of, "n/2", Duration::ZERO, 2, from, count).await.unwrap()
     };
     let ids = |claimed: &stream::Claimed| -> Vec<u64> {
         assert!(claimed.entries.iter().all(|it| it.body != stream::Body::Gone));
@@ -208,6 +208,10 @@ async fn a_claim_finds_entries_with_gaps_between_them_and_counts_a_delivery() {
     let held = stream::pending_ids(&mut conn, &of, Some("n/2"), min, max, 99).await.unwrap();
     let held: Vec<(u64, u64)> = held.into_iter().map(|(it, times)| (it.millis, times)).collect();
     assert_eq!(held, [(1, 2), (2, 2), (30, 2)]);
+    assert!(first.often.is_empty() && rest.often.is_empty());
+    let again = claim(&mut conn, EntryId::MIN, 2).await;
+    let often = again.often.iter().map(|(it, times)| (it.millis, *times));
+    assert_eq!(often.collect::<Vec<_>>(), [(1, 3), (2, 3)]);
 }
 
 /// A rush puts tens of thousands of entries into one second.

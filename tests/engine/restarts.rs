@@ -344,7 +344,7 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
     let (mut conn, of) = (world.redis.connection(), world.keys.home());
     assert!(fault_injection::trim_pending(&mut conn, &of).await.unwrap() >= 12);
     let claimed =
-        stream::auto_claim(&mut conn, &of, "node-c/1", Duration::ZERO, EntryId::MIN, 100).await;
+        stream::auto_claim(&mut conn, &of, "node-c/1", Duration::ZERO, 9, EntryId::MIN, 100).await;
     assert_eq!(claimed.unwrap().gone.len(), 12);
     world.start_node();
     world

@@ -115,7 +115,7 @@ async fn each_command_is_routed_to_the_server_of_its_key() {
     assert_eq!(page.len(), 1);
     let idle = Duration::ZERO;
     let from = seckill_model::EntryId::MIN;
-    let claimed = stream::auto_claim(&mut conn, &keys, "n/2", idle, from, 9).await.unwrap();
+    let claimed = stream::auto_claim(&mut conn, &keys, "n/2", idle, 9, from, 9).await.unwrap();
     assert_eq!(claimed.entries.len(), 1);
     assert_eq!(stream::acknowledge(&mut conn, &keys, [read[0].entry]).await.unwrap(), 1);
 }

@@ -331,7 +331,7 @@ impl Consumer {
     }
 
     /// Claims what other consumers have abandoned. As in [`Self::commit`], a batch is committed while the previous one is
-    /// acknowledged and the next one is claimed.
+    /// acknowledged and the next one is claimed and checked.
     async fn claim_idle(&mut self) -> Result<()> {
         self.rebuild().await?;
         let (mut batch, mut previous) = (Checked::default(), Committed::default());
@@ -340,13 +340,22 @@ impl Consumer {
             let Self { reader, writer, stop, .. } = self;
             let meanwhile = async {
                 previous.finish(&mut reader.servers).await?;
-                reader.claim(start).await
+                let mut claimed = reader.claim(start).await?;
+                let entries = if reader.settings.order_lock {
+                    Vec::new()
+                } else {
+                    std::mem::take(&mut claimed.entries)
+                };
+                Ok::<_, EngineError>((claimed, reader.check(entries).await?))
             };
             let (committed, claimed) = tokio::join!(writer.commit(batch, stop), meanwhile);
             previous = committed?;
             self.note_settled(&previous.settled);
             let claimed = match claimed {
-                Ok(claimed) => claimed,
+                Ok((claimed, checked)) => {
+                    batch = checked;
+                    claimed
+                }
                 Err(error) => {
                     previous.finish(&mut self.reader.servers).await?;
                     return Err(error);
@@ -359,12 +368,9 @@ impl Consumer {
                 self.rebuild().await?;
             }
             from = claimed.next;
-            batch = if self.reader.settings.order_lock {
+            if !claimed.entries.is_empty() {
                 self.settle(claimed.entries).await?;
-                Checked::default()
-            } else {
-                self.reader.check(claimed.entries).await?
-            };
+            }
         }
         self.commit(batch, previous, false).await?;
         Ok(())
@@ -454,19 +460,19 @@ impl Reader {
     /// Claims a batch of entries that other consumers have abandoned, in pages. After a failure, the pages before it are
     /// among the own pending entries.
     async fn claim(&mut self, start: EntryId) -> Result<Claimed> {
-        let idle = self.settings.claim_idle();
-        let mut claimed = Claimed { next: Some(start), entries: Vec::new(), gone: Vec::new() };
+        let (idle, most) = (self.settings.claim_idle(), self.settings.max_deliveries);
+        let mut claimed = Claimed { next: Some(start), ..Claimed::default() };
         // Entries that are not idle yet count too: a commit must not wait for a long list of them.
         let mut left = self.settings.consumer_batch;
         while let Some(from) = claimed.next.filter(|_| left > 0) {
             let count = stream::PAGE.min(left);
             left -= count;
             let Self { servers, partition, name, .. } = self;
-            let page =
-                stream::auto_claim(&mut servers.conn, partition, name, idle, from, count).await?;
+            let conn = &mut servers.conn;
+            let page = stream::auto_claim(conn, partition, name, idle, most, from, count).await?;
             claimed.next = page.next;
             claimed.gone.extend(page.gone);
-            claimed.entries.extend(self.check_deliveries(page.entries).await?);
+            claimed.entries.extend(self.reject_often(page.entries, page.often).await?);
         }
         Ok(claimed)
     }
@@ -479,8 +485,20 @@ impl Reader {
         let (conn, of) = (&mut self.servers.conn, &self.partition);
         let pending = stream::pending_ids(conn, of, Some(&self.name), first, last, count).await?;
         let most = self.settings.max_deliveries;
-        let often = pending.into_iter().filter(|(_, deliveries)| *deliveries > most);
-        let times: HashMap<EntryId, u64> = often.collect();
+        let often = pending.into_iter().filter(|(_, deliveries)| *deliveries > most).collect();
+        self.reject_often(batch, often).await
+    }
+
+    /// The same, with the number of deliveries of those above the limit.
+    async fn reject_often(
+        &mut self,
+        batch: Vec<Delivered>,
+        often: Vec<(EntryId, u64)>,
+    ) -> Result<Vec<Delivered>> {
+        if often.is_empty() {
+            return Ok(batch);
+        }
+        let times: HashMap<EntryId, u64> = often.into_iter().collect();
         // Without its body, the order of an entry is unknown, so that it is rebuilt instead.
         let is_often = |it: &Delivered| it.body != Body::Gone && times.contains_key(&it.entry);
         let (often, mut good): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_often);
