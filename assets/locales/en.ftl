@@ -848,6 +848,7 @@ attach-no-dates = sale #{ $voucher } has no readable dates: whether it runs is u
 attach-no-entries = the stream is empty: fields were not compared
 attach-no-field = it lacks the field { $name }
 attach-no-file = there is no file { $path }; correct --database
+attach-moved-loaded = Sale #{ $voucher } is marked as moved to an engine, but the service has its stock in Redis ({ $key }): both may sell it. Stop the service, and run 'seckill attach migrate --sale { $voucher }', which names the next step.
 attach-no-group = Group { $group } of stream { $stream } does not exist, and { $length ->
         [one] 1 entry is
        *[other] { $length } entries are

@@ -816,6 +816,7 @@ attach-no-dates = 秒杀 #{ $voucher } 的日期无法识别，不知道是否�
 attach-no-entries = 消息流为空，未比较字段
 attach-no-field = 缺少字段 { $name }
 attach-no-file = 文件 { $path } 不存在，请更正 --database
+attach-moved-loaded = 秒杀 #{ $voucher } 已标记为迁入引擎，但原服务的 Redis 中有它的库存（{ $key }）：两侧可能同时售卖。请停止原服务，并运行 'seckill attach migrate --sale { $voucher }'，它会指出下一步。
 attach-no-group = 消息流 { $stream } 的消费组 { $group } 不存在，{ $length } 条消息未投递。请创建：XGROUP CREATE { $stream } { $group } 0
 attach-no-group-name = stream.group 为空；请填写消费组，或将 stream.key 也留空
 attach-no-initial = 没有配置该列：只有库存为负时才能发现超卖

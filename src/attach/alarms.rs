@@ -9,6 +9,7 @@
 //! | stock loaded inside a transaction that was rolled back | a stock key without a row of its sale | [`Alarm::StockWithoutSale`] |
 //! | the dates never reach Redis | recent entries outside the dates of their sale | [`Alarm::OrdersOutsideDates`] |
 //! | sale not loaded, or keys lost | a running sale without a stock key | [`Alarm::SaleNotLoaded`] |
+//! | stock of a sale that has moved to an engine loaded again | its stock key beside its mark | [`Alarm::MovedSaleLoaded`] |
 //! | queue overflow or loss after admission, stream trimmed, lock not got, missing SQL stock, all acknowledged | a buyer with neither order nor entry | [`Alarm::BuyersWithoutOrder`] |
 //! | group created at `$` or late | the same: the entries that it skips are no longer in flight | [`Alarm::BuyersWithoutOrder`] |
 //! | no group, or no stream | neither exists | [`Alarm::NoGroup`], [`Alarm::NoStream`] |
@@ -93,6 +94,13 @@ pub enum Alarm {
         /// The sale.
         voucher: VoucherId,
         /// The missing key.
+        key: String,
+    },
+    /// A sale that has moved to an engine has a stock in the Redis of the service, which then sells it beside the engine.
+    MovedSaleLoaded {
+        /// The sale.
+        voucher: VoucherId,
+        /// The key of its stock.
         key: String,
     },
     /// Redis sells what SQL does not have: for example, the transaction that loaded the stock was rolled back.
@@ -216,26 +224,27 @@ impl Alarm {
     pub fn rank(&self) -> u8 {
         match self {
             Self::Oversold { .. } => 0,
-            Self::NoStream { .. } => 1,
-            Self::NoGroup { .. } => 2,
-            Self::SaleNotLoaded { .. } => 3,
-            Self::ForeignKey(_) => 4,
-            Self::StockWithoutSale { .. } => 5,
-            Self::OrdersOutsideDates { .. } => 6,
-            Self::BuyersWithoutOrder { .. } => 7,
-            Self::StuckPending { .. } => 8,
-            Self::PoisonEntries { .. } => 9,
-            Self::Redelivered { .. } => 10,
-            Self::LagHigh { .. } => 11,
+            Self::MovedSaleLoaded { .. } => 1,
+            Self::NoStream { .. } => 2,
+            Self::NoGroup { .. } => 3,
+            Self::SaleNotLoaded { .. } => 4,
+            Self::ForeignKey(_) => 5,
+            Self::StockWithoutSale { .. } => 6,
+            Self::OrdersOutsideDates { .. } => 7,
+            Self::BuyersWithoutOrder { .. } => 8,
+            Self::StuckPending { .. } => 9,
+            Self::PoisonEntries { .. } => 10,
+            Self::Redelivered { .. } => 11,
+            Self::LagHigh { .. } => 12,
             Self::DuplicateOrders { .. } => FIRST_MINOR,
-            Self::OrdersWithoutBuyer { .. } => 13,
-            Self::StockMismatch { .. } => 14,
-            Self::PiecesDiffer { .. } => 15,
-            Self::LockNotReleased { .. } => 16,
-            Self::LockWithoutLease { .. } => 17,
-            Self::LocalTimeIds { .. } => 18,
-            Self::StreamNotTrimmed { .. } => 19,
-            Self::CounterStays { .. } => 20,
+            Self::OrdersWithoutBuyer { .. } => 14,
+            Self::StockMismatch { .. } => 15,
+            Self::PiecesDiffer { .. } => 16,
+            Self::LockNotReleased { .. } => 17,
+            Self::LockWithoutLease { .. } => 18,
+            Self::LocalTimeIds { .. } => 19,
+            Self::StreamNotTrimmed { .. } => 20,
+            Self::CounterStays { .. } => 21,
         }
     }
 
@@ -246,7 +255,7 @@ impl Alarm {
 }
 
 /// Rank of the first alarm that stops and loses nothing.
-const FIRST_MINOR: u8 = 12;
+const FIRST_MINOR: u8 = 13;
 
 /// Why an entry cannot be processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -328,6 +337,7 @@ impl fmt::Display for Alarm {
             }
             Self::CounterStays { key } => text!("attach-counter-alarm", key),
             Self::SaleNotLoaded { voucher, key } => text!("attach-not-loaded", voucher, key),
+            Self::MovedSaleLoaded { voucher, key } => text!("attach-moved-loaded", voucher, key),
             Self::ForeignKey(ForeignKey { key, holds }) => {
                 text!("attach-foreign-key", key, holds = ForeignKey::content(holds))
             }

@@ -451,8 +451,9 @@ impl Recovery {
 
 /// The sales that Redis has keys of, or should have.
 fn of_redis(report: &Report) -> impl Iterator<Item = &SaleReport> {
-    let has_keys =
-        |it: &&SaleReport| it.loaded || it.buyers > 0 || it.buyers_without_order.is_some();
+    let has_keys = |it: &&SaleReport| {
+        !it.moved && (it.loaded || it.buyers > 0 || it.buyers_without_order.is_some())
+    };
     report.sales.iter().filter(has_keys)
 }
 

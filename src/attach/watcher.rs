@@ -81,6 +81,7 @@ pub struct Watcher {
     without_sale: Since<String>,
     counter: Since<String>,
     not_loaded: Since<VoucherId>,
+    moved_loaded: Since<VoucherId>,
     poison: Since<String>,
     redelivered: Since<String>,
     no_lease: Since<String>,
@@ -140,6 +141,7 @@ impl Watcher {
             without_sale: Since::default(),
             counter: Since::default(),
             not_loaded: Since::default(),
+            moved_loaded: Since::default(),
             poison: Since::default(),
             redelivered: Since::default(),
             no_lease: Since::default(),
@@ -298,7 +300,7 @@ impl Watcher {
         if !orders.complete {
             why.push(reason!("attach-more-orders", compared));
         } else if let Some(sale) =
-            sales.iter().find(|it| it.buyers > 0 && it.buyers_without_order.is_none())
+            sales.iter().find(|it| it.buyers > 0 && it.buyers_without_order.is_none() && !it.moved)
         {
             why.push(reason!("attach-more-buyers", voucher = sale.voucher_id, compared));
         }
@@ -331,6 +333,9 @@ impl Watcher {
             .filter(|it| it.phase == Some(Phase::Running) && !it.loaded && !it.moved)
             .map(|it| it.voucher_id);
         let not_loaded = self.not_loaded.lasting(now, 0, not_loaded);
+        // A migration writes the mark before it renames the stock. The script of the service does not know the dates.
+        let moved_loaded = sales.iter().filter(|it| it.moved && it.loaded).map(|it| it.voucher_id);
+        let moved_loaded = self.moved_loaded.lasting(now, 0, moved_loaded);
         // Each is read at another time: they are compared while nothing moves. An unreadable entry may be an order.
         let stocks = sales.iter().filter(|_| is_known).filter_map(|it| {
             let (redis, in_flight) = (it.redis_stock?, it.in_flight.unwrap_or(0));
@@ -404,6 +409,10 @@ impl Watcher {
             if not_loaded.contains(&voucher) {
                 let key = self.profile.stock(voucher);
                 alarms.push(Alarm::SaleNotLoaded { voucher, key });
+            }
+            if moved_loaded.contains(&voucher) {
+                let key = self.profile.stock(voucher);
+                alarms.push(Alarm::MovedSaleLoaded { voucher, key });
             }
         }
         let unreadable = in_flight.unreadable;

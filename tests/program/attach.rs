@@ -908,7 +908,7 @@ const DEAD: &str = "seckill:attach:stream.orders:dead";
 impl Service {
     /// The result of `attach recover`, which exits with this code.
     #[track_caller]
-    fn recover(&self, code: i32, args: &[&str]) -> Value {
+    pub(crate) fn recover(&self, code: i32, args: &[&str]) -> Value {
         self.run(&[&["recover", "--json"], args].concat()).expect_code(code).json()
     }
 

@@ -287,6 +287,27 @@ fn a_sale_moves_there_and_back_on_postgres() {
     there_and_back(Database::Postgres, Some(TestRedis::start()));
 }
 
+#[test]
+fn a_stock_that_the_service_loads_again_after_a_move_is_an_alarm() {
+    let both = Both::start(Database::Sqlite, None);
+    let service = &both.service;
+    both.sale_with_orders("10", 100);
+    both.migrate("10", &[]);
+    let watched = service.status(0, &[]);
+    assert_eq!((&watched["alarms"], &watched["not_compared"]), (&json!([]), &json!([])));
+    // The set and the rows are history: nothing is missing in a recovery.
+    let plan = service.recover(1, &[]);
+    assert_eq!((&plan["buyers_compared"], &plan["sales"]), (&true.into(), &json!([])), "{plan}");
+    // The service starts again, and loads the stock from its table.
+    service.redis.query::<()>(&["SET", "seckill:stock:10", "79"]);
+    let watched = service.status(1, &[]);
+    let expected =
+        json!([{"alarm": "moved_sale_loaded", "voucher": 10, "key": "seckill:stock:10"}]);
+    assert_eq!(watched["alarms"], expected, "{watched}");
+    service.redis.query::<i64>(&["DEL", "seckill:stock:10"]);
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+}
+
 /// Kills a run at each pass of a point, and completes it; returns how many passes there are.
 fn every_pass_may_die(point: Point, back: bool) -> u32 {
     let both = Both::start(Database::Sqlite, None);
