@@ -452,7 +452,8 @@ impl Recovery {
 /// The sales that Redis has keys of, or should have.
 fn of_redis(report: &Report) -> impl Iterator<Item = &SaleReport> {
     let has_keys = |it: &&SaleReport| {
-        !it.moved && (it.loaded || it.buyers > 0 || it.buyers_without_order.is_some())
+        let is_lost = it.phase == Some(Phase::Running) || it.buyers_without_order.is_some();
+        !it.moved && (it.loaded || it.buyers > 0 || is_lost)
     };
     report.sales.iter().filter(has_keys)
 }
