@@ -818,6 +818,7 @@ attach-move-keys = the Redis of the engine has keys of sale #{ $voucher } alread
 attach-move-memory = the profile has no stream: orders may wait in the memory of the service, where they cannot be seen. Stop the service, and pass --service-stopped
 attach-move-no-order = buyers without order and entry: { $count }, for example user { $user }. Recover their orders first, or pass --leave-out: their pieces are on sale again
 attach-move-no-sale = the service has no sale #{ $voucher } in SQL
+attach-move-groups = other groups read stream { $stream }: { $names }. The migration deletes the entries of the sale, which they would miss; stop their programs and destroy the groups first
 attach-move-not-loaded = sale #{ $voucher } has no stock in Redis ({ $key }): what is left is unknown. Load the stock first
 attach-move-not-proved = { $matching } of { $orders } orders are on the other side. Nothing was cleaned up; compare both sides, and run the command again.
 attach-move-number = values that are no ID for the engine: { $count }, the first { $value }

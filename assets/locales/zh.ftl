@@ -786,6 +786,7 @@ attach-move-keys = 引擎的 Redis 中已有秒杀 #{ $voucher } 的键（{ $key
 attach-move-memory = 没有配置消息流：订单可能在服务的内存队列中，无法查看。请停止原服务，并加上 --service-stopped
 attach-move-no-order = 有 { $count } 位买家既没有订单也没有消息（例如用户 { $user }）。请先补写订单，或加上 --leave-out 将其库存重新出售
 attach-move-no-sale = 原服务的 SQL 中没有秒杀 #{ $voucher }
+attach-move-groups = 还有其他消费者组在读取消息流 { $stream }：{ $names }。迁移会删除该秒杀的消息，这些组将读不到；请先停止它们的程序并删除这些组
 attach-move-not-loaded = 秒杀 #{ $voucher } 在 Redis 中没有库存（{ $key }），剩余数量未知，请先加载库存
 attach-move-not-proved = 另一侧有 { $orders } 笔订单中的 { $matching } 笔，未做清理；请比较两侧后重新运行。
 attach-move-number = 有 { $count } 个值不能作为引擎的编号，第一个为 { $value }

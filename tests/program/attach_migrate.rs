@@ -308,6 +308,34 @@ fn a_stock_that_the_service_loads_again_after_a_move_is_an_alarm() {
     assert_eq!(service.status(0, &[])["alarms"], json!([]));
 }
 
+#[test]
+fn other_groups_of_the_stream_prevent_a_migration() {
+    let both = Both::start(Database::Sqlite, None);
+    both.sale_with_orders("10", 100);
+    let redis = &both.service.redis;
+    let length = || redis.query::<i64>(&["XLEN", STREAM]);
+    let (create, destroy) = (["XGROUP", "CREATE"], ["XGROUP", "DESTROY"]);
+    redis.query::<()>(&[&create[..], &[STREAM, "reports", "0"]].concat());
+    redis.query::<()>(&[&create[..], &[STREAM, "billing", "0"]].concat());
+    let found = both.findings("10", &[]).join("\n");
+    assert!(found.contains("other groups read stream stream.orders: billing, reports"), "{found}");
+    redis.query::<i64>(&[&destroy[..], &[STREAM, "reports"]].concat());
+    redis.query::<i64>(&[&destroy[..], &[STREAM, "billing"]].concat());
+    // Created after the sale has moved, before its entries are deleted.
+    both.wait_for_silence();
+    let kill_at = format!("{}:3", Point::MigrationStep.name());
+    let ran = both.spawn("10", &["--yes", "--quiet", "1"], &[(KILL_AT, &kill_at)]).wait(LONG);
+    assert!(ran.status.code().is_none(), "{ran}");
+    both.release_lock();
+    redis.query::<()>(&[&create[..], &[STREAM, "reports", "0"]].concat());
+    let before = length();
+    refused(both.run("10", &["--yes"]), 1, "other groups read stream stream.orders: reports");
+    assert_eq!(length(), before);
+    redis.query::<i64>(&[&destroy[..], &[STREAM, "reports"]].concat());
+    assert_eq!(both.migrate("10", &[])["moved"], true);
+    assert_eq!(length(), before - 10);
+}
+
 /// Kills a run at each pass of a point, and completes it; returns how many passes there are.
 fn every_pass_may_die(point: Point, back: bool) -> u32 {
     let both = Both::start(Database::Sqlite, None);

@@ -39,7 +39,7 @@ use std::{
 
 use redis::{Pipeline, cmd, pipe};
 use seckill_model::{
-    Millis, Sale, SaleState, VoucherId,
+    Millis, Reason, Sale, SaleState, VoucherId,
     faults::{self, Point},
     order_id::utc_day,
     reason,
@@ -59,7 +59,9 @@ use crate::{
     buyers::{self, SaleKeys},
     check_single,
     database::{Database, OrderOf, SaleRow},
-    stream::{self, RawEntry, Waiting},
+    profile::Stream,
+    recover::letters_page,
+    stream::{self, Waiting},
 };
 
 /// Names of the renamed stock and of the mark, after that of the stock.
@@ -278,6 +280,20 @@ impl Migration {
         Ok(Service { keys, members, waiting, unreadable, set_aside, consumers, row, orders })
     }
 
+    /// The groups that read the stream beside that of the profile: they would miss the entries that are deleted.
+    async fn other_groups(&mut self) -> Result<Option<Reason>> {
+        let Profile { stream: Stream { key: stream, group }, .. } = &self.profile;
+        if !self.profile.has_stream() || !self.conn.query(cmd("EXISTS").arg(stream)).await? {
+            return Ok(None);
+        }
+        let groups = stream::groups(&mut self.conn, &self.profile).await?;
+        let mut others: Vec<_> =
+            groups.into_iter().map(|(name, _)| name).filter(|it| it != group).collect();
+        others.sort_unstable();
+        let names = others.join(", ");
+        Ok((!others.is_empty()).then(|| reason!("attach-move-groups", stream, names)))
+    }
+
     /// The entries of the sale that a recovery of this stream has given up.
     async fn set_aside(&mut self) -> Result<Vec<(String, String)>> {
         let (names, mut found) = (&self.profile.entry, Vec::new());
@@ -393,10 +409,16 @@ impl Migration {
                 call.arg(day.to_string()).arg(0).arg(KEEP_SEQUENCE.as_secs());
                 call.arg(most / u32::from(of.of()) + 1).arg(JUMP);
                 conn.invoke::<u64>(&call).await?;
+    ///
+    /// # Errors
+    /// The service has loaded the stock again, another group reads the stream, or a server is unreachable.
             }
         }
         Ok(())
     }
+        if let Some(found) = self.other_groups().await? {
+            return Err(AttachError::Refused(found));
+        }
 
     /// Step 6, after the engine has loaded the sale. An entry whose order the engine does not have stays in the stream.
     pub async fn finish(&mut self) -> Result<()> {

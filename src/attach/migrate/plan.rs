@@ -138,6 +138,7 @@ impl Migration {
         if self.exists(&attach_lock(&self.profile.stream.key)).await? {
             findings.push(reason!("attach-move-recovery"));
         }
+        findings.extend(self.other_groups().await?);
         let (stock, renamed) = (self.stock(), self.renamed());
         match (self.exists(&stock).await?, self.exists(&renamed).await?) {
             (true, true) => findings.push(reason!("attach-move-reloaded", key = stock)),
