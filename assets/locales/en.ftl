@@ -933,6 +933,7 @@ attach-recover-next = Apply it: the same command with --operate
 attach-recover-no-buyers = Buyers and orders are not compared for every sale: there are more than one pass reads, or a key holds another value.
 attach-recover-no-stock = The stock in Redis is not compared: users are buying, or more entries are in flight than one plan reads.
 attach-recover-no-stream = the profile has no stream: orders wait in the memory of the service, where nothing can be recovered
+attach-recover-locked = left: the lock of their user is held; run the command again after its release
 attach-recover-not-counted = not counted
 attach-recover-nothing = Nothing to recover.
 attach-recover-orders = live orders without a buyer

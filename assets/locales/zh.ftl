@@ -886,6 +886,7 @@ attach-recover-next = 执行：同一命令加上 --operate
 attach-recover-no-buyers = 未比较所有秒杀的买家和订单：超过一次读取的上限，或键的内容不符。
 attach-recover-no-stock = 未比较 Redis 库存：正在抢购，或在途消息超过一次读取的上限。
 attach-recover-no-stream = 没有配置消息流：订单在服务的内存队列中，无法恢复
+attach-recover-locked = 未处理：用户的锁被占用；请在释放后重新运行
 attach-recover-not-counted = 未统计
 attach-recover-nothing = 没有需要恢复的内容。
 attach-recover-orders = 不在买家集合中的有效订单

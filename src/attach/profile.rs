@@ -1,7 +1,7 @@
 //! The names of a service: keys, stream, entry fields, tables and columns.
 
 use jiff::{civil::DateTime, tz::TimeZone};
-use seckill_model::{Label, Millis, Reason, VoucherId, reason};
+use seckill_model::{Label, Millis, Reason, UserId, VoucherId, reason};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -266,6 +266,12 @@ impl Profile {
 
     pub(crate) fn buyers(&self, voucher: VoucherId) -> String {
         self.keys.buyers.replace(VOUCHER, &voucher.to_string())
+    }
+
+    /// The lock of a user; `None` if the service has none.
+    pub(crate) fn lock(&self, user: UserId) -> Option<String> {
+        let key = &self.keys.lock;
+        (!key.is_empty()).then(|| key.replace(USER, &user.to_string()))
     }
 
     /// The pattern of the locks of all users, for SCAN.

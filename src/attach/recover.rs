@@ -563,25 +563,43 @@ impl Run<'_> {
             self.recovery.conn.query(&read).await?;
         let entries = found.into_iter().flatten().flat_map(|(_, entries)| entries);
         let others = entries.filter(|(id, _)| !planned.contains(id.as_str()));
-        let other = |(entry, _)| EntryPlan {
-            entry,
-            consumer: Some(CONSUMER.to_owned()),
-            idle_ms: 0,
-            deliveries: 1,
-            order_id: None,
-            user_id: None,
-            voucher_id: None,
-            verdict: Verdict::Stuck,
-            action: RecoveryAction::Process,
-            fault: None,
+        let other = |(entry, fields): stream::RawEntry| {
+            let order = order_of(&self.recovery.profile, Some(&fields)).ok();
+            EntryPlan {
+                entry,
+                consumer: Some(CONSUMER.to_owned()),
+                idle_ms: 0,
+                deliveries: 1,
+                order_id: order.map(|it| it.id),
+                user_id: order.map(|it| it.user),
+                voucher_id: order.map(|it| it.voucher),
+                verdict: Verdict::Stuck,
+                action: RecoveryAction::Process,
+                fault: None,
+            }
         };
         Ok(others.map(other).collect())
     }
 
-    /// Takes an entry and judges it again, now that no consumer has it.
+    /// Processes an entry while its user is locked, as a consumer of the service does: it may be writing another entry of
+    /// this user, and checks for orders before it takes the row of the sale.
     async fn entry(&mut self, conn: &mut PlainConnection, planned: &EntryPlan) -> Result<()> {
         let profile = self.recovery.profile.clone();
         let taken = self.take(planned, "").await?;
+        let Some(key) = planned.user_id.and_then(|user| self.recovery.profile.lock(user)) else {
+            return self.process(conn, planned).await;
+        };
+        if !self.lease.lock_user(&mut self.recovery.conn, &key).await? {
+            self.done.locked += 1;
+            return self.log.add(self.plan.taken, &line(planned, "locked"));
+        }
+        // After an error, the lock stays until its lease ends: the database may still commit.
+        self.process(conn, planned).await?;
+        self.lease.unlock_user(&mut self.recovery.conn, &key).await
+    }
+
+    /// Takes an entry and judges it again, now that no consumer has it.
+    async fn process(&mut self, conn: &mut PlainConnection, planned: &EntryPlan) -> Result<()> {
         let (verdict, fault) = match taken {
             Taken::Gone | Taken::Held => {
                 self.done.changed += 1;

@@ -104,6 +104,8 @@ scripts! {
     ATTACH_STOCK: plain("attach_stock.lua");
     /// Renews or releases the lock of `attach`.
     ATTACH_LOCK: plain("attach_lock.lua");
+    /// Acquires or releases the lock of a user in another program.
+    ATTACH_USER_LOCK: plain("attach_user_lock.lua");
     /// Reads a window of the order stream.
     ENTRIES: plain("entries.lua");
     /// Reads all figures of a Snapshot.

@@ -1047,7 +1047,7 @@ fn what_a_kill_leaves_is_recovered(database: Database) {
 
     let again = service.operate(1, &[]);
     let nothing = json!({"created_group": false, "replayed": 0, "acknowledged": 0,
-        "dead_letters": 0, "changed": 0, "left": 0, "added_buyers": 0, "removed_buyers": 0,
+        "dead_letters": 0, "changed": 0, "locked": 0, "left": 0, "added_buyers": 0, "removed_buyers": 0,
         "stocks": 0, "stale": [], "cut_short": false});
     assert_eq!(again["applied"], nothing, "{again}");
     assert_eq!((service.redis_figures(), service.sql_figures()), after);
@@ -1256,6 +1256,52 @@ fn entries_of_a_live_consumer_are_left_alone() {
         service.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "9"]);
     assert_eq!(held.iter().map(|it| (it.1.as_str(), it.3)).collect::<Vec<_>>(), [("c1", 1)]);
     assert_eq!(service.sql_figures(), (10, 0, 0));
+}
+
+#[test]
+fn an_entry_is_written_only_while_its_user_is_locked() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    for user in 1..=3 {
+        assert_eq!(service.buy(user), 0);
+        service.receive();
+    }
+    // A consumer of the service may be writing their orders: with Redisson's lock, and with a plain one.
+    service.redis.query::<i64>(&["HSET", "lock:order:1", "3f2a:31", "1"]);
+    service.redis.query::<()>(&["SET", "lock:order:2", "thread-1"]);
+    let done = service.operate(1, &[]);
+    let applied = &done["applied"];
+    assert_eq!((&applied["replayed"], &applied["locked"]), (&1.into(), &2.into()), "{done}");
+    assert_eq!((service.redis_figures().0, service.sql_figures()), (2, (9, 1, 1)));
+    assert_eq!(service.logged("locked").len(), 2);
+    let held: Vec<(String, String, i64, i64)> =
+        service.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "9"]);
+    assert!(held.iter().all(|it| it.1 == "c1"), "{held:?}");
+    let text = service.run(&["recover", "--operate", "--yes", "--stuck", "1"]).expect_code(1);
+    assert!(text.stdout.contains("the lock of their user is held"), "{text}");
+    service.redis.query::<i64>(&["DEL", "lock:order:1", "lock:order:2"]);
+
+    // The database holds up the transaction; the user is locked meanwhile, for both kinds of consumers.
+    let conn = service.runtime.block_on(async {
+        let mut conn = service.pool.connection().await.unwrap();
+        conn.command("BEGIN IMMEDIATE").await.unwrap();
+        conn
+    });
+    let run = service.spawn(&["recover", "--json", "--operate", "--yes", "--stuck", "1"]);
+    wait_until_blocking(LONG, "the lock of a user", || {
+        service.redis.query::<i64>(&["EXISTS", "lock:order:1"]) == 1
+    });
+    let set: Option<String> = service.redis.query(&["SET", "lock:order:1", "thread-2", "NX"]);
+    let owners: Vec<String> = service.redis.query(&["HVALS", "lock:order:1"]);
+    assert_eq!((set, owners), (None, vec!["1".to_owned()]));
+    assert!(service.redis.query::<i64>(&["PTTL", "lock:order:1"]) > 0);
+    service.runtime.block_on(async move {
+        let mut conn = conn;
+        conn.command("ROLLBACK").await.unwrap();
+    });
+    assert_eq!(run.wait(LONG).expect_code(0).json()["applied"]["replayed"], 2);
+    assert_eq!((service.redis_figures().0, service.sql_figures()), (0, (7, 3, 3)));
+    assert_eq!(service.redis.query::<Vec<String>>(&["KEYS", "lock:order:*"]), [""; 0]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The lock of `attach`: one process at a time recovers a stream. Its keys are no keys of the engine.
+//! The lock of `attach`: one process at a time recovers a stream. Its keys are no keys of the engine. Its holder also
+//! locks the users of the service whose orders it writes.
 
 use std::time::Duration;
 
@@ -51,6 +52,22 @@ impl Lease {
     /// Releases it.
     pub(super) async fn release(self, conn: &mut Connection) -> Result<()> {
         self.call(conn, 0).await.map(drop)
+    }
+
+    /// Acquires the lock of a user of the service; `false` if it is held. It has the form of Redisson's.
+    pub(super) async fn lock_user(&self, conn: &mut Connection, key: &str) -> Result<bool> {
+        self.user(conn, key, LEASE.as_millis() as u64).await
+    }
+
+    /// Releases the lock of a user.
+    pub(super) async fn unlock_user(&self, conn: &mut Connection, key: &str) -> Result<()> {
+        self.user(conn, key, 0).await.map(drop)
+    }
+
+    async fn user(&self, conn: &mut Connection, key: &str, lease_ms: u64) -> Result<bool> {
+        let mut call = scripts::ATTACH_USER_LOCK.prepare_invoke();
+        call.key(key).arg(&self.owner).arg(lease_ms);
+        Ok(conn.invoke(&call).await?)
     }
 
     async fn call(&self, conn: &mut Connection, lease_ms: u64) -> Result<u8> {

@@ -135,6 +135,8 @@ pub struct Applied {
     pub dead_letters: u64,
     /// Entries that their consumer has processed or received again since the plan.
     pub changed: u64,
+    /// Entries left alone because the lock of their user is held: a consumer may be writing an order of this user.
+    pub locked: u64,
     /// Planned entries that were not processed, because of the limit, a signal or an error.
     pub left: u64,
     /// Buyers added.
@@ -152,7 +154,7 @@ pub struct Applied {
 impl Applied {
     /// Whether the whole plan was applied.
     pub fn is_complete(&self) -> bool {
-        self.left == 0 && self.stale.is_empty() && !self.cut_short
+        self.left == 0 && self.locked == 0 && self.stale.is_empty() && !self.cut_short
     }
 }
 

@@ -222,3 +222,4 @@ fn left(proof: &Proof) -> String {
     ];
     format!("{}\n{}", Label("attach-recover-proof"), fields(&lines))
 }
+        (applied.locked, Label("attach-recover-locked")),
