@@ -794,6 +794,12 @@ attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
         [0] .
        *[other] {" "}(lag { $lag }).
     } Check whether the consumer runs.
+attach-letter-ask = Add the body of dead letter { $letter } to the stream of the service again?
+attach-letter-missing = there is no dead letter { $letter } of stream { $stream } that can be replayed; list them with --dead-letters
+attach-letter-moved = sale #{ $voucher } of dead letter { $letter } moves or has moved to an engine: the service must not process it. Move the sale back first
+attach-letter-no-body = dead letter { $letter } has no body: it was trimmed or deleted before, and cannot be replayed
+attach-letter-replayed = Dead letter { $letter } is entry { $entry } of the stream again. A consumer of the service processes it, or the next recovery.
+attach-letters-more = There are more; raise --max.
 attach-limits-before = --stuck, --compare and --entries before a subcommand belong to the screen; put them after status, or omit the subcommand
 attach-local-ids = The time in order IDs such as { $order } differs by { $hours } hours from the time of their entries: the service takes local time for UTC. IDs can repeat when the zone or its offset changes. Use UTC.
 attach-locks = { $pattern }: { $hashes } of Redisson, { $strings } plain
@@ -812,13 +818,13 @@ attach-move-elsewhere = key { $key } says that the sale has moved to another eng
 attach-move-engine = engine
 attach-move-exists = voucher #{ $voucher } exists in the database of the engine already
 attach-move-fenced = an interrupted run has stopped sale #{ $voucher }: neither side sells it. Run the command without --dry-run, which completes or undoes the migration
+attach-move-groups = other groups read stream { $stream }: { $names }. The migration deletes the entries of the sale, which they would miss; stop their programs and destroy the groups first
 attach-move-initial = the service states an initial stock of { $stated }, but stock and live orders in SQL are { $initial }
 attach-move-interrupted = { $why }. Sale #{ $voucher } may be stopped on both sides: run the command again, which completes or undoes the migration
 attach-move-keys = the Redis of the engine has keys of sale #{ $voucher } already ({ $key }): a node may sell it. Use the database that belongs to this Redis
 attach-move-memory = the profile has no stream: orders may wait in the memory of the service, where they cannot be seen. Stop the service, and pass --service-stopped
 attach-move-no-order = buyers without order and entry: { $count }, for example user { $user }. Recover their orders first, or pass --leave-out: their pieces are on sale again
 attach-move-no-sale = the service has no sale #{ $voucher } in SQL
-attach-move-groups = other groups read stream { $stream }: { $names }. The migration deletes the entries of the sale, which they would miss; stop their programs and destroy the groups first
 attach-move-not-loaded = sale #{ $voucher } has no stock in Redis ({ $key }): what is left is unknown. Load the stock first
 attach-move-not-proved = { $matching } of { $orders } orders are on the other side. Nothing was cleaned up; compare both sides, and run the command again.
 attach-move-number = values that are no ID for the engine: { $count }, the first { $value }
@@ -842,6 +848,7 @@ attach-move-too-many = the sale has more than { $most } buyers or entries
 attach-move-unfinished = sale #{ $voucher } is in the engine, but the service has not been cleaned up; run the command without --dry-run
 attach-move-unread-orders = table { $table } has order IDs that the engine cannot represent
 attach-move-unreadable = entries in flight that cannot be read: { $count }, the first { $entry }. They may be orders; recover or remove them first
+attach-moved-loaded = Sale #{ $voucher } is marked as moved to an engine, but the service has its stock in Redis ({ $key }): both may sell it. Stop the service, and run 'seckill attach migrate --sale { $voucher }', which names the next step.
 attach-no-buyers = no sale has a set { $key }: no order yet, or keys.buyers of the profile is wrong
 attach-no-column = table { $table } has no column { $columns }
 attach-no-counter = { $key } does not exist: no order today, or another counter
@@ -849,7 +856,6 @@ attach-no-dates = sale #{ $voucher } has no readable dates: whether it runs is u
 attach-no-entries = the stream is empty: fields were not compared
 attach-no-field = it lacks the field { $name }
 attach-no-file = there is no file { $path }; correct --database
-attach-moved-loaded = Sale #{ $voucher } is marked as moved to an engine, but the service has its stock in Redis ({ $key }): both may sell it. Stop the service, and run 'seckill attach migrate --sale { $voucher }', which names the next step.
 attach-no-group = Group { $group } of stream { $stream } does not exist, and { $length ->
         [one] 1 entry is
        *[other] { $length } entries are
@@ -927,13 +933,13 @@ attach-recover-held = { $entries ->
 } in flight and not stuck: left alone.
 attach-recover-left = not processed yet: run the command again
 attach-recover-lock-lost = the lock of this recovery was lost, so it has stopped; run it again
+attach-recover-locked = left: the lock of their user is held; run the command again after its release
 attach-recover-log = the log { $path } cannot be written ({ $why }), so nothing more was changed; correct it or pass --data-dir
 attach-recover-lost = stream { $key } does not exist: no order yet, or orders wait in the memory of the service, where nothing can be recovered; if Redis has lost it, run XGROUP CREATE { $key } { $group } 0 MKSTREAM first
 attach-recover-next = Apply it: the same command with --operate
 attach-recover-no-buyers = Buyers and orders are not compared for every sale: there are more than one pass reads, or a key holds another value.
 attach-recover-no-stock = The stock in Redis is not compared: users are buying, or more entries are in flight than one plan reads.
 attach-recover-no-stream = the profile has no stream: orders wait in the memory of the service, where nothing can be recovered
-attach-recover-locked = left: the lock of their user is held; run the command again after its release
 attach-recover-not-counted = not counted
 attach-recover-nothing = Nothing to recover.
 attach-recover-orders = live orders without a buyer

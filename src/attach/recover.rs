@@ -4,6 +4,7 @@
 //! order, and an entry is copied to the dead letters and acknowledged in one step. Two processes never apply at once.
 
 mod lease;
+mod letters;
 mod plan;
 mod record;
 mod rows;
@@ -20,7 +21,6 @@ use seckill_model::{
 use seckill_redis::{Connection, Redis, keys::attach_dead, lossy_utf8::Text, scripts};
 use seckill_store::{Settings, plain::PlainConnection};
 
-pub(crate) use self::rows::check_columns;
 use self::{
     lease::Lease,
     plan::Change as Figure,
@@ -28,9 +28,11 @@ use self::{
     rows::{Asked, Facts, Order, Planned, Taken, order_of, place},
 };
 pub use self::{
+    letters::Letter,
     plan::{Applied, Change, EntryPlan, NewGroup, Plan, Proof, SalePlan},
     record::Log,
 };
+pub(crate) use self::{letters::page as letters_page, rows::check_columns};
 use crate::{
     Alarm, AttachError, Limits, Poison, Profile, Report, Result, SaleReport, Watcher,
     buyers::{self, SaleKeys},
@@ -449,7 +451,7 @@ impl Recovery {
     }
 }
 
-/// The sales that Redis has keys of, or should have.
+/// The sales that Redis has keys of, or should have. What one that has moved left behind is its history.
 fn of_redis(report: &Report) -> impl Iterator<Item = &SaleReport> {
     let has_keys = |it: &&SaleReport| {
         let is_lost = it.phase == Some(Phase::Running) || it.buyers_without_order.is_some();
@@ -584,8 +586,6 @@ impl Run<'_> {
     /// Processes an entry while its user is locked, as a consumer of the service does: it may be writing another entry of
     /// this user, and checks for orders before it takes the row of the sale.
     async fn entry(&mut self, conn: &mut PlainConnection, planned: &EntryPlan) -> Result<()> {
-        let profile = self.recovery.profile.clone();
-        let taken = self.take(planned, "").await?;
         let Some(key) = planned.user_id.and_then(|user| self.recovery.profile.lock(user)) else {
             return self.process(conn, planned).await;
         };
@@ -600,6 +600,8 @@ impl Run<'_> {
 
     /// Takes an entry and judges it again, now that no consumer has it.
     async fn process(&mut self, conn: &mut PlainConnection, planned: &EntryPlan) -> Result<()> {
+        let profile = self.recovery.profile.clone();
+        let taken = self.take(planned, "").await?;
         let (verdict, fault) = match taken {
             Taken::Gone | Taken::Held => {
                 self.done.changed += 1;

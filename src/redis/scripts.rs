@@ -106,6 +106,8 @@ scripts! {
     ATTACH_LOCK: plain("attach_lock.lua");
     /// Acquires or releases the lock of a user in another program.
     ATTACH_USER_LOCK: plain("attach_user_lock.lua");
+    /// Replays a dead letter of `attach` into the stream of another program.
+    ATTACH_REPLAY: plain("attach_replay.lua");
     /// Reads a window of the order stream.
     ENTRIES: plain("entries.lua");
     /// Reads all figures of a Snapshot.

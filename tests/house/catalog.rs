@@ -263,6 +263,7 @@ const NAMES: &[&str] = &[
     "compare",
     "entries",
     "watch",
+    "letters",
     "operate",
     "MKSTREAM",
     "migrate",

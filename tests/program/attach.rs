@@ -1337,6 +1337,59 @@ fn nothing_is_rebuilt_from_a_part_of_the_orders() {
 }
 
 #[test]
+fn a_dead_letter_is_listed_and_replayed_once() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 0);
+    let add = |fields: &[&str]| -> String {
+        service.redis.query(&[&["XADD", STREAM, "*"], fields].concat())
+    };
+    assert_eq!(service.recover(0, &["--dead-letters"])["letters"], json!([]));
+    let entry = add(&["userId", "4", "voucherId", SALE, "id", "502"]);
+    let gone = add(&["userId", "5", "voucherId", SALE, "id", "503"]);
+    service.receive();
+    service.receive();
+    service.redis.query::<i64>(&["XDEL", STREAM, &gone]);
+    assert_eq!(service.operate(0, &[])["applied"]["dead_letters"], 2);
+    let listed = service.recover(0, &["--dead-letters"]);
+    let letters = listed["letters"].as_array().unwrap();
+    let [letter, empty] = &letters[..] else { panic!("{listed}") };
+    assert_eq!((&letter["entry"], &letter["consumer"]), (&entry.as_str().into(), &"c1".into()));
+    assert_eq!(
+        letter["body"],
+        json!([["userId", "4"], ["voucherId", SALE], ["id", "502"]]),
+        "{listed}"
+    );
+    let first = service.recover(0, &["--dead-letters", "--max", "1"]);
+    assert_eq!((first["letters"].as_array().unwrap().len(), &first["more"]), (1, &true.into()));
+    let text = service.run(&["recover", "--dead-letters"]).expect_code(0).stdout;
+    assert!(text.contains("has no stock left") && text.contains(&entry), "{text}");
+
+    // The cause is removed.
+    service.sql("UPDATE tb_seckill_voucher SET stock = 1 WHERE voucher_id = 10");
+    let id = letter["letter"].as_str().unwrap();
+    let replay =
+        |code: i32, id: &str| service.recover(code, &["--replay", id, "--operate", "--yes"]);
+    let shown = service.recover(0, &["--replay", id]);
+    assert_eq!((&shown["replayed"], &shown["letter"]["letter"]), (&Value::Null, &id.into()));
+    service.redis.query::<()>(&["SET", "seckill:stock:10:moved", "engine 5"]);
+    let args = ["recover", "--operate", "--yes", "--replay"];
+    refused(service.run(&[&args[..], &[id]].concat()), 1, "sale #10 of dead letter");
+    service.redis.query::<i64>(&["DEL", "seckill:stock:10:moved"]);
+    let replayed = replay(0, id);
+    assert!(replayed["replayed"].as_str().unwrap() > gone.as_str(), "{replayed}");
+    for missing in [id, "7", "x"] {
+        let ran = service.run(&[&args[..], &[missing]].concat());
+        refused(ran, 1, "there is no dead letter");
+    }
+    let empty = empty["letter"].as_str().unwrap();
+    refused(service.run(&[&args[..], &[empty]].concat()), 1, "has no body");
+    service.consume();
+    assert_eq!((service.redis_figures().0, service.sql_figures()), (0, (0, 1, 1)));
+    assert_eq!(service.redis.query::<i64>(&["XLEN", DEAD]), 1);
+    assert!(service.logged("done").iter().any(|it| it.0 == "replay_letter"));
+}
+
+#[test]
 fn a_second_operator_is_refused_with_the_holder() {
     let service = Service::start();
     service.loaded_sale(SALE, 10);

@@ -45,7 +45,7 @@ use seckill_model::{
     reason,
     sale::MAX_STOCK,
 };
-use seckill_redis::{Connection, Layout, Redis, keys::attach_dead, scripts};
+use seckill_redis::{Connection, Layout, Redis, scripts};
 use seckill_store::{Settings, SharedStore, StoreError};
 
 use self::plan::user_id;
@@ -297,21 +297,15 @@ impl Migration {
     /// The entries of the sale that a recovery of this stream has given up.
     async fn set_aside(&mut self) -> Result<Vec<(String, String)>> {
         let (names, mut found) = (&self.profile.entry, Vec::new());
-        let [user, voucher] = [&names.user, &names.voucher].map(|name| format!("body:{name}"));
         let (sale, mut after) = (self.voucher.to_string(), "-".to_owned());
         loop {
-            let mut read = cmd("XRANGE");
-            read.arg(attach_dead(&self.profile.stream.key)).arg(&after).arg("+");
-            read.arg("COUNT").arg(PAGE);
-            let page: Vec<RawEntry> = self.conn.query(&read).await?;
-            let Some((last, _)) = page.last() else { return Ok(found) };
-            after = format!("({last}");
-            for (id, fields) in page {
-                let user = stream::value(&fields, &user).map(str::to_owned);
-                if let Some(user) = user.filter(|_| stream::value(&fields, &voucher) == Some(&sale))
-                {
-                    found.push((id, user));
-                }
+            let stream = &self.profile.stream.key;
+            let page = letters_page(&mut self.conn, stream, &after, PAGE as u64).await?;
+            let Some(last) = page.last() else { return Ok(found) };
+            after = format!("({}", last.letter);
+            for letter in page.iter().filter(|it| it.value(&names.voucher) == Some(&sale)) {
+                let user = letter.value(&names.user).map(str::to_owned);
+                found.extend(user.map(|user| (letter.letter.clone(), user)));
             }
         }
     }
@@ -409,21 +403,21 @@ impl Migration {
                 call.arg(day.to_string()).arg(0).arg(KEEP_SEQUENCE.as_secs());
                 call.arg(most / u32::from(of.of()) + 1).arg(JUMP);
                 conn.invoke::<u64>(&call).await?;
-    ///
-    /// # Errors
-    /// The service has loaded the stock again, another group reads the stream, or a server is unreachable.
             }
         }
         Ok(())
     }
-        if let Some(found) = self.other_groups().await? {
-            return Err(AttachError::Refused(found));
-        }
 
     /// Step 6, after the engine has loaded the sale. An entry whose order the engine does not have stays in the stream.
+    ///
+    /// # Errors
+    /// The service has loaded the stock again, another group reads the stream, or a server is unreachable.
     pub async fn finish(&mut self) -> Result<()> {
         if self.exists(&self.stock()).await? {
             return Err(self.reloaded());
+        }
+        if let Some(found) = self.other_groups().await? {
+            return Err(AttachError::Refused(found));
         }
         let mut waiting = self.read().await?.waiting;
         let orders = self.all_orders().await?;

@@ -1,10 +1,12 @@
 //! `seckill attach recover`: a plan, its application after a confirmation, and what is left.
 
+use std::slice;
+
 use clap::Args;
 use rustix::system::uname;
 use seckill_attach::{
     Limits, Profile,
-    recover::{Applied, Change, EntryPlan, Log, NewGroup, Plan, Proof, Recovery, SalePlan},
+    recover::{Applied, Change, EntryPlan, Letter, Log, NewGroup, Plan, Proof, Recovery, SalePlan},
 };
 use seckill_engine::{
     EngineError,
@@ -13,11 +15,12 @@ use seckill_engine::{
 use seckill_model::{Label, RecoveryAction, text};
 use seckill_redis::Redis;
 use serde::Serialize;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Config, Consent, Output, Result, Table, ask, ask_reason, count_in, counts, fields, number,
-    or_dash,
+    Config, Consent, Output, Result, Table, ask, ask_reason, count_in, counts, fields, local,
+    number, or_dash,
     pending::{action, verdict},
     signals::Signals,
     span,
@@ -36,12 +39,18 @@ pub(super) struct RecoverArgs {
     /// Seconds after which a pending entry is stuck, and a consumer is dead
     #[arg(long, value_name = "SECS", default_value = "60", value_parser = count_in(1..=86_400))]
     stuck: u64,
-    /// Most entries to process; run it again for the rest
+    /// Most entries to process, or dead letters to list; run it again for the rest
     #[arg(long, value_name = "N", default_value = "1000", value_parser = count_in(1..=1_000_000))]
     max: u64,
     /// Also remove buyers with neither an order nor an entry, who can then buy again
     #[arg(long)]
     remove_buyers: bool,
+    /// List the entries that recoveries have given up, oldest first, and do nothing else
+    #[arg(long, conflicts_with_all = ["operate", "replay", "remove_buyers"])]
+    dead_letters: bool,
+    /// Show this dead letter; with --operate, add its body to the stream of the service again and delete the letter
+    #[arg(long, value_name = "LETTER", conflicts_with = "remove_buyers")]
+    replay: Option<String>,
     #[command(flatten)]
     consent: Consent,
 }
@@ -69,6 +78,12 @@ pub(super) async fn run(
     let limits = Limits { stuck_ms: args.stuck * 1_000, ..Limits::default() };
     let (settings, removes) = (&config.store, args.remove_buyers);
     let mut recovery = Recovery::new(profile, limits, redis, database, settings, removes)?;
+    if args.dead_letters {
+        return letters(out, &mut recovery, args.max).await;
+    }
+    if let Some(id) = &args.replay {
+        return replay(config, out, &mut recovery, id, args).await;
+    }
     let plan = recovery.plan().await?;
     if !args.operate {
         return out.verdict(!plan.is_empty(), &plan, || {
@@ -83,11 +98,7 @@ pub(super) async fn run(
         check_reason(reason.as_deref())?;
         let entries = args.max.min(plan.entries.len() as u64);
         ask(consent, &text!("attach-recover-ask", entries))?;
-        let (host, pid) = (uname(), std::process::id());
-        let host = host.nodename().to_string_lossy();
-        let operator = format!("{}@{host} (PID {pid})", login_name());
-        let path = config.open_data_dir()?.path().join(LOG);
-        let mut log = Log::open(&path, operator, reason)?;
+        let mut log = open_log(config, reason)?;
         let (mut signals, stop) = (Signals::listen()?, CancellationToken::new());
         let stops = || stop.is_cancelled();
         let server = (database, settings);
@@ -104,6 +115,66 @@ pub(super) async fn run(
         let did = if plan.is_empty() { String::new() } else { done(&applied) + "\n" };
         did + &left(&proof)
     })
+}
+
+fn open_log(config: &Config, reason: Option<String>) -> Result<Log> {
+    let (host, pid) = (uname(), std::process::id());
+    let host = host.nodename().to_string_lossy();
+    let operator = format!("{}@{host} (PID {pid})", login_name());
+    let path = config.open_data_dir()?.path().join(LOG);
+    Ok(Log::open(&path, operator, reason)?)
+}
+
+/// Lists dead letters.
+async fn letters(out: Output, recovery: &mut Recovery, max: u64) -> Result<u8> {
+    // One more shows whether these are all.
+    let mut letters = recovery.letters(max + 1).await?;
+    let more = letters.len() as u64 > max;
+    letters.truncate(usize::try_from(max).unwrap_or(usize::MAX));
+    out.answer(&json!({ "letters": letters, "more": more }), || {
+        if letters.is_empty() {
+            return Label("cli-dead-none").to_owned();
+        }
+        let more = if more { &Label("attach-letters-more") } else { "" };
+        format!("{}{more}", letter_table(&letters))
+    })
+}
+
+/// Shows a dead letter, and with `--operate` replays it.
+async fn replay(
+    config: &Config,
+    out: Output,
+    recovery: &mut Recovery,
+    id: &str,
+    args: &RecoverArgs,
+) -> Result<u8> {
+    let letter = recovery.letter(id).await?;
+    let shown = letter_table(slice::from_ref(&letter)).to_string();
+    if !args.operate {
+        let document = json!({ "letter": letter, "replayed": null });
+        return out.answer(&document, || shown + &Label("attach-recover-next"));
+    }
+    out.say(shown.trim_end());
+    let reason = ask_reason(&args.consent);
+    check_reason(reason.as_deref())?;
+    ask(&args.consent, &text!("attach-letter-ask", letter = id))?;
+    let entry = recovery.replay(&letter, &mut open_log(config, reason)?).await?;
+    out.answer(&json!({ "letter": letter, "replayed": entry }), || {
+        text!("attach-letter-replayed", letter = id, entry)
+    })
+}
+
+fn letter_table(letters: &[Letter]) -> Table<'_, Letter> {
+    Table::new(letters)
+        .left(&Label("column-letter"), |it| it.letter.clone())
+        .left(&Label("column-at"), |it| or_dash(it.at.map(local)))
+        .left(&Label("column-entry"), |it| it.entry.clone())
+        .left(&Label("column-holder"), |it| it.consumer.clone())
+        .left(&Label("column-reason"), |it| it.reason.clone())
+        .left(&Label("cli-dead-fields"), |it| {
+            let pairs = it.body.iter().map(|(name, value)| format!("{name}={value}"));
+            pairs.collect::<Vec<_>>().join(" ")
+        })
 }
 
 /// What a plan does, and the figures before and after.
@@ -191,6 +262,7 @@ fn done(applied: &Applied) -> String {
         (applied.acknowledged, Label("attach-recover-acknowledged")),
         (applied.dead_letters, Label("attach-recover-dead")),
         (applied.changed, Label("attach-recover-changed")),
+        (applied.locked, Label("attach-recover-locked")),
         (applied.added_buyers, Label("attach-recover-buyers-added")),
         (applied.removed_buyers, Label("attach-recover-buyers-removed")),
         (applied.stocks, Label("attach-recover-stocks")),
@@ -222,4 +294,3 @@ fn left(proof: &Proof) -> String {
     ];
     format!("{}\n{}", Label("attach-recover-proof"), fields(&lines))
 }
-        (applied.locked, Label("attach-recover-locked")),
