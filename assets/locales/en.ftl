@@ -1005,6 +1005,10 @@ attach-stocks = { $pattern }: { $count ->
     [one] 1 number
    *[other] { $count } numbers
 }
+attach-stocks-moved = no key { $pattern }: { $count ->
+    [one] the sale has
+   *[other] all { $count } sales have
+} moved to an engine
 attach-stream = { $key }, { $length ->
     [one] 1 entry
    *[other] { $length } entries

@@ -945,6 +945,7 @@ attach-stock-without-sale = { $count ->
        *[other] Redis 中的 { $count } 个库存（例如 { $key }）
     }在 SQL 中没有对应的秒杀：用户买到的无法成为订单。请删除该键，或补上秒杀。
 attach-stocks = { $pattern }：{ $count } 个数字
+attach-stocks-moved = 没有键 { $pattern }：{ $count } 场秒杀已迁入引擎
 attach-stream = { $key }，{ $length } 条消息
 attach-stream-missing = 消息流 { $stream } 不存在，却已有买家：他们的订单已丢失，或在别处等待。请检查配置档案中的 stream.key，以及该键是否被删除。
 attach-stuck = 消费者 { $consumer } 有 { $count } 条消息超过 { $seconds } 秒未确认。请检查它是否在运行，以及确认的消息流是否正确。

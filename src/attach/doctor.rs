@@ -12,6 +12,7 @@ use crate::{
     check_single,
     database::{Database, text},
     locks,
+    migrate::MOVED,
     profile::BUILT_IN,
     stream,
 };
@@ -159,7 +160,15 @@ async fn elsewhere(
 async fn sales(conn: &mut Connection, profile: &Profile, findings: &mut Findings) -> Result<bool> {
     let Some(pattern) = profile.stocks() else { return Ok(false) };
     let (keys, complete) = sample(conn, &pattern).await?;
-    let vouchers: Vec<_> = keys.iter().filter_map(|key| profile.voucher_of(key)).collect();
+    let mut vouchers: Vec<_> = keys.iter().filter_map(|key| profile.voucher_of(key)).collect();
+    let mut moved = 0;
+    if vouchers.is_empty() {
+        // The stock of a sale that has moved must not be loaded.
+        let (marks, _) = sample(conn, &format!("{pattern}{MOVED}")).await?;
+        let stocks = marks.iter().filter_map(|key| key.strip_suffix(MOVED));
+        vouchers.extend(stocks.filter_map(|key| profile.voucher_of(key)));
+        moved = vouchers.len();
+    }
     if vouchers.is_empty() {
         let other = elsewhere(conn, &pattern, Profile::stocks).await?;
         let examined = if complete {
@@ -195,7 +204,10 @@ async fn sales(conn: &mut Connection, profile: &Profile, findings: &mut Findings
         }
     }
     if stocks > 0 {
-        findings.ok("stock", reason!("attach-stocks", pattern, count = stocks));
+        findings.ok("stock", reason!("attach-stocks", pattern = pattern.as_str(), count = stocks));
+    }
+    if moved > 0 {
+        findings.note("stock", reason!("attach-stocks-moved", pattern, count = moved));
     }
     if sets > 0 {
         findings.ok("buyers", reason!("attach-sets", count = sets));

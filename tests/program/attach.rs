@@ -162,7 +162,7 @@ impl Service {
     }
 
     #[track_caller]
-    fn doctor(&self, code: i32, args: &[&str]) -> Value {
+    pub(crate) fn doctor(&self, code: i32, args: &[&str]) -> Value {
         self.run(&[args, &["doctor", "--json"]].concat()).expect_code(code).json()
     }
 }

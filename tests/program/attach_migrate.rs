@@ -298,6 +298,11 @@ fn a_stock_that_the_service_loads_again_after_a_move_is_an_alarm() {
     // The set and the rows are history: nothing is missing in a recovery.
     let plan = service.recover(1, &[]);
     assert_eq!((&plan["buyers_compared"], &plan["sales"]), (&true.into(), &json!([])), "{plan}");
+    // Nothing advises the operator to load its stock either.
+    let checks = service.doctor(0, &[]);
+    let found = json!("no key seckill:stock:*: the sale has moved to an engine");
+    let is_note = |it: &Value| (&it["grade"], &it["found"]) == (&"note".into(), &found);
+    assert!(checks["checks"].as_array().unwrap().iter().any(is_note), "{checks}");
     // The service starts again, and loads the stock from its table.
     service.redis.query::<()>(&["SET", "seckill:stock:10", "79"]);
     let watched = service.status(1, &[]);

@@ -66,7 +66,7 @@ use crate::{
 
 /// Names of the renamed stock and of the mark, after that of the stock.
 const MOVING: &str = ":moving";
-const MOVED: &str = ":moved";
+pub(crate) const MOVED: &str = ":moved";
 /// Entries or users of one command.
 const PAGE: usize = 1_000;
 /// Lifetime of a counter of order IDs, as the engine sets it.
