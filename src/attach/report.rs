@@ -92,7 +92,7 @@ pub struct SaleReport {
     pub orders: Option<u64>,
     /// Orders that are not closed.
     pub live_orders: Option<u64>,
-    /// Buyers whose entry is in the stream and not acknowledged; `None` if unknown.
+    /// Users with an entry that is not acknowledged and no live order; `None` if unknown.
     pub in_flight: Option<u64>,
     /// Buyers with neither an order nor an entry; `None` if not compared.
     pub buyers_without_order: Option<u64>,

@@ -52,10 +52,12 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// The number of entries of a sale; `None` if it is unknown.
-    pub(crate) fn of(&self, sale: VoucherId) -> Option<u64> {
-        let users = self.users.get(&sale).map_or(0, HashSet::len) as u64;
-        self.complete.then_some(users)
+    /// The number of users of a sale with an entry that may become an order: those without a live order among `orders`,
+    /// which has the number of each user's; `None` if it is unknown.
+    pub(crate) fn of(&self, sale: VoucherId, orders: Option<&HashMap<String, u64>>) -> Option<u64> {
+        let has_order = |user: &str| orders.and_then(|it| it.get(user)).is_some_and(|it| *it > 0);
+        let users = self.users.get(&sale).into_iter().flatten().filter(|it| !has_order(it));
+        self.complete.then_some(users.count() as u64)
     }
 
     fn add(&mut self, profile: &Profile, (id, fields): RawEntry, delivered: bool) {

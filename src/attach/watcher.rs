@@ -200,7 +200,8 @@ impl Watcher {
                 }
                 _ => None,
             };
-            let in_flight = stream.as_ref().and_then(|_| in_flight.of(voucher));
+            let in_flight =
+                stream.as_ref().and_then(|_| in_flight.of(voucher, orders.of.get(&voucher)));
             let mut sale = sale_report(row, keys, &orders, differences.as_ref(), now);
             (sale.in_flight, sale.moved) = (in_flight, mark != "none");
             if let Some(last) = &last {

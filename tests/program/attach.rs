@@ -1119,6 +1119,9 @@ fn an_order_that_was_written_is_not_written_again() {
     // It died between COMMIT and XACK.
     service.sql("INSERT INTO tb_voucher_order VALUES (1, 1, 10, 1)");
     service.sql("UPDATE tb_seckill_voucher SET stock = 9");
+    let report = service.status(0, &[]);
+    let (alarms, in_flight) = (&report["alarms"], &sale(&report, 10)["in_flight"]);
+    assert_eq!((alarms, in_flight), (&json!([]), &0.into()), "{report}");
     let done = service.operate(0, &[]);
     let applied = &done["applied"];
     assert_eq!((&applied["acknowledged"], &applied["replayed"]), (&1.into(), &0.into()), "{done}");
