@@ -930,7 +930,7 @@ attach-recover-group-created = group created
 attach-recover-held = { $entries ->
     [one] 1 entry is
    *[other] { $entries } entries are
-} in flight and not stuck: left alone.
+} in flight and not stuck, or of a sale that has moved to an engine: left alone.
 attach-recover-left = not processed yet: run the command again
 attach-recover-lock-lost = the lock of this recovery was lost, so it has stopped; run it again
 attach-recover-locked = left: the lock of their user is held; run the command again after its release

@@ -883,7 +883,7 @@ attach-recover-group = 消息流 { $stream } 的消费组 { $group } 不存在�
    *[other] 其后 { $again } 条消息已有订单，服务的消费者会再次收到。
 }
 attach-recover-group-created = 已创建消费组
-attach-recover-held = { $entries } 条在途消息并未卡住，不作处理。
+attach-recover-held = { $entries } 条在途消息并未卡住，或其秒杀已迁入引擎，不作处理。
 attach-recover-left = 尚未处理，请再次运行
 attach-recover-lock-lost = 恢复所持的锁已丢失，因此停止；请再次运行
 attach-recover-locked = 未处理：用户的锁被占用；请在释放后重新运行

@@ -125,6 +125,13 @@ impl Recovery {
                 stock_compared: false,
                 last_id,
             };
+            // The service must not process what is left of them, nor get a stock.
+            let moved = report.sales.iter().filter(|it| it.moved).map(|it| it.voucher_id);
+            let moved: HashSet<VoucherId> = moved.collect();
+            for entry in &mut entries {
+                entry.is_stuck &=
+                    !entry.asked.as_ref().is_ok_and(|order| moved.contains(&order.voucher));
+            }
             let orders = self.judge(&mut conn, &mut entries, &mut plan).await?;
             let (mut stocks, mut lost) = (HashMap::new(), HashMap::new());
             for (voucher, keys) in vouchers.iter().zip(&keys) {
@@ -353,7 +360,7 @@ impl Recovery {
             users.sort_unstable();
             users
         };
-        for (sale, keys) in report.sales.iter().zip(keys) {
+        for (sale, keys) in report.sales.iter().zip(keys).filter(|(sale, _)| !sale.moved) {
             let voucher = sale.voucher_id;
             let Some((stock, left)) = stocks.get(&voucher).copied() else { continue };
             let of_sale = |it: &&EntryPlan| it.voucher_id == Some(voucher);

@@ -309,6 +309,14 @@ fn a_stock_that_the_service_loads_again_after_a_move_is_an_alarm() {
     let expected =
         json!([{"alarm": "moved_sale_loaded", "voucher": 10, "key": "seckill:stock:10"}]);
     assert_eq!(watched["alarms"], expected, "{watched}");
+    // What it sells beside the engine does not become an order.
+    assert_eq!(both.admit("10", 500).unwrap(), 0);
+    both.wait_for_silence();
+    let plan = service.recover(1, &["--stuck", "1"]);
+    assert_eq!(
+        (&plan["left"], &plan["entries"], &plan["sales"]),
+        (&1.into(), &json!([]), &json!([]))
+    );
     service.redis.query::<i64>(&["DEL", "seckill:stock:10"]);
     assert_eq!(service.status(0, &[])["alarms"], json!([]));
 }

@@ -16,7 +16,8 @@ pub struct Plan {
     pub create_group: Option<NewGroup>,
     /// Stuck entries with their verdicts, in the order in which they are processed.
     pub entries: Vec<EntryPlan>,
-    /// Entries in flight that a live consumer may be processing, or that are not old enough: left alone.
+    /// Entries in flight that a live consumer may be processing, that are not old enough, or whose sale has moved to an
+    /// engine: left alone.
     pub left: u64,
     /// There are more entries in flight than one plan reads.
     pub more_entries: bool,
