@@ -970,6 +970,7 @@ attach-screen-consumers = { $count ->
     [one] 1 consumer
    *[other] { $count } consumers
 }
+attach-screen-cost = { $line }: { $commands } Redis commands, { $rows } rows
 attach-screen-failed = { $why }; trying again every { $seconds } s
 attach-screen-first-locks = only the first { $held } are read
 attach-screen-json = the screen has no JSON; use seckill attach status --json
@@ -986,6 +987,7 @@ attach-sets = { $count ->
    *[other] sets of { $count } sales
 }
 attach-sql-name = { $key } must be a name of letters, digits and underscores
+attach-status-cost = cost
 attach-status-database = database
 attach-status-limits = limits
 attach-status-more-consumers = { $shown } of { $total } consumers shown; --json has all.
@@ -993,6 +995,7 @@ attach-status-more-locks = { $shown } of { $total } locks shown; --json has all.
 attach-status-more-sales = Only the newest { $shown } sales are read.
 attach-status-no-sales = No sales.
 attach-status-no-stream = none: orders wait in the memory of the service and cannot be seen
+attach-status-read = figures of { $taken }, read in { $took } with { $commands } Redis commands and { $rows } rows of SQL
 attach-status-reads = a pass reads at most { $orders } orders, { $buyers } buyers, { $entries } undelivered and { $entries } pending entries, and examines { $keys } keys for locks
 attach-status-redis = Redis
 attach-status-stream = { $key }: length { $length }, lag { $lag }, pending { $pending }, added/s { $rate }

@@ -916,6 +916,7 @@ attach-screen-alarms = { $count ->
    *[other] { $count } 条告警
 }
 attach-screen-consumers = { $count } 个消费者
+attach-screen-cost = { $line }：{ $commands } 条 Redis 命令、{ $rows } 行
 attach-screen-failed = { $why }；每 { $seconds } 秒重试一次
 attach-screen-first-locks = 只读取前 { $held } 把
 attach-screen-json = 屏幕没有 JSON 输出；请使用 seckill attach status --json
@@ -929,6 +930,7 @@ attach-set-name = 请改正配置档案中的 { $setting }，或用 --redis 指�
 attach-set-name-later = 第一笔订单之后请再次检查；如果仍然没有，请改正配置档案中的 { $setting }
 attach-sets = { $count } 场秒杀的集合
 attach-sql-name = { $key } 只能由字母、数字和下划线组成
+attach-status-cost = 开销
 attach-status-database = 数据库
 attach-status-limits = 上限
 attach-status-more-consumers = 显示 { $shown } / { $total } 个消费者，完整列表见 --json。
@@ -936,6 +938,7 @@ attach-status-more-locks = 显示 { $shown } / { $total } 把锁，完整列表�
 attach-status-more-sales = 只读取最新的 { $shown } 场秒杀。
 attach-status-no-sales = 没有秒杀。
 attach-status-no-stream = 无：订单在服务的内存队列中，无法查看
+attach-status-read = 数据取自 { $taken }，用时 { $took }，执行 { $commands } 条 Redis 命令，读取 { $rows } 行 SQL 数据
 attach-status-reads = 每次最多读取 { $orders } 笔订单、{ $buyers } 位买家、未投递和待确认消息各 { $entries } 条，并检查 { $keys } 个键以查找锁
 attach-status-redis = Redis
 attach-status-stream = { $key }：长度 { $length }，积压 { $lag }，待确认 { $pending }，新增/秒 { $rate }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -27,6 +28,7 @@ const STATEMENT: Duration = Duration::from_secs(10);
 pub(crate) struct Database {
     pool: PlainPool,
     name: String,
+    rows: AtomicU64,
 }
 
 /// A row of the sales.
@@ -95,12 +97,17 @@ impl Database {
             let missing = reason!("attach-no-file", path = path.as_path());
             return Err(StoreError::File(missing).into());
         }
-        Ok(Self { pool, name })
+        Ok(Self { pool, name, rows: AtomicU64::new(0) })
     }
 
     /// Takes a connection within the time limit.
     pub(crate) async fn connection(&self) -> Result<PlainConnection> {
         Ok(self.in_time(self.pool.connection()).await?)
+    }
+
+    /// Rows read so far.
+    pub(crate) fn rows_read(&self) -> u64 {
+        self.rows.load(Relaxed)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -128,7 +135,9 @@ impl Database {
         values: &[i64],
     ) -> Result<Vec<[Option<String>; N]>> {
         let mut conn = self.connection().await?;
-        Ok(self.in_time(conn.texts(sql, values)).await?)
+        let rows = self.in_time(conn.texts(sql, values)).await?;
+        self.rows.fetch_add(rows.len() as u64, Relaxed);
+        Ok(rows)
     }
 
     /// Runs a statement within the time limit.

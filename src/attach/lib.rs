@@ -27,7 +27,7 @@ use seckill_store::StoreError;
 pub use alarms::{Alarm, Poison};
 pub use locks::MOST as MOST_LOCKS;
 pub use profile::Profile;
-pub use report::{ConsumerReport, Kind, LockReport, Locks, Report, SaleReport, StreamReport};
+pub use report::{ConsumerReport, Cost, Kind, LockReport, Locks, Report, SaleReport, StreamReport};
 pub use watcher::{Limits, Watcher};
 
 /// Result of a read.

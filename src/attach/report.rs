@@ -16,6 +16,8 @@ pub struct Report {
     pub database: String,
     /// What a pass reads at most.
     pub limits: Limits,
+    /// What this pass has read.
+    pub cost: Cost,
     /// The order stream; `None` if there is none: orders may wait in the memory of the service.
     pub stream: Option<StreamReport>,
     /// The newest sales.
@@ -29,6 +31,17 @@ pub struct Report {
     /// What was not compared or not seen, so that it can raise no alarm.
     #[serde(serialize_with = "sentences")]
     pub not_compared: Vec<Reason>,
+}
+
+/// What one pass has cost the servers of the service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// Redis commands. SCAN, SSCAN and XRANGE examine up to 1,000 keys, members or entries each.
+    pub commands: u64,
+    /// Rows that SQL returned.
+    pub rows: u64,
+    /// Milliseconds from the first read to the last: a figure is at most so much older than the report.
+    pub took_ms: u64,
 }
 
 /// The order stream and its group.

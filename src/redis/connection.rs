@@ -36,6 +36,7 @@ pub struct Connection {
     /// A failure has revealed that it is outdated.
     stale: bool,
     generation: u64,
+    sent: u64,
 }
 
 /// A server and the connection to it.
@@ -58,7 +59,15 @@ impl Redis {
     /// Returns a connection for reads that block for up to `block`.
     pub fn blocking_connection(&self, block: Duration) -> Connection {
         let (redis, answer) = (self.clone(), COMMAND_TIMEOUT + block);
-        Connection { redis, answer, peers: Vec::new(), map: None, stale: false, generation: 0 }
+        Connection {
+            redis,
+            answer,
+            peers: Vec::new(),
+            map: None,
+            stale: false,
+            generation: 0,
+            sent: 0,
+        }
     }
 }
 
@@ -154,9 +163,15 @@ impl Connection {
         self.read(slot, reply)
     }
 
+    /// Commands sent so far, without those that open a connection.
+    pub fn commands_sent(&self) -> u64 {
+        self.sent
+    }
+
     /// Not generic, so that it is compiled once for all types of replies.
     async fn send(&mut self, slot: u16, ask: Ask<'_>) -> Result<Value> {
         let mut connection = self.reach(slot).await?;
+        self.sent += ask.commands();
         match ask.send(&mut connection).await {
             Ok(reply) => Ok(reply),
             Err(error) => match self.drop_connection(slot, &error) {

@@ -61,6 +61,14 @@ impl Ask<'_> {
         }
     }
 
+    /// Number of commands.
+    pub(super) fn commands(self) -> u64 {
+        match self {
+            Self::Command(_) | Self::Script(_) => 1,
+            Self::Pipe(pipe) => pipe.len() as u64,
+        }
+    }
+
     /// Slot of its keys; that of [`HOME`] without keys.
     ///
     /// # Errors

@@ -563,6 +563,14 @@ fn a_service_under_load_raises_no_alarm() {
         assert_eq!(report["alarms"], json!([]), "{report}");
         let sale = sale(report, 10);
         assert!(sale["orders_without_buyer"] == 0 && sale["buyers"].is_u64(), "{sale}");
+        let cost = ["commands", "rows"].map(|it| report["cost"][it].as_u64().unwrap());
+        assert!(cost[0] > 10 && cost[1] >= sale["orders"].as_u64().unwrap(), "{report}");
+    }
+    // Reading takes at most 2 % of the time.
+    for pair in reports.windows(2) {
+        let at = |it: &Value| it["taken"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        let took = pair[0]["cost"]["took_ms"].as_i64().unwrap();
+        assert!(at(&pair[1]).duration_since(at(&pair[0])).as_millis() >= i128::from(50 * took));
     }
     // There was traffic, and it was seen.
     let moved = |key: &str| reports.iter().any(|it| sale(it, 10)[key].as_f64() > Some(20.0));

@@ -1,7 +1,7 @@
 //! The screen of an attached service with fixed reports: every size, any number of rows, outages, and its keys.
 
 use seckill_attach::{
-    Alarm, ConsumerReport, Kind, Limits, LockReport, Locks, Report, SaleReport, StreamReport,
+    Alarm, ConsumerReport, Cost, Kind, Limits, LockReport, Locks, Report, SaleReport, StreamReport,
 };
 
 use super::prelude::*;
@@ -89,6 +89,7 @@ fn report(sales: u64, consumers: u64, locks: u64, alarms: Vec<Alarm>) -> Report 
         redis: "127.0.0.1:6379".into(),
         database: "sqlite".into(),
         limits: Limits::default(),
+        cost: Cost { commands: 1_234, rows: 2_346, took_ms: 14 },
         stream: Some(StreamReport {
             key: "stream.orders".into(),
             group: "g1".into(),
@@ -111,7 +112,7 @@ fn report(sales: u64, consumers: u64, locks: u64, alarms: Vec<Alarm>) -> Report 
 
 fn pass(outcome: Result<Report, &str>) -> Pass {
     let outcome = outcome.map(Box::new).map_err(str::to_owned);
-    Pass { ended: NOW, took_ms: 14, outcome }
+    Pass { ended: NOW, pause_ms: 2_000, outcome }
 }
 
 /// The screen before the first pass.
@@ -119,7 +120,7 @@ fn opened() -> Tui {
     let snapshot = Snapshot { seq: 1, read_only: true, ..Snapshot::default() };
     let mut tui = Tui::new(snapshot);
     (tui.app.alone, tui.app.view) = (true, View::Attach);
-    tui.app.views.attach.name("hmdp".into(), "127.0.0.1:6379".into(), 2_000);
+    tui.app.views.attach.name("hmdp".into(), "127.0.0.1:6379".into());
     tui
 }
 
@@ -220,6 +221,15 @@ fn figures_of_an_earlier_pass_are_marked_as_old() {
     tui.press("\t").assert_shows("✖ 21 alarms|read 0.0 s ago in 14 ms");
     tui.app.display.now = NOW.plus(3_000);
     tui.assert_shows("3 s ago").assert_hides("s old");
+    // The next pass begins later after an expensive one.
+    let slow = Pass { pause_ms: 20_000, ..pass(Ok(report(1, 1, 1, all_alarms()))) };
+    tui.app.on_pass(slow);
+    tui.app.display.now = NOW.plus(19_000);
+    tui.assert_shows("19 s ago").assert_hides("s old");
+    tui.app.on_pass(pass(Ok(report(1, 1, 1, all_alarms()))));
+    tui.app.display.now = NOW.plus(3_000);
+    let cost = "read 3 s ago in 14 ms: 1,234 Redis commands, 2,346 rows";
+    assert!(tui.screen_at(120, 36).contains(cost), "{}", tui.screen_at(120, 36));
     let is_dimmed = |tui: &mut Tui| {
         let buffer = tui.draw(120, 36);
         let mut found = (3..36).filter_map(|y| Some((column(&buffer, y, "98,766")? as u16, y)));

@@ -1,8 +1,8 @@
 //! Passes over the attached service: a task of its own, which ends with the view.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use seckill_attach::{Report, Watcher};
+use seckill_attach::Report;
 use seckill_model::Millis;
 use tokio::{
     sync::mpsc::{self, Receiver},
@@ -19,7 +19,8 @@ const SETTLE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Pass {
     pub(crate) ended: Millis,
-    pub(crate) took_ms: u64,
+    /// Milliseconds until the next one begins.
+    pub(crate) pause_ms: u64,
     /// What it read, or why it failed.
     pub(crate) outcome: Result<Box<Report>, String>,
 }
@@ -37,17 +38,19 @@ impl Feed {
         let Attached { mut watcher, every, .. } = attached;
         let (sender, passes) = mpsc::channel(1);
         let task: JoinHandle<()> = tokio::spawn(async move {
-            let mut pause = SETTLE.min(every);
+            let mut is_first = true;
             loop {
-                let pass = pass(&mut watcher).await;
-                let has_read = pass.outcome.is_ok();
+                let outcome = watcher.pass().await.map(Box::new);
+                let outcome = outcome.map_err(|error| error.to_string());
+                let settles = is_first && outcome.is_ok();
+                let pause = if settles { SETTLE.min(every) } else { watcher.pause(every) };
+                is_first &= !settles;
+                let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+                let pass = Pass { ended: Millis::now(), pause_ms, outcome };
                 if sender.send(pass).await.is_err() {
                     return;
                 }
                 sleep(pause).await;
-                if has_read {
-                    pause = every;
-                }
             }
         });
         Self { passes, task: task.abort_handle() }
@@ -63,11 +66,4 @@ impl Drop for Feed {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-async fn pass(watcher: &mut Watcher) -> Pass {
-    let begun = Instant::now();
-    let outcome = watcher.pass().await.map(Box::new).map_err(|error| error.to_string());
-    let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Pass { ended: Millis::now(), took_ms, outcome }
 }

@@ -7,7 +7,7 @@ mod columns;
 mod feed;
 mod layout;
 
-use seckill_attach::{Alarm, ConsumerReport, LockReport, MOST_LOCKS, Report, SaleReport};
+use seckill_attach::{Alarm, ConsumerReport, Cost, LockReport, MOST_LOCKS, Report, SaleReport};
 use strum::VariantArray as _;
 
 use self::feed::Feed;
@@ -24,6 +24,8 @@ use crate::Attached;
 const LATE_MS: u64 = 3_000;
 /// From this height on, panels are separated by blank lines.
 const TALL: u16 = 28;
+/// From this width on, there is room for the cost of a pass.
+const WIDE: u16 = 100;
 /// Most lines of an error.
 const ERROR_LINES: usize = 3;
 /// Cells of the sign before an alarm.
@@ -43,7 +45,6 @@ enum Panel {
 struct Read {
     report: Report,
     ended: Millis,
-    took_ms: u64,
     /// It was not the first one, so that alarms are known.
     is_settled: bool,
 }
@@ -53,7 +54,8 @@ pub(crate) struct AttachState {
     profile: String,
     /// Redis, without credentials.
     redis: String,
-    every_ms: u64,
+    /// Milliseconds between the last pass and the next one.
+    pause_ms: u64,
     focus: Panel,
     read: Option<Read>,
     /// Why the newest pass failed, if it did.
@@ -70,7 +72,7 @@ impl Default for AttachState {
             feed: None,
             profile: String::new(),
             redis: String::new(),
-            every_ms: 0,
+            pause_ms: 0,
             focus: Panel::default(),
             read: None,
             failure: None,
@@ -85,14 +87,13 @@ impl Default for AttachState {
 
 impl AttachState {
     /// Names the service on the screen.
-    pub(crate) fn name(&mut self, profile: String, redis: String, every_ms: u64) {
-        (self.profile, self.redis, self.every_ms) = (profile, redis, every_ms);
+    pub(crate) fn name(&mut self, profile: String, redis: String) {
+        (self.profile, self.redis) = (profile, redis);
     }
 
     /// Starts the passes.
     pub(crate) fn follow(&mut self, attached: Attached) {
-        let every_ms = attached.every.as_millis() as u64;
-        self.name(attached.profile.clone(), attached.redis.clone(), every_ms);
+        self.name(attached.profile.clone(), attached.redis.clone());
         self.feed = Some(Feed::start(attached));
     }
 
@@ -103,7 +104,8 @@ impl AttachState {
 
     /// Shows what a pass has read, or why it failed.
     pub(crate) fn on_pass(&mut self, pass: Pass) {
-        let Pass { ended, took_ms, outcome } = pass;
+        let Pass { ended, pause_ms, outcome } = pass;
+        self.pause_ms = pause_ms;
         match outcome {
             Err(why) => self.failure = Some(why),
             Ok(mut report) => {
@@ -115,7 +117,7 @@ impl AttachState {
                 let held = report.locks.as_mut().map(|it| std::mem::take(&mut it.held));
                 self.locks.replace(held.unwrap_or_default());
                 let is_settled = self.read.is_some();
-                self.read = Some(Read { report: *report, ended, took_ms, is_settled });
+                self.read = Some(Read { report: *report, ended, is_settled });
             }
         }
     }
@@ -124,7 +126,7 @@ impl AttachState {
     fn outdated(&self, now: Millis) -> Option<u64> {
         let read = self.read.as_ref()?;
         let age = now.since(read.ended);
-        let limit = self.every_ms + LATE_MS.max(2 * read.took_ms);
+        let limit = self.pause_ms + LATE_MS.max(2 * read.report.cost.took_ms);
         (self.failure.is_some() || age > limit).then_some(age)
     }
 
@@ -154,15 +156,20 @@ impl AttachState {
         }
     }
 
-    /// When the last pass ended and how long it took.
-    fn pass_line(&self, scene: &Scene) -> Line<'static> {
+    /// When the last pass ended, how long it took, and what it has read.
+    fn pass_line(&self, scene: &Scene, cells: u16) -> Line<'static> {
         let Some(read) = &self.read else { return Line::default() };
         let age = scene.seen().since(read.ended);
         if self.outdated(scene.seen()).is_some() {
             return Span::styled(text::old(age), scene.theme.warn).into();
         }
-        let (span, took) = (figures::span(age), figures::latency(read.took_ms * 1_000));
-        Span::styled(text!("attach-screen-pass", span, took), scene.theme.soft).into()
+        let Cost { commands, rows, took_ms } = read.report.cost;
+        let (span, took) = (figures::span(age), figures::latency(took_ms * 1_000));
+        let mut line = text!("attach-screen-pass", span, took);
+        if cells >= WIDE {
+            line = text!("attach-screen-cost", line, commands, rows);
+        }
+        Span::styled(line, scene.theme.soft).into()
     }
 
     fn heading(&self, scene: &Scene, cells: usize) -> Line<'static> {
@@ -459,11 +466,11 @@ impl Component for AttachState {
 
     fn draw(&mut self, area: Rect, buffer: &mut Buffer, scene: &Scene) {
         let theme = scene.theme;
-        let pass = self.pass_line(scene);
+        let pass = self.pass_line(scene, area.width);
         let room = usize::from(area.width).saturating_sub(pass.width() + 5);
         draw_head(area, buffer, &self.heading(scene, room), &pass);
         let failure = self.failure.as_ref().map(|why| {
-            let seconds = self.every_ms.div_ceil(1_000);
+            let seconds = self.pause_ms.div_ceil(1_000);
             let text = text!("attach-screen-failed", why, seconds);
             let text = format!("{} {text}", glyphs::CROSS);
             wrap_to(&text, usize::from(area.width.saturating_sub(2)), ERROR_LINES)
