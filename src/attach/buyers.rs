@@ -6,10 +6,8 @@ use redis::{Value, cmd, from_redis_value, pipe};
 use seckill_model::{ForeignKey, NO_NUMBER, VoucherId};
 use seckill_redis::{Connection, lossy_utf8::Text};
 
-use crate::{Profile, Result};
+use crate::{PAGE, Profile, Result};
 
-/// Members of one SSCAN or SMISMEMBER.
-const PAGE: usize = 1_000;
 /// Longest stock that is read, in bytes.
 const NUMBER: isize = 63;
 

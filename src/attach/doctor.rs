@@ -7,7 +7,7 @@ use seckill_store::Settings;
 use serde::Serialize;
 
 use crate::{
-    AttachError, Kind, Profile, Result,
+    AttachError, Kind, PAGE, Profile, Result,
     buyers::{self, SaleKeys},
     check_single,
     database::{Database, text},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// SCAN calls for the keys of one pattern.
-const SCANS: usize = 20;
+const SCANS: usize = 100;
 /// Keys and sales that are examined.
 const SAMPLE: usize = 20;
 /// Newest entries whose fields are compared.
@@ -174,7 +174,7 @@ async fn sales(conn: &mut Connection, profile: &Profile, findings: &mut Findings
         let examined = if complete {
             reason!("attach-no-stock", pattern)
         } else {
-            reason!("attach-no-stock-yet", pattern, keys = SCANS * locks::COUNT)
+            reason!("attach-no-stock-yet", pattern, keys = SCANS * PAGE)
         };
         // Nothing can be watched without any sale.
         findings.missing("stock", "keys.stock", examined, other, complete);

@@ -6,10 +6,8 @@ use redis::{Value, cmd, from_redis_value, pipe};
 use seckill_model::ForeignKey;
 use seckill_redis::{Connection, lossy_utf8::Text};
 
-use crate::{Kind, Limits, LockReport, Locks, Result};
+use crate::{Kind, Limits, LockReport, Locks, PAGE, Result};
 
-/// Keys that Redis examines in one SCAN.
-pub(crate) const COUNT: usize = 1_000;
 /// Locks, and stock keys, that are read in one pass.
 pub const MOST: usize = 1_000;
 /// Longest owner that is read, in bytes.
@@ -69,7 +67,7 @@ pub(crate) async fn scan(
     pattern: &str,
 ) -> Result<Vec<String>> {
     let mut scan = cmd("SCAN");
-    scan.arg(*cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(COUNT);
+    scan.arg(*cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(PAGE);
     let (next, page): (u64, Vec<Text>) = conn.query(&scan).await?;
     *cursor = next;
     Ok(page.into_iter().map(|Text(key)| key).collect())

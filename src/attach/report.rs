@@ -36,7 +36,8 @@ pub struct Report {
 /// What one pass has cost the servers of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// Redis commands. SCAN, SSCAN and XRANGE examine up to 1,000 keys, members or entries each.
+    /// Redis commands. SCAN, SSCAN and XRANGE examine up to [`PAGE`](crate::PAGE) keys, members or entries
+    /// each.
     pub commands: u64,
     /// Rows that SQL returned.
     pub rows: u64,

@@ -6,10 +6,8 @@ use redis::{FromRedisValue, Value, cmd, from_redis_value, pipe};
 use seckill_model::{ForeignKey, Millis, VoucherId};
 use seckill_redis::{Connection, lossy_utf8::Text};
 
-use crate::{ConsumerReport, Limits, Poison, Profile, Result, StreamReport};
+use crate::{ConsumerReport, Limits, PAGE, Poison, Profile, Result, StreamReport};
 
-/// Entries of one XRANGE or XPENDING.
-const PAGE: usize = 1_000;
 /// Newest entries that a pass reads.
 const NEWEST: usize = 100;
 

@@ -42,11 +42,11 @@ const ZONE_STEPS: i64 = 56;
 pub struct Limits {
     /// Orders, the newest ones, in pages of 5,000.
     pub orders: usize,
-    /// Buyers of all sales, in pages of 1,000.
+    /// Buyers of all sales, in pages of [`PAGE`](crate::PAGE).
     pub buyers: usize,
-    /// Entries never delivered, and the same number of pending ones, in pages of 1,000.
+    /// Entries never delivered, and the same number of pending ones, in pages of [`PAGE`](crate::PAGE).
     pub in_flight: usize,
-    /// SCAN calls for locks, each examining 1,000 keys.
+    /// SCAN calls for locks, each examining [`PAGE`](crate::PAGE) keys.
     pub scans: usize,
     /// Milliseconds after which an entry, a lock, or an order without a stream is stuck.
     pub stuck_ms: u64,
@@ -60,7 +60,7 @@ impl Default for Limits {
             orders: 100_000,
             buyers: 100_000,
             in_flight: 10_000,
-            scans: 50,
+            scans: 250,
             stuck_ms: 60_000,
             deliveries: 5,
         }

@@ -11,7 +11,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use seckill_attach::{
-    AttachError, ConsumerReport, Cost, Limits, LockReport, Profile, Report, SaleReport,
+    AttachError, ConsumerReport, Cost, Limits, LockReport, PAGE, Profile, Report, SaleReport,
     StreamReport, Watcher,
     doctor::{self, Finding},
 };
@@ -250,7 +250,7 @@ async fn watch(out: Output, mut watcher: Watcher, every: Duration) -> Result<u8>
 
 fn render(report: &Report) -> String {
     let Limits { orders, buyers, in_flight, scans, .. } = report.limits;
-    let keys = scans * 1_000;
+    let keys = scans * PAGE;
     let Cost { commands, rows, took_ms } = report.cost;
     let (taken, took) = (local(report.taken), span(took_ms));
     let unknown = || Label("common-unknown").to_owned();
