@@ -568,9 +568,10 @@ fn a_service_under_load_raises_no_alarm() {
     }
     // Reading takes at most 2 % of the time.
     for pair in reports.windows(2) {
-        let at = |it: &Value| it["taken"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
-        let took = pair[0]["cost"]["took_ms"].as_i64().unwrap();
-        assert!(at(&pair[1]).duration_since(at(&pair[0])).as_millis() >= i128::from(50 * took));
+        let at = |it: &Value| it["taken"].as_u64().unwrap();
+        let took = pair[0]["cost"]["took_ms"].as_u64().unwrap();
+        // It is taken a moment after the begin of the pass.
+        assert!(at(&pair[1]) - at(&pair[0]) >= 49 * took, "{pair:?}");
     }
     // There was traffic, and it was seen.
     let moved = |key: &str| reports.iter().any(|it| sale(it, 10)[key].as_f64() > Some(20.0));
