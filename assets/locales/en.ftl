@@ -749,7 +749,7 @@ attach-buyers-without-order =
     Sale #{ $voucher }: { $users ->
         [one] 1 buyer has
        *[other] { $users } buyers have
-    } neither an order in SQL nor an entry in the stream (user { $user }). Their orders are lost; write them, or remove the users from the buyers and return the stock.
+    } neither an order in SQL nor an entry in flight (user { $user }). Recovery writes the orders whose entries are still in the stream; write the others, or remove the users from the buyers and return the stock.
 attach-cannot-read-profile = cannot read the profile { $path } ({ $why }); check --profile
 attach-cluster = Redis is a cluster, but the keys of these services are in several slots; connect to the server that the service uses
 attach-column-buyers = buyers
@@ -813,6 +813,7 @@ attach-move-ask = Move sale #{ $voucher } "{ $title }" to the engine, with { $st
 attach-move-before = Sale #{ $voucher } has moved to the engine before. Nothing was changed.
 attach-move-changed = the sale changed while it was prepared: the service still sells it, or its consumers run. Its stock key was restored, and nothing has moved. Stop the service, and run the command again
 attach-move-closed = closed orders: { $count }, the first { $order }. Their pieces may be sold already; remove these rows or correct their status first
+attach-move-blocked = the client at { $address } waits for entries in XREADGROUP. Stop the consumers of the service; if it belongs to another service, pass --service-stopped
 attach-move-consumer = consumer { $consumer } asked for entries { $seconds } s ago. Stop the consumers of the service, or adjust --quiet
 attach-move-elsewhere = key { $key } says that the sale has moved to another engine. Name the servers of that engine
 attach-move-engine = engine

@@ -61,12 +61,13 @@ pub struct Recovery {
     remove_buyers: bool,
 }
 
-/// An entry in flight, and whether it is stuck.
+/// An entry in flight, or one that the group has passed; and whether it is stuck.
 #[derive(Debug)]
 struct Entry {
     pending: Pending,
     asked: Asked,
     is_stuck: bool,
+    passed: bool,
 }
 
 impl Recovery {
@@ -111,7 +112,10 @@ impl Recovery {
             let last_id = stream::last_id(&mut self.conn, &self.profile).await?;
             let keys = buyers::keys(&mut self.conn, &self.profile, &vouchers).await?;
             let start = create_group.as_ref().map(|it| it.start.clone());
-            let (mut entries, complete) = self.in_flight(start, report.taken).await?;
+            let (mut entries, mut complete) = self.in_flight(start, report.taken).await?;
+            if has_group {
+                complete &= self.add_passed(&mut entries, report.taken).await?;
+            }
             let mut plan = Plan {
                 taken: report.taken,
                 stream: self.profile.stream.key.clone(),
@@ -285,7 +289,7 @@ impl Recovery {
             // A consumer that is idle for that long has received it before. What an interrupted run has claimed stays
             // claimed, and continues now.
             let is_stuck = pending.idle_ms >= limits.stuck_ms || pending.consumer == CONSUMER;
-            entries.push(Entry { pending, asked, is_stuck });
+            entries.push(Entry { pending, asked, is_stuck, passed: false });
         }
         // While a consumer is alive, it is its work to receive them.
         let is_waiting = idle.keys().any(|name| is_alive(name));
@@ -298,9 +302,43 @@ impl Recovery {
             let asked = order_of(profile, Some(&fields));
             let (consumer, fields) = (String::new(), Some(fields));
             let pending = Pending { id, consumer, idle_ms, deliveries: 0, fields };
-            entries.push(Entry { pending, asked, is_stuck });
+            entries.push(Entry { pending, asked, is_stuck, passed: false });
         }
         Ok((entries, complete))
+    }
+
+    /// Adds the entries of buyers without an order that the group has passed: a consumer acknowledged them without writing
+    /// the order, or the group began after them. No consumer receives them again. Returns whether all were read.
+    async fn add_passed(&mut self, entries: &mut Vec<Entry>, now: Millis) -> Result<bool> {
+        let lasting = self.watcher.lasting.without_order.iter();
+        let lacking: HashSet<(VoucherId, &str)> =
+            lasting.map(|(it, user)| (*it, &**user)).collect();
+        let known: HashSet<String> = entries.iter().map(|it| it.pending.id.clone()).collect();
+        let (mut after, mut read) = ("0-0".to_owned(), 0);
+        while !lacking.is_empty() {
+            if read >= self.limits.orders {
+                return Ok(false);
+            }
+            let page = stream::entries_after(&mut self.conn, &self.profile, &after, PAGE).await?;
+            let Some((last, _)) = page.last() else { break };
+            after.clone_from(last);
+            read += page.len();
+            for (id, fields) in page {
+                let asked = order_of(&self.profile, Some(&fields));
+                let is_lacking = |order: &Order| {
+                    lacking.contains(&(order.voucher, order.user.to_string().as_str()))
+                };
+                if !asked.as_ref().is_ok_and(is_lacking) || known.contains(&id) {
+                    continue;
+                }
+                let idle_ms = now.since(Millis(entry_order(&id).0 as i64));
+                let is_stuck = idle_ms >= self.limits.stuck_ms;
+                let (consumer, fields) = (String::new(), Some(fields));
+                let pending = Pending { id, consumer, idle_ms, deliveries: 0, fields };
+                entries.push(Entry { pending, asked, is_stuck, passed: true });
+            }
+        }
+        Ok(true)
     }
 
     /// Adds the verdicts on stuck entries to the plan; returns the orders that entries in flight will become.
@@ -317,7 +355,7 @@ impl Recovery {
                 page.iter().filter_map(|it| it.asked.as_ref().ok()).copied().collect();
             let mut facts = Facts::read(&self.database, conn, &self.profile, &asked).await?;
             facts.after(&planned);
-            for Entry { pending, asked, is_stuck } in page {
+            for Entry { pending, asked, is_stuck, passed } in page {
                 let (verdict, fault) = facts.judge(asked);
                 if let (Verdict::Stuck, Ok(order)) = (verdict, &asked) {
                     facts.plan(order, &mut planned);
@@ -339,6 +377,7 @@ impl Recovery {
                     verdict,
                     action: action(verdict),
                     fault,
+                    passed: *passed,
                 });
             }
         }
@@ -365,7 +404,10 @@ impl Recovery {
             let Some((stock, left)) = stocks.get(&voucher).copied() else { continue };
             let of_sale = |it: &&EntryPlan| it.voucher_id == Some(voucher);
             let replayed = plan.entries.iter().filter(of_sale);
-            let replayed = replayed.filter(|it| it.action == RecoveryAction::Process).count();
+            let replayed = replayed.filter(|it| it.action == RecoveryAction::Process);
+            let with_entry: HashSet<String> =
+                replayed.clone().filter_map(|it| Some(it.user_id?.to_string())).collect();
+            let replayed = replayed.count();
             // A sale that is over sells nothing, and one that has not begun is loaded by the service.
             let is_sold = match sale.phase {
                 Some(Phase::Ended) => false,
@@ -374,8 +416,8 @@ impl Recovery {
                 _ => keys.has_stock,
             };
             let sets = plan.stock_compared && is_sold && keys.foreign.is_empty();
-            let redis_stock = if sets { Some(left.max(0)) } else { keys.stock };
-            let without_order = users(&lasting.without_order, voucher);
+            let mut without_order = users(&lasting.without_order, voucher);
+            without_order.retain(|user| !with_entry.contains(user));
             let mut add_buyers = Vec::new();
             if keys.foreign.is_empty() {
                 add_buyers = users(&lasting.without_buyer, voucher);
@@ -386,6 +428,11 @@ impl Recovery {
             // An unreadable entry may be the order of one of them.
             let remove_buyers =
                 self.remove_buyers && lasting.unreadable == 0 && !without_order.is_empty();
+            // What was promised to buyers without an order is not sold again, unless they are removed.
+            let promised = if remove_buyers { 0 } else { without_order.len() as i64 };
+            let least = left.saturating_sub(promised).max(0);
+            let kept = keys.stock.unwrap_or(least).clamp(least, left.max(0));
+            let redis_stock = if sets { Some(kept) } else { keys.stock };
             let sale = SalePlan {
                 voucher_id: voucher,
                 orders: Figure {
@@ -497,6 +544,7 @@ impl Run<'_> {
                 self.log.add(self.plan.taken, &line(entry, "planned"))?;
             }
             self.log.sync()?;
+            self.claim_passed(page).await?;
             let others = self.deliver(page).await?;
             for entry in &others {
                 self.log.add(self.plan.taken, &line(entry, "planned"))?;
@@ -557,11 +605,24 @@ impl Run<'_> {
         self.log.add(self.plan.taken, &line)
     }
 
+    /// Makes the entries pending that the group has passed. One that a consumer has received since is left to it.
+    async fn claim_passed(&mut self, page: &[EntryPlan]) -> Result<()> {
+        let passed: Vec<&str> =
+            page.iter().filter(|it| it.passed).map(|it| it.entry.as_str()).collect();
+        if passed.is_empty() {
+            return Ok(());
+        }
+        let mut claim = cmd("XCLAIM");
+        claim.arg(&self.plan.stream).arg(&self.plan.group).arg(CONSUMER);
+        claim.arg(self.recovery.limits.stuck_ms).arg(passed).arg("FORCE").arg("JUSTID");
+        self.recovery.conn.query::<Value>(&claim).await.map(drop).map_err(Into::into)
+    }
+
     /// Receives as many entries as the page has of those that no consumer has received. They are the oldest ones, as in
     /// the plan; returns those that are not, because a consumer has come back and received others.
     async fn deliver(&mut self, page: &[EntryPlan]) -> Result<Vec<EntryPlan>> {
         let planned: HashSet<&str> =
-            page.iter().filter(|it| it.consumer.is_none()).map(|it| it.entry.as_str()).collect();
+            page.iter().filter(|it| it.is_undelivered()).map(|it| it.entry.as_str()).collect();
         if planned.is_empty() {
             return Ok(Vec::new());
         }
@@ -585,6 +646,7 @@ impl Run<'_> {
                 verdict: Verdict::Stuck,
                 action: RecoveryAction::Process,
                 fault: None,
+                passed: false,
             }
         };
         Ok(others.map(other).collect())

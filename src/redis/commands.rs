@@ -55,7 +55,7 @@ const NEEDED: &[&str] = &[
     "XREVRANGE {stream} + -",
     "XREADGROUP GROUP g c COUNT 1 STREAMS {stream} >",
     "XPENDING {stream} g",
-    "XCLAIM {stream} g c 0 0-1 JUSTID",
+    "XCLAIM {stream} g c 0 0-1 FORCE JUSTID",
     "XACK {stream} g 0-1",
     "XINFO STREAM {stream}",
     "XINFO GROUPS {stream}",

@@ -129,6 +129,11 @@ impl Migration {
             let (consumer, seconds) = (it.name.as_str(), it.idle_ms / 1_000);
             findings.push(reason!("attach-move-consumer", consumer, seconds));
         }
+        if !self.options.is_stopped {
+            let waiting = self.blocked_clients().await?;
+            findings
+                .extend(waiting.into_iter().map(|address| reason!("attach-move-blocked", address)));
+        }
         // New entries of other sales are no sign of a consumer, and those of this one are found by comparing plans.
         let now: BTreeSet<(&str, bool)> =
             service.waiting.iter().map(|it| (it.entry.as_str(), it.delivered)).collect();
@@ -148,6 +153,23 @@ impl Migration {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Addresses of the clients that have waited in XREADGROUP for too long to count as active consumers: until the read
+    /// returns, XINFO shows when it began. Which stream they read is unknown. The engine's own reads end sooner.
+    ///
+    /// Source: <https://redis.io/docs/latest/commands/client-list/>
+    async fn blocked_clients(&mut self) -> Result<Vec<String>> {
+        let list: String = self.conn.query(cmd("CLIENT").arg("LIST")).await?;
+        let blocked = list.lines().filter_map(|line| {
+            let value = |name: &str| {
+                line.split(' ').find_map(|it| it.strip_prefix(name)?.strip_prefix('='))
+            };
+            let idle_ms = value("idle")?.parse::<u64>().ok()? * 1_000;
+            let waits = value("flags")?.contains('b') && value("cmd")? == "xreadgroup";
+            (waits && idle_ms >= self.options.quiet_ms).then(|| value("addr"))?.map(str::to_owned)
+        });
+        Ok(blocked.collect())
     }
 
     fn collect(&self, service: Service, mut findings: Vec<Reason>) -> Plan {

@@ -64,6 +64,15 @@ pub struct EntryPlan {
     pub action: RecoveryAction,
     /// Why it yields no order.
     pub fault: Option<OrderError>,
+    /// The group has passed it, and it is not pending: it was acknowledged without an order, or the group began after it.
+    pub passed: bool,
+}
+
+impl EntryPlan {
+    /// Whether the group delivers it next.
+    pub(super) fn is_undelivered(&self) -> bool {
+        self.consumer.is_none() && !self.passed
+    }
 }
 
 /// One sale.

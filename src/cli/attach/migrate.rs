@@ -52,7 +52,7 @@ pub(super) struct MigrateArgs {
     #[arg(long, conflicts_with = "back")]
     leave_out: bool,
     /// State that the service is stopped and no order waits in its memory, which cannot be seen; required without a
-    /// stream
+    /// stream, and if clients of other services wait in XREADGROUP
     #[arg(long, conflicts_with = "back")]
     service_stopped: bool,
     /// Seconds without a request after which a consumer of the service counts as stopped
