@@ -2326,7 +2326,7 @@ error-other-sale = Redis and SQL hold different sales under ID { $sale }; use th
 error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the excess orders
 error-read-only = read-only: commands are rejected; start without --read-only to make changes
 error-reconciling = '{ $key }' is being reconciled with SQL and is not ready yet; try again
-error-shards = { $shards } shards need as many partitions, and this deployment has { $most }; choose fewer, or run 'seckill work --partitions { $shards }' while no node is alive
+error-shards = { $shards } shards need as many partitions, and this deployment has { $most }; choose fewer, or, for up to 64, run 'seckill work --partitions N' while no node is alive
 error-short = cannot remove { $by ->
     [one] 1 piece
    *[other] { $by } pieces

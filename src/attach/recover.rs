@@ -288,7 +288,10 @@ impl Recovery {
             let asked = order_of(profile, pending.fields.as_deref());
             // A consumer that is idle for that long has received it before. What an interrupted run has claimed stays
             // claimed, and continues now.
-            let is_stuck = pending.idle_ms >= limits.stuck_ms || pending.consumer == CONSUMER;
+            let is_idle = pending.idle_ms >= limits.stuck_ms || pending.consumer == CONSUMER;
+            // A live consumer reads it again and again.
+            let is_poison = asked.is_err() && pending.deliveries >= limits.deliveries;
+            let is_stuck = is_idle || is_poison;
             entries.push(Entry { pending, asked, is_stuck, passed: false });
         }
         // While a consumer is alive, it is its work to receive them.
@@ -718,7 +721,9 @@ impl Run<'_> {
         let mut take = scripts::ATTACH_TAKE.prepare_invoke();
         take.key(&self.plan.stream).key(attach_dead(&self.plan.stream));
         take.arg(&self.plan.group).arg(CONSUMER).arg(&planned.entry);
-        take.arg(self.recovery.limits.stuck_ms).arg(why);
+        // No consumer can process an entry that yields no order.
+        let idle = planned.order_id.map_or(0, |_| self.recovery.limits.stuck_ms);
+        take.arg(idle).arg(why);
         take.arg(planned.consumer.as_deref().unwrap_or_default());
         Ok(self.recovery.conn.invoke(&take).await?)
     }

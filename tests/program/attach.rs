@@ -1231,6 +1231,39 @@ fn entries_that_yield_no_order_are_copied_once_with_their_reason() {
     assert_eq!((&done["applied"]["removed_buyers"], service.buy(2)), (&1.into(), 0), "{done}");
 }
 
+#[test]
+fn poison_of_a_live_consumer_is_set_aside() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    let add = ["XADD", STREAM, "*", "userId", "abc", "voucherId", SALE, "id", "1"];
+    let entry: String = service.redis.query(&add);
+    let mut consumer = service.redis.connection();
+    let stop = Arc::new(AtomicBool::new(false));
+    // Like the loop of the tutorials for their pending list: a fault, and the same entry again.
+    let looping = std::thread::spawn({
+        let stop = stop.clone();
+        move || {
+            let mut from = ">";
+            while !stop.load(Relaxed) {
+                let mut read = redis::cmd("XREADGROUP");
+                read.arg(&["GROUP", "g1", "c1", "COUNT", "1", "STREAMS", STREAM, from]);
+                read.query::<redis::Value>(&mut consumer).unwrap();
+                from = "0";
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+    let deliveries = || -> Vec<(String, String, u64, u64)> {
+        service.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "9"])
+    };
+    wait_until_blocking(LONG, "deliveries", || deliveries().first().is_some_and(|it| it.3 >= 5));
+    let done = service.recover(0, &["--operate", "--yes"]);
+    assert_eq!(done["applied"]["dead_letters"], 1, "{done}");
+    assert!(deliveries().is_empty(), "{entry}: {:?}", deliveries());
+    stop.store(true, Relaxed);
+    looping.join().unwrap();
+}
+
 /// A consumer that acknowledged them without an order, or a group made at `$`, leaves the same.
 #[test]
 fn entries_that_the_group_has_passed_become_orders() {
