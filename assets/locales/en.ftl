@@ -2308,7 +2308,7 @@ error-busy = too many commands are queued in the engine; try again in a moment
 error-foreign-redis = the keys in Redis at { $address } belong to another database; use the --database that belongs to them, or an empty Redis
 error-has-started = sale #{ $sale } has already started
 error-is-paused = sale #{ $sale } is paused; resume it instead
-error-is-shard = #{ $sale } is one shard of sale #{ $of }; name the sale
+error-is-shard = #{ $sale } is one shard of sale #{ $of }; use #{ $of }
 error-long-reason = the reason has { $characters ->
     [one] 1 character
    *[other] { $characters } characters
@@ -2441,7 +2441,7 @@ faults-rules = the rules must have 1 to { $most } characters; line breaks are th
 faults-sale-state = '{ $text }' is not a sale state; use running, paused, ended or archived
 faults-sequence = today's 4,294,967,295 order IDs are used up; wait for the next UTC day
 faults-shard = '{ $text }' is not a shard; it is VOUCHER/COUNT, for example 7/3
-faults-shards = { $shards } shards are not allowed; enter 1 to { $most }: each has a piece at least
+faults-shards = { $shards } shards are not allowed; enter 1 to { $most }: each shard needs at least one piece
 faults-stock = a stock of { $stock } is not allowed; enter 1 to { $most }
 faults-sub-title = the subtitle must be one line of 1 to { $most } characters without control characters
 faults-takes-entry = an ID such as 1795000000000-0

@@ -15,6 +15,8 @@ use seckill_redis::{
 
 use crate::{Context, Result};
 
+/// Pause between two snapshots: a change reaches Redis a few milliseconds after its commit.
+const BETWEEN: Duration = Duration::from_millis(100);
 /// Limit of one read.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -39,8 +41,8 @@ pub(super) async fn within<T, E: Display>(
     }
 }
 
-/// Takes snapshots until no order is in flight, at most three: a difference counts only if two consecutive snapshots
-/// show it.
+/// Takes snapshots until no order and no change of a sale is in flight, at most three: a difference counts only if two
+/// consecutive snapshots show it.
 pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
     let mut collector = Collector::new(
         &context.deployment,
@@ -51,9 +53,10 @@ pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
     );
     let mut snapshot = collector.collect().await;
     for _ in 0..2 {
-        if !matches!(snapshot.audit, Balance::InFlight { .. }) {
+        if !matches!(snapshot.audit, Balance::InFlight { .. }) && snapshot.undelivered.is_empty() {
             break;
         }
+        tokio::time::sleep(BETWEEN).await;
         snapshot = collector.collect().await;
     }
     (collector, snapshot)

@@ -12,6 +12,7 @@ use crate::{
     Result,
     dead_letters::classify,
     ledger::{self, sale_copy::drop_keys},
+    lists::group_by,
     servers::Servers,
     settings::Settings,
 };
@@ -99,7 +100,8 @@ async fn trim_letters(
     Ok(trimmed)
 }
 
-/// Archives the sales that ended at least `after_ms` ago: they are removed from Redis. Returns their IDs.
+/// Archives the sales that ended at least `after_ms` ago: they are removed from Redis. Returns their IDs. The shards of a
+/// sale are archived together.
 /// A sale that is archived in SQL and still in Redis is removed by the next run.
 pub async fn archive_ended(
     servers: &mut Servers,
@@ -108,12 +110,14 @@ pub async fn archive_ended(
 ) -> Result<Vec<VoucherId>> {
     let now = servers.conn.now().await?;
     let mut archived = Vec::new();
-    for sale in servers.store.sales().await? {
+    let whole = |sale: &Sale| sale.shard.map_or(sale.voucher_id, |shard| shard.of);
+    let by_sale = group_by(servers.store.sales().await?, whole);
+    for (voucher, parts) in by_sale {
         if stop.is_cancelled() {
             break;
         }
-        if is_over(&sale, now, after_ms) && archive(servers, &sale).await? {
-            archived.push(sale.voucher_id);
+        if parts.iter().all(|it| is_over(it, now, after_ms)) && archive(servers, &parts).await? {
+            archived.push(voucher);
         }
     }
     for sale in servers.store.archived(None, RECENTLY_ARCHIVED).await? {
@@ -131,19 +135,22 @@ fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
     sale.phase(now, None) == Phase::Ended && now.since(ended) >= after_ms
 }
 
-/// Archives one ended sale; `false` while the audit has findings or orders are not settled.
-async fn archive(servers: &mut Servers, sale: &Sale) -> Result<bool> {
-    let voucher = sale.voucher_id;
-    let audit = ledger::audit(servers, Some(voucher)).await?;
+/// Archives one ended sale, or all its shards; `false` while the audit has findings or orders are not settled.
+async fn archive(servers: &mut Servers, parts: &[Sale]) -> Result<bool> {
     let open = |it: &SaleAudit| it.undelivered + it.pending + it.dead > 0;
-    if !audit.balanced
-        || audit.sales.iter().any(open)
-        || servers.store.ledger(voucher).await?.returning > 0
-    {
-        return Ok(false);
+    for part in parts {
+        let audit = ledger::audit(servers, Some(part.voucher_id)).await?;
+        if !audit.balanced
+            || audit.sales.iter().any(open)
+            || servers.store.ledger(part.voucher_id).await?.returning > 0
+        {
+            return Ok(false);
+        }
     }
-    servers.store.set_state(voucher, SaleState::Ended, None).await?;
-    servers.store.set_state(voucher, SaleState::Archived, None).await?;
-    drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
+    for part in parts {
+        servers.store.set_state(part.voucher_id, SaleState::Ended, None).await?;
+        servers.store.set_state(part.voucher_id, SaleState::Archived, None).await?;
+        drop_keys(&mut servers.conn, &servers.keys, part.voucher_id).await?;
+    }
     Ok(true)
 }

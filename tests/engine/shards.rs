@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use seckill_engine::{commands::Command, ledger};
+use seckill_engine::{commands::Command, ledger, retention};
 use seckill_model::{Outcome, Sale, SaleState, UserId, VoucherId, sale::Shard};
+
+use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, sale};
 
@@ -177,8 +179,25 @@ async fn commands_reach_each_shard() {
 async fn no_more_shards_than_partitions() {
     let (world, _) = sharded(16).await;
     let error = world.execute(Command::CreateSale(sale(99).sharded(9).unwrap())).await.unwrap_err();
-    assert!(error.to_string().contains("--partitions 9"), "{error}");
+    assert!(error.to_string().contains("9 shards need as many partitions"), "{error}");
     assert_eq!(world.store.sales().await.unwrap().len(), 8);
     assert!(sale(99).sharded(0).is_err());
     assert!(sale(7).sharded(8).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_shards_of_a_sale_are_archived_together() {
+    let (world, shard) = sharded(80).await;
+    let archive = async || {
+        retention::archive_ended(&mut world.servers(), 0, &CancellationToken::new()).await.unwrap()
+    };
+    world.node().hold_consumer(true).await;
+    let user = users_of(shard, 3).next().unwrap();
+    assert!(matches!(world.ask(shard.of, user).await, Outcome::Admitted { .. }));
+    world.execute(Command::EndSale(shard.of)).await.unwrap();
+    assert_eq!(archive().await, [], "an order of one shard is on its way");
+    world.node().hold_consumer(false).await;
+    is_balanced(&world, shard, 80, 1).await;
+    assert_eq!(archive().await, [shard.of]);
+    assert!(parts(&world, shard).await.iter().all(|it| it.state == SaleState::Archived));
 }
