@@ -249,6 +249,7 @@ const NAMES: &[&str] = &[
     "profile",
     "Redisson",
     "XGROUP",
+    "XREADGROUP",
     "Asia",
     "Shanghai",
     "CST",
