@@ -156,7 +156,7 @@ pub(super) async fn run(setup: &Setup<'_>, args: &AttachArgs) -> Result<u8> {
             let watcher = Watcher::new(profile, limits, &redis, database, &config.store)?;
             match status.watch {
                 None => report(out, watcher).await,
-                Some(seconds) => watch(out, watcher, Duration::from_secs(seconds)).await,
+                Some(seconds) => Box::pin(watch(out, watcher, Duration::from_secs(seconds))).await,
             }
         }
     }
