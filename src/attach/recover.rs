@@ -360,6 +360,10 @@ impl Recovery {
             facts.after(&planned);
             for Entry { pending, asked, is_stuck, passed } in page {
                 let (verdict, fault) = facts.judge(asked);
+                // One that yields no order was given up before, and each recovery would give it up again.
+                if *passed && verdict != Verdict::Stuck {
+                    continue;
+                }
                 if let (Verdict::Stuck, Ok(order)) = (verdict, &asked) {
                     facts.plan(order, &mut planned);
                     orders.entry(order.voucher).or_default().push(*order);

@@ -256,8 +256,18 @@ pub(crate) async fn entries_after(
     after: &str,
     count: usize,
 ) -> Result<Vec<RawEntry>> {
+    range(conn, &profile.stream.key, &format!("({after}"), count).await
+}
+
+/// The entries of any stream from `from` on, at most `count` of them.
+pub(crate) async fn range(
+    conn: &mut Connection,
+    key: &str,
+    from: &str,
+    count: usize,
+) -> Result<Vec<RawEntry>> {
     let mut read = cmd("XRANGE");
-    read.arg(&profile.stream.key).arg(format!("({after}")).arg("+").arg("COUNT").arg(count);
+    read.arg(key).arg(from).arg("+").arg("COUNT").arg(count);
     Ok(conn.query(&read).await?)
 }
 

@@ -93,11 +93,11 @@ enum AttachCommand {
     Status(StatusArgs),
     /// Show what would recover stuck entries, buyers and stock; with --operate, do it and count what is left
     ///
-    /// Orders of stuck entries are written in one transaction with the stock, then acknowledged; entries that can never
-    /// become an order are copied to the stream seckill:attach:STREAM:dead before they are acknowledged: --dead-letters lists
-    /// them, and --replay tries one again after its cause was removed. Entries of live consumers are left alone, and those of
-    /// users whose lock is held. Every action is recorded in attach-recover.jsonl in the data directory. Exits with 1 if there is nothing to do, or something
-    /// is left.
+    /// Orders of stuck entries, and of those that the group has passed without an order, are written in one transaction with
+    /// the stock, then acknowledged; entries that can never become an order are copied to the stream
+    /// seckill:attach:STREAM:dead before they are acknowledged: --dead-letters lists them, and --replay tries one again after
+    /// its cause was removed. Entries of live consumers are left alone, and those of users whose lock is held. Every action is
+    /// recorded in attach-recover.jsonl in the data directory. Exits with 1 if there is nothing to do, or something is left.
     Recover(recover::RecoverArgs),
     /// Move a sale to the engine while its consumers are stopped, or back with --back
     ///

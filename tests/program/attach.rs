@@ -936,6 +936,22 @@ impl Service {
         });
     }
 
+    /// A consumer receives an entry and dies before it writes the order.
+    fn receive_without_order(&self) {
+        let read = ["XREADGROUP", "GROUP", "g1", "c1", "COUNT", "1", "STREAMS", STREAM, ">"];
+        self.redis.query::<redis::Value>(&read);
+    }
+
+    /// Waits until the newest entry, and the last delivery, are as old as those that [`Self::operate`] recovers.
+    fn entries_are_stuck(&self) {
+        let now = || -> i64 {
+            let (seconds, micros): (i64, i64) = self.redis.query(&["TIME"]);
+            seconds * 1_000 + micros / 1_000
+        };
+        let begun = now();
+        wait_until_blocking(LONG, "a second passes", || now() > begun + 1_000);
+    }
+
     /// Entries that are pending, and stock and buyers in Redis.
     fn redis_figures(&self) -> (i64, i64, i64) {
         let pending: (i64, redis::Value, redis::Value, redis::Value) =
@@ -1264,6 +1280,23 @@ fn poison_of_a_live_consumer_is_set_aside() {
     looping.join().unwrap();
 }
 
+/// SQL has no stock for it: a recovery copied it to the dead letters and acknowledged it, so that the group has passed it.
+#[test]
+fn a_dead_letter_is_not_given_up_again() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.buy(1);
+    service.receive_without_order();
+    service.sql("UPDATE tb_seckill_voucher SET stock = 0 WHERE voucher_id = 10");
+    service.entries_are_stuck();
+    for dead_letters in [1, 0, 0] {
+        let done = service.operate(1, &["--reason", "no stock"]);
+        let found = done["applied"]["dead_letters"].as_u64().unwrap_or(0);
+        assert_eq!(found, dead_letters, "{done}");
+    }
+    assert_eq!(service.redis.query::<i64>(&["XLEN", DEAD]), 1);
+}
+
 /// A consumer that acknowledged them without an order, or a group made at `$`, leaves the same.
 #[test]
 fn entries_that_the_group_has_passed_become_orders() {
@@ -1277,7 +1310,7 @@ fn entries_that_the_group_has_passed_become_orders() {
     service.redis.query::<i64>(&["XDEL", STREAM, &entries[3].0]);
     service.buy(5);
     service.consume();
-    std::thread::sleep(Duration::from_millis(1_100));
+    service.entries_are_stuck();
     let done = service.operate(1, &[]);
     assert_eq!(done["applied"]["replayed"], 3, "{done}");
     assert_eq!(done["proof"]["buyers_without_order"], 1, "{done}");

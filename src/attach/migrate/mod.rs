@@ -300,7 +300,7 @@ impl Migration {
         let (sale, mut after) = (self.voucher.to_string(), "-".to_owned());
         loop {
             let stream = &self.profile.stream.key;
-            let page = letters_page(&mut self.conn, stream, &after, PAGE as u64).await?;
+            let page = letters_page(&mut self.conn, stream, &after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(found) };
             after = format!("({}", last.letter);
             for letter in page.iter().filter(|it| it.value(&names.voucher) == Some(&sale)) {

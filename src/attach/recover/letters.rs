@@ -59,11 +59,9 @@ pub(crate) async fn page(
     conn: &mut Connection,
     stream: &str,
     from: &str,
-    count: u64,
+    count: usize,
 ) -> Result<Vec<Letter>> {
-    let mut read = cmd("XRANGE");
-    read.arg(attach_dead(stream)).arg(from).arg("+").arg("COUNT").arg(count);
-    let page: Vec<RawEntry> = conn.query(&read).await?;
+    let page = stream::range(conn, &attach_dead(stream), from, count).await?;
     Ok(page.into_iter().map(Letter::of).collect())
 }
 
@@ -72,7 +70,7 @@ impl Recovery {
     ///
     /// # Errors
     /// Redis is unreachable.
-    pub async fn letters(&mut self, count: u64) -> Result<Vec<Letter>> {
+    pub async fn letters(&mut self, count: usize) -> Result<Vec<Letter>> {
         page(&mut self.conn, &self.profile.stream.key, "-", count).await
     }
 

@@ -79,7 +79,8 @@ pub(super) async fn run(
     let (settings, removes) = (&config.store, args.remove_buyers);
     let mut recovery = Recovery::new(profile, limits, redis, database, settings, removes)?;
     if args.dead_letters {
-        return letters(out, &mut recovery, args.max).await;
+        let most = usize::try_from(args.max).unwrap_or(usize::MAX);
+        return letters(out, &mut recovery, most).await;
     }
     if let Some(id) = &args.replay {
         return replay(config, out, &mut recovery, id, args).await;
@@ -126,11 +127,11 @@ fn open_log(config: &Config, reason: Option<String>) -> Result<Log> {
 }
 
 /// Lists dead letters.
-async fn letters(out: Output, recovery: &mut Recovery, max: u64) -> Result<u8> {
+async fn letters(out: Output, recovery: &mut Recovery, max: usize) -> Result<u8> {
     // One more shows whether these are all.
-    let mut letters = recovery.letters(max + 1).await?;
-    let more = letters.len() as u64 > max;
-    letters.truncate(usize::try_from(max).unwrap_or(usize::MAX));
+    let mut letters = recovery.letters(max.saturating_add(1)).await?;
+    let more = letters.len() > max;
+    letters.truncate(max);
     out.answer(&json!({ "letters": letters, "more": more }), || {
         if letters.is_empty() {
             return Label("cli-dead-none").to_owned();
