@@ -11,6 +11,19 @@ use super::{RedisError, Result};
 /// Maximum number of partitions: each has a stream, and every node reads all of them.
 pub const MAX_PARTITIONS: u16 = 64;
 
+/// What follows the number of each partition but the first in the hash tags of a cluster, as in `{p1-316}`.
+///
+/// Tags without it would lie on four of eight servers. Found by a search: with the slots that `redis-cli --cluster
+/// create` assigns to up to 11, or to 16, 32 or 64 servers, as many partitions lie on one server each. For powers of two
+/// this is also true of any consecutive partitions, and so of the shards of a sale.
+#[rustfmt::skip]
+const TAG_ENDS: [u16; MAX_PARTITIONS as usize] = [
+    0, 316, 290, 339, 224, 923, 988, 203, 687, 416, 787, 482, 755, 318, 188, 710,
+    141, 178, 428, 570, 544, 275, 302, 613, 350, 458, 193, 622, 376, 123, 769, 464,
+    239, 760, 227, 596, 656, 914, 223, 870, 447, 848, 148, 139, 483, 297, 437, 885,
+    354, 575, 205, 973, 425, 310, 911, 707, 141, 539, 758, 604, 472, 116, 662, 377,
+];
+
 /// Names of keys and of the group. A value, because deployments may use different names.
 ///
 /// A voucher belongs to one partition, and all keys that a script touches share its hash tag, so the same scripts run
@@ -58,11 +71,19 @@ impl Layout {
     /// One partition.
     pub fn partition(&self, number: u16) -> Partition {
         Partition {
-            prefix: format!("{}:{{p{number}}}", self.prefix),
+            prefix: format!("{}:{}", self.prefix, self.tag(number)),
             group: self.group.clone(),
             number,
             of: self.partitions,
-            tagged: self.cluster || self.partitions > 1,
+            tag: (self.cluster || self.partitions > 1).then(|| self.tag(number)),
+        }
+    }
+
+    /// The hash tag of a partition. The first is [`HOME`](super::HOME) everywhere.
+    fn tag(&self, number: u16) -> String {
+        match TAG_ENDS.get(usize::from(number)) {
+            Some(end) if self.cluster && number > 0 => format!("{{p{number}-{end}}}"),
+            _ => format!("{{p{number}}}"),
         }
     }
 
@@ -193,7 +214,7 @@ impl Layout {
     }
 
     fn of_voucher(&self, what: &str, voucher: VoucherId) -> String {
-        format!("{}:{{p{}}}:{what}:{voucher}", self.prefix, self.number_of(voucher))
+        format!("{}:{}:{what}:{voucher}", self.prefix, self.tag(self.number_of(voucher)))
     }
 }
 
@@ -223,7 +244,8 @@ pub struct Partition {
     group: String,
     number: u16,
     of: u16,
-    tagged: bool,
+    /// The hash tag of its counter, which has none with a single partition on one server.
+    tag: Option<String>,
 }
 
 impl Partition {
@@ -320,7 +342,10 @@ impl Partition {
     /// other server and a failover is noticed where it matters.
     pub fn sequence(&self, day: Date) -> String {
         let day = format!("icr:order:{:04}:{:02}:{:02}", day.year(), day.month(), day.day());
-        if self.tagged { format!("{day}:{{p{}}}", self.number) } else { day }
+        match &self.tag {
+            Some(tag) => format!("{day}:{tag}"),
+            None => day,
+        }
     }
 }
 
@@ -369,7 +394,12 @@ const REPLAY: &str = "replay";
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::HashSet;
+
+    use super::{
+        super::routing::{SLOTS, slot_of},
+        *,
+    };
 
     #[test]
     fn key_names_match_the_design() {
@@ -408,11 +438,45 @@ mod tests {
 
     #[test]
     fn vouchers_stay_in_their_partition() {
-        let keys = Layout::new(8, true);
-        let of = keys.partition_of(VoucherId(13));
-        assert_eq!((of.number(), of.orders().as_str()), (5, "seckill:{p5}:orders"));
-        assert_eq!(keys.stock(VoucherId(13)), "seckill:{p5}:stock:13");
-        assert_eq!(of.sequence(Date::constant(2026, 1, 9)), "icr:order:2026:01:09:{p5}");
-        assert_eq!(keys.lock("a"), "{locks}:lock:a");
+        for (cluster, tag, lock) in
+            [(false, "{p5}", "lock:a"), (true, "{p5-923}", "{locks}:lock:a")]
+        {
+            let keys = Layout::new(8, cluster);
+            let of = keys.partition_of(VoucherId(13));
+            assert_eq!((of.number(), of.orders()), (5, format!("seckill:{tag}:orders")));
+            assert_eq!(keys.stock(VoucherId(13)), format!("seckill:{tag}:stock:13"));
+            assert_eq!(
+                of.sequence(Date::constant(2026, 1, 9)),
+                format!("icr:order:2026:01:09:{tag}")
+            );
+            assert_eq!(keys.lock("a"), lock);
+        }
+    }
+
+    /// The server of each partition, as `redis-cli --cluster create` assigns the slots of a cluster to its primaries.
+    fn servers_of(partitions: impl Iterator<Item = u16>, servers: u16) -> HashSet<u16> {
+        let keys = Layout::new(MAX_PARTITIONS, true);
+        let each = f64::from(SLOTS) / f64::from(servers);
+        let first_of = |server: u16| (f64::from(server) * each).round() as u16;
+        partitions
+            .map(|number| {
+                let slot = slot_of(keys.partition(number % MAX_PARTITIONS).orders());
+                (0..servers).rfind(|server| first_of(*server) <= slot).unwrap()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn partitions_of_a_cluster_lie_on_a_server_each() {
+        for servers in (1..=11).chain([16, 32, 64]) {
+            assert_eq!(servers_of(0..servers, servers).len(), usize::from(servers), "{servers}");
+        }
+        for (servers, first) in [2, 4, 8, 16, 32]
+            .into_iter()
+            .flat_map(|n| (0..MAX_PARTITIONS).map(move |first| (n, first)))
+        {
+            let shards = servers_of(first..first + servers, servers);
+            assert_eq!(shards.len(), usize::from(servers), "{servers} from {first}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A load test while a primary dies: orders continue, and what an asynchronous replica had not received is
 //! reported and restored.
 
-use std::time::Instant;
+use std::{collections::HashSet, time::Instant};
 
 use crate::refusals::{BOUND, calls};
 use crate::support::{PATIENCE, TestCluster, TestRedis, TestSentinels, wait_until};
@@ -231,6 +231,8 @@ async fn part_of_a_cluster_is_lost(primaries: usize, lose: fn(&mut TestCluster, 
     let voucher = deployment.sale_over(&node, users / 2, SHARDS).await;
     let shards = Shard { of: voucher, count: SHARDS };
     let first = shards.all().next().unwrap();
+    let owner = |id| cluster.owner(&deployment.keys.stock(id)).unwrap();
+    assert_eq!(shards.all().map(owner).collect::<HashSet<_>>().len(), primaries, "a shard each");
     let dying = deployment.keys.partition_of(first).orders();
     let losing = async {
         admitted(&deployment, first, users / 100).await;
