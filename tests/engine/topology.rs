@@ -393,7 +393,7 @@ async fn a_published_message_is_received_from_every_cluster_node() {
 #[tokio::test]
 async fn a_tls_server_is_trusted_by_the_configured_ca() {
     let server = TestRedis::start();
-    let url = format!("rediss://localhost:{}", encrypted(&server.socket()));
+    let url = format!("rediss://localhost:{}", encrypted(server.socket()));
     let error = Redis::from_url(&url).unwrap().connection().multiplexed(HOME).await.map(|_| ());
     let error = error.unwrap_err();
     assert!(matches!(error, RedisError::Certificate { .. }), "{error:?}");

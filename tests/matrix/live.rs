@@ -21,6 +21,7 @@ use super::{
     check::last_delivered,
     plan::{Fault, Harm, Key, Plan},
     stage::{self, ScenarioReport, until},
+    support::TestRedis,
     world::{NODE, World},
 };
 
@@ -47,7 +48,9 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
         })
     })
     .await?;
-    let sizes = AofSizes::watch(&world);
+    let mut sizes = AofSizes::watch(&world);
+    let fails_over = faults.iter().any(|(_, it)| matches!(it, Fault::FailedOver { .. }));
+    let mut replica = fails_over.then(|| world.server.replica());
     let buyers = Buyers::ask(&entrances, 0, &vouchers, (plan, plan.lanes(0, 1)), &log);
     let stop = CancellationToken::new();
     let closing = plan.closing.then(|| stage::close_and_pay(&world, &log, stop.clone()));
@@ -64,6 +67,11 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
                 world.server.freeze();
                 tokio::time::sleep(time).await;
                 world.server.thaw();
+            }
+            Fault::FailedOver { behind, hangs } => {
+                let replica = replica.take().unwrap_or_else(|| world.server.replica());
+                fail_over(&mut world, replica, behind, hangs).await;
+                sizes = AofSizes::watch(&world);
             }
             Fault::ConsumerRemoved(most)
             | Fault::TrimmedPending(most)
@@ -344,6 +352,20 @@ async fn together(sql: &mut AnyConnection, begin: &[&str], statements: Vec<Strin
         sql.execute("ROLLBACK").await.unwrap();
     }
     sql.execute("COMMIT").await.unwrap();
+}
+
+/// A replica takes the place of Redis.
+async fn fail_over(world: &mut World, replica: TestRedis, behind: Duration, hangs: Duration) {
+    if !behind.is_zero() {
+        // Suspended and disconnected: otherwise it would later read what the kernel has buffered.
+        replica.freeze();
+        world.server.query::<u64>(&["CLIENT", "KILL", "TYPE", "replica"]);
+        tokio::time::sleep(behind).await;
+    }
+    world.server.freeze();
+    tokio::time::sleep(hangs).await;
+    replica.thaw();
+    world.server.fail_over(replica);
 }
 
 async fn restart(world: &mut World, away: Duration, cut: Option<(&AofSizes, &Plan)>) {

@@ -21,6 +21,12 @@ pub enum Fault {
     },
     /// Redis hangs with open connections for this time.
     Frozen(Duration),
+    /// The replica of Redis takes over, without what was written last.
+    FailedOver {
+        behind: Duration,
+        /// How long Redis hangs before.
+        hangs: Duration,
+    },
     FlushAll,
     ScriptFlush,
     GroupDestroyed,
@@ -98,6 +104,8 @@ impl Fault {
             Self::KillRedis { .. } => "Redis killed",
             Self::TruncateAof { .. } => "Redis killed, its file truncated",
             Self::Frozen(_) => "Redis suspended",
+            Self::FailedOver { behind: Duration::ZERO, .. } => "Redis failed over",
+            Self::FailedOver { .. } => "Redis failed over to an older replica",
             Self::FlushAll => "FLUSHALL",
             Self::ScriptFlush => "SCRIPT FLUSH",
             Self::GroupDestroyed => "group destroyed",
@@ -326,12 +334,15 @@ fn fault(random: &mut impl Rng) -> Fault {
         1 => Harm::Replaced,
         _ => Harm::SetBack(back),
     };
-    match random.random_range(0..34) {
+    match random.random_range(0..38) {
         14..=26 => Fault::Key(key, harm),
         27 => Fault::OldRedis(back),
         28 | 29 => Fault::OldRows(back),
         30 | 31 => Fault::Forged(some % 15 + 1),
         32 | 33 => Fault::Frozen(hang * 2),
+        34 => Fault::FailedOver { behind: Duration::ZERO, hangs: away },
+        35 => Fault::FailedOver { behind: away, hangs: Duration::ZERO },
+        36 | 37 => Fault::FailedOver { behind: back, hangs: hang },
         0 => Fault::KillRedis { away },
         1 => Fault::TruncateAof { away },
         2 => Fault::FlushAll,

@@ -63,8 +63,11 @@ pub struct TestRedis {
     setup: Setup,
     port: Option<Port>,
     child: Option<Child>,
+    socket: PathBuf,
     // Last, so that the server is gone before its directory.
     dir: TempDir,
+    /// Those of the servers before a failover: the first has the socket.
+    former: Vec<TempDir>,
 }
 
 impl TestRedis {
@@ -83,7 +86,9 @@ impl TestRedis {
         for _ in 0..most {
             let port = setup.tcp.then(Port::free);
             let dir = tempfile::tempdir().unwrap();
-            let mut server = Self { setup: setup.clone(), port, child: None, dir };
+            let socket = dir.path().join("redis.sock");
+            let setup = setup.clone();
+            let mut server = Self { setup, port, child: None, socket, dir, former: Vec::new() };
             match server.spawn() {
                 Ok(()) => return server,
                 Err(why) => last = why,
@@ -100,7 +105,7 @@ impl TestRedis {
             format!("redis://{login}127.0.0.1:{}", self.port())
         } else {
             let login = password.map_or(String::new(), |p| format!("?pass={p}"));
-            format!("unix://{}{login}", self.socket().display())
+            format!("unix://{}{login}", self.socket.display())
         }
     }
 
@@ -113,8 +118,8 @@ impl TestRedis {
         self.child.is_some()
     }
 
-    pub fn socket(&self) -> PathBuf {
-        self.dir.path().join("redis.sock")
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     pub fn dir(&self) -> &Path {
@@ -176,6 +181,31 @@ impl TestRedis {
         }
     }
 
+    /// Starts a replica and waits until it is in sync.
+    pub fn replica(&self) -> Self {
+        let replica = self.setup.start();
+        // A server with only a socket listens at a port as long as a replica needs it.
+        let link = Port::free();
+        let port = link.number.to_string();
+        self.query::<()>(&["CONFIG", "SET", "port", &port]);
+        replica.query::<()>(&["REPLICAOF", "127.0.0.1", &port]);
+        let in_sync = came_true(PATIENCE, || {
+            replica.query::<String>(&["INFO", "replication"]).contains("master_link_status:up")
+        });
+        assert!(in_sync, "the replica is in sync");
+        replica
+    }
+
+    /// Kills it and promotes its replica, which answers at the socket from then on.
+    pub fn fail_over(&mut self, mut replica: Self) {
+        self.kill();
+        replica.query::<()>(&["REPLICAOF", "NO", "ONE"]);
+        std::fs::rename(&replica.socket, &self.socket).unwrap();
+        self.child = replica.child.take();
+        let dir = std::mem::replace(&mut replica.dir, tempfile::tempdir().unwrap());
+        self.former.push(std::mem::replace(&mut self.dir, dir));
+    }
+
     fn rustix_pid(&self) -> Pid {
         Pid::from_child(self.child.as_ref().expect("the server runs"))
     }
@@ -210,7 +240,7 @@ impl TestRedis {
             command
                 .args(["--port", &port, "--bind", "127.0.0.1", "--dir", ".", "--save", ""])
                 .args(["--appendonly", "yes", "--unixsocketperm", "700", "--unixsocket"])
-                .arg(self.socket());
+                .arg(&self.socket);
         }
         if let Some(password) = &self.setup.password {
             command.args(["--requirepass", password]);
