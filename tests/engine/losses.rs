@@ -861,10 +861,22 @@ async fn a_loss_while_sql_is_away_admits_no_buyer_until_it_is_back() {
     world.settled_and_balanced().await;
 }
 
-/// With the stream and the buyers gone at once only the node that admitted a buyer knows of it, whichever notices
-/// first.
 #[tokio::test(flavor = "multi_thread")]
 async fn promises_of_another_node_survive_the_loss_of_stream_and_buyers() {
+    buyers_are_lost(|world, orders| world.server.query(&["DEL", orders])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_of_another_node_survive_the_loss_of_buyers_whose_entries_the_group_has_passed() {
+    buyers_are_lost(|world, orders| {
+        let group = world.keys.home();
+        let _: String = world.server.query(&["XGROUP", "SETID", orders, group.group(), "$"]);
+    })
+    .await;
+}
+
+/// The buyers are lost after their entries: only the node that admitted them knows of them, whichever notices first.
+async fn buyers_are_lost(lose_entries: impl FnOnce(&World, &str)) {
     let (world, voucher) = World::with_sale(300).await;
     let other = world.another_node("node-2");
     let promising = other.operator().admission.clone().unwrap();
@@ -877,7 +889,8 @@ async fn promises_of_another_node_survive_the_loss_of_stream_and_buyers() {
         assert!(matches!(ask(user).await, Outcome::Admitted { .. }), "user {user}");
     }
     let (buyers, orders) = (world.keys.buyers(voucher), world.keys.home().orders());
-    let _: u64 = world.server.query(&["DEL", &buyers, &orders]);
+    lose_entries(&world, &orders);
+    let _: u64 = world.server.query(&["DEL", &buyers]);
     // The node that has promised nothing is asked.
     let report = world.rush(LoadTest { settle: false, ..rush(voucher, 400) }).await;
     assert_eq!((report.admitted, report.duplicate), (100, 200), "{report:?}");

@@ -567,6 +567,7 @@ impl AdmissionWorker {
                 refuse_late(batch, self.answer_within(), self.last_error.clone());
             }
             waiting.retain(|batch| !batch.is_empty());
+            self.expire();
             if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 let waiting = waiting.into_iter().flatten();
                 return reply_all(waiting, &Err(AdmissionError::Stopping));

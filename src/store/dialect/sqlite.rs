@@ -140,10 +140,9 @@ pub(crate) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError
 /// Whether another process holds the file temporarily, so that the same request succeeds in a moment. `SQLITE_PROTOCOL`:
 /// SQLite has retried its start with the write-ahead log in vain for seconds, because others start as well.
 pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
-    error
-        .as_database_error()
-        .map(primary)
-        .is_some_and(|it| [ffi::SQLITE_BUSY, ffi::SQLITE_LOCKED, ffi::SQLITE_PROTOCOL].contains(&it))
+    error.as_database_error().map(primary).is_some_and(|it| {
+        [ffi::SQLITE_BUSY, ffi::SQLITE_LOCKED, ffi::SQLITE_PROTOCOL].contains(&it)
+    })
 }
 
 /// Whether there was no room for the shared index of the log.
