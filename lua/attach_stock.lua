@@ -3,11 +3,12 @@
 -- is moving to an engine.
 --
 -- KEYS  1 stock (string)  2 stream  3 mark of a sale that moves or has moved (string)
--- ARGV  1 stock in the plan, empty if there was none  2 last ID of the stream in the plan  3 new stock
+-- ARGV  1 stock in the plan, empty if there was none  2 last ID of the stream in the plan, empty without a stream
+--       3 new stock
 --
 -- Returns 1, or 0 if something has changed; then nothing is set.
 
-local info = redis.call('XINFO', 'STREAM', KEYS[2])
+local info = ARGV[2] ~= '' and redis.call('XINFO', 'STREAM', KEYS[2]) or {}
 for i = 1, #info, 2 do
   if info[i] == 'last-generated-id' and info[i + 1] ~= ARGV[2] then
     return 0

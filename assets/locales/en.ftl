@@ -744,6 +744,7 @@ attach-back-taken = order IDs that belong to other users in the table of the ser
 attach-back-unclosed = closed orders that are live in the table of the service: { $count }, the first { $order }. The profile has no status for them; set order.status and order.closed
 attach-back-unfinished = sale #{ $voucher } has not moved to the engine completely; run 'seckill attach migrate' without --back first
 attach-back-unknown = orders in the table of the service that the engine does not have: { $count }, the first { $order }
+attach-between = Sale #{ $voucher } is between the service and an engine ({ $key }), and on sale nowhere: its migration is running or was interrupted. If it does not end, run the same migration again: it completes or undoes it.
 attach-body-gone = it was trimmed or deleted before it was acknowledged
 attach-buyers-without-order =
     Sale #{ $voucher }: { $users ->
@@ -780,6 +781,7 @@ attach-entries = { $count ->
 attach-every-without-screen = --every belongs to the screen; omit it, or the subcommand
 attach-first-locks = Only the first { $count } locks are read; there may be more.
 attach-foreign-key = Key { $key } holds another value ({ $holds }): the service fails on it. Check which program writes it.
+attach-future-ids = Order ID { $order } has a time that is { $minutes } minutes in the future: the service takes local time for UTC, or its clock is wrong. IDs can repeat when the zone or its offset changes. Use UTC.
 attach-group = { $group }
 attach-group-missing = group { $group } does not exist: no entry is delivered
 attach-head-admitted = ADMITTED/S
@@ -788,6 +790,7 @@ attach-head-no-buyer = NO BUYER
 attach-head-no-order = NO ORDER
 attach-head-orders = ORDERS
 attach-holds-other = key { $key } holds another value ({ $holds }): it cannot be read
+attach-idle-consumers = { $count } consumers of the group hold nothing and have been silent for long, such as { $consumer } for { $minutes } minutes: the service takes a new name at each start. Give each instance a fixed name, and remove the dead ones with XGROUP DELCONSUMER.
 attach-invalid-profile = invalid profile { $path }: { $why }
 attach-key-without-part = { $key } must contain { $part } once
 attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
@@ -862,7 +865,7 @@ attach-no-group = Group { $group } of stream { $stream } does not exist, and { $
        *[other] { $length } entries are
     } not delivered. Create it: XGROUP CREATE { $stream } { $group } 0
 attach-no-group-name = stream.group is empty; name the group, or leave stream.key empty too
-attach-no-initial = the profile names no column of it: more orders than stock are found only by a negative stock
+attach-no-initial = the profile names no column of it: more orders than stock are found only by a negative stock, and a piece that went back twice on both sides cannot be known
 attach-no-lease = { $count ->
         [one] Lock { $key } has
        *[other] { $count } locks, such as { $key }, have
@@ -870,11 +873,12 @@ attach-no-lease = { $count ->
 attach-no-lock-key = the profile has no lock
 attach-no-locks = no lock { $pattern } is held now: their kind is unknown
 attach-no-number = the field { $name } is not a number
+attach-no-optional = table { $table } has no column { $columns }: a migration cannot carry over these values, and paid orders that were closed are not found
 attach-no-sales = no sale: values were not compared
 attach-no-servers = name the servers of the service with --redis and --database
 attach-no-stock = no key { $pattern }: no sale is loaded, or keys.stock of the profile is wrong
 attach-no-stock-yet = no key { $pattern } among { $keys } keys examined
-attach-no-stream = { $key } does not exist: no order yet, or orders wait in the memory of the service, where they cannot be seen
+attach-no-stream = { $key } does not exist: no order yet, or orders wait in the memory of the service, where they cannot be seen (--profile 002)
 attach-no-table = table { $table } does not exist
 attach-no-user-id = set { $key } contains { $member }, which is not a user ID: buyers and orders cannot be compared
 attach-not-a-number = column { $column } contains { $value }, which is not an integer
@@ -884,6 +888,11 @@ attach-not-released = { $count ->
        *[other] { $count } locks, such as { $key }, were not released
     }, although an order takes milliseconds; { $seconds } s of the lease are left. Restart the holder if it runs; if it died, wait, or delete the key.
 attach-not-trimmed = Stream { $stream } has { $acknowledged } acknowledged entries, and none was ever removed: it fills the memory of Redis. Trim it with XTRIM MINID, below the oldest pending entry.
+attach-order-ids-differ =
+    Sale #{ $voucher }: { $users ->
+        [one] 1 user has an order
+       *[other] { $users } users have orders
+    } in SQL under another ID than in the stream (user { $user }, entry { $entry }): the service makes two IDs for one purchase, and the one that the buyer was given does not exist. Write the ID of the entry.
 attach-orders-without-buyer =
     Sale #{ $voucher }: { $users ->
         [one] 1 user has an order in SQL but is
@@ -898,6 +907,11 @@ attach-outside-dates = Sale #{ $voucher }: { $count ->
     } admitted before its begin or after its end (entry { $entry }): the script does not check the dates. Remove the stock from Redis while it does not run, and check time_zone of the profile.
 attach-oversold = Sale #{ $voucher } is oversold: its stock is { $stock }. Pause it, and correct the stock.
 attach-oversold-orders = Sale #{ $voucher } is oversold: { $orders } live orders of { $initial } pieces. Pause it, and cancel the excess orders.
+attach-paid-closed =
+    Sale #{ $voucher }: { $orders ->
+        [one] 1 order was paid and is
+       *[other] { $orders } orders were paid and are
+    } closed as unpaid (order { $order }): the job that closes orders does not check the status. Refund or reopen it, and close only orders WHERE status is unpaid.
 attach-phase-moved = moved
 attach-pieces-differ = Sale #{ $voucher }: stock and buyers in Redis add up to { $in_redis }, stock and live orders in SQL to { $in_sql }. A closed order has returned its piece twice or never. Compare closed orders, and correct the stock.
 attach-pieces-initial = Sale #{ $voucher }: stock and live orders in SQL add up to { $in_sql }, but the initial stock is { $initial }. A closed order has returned its piece twice or never. Correct the stock.
@@ -928,6 +942,7 @@ attach-recover-group = Group { $group } of stream { $stream } is missing and wil
    *[other] {" "}{ $again } entries after that have an order already; the service's consumers receive them again.
 }
 attach-recover-group-created = group created
+attach-recover-has-stream = --service-stopped is for a profile without a stream; omit it
 attach-recover-held = { $entries ->
     [one] 1 entry is
    *[other] { $entries } entries are
@@ -937,10 +952,10 @@ attach-recover-lock-lost = the lock of this recovery was lost, so it has stopped
 attach-recover-locked = left: the lock of their user is held; run the command again after its release
 attach-recover-log = the log { $path } cannot be written ({ $why }), so nothing more was changed; correct it or pass --data-dir
 attach-recover-lost = stream { $key } does not exist: no order yet, or orders wait in the memory of the service, where nothing can be recovered; if Redis has lost it, run XGROUP CREATE { $key } { $group } 0 MKSTREAM first
+attach-recover-memory = The profile has no stream: orders that wait in the memory of the service cannot be seen. The plan is right only once it has stopped.
 attach-recover-next = Apply it: the same command with --operate
 attach-recover-no-buyers = Buyers and orders are not compared for every sale: there are more than one pass reads, or a key holds another value.
 attach-recover-no-stock = The stock in Redis is not compared: users are buying, or more entries are in flight than one plan reads.
-attach-recover-no-stream = the profile has no stream: orders wait in the memory of the service, where nothing can be recovered
 attach-recover-not-counted = not counted
 attach-recover-nothing = Nothing to recover.
 attach-recover-orders = live orders without a buyer
@@ -1017,7 +1032,7 @@ attach-stream = { $key }, { $length ->
     [one] 1 entry
    *[other] { $length } entries
 }
-attach-stream-missing = Stream { $stream } does not exist, although there are buyers: their orders are lost or wait elsewhere. Check stream.key of the profile, and whether the key was deleted.
+attach-stream-missing = Stream { $stream } does not exist, although there are buyers: their orders are lost or wait elsewhere. Check stream.key of the profile, and whether the key was deleted; if orders wait in the memory of the service, pass --profile 002.
 attach-stuck = Consumer { $consumer } holds { $count ->
         [one] 1 entry
        *[other] { $count } entries

@@ -4,7 +4,10 @@
 //!
 //! | fault | trace | alarm |
 //! | --- | --- | --- |
-//! | order IDs from local time | the IDs of all newest entries are the same number of hours away from their entries | [`Alarm::LocalTimeIds`] |
+//! | order IDs from local time | the IDs of all newest entries are the same number of hours away from their entries, or one is in the future | [`Alarm::LocalTimeIds`], [`Alarm::FutureIds`] |
+//! | two order IDs for one purchase | the live order of the user of an entry has another ID | [`Alarm::OrderIdsDiffer`] |
+//! | a paid order closed | closed as not paid, with a time of payment | [`Alarm::PaidOrderClosed`] |
+//! | a new consumer name at each start | silent consumers with nothing pending | [`Alarm::IdleConsumers`] |
 //! | day keys that never expire | the counter of the day has no TTL | [`Alarm::CounterStays`] |
 //! | stock loaded inside a transaction that was rolled back | a stock key without a row of its sale | [`Alarm::StockWithoutSale`] |
 //! | the dates never reach Redis | recent entries outside the dates of their sale | [`Alarm::OrdersOutsideDates`] |
@@ -22,10 +25,9 @@
 //! | a closed order never returns its piece | pieces and orders add up to another number on each side | [`Alarm::PiecesDiffer`] |
 //! | lease forgotten; lock never released | a lock without TTL; one owner for too long | [`Alarm::LockWithoutLease`], [`Alarm::LockNotReleased`] |
 //!
-//! No trace, so no alarm: several instances that are all `c1` (a group has one row per name); two order IDs for one
-//! purchase; a paid order that was closed (no column of the profile shows it); a piece that went back twice on both sides,
-//! unless the profile names `sale.initial`; a lock that was released by another owner; a job that ran twice; an
-//! undeclared key; KEYS; errors that are swallowed.
+//! No trace, so no alarm: several instances that are all `c1` (a group has one row per name); a piece that went back twice
+//! on both sides, unless the profile names `sale.initial`; a lock that was released by another owner; a job that ran twice;
+//! an undeclared key; KEYS; errors that are swallowed.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -103,6 +105,13 @@ pub enum Alarm {
         /// The key of its stock.
         key: String,
     },
+    /// A migration of the sale was interrupted: neither side sells it.
+    SaleBetween {
+        /// The sale.
+        voucher: VoucherId,
+        /// The renamed stock.
+        key: String,
+    },
     /// Redis sells what SQL does not have: for example, the transaction that loaded the stock was rolled back.
     StockWithoutSale {
         /// Number of stock keys.
@@ -137,6 +146,42 @@ pub enum Alarm {
         order: String,
         /// Minutes from the time of its entry to the time in the ID.
         minutes: i64,
+    },
+    /// The time in an order ID is in the future.
+    FutureIds {
+        /// The order ID.
+        order: String,
+        /// Minutes from now to the time in the ID.
+        minutes: i64,
+    },
+    /// The live order of a user has another ID than their newest entry: two IDs were made for one purchase.
+    OrderIdsDiffer {
+        /// The sale.
+        voucher: VoucherId,
+        /// Number of users, among the newest entries.
+        users: u64,
+        /// One of them.
+        user: String,
+        /// Their entry.
+        entry: String,
+    },
+    /// Orders were closed as not paid, although they have a time of payment.
+    PaidOrderClosed {
+        /// The sale.
+        voucher: VoucherId,
+        /// Number of orders.
+        orders: u64,
+        /// One of them.
+        order: String,
+    },
+    /// Consumers that hold nothing have been silent for long while another was not.
+    IdleConsumers {
+        /// Number of consumers.
+        count: u64,
+        /// The one that has been silent longest.
+        consumer: String,
+        /// Milliseconds since it last asked for entries.
+        idle_ms: u64,
     },
     /// The stream contains every entry ever added.
     StreamNotTrimmed {
@@ -228,23 +273,28 @@ impl Alarm {
             Self::NoStream { .. } => 2,
             Self::NoGroup { .. } => 3,
             Self::SaleNotLoaded { .. } => 4,
-            Self::ForeignKey(_) => 5,
-            Self::StockWithoutSale { .. } => 6,
-            Self::OrdersOutsideDates { .. } => 7,
-            Self::BuyersWithoutOrder { .. } => 8,
-            Self::StuckPending { .. } => 9,
-            Self::PoisonEntries { .. } => 10,
-            Self::Redelivered { .. } => 11,
-            Self::LagHigh { .. } => 12,
+            Self::SaleBetween { .. } => 5,
+            Self::ForeignKey(_) => 6,
+            Self::StockWithoutSale { .. } => 7,
+            Self::OrdersOutsideDates { .. } => 8,
+            Self::BuyersWithoutOrder { .. } => 9,
+            Self::PaidOrderClosed { .. } => 10,
+            Self::StuckPending { .. } => 11,
+            Self::PoisonEntries { .. } => 12,
+            Self::Redelivered { .. } => 13,
+            Self::LagHigh { .. } => 14,
             Self::DuplicateOrders { .. } => FIRST_MINOR,
-            Self::OrdersWithoutBuyer { .. } => 14,
-            Self::StockMismatch { .. } => 15,
-            Self::PiecesDiffer { .. } => 16,
-            Self::LockNotReleased { .. } => 17,
-            Self::LockWithoutLease { .. } => 18,
-            Self::LocalTimeIds { .. } => 19,
-            Self::StreamNotTrimmed { .. } => 20,
-            Self::CounterStays { .. } => 21,
+            Self::OrdersWithoutBuyer { .. } => 16,
+            Self::OrderIdsDiffer { .. } => 17,
+            Self::StockMismatch { .. } => 18,
+            Self::PiecesDiffer { .. } => 19,
+            Self::LockNotReleased { .. } => 20,
+            Self::LockWithoutLease { .. } => 21,
+            Self::LocalTimeIds { .. } => 22,
+            Self::FutureIds { .. } => 23,
+            Self::IdleConsumers { .. } => 24,
+            Self::StreamNotTrimmed { .. } => 25,
+            Self::CounterStays { .. } => 26,
         }
     }
 
@@ -255,7 +305,7 @@ impl Alarm {
 }
 
 /// Rank of the first alarm that stops and loses nothing.
-const FIRST_MINOR: u8 = 13;
+const FIRST_MINOR: u8 = 15;
 
 /// Why an entry cannot be processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -332,6 +382,17 @@ impl fmt::Display for Alarm {
                 let hours = *minutes as f64 / 60.0;
                 text!("attach-local-ids", order, hours = format!("{hours:+}"))
             }
+            Self::FutureIds { order, minutes } => text!("attach-future-ids", order, minutes),
+            Self::OrderIdsDiffer { voucher, users, user, entry } => {
+                text!("attach-order-ids-differ", voucher, users, user, entry)
+            }
+            Self::PaidOrderClosed { voucher, orders, order } => {
+                text!("attach-paid-closed", voucher, orders, order)
+            }
+            Self::IdleConsumers { count, consumer, idle_ms } => {
+                text!("attach-idle-consumers", count, consumer, minutes = idle_ms / 60_000)
+            }
+            Self::SaleBetween { voucher, key } => text!("attach-between", voucher, key),
             Self::StreamNotTrimmed { stream, acknowledged } => {
                 text!("attach-not-trimmed", stream, acknowledged)
             }

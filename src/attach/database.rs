@@ -3,6 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    mem,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -68,6 +69,10 @@ pub(crate) struct Orders {
     pub(crate) of: HashMap<VoucherId, HashMap<String, u64>>,
     /// Orders of each sale, closed ones included.
     pub(crate) count: HashMap<VoucherId, u64>,
+    /// The IDs of all orders that were read.
+    pub(crate) ids: HashSet<i64>,
+    /// Orders of each sale that are closed as not paid and have a time of payment: their number, and one of them.
+    pub(crate) paid_closed: HashMap<VoucherId, (u64, i64)>,
     /// There are no older orders.
     pub(crate) complete: bool,
 }
@@ -150,6 +155,28 @@ impl Database {
         tokio::time::timeout(STATEMENT, work).await.unwrap_or_else(|late| Err(silent(late)))
     }
 
+    /// Whether a table, or an expression of its columns, exists.
+    pub(crate) async fn has(&self, expression: &str, table: &str) -> Result<bool> {
+        let sql = format!("SELECT {expression} FROM {} WHERE 1 = 0", self.quoted(table));
+        match self.texts::<1>(&sql, &[]).await {
+            Ok(_) => Ok(true),
+            Err(AttachError::Mismatch(_)) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Removes the optional columns from a profile that the table of orders does not have; returns their names.
+    pub(crate) async fn omit_missing(&self, profile: &mut Profile) -> Result<Vec<String>> {
+        let mut missing = Vec::new();
+        let (order, table) = (&mut profile.order, &profile.tables.order);
+        for column in [&mut order.created, &mut order.paid, &mut order.pay_type] {
+            if !column.is_empty() && !self.has(&text(&self.quoted(column)), table).await? {
+                missing.push(mem::take(column));
+            }
+        }
+        Ok(missing)
+    }
+
     /// The newest sales.
     pub(crate) async fn sales(&self, profile: &Profile) -> Result<Vec<SaleRow>> {
         self.select_sales(profile, "", &[]).await
@@ -221,9 +248,8 @@ impl Database {
         voucher: VoucherId,
     ) -> Result<Vec<OrderOf>> {
         let Profile { tables, order, .. } = &self.names(profile);
-        let status = if order.status.is_empty() { "NULL".to_owned() } else { text(&order.status) };
         let (id, table) = (&order.id, &tables.order);
-        let columns = [text(id), text(&order.user), status].join(", ");
+        let columns = [id, &order.user, &order.status].map(or_null).join(", ");
         let sql = format!(
             "SELECT {columns} FROM {table} WHERE {} = $1 AND {id} <= $2 ORDER BY {id} DESC LIMIT {PAGE}",
             order.voucher
@@ -261,8 +287,8 @@ impl Database {
     /// The newest orders, at most `most` of them.
     pub(crate) async fn orders(&self, profile: &Profile, most: usize) -> Result<Orders> {
         let Profile { tables, order, .. } = &self.names(profile);
-        let status = if order.status.is_empty() { "NULL".to_owned() } else { text(&order.status) };
-        let columns = [text(&order.id), text(&order.voucher), text(&order.user), status];
+        let columns =
+            [&order.id, &order.voucher, &order.user, &order.status, &order.paid].map(or_null);
         let mut orders = Orders::default();
         let (mut read, mut below) = (0, i64::MAX);
         while read < most {
@@ -274,15 +300,23 @@ impl Database {
                 order.id,
                 order.id,
             );
-            let rows = self.texts::<4>(&sql, &[below]).await?;
+            let rows = self.texts::<5>(&sql, &[below]).await?;
             orders.complete = rows.len() < page;
             read += rows.len();
-            for [id, voucher, user, status] in rows {
+            for [id, voucher, user, status, paid] in rows {
                 below = number(&profile.order.id, id.as_deref())?;
+                orders.ids.insert(below);
                 let voucher = voucher_id(&profile.order.voucher, voucher.as_deref())?;
-                let is_closed = status.is_some_and(|it| {
-                    it.trim().parse().is_ok_and(|it: i64| order.closed.contains(&it))
-                });
+                let status = status.and_then(|it| it.trim().parse::<i64>().ok());
+                let is_closed = status.is_some_and(|it| order.closed.contains(&it));
+                // MySQL has a date of zeros.
+                if is_closed
+                    && status == order.closed.first().copied()
+                    && paid.and_then(|it| profile.time(&it)).is_some()
+                {
+                    let found = orders.paid_closed.entry(voucher).or_insert((0, below));
+                    found.0 += 1;
+                }
                 let user = user.unwrap_or_default().trim().to_owned();
                 let live = orders.of.entry(voucher).or_default().entry(user).or_default();
                 *live += u64::from(!is_closed);
@@ -328,6 +362,11 @@ fn sale_row(profile: &Profile, row: [Option<String>; 6]) -> Result<SaleRow> {
 /// A column as text in every database. PostgreSQL would pad it.
 pub(crate) fn text(column: &str) -> String {
     format!("TRIM(CAST({column} AS CHAR(100)))")
+}
+
+/// The same; NULL for a column that the profile does not have.
+fn or_null(column: &String) -> String {
+    if column.is_empty() { "NULL".to_owned() } else { text(column) }
 }
 
 pub(crate) fn number(column: &str, value: Option<&str>) -> Result<i64> {

@@ -246,7 +246,9 @@ async fn stream(
     match holds.as_str() {
         "stream" => {}
         "none" => {
-            let other = elsewhere(conn, key, |it| Some(it.stream.key.clone())).await?;
+            let other =
+                elsewhere(conn, key, |it| Some(it.stream.key.clone()).filter(|it| !it.is_empty()))
+                    .await?;
             let found = reason!("attach-no-stream", key);
             findings.missing("stream", "stream.key", found, other, has_buyers);
             return Ok(false);
@@ -348,10 +350,10 @@ pub async fn database(url: &str, settings: &Settings, profile: &Profile) -> Resu
     ];
     let mut complete = true;
     for (table, columns) in lists {
-        let exists = has(&database, "NULL", table).await?;
+        let exists = database.has("NULL", table).await?;
         let mut missing = Vec::new();
         for column in columns.iter().filter(|it| exists && !it.is_empty()) {
-            if !has(&database, &text(&database.quoted(column)), table).await? {
+            if !database.has(&text(&database.quoted(column)), table).await? {
                 missing.push(column.as_str());
             }
         }
@@ -370,23 +372,19 @@ pub async fn database(url: &str, settings: &Settings, profile: &Profile) -> Resu
         }
     }
     if complete {
-        values(&database, profile, &mut findings).await?;
+        let mut known = profile.clone();
+        let missing = database.omit_missing(&mut known).await?;
+        values(&database, &known, &mut findings).await?;
+        if !missing.is_empty() {
+            let (table, columns) = (tables.order.as_str(), missing.join(", "));
+            findings.note("columns", reason!("attach-no-optional", table, columns));
+        }
     }
     findings.note("time zone", reason!("attach-zone", zone = profile.time_zone.as_str()));
     if sale.initial.is_empty() {
         findings.note("initial stock", reason!("attach-no-initial"));
     }
     Ok(findings.0)
-}
-
-/// Whether a table, or an expression of its columns, exists.
-pub(crate) async fn has(database: &Database, expression: &str, table: &str) -> Result<bool> {
-    let sql = format!("SELECT {expression} FROM {} WHERE 1 = 0", database.quoted(table));
-    match database.texts::<1>(&sql, &[]).await {
-        Ok(_) => Ok(true),
-        Err(AttachError::Mismatch(_)) => Ok(false),
-        Err(other) => Err(other),
-    }
 }
 
 /// Whether the newest rows have values of the right kind.

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 /// The built-in profiles. Each has only what differs from the first one.
-pub const BUILT_IN: [(&str, &str); 3] = [
-    ("hmdp", include_str!("profiles/hmdp.toml")),
+pub const BUILT_IN: [(&str, &str); 4] = [
+    ("hmdp", include_str!("../../assets/attach.toml")),
+    ("002", include_str!("profiles/002.toml")),
     ("003", include_str!("profiles/003.toml")),
     ("004", include_str!("profiles/004.toml")),
 ];
@@ -125,8 +126,15 @@ pub struct OrderColumns {
     pub voucher: String,
     /// The status; empty if there is no such column.
     pub status: String,
-    /// The values of the status of orders that have returned their piece.
+    /// The values of the status of orders that have returned their piece; the first is that of an order that was not
+    /// paid.
     pub closed: Vec<i64>,
+    /// When it was written; empty if there is no such column, as the following.
+    pub created: String,
+    /// When it was paid.
+    pub paid: String,
+    /// How it was paid, a number.
+    pub pay_type: String,
 }
 
 /// A setting that cannot be used: its name, and why.
@@ -200,6 +208,9 @@ impl Profile {
             ("order.user", &self.order.user, false),
             ("order.voucher", &self.order.voucher, false),
             ("order.status", &self.order.status, true),
+            ("order.created", &self.order.created, true),
+            ("order.paid", &self.order.paid, true),
+            ("order.pay_type", &self.order.pay_type, true),
         ] {
             // A statement contains these names, which cannot be bound.
             let is_name = |part: &str| {
@@ -235,6 +246,9 @@ impl Profile {
             &mut order.user,
             &mut order.voucher,
             &mut order.status,
+            &mut order.created,
+            &mut order.paid,
+            &mut order.pay_type,
         ] {
             *name = quote(name);
         }
@@ -295,8 +309,13 @@ impl Profile {
         Some(self.keys.order_ids.replace(DAY, &day)).filter(|key| !key.is_empty())
     }
 
+    /// The name of what one recovery at a time works on: the stream, or the stock without one.
+    pub(crate) fn scope(&self) -> &str {
+        if self.has_stream() { &self.stream.key } else { &self.keys.stock }
+    }
+
     /// Whether orders wait in a stream, and not in the memory of the service.
-    pub(crate) fn has_stream(&self) -> bool {
+    pub fn has_stream(&self) -> bool {
         !self.stream.key.is_empty()
     }
 }

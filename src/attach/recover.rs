@@ -72,9 +72,10 @@ struct Entry {
 
 impl Recovery {
     /// Plans for the service of this profile; `remove_buyers` also removes buyers with neither an order nor an entry.
+    /// Without a stream, the plan takes for granted that no order waits in the memory of the service.
     ///
     /// # Errors
-    /// The profile has no stream, the URL is invalid, or Redis is a cluster.
+    /// The URL is invalid, or Redis is a cluster.
     pub fn new(
         profile: Profile,
         limits: Limits,
@@ -83,11 +84,11 @@ impl Recovery {
         settings: &Settings,
         remove_buyers: bool,
     ) -> Result<Self> {
-        if !profile.has_stream() {
-            return Err(AttachError::Refused(reason!("attach-recover-no-stream")));
-        }
+        // Then nothing can be on its way for longer.
+        let stuck_ms = if profile.has_stream() { limits.stuck_ms } else { 0 };
+        let watched = Limits { stuck_ms, ..limits };
         Ok(Self {
-            watcher: Watcher::new(profile.clone(), limits, redis, database, settings)?,
+            watcher: Watcher::new(profile.clone(), watched, redis, database, settings)?,
             conn: redis.connection(),
             database: Database::open(database, settings, &profile)?,
             profile,
@@ -101,7 +102,9 @@ impl Recovery {
     /// # Errors
     /// The service cannot be recovered with this profile, or a server is unreachable.
     pub async fn plan(&mut self) -> Result<Plan> {
-        let has_group = self.check().await?;
+        let has_stream = self.profile.has_stream();
+        // Without a stream, no entry is planned.
+        let has_group = !has_stream || self.check().await?;
         let report = self.watcher.settled().await?;
         let vouchers: Vec<VoucherId> = report.sales.iter().map(|it| it.voucher_id).collect();
         let mut conn = self.database.connection().await?;
@@ -109,11 +112,14 @@ impl Recovery {
         let mut tries = 0;
         loop {
             tries += 1;
-            let last_id = stream::last_id(&mut self.conn, &self.profile).await?;
+            let last_id = self.last_id().await?;
             let keys = buyers::keys(&mut self.conn, &self.profile, &vouchers).await?;
             let start = create_group.as_ref().map(|it| it.start.clone());
-            let (mut entries, mut complete) = self.in_flight(start, report.taken).await?;
-            if has_group {
+            let (mut entries, mut complete) = (Vec::new(), true);
+            if has_stream {
+                (entries, complete) = self.in_flight(start, report.taken).await?;
+            }
+            if has_stream && has_group {
                 complete &= self.add_passed(&mut entries, report.taken).await?;
             }
             let mut plan = Plan {
@@ -157,7 +163,7 @@ impl Recovery {
                 stocks.extend(stock.map(|it| (*voucher, left(it))));
             }
             // If nothing was added and no stock has changed, what was read in between belongs together.
-            let is_quiet = stream::last_id(&mut self.conn, &self.profile).await? == plan.last_id
+            let is_quiet = self.last_id().await? == plan.last_id
                 && buyers::keys(&mut self.conn, &self.profile, &vouchers).await? == keys;
             if !is_quiet && tries < TRIES {
                 continue;
@@ -166,6 +172,14 @@ impl Recovery {
             self.add_sales(&mut plan, &report, &keys, &stocks, &lost);
             return Ok(plan);
         }
+    }
+
+    /// The ID that was added last; empty without a stream.
+    async fn last_id(&mut self) -> Result<String> {
+        if !self.profile.has_stream() {
+            return Ok(String::new());
+        }
+        stream::last_id(&mut self.conn, &self.profile).await
     }
 
     /// Rejects what cannot be recovered; returns whether the group exists.
@@ -474,7 +488,7 @@ impl Recovery {
     ) -> Result<()> {
         let database = Database::writable(writable.0, writable.1)?;
         done.left = plan.entries.len() as u64;
-        let lease = Lease::acquire(&mut self.conn, &plan.stream, log.operator()).await?;
+        let lease = Lease::acquire(&mut self.conn, self.profile.scope(), log.operator()).await?;
         let mut run = Run { recovery: self, database, lease: &lease, plan, most, log, done };
         let applied = run.all(&stops).await;
         let synced = log.sync();

@@ -2,7 +2,7 @@
 //! compares.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -12,13 +12,14 @@ use seckill_store::Settings;
 use serde::Serialize;
 
 use crate::{
-    Alarm, Cost, LockReport, Locks, Poison, Profile, Report, Result, SaleReport, StreamReport,
+    Alarm, ConsumerReport, Cost, LockReport, Locks, Poison, Profile, Report, Result, SaleReport,
+    StreamReport,
     alarms::Since,
     buyers::{self, SaleKeys},
     check_single,
     database::{Database, Orders, SALES, SaleRow},
     locks::{self, KeyScan},
-    migrate::mark_of,
+    migrate::{MOVING, mark_of},
     stream::{self, InFlight, Waiting},
 };
 
@@ -29,6 +30,10 @@ const SETTLE: Duration = Duration::from_secs(1);
 const REST: u32 = 49;
 /// Acknowledged entries from which on a stream must have been trimmed.
 const UNTRIMMED: u64 = 100_000;
+/// Consumers from which on silent ones pile up.
+const PILE: usize = 6;
+/// A consumer with nothing pending is dead if it has been silent for this many times the stuck time longer than another.
+const DEAD: u64 = 10;
 /// Age of entries that are compared with the dates of their sale, which may be changed for its next run.
 const RECENT_MS: u64 = 600_000;
 /// Difference of two clocks that is no fault.
@@ -84,9 +89,11 @@ pub struct Watcher {
     stocks: Since<(VoucherId, i64, i64, u64)>,
     pieces: Since<(VoucherId, [i64; 4])>,
     without_sale: Since<String>,
+    other_ids: Since<String>,
     counter: Since<String>,
     not_loaded: Since<VoucherId>,
     moved_loaded: Since<VoucherId>,
+    between: Since<VoucherId>,
     poison: Since<String>,
     redelivered: Since<String>,
     no_lease: Since<String>,
@@ -145,9 +152,11 @@ impl Watcher {
             stocks: Since::default(),
             pieces: Since::default(),
             without_sale: Since::default(),
+            other_ids: Since::default(),
             counter: Since::default(),
             not_loaded: Since::default(),
             moved_loaded: Since::default(),
+            between: Since::default(),
             poison: Since::default(),
             redelivered: Since::default(),
             no_lease: Since::default(),
@@ -188,6 +197,9 @@ impl Watcher {
     /// Reads once, in the direction in which an order moves: a buyer who is read has an entry when entries are read after
     /// that, or an order when orders are read last.
     async fn read(&mut self) -> Result<Report> {
+        if self.last.is_none() {
+            self.database.omit_missing(&mut self.profile).await?;
+        }
         let (conn, profile, limits) = (&mut self.conn, &self.profile, &self.limits);
         let now = conn.now().await?;
         let rows = self.database.sales(profile).await?;
@@ -211,6 +223,30 @@ impl Watcher {
         alarms.extend(keys.iter().flat_map(|it| it.foreign.clone()).map(Alarm::ForeignKey));
         let last = self.last.take();
         alarms.extend(outside_dates(&rows, &in_flight, now));
+        alarms.extend(id_alarm(profile, &in_flight.newest, &orders, now));
+        alarms.extend(orders.paid_closed.iter().map(|(voucher, (count, order))| {
+            let (voucher, orders, order) = (*voucher, *count, order.to_string());
+            Alarm::PaidOrderClosed { voucher, orders, order }
+        }));
+        let differing = other_ids(&in_flight.newest, &orders);
+        let lasting = self.other_ids.lasting(now, 0, differing.iter().map(|it| it.entry.clone()));
+        let mut of_sale: BTreeMap<VoucherId, Vec<&Waiting>> = BTreeMap::new();
+        for entry in differing.into_iter().filter(|it| lasting.contains(&it.entry)) {
+            of_sale.entry(entry.voucher).or_default().push(entry);
+        }
+        alarms.extend(of_sale.into_iter().filter_map(|(voucher, found)| {
+            let (users, first) = (found.len() as u64, *found.first()?);
+            let (user, entry) = (first.user.clone(), first.entry.clone());
+            Some(Alarm::OrderIdsDiffer { voucher, users, user, entry })
+        }));
+        let renamed: Vec<String> = vouchers.iter().map(|it| profile.stock(*it) + MOVING).collect();
+        let types = buyers::types(conn, renamed.iter()).await?;
+        let found = vouchers.iter().zip(types).filter(|(_, holds)| holds != "none");
+        let between = self.between.lasting(now, 0, found.map(|(voucher, _)| *voucher));
+        alarms.extend(between.into_iter().map(|voucher| {
+            let key = profile.stock(voucher) + MOVING;
+            Alarm::SaleBetween { voucher, key }
+        }));
         let marks: Vec<String> = vouchers.iter().map(|it| mark_of(profile, *it)).collect();
         let marks = buyers::types(conn, marks.iter()).await?;
         let (mut sales, mut compared) = (Vec::new(), Vec::new());
@@ -275,7 +311,8 @@ impl Watcher {
         })
     }
 
-    /// Stock keys without a row of their sale. One that is being loaded has its row after the transaction.
+    /// Stock keys without a row of their sale. One that is being loaded has its row after the transaction, which takes
+    /// milliseconds.
     async fn stock_key_alarms(
         &mut self,
         now: Millis,
@@ -297,7 +334,7 @@ impl Watcher {
             without.extend(asked.iter().filter(|it| !known.contains(*it)));
         }
         let keys = without.into_iter().map(|it| self.profile.stock(*it));
-        let lasting = self.without_sale.lasting(now, self.limits.stuck_ms, keys);
+        let lasting = self.without_sale.lasting(now, 0, keys);
         let count = lasting.len() as u64;
         alarms.extend(lasting.into_iter().min().map(|key| Alarm::StockWithoutSale { count, key }));
         Ok(())
@@ -463,16 +500,14 @@ impl Watcher {
         let (of, repeated) = (&in_flight.redelivered, in_flight.redelivered.keys().cloned());
         let mut repeated = self.redelivered.lasting(now, self.limits.stuck_ms, repeated);
         repeated.sort_by_key(|id| entry_order(id));
-        let Some(StreamReport { key, group, has_group, length, lag, pending, added, .. }) = stream
-        else {
-            return;
-        };
+        let Some(report) = stream else { return };
+        let StreamReport { key, group, has_group, length, lag, pending, added, .. } = report;
+        alarms.extend(idle_consumers(&report.consumers, self.limits.stuck_ms * DEAD));
         let waiting = lag.map(|lag| lag + pending);
         let acknowledged = waiting.map_or(0, |waiting| length.saturating_sub(waiting));
         if *has_group && *added == Some(*length) && acknowledged >= UNTRIMMED {
             alarms.push(Alarm::StreamNotTrimmed { stream: key.clone(), acknowledged });
         }
-        alarms.extend(local_ids(&in_flight.newest));
         if in_flight.no_stream && has_buyers {
             alarms.push(Alarm::NoStream { stream: key.clone() });
         }
@@ -572,12 +607,59 @@ fn added_at(entry: &Waiting) -> Millis {
     Millis(entry_order(&entry.entry).0 as i64)
 }
 
+/// Consumers with nothing pending that have been silent for `millis` longer than another: after a sale, all are silent.
+fn idle_consumers(consumers: &[ConsumerReport], millis: u64) -> Option<Alarm> {
+    let least = consumers.iter().map(|it| it.idle_ms).min()?;
+    let is_dead = |it: &&ConsumerReport| it.pending == 0 && it.idle_ms - least >= millis;
+    let dead = consumers.iter().filter(is_dead);
+    let (count, longest) = (dead.clone().count(), dead.max_by_key(|it| it.idle_ms)?);
+    (count >= PILE).then(|| Alarm::IdleConsumers {
+        count: count as u64,
+        consumer: longest.name.clone(),
+        idle_ms: longest.idle_ms,
+    })
+}
+
+/// The newest entries of users with a live order, under another ID than that of the entry.
+fn other_ids<'a>(newest: &'a [Waiting], orders: &Orders) -> Vec<&'a Waiting> {
+    let mut users = HashSet::new();
+    let mut found: Vec<&Waiting> =
+        newest.iter().filter(|it| users.insert((it.voucher, &it.user))).collect();
+    found.retain(|it| {
+        let live = orders.of.get(&it.voucher).and_then(|users| users.get(&it.user));
+        let is_known = it.order.parse().map_or(true, |id| orders.ids.contains(&id));
+        orders.complete && live.is_some_and(|live| *live > 0) && !is_known
+    });
+    found
+}
+
+/// The time in an order ID of the form that the tutorials use.
+fn time_in(id: i64) -> Millis {
+    Millis(((id >> 32) + EPOCH_SECONDS) * 1_000)
+}
+
+/// Order IDs from local time: those of all entries, or one from the future. IDs of another form have no counter of a day,
+/// or are years away.
+fn id_alarm(profile: &Profile, newest: &[Waiting], orders: &Orders, now: Millis) -> Option<Alarm> {
+    if profile.keys.order_ids.is_empty() {
+        return None;
+    }
+    let ahead = SKEW_MS..=ZONE_STEPS * ZONE_STEP_MS + SKEW_MS;
+    let entries = newest.iter().filter_map(|it| it.order.parse().ok());
+    let all = orders.ids.iter().copied().chain(entries);
+    let of_future = all.filter(|id| ahead.contains(&(time_in(*id).0 - now.0))).max();
+    local_ids(newest).or_else(|| {
+        let order = of_future?;
+        let minutes = (time_in(order).0 - now.0) / 60_000;
+        Some(Alarm::FutureIds { order: order.to_string(), minutes })
+    })
+}
+
 /// Order IDs whose time is the same whole number of zone steps away from the time of their entries. IDs of another form
 /// are years away, or each at another distance.
 fn local_ids(entries: &[Waiting]) -> Option<Alarm> {
     let steps = |entry: &Waiting| {
-        let seconds = (entry.order.parse::<i64>().ok()? >> 32) + EPOCH_SECONDS;
-        let away = (seconds * 1_000).saturating_sub(added_at(entry).0);
+        let away = time_in(entry.order.parse().ok()?).0.saturating_sub(added_at(entry).0);
         let steps = (away as f64 / ZONE_STEP_MS as f64).round() as i64;
         let is_zone = steps != 0 && steps.abs() <= ZONE_STEPS;
         (is_zone && (away - steps * ZONE_STEP_MS).abs() <= SKEW_MS).then_some(steps)

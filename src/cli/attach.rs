@@ -32,7 +32,8 @@ const LISTED: usize = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct AttachArgs {
-    /// Names of keys, tables and columns: hmdp, 003, 004, or a TOML file with what differs from hmdp
+    /// Names of keys, tables and columns: hmdp, 002, 003, 004, or a TOML file with what differs from hmdp;
+    /// assets/attach.toml has every name
     #[arg(long, global = true, value_name = "NAME|FILE", default_value = "hmdp")]
     profile: String,
     /// Seconds between two passes of the screen, or longer: reading takes at most 2 % of the time [default: 2]

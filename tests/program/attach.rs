@@ -397,13 +397,135 @@ fn a_stock_whose_transaction_was_rolled_back_is_an_alarm() {
         service.redis.query::<()>(&["SET", "seckill:stock:11", "5"]);
         conn.command("ROLLBACK").await.unwrap();
     });
-    // Perhaps it will be committed.
-    assert_eq!(service.status(0, &[])["alarms"], json!([]));
-    let report = service.status(1, &["--stuck", "1"]);
+    let report = service.status(1, &[]);
     assert_eq!(alarms(&report), ["stock_without_sale".to_owned()].into(), "{report}");
     assert_eq!(alarm(&report, "stock_without_sale")["key"], "seckill:stock:11");
     service.sale("11", 5);
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+}
+
+/// Entries of a node that counts in UTC are among those of one that does not, or no entry is left.
+#[test]
+fn an_order_id_from_the_future_is_an_alarm() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 20);
+    let (seconds, _): (i64, i64) = service.redis.query(&["TIME"]);
+    let id = |ahead: i64| ((seconds + ahead - 1_640_995_200) << 32) | 7;
+    let mut redis = service.redis.connection();
+    // Clocks differ a little.
+    for (user, ahead) in [(1, 0), (2, 30)] {
+        assert_eq!(buy(&mut redis, user, id(ahead)).unwrap(), 0);
+    }
+    service.consume();
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+    assert_eq!(buy(&mut redis, 3, id(8 * 3_600)).unwrap(), 0);
+    service.consume();
+    let report = service.status(1, &[]);
+    assert_eq!(alarms(&report), ["future_ids".to_owned()].into(), "{report}");
+    service.redis.query::<i64>(&["XTRIM", STREAM, "MAXLEN", "0"]);
+    let report = service.status(1, &[]);
+    let found = alarm(&report, "future_ids");
+    assert_eq!(found["order"], id(8 * 3_600).to_string(), "{report}");
+    assert!((475..=480).contains(&found["minutes"].as_i64().unwrap()), "{report}");
+    // IDs without a counter of the day have another form.
+    let profile = service.home.file("mine.toml");
+    fs::write(&profile, "[keys]\norder_ids = \"\"\n").unwrap();
+    let report = service.status(0, &["--profile", profile.to_str().unwrap()]);
+    assert_eq!(report["alarms"], json!([]), "{report}");
+}
+
+/// A consumer takes a new name at each start, and the names of dead ones stay.
+#[test]
+fn consumers_that_pile_up_are_an_alarm() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    let create = |name: &str| {
+        service.redis.query::<i64>(&["XGROUP", "CREATECONSUMER", STREAM, "g1", name]);
+    };
+    for name in ["a", "b", "c", "d", "e"] {
+        create(name);
+    }
+    let is_idle = || {
+        let consumers: Vec<std::collections::HashMap<String, redis::Value>> =
+            service.redis.query(&["XINFO", "CONSUMERS", STREAM, "g1"]);
+        consumers.iter().all(|it| matches!(it["idle"], redis::Value::Int(idle) if idle > 10_000))
+    };
+    wait_until_blocking(LONG, "idle consumers", is_idle);
+    // All are silent while nothing is sold.
     assert_eq!(service.status(0, &["--stuck", "1"])["alarms"], json!([]));
+    create("f");
+    wait_until_blocking(LONG, "idle consumers", is_idle);
+    assert_eq!(service.buy(1), 0);
+    service.consume();
+    let report = service.status(1, &["--stuck", "1"]);
+    assert_eq!(alarms(&report), ["idle_consumers".to_owned()].into(), "{report}");
+    assert_eq!(alarm(&report, "idle_consumers")["count"], 6, "{report}");
+    service.redis.query::<i64>(&["XGROUP", "DELCONSUMER", STREAM, "g1", "a"]);
+    assert_eq!(service.status(0, &["--stuck", "1"])["alarms"], json!([]));
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+}
+
+#[test]
+fn two_order_ids_of_one_purchase_are_an_alarm() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    assert_eq!((service.buy(1), service.buy(2)), (0, 0));
+    service.consume();
+    // The consumer makes an ID of its own.
+    service.sql("UPDATE tb_voucher_order SET id = 77 WHERE user_id = 2");
+    let report = service.status(1, &[]);
+    assert_eq!(alarms(&report), ["order_ids_differ 10".to_owned()].into(), "{report}");
+    let found = alarm(&report, "order_ids_differ");
+    assert_eq!((&found["users"], &found["user"]), (&1.into(), &"2".into()), "{report}");
+    // A cancelled order whose row was deleted, and a new one.
+    service.sql("DELETE FROM tb_voucher_order WHERE user_id = 2");
+    service.redis.query::<i64>(&["SREM", "seckill:order:10", "2"]);
+    service.redis.query::<i64>(&["INCR", "seckill:stock:10"]);
+    service.sql("UPDATE tb_seckill_voucher SET stock = 9 WHERE voucher_id = 10");
+    assert_eq!(service.buy(2), 0);
+    service.consume();
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+}
+
+fn a_paid_order_that_was_closed_is_an_alarm(database: Database) {
+    let service = Service::on(database, TestRedis::start());
+    service.loaded_sale(SALE, 10);
+    for user in 1..=3 {
+        assert_eq!(service.buy(user), 0);
+    }
+    service.consume();
+    let date = if matches!(database, Database::Postgres) { "TIMESTAMP" } else { "DATETIME" };
+    service.sql(&format!("ALTER TABLE tb_voucher_order ADD COLUMN pay_time {date}"));
+    service.sql(
+        "UPDATE tb_voucher_order SET pay_time = '2024-05-01 10:00:00' WHERE user_id IN (1, 2)",
+    );
+    // Refunded, paid in the same moment as it was closed, and not paid in time.
+    for (user, status) in [(1, 6), (2, 4), (3, 4)] {
+        service.redis.query::<i64>(&["SREM", "seckill:order:10", &user.to_string()]);
+        service.redis.query::<i64>(&["INCR", "seckill:stock:10"]);
+        service.sql("UPDATE tb_seckill_voucher SET stock = stock + 1");
+        service
+            .sql(&format!("UPDATE tb_voucher_order SET status = {status} WHERE user_id = {user}"));
+    }
+    let report = service.status(1, &[]);
+    assert_eq!(alarms(&report), ["paid_order_closed 10".to_owned()].into(), "{report}");
+    let found = alarm(&report, "paid_order_closed");
+    assert_eq!((&found["orders"], &found["order"]), (&1.into(), &"2".into()), "{report}");
+}
+
+#[test]
+fn a_paid_order_that_was_closed_is_an_alarm_on_sqlite() {
+    a_paid_order_that_was_closed_is_an_alarm(Database::Sqlite);
+}
+
+#[test]
+fn a_paid_order_that_was_closed_is_an_alarm_on_mariadb() {
+    a_paid_order_that_was_closed_is_an_alarm(Database::MariaDb);
+}
+
+#[test]
+fn a_paid_order_that_was_closed_is_an_alarm_on_postgres() {
+    a_paid_order_that_was_closed_is_an_alarm(Database::Postgres);
 }
 
 #[test]
@@ -648,9 +770,7 @@ fn without_a_stream_a_buyer_waits_before_it_is_an_alarm() {
     let expected = ["buyers_without_order 10", "no_stream", "stock_mismatch 10"];
     assert_eq!(alarms(&report), expected.map(str::to_owned).into(), "{report}");
 
-    let profile = service.home.file("memory.toml");
-    fs::write(&profile, "[stream]\nkey = \"\"\n").unwrap();
-    let profile = ["--profile", profile.to_str().unwrap()];
+    let profile = ["--profile", "002"];
     let report = service.run(&[&profile[..], &["status", "--json"]].concat());
     let report = report.expect_code(0).json();
     assert_eq!(
@@ -757,6 +877,7 @@ fn doctor_names_what_exists_and_what_does_not() {
         assert!(checks(&report, name).iter().all(|it| it.0 == "note"), "{name}: {report}");
         assert!(!checks(&report, name).is_empty(), "{name}: {report}");
     }
+    assert!(checks(&report, "initial stock")[0].1.contains("twice on both sides"), "{report}");
     service.redis.query::<()>(&["SET", "lock:order:7", "thread-1", "EX", "600"]);
     let other = service.doctor(1, &["--profile", "004"]);
     assert!(checks(&other, "stream")[0].1.contains("seckill:msg-queue does not exist"), "{other}");
@@ -825,7 +946,7 @@ fn what_does_not_match_the_profile_is_one_clear_sentence() {
     refused(
         service.run(&["--profile", "005", "doctor"]),
         2,
-        "unknown profile '005'; use hmdp, 003, 004",
+        "unknown profile '005'; use hmdp, 002, 003, 004",
     );
     write("[keys]\nstok = \"x\"\n");
     refused(
@@ -1627,6 +1748,39 @@ fn a_running_sale_that_redis_has_lost_is_rebuilt() {
     assert_eq!([1, 2, 3, 4].map(|user| service.buy(user)), [2, 2, 0, 2]);
 }
 
+/// The orders of text 002 wait in the memory of the service, which has stopped.
+#[test]
+fn without_a_stream_buyers_and_stock_are_rebuilt() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    for user in 1..=3 {
+        service.buy(user);
+    }
+    service.consume();
+    service.redis.query::<i64>(&["DEL", STREAM, "seckill:stock:10", "seckill:order:10"]);
+    let recover = ["--profile", "002", "recover", "--json"];
+    let plan = service.run(&recover).expect_code(0).json();
+    assert_eq!(plan["sales"][0]["redis_stock"], json!({"now": null, "after": 7}), "{plan}");
+    let operate = [&recover[..], &["--operate", "--yes"]].concat();
+    refused(service.run(&operate), 1, "pass --service-stopped");
+    let stopped = [&operate[..], &["--service-stopped"]].concat();
+    let done = service.run(&stopped).expect_code(0).json();
+    let applied = &done["applied"];
+    assert_eq!((&applied["added_buyers"], &applied["stocks"]), (&3.into(), &1.into()), "{done}");
+    let stock = || service.redis.query::<i64>(&["GET", "seckill:stock:10"]);
+    let buyers = || service.redis.query::<i64>(&["SCARD", "seckill:order:10"]);
+    assert_eq!((stock(), buyers()), (7, 3));
+    // A buyer whose order was lost with the memory keeps the piece, unless removed.
+    service.redis.query::<i64>(&["SADD", "seckill:order:10", "9"]);
+    service.redis.query::<i64>(&["DECR", "seckill:stock:10"]);
+    let left = service.run(&stopped).expect_code(1).json();
+    assert_eq!((&left["proof"]["buyers_without_order"], stock()), (&1.into(), 6), "{left}");
+    service.run(&[&stopped[..], &["--remove-buyers"]].concat()).expect_code(0);
+    assert_eq!((stock(), buyers()), (7, 3));
+    let other = service.run(&["recover", "--service-stopped"]).expect_code(2);
+    assert!(other.stderr.contains("--service-stopped"), "{other}");
+}
+
 #[test]
 fn a_signal_ends_a_recovery_between_two_entries() {
     let service = Service::start();
@@ -1670,7 +1824,7 @@ fn what_cannot_be_recovered_is_refused_before_anything_is_changed() {
         fs::write(&profile, text).unwrap();
         service.run(&[&["--profile", profile.to_str().unwrap()], &operate[..]].concat())
     };
-    refused(with("[stream]\nkey = \"\"\n"), 1, "the profile has no stream");
+    refused(with("[stream]\nkey = \"\"\n"), 1, "pass --service-stopped");
     refused(with("[entry]\nuser = \"buyer\"\n"), 1, "it lacks the field buyer");
     refused(with("[stream]\nkey = \"s2\"\n"), 1, "stream s2 does not exist");
     service.sql("DROP TABLE tb_voucher_order");

@@ -65,7 +65,7 @@ use crate::{
 };
 
 /// Names of the renamed stock and of the mark, after that of the stock.
-const MOVING: &str = ":moving";
+pub(crate) const MOVING: &str = ":moving";
 pub(crate) const MOVED: &str = ":moved";
 /// Entries or users of one command.
 const PAGE: usize = 1_000;

@@ -16,7 +16,7 @@ use seckill_redis::keys::attach_lock;
 use serde::Serialize;
 
 use super::{Engine, Migration, Service};
-use crate::{AttachError, Result, database::OrderOf, doctor, stream::Waiting};
+use crate::{AttachError, Result, database::OrderOf, stream::Waiting};
 
 /// Interval of the two looks at the entries.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ impl Migration {
         if before.iter().any(|it| !now.contains(&(it.entry.as_str(), it.delivered))) {
             findings.push(reason!("attach-move-progress"));
         }
-        if self.exists(&attach_lock(&self.profile.stream.key)).await? {
+        if self.exists(&attach_lock(self.profile.scope())).await? {
             findings.push(reason!("attach-move-recovery"));
         }
         findings.extend(self.other_groups().await?);
@@ -321,7 +321,7 @@ impl Migration {
     /// Whether the engine can take the sale.
     async fn at_engine(&mut self, plan: &mut Plan) -> Result<()> {
         let (voucher, findings) = (self.voucher, &mut plan.findings);
-        if doctor::has(&self.database, "NULL", "_sqlx_migrations").await? {
+        if self.database.has("NULL", "_sqlx_migrations").await? {
             findings.push(reason!("attach-move-same-database"));
         }
         let Engine { store, keys, conn, .. } = &mut self.engine;

@@ -21,9 +21,9 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Acquires the lock of this stream, or names its holder.
-    pub(super) async fn acquire(conn: &mut Connection, stream: &str, holder: &str) -> Result<Self> {
-        let (key, now) = (attach_lock(stream), conn.now().await?);
+    /// Acquires the lock of this stream, or of another [scope](crate::Profile::scope); or names its holder.
+    pub(super) async fn acquire(conn: &mut Connection, scope: &str, holder: &str) -> Result<Self> {
+        let (key, now) = (attach_lock(scope), conn.now().await?);
         // No other process has this ID at this time.
         let owner = format!("{} {holder}", now.0);
         let mut set = cmd("SET");

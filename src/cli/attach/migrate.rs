@@ -53,7 +53,7 @@ pub(super) struct MigrateArgs {
     leave_out: bool,
     /// State that the service is stopped and no order waits in its memory, which cannot be seen; required without a
     /// stream, and if clients of other services wait in XREADGROUP
-    #[arg(long, conflicts_with = "back")]
+    #[arg(long)]
     service_stopped: bool,
     /// Seconds without a request after which a consumer of the service counts as stopped
     #[arg(long, value_name = "SECS", default_value = "10", value_parser = count_in(1..=3_600))]

@@ -110,6 +110,12 @@ mod tests {
     }
 
     #[test]
+    fn the_example_is_the_first_profile() {
+        let example = read(include_str!("../../../assets/attach.toml")).unwrap();
+        assert_eq!(Profile::named("hmdp"), Some(example));
+    }
+
+    #[test]
     fn errors_have_their_position() {
         for (text, start) in [
             (

@@ -19,8 +19,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Config, Consent, Output, Result, Table, ask, ask_reason, count_in, counts, fields, local,
-    number, or_dash,
+    CliError, Config, Consent, Output, Result, Table, ask, ask_reason, count_in, counts, fields,
+    local, number, or_dash,
     pending::{action, verdict},
     signals::Signals,
     span,
@@ -45,6 +45,10 @@ pub(super) struct RecoverArgs {
     /// Also remove buyers with neither an order nor an entry, who can then buy again
     #[arg(long)]
     remove_buyers: bool,
+    /// State that the service is stopped and no order waits in its memory, which cannot be seen; required with --operate
+    /// if the profile has no stream
+    #[arg(long)]
+    service_stopped: bool,
     /// List the entries that recoveries have given up, oldest first, and do nothing else
     #[arg(long, conflicts_with_all = ["operate", "replay", "remove_buyers"])]
     dead_letters: bool,
@@ -72,6 +76,13 @@ pub(super) async fn run(
 ) -> Result<u8> {
     if args.operate && config.read_only {
         return Err(EngineError::ReadOnly.into());
+    }
+    let has_stream = profile.has_stream();
+    if has_stream && args.service_stopped {
+        return Err(CliError::usage(Label("attach-recover-has-stream")));
+    }
+    if !has_stream && args.operate && !args.service_stopped {
+        return Err(CliError::failed(Label("attach-move-memory")));
     }
     let consent = &args.consent;
     check_reason(consent.reason.reason.as_deref())?;
@@ -181,6 +192,9 @@ fn letter_table(letters: &[Letter]) -> Table<'_, Letter> {
 /// What a plan does, and the figures before and after.
 fn preview(plan: &Plan) -> String {
     let mut text = String::new();
+    if plan.stream.is_empty() {
+        text.push_str(&format!("{}\n", Label("attach-recover-memory")));
+    }
     if plan.is_empty() {
         text.push_str(&format!("{}\n", Label("attach-recover-nothing")));
     }
