@@ -60,6 +60,10 @@ pub(crate) struct OrderOf {
     pub(crate) id: i64,
     pub(crate) user: String,
     pub(crate) status: Option<i64>,
+    /// `None` without such a column, as the following.
+    pub(crate) created: Option<Millis>,
+    pub(crate) paid: Option<Millis>,
+    pub(crate) pay_type: Option<i8>,
 }
 
 /// The newest orders.
@@ -80,18 +84,12 @@ pub(crate) struct Orders {
 impl Database {
     /// Names a database, to read it. Does not connect.
     pub(crate) fn open(url: &str, settings: &Settings, profile: &Profile) -> Result<Self> {
-        let zone = profile.zone().ok_or(AttachError::Invalid(reason!("attach-time-zone")))?;
-        let reading = Reading {
-            time_zone: profile.time_zone.clone(),
-            offset_seconds: zone.to_offset(Timestamp::now()).seconds(),
-            statement: STATEMENT,
-        };
-        Self::with(url, PlainPool::read_only(url, settings, &reading)?)
+        Self::with(url, PlainPool::read_only(url, settings, &reading(profile)?)?)
     }
 
     /// Names a database, to write orders. Does not connect.
-    pub(crate) fn writable(url: &str, settings: &Settings) -> Result<Self> {
-        Self::with(url, PlainPool::existing(url, 1, settings)?)
+    pub(crate) fn writable(url: &str, settings: &Settings, profile: &Profile) -> Result<Self> {
+        Self::with(url, PlainPool::existing(url, settings, &reading(profile)?)?)
     }
 
     fn with(url: &str, pool: PlainPool) -> Result<Self> {
@@ -249,16 +247,18 @@ impl Database {
     ) -> Result<Vec<OrderOf>> {
         let Profile { tables, order, .. } = &self.names(profile);
         let (id, table) = (&order.id, &tables.order);
-        let columns = [id, &order.user, &order.status].map(or_null).join(", ");
+        let columns =
+            [id, &order.user, &order.status, &order.created, &order.paid, &order.pay_type];
+        let columns = columns.map(or_null).join(", ");
         let sql = format!(
             "SELECT {columns} FROM {table} WHERE {} = $1 AND {id} <= $2 ORDER BY {id} DESC LIMIT {PAGE}",
             order.voucher
         );
         let (mut found, mut below) = (Vec::new(), i64::MAX);
         loop {
-            let rows = self.texts::<3>(&sql, &[voucher.0 as i64, below]).await?;
+            let rows = self.texts::<6>(&sql, &[voucher.0 as i64, below]).await?;
             let is_last = rows.len() < PAGE;
-            for [id, user, status] in rows {
+            for [id, user, status, created, paid, pay_type] in rows {
                 let id = number(&profile.order.id, id.as_deref())?;
                 let status =
                     status.map(|it| number(&profile.order.status, Some(&it))).transpose()?;
@@ -266,6 +266,9 @@ impl Database {
                     id,
                     user: user.unwrap_or_default().trim().to_owned(),
                     status,
+                    created: created.and_then(|it| profile.time(&it)),
+                    paid: paid.and_then(|it| profile.time(&it)),
+                    pay_type: pay_type.and_then(|it| it.trim().parse().ok()),
                 });
                 below = id.saturating_sub(1);
             }
@@ -328,6 +331,16 @@ impl Database {
         }
         Ok(orders)
     }
+}
+
+fn reading(profile: &Profile) -> Result<Reading> {
+    let zone = profile.zone().ok_or(AttachError::Invalid(reason!("attach-time-zone")))?;
+    Ok(Reading {
+        time_zone: profile.time_zone.clone(),
+        offset_seconds: zone.to_offset(Timestamp::now()).seconds(),
+        statement: STATEMENT,
+        is_read_only: true,
+    })
 }
 
 /// The condition of live orders, to follow another one, with the names of a quoted profile.

@@ -486,7 +486,7 @@ impl Recovery {
         stops: impl Fn() -> bool,
         done: &mut Applied,
     ) -> Result<()> {
-        let database = Database::writable(writable.0, writable.1)?;
+        let database = Database::writable(writable.0, writable.1, &self.profile)?;
         done.left = plan.entries.len() as u64;
         let lease = Lease::acquire(&mut self.conn, self.profile.scope(), log.operator()).await?;
         let mut run = Run { recovery: self, database, lease: &lease, plan, most, log, done };

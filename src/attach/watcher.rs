@@ -603,7 +603,7 @@ fn outside_dates<'a>(
     })
 }
 
-fn added_at(entry: &Waiting) -> Millis {
+pub(crate) fn added_at(entry: &Waiting) -> Millis {
     Millis(entry_order(&entry.entry).0 as i64)
 }
 

@@ -32,40 +32,44 @@ const BUSY_INTERVAL_MS: RangeInclusive<u64> = 1..=3;
 /// Timeout of a new connection.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// How the tables of another program are read on a server.
+/// The sessions in which the tables of another program are read or written on a server.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// Zone in which columns with an instant are read as text: an IANA name or a POSIX string.
+    /// Zone in which columns with an instant are texts: an IANA name or a POSIX string.
     pub time_zone: String,
     /// Its offset from UTC today: MySQL knows zones by name only if they were loaded.
     pub offset_seconds: i32,
     /// The server ends a statement after this time.
     pub statement: Duration,
+    /// The server rejects writes.
+    pub is_read_only: bool,
 }
 
 impl Reading {
     fn mysql(&self) -> Vec<String> {
         let (sign, minutes) =
             (if self.offset_seconds < 0 { '-' } else { '+' }, self.offset_seconds.abs() / 60);
-        vec![
-            format!(
-                "SET time_zone = '{sign}{:02}:{:02}' /*M! , SESSION max_statement_time = {} */ \
-                 /*!80000 , SESSION max_execution_time = {} */",
-                minutes / 60,
-                minutes % 60,
-                self.statement.as_secs(),
-                self.statement.as_millis(),
-            ),
-            "SET SESSION TRANSACTION READ ONLY".to_owned(),
-        ]
+        let mut session = vec![format!(
+            "SET time_zone = '{sign}{:02}:{:02}' /*M! , SESSION max_statement_time = {} */ \
+             /*!80000 , SESSION max_execution_time = {} */",
+            minutes / 60,
+            minutes % 60,
+            self.statement.as_secs(),
+            self.statement.as_millis(),
+        )];
+        let read_only = "SET SESSION TRANSACTION READ ONLY".to_owned();
+        session.extend(self.is_read_only.then_some(read_only));
+        session
     }
 
     fn postgres(&self) -> Vec<String> {
-        vec![
+        let mut session = vec![
             format!("SET TimeZone = '{}'", self.time_zone.replace('\'', "''")),
             format!("SET statement_timeout = {}", self.statement.as_millis()),
-            "SET default_transaction_read_only = on".to_owned(),
-        ]
+        ];
+        let read_only = "SET default_transaction_read_only = on".to_owned();
+        session.extend(self.is_read_only.then_some(read_only));
+        session
     }
 }
 
@@ -101,8 +105,9 @@ impl PlainPool {
     ///
     /// # Errors
     /// The URL or a TLS setting is invalid.
-    pub fn existing(url: &str, connections: u32, settings: &Settings) -> Result<Self> {
-        Self::with(url, connections, settings, None, |file| file)
+    pub fn existing(url: &str, settings: &Settings, reading: &Reading) -> Result<Self> {
+        let writing = Reading { is_read_only: false, ..reading.clone() };
+        Self::with(url, 1, settings, Some(&writing), |file| file)
     }
 
     fn with(

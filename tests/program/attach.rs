@@ -77,6 +77,16 @@ impl Service {
                 Database::Postgres => Postgres::shared().database().await,
             }
         });
+        Self::at(database, redis, home, runtime, url)
+    }
+
+    fn at(
+        database: Database,
+        redis: TestRedis,
+        home: Seckill,
+        runtime: Runtime,
+        url: String,
+    ) -> Self {
         let pool = PlainPool::open(&url, 4).unwrap();
         let service = Self { home, redis, url, runtime, pool, next: AtomicI64::new(1) };
         let (id, date, small) = match database {
@@ -797,6 +807,7 @@ async fn tables_are_read_in_sessions_that_reject_writes() {
             time_zone: "Asia/Shanghai".to_owned(),
             offset_seconds: 8 * 3_600,
             statement: PATIENCE,
+            is_read_only: true,
         };
         let pool = PlainPool::read_only(&url, &Settings::default(), &reading).unwrap();
         let mut conn = pool.connection().await.unwrap();

@@ -287,6 +287,81 @@ fn a_sale_moves_there_and_back_on_postgres() {
     there_and_back(Database::Postgres, Some(TestRedis::start()));
 }
 
+/// Dates without a zone are local, and instants are read and written in the zone of the profile.
+fn times_and_pay_types_move(database: Database, date: &str) {
+    let both = Both::start(database, None);
+    let service = &both.service;
+    service.loaded_sale("10", 10);
+    for user in 1..=3 {
+        assert_eq!(both.admit("10", user).unwrap(), 0);
+    }
+    service.consume();
+    assert_eq!(both.admit("10", 4).unwrap(), 0);
+    service.sql(&format!("ALTER TABLE tb_voucher_order ADD COLUMN create_time {date}"));
+    service.sql(&format!("ALTER TABLE tb_voucher_order ADD COLUMN pay_time {date}"));
+    service.sql("ALTER TABLE tb_voucher_order ADD COLUMN pay_type INT");
+    let is_instant = date.starts_with("TIMESTAMP NULL");
+    let local = |at: Timestamp| {
+        let zone = if is_instant { "UTC" } else { "Asia/Shanghai" };
+        at.in_tz(zone).unwrap().strftime("%Y-%m-%d %H:%M:%S").to_string()
+    };
+    let (created, now) = ("2024-05-01T02:00:00Z".parse::<Timestamp>().unwrap(), Timestamp::now());
+    let paid = "2024-05-01T02:05:00Z".parse::<Timestamp>().unwrap();
+    let set = |user: i64, what: String| {
+        service.sql(&format!("UPDATE tb_voucher_order SET {what} WHERE user_id = {user}"));
+    };
+    set(1, format!("create_time = '{}', pay_time = '{}'", local(created), local(paid)));
+    set(1, "status = 2, pay_type = 3".to_owned());
+    // One that the service should have closed, and one that may still be paid.
+    set(2, format!("create_time = '{}'", local(created)));
+    set(3, format!("create_time = '{}'", local(now)));
+    both.migrate("10", &[]);
+    let has = |condition: String| {
+        both.count(format!("SELECT COUNT(*) FROM tb_voucher_order WHERE {condition}")) == 1
+    };
+    let (created, paid) = (created.as_millisecond(), paid.as_millisecond());
+    assert!(has(format!(
+        "user_id = 1 AND create_time = {created} AND pay_time = {paid} AND pay_type = 3"
+    )));
+    assert!(has(format!("user_id = 2 AND create_time = {created} AND pay_time IS NULL")));
+    let entry = now.as_millisecond() - 60_000;
+    assert!(has(format!("user_id = 4 AND create_time > {entry}")));
+    both.engine(&["jobs", "run", "close-overdue"]).expect_code(0);
+    assert!(has("status = 5".to_owned()) && has("user_id = 2 AND status = 5".to_owned()));
+    let order = order_of("10", 3).to_string();
+    both.engine(&["orders", "pay", &order]).expect_code(0);
+
+    both.engine(&["sale", "pause", "10"]).expect_code(0);
+    both.migrate("10", &["--back"]);
+    let minute = jiff::Span::new().minutes(10);
+    let (from, to) = (local(now - minute), local(now + minute));
+    let has = |condition: String| {
+        let sql = format!("SELECT COUNT(*) FROM tb_voucher_order WHERE {condition}");
+        assert_eq!(service.count(sql.clone().leak()), 1, "{sql}");
+    };
+    has("user_id = 1 AND status = 2 AND pay_type = 3".to_owned());
+    has("user_id = 2 AND status = 4 AND pay_time IS NULL".to_owned());
+    has(format!("user_id = 3 AND status = 2 AND pay_time BETWEEN '{from}' AND '{to}'"));
+    has(format!("user_id = 4 AND create_time BETWEEN '{from}' AND '{to}' AND pay_time IS NULL"));
+    assert_eq!(service.status(0, &[])["alarms"], json!([]));
+}
+
+#[test]
+fn times_and_pay_types_move_on_sqlite() {
+    times_and_pay_types_move(Database::Sqlite, "DATETIME");
+}
+
+#[test]
+fn times_and_pay_types_move_on_mariadb() {
+    times_and_pay_types_move(Database::MariaDb, "DATETIME");
+    times_and_pay_types_move(Database::MariaDb, "TIMESTAMP NULL");
+}
+
+#[test]
+fn times_and_pay_types_move_on_postgres() {
+    times_and_pay_types_move(Database::Postgres, "TIMESTAMP");
+}
+
 #[test]
 fn a_stock_that_the_service_loads_again_after_a_move_is_an_alarm() {
     let both = Both::start(Database::Sqlite, None);
@@ -438,6 +513,10 @@ fn a_dead_migration_is_undone_if_something_prevents_it_now() {
     let envs = [(KILL_AT, kill_at.as_str())];
     let ran = both.spawn("10", &["--yes", "--quiet", "1"], &envs).wait(LONG);
     assert!(ran.status.code().is_none() && both.admit("10", 31).is_err(), "{ran}");
+    let watched = both.service.status(1, &[]);
+    let expected =
+        json!([{"alarm": "sale_between", "voucher": 10, "key": "seckill:stock:10:moving"}]);
+    assert_eq!(watched["alarms"], expected, "{watched}");
     refused(both.run("10", &["--yes"]), 1, "sale migrate");
     both.release_lock();
     both.service.redis.query::<i64>(&["SADD", "seckill:order:10", "77"]);
@@ -675,11 +754,11 @@ fn a_sale_is_not_ended_if_the_table_of_the_service_cannot_hold_its_orders() {
     both.sale_with_orders("10", 40);
     both.migrate("10", &[]);
     both.engine(&["sale", "pause", "10"]).expect_code(0);
-    both.service.sql("ALTER TABLE tb_voucher_order ADD COLUMN pay_type INT NOT NULL");
-    refused(both.run("10", &["--back", "--yes"]), 1, "needs values for pay_type");
+    both.service.sql("ALTER TABLE tb_voucher_order ADD COLUMN shop_id INT NOT NULL");
+    refused(both.run("10", &["--back", "--yes"]), 1, "needs values for shop_id");
     let sale = both.engine(&["sale", "show", "10", "--json"]).expect_code(0).json();
     assert_eq!(sale["phase"], "paused");
-    both.service.sql("ALTER TABLE tb_voucher_order DROP COLUMN pay_type");
+    both.service.sql("ALTER TABLE tb_voucher_order DROP COLUMN shop_id");
     assert_eq!(both.migrate("10", &["--back"])["moved"], true);
 }
 

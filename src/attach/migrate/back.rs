@@ -4,16 +4,23 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use redis::{cmd, pipe};
 use seckill_model::{
-    Order, OrderFilter, OrderStatus, OrderTerms, Reason, SaleState, VoucherId,
+    Millis, Order, OrderFilter, OrderStatus, OrderTerms, Reason, SaleState, VoucherId,
     faults::{self, Point},
     ledger::sentences,
     reason,
 };
-use seckill_store::plain::{PlainConnection, PlainPool};
+use seckill_store::plain::PlainConnection;
 use serde::Serialize;
 
-use super::{Migration, PAGE, Service, plan::Found};
-use crate::{AttachError, Profile, Result, recover::check_columns};
+use super::{
+    Migration, PAGE, Service,
+    plan::{Found, PAY_TYPE},
+};
+use crate::{
+    AttachError, Profile, Result,
+    database::{Database, list},
+    recover::check_columns,
+};
 
 /// Orders of one read from the engine.
 const ORDERS: u32 = 5_000;
@@ -53,7 +60,7 @@ pub struct BackPlan {
     #[serde(skip)]
     inserts: Vec<String>,
     #[serde(skip)]
-    updates: BTreeMap<i64, Vec<i64>>,
+    updates: BTreeMap<i64, Vec<(i64, Option<Millis>)>>,
 }
 
 impl Migration {
@@ -108,7 +115,7 @@ impl Migration {
         let closed = &self.profile.order.closed;
         let has_status = !self.profile.order.status.is_empty();
         let known: HashMap<i64, _> = rows.iter().map(|row| (row.id, row)).collect();
-        let (mut inserts, mut updates) = (Vec::new(), BTreeMap::<i64, Vec<i64>>::new());
+        let (mut inserts, mut updates) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
         let [mut second, mut taken, mut unclosed, mut unknown, mut conflicts]: [Found; 5] =
             Default::default();
         for order in &orders {
@@ -128,14 +135,15 @@ impl Migration {
             match known.get(&id) {
                 Some(row) if row.user != user.to_string() => taken.add(&id),
                 Some(row) if has_status && row.status != Some(status) => match row.status {
-                    None | Some(UNPAID) => updates.entry(status).or_default().push(id),
+                    None | Some(UNPAID) => {
+                        updates.entry(status).or_default().push((id, order.pay_time));
+                    }
                     // Closed on both sides.
                     Some(there) if !is_live && closed.contains(&there) => {}
                     Some(_) => conflicts.add(&id),
                 },
                 Some(_) => {}
-                None if has_status => inserts.push(format!("({id}, {user}, {voucher}, {status})")),
-                None => inserts.push(format!("({id}, {user}, {voucher})")),
+                None => inserts.push(self.values(order, status)),
             }
         }
         let at_engine: HashSet<i64> = orders.iter().map(|it| it.id.as_i64()).collect();
@@ -187,8 +195,8 @@ impl Migration {
 
     /// Steps 2 and 3: writes the sale, which has ended in the engine, into the tables and the Redis of the service.
     pub async fn give_back(&mut self, plan: &BackPlan) -> Result<()> {
-        let pool = PlainPool::existing(&self.url, 1, &self.settings)?;
-        let mut conn = self.database.in_time(pool.connection()).await?;
+        let database = Database::writable(&self.url, &self.settings, &self.profile)?;
+        let mut conn = database.connection().await?;
         let written = self.write_rows(&mut conn, plan).await;
         if written.is_err() {
             // A dropped connection rolls back as well.
@@ -204,12 +212,32 @@ impl Migration {
     /// The columns of an order that is inserted.
     fn columns(&self) -> Vec<&str> {
         let order = &self.profile.order;
-        let mut columns = vec![order.id.as_str(), &order.user, &order.voucher];
-        columns.extend(Some(order.status.as_str()).filter(|it| !it.is_empty()));
-        columns
+        let optional = [&order.status, &order.created, &order.paid, &order.pay_type];
+        let optional = optional.map(String::as_str).into_iter().filter(|it| !it.is_empty());
+        [order.id.as_str(), &order.user, &order.voucher].into_iter().chain(optional).collect()
     }
 
-    /// The statements contain names of the profile, which were checked, and numbers.
+    /// Their values, all of them numbers and dates.
+    fn values(&self, order: &Order, status: i64) -> String {
+        let names = &self.profile.order;
+        let optional = [
+            (&names.status, status.to_string()),
+            (&names.created, self.date(Some(order.create_time))),
+            (&names.paid, self.date(order.pay_time)),
+            (&names.pay_type, PAY_TYPE.to_string()),
+        ];
+        let optional = optional.into_iter().filter(|it| !it.0.is_empty()).map(|it| it.1);
+        let ids = [order.id.to_string(), order.user_id.to_string(), order.voucher_id.to_string()];
+        format!("({})", ids.into_iter().chain(optional).collect::<Vec<_>>().join(", "))
+    }
+
+    /// A date as the service writes it.
+    fn date(&self, at: Option<Millis>) -> String {
+        let date = at.zip(self.profile.zone()).map(|(at, zone)| at.date_time(&zone));
+        date.map_or_else(|| "NULL".to_owned(), |date| format!("'{date}'"))
+    }
+
+    /// The statements contain names of the profile, which were checked, numbers and dates.
     async fn write_rows(&self, conn: &mut PlainConnection, plan: &BackPlan) -> Result<()> {
         let Profile { tables, sale, order, .. } = &self.database.names(&self.profile);
         self.database.in_time(conn.command("BEGIN")).await?;
@@ -218,7 +246,8 @@ impl Migration {
             tables.sale, sale.stock, plan.stock, sale.voucher, plan.voucher_id
         );
         self.database.in_time(conn.command(&stock)).await?;
-        let columns = self.columns().join(", ");
+        let quoted = self.columns().into_iter().map(|it| self.database.quoted(it));
+        let columns = quoted.collect::<Vec<_>>().join(", ");
         for part in plan.inserts.chunks(ROWS) {
             let rows = part.join(", ");
             let insert = format!("INSERT INTO {} ({columns}) VALUES {rows}", tables.order);
@@ -226,9 +255,18 @@ impl Migration {
         }
         for (status, ids) in &plan.updates {
             for part in ids.chunks(ROWS) {
-                let ids = part.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let ids = list(&part.iter().map(|it| it.0).collect::<Vec<_>>());
+                let dates = part.iter().filter(|it| it.1.is_some() && !order.paid.is_empty());
+                let mut paid: String =
+                    dates.map(|(id, at)| format!(" WHEN {id} THEN {}", self.date(*at))).collect();
+                if !paid.is_empty() {
+                    paid = format!(
+                        ", {} = CASE {}{paid} ELSE {} END",
+                        order.paid, order.id, order.paid
+                    );
+                }
                 let update = format!(
-                    "UPDATE {} SET {} = {status} WHERE {} IN ({ids}) AND ({} IS NULL OR {} = {UNPAID})",
+                    "UPDATE {} SET {} = {status}{paid} WHERE {} IN ({ids}) AND ({} IS NULL OR {} = {UNPAID})",
                     tables.order, order.status, order.id, order.status, order.status
                 );
                 let updated = self.database.in_time(conn.execute(update, &[])).await?;

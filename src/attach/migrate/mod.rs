@@ -272,6 +272,8 @@ impl Migration {
         let strays = buyers::absent(conn, &set, late.clone()).await?;
         members.extend(late.into_iter().filter(|it| !strays.contains(it)));
         let set_aside = self.set_aside().await?;
+        self.database.omit_missing(&mut profile).await?;
+        self.profile.order.clone_from(&profile.order);
         let row = self.database.sale(&profile, voucher).await?;
         let row =
             row.ok_or_else(|| AttachError::Mismatch(reason!("attach-move-no-sale", voucher)))?;
@@ -365,7 +367,7 @@ impl Migration {
             shard: None,
         };
         let now = self.conn.now().await?;
-        let imported = self.engine.store.import_sale(&sale, &plan.orders(), now).await;
+        let imported = self.engine.store.import_sale(&sale, &plan.orders(now), now).await;
         imported.map_err(AttachError::Store)
     }
 
@@ -390,7 +392,7 @@ impl Migration {
         let now = conn.now().await?.0.div_euclid(1_000);
         let days: Vec<_> = (0..=DAYS).map(|day| utc_day(now + day * 24 * 3_600)).collect();
         let mut highest = BTreeMap::new();
-        for (id, _) in plan.orders.values() {
+        for id in plan.orders.values().map(|it| it.id) {
             if days.contains(&id.day()) && id.sequence() < OUT_OF_REACH {
                 let most = highest.entry(id.day()).or_insert(0);
                 *most = id.sequence().max(*most);

@@ -13,11 +13,14 @@ use seckill_model::{
     sale::{check_stock, check_title},
 };
 use seckill_redis::keys::attach_lock;
+use seckill_store::ImportedOrder;
 use serde::Serialize;
 
 use super::{Engine, Migration, Service};
-use crate::{AttachError, Result, database::OrderOf, stream::Waiting};
+use crate::{AttachError, Result, database::OrderOf, stream::Waiting, watcher::added_at};
 
+/// How orders of the engine are paid.
+pub(super) const PAY_TYPE: i8 = 1;
 /// Interval of the two looks at the entries.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -53,18 +56,35 @@ pub struct Plan {
     pub findings: Vec<Reason>,
     /// The order of each buyer.
     #[serde(skip)]
-    pub(super) orders: BTreeMap<UserId, (OrderId, OrderStatus)>,
+    pub(super) orders: BTreeMap<UserId, Moving>,
     /// Entries in flight: a difference shows a live consumer.
     #[serde(skip)]
     pub(super) waiting: Vec<Waiting>,
 }
 
+/// An order that moves; `None`: the service does not know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moving {
+    pub(super) id: OrderId,
+    status: OrderStatus,
+    created: Option<Millis>,
+    paid: Option<Millis>,
+    pay_type: Option<i8>,
+}
+
 impl Plan {
-    /// The orders as the engine stores them.
-    pub(super) fn orders(&self) -> Vec<(SaleOrder, OrderStatus)> {
-        let of = |(user, (id, status)): (&UserId, &(OrderId, OrderStatus))| {
-            let (id, user_id, voucher_id) = (*id, *user, self.voucher_id);
-            (SaleOrder { id, user_id, voucher_id, place: 1 }, *status)
+    /// The orders as the engine stores them. The times of their own decide when unpaid ones are closed.
+    pub(super) fn orders(&self, now: Millis) -> Vec<ImportedOrder> {
+        let of = |(user, it): (&UserId, &Moving)| {
+            let Moving { id, status, created, paid, pay_type } = *it;
+            let is_paid = status != OrderStatus::Unpaid;
+            ImportedOrder {
+                order: SaleOrder { id, user_id: *user, voucher_id: self.voucher_id, place: 1 },
+                status,
+                created: created.unwrap_or(now),
+                paid: is_paid.then(|| paid.unwrap_or(now)),
+                pay_type: pay_type.unwrap_or(PAY_TYPE),
+            }
         };
         self.orders.iter().map(of).collect()
     }
@@ -182,7 +202,9 @@ impl Migration {
             let Some(status) = self.status(row, &mut closed, &mut foreign) else { continue };
             match (OrderId::from_i64(row.id), user_id(&row.user)) {
                 (Some(id), Some(user)) => {
-                    if orders.insert(user, (id, status)).is_some() {
+                    let OrderOf { created, paid, pay_type, .. } = *row;
+                    let order = Moving { id, status, created, paid, pay_type };
+                    if orders.insert(user, order).is_some() {
                         several.add(&user);
                     }
                 }
@@ -202,22 +224,25 @@ impl Migration {
         for entry in unreadable {
             bad.add(&entry);
         }
-        for Waiting { entry, user, order, .. } in &waiting {
+        for waiting in &waiting {
+            let Waiting { entry, user, order, .. } = waiting;
             let (Some(user), Ok(order)) = (user_id(user), order.parse::<OrderId>()) else {
                 numbers.add(&entry);
                 continue;
             };
             match orders.get(&user) {
-                Some((held, _)) if *held == order => {}
+                Some(held) if held.id == order => {}
                 Some(_) => several.add(&user),
                 None if in_set.contains(&user) => {
-                    orders.insert(user, (order, self.first_status()));
+                    let (status, created) = (self.first_status(), Some(added_at(waiting)));
+                    let order = Moving { id: order, status, created, paid: None, pay_type: None };
+                    orders.insert(user, order);
                     in_flight += 1;
                 }
                 None => strays.add(&entry),
             }
         }
-        let mut ids: Vec<OrderId> = orders.values().map(|(id, _)| *id).collect();
+        let mut ids: Vec<OrderId> = orders.values().map(|it| it.id).collect();
         ids.sort_unstable();
         let mut repeated = Found::default();
         for pair in ids.windows(2) {
@@ -343,7 +368,7 @@ impl Migration {
             let [sale, ..] = ours;
             findings.push(reason!("attach-move-keys", voucher, key = sale));
         }
-        let ids: Vec<OrderId> = plan.orders.values().map(|(id, _)| *id).collect();
+        let ids: Vec<OrderId> = plan.orders.values().map(|it| it.id).collect();
         let mut taken = Found::default();
         for id in store.existing(&ids).await.map_err(AttachError::Store)? {
             taken.add(&id);

@@ -12,3 +12,4 @@ mod users;
 
 pub use bench_baseline::Placed;
 pub use order_rate::OrderFlow;
+pub use sales::ImportedOrder;

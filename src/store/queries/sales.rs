@@ -1,6 +1,6 @@
 //! Vouchers and sales: creation, lists, state changes, restocking.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use seckill_model::{
     Millis, NewSale, OrderStatus, Sale, SaleOrder, SaleState, Voucher, VoucherDetails, VoucherId,
@@ -8,9 +8,9 @@ use seckill_model::{
     sale::{Shard, split},
 };
 
-use super::orders::{insert, lock_sales};
+use super::orders::lock_sales;
 use crate::{
-    Conn, Fault, OrderRow, Result, Store, StoreError, batch, params, read,
+    Conn, Fault, OrderRow, Result, Store, StoreError, params, read,
     rules::{self, number, voucher_key},
     transaction,
 };
@@ -19,6 +19,37 @@ const SELECT: &str = "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.
      s.state, s.version, s.user_limit, s.update_time, s.archive_time, s.delivered_version, s.create_time, \
      s.shard_of, s.shards \
      FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id";
+
+/// Rows of one statement that imports orders.
+const IMPORTED: usize = 500;
+
+/// An order of another service, as it is imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImportedOrder {
+    /// The order.
+    pub order: SaleOrder,
+    /// Its status.
+    pub status: OrderStatus,
+    /// When it was written.
+    pub created: Millis,
+    /// When it was paid.
+    pub paid: Option<Millis>,
+    /// How it is paid, as the service counts.
+    pub pay_type: i8,
+}
+
+impl ImportedOrder {
+    /// Its values in SQL, all of them numbers.
+    fn values(&self, now: Millis) -> Result<String> {
+        let OrderRow { id, user_id, voucher_id, place } = (&self.order).try_into()?;
+        let (status, created, pay_type) = (self.status as i64, self.created.0, self.pay_type);
+        let paid = self.paid.map_or_else(|| "NULL".to_owned(), |paid| paid.0.to_string());
+        let now = now.0;
+        Ok(format!(
+            "({id}, {user_id}, {voucher_id}, {place}, {status}, {created}, {paid}, {pay_type}, {now})"
+        ))
+    }
+}
 
 impl Store {
     /// Creates an ordinary voucher: one without stock or window.
@@ -248,16 +279,13 @@ impl Store {
     pub async fn import_sale(
         &self,
         sale: &Sale,
-        orders: &[(SaleOrder, OrderStatus)],
+        orders: &[ImportedOrder],
         now: Millis,
     ) -> Result<()> {
         let (id, voucher) = (sale.voucher_id, voucher_key(sale.voucher_id)?);
         let initial = number(sale.initial)?;
-        let mut by_status: BTreeMap<OrderStatus, Vec<OrderRow>> = BTreeMap::new();
-        for (order, status) in orders {
-            by_status.entry(*status).or_default().push(order.try_into()?);
-        }
-        let (by_status, page) = (&by_status, self.database()?.page);
+        let rows: Vec<String> = orders.iter().map(|it| it.values(now)).collect::<Result<_>>()?;
+        let rows = &rows;
         transaction!(self, |conn| {
             if insert_missing_voucher(conn, &sale.title, sale.created, voucher).await? == 0 {
                 return Err(StoreError::Changed(id).into());
@@ -265,22 +293,19 @@ impl Store {
             let insert_sale = "INSERT INTO tb_seckill_voucher \
                  (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
                   update_time, user_limit) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-            let (stock, limit) = (initial - orders.len() as i64, i64::from(sale.limit));
+            let (stock, limit) = (initial - rows.len() as i64, i64::from(sale.limit));
             let (begin, end, created) = (sale.begin, sale.end, sale.created);
             let values =
                 params![voucher, initial, stock, begin, end, sale.state, created, now, limit];
             conn.execute(insert_sale, values).await?;
-            for (status, rows) in by_status {
-                if !insert(conn, rows, now, page).await? {
+            for part in rows.chunks(IMPORTED) {
+                let values = part.join(", ");
+                let insert = format!(
+                    "INSERT INTO tb_voucher_order (id, user_id, voucher_id, place, status, \
+                     create_time, pay_time, pay_type, update_time) VALUES {values}"
+                );
+                if conn.insert(insert, params![]).await? != part.len() as u64 {
                     return Err(StoreError::Changed(id).into());
-                }
-                if *status == OrderStatus::Unpaid {
-                    continue;
-                }
-                for part in rows.chunks(page) {
-                    let update = "UPDATE tb_voucher_order SET status = $2, pay_time = $3 \
-                         WHERE id = ANY($1)";
-                    conn.execute(update, params![batch::ids(part), *status, now]).await?;
                 }
             }
             Ok(())
