@@ -72,34 +72,38 @@ impl Facts {
         }
         let names = database.names(profile);
         let Profile { tables, order, sale, .. } = &names;
-        let all = |of: fn(&Order) -> i64| list(&orders.iter().map(of).collect::<Vec<_>>());
+        // Bound, so that the statements of single orders are prepared once.
+        let all = |of: fn(&Order) -> i64| orders.iter().map(of).collect::<Vec<_>>();
         let (ids, users) = (all(|it| it.id.as_i64()), all(|it| it.user.0 as i64));
-        let vouchers = all(|it| it.voucher.0 as i64);
+        let (vouchers, count) = (all(|it| it.voucher.0 as i64), orders.len());
+        let first = places(1, count);
         let columns = [text(&order.id), text(&order.user), text(&order.voucher)].join(", ");
         let select = format!("SELECT {columns} FROM {} WHERE ", tables.order);
-        let by_id = format!("{select}{} IN ({ids})", order.id);
-        for row in database.in_time(conn.texts::<3>(&by_id, &[])).await? {
+        let by_id = format!("{select}{} IN ({first})", order.id);
+        for row in database.in_time(conn.texts::<3>(&by_id, &ids)).await? {
             let (id, user, voucher) = order_row(profile, &row)?;
             facts.rows.insert(id, (user, voucher));
         }
         let by_user = format!(
-            "{select}{} IN ({vouchers}) AND {} IN ({users}){}",
+            "{select}{} IN ({first}) AND {} IN ({}){}",
             order.voucher,
             order.user,
+            places(count + 1, count),
             live(&names),
         );
-        for row in database.in_time(conn.texts::<3>(&by_user, &[])).await? {
+        let both = [&vouchers[..], &users].concat();
+        for row in database.in_time(conn.texts::<3>(&by_user, &both)).await? {
             let (id, user, voucher) = order_row(profile, &row)?;
             facts.live.insert((user, voucher), id);
         }
         let stocks = format!(
-            "SELECT {}, {} FROM {} WHERE {} IN ({vouchers})",
+            "SELECT {}, {} FROM {} WHERE {} IN ({first})",
             text(&sale.voucher),
             text(&sale.stock),
             tables.sale,
             sale.voucher,
         );
-        for [voucher, stock] in database.in_time(conn.texts::<2>(&stocks, &[])).await? {
+        for [voucher, stock] in database.in_time(conn.texts::<2>(&stocks, &vouchers)).await? {
             let voucher = number(&profile.sale.voucher, voucher.as_deref())?;
             facts.stock.insert(voucher, number(&profile.sale.stock, stock.as_deref())?);
         }
@@ -172,6 +176,11 @@ impl Facts {
         planned.orders.insert((user, voucher), id);
         *planned.pieces.entry(voucher).or_default() += 1;
     }
+}
+
+/// Places of values for IN, from this number on.
+fn places(from: usize, count: usize) -> String {
+    (from..from + count).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The orders that entries in flight will become.
