@@ -4,7 +4,7 @@
 --
 -- KEYS  1 stream  2 dead letters (stream)
 -- ARGV  1 group  2 consumer of `attach`  3 entry  4 shortest idle time in milliseconds  5 reason, empty to claim
---       6 consumer that held it before it was claimed, may be empty
+--       6 consumer that held it before it was claimed, empty if none did
 --
 -- Returns the state of the entry, and its fields if it has a body:
 --   0 not pending  1 held: its consumer received it since  2 done  3 it has no body, which a claim would discard
@@ -18,7 +18,7 @@ if pending[2] ~= ARGV[2] and pending[3] < tonumber(ARGV[4]) then
   return {1}
 end
 if ARGV[5] ~= '' then
-  bury(ARGV[3], {'reason', ARGV[5], 'consumer', ARGV[6] ~= '' and ARGV[6] or pending[2],
+  bury(ARGV[3], {'reason', ARGV[5], 'consumer', ARGV[6],
     'deliveries', tostring(pending[4])})
   return {2}
 end

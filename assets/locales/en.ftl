@@ -730,6 +730,7 @@ ask-stop-load-test-and-pause =
 attach-alone = only the attached service is shown here; press { KEY("quit") } to quit, and run 'seckill' for the console
 attach-back-archived = sale #{ $voucher } of the engine is archived: it has gone back already, or has left Redis after its end
 attach-back-ask = End sale #{ $voucher } "{ $title }" in the engine for good, and move it back to the service with { $stock } pieces left and orders of { $live } buyers?
+attach-back-before = Sale #{ $voucher } has gone back to the service before. Nothing was changed.
 attach-back-changed = statuses to update
 attach-back-conflict = orders that the service has changed since the sale moved: { $count }, the first { $order }. Decide which side is right and correct the other: 'seckill orders pay', or the status in the table of the service
 attach-back-entries = entries of the sale in the stream of the service: { $count }, the first { $entry }. Recover them first
@@ -750,7 +751,7 @@ attach-buyers-without-order =
     Sale #{ $voucher }: { $users ->
         [one] 1 buyer has
        *[other] { $users } buyers have
-    } neither an order in SQL nor an entry in flight (user { $user }). Recovery writes the orders whose entries are still in the stream; write the others, or remove the users from the buyers and return the stock.
+    } neither an order in SQL nor an entry in flight (user { $user }). Recovery writes the orders whose entries are still in the stream and were not given up before. Write the others, or remove the users from the buyers and return the stock.
 attach-cannot-read-profile = cannot read the profile { $path } ({ $why }); check --profile
 attach-cluster = Redis is a cluster, but the keys of these services are in several slots; connect to the server that the service uses
 attach-column-buyers = buyers
@@ -796,7 +797,7 @@ attach-key-without-part = { $key } must contain { $part } once
 attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
         [0] .
        *[other] {" "}(lag { $lag }).
-    } Check whether the consumer runs.
+    } Check whether the consumers run, and whether they keep up.
 attach-letter-ask = Add the body of dead letter { $letter } to the stream of the service again?
 attach-letter-missing = there is no dead letter { $letter } of stream { $stream } that can be replayed; list them with --dead-letters
 attach-letter-moved = sale #{ $voucher } of dead letter { $letter } moves or has moved to an engine: the service must not process it. Move the sale back first
@@ -811,6 +812,7 @@ attach-more-buyers = Buyers and orders of sale #{ $voucher } are not compared: i
 attach-more-entries = Buyers are not compared: more than { $entries } entries are undelivered or pending. Raise --entries.
 attach-more-keys = Not all locks were found yet: --watch examines further keys in each pass.
 attach-more-orders = Buyers and orders are not compared: there are more than the { $compared } orders that a pass reads. Raise --compare.
+attach-move-again = sale #{ $voucher } has moved to this engine before and has gone back, and its database still has the orders of that time. Name an engine with another database
 attach-move-aside = entries of the sale that a recovery has given up, without another order of their users: { $count }, the first { $letter }. Settle them first, or pass --leave-out
 attach-move-ask = Move sale #{ $voucher } "{ $title }" to the engine, with { $stock } of { $initial } pieces left? The service cannot sell it any more.
 attach-move-before = Sale #{ $voucher } has moved to the engine before. Nothing was changed.
@@ -827,6 +829,7 @@ attach-move-initial = the service states an initial stock of { $stated }, but st
 attach-move-interrupted = { $why }. Sale #{ $voucher } may be stopped on both sides: run the command again, which completes or undoes the migration
 attach-move-keys = the Redis of the engine has keys of sale #{ $voucher } already ({ $key }): a node may sell it. Use the database that belongs to this Redis
 attach-move-memory = the profile has no stream: orders may wait in the memory of the service, where they cannot be seen. Stop the service, and pass --service-stopped
+attach-move-no-clients = the user of --redis may not run CLIENT LIST, which shows consumers that wait in XREADGROUP. Stop the service and pass --service-stopped, or permit the command
 attach-move-no-order = buyers without order and entry: { $count }, for example user { $user }. Recover their orders first, or pass --leave-out: their pieces are on sale again
 attach-move-no-sale = the service has no sale #{ $voucher } in SQL
 attach-move-not-loaded = sale #{ $voucher } has no stock in Redis ({ $key }): what is left is unknown. Load the stock first
@@ -871,10 +874,11 @@ attach-no-lease = { $count ->
        *[other] { $count } locks, such as { $key }, have
     } no lease: a holder that dies keeps it forever. Check the holder, then delete the key.
 attach-no-lock-key = the profile has no lock
-attach-no-locks = no lock { $pattern } is held now: their kind is unknown
+attach-no-locks = no lock { $pattern } is held now, as an order holds it for milliseconds: their kind is unknown
 attach-no-number = the field { $name } is not a number
 attach-no-optional = table { $table } has no column { $columns }: a migration cannot carry over these values, and paid orders that were closed are not found
 attach-no-sales = no sale: values were not compared
+attach-no-scratch = cannot create a temporary directory in { $path } ({ $error })
 attach-no-servers = name the servers of the service with --redis and --database
 attach-no-stock = no key { $pattern }: no sale is loaded, or keys.stock of the profile is wrong
 attach-no-stock-yet = no key { $pattern } among { $keys } keys examined
@@ -913,12 +917,17 @@ attach-paid-closed =
        *[other] { $orders } orders were paid and are
     } closed as unpaid (order { $order }): the job that closes orders does not check the status. Refund or reopen it, and close only orders WHERE status is unpaid.
 attach-phase-moved = moved
+attach-phase-unknown = Sale #{ $voucher } has no readable dates: whether it runs is unknown, and orders outside them are not found.
 attach-pieces-differ = Sale #{ $voucher }: stock and buyers in Redis add up to { $in_redis }, stock and live orders in SQL to { $in_sql }. A closed order has returned its piece twice or never. Compare closed orders, and correct the stock.
 attach-pieces-initial = Sale #{ $voucher }: stock and live orders in SQL add up to { $in_sql }, but the initial stock is { $initial }. A closed order has returned its piece twice or never. Correct the stock.
 attach-poison = { $count ->
         [one] 1 entry is poison:
        *[other] { $count } entries are poison, the oldest is
     } { $entry }: { $why }. Save it, then acknowledge it.
+attach-poison-gone = { $count ->
+        [one] 1 entry has no body ({ $entry }):
+       *[other] { $count } entries, the oldest { $entry }, are pending, and this one has no body:
+    } it was trimmed or deleted before it was acknowledged. Recovery acknowledges it; its order is lost, unless SQL has it.
 attach-recover-acknowledged = acknowledged: their order was in SQL
 attach-recover-ask = { $entries ->
     [0] Apply this plan?
@@ -931,7 +940,7 @@ attach-recover-buyers-added = buyers added
 attach-recover-buyers-removed = buyers removed
 attach-recover-changed = left: their consumer has processed or received them again
 attach-recover-columns = an order cannot be written: table { $table } needs values for { $columns }, which have no default; nothing was changed
-attach-recover-counts = { $replays } to replay, { $written } to acknowledge, { $dead } to copy to the dead letters.
+attach-recover-counts = { $replays } to process, { $written } to acknowledge, { $dead } to copy to the dead letters.
 attach-recover-cut = Interrupted by a signal; run the command again for the rest.
 attach-recover-dead = copied to the dead letters
 attach-recover-done = Applied:
@@ -946,13 +955,18 @@ attach-recover-has-stream = --service-stopped is for a profile without a stream;
 attach-recover-held = { $entries ->
     [one] 1 entry is
    *[other] { $entries } entries are
-} in flight and not stuck, or of a sale that has moved to an engine: left alone.
+} in flight and not stuck: left alone.
 attach-recover-left = not processed yet: run the command again
 attach-recover-lock-lost = the lock of this recovery was lost, so it has stopped; run it again
 attach-recover-locked = left: the lock of their user is held; run the command again after its release
 attach-recover-log = the log { $path } cannot be written ({ $why }), so nothing more was changed; correct it or pass --data-dir
 attach-recover-lost = stream { $key } does not exist: no order yet, or orders wait in the memory of the service, where nothing can be recovered; if Redis has lost it, run XGROUP CREATE { $key } { $group } 0 MKSTREAM first
 attach-recover-memory = The profile has no stream: orders that wait in the memory of the service cannot be seen. The plan is right only once it has stopped.
+attach-recover-most = At most { $max } of these { $planned } entries are processed in one run (--max); run the command again for the rest.
+attach-recover-moved = { $entries ->
+    [one] 1 entry in flight is of a sale that has
+   *[other] { $entries } entries in flight are of sales that have
+} moved to an engine: left alone.
 attach-recover-next = Apply it: the same command with --operate
 attach-recover-no-buyers = Buyers and orders are not compared for every sale: there are more than one pass reads, or a key holds another value.
 attach-recover-no-stock = The stock in Redis is not compared: users are buying, or more entries are in flight than one plan reads.
@@ -986,7 +1000,10 @@ attach-screen-consumers = { $count ->
     [one] 1 consumer
    *[other] { $count } consumers
 }
-attach-screen-cost = { $line }: { $commands } Redis commands, { $rows } rows
+attach-screen-cost = { $line }: { $commands } Redis commands, { $rows ->
+    [one] 1 row
+   *[other] { $rows } rows
+}
 attach-screen-failed = { $why }; trying again every { $seconds } s
 attach-screen-first-locks = only the first { $held } are read
 attach-screen-json = the screen has no JSON; use seckill attach status --json
@@ -1005,13 +1022,17 @@ attach-sets = { $count ->
 attach-sql-name = { $key } must be a name of letters, digits and underscores
 attach-status-cost = cost
 attach-status-database = database
+attach-status-foreign-stream = unknown: its key holds another value
 attach-status-limits = limits
 attach-status-more-consumers = { $shown } of { $total } consumers shown; --json has all.
 attach-status-more-locks = { $shown } of { $total } locks shown; --json has all.
 attach-status-more-sales = Only the newest { $shown } sales are read.
 attach-status-no-sales = No sales.
 attach-status-no-stream = none: orders wait in the memory of the service and cannot be seen
-attach-status-read = figures of { $taken }, read in { $took } with { $commands } Redis commands and { $rows } rows of SQL
+attach-status-read = figures of { $taken }, read in { $took } with { $commands } Redis commands and { $rows ->
+    [one] 1 row
+   *[other] { $rows } rows
+} of SQL
 attach-status-reads = a pass reads at most { $orders } orders, { $buyers } buyers, { $entries } undelivered and { $entries } pending entries, and examines { $keys } keys for locks
 attach-status-redis = Redis
 attach-status-stream = { $key }: length { $length }, lag { $lag }, pending { $pending }, added/s { $rate }
@@ -1033,6 +1054,7 @@ attach-stream = { $key }, { $length ->
    *[other] { $length } entries
 }
 attach-stream-missing = Stream { $stream } does not exist, although there are buyers: their orders are lost or wait elsewhere. Check stream.key of the profile, and whether the key was deleted; if orders wait in the memory of the service, pass --profile 002.
+attach-stream-unread = Buyers are not compared: the key of the stream holds another value, so entries are unknown.
 attach-stuck = Consumer { $consumer } holds { $count ->
         [one] 1 entry
        *[other] { $count } entries
@@ -2336,7 +2358,7 @@ error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second ('seckill work' runs one)
 error-not-loaded = the change of sale #{ $sale } is committed in SQL, but Redis has not confirmed it ({ $why }); a running node delivers it once Redis accepts writes; until then Redis uses the old version
 error-operator-just-finished = just finished
-error-other-operator = another operator is running a command ({ $who }); wait until it ends, or, if its process is dead, run 'seckill locks release operator'
+error-other-operator = another operator is running a command ({ $who }); wait until it ends. If its process is dead, run the same command again in { $seconds } s, when its lock ends, or run 'seckill locks release operator' first
 error-other-sale = Redis and SQL hold different sales under ID { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis
 error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the excess orders
 error-read-only = read-only: commands are rejected; start without --read-only to make changes

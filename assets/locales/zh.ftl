@@ -709,6 +709,7 @@ ask-stop-load-test-and-pause =
 attach-alone = 这里只显示所接入的服务；按 { KEY("quit") } 退出，运行 'seckill' 打开控制台
 attach-back-archived = 引擎中的秒杀 #{ $voucher } 已归档：已经迁回，或结束后已从 Redis 移除
 attach-back-ask = 在引擎中永久结束秒杀 #{ $voucher }「{ $title }」，并迁回原服务（剩余 { $stock } 件，买家 { $live } 位）？
+attach-back-before = 秒杀 #{ $voucher } 此前已迁回原服务，未做任何更改。
 attach-back-changed = 待更新状态
 attach-back-conflict = 有 { $count } 笔订单在迁出后被原服务修改，第一笔为 { $order }；请核实以哪一边为准，并更正另一边：用 'seckill orders pay'，或修改原服务表中的状态
 attach-back-entries = 原服务的消息流中有该秒杀的消息：{ $count } 条，第一条为 { $entry }，请先处理
@@ -725,7 +726,7 @@ attach-back-unfinished = 秒杀 #{ $voucher } 尚未完全迁入引擎，请先�
 attach-back-unknown = 原服务的表中有 { $count } 笔订单不在引擎中，第一笔为 { $order }
 attach-between = 秒杀 #{ $voucher } 正处于原服务与引擎之间（{ $key }），两边均已停售：迁移正在进行，或已中断。若迟迟没有结束，请再次运行同一迁移命令，以完成或撤销迁移。
 attach-body-gone = 确认之前已被裁剪或删除
-attach-buyers-without-order = 秒杀 #{ $voucher }：{ $users } 位买家在 SQL 中没有订单，也没有在途消息（例如用户 { $user }）。若消息仍在流中，恢复操作会补写订单；其余请手动补写，或将买家移出集合并归还库存。
+attach-buyers-without-order = 秒杀 #{ $voucher }：{ $users } 位买家在 SQL 中没有订单，也没有在途消息（例如用户 { $user }）。若消息仍在流中，且此前未被放弃，恢复操作会补写订单；其余请手动补写，或将买家移出集合并归还库存。
 attach-cannot-read-profile = 无法读取配置档案 { $path }（{ $why }），请检查 --profile
 attach-cluster = 该 Redis 是集群，而此类服务的键分布在多个槽；请连接服务所用的 Redis
 attach-column-buyers = 买家
@@ -764,7 +765,7 @@ attach-key-without-part = { $key } 必须包含一次 { $part }
 attach-lag = 未投递的消息已等待 { $seconds } 秒{ $lag ->
         [0] {""}
        *[other] （积压 { $lag } 条）
-    }，请检查消费者是否在运行。
+    }，请检查消费者是否在运行，以及处理速度是否足够。
 attach-letter-ask = 将死信 { $letter } 的内容重新加入服务的消息流？
 attach-letter-missing = 消息流 { $stream } 没有可重放的死信 { $letter }；请用 --dead-letters 列出
 attach-letter-moved = 死信 { $letter } 所属的秒杀 #{ $voucher } 正在迁移或已迁入引擎，服务不得处理；请先迁回
@@ -779,6 +780,7 @@ attach-more-buyers = 秒杀 #{ $voucher } 的买家和订单未比较：买家�
 attach-more-entries = 买家未比较：未投递或待确认的消息超过 { $entries } 条。请调大 --entries。
 attach-more-keys = 尚未找到全部锁：--watch 每次会继续检查其他键。
 attach-more-orders = 买家和订单未比较：订单超过每次最多读取的 { $compared } 笔。请调大 --compare。
+attach-move-again = 秒杀 #{ $voucher } 曾迁入该引擎并已迁回，其数据库仍保留当时的订单；请指定使用其他数据库的引擎
 attach-move-aside = 恢复时已放弃该秒杀的 { $count } 条消息，其用户没有其他订单，第一条为 { $letter }；请先处理，或加上 --leave-out
 attach-move-ask = 将秒杀 #{ $voucher }「{ $title }」迁入引擎（剩余 { $stock } / { $initial } 件）？原服务将不能再售卖。
 attach-move-before = 秒杀 #{ $voucher } 此前已迁入引擎，未做任何更改。
@@ -795,6 +797,7 @@ attach-move-initial = 原服务记录的初始库存为 { $stated }，而 SQL �
 attach-move-interrupted = { $why }。秒杀 #{ $voucher } 可能两边均已停售：请再次运行该命令，以完成或撤销迁移
 attach-move-keys = 引擎的 Redis 中已有秒杀 #{ $voucher } 的键（{ $key }），可能有节点正在售卖；请使用与该 Redis 对应的数据库
 attach-move-memory = 没有配置消息流：订单可能在服务的内存队列中，无法查看。请停止原服务，并加上 --service-stopped
+attach-move-no-clients = --redis 的用户无权执行 CLIENT LIST，无法查看用 XREADGROUP 等待的消费者。请停止服务并加上 --service-stopped，或授予该权限
 attach-move-no-order = 有 { $count } 位买家既没有订单也没有消息（例如用户 { $user }）。请先补写订单，或加上 --leave-out 将其库存重新出售
 attach-move-no-sale = 原服务的 SQL 中没有秒杀 #{ $voucher }
 attach-move-not-loaded = 秒杀 #{ $voucher } 在 Redis 中没有库存（{ $key }），剩余数量未知，请先加载库存
@@ -836,10 +839,11 @@ attach-no-lease = { $count ->
        *[other] { $count } 把锁没有租期（例如 { $key }）
     }：持有者崩溃后永远不会释放。请确认持有者，再删除该键。
 attach-no-lock-key = 没有配置锁
-attach-no-locks = 目前没有持有中的锁 { $pattern }，不知道锁的类型
+attach-no-locks = 目前没有持有中的锁 { $pattern }（订单只持有几毫秒），不知道锁的类型
 attach-no-number = 字段 { $name } 不是数字
 attach-no-optional = 表 { $table } 没有列 { $columns }：迁移时无法带上这些值，也无法发现已支付却被关闭的订单
 attach-no-sales = 没有秒杀，未比较数值
+attach-no-scratch = 无法在 { $path } 中创建临时目录（{ $error }）
 attach-no-servers = 请以 --redis 和 --database 指定服务所用的 Redis 和数据库
 attach-no-stock = 没有键 { $pattern }：没有加载任何秒杀，或 keys.stock 有误
 attach-no-stock-yet = 已检查 { $keys } 个键，没有 { $pattern }
@@ -863,12 +867,17 @@ attach-oversold = 秒杀 #{ $voucher } 已超卖：库存为 { $stock }。请暂
 attach-oversold-orders = 秒杀 #{ $voucher } 已超卖：库存 { $initial } 件，有效订单 { $orders } 笔。请暂停该秒杀并取消多出的订单。
 attach-paid-closed = 秒杀 #{ $voucher }：{ $orders } 笔订单已支付，却被当作未支付关闭（例如订单 { $order }）：关单任务没有检查状态。请退款或恢复订单，关单时加上“未支付”的条件。
 attach-phase-moved = 已迁出
+attach-phase-unknown = 秒杀 #{ $voucher } 的日期无法识别：不知道是否进行中，也无法发现时间之外的订单。
 attach-pieces-differ = 秒杀 #{ $voucher }：Redis 中库存与买家之和为 { $in_redis }，SQL 中库存与有效订单之和为 { $in_sql }。已关闭订单的库存退回了两次，或没有退回。请核对已关闭的订单并改正库存。
 attach-pieces-initial = 秒杀 #{ $voucher }：SQL 中库存与有效订单之和为 { $in_sql }，初始库存却是 { $initial }。已关闭订单的库存退回了两次，或没有退回。请改正库存。
 attach-poison = { $count ->
         [1] 1 条消息无法处理：
        *[other] { $count } 条消息无法处理，最早的是
     }{ $entry }：{ $why }。请先保存其内容，再确认它。
+attach-poison-gone = { $count ->
+        [1] 1 条消息没有内容（{ $entry }）：
+       *[other] { $count } 条消息无法处理，最早的 { $entry } 没有内容：
+    }确认之前已被裁剪或删除。恢复操作会确认它；若 SQL 中没有其订单，则订单已丢失。
 attach-recover-acknowledged = 已确认：SQL 中已有其订单
 attach-recover-ask = { $entries ->
     [0] 执行以上计划？
@@ -880,7 +889,7 @@ attach-recover-buyers-added = 补入买家
 attach-recover-buyers-removed = 移出买家
 attach-recover-changed = 未处理：消费者已处理完或重新收到
 attach-recover-columns = 无法写入订单：表 { $table } 的 { $columns } 不可为空且没有默认值；未作任何更改
-attach-recover-counts = 重放 { $replays } 条，确认 { $written } 条，移入死信 { $dead } 条。
+attach-recover-counts = 处理 { $replays } 条，确认 { $written } 条，移入死信 { $dead } 条。
 attach-recover-cut = 已被信号中断，请再次运行以处理其余部分。
 attach-recover-dead = 已移入死信
 attach-recover-done = 已执行：
@@ -891,13 +900,15 @@ attach-recover-group = 消息流 { $stream } 的消费组 { $group } 不存在�
 }
 attach-recover-group-created = 已创建消费组
 attach-recover-has-stream = --service-stopped 只用于没有消息流的配置档案；请去掉它
-attach-recover-held = { $entries } 条在途消息并未卡住，或其秒杀已迁入引擎，不作处理。
+attach-recover-held = { $entries } 条在途消息并未卡住，不作处理。
 attach-recover-left = 尚未处理，请再次运行
 attach-recover-lock-lost = 恢复所持的锁已丢失，因此停止；请再次运行
 attach-recover-locked = 未处理：用户的锁被占用；请在释放后重新运行
 attach-recover-log = 无法写入日志 { $path }（{ $why }），因此未再作更改；请修复，或另指定 --data-dir
 attach-recover-lost = 消息流 { $key } 不存在：还没有订单，或订单在服务的内存队列中，无法恢复；若是 Redis 丢失了它，请先执行 XGROUP CREATE { $key } { $group } 0 MKSTREAM
 attach-recover-memory = 没有配置消息流：服务内存队列中的订单无法查看，只有在服务停止之后，计划才正确。
+attach-recover-most = 一次最多处理 { $planned } 条中的 { $max } 条（--max）；其余请再次运行。
+attach-recover-moved = { $entries } 条在途消息属于已迁入引擎的秒杀，不作处理。
 attach-recover-next = 执行：同一命令加上 --operate
 attach-recover-no-buyers = 未比较所有秒杀的买家和订单：超过一次读取的上限，或键的内容不符。
 attach-recover-no-stock = 未比较 Redis 库存：正在抢购，或在途消息超过一次读取的上限。
@@ -940,6 +951,7 @@ attach-sets = { $count } 场秒杀的集合
 attach-sql-name = { $key } 只能由字母、数字和下划线组成
 attach-status-cost = 开销
 attach-status-database = 数据库
+attach-status-foreign-stream = 未知：键的内容不符
 attach-status-limits = 上限
 attach-status-more-consumers = 显示 { $shown } / { $total } 个消费者，完整列表见 --json。
 attach-status-more-locks = 显示 { $shown } / { $total } 把锁，完整列表见 --json。
@@ -959,6 +971,7 @@ attach-stocks = { $pattern }：{ $count } 个数字
 attach-stocks-moved = 没有键 { $pattern }：{ $count } 场秒杀已迁入引擎
 attach-stream = { $key }，{ $length } 条消息
 attach-stream-missing = 消息流 { $stream } 不存在，却已有买家：他们的订单已丢失，或在别处等待。请检查配置档案中的 stream.key，以及该键是否被删除；若订单在服务的内存队列中，请使用 --profile 002。
+attach-stream-unread = 买家未比较：消息流的键内容不符，无法读取消息。
 attach-stuck = 消费者 { $consumer } 有 { $count } 条消息超过 { $seconds } 秒未确认。请检查它是否在运行，以及确认的消息流是否正确。
 attach-table = { $table }，{ $columns } 列
 attach-time-zone = time_zone 必须是时区名，例如 "Asia/Shanghai" 或 "CST-8"
@@ -2076,7 +2089,7 @@ error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
 error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数量；运行中的节点会在一秒内补齐（可用 'seckill work' 启动节点）
 error-not-loaded = #{ $sale } 的变更已提交到 SQL，但 Redis 尚未确认（{ $why }）；Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
 error-operator-just-finished = 刚刚完成的操作
-error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若已失联，可用 'seckill locks release operator' 释放其锁
+error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若其进程已失联，请在 { $seconds } 秒后（其锁到期时）重新运行该命令，或先用 'seckill locks release operator' 释放其锁
 error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 'seckill audit --repair' 从 SQL 载入
 error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；多出的订单见 'seckill audit'
 error-read-only = 只读模式不接受操作，去掉 --read-only 重新启动后可更改

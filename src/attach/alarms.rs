@@ -409,6 +409,9 @@ impl fmt::Display for Alarm {
             Self::NoGroup { stream, group, length } => {
                 text!("attach-no-group", stream, group, length)
             }
+            Self::PoisonEntries { count, entry, why: Poison::BodyGone } => {
+                text!("attach-poison-gone", count, entry)
+            }
             Self::PoisonEntries { count, entry, why } => {
                 text!("attach-poison", count, entry, why)
             }

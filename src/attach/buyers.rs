@@ -16,8 +16,8 @@ const NUMBER: isize = 63;
 pub(crate) struct SaleKeys {
     /// The stock; `None` if the key is missing or holds no number.
     pub(crate) stock: Option<i64>,
-    /// The number of buyers.
-    pub(crate) buyers: u64,
+    /// The number of buyers; `None` if the key holds another value.
+    pub(crate) buyers: Option<u64>,
     /// The key of the stock exists.
     pub(crate) has_stock: bool,
     /// One of the keys exists.
@@ -65,7 +65,9 @@ pub(crate) async fn keys(
             stock: from_redis_value::<Text>(stock_value.clone())
                 .ok()
                 .and_then(|Text(stock)| stock.trim().parse().ok()),
-            buyers: from_redis_value(count.clone()).unwrap_or(0),
+            buyers: ["none", "set"]
+                .contains(&buyers_type.as_str())
+                .then(|| from_redis_value(count.clone()).unwrap_or(0)),
             has_stock: stock_type != "none",
             is_loaded: types.iter().any(|it| it != "none"),
             foreign: Vec::new(),

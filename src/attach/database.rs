@@ -105,6 +105,7 @@ impl Database {
 
     /// Takes a connection within the time limit.
     pub(crate) async fn connection(&self) -> Result<PlainConnection> {
+        self.in_time(self.pool.probe()).await?;
         Ok(self.in_time(self.pool.connection()).await?)
     }
 

@@ -193,7 +193,7 @@ async fn sales(conn: &mut Connection, profile: &Profile, findings: &mut Findings
             foreign_sets = true;
             continue;
         }
-        sets += u64::from(*buyers > 0);
+        sets += u64::from(*buyers > Some(0));
         let mut scan = cmd("SSCAN");
         scan.arg(&key).arg(0).arg("COUNT").arg(SAMPLE);
         let (_, members): (u64, Vec<Text>) = conn.query(&scan).await?;
@@ -302,7 +302,11 @@ async fn locks(conn: &mut Connection, profile: &Profile, findings: &mut Findings
     let hashes = held.iter().filter(|it| it.kind == Kind::Hash).count();
     if held.is_empty() && foreign.is_empty() {
         let other = elsewhere(conn, &pattern, Profile::locks).await?;
-        findings.missing("locks", "keys.lock", reason!("attach-no-locks", pattern), other, false);
+        let found = reason!("attach-no-locks", pattern);
+        match other {
+            None => findings.note("locks", found),
+            other => findings.missing("locks", "keys.lock", found, other, false),
+        }
     } else if !held.is_empty() {
         let strings = held.len() - hashes;
         findings.ok("locks", reason!("attach-locks", pattern, hashes, strings));

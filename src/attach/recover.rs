@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// The consumer of `attach` in the group of the service.
-const CONSUMER: &str = "seckill-attach";
+pub(crate) const CONSUMER: &str = "seckill-attach";
 /// Entries and users of one step.
 const PAGE: usize = 250;
 /// How often the stock is compared while users buy.
@@ -129,8 +129,10 @@ impl Recovery {
                 create_group: create_group.clone(),
                 entries: Vec::new(),
                 left: 0,
+                moved: 0,
                 more_entries: !complete,
                 sales: Vec::new(),
+                unreadable: keys.iter().flat_map(|it| it.foreign.clone()).collect(),
                 buyers_compared: of_redis(&report).all(|it| it.buyers_without_order.is_some()),
                 stock_compared: false,
                 last_id,
@@ -142,7 +144,7 @@ impl Recovery {
                 entry.is_stuck &=
                     !entry.asked.as_ref().is_ok_and(|order| moved.contains(&order.voucher));
             }
-            let orders = self.judge(&mut conn, &mut entries, &mut plan).await?;
+            let orders = self.judge(&mut conn, &mut entries, &moved, &mut plan).await?;
             let (mut stocks, mut lost) = (HashMap::new(), HashMap::new());
             for (voucher, keys) in vouchers.iter().zip(&keys) {
                 let of_sale = orders.get(voucher).map_or(&[][..], Vec::as_slice);
@@ -363,6 +365,7 @@ impl Recovery {
         &self,
         conn: &mut PlainConnection,
         entries: &mut [Entry],
+        moved: &HashSet<VoucherId>,
         plan: &mut Plan,
     ) -> Result<HashMap<VoucherId, Vec<Order>>> {
         let mut planned = Planned::default();
@@ -383,7 +386,8 @@ impl Recovery {
                     orders.entry(order.voucher).or_default().push(*order);
                 }
                 if !*is_stuck {
-                    plan.left += 1;
+                    let has_moved = asked.as_ref().is_ok_and(|it| moved.contains(&it.voucher));
+                    *(if has_moved { &mut plan.moved } else { &mut plan.left }) += 1;
                     continue;
                 }
                 let order = asked.as_ref().ok();
@@ -512,13 +516,18 @@ impl Recovery {
             orders_without_buyer: sum(|it| it.orders_without_buyer),
             duplicate_buyers: report.sales.iter().map(|it| it.duplicate_buyers).sum(),
             oversold: 0,
-            stock_mismatches: 0,
+            stock_mismatches: of_redis(&report)
+                .all(|it| !it.loaded || it.redis_stock.is_some())
+                .then_some(0),
         };
         for alarm in &report.alarms {
             match alarm {
                 Alarm::StuckPending { count, .. } => proof.stuck += count,
+                Alarm::LagHigh { lag, .. } => proof.stuck += lag.unwrap_or(1),
                 Alarm::Oversold { .. } => proof.oversold += 1,
-                Alarm::StockMismatch { .. } => proof.stock_mismatches += 1,
+                Alarm::StockMismatch { .. } => {
+                    proof.stock_mismatches = proof.stock_mismatches.map(|it| it + 1);
+                }
                 _ => {}
             }
         }
@@ -530,7 +539,7 @@ impl Recovery {
 fn of_redis(report: &Report) -> impl Iterator<Item = &SaleReport> {
     let has_keys = |it: &&SaleReport| {
         let is_lost = it.phase == Some(Phase::Running) || it.buyers_without_order.is_some();
-        !it.moved && (it.loaded || it.buyers > 0 || is_lost)
+        !it.moved && (it.loaded || it.buyers != Some(0) || is_lost)
     };
     report.sales.iter().filter(has_keys)
 }
@@ -658,7 +667,7 @@ impl Run<'_> {
             let order = order_of(&self.recovery.profile, Some(&fields)).ok();
             EntryPlan {
                 entry,
-                consumer: Some(CONSUMER.to_owned()),
+                consumer: None,
                 idle_ms: 0,
                 deliveries: 1,
                 order_id: order.map(|it| it.id),

@@ -18,7 +18,9 @@ pub struct Report {
     pub limits: Limits,
     /// What this pass has read.
     pub cost: Cost,
-    /// The order stream; `None` if there is none: orders may wait in the memory of the service.
+    /// The profile has an order stream; otherwise orders wait in the memory of the service.
+    pub has_stream: bool,
+    /// The order stream; `None` if there is none, or its key holds another value.
     pub stream: Option<StreamReport>,
     /// The newest sales.
     pub sales: Vec<SaleReport>,
@@ -100,8 +102,8 @@ pub struct SaleReport {
     pub sql_stock: i64,
     /// Stock before the first order, if the service has such a column.
     pub initial: Option<i64>,
-    /// Users in the set of buyers.
-    pub buyers: u64,
+    /// Users in the set of buyers; `None` if its key holds another value.
+    pub buyers: Option<u64>,
     /// Orders in SQL, closed ones included; `None` if there are more orders than one pass reads.
     pub orders: Option<u64>,
     /// Orders that are not closed.

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{Millis, Phase, Reason, VoucherId, order_id::EPOCH_SECONDS, reason};
+use seckill_model::{
+    ForeignKey, Millis, Phase, Reason, VoucherId, order_id::EPOCH_SECONDS, reason,
+};
 use seckill_redis::{Connection, Redis};
 use seckill_store::Settings;
 use serde::Serialize;
@@ -118,7 +120,7 @@ pub(crate) struct Lasting {
 struct Counts {
     at: Millis,
     added: Option<u64>,
-    sales: HashMap<VoucherId, (u64, Option<u64>)>,
+    sales: HashMap<VoucherId, (Option<u64>, Option<u64>)>,
 }
 
 /// What is compared of one sale.
@@ -211,7 +213,7 @@ impl Watcher {
             let key = profile.buyers(row.voucher);
             let is_running = row.phase(now) == Some(Phase::Running);
             // More than one pass reads: not compared.
-            let fits = keys.is_readable(&key, is_running) && keys.buyers <= room as u64;
+            let fits = keys.is_readable(&key, is_running) && keys.buyers <= Some(room as u64);
             let read = if fits { buyers::members(conn, &key, room).await? } else { None };
             room -= read.as_ref().map_or(0, HashSet::len);
             members.push(read);
@@ -291,9 +293,11 @@ impl Watcher {
         }
         self.stock_key_alarms(now, &vouchers, &mut alarms).await?;
         self.counter_alarm(now, &mut alarms).await?;
-        self.sale_alarms(now, &sales, compared, stream.as_ref(), &in_flight, &mut alarms);
-        let has_buyers = sales.iter().any(|it| it.phase == Some(Phase::Running) && it.buyers > 0);
-        let not_compared = self.not_compared(&sales, &orders, &in_flight, locks.as_ref());
+        self.sale_alarms(now, &sales, compared, &in_flight, &mut alarms);
+        let has_buyers =
+            sales.iter().any(|it| it.phase == Some(Phase::Running) && it.buyers > Some(0));
+        let not_compared =
+            self.not_compared(&sales, &orders, stream.is_some(), &in_flight, locks.as_ref());
         self.stream_alarms(now, stream.as_ref(), in_flight, has_buyers, &mut alarms);
         alarms.sort_by_key(Alarm::rank);
         Ok(Report {
@@ -303,6 +307,7 @@ impl Watcher {
             limits: self.limits,
             cost: Cost::default(),
             more_sales: sales.len() == SALES,
+            has_stream: self.profile.has_stream(),
             stream,
             sales,
             locks,
@@ -343,7 +348,13 @@ impl Watcher {
     /// The counter of today. Its TTL may be set after its first increment.
     async fn counter_alarm(&mut self, now: Millis, alarms: &mut Vec<Alarm>) -> Result<()> {
         let Some(key) = self.profile.order_ids(now) else { return Ok(()) };
-        let left: i64 = self.conn.query(redis::cmd("PTTL").arg(&key)).await?;
+        let mut read = redis::pipe();
+        read.cmd("TYPE").arg(&key).cmd("PTTL").arg(&key);
+        let (holds, left): (String, i64) = self.conn.pipe(&read).await?;
+        if !["none", "string"].contains(&holds.as_str()) {
+            alarms.push(Alarm::ForeignKey(ForeignKey { key, holds }));
+            return Ok(());
+        }
         let stays = self.counter.lasting(now, 0, (left == -1).then_some(key));
         alarms.extend(stays.into_iter().map(|key| Alarm::CounterStays { key }));
         Ok(())
@@ -358,6 +369,7 @@ impl Watcher {
         &self,
         sales: &[SaleReport],
         orders: &Orders,
+        has_stream: bool,
         in_flight: &InFlight,
         locks: Option<&Locks>,
     ) -> Vec<Reason> {
@@ -365,14 +377,23 @@ impl Watcher {
         let mut why = Vec::new();
         if !orders.complete {
             why.push(reason!("attach-more-orders", compared));
-        } else if let Some(sale) =
-            sales.iter().find(|it| it.buyers > 0 && it.buyers_without_order.is_none() && !it.moved)
+        } else if let Some(sale) = sales
+            .iter()
+            .find(|it| it.buyers > Some(0) && it.buyers_without_order.is_none() && !it.moved)
         {
             why.push(reason!("attach-more-buyers", voucher = sale.voucher_id, compared));
         }
-        if self.profile.has_stream() && !in_flight.complete {
+        if self.profile.has_stream() && !has_stream {
+            why.push(reason!("attach-stream-unread"));
+        } else if self.profile.has_stream() && !in_flight.complete {
             why.push(reason!("attach-more-entries", entries));
         }
+        why.extend(
+            sales
+                .iter()
+                .filter(|it| it.phase.is_none())
+                .map(|it| reason!("attach-phase-unknown", voucher = it.voucher_id)),
+        );
         if locks.is_some_and(|it| !it.complete) {
             why.push(reason!("attach-more-keys"));
         }
@@ -387,12 +408,11 @@ impl Watcher {
         now: Millis,
         sales: &[SaleReport],
         compared: Vec<(VoucherId, Compared)>,
-        stream: Option<&StreamReport>,
         in_flight: &InFlight,
         alarms: &mut Vec<Alarm>,
     ) {
         let grace = self.grace();
-        let is_known = stream.is_none() || in_flight.complete;
+        let is_known = !self.profile.has_stream() || in_flight.complete;
         let not_loaded = sales
             .iter()
             // The stock of a sale that has moved must not be loaded.
@@ -576,11 +596,12 @@ fn pieces_of(sale: &SaleReport) -> Option<[i64; 4]> {
         return None;
     }
     let (stock, live) = (sale.redis_stock?, sale.live_orders? as i64);
+    let buyers = sale.buyers? as i64;
     let in_sql = sale.sql_stock.saturating_add(live);
     let is_oversold = stock < 0 || sale.sql_stock < 0 || sale.initial.is_some_and(|it| live > it);
-    let differs = stock.saturating_add(sale.buyers as i64) != in_sql
-        || sale.initial.is_some_and(|it| it != in_sql);
-    (differs && !is_oversold).then_some([stock, sale.buyers as i64, sale.sql_stock, live])
+    let differs =
+        stock.saturating_add(buyers) != in_sql || sale.initial.is_some_and(|it| it != in_sql);
+    (differs && !is_oversold).then_some([stock, buyers, sale.sql_stock, live])
 }
 
 /// Recent entries that were added before their sale began or after it had ended.
@@ -728,7 +749,7 @@ impl SaleReport {
     fn add_rates(&mut self, last: &Counts, now: Millis) {
         let Some((buyers, orders)) = last.sales.get(&self.voucher_id) else { return };
         let millis = now.since(last.at);
-        self.admitted_per_second = rate(Some(self.buyers), Some(*buyers), millis);
+        self.admitted_per_second = rate(self.buyers, *buyers, millis);
         self.orders_per_second = rate(self.orders, *orders, millis);
     }
 }

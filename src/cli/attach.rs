@@ -104,7 +104,8 @@ enum AttachCommand {
     ///
     /// The stock key of the service is renamed, so that it cannot sell the sale. Then one transaction writes the sale with all
     /// orders into the database of the engine. If a run is interrupted, run the same command again: it completes the
-    /// migration, or restores the key.
+    /// migration, or restores the key. A run that was killed keeps the operator lock of the engine for up to 30 s. A sale
+    /// that has gone back can move again only to an engine with another database.
     Migrate(Box<migrate::MigrateArgs>),
 }
 
@@ -257,6 +258,7 @@ fn render(report: &Report) -> String {
     let unknown = || Label("common-unknown").to_owned();
     let count = |count: Option<u64>| count.map_or_else(unknown, number);
     let stream = match &report.stream {
+        None if report.has_stream => Label("attach-status-foreign-stream").to_owned(),
         None => Label("attach-status-no-stream").to_owned(),
         Some(StreamReport { key, length, pending, lag, added_per_second, .. }) => {
             let (lag, rate) = (count(*lag), or_dash(*added_per_second));
@@ -324,7 +326,7 @@ fn sales(sales: &[SaleReport]) -> Table<'_, SaleReport> {
         })
         .right(&Label("column-stock"), |sale| or_dash(sale.redis_stock))
         .right(&Label("column-sql-stock"), |sale| sale.sql_stock)
-        .right(&Label("attach-column-buyers"), |sale| number(sale.buyers))
+        .right(&Label("attach-column-buyers"), |sale| count(sale.buyers))
         .right(&Label("column-orders"), |sale| count(sale.orders))
         .right(&Label("attach-column-in-flight"), |sale| count(sale.in_flight))
         .right(&Label("attach-column-no-order"), |sale| count(sale.buyers_without_order))

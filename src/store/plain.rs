@@ -12,7 +12,8 @@ use std::{
 };
 
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Executor, MySql, Postgres, SqlSafeStr as _,
+    AssertSqlSafe, ConnectOptions as _, Connection as _, Executor, MySql, Postgres,
+    SqlSafeStr as _,
     pool::PoolOptions,
     sqlite::{SqliteConnectOptions, SqliteError, SqliteJournalMode, SqliteSynchronous},
 };
@@ -150,10 +151,31 @@ impl PlainPool {
         taken.map(PlainConnection).map_err(|error| self.0.dialect().store_error(error))
     }
 
+    /// Connects once if there is no connection yet: the pool itself repeats a refused attempt until its timeout.
+    ///
+    /// # Errors
+    /// The server is unreachable.
+    pub async fn probe(&self) -> Result<()> {
+        let probed = match &self.0 {
+            Driver::Mysql(pool) if pool.size() == 0 => once::<MySql>(&pool.connect_options()).await,
+            Driver::Postgres(pool) if pool.size() == 0 => {
+                once::<Postgres>(&pool.connect_options()).await
+            }
+            _ => Ok(()),
+        };
+        probed.map_err(|error| self.0.dialect().store_error(error))
+    }
+
     /// Closes all connections, after those in use are returned.
     pub async fn close(&self) {
         by_driver!(&self.0, |pool| pool.close().await);
     }
+}
+
+async fn once<D: sqlx::Database>(
+    options: &<D::Connection as sqlx::Connection>::Options,
+) -> Result<(), sqlx::Error> {
+    options.connect().await?.close().await
 }
 
 fn pool<D: sqlx::Database>(connections: u32, session: Vec<String>) -> PoolOptions<D>

@@ -975,6 +975,8 @@ fn what_does_not_match_the_profile_is_one_clear_sentence() {
     let ran = service.home.run(&["attach", "--redis", &redis, "--database", &url, "status"]);
     refused(ran, 3, "none.db");
     assert!(!none.exists());
+    let away = ["attach", "--redis", &redis, "--database", "mysql://root@127.0.0.1:1/x", "status"];
+    refused(service.home.run(&away), 3, "refused");
     let cluster = ["attach", "--redis", "redis+cluster://127.0.0.1:1", "--database", &service.url];
     refused(service.home.run(&[&cluster[..], &["status"]].concat()), 2, "is a cluster");
 }
@@ -1412,6 +1414,31 @@ fn poison_of_a_live_consumer_is_set_aside() {
     looping.join().unwrap();
 }
 
+/// Over TCP, a statement that is dropped from the cache of prepared ones delays the next one by an acknowledgement.
+#[test]
+fn a_recovery_prepares_its_statements_once() {
+    let (server, home, runtime) = (MariaDb::start(), Seckill::new(), Runtime::new().unwrap());
+    runtime.block_on(server.run("", "CREATE DATABASE shop"));
+    let url = server.tcp_url_of("shop");
+    let service = Service::at(Database::MariaDb, TestRedis::start(), home, runtime, url);
+    service.loaded_sale(SALE, 200);
+    for user in 1..=100 {
+        service.buy(user);
+        service.receive_without_order();
+    }
+    service.entries_are_stuck();
+    let prepared = || {
+        service.count(
+            "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
+             WHERE variable_name = 'Com_stmt_prepare'",
+        )
+    };
+    let before = prepared();
+    assert_eq!(service.operate(0, &[])["applied"]["replayed"], 100);
+    let more = prepared() - before;
+    assert!(more < 100, "{more} statements were prepared");
+}
+
 /// SQL has no stock for it: a recovery copied it to the dead letters and acknowledged it, so that the group has passed it.
 #[test]
 fn a_dead_letter_is_not_given_up_again() {
@@ -1790,6 +1817,62 @@ fn without_a_stream_buyers_and_stock_are_rebuilt() {
     assert_eq!((stock(), buyers()), (7, 3));
     let other = service.run(&["recover", "--service-stopped"]).expect_code(2);
     assert!(other.stderr.contains("--service-stopped"), "{other}");
+}
+
+#[test]
+fn what_cannot_be_read_is_unknown() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.buy(1);
+    service.consume();
+    let query = |command: &[&str]| {
+        service.redis.query::<redis::Value>(command);
+    };
+    let why = |report: &Value| report["not_compared"].to_string();
+    service.sql("UPDATE tb_seckill_voucher SET begin_time = 'soon'");
+    let report = service.status(0, &[]);
+    assert!(why(&report).contains("#10 has no readable dates"), "{report}");
+    service.sql("UPDATE tb_seckill_voucher SET begin_time = '2022-01-01 00:00:00'");
+    for day in [0, 1] {
+        let at = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(24 * day);
+        let day = at.in_tz("Asia/Shanghai").unwrap().strftime("%Y:%m:%d");
+        query(&["RPUSH", &format!("icr:order:{day}"), "1"]);
+    }
+    assert_eq!(alarms(&service.status(1, &[])), ["foreign_key".to_owned()].into());
+    query(&["DEL", "seckill:order:10", "seckill:stock:10"]);
+    query(&["SET", "seckill:order:10", "x"]);
+    query(&["RPUSH", "seckill:stock:10", "9"]);
+    let report = service.status(1, &[]);
+    assert_eq!(sale(&report, 10)["buyers"], Value::Null, "{report}");
+    let done = service.operate(1, &[]);
+    assert_eq!(done["plan"]["unreadable"][0]["key"], "seckill:stock:10", "{done}");
+    assert_eq!(done["proof"]["stock_mismatches"], Value::Null, "{done}");
+    query(&["DEL", STREAM]);
+    query(&["SET", STREAM, "x"]);
+    let report = service.status(1, &[]);
+    assert_eq!((&report["has_stream"], &report["stream"]), (&true.into(), &Value::Null));
+    assert!(why(&report).contains("key of the stream") && !why(&report).contains("--entries"));
+    let text = service.run(&["status"]).expect_code(1).stdout;
+    assert!(text.contains("unknown: its key holds another value"), "{text}");
+}
+
+#[test]
+fn the_bound_of_a_run_is_part_of_its_plan() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    let poison = ["XADD", STREAM, "*", "userId", "x", "voucherId", SALE, "id", "1"];
+    service.redis.query::<String>(&poison);
+    for user in 1..=2 {
+        service.buy(user);
+    }
+    service.entries_are_stuck();
+    let text = service.run(&["recover", "--stuck", "1", "--max", "1"]).expect_code(0).stdout;
+    assert!(text.contains("At most 1 of these 3 entries"), "{text}");
+    let done = service.operate(1, &["--max", "1"]);
+    assert_eq!((&done["applied"]["left"], &done["proof"]["stuck"]), (&2.into(), &2.into()));
+    // No consumer ever held it.
+    let letters = service.recover(0, &["--dead-letters"]);
+    assert_eq!(letters["letters"][0]["consumer"], "", "{letters}");
 }
 
 #[test]

@@ -263,12 +263,15 @@ fn there_and_back(database: Database, redis: Option<TestRedis>) {
     assert_eq!(service.count("SELECT COUNT(*) FROM tb_voucher_order WHERE status = 2"), 5);
     assert_eq!(service.status(0, &[])["alarms"], json!([]));
     both.engine(&["audit", "--json"]).expect_code(0);
+    let again = both.migrate("10", &["--back"]);
+    assert_eq!((&again["moved"], &again["proof"]), (&true.into(), &Value::Null), "{again}");
     let archived = both.engine(&["sale", "show", "10", "--json"]).expect_code(0).json();
     assert_eq!(archived["phase"], "archived");
     let again = both.findings("10", &["--back"]).join("\n");
     assert!(again.contains("is archived"), "{again}");
-    let again = both.findings("10", &[]).join("\n");
-    assert!(again.contains("voucher #10 exists"), "{again}");
+    let again = both.findings("10", &[]);
+    assert!(again[0].contains("moved to this engine before"), "{again:?}");
+    assert_eq!(again.len(), 1, "{again:?}");
     assert!(node.is_none_or(|mut node| node.is_running()));
 }
 
@@ -389,7 +392,7 @@ fn a_stock_that_the_service_loads_again_after_a_move_is_an_alarm() {
     both.wait_for_silence();
     let plan = service.recover(1, &["--stuck", "1"]);
     assert_eq!(
-        (&plan["left"], &plan["entries"], &plan["sales"]),
+        (&plan["moved"], &plan["entries"], &plan["sales"]),
         (&1.into(), &json!([]), &json!([]))
     );
     service.redis.query::<i64>(&["DEL", "seckill:stock:10"]);
@@ -517,7 +520,9 @@ fn a_dead_migration_is_undone_if_something_prevents_it_now() {
     let expected =
         json!([{"alarm": "sale_between", "voucher": 10, "key": "seckill:stock:10:moving"}]);
     assert_eq!(watched["alarms"], expected, "{watched}");
-    refused(both.run("10", &["--yes"]), 1, "sale migrate");
+    let ran = both.run("10", &["--yes"]);
+    assert!(ran.stderr.contains("run the same command again in "), "{ran}");
+    refused(ran, 1, "sale migrate");
     both.release_lock();
     both.service.redis.query::<i64>(&["SADD", "seckill:order:10", "77"]);
     let report = both.run("10", &["--yes"]).expect_code(1).json();
@@ -601,9 +606,10 @@ fn what_prevents_a_migration_is_named() {
     both.run("10", &["--dry-run", "--service-stopped"]).expect_code(0);
     query(&["CLIENT", "UNBLOCK", &id.to_string()]);
     waiting.join().unwrap().unwrap();
-    let memory = service.home.file("memory.toml");
-    fs::write(&memory, "[stream]\nkey = \"\"\n").unwrap();
-    let profile = ["--profile", memory.to_str().unwrap()];
+    query(&["ACL", "SETUSER", "default", "-client|list"]);
+    has(&both.findings("10", &[]), "may not run CLIENT LIST");
+    query(&["ACL", "SETUSER", "default", "+client|list"]);
+    let profile = ["--profile", "002"];
     let found = both.findings("10", &profile);
     has(&found, "pass --service-stopped");
     has(&found, "buyers without order and entry: 9");
@@ -718,6 +724,17 @@ fn a_migration_that_cannot_rename_the_stock_leaves_no_mark() {
     assert_ne!(pty.exit_status(LONG).exit_code(), 0);
     let left: Vec<String> = both.service.redis.query(&["KEYS", "seckill:stock:10*"]);
     assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn a_dry_run_creates_no_database_and_a_recovery_is_no_consumer() {
+    let both = Both::start(Database::Sqlite, None);
+    both.service.loaded_sale("10", 10);
+    let create = ["XGROUP", "CREATECONSUMER", STREAM, "g1", "seckill-attach"];
+    both.service.redis.query::<i64>(&create);
+    let dry = ["--dry-run", "--quiet", "3600", "--json"];
+    both.spawn("10", &dry, &[]).wait(LONG).expect_code(0);
+    assert!(!both.service.home.file("engine.db").exists());
 }
 
 #[test]

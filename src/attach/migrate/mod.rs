@@ -39,7 +39,7 @@ use std::{
 
 use redis::{Pipeline, cmd, pipe};
 use seckill_model::{
-    Millis, Reason, Sale, SaleState, VoucherId,
+    ForeignKey, Millis, Reason, Sale, SaleState, VoucherId,
     faults::{self, Point},
     order_id::utc_day,
     reason,
@@ -242,7 +242,7 @@ impl Migration {
         let now = conn.now().await?;
         let keys = buyers::keys(conn, &profile, &[voucher]).await?.pop().unwrap_or_default();
         if let Some(foreign) = keys.foreign.first() {
-            let (key, holds) = (foreign.key.as_str(), foreign.holds.as_str());
+            let (key, holds) = (foreign.key.as_str(), ForeignKey::content(&foreign.holds));
             return Err(AttachError::Mismatch(reason!("attach-holds-other", key, holds)));
         }
         let set = profile.buyers(voucher);

@@ -7,7 +7,7 @@ use std::{
 
 use redis::cmd;
 use seckill_model::{
-    Millis, OrderId, OrderStatus, Reason, SaleOrder, UserId, VoucherId,
+    Millis, OrderId, OrderStatus, Reason, SaleOrder, SaleState, UserId, VoucherId,
     ledger::sentences,
     reason,
     sale::{check_stock, check_title},
@@ -17,7 +17,9 @@ use seckill_store::ImportedOrder;
 use serde::Serialize;
 
 use super::{Engine, Migration, Service};
-use crate::{AttachError, Result, database::OrderOf, stream::Waiting, watcher::added_at};
+use crate::{
+    AttachError, Result, database::OrderOf, recover::CONSUMER, stream::Waiting, watcher::added_at,
+};
 
 /// How orders of the engine are paid.
 pub(super) const PAY_TYPE: i8 = 1;
@@ -144,15 +146,24 @@ impl Migration {
         if !self.profile.has_stream() && !self.options.is_stopped {
             findings.push(reason!("attach-move-memory"));
         }
-        let active = service.consumers.iter().filter(|it| it.idle_ms < self.options.quiet_ms);
+        let active = service.consumers.iter().filter(|it| {
+            // A recovery that runs has its lock.
+            it.name != CONSUMER && it.idle_ms < self.options.quiet_ms
+        });
         for it in active {
             let (consumer, seconds) = (it.name.as_str(), it.idle_ms / 1_000);
             findings.push(reason!("attach-move-consumer", consumer, seconds));
         }
         if !self.options.is_stopped {
-            let waiting = self.blocked_clients().await?;
-            findings
-                .extend(waiting.into_iter().map(|address| reason!("attach-move-blocked", address)));
+            match self.blocked_clients().await {
+                Ok(waiting) => findings.extend(
+                    waiting.into_iter().map(|address| reason!("attach-move-blocked", address)),
+                ),
+                Err(AttachError::Redis(error)) if error.code() == Some("NOPERM") => {
+                    findings.push(reason!("attach-move-no-clients"));
+                }
+                Err(other) => return Err(other),
+            }
         }
         // New entries of other sales are no sign of a consumer, and those of this one are found by comparing plans.
         let now: BTreeSet<(&str, bool)> =
@@ -196,6 +207,7 @@ impl Migration {
         let Service { keys, members, waiting, unreadable, set_aside, row, orders: rows, .. } =
             service;
         let (voucher, mut orders) = (self.voucher, BTreeMap::new());
+        let buyers = keys.buyers.unwrap_or(0);
         let [mut closed, mut foreign, mut numbers, mut several, mut strays, mut bad]: [Found; 6] =
             Default::default();
         for row in &rows {
@@ -280,9 +292,9 @@ impl Migration {
                 .report(&mut findings, |count, letter| reason!("attach-move-aside", count, letter));
         }
         if let Some(stock) = keys.stock
-            && stock.saturating_add(keys.buyers as i64) != initial
+            && stock.saturating_add(buyers as i64) != initial
         {
-            let (buyers, sql_stock) = (keys.buyers, row.stock);
+            let sql_stock = row.stock;
             let orders = in_sql;
             findings.push(reason!("attach-move-stock", stock, buyers, sql_stock, orders));
         }
@@ -307,7 +319,7 @@ impl Migration {
             redis_stock: keys.stock,
             sql_stock: row.stock,
             initial,
-            buyers: keys.buyers,
+            buyers,
             in_sql,
             in_flight,
             without_order,
@@ -349,6 +361,7 @@ impl Migration {
         if self.database.has("NULL", "_sqlx_migrations").await? {
             findings.push(reason!("attach-move-same-database"));
         }
+        let sale = self.engine_sale().await?;
         let Engine { store, keys, conn, .. } = &mut self.engine;
         let ours = keys.sale_keys(voucher);
         let used = [
@@ -362,6 +375,11 @@ impl Migration {
             findings.push(reason!("attach-move-same-keys", key));
         }
         let known = store.voucher(voucher).await.map_err(AttachError::Store)?;
+        if sale.is_some_and(|it| it.state == SaleState::Archived) {
+            // Its orders are known, too.
+            findings.push(reason!("attach-move-again", voucher));
+            return Ok(());
+        }
         if known.is_some() {
             findings.push(reason!("attach-move-exists", voucher));
         } else if conn.query::<u64>(cmd("EXISTS").arg(&ours)).await? > 0 {

@@ -101,7 +101,7 @@ impl Migration {
                 proof.matching += same.count() as u64;
             }
         }
-        proof.service.buyers = keys.buyers;
+        proof.service.buyers = keys.buyers.unwrap_or(0);
         (proof.service.redis_stock, proof.service.sql_stock) = (keys.stock, row.stock);
         proof.engine = self.engine_figures().await?;
         Ok(proof)

@@ -1,6 +1,8 @@
 //! A plan as data. The keys are a contract of `attach recover --json`.
 
-use seckill_model::{Millis, OrderError, OrderId, RecoveryAction, UserId, Verdict, VoucherId};
+use seckill_model::{
+    ForeignKey, Millis, OrderError, OrderId, RecoveryAction, UserId, Verdict, VoucherId,
+};
 use serde::Serialize;
 
 /// What a recovery would do.
@@ -16,13 +18,16 @@ pub struct Plan {
     pub create_group: Option<NewGroup>,
     /// Stuck entries with their verdicts, in the order in which they are processed.
     pub entries: Vec<EntryPlan>,
-    /// Entries in flight that a live consumer may be processing, that are not old enough, or whose sale has moved to an
-    /// engine: left alone.
+    /// Entries in flight that a live consumer may be processing, or that are not old enough: left alone.
     pub left: u64,
+    /// Entries in flight whose sale has moved to an engine: left alone.
+    pub moved: u64,
     /// There are more entries in flight than one plan reads.
     pub more_entries: bool,
     /// Sales with something to do or to know.
     pub sales: Vec<SalePlan>,
+    /// Keys of a stock or of buyers that hold another value: their sales are not rebuilt.
+    pub unreadable: Vec<ForeignKey>,
     /// Whether the buyers of all sales were compared with the orders: there may be more than one pass reads.
     pub buyers_compared: bool,
     /// Whether the stock in Redis was compared: not while users buy, and only if all entries were read.
@@ -171,7 +176,7 @@ impl Applied {
 /// What is left, read again after a recovery. `None`: not counted, because one pass cannot read that much.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Proof {
-    /// Entries pending for too long.
+    /// Entries pending for too long; all undelivered ones, if the oldest has waited for too long.
     pub stuck: u64,
     /// Entries pending.
     pub pending: u64,
@@ -186,14 +191,14 @@ pub struct Proof {
     /// Sales of which more was sold than there was.
     pub oversold: u64,
     /// Sales whose stock differs between Redis and SQL although no order is in flight.
-    pub stock_mismatches: u64,
+    pub stock_mismatches: Option<u64>,
 }
 
 impl Proof {
     /// Whether nothing is left to recover.
     pub fn is_clean(&self) -> bool {
-        let counted = [self.buyers_without_order, self.orders_without_buyer];
-        let rest = [self.stuck, self.duplicate_buyers, self.oversold, self.stock_mismatches];
+        let counted = [self.buyers_without_order, self.orders_without_buyer, self.stock_mismatches];
+        let rest = [self.stuck, self.duplicate_buyers, self.oversold];
         counted.iter().all(|it| *it == Some(0)) && rest.iter().all(|it| *it == 0)
     }
 }

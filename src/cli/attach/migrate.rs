@@ -1,5 +1,7 @@
 //! `seckill attach migrate`: moves a sale from a service to the engine, and back.
 
+use std::{env, io};
+
 use clap::Args;
 use seckill_attach::{
     AttachError, Profile,
@@ -12,7 +14,7 @@ use seckill_engine::{
     vouchers::Vouchers,
 };
 use seckill_model::{
-    Label, Message, Millis, Reason, SaleState, VoucherId,
+    Label, Message, Millis, OsError, Reason, SaleState, VoucherId,
     faults::{self, Point},
     reason, text,
 };
@@ -70,8 +72,13 @@ pub(super) async fn run(
     database: &str,
     args: &MigrateArgs,
 ) -> Result<u8> {
-    let mut target = config.clone();
-    (target.redis, target.database) = (Some(args.to_redis.clone()), Some(args.to_database.clone()));
+    let (mut target, mut to_database) = (config.clone(), args.to_database.clone());
+    // The plan needs tables, and a dry run creates no file.
+    let scratch = tempfile::tempdir().map_err(|error| scratch_failed(&error))?;
+    if args.dry_run && seckill_store::file_of(&to_database).is_some_and(|it| !it.exists()) {
+        to_database = format!("sqlite:{}", scratch.path().join("engine.db").display());
+    }
+    (target.redis, target.database) = (Some(args.to_redis.clone()), Some(to_database));
     target.read_only |= args.dry_run;
     target.store.statement_ms = target.store.statement_ms.max(STATEMENT_MS);
     let done = Box::pin(Context::with(&target, out, Needs::Both, async |context| {
@@ -111,6 +118,11 @@ pub(super) async fn run(
         done.map_err(EngineError::from)?
     }));
     done.await
+}
+
+fn scratch_failed(error: &io::Error) -> CliError {
+    let (path, error) = (env::temp_dir().display().to_string(), OsError::of(error).to_string());
+    CliError::failed(text!("attach-no-scratch", path, error))
 }
 
 async fn dry_run(context: &Context, migration: &mut Migration, args: &MigrateArgs) -> Result<u8> {
@@ -216,7 +228,12 @@ async fn back(
 ) -> Result<u8> {
     let (out, voucher) = (context.out, args.sale);
     let mut shown = Value::Null;
-    if !migration.has_returned().await? {
+    if migration.has_returned().await? {
+        if context.store.sale(voucher).await?.state == SaleState::Archived {
+            let document = json!({ "moved": true });
+            return out.answer(&document, || text!("attach-back-before", voucher));
+        }
+    } else {
         let plan = plan_back(context, migration, voucher).await?;
         shown = json!(plan);
         if !plan.findings.is_empty() {

@@ -12,7 +12,7 @@ use seckill_engine::{
     EngineError,
     commands::{audit_record::check_reason, command_handler::login_name},
 };
-use seckill_model::{Label, RecoveryAction, text};
+use seckill_model::{ForeignKey, Label, RecoveryAction, text};
 use seckill_redis::Redis;
 use serde::Serialize;
 use serde_json::json;
@@ -100,10 +100,10 @@ pub(super) async fn run(
     if !args.operate {
         return out.verdict(!plan.is_empty(), &plan, || {
             let next = if plan.is_empty() { "" } else { &Label("attach-recover-next") };
-            preview(&plan) + next
+            preview(&plan, args.max) + next
         });
     }
-    out.say(preview(&plan).trim_end());
+    out.say(preview(&plan, args.max).trim_end());
     let mut applied = Applied::default();
     if !plan.is_empty() {
         let reason = ask_reason(consent);
@@ -181,7 +181,7 @@ fn letter_table(letters: &[Letter]) -> Table<'_, Letter> {
         .left(&Label("column-letter"), |it| it.letter.clone())
         .left(&Label("column-at"), |it| or_dash(it.at.map(local)))
         .left(&Label("column-entry"), |it| it.entry.clone())
-        .left(&Label("column-holder"), |it| it.consumer.clone())
+        .left(&Label("column-holder"), |it| or_dash(Some(&it.consumer).filter(|it| !it.is_empty())))
         .left(&Label("column-reason"), |it| it.reason.clone())
         .left(&Label("cli-dead-fields"), |it| {
             let pairs = it.body.iter().map(|(name, value)| format!("{name}={value}"));
@@ -190,7 +190,7 @@ fn letter_table(letters: &[Letter]) -> Table<'_, Letter> {
 }
 
 /// What a plan does, and the figures before and after.
-fn preview(plan: &Plan) -> String {
+fn preview(plan: &Plan, max: u64) -> String {
     let mut text = String::new();
     if plan.stream.is_empty() {
         text.push_str(&format!("{}\n", Label("attach-recover-memory")));
@@ -218,6 +218,17 @@ fn preview(plan: &Plan) -> String {
             dead = count(RecoveryAction::DeadLetter)
         );
         text.push_str(&format!("{line}\n"));
+    }
+    let planned = plan.entries.len() as u64;
+    if planned > max {
+        text.push_str(&format!("{}\n", text!("attach-recover-most", max, planned)));
+    }
+    if plan.moved > 0 {
+        text.push_str(&format!("{}\n", text!("attach-recover-moved", entries = plan.moved)));
+    }
+    for ForeignKey { key, holds } in &plan.unreadable {
+        let holds = ForeignKey::content(holds);
+        text.push_str(&format!("! {}\n", text!("attach-holds-other", key, holds)));
     }
     if plan.left > 0 {
         text.push_str(&format!("{}\n", text!("attach-recover-held", entries = plan.left)));
@@ -305,7 +316,7 @@ fn left(proof: &Proof) -> String {
         (Label("attach-recover-orders"), count(proof.orders_without_buyer)),
         (Label("attach-recover-doubled"), number(proof.duplicate_buyers)),
         (Label("attach-recover-oversold"), number(proof.oversold)),
-        (Label("attach-recover-stock-differs"), number(proof.stock_mismatches)),
+        (Label("attach-recover-stock-differs"), count(proof.stock_mismatches)),
     ];
     format!("{}\n{}", Label("attach-recover-proof"), fields(&lines))
 }

@@ -16,7 +16,7 @@ fn sale(id: u64) -> SaleReport {
         redis_stock: Some(98_766),
         sql_stock: 98_777,
         initial: Some(100_000),
-        buyers: 1_234,
+        buyers: Some(1_234),
         orders: Some(1_223),
         live_orders: Some(1_222),
         in_flight: Some(9),
@@ -95,6 +95,7 @@ fn report(sales: u64, consumers: u64, locks: u64, alarms: Vec<Alarm>) -> Report 
         database: "sqlite".into(),
         limits: Limits::default(),
         cost: Cost { commands: 1_234, rows: 2_346, took_ms: 14 },
+        has_stream: true,
         stream: Some(StreamReport {
             key: "stream.orders".into(),
             group: "g1".into(),

@@ -259,6 +259,10 @@ impl AttachState {
                 let more = report.more_sales.then(|| text!("attach-status-more-sales", shown));
                 std::iter::once(count(shown)).chain(more.map(soft)).collect()
             }
+            (Panel::Stream, None, _) if report.has_stream => {
+                let unread = Label("attach-status-foreign-stream").read();
+                vec![Span::styled(unread, theme.warn)]
+            }
             (Panel::Stream, None, _) => vec![soft(Label("attach-status-no-stream").to_owned())],
             (Panel::Stream, Some(stream), _) => {
                 let named = |name: Label, number: Option<u64>| {
@@ -303,6 +307,10 @@ impl AttachState {
             Panel::Locks => filtered(&self.locks),
         };
         if !filter.is_empty() {
+            // It has the number of rows.
+            if !matches!(panel, Panel::Stream) {
+                parts.remove(0);
+            }
             let part = text!("console-shown-of", shown, of);
             parts.insert(0, Span::raw(format!("/{}   {part}", fit(&filter, 20))));
         }
