@@ -925,9 +925,9 @@ attach-poison = { $count ->
        *[other] { $count } entries are poison, the oldest is
     } { $entry }: { $why }. Save it, then acknowledge it.
 attach-poison-gone = { $count ->
-        [one] 1 entry has no body ({ $entry }):
-       *[other] { $count } entries, the oldest { $entry }, are pending, and this one has no body:
-    } it was trimmed or deleted before it was acknowledged. Recovery acknowledges it; its order is lost, unless SQL has it.
+        [one] 1 entry is poison:
+       *[other] { $count } entries are poison, the oldest is
+    } { $entry }: it was trimmed or deleted before it was acknowledged. Recovery moves it to the dead letters; its order is lost, unless SQL has it.
 attach-recover-acknowledged = acknowledged: their order was in SQL
 attach-recover-ask = { $entries ->
     [0] Apply this plan?

@@ -875,9 +875,9 @@ attach-poison = { $count ->
        *[other] { $count } 条消息无法处理，最早的是
     }{ $entry }：{ $why }。请先保存其内容，再确认它。
 attach-poison-gone = { $count ->
-        [1] 1 条消息没有内容（{ $entry }）：
-       *[other] { $count } 条消息无法处理，最早的 { $entry } 没有内容：
-    }确认之前已被裁剪或删除。恢复操作会确认它；若 SQL 中没有其订单，则订单已丢失。
+        [1] 1 条消息无法处理：
+       *[other] { $count } 条消息无法处理，最早的是
+    }{ $entry }：确认之前已被裁剪或删除。恢复操作会将其移入死信；若 SQL 中没有其订单，则订单已丢失。
 attach-recover-acknowledged = 已确认：SQL 中已有其订单
 attach-recover-ask = { $entries ->
     [0] 执行以上计划？
