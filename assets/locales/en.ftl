@@ -781,7 +781,7 @@ attach-entries = { $count ->
 }
 attach-every-without-screen = --every belongs to the screen; omit it, or the subcommand
 attach-first-locks = Only the first { $count } locks are read; there may be more.
-attach-foreign-key = Key { $key } holds another value ({ $holds }): the service fails on it. Check which program writes it.
+attach-foreign-key = Key { $key } has the wrong type ({ $holds }): the service fails on it. Check which program writes it.
 attach-future-ids = Order ID { $order } has a time that is { $minutes } minutes in the future: the service takes local time for UTC, or its clock is wrong. IDs can repeat when the zone or its offset changes. Use UTC.
 attach-group = { $group }
 attach-group-missing = group { $group } does not exist: no entry is delivered
@@ -790,7 +790,7 @@ attach-head-kind = KIND
 attach-head-no-buyer = NO BUYER
 attach-head-no-order = NO ORDER
 attach-head-orders = ORDERS
-attach-holds-other = key { $key } holds another value ({ $holds }): it cannot be read
+attach-holds-other = key { $key } has the wrong type ({ $holds }): it cannot be read
 attach-idle-consumers = { $count } consumers of the group hold nothing and have been silent for long, such as { $consumer } for { $minutes } minutes: the service takes a new name at each start. Give each instance a fixed name, and remove the dead ones with XGROUP DELCONSUMER.
 attach-invalid-profile = invalid profile { $path }: { $why }
 attach-key-without-part = { $key } must contain { $part } once
@@ -968,7 +968,7 @@ attach-recover-moved = { $entries ->
    *[other] { $entries } entries in flight are of sales that have
 } moved to an engine: left alone.
 attach-recover-next = Apply it: the same command with --operate
-attach-recover-no-buyers = Buyers and orders are not compared for every sale: there are more than one pass reads, or a key holds another value.
+attach-recover-no-buyers = Buyers and orders are not compared for every sale: there are more than one pass reads, or a key has the wrong type.
 attach-recover-no-stock = The stock in Redis is not compared: users are buying, or more entries are in flight than one plan reads.
 attach-recover-not-counted = not counted
 attach-recover-nothing = Nothing to recover.
@@ -1022,7 +1022,7 @@ attach-sets = { $count ->
 attach-sql-name = { $key } must be a name of letters, digits and underscores
 attach-status-cost = cost
 attach-status-database = database
-attach-status-foreign-stream = unknown: its key holds another value
+attach-status-foreign-stream = unknown: its key has the wrong type
 attach-status-limits = limits
 attach-status-more-consumers = { $shown } of { $total } consumers shown; --json has all.
 attach-status-more-locks = { $shown } of { $total } locks shown; --json has all.
@@ -1054,7 +1054,7 @@ attach-stream = { $key }, { $length ->
    *[other] { $length } entries
 }
 attach-stream-missing = Stream { $stream } does not exist, although there are buyers: their orders are lost or wait elsewhere. Check stream.key of the profile, and whether the key was deleted; if orders wait in the memory of the service, pass --profile 002.
-attach-stream-unread = Buyers are not compared: the key of the stream holds another value, so entries are unknown.
+attach-stream-unread = Buyers are not compared: the key of the stream has the wrong type, so entries are unknown.
 attach-stuck = Consumer { $consumer } holds { $count ->
         [one] 1 entry
        *[other] { $count } entries

@@ -250,7 +250,7 @@ impl Database {
         let (id, table) = (&order.id, &tables.order);
         let columns =
             [id, &order.user, &order.status, &order.created, &order.paid, &order.pay_type];
-        let columns = columns.map(or_null).join(", ");
+        let columns = columns.map(|it| or_null(it)).join(", ");
         let sql = format!(
             "SELECT {columns} FROM {table} WHERE {} = $1 AND {id} <= $2 ORDER BY {id} DESC LIMIT {PAGE}",
             order.voucher
@@ -291,8 +291,8 @@ impl Database {
     /// The newest orders, at most `most` of them.
     pub(crate) async fn orders(&self, profile: &Profile, most: usize) -> Result<Orders> {
         let Profile { tables, order, .. } = &self.names(profile);
-        let columns =
-            [&order.id, &order.voucher, &order.user, &order.status, &order.paid].map(or_null);
+        let columns = [&order.id, &order.voucher, &order.user, &order.status, &order.paid]
+            .map(|it| or_null(it));
         let mut orders = Orders::default();
         let (mut read, mut below) = (0, i64::MAX);
         while read < most {
@@ -379,7 +379,7 @@ pub(crate) fn text(column: &str) -> String {
 }
 
 /// The same; NULL for a column that the profile does not have.
-fn or_null(column: &String) -> String {
+fn or_null(column: &str) -> String {
     if column.is_empty() { "NULL".to_owned() } else { text(column) }
 }
 

@@ -157,7 +157,7 @@ pub(super) async fn run(setup: &Setup<'_>, args: &AttachArgs) -> Result<u8> {
             let limits = status.limits.limits();
             let watcher = Watcher::new(profile, limits, &redis, database, &config.store)?;
             match status.watch {
-                None => report(out, watcher).await,
+                None => Box::pin(report(out, watcher)).await,
                 Some(seconds) => Box::pin(watch(out, watcher, Duration::from_secs(seconds))).await,
             }
         }

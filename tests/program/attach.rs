@@ -932,9 +932,9 @@ fn what_does_not_match_the_profile_is_one_clear_sentence() {
         let is = |it: &&(String, String)| it.0 == "problem" && it.1.contains(part);
         assert!(found.iter().any(|it| is(&it)), "{name}: {report}");
     };
-    problem("buyers", "key seckill:order:10 holds another value (string)");
+    problem("buyers", "key seckill:order:10 has the wrong type (string)");
     problem("entries", "it lacks the field id; its fields are uid, vid");
-    problem("locks", "key lock:order:1 holds another value (set)");
+    problem("locks", "key lock:order:1 has the wrong type (set)");
 
     let profile = service.home.file("mine.toml");
     let path = profile.to_str().unwrap();
@@ -951,7 +951,7 @@ fn what_does_not_match_the_profile_is_one_clear_sentence() {
     service.redis.query::<i64>(&["DEL", STREAM]);
     service.redis.query::<()>(&["SET", STREAM, "x"]);
     let report = service.doctor(1, &[]);
-    assert!(checks(&report, "stream")[0].1.contains("holds another value"), "{report}");
+    assert!(checks(&report, "stream")[0].1.contains("has the wrong type"), "{report}");
     assert!(alarms(&service.status(1, &[])).contains("foreign_key"));
 
     refused(
@@ -1853,7 +1853,7 @@ fn what_cannot_be_read_is_unknown() {
     assert_eq!((&report["has_stream"], &report["stream"]), (&true.into(), &Value::Null));
     assert!(why(&report).contains("key of the stream") && !why(&report).contains("--entries"));
     let text = service.run(&["status"]).expect_code(1).stdout;
-    assert!(text.contains("unknown: its key holds another value"), "{text}");
+    assert!(text.contains("unknown: its key has the wrong type"), "{text}");
 }
 
 #[test]

@@ -650,6 +650,8 @@ fn what_prevents_a_migration_is_named() {
     service.loaded_sale("14", 100);
     query(&["DEL", "seckill:stock:14"]);
     has(&both.findings("14", &[]), "has no stock in Redis");
+    query(&["SET", "seckill:stock:14", "x"]);
+    refused(both.run("14", &["--dry-run"]), 1, "(string that is not a number)");
 
     // The engine has something of the kind already.
     both.engine(&["sale", "create", "--title", "ours", "--stock", "5"]).expect_code(0);

@@ -257,14 +257,14 @@ impl Migration {
             for part in ids.chunks(ROWS) {
                 let ids = list(&part.iter().map(|it| it.0).collect::<Vec<_>>());
                 let dates = part.iter().filter(|it| it.1.is_some() && !order.paid.is_empty());
-                let mut paid: String =
+                let cases: Vec<String> =
                     dates.map(|(id, at)| format!(" WHEN {id} THEN {}", self.date(*at))).collect();
-                if !paid.is_empty() {
-                    paid = format!(
-                        ", {} = CASE {}{paid} ELSE {} END",
-                        order.paid, order.id, order.paid
-                    );
-                }
+                let paid = if cases.is_empty() {
+                    String::new()
+                } else {
+                    let (cases, paid) = (cases.concat(), &order.paid);
+                    format!(", {paid} = CASE {}{cases} ELSE {paid} END", order.id)
+                };
                 let update = format!(
                     "UPDATE {} SET {} = {status}{paid} WHERE {} IN ({ids}) AND ({} IS NULL OR {} = {UNPAID})",
                     tables.order, order.status, order.id, order.status, order.status

@@ -299,7 +299,7 @@ fn a_console_with_an_engine_does_not_open_it() {
 #[test]
 fn missing_parts_are_named() {
     let unread = Report { stream: None, ..report(0, 0, 0, Vec::new()) };
-    attached(&unread).assert_shows("unknown: its key holds another value");
+    attached(&unread).assert_shows("unknown: its key has the wrong type");
     let bare = Report { has_stream: false, locks: None, ..unread };
     attached(&bare).assert_shows("orders wait in the memory of the service|has no lock");
     let mut lost = report(1, 0, 0, Vec::new());
