@@ -241,16 +241,17 @@ impl Watcher {
             let (user, entry) = (first.user.clone(), first.entry.clone());
             Some(Alarm::OrderIdsDiffer { voucher, users, user, entry })
         }));
-        let renamed: Vec<String> = vouchers.iter().map(|it| profile.stock(*it) + MOVING).collect();
-        let types = buyers::types(conn, renamed.iter()).await?;
-        let found = vouchers.iter().zip(types).filter(|(_, holds)| holds != "none");
+        let marks = vouchers.iter().map(|it| mark_of(profile, *it));
+        let renamed = vouchers.iter().map(|it| profile.stock(*it) + MOVING);
+        let names: Vec<String> = marks.chain(renamed).collect();
+        let mut marks = buyers::types(conn, names.iter()).await?;
+        let renamed = marks.split_off(vouchers.len());
+        let found = vouchers.iter().zip(renamed).filter(|(_, holds)| holds != "none");
         let between = self.between.lasting(now, 0, found.map(|(voucher, _)| *voucher));
         alarms.extend(between.into_iter().map(|voucher| {
             let key = profile.stock(voucher) + MOVING;
             Alarm::SaleBetween { voucher, key }
         }));
-        let marks: Vec<String> = vouchers.iter().map(|it| mark_of(profile, *it)).collect();
-        let marks = buyers::types(conn, marks.iter()).await?;
         let (mut sales, mut compared) = (Vec::new(), Vec::new());
         for (((row, keys), members), mark) in rows.into_iter().zip(&keys).zip(members).zip(marks) {
             let voucher = row.voucher;

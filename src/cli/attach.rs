@@ -48,7 +48,8 @@ pub(super) struct AttachArgs {
 /// What a pass reads at most, on the screen and in `status`.
 #[derive(Debug, Default, PartialEq, Args)]
 struct LimitArgs {
-    /// Seconds after which a pending or undelivered entry, a lock, or an order without a stream is stuck [default: 60]
+    /// Seconds after which a pending or undelivered entry, a lock, or an order without a stream is stuck; a consumer that
+    /// holds nothing is dead after ten times as long [default: 60]
     #[arg(long, value_name = "SECS", value_parser = count_in(1..=86_400))]
     stuck: Option<u64>,
     /// Most orders and most buyers that a pass reads; with more, they are not compared [default: 100000]
