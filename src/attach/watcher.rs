@@ -246,8 +246,10 @@ impl Watcher {
         let names: Vec<String> = marks.chain(renamed).collect();
         let mut marks = buyers::types(conn, names.iter()).await?;
         let renamed = marks.split_off(vouchers.len());
-        let found = vouchers.iter().zip(renamed).filter(|(_, holds)| holds != "none");
-        let between = self.between.lasting(now, 0, found.map(|(voucher, _)| *voucher));
+        // With its stock, the service has loaded it again.
+        let found = vouchers.iter().zip(renamed).zip(&keys);
+        let found = found.filter(|((_, holds), keys)| holds != "none" && !keys.has_stock);
+        let between = self.between.lasting(now, 0, found.map(|((voucher, _), _)| *voucher));
         alarms.extend(between.into_iter().map(|voucher| {
             let key = profile.stock(voucher) + MOVING;
             Alarm::SaleBetween { voucher, key }
