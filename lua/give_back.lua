@@ -9,7 +9,7 @@
 
 local given = 0
 for i = 1, #ARGV, 2 do
-  if redis.call('HGET', KEYS[3], ARGV[i]) == ARGV[i + 1] then
+  if redis.pcall('HGET', KEYS[3], ARGV[i]) == ARGV[i + 1] then
     redis.call('HDEL', KEYS[3], ARGV[i])
     given = given + 1
   end

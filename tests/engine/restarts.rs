@@ -314,6 +314,22 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
     world.balanced().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn buyers_of_another_type_are_replaced_although_orders_were_closed_just_before() {
+    let (world, voucher) = World::with_sale(20).await;
+    world.buy(voucher, 20).await;
+    world.settled().await;
+    let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
+    let before = Millis::now().plus(3_600_000);
+    let mut servers = world.servers();
+    payment::close_overdue(&mut servers, before, Millis::now(), &fence, &stop).await.unwrap();
+    let buyers = world.keys.buyers(voucher);
+    let _: u64 = world.server.query(&["DEL", &buyers]);
+    let _: u64 = world.server.query(&["RPUSH", &buyers, "of another type"]);
+    assert!(matches!(world.ask(voucher, 100).await, Outcome::Admitted { .. }));
+    world.settled_and_balanced().await;
+}
+
 /// However much the counter of a day has lost, two nodes that start within one second issue different IDs.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_id_is_given_twice_by_nodes_that_start_on_a_redis_that_lost_its_counter() {
