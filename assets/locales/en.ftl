@@ -415,6 +415,15 @@ alarms-server-back =
         [presenter] A server is reachable again after { $away }.
        *[status] { $server } is reachable again after { $away }
     }
+alarms-server-lost =
+    { $reader ->
+        [overview] Redis at { $address } is unreachable; { $count ->
+                [one] partition { $numbers } is unknown.
+               *[other] partitions { $numbers } are unknown.
+            } Retrying: { $reason }.
+        [presenter] A Redis server is unreachable: some figures are unknown.
+       *[status] { $error }
+    }
 alarms-sql-away =
     { $reader ->
         [overview] The database is unreachable; orders wait in the stream: { $reason }.
@@ -1106,6 +1115,7 @@ cli-activity-why = reason: { $reason }
 cli-alive = alive
 cli-audit-failed = Audit FAILED.
 cli-audit-failed-because = Audit failed: { $error }.
+cli-audit-incomplete = Audit incomplete: no difference in the sales that were read, and nothing is known about { $sales }.
 cli-audit-loss = { $at }  { $node }, { $subject }: { $result }
 cli-audit-nothing = No sales yet, nothing to audit.
 cli-audit-passed = Audit passed: all orders accounted for.
@@ -1580,6 +1590,7 @@ cli-sale-state = { $state }, changed { $at }
 cli-sale-state-name = state
 cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
 cli-sale-stock-not-loaded = not loaded into Redis, { $db_stock } of { $initial } in SQL
+cli-sale-stock-unknown = unknown, { $db_stock } of { $initial } in SQL
 cli-sale-unsold = { $db_stock } of { $initial } unsold
 cli-serve-insecure = { $address } can be reached by other hosts, and passwords and tokens would be sent in plain text; listen on a loopback address, or pass --insecure if a proxy or the network protects them
 cli-serve-started = { $node } serves { $address } with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
@@ -1599,12 +1610,14 @@ cli-status-more-sales = { $more } more: 'seckill sale list' shows all
 cli-status-no-database = the database is unreachable: sales, orders, jobs and the log are unknown
 cli-status-no-sales = No sales yet.
 cli-status-no-writes = REJECTS WRITES: { $why }
+cli-status-partly = PARTLY UNREACHABLE
 cli-status-stream = lag { $lag }, pending { $pending }, dead letters { $dead }
 cli-status-stream-kept = { $length ->
     [one] 1 entry
    *[other] { $length } entries
 } kept, the oldest { $oldest } old
 cli-status-stream-name = stream
+cli-status-stream-partly = { $line }; of the partitions that respond
 cli-status-stream-pending = lag { $lag }, pending { $pending }, oldest { $oldest }, dead letters { $dead }
 cli-stream = partition { $partition }  { $length ->
     [one] 1 entry
@@ -3588,7 +3601,8 @@ recovery-verdict-word = { $verdict ->
 ## redis
 
 redis-certificate = the certificate of Redis at { $address } is not accepted ({ $reason }); if your own authority signed it, pass that authority's certificate with --redis-ca FILE
-redis-cluster-down = { $address } replied { $reply } for slot { $slot }; start the missing servers, or run 'redis-cli --cluster fix { $address }'
+redis-cluster-down = { $address } replied { $reply } for slot { $slot }
+redis-cluster-is-down = { $reason }; start the missing server, or promote its replica: run 'CLUSTER FAILOVER TAKEOVER' on it
 redis-cross-slot = the keys of one pipeline are in different slots; please report this
 redis-data-dir-closing = another seckill has been closing { $path } for { $seconds } s; wait for it, or stop it
 redis-data-dir-crowded = { $nodes } processes already use { $path }; stop some of them
@@ -3611,6 +3625,10 @@ redis-hosts-service = the name of the service must follow the hosts
 redis-just-failed = it was unreachable a moment ago
 redis-key-moved = { $reply }: the key has moved to another server
 redis-login = Redis at { $address } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
+redis-lost-server = { $count ->
+    [one] partition { $numbers } is unknown: { $error }
+   *[other] partitions { $numbers } are unknown: { $error }
+}
 redis-no-group = the consumer group is missing; a running node recreates it
 redis-no-master = its sentinels report no live primary for '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
@@ -3652,7 +3670,7 @@ redis-timed-out = no reply in time
 redis-timed-out-after = no reply within { $millis } ms
 redis-too-old = Redis at { $address } is version { $version }, but 7.0 or later is required; upgrade it
 redis-unknown-directory = an unknown directory
-redis-unserved = no server of the cluster { $cluster } serves slot { $slot }; 'redis-cli --cluster fix HOST:PORT' assigns it
+redis-unserved = no server of the cluster { $cluster } serves slot { $slot }
 redis-unwilling = Redis rejects writes ({ $reason }): { $remedy }; work then continues automatically
 redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); pass a PEM file with the certificate of the authority that signed the server certificate
 redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; pass a PEM file with the certificate of the authority that signed the server certificate

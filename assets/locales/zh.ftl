@@ -450,6 +450,12 @@ alarms-server-back =
         [presenter] 服务器已恢复，中断了 { $away }。
        *[status] { $server } 已恢复，中断 { $away }
     }
+alarms-server-lost =
+    { $reader ->
+        [overview] { $address } 的 Redis 不可达，分区 { $numbers } 的状态未知，正在重试：{ $reason }。
+        [presenter] 一台 Redis 服务器不可达，部分数据未知。
+       *[status] { $error }
+    }
 alarms-sql-away =
     { $reader ->
         [overview] 数据库不可达，订单暂存在消息流中：{ $reason }。
@@ -1020,6 +1026,7 @@ cli-activity-why = 原因：{ $reason }
 cli-alive = 在线
 cli-audit-failed = 对账不符。
 cli-audit-failed-because = 对账未完成：{ $error }。
+cli-audit-incomplete = 对账不完整：已读取的场次没有差异，{ $sales } 的情况未知。
 cli-audit-loss = { $at }  { $node }，{ $subject }：{ $result }
 cli-audit-nothing = 还没有秒杀，无需对账。
 cli-audit-passed = 对账通过：所有订单均已核对。
@@ -1408,6 +1415,7 @@ cli-sale-state = { $state ->
 cli-sale-state-name = 运营状态
 cli-sale-stock = { $stock }，共 { $initial }（SQL { $db_stock }）
 cli-sale-stock-not-loaded = 未载入 Redis，SQL 中剩 { $db_stock }，共 { $initial }
+cli-sale-stock-unknown = 未知，SQL 中剩 { $db_stock }，共 { $initial }
 cli-sale-unsold = 未售 { $db_stock }，共 { $initial }
 cli-serve-insecure = 其他主机可以访问 { $address }，密码和令牌会以明文传输；请监听回环地址，若有代理或网络隔离保护，可加 --insecure
 cli-serve-started = { $node } 已在 { $address } 提供服务，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
@@ -1424,9 +1432,11 @@ cli-status-more-sales = 另有 { $more } 场，用 'seckill sale list' 查看全
 cli-status-no-database = 数据库不可达：秒杀、订单、任务和日志均未知
 cli-status-no-sales = 还没有秒杀。
 cli-status-no-writes = 拒绝写入：{ $why }
+cli-status-partly = 部分不可达
 cli-status-stream = 积压 { $lag }，待确认 { $pending }，死信 { $dead }
 cli-status-stream-kept = 保留 { $length } 条消息，最早为 { $oldest }前
 cli-status-stream-name = 消息流
+cli-status-stream-partly = { $line }（仅限有应答的分区）
 cli-status-stream-pending = 积压 { $lag }，待确认 { $pending }（最早 { $oldest }前），死信 { $dead }
 cli-stream = 分区 { $partition }  共写入 { $added } 条，保留 { $length } 条，死信 { $dead } 条
 cli-stream-again = 条重新投递，{ $from } 到 { $to }（{ $from_time } 到 { $to_time }）
@@ -3137,7 +3147,8 @@ recovery-verdict-word = { $verdict ->
 ## redis
 
 redis-certificate = { $address } 的 Redis 证书不被接受（{ $reason }）；若由自建 CA 签发，请用 --redis-ca FILE 指定该 CA 的证书
-redis-cluster-down = { $address } 对槽 { $slot } 的应答为 { $reply }；请启动缺少的服务器，或运行 'redis-cli --cluster fix { $address }'
+redis-cluster-down = { $address } 对槽 { $slot } 的应答为 { $reply }
+redis-cluster-is-down = { $reason }；请启动缺少的服务器，或在其从节点上执行 'CLUSTER FAILOVER TAKEOVER'，使其成为主节点
 redis-cross-slot = 同一管道中的键分属不同的槽，请报告此问题
 redis-data-dir-closing = 另一个 seckill 正在关闭 { $path }，已有 { $seconds } 秒，请等待或结束它
 redis-data-dir-crowded = 已有 { $nodes } 个进程在使用 { $path }，请结束一些
@@ -3160,6 +3171,7 @@ redis-hosts-service = 主机之后应为哨兵的服务名
 redis-just-failed = 刚才无法连接
 redis-key-moved = { $reply }：该键已移到另一台服务器
 redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码：redis://USER:PASSWORD@HOST 或 unix:///PATH?user=USER&pass=PASSWORD
+redis-lost-server = 分区 { $numbers } 的状态未知：{ $error }
 redis-no-group = 消费组不存在，运行中的节点会重建
 redis-no-master = 哨兵中没有“{ $service }”的在线主节点
 redis-no-parameters-are-allowed-after = 问号之后不能有内容
@@ -3201,7 +3213,7 @@ redis-timed-out = 没有及时应答
 redis-timed-out-after = { $millis } 毫秒内没有应答
 redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
 redis-unknown-directory = 未知目录
-redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用 'redis-cli --cluster fix HOST:PORT' 分配
+redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }
 redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后自动恢复
 redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请指定签发服务器证书的 CA 的 PEM 证书文件
 redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请指定签发服务器证书的 CA 的 PEM 证书文件

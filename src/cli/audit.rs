@@ -8,17 +8,18 @@ use seckill_engine::{
         partition_repair::{PartitionFault, PartitionFindings, all_faults},
         repair::{self, Repaired},
     },
+    servers::Servers,
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
 };
 use seckill_model::{Finding, Label, Message, Millis, SaleAudit, VoucherId, text};
-use seckill_redis::RedisError;
+use seckill_redis::{RedisError, connection::LostServer};
 use seckill_store::{ActivityFilter, AuditEntry, Which};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, local,
-    number, or_dash,
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, error,
+    local, number, or_dash,
 };
 
 #[derive(Debug, Args)]
@@ -72,6 +73,9 @@ struct Report {
     error: Option<String>,
     /// Partitions with findings.
     partitions: Vec<PartitionFindings>,
+    /// Servers of a cluster that do not reply; their sales are not audited.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreachable: Vec<LostServer>,
     /// The newest losses, newest first.
     losses: Vec<Loss>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,23 +89,27 @@ const LOSSES: usize = 10;
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
     let report = Context::with(config, out, Needs::Both, async |it| audit(it, args).await).await?;
-    out.verdict(report.audit.balanced, &report, || render(&report, args.repair))
+    let code = out.verdict(report.audit.balanced, &report, || render(&report, args.repair))?;
+    Ok(if report.unreachable.is_empty() { code } else { error::UNREACHABLE })
 }
 
 async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {
     let repaired = if args.repair { repair(context, args).await? } else { None };
-    let partitions = all_faults(&mut context.servers()).await?;
-    let audit = ledger::audit(&mut context.servers(), args.voucher).await;
+    let mut servers = context.servers();
+    let unreachable = servers.conn.probe(&servers.keys).await.to_vec();
+    let partitions = all_faults(&mut servers).await?;
+    let audit = ledger::audit(&mut servers, args.voucher).await;
     let (mut audit, error) = match audit {
         Ok(audit) => (audit, None),
         Err(error) if prevents_audit(&error, &partitions) => {
-            (ledger::Audit { balanced: false, sales: Vec::new() }, Some(NOT_AUDITED.to_owned()))
+            let none = ledger::Audit { balanced: false, sales: Vec::new(), unread: Vec::new() };
+            (none, Some(NOT_AUDITED.to_owned()))
         }
         Err(error) => return Err(error.into()),
     };
     audit.balanced &= partitions.is_empty();
-    let losses = losses(context).await?;
-    Ok(Report { audit, error, partitions, losses, repaired })
+    let losses = losses(&mut servers).await?;
+    Ok(Report { audit, error, partitions, unreachable, losses, repaired })
 }
 
 /// Whether the error is a key of another type that a finding names.
@@ -115,13 +123,17 @@ pub(super) fn prevents_audit(error: &EngineError, partitions: &[PartitionFinding
 }
 
 /// The newest losses, including those without an event in the database.
-async fn losses(context: &Context) -> Result<Vec<Loss>> {
+async fn losses(servers: &mut Servers) -> Result<Vec<Loss>> {
     let filter = ActivityFilter { which: Some(Which::Events), ..ActivityFilter::default() };
     // Before the log: what is written meanwhile is in both.
-    let published = published(&mut context.redis.connection(), &context.keys.home()).await?;
+    let home = servers.keys.home();
+    let published = match servers.conn.is_lost(&home) {
+        true => Vec::new(),
+        false => published(&mut servers.conn, &home).await?,
+    };
     let (mut lines, mut before) = (Vec::new(), None);
     for _ in 0..PAGES {
-        let page = context.store.activity(&filter, before, PAGE).await?;
+        let page = servers.store.activity(&filter, before, PAGE).await?;
         let Some(last) = page.last() else { break };
         before = Some(last.position());
         lines.extend(page.into_iter().filter(|line| line.action == REDIS_RECONCILED));
@@ -199,12 +211,13 @@ fn preview(sale: &SaleAudit) -> String {
 
 /// `repairing`: whether a repair was requested.
 fn render(report: &Report, repairing: bool) -> String {
-    let Report { audit, error, partitions, losses, repaired } = report;
+    let Report { audit, error, partitions, unreachable, losses, repaired } = report;
     let mut text = match audit.sales.as_slice() {
         [] => String::new(),
         sales => sales_table(sales).to_string(),
     };
     text.extend(partitions.iter().map(partition_lines));
+    text.extend(unreachable.iter().map(|lost| format!("! {lost}\n")));
     text.push_str(&findings(&audit.sales));
     let curable = |it: &SaleAudit| it.findings.iter().any(|finding| finding.cure().is_some());
     if !repairing && (audit.sales.iter().any(curable) || !partitions.is_empty()) {
@@ -230,6 +243,10 @@ fn render(report: &Report, repairing: bool) -> String {
     text + &match error {
         Some(error) => text!("cli-audit-failed-because", error),
         None if audit.sales.is_empty() && audit.balanced => Label("cli-audit-nothing").to_owned(),
+        None if audit.findings().next().is_none() && !audit.unread.is_empty() => {
+            let sales: Vec<_> = audit.unread.iter().map(|it| format!("#{it}")).collect();
+            text!("cli-audit-incomplete", sales = sales.join(&Label("list-items")))
+        }
         None => conclusion(audit.balanced).to_owned(),
     }
 }

@@ -150,7 +150,14 @@ impl Context {
             if let Some(error) = self.not_started.take() {
                 return Err(error.into());
             }
-            self.redis.connection().multiplexed(HOME).await?;
+            let mut conn = self.redis.connection();
+            if needs == Needs::Both && conn.is_cluster() {
+                // A command reports which servers it lacks.
+                conn.probe(&self.keys).await;
+                conn.reachable(&self.keys).next().ok_or_else(|| conn.why_lost())?;
+            } else {
+                conn.multiplexed(HOME).await?;
+            }
         }
         Ok(())
     }

@@ -185,6 +185,7 @@ async fn redis(context: &Context, report: &mut Report) {
 /// Whether Redis accepts writes, and each command from this user.
 async fn commands(context: &Context, report: &mut Report) {
     let (mut conn, keys) = (context.redis.connection(), &context.keys);
+    conn.probe(keys).await;
     match redis_takes_writes(&mut conn, keys).await {
         // A missing permission is reported below.
         Ok(()) | Err(RedisError::Rejected(_)) => {}
@@ -194,7 +195,7 @@ async fn commands(context: &Context, report: &mut Report) {
         return report.note("commands", Label("cli-doctor-skipped"), None);
     }
     let mut denied: Vec<Denied> = Vec::new();
-    for of in keys.partitions() {
+    for of in conn.reachable(keys) {
         match commands::try_all(&mut conn, keys, &of).await {
             Ok(found) => denied.extend(found),
             Err(error) => return report.unreachable("commands", error),
@@ -254,6 +255,12 @@ async fn read_each_table(context: &Context) -> Result<(), StoreError> {
 /// Whether each partition has a server: a cluster may lack some.
 async fn partitions(context: &Context, report: &mut Report) {
     let mut conn = context.redis.connection();
+    for lost in conn.probe(&context.keys).await {
+        report.unreachable("partitions", lost);
+    }
+    if !conn.lost().is_empty() {
+        return;
+    }
     for of in context.keys.partitions() {
         if let Err(error) = stream::length(&mut conn, &of).await {
             let partition = text!("cli-partition-finding", n = of.number(), finding = error);

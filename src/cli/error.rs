@@ -10,7 +10,7 @@ use seckill_console::{ConsoleError, ThemeError};
 use seckill_engine::EngineError;
 use seckill_lab::LabError;
 use seckill_model::{Label, Message, OsError, Reason, text};
-use seckill_redis::{DataDirError, RedisError};
+use seckill_redis::{DataDirError, RedisError, connection::LostServer};
 use seckill_store::StoreError;
 
 use crate::plain;
@@ -76,6 +76,18 @@ impl CliError {
     /// The errors of a file, one per line.
     pub(super) fn list(text: String) -> Self {
         Self { is_list: true, ..Self::usage(text) }
+    }
+
+    /// The exit code of an answer that lacks what these servers hold.
+    ///
+    /// # Errors
+    /// There are such servers; the answer was printed before.
+    pub(super) fn of_lost(lost: &[LostServer]) -> Result<u8> {
+        if lost.is_empty() {
+            return Ok(0);
+        }
+        let lines: Vec<String> = lost.iter().map(ToString::to_string).collect();
+        Err(Self { code: UNREACHABLE, ..Self::list(lines.join("\n")) })
     }
 
     /// The reply of the engine does not belong to the command that was sent.

@@ -166,7 +166,8 @@ async fn list(context: &mut Context) -> Result<u8> {
     context.out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
         [] => Label("cli-sale-none").to_owned(),
         sales => table(sales).to_string(),
-    })
+    })?;
+    CliError::of_lost(&snapshot.unreachable)
 }
 
 async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> Result<u8> {
@@ -196,17 +197,20 @@ async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> R
 async fn show(context: &Context, id: VoucherId) -> Result<u8> {
     let parts = context.store.parts(id).await?;
     let mut conn = context.redis.connection();
+    conn.probe(&context.keys).await;
     let ids: Vec<VoucherId> = parts.iter().map(|part| part.voucher_id).collect();
     let stats = read_stats(&mut conn, &context.keys, &ids).await?;
     let lines = SaleLine::of_vouchers(parts.iter().zip(&stats.sales).map(|(part, facts)| {
-        let facts = Some(facts).filter(|_| part.state != SaleState::Archived);
+        let is_lost = conn.is_lost(&context.keys.partition_of(part.voucher_id));
+        let facts = Some(facts).filter(|_| part.state != SaleState::Archived && !is_lost);
         (part.shard.filter(|shard| shard.of == id), SaleLine::of(part, stats.now, facts))
     }));
     let line = lines.first().ok_or(StoreError::NoSale(id))?;
     context.out.answer(line, || match line.shards.as_slice() {
         [] => card(line),
         shards => format!("{}\n{}", card(line), indented(&table(shards).to_string())),
-    })
+    })?;
+    CliError::of_lost(conn.lost())
 }
 
 /// The sale of a voucher, the sum of its shards if it is spread.
@@ -239,12 +243,16 @@ fn card(line: &SaleLine) -> String {
     let stock = match line.stock {
         Some(stock) => text!("cli-sale-stock", stock = stock.max(0), initial, db_stock),
         None if line.phase == Phase::Archived => text!("cli-sale-unsold", db_stock, initial),
+        None if line.admitted.is_none() => text!("cli-sale-stock-unknown", db_stock, initial),
         None => text!("cli-sale-stock-not-loaded", db_stock, initial),
     };
     let state = text!("cli-sale-state", state = line.state, at = local(line.changed));
     let begin = time(line.begin, Label("cli-sale-at-once"));
     let end = time(line.end, Label("cli-sale-no-end"));
-    let removed = || Label("cli-sale-not-in-redis").to_owned();
+    let none = || match line.phase {
+        Phase::Archived => Label("cli-sale-not-in-redis").to_owned(),
+        _ => Label("common-unknown").to_owned(),
+    };
     let lines = [
         (Label("column-phase"), phase(line.phase)),
         (Label("cli-sale-state-name"), state),
@@ -252,7 +260,7 @@ fn card(line: &SaleLine) -> String {
         (Label("cli-sale-ends"), end),
         (Label("cli-sale-limit-name"), text!("cli-sale-limit", limit = line.limit)),
         (Label("column-stock"), stock),
-        (Label("column-admitted"), line.admitted.map_or_else(removed, number)),
+        (Label("column-admitted"), line.admitted.map_or_else(none, number)),
         (Label("column-persisted"), number(line.persisted)),
     ];
     format!("#{} {}\n{}", line.voucher_id, line.title, indented(&fields(&lines).to_string()))

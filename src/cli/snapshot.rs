@@ -23,7 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Damaged keys without SQL: the sales are known by their keys in Redis only.
 pub(super) async fn damaged(context: &Context) -> Result<Vec<String>, RedisError> {
     let (keys, mut conn, mut held) = (&context.keys, context.redis.connection(), Vec::new());
-    for of in keys.partitions() {
+    conn.probe(keys).await;
+    for of in conn.reachable(keys) {
         held.extend(sales_held(&mut conn, &of).await?);
     }
     let stats = read_stats(&mut conn, keys, &held).await?;

@@ -45,7 +45,8 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         || !snapshot.undelivered.is_empty()
         || !partitions.is_empty()
         || audit_error.is_some();
-    Ok(match snapshot.redis.takes_writes() && snapshot.sql.takes_writes() {
+    let reached = snapshot.redis.takes_writes() && snapshot.unreachable.is_empty();
+    Ok(match reached && snapshot.sql.takes_writes() {
         false => error::UNREACHABLE,
         true if wrong => error::FAILED,
         true => 0,
@@ -69,14 +70,15 @@ pub(super) async fn status(context: &mut Context) -> Status {
     let (mut broken, mut audit_error, mut recent) = (Vec::new(), None, Vec::new());
     let (mut collector, mut snapshot) = settled(context).await;
     collector.add_write_probe(&mut snapshot).await;
-    let mut losses = Vec::new();
+    let (mut losses, mut servers) = (Vec::new(), context.servers());
+    servers.conn.probe(&servers.keys).await;
     if snapshot.redis.up {
         if let Ok(rows) = collector.pending(EntryId::MIN).await {
             snapshot.pending = collector.pending_page(EntryId::MIN, &rows, snapshot.taken);
         }
         // Before the events: what is written meanwhile is in both.
         losses = collector.losses().await.unwrap_or_default();
-        match all_faults(&mut context.servers()).await {
+        match all_faults(&mut servers).await {
             Ok(lines) => broken = lines,
             Err(error) => audit_error = Some(CliError::from(error).message()),
         }
@@ -96,8 +98,9 @@ pub(super) async fn status(context: &mut Context) -> Status {
         }
         // By order ID, as the audit does: totals alone miss a sale that SQL does not know.
         if snapshot.redis.up && snapshot.funnel.admitted.total <= AUDIT_UP_TO {
-            match ledger::audit(&mut context.servers(), None).await {
-                Ok(audit) if audit.balanced => {}
+            match ledger::audit(&mut servers, None).await {
+                // With an unread sale it is unknown already.
+                Ok(audit) if audit.findings().next().is_none() => {}
                 Ok(audit) => snapshot.audit = Balance::Off { findings: audit.findings().collect() },
                 Err(error) if prevents_audit(&error, &broken) => {
                     audit_error = Some(NOT_AUDITED.to_owned());
@@ -123,10 +126,20 @@ fn render(status: &Status) -> String {
         (Balance::Unknown, Some(error)) => text!("cli-status-audit-unknown", error),
         (audit, _) => balance(audit),
     };
-    let servers = [&snapshot.redis, &snapshot.sql];
-    let mut lines = servers.map(|it| (it.name.clone(), server_state(it))).to_vec();
+    let redis = match snapshot.unreachable.as_slice() {
+        [] => server_state(&snapshot.redis),
+        _ => Label("cli-status-partly").to_owned(),
+    };
+    let mut lines = vec![
+        (snapshot.redis.name.clone(), redis),
+        (snapshot.sql.name.clone(), server_state(&snapshot.sql)),
+    ];
     lines.push((Label("common-audit").to_owned(), audit));
-    let stream_line = snapshot.stream.as_ref().map(stream);
+    let stream_line =
+        snapshot.stream.as_ref().map(stream).map(|line| match snapshot.unreachable[..] {
+            [] => line,
+            _ => text!("cli-status-stream-partly", line),
+        });
     lines.extend(stream_line.map(|it| (Label("cli-status-stream-name").to_owned(), it)));
     let mut text = fields(&lines).to_string();
     text.extend(snapshot.stream.as_ref().map(consumers));

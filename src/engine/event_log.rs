@@ -12,6 +12,7 @@ use std::{
 };
 
 use seckill_model::{ForeignKey, Message, Millis, Reason, reason::reason};
+use seckill_redis::connection::LostServer;
 use seckill_store::{AuditEntry, NO_OPERATOR, StoreError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -155,7 +156,7 @@ impl EventLog {
             self.begin(key, ends, since, event).recorded |= raised.is_some();
         }
         // While a server is unreachable, the state of the other conditions is unknown.
-        if snapshot.redis.up && snapshot.sql.up {
+        if snapshot.redis.up && snapshot.unreachable.is_empty() && snapshot.sql.up {
             let gone: Vec<_> = self.active.keys().filter(|it| it.0 == "alarm").cloned().collect();
             for key in gone.iter().filter(|key| !seen.contains(*key)) {
                 self.end(key, snapshot.taken);
@@ -298,6 +299,9 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
         | AlarmKind::ServerBack { .. }
         | AlarmKind::Damaged { .. }
         | AlarmKind::DataLoss { .. } => return None,
+        AlarmKind::ServerLost(LostServer { address, error, .. }) => {
+            return Some((address, Event::Error(EngineError::Redis(error.clone()))));
+        }
         AlarmKind::RedisReadOnly { error } => return Some(("redis", read_error(error))),
         AlarmKind::SqlReadOnly { error } => return Some(("database", read_error(error))),
         AlarmKind::SqlLocked { .. } => {

@@ -479,6 +479,7 @@ async fn audit(
 
 async fn ledger_page(operator: &Operator, taken: Millis) -> Result<LedgerPage> {
     let mut servers = operator.servers();
+    servers.conn.probe(&servers.keys).await;
     let partitions = partition_repair::all_faults(&mut servers).await?;
     let audit = ledger::audit(&mut servers, None).await?;
     Ok(LedgerPage::of(taken, audit.sales, partitions))
@@ -488,5 +489,6 @@ async fn ledger_page(operator: &Operator, taken: Millis) -> Result<LedgerPage> {
 fn is_busy(snapshot: &Snapshot) -> bool {
     let busy = snapshot.funnel.attempts.per_second > 0.0 || !snapshot.load_tests.is_empty();
     let under_way = snapshot.stream.as_ref().is_some_and(|s| s.pending > 0 || s.lag != Some(0));
-    busy || under_way || !snapshot.redis.up || !snapshot.sql.up
+    let away = !snapshot.redis.up || !snapshot.unreachable.is_empty() || !snapshot.sql.up;
+    busy || under_way || away
 }

@@ -246,7 +246,8 @@ impl Collector for Deployment {
         gauge(encoder, "redis_up", Label("metrics-redis-up"), up(redis.up))?;
         gauge(encoder, "database_up", Label("metrics-database-up"), up(sql.up))?;
         // Of an unreachable server nothing is known, not even what it last said.
-        let stream = snapshot.stream.as_ref().filter(|_| redis.up);
+        let stream =
+            snapshot.stream.as_ref().filter(|_| redis.up && snapshot.unreachable.is_empty());
         let figure = |figure: Option<u64>| figure.map(|figure| figure as i64);
         let lag = figure(stream.and_then(|it| it.lag));
         gauge(encoder, "stream_lag_entries", Label("metrics-lag"), lag)?;

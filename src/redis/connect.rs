@@ -183,7 +183,7 @@ impl Redis {
     /// Error for a slot that no server serves: the cluster needs repair.
     pub(super) fn unserved(&self, slot: u16) -> RedisError {
         let (cluster, slot) = (self.address(), slot.to_string());
-        RedisError::Unwilling(reason!("redis-unserved", cluster, slot))
+        RedisError::ClusterDown(reason!("redis-unserved", cluster, slot))
     }
 
     /// Returns a client for the server, or for `node` of a cluster, with its address.

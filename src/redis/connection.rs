@@ -4,6 +4,8 @@
 //! that used it, which knows whether its command may be repeated. Nothing is retried here: a command sent to the wrong
 //! server fails, and the next one goes to the right one.
 
+mod lost_servers;
+
 use std::{sync::Arc, time::Duration};
 
 use redis::{
@@ -21,6 +23,8 @@ use super::{
     routing::{Ask, HOME, slot_of},
 };
 
+pub use lost_servers::LostServer;
+
 /// Timeout of every command that does not block on purpose.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -35,6 +39,8 @@ pub struct Connection {
     map: Option<Arc<SlotMap>>,
     /// A failure has revealed that it is outdated.
     stale: bool,
+    /// Servers of a cluster that are not asked until the next probe.
+    lost: Vec<LostServer>,
     generation: u64,
     sent: u64,
 }
@@ -65,6 +71,7 @@ impl Redis {
             peers: Vec::new(),
             map: None,
             stale: false,
+            lost: Vec::new(),
             generation: 0,
             sent: 0,
         }
@@ -274,6 +281,9 @@ impl Connection {
         if let Some(Peer { connection: Some(connection), .. }) = self.peer(slot) {
             return Ok(connection.clone());
         }
+        if let Some(lost) = node.as_ref().and_then(|node| self.lost_at(node)) {
+            return Err(lost.error.clone());
+        }
         match self.redis.connect(node.as_ref(), self.answer).await {
             Ok(made) => {
                 self.generation += 1;
@@ -359,7 +369,7 @@ impl Connection {
                 Some("CLUSTERDOWN") => {
                     let (slot, reply) = (slot.to_string(), plain(error));
                     let why = reason!("redis-cluster-down", address, slot, reply);
-                    return RedisError::Unwilling(why);
+                    return RedisError::ClusterDown(why);
                 }
                 _ => {}
             }

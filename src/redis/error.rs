@@ -66,6 +66,9 @@ pub enum RedisError {
     /// The server rejects writes: out of memory, a replica, a failed save, still loading.
     #[error("{}", text!("redis-unwilling", reason = .0, remedy = self.remedy()))]
     Unwilling(Reason),
+    /// No server of the cluster serves the slot, for reads or writes.
+    #[error("{}", text!("redis-cluster-is-down", reason = .0))]
+    ClusterDown(Reason),
     /// The managed server could not be started.
     #[error(transparent)]
     Server(#[from] DataDirError),
@@ -116,7 +119,8 @@ impl RedisError {
                 "NOGROUP" => Self::NoGroup,
                 "NOAUTH" | "WRONGPASS" => Self::Login { address, detail: quoted() },
                 "OOM" | "MISCONF" | "READONLY" | "LOADING" | "MASTERDOWN" | "BUSY"
-                | "NOREPLICAS" | "CLUSTERDOWN" => Self::Unwilling(quoted()),
+                | "NOREPLICAS" => Self::Unwilling(quoted()),
+                "CLUSTERDOWN" => Self::ClusterDown(quoted()),
                 // The server was demoted during a blocking read, or lost a script between its loading and its call.
                 "UNBLOCKED" | "NOSCRIPT" => Self::Away { address, detail: quoted() },
                 "MOVED" | "ASK" => {
@@ -161,7 +165,11 @@ impl RedisError {
     pub fn is_away(&self) -> bool {
         matches!(
             self,
-            Self::Away { .. } | Self::Silent { .. } | Self::Unwilling(_) | Self::Server(_)
+            Self::Away { .. }
+                | Self::Silent { .. }
+                | Self::Unwilling(_)
+                | Self::ClusterDown(_)
+                | Self::Server(_)
         )
     }
 }

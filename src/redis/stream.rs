@@ -280,7 +280,7 @@ pub async fn pending_of_all(
     count: usize,
 ) -> Result<Vec<Pending>> {
     let mut page = Vec::new();
-    for of in keys.partitions() {
+    for of in conn.reachable(keys) {
         let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
         let Some((first, last)) = ends else { continue };
         page.extend(or_none(pending_page(conn, &of, first, last, count).await)?);

@@ -190,7 +190,7 @@ pub async fn partitions_there(conn: &mut Connection, cluster: bool) -> Result<u1
 /// # Errors
 /// [`RedisError::Unwilling`] with the reason; Redis is unavailable.
 pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<()> {
-    for of in keys.partitions() {
+    for of in conn.reachable(keys) {
         let mut call = scripts::TAKES_WRITES.prepare_invoke();
         call.key(of.orders());
         conn.invoke::<u8>(&call).await?;
@@ -212,7 +212,8 @@ pub async fn sales_held(conn: &mut Connection, of: &Partition) -> Result<Vec<Vou
     Ok(held)
 }
 
-/// Reads the streams, the groups and these sales: atomically and in one round trip per partition.
+/// Reads the streams, the groups and these sales: atomically and in one round trip per partition. Partitions whose server
+/// did not reply to the last [`Connection::probe`] are left out, and the figures of their sales are zero.
 pub async fn read_stats(
     conn: &mut Connection,
     keys: &Layout,
@@ -220,7 +221,7 @@ pub async fn read_stats(
 ) -> Result<RedisStats> {
     let mut whole: Option<RedisStats> = None;
     let mut facts: HashMap<VoucherId, SaleStats> = HashMap::new();
-    for of in keys.partitions() {
+    for of in conn.reachable(keys) {
         let here: Vec<VoucherId> =
             sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
         let mut part = read_partition(conn, keys, &of, &here).await?;
@@ -230,7 +231,7 @@ pub async fn read_stats(
             Some(whole) => whole.add(part),
         }
     }
-    let mut whole = whole.ok_or(RedisError::Reply(None))?;
+    let mut whole = whole.ok_or_else(|| conn.why_lost())?;
     whole.stream = StreamStats::sum(&whole.parts).unwrap_or_default();
     whole.sales = sales.iter().map(|sale| facts.remove(sale).unwrap_or_default()).collect();
     Ok(whole)

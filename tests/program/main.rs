@@ -20,6 +20,7 @@ mod descriptions;
 mod http;
 mod incident;
 mod lab;
+mod lost_server;
 mod pictures;
 mod process;
 mod random;

@@ -285,7 +285,7 @@ impl Play<'_> {
         let bound = if report.failure().is_none() { TIMEOUT } else { SHOWN };
         let settled = self.sandbox.within(bound, is_settled).await?;
         report.check(Label("drill-check-settled"), settled);
-        let Audit { balanced, sales } = self.sandbox.audit().await?;
+        let Audit { balanced, sales, .. } = self.sandbox.audit().await?;
         let promised = sales.iter().all(|sale| sale.admitted == sale.persisted);
         report.check(Label("drill-check-admitted-in-sql"), promised);
         let none = sales.iter().all(|sale| sale.dead == 0);

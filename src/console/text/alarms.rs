@@ -3,7 +3,10 @@
 use seckill_engine::{
     AlarmKind, EngineError,
     error::{RedisError, StoreError},
-    telemetry::data_loss::{self, RecentLosses, Reconciled, list_keys},
+    telemetry::{
+        data_loss::{self, RecentLosses, Reconciled, list_keys},
+        snapshot::LostServer,
+    },
 };
 use seckill_model::{ForeignKey, Message, text};
 
@@ -66,6 +69,12 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
     match kind {
         AlarmKind::RedisAway { error } => {
             text!("alarms-redis-away", reader, reason = reason(error), error = full(error))
+        }
+        AlarmKind::ServerLost(server) => {
+            let LostServer { address, partitions, error } = server;
+            let (count, numbers) = (partitions.len(), server.numbers());
+            let reason = reason(&Message::of(&EngineError::Redis(error.clone())));
+            text!("alarms-server-lost", reader, address, count, numbers, reason, error = server)
         }
         AlarmKind::RedisReadOnly { error } => {
             // How to make Redis accept writes again.
@@ -167,6 +176,7 @@ fn reason(error: &Message) -> String {
             RedisError::Away { detail, .. }
             | RedisError::Login { detail, .. }
             | RedisError::Unwilling(detail)
+            | RedisError::ClusterDown(detail)
             | RedisError::Rejected(detail),
         )) => detail.to_string(),
         Some(EngineError::Store(StoreError::Away(detail) | StoreError::Rejected(detail))) => {

@@ -100,10 +100,11 @@ pub struct PartitionFindings {
     pub findings: Vec<PartitionFault>,
 }
 
-/// Returns the current faults of each partition that has any.
+/// Returns the current faults of each partition that has any; those of lost servers are left out if the connection was
+/// probed.
 pub async fn all_faults(servers: &mut Servers) -> Result<Vec<PartitionFindings>> {
     let mut found = Vec::new();
-    for of in servers.keys.partitions() {
+    for of in servers.conn.reachable(&servers.keys) {
         let findings = faults(servers, &of).await?;
         if !findings.is_empty() {
             found.push(PartitionFindings { partition: of.number(), findings });

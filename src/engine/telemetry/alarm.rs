@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use seckill_model::{ForeignKey, Message, VoucherId, ledger::SaleFinding};
 
+use seckill_redis::connection::LostServer;
+
 use super::data_loss::RecentLosses;
 
 /// How urgent an alarm is.
@@ -37,6 +39,8 @@ pub enum AlarmKind {
         /// The error.
         error: Message,
     },
+    /// A server of the cluster is unreachable while others reply.
+    ServerLost(LostServer),
     /// Redis can be read, but accepts no writes.
     RedisReadOnly {
         /// The error.

@@ -37,6 +37,9 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     if let Some(error) = snapshot.redis.error.clone().filter(|_| !snapshot.redis.up) {
         add(Urgency::Critical, AlarmKind::RedisAway { error });
     }
+    for server in &snapshot.unreachable {
+        add(Urgency::Critical, AlarmKind::ServerLost(server.clone()));
+    }
     if let Some(error) = snapshot.redis.unwritable.clone().filter(|_| snapshot.redis.up) {
         add(Urgency::Critical, AlarmKind::RedisReadOnly { error });
     }

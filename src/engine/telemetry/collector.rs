@@ -171,6 +171,7 @@ impl Collector {
     }
 
     async fn read_and_evaluate(&mut self) -> Snapshot {
+        self.conn.probe(&self.keys).await;
         self.read_sql().await;
         self.read_redis().await;
         // Redis timed out, and the data of SQL has become stale by then.
@@ -205,6 +206,8 @@ impl Collector {
             read_only: self.read_only,
             redis: self.redis.clone(),
             sql: self.sql.clone(),
+            // Without a reply of any server, Redis as a whole is unreachable.
+            unreachable: if self.redis.up { self.conn.lost().to_vec() } else { Vec::new() },
             sales,
             undelivered,
             written: Count { total: persisted, per_second: written_rate.unwrap_or(0.0) },
@@ -342,7 +345,7 @@ impl Collector {
         Sample {
             at: Instant::now(),
             busy: self.meters.busy(),
-            whole: self.redis.up && self.sql.up,
+            whole: self.is_whole(),
             figures: Figures::of(sales, stream, self.returning),
             facts: Arc::clone(&self.facts),
         }
@@ -352,7 +355,8 @@ impl Collector {
         let admitted =
             |sample: &Sample| sample.facts.values().map(|facts| facts.admitted).sum::<u64>();
         let refused = |sample: &Sample| sample.facts.values().map(SaleStats::refused).sum::<u64>();
-        let stream = self.stats.as_ref().filter(|_| self.redis.up).map(|stats| stats.stream);
+        let all = self.redis.up && self.conn.lost().is_empty();
+        let stream = self.stats.as_ref().filter(|_| all).map(|stats| stats.stream);
         let point = Point {
             at: self.now(),
             admitted: self.past.tick(now.at, admitted(now), admitted).filter(|_| self.redis.up),
@@ -369,6 +373,11 @@ impl Collector {
         self.series.push(point);
     }
 
+    /// Returns whether both servers replied, and each server of a cluster.
+    fn is_whole(&self) -> bool {
+        self.redis.up && self.sql.up && self.conn.lost().is_empty()
+    }
+
     /// Returns whether the last snapshot was complete and had the same figures.
     fn is_settled(&self, figures: &Figures) -> bool {
         self.past.last().is_some_and(|it| it.whole && it.figures == *figures)
@@ -376,7 +385,7 @@ impl Collector {
 
     /// Returns the balance of the ledger for this sample.
     fn balance(&mut self, figures: &Figures) -> Balance {
-        if !self.redis.up || !self.sql.up {
+        if !self.is_whole() {
             return self.hysteresis.settle(Balance::Unknown, Proof::Nothing, Proof::Nothing);
         }
         let audit = self.found(figures);
@@ -453,7 +462,7 @@ impl Collector {
         StreamLine {
             length: stream.length,
             oldest_ms: stream.first.map(|id| stats.now.since(id.added())),
-            lag: stream.lag,
+            lag: stream.lag.filter(|_| self.conn.lost().is_empty()),
             pending: stream.pending,
             oldest_pending_ms: stream.oldest_pending.map(|id| stats.now.since(id.added())),
             dead: stream.dead,

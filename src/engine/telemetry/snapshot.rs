@@ -11,14 +11,15 @@ use seckill_model::{
     EntryId, ForeignKey, JobRun, LetterVerdict, Message, Millis, Order, OrderCounts, OrderId,
     OrderQuery, Phase, Sale, SaleState, UserId, Verdict, VoucherId, ledger::Balance, sale::Shard,
 };
-use seckill_redis::{
-    dead_letters::DeadLetter, keys::is_replay, nodes::Nodes, stream_stats::SaleStats,
-};
 pub use seckill_redis::{
+    connection::LostServer,
     entries::DeliveryState,
     lock_holders::{Holder, Holders, Kind},
     nodes::NodeState,
     stream_stats::StreamStats,
+};
+use seckill_redis::{
+    dead_letters::DeadLetter, keys::is_replay, nodes::Nodes, stream_stats::SaleStats,
 };
 use seckill_store::AuditEntry;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,9 @@ pub struct Snapshot {
     pub redis: Health,
     /// Health of the database, and the age of its data.
     pub sql: Health,
+    /// Servers of a cluster that do not reply while others do; what they hold is unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreachable: Vec<LostServer>,
     /// All sales that are not archived: active ones first, then those with an alarm, then by phase, newest first.
     pub sales: Vec<SaleLine>,
     /// Sales with a change committed in SQL and not confirmed by Redis.
@@ -267,7 +271,11 @@ impl SaleLine {
     /// Builds the line of a sale as stored in SQL at `now`, with its facts in Redis; rates are unknown.
     pub fn of(sale: &Sale, now: Millis, facts: Option<&SaleStats>) -> Self {
         let stock = facts.and_then(|facts| facts.initial.and(facts.stock));
-        let left = stock.and_then(|stock| u64::try_from(stock).ok());
+        let left = match facts {
+            Some(_) => stock.and_then(|stock| u64::try_from(stock).ok()),
+            // What SQL has sold is sold in Redis as well.
+            None => Some(sale.stock),
+        };
         Self {
             voucher_id: sale.voucher_id,
             title: sale.title.clone(),

@@ -95,7 +95,7 @@ impl Collector {
             let now = conn.now().await?;
             let most = (MOST_COUNTED / keys.partitions().count().max(1)).max(COUNTED_PAGE);
             let mut parts = Vec::new();
-            for of in keys.partitions() {
+            for of in conn.reachable(keys) {
                 let (mut read, mut all) = (Vec::new(), false);
                 let mut next = Some(EntryId::MIN);
                 while let Some(from) = next.filter(|_| !all && read.len() < most) {
@@ -122,7 +122,7 @@ impl Collector {
             let (mut seen, mut older, mut bytes) = (Vec::new(), false, Vec::new());
             let mut dead = Dead::default();
             let shown = |number: u16| view.partition.is_none_or(|only| only == number);
-            for of in keys.partitions().filter(|of| shown(of.number())) {
+            for of in conn.reachable(keys).filter(|of| shown(of.number())) {
                 let window = entries::window(conn, &of, view.before, ENTRIES_PAGE).await?;
                 older |= window.older;
                 bytes.push((of.number(), window.bytes));

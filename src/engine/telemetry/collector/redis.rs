@@ -34,14 +34,23 @@ const OPENS_SOON_MS: i64 = 5_000;
 impl Collector {
     pub(super) async fn read_redis(&mut self) {
         let (start, asked_at) = (Instant::now(), Millis::now());
-        let vouchers = self.due();
+        let mut vouchers = self.due();
+        vouchers.retain(|voucher| !self.is_lost(*voucher));
         let (keys, lock_names, dead_ms) = (&self.keys, &self.lock_names, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
         let reading = async |conn: &mut Connection| {
             let stats = read_stats(conn, keys, &vouchers).await?;
             let alive = |node: &str| stats.nodes.life(node, dead_ms);
-            let mut locks = holders(conn, keys, LOCKS, alive).await?;
-            locks.foreign = foreign_locks(conn, keys, lock_names).await?;
+            let reading = async {
+                let mut locks = holders(conn, keys, LOCKS, alive).await?;
+                locks.foreign = foreign_locks(conn, keys, lock_names).await?;
+                Ok(locks)
+            };
+            let locks = match reading.await {
+                // Their server is lost, and the others hold the sales.
+                Err(error) if RedisError::is_away(&error) && !conn.lost().is_empty() => None,
+                locks => Some(locks?),
+            };
             let writes = if due { Some(takes_writes(conn, keys).await) } else { None };
             Ok((stats, locks, writes))
         };
@@ -56,7 +65,9 @@ impl Collector {
             }
             self.ahead = stats.now.ahead(self.ahead, asked_at, Millis::now());
             self.stats = Some(stats);
-            self.locks = locks;
+            if let Some(locks) = locks {
+                self.locks = locks;
+            }
         });
         if let Some(server) = self.conn.server(HOME) {
             self.redis.name = format!("redis {}", server.version);
@@ -71,6 +82,11 @@ impl Collector {
                 _ => Ok(()),
             });
         }
+    }
+
+    /// Returns whether the server of this sale does not reply while others do.
+    fn is_lost(&self, voucher: VoucherId) -> bool {
+        self.conn.is_lost(&self.keys.partition_of(voucher))
     }
 
     pub(super) fn foreign_keys(&self) -> Vec<ForeignKey> {
@@ -129,7 +145,8 @@ impl Collector {
         let now = self.stats.as_ref().map_or_else(|| self.now(), |stats| stats.now);
         SaleLine::of_vouchers(self.sales.iter().map(|sale| {
             let facts = self.facts.get(&sale.voucher_id);
-            let mut line = SaleLine::of(sale, now, facts);
+            let is_known = !self.redis.up || !self.is_lost(sale.voucher_id);
+            let mut line = SaleLine::of(sale, now, facts.filter(|_| is_known));
             if let Some(facts) = facts {
                 line.funnel = self.sale_funnel(at, sale.voucher_id, facts);
             }

@@ -1,0 +1,150 @@
+//! Servers of a cluster that do not reply: a probe finds them, and until the next probe, whatever concerns them fails
+//! at once with the error of the probe. What the other servers have can be read meanwhile.
+
+use std::{fmt, time::Duration};
+
+use redis::cmd;
+use seckill_model::message::{Label, text};
+use serde::{Serialize, Serializer};
+
+use super::Connection;
+use crate::{
+    Layout, RedisError, Result,
+    cluster_slots::{Hint, Node},
+    keys::Partition,
+};
+
+/// A server that takes longer than this to reply to a probe counts as lost.
+const PROBE_TIMEOUT_MS: u64 = 1_000;
+
+/// A server of a cluster that does not reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LostServer {
+    /// Its address; that of the cluster if no server has the slots of these partitions.
+    pub address: String,
+    /// The numbers of its partitions, ascending.
+    pub partitions: Vec<u16>,
+    /// Why it cannot be read.
+    #[serde(serialize_with = "sentence")]
+    pub error: RedisError,
+}
+
+fn sentence<S: Serializer>(error: &RedisError, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(error)
+}
+
+impl LostServer {
+    /// The numbers of its partitions, as a list.
+    pub fn numbers(&self) -> String {
+        let numbers: Vec<String> = self.partitions.iter().map(ToString::to_string).collect();
+        numbers.join(&Label("list-items"))
+    }
+}
+
+impl fmt::Display for LostServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, numbers) = (self.partitions.len(), self.numbers());
+        f.write_str(&text!("redis-lost-server", count, numbers, error = self.error))
+    }
+}
+
+impl Connection {
+    /// Asks the server of each partition for a reply, and returns those that give none. Without a cluster there are no
+    /// others to read, so nothing is asked.
+    pub async fn probe(&mut self, keys: &Layout) -> &[LostServer] {
+        self.trust_all();
+        if !self.is_cluster() {
+            return &self.lost;
+        }
+        let mut alive: Vec<Node> = Vec::new();
+        for of in keys.partitions() {
+            let Err((node, error)) = self.probe_one(&of, &mut alive).await else { continue };
+            // Without a server for the slot, those of other slots may reply; otherwise no server has replied.
+            let rest = node.is_none() && !matches!(error, RedisError::ClusterDown(_));
+            let last = if rest { keys.count() } else { of.number() + 1 };
+            let address = node.map_or_else(|| self.address().to_owned(), |node| node.to_string());
+            let partitions = (of.number()..last).collect();
+            self.lost.push(LostServer { address, partitions, error });
+            if rest {
+                break;
+            }
+        }
+        &self.lost
+    }
+
+    /// The servers that did not reply to the last probe.
+    pub fn lost(&self) -> &[LostServer] {
+        &self.lost
+    }
+
+    /// Forgets the last probe: each server is asked again.
+    pub fn trust_all(&mut self) {
+        self.lost.clear();
+    }
+
+    /// The partitions whose server replied to the last probe; all of them without one.
+    pub fn reachable(&self, keys: &Layout) -> impl Iterator<Item = Partition> + use<> {
+        let lost: Vec<u16> = self.lost.iter().flat_map(|it| it.partitions.clone()).collect();
+        keys.partitions().filter(move |of| !lost.contains(&of.number()))
+    }
+
+    /// Whether the server of this partition did not reply to the last probe.
+    pub fn is_lost(&self, of: &Partition) -> bool {
+        self.lost.iter().any(|it| it.partitions.contains(&of.number()))
+    }
+
+    /// Why nothing can be read after a probe without a reply. A server that replies that the cluster is down does not
+    /// name the one that is missing.
+    pub fn why_lost(&self) -> RedisError {
+        let names = |it: &&LostServer| !matches!(it.error, RedisError::ClusterDown(_));
+        let lost = self.lost.iter().find(names).or(self.lost.first());
+        lost.map_or(RedisError::Reply(None), |it| it.error.clone())
+    }
+
+    /// The error of the last probe of this server, if it did not reply.
+    pub(super) fn lost_at(&self, node: &Node) -> Option<&LostServer> {
+        self.lost.iter().find(|it| it.address == node.to_string())
+    }
+
+    /// The error, with its server if there is one for the slot.
+    async fn probe_one(
+        &mut self,
+        of: &Partition,
+        alive: &mut Vec<Node>,
+    ) -> Result<(), (Option<Node>, RedisError)> {
+        let slot = self.slot(&of.orders());
+        // After a failover, the first attempt may go to the former primary.
+        let mut failed: Option<(Node, RedisError)> = None;
+        loop {
+            let located = self.locate(slot).await.map_err(|error| (None, error))?;
+            let Some(node) = located else { return Ok(()) };
+            let address = node.to_string();
+            if let Some(lost) = self.lost.iter_mut().find(|it| it.address == address) {
+                lost.partitions.push(of.number());
+                return Ok(());
+            }
+            match failed {
+                _ if alive.contains(&node) => return Ok(()),
+                Some((before, error)) if before == node => return Err((Some(node), error)),
+                _ => {}
+            }
+            let ask = cmd("EXISTS").arg(of.orders()).take();
+            let asking = self.query_at::<bool>(slot, &ask);
+            let timeout = Duration::from_millis(PROBE_TIMEOUT_MS);
+            let error = match tokio::time::timeout(timeout, asking).await {
+                Ok(Err(error)) if error.is_away() => error,
+                // Any other error is not of the server, but of the command that meets it.
+                Ok(_) => {
+                    alive.push(node);
+                    return Ok(());
+                }
+                Err(_) => {
+                    self.peers.retain(|peer| peer.node.as_ref() != Some(&node));
+                    self.mark_stale(Hint::Last(node.clone()));
+                    RedisError::Silent { address, millis: PROBE_TIMEOUT_MS }
+                }
+            };
+            failed = Some((node, error));
+        }
+    }
+}

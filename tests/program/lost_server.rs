@@ -1,0 +1,158 @@
+//! One server of a cluster is lost: what the other servers have is shown, and the lost server is named.
+
+use seckill_model::VoucherId;
+use seckill_redis::Layout;
+use serde_json::Value;
+
+use crate::support::{LONG, Ran, Seckill, TestCluster, wait_until_blocking};
+use rustix::process::Signal;
+
+const PARTITIONS: u16 = 8;
+
+/// A cluster without a replica of one primary, and sales: over shards, sold out, and on one partition each.
+struct Site {
+    home: Seckill,
+    cluster: TestCluster,
+    url: String,
+    lost: usize,
+    /// The partitions of the primary that will be lost.
+    partitions: Vec<u16>,
+    spread: String,
+    sold_out: String,
+}
+
+impl Site {
+    fn start() -> Self {
+        let mut cluster =
+            TestCluster::setup().args(&["--cluster-require-full-coverage", "no"]).start();
+        let owner = |of: u16| cluster.owner(&format!("{{p{of}}}")).unwrap();
+        let lost = (1..PARTITIONS).map(owner).find(|it| *it != owner(0)).unwrap();
+        let partitions: Vec<u16> = (0..PARTITIONS).filter(|of| owner(*of) == lost).collect();
+        cluster.kill(lost + 3);
+        let (home, url) = (Seckill::new(), cluster.url());
+        let mut site = Self {
+            home,
+            cluster,
+            url,
+            lost,
+            partitions,
+            spread: String::new(),
+            sold_out: String::new(),
+        };
+        let worker = site.home.spawn(&["--redis", &site.url, "work", "--partitions", "8"]);
+        wait_until_blocking(LONG, "the node works", || site.run(&["status"]).code() == 0);
+        let create = |title: &str, stock: &str, shards: &str| {
+            let args = ["sale", "create", "--title", title, "--stock", stock, "--shards", shards];
+            let made = site.run(&[&args[..], &["--json"]].concat()).expect_code(0).json();
+            made["voucher_id"].to_string()
+        };
+        let (spread, sold_out) = (create("spread", "800", "8"), create("gone", "8", "8"));
+        for _ in 0..PARTITIONS {
+            create("ordinary", "5", "1");
+        }
+        for sale in [&spread, &sold_out] {
+            site.run(&["rush", "--voucher", sale, "--users", "90"]).expect_code(0);
+        }
+        site.run(&["audit"]).expect_code(0);
+        worker.signal(Signal::TERM);
+        worker.wait(LONG).expect_code(0);
+        (site.spread, site.sold_out) = (spread, sold_out);
+        site
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.home.run(&[&["--redis", &self.url], args].concat())
+    }
+
+    fn is_lost(&self, voucher: &Value) -> bool {
+        let keys = Layout::new(PARTITIONS, true);
+        let of = keys.partition_of(VoucherId(voucher.as_u64().unwrap()));
+        self.partitions.contains(&of.number())
+    }
+
+    /// The server and its partitions are in one line of `text`, once.
+    fn is_named_in(&self, text: &str) {
+        let address = format!("127.0.0.1:{}", self.cluster.node(self.lost).port());
+        let list: Vec<String> = self.partitions.iter().map(ToString::to_string).collect();
+        let list = list.join(", ");
+        let naming = |line: &&str| line.contains(&address) && line.contains(&list);
+        assert_eq!(text.lines().filter(naming).count(), 1, "{address}, {list}: {text}");
+        assert!(!text.contains(&format!("{},", self.cluster.node(0).port())), "no seeds: {text}");
+    }
+
+    /// Only the figures of the lost server are unknown.
+    fn is_marked(&self, sale: &Value) {
+        let shards = sale["shards"].as_array().map_or(&[][..], Vec::as_slice);
+        let unknown = self.is_lost(&sale["voucher_id"]) && shards.is_empty()
+            || shards.iter().any(|shard| self.is_lost(&shard["voucher_id"]));
+        assert_eq!(sale["stock"].is_null(), unknown, "{sale}");
+        assert_eq!(sale["admitted"].is_null(), unknown, "{sale}");
+        shards.iter().for_each(|shard| self.is_marked(shard));
+    }
+
+    fn shows_the_rest(&self) {
+        let listed = self.run(&["sale", "list"]).expect_code(3);
+        assert!(
+            listed.stdout.contains("ordinary") && listed.stdout.contains("unknown"),
+            "{listed:?}"
+        );
+        self.is_named_in(&listed.stderr);
+        let listed = self.run(&["sale", "list", "--json"]).expect_code(3).json();
+        let sales = listed.as_array().unwrap();
+        assert_eq!(sales.len(), 2 + usize::from(PARTITIONS), "{listed}");
+        sales.iter().for_each(|sale| self.is_marked(sale));
+        let gone = |sale: &&Value| sale["voucher_id"].to_string() == self.sold_out;
+        assert_eq!(sales.iter().find(gone).unwrap()["phase"], "sold_out", "{listed}");
+
+        let shown = self.run(&["sale", "show", &self.spread]).expect_code(3);
+        assert!(shown.stdout.contains("unknown"), "{shown:?}");
+        self.is_named_in(&shown.stderr);
+        let shown = self.run(&["sale", "show", &self.spread, "--json"]).expect_code(3).json();
+        assert_eq!((&shown["phase"], &shown["persisted"]), (&"running".into(), &90.into()));
+        self.is_marked(&shown);
+
+        let status = self.run(&["status"]).expect_code(3).stdout;
+        self.is_named_in(&status);
+        assert!(status.contains("ordinary") && !status.contains("FAILED"), "{status}");
+        let status = self.run(&["status", "--json"]).expect_code(3).json();
+        assert_eq!(status["unreachable"][0]["partitions"], Value::from(self.partitions.clone()));
+        assert_eq!(
+            (&status["redis"]["up"], &status["audit"]["state"]),
+            (&true.into(), &"unknown".into()),
+            "{status}"
+        );
+        status["sales"].as_array().unwrap().iter().for_each(|sale| self.is_marked(sale));
+
+        let audit = self.run(&["audit"]).expect_code(3).stdout;
+        self.is_named_in(&audit);
+        assert!(!audit.contains("! #"), "{audit}");
+        let audit = self.run(&["audit", "--json"]).expect_code(3).json();
+        assert_eq!(audit["balanced"], false, "{audit}");
+        let (read, unread) =
+            (audit["sales"].as_array().unwrap(), audit["unread"].as_array().unwrap());
+        assert!(read.iter().all(|sale| sale["findings"] == Value::Array(Vec::new())), "{audit}");
+        assert!(!read.iter().any(|sale| self.is_lost(&sale["voucher_id"])), "{audit}");
+        assert!(unread.iter().all(|sale| self.is_lost(sale)), "{audit}");
+        assert_eq!(read.len() + unread.len(), 16 + usize::from(PARTITIONS), "{audit}");
+    }
+}
+
+#[test]
+fn a_killed_primary_hides_only_its_own_partitions() {
+    let mut site = Site::start();
+    site.cluster.kill(site.lost);
+    site.shows_the_rest();
+    site.cluster.restart(site.lost);
+    site.cluster.restart(site.lost + 3);
+    site.cluster.wait_until_whole();
+    site.run(&["audit"]).expect_code(0);
+    site.run(&["status"]).expect_code(0);
+}
+
+#[test]
+fn a_frozen_primary_hides_only_its_own_partitions() {
+    let mut site = Site::start();
+    site.cluster.freeze(site.lost);
+    site.shows_the_rest();
+    site.cluster.thaw(site.lost);
+}
