@@ -2369,7 +2369,11 @@ error-long-reason = the reason has { $characters ->
 error-name-taken = a node named '{ $name }' is already alive; choose another name with 'node' in the config file
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second ('seckill work' runs one)
-error-not-loaded = the change of sale #{ $sale } is committed in SQL, but Redis has not confirmed it ({ $why }); a running node delivers it once Redis accepts writes; until then Redis uses the old version
+error-not-loaded = the change of sale #{ $sale } is committed in SQL, but { $count ->
+    [0] Redis has not confirmed it
+    [one] Redis has not confirmed it for shard { $shards }; the other shards have it
+   *[other] Redis has not confirmed it for the shards { $shards }; the others have it
+}: { $why }; a running node, such as 'seckill work', delivers it once Redis accepts writes; until then Redis uses the old version
 error-operator-just-finished = just finished
 error-other-operator = another operator is running a command ({ $who }); wait until it ends. If its process is dead, run the same command again in { $seconds } s, when its lock ends, or run 'seckill locks release operator' first
 error-other-sale = Redis and SQL hold different sales under ID { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis

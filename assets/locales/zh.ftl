@@ -2097,7 +2097,10 @@ error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，�
 error-name-taken = 名为“{ $name }”的节点已在线，请在配置文件中用 node 另取一个名字
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
 error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数量；运行中的节点会在一秒内补齐（可用 'seckill work' 启动节点）
-error-not-loaded = #{ $sale } 的变更已提交到 SQL，但 Redis 尚未确认（{ $why }）；Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
+error-not-loaded = #{ $sale } 的变更已提交到 SQL，但{ $count ->
+    [0] Redis 尚未确认
+   *[other] 分片 { $shards } 尚未收到，其余分片已生效
+}：{ $why }；Redis 可写后由运行中的节点（如 'seckill work'）同步，在此之前 Redis 仍按旧版本售卖
 error-operator-just-finished = 刚刚完成的操作
 error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若其进程已失联，请在 { $seconds } 秒后（其锁到期时）重新运行该命令，或先用 'seckill locks release operator' 释放其锁
 error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 'seckill audit --repair' 从 SQL 载入

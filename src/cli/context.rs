@@ -183,7 +183,9 @@ impl Context {
         };
         self.deployment.keys = Layout::new(agreed, cluster);
         if self.not_started.is_none() {
-            match deployment::tie(&mut self.servers(), read_only).await {
+            let mut servers = self.servers();
+            servers.conn.probe(&servers.keys).await;
+            match deployment::tie(&mut servers, read_only).await {
                 // Commands that need Redis report its errors themselves; a node checks again before it admits buyers.
                 Err(EngineError::Redis(_)) => {}
                 other => other?,

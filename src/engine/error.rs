@@ -2,7 +2,7 @@
 
 use std::io;
 
-use seckill_model::{OsError, Reason, VoucherId, ledger::SaleFinding, message::text};
+use seckill_model::{Label, OsError, Reason, VoucherId, ledger::SaleFinding, message::text};
 use serde::{Deserialize, Serialize};
 
 pub use seckill_redis::RedisError;
@@ -104,13 +104,22 @@ pub enum EngineError {
     #[error("{}", text!("error-not-held", sale = _0))]
     NotHeld(VoucherId),
     /// A change of a sale is committed in SQL, and Redis has not confirmed it.
-    #[error("{}", text!("error-not-loaded", sale = voucher, why))]
+    #[error("{}", not_loaded(*voucher, shards, why))]
     NotLoaded {
         /// The voucher.
         voucher: VoucherId,
+        /// Its shards that lack the change, if it is spread.
+        #[serde(default)]
+        shards: Vec<VoucherId>,
         /// Why Redis did not confirm it.
         why: RedisError,
     },
+}
+
+fn not_loaded(sale: VoucherId, shards: &[VoucherId], why: &RedisError) -> String {
+    let (count, shards): (_, Vec<_>) =
+        (shards.len(), shards.iter().map(|it| format!("#{it}")).collect());
+    text!("error-not-loaded", sale, count, shards = shards.join(&Label("list-items")), why)
 }
 
 impl EngineError {

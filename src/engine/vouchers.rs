@@ -97,14 +97,7 @@ impl Vouchers<'_> {
         faults::pass(Point::AfterSaleCommit);
         let whole = whole(&parts)?;
         self.drop_cached(whole.voucher_id, voucher.shop_id).await;
-        for part in &parts {
-            deliver(self.servers, part, "new").await.map_err(|error| match error {
-                EngineError::NotLoaded { why, .. } => {
-                    EngineError::NotLoaded { voucher: whole.voucher_id, why }
-                }
-                other => other,
-            })?;
-        }
+        self.deliver_each(&parts, "new").await?;
         Ok(whole)
     }
 
@@ -171,14 +164,16 @@ impl Vouchers<'_> {
         state: SaleState,
         begin: Option<Millis>,
     ) -> Result<Sale> {
-        let (mut parts, mut failed) = (self.parts(voucher).await?, None);
-        for part in &mut parts {
+        let (mut changed, mut failed) = (Vec::new(), None);
+        for part in self.parts(voucher).await? {
             match self.set_state_of(part.voucher_id, state, begin).await {
-                Ok(sale) => *part = sale,
+                Ok(sale) => changed.push(sale),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        failed.map_or_else(|| whole(&parts), Err)
+        let delivered = self.deliver_each(&changed, "").await;
+        failed.map_or(delivered, Err)?;
+        whole(&changed)
     }
 
     async fn set_state_of(
@@ -197,8 +192,37 @@ impl Vouchers<'_> {
             other => other?,
         };
         faults::pass(Point::AfterChangeCommit);
-        deliver(self.servers, &sale, "").await?;
         Ok(sale)
+    }
+
+    /// Delivers a committed change of each part of a sale: a lost server keeps it only from its own.
+    ///
+    /// # Errors
+    /// [`EngineError::NotLoaded`] with the shards that lack it; any node delivers it to them.
+    async fn deliver_each(
+        &mut self,
+        parts: impl IntoIterator<Item = &Sale>,
+        how: &str,
+    ) -> Result<()> {
+        let (mut lacking, mut failed) = (Vec::new(), None);
+        for part in parts {
+            let Err(error) = deliver(self.servers, part, how).await else { continue };
+            if lacking.is_empty() {
+                // The other shards of a lost server fail at once then, not after a timeout each.
+                self.servers.conn.probe(&self.servers.keys).await;
+            }
+            lacking.extend(part.shard.map(|_| part.voucher_id));
+            failed = failed.or(Some((part.shard.map_or(part.voucher_id, |it| it.of), error)));
+        }
+        self.servers.conn.trust_all();
+        lacking.sort_unstable();
+        match failed {
+            Some((voucher, EngineError::NotLoaded { why, .. })) => {
+                Err(EngineError::NotLoaded { voucher, shards: lacking, why })
+            }
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
     }
 
     /// Adds pieces to a sale, to each of its shards alike, or removes unsold ones if `by` is negative.
@@ -255,9 +279,7 @@ impl Vouchers<'_> {
     async fn deliver_all(&mut self, changed: Vec<Sale>) -> Result<Vec<Sale>> {
         faults::pass(Point::AfterChangeCommit);
         // Those that gain pieces first: until the others are delivered, they do not count as sold out.
-        for sale in changed.iter().rev() {
-            deliver(self.servers, sale, "").await?;
-        }
+        self.deliver_each(changed.iter().rev(), "").await?;
         Ok(changed)
     }
 

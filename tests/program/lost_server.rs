@@ -22,11 +22,13 @@ struct Site {
 }
 
 impl Site {
-    fn start() -> Self {
+    /// The lost server is, or is not, that of the keys of the whole deployment.
+    fn start(home: bool) -> Self {
         let mut cluster =
             TestCluster::setup().args(&["--cluster-require-full-coverage", "no"]).start();
         let owner = |of: u16| cluster.owner(&format!("{{p{of}}}")).unwrap();
         let lost = (1..PARTITIONS).map(owner).find(|it| *it != owner(0)).unwrap();
+        let lost = if home { owner(0) } else { lost };
         let partitions: Vec<u16> = (0..PARTITIONS).filter(|of| owner(*of) == lost).collect();
         cluster.kill(lost + 3);
         let (home, url) = (Seckill::new(), cluster.url());
@@ -135,24 +137,68 @@ impl Site {
         assert!(unread.iter().all(|sale| self.is_lost(sale)), "{audit}");
         assert_eq!(read.len() + unread.len(), 16 + usize::from(PARTITIONS), "{audit}");
     }
+
+    /// The reachable shards have the change, and the others are named.
+    fn delivers_to_the_rest(&self, command: &[&str]) -> String {
+        let refused = self.run(command).expect_code(3).stderr;
+        let whole = self.run(&["sale", "list", "--json"]).json();
+        let is_named = |sale: &&Value| refused.contains(&format!("sale #{} ", sale["voucher_id"]));
+        let whole = whole.as_array().unwrap().iter().find(is_named).expect(&refused);
+        self.is_marked(whole);
+        let lost = whole["shards"].as_array().unwrap().iter().map(|shard| &shard["voucher_id"]);
+        let lost: Vec<String> =
+            lost.filter(|id| self.is_lost(id)).map(|id| format!("#{id}")).collect();
+        for part in [&lost.join(", "), "'seckill work'"] {
+            assert!(refused.contains(part), "'{part}' is not in: {refused}");
+        }
+        assert!(!refused.contains("((") && !refused.contains("))"), "{refused}");
+        refused
+    }
+
+    fn changes_the_rest(&self) {
+        let keys = Layout::new(PARTITIONS, true);
+        let shown = || self.run(&["sale", "show", &self.spread, "--json"]).expect_code(3).json();
+        let stocks = |shown: Value| -> Vec<Option<i64>> {
+            shown["shards"].as_array().unwrap().iter().map(|it| it["stock"].as_i64()).collect()
+        };
+        let before = stocks(shown());
+        self.delivers_to_the_rest(&["sale", "restock", &self.spread, "80"]);
+        let more: Vec<_> = before.into_iter().map(|stock| stock.map(|stock| stock + 10)).collect();
+        assert_eq!(stocks(shown()), more);
+        self.delivers_to_the_rest(&["sale", "pause", &self.spread]);
+        for shard in shown()["shards"].as_array().unwrap() {
+            if !self.is_lost(&shard["voucher_id"]) {
+                let sale = keys.sale(VoucherId(shard["voucher_id"].as_u64().unwrap()));
+                let state: String = self.cluster.query(&sale, &["HGET", &sale, "state"]);
+                assert_eq!(state, "paused", "{shard}");
+            }
+        }
+        let create = ["sale", "create", "--title", "late", "--stock", "80", "--shards", "8"];
+        self.delivers_to_the_rest(&create);
+    }
 }
 
 #[test]
 fn a_killed_primary_hides_only_its_own_partitions() {
-    let mut site = Site::start();
+    let mut site = Site::start(false);
     site.cluster.kill(site.lost);
     site.shows_the_rest();
+    site.changes_the_rest();
     site.cluster.restart(site.lost);
     site.cluster.restart(site.lost + 3);
     site.cluster.wait_until_whole();
+    // A node completes what was not delivered.
+    let _worker = site.home.spawn(&["--redis", &site.url, "work"]);
+    wait_until_blocking(LONG, "all is well", || site.run(&["status"]).code() == 0);
     site.run(&["audit"]).expect_code(0);
-    site.run(&["status"]).expect_code(0);
 }
 
 #[test]
 fn a_frozen_primary_hides_only_its_own_partitions() {
-    let mut site = Site::start();
+    let mut site = Site::start(true);
     site.cluster.freeze(site.lost);
     site.shows_the_rest();
+    let doctor = site.run(&["doctor"]).expect_code(3).stdout;
+    site.is_named_in(&doctor);
     site.cluster.thaw(site.lost);
 }

@@ -110,7 +110,7 @@ fn stored() -> [(Shown, Message); 9] {
     let (_, restock) = audit_record::describe(&Command::Restock { voucher: SALE, by: -3 });
     [
         (result, Message::of(&CommandOutcome::Done(Reply::SaleCreated(SALE)))),
-        (result, failed(EngineError::NotLoaded { voucher: SALE, why })),
+        (result, failed(EngineError::NotLoaded { voucher: SALE, shards: Vec::new(), why })),
         (result, failed(stopped)),
         (result, Message::of(&Event::DataLoss(lost))),
         (result, Message::of(&Event::Error(EngineError::Redis(RedisError::NoGroup)))),

@@ -37,7 +37,8 @@ pub(super) async fn find(servers: &mut Servers, voucher: VoucherId) -> Result<Di
     let flows = flows(servers, &of).await?;
     let moving = [flows.undelivered, flows.pending, flows.dead].concat();
     let moving: HashSet<OrderId> = moving.iter().map(|entry| entry.order).collect();
-    let recent = servers.conn.now().await?.0 / 1_000 - RECENT_SECONDS;
+    let now = servers.conn.now_at(&of.orders()).await?;
+    let recent = now.0 / 1_000 - RECENT_SECONDS;
     let is_moving = |it: &SaleOrder| it.id.unix_seconds() >= recent || moving.contains(&it.id);
     let (mut in_redis, mut in_sql) = (Digest::default(), Digest::default());
     let Differences { mut buyers, mut orders } = Differences::default();

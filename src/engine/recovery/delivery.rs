@@ -48,7 +48,9 @@ pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Re
         Ok(())
     };
     confirmed.await.map_err(|error| match error {
-        EngineError::Redis(why) if sale.is_undelivered() => EngineError::NotLoaded { voucher, why },
+        EngineError::Redis(why) if sale.is_undelivered() => {
+            EngineError::NotLoaded { voucher, shards: Vec::new(), why }
+        }
         other => other,
     })?;
     if sale.is_undelivered() {

@@ -90,9 +90,8 @@ impl Collector {
 
     /// Counts all pending entries, or the oldest.
     pub async fn census(&mut self) -> Result<Census> {
-        let keys = &self.keys;
+        let (keys, now) = (&self.keys, self.now());
         let reading = async |conn: &mut Connection| {
-            let now = conn.now().await?;
             let most = (MOST_COUNTED / keys.partitions().count().max(1)).max(COUNTED_PAGE);
             let mut parts = Vec::new();
             for of in conn.reachable(keys) {
