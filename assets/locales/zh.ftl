@@ -452,7 +452,7 @@ alarms-server-back =
     }
 alarms-server-lost =
     { $reader ->
-        [overview] { $address } 的 Redis 不可达，分区 { $numbers } 的状态未知，正在重试：{ $reason }。
+        [overview] { $address } 的 Redis 不可达，{ $count } 个分区（{ $numbers }）的状态未知，正在重试：{ $reason }。
         [presenter] 一台 Redis 服务器不可达，部分数据未知。
        *[status] { $error }
     }
@@ -2100,7 +2100,7 @@ error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数
 error-not-loaded = #{ $sale } 的变更已提交到 SQL，但{ $count ->
     [0] Redis 尚未确认
    *[other] 分片 { $shards } 尚未收到，其余分片已生效
-}：{ $why }；Redis 可写后由运行中的节点（如 'seckill work'）同步，在此之前 Redis 仍按旧版本售卖
+}：{ $why }；Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
 error-operator-just-finished = 刚刚完成的操作
 error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若其进程已失联，请在 { $seconds } 秒后（其锁到期时）重新运行该命令，或先用 'seckill locks release operator' 释放其锁
 error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 'seckill audit --repair' 从 SQL 载入
@@ -3174,7 +3174,7 @@ redis-hosts-service = 主机之后应为哨兵的服务名
 redis-just-failed = 刚才无法连接
 redis-key-moved = { $reply }：该键已移到另一台服务器
 redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码：redis://USER:PASSWORD@HOST 或 unix:///PATH?user=USER&pass=PASSWORD
-redis-lost-server = 分区 { $numbers } 的状态未知：{ $error }
+redis-lost-server = { $count } 个分区（{ $numbers }）的状态未知：{ $error }
 redis-no-group = 消费组不存在，运行中的节点会重建
 redis-no-master = 哨兵中没有“{ $service }”的在线主节点
 redis-no-parameters-are-allowed-after = 问号之后不能有内容

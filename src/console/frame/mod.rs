@@ -168,8 +168,11 @@ fn states(app: &App, wide: bool) -> Line<'static> {
     let (theme, newest) = (app.display.theme, &app.display.newest);
     let mut states = Line::default();
     states.extend(audit(theme, &steady_audit(&app.display.shown), wide));
-    for (server, name) in [(&newest.redis, text::REDIS), (&newest.sql, text::SQL)] {
-        states.extend(health(theme, server, name, app.display.now, wide));
+    let whole = newest.unreachable.is_empty();
+    for (server, name, whole) in
+        [(&newest.redis, text::REDIS, whole), (&newest.sql, text::SQL, true)]
+    {
+        states.extend(health(theme, server, name, whole, app.display.now, wide));
     }
     states
 }
@@ -232,12 +235,13 @@ fn time_left(sale: &SaleLine, now: Millis, wide: bool) -> Option<String> {
     })
 }
 
-/// One server: its name, whether it is up, and if there is room its latency or the time since it failed. The width is
+/// One server, or a cluster that may not be whole: its name, whether it is up, and if there is room its latency or the time since it failed. The width is
 /// constant, so that nothing beside it moves; in a narrow window the panel headings show the age.
 fn health(
     theme: Theme,
     health: &Health,
     fallback: &str,
+    whole: bool,
     now: Millis,
     wide: bool,
 ) -> impl Iterator<Item = Span<'static>> {
@@ -248,6 +252,7 @@ fn health(
         _ if !health.up => (glyphs::AWAY, [theme.bad; 2], text::age(age)),
         Some(_) => (glyphs::AWAY, [theme.bad; 2], latency),
         None if is_stale(health, now) => ("!", [theme.warn; 2], text::age(age)),
+        None if !whole => ("!", [theme.warn; 2], latency),
         None => (glyphs::UP, [theme.good, theme.soft], latency),
     };
     let text = wide.then(|| {

@@ -47,6 +47,7 @@ fn kinds() -> Vec<AlarmKind> {
     vec![
         redis(RedisError::Away { address: address(), detail: refused().into() }.into()),
         redis(RedisError::Silent { address: address(), millis: 1_500 }.into()),
+        AlarmKind::ServerLost(lost_server()),
         sql(sql_away(reason!("store-reason-connection-failed", reason = refused()))),
         sql(StoreError::Silent { name: mysql(), millis: 1_500 }.into()),
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },

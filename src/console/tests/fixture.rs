@@ -567,6 +567,23 @@ pub(super) fn outage() -> Snapshot {
     })
 }
 
+pub(super) fn lost_server() -> LostServer {
+    let address = "10.20.30.40:16379".to_owned();
+    let error = RedisError::Silent { address: address.clone(), millis: 1_000 };
+    LostServer { address, partitions: (0..22).step_by(3).collect(), error }
+}
+
+/// One server of a cluster is unreachable, which holds the newest sale.
+pub(super) fn without_server() -> Snapshot {
+    with(normal(), |it| {
+        let server = lost_server();
+        let kind = AlarmKind::ServerLost(server.clone());
+        it.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
+        (it.unreachable, it.audit) = (vec![server], Balance::Unknown);
+        (it.sales[0].stock, it.sales[0].admitted) = (None, None);
+    })
+}
+
 pub(super) fn read_only() -> Snapshot {
     Snapshot { read_only: true, ..normal() }
 }

@@ -57,6 +57,18 @@ fn keys_choose_the_sale_that_header_and_presenter_layout_show() {
 }
 
 #[test]
+fn a_lost_server_hides_only_its_own_figures() {
+    let mut tui = Tui::open(without_server(), "2");
+    let screen = tui.screen();
+    let rows: Vec<&str> = screen.lines().skip(1).filter(|line| line.contains("unknown")).collect();
+    assert!(matches!(rows[..], [row] if row.contains("hot pot")), "{screen}");
+    // The others are as before, and not marked as old.
+    tui.assert_shows("sold out|2,000").assert_hides("old");
+    assert!(tui.header().contains("redis !"), "{}", tui.header());
+    tui.press("1").assert_shows("10.20.30.40:16379|0, 3, 6, 9, 12, 15, 18, 21");
+}
+
+#[test]
 fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
     let mut tui = Tui::open(quiet(), "2m");
     assert_named(tui.click("hot soup"), 6, 6, "the row where the cursor is");

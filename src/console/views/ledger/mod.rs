@@ -181,7 +181,7 @@ fn state(line: &SaleAudit) -> String {
 fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
     let (theme, snapshot) = (scene.theme, &scene.shown);
     let page = &snapshot.ledger;
-    let up = snapshot.redis.up && snapshot.sql.up;
+    let up = snapshot.redis.up && snapshot.unreachable.is_empty() && snapshot.sql.up;
     let passed = page.lines.iter().all(|line| line.findings.is_empty());
     let mut notes = Vec::new();
     if !page.lines.is_empty() {

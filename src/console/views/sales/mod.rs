@@ -101,11 +101,14 @@ fn share(left: i64, sale: &SaleLine) -> f64 {
     left.max(0) as f64 / sale.initial.max(1) as f64
 }
 
-/// The share of the stock that is left; dots before the sale opens.
+/// The share of the stock that is left; dots before the sale opens, and nothing while it is unknown.
 pub(super) fn stock_bar(scene: &Scene, sale: &SaleLine, cells: u16) -> Line<'static> {
     let theme = scene.theme;
     if sale.phase == Phase::Planned {
         return Line::styled(glyphs::WAITING.repeat(cells.into()), theme.soft);
+    }
+    if sale.stock.is_none() && sale.admitted.is_none() {
+        return Line::default();
     }
     let share = share(sale.stock.unwrap_or(0), sale);
     let style = if sale.phase == Phase::Running { theme.accent } else { theme.soft };
