@@ -63,7 +63,7 @@ fn a_lost_server_hides_only_its_own_figures() {
     let rows: Vec<&str> = screen.lines().skip(1).filter(|line| line.contains("unknown")).collect();
     assert!(matches!(rows[..], [row] if row.contains("hot pot")), "{screen}");
     // The others are as before, and not marked as old.
-    tui.assert_shows("sold out|2,000").assert_hides("old");
+    tui.assert_shows("sold out|2,000").assert_hides(" old");
     assert!(tui.header().contains("redis !"), "{}", tui.header());
     tui.press("1").assert_shows("10.20.30.40:16379|0, 3, 6, 9, 12, 15, 18, 21");
 }
