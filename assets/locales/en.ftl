@@ -2027,6 +2027,10 @@ console-unmarked = { $view ->
 console-until = until { $end }
 console-waiting-for-first-snapshot = Waiting for the first snapshot from the engine.
 console-window-too-small-x-minimum = window too small: { $width }x{ $height }; minimum 60x15, full view 80x24
+console-without-partitions = { $count ->
+    [one] without partition { $numbers }
+   *[other] without partitions { $numbers }
+}
 
 ## context
 
@@ -3123,6 +3127,7 @@ ledger-in-a-larger-window = { $count ->
 ledger-in-flight = { $orders } in flight
 ledger-in-redis = in Redis
 ledger-in-sql = in SQL
+ledger-incomplete = No difference in the sales that were read; nothing is known about the others.
 ledger-left-of = { $orders ->
     [one] { $stock } left + 1 order = { $sum }, of { $initial }
    *[other] { $stock } left + { $orders } orders = { $sum }, of { $initial }

@@ -1810,6 +1810,7 @@ console-unmarked = { $view ->
 console-until = 至 { $end }
 console-waiting-for-first-snapshot = 正在等待引擎的第一份快照。
 console-window-too-small-x-minimum = 窗口过小：{ $width }x{ $height }；至少 60x15，完整显示需 80x24
+console-without-partitions = 缺少 { $count } 个分区（{ $numbers }）
 
 ## context
 
@@ -2737,6 +2738,7 @@ ledger-in-a-larger-window = 另有 { $count } 行，请放大窗口
 ledger-in-flight = 在途 { $orders }
 ledger-in-redis = Redis 中
 ledger-in-sql = SQL 中
+ledger-incomplete = 已读取的场次没有差异，其余场次的情况未知。
 ledger-left-of = 剩余 { $stock } + 订单 { $orders } = { $sum }，总库存 { $initial }
 ledger-more-sales = { $named } 等，另有 { $more } 场
 ledger-no-automatic-repair-for-these = 这些差异不能自动修复，请看详情

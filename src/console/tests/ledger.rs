@@ -73,6 +73,13 @@ fn marked_sales_are_repaired_and_no_others() {
 }
 
 #[test]
+fn an_audit_without_a_lost_server_is_incomplete() {
+    let ledger = LedgerPage::of(NOW, vec![line(7, "hot pot", 3, vec![])], Vec::new());
+    let mut tui = Tui::open(Snapshot { ledger, ..without_server() }, "9");
+    tui.assert_shows("No difference in the sales that were read").assert_hides("Audit passed");
+}
+
+#[test]
 fn a_repair_is_refused_where_there_is_none() {
     let by_hand = vec![line(7, "hot pot", 3, vec![Finding::Doubled(1)])];
     let page = |lines| LedgerPage::of(NOW, lines, Vec::new());

@@ -62,6 +62,7 @@ fn a_lost_server_hides_only_its_own_figures() {
     let screen = tui.screen();
     let rows: Vec<&str> = screen.lines().skip(1).filter(|line| line.contains("unknown")).collect();
     assert!(matches!(rows[..], [row] if row.contains("hot pot")), "{screen}");
+    tui.assert_shows("SALES  without partitions 0, 3, 6, 9");
     // The others are as before, and not marked as old.
     tui.assert_shows("sold out|2,000").assert_hides(" old");
     assert!(tui.header().contains("redis !"), "{}", tui.header());

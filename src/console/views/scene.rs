@@ -8,7 +8,7 @@ use seckill_engine::{Health, SaleLine, Snapshot, commands::AggregateLine};
 use seckill_model::{Millis, VoucherId};
 
 use super::Users;
-use crate::{lag_trend::LagTrend, text, theme::Theme};
+use crate::{lag_trend::LagTrend, text, theme::Theme, widgets::fit};
 
 /// Smallest window of the full console, and of the reduced one.
 pub(crate) const COMPLETE: (u16, u16) = (80, 24);
@@ -21,6 +21,8 @@ pub(crate) fn is_too_small(width: u16, height: u16) -> bool {
 
 /// Age in milliseconds from which figures are marked as outdated.
 const STALE_MS: u64 = 2_000;
+/// Cells of the partitions that a heading names; the alarm names all of them.
+const NUMBERS: usize = 16;
 
 /// Age from which a page is marked as outdated; pages are read once a second.
 const STALE_PAGE_MS: u64 = 4_000;
@@ -104,11 +106,18 @@ impl Scene {
         }
     }
 
-    /// The heading of a panel, with the age of its figures if they are outdated.
+    /// The heading of a panel, with the age of its figures if they are outdated, and with the partitions that they lack.
     pub(crate) fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
         let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading)];
         for source in sources.iter().filter(|it| is_stale(self.health(**it), self.seen())) {
             spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn));
+        }
+        let of_redis = sources.iter().any(|it| matches!(it, Source::Redis));
+        for server in self.shown.unreachable.iter().filter(|_| of_redis) {
+            let numbers = fit(&server.numbers(), NUMBERS);
+            let text =
+                text!("console-without-partitions", count = server.partitions.len(), numbers);
+            spans.push(Span::styled(format!("  {text}"), self.theme.warn));
         }
         Line::from(spans)
     }

@@ -190,7 +190,9 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
             true => theme.good,
             false => theme.bad,
         };
-        notes.push((verdict(&page.lines), style));
+        let all = snapshot.unreachable.is_empty() || !passed;
+        let incomplete = || Label("ledger-incomplete").to_owned();
+        notes.push((if all { verdict(&page.lines) } else { incomplete() }, style));
     }
     notes.extend(page.limit.map(|it| (limit_reached(it), theme.warn)));
     if let Balance::Off { findings } = &snapshot.audit

@@ -38,27 +38,37 @@ impl Collector {
         vouchers.retain(|voucher| !self.is_lost(*voucher));
         let (keys, lock_names, dead_ms) = (&self.keys, &self.lock_names, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
-        let reading = async |conn: &mut Connection| {
-            let stats = read_stats(conn, keys, &vouchers).await?;
-            let alive = |node: &str| stats.nodes.life(node, dead_ms);
-            let reading = async {
-                let mut locks = holders(conn, keys, LOCKS, alive).await?;
-                locks.foreign = foreign_locks(conn, keys, lock_names).await?;
-                Ok(locks)
-            };
-            let locks = match reading.await {
-                // Their server is lost, and the others hold the sales.
-                Err(error) if RedisError::is_away(&error) && !conn.lost().is_empty() => None,
-                locks => Some(locks?),
-            };
-            let writes = if due { Some(takes_writes(conn, keys).await) } else { None };
-            Ok((stats, locks, writes))
-        };
         let mut writes = None;
-        let result = in_time(&mut self.conn, reading).await.map(|(stats, locks, asked)| {
+        let read = loop {
+            let reading = async |conn: &mut Connection| {
+                let stats = read_stats(conn, keys, &vouchers).await?;
+                let alive = |node: &str| stats.nodes.life(node, dead_ms);
+                let reading = async {
+                    let mut locks = holders(conn, keys, LOCKS, alive).await?;
+                    locks.foreign = foreign_locks(conn, keys, lock_names).await?;
+                    Ok(locks)
+                };
+                let locks = match reading.await {
+                    // Their server is lost, and the others hold the sales.
+                    Err(error) if RedisError::is_away(&error) && !conn.lost().is_empty() => None,
+                    locks => Some(locks?),
+                };
+                let writes = if due { Some(takes_writes(conn, keys).await) } else { None };
+                Ok((stats, locks, writes))
+            };
+            let was_whole = self.conn.is_cluster() && self.conn.lost().is_empty();
+            match in_time(&mut self.conn, reading).await {
+                // A server was lost since the probe; the others may reply.
+                Err(_) if was_whole && !self.conn.probe(keys).await.is_empty() => {}
+                read => break read,
+            }
+        };
+        let conn = &self.conn;
+        let result = read.map(|(stats, locks, asked)| {
             writes = asked;
             let facts = Arc::make_mut(&mut self.facts);
-            facts.extend(vouchers.iter().copied().zip(stats.sales.iter().copied()));
+            let read = vouchers.iter().copied().zip(stats.sales.iter().copied());
+            facts.extend(read.filter(|(voucher, _)| !conn.is_lost(&keys.partition_of(*voucher))));
             if facts.len() > self.sales.len() {
                 let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
                 facts.retain(|voucher, _| listed.contains(voucher));
