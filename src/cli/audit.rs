@@ -127,9 +127,10 @@ async fn losses(servers: &mut Servers) -> Result<Vec<Loss>> {
     let filter = ActivityFilter { which: Some(Which::Events), ..ActivityFilter::default() };
     // Before the log: what is written meanwhile is in both.
     let home = servers.keys.home();
-    let published = match servers.conn.is_lost(&home) {
-        true => Vec::new(),
-        false => published(&mut servers.conn, &home).await?,
+    let published = if servers.conn.is_lost(&home) {
+        Vec::new()
+    } else {
+        published(&mut servers.conn, &home).await?
     };
     let (mut lines, mut before) = (Vec::new(), None);
     for _ in 0..PAGES {
