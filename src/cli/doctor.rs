@@ -186,6 +186,9 @@ async fn redis(context: &Context, report: &mut Report) {
 async fn commands(context: &Context, report: &mut Report) {
     let (mut conn, keys) = (context.redis.connection(), &context.keys);
     conn.probe(keys).await;
+    if conn.reachable(keys).next().is_none() {
+        return report.unreachable("redis writes", conn.why_lost());
+    }
     match redis_takes_writes(&mut conn, keys).await {
         // A missing permission is reported below.
         Ok(()) | Err(RedisError::Rejected(_)) => {}
