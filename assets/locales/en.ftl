@@ -3103,6 +3103,7 @@ ledger-finding-lost = { $orders ->
 }
 ledger-finding-negative = { $side } stock is below 0: { $stock }; the sale is oversold
 ledger-finding-of-sale = #{ $sale }: { $what }
+ledger-finding-of-shard = #{ $sale }, shard #{ $shard }: { $what }
 ledger-finding-other-sale = Redis holds another sale with this ID, created at another time
 ledger-finding-redis-stock = Redis: initial { $initial } is not stock { $stock } + buyers { $admitted }
 ledger-finding-repeated = { $ids ->

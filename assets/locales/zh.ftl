@@ -2726,6 +2726,7 @@ ledger-finding-kept = { $orders } 笔已关闭订单仍占用 Redis 库存，不
 ledger-finding-lost = { $orders } 笔已准入订单不在 SQL、消息流和死信中
 ledger-finding-negative = { $side } 库存低于 0（{ $stock }），已超卖
 ledger-finding-of-sale = #{ $sale }：{ $what }
+ledger-finding-of-shard = #{ $sale } 的分片 #{ $shard }：{ $what }
 ledger-finding-other-sale = Redis 中同号的是另一场秒杀，创建时间不同
 ledger-finding-redis-stock = Redis：总库存 { $initial } 不等于剩余 { $stock } + 买家 { $admitted }
 ledger-finding-repeated = { $ids } 个订单号被两位买家持有

@@ -5,6 +5,7 @@ use seckill_console::order_error;
 use seckill_engine::{
     Command, Reply,
     dead_letters::{ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted},
+    orders::name_sales,
 };
 use seckill_model::{
     EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, Millis, Order, OrderId,
@@ -104,13 +105,14 @@ struct Listed {
 }
 
 impl Listed {
-    fn of(letter: DeadLetter, verdict: LetterVerdict, now: Millis) -> Self {
+    fn of(found: ClassifiedLetter, now: Millis) -> Self {
+        let ClassifiedLetter { letter, sale: voucher_id, verdict, .. } = found;
         let order = letter.order;
         Self {
             age_ms: now.since(letter.at),
             order_id: order.map(|it| it.order),
             user_id: order.map(|it| it.user),
-            voucher_id: order.map(|it| it.voucher),
+            voucher_id,
             place: order.map(|it| it.place),
             verdict,
             action: verdict.action(),
@@ -167,7 +169,7 @@ async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -
         let Some(last) = page.last() else { break };
         next = last.letter.letter.next_of_all();
         let passing = page.into_iter().filter(|it| filter.passes(|field| it.fact(field, now)));
-        found.extend(passing.map(|it| Listed::of(it.letter, it.verdict, now)));
+        found.extend(passing.map(|it| Listed::of(it, now)));
     }
     let next = found.get(limit).map(|it| it.letter.letter);
     found.truncate(limit);
@@ -179,10 +181,12 @@ async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -
 async fn show(context: &Context, letter: EntryId) -> Result<u8> {
     let now = context.redis.connection().now().await?;
     let found = reader(context).named(&[letter]).await?.into_iter().next();
-    let Some(ClassifiedLetter { letter, verdict, row, .. }) = found else {
+    let Some(mut found) = found else {
         return Err(CliError::failed(text!("cli-dead-missing", letter)));
     };
-    let shown = Shown { letter: Listed::of(letter, verdict, now), row };
+    let mut row = found.row.take();
+    name_sales(&context.store, row.iter_mut().map(|row| &mut row.voucher_id)).await?;
+    let shown = Shown { letter: Listed::of(found, now), row };
     context.out.answer(&shown, || describe(&shown))
 }
 

@@ -206,8 +206,13 @@ async fn show(context: &Context, id: VoucherId) -> Result<u8> {
         (part.shard.filter(|shard| shard.of == id), SaleLine::of(part, stats.now, facts))
     }));
     let line = lines.first().ok_or(StoreError::NoSale(id))?;
+    let of = parts.first().and_then(|part| part.shard).filter(|shard| shard.of != id);
     context.out.answer(line, || match line.shards.as_slice() {
-        [] => card(line),
+        [] => {
+            of.map_or_else(String::new, |shard| {
+                format!("{}\n", text!("error-is-shard", sale = id, of = shard.of))
+            }) + &card(line)
+        }
         shards => format!("{}\n{}", card(line), indented(&table(shards).to_string())),
     })?;
     CliError::of_lost(conn.lost())

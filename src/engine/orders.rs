@@ -2,9 +2,11 @@
 
 use redis::pipe;
 use seckill_model::{
-    EntryId, Message, Millis, Order, OrderEntry, OrderId, Place, SaleOrder, UserId, VoucherId,
+    EntryId, Message, Millis, Order, OrderEntry, OrderFilter, OrderId, Place, SaleOrder, UserId,
+    VoucherId,
 };
 use seckill_redis::{dead_letters, keys::Partition};
+use seckill_store::{Store, StoreError};
 use serde::Serialize;
 
 use super::{EngineError, Result, ledger, recovery::reconcile::is_reconciled, servers::Servers};
@@ -78,9 +80,54 @@ pub fn decode(id: OrderId) -> Decoded {
     Decoded { issued: Millis(id.unix_seconds() * 1_000), sequence: id.sequence(), day: id.day() }
 }
 
+/// A page of orders as [`Store::orders`] returns it, with the sales that users know instead of their shards.
+pub async fn list(
+    store: &Store,
+    filter: &OrderFilter,
+    before: Option<OrderId>,
+    limit: u32,
+) -> Result<Vec<Order>, StoreError> {
+    let mut page = store.orders(filter, before, limit).await?;
+    name_sales(store, page.iter_mut().map(|order| &mut order.voucher_id)).await?;
+    Ok(page)
+}
+
+/// Replaces shards by the sales that users know.
+pub async fn name_sales(
+    store: &Store,
+    vouchers: impl IntoIterator<Item = &mut VoucherId>,
+) -> Result<(), StoreError> {
+    let mut vouchers: Vec<&mut VoucherId> = vouchers.into_iter().collect();
+    let sales = store.sales_of_shards(vouchers.iter().map(|voucher| **voucher)).await?;
+    for voucher in &mut vouchers {
+        **voucher = sales.sale_of(**voucher);
+    }
+    Ok(())
+}
+
+impl Location {
+    pub(crate) fn voucher_mut(&mut self) -> Option<&mut VoucherId> {
+        match self {
+            Self::Persisted { order } => Some(&mut order.voucher_id),
+            Self::Undelivered { voucher_id, .. }
+            | Self::Pending { voucher_id, .. }
+            | Self::Dead { voucher_id, .. }
+            | Self::Lost { voucher_id, .. } => Some(voucher_id),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// As [`find_in_shard`], with the sale that users know instead of its shard.
+pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
+    let mut found = find_in_shard(servers, id).await?;
+    name_sales(&servers.store, found.voucher_mut()).await?;
+    Ok(found)
+}
+
 /// Searches the places through which an order moves, and SQL once more at the end, since it may have moved on
 /// during the search.
-pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
+pub(crate) async fn find_in_shard(servers: &mut Servers, id: OrderId) -> Result<Location> {
     if let Some(order) = servers.store.order(id).await? {
         return Ok(Location::Persisted { order });
     }
@@ -138,6 +185,14 @@ pub enum Progress {
 /// Besides those of the servers, [`EngineError::Reconciling`] while Redis may have lost the buyer: no order that was
 /// promised is reported as unknown.
 pub async fn progress(servers: &mut Servers, id: OrderId, user: UserId) -> Result<Progress> {
+    let mut found = look_up(servers, id, user).await?;
+    if let Progress::Persisted(order) = &mut found {
+        name_sales(&servers.store, [&mut order.voucher_id]).await?;
+    }
+    Ok(found)
+}
+
+async fn look_up(servers: &mut Servers, id: OrderId, user: UserId) -> Result<Progress> {
     if let Some(order) = servers.store.order(id).await? {
         return Ok(of_buyer(order, user));
     }

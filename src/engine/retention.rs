@@ -110,8 +110,7 @@ pub async fn archive_ended(
 ) -> Result<Vec<VoucherId>> {
     let now = servers.conn.now().await?;
     let mut archived = Vec::new();
-    let whole = |sale: &Sale| sale.shard.map_or(sale.voucher_id, |shard| shard.of);
-    let by_sale = group_by(servers.store.sales().await?, whole);
+    let by_sale = group_by(servers.store.sales().await?, Sale::sale_id);
     for (voucher, parts) in by_sale {
         if stop.is_cancelled() {
             break;
@@ -139,9 +138,9 @@ fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
 async fn archive(servers: &mut Servers, parts: &[Sale]) -> Result<bool> {
     let open = |it: &SaleAudit| it.undelivered + it.pending + it.dead > 0;
     for part in parts {
-        let audit = ledger::audit(servers, Some(part.voucher_id)).await?;
-        if !audit.balanced
-            || audit.sales.iter().any(open)
+        let audit = ledger::audit_sale(servers, part).await?;
+        if !audit.findings.is_empty()
+            || open(&audit)
             || servers.store.ledger(part.voucher_id).await?.returning > 0
         {
             return Ok(false);

@@ -25,7 +25,7 @@ use crate::{
     commands::{Focus, command_handler::Operator},
     deployment::Deployment,
     jobs::{board, builtin},
-    ledger,
+    ledger, orders,
     recovery::{partition_repair, sale_versions::SaleVersions},
     telemetry::{
         OrdersView, Page, Snapshot, StreamView,
@@ -405,8 +405,12 @@ async fn in_time<T>(counting: impl Future<Output = Result<T, StoreError>>) -> Re
 async fn orders_page(store: &SharedStore, view: OrdersView, taken: Millis) -> Result<OrdersPage> {
     let OrdersView { query, before } = view;
     let lines = match query.id {
-        Some(id) => store.order(id).await?.into_iter().filter(|it| query.holds(it)).collect(),
-        None => store.orders(&query.filter, before, ORDERS as u32 + 1).await?,
+        Some(id) => {
+            let mut found = store.order(id).await?;
+            orders::name_sales(store, found.iter_mut().map(|it| &mut it.voucher_id)).await?;
+            found.into_iter().filter(|it| query.holds(it)).collect()
+        }
+        None => orders::list(store, &query.filter, before, ORDERS as u32 + 1).await?,
     };
     Ok(Page::of(view, taken, lines, ORDERS))
 }

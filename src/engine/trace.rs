@@ -45,7 +45,9 @@ pub struct Trace {
 
 /// Traces an order.
 pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
-    let location = orders::find(servers, id).await?;
+    let mut location = orders::find_in_shard(servers, id).await?;
+    let bought = bought(&location);
+    orders::name_sales(&servers.store, location.voucher_mut()).await?;
     let mut trace = Trace {
         id,
         location,
@@ -55,7 +57,7 @@ pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
         more: false,
         delivered: None,
     };
-    let Some((seat, voucher)) = bought(&trace.location) else { return Ok(trace) };
+    let Some((seat, voucher)) = bought else { return Ok(trace) };
     let of = servers.keys.partition_of(voucher);
     trace.partition = (servers.keys.count() > 1).then(|| of.number());
     trace.held = Some(servers.held(voucher, [seat]).await? == [Some(id)]);

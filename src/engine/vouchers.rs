@@ -371,7 +371,7 @@ impl Vouchers<'_> {
         loop {
             let sale = self.servers.store.sale(voucher).await?;
             if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
-                return Err(StoreError::Ended(voucher).into());
+                return Err(StoreError::Ended(sale.sale_id()).into());
             }
             let mut call = scripts::CUT.prepare_invoke();
             call.key(&keys.sale_keys(voucher));
@@ -388,16 +388,16 @@ impl Vouchers<'_> {
             match word.as_str() {
                 "cut" => return Ok(sale.version),
                 "short" => {
-                    let why = reason!("error-short", sale = voucher, by, left = left.max(0));
+                    let why = reason!("error-short", sale = sale.sale_id(), by, left = left.max(0));
                     return Err(EngineError::Failed(why));
                 }
-                "not_loaded" => return Err(EngineError::NotHeld(voucher)),
+                "not_loaded" => return Err(EngineError::NotHeld(sale.sale_id())),
                 // Redis may have missed a change, or an earlier stock reduction may have died half-way.
                 "changed" if !retried => {
                     retried = true;
                     self.resync(voucher).await?;
                 }
-                "changed" => return Err(StoreError::Changed(voucher).into()),
+                "changed" => return Err(StoreError::Changed(sale.sale_id()).into()),
                 _ => return Err(RedisError::reply("cut.lua").into()),
             }
         }

@@ -243,6 +243,11 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
         VoucherKind::Ordinary => None,
         VoucherKind::Sale => Sale::whole(&shared.store.parts(id).await?),
     };
+    let shard = sale.as_ref().and_then(|sale| sale.shard);
+    if shard.is_some_and(|shard| shard.of != id) {
+        // Users know the voucher of which it is a shard.
+        return Ok(None);
+    }
     let time = |at: Option<Millis>| at.map(|at| at.to_string());
     Ok(Some(VoucherView {
         id: voucher_id,
@@ -257,11 +262,7 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
         begin_time: time(sale.as_ref().and_then(|sale| sale.begin)),
         end_time: time(sale.as_ref().and_then(|sale| sale.end)),
         limit: sale.as_ref().map(|sale| sale.limit),
-        shards: sale
-            .as_ref()
-            .and_then(|sale| sale.shard)
-            .filter(|it| it.of == id)
-            .map(|it| it.count),
+        shards: shard.map(|shard| shard.count),
         state: sale.map(|sale| sale.state.to_string()),
         stock: None,
     }))

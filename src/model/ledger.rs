@@ -158,18 +158,30 @@ pub enum Side {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
 #[display("{}", self.reason())]
 pub struct SaleFinding {
-    /// The sale.
+    /// The sale that users know.
     pub sale: Option<VoucherId>,
+    /// The shard of that sale, if it is spread over several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<VoucherId>,
     /// The inconsistency.
     pub what: Finding,
 }
 
 impl SaleFinding {
+    /// A finding of a sale, or of a shard of one.
+    pub fn of(voucher: VoucherId, shard_of: Option<VoucherId>, what: Finding) -> Self {
+        let (sale, shard) = (Some(shard_of.unwrap_or(voucher)), shard_of.map(|_| voucher));
+        Self { sale, shard, what }
+    }
+
     /// Its message.
     pub fn reason(&self) -> Reason {
-        match (self.sale, self.what.reason()) {
-            (Some(sale), what) => reason!("ledger-finding-of-sale", sale, what),
-            (None, what) => what,
+        match (self.sale, self.shard, self.what.reason()) {
+            (Some(sale), Some(shard), what) => {
+                reason!("ledger-finding-of-shard", sale, shard, what)
+            }
+            (Some(sale), None, what) => reason!("ledger-finding-of-sale", sale, what),
+            (None, _, what) => what,
         }
     }
 }
@@ -210,7 +222,7 @@ pub struct SaleAudit {
 impl SaleAudit {
     /// Findings, each with its sale.
     pub fn found(&self) -> impl Iterator<Item = SaleFinding> {
-        let of = |what: &Finding| SaleFinding { sale: Some(self.voucher_id), what: what.clone() };
+        let of = |what: &Finding| SaleFinding::of(self.voucher_id, self.shard_of, what.clone());
         self.findings.iter().map(of)
     }
 

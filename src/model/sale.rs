@@ -1,6 +1,6 @@
 //! Vouchers and their sales: title, stock and window.
 
-use std::{fmt, str::FromStr};
+use std::{collections::HashMap, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
@@ -79,6 +79,17 @@ impl FromStr for Shard {
             Ok(count) if count > 1 => Ok(Self { of: of.parse()?, count }),
             _ => Err(reason!("faults-shard", text = shortened(text, 40))),
         }
+    }
+}
+
+/// The sales to which shards belong, by shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SalesOfShards(pub HashMap<VoucherId, VoucherId>);
+
+impl SalesOfShards {
+    /// The sale that users know: that of a shard, or else this one.
+    pub fn sale_of(&self, voucher: VoucherId) -> VoucherId {
+        self.0.get(&voucher).copied().unwrap_or(voucher)
     }
 }
 
@@ -311,6 +322,11 @@ pub struct Sale {
 }
 
 impl Sale {
+    /// The sale that users know: that of which this is a shard, or else this one.
+    pub fn sale_id(&self) -> VoucherId {
+        self.shard.map_or(self.voucher_id, |shard| shard.of)
+    }
+
     /// Number of live orders in SQL, derived from the stock without counting rows.
     pub fn live_orders(&self) -> u64 {
         self.initial.saturating_sub(self.stock)
@@ -326,7 +342,7 @@ impl Sale {
             whole.changed = whole.changed.max(part.changed);
             whole.version += part.version;
             whole.delivered += part.delivered;
-            whole.voucher_id = part.shard.map_or(whole.voucher_id, |shard| shard.of);
+            whole.voucher_id = part.sale_id();
         }
         Some(whole)
     }

@@ -18,7 +18,7 @@ pub(super) fn next_state(
     state: SaleState,
     begin: Option<Millis>,
 ) -> Result<Option<NextState>> {
-    let voucher = sale.voucher_id;
+    let voucher = sale.sale_id();
     match (sale.state, state) {
         (SaleState::Ended, SaleState::Ended) | (SaleState::Archived, SaleState::Archived) => {
             return Ok(None);
@@ -47,7 +47,7 @@ pub(super) fn next_state(
 
 /// Rejects a restock or cut that is out of range or based on an older version of the sale.
 pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<()> {
-    let voucher = sale.voucher_id;
+    let voucher = sale.sale_id();
     if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
         return Err(StoreError::Ended(voucher));
     }

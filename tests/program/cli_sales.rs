@@ -1,6 +1,9 @@
 //! The commands for sales, vouchers and orders, with the real program.
 
-use crate::support::{Seckill, refused};
+use crate::support::{PATIENCE, Ran, Seckill, TestRedis, refused, wait_until_blocking};
+use redis::cmd;
+use seckill_model::VoucherId;
+use seckill_redis::Layout;
 use serde_json::Value;
 
 fn create(home: &Seckill, stock: &str, more: &[&str]) -> String {
@@ -57,14 +60,10 @@ fn archived_sales_come_from_sql_in_pages() {
     }
     let kept = create(&home, "5", &[]);
     let archived = || home.json(&["sale", "list", "--archived"]);
-    crate::support::wait_until_blocking(
-        crate::support::PATIENCE,
-        "three sales are archived",
-        || {
-            home.run(&["--config", config, "jobs", "run", "archive-sales"]).expect_code(0);
-            archived()["sales"].as_array().is_some_and(|sales| sales.len() == 3)
-        },
-    );
+    wait_until_blocking(PATIENCE, "three sales are archived", || {
+        home.run(&["--config", config, "jobs", "run", "archive-sales"]).expect_code(0);
+        archived()["sales"].as_array().is_some_and(|sales| sales.len() == 3)
+    });
     let first = home.json(&["sale", "list", "--archived", "--limit", "2"]);
     let numbers = |page: &Value| -> Vec<String> {
         let sales = page["sales"].as_array().unwrap();
@@ -279,4 +278,66 @@ fn an_ordinary_voucher_has_no_purchase_limit() {
     refused(home.run(&["--read-only", "voucher", "buy", &tea, "--user", "7"]), 1, "read-only");
     refused(home.run(&["voucher", "buy", &tea]), 2, "--user");
     home.run(&["audit"]).expect_code(0);
+}
+
+/// Operators name a sale, and read that name whichever of its shards is meant.
+#[test]
+fn a_sale_over_shards_has_one_id() {
+    let (home, server, keys) = (Seckill::new(), TestRedis::start(), Layout::new(4, false));
+    let spawn = |args: &[&str]| home.spawn(&[&["--redis", server.url().as_str()], args].concat());
+    let run = |args: &[&str]| -> Ran { spawn(args).wait(PATIENCE) };
+    let json = |args: &[&str]| run(&[args, &["--json"]].concat()).expect_code(0).json();
+    let worker = spawn(&["work", "--partitions", "4"]);
+    wait_until_blocking(PATIENCE, "the worker has its groups", || {
+        json(&["status"])["stream"]["group"] == true
+    });
+    let create = ["sale", "create", "--title", "tea", "--stock", "40", "--shards", "4"];
+    let id = json(&create)["voucher_id"].to_string();
+    let number: u64 = id.parse().unwrap();
+    let (shard, sale) = (VoucherId(number + 2), format!("#{id}"));
+    assert_eq!(json(&["rush", "--voucher", &id, "--users", "30"])["persisted"], 30);
+    drop(worker);
+
+    let listed = json(&["orders", "list", "--voucher", &id]);
+    let orders = listed["orders"].as_array().unwrap();
+    assert_eq!(orders.len(), 30);
+    assert!(orders.iter().all(|it| it["voucher_id"] == number), "{listed}");
+    assert_eq!(json(&["orders", "list"]), listed);
+    let order = orders[0]["id"].as_str().unwrap();
+    assert_eq!(json(&["orders", "show", order])["order"]["voucher_id"], number);
+    let shown = run(&["sale", "show", &shard.to_string()]).expect_code(0).stdout;
+    assert!(shown.contains(&format!("one shard of sale {sale}")), "{shown}");
+
+    let mut redis = server.connection();
+    let of = keys.partition_of(shard);
+    let mut add = cmd("XADD");
+    add.arg(of.orders()).arg("*").arg("userId").arg(9_999).arg("voucherId").arg(shard.0);
+    add.arg("id").arg("627150921728720897").exec(&mut redis).unwrap();
+    let mut take = cmd("XREADGROUP");
+    take.arg("GROUP").arg(of.group()).arg("node-b/1").arg("STREAMS").arg(of.orders()).arg(">");
+    take.exec(&mut redis).unwrap();
+    let mut bury = cmd("XADD");
+    bury.arg(of.dead()).arg("*").arg("reason").arg("by hand").arg("body:userId").arg(9_998);
+    bury.arg("body:voucherId").arg(shard.0).arg("body:id").arg("627150921728720898");
+    bury.exec(&mut redis).unwrap();
+    let filter = format!("voucher={id}");
+    for (command, list) in [("pending", "entries"), ("dead", "letters")] {
+        let found = json(&[command, "list", "--filter", &filter]);
+        assert_eq!(found[list][0]["voucher_id"], number, "{found}");
+        assert_eq!(found[list].as_array().map(Vec::len), Some(1));
+    }
+    assert_eq!(json(&["pending", "plan"])["entries"][0]["voucher_id"], number);
+
+    cmd("INCR").arg(keys.stock(shard)).exec(&mut redis).unwrap();
+    let finding = format!("{sale}, shard #{shard}: Redis: initial");
+    for command in ["audit", "status"] {
+        let output = run(&[command]).expect_code(1).stdout;
+        assert!(output.contains(&finding), "'{finding}' is not in: {output}");
+    }
+    cmd("DECR").arg(keys.stock(shard)).exec(&mut redis).unwrap();
+    run(&["sale", "end", &id, "--yes"]).expect_code(0);
+    for args in [&["restock", &*id, "1"][..], &["restock", &id, "-1"], &["resume", &id]] {
+        let ended = format!("the sale of voucher {id} has ended");
+        refused(run(&[&["sale"], args].concat()), 1, &ended);
+    }
 }

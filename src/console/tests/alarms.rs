@@ -33,7 +33,7 @@ fn kinds() -> Vec<AlarmKind> {
     let redis = |why: EngineError| AlarmKind::RedisAway { error: Message::of(&why) };
     let sql = |why: EngineError| AlarmKind::SqlAway { error: Message::of(&why) };
     let off = |what| {
-        let finding = SaleFinding { sale: Some(VoucherId(1_204)), what };
+        let finding = SaleFinding { sale: Some(VoucherId(1_204)), shard: None, what };
         AlarmKind::AuditFailed { finding, repairable: true }
     };
     let consumer = || "till-hangzhou-04-9f3c-12/1".to_owned();

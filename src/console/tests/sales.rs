@@ -400,7 +400,7 @@ fn a_running_sale_precedes_hundreds_of_planned_ones() {
     }
     Tui::new(crowded()).at((200, 50)).assert_shows("Sales 301");
     // A sale with a finding follows the running ones.
-    let finding = SaleFinding { sale: Some(VoucherId(40)), what: Finding::NotLoaded };
+    let finding = SaleFinding { sale: Some(VoucherId(40)), shard: None, what: Finding::NotLoaded };
     let mut found = Snapshot { audit: Balance::Off { findings: vec![finding] }, ..crowded() };
     found.order_sales();
     let first: Vec<u64> = found.sales.iter().take(3).map(|sale| sale.voucher_id.0).collect();

@@ -67,7 +67,7 @@ fn unreadable_values_are_not_shown_as_current() {
     tui.show(empty()).assert_hides("reading");
     let text = changed(|it| it.census = None, "4").screen_at(80, 24);
     assert_eq!(text.matches("unknown").count(), 8, "each group: {text}");
-    let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
+    let finding = SaleFinding { sale: None, shard: None, what: Finding::Lost(2) };
     let header = changed(|it| it.audit = Balance::Off { findings: vec![finding] }, "").header();
     assert!(header.contains("✖ audit FAILED"), "even with orders in flight: {header}");
 }
@@ -180,7 +180,9 @@ fn the_ledger_says_what_it_does_not_know() {
             assert!(flat.contains(expected), "{text}");
         }
     }
-    let audit = Balance::Off { findings: vec![SaleFinding { sale: None, what: Finding::Lost(2) }] };
+    let audit = Balance::Off {
+        findings: vec![SaleFinding { sale: None, shard: None, what: Finding::Lost(2) }],
+    };
     let all = "All sales: 2 admitted orders are neither";
     let mut passed = with_findings().ledger;
     Arc::make_mut(&mut passed.lines).retain(|line| line.findings.is_empty());

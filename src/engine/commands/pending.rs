@@ -6,7 +6,7 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
-    Backing, EntryId, OrderEntry, OrderError, RecoveryAction, Verdict,
+    Backing, EntryId, OrderEntry, OrderError, RecoveryAction, Verdict, VoucherId,
     filter::{Fact, Field, Filter, Kind},
     locale::in_english,
     verdict::{Evidence, judge},
@@ -56,6 +56,8 @@ pub struct Classifier {
 pub struct Classified {
     /// The entry.
     pub row: Pending,
+    /// The sale that it is for; not one of its shards.
+    pub sale: Option<VoucherId>,
     /// Why it yields no order, for the operator and the dead letter.
     pub fault: Option<OrderError>,
     /// Milliseconds since it was added, by the clock of Redis.
@@ -117,6 +119,8 @@ impl Classifier {
                 };
                 (row == Written::Again, fault)
             });
+        let vouchers = orders.iter().map(|order| order.voucher);
+        let sales = self.servers.store.sales_of_shards(vouchers).await?;
         let mut nodes: HashMap<u16, Nodes> = HashMap::new();
         let mut classified = Vec::with_capacity(rows.len());
         for row in rows {
@@ -147,7 +151,8 @@ impl Classifier {
                 _ => evidence.fault,
             };
             let age_ms = nodes.now.since(entry.added());
-            classified.push(Classified { row, fault, age_ms, verdict });
+            let sale = row.delivered.order().map(|order| sales.sale_of(order.voucher));
+            classified.push(Classified { row, sale, fault, age_ms, verdict });
         }
         Ok(classified)
     }
@@ -167,7 +172,7 @@ impl Classified {
             "deliveries" => Some(Fact::Number(self.row.deliveries)),
             "order" => order.map(|order| Fact::Number(order.order.get())),
             "user" => order.map(|order| Fact::Number(order.user.0)),
-            "voucher" => order.map(|order| Fact::Number(order.voucher.0)),
+            "voucher" => self.sale.map(|sale| Fact::Number(sale.0)),
             "fault" => {
                 let fault = self.fault.as_ref();
                 fault.map(|fault| Fact::Text(in_english(|| fault.to_string()).into()))

@@ -37,6 +37,8 @@ pub const LETTER_FIELDS: &[Field] = &[
 pub struct ClassifiedLetter {
     /// The letter.
     pub letter: DeadLetter,
+    /// The sale that it is for; not one of its shards.
+    pub sale: Option<VoucherId>,
     /// Its verdict.
     pub verdict: LetterVerdict,
     /// The SQL row with its order ID of any buyer.
@@ -55,7 +57,7 @@ impl ClassifiedLetter {
             "entry" => Fact::Entry(letter.entry?),
             "reason" => Fact::Text(Cow::Borrowed(&letter.reason)),
             "consumer" => Fact::Text(Cow::Borrowed(&letter.consumer)),
-            "voucher" => Fact::Number(order?.voucher.0),
+            "voucher" => Fact::Number(self.sale?.0),
             "user" => Fact::Number(order?.user.0),
             "order" => Fact::Number(order?.order.get()),
             "replays" => Fact::Number(letter.replays),
@@ -97,6 +99,7 @@ pub async fn classify(
     let ids: Vec<OrderId> = ids.chain(letters.iter().filter_map(refused_for)).collect();
     let rows: HashMap<OrderId, Order> =
         servers.store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
+    let named = servers.store.sales_of_shards(orders.iter().map(|order| order.voucher)).await?;
     // Redis holds no sale that is unknown to SQL.
     let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
     for order in &orders {
@@ -124,7 +127,8 @@ pub async fn classify(
             superseded: another.is_some(),
         };
         let verdict = dead_letter::judge(&evidence, max_replays);
-        ClassifiedLetter { letter, verdict, row, another }
+        let sale = letter.order.map(|order| named.sale_of(order.voucher));
+        ClassifiedLetter { letter, sale, verdict, row, another }
     });
     Ok(classified.collect())
 }

@@ -144,7 +144,7 @@ mod tests {
             };
             alarms(&Snapshot { jobs: vec![job], ..Snapshot::default() }, None).len()
         };
-        let off = SaleFinding { sale: None, what: Finding::Lost(2) };
+        let off = SaleFinding { sale: None, shard: None, what: Finding::Lost(2) };
         assert_eq!(alarms(&EngineError::Unbalanced(off)), 0);
         assert_eq!(alarms(&EngineError::ReadOnly), 1, "any other failure raises an alarm");
     }

@@ -107,7 +107,7 @@ pub(crate) async fn try_sync(
         "known" => Ok(Some(Synced::Known)),
         "damaged" => Ok(Some(Synced::Damaged)),
         "cutting" => Ok(None),
-        "other" => Err(EngineError::OtherSale(voucher)),
+        "other" => Err(EngineError::OtherSale(sale.sale_id())),
         _ => Err(RedisError::reply("sync_sale.lua").into()),
     }
 }

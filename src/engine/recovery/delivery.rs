@@ -42,14 +42,14 @@ pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Re
             let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
             let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
             if done.closed == Some(Closed::OtherSale) {
-                return Err(EngineError::OtherSale(voucher));
+                return Err(EngineError::OtherSale(sale.sale_id()));
             }
         }
         Ok(())
     };
     confirmed.await.map_err(|error| match error {
         EngineError::Redis(why) if sale.is_undelivered() => {
-            EngineError::NotLoaded { voucher, shards: Vec::new(), why }
+            EngineError::NotLoaded { voucher: sale.sale_id(), shards: Vec::new(), why }
         }
         other => other,
     })?;

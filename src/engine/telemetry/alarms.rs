@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn a_failed_audit_is_critical() {
         for (what, repaired) in [(Finding::Lost(2), true), (Finding::Stranded(2), false)] {
-            let findings = vec![SaleFinding { sale: None, what }];
+            let findings = vec![SaleFinding { sale: None, shard: None, what }];
             let audit = Balance::Off { findings };
             let [Alarm { urgency, kind: AlarmKind::AuditFailed { repairable, .. } }] =
                 alarms(&Snapshot { audit, ..healthy() }, None)[..]

@@ -261,7 +261,10 @@ impl Collector {
         let before = std::mem::replace(&mut self.undelivered, now);
         let first = self.seq == 1;
         let stays = |it: &&(VoucherId, u64)| first || before.contains(it);
-        self.undelivered.iter().filter(stays).map(|(voucher, _)| *voucher).collect()
+        let stay = self.undelivered.iter().filter(stays);
+        let mut sales: Vec<_> = stay.map(|(voucher, _)| self.sale_of(*voucher)).collect();
+        sales.dedup();
+        sales
     }
 
     /// Returns the figures of the last snapshot if nothing is in flight and order IDs were not compared recently or

@@ -65,7 +65,7 @@ mod tests {
     const IN_FLIGHT: Balance = Balance::InFlight { orders: 175 };
 
     fn off(sale: Option<VoucherId>, what: Finding) -> Balance {
-        Balance::Off { findings: vec![SaleFinding { sale, what }] }
+        Balance::Off { findings: vec![SaleFinding { sale, shard: None, what }] }
     }
 
     #[test]

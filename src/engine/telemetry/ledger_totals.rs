@@ -21,6 +21,8 @@ pub struct Figures {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SaleFigures {
     pub(super) voucher: VoucherId,
+    /// The sale of which it is a shard.
+    pub(super) shard_of: Option<VoucherId>,
     /// Initial and current stock in Redis; `None` if the sale is not loaded.
     pub(super) redis: Option<(u64, i64)>,
     /// The inconsistent key of the sale.
@@ -46,6 +48,7 @@ impl Figures {
             figures.persisted += sale.live_orders();
             figures.sales.push(SaleFigures {
                 voucher: sale.voucher_id,
+                shard_of: sale.shard.map(|shard| shard.of),
                 redis: facts.initial.zip(facts.stock),
                 damaged: facts.damaged,
                 buyers: facts.buyers,
@@ -59,7 +62,7 @@ impl Figures {
     /// Redis, so a difference counts only when two consecutive snapshots show the same one (`settled`).
     pub(crate) fn balance(&self, audit: Option<&[SaleFinding]>, settled: bool) -> Balance {
         let mut findings = self.of_sales();
-        findings.extend(self.of_totals().map(|what| SaleFinding { sale: None, what }));
+        findings.extend(self.of_totals().map(|what| SaleFinding { sale: None, shard: None, what }));
         findings.extend(audit.into_iter().flatten().cloned());
         match self.outstanding {
             _ if settled && !findings.is_empty() => Balance::Off { findings },
@@ -118,8 +121,8 @@ impl Figures {
     /// Checks each sale separately, regardless of entries in flight.
     fn of_sales(&self) -> Vec<SaleFinding> {
         let mut findings = Vec::new();
-        for &SaleFigures { voucher, redis, damaged, buyers, sql_initial } in &self.sales {
-            let mut find = |what| findings.push(SaleFinding { sale: Some(voucher), what });
+        for &SaleFigures { voucher, shard_of, redis, damaged, buyers, sql_initial } in &self.sales {
+            let mut find = |what| findings.push(SaleFinding::of(voucher, shard_of, what));
             if let Some(key) = damaged {
                 find(Finding::Damaged(key));
                 continue;
@@ -150,7 +153,7 @@ mod tests {
     #[test]
     fn a_missing_order_is_lost_even_with_others_in_flight() {
         let lost = figures(1_000, 490, Some(509));
-        let findings = vec![SaleFinding { sale: None, what: Finding::Lost(1) }];
+        let findings = vec![SaleFinding { sale: None, shard: None, what: Finding::Lost(1) }];
         assert_eq!(lost.balance(None, true), Balance::Off { findings });
         assert_eq!(lost.totals_need(), Proof::InFlight);
         let moving = lost.balance(None, false);
@@ -174,7 +177,7 @@ mod tests {
     #[test]
     fn at_rest_all_orders_are_written() {
         let unknown = figures(10, 11, Some(0));
-        let findings = vec![SaleFinding { sale: None, what: Finding::Unknown(1) }];
+        let findings = vec![SaleFinding { sale: None, shard: None, what: Finding::Unknown(1) }];
         assert_eq!(unknown.balance(None, true), Balance::Off { findings });
         assert_eq!(unknown.totals_need(), Proof::Rest);
         let right = figures(10, 10, Some(0));

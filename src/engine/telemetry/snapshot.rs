@@ -576,6 +576,8 @@ pub struct PendingLine {
 pub struct LetterLine {
     /// The letter.
     pub letter: DeadLetter,
+    /// The sale that it is for; not one of its shards.
+    pub sale: Option<VoucherId>,
     /// Its age in milliseconds when the page was read.
     pub age_ms: u64,
     /// Its verdict.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use seckill_model::{
     Millis, NewSale, OrderStatus, Sale, SaleOrder, SaleState, Voucher, VoucherDetails, VoucherId,
     VoucherKind, reason,
-    sale::{Shard, split},
+    sale::{SalesOfShards, Shard, split},
 };
 
 use super::orders::lock_sales;
@@ -153,6 +153,25 @@ impl Store {
             let shards: Vec<Sale> = conn.rows(query, params![voucher]).await?;
             Ok(if shards.is_empty() { vec![select_one(conn, voucher).await?] } else { shards })
         })
+    }
+
+    /// The sales of those among these vouchers that are shards of one.
+    pub async fn sales_of_shards(
+        &self,
+        vouchers: impl IntoIterator<Item = VoucherId>,
+    ) -> Result<SalesOfShards> {
+        // No sale has an ID that SQL cannot hold.
+        let keys = vouchers.into_iter().filter_map(|voucher| voucher_key(voucher).ok());
+        let keys = &Vec::from_iter(keys.collect::<BTreeSet<i64>>());
+        if keys.is_empty() {
+            return Ok(SalesOfShards::default());
+        }
+        let found: Vec<(VoucherId, VoucherId)> = read!(self, |conn| {
+            let query = "SELECT voucher_id, shard_of FROM tb_seckill_voucher \
+                 WHERE shard_of IS NOT NULL AND voucher_id = ANY($1)";
+            conn.rows(query, params![keys.clone()]).await
+        })?;
+        Ok(SalesOfShards(found.into_iter().collect()))
     }
 
     /// One sale, archived or not.
