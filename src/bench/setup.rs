@@ -230,20 +230,12 @@ impl Bench {
 
     /// Audits a sale; a finding is an error.
     pub(super) async fn audit(&self, voucher: VoucherId) -> Result<SaleAudit, EngineError> {
-        let line = self.audit_all(voucher).await?.into_iter().next();
-        line.ok_or_else(|| failed(reason!("bench-sale-gone")))
-    }
-
-    /// Audits each shard of a sale; a finding is an error.
-    pub(super) async fn audit_all(
-        &self,
-        voucher: VoucherId,
-    ) -> Result<Vec<SaleAudit>, EngineError> {
         let audit = ledger::audit(&mut self.deployment.servers(), Some(voucher)).await?;
-        match audit.sales.iter().find_map(|line| line.findings.first()) {
-            Some(finding) => Err(failed(reason!("error-audit-failed", finding = finding.reason()))),
-            None => Ok(audit.sales),
+        if let Some(finding) = audit.findings().next() {
+            return Err(failed(reason!("error-audit-failed", finding = finding.reason())));
         }
+        let line = audit.sales.into_iter().next();
+        line.ok_or_else(|| failed(reason!("bench-sale-gone")))
     }
 }
 

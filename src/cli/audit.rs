@@ -170,11 +170,10 @@ async fn repair(context: &mut Context, args: &AuditArgs) -> Result<Option<Repair
         done = Some(execute(&operator, Vec::new()).await?);
     }
     let mut plan = repair::plan(&mut context.servers()).await?;
-    plan.retain(|sale| {
-        args.voucher.is_none_or(|only| [Some(sale.voucher_id), sale.shard_of].contains(&Some(only)))
-    });
-    for sale in &plan {
-        context.out.say(&preview(sale));
+    plan.retain(|sale| args.voucher.is_none_or(|only| sale.voucher_id == only));
+    let parts = plan.iter().flat_map(SaleAudit::parts);
+    for part in parts.filter(|part| !part.findings.is_empty()) {
+        context.out.say(&preview(part));
     }
     plan.retain(|sale| !sale.cures().is_empty());
     if plan.is_empty() {
@@ -215,7 +214,7 @@ fn render(report: &Report, repairing: bool) -> String {
     let Report { audit, error, partitions, unreachable, losses, repaired } = report;
     let mut text = match audit.sales.as_slice() {
         [] => String::new(),
-        sales => sales_table(sales).to_string(),
+        sales => sales_table(&SaleAudit::with_shards(sales).collect::<Vec<_>>()).to_string(),
     };
     text.extend(partitions.iter().map(partition_lines));
     text.extend(unreachable.iter().map(|lost| format!("! {lost}\n")));
@@ -266,9 +265,9 @@ pub(super) fn findings(sales: &[SaleAudit]) -> String {
 }
 
 /// The figures of each sale.
-pub(super) fn sales_table(sales: &[SaleAudit]) -> Table<'_, SaleAudit> {
+pub(super) fn sales_table<'a>(sales: &'a [&SaleAudit]) -> Table<'a, &'a SaleAudit> {
     Table::new(sales)
-        .left(&Label("column-sale"), name)
+        .left(&Label("column-sale"), |sale| name(sale))
         .left(&Label("column-title"), |sale| sale.title.clone())
         .right(&Label("column-initial"), |sale| number(sale.initial))
         .right(&Label("column-stock"), |sale| or_dash(sale.stock.map(number)))

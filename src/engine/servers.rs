@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use redis::cmd;
-use seckill_model::{OrderId, Place, Sale, VoucherId};
+use seckill_model::{OrderId, Place, Sale, VoucherId, reason};
 use seckill_redis::{
     Connection, Layout, Redis,
     keys::Partition,
@@ -11,7 +11,7 @@ use seckill_redis::{
 };
 use seckill_store::SharedStore;
 
-use crate::Result;
+use crate::{EngineError, Result};
 
 /// Redis, SQL and the names of the keys. Each task has its own: its connection to Redis cannot be shared, so that a
 /// blocking read never delays another task.
@@ -41,6 +41,20 @@ impl Servers {
         let mut sales = self.store.sales().await?;
         sales.retain(|sale| self.keys.partition_of(sale.voucher_id) == *of);
         Ok(sales)
+    }
+
+    /// The shards of a sale; without any, the sale itself.
+    ///
+    /// # Errors
+    /// Besides those of SQL, [`EngineError::Rejected`] for one shard of a sale.
+    pub(super) async fn parts(&self, voucher: VoucherId) -> Result<Vec<Sale>> {
+        let parts = self.store.parts(voucher).await?;
+        match parts.as_slice() {
+            [Sale { shard: Some(shard), .. }] => {
+                Err(EngineError::Rejected(reason!("error-is-shard", sale = voucher, of = shard.of)))
+            }
+            _ => Ok(parts),
+        }
     }
 
     /// The orders among these that exist in SQL, in any state.

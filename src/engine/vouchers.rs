@@ -131,20 +131,9 @@ impl Vouchers<'_> {
         Ok(())
     }
 
-    /// The shards of a voucher; without any, the sale itself.
-    async fn parts(&self, voucher: VoucherId) -> Result<Vec<Sale>> {
-        let parts = self.servers.store.parts(voucher).await?;
-        match parts.as_slice() {
-            [Sale { shard: Some(shard), .. }] => {
-                Err(EngineError::Rejected(reason!("error-is-shard", sale = voucher, of = shard.of)))
-            }
-            _ => Ok(parts),
-        }
-    }
-
     /// Opens a planned sale now, by the clock of Redis.
     pub async fn start(&mut self, voucher: VoucherId) -> Result<Sale> {
-        let sale = whole(&self.parts(voucher).await?)?;
+        let sale = whole(&self.servers.parts(voucher).await?)?;
         if sale.state == SaleState::Paused {
             return Err(EngineError::Rejected(reason!("error-is-paused", sale = voucher)));
         }
@@ -165,7 +154,7 @@ impl Vouchers<'_> {
         begin: Option<Millis>,
     ) -> Result<Sale> {
         let (mut changed, mut failed) = (Vec::new(), None);
-        for part in self.parts(voucher).await? {
+        for part in self.servers.parts(voucher).await? {
             match self.set_state_of(part.voucher_id, state, begin).await {
                 Ok(sale) => changed.push(sale),
                 Err(error) => failed = failed.or(Some(error)),
@@ -232,7 +221,7 @@ impl Vouchers<'_> {
     /// concurrently; nothing is changed then.
     pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale> {
         let by = check_restock(by).map_err(EngineError::Rejected)?;
-        let mut parts = self.parts(voucher).await?;
+        let mut parts = self.servers.parts(voucher).await?;
         let changed = if by > 0 {
             self.add(&spread(&parts, by)).await?
         } else {

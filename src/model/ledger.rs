@@ -1,6 +1,6 @@
 //! The ledger: the invariants of a sale, checked against figures read by the caller.
 
-use std::fmt;
+use std::{fmt, slice};
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -217,13 +217,50 @@ pub struct SaleAudit {
     /// Findings.
     #[serde(serialize_with = "sentences")]
     pub findings: Vec<Finding>,
+    /// The shards over which it is spread, by ID: its figures are their sums, its findings are all of theirs.
+    #[serde(skip)]
+    pub shards: Vec<Self>,
 }
 
 impl SaleAudit {
-    /// Findings, each with its sale.
+    /// The audit of a sale: the sum of its shards, or its only part. `None` without parts.
+    pub fn whole(mut parts: Vec<Self>) -> Option<Self> {
+        parts.sort_unstable_by_key(|part| part.voucher_id);
+        let first = parts.first()?;
+        let Some(of) = first.shard_of else { return parts.pop() };
+        let mut whole = Self { voucher_id: of, shard_of: None, ..first.clone() };
+        for part in parts.iter().skip(1) {
+            whole.initial += part.initial;
+            whole.stock = whole.stock.zip(part.stock).map(|(one, other)| one + other);
+            whole.admitted += part.admitted;
+            whole.persisted += part.persisted;
+            whole.closed += part.closed;
+            whole.undelivered += part.undelivered;
+            whole.pending += part.pending;
+            whole.dead += part.dead;
+            whole.db_stock += part.db_stock;
+            whole.findings.extend_from_slice(&part.findings);
+        }
+        whole.shards = parts;
+        Some(whole)
+    }
+
+    /// Its shards; without any, itself.
+    pub fn parts(&self) -> &[Self] {
+        if self.shards.is_empty() { slice::from_ref(self) } else { &self.shards }
+    }
+
+    /// Each sale, followed by its shards.
+    pub fn with_shards(sales: &[Self]) -> impl Iterator<Item = &Self> {
+        sales.iter().flat_map(|sale| slice::from_ref(sale).iter().chain(&sale.shards))
+    }
+
+    /// Findings, each with its sale and shard.
     pub fn found(&self) -> impl Iterator<Item = SaleFinding> {
-        let of = |what: &Finding| SaleFinding::of(self.voucher_id, self.shard_of, what.clone());
-        self.findings.iter().map(of)
+        self.parts().iter().flat_map(|part| {
+            let of = |what: &Finding| SaleFinding::of(part.voucher_id, part.shard_of, what.clone());
+            part.findings.iter().map(of)
+        })
     }
 
     /// Admitted orders on their way to SQL.

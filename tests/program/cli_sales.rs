@@ -308,6 +308,15 @@ fn a_sale_over_shards_has_one_id() {
     let shown = run(&["sale", "show", &shard.to_string()]).expect_code(0).stdout;
     assert!(shown.contains(&format!("one shard of sale {sale}")), "{shown}");
 
+    let audit = json(&["audit"])["sales"].take();
+    let [whole, shards @ ..] = audit.as_array().unwrap().as_slice() else { panic!("{audit}") };
+    assert_eq!((&whole["voucher_id"], whole.get("shard_of")), (&number.into(), None), "{audit}");
+    assert_eq!((&whole["initial"], &whole["admitted"]), (&40.into(), &30.into()), "{audit}");
+    let of = |it: &Value| (it["voucher_id"].as_u64().unwrap(), it["shard_of"].as_u64().unwrap());
+    assert!(shards.iter().map(of).eq((1..=4).map(|nth| (number + nth, number))), "{audit}");
+    assert_eq!(json(&["audit", "--voucher", &id])["sales"], audit);
+    refused(run(&["audit", "--voucher", &shard.to_string()]), 1, &format!("use {sale}"));
+
     let mut redis = server.connection();
     let of = keys.partition_of(shard);
     let mut add = cmd("XADD");

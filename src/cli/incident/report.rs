@@ -409,7 +409,8 @@ fn proof((audit, at): &(Audit, Millis)) -> String {
     } else {
         text!("cli-incident-by-id-failed", at)
     };
-    let sales = sales_table(&audit.sales).markdown_or(Label("cli-audit-nothing"));
+    let sales: Vec<_> = SaleAudit::with_shards(&audit.sales).collect();
+    let sales = sales_table(&sales).markdown_or(Label("cli-audit-nothing"));
     let mut text = format!("{result}\n\n{sales}");
     let findings = audit.sales.iter().flat_map(SaleAudit::found);
     text.extend(findings.map(|finding| format!("\n- {}", cell(&finding.to_string()))));

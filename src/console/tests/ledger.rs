@@ -18,6 +18,7 @@ fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
         dead: 0,
         db_stock,
         findings,
+        shards: Vec::new(),
     }
 }
 
@@ -77,6 +78,23 @@ fn an_audit_without_a_lost_server_is_incomplete() {
     let ledger = LedgerPage::of(NOW, vec![line(7, "hot pot", 3, vec![])], Vec::new());
     let mut tui = Tui::open(Snapshot { ledger, ..without_server() }, "9");
     tui.assert_shows("No difference in the sales that were read").assert_hides("Audit passed");
+}
+
+#[test]
+fn a_sale_over_shards_is_one_row_with_its_shards_inside() {
+    let shard = |id, sold, findings| SaleAudit {
+        shard_of: Some(VoucherId(19)),
+        ..line(id, "hot pot", sold, findings)
+    };
+    let shards = vec![shard(21, 70, vec![]), shard(20, 30, vec![Finding::Lost(3)])];
+    let lines = vec![SaleAudit::whole(shards).unwrap(), line(7, "tea", 1, vec![])];
+    let ledger = LedgerPage::of(NOW, lines.clone(), Vec::new());
+    let mut tui = Tui::open(Snapshot { ledger, ..normal() }, "9");
+    tui.assert_shows("2 sales audited|#19  hot pot").assert_hides("#20");
+    tui.press("l").assert_shows("#19, shard #20: 3 admitted orders|20,000");
+    tui.assert_shows("#20 1 difference|#21 passed");
+    tui.press("A").assert_shows("1 sale").press("y");
+    assert_eq!(tui.sent(), [Command::Repair(lines[..1].to_vec())]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub(crate) mod entry_check;
 pub mod promise_journal;
 pub mod sale_copy;
 
-use std::{collections::HashSet, time::Duration};
+use std::{cmp::Reverse, collections::HashSet, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use redis::{cmd, pipe};
@@ -27,10 +27,10 @@ use seckill_redis::{
     stream_stats::{self, SaleStats},
 };
 use seckill_store::StoreError;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use self::differences::Differences;
-use crate::{Result, servers::Servers};
+use crate::{Result, lists::group_by, servers::Servers};
 
 /// Orders of a page.
 pub(super) const PAGE: usize = 1_000;
@@ -47,7 +47,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 pub struct Audit {
     /// Each sale was read, and none has a finding.
     pub balanced: bool,
-    /// One ledger per sale, newest first.
+    /// One ledger per sale, newest first; in JSON, each is followed by those of its shards.
+    #[serde(serialize_with = "with_shards")]
     pub sales: Vec<SaleAudit>,
     /// Sales whose server did not reply to the probe of the connection: nothing is known about them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -59,6 +60,10 @@ impl Audit {
     pub fn findings(&self) -> impl Iterator<Item = SaleFinding> {
         self.sales.iter().flat_map(SaleAudit::found)
     }
+}
+
+fn with_shards<S: Serializer>(sales: &[SaleAudit], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(SaleAudit::with_shards(sales))
 }
 
 /// Entries in flight and dead letters, read in the order in which orders move.
@@ -88,18 +93,30 @@ impl Flows {
 }
 
 /// Audits every sale, or the given one; those of lost servers are left out if the connection was probed.
+///
+/// # Errors
+/// Besides those of the servers, [`EngineError::Rejected`] for one shard of a sale.
 pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Result<Audit>> {
     async move {
         let sales = match only {
-            Some(voucher) => servers.store.parts(voucher).await?,
+            Some(voucher) => servers.parts(voucher).await?,
             None => all_sales(servers).await?,
         };
         let (mut lines, mut unread) = (Vec::with_capacity(sales.len()), Vec::new());
-        for sale in &sales {
-            if servers.conn.is_lost(&servers.keys.partition_of(sale.voucher_id)) {
-                unread.push(sale.voucher_id);
+        for parts in group_by(sales, |sale| Reverse(sale.sale_id())).values() {
+            let mut audits = Vec::with_capacity(parts.len());
+            for part in parts {
+                if servers.conn.is_lost(&servers.keys.partition_of(part.voucher_id)) {
+                    unread.push(part.voucher_id);
+                } else {
+                    audits.push(audit_sale(servers, part).await?);
+                }
+            }
+            // The sum of some shards is no figure of the sale.
+            if audits.len() == parts.len() {
+                lines.extend(SaleAudit::whole(audits));
             } else {
-                lines.push(audit_sale(servers, sale).await?);
+                lines.extend(audits);
             }
         }
         let balanced = unread.is_empty() && lines.iter().all(|line| line.findings.is_empty());
@@ -124,7 +141,7 @@ pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>> {
             }
         }
     }
-    sales.sort_unstable_by_key(|sale| std::cmp::Reverse(sale.voucher_id));
+    sales.sort_unstable_by_key(|sale| Reverse(sale.voucher_id));
     Ok(sales)
 }
 
@@ -215,6 +232,7 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
         dead: of(&flows.dead, voucher),
         db_stock: sql.stock,
         findings: ledger.findings(),
+        shards: Vec::new(),
     })
 }
 

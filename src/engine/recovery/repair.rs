@@ -3,7 +3,6 @@
 //! SQL is authoritative for written orders, and the buyers hash for promised ones. Findings that neither can resolve
 //! are left to the operator.
 
-use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
     SaleState,
     ledger::{Cure, SaleAudit},
@@ -43,18 +42,10 @@ pub struct Repaired {
 }
 
 /// Audits every sale that is not archived; sales without findings are omitted.
-pub fn plan(servers: &mut Servers) -> BoxFuture<'_, Result<Vec<SaleAudit>>> {
-    async move {
-        let mut plan = Vec::new();
-        for sale in ledger::all_sales(servers).await? {
-            let audit = ledger::audit_sale(servers, &sale).await?;
-            if !audit.findings.is_empty() {
-                plan.push(audit);
-            }
-        }
-        Ok(plan)
-    }
-    .boxed()
+pub async fn plan(servers: &mut Servers) -> Result<Vec<SaleAudit>> {
+    let mut plan = ledger::audit(servers, None).await?.sales;
+    plan.retain(|sale| !sale.findings.is_empty());
+    Ok(plan)
 }
 
 /// Executes `plan`, sale by sale.
@@ -68,27 +59,29 @@ pub async fn apply_all(
 ) -> Result<Repaired> {
     let (mut done, mut sales) = (Repaired::default(), Vec::new());
     for sale in plan {
-        let one = if stop.is_cancelled() {
-            Err(EngineError::Stopping)
-        } else {
-            apply(servers, sale).await
-        };
-        let one = one.map_err(|why| {
-            why.after(sales.len() as u64, || {
-                let (done, planned) = (sales.len(), plan.len());
-                reason!("done-repaired", done, planned, sales = sale_list(&sales))
-            })
-        })?;
-        done.put_back += one.put_back;
-        done.enqueued += one.enqueued;
-        done.given_back += one.given_back;
+        for part in sale.parts().iter().filter(|part| !part.findings.is_empty()) {
+            let one = if stop.is_cancelled() {
+                Err(EngineError::Stopping)
+            } else {
+                apply(servers, part).await
+            };
+            let one = one.map_err(|why| {
+                why.after(sales.len() as u64, || {
+                    let (done, planned) = (sales.len(), plan.len());
+                    reason!("done-repaired", done, planned, sales = sale_list(&sales))
+                })
+            })?;
+            done.put_back += one.put_back;
+            done.enqueued += one.enqueued;
+            done.given_back += one.given_back;
+        }
         sales.push(sale.voucher_id);
     }
     Ok(done)
 }
 
-/// Executes the repair of one sale. Safe to repeat, also while buyers are admitted and orders written.
-/// After an error, finished steps are kept.
+/// Executes the repair of one sale that is not spread, or of one shard. Safe to repeat, also while buyers are admitted and
+/// orders written. After an error, finished steps are kept.
 pub async fn apply(servers: &mut Servers, audit: &SaleAudit) -> Result<Repaired> {
     let (voucher, mut done) = (audit.voucher_id, Repaired::default());
     for cure in audit.cures() {

@@ -51,11 +51,7 @@ impl Row for SaleAudit {
         ),
         Column::text(Label("common-state"), (0, 14), |line: &Self| state(line).into())
             .by(|line| Value::Number(line.findings.len() as i64))
-            .styled(|scene, line| match (line.findings.len(), line.in_flight()) {
-                (0, 0) => scene.theme.good,
-                (0, _) => scene.theme.accent,
-                _ => scene.theme.bad,
-            }),
+            .styled(|scene, line| state_style(scene.theme, line)),
     ];
 
     fn id(&self) -> VoucherId {
@@ -110,8 +106,10 @@ impl Row for SaleAudit {
                 theme.good,
             );
         }
-        for finding in &line.findings {
-            detail.field(Label("ledger-differences"), finding.to_string(), theme.bad);
+        for found in line.found() {
+            // The name of the sale is above; that of a shard is not.
+            let finding = found.shard.map_or(found.what.to_string(), |_| found.to_string());
+            detail.field(Label("ledger-differences"), finding, theme.bad);
         }
         for (place, cure) in line.cures().into_iter().enumerate() {
             detail.field(Label("field-repair"), format!("{}. {cure}", place + 1), theme.key);
@@ -128,17 +126,19 @@ impl Row for SaleAudit {
                 theme.warn,
             );
         }
-        let in_redis = match line.stock {
-            Some(stock) => sum(stock, line.admitted, line.initial),
-            None => text::NOT_IN_REDIS.to_owned(),
-        };
         let in_sql = sum(line.db_stock, line.persisted, line.initial);
         let SaleAudit { undelivered, pending, dead, closed, .. } = *line;
         let elsewhere =
             text!("ledger-not-delivered-pending-dead-closed", undelivered, pending, dead, closed);
-        detail.text(Label("ledger-in-redis"), in_redis);
+        detail.text(Label("ledger-in-redis"), in_redis(line));
         detail.text(Label("ledger-in-sql"), in_sql);
         detail.text(Label("tables-under-way"), elsewhere);
+        for shard in &line.shards {
+            let name = Span::raw(format!("#{} ", shard.voucher_id));
+            let state = Span::styled(state(shard), state_style(theme, shard));
+            let stock = Span::styled(format!("  {}", in_redis(shard)), theme.soft);
+            detail.line(Label("sale-shards"), vec![name, state, stock]);
+        }
         Some(detail)
     }
 
@@ -174,6 +174,14 @@ fn state(line: &SaleAudit) -> String {
         (0, 0) => text!("ledger-balanced"),
         (0, orders) => text!("ledger-in-flight", orders),
         (count, _) => text!("ledger-differences-of-sale", count),
+    }
+}
+
+fn state_style(theme: Theme, line: &SaleAudit) -> Style {
+    match (line.findings.len(), line.in_flight()) {
+        (0, 0) => theme.good,
+        (0, _) => theme.accent,
+        _ => theme.bad,
     }
 }
 
@@ -218,6 +226,14 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
         lines.map(move |line| Line::styled(line, style))
     };
     notes.into_iter().flat_map(lines).collect()
+}
+
+/// Stock and buyers in Redis beside the initial stock.
+fn in_redis(line: &SaleAudit) -> String {
+    match line.stock {
+        Some(stock) => sum(stock, line.admitted, line.initial),
+        None => text::NOT_IN_REDIS.to_owned(),
+    }
 }
 
 /// Stock and orders beside the initial stock.
