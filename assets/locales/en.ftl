@@ -516,6 +516,9 @@ ask-create-sale =
     }; limit per user: { $limit ->
         [one] { $limit } order
        *[other] { $limit } orders
+    }{ $shards ->
+        [1] {""}
+       *[other] ; over { $shards } shards
     }.
     { $begin ->
         [none] Opens immediately.
@@ -2384,7 +2387,7 @@ error-other-sale = Redis and SQL hold different sales under ID { $sale }; use th
 error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the excess orders
 error-read-only = read-only: commands are rejected; start without --read-only to make changes
 error-reconciling = '{ $key }' is being reconciled with SQL and is not ready yet; try again
-error-shards = { $shards } shards need as many partitions, and this deployment has { $most }; choose fewer, or, for up to 64, run 'seckill work --partitions N' while no node is alive
+error-shards = { $shards } shards need as many partitions, and this deployment has { $most }; choose fewer, or stop all nodes and run 'seckill work --partitions { $shards }', which works until it is stopped
 error-short = cannot remove { $by ->
     [one] 1 piece
    *[other] { $by } pieces
@@ -2499,7 +2502,8 @@ faults-rules = the rules must have 1 to { $most } characters; line breaks are th
 faults-sale-state = '{ $text }' is not a sale state; use running, paused, ended or archived
 faults-sequence = today's 4,294,967,295 order IDs are used up; wait for the next UTC day
 faults-shard = '{ $text }' is not a shard; it is VOUCHER/COUNT, for example 7/3
-faults-shards = { $shards } shards are not allowed; enter 1 to { $most }: each shard needs at least one piece
+faults-shards = { $shards } shards are not allowed; enter 1 to { $most }
+faults-shards-pieces = { $shards } shards need at least one piece each, and the stock is { $stock }; choose fewer
 faults-stock = a stock of { $stock } is not allowed; enter 1 to { $most }
 faults-sub-title = the subtitle must be one line of 1 to { $most } characters without control characters
 faults-takes-entry = an ID such as 1795000000000-0
@@ -2566,12 +2570,14 @@ forms-is-not-integer = enter a whole number
 forms-limit = Limit
 forms-new-sale = New sale
 forms-orders-per-user = orders per user, 1 to 20
+forms-parts-of-the-stock = partitions that share the stock, 1 to 64
 forms-percentage-that-requests-twice = repeat buyers, in percent
 forms-pieces-on-sale = pieces on sale
 forms-pieces-to-add-or-remove = pieces: 500 adds, -20 removes unsold ones
 forms-plan-appears-here-once-both = The plan appears here once both numbers are valid.
 forms-restock = Restock { $sale }
 forms-rush-on = Load test on { $sale }
+forms-shards = Shards
 forms-title = Title
 forms-twice = Repeats
 forms-what-buyers-read = shown to buyers
@@ -2611,7 +2617,7 @@ group-trimmed = { $gone ->
 
 http-admitted = order placed
 http-body = the request body is incomplete
-http-busy = too many requests at the moment; try again shortly
+http-busy = the request cannot be decided at the moment; try again shortly
 http-changed = the sale was changed at the same time; try again
 http-defect = internal error; the server log states the cause
 http-duplicate = you already hold an order for this voucher
@@ -3843,7 +3849,7 @@ reply-rush-stopped = { $tests ->
    *[other] load test on sale #{ $voucher } stopped: no more requests are sent
 }
 reply-sale-changed = { $state ->
-    [running] sale #{ $voucher } is open
+    [running] sale #{ $voucher } is running
     [paused] sale #{ $voucher } is paused
     [ended] sale #{ $voucher } has ended permanently
    *[archived] sale #{ $voucher } is archived
@@ -3874,6 +3880,10 @@ sale-conversion = conversion
 sale-converted = { $admitted } admitted, { $persisted } of these persisted
 sale-last = last { $span }
 sale-last-load-test = LAST LOAD TEST, MILLISECONDS
+sale-left-in-many = { $shards }, #{ $first }–#{ $last }: { $least }–{ $most } left each, { $dry } empty{ $unknown ->
+    [0] {""}
+   *[other] , { $unknown } unknown
+}
 sale-left-in-shards = { $shards }, left: { $left }
 sale-no-data-from-redis = No data from Redis for this sale yet.
 sale-orders-counted-ago = orders counted { $age } ago

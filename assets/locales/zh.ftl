@@ -524,7 +524,10 @@ ask-compensate-letters =
     .button = 退还
 ask-create-sale =
     { $title }
-    { $stock } 件，每人限购 { $limit } 单。
+    { $stock } 件，每人限购 { $limit } 单{ $shards ->
+        [1] {""}
+       *[other] ，分为 { $shards } 个分片
+    }。
     { $begin ->
         [none] 立即开放抢购。
        *[other] 开放时间：{ $begin }。
@@ -2093,7 +2096,7 @@ error-busy = 引擎待处理的操作过多，请稍后再试
 error-foreign-redis = { $address } 的 Redis 属于另一个数据库，请用 --database 指定与它对应的数据库，或换用空的 Redis
 error-has-started = #{ $sale } 已经开始
 error-is-paused = #{ $sale } 已暂停，请改用恢复操作
-error-is-shard = #{ $sale } 是 #{ $of } 的一个分片，请指定整场
+error-is-shard = #{ $sale } 是 #{ $of } 的一个分片，请改用 #{ $of }
 error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，审计日志最多 { $most } 个字符、{ $most_bytes } 字节，请缩短
 error-name-taken = 名为“{ $name }”的节点已在线，请在配置文件中用 node 另取一个名字
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
@@ -2108,7 +2111,7 @@ error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请�
 error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；多出的订单见 'seckill audit'
 error-read-only = 只读模式不接受操作，去掉 --read-only 重新启动后可更改
 error-reconciling = “{ $key }”正在按 SQL 补齐，尚不可用，请稍后重试
-error-shards = { $shards } 个分片需要同样多的分区，当前部署只有 { $most } 个；请减少分片，或（不超过 64 个时）在没有节点在线时执行 'seckill work --partitions N'
+error-shards = { $shards } 个分片需要同样多的分区，当前部署只有 { $most } 个；请减少分片，或停止所有节点后执行 'seckill work --partitions { $shards }'（持续运行，直到手动停止）
 error-short = 不能从 #{ $sale } 减少 { $by } 件：未售 { $left } 件；请减少件数，或结束该场
 error-stopped = 引擎已停止，请退出后重新启动
 error-stopping = 引擎正在停止，请在其恢复运行后重试
@@ -2195,7 +2198,8 @@ faults-rules = 使用规则须为 1 到 { $most } 个字符，除换行外不得
 faults-sale-state = “{ $text }”不是秒杀的状态；可用 running、paused、ended、archived
 faults-sequence = 当天的 4,294,967,295 个订单号已用尽，请等到下一个 UTC 日
 faults-shard = '{ $text }' 不是分片；格式为“券号/分片数”，例如 7/3
-faults-shards = 分片数不能为 { $shards }，请填 1 到 { $most }：每个分片至少一件
+faults-shards = 分片数不能为 { $shards }，请填 1 到 { $most }
+faults-shards-pieces = { $shards } 个分片每个至少一件，而库存为 { $stock } 件；请减少分片
 faults-stock = 库存不能为 { $stock }，请填 1 到 { $most }
 faults-sub-title = 副标题须为一行，1 到 { $most } 个字符，不含控制字符
 faults-takes-entry = 消息 ID，形如 1795000000000-0
@@ -2262,12 +2266,14 @@ forms-is-not-integer = 请输入整数
 forms-limit = 限购
 forms-new-sale = 新建秒杀
 forms-orders-per-user = 每人限购的订单数，1 到 20
+forms-parts-of-the-stock = 分担库存的分区数，1 到 64
 forms-percentage-that-requests-twice = 重复请求的百分比，0 到 100
 forms-pieces-on-sale = 库存件数
 forms-pieces-to-add-or-remove = 件数：500 表示增加，-20 表示减少未售出的
 forms-plan-appears-here-once-both = 两个数字都有效后，这里显示计划。
 forms-restock = 调整库存：{ $sale }
 forms-rush-on = 压测 { $sale }
+forms-shards = 分片
 forms-title = 标题
 forms-twice = 重复
 forms-what-buyers-read = 买家看到的名称
@@ -2301,7 +2307,7 @@ group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁�
 
 http-admitted = 下单成功
 http-body = 请求体不完整
-http-busy = 当前请求过多，请稍后重试
+http-busy = 暂时无法受理该请求，请稍后重试
 http-changed = 该秒杀刚被其他操作修改，请重试
 http-defect = 内部错误，原因见服务端日志
 http-duplicate = 不能重复下单
@@ -3335,7 +3341,7 @@ reply-rush-stopped = { $tests ->
    *[other] #{ $voucher } 的压测已停止，不再发送请求
 }
 reply-sale-changed = { $state ->
-    [running] #{ $voucher } 已开放
+    [running] #{ $voucher } 进行中
     [paused] #{ $voucher } 已暂停
     [ended] #{ $voucher } 已永久结束
    *[archived] #{ $voucher } 已归档
@@ -3366,6 +3372,10 @@ sale-conversion = 转化率
 sale-converted = 准入 { $admitted }，其中落库 { $persisted }
 sale-last = 最近 { $span }
 sale-last-load-test = 最近一次压测（毫秒）
+sale-left-in-many = { $shards } 个，#{ $first } 至 #{ $last }：每个余 { $least } 至 { $most }，{ $dry } 个已无库存{ $unknown ->
+    [0] {""}
+   *[other] ，{ $unknown } 个未知
+}
 sale-left-in-shards = { $shards } 个，余量：{ $left }
 sale-no-data-from-redis = Redis 中暂无这场秒杀的数据。
 sale-orders-counted-ago = 订单统计于 { $age }前

@@ -19,7 +19,7 @@ use crate::{
 pub(super) enum SaleCommand {
     /// Create a sale; without --begin it starts immediately
     Create(CreateArgs),
-    /// List sales that are not archived, newest first
+    /// List sales that are not archived: running ones first, ended ones last, newest first among equals
     List {
         /// List archived sales instead
         #[arg(long)]

@@ -16,6 +16,8 @@ use crate::{
 pub const MAX_STOCK: u64 = 10_000_000;
 /// Maximum number of orders per buyer; admission checks each of these places.
 pub const MAX_LIMIT: u8 = 20;
+/// Maximum number of shards of a sale, each in a partition of its own.
+pub const MAX_SHARDS: u16 = 64;
 /// Longest title, in visible characters.
 pub const MAX_TITLE: usize = 60;
 /// Longest title in bytes, since one visible character may be many code points.
@@ -235,10 +237,11 @@ impl NewSale {
     /// Returns the sale spread over this many shards, each with at least one piece.
     pub fn sharded(self, shards: u64) -> Result<Self, Reason> {
         match u16::try_from(shards) {
-            Ok(shards) if shards > 0 && u64::from(shards) <= self.stock => {
-                Ok(Self { shards, ..self })
+            Ok(count) if (1..=MAX_SHARDS).contains(&count) && shards <= self.stock => {
+                Ok(Self { shards: count, ..self })
             }
-            _ => Err(reason!("faults-shards", shards, most = self.stock.min(u16::MAX.into()))),
+            Ok(1..=MAX_SHARDS) => Err(reason!("faults-shards-pieces", shards, stock = self.stock)),
+            _ => Err(reason!("faults-shards", shards, most = MAX_SHARDS)),
         }
     }
 }
@@ -401,6 +404,18 @@ mod tests {
         }
         assert!(checked("t", 1).unwrap().limited(0).is_err());
         assert!(checked("t", 1).unwrap().limited(21).is_err());
+    }
+
+    #[test]
+    fn shards_are_bounded_by_partitions_and_pieces() {
+        let sharded = |stock, shards| checked("t", stock).unwrap().sharded(shards);
+        assert_eq!(sharded(64, 64).unwrap().shards, MAX_SHARDS);
+        for shards in [0, 65, 65_536, u64::MAX] {
+            let fault = reason!("faults-shards", shards, most = MAX_SHARDS);
+            assert_eq!(sharded(MAX_STOCK, shards), Err(fault));
+        }
+        let fault = reason!("faults-shards-pieces", shards = 8_u64, stock = 7_u64);
+        assert_eq!(sharded(7, 8), Err(fault));
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::fmt::Display;
 
 use jiff::civil::Date;
 
-use seckill_model::{EntryId, OrderId, VoucherId};
+use seckill_model::{EntryId, OrderId, VoucherId, sale::MAX_SHARDS};
 
 use super::{RedisError, Result};
 
 /// Maximum number of partitions: each has a stream, and every node reads all of them.
-pub const MAX_PARTITIONS: u16 = 64;
+pub const MAX_PARTITIONS: u16 = MAX_SHARDS;
 
 /// What follows the number of each partition but the first in the hash tags of a cluster, as in `{p1-316}`.
 ///

@@ -20,7 +20,7 @@ fn a_sale_from_the_form_to_the_last_order(cols: u16, rows: u16) {
     terminal.send(key::TAB);
     terminal.send(key::CTRL_U);
     terminal.send("40");
-    for _ in 0..3 {
+    for _ in 0..4 {
         terminal.send(key::TAB);
     }
     terminal.send(key::ENTER);

@@ -46,6 +46,7 @@ impl Form {
             (Label("forms-limit"), Label("forms-orders-per-user"), "1"),
             (Label("forms-begin"), Label("forms-empty-now-10m"), ""),
             (Label("common-end"), Label("forms-empty-none-1h"), ""),
+            (Label("forms-shards"), Label("forms-parts-of-the-stock"), "1"),
         ];
         let title = Label("forms-new-sale").to_owned();
         Self::new(Subject::NewSale, title, Label("common-create"), &fields)
@@ -159,7 +160,9 @@ impl Form {
                 let (title, stock, limit) = (plain(&sale.title), sale.stock, sale.limit);
                 let [begin, end] = [sale.begin, sale.end]
                     .map(|at| at.map_or_else(|| "none".to_owned(), |at| at.date_time(&scene.zone)));
-                let question = question!("ask-create-sale", title, stock, limit, begin, end);
+                let shards = sale.shards;
+                let question =
+                    question!("ask-create-sale", title, stock, limit, shards, begin, end);
                 Ok(Effect::confirm(question, Command::CreateSale(sale)))
             }
             Subject::LoadTest(voucher) => {
@@ -202,14 +205,14 @@ impl Form {
 
     fn check_sale(&self, now: Millis) -> Checked<NewSale> {
         let at = |field: usize| move |fault: Reason| (field, fault.to_string());
-        let [title_at, stock_at, limit_at, begin_at, end_at] = [0, 1, 2, 3, 4];
+        let [title_at, stock_at, limit_at, begin_at, end_at, shards_at] = [0, 1, 2, 3, 4, 5];
         let title = check_title(self.value(title_at)).map_err(at(title_at))?;
         let stock = check_stock(self.integer(stock_at)?).map_err(at(stock_at))?;
-        let limit = self.integer(limit_at)?;
+        let (limit, shards) = (self.integer(limit_at)?, self.integer(shards_at)?);
         let (begin, end) = (self.time(begin_at, now)?, self.time(end_at, now)?);
         // With a valid title and stock, only the window can be invalid.
         let sale = NewSale::checked(&title, stock, begin, end, now).map_err(at(end_at))?;
-        sale.limited(limit).map_err(at(limit_at))
+        sale.limited(limit).map_err(at(limit_at))?.sharded(shards).map_err(at(shards_at))
     }
 
     fn check_lab_work(&self) -> Checked<(Work, Vec<u64>)> {

@@ -112,7 +112,7 @@ fn arrows_move_between_buttons_and_inside_a_text() {
 #[test]
 fn rebound_keys_move_between_buttons() {
     configure("next-part = [\"ctrl-n\"]\nprevious-part = \"p\"");
-    let mut tui = Tui::open(normal(), "N\t\t\t\t\t");
+    let mut tui = Tui::open(normal(), "N\t\t\t\t\t\t");
     let is_on_cancel = |tui: &Tui| form_of(tui).is_left_by(Action::Press);
     assert!(is_on_cancel(&tui));
     tui.control('n');
@@ -123,7 +123,7 @@ fn rebound_keys_move_between_buttons() {
 
 /// Fills in the form, up to the question.
 fn asked() -> Tui {
-    Tui::open(normal(), "Nhot soup\t50\t\x082\t\t\n")
+    Tui::open(normal(), "Nhot soup\t50\t\x082\t\t\t\n")
 }
 
 fn soup() -> Command {
@@ -139,6 +139,15 @@ fn nothing_is_created_without_confirmation() {
     tui.press("\n").assert_status("nothing was changed");
     assert!(matches!(tui.app.dialog, Some(Dialog::Form(_))), "it returns to the form");
     assert_eq!(tui.press("\ny").sent(), [soup()]);
+}
+
+#[test]
+fn a_new_sale_may_be_spread_over_shards() {
+    let mut tui = Tui::open(normal(), "Nhot soup\t50\t\t\t\t65\n");
+    tui.assert_shows("65 shards are not allowed; enter 1 to 64");
+    tui.press("\x08\x088\n").assert_shows("50 pieces|8 shards");
+    let sale = NewSale::checked("hot soup", 50, None, None, NOW).and_then(|it| it.sharded(8));
+    assert_eq!(tui.press("y").sent(), [Command::CreateSale(sale.unwrap())]);
 }
 
 #[test]

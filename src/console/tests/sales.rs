@@ -429,3 +429,15 @@ fn the_list_stays_above_the_detail_of_a_sale() {
         assert_eq!(text.contains("STOCK OVER TIME"), has_curve, "{height}: {text}");
     }
 }
+
+#[test]
+fn many_shards_leave_room_for_the_sales_and_the_figures() {
+    let snapshot = with(normal(), |it| {
+        it.sales[0].shards =
+            (8..72).map(|id| sale(id, "hot pot", Phase::Running, 10, id % 4)).collect();
+    });
+    let mut tui = Tui::open(snapshot, "2l");
+    for (size, rest) in [((80, 24), "milk tea 9.9|busy"), ((60, 15), "duplicate|rejected")] {
+        tui.at(size).assert_shows("64, #8–#71: 0–3 left each, 16 empty").assert_shows(rest);
+    }
+}

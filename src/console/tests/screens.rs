@@ -93,7 +93,7 @@ const STATES: [Case; 8] = [
 ];
 
 pub(super) const CONFIRMATIONS: [Case; 29] = [
-    ("sales create", normal, "N火锅五折 🍲\t10000\t\t+10m\t+1h\n"),
+    ("sales create", normal, "N火锅五折 🍲\t10000\t\t+10m\t+1h\t\n"),
     ("sales start", normal, "2jjS"),
     ("sales pause", normal, "2jkP"),
     ("sales resume", || with(normal(), |it| it.sales[0].phase = Phase::Paused), "2jkP"),
@@ -126,7 +126,7 @@ pub(super) const CONFIRMATIONS: [Case; 29] = [
 
 pub(super) const FORMS: [Case; 9] = [
     ("sale", normal, "N"),
-    ("sale_rejected", normal, "N火锅五折 🍲\t0\t\t\t\n"),
+    ("sale_rejected", normal, "N火锅五折 🍲\t0\t\t\t\t\n"),
     ("load_test", normal, "2jkR"),
     ("load_test_rejected", normal, "2jkRten"),
     ("launch", normal, "2jjL"),

@@ -16,7 +16,7 @@ const MARGINS: u16 = 3;
 pub(crate) struct Detail<'a> {
     theme: Theme,
     /// Cells of a value.
-    room: usize,
+    pub(super) room: usize,
     /// Most lines of a value.
     pub(super) most: usize,
     lines: Vec<Line<'static>>,

@@ -57,9 +57,7 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
         _ => detail.field(Label("common-orders"), text::UNKNOWN, theme.warn),
     }
     if !sale.shards.is_empty() {
-        let left: Vec<String> = sale.shards.iter().map(text::left_in_redis).collect();
-        let of_each = text!("sale-left-in-shards", shards = left.len(), left = left.join(" "));
-        detail.text(Label("sale-shards"), of_each);
+        detail.text(Label("sale-shards"), left_in_shards(&sale.shards, detail.room));
     }
     detail.least = Some(detail.height() + FIGURES);
     let report = report_rows(scene, sale);
@@ -67,6 +65,31 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
         figures(area, buffer, scene, sale);
     });
     detail
+}
+
+/// What is left in each shard; of more than two lines, only the range.
+fn left_in_shards(shards: &[SaleLine], room: usize) -> String {
+    let name = |shard: &SaleLine| format!("#{} {}", shard.voucher_id, text::left_in_redis(shard));
+    let left: Vec<String> = shards.iter().map(name).collect();
+    let of_each = text!("sale-left-in-shards", shards = left.len(), left = left.join("  "));
+    let [first, .., last] = shards else { return of_each };
+    if wrap(&of_each, room).len() <= 2 {
+        return of_each;
+    }
+    let known = || shards.iter().filter_map(|shard| shard.stock);
+    let Some((least, most)) = known().min().zip(known().max()) else {
+        return text::UNKNOWN.to_owned();
+    };
+    text!(
+        "sale-left-in-many",
+        shards = shards.len(),
+        first = first.voucher_id,
+        last = last.voucher_id,
+        least,
+        most,
+        dry = known().filter(|left| *left == 0).count(),
+        unknown = shards.len() - known().count()
+    )
 }
 
 /// The funnel beside the other figures; with more rows also the repeat buyers, the report of the last load test, and the
