@@ -1601,6 +1601,7 @@ cli-signals = cannot install the signal handlers ({ $error })
 cli-sold-out = sold out
 cli-status-answers = responds in { $ms } ms
 cli-status-audit-failed = FAILED: { $findings }
+cli-status-audit-more = ; { $more } more; see 'seckill audit'
 cli-status-audit-passed = passed
 cli-status-audit-unknown = unknown: { $error }
 cli-status-away = UNREACHABLE: { $error }
@@ -3153,6 +3154,7 @@ ledger-repair-of-sales = { $sales ->
 }
 ledger-sale-is-in-redis-but = the sale is in Redis but not in SQL
 ledger-sale-is-not-in-redis = the sale is not in Redis; a running node loads it within a second
+ledger-shards-passed = { $quiet } of { $shards } passed
 ledger-this-sale-has-no-automatic = this sale has no automatic repair
 ledger-verdict =
     { $found ->

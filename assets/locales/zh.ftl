@@ -1426,6 +1426,7 @@ cli-signals = 无法安装信号处理器（{ $error }）
 cli-sold-out = 售罄
 cli-status-answers = 应答耗时 { $ms } 毫秒
 cli-status-audit-failed = 不符：{ $findings }
+cli-status-audit-more = ；另有 { $more } 条，请执行 'seckill audit'
 cli-status-audit-passed = 通过
 cli-status-audit-unknown = 未知：{ $error }
 cli-status-away = 不可达：{ $error }
@@ -2758,6 +2759,7 @@ ledger-press-for-dead-letters-then = 按 { KEY("letters") } 打开死信，再�
 ledger-repair-of-sales = {"  "}{ $sales } 场：{ $cure }
 ledger-sale-is-in-redis-but = Redis 中有这场秒杀，SQL 中没有
 ledger-sale-is-not-in-redis = Redis 中没有这场秒杀，运行中的节点会在一秒内载入
+ledger-shards-passed = { $shards } 个中 { $quiet } 个通过
 ledger-this-sale-has-no-automatic = 这场秒杀没有可自动修复的差异
 ledger-verdict =
     { $found ->

@@ -225,11 +225,15 @@ async fn whole(context: &Context, id: VoucherId) -> Result<Sale> {
 
 /// The figures of each sale.
 pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
-    let unknown = || Label("common-unknown").to_owned();
+    // Redis has no figures of an archived sale.
+    let unknown = |sale: &SaleLine| match sale.phase {
+        Phase::Archived => "-".to_owned(),
+        _ => Label("common-unknown").to_owned(),
+    };
     let stock = |sale: &SaleLine| match (sale.stock, sale.admitted) {
         (Some(stock), _) => number(stock),
         (None, Some(_)) => Label("cli-sale-not-loaded").to_owned(),
-        (None, None) => unknown(),
+        (None, None) => unknown(sale),
     };
     Table::new(sales)
         .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
@@ -238,7 +242,9 @@ pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
         .right(&Label("column-stock"), stock)
         .right(&Label("column-sql-stock"), |sale| number(sale.db_stock))
         .right(&Label("column-initial"), |sale| number(sale.initial))
-        .right(&Label("column-admitted"), |sale| sale.admitted.map_or_else(unknown, number))
+        .right(&Label("column-admitted"), |sale| {
+            sale.admitted.map_or_else(|| unknown(sale), number)
+        })
         .right(&Label("column-persisted"), |sale| number(sale.persisted))
 }
 

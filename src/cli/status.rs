@@ -25,6 +25,8 @@ use crate::{
     span,
 };
 
+/// Findings of the audit that are listed; 'seckill audit' has all.
+const FINDINGS: usize = 5;
 /// Sales that are shown besides those that run; `--json` has all of them.
 const LISTED: usize = 50;
 
@@ -177,7 +179,12 @@ pub(super) fn balance(balance: &Balance) -> String {
         Balance::Balanced { .. } => Label("cli-status-audit-passed").to_owned(),
         Balance::InFlight { orders } => text!("cli-status-in-flight", orders),
         Balance::Off { findings } => {
-            text!("cli-status-audit-failed", findings = sentences(findings))
+            let (shown, rest) = findings.split_at(findings.len().min(FINDINGS));
+            let failed = text!("cli-status-audit-failed", findings = sentences(shown));
+            match rest.len() {
+                0 => failed,
+                more => format!("{failed}{}", text!("cli-status-audit-more", more)),
+            }
         }
     }
 }
@@ -225,6 +232,15 @@ pub(super) fn server_state(health: &Health) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seckill_model::{Finding, SaleFinding, VoucherId};
+
+    #[test]
+    fn many_findings_are_counted() {
+        let finding = |sale| SaleFinding::of(VoucherId(sale), None, Finding::Lost(1));
+        let text = balance(&Balance::Off { findings: (1..=9).map(finding).collect() });
+        assert!(text.contains("#5: ") && !text.contains("#6: "), "{text}");
+        assert!(text.ends_with("4 more; see 'seckill audit'"), "{text}");
+    }
 
     #[test]
     fn one_is_singular() {

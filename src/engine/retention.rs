@@ -120,7 +120,9 @@ pub async fn archive_ended(
         }
     }
     for sale in servers.store.archived(None, RECENTLY_ARCHIVED).await? {
-        drop_keys(&mut servers.conn, &servers.keys, sale.voucher_id).await?;
+        for part in sale.part_ids() {
+            drop_keys(&mut servers.conn, &servers.keys, part).await?;
+        }
     }
     Ok(archived)
 }

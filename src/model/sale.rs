@@ -330,6 +330,11 @@ impl Sale {
         self.shard.map_or(self.voucher_id, |shard| shard.of)
     }
 
+    /// The shards of the whole sale, by ID; without any, its own ID.
+    pub fn part_ids(&self) -> Vec<VoucherId> {
+        self.shard.map_or_else(|| vec![self.voucher_id], |shard| shard.all().collect())
+    }
+
     /// Number of live orders in SQL, derived from the stock without counting rows.
     pub fn live_orders(&self) -> u64 {
         self.initial.saturating_sub(self.stock)

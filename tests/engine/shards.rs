@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use seckill_engine::{commands::Command, ledger, retention};
-use seckill_model::{Outcome, Sale, SaleState, UserId, VoucherId, sale::Shard};
+use seckill_model::{
+    OrderFilter, OrderTerms, Outcome, Sale, SaleState, UserId, VoucherId, sale::Shard,
+};
 
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +47,7 @@ async fn is_balanced(world: &World, shard: Shard, pieces: u64, orders: u64) {
     assert_eq!((line.voucher_id, line.initial, line.persisted), (shard.of, pieces, orders));
     assert_eq!(
         line.shards.iter().map(|it| it.voucher_id).collect::<Vec<_>>(),
-        Vec::from_iter(shard.all())
+        shard.all().collect::<Vec<_>>()
     );
     let whole = Sale::whole(&parts(world, shard).await).unwrap();
     assert_eq!((whole.initial, whole.live_orders()), (pieces, orders));
@@ -73,6 +75,13 @@ async fn users_of_one_shard_buy_the_pieces_of_all() {
         assert_eq!(world.ask(shard.of, stranger).await, Outcome::SoldOut);
     }
     is_balanced(&world, shard, 100, 100).await;
+    let of_sale = OrderTerms { voucher: Some(shard.of), ..OrderTerms::default() };
+    let with = OrderFilter { is: of_sale, ..OrderFilter::default() };
+    let without = OrderFilter { not: of_sale, ..OrderFilter::default() };
+    for (filter, orders) in [(with, 100), (without, 0)] {
+        let found = world.store.orders(&filter, None, 1_000).await.unwrap();
+        assert_eq!(found.len(), orders, "{filter:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,4 +213,14 @@ async fn the_shards_of_a_sale_are_archived_together() {
     is_balanced(&world, shard, 80, 1).await;
     assert_eq!(archive().await, [shard.of]);
     assert!(parts(&world, shard).await.iter().all(|it| it.state == SaleState::Archived));
+    let other = world.create(sale(1)).await;
+    world.execute(Command::EndSale(other)).await.unwrap();
+    assert_eq!(archive().await, [other]);
+    let page = async |before| {
+        let page = world.store.archived(before, 1).await.unwrap();
+        page.iter().map(|it| (it.voucher_id, it.initial, it.stock)).collect::<Vec<_>>()
+    };
+    assert_eq!(page(None).await, [(other, 1, 1)]);
+    assert_eq!(page(Some(other)).await, [(shard.of, 80, 79)], "one sale, not each shard");
+    assert_eq!(page(Some(shard.of)).await, []);
 }

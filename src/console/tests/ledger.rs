@@ -93,6 +93,13 @@ fn a_sale_over_shards_is_one_row_with_its_shards_inside() {
     tui.assert_shows("2 sales audited|#19  hot pot").assert_hides("#20");
     tui.press("l").assert_shows("#19, shard #20: 3 admitted orders|20,000");
     tui.assert_shows("#20 1 difference|#21 passed");
+    let many =
+        (20..84).map(|id| shard(id, 30, if id == 50 { vec![Finding::Lost(1)] } else { vec![] }));
+    let ledger = LedgerPage::of(NOW, vec![SaleAudit::whole(many.collect()).unwrap()], Vec::new());
+    let mut all = Tui::open(Snapshot { ledger, ..normal() }, "9l");
+    all.at((80, 24))
+        .assert_shows("#50 1 difference|63 of 64 passed|hot pot")
+        .assert_hides("more lines");
     tui.press("A").assert_shows("1 sale").press("y");
     assert_eq!(tui.sent(), [Command::Repair(lines[..1].to_vec())]);
 }

@@ -157,6 +157,14 @@ impl Store {
                             query += &format!(" AND {condition} ${}", values.len());
                         }
                     }
+                    if let Some(voucher) = filter.not.voucher {
+                        values.push(voucher.into());
+                        query += &format!(
+                            " AND voucher_id NOT IN (SELECT s.voucher_id \
+                             FROM tb_seckill_voucher s WHERE s.shard_of = ${})",
+                            values.len()
+                        );
+                    }
                     values.push(limit.into());
                     query += &format!(" ORDER BY id DESC LIMIT ${}", values.len());
                     page.extend(conn.rows::<Order>(query, &values).await?);

@@ -135,15 +135,19 @@ impl Store {
         read!(self, |conn| conn.rows(format!("{SELECT} {condition}"), params![]).await)
     }
 
-    /// A page of archived sales, newest first.
+    /// A page of archived sales, newest first; those over shards as a whole.
     pub async fn archived(&self, before: Option<VoucherId>, limit: u32) -> Result<Vec<Sale>> {
-        read!(self, |conn| {
-            let query = format!(
-                "{SELECT} WHERE s.archive_time IS NOT NULL AND s.voucher_id < $1 \
-                 ORDER BY s.voucher_id DESC LIMIT $2"
-            );
+        let ids: Vec<VoucherId> = read!(self, |conn| {
+            let query = "SELECT DISTINCT COALESCE(shard_of, voucher_id) AS id \
+                 FROM tb_seckill_voucher WHERE archive_time IS NOT NULL \
+                 AND COALESCE(shard_of, voucher_id) < $1 ORDER BY id DESC LIMIT $2";
             conn.rows(query, params![before.unwrap_or(VoucherId(u64::MAX)), limit]).await
-        })
+        })?;
+        let mut sales = Vec::with_capacity(ids.len());
+        for id in ids {
+            sales.extend(Sale::whole(&self.parts(id).await?));
+        }
+        Ok(sales)
     }
 
     /// The shards of a voucher, by ID; without any, the sale itself.

@@ -15,6 +15,8 @@ use crate::text::{alarms::alarm_text, commands::Question};
 
 /// Maximum age of an audit that can be acted on, in milliseconds.
 const FRESH_MS: u64 = 15_000;
+/// Most shards that are listed although they passed.
+const FEW_SHARDS: usize = 8;
 /// Lines of one note.
 const NOTE: usize = 2;
 
@@ -133,11 +135,18 @@ impl Row for SaleAudit {
         detail.text(Label("ledger-in-redis"), in_redis(line));
         detail.text(Label("ledger-in-sql"), in_sql);
         detail.text(Label("tables-under-way"), elsewhere);
-        for shard in &line.shards {
+        let is_quiet = |shard: &&SaleAudit| shard.findings.is_empty() && shard.in_flight() == 0;
+        let quiet = line.shards.iter().filter(is_quiet).count();
+        let are_few = line.shards.len() <= FEW_SHARDS;
+        for shard in line.shards.iter().filter(|shard| are_few || !is_quiet(shard)) {
             let name = Span::raw(format!("#{} ", shard.voucher_id));
             let state = Span::styled(state(shard), state_style(theme, shard));
             let stock = Span::styled(format!("  {}", in_redis(shard)), theme.soft);
             detail.line(Label("sale-shards"), vec![name, state, stock]);
+        }
+        if !are_few && quiet > 0 {
+            let passed = text!("ledger-shards-passed", quiet, shards = line.shards.len());
+            detail.field(Label("sale-shards"), passed, theme.good);
         }
         Some(detail)
     }
