@@ -336,6 +336,11 @@ fn a_sale_over_shards_has_one_id() {
         assert_eq!(found[list].as_array().map(Vec::len), Some(1));
     }
     assert_eq!(json(&["pending", "plan"])["entries"][0]["voucher_id"], number);
+    let report = run(&["incident"]).expect_code(0).stdout;
+    let row = |order: &str| report.lines().find(|line| line.contains(order)).unwrap().to_owned();
+    for order in ["627150921728720897", "627150921728720898"] {
+        assert!(row(order).contains(&format!("| \\{sale} |")), "{}", row(order));
+    }
 
     cmd("INCR").arg(keys.stock(shard)).exec(&mut redis).unwrap();
     let finding = format!("{sale}, shard #{shard}: Redis: initial");
