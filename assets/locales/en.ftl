@@ -2618,7 +2618,7 @@ group-trimmed = { $gone ->
 
 http-admitted = order placed
 http-body = the request body is incomplete
-http-busy = the request cannot be decided at the moment; try again shortly
+http-busy = too many requests at the moment; try again shortly
 http-changed = the sale was changed at the same time; try again
 http-defect = internal error; the server log states the cause
 http-duplicate = you already hold an order for this voucher
@@ -2647,6 +2647,7 @@ http-tls = cannot use { $path } for TLS ({ $reason }); pass a certificate and it
 http-too-large = the request body is too large
 http-unavailable = the service is unavailable at the moment; try again shortly
 http-uncertain = the outcome is unknown; check it before you repeat the request
+http-undecided = the request cannot be decided at the moment; try again shortly
 http-voucher-status = the status of a voucher is 1 (on), 2 (off) or 3 (expired)
 http-voucher-type = the type of the voucher does not match the path: 0 is ordinary, 1 is a flash sale
 http-wrong-code = the code is wrong or has expired; request a new one

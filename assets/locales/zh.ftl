@@ -2308,7 +2308,7 @@ group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已被裁�
 
 http-admitted = 下单成功
 http-body = 请求体不完整
-http-busy = 暂时无法受理该请求，请稍后重试
+http-busy = 当前请求过多，请稍后重试
 http-changed = 该秒杀刚被其他操作修改，请重试
 http-defect = 内部错误，原因见服务端日志
 http-duplicate = 不能重复下单
@@ -2337,6 +2337,7 @@ http-tls = 无法将 { $path } 用于 TLS（{ $reason }），请提供 PEM 格�
 http-too-large = 请求体过大
 http-unavailable = 服务暂不可用，请稍后重试
 http-uncertain = 结果未知，请先确认再重试
+http-undecided = 暂时无法受理该请求，请稍后重试
 http-voucher-status = 优惠券状态为 1（上架）、2（下架）或 3（过期）
 http-voucher-type = 优惠券类型与路径不符：0 为普通券，1 为秒杀券
 http-wrong-code = 验证码错误或已过期，请重新获取

@@ -139,7 +139,8 @@ fn of_outcome(outcome: &Outcome) -> Parts {
         }
         Outcome::Ended => Parts::new(StatusCode::GONE, Label("http-ended")),
         Outcome::Paused => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-paused")),
-        Outcome::Busy => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-busy")),
+        // The queue is full, or other shards of the sale cannot be asked.
+        Outcome::Busy => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-undecided")),
     }
 }
 
