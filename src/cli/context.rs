@@ -151,9 +151,9 @@ impl Context {
                 return Err(error.into());
             }
             let mut conn = self.redis.connection();
-            if needs == Needs::Both && conn.is_cluster() {
-                // A command reports which servers it lacks.
-                conn.probe(&self.keys).await;
+            // Of a cluster, some server is enough: the answer names those that it lacks.
+            conn.probe(&self.keys).await;
+            if !conn.lost().is_empty() {
                 conn.reachable(&self.keys).next().ok_or_else(|| conn.why_lost())?;
             } else {
                 conn.multiplexed(HOME).await?;
@@ -262,6 +262,7 @@ impl Context {
             let mut servers = self.servers();
             // A key of the wrong type would block the name. An unavailable server is reported below.
             let _ = partition_repair::repair_all(&mut servers, &self.outbox, &name).await;
+            servers.conn.probe(&servers.keys).await;
             let taken = take_name(&mut servers, &name, &self.instance, dead_ms, false).await;
             if let Err(error @ EngineError::Redis(RedisError::Unwilling(_))) = taken {
                 let mut refused = CliError::from(error);

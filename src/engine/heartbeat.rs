@@ -67,7 +67,8 @@ pub(super) async fn send_heartbeats(
     }
 }
 
-/// Claims a name in every partition before a node starts under it. Waits until a process of that name that has just
+/// Claims a name in every partition before a node starts under it, except in those of servers that did not reply to a
+/// probe of the connection: the first heartbeat there claims it. Waits until a process of that name that has just
 /// died counts as dead; does not wait if it has certainly ended, or with `force`.
 ///
 /// # Errors
@@ -80,7 +81,7 @@ pub async fn take_name(
     force: bool,
 ) -> Result<()> {
     let until = Instant::now() + Duration::from_millis(dead_ms) + HEARTBEAT_INTERVAL;
-    for of in servers.keys.partitions() {
+    for of in servers.conn.reachable(&servers.keys) {
         let mut how = if force { "take".to_owned() } else { String::new() };
         while !beat(&mut servers.conn, &of, node, instance, dead_ms, &how, (0, String::new()))
             .await?

@@ -50,7 +50,7 @@ pub struct Audit {
     /// One ledger per sale, newest first; in JSON, each is followed by those of its shards.
     #[serde(serialize_with = "with_shards")]
     pub sales: Vec<SaleAudit>,
-    /// Sales whose server did not reply to the probe of the connection: nothing is known about them.
+    /// Sales of which something is unknown, because a server did not reply to the probe of the connection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<VoucherId>,
 }
@@ -106,17 +106,16 @@ pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Re
         for parts in group_by(sales, |sale| Reverse(sale.sale_id())).values() {
             let mut audits = Vec::with_capacity(parts.len());
             for part in parts {
-                if servers.conn.is_lost(&servers.keys.partition_of(part.voucher_id)) {
-                    unread.push(part.voucher_id);
-                } else {
+                if !servers.conn.is_lost(&servers.keys.partition_of(part.voucher_id)) {
                     audits.push(audit_sale(servers, part).await?);
                 }
             }
-            // The sum of some shards is no figure of the sale.
             if audits.len() == parts.len() {
                 lines.extend(SaleAudit::whole(audits));
             } else {
+                // The sum of some shards is no figure of the sale.
                 lines.extend(audits);
+                unread.extend(parts.first().map(Sale::sale_id));
             }
         }
         let balanced = unread.is_empty() && lines.iter().all(|line| line.findings.is_empty());
