@@ -9,6 +9,7 @@
 
 local given = 0
 for i = 1, #ARGV, 2 do
+  -- A key of another type holds no buyer.
   if redis.pcall('HGET', KEYS[3], ARGV[i]) == ARGV[i + 1] then
     redis.call('HDEL', KEYS[3], ARGV[i])
     given = given + 1

@@ -875,6 +875,18 @@ async fn promises_of_another_node_survive_the_loss_of_buyers_whose_entries_the_g
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_of_another_node_survive_the_loss_of_sale_and_buyers_whose_entries_the_group_has_passed()
+ {
+    buyers_are_lost(|world, orders| {
+        let group = world.keys.home();
+        let _: String = world.server.query(&["XGROUP", "SETID", orders, group.group(), "$"]);
+        let [sale, _, buyers] = world.keys.sale_keys(VoucherId(1));
+        let _: u64 = world.server.query(&["DEL", &sale, &buyers]);
+    })
+    .await;
+}
+
 /// The buyers are lost after their entries: only the node that admitted them knows of them, whichever notices first.
 async fn buyers_are_lost(lose_entries: impl FnOnce(&World, &str)) {
     let (world, voucher) = World::with_sale(300).await;

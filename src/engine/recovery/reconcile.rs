@@ -2,9 +2,9 @@
 //! or rolled back may have lost.
 //!
 //! A whole partition is reconciled before the first admission of a node and after each restart of Redis; a single sale
-//! whose keys are inconsistent is reconciled alone, while the others continue. Until it is finished, the sale admits no
-//! buyers: a promised piece must not be sold again. Each node knows only its own promises, so on a restarted server, and
-//! if the buyers of a sale were lost, it waits for the other nodes that were alive before it admits buyers.
+//! whose keys are inconsistent is reconciled alone, while the others continue, unless its buyers were lost. Until it is
+//! finished, the sale admits no buyers: a promised piece must not be sold again. Each node knows only its own promises, so
+//! with a whole partition it waits for the other nodes that were alive before it admits buyers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -209,8 +209,6 @@ pub(crate) struct Damage {
     pub(crate) streams: Vec<String>,
     /// Sales whose keys are inconsistent.
     pub(crate) sales: Vec<VoucherId>,
-    /// Whether one of them lost its buyers only.
-    buyers_lost: bool,
     /// Entries ever added to the order stream.
     added: u64,
 }
@@ -221,11 +219,10 @@ impl Damage {
         found.iter().filter(|it| !["orders", "dead", "watermark"].contains(&it.as_str())).cloned()
     }
 
-    /// Without the buyers or the order stream, which may lack entries or have a group that has passed them, only the
-    /// nodes know their promises, and the entries that their consumers hold: a damaged sale is not rebuilt before each of
-    /// them has restored those.
+    /// Without the order stream only the nodes know their promises, and the entries that their consumers hold: a
+    /// damaged sale is not rebuilt before each of them has restored those.
     pub(crate) fn is_for_all_nodes(&self) -> bool {
-        self.buyers_lost || !self.sales.is_empty() && self.streams.iter().any(|it| it == "orders")
+        !self.sales.is_empty() && self.streams.iter().any(|it| it == "orders")
     }
 }
 
@@ -244,15 +241,13 @@ pub(crate) async fn check(
     let (first, rest) = sales.split_at(sales.len().min(CHECKED));
     let mut damage = check_page(servers, of, first, None).await?;
     for page in rest.chunks(CHECKED) {
-        let Damage { streams, sales, buyers_lost, .. } =
-            check_page(servers, of, page, None).await?;
+        let Damage { streams, sales, .. } = check_page(servers, of, page, None).await?;
         for name in streams {
             if !damage.streams.contains(&name) {
                 damage.streams.push(name);
             }
         }
         damage.sales.extend(sales);
-        damage.buyers_lost |= buyers_lost;
     }
     Ok(damage)
 }
@@ -275,10 +270,9 @@ async fn check_page(
         call.arg(created.0);
     }
     // The indexes of damaged sales count from 1.
-    let (streams, damaged, added, buyers_lost): (_, Vec<usize>, _, _) = conn.invoke(&call).await?;
+    let (streams, damaged, added): (Vec<String>, Vec<usize>, u64) = conn.invoke(&call).await?;
     let sales = damaged.into_iter().filter_map(|place| sales.get(place.checked_sub(1)?));
-    let sales = sales.map(|(voucher, _)| *voucher).collect();
-    Ok(Damage { streams, sales, buyers_lost, added })
+    Ok(Damage { streams, sales: sales.map(|(voucher, _)| *voucher).collect(), added })
 }
 
 /// Result of an attempt to begin.
@@ -392,6 +386,12 @@ impl<'a> Reconciler<'a> {
                     // If only the stock or the tally was lost, the buyers are those that were admitted.
                     let names =
                         [self.servers.keys.sale(voucher), self.servers.keys.buyers(voucher)];
+                    if sale.delivered > 0 && found.iter().any(|key| key.starts_with(&names[1])) {
+                        // Their entries may be lost as well, or passed by the group: only the nodes know what they
+                        // promised, and none sells before each has restored that.
+                        let of = self.servers.keys.partition_of(voucher);
+                        summon_all(&mut self.servers.conn, &of).await?;
+                    }
                     // Nor is the state known in which another process began.
                     let of_buyers = |key: &String| {
                         key == "restoring" || names.iter().any(|name| key.starts_with(name))
