@@ -4,6 +4,7 @@
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 tally (hash)
 --       6 reconciled (hash node -> server run ID that it has reconciled)  7 watermark (hash)
 -- ARGV  1 group  2 voucher  3 node  4 server run ID  5 minimum version of the sale
+--       6 buyers who ask again: their shard was sold out, and was counted so
 --       then the buyers, then the proposed order ID of each; without buyers, the script only says what it would answer
 --
 -- Returns one result per buyer:
@@ -23,7 +24,7 @@
 -- write, and the entry is added before its buyer and its stock are recorded. Without flags in the first line, a
 -- server that is out of memory rejects the whole script. IDs stay strings: as numbers they would lose their low bits.
 
-local first_buyer = 6
+local first_buyer = 7
 local buyers_asking = (#ARGV - first_buyer + 1) / 2
 
 if redis.pcall('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
@@ -32,13 +33,14 @@ end
 
 -- The tally is informational: a failed write is ignored.
 local function count(name, by)
-  if by > 0 then
+  if by ~= 0 then
     redis.pcall('HINCRBY', KEYS[5], name, by)
   end
 end
 
 local function refuse(why, detail)
   count('rejected', buyers_asking)
+  count('sold_out', -integer(ARGV[6]))
   return {why, detail or ''}
 end
 
@@ -189,5 +191,5 @@ if admitted > 0 then
 end
 count('admitted', admitted)
 count('duplicate', duplicate)
-count('sold_out', sold_out)
+count('sold_out', sold_out - integer(ARGV[6]))
 return answers

@@ -63,6 +63,22 @@ async fn users_of_one_shard_buy_the_pieces_of_all() {
     let admitted = answers.iter().filter(|it| matches!(it, Outcome::Admitted { .. })).count();
     let sold_out = answers.iter().filter(|it| **it == Outcome::SoldOut).count();
     assert_eq!((admitted, sold_out), (100, 30));
+    // However often a shard was asked for it, each request counts once.
+    let mut counted = (0, 0);
+    world
+        .until("each request is counted", async || {
+            counted = (0, 0);
+            for id in shard.all() {
+                let tally = world.keys.tally(id);
+                let read = ["HMGET", &tally, "admitted", "sold_out"];
+                let (admitted, sold_out): (Option<u64>, Option<u64>) = world.server.query(&read);
+                counted.0 += admitted.unwrap_or(0);
+                counted.1 += sold_out.unwrap_or(0);
+            }
+            counted.0 + counted.1 >= 130
+        })
+        .await;
+    assert_eq!(counted, (100, 30));
     // A buyer learns the order, also now; a stranger of any shard is refused.
     for (user, answer) in users.iter().zip(&answers) {
         if let Outcome::Admitted { order } = answer {

@@ -139,6 +139,8 @@ pub(super) struct AdmissionRequest {
     pub(super) voucher: VoucherId,
     pub(super) user: UserId,
     pub(super) requested: Instant,
+    /// The shard of this buyer was sold out before.
+    pub(super) again: bool,
     /// The proposed order ID, the same in every attempt: Redis may have admitted the buyer although its reply was lost.
     pub(super) order: Option<OrderId>,
     reply: oneshot::Sender<AdmissionReply>,
@@ -221,14 +223,14 @@ impl Queues {
         if let Some(outcome) = queue.and_then(|it| it.refusals.get(voucher, user, requested)) {
             return Answer::Known(AdmissionReply { outcome, took: requested.elapsed() });
         }
-        self.enqueue(voucher, user, requested)
+        self.enqueue(voucher, user, requested, false)
     }
 
     /// Has Redis decide.
-    fn enqueue(&self, voucher: VoucherId, user: UserId, requested: Instant) -> Answer {
+    fn enqueue(&self, voucher: VoucherId, user: UserId, requested: Instant, again: bool) -> Answer {
         let (reply, answer) = oneshot::channel();
         if let Some(queue) = self.queue(voucher) {
-            let request = AdmissionRequest { voucher, user, requested, order: None, reply };
+            let request = AdmissionRequest { voucher, user, requested, again, order: None, reply };
             if let Err(request) = queue.try_enqueue(request) {
                 self.meters.note_busy(1);
                 request.reply(Instant::now(), Ok(Outcome::Busy));
@@ -255,7 +257,8 @@ impl Queues {
                 if sold_out {
                     sale.rebalanced(shard).await;
                 }
-                let outcome = self.enqueue(shard, user, Instant::now()).get().await.outcome;
+                let asking = self.enqueue(shard, user, Instant::now(), sold_out);
+                let outcome = asking.get().await.outcome;
                 if outcome != Ok(Outcome::SoldOut) {
                     return outcome;
                 }
@@ -266,7 +269,8 @@ impl Queues {
     }
 }
 
-/// Prepares a call of the admission script; the caller appends the buyers and their order IDs.
+/// Prepares a call of the admission script for buyers of whom `again` ask a sold-out shard again; the caller appends them
+/// and their order IDs.
 pub(super) fn admit_call(
     keys: &Layout,
     of: &Partition,
@@ -274,11 +278,12 @@ pub(super) fn admit_call(
     node: &str,
     run_id: &str,
     version: u64,
+    again: usize,
 ) -> ScriptInvocation<'static> {
     let mut call = scripts::ADMIT.prepare_invoke();
     call.key(&keys.sale_keys(voucher));
     call.key(of.orders()).key(keys.tally(voucher)).key(of.reconciled()).key(of.watermark());
-    call.arg(of.group()).arg(voucher.0).arg(node).arg(run_id).arg(version);
+    call.arg(of.group()).arg(voucher.0).arg(node).arg(run_id).arg(version).arg(again);
     call
 }
 
@@ -306,6 +311,7 @@ mod tests {
             voucher: VoucherId(voucher),
             user: UserId(user),
             requested: Instant::now(),
+            again: false,
             order: None,
             reply: oneshot::channel().0,
         };

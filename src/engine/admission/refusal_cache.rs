@@ -320,7 +320,7 @@ impl Revalidator {
                 continue;
             };
             let (keys, of, node) = (&self.servers.keys, &self.partition, &self.context.node);
-            let call = admit_call(keys, of, voucher, node, &run_id, known.version);
+            let call = admit_call(keys, of, voucher, node, &run_id, known.version, 0);
             let mut connection = connection.clone();
             calls.push(async move { (voucher, call.invoke_async::<Value>(&mut connection).await) });
         }

@@ -254,7 +254,7 @@ impl Rebalancer {
         let here = of.reconciled();
         let run_id = conn.run_id(&here).await?;
         let mut connection = conn.multiplexed(&here).await?;
-        let call = admit_call(keys, &of, voucher, &self.context.node, &run_id, version);
+        let call = admit_call(keys, &of, voucher, &self.context.node, &run_id, version, 0);
         let (is_cutting, stock) = (
             cmd("HEXISTS").arg(keys.sale(voucher)).arg("cutting").to_owned(),
             cmd("GET").arg(keys.stock(voucher)).to_owned(),

@@ -436,7 +436,8 @@ impl AdmissionWorker {
         }
         let (of, context) = (&self.partition, &self.context);
         let run_id = self.run_id.as_deref().unwrap_or_default();
-        let mut call = admit_call(keys, of, voucher, &context.node, run_id, known.version);
+        let again = batch.iter().filter(|request| request.again).count();
+        let mut call = admit_call(keys, of, voucher, &context.node, run_id, known.version, again);
         for request in &batch {
             call.arg(request.user.0);
         }
