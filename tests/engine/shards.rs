@@ -240,3 +240,28 @@ async fn the_shards_of_a_sale_are_archived_together() {
     assert_eq!(page(Some(other)).await, [(shard.of, 80, 79)], "one sale, not each shard");
     assert_eq!(page(Some(shard.of)).await, []);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_whose_archiving_was_interrupted_keeps_its_other_shards() {
+    let (world, shard) = sharded(80).await;
+    world.node().hold_consumer(true).await;
+    let user = users_of(shard, 3).next().unwrap();
+    assert!(matches!(world.ask(shard.of, user).await, Outcome::Admitted { .. }));
+    world.execute(Command::EndSale(shard.of)).await.unwrap();
+    let ids: Vec<VoucherId> = shard.all().collect();
+    world.store.set_state(ids[0], SaleState::Archived, None).await.unwrap();
+    let has_keys = |id| world.server.query::<bool>(&["EXISTS", &world.keys.stock(id)]);
+    world.until("a node removes the archived shard", async || !has_keys(ids[0])).await;
+    let done = retention::archive_ended(&mut world.servers(), 0, &CancellationToken::new()).await;
+    assert_eq!(done.unwrap(), [], "an order of one shard is on its way");
+    assert!(ids[1..].iter().all(|id| has_keys(*id)));
+    let listed = world.store.archived(None, 10).await.unwrap();
+    assert_eq!(listed, [], "it is not archived as a whole");
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
+    assert!(audit.balanced, "{audit:?}");
+    // The sum of some shards is no figure of the sale.
+    let lines: BTreeSet<_> = audit.sales.iter().map(|it| it.voucher_id).collect();
+    assert_eq!(lines, ids[1..].iter().copied().collect());
+}

@@ -110,12 +110,15 @@ pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Re
                     audits.push(audit_sale(servers, part).await?);
                 }
             }
-            if audits.len() == parts.len() {
+            if audits.len() < parts.len() {
+                unread.extend(parts.first().map(Sale::sale_id));
+            }
+            let shard = parts.first().and_then(|part| part.shard);
+            if audits.len() == shard.map_or(1, |shard| shard.count.into()) {
                 lines.extend(SaleAudit::whole(audits));
             } else {
-                // The sum of some shards is no figure of the sale.
+                // The sum of some shards is no figure of the sale; archived ones are not read.
                 lines.extend(audits);
-                unread.extend(parts.first().map(Sale::sale_id));
             }
         }
         let balanced = unread.is_empty() && lines.iter().all(|line| line.findings.is_empty());

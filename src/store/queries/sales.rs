@@ -135,12 +135,13 @@ impl Store {
         read!(self, |conn| conn.rows(format!("{SELECT} {condition}"), params![]).await)
     }
 
-    /// A page of archived sales, newest first; those over shards as a whole.
+    /// A page of archived sales, newest first; those over shards as a whole, once all shards are archived.
     pub async fn archived(&self, before: Option<VoucherId>, limit: u32) -> Result<Vec<Sale>> {
         let ids: Vec<VoucherId> = read!(self, |conn| {
-            let query = "SELECT DISTINCT COALESCE(shard_of, voucher_id) AS id \
-                 FROM tb_seckill_voucher WHERE archive_time IS NOT NULL \
-                 AND COALESCE(shard_of, voucher_id) < $1 ORDER BY id DESC LIMIT $2";
+            let query = "SELECT COALESCE(shard_of, voucher_id) AS id FROM tb_seckill_voucher \
+                 WHERE COALESCE(shard_of, voucher_id) < $1 \
+                 GROUP BY COALESCE(shard_of, voucher_id) \
+                 HAVING COUNT(archive_time) = COUNT(*) ORDER BY id DESC LIMIT $2";
             conn.rows(query, params![before.unwrap_or(VoucherId(u64::MAX)), limit]).await
         })?;
         let mut sales = Vec::with_capacity(ids.len());
