@@ -16,7 +16,10 @@ use crate::{
     EngineError, Result,
     ids::{IdWorker, first_second},
     ledger::sale_copy::try_sync,
-    recovery::{delivery::deliver, reconcile::is_reconciled},
+    recovery::{
+        delivery::{deliver, deliver_each},
+        reconcile::is_reconciled,
+    },
     servers::Servers,
 };
 
@@ -97,7 +100,7 @@ impl Vouchers<'_> {
         faults::pass(Point::AfterSaleCommit);
         let whole = whole(&parts)?;
         self.drop_cached(whole.voucher_id, voucher.shop_id).await;
-        self.deliver_each(&parts, "new").await?;
+        deliver_each(self.servers, &parts, "new").await?;
         Ok(whole)
     }
 
@@ -114,16 +117,21 @@ impl Vouchers<'_> {
         }
     }
 
-    /// Skips voucher IDs that Redis has seen, in case the database was rolled back. An unreachable Redis is not asked:
+    /// Skips voucher IDs that Redis has seen, in case the database was rolled back. An unreachable server is not asked:
     /// two sales with one ID differ in their creation time.
     async fn reserve_numbers(&mut self) -> Result<()> {
         let mut highest = 0;
-        for of in self.servers.keys.partitions() {
-            let mut read = cmd("HGET");
-            read.arg(of.watermark()).arg("voucher");
-            let seen: Option<u64> = self.servers.conn.query(&read).await.ok().flatten();
-            highest = highest.max(seen.unwrap_or(0));
+        let Servers { conn, keys, .. } = &mut *self.servers;
+        conn.probe(keys).await;
+        for of in conn.reachable(keys) {
+            let read = cmd("HGET").arg(of.watermark()).arg("voucher").take();
+            match conn.query::<Option<u64>>(&read).await {
+                Ok(seen) => highest = highest.max(seen.unwrap_or(0)),
+                Err(error) if error.is_away() => break,
+                Err(_) => {}
+            }
         }
+        conn.trust_all();
         let last = VoucherId(highest.saturating_sub(1));
         if highest > 0 && self.servers.store.vouchers(Some(last), 1).await?.is_empty() {
             self.servers.store.reserve_numbers(VoucherId(highest)).await?;
@@ -160,7 +168,7 @@ impl Vouchers<'_> {
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        let delivered = self.deliver_each(&changed, "").await;
+        let delivered = deliver_each(self.servers, &changed, "").await;
         failed.map_or(delivered, Err)?;
         whole(&changed)
     }
@@ -182,36 +190,6 @@ impl Vouchers<'_> {
         };
         faults::pass(Point::AfterChangeCommit);
         Ok(sale)
-    }
-
-    /// Delivers a committed change of each part of a sale: a lost server keeps it only from its own.
-    ///
-    /// # Errors
-    /// [`EngineError::NotLoaded`] with the shards that lack it; any node delivers it to them.
-    async fn deliver_each(
-        &mut self,
-        parts: impl IntoIterator<Item = &Sale>,
-        how: &str,
-    ) -> Result<()> {
-        let (mut lacking, mut failed) = (Vec::new(), None);
-        for part in parts {
-            let Err(error) = deliver(self.servers, part, how).await else { continue };
-            if lacking.is_empty() {
-                // The other shards of a lost server fail at once then, not after a timeout each.
-                self.servers.conn.probe(&self.servers.keys).await;
-            }
-            lacking.extend(part.shard.map(|_| part.voucher_id));
-            failed = failed.or(Some((part.shard.map_or(part.voucher_id, |it| it.of), error)));
-        }
-        self.servers.conn.trust_all();
-        lacking.sort_unstable();
-        match failed {
-            Some((voucher, EngineError::NotLoaded { why, .. })) => {
-                Err(EngineError::NotLoaded { voucher, shards: lacking, why })
-            }
-            Some((_, error)) => Err(error),
-            None => Ok(()),
-        }
     }
 
     /// Adds pieces to a sale, to each of its shards alike, or removes unsold ones if `by` is negative.
@@ -268,7 +246,7 @@ impl Vouchers<'_> {
     async fn deliver_all(&mut self, changed: Vec<Sale>) -> Result<Vec<Sale>> {
         faults::pass(Point::AfterChangeCommit);
         // Those that gain pieces first: until the others are delivered, they do not count as sold out.
-        self.deliver_each(changed.iter().rev(), "").await?;
+        deliver_each(self.servers, changed.iter().rev(), "").await?;
         Ok(changed)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::cmd;
 use seckill_model::{Sale, SaleState, locale::in_english};
-use seckill_redis::keys::CacheKeys;
+use seckill_redis::{RedisError, keys::CacheKeys};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -48,15 +48,65 @@ pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Re
         Ok(())
     };
     confirmed.await.map_err(|error| match error {
-        EngineError::Redis(why) if sale.is_undelivered() => {
-            EngineError::NotLoaded { voucher: sale.sale_id(), shards: Vec::new(), why }
-        }
+        EngineError::Redis(why) if sale.is_undelivered() => lacks(sale, why),
         other => other,
     })?;
     if sale.is_undelivered() {
         servers.store.note_delivered(voucher, sale.version).await?;
     }
     Ok(())
+}
+
+fn lacks(sale: &Sale, why: RedisError) -> EngineError {
+    let shards = sale.shard.map(|_| sale.voucher_id).into_iter().collect();
+    EngineError::NotLoaded { voucher: sale.sale_id(), shards, why }
+}
+
+/// Delivers the change of each of these sales and shards, as [`deliver`]. An unreachable server affects only its own.
+///
+/// # Errors
+/// [`EngineError::NotLoaded`] of the first sale whose change Redis has not confirmed, with all its shards that lack it;
+/// otherwise the first error.
+pub(crate) async fn deliver_each(
+    servers: &mut Servers,
+    parts: impl IntoIterator<Item = &Sale>,
+    how: &str,
+) -> Result<()> {
+    let (mut failed, mut is_probed, mut none_replies) = (None, false, None);
+    for part in parts {
+        let delivered = match &none_replies {
+            Some(why) => Err(lacks(part, RedisError::clone(why))),
+            None => deliver(servers, part, how).await,
+        };
+        let Err(error) = delivered else { continue };
+        if let EngineError::NotLoaded { why, .. } = &error
+            && why.is_away()
+            && !is_probed
+        {
+            is_probed = true;
+            // Those of a lost server fail at once then, not after a timeout each.
+            let Servers { conn, keys, .. } = &mut *servers;
+            conn.probe(keys).await;
+            let others_reply = conn.is_cluster() && conn.reachable(keys).next().is_some();
+            let is_silent = matches!(why, RedisError::Away { .. } | RedisError::Silent { .. });
+            none_replies = (is_silent && !others_reply).then(|| why.clone());
+        }
+        match (&mut failed, error) {
+            (
+                Some(EngineError::NotLoaded { voucher, shards, .. }),
+                EngineError::NotLoaded { voucher: of, shards: more, .. },
+            ) => {
+                if *voucher == of {
+                    shards.extend(more);
+                    shards.sort_unstable();
+                }
+            }
+            (None, error) | (_, error @ EngineError::NotLoaded { .. }) => failed = Some(error),
+            _ => {}
+        }
+    }
+    servers.conn.trust_all();
+    failed.map_or(Ok(()), Err)
 }
 
 /// Delivers the changes of sales to Redis until `stop`; one task per node.
@@ -90,11 +140,5 @@ async fn deliver_waiting(servers: &mut Servers, versions: &SaleVersions) -> Resu
     for sale in &waiting {
         versions.note(sale);
     }
-    let mut first_error = None;
-    for sale in waiting {
-        if let Err(error) = deliver(servers, &sale, "").await {
-            first_error.get_or_insert(error);
-        }
-    }
-    first_error.map_or(Ok(()), Err)
+    deliver_each(servers, &waiting, "").await
 }
