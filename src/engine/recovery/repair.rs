@@ -57,7 +57,7 @@ pub async fn apply_all(
     plan: &[SaleAudit],
     stop: &CancellationToken,
 ) -> Result<Repaired> {
-    let (mut done, mut sales) = (Repaired::default(), Vec::new());
+    let (mut done, mut parts, mut sales) = (Repaired::default(), 0, Vec::new());
     for sale in plan {
         for part in sale.parts().iter().filter(|part| !part.findings.is_empty()) {
             let one = if stop.is_cancelled() {
@@ -66,7 +66,7 @@ pub async fn apply_all(
                 apply(servers, part).await
             };
             let one = one.map_err(|why| {
-                why.after(sales.len() as u64, || {
+                why.after(parts, || {
                     let (done, planned) = (sales.len(), plan.len());
                     reason!("done-repaired", done, planned, sales = sale_list(&sales))
                 })
@@ -74,8 +74,12 @@ pub async fn apply_all(
             done.put_back += one.put_back;
             done.enqueued += one.enqueued;
             done.given_back += one.given_back;
+            parts += 1;
+            // A sale that was repaired in part is listed as well.
+            if sales.last() != Some(&sale.voucher_id) {
+                sales.push(sale.voucher_id);
+            }
         }
-        sales.push(sale.voucher_id);
     }
     Ok(done)
 }
