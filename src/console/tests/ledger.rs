@@ -75,9 +75,14 @@ fn marked_sales_are_repaired_and_no_others() {
 
 #[test]
 fn an_audit_without_a_lost_server_is_incomplete() {
-    let ledger = LedgerPage::of(NOW, vec![line(7, "hot pot", 3, vec![])], Vec::new());
-    let mut tui = Tui::open(Snapshot { ledger, ..without_server() }, "9");
-    tui.assert_shows("No difference in the sales that were read").assert_hides("Audit passed");
+    let whole = LedgerPage::of(NOW, vec![line(7, "hot pot", 3, vec![])], Vec::new());
+    let ledger = LedgerPage { unread: Arc::new(vec![VoucherId(8)]), ..whole };
+    for snapshot in [without_server(), normal()] {
+        // The page stays incomplete once the server is back.
+        let mut tui = Tui::open(Snapshot { ledger: ledger.clone(), ..snapshot }, "9");
+        tui.assert_shows("No difference in the sales that were read").assert_hides("Audit passed");
+        tui.press("A").assert_hides("no differences, so");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seckill_model::{Millis, ledger::SaleAudit};
+use seckill_model::{Millis, VoucherId, ledger::SaleAudit};
 
 use crate::recovery::partition_repair::PartitionFindings;
 
@@ -15,6 +15,8 @@ pub struct LedgerPage {
     pub limit: Option<AuditLimit>,
     /// Sales, those with differences first, then those with orders in flight, then the newest first.
     pub lines: Arc<Vec<SaleAudit>>,
+    /// Sales that were not read completely, because a server of a cluster did not reply.
+    pub unread: Arc<Vec<VoucherId>>,
     /// Faults of partitions of the order stream.
     pub partitions: Arc<Vec<PartitionFindings>>,
 }
@@ -29,7 +31,7 @@ pub enum AuditLimit {
 }
 
 impl LedgerPage {
-    /// Returns the results of an audit that began at `taken`.
+    /// Returns the results of an audit of all sales that began at `taken`.
     pub fn of(
         taken: Millis,
         mut lines: Vec<SaleAudit>,
@@ -40,6 +42,7 @@ impl LedgerPage {
             taken: Some(taken),
             limit: None,
             lines: Arc::new(lines),
+            unread: Arc::default(),
             partitions: Arc::new(partitions),
         }
     }

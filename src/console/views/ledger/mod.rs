@@ -207,7 +207,7 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
             true => theme.good,
             false => theme.bad,
         };
-        let all = snapshot.unreachable.is_empty() || !passed;
+        let all = page.unread.is_empty() || !passed;
         let incomplete = || Label("ledger-incomplete").to_owned();
         notes.push((if all { verdict(&page.lines) } else { incomplete() }, style));
     }
@@ -256,7 +256,7 @@ pub(crate) const NOTHING_TO_REPAIR: Label = Label("ledger-no-differences-so");
 /// Whether an audit found no difference.
 pub(crate) fn is_balanced(page: &LedgerPage) -> bool {
     let is_found = page.lines.iter().any(|line| !line.findings.is_empty());
-    page.taken.is_some() && !is_found && page.partitions.is_empty()
+    page.taken.is_some() && !is_found && page.unread.is_empty() && page.partitions.is_empty()
 }
 
 /// The result over all sales.
