@@ -570,7 +570,7 @@ pub(super) fn outage() -> Snapshot {
 pub(super) fn lost_server() -> LostServer {
     let address = "10.20.30.40:16379".to_owned();
     let error = RedisError::Silent { address: address.clone(), millis: 1_000 };
-    LostServer { address, partitions: (0..22).step_by(3).collect(), error }
+    LostServer::unserved(address, (0..22).step_by(3).collect(), error)
 }
 
 /// One server of a cluster is unreachable, which holds the newest sale.

@@ -71,7 +71,7 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
             text!("alarms-redis-away", reader, reason = reason(error), error = full(error))
         }
         AlarmKind::ServerLost(server) => {
-            let LostServer { address, partitions, error } = server;
+            let LostServer { address, partitions, error, .. } = server;
             let (count, numbers) = (partitions.len(), server.numbers());
             let reason = reason(&Message::of(&EngineError::Redis(error.clone())));
             text!("alarms-server-lost", reader, address, count, numbers, reason, error = server)

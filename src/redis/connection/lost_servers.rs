@@ -1,10 +1,13 @@
-//! Servers of a cluster that do not reply: a probe finds them, and until the next probe, whatever concerns them fails
-//! at once with the error of the probe. What the other servers have can be read meanwhile.
+//! Servers of a cluster that do not reply: a probe finds them, and until the next probe, connecting to them fails at
+//! once with the error of the probe. What the other servers have can be read meanwhile.
 
 use std::{fmt, time::Duration};
 
 use redis::cmd;
-use seckill_model::message::{Label, text};
+use seckill_model::{
+    Millis,
+    message::{Label, text},
+};
 use serde::{Serialize, Serializer};
 
 use super::Connection;
@@ -20,6 +23,9 @@ const PROBE_TIMEOUT_MS: u64 = 1_000;
 /// A server of a cluster that does not reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LostServer {
+    /// `None` if no server has the slots of these partitions.
+    #[serde(skip)]
+    node: Option<Node>,
     /// Its address; that of the cluster if no server has the slots of these partitions.
     pub address: String,
     /// The numbers of its partitions, ascending.
@@ -34,6 +40,11 @@ fn sentence<S: Serializer>(error: &RedisError, to: S) -> Result<S::Ok, S::Error>
 }
 
 impl LostServer {
+    /// Returns partitions that no server has, in the cluster at this address.
+    pub fn unserved(address: String, partitions: Vec<u16>, error: RedisError) -> Self {
+        Self { node: None, address, partitions, error }
+    }
+
     /// The numbers of its partitions, as a list.
     pub fn numbers(&self) -> String {
         let numbers: Vec<String> = self.partitions.iter().map(ToString::to_string).collect();
@@ -62,9 +73,15 @@ impl Connection {
             // Without a server for the slot, those of other slots may reply; otherwise no server has replied.
             let rest = node.is_none() && !matches!(error, RedisError::ClusterDown(_));
             let last = if rest { keys.count() } else { of.number() + 1 };
-            let address = node.map_or_else(|| self.address().to_owned(), |node| node.to_string());
-            let partitions = (of.number()..last).collect();
-            self.lost.push(LostServer { address, partitions, error });
+            let partitions = of.number()..last;
+            if let Some(lost) = self.lost.iter_mut().find(|it| it.node == node) {
+                lost.partitions.extend(partitions);
+            } else {
+                let of_node = node.as_ref().map(ToString::to_string);
+                let address = of_node.unwrap_or_else(|| self.address().to_owned());
+                let partitions = partitions.collect();
+                self.lost.push(LostServer { node, address, partitions, error });
+            }
             if rest {
                 break;
             }
@@ -88,6 +105,12 @@ impl Connection {
         keys.partitions().filter(move |of| !lost.contains(&of.number()))
     }
 
+    /// Time of the first server that replied to the last probe.
+    pub async fn now_of_reachable(&mut self, keys: &Layout) -> Result<Millis> {
+        let of = self.reachable(keys).next().ok_or_else(|| self.why_lost())?;
+        self.now_at(&of.orders()).await
+    }
+
     /// Whether the server of this partition did not reply to the last probe.
     pub fn is_lost(&self, of: &Partition) -> bool {
         self.lost.iter().any(|it| it.partitions.contains(&of.number()))
@@ -103,7 +126,7 @@ impl Connection {
 
     /// The error of the last probe of this server, if it did not reply.
     pub(super) fn lost_at(&self, node: &Node) -> Option<&LostServer> {
-        self.lost.iter().find(|it| it.address == node.to_string())
+        self.lost.iter().find(|it| it.node.as_ref() == Some(node))
     }
 
     /// The error, with its server if there is one for the slot.
@@ -118,8 +141,7 @@ impl Connection {
         loop {
             let located = self.locate(slot).await.map_err(|error| (None, error))?;
             let Some(node) = located else { return Ok(()) };
-            let address = node.to_string();
-            if let Some(lost) = self.lost.iter_mut().find(|it| it.address == address) {
+            if let Some(lost) = self.lost.iter_mut().find(|it| it.node.as_ref() == Some(&node)) {
                 lost.partitions.push(of.number());
                 return Ok(());
             }
@@ -141,7 +163,7 @@ impl Connection {
                 Err(_) => {
                     self.peers.retain(|peer| peer.node.as_ref() != Some(&node));
                     self.mark_stale(Hint::Last(node.clone()));
-                    RedisError::Silent { address, millis: PROBE_TIMEOUT_MS }
+                    RedisError::Silent { address: node.to_string(), millis: PROBE_TIMEOUT_MS }
                 }
             };
             failed = Some((node, error));
