@@ -1971,6 +1971,7 @@ console-jobs-have-not-been-loaded = The jobs have not been loaded yet.
 console-kept = { $entries } kept
 console-keys = Keys
 console-left-waiting = { $left } left, { $waiting } waiting
+console-locks-unknown = Locks are unknown: their Redis server is unreachable.
 console-marked =
     { $count } marked{ $hidden ->
         [0] {""}

@@ -1758,6 +1758,7 @@ console-jobs-have-not-been-loaded = 定时任务尚未载入。
 console-kept = 保留 { $entries }
 console-keys = 按键
 console-left-waiting = 剩余 { $left }，{ $waiting } 个在等
+console-locks-unknown = 锁的状态未知：其所在的 Redis 服务器无法连接。
 console-marked =
     已标记 { $count }{ $hidden ->
         [0] {""}

@@ -28,7 +28,7 @@ pub(super) async fn damaged(context: &Context) -> Result<Vec<String>, RedisError
         held.extend(sales_held(&mut conn, &of).await?);
     }
     let stats = read_stats(&mut conn, keys, &held).await?;
-    let damaged = stats.sales.iter().map(|facts| facts.damaged);
+    let damaged = stats.sales.iter().map(|facts| facts.and_then(|facts| facts.damaged));
     Ok(damaged_keys(keys, &stats.lost, held.into_iter().zip(damaged)))
 }
 

@@ -87,7 +87,7 @@ pub async fn read(
     page(conn, of, &first.in_stream(), "+", count).await
 }
 
-/// One page across all partitions, ordered by time, from `first` to `last` inclusive.
+/// One page across all reachable partitions, ordered by time, from `first` to `last` inclusive.
 pub async fn page_of_all(
     conn: &mut Connection,
     keys: &Layout,
@@ -96,7 +96,7 @@ pub async fn page_of_all(
     count: usize,
 ) -> Result<Vec<DeadLetter>> {
     let mut all = Vec::new();
-    for of in keys.partitions() {
+    for of in conn.reachable(keys) {
         let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
         let Some((first, last)) = ends else { continue };
         all.extend(page(conn, &of, &first.in_stream(), &last.in_stream(), count).await?);
@@ -120,10 +120,10 @@ pub async fn named(
     found.into_iter().flatten().map(|row| letter_of(of, row)).collect()
 }
 
-/// Number of dead letters in all partitions.
+/// Number of dead letters in all reachable partitions.
 pub async fn count(conn: &mut Connection, keys: &Layout) -> Result<u64> {
     let mut count = 0;
-    for of in keys.partitions() {
+    for of in conn.reachable(keys) {
         count += conn.query::<u64>(cmd("XLEN").arg(of.dead())).await?;
     }
     Ok(count)

@@ -28,8 +28,8 @@ pub struct RedisStats {
     pub nodes: Nodes,
     /// Nodes with an HTTP server, and its figures as JSON; of the home partition.
     pub http: Vec<(String, String)>,
-    /// Figures of the requested sales, in their order.
-    pub sales: Vec<SaleStats>,
+    /// Figures of the requested sales, in their order; `None` if the partition was not read.
+    pub sales: Vec<Option<SaleStats>>,
     /// Keys written by another program; nothing was read from them.
     pub foreign: Vec<ForeignKey>,
     /// Streams that have lost entries and are not reconciled yet.
@@ -185,10 +185,11 @@ pub async fn partitions_there(conn: &mut Connection, cluster: bool) -> Result<u1
     Ok(count.max(1))
 }
 
-/// Asks each server whether it accepts writes, which a read does not show.
+/// Asks each reachable server whether it accepts writes, which a read does not show.
 ///
 /// # Errors
-/// [`RedisError::Unwilling`] with the reason; Redis is unavailable.
+/// [`RedisError::Unwilling`] with the reason, or [`RedisError::ClusterDown`], since a cluster may serve reads only; Redis
+/// is unavailable.
 pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<()> {
     for of in conn.reachable(keys) {
         let mut call = scripts::TAKES_WRITES.prepare_invoke();
@@ -213,14 +214,14 @@ pub async fn sales_held(conn: &mut Connection, of: &Partition) -> Result<Vec<Vou
 }
 
 /// Reads the streams, the groups and these sales: atomically and in one round trip per partition. Partitions whose server
-/// did not reply to the last [`Connection::probe`] are left out, and the figures of their sales are zero.
+/// did not reply to the last [`Connection::probe`] are left out.
 pub async fn read_stats(
     conn: &mut Connection,
     keys: &Layout,
     sales: &[VoucherId],
 ) -> Result<RedisStats> {
     let mut whole: Option<RedisStats> = None;
-    let mut facts: HashMap<VoucherId, SaleStats> = HashMap::new();
+    let mut facts: HashMap<VoucherId, Option<SaleStats>> = HashMap::new();
     for of in conn.reachable(keys) {
         let here: Vec<VoucherId> =
             sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
@@ -233,7 +234,7 @@ pub async fn read_stats(
     }
     let mut whole = whole.ok_or_else(|| conn.why_lost())?;
     whole.stream = StreamStats::sum(&whole.parts).unwrap_or_default();
-    whole.sales = sales.iter().map(|sale| facts.remove(sale).unwrap_or_default()).collect();
+    whole.sales = sales.iter().map(|sale| facts.remove(sale).flatten()).collect();
     Ok(whole)
 }
 
@@ -312,7 +313,7 @@ pub async fn read_partition(
             .collect(),
         nodes: Nodes::of(Millis(now), nodes),
         http: http.into_iter().map(|(Text(node), Text(figures))| (node, figures)).collect(),
-        sales: figures.into_iter().map(sale_stats).collect::<Result<_, _>>()?,
+        sales: figures.into_iter().map(|it| sale_stats(it).map(Some)).collect::<Result<_, _>>()?,
         foreign,
         lost,
     })

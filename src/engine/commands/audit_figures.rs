@@ -10,7 +10,7 @@ use serde::Serialize;
 use seckill_model::{Millis, Sale, VoucherId, ledger::Balance};
 use seckill_redis::{
     Connection, Layout,
-    stream_stats::{RedisStats, read_stats},
+    stream_stats::{RedisStats, SaleStats, read_stats},
 };
 use seckill_store::{SharedStore, StoreError};
 
@@ -84,12 +84,14 @@ fn figures(
         ..Figures::default()
     };
     let Some((sales, returning)) = sql else { return known };
-    let is_mine = |sale: &Sale| about.is_none_or(|only| only == sale.voucher_id);
+    let is_mine = |sale: &Sale| about.is_none_or(|only| only == sale.sale_id());
     let mine = || sales.iter().filter(|sale| is_mine(sale));
     known.db_stock = Some(mine().map(|sale| sale.stock).sum());
     known.persisted = Some(mine().map(Sale::live_orders).sum());
     if let Some(redis) = redis {
-        let sales = || sales.iter().zip(redis.sales.iter().copied());
+        let facts: Option<Vec<SaleStats>> = redis.sales.iter().copied().collect();
+        let Some(facts) = facts else { return known };
+        let sales = || sales.iter().zip(facts.iter().copied());
         let mine = || sales().filter(|(sale, _)| is_mine(sale)).map(|(_, facts)| facts);
         known.stock = Some(mine().filter_map(|facts| facts.stock).sum());
         known.admitted = Some(mine().map(|facts| facts.buyers).sum());

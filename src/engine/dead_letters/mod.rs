@@ -153,9 +153,11 @@ impl Letters {
         .boxed()
     }
 
-    /// Returns a page for a screen, starting at this letter.
+    /// Returns a page for a screen, starting at this letter; without those of servers of a cluster that do not reply.
     pub async fn screen_page(&mut self, from: EntryId) -> Result<LetterPage> {
-        let taken = self.servers.conn.now().await?;
+        let Servers { conn, keys, .. } = &mut self.servers;
+        conn.probe(keys).await;
+        let taken = conn.now_of_reachable(keys).await?;
         // Reads one extra letter to detect whether more follow.
         let letters = self.page(from, EntryId::MAX, LINES + 1).await?;
         let line = |ClassifiedLetter { letter, sale, verdict, .. }| {

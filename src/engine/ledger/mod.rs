@@ -186,7 +186,7 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     };
     // The buyers of a damaged sale are unknown: figures that depend on them are counted once it is reconciled.
     let stats = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[voucher]).await?;
-    let facts = stats.sales.first().copied().unwrap_or_default();
+    let facts = stats.sales.first().copied().flatten().unwrap_or_default();
     let damaged = facts.damaged;
     let other = facts.created.is_some_and(|created| created != sale.created);
     let known = damaged.is_none() && !other;

@@ -11,7 +11,7 @@ use seckill_model::{EntryId, Millis, OrderEntry, OrderId, Sale, SaleOrder, Vouch
 use seckill_redis::{
     keys::Partition,
     stream::{self, Delivered},
-    stream_stats::{StreamStats, read_partition},
+    stream_stats::{SaleStats, StreamStats, read_partition},
 };
 
 use crate::{
@@ -71,7 +71,8 @@ async fn missing_buyers(servers: &mut Servers, of: &Partition) -> Result<Option<
     let vouchers: Vec<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
     let returns = read_returns(servers, &vouchers, began).await?;
     let stats = read_partition(&mut servers.conn, &servers.keys, of, &vouchers).await?;
-    let is_whole = stats.sales.iter().zip(&sales).all(|(facts, sale)| {
+    let facts: Vec<SaleStats> = stats.sales.iter().flatten().copied().collect();
+    let is_whole = facts.iter().zip(&sales).all(|(facts, sale)| {
         let is_same = facts.created == Some(sale.created) && facts.initial.is_some();
         facts.damaged.is_none() && is_same && facts.buyers >= sale.live_orders()
     });
@@ -89,7 +90,7 @@ async fn missing_buyers(servers: &mut Servers, of: &Partition) -> Result<Option<
     if read_returns(servers, &vouchers, began).await? != returns {
         return Ok(None);
     }
-    let buyers: u64 = stats.sales.iter().map(|facts| facts.buyers).sum();
+    let buyers: u64 = facts.iter().map(|facts| facts.buyers).sum();
     let orders = live + count_held(&returns) + lag + stats.stream.pending + dead;
     Ok(Some(orders as i64 - (buyers + written) as i64))
 }

@@ -66,7 +66,8 @@ pub struct Collector {
     facts: Arc<HashMap<VoucherId, SaleStats>>,
     /// The idle sale to read next.
     turn: usize,
-    locks: Holders,
+    /// `None` if their server is lost while others reply.
+    locks: Option<Holders>,
     /// Locks to check whether or not they are held.
     lock_names: Vec<String>,
     /// When Redis was last probed for writes.
@@ -150,7 +151,7 @@ impl Collector {
             stats: None,
             facts: Arc::default(),
             turn: 0,
-            locks: Holders::default(),
+            locks: None,
             lock_names,
             asked_redis: None,
             redis: Health { name: "redis".to_owned(), ..Health::default() },
@@ -219,7 +220,8 @@ impl Collector {
             curves: self.curves.clone(),
             load_tests: self.meters.load_tests(),
             recoveries: self.meters.recoveries(),
-            locks: self.locks.clone(),
+            locks: self.locks.clone().unwrap_or_default(),
+            locks_unknown: self.redis.up && self.locks.is_none(),
             foreign_keys: self.foreign_keys(),
             damaged: self.damaged(),
             nodes: stats
@@ -362,8 +364,8 @@ impl Collector {
         let stream = self.stats.as_ref().filter(|_| all).map(|stats| stats.stream);
         let point = Point {
             at: self.now(),
-            admitted: self.past.tick(now.at, admitted(now), admitted).filter(|_| self.redis.up),
-            refused: self.past.tick(now.at, refused(now), refused).filter(|_| self.redis.up),
+            admitted: self.past.tick(now.at, admitted(now), admitted).filter(|_| all),
+            refused: self.past.tick(now.at, refused(now), refused).filter(|_| all),
             persisted: self
                 .written
                 .tick(now.at, now.figures.persisted, |it| *it)

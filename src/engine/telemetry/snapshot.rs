@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     net::IpAddr,
+    ops::Not,
     sync::Arc,
     time::Duration,
 };
@@ -107,6 +108,9 @@ pub struct Snapshot {
     pub recoveries: Vec<RecoveryLine>,
     /// Held locks.
     pub locks: Holders,
+    /// Whether they could not be read because their server is lost while others reply.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub locks_unknown: bool,
     /// Keys overwritten by other programs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<ForeignKey>,

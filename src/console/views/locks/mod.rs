@@ -69,6 +69,11 @@ impl Row for Holder {
         Page { total: Some(snapshot.locks.total), ..Page::whole(&snapshot.locks.locks) }
     }
 
+    fn empty(scene: &Scene, _: &TableState<Self>) -> Option<String> {
+        let unknown = Label("console-locks-unknown");
+        Some(if scene.shown.locks_unknown { unknown } else { Self::EMPTY }.to_owned())
+    }
+
     fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);

@@ -63,21 +63,18 @@ impl Collector {
                 read => break read,
             }
         };
-        let conn = &self.conn;
         let result = read.map(|(stats, locks, asked)| {
             writes = asked;
             let facts = Arc::make_mut(&mut self.facts);
             let read = vouchers.iter().copied().zip(stats.sales.iter().copied());
-            facts.extend(read.filter(|(voucher, _)| !conn.is_lost(&keys.partition_of(*voucher))));
+            facts.extend(read.filter_map(|(voucher, facts)| Some((voucher, facts?))));
             if facts.len() > self.sales.len() {
                 let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
                 facts.retain(|voucher, _| listed.contains(voucher));
             }
             self.ahead = stats.now.ahead(self.ahead, asked_at, Millis::now());
             self.stats = Some(stats);
-            if let Some(locks) = locks {
-                self.locks = locks;
-            }
+            self.locks = locks;
         });
         if let Some(server) = self.conn.server(HOME) {
             self.redis.name = format!("redis {}", server.version);
@@ -87,7 +84,9 @@ impl Collector {
         if let Some(writes) = writes {
             self.asked_redis = Some(start);
             self.redis.note_writes(match writes {
-                Err(error @ RedisError::Unwilling(_)) => Err(error.into()),
+                Err(error @ (RedisError::Unwilling(_) | RedisError::ClusterDown(_))) => {
+                    Err(error.into())
+                }
                 // The next read detects a server that has become unreachable since.
                 _ => Ok(()),
             });
@@ -101,7 +100,7 @@ impl Collector {
 
     pub(super) fn foreign_keys(&self) -> Vec<ForeignKey> {
         let stats = self.stats.iter().flat_map(|stats| &stats.foreign);
-        stats.chain(&self.locks.foreign).cloned().collect()
+        stats.chain(self.locks.iter().flat_map(|locks| &locks.foreign)).cloned().collect()
     }
 
     /// Inconsistent keys of the last stats.
