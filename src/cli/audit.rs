@@ -88,7 +88,8 @@ const PAGES: u32 = 40;
 const LOSSES: usize = 10;
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
-    let report = Context::with(config, out, Needs::Both, async |it| audit(it, args).await).await?;
+    let needs = if args.repair { Needs::Both } else { Needs::Readable };
+    let report = Context::with(config, out, needs, async |it| audit(it, args).await).await?;
     let code = out.verdict(report.audit.balanced, &report, || render(&report, args.repair))?;
     Ok(if report.unreachable.is_empty() { code } else { error::UNREACHABLE })
 }
@@ -155,6 +156,13 @@ async fn losses(servers: &mut Servers) -> Result<Vec<Loss>> {
 /// them.
 async fn repair(context: &mut Context, args: &AuditArgs) -> Result<Option<Repaired>> {
     let mut operator = context.writer(&args.consent)?;
+    // Before partitions are repaired: the audit does not cover a single shard.
+    if let Some(voucher) = args.voucher {
+        let of = context.store.sales_of_shards([voucher]).await?.sale_of(voucher);
+        if of != voucher {
+            return Err(CliError::failed(text!("error-is-shard", sale = voucher, of)));
+        }
+    }
     let (mut done, mut reason) = (None, None);
     let broken = all_faults(&mut context.servers()).await?;
     for PartitionFindings { partition, findings } in &broken {
@@ -243,7 +251,10 @@ fn render(report: &Report, repairing: bool) -> String {
     text + &match error {
         Some(error) => text!("cli-audit-failed-because", error),
         None if audit.sales.is_empty() && audit.balanced => Label("cli-audit-nothing").to_owned(),
-        None if audit.findings().next().is_none() && !audit.unread.is_empty() => {
+        None if audit.findings().next().is_none()
+            && partitions.is_empty()
+            && !audit.unread.is_empty() =>
+        {
             let sales: Vec<_> = audit.unread.iter().map(|it| format!("#{it}")).collect();
             text!("cli-audit-incomplete", sales = sales.join(&Label("list-items")))
         }

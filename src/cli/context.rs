@@ -39,7 +39,9 @@ pub(super) enum Needs {
     Nothing,
     /// The database; Redis may be unreachable.
     Database,
-    /// Both servers.
+    /// Both servers, to read: of a cluster, one server is enough, and the command names those that it lacks.
+    Readable,
+    /// Both servers; of a cluster, also the one that stores to which database it belongs.
     Both,
     /// Both servers, for a node: it changes the number of partitions to the requested one.
     Node,
@@ -146,18 +148,20 @@ impl Context {
     /// Checks the servers that the command needs.
     async fn prepare(&mut self, needs: Needs) -> Result<()> {
         self.agree(needs).await?;
-        if matches!(needs, Needs::Both | Needs::Node) {
-            if let Some(error) = self.not_started.take() {
-                return Err(error.into());
-            }
-            let mut conn = self.redis.connection();
-            // Of a cluster, some server is enough: the answer names those that it lacks.
+        if !matches!(needs, Needs::Readable | Needs::Both | Needs::Node) {
+            return Ok(());
+        }
+        if let Some(error) = self.not_started.take() {
+            return Err(error.into());
+        }
+        let mut conn = self.redis.connection();
+        if needs != Needs::Both {
             conn.probe(&self.keys).await;
-            if !conn.lost().is_empty() {
-                conn.reachable(&self.keys).next().ok_or_else(|| conn.why_lost())?;
-            } else {
-                conn.multiplexed(HOME).await?;
-            }
+        }
+        if !conn.lost().is_empty() {
+            conn.reachable(&self.keys).next().ok_or_else(|| conn.why_lost())?;
+        } else {
+            conn.multiplexed(HOME).await?;
         }
         Ok(())
     }
@@ -186,6 +190,12 @@ impl Context {
             let mut servers = self.servers();
             servers.conn.probe(&servers.keys).await;
             match deployment::tie(&mut servers, read_only).await {
+                // Nothing is changed in a Redis that may belong to another database.
+                Err(error @ EngineError::Redis(_))
+                    if needs == Needs::Both && servers.conn.is_lost(&servers.keys.home()) =>
+                {
+                    return Err(error.into());
+                }
                 // Commands that need Redis report its errors themselves; a node checks again before it admits buyers.
                 Err(EngineError::Redis(_)) => {}
                 other => other?,
@@ -264,7 +274,9 @@ impl Context {
             let _ = partition_repair::repair_all(&mut servers, &self.outbox, &name).await;
             servers.conn.probe(&servers.keys).await;
             let taken = take_name(&mut servers, &name, &self.instance, dead_ms, false).await;
-            if let Err(error @ EngineError::Redis(RedisError::Unwilling(_))) = taken {
+            if let Err(error @ EngineError::Redis(
+                RedisError::Unwilling(_) | RedisError::ClusterDown(_),
+            )) = taken {
                 let mut refused = CliError::from(error);
                 refused.text = text!("cli-read-only-works", why = refused.message()).into();
                 return Err(refused);

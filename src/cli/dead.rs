@@ -135,7 +135,11 @@ fn letter_filter(text: &str) -> Result<Filter, String> {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: DeadCommand) -> Result<u8> {
-    let done = Context::with(config, out, Needs::Both, async |context| match command {
+    let needs = match command {
+        DeadCommand::List { .. } => Needs::Readable,
+        _ => Needs::Both,
+    };
+    let done = Context::with(config, out, needs, async |context| match command {
         DeadCommand::List { limit, from, filter } => {
             let from = from.unwrap_or(EntryId::MIN);
             list(context, &filter.unwrap_or_default(), from, limit).await
@@ -158,10 +162,12 @@ fn reader(context: &Context) -> Letters {
 }
 
 async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -> Result<u8> {
-    let mut conn = context.redis.connection();
-    let total = dead_letters::count(&mut conn, &context.keys).await?;
-    let now = conn.now().await?;
-    let mut reader = reader(context);
+    let mut servers = context.servers();
+    let (conn, keys) = (&mut servers.conn, &servers.keys);
+    let lost = conn.probe(keys).await.to_vec();
+    let total = dead_letters::count(conn, keys).await?;
+    let now = conn.now_of_reachable(keys).await?;
+    let mut reader = Letters::new(servers, &context.config.engine);
     let (mut found, mut next) = (Vec::new(), Some(from));
     // One extra row shows where the next page begins.
     while let Some(from) = next.filter(|_| found.len() <= limit) {
@@ -175,7 +181,8 @@ async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -
     found.truncate(limit);
     let listing = Listing { total, letters: found, next };
     let is_found = !listing.letters.is_empty() || filter.is_empty();
-    context.out.verdict(is_found, &listing, || render(&listing, filter))
+    let code = context.out.verdict(is_found, &listing, || render(&listing, filter))?;
+    if lost.is_empty() { Ok(code) } else { CliError::of_lost(&lost) }
 }
 
 async fn show(context: &Context, letter: EntryId) -> Result<u8> {

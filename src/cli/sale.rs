@@ -115,7 +115,11 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
         }
         _ => {}
     }
-    let done = Context::with(config, out, Needs::Both, async |context| {
+    let needs = match command {
+        SaleCommand::List { .. } | SaleCommand::Show { .. } => Needs::Readable,
+        _ => Needs::Both,
+    };
+    let done = Context::with(config, out, needs, async |context| {
         let (command, reason) = match command {
             SaleCommand::List { archived: true, before, limit } => {
                 return archived(context, before, limit).await;
@@ -201,8 +205,7 @@ async fn show(context: &Context, id: VoucherId) -> Result<u8> {
     let ids: Vec<VoucherId> = parts.iter().map(|part| part.voucher_id).collect();
     let stats = read_stats(&mut conn, &context.keys, &ids).await?;
     let lines = SaleLine::of_vouchers(parts.iter().zip(&stats.sales).map(|(part, facts)| {
-        let is_lost = conn.is_lost(&context.keys.partition_of(part.voucher_id));
-        let facts = Some(facts).filter(|_| part.state != SaleState::Archived && !is_lost);
+        let facts = facts.as_ref().filter(|_| part.state != SaleState::Archived);
         (part.shard.filter(|shard| shard.of == id), SaleLine::of(part, stats.now, facts))
     }));
     let line = lines.first().ok_or(StoreError::NoSale(id))?;

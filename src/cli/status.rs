@@ -75,6 +75,10 @@ pub(super) async fn status(context: &mut Context) -> Status {
     let (mut losses, mut servers) = (Vec::new(), context.servers());
     servers.conn.probe(&servers.keys).await;
     if snapshot.redis.up {
+        // A server may have been lost since the snapshot.
+        if servers.conn.lost().len() > snapshot.unreachable.len() {
+            snapshot.unreachable = servers.conn.lost().to_vec();
+        }
         if let Ok(rows) = collector.pending(EntryId::MIN).await {
             snapshot.pending = collector.pending_page(EntryId::MIN, &rows, snapshot.taken);
         }
@@ -101,8 +105,10 @@ pub(super) async fn status(context: &mut Context) -> Status {
         // By order ID, as the audit does: totals alone miss a sale that SQL does not know.
         if snapshot.redis.up && snapshot.funnel.admitted.total <= AUDIT_UP_TO {
             match ledger::audit(&mut servers, None).await {
-                // With an unread sale it is unknown already.
-                Ok(audit) if audit.findings().next().is_none() => {}
+                Ok(audit) if audit.balanced => {}
+                Ok(audit) if audit.findings().next().is_none() => {
+                    snapshot.audit = Balance::Unknown;
+                }
                 Ok(audit) => snapshot.audit = Balance::Off { findings: audit.findings().collect() },
                 Err(error) if prevents_audit(&error, &broken) => {
                     audit_error = Some(NOT_AUDITED.to_owned());

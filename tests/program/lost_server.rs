@@ -125,6 +125,9 @@ impl Site {
             self.is_marked(sale);
         }
 
+        let dead = self.run(&["dead", "list"]).expect_code(3);
+        self.is_named_in(&dead.stderr);
+
         let audit = self.run(&["audit"]).expect_code(3).stdout;
         self.is_named_in(&audit);
         assert!(!audit.contains("! #"), "{audit}");
@@ -205,5 +208,9 @@ fn a_frozen_primary_hides_only_its_own_partitions() {
     site.shows_the_rest();
     let doctor = site.run(&["doctor"]).expect_code(3).stdout;
     site.is_named_in(&doctor);
+    // Nothing confirms that this Redis belongs to this database, so nothing is changed.
+    site.run(&["sale", "pause", &site.spread]).expect_code(3);
+    let shown = site.run(&["sale", "show", &site.spread, "--json"]).json();
+    assert_eq!(shown["state"], "running", "{shown}");
     site.cluster.thaw(site.lost);
 }
