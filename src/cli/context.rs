@@ -158,10 +158,10 @@ impl Context {
         if needs != Needs::Both {
             conn.probe(&self.keys).await;
         }
-        if !conn.lost().is_empty() {
-            conn.reachable(&self.keys).next().ok_or_else(|| conn.why_lost())?;
-        } else {
+        if conn.lost().is_empty() {
             conn.multiplexed(HOME).await?;
+        } else {
+            conn.reachable(&self.keys).next().ok_or_else(|| conn.why_lost())?;
         }
         Ok(())
     }
@@ -274,9 +274,10 @@ impl Context {
             let _ = partition_repair::repair_all(&mut servers, &self.outbox, &name).await;
             servers.conn.probe(&servers.keys).await;
             let taken = take_name(&mut servers, &name, &self.instance, dead_ms, false).await;
-            if let Err(error @ EngineError::Redis(
-                RedisError::Unwilling(_) | RedisError::ClusterDown(_),
-            )) = taken {
+            if let Err(
+                error @ EngineError::Redis(RedisError::Unwilling(_) | RedisError::ClusterDown(_)),
+            ) = taken
+            {
                 let mut refused = CliError::from(error);
                 refused.text = text!("cli-read-only-works", why = refused.message()).into();
                 return Err(refused);

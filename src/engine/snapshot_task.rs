@@ -465,7 +465,9 @@ async fn audit(
     };
     let page = match result {
         // It proves nothing about these figures.
-        Ok(Ok(page)) if figures.is_some() && !page.unread.is_empty() => return Audited::Interrupted,
+        Ok(Ok(page)) if figures.is_some() && !page.unread.is_empty() => {
+            return Audited::Interrupted;
+        }
         Ok(Ok(page)) => page,
         Ok(Err(error)) => {
             tracing::warn!(%error, "the audit was interrupted; retrying");

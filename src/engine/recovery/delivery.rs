@@ -95,12 +95,11 @@ pub(crate) async fn deliver_each(
             (
                 Some(EngineError::NotLoaded { voucher, shards, .. }),
                 EngineError::NotLoaded { voucher: of, shards: more, .. },
-            ) => {
-                if *voucher == of {
-                    shards.extend(more);
-                    shards.sort_unstable();
-                }
+            ) if *voucher == of => {
+                shards.extend(more);
+                shards.sort_unstable();
             }
+            (Some(EngineError::NotLoaded { .. }), _) => {}
             (None, error) | (_, error @ EngineError::NotLoaded { .. }) => failed = Some(error),
             _ => {}
         }

@@ -168,8 +168,11 @@ impl Row for SaleAudit {
         let (plan, left): (Vec<_>, Vec<_>) =
             meant.cloned().partition(|sale| !sale.cures().is_empty());
         if plan.is_empty() && page.partitions.is_empty() {
-            let by_hand = Label("ledger-no-automatic-repair-for-these");
-            return Some(Effect::note(if left.is_empty() { NOTHING_TO_REPAIR } else { by_hand }));
+            return Some(Effect::note(match (left.as_slice(), page.unread.as_slice()) {
+                ([], []) => NOTHING_TO_REPAIR,
+                ([], _) => Label("ledger-incomplete"),
+                _ => Label("ledger-no-automatic-repair-for-these"),
+            }));
         }
         let faults = page.partitions.iter().map(|it| it.findings.len()).sum();
         let question = repair_question(&plan, !state.marks.is_empty(), faults);
