@@ -509,7 +509,7 @@ impl Recovery {
         let sum = |of: fn(&SaleReport) -> Option<u64>| of_redis(&report).map(of).sum();
         let stream = report.stream.as_ref();
         let mut proof = Proof {
-            stuck: 0,
+            stuck: Some(0),
             pending: stream.map_or(0, |it| it.pending),
             undelivered: stream.and_then(|it| it.lag),
             buyers_without_order: sum(|it| it.buyers_without_order),
@@ -522,8 +522,12 @@ impl Recovery {
         };
         for alarm in &report.alarms {
             match alarm {
-                Alarm::StuckPending { count, .. } => proof.stuck += count,
-                Alarm::LagHigh { lag, .. } => proof.stuck += lag.unwrap_or(1),
+                Alarm::StuckPending { count, .. } => {
+                    proof.stuck = proof.stuck.map(|it| it + count);
+                }
+                Alarm::LagHigh { lag, .. } => {
+                    proof.stuck = proof.stuck.zip(*lag).map(|(it, lag)| it + lag);
+                }
                 Alarm::Oversold { .. } => proof.oversold += 1,
                 Alarm::StockMismatch { .. } => {
                     proof.stock_mismatches = proof.stock_mismatches.map(|it| it + 1);

@@ -173,11 +173,11 @@ impl Applied {
     }
 }
 
-/// What is left, read again after a recovery. `None`: not counted, because one pass cannot read that much.
+/// What is left, read again after a recovery. `None`: unknown, or more than one pass can count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Proof {
     /// Entries pending for too long; all undelivered ones, if the oldest has waited for too long.
-    pub stuck: u64,
+    pub stuck: Option<u64>,
     /// Entries pending.
     pub pending: u64,
     /// Entries never delivered.
@@ -197,8 +197,13 @@ pub struct Proof {
 impl Proof {
     /// Whether nothing is left to recover.
     pub fn is_clean(&self) -> bool {
-        let counted = [self.buyers_without_order, self.orders_without_buyer, self.stock_mismatches];
-        let rest = [self.stuck, self.duplicate_buyers, self.oversold];
+        let counted = [
+            self.stuck,
+            self.buyers_without_order,
+            self.orders_without_buyer,
+            self.stock_mismatches,
+        ];
+        let rest = [self.duplicate_buyers, self.oversold];
         counted.iter().all(|it| *it == Some(0)) && rest.iter().all(|it| *it == 0)
     }
 }

@@ -309,7 +309,7 @@ fn left(proof: &Proof) -> String {
     let count =
         |it: Option<u64>| it.map_or_else(|| Label("attach-recover-not-counted").to_owned(), number);
     let lines = [
-        (Label("attach-recover-stuck"), number(proof.stuck)),
+        (Label("attach-recover-stuck"), count(proof.stuck)),
         (Label("column-pending"), number(proof.pending)),
         (Label("column-undelivered"), count(proof.undelivered)),
         (Label("attach-recover-buyers"), count(proof.buyers_without_order)),
