@@ -28,12 +28,12 @@ pub async fn take(
     match locks.try_lock(&name, &format!("{login}: {action}")).await {
         Err(LockError::Busy(_)) => {
             let holder = lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?;
-            let left = holder.as_ref().and_then(|lock| lock.left_ms);
-            let seconds = left.map_or(1, |left| left.div_ceil(1_000));
-            let who = holder.map_or_else(
-                || reason!("error-operator-just-finished"),
-                |lock| format!("{} on {}", lock.task, lock.node).into(),
-            );
+            let Some(lock) = holder else {
+                return Err(EngineError::Failed(reason!("error-operator-just-finished")));
+            };
+            let who = format!("{} on {}", lock.task, lock.node);
+            // A lock without a lease does not end.
+            let seconds = lock.left_ms.map_or(0, |left| left.div_ceil(1_000));
             Err(EngineError::Failed(reason!("error-other-operator", who, seconds)))
         }
         other => Ok(other?),
