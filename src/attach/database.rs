@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use seckill_model::{Millis, Phase, VoucherId, reason};
 use seckill_store::{
     Settings, StoreError,
-    plain::{PlainConnection, PlainPool, Reading},
+    plain::{PlainConnection, PlainPool, SessionSettings},
 };
 
 use crate::{AttachError, Profile, Result};
@@ -84,12 +84,12 @@ pub(crate) struct Orders {
 impl Database {
     /// Names a database, to read it. Does not connect.
     pub(crate) fn open(url: &str, settings: &Settings, profile: &Profile) -> Result<Self> {
-        Self::with(url, PlainPool::read_only(url, settings, &reading(profile)?)?)
+        Self::with(url, PlainPool::read_only(url, settings, &session(profile)?)?)
     }
 
     /// Names a database, to write orders. Does not connect.
     pub(crate) fn writable(url: &str, settings: &Settings, profile: &Profile) -> Result<Self> {
-        Self::with(url, PlainPool::existing(url, settings, &reading(profile)?)?)
+        Self::with(url, PlainPool::existing(url, settings, &session(profile)?)?)
     }
 
     fn with(url: &str, pool: PlainPool) -> Result<Self> {
@@ -334,13 +334,12 @@ impl Database {
     }
 }
 
-fn reading(profile: &Profile) -> Result<Reading> {
+fn session(profile: &Profile) -> Result<SessionSettings> {
     let zone = profile.zone().ok_or(AttachError::Invalid(reason!("attach-time-zone")))?;
-    Ok(Reading {
+    Ok(SessionSettings {
         time_zone: profile.time_zone.clone(),
         offset_seconds: zone.to_offset(Timestamp::now()).seconds(),
         statement: STATEMENT,
-        is_read_only: true,
     })
 }
 

@@ -35,19 +35,17 @@ const CONNECT: Duration = Duration::from_secs(20);
 
 /// The sessions in which the tables of another program are read or written on a server.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct SessionSettings {
     /// Zone in which columns with an instant are texts: an IANA name or a POSIX string.
     pub time_zone: String,
     /// Its offset from UTC today: MySQL knows zones by name only if they were loaded.
     pub offset_seconds: i32,
     /// The server ends a statement after this time.
     pub statement: Duration,
-    /// The server rejects writes.
-    pub is_read_only: bool,
 }
 
-impl Reading {
-    fn mysql(&self) -> Vec<String> {
+impl SessionSettings {
+    fn mysql(&self, is_read_only: bool) -> Vec<String> {
         let (sign, minutes) =
             (if self.offset_seconds < 0 { '-' } else { '+' }, self.offset_seconds.abs() / 60);
         let mut session = vec![format!(
@@ -59,17 +57,17 @@ impl Reading {
             self.statement.as_millis(),
         )];
         let read_only = "SET SESSION TRANSACTION READ ONLY".to_owned();
-        session.extend(self.is_read_only.then_some(read_only));
+        session.extend(is_read_only.then_some(read_only));
         session
     }
 
-    fn postgres(&self) -> Vec<String> {
+    fn postgres(&self, is_read_only: bool) -> Vec<String> {
         let mut session = vec![
             format!("SET TimeZone = '{}'", self.time_zone.replace('\'', "''")),
             format!("SET statement_timeout = {}", self.statement.as_millis()),
         ];
         let read_only = "SET default_transaction_read_only = on".to_owned();
-        session.extend(self.is_read_only.then_some(read_only));
+        session.extend(is_read_only.then_some(read_only));
         session
     }
 }
@@ -97,8 +95,8 @@ impl PlainPool {
     ///
     /// # Errors
     /// The URL or a TLS setting is invalid.
-    pub fn read_only(url: &str, settings: &Settings, reading: &Reading) -> Result<Self> {
-        Self::with(url, 1, settings, Some(reading), |file| file.read_only(true))
+    pub fn read_only(url: &str, settings: &Settings, session: &SessionSettings) -> Result<Self> {
+        Self::with(url, 1, settings, Some((session, true)), |file| file.read_only(true))
     }
 
     /// Names an existing database of another program, to write rows into its tables. A SQLite file is never created, and
@@ -106,19 +104,20 @@ impl PlainPool {
     ///
     /// # Errors
     /// The URL or a TLS setting is invalid.
-    pub fn existing(url: &str, settings: &Settings, reading: &Reading) -> Result<Self> {
-        let writing = Reading { is_read_only: false, ..reading.clone() };
-        Self::with(url, 1, settings, Some(&writing), |file| file)
+    pub fn existing(url: &str, settings: &Settings, session: &SessionSettings) -> Result<Self> {
+        Self::with(url, 1, settings, Some((session, false)), |file| file)
     }
 
     fn with(
         url: &str,
         connections: u32,
         settings: &Settings,
-        reading: Option<&Reading>,
+        session: Option<(&SessionSettings, bool)>,
         file: impl FnOnce(SqliteConnectOptions) -> SqliteConnectOptions,
     ) -> Result<Self> {
-        let session = |of: fn(&Reading) -> Vec<String>| reading.map(of).unwrap_or_default();
+        let session = |of: fn(&SessionSettings, bool) -> Vec<String>| {
+            session.map_or_else(Vec::new, |(it, is_read_only)| of(it, is_read_only))
+        };
         Ok(Self(match place(url)? {
             Place::Sqlite(path) => {
                 let options = SqliteConnectOptions::from_str("sqlite:")
@@ -130,12 +129,12 @@ impl PlainPool {
             }
             Place::Mysql(url) => {
                 let options = server::options::<MySql>(&url, settings)?;
-                let session = session(Reading::mysql);
+                let session = session(SessionSettings::mysql);
                 Driver::Mysql(pool(connections, session).connect_lazy_with(options))
             }
             Place::Postgres(url) => {
                 let options = server::options::<Postgres>(&url, settings)?;
-                let session = session(Reading::postgres);
+                let session = session(SessionSettings::postgres);
                 Driver::Postgres(pool(connections, session).connect_lazy_with(options))
             }
         }))

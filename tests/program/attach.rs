@@ -18,7 +18,7 @@ use redis::{RedisResult, Script};
 use rustix::process::Signal;
 use seckill_store::{
     Settings,
-    plain::{PlainConnection, PlainPool, Reading},
+    plain::{PlainConnection, PlainPool, SessionSettings},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -803,13 +803,12 @@ async fn tables_are_read_in_sessions_that_reject_writes() {
     for url in [MariaDb::shared().database().await, Postgres::shared().database().await] {
         let pool = PlainPool::open(&url, 1).unwrap();
         pool.connection().await.unwrap().command("CREATE TABLE t (id INT)").await.unwrap();
-        let reading = Reading {
+        let session = SessionSettings {
             time_zone: "Asia/Shanghai".to_owned(),
             offset_seconds: 8 * 3_600,
             statement: PATIENCE,
-            is_read_only: true,
         };
-        let pool = PlainPool::read_only(&url, &Settings::default(), &reading).unwrap();
+        let pool = PlainPool::read_only(&url, &Settings::default(), &session).unwrap();
         let mut conn = pool.connection().await.unwrap();
         conn.rows::<1>("SELECT COUNT(*) FROM t", &[]).await.unwrap();
         let rejected = conn.command("INSERT INTO t VALUES (1)").await.unwrap_err().to_string();
