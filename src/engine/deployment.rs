@@ -45,7 +45,8 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
     let Servers { store, conn, keys } = servers;
     let ours = match store.setting(SETTING).await? {
         Some(ours) => ours,
-        None if read_only => return Ok(()),
+        // A database without a name is new: a Redis that has one belongs to another.
+        None if read_only => String::new(),
         None => name(store, false).await?,
     };
     if !read_only {

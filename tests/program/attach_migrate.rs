@@ -210,6 +210,7 @@ fn there_and_back(database: Database, redis: Option<TestRedis>) {
         ("in_flight", 9),
         ("without_order", 0),
         ("without_buyer", 0),
+        ("without_time", 21),
     ] {
         assert_eq!(plan[key], expected, "{key}: {planned}");
     }
@@ -295,7 +296,7 @@ fn times_and_pay_types_move(database: Database, date: &str) {
     let both = Both::start(database, None);
     let service = &both.service;
     service.loaded_sale("10", 10);
-    for user in 1..=3 {
+    for user in [1, 2, 3, 5] {
         assert_eq!(both.admit("10", user).unwrap(), 0);
     }
     service.consume();
@@ -318,6 +319,8 @@ fn times_and_pay_types_move(database: Database, date: &str) {
     // One that the service should have closed, and one that may still be paid.
     set(2, format!("create_time = '{}'", local(created)));
     set(3, format!("create_time = '{}'", local(now)));
+    // Paid at an unknown time.
+    set(5, format!("create_time = '{}', status = 2", local(created)));
     both.migrate("10", &[]);
     let has = |condition: String| {
         both.count(format!("SELECT COUNT(*) FROM tb_voucher_order WHERE {condition}")) == 1
@@ -327,6 +330,7 @@ fn times_and_pay_types_move(database: Database, date: &str) {
         "user_id = 1 AND create_time = {created} AND pay_time = {paid} AND pay_type = 3"
     )));
     assert!(has(format!("user_id = 2 AND create_time = {created} AND pay_time IS NULL")));
+    assert!(has("user_id = 5 AND status = 2 AND pay_time IS NULL".to_owned()));
     let entry = now.as_millisecond() - 60_000;
     assert!(has(format!("user_id = 4 AND create_time > {entry}")));
     both.engine(&["jobs", "run", "close-overdue"]).expect_code(0);
@@ -344,6 +348,7 @@ fn times_and_pay_types_move(database: Database, date: &str) {
     };
     has("user_id = 1 AND status = 2 AND pay_type = 3".to_owned());
     has("user_id = 2 AND status = 4 AND pay_time IS NULL".to_owned());
+    has("user_id = 5 AND status = 2 AND pay_time IS NULL".to_owned());
     has(format!("user_id = 3 AND status = 2 AND pay_time BETWEEN '{from}' AND '{to}'"));
     has(format!("user_id = 4 AND create_time BETWEEN '{from}' AND '{to}' AND pay_time IS NULL"));
     assert_eq!(service.status(0, &[])["alarms"], json!([]));

@@ -53,6 +53,8 @@ pub struct Plan {
     pub without_order: u64,
     /// Users with an order who are not in the set; they become buyers.
     pub without_buyer: u64,
+    /// Orders without a time of creation; the engine stores that of the migration.
+    pub without_time: u64,
     /// What prevents the migration.
     #[serde(serialize_with = "sentences")]
     pub findings: Vec<Reason>,
@@ -64,7 +66,7 @@ pub struct Plan {
     pub(super) waiting: Vec<Waiting>,
 }
 
-/// An order that moves; `None`: the service does not know it.
+/// An order that moves. A field is `None` if the service has no such column or no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moving {
     pub(super) id: OrderId,
@@ -75,7 +77,7 @@ pub(super) struct Moving {
 }
 
 impl Plan {
-    /// The orders as the engine stores them. The times of their own decide when unpaid ones are closed.
+    /// The orders as the engine stores them. Unpaid ones are closed by their own time of creation.
     pub(super) fn orders(&self, now: Millis) -> Vec<ImportedOrder> {
         let of = |(user, it): (&UserId, &Moving)| {
             let Moving { id, status, created, paid, pay_type } = *it;
@@ -84,7 +86,7 @@ impl Plan {
                 order: SaleOrder { id, user_id: *user, voucher_id: self.voucher_id, place: 1 },
                 status,
                 created: created.unwrap_or(now),
-                paid: is_paid.then(|| paid.unwrap_or(now)),
+                paid: paid.filter(|_| is_paid),
                 pay_type: pay_type.unwrap_or(PAY_TYPE),
             }
         };
@@ -301,6 +303,7 @@ impl Migration {
         if let Some(stated) = row.initial.filter(|stated| *stated != initial) {
             findings.push(reason!("attach-move-initial", stated, initial));
         }
+        let without_time = orders.values().filter(|it| it.created.is_none()).count() as u64;
         let (initial, sold) = (u64::try_from(initial).unwrap_or(0), orders.len() as u64);
         if sold > initial {
             findings.push(reason!("attach-move-oversold", sold, initial));
@@ -324,6 +327,7 @@ impl Migration {
             in_flight,
             without_order,
             without_buyer,
+            without_time,
             findings,
             orders,
             waiting,

@@ -74,8 +74,9 @@ pub(super) async fn run(
 ) -> Result<u8> {
     let (mut target, mut to_database) = (config.clone(), args.to_database.clone());
     // The plan needs tables, and a dry run creates no file.
-    let scratch = tempfile::tempdir().map_err(|error| scratch_failed(&error))?;
+    let scratch;
     if args.dry_run && seckill_store::file_of(&to_database).is_some_and(|it| !it.exists()) {
+        scratch = tempfile::tempdir().map_err(|error| scratch_failed(&error))?;
         to_database = format!("sqlite:{}", scratch.path().join("engine.db").display());
     }
     (target.redis, target.database) = (Some(args.to_redis.clone()), Some(to_database));
@@ -313,7 +314,11 @@ fn of_plan(plan: &Plan) -> String {
         (Label("attach-column-no-order"), number(plan.without_order)),
         (Label("attach-column-no-buyer"), number(plan.without_buyer)),
     ];
-    with_findings(fields(&lines).to_string(), &plan.findings)
+    let mut text = fields(&lines).to_string();
+    if plan.without_time > 0 {
+        text.push_str(&format!("{}\n", text!("attach-move-no-time", count = plan.without_time)));
+    }
+    with_findings(text, &plan.findings)
 }
 
 fn of_back(plan: &BackPlan) -> String {

@@ -110,9 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn the_example_is_the_first_profile() {
-        let example = read(include_str!("../../../assets/attach.toml")).unwrap();
-        assert_eq!(Profile::named("hmdp"), Some(example));
+    fn the_built_in_profiles_are_valid_files() {
+        for (name, file) in profile::BUILT_IN {
+            assert_eq!(Profile::named(name), Some(read(file).unwrap()), "{name}");
+        }
     }
 
     #[test]
