@@ -417,10 +417,10 @@ alarms-server-back =
     }
 alarms-server-lost =
     { $reader ->
-        [overview] Redis at { $address } is unreachable; { $count ->
-                [one] partition { $numbers } is unknown.
-               *[other] partitions { $numbers } are unknown.
-            } Retrying: { $reason }.
+        [overview] No data from Redis at { $address }: { $count ->
+                [one] the state of partition { $numbers } is
+               *[other] the states of partitions { $numbers } are
+            } unknown. Retrying: { $reason }.
         [presenter] A Redis server is unreachable: some figures are unknown.
        *[status] { $error }
     }
@@ -757,7 +757,7 @@ attach-back-taken = order IDs that belong to other users in the table of the ser
 attach-back-unclosed = closed orders that are live in the table of the service: { $count }, the first { $order }. The profile has no status for them; set order.status and order.closed
 attach-back-unfinished = sale #{ $voucher } has not moved to the engine completely; run 'seckill attach migrate' without --back first
 attach-back-unknown = orders in the table of the service that the engine does not have: { $count }, the first { $order }
-attach-between = Sale #{ $voucher } is between the service and an engine ({ $key }), and on sale nowhere: its migration is running or was interrupted. If it does not end, run the same migration again: it completes or undoes it.
+attach-between = Sale #{ $voucher } is on sale neither in the service nor in an engine ({ $key }): its migration is running or was interrupted. If it does not finish, run the same migration again to complete or undo it.
 attach-body-gone = it was trimmed or deleted before it was acknowledged
 attach-buyers-without-order =
     Sale #{ $voucher }: { $users ->
@@ -803,7 +803,7 @@ attach-head-no-buyer = NO BUYER
 attach-head-no-order = NO ORDER
 attach-head-orders = ORDERS
 attach-holds-other = key { $key } has the wrong type ({ $holds }): it cannot be read
-attach-idle-consumers = { $count } consumers of the group hold nothing and have been silent for long, such as { $consumer } for { $minutes } minutes: the service takes a new name at each start. Give each instance a fixed name, and remove the dead ones with XGROUP DELCONSUMER.
+attach-idle-consumers = { $count } consumers of the group have no pending entries and have been idle for long, for example { $consumer } for { $minutes } minutes: the service probably takes a new name at each start. Give each instance a fixed name, and remove the dead ones with XGROUP DELCONSUMER.
 attach-invalid-profile = invalid profile { $path }: { $why }
 attach-key-without-part = { $key } must contain { $part } once
 attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
@@ -844,6 +844,10 @@ attach-move-memory = the profile has no stream: orders may wait in the memory of
 attach-move-no-clients = the user of --redis may not run CLIENT LIST, which shows consumers that wait in XREADGROUP. Stop the service and pass --service-stopped, or permit the command
 attach-move-no-order = buyers without order and entry: { $count }, for example user { $user }. Recover their orders first, or pass --leave-out: their pieces are on sale again
 attach-move-no-sale = the service has no sale #{ $voucher } in SQL
+attach-move-no-time = { $count ->
+    [one] 1 order has
+   *[other] { $count } orders have
+} no time of creation: the engine stores that of the migration, so an unpaid one is closed a whole deadline later.
 attach-move-not-loaded = sale #{ $voucher } has no stock in Redis ({ $key }): what is left is unknown. Load the stock first
 attach-move-not-proved = { $matching } of { $orders } orders are on the other side. Nothing was cleaned up; compare both sides, and run the command again.
 attach-move-number = values that are no ID for the engine: { $count }, the first { $value }
@@ -880,13 +884,13 @@ attach-no-group = Group { $group } of stream { $stream } does not exist, and { $
        *[other] { $length } entries are
     } not delivered. Create it: XGROUP CREATE { $stream } { $group } 0
 attach-no-group-name = stream.group is empty; name the group, or leave stream.key empty too
-attach-no-initial = the profile names no column of it: more orders than stock are found only by a negative stock, and a piece that went back twice on both sides cannot be known
+attach-no-initial = the profile names no column of it: overselling is detected only by a negative stock, and a piece that was returned twice on both sides is not detected
 attach-no-lease = { $count ->
         [one] Lock { $key } has
        *[other] { $count } locks, such as { $key }, have
     } no lease: a holder that dies keeps it forever. Check the holder, then delete the key.
 attach-no-lock-key = the profile has no lock
-attach-no-locks = no lock { $pattern } is held now, as an order holds it for milliseconds: their kind is unknown
+attach-no-locks = no lock { $pattern } is held now (an order holds one only for milliseconds): the kind of lock is unknown
 attach-no-number = the field { $name } is not a number
 attach-no-optional = table { $table } has no column { $columns }: a migration cannot carry over its values, and without order.paid, paid orders that were closed are not found
 attach-no-sales = no sale: values were not compared
@@ -908,7 +912,7 @@ attach-order-ids-differ =
     Sale #{ $voucher }: { $users ->
         [one] 1 user has an order
        *[other] { $users } users have orders
-    } in SQL under another ID than in the stream (user { $user }, entry { $entry }): the service makes two IDs for one purchase, and the one that the buyer was given does not exist. Write the ID of the entry.
+    } in SQL under another ID than in the stream (user { $user }, entry { $entry }): either the service makes two IDs for one purchase, and the ID that the buyer was given does not exist, or it rejected a second purchase. Store the order under the ID of its entry.
 attach-orders-without-buyer =
     Sale #{ $voucher }: { $users ->
         [one] 1 user has an order in SQL but is
@@ -927,7 +931,10 @@ attach-paid-closed =
     Sale #{ $voucher }: { $orders ->
         [one] 1 order was paid and is
        *[other] { $orders } orders were paid and are
-    } closed as unpaid (order { $order }): the job that closes orders does not check the status. Refund or reopen it, and close only orders WHERE status is unpaid.
+    } closed as unpaid (order { $order }): the job that closes orders does not check the status. Refund or reopen { $orders ->
+        [one] it
+       *[other] them
+    }, and let the job close only unpaid orders.
 attach-phase-moved = moved
 attach-phase-unknown = Sale #{ $voucher } has no readable dates: whether it runs is unknown, and orders outside them are not found.
 attach-pieces-differ = Sale #{ $voucher }: stock and buyers in Redis add up to { $in_redis }, stock and live orders in SQL to { $in_sql }. A closed order has returned its piece twice or never. Compare closed orders, and correct the stock.
@@ -973,8 +980,8 @@ attach-recover-lock-lost = the lock of this recovery was lost, so it has stopped
 attach-recover-locked = left: the lock of their user is held; run the command again after its release
 attach-recover-log = the log { $path } cannot be written ({ $why }), so nothing more was changed; correct it or pass --data-dir
 attach-recover-lost = stream { $key } does not exist: no order yet, or orders wait in the memory of the service (--profile 002); if Redis has lost it, run XGROUP CREATE { $key } { $group } 0 MKSTREAM first
-attach-recover-memory = The profile has no stream: orders that wait in the memory of the service cannot be seen. The plan is right only once it has stopped.
-attach-recover-most = At most { $max } of these { $planned } entries are processed in one run (--max); run the command again for the rest.
+attach-recover-memory = The profile has no stream: orders that wait in the memory of the service cannot be seen. The plan is valid only after the service has stopped.
+attach-recover-most = This run processes { $max } of { $planned } entries (--max). Run the command again for the rest.
 attach-recover-moved = { $entries ->
     [one] 1 entry in flight is of a sale that has
    *[other] { $entries } entries in flight are of sales that have
@@ -1118,7 +1125,7 @@ cli-activity-why = reason: { $reason }
 cli-alive = alive
 cli-audit-failed = Audit FAILED.
 cli-audit-failed-because = Audit failed: { $error }.
-cli-audit-incomplete = Audit incomplete: no difference in what was read; sales not read, or not wholly: { $sales }.
+cli-audit-incomplete = Audit incomplete: no differences in the sales that were read; the state of { $sales } is unknown.
 cli-audit-loss = { $at }  { $node }, { $subject }: { $result }
 cli-audit-nothing = No sales yet, nothing to audit.
 cli-audit-passed = Audit passed: all orders accounted for.
@@ -1577,6 +1584,7 @@ cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $init
    *[other] { $initial } pieces
 }. The sale cannot be reopened.
 cli-sale-ends = ends
+cli-sale-is-shard = #{ $sale } is a shard of sale #{ $of }
 cli-sale-limit = { $limit ->
     [one] 1 order
    *[other] { $limit } orders
@@ -1621,7 +1629,7 @@ cli-status-stream-kept = { $length ->
    *[other] { $length } entries
 } kept, the oldest { $oldest } old
 cli-status-stream-name = stream
-cli-status-stream-partly = { $line }; of the partitions that respond
+cli-status-stream-partly = { $line } (reachable partitions only)
 cli-status-stream-pending = lag { $lag }, pending { $pending }, oldest { $oldest }, dead letters { $dead }
 cli-stream = partition { $partition }  { $length ->
     [one] 1 entry
@@ -2380,16 +2388,19 @@ error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second ('seckill work' runs one)
 error-not-loaded = the change of sale #{ $sale } is committed in SQL, but { $count ->
     [0] Redis has not confirmed it
-    [one] Redis has not confirmed it for shard { $shards }; the other shards have it
-   *[other] Redis has not confirmed it for the shards { $shards }; the others have it
-}: { $why }; a running node, such as 'seckill work', delivers it once Redis accepts writes; until then Redis uses the old version
-error-operator-just-finished = just finished
-error-other-operator = another operator is running a command ({ $who }); wait until it ends. If its process is dead, run the same command again in { $seconds } s, when its lock ends, or run 'seckill locks release operator' first
+    [one] Redis has not confirmed it for shard { $shards }
+   *[other] Redis has not confirmed it for shards { $shards }
+}: { $why }. A running node ('seckill work') delivers it once Redis accepts writes; until then Redis uses the old version
+error-operator-just-finished = the command of another operator has just ended; run the same command again
+error-other-operator = another operator is running a command ({ $who }); wait until it ends. If its process is dead, { $seconds ->
+    [0] run 'seckill locks release operator' first
+   *[other] run the same command again in { $seconds } s, when its lock ends, or run 'seckill locks release operator' first
+}
 error-other-sale = Redis and SQL hold different sales under ID { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis
 error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the excess orders
 error-read-only = read-only: commands are rejected; start without --read-only to make changes
 error-reconciling = '{ $key }' is being reconciled with SQL and is not ready yet; try again
-error-shards = { $shards } shards need as many partitions, and this deployment has { $most }; choose fewer, or stop all nodes and run 'seckill work --partitions { $shards }', which works until it is stopped
+error-shards = { $shards } shards need as many partitions, and this deployment has { $most }; choose fewer, or stop all nodes and start one with 'seckill work --partitions { $shards }'
 error-short = cannot remove { $by ->
     [one] 1 piece
    *[other] { $by } pieces
@@ -2572,7 +2583,7 @@ forms-is-not-integer = enter a whole number
 forms-limit = Limit
 forms-new-sale = New sale
 forms-orders-per-user = orders per user, 1 to 20
-forms-parts-of-the-stock = partitions that share the stock, 1 to 64
+forms-parts-of-the-stock = 1 to 64, at most the number of partitions
 forms-percentage-that-requests-twice = repeat buyers, in percent
 forms-pieces-on-sale = pieces on sale
 forms-pieces-to-add-or-remove = pieces: 500 adds, -20 removes unsold ones
@@ -3137,7 +3148,7 @@ ledger-in-a-larger-window = { $count ->
 ledger-in-flight = { $orders } in flight
 ledger-in-redis = in Redis
 ledger-in-sql = in SQL
-ledger-incomplete = No difference in the sales that were read; nothing is known about the others.
+ledger-incomplete = Audit incomplete: no differences in the sales that were read; the other sales are unknown.
 ledger-left-of = { $orders ->
     [one] { $stock } left + 1 order = { $sum }, of { $initial }
    *[other] { $stock } left + { $orders } orders = { $sum }, of { $initial }
@@ -3622,7 +3633,7 @@ recovery-verdict-word = { $verdict ->
 
 redis-certificate = the certificate of Redis at { $address } is not accepted ({ $reason }); if your own authority signed it, pass that authority's certificate with --redis-ca FILE
 redis-cluster-down = { $address } replied { $reply } for slot { $slot }
-redis-cluster-is-down = { $reason }; start the missing server, or promote its replica: run 'CLUSTER FAILOVER TAKEOVER' on it
+redis-cluster-is-down = { $reason }; start the missing server, or run 'CLUSTER FAILOVER TAKEOVER' on its replica; if the slot was never assigned, assign it with 'CLUSTER ADDSLOTS'
 redis-cross-slot = the keys of one pipeline are in different slots; please report this
 redis-data-dir-closing = another seckill has been closing { $path } for { $seconds } s; wait for it, or stop it
 redis-data-dir-crowded = { $nodes } processes already use { $path }; stop some of them
@@ -3646,9 +3657,9 @@ redis-just-failed = it was unreachable a moment ago
 redis-key-moved = { $reply }: the key has moved to another server
 redis-login = Redis at { $address } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
 redis-lost-server = { $count ->
-    [one] partition { $numbers } is unknown: { $error }
-   *[other] partitions { $numbers } are unknown: { $error }
-}
+    [one] the state of partition { $numbers } is unknown
+   *[other] the states of partitions { $numbers } are unknown
+}: { $error }
 redis-no-group = the consumer group is missing; a running node recreates it
 redis-no-master = its sentinels report no live primary for '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?

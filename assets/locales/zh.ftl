@@ -452,7 +452,7 @@ alarms-server-back =
     }
 alarms-server-lost =
     { $reader ->
-        [overview] { $address } 的 Redis 不可达，{ $count } 个分区（{ $numbers }）的状态未知，正在重试：{ $reason }。
+        [overview] 未取得 Redis { $address } 的数据，{ $count } 个分区（{ $numbers }）的状态未知，正在重试：{ $reason }。
         [presenter] 一台 Redis 服务器不可达，部分数据未知。
        *[status] { $error }
     }
@@ -733,7 +733,7 @@ attach-back-taken = 原服务的表中有 { $count } 个订单号属于其他用
 attach-back-unclosed = 有 { $count } 笔已关闭订单在原服务的表中仍有效，第一笔为 { $order }；配置档案没有对应的状态，请设置 order.status 和 order.closed
 attach-back-unfinished = 秒杀 #{ $voucher } 尚未完全迁入引擎，请先不带 --back 运行 'seckill attach migrate'
 attach-back-unknown = 原服务的表中有 { $count } 笔订单不在引擎中，第一笔为 { $order }
-attach-between = 秒杀 #{ $voucher } 正处于原服务与引擎之间（{ $key }），两边均已停售：迁移正在进行，或已中断。若迟迟没有结束，请再次运行同一迁移命令，以完成或撤销迁移。
+attach-between = 秒杀 #{ $voucher } 在原服务和引擎中均未售卖（{ $key }）：迁移正在进行，或已中断。若迟迟没有结束，请再次运行同一迁移命令，以完成或撤销迁移。
 attach-body-gone = 确认之前已被裁剪或删除
 attach-buyers-without-order = 秒杀 #{ $voucher }：{ $users } 位买家在 SQL 中没有订单，也没有在途消息（例如用户 { $user }）。若消息仍在流中，且此前未被放弃，恢复操作会补写订单；其余请手动补写，或将买家移出集合并归还库存。
 attach-cannot-read-profile = 无法读取配置档案 { $path }（{ $why }），请检查 --profile
@@ -768,7 +768,7 @@ attach-head-no-buyer = 无买家
 attach-head-no-order = 无订单
 attach-head-orders = 订单
 attach-holds-other = 键 { $key } 的内容不符（{ $holds }），无法读取
-attach-idle-consumers = 消费组中有 { $count } 个消费者没有待确认消息，且长时间没有读取（例如 { $consumer }，已有 { $minutes } 分钟）：服务每次启动都使用新名称。请为每个实例固定名称，并用 XGROUP DELCONSUMER 删除失效的消费者。
+attach-idle-consumers = 消费组中有 { $count } 个消费者没有待确认消息，且长时间没有读取（例如 { $consumer }，已有 { $minutes } 分钟）：服务很可能每次启动都使用新名称。请为每个实例固定名称，并用 XGROUP DELCONSUMER 删除失效的消费者。
 attach-invalid-profile = 配置档案 { $path } 有误：{ $why }
 attach-key-without-part = { $key } 必须包含一次 { $part }
 attach-lag = 未投递的消息已等待 { $seconds } 秒{ $lag ->
@@ -809,6 +809,7 @@ attach-move-memory = 没有配置消息流：订单可能在服务的内存队�
 attach-move-no-clients = --redis 的用户无权执行 CLIENT LIST，无法查看用 XREADGROUP 等待的消费者。请停止服务并加上 --service-stopped，或授予该权限
 attach-move-no-order = 有 { $count } 位买家既没有订单也没有消息（例如用户 { $user }）。请先补写订单，或加上 --leave-out 将其库存重新出售
 attach-move-no-sale = 原服务的 SQL 中没有秒杀 #{ $voucher }
+attach-move-no-time = { $count } 笔订单没有下单时间：引擎记为迁移的时间，未支付的订单因此从迁移时起重新计算支付期限。
 attach-move-not-loaded = 秒杀 #{ $voucher } 在 Redis 中没有库存（{ $key }），剩余数量未知，请先加载库存
 attach-move-not-proved = 另一侧有 { $orders } 笔订单中的 { $matching } 笔，未做清理；请比较两侧后重新运行。
 attach-move-number = 有 { $count } 个值不能作为引擎的编号，第一个为 { $value }
@@ -842,13 +843,13 @@ attach-no-field = 缺少字段 { $name }
 attach-no-file = 文件 { $path } 不存在，请更正 --database
 attach-no-group = 消息流 { $stream } 的消费组 { $group } 不存在，{ $length } 条消息未投递。请创建：XGROUP CREATE { $stream } { $group } 0
 attach-no-group-name = stream.group 为空；请填写消费组，或将 stream.key 也留空
-attach-no-initial = 没有配置该列：只有库存为负时才能发现超卖；若库存在两边都退回了两次，则无法得知
+attach-no-initial = 没有配置该列：只有库存为负时才能发现超卖；两侧都退回了两次的库存无法发现
 attach-no-lease = { $count ->
         [1] 锁 { $key } 没有租期
        *[other] { $count } 把锁没有租期（例如 { $key }）
     }：持有者崩溃后永远不会释放。请确认持有者，再删除该键。
 attach-no-lock-key = 没有配置锁
-attach-no-locks = 目前没有持有中的锁 { $pattern }（订单只持有几毫秒），不知道锁的类型
+attach-no-locks = 目前没有持有中的锁 { $pattern }（订单只持有几毫秒），锁的类型未知
 attach-no-number = 字段 { $name } 不是数字
 attach-no-optional = 表 { $table } 没有列 { $columns }：迁移时无法带上其值；缺少 order.paid 时，也无法发现已支付却被关闭的订单
 attach-no-sales = 没有秒杀，未比较数值
@@ -866,7 +867,7 @@ attach-not-released = { $count ->
        *[other] { $count } 把锁一直没有释放（例如 { $key }）
     }，而处理一笔订单只需几毫秒；租期还剩 { $seconds } 秒。若持有者在运行，请重启它；若已崩溃，请等待或删除该键。
 attach-not-trimmed = 消息流 { $stream } 有 { $acknowledged } 条已确认的消息，从未裁剪，会占满 Redis 内存。请裁剪到最早的待确认消息之前。
-attach-order-ids-differ = 秒杀 #{ $voucher }：{ $users } 名用户在 SQL 中的订单号与消息中的不同（例如用户 { $user }，消息 { $entry }）：服务为一次购买生成了两个订单号，买家得到的订单号查不到订单。请写入消息中的订单号。
+attach-order-ids-differ = 秒杀 #{ $voucher }：{ $users } 名用户在 SQL 中的订单号与消息中的不同（例如用户 { $user }，消息 { $entry }）：可能是服务为一次购买生成了两个订单号，买家得到的订单号查不到订单；也可能是服务拒绝了第二次购买。请用消息中的订单号写入订单。
 attach-orders-without-buyer = 秒杀 #{ $voucher }：{ $users } 名用户在 SQL 中有订单，却不在 Redis 的买家集合中（例如用户 { $user }），可以再次抢购。请补入集合。
 attach-other-fields = 消息 { $entry } { $why }；其字段为 { $names }
 attach-other-groups = 消费组 { $group } 不存在，现有 { $names }
@@ -915,8 +916,8 @@ attach-recover-lock-lost = 恢复所持的锁已丢失，因此停止；请再�
 attach-recover-locked = 未处理：用户的锁被占用；请在释放后重新运行
 attach-recover-log = 无法写入日志 { $path }（{ $why }），因此未再作更改；请修复，或另指定 --data-dir
 attach-recover-lost = 消息流 { $key } 不存在：还没有订单，或订单在服务的内存队列中（--profile 002）；若是 Redis 丢失了它，请先执行 XGROUP CREATE { $key } { $group } 0 MKSTREAM
-attach-recover-memory = 没有配置消息流：服务内存队列中的订单无法查看，只有在服务停止之后，计划才正确。
-attach-recover-most = 一次最多处理 { $planned } 条中的 { $max } 条（--max）；其余请再次运行。
+attach-recover-memory = 没有配置消息流：服务内存队列中的订单无法查看，只有在服务停止之后，计划才有效。
+attach-recover-most = 本次处理 { $planned } 条中的 { $max } 条（--max）；其余请再次运行。
 attach-recover-moved = { $entries } 条在途消息属于已迁入引擎的秒杀，不作处理。
 attach-recover-next = 执行：同一命令加上 --operate
 attach-recover-no-buyers = 未比较所有秒杀的买家和订单：超过一次读取的上限，或键的内容不符。
@@ -1029,7 +1030,7 @@ cli-activity-why = 原因：{ $reason }
 cli-alive = 在线
 cli-audit-failed = 对账不符。
 cli-audit-failed-because = 对账未完成：{ $error }。
-cli-audit-incomplete = 对账不完整：已读取的部分没有差异；未能读取或未能完整读取的场次：{ $sales }。
+cli-audit-incomplete = 对账不完整：已读取的场次没有差异；{ $sales } 的状态未知。
 cli-audit-loss = { $at }  { $node }，{ $subject }：{ $result }
 cli-audit-nothing = 还没有秒杀，无需对账。
 cli-audit-passed = 对账通过：所有订单均已核对。
@@ -1399,6 +1400,7 @@ cli-rush-unsettled = 仍有已准入的订单未处理完，可用 'seckill pend
 cli-sale-at-once = 立即
 cli-sale-end = 结束秒杀 #{ $voucher }“{ $title }”？共 { $initial } 件，未售 { $left } 件；结束后不能重新开始。
 cli-sale-ends = 结束
+cli-sale-is-shard = #{ $sale } 是秒杀 #{ $of } 的一个分片
 cli-sale-limit = 每人 { $limit } 单
 cli-sale-limit-name = 限购
 cli-sale-no-end = 不限
@@ -2104,16 +2106,19 @@ error-name-taken = 名为“{ $name }”的节点已在线，请在配置文件�
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
 error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数量；运行中的节点会在一秒内补齐（可用 'seckill work' 启动节点）
 error-not-loaded = #{ $sale } 的变更已提交到 SQL，但{ $count ->
-    [0] Redis 尚未确认
-   *[other] 分片 { $shards } 尚未收到，其余分片已生效
-}：{ $why }；Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
-error-operator-just-finished = 刚刚完成的操作
-error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若其进程已失联，请在 { $seconds } 秒后（其锁到期时）重新运行该命令，或先用 'seckill locks release operator' 释放其锁
+    [0] {" "}Redis 尚未确认
+   *[other] 分片 { $shards } 尚未收到
+}：{ $why }。Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
+error-operator-just-finished = 另一位操作员的操作刚刚结束，请重新运行该命令
+error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若其进程已失联，{ $seconds ->
+    [0] 请先用 'seckill locks release operator' 释放其锁
+   *[other] 请在 { $seconds } 秒后（其锁到期时）重新运行该命令，或先用 'seckill locks release operator' 释放其锁
+}
 error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 'seckill audit --repair' 从 SQL 载入
 error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；多出的订单见 'seckill audit'
 error-read-only = 只读模式不接受操作，去掉 --read-only 重新启动后可更改
 error-reconciling = “{ $key }”正在按 SQL 补齐，尚不可用，请稍后重试
-error-shards = { $shards } 个分片需要同样多的分区，当前部署只有 { $most } 个；请减少分片，或停止所有节点后执行 'seckill work --partitions { $shards }'（持续运行，直到手动停止）
+error-shards = { $shards } 个分片需要同样多的分区，当前部署只有 { $most } 个；请减少分片，或停止所有节点后用 'seckill work --partitions { $shards }' 启动一个
 error-short = 不能从 #{ $sale } 减少 { $by } 件：未售 { $left } 件；请减少件数，或结束该场
 error-stopped = 引擎已停止，请退出后重新启动
 error-stopping = 引擎正在停止，请在其恢复运行后重试
@@ -2268,7 +2273,7 @@ forms-is-not-integer = 请输入整数
 forms-limit = 限购
 forms-new-sale = 新建秒杀
 forms-orders-per-user = 每人限购的订单数，1 到 20
-forms-parts-of-the-stock = 分担库存的分区数，1 到 64
+forms-parts-of-the-stock = 1 到 64，不超过分区数
 forms-percentage-that-requests-twice = 重复请求的百分比，0 到 100
 forms-pieces-on-sale = 库存件数
 forms-pieces-to-add-or-remove = 件数：500 表示增加，-20 表示减少未售出的
@@ -2748,7 +2753,7 @@ ledger-in-a-larger-window = 另有 { $count } 行，请放大窗口
 ledger-in-flight = 在途 { $orders }
 ledger-in-redis = Redis 中
 ledger-in-sql = SQL 中
-ledger-incomplete = 已读取的场次没有差异，其余场次的情况未知。
+ledger-incomplete = 对账不完整：已读取的场次没有差异，其余场次的状态未知。
 ledger-left-of = 剩余 { $stock } + 订单 { $orders } = { $sum }，总库存 { $initial }
 ledger-more-sales = { $named } 等，另有 { $more } 场
 ledger-no-automatic-repair-for-these = 这些差异不能自动修复，请看详情
@@ -3164,7 +3169,7 @@ recovery-verdict-word = { $verdict ->
 
 redis-certificate = { $address } 的 Redis 证书不被接受（{ $reason }）；若由自建 CA 签发，请用 --redis-ca FILE 指定该 CA 的证书
 redis-cluster-down = { $address } 对槽 { $slot } 的应答为 { $reply }
-redis-cluster-is-down = { $reason }；请启动缺少的服务器，或在其从节点上执行 'CLUSTER FAILOVER TAKEOVER'，使其成为主节点
+redis-cluster-is-down = { $reason }；请启动缺少的服务器，或在其从节点上执行 'CLUSTER FAILOVER TAKEOVER'；若该槽从未分配，请用 'CLUSTER ADDSLOTS' 分配
 redis-cross-slot = 同一管道中的键分属不同的槽，请报告此问题
 redis-data-dir-closing = 另一个 seckill 正在关闭 { $path }，已有 { $seconds } 秒，请等待或结束它
 redis-data-dir-crowded = 已有 { $nodes } 个进程在使用 { $path }，请结束一些

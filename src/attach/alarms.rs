@@ -106,7 +106,7 @@ pub enum Alarm {
         /// The key of its stock.
         key: String,
     },
-    /// A migration of the sale was interrupted: neither side sells it.
+    /// A migration of the sale is running or was interrupted: neither side sells it.
     SaleBetween {
         /// The sale.
         voucher: VoucherId,

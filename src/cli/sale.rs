@@ -213,7 +213,7 @@ async fn show(context: &Context, id: VoucherId) -> Result<u8> {
     context.out.answer(line, || match line.shards.as_slice() {
         [] => {
             of.map_or_else(String::new, |shard| {
-                format!("{}\n", text!("error-is-shard", sale = id, of = shard.of))
+                format!("{}\n", text!("cli-sale-is-shard", sale = id, of = shard.of))
             }) + &card(line)
         }
         shards => format!("{}\n{}", card(line), indented(&table(shards).to_string())),

@@ -80,7 +80,7 @@ pub fn decode(id: OrderId) -> Decoded {
     Decoded { issued: Millis(id.unix_seconds() * 1_000), sequence: id.sequence(), day: id.day() }
 }
 
-/// A page of orders as [`Store::orders`] returns it, with the sales that users know instead of their shards.
+/// A page of orders as [`Store::orders`] returns it, with sales instead of their shards.
 pub async fn list(
     store: &Store,
     filter: &OrderFilter,
@@ -92,7 +92,7 @@ pub async fn list(
     Ok(page)
 }
 
-/// Replaces shards by the sales that users know.
+/// Replaces each shard by the sale to which it belongs.
 pub async fn name_sales(
     store: &Store,
     vouchers: impl IntoIterator<Item = &mut VoucherId>,
@@ -118,7 +118,7 @@ impl Location {
     }
 }
 
-/// As [`find_in_shard`], with the sale that users know instead of its shard.
+/// As [`find_in_shard`], with the sale instead of its shard.
 pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
     let mut found = find_in_shard(servers, id).await?;
     name_sales(&servers.store, found.voucher_mut()).await?;

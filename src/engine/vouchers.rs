@@ -153,8 +153,8 @@ impl Vouchers<'_> {
         self.set_state(voucher, SaleState::Running, Some(now)).await
     }
 
-    /// Sets the state that the operator chose for a sale, and its begin if one is given. The shards of a sale follow one
-    /// another; after an error, repeating it completes them.
+    /// Sets the state that the operator chose for a sale, and its begin if one is given. All shards are changed in SQL
+    /// first, then each in Redis. After an error, repeating it completes the change.
     pub async fn set_state(
         &mut self,
         voucher: VoucherId,

@@ -158,7 +158,7 @@ pub enum Side {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
 #[display("{}", self.reason())]
 pub struct SaleFinding {
-    /// The sale that users know.
+    /// The ID of the sale; of a shard, that of the sale to which it belongs.
     pub sale: Option<VoucherId>,
     /// The shard of that sale, if it is spread over several.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -89,7 +89,7 @@ impl FromStr for Shard {
 pub struct SalesOfShards(pub HashMap<VoucherId, VoucherId>);
 
 impl SalesOfShards {
-    /// The sale that users know: that of a shard, or else this one.
+    /// The ID of the sale; of a shard, that of the sale to which it belongs.
     pub fn sale_of(&self, voucher: VoucherId) -> VoucherId {
         self.0.get(&voucher).copied().unwrap_or(voucher)
     }
@@ -325,7 +325,7 @@ pub struct Sale {
 }
 
 impl Sale {
-    /// The sale that users know: that of which this is a shard, or else this one.
+    /// The ID of the sale; of a shard, that of the sale to which it belongs.
     pub fn sale_id(&self) -> VoucherId {
         self.shard.map_or(self.voucher_id, |shard| shard.of)
     }

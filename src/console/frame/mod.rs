@@ -235,8 +235,9 @@ fn time_left(sale: &SaleLine, now: Millis, wide: bool) -> Option<String> {
     })
 }
 
-/// One server, or a cluster that may not be whole: its name, whether it is up, and if there is room its latency or the time since it failed. The width is
-/// constant, so that nothing beside it moves; in a narrow window the panel headings show the age.
+/// One server, or a cluster of which a server may be unreachable: its name, whether it is up, and if there is room its
+/// latency or the time since it failed. The width is constant, so that nothing beside it moves; in a narrow window the
+/// panel headings show the age.
 fn health(
     theme: Theme,
     health: &Health,

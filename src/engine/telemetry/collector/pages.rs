@@ -64,7 +64,7 @@ impl Collector {
         PendingPage::of(from, now, lines, PENDING_PAGE)
     }
 
-    /// The sale that users know: that of a shard, or else this one.
+    /// The ID of the sale; of a shard, that of the sale to which it belongs.
     pub(super) fn sale_of(&self, voucher: VoucherId) -> VoucherId {
         // The newest first.
         let found = self.sales.binary_search_by(|sale| voucher.cmp(&sale.voucher_id)).ok();
