@@ -23,8 +23,8 @@ use crate::{
 
 /// How orders of the engine are paid.
 pub(super) const PAY_TYPE: i8 = 1;
-/// Interval of the two looks at the entries.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The unit of CLIENT LIST.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A sale of a service, as it moves. The keys are a contract of `attach migrate --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -128,9 +128,8 @@ impl Migration {
     /// A server is unreachable, the deployment does not match the profile, or it has no such sale.
     pub async fn plan(&mut self) -> Result<Plan> {
         let before = self.read().await?.waiting;
-        tokio::time::sleep(PAUSE).await;
+        let mut findings = self.blocked().await?;
         let service = self.read().await?;
-        let mut findings = Vec::new();
         self.traffic(&before, &service, &mut findings).await?;
         let mut plan = self.collect(service, findings);
         self.at_engine(&mut plan).await?;
@@ -156,17 +155,6 @@ impl Migration {
             let (consumer, seconds) = (it.name.as_str(), it.idle_ms / 1_000);
             findings.push(reason!("attach-move-consumer", consumer, seconds));
         }
-        if !self.options.is_stopped {
-            match self.blocked_clients().await {
-                Ok(waiting) => findings.extend(
-                    waiting.into_iter().map(|address| reason!("attach-move-blocked", address)),
-                ),
-                Err(AttachError::Redis(error)) if error.code() == Some("NOPERM") => {
-                    findings.push(reason!("attach-move-no-clients"));
-                }
-                Err(other) => return Err(other),
-            }
-        }
         // New entries of other sales are no sign of a consumer, and those of this one are found by comparing plans.
         let now: BTreeSet<(&str, bool)> =
             service.waiting.iter().map(|it| (it.entry.as_str(), it.delivered)).collect();
@@ -188,8 +176,31 @@ impl Migration {
         Ok(())
     }
 
-    /// Addresses of the clients that have waited in XREADGROUP for too long to count as active consumers: until the read
-    /// returns, XINFO shows when it began. Which stream they read is unknown. The engine's own reads end sooner.
+    /// Waits between the two looks at the entries, and reports the clients that wait in XREADGROUP meanwhile, unless the
+    /// operator has stated that the service is stopped.
+    async fn blocked(&mut self) -> Result<Vec<Reason>> {
+        if self.options.is_stopped {
+            tokio::time::sleep(SECOND).await;
+            return Ok(Vec::new());
+        }
+        let mut addresses = BTreeSet::new();
+        for _ in 0..2 {
+            // CLIENT LIST counts seconds by the clock: in the middle of one, a read of an earlier one has lasted for half.
+            let into = self.conn.now().await?.0.rem_euclid(1_000).unsigned_abs();
+            tokio::time::sleep(SECOND + SECOND / 2 - Duration::from_millis(into)).await;
+            match self.blocked_clients().await {
+                Ok(found) => addresses.extend(found),
+                Err(AttachError::Redis(error)) if error.code() == Some("NOPERM") => {
+                    return Ok(vec![reason!("attach-move-no-clients")]);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(addresses.into_iter().map(|address| reason!("attach-move-blocked", address)).collect())
+    }
+
+    /// Addresses of the clients that wait in XREADGROUP since an earlier second: in Redis 7.0, a read without entries is no
+    /// activity of its consumer. Which stream they read is unknown. The engine's own reads end after a fifth of a second.
     ///
     /// Source: <https://redis.io/docs/latest/commands/client-list/>
     async fn blocked_clients(&mut self) -> Result<Vec<String>> {
@@ -198,9 +209,9 @@ impl Migration {
             let value = |name: &str| {
                 line.split(' ').find_map(|it| it.strip_prefix(name)?.strip_prefix('='))
             };
-            let idle_ms = value("idle")?.parse::<u64>().ok()? * 1_000;
+            let is_earlier = value("idle")? != "0";
             let waits = value("flags")?.contains('b') && value("cmd")? == "xreadgroup";
-            (waits && idle_ms >= self.options.quiet_ms).then(|| value("addr"))?.map(str::to_owned)
+            (waits && is_earlier).then(|| value("addr"))?.map(str::to_owned)
         });
         Ok(blocked.collect())
     }
