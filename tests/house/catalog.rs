@@ -21,6 +21,7 @@ const NAMES: &[&str] = &[
     "CLUSTER",
     "FAILOVER",
     "TAKEOVER",
+    "ADDSLOTS",
     "ASCII",
     "Tab",
     "Enter",

@@ -1866,7 +1866,7 @@ fn the_bound_of_a_run_is_part_of_its_plan() {
     }
     service.entries_are_stuck();
     let text = service.run(&["recover", "--stuck", "1", "--max", "1"]).expect_code(0).stdout;
-    assert!(text.contains("At most 1 of these 3 entries"), "{text}");
+    assert!(text.contains("This run processes 1 of 3 entries"), "{text}");
     let done = service.operate(1, &["--max", "1"]);
     assert_eq!((&done["applied"]["left"], &done["proof"]["stuck"]), (&2.into(), &2.into()));
     // No consumer ever held it.
