@@ -12,7 +12,7 @@
 //! | stock loaded inside a transaction that was rolled back | a stock key without a row of its sale | [`Alarm::StockWithoutSale`] |
 //! | the dates never reach Redis | recent entries outside the dates of their sale | [`Alarm::OrdersOutsideDates`] |
 //! | sale not loaded, or keys lost | a running sale without a stock key | [`Alarm::SaleNotLoaded`] |
-//! | a migration to an engine that was killed | the renamed stock of a sale | [`Alarm::SaleBetween`] |
+//! | a migration that was killed | the renamed stock of a sale, or the record of its return | [`Alarm::SaleBetween`] |
 //! | stock of a sale that has moved to an engine loaded again | its stock key beside its mark | [`Alarm::MovedSaleLoaded`] |
 //! | queue overflow or loss after admission, stream trimmed, lock not got, missing SQL stock, all acknowledged | a buyer with neither order nor entry | [`Alarm::BuyersWithoutOrder`] |
 //! | group created at `$` or late | the same: the entries that it skips are no longer in flight | [`Alarm::BuyersWithoutOrder`] |

@@ -509,7 +509,9 @@ impl Recovery {
         let sum = |of: fn(&SaleReport) -> Option<u64>| of_redis(&report).map(of).sum();
         let stream = report.stream.as_ref();
         let mut proof = Proof {
-            stuck: Some(0),
+            // One pass may not have read all entries.
+            stuck: (stream.is_none() || report.sales.iter().all(|it| it.in_flight.is_some()))
+                .then_some(0),
             pending: stream.map_or(0, |it| it.pending),
             undelivered: stream.and_then(|it| it.lag),
             buyers_without_order: sum(|it| it.buyers_without_order),

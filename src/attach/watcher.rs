@@ -21,7 +21,7 @@ use crate::{
     check_single,
     database::{Database, Orders, SALES, SaleRow},
     locks::{self, KeyScan},
-    migrate::{MOVING, mark_of},
+    migrate::{MOVING, RETURNING, mark_of},
     stream::{self, InFlight, Waiting},
 };
 
@@ -95,7 +95,7 @@ pub struct Watcher {
     counter: Since<String>,
     not_loaded: Since<VoucherId>,
     moved_loaded: Since<VoucherId>,
-    between: Since<VoucherId>,
+    between: Since<(VoucherId, String)>,
     poison: Since<String>,
     redelivered: Since<String>,
     no_lease: Since<String>,
@@ -242,19 +242,21 @@ impl Watcher {
             Some(Alarm::OrderIdsDiffer { voucher, users, user, entry })
         }));
         let marks = vouchers.iter().map(|it| mark_of(profile, *it));
-        let renamed = vouchers.iter().map(|it| profile.stock(*it) + MOVING);
-        let names: Vec<String> = marks.chain(renamed).collect();
+        let traces: Vec<(VoucherId, String)> = [MOVING, RETURNING]
+            .iter()
+            .flat_map(|end| vouchers.iter().map(move |it| (*it, profile.stock(*it) + end)))
+            .collect();
+        let names: Vec<String> = marks.chain(traces.iter().map(|it| it.1.clone())).collect();
         let mut marks = buyers::types(conn, names.iter()).await?;
-        let renamed = marks.split_off(vouchers.len());
+        let found = traces.into_iter().zip(marks.split_off(vouchers.len()));
         // With its stock, the service has loaded it again.
-        let found = vouchers.iter().zip(renamed).zip(&keys);
+        let found = found.zip(keys.iter().cycle());
         let found = found.filter(|((_, holds), keys)| holds != "none" && !keys.has_stock);
-        let between = self.between.lasting(now, 0, found.map(|((voucher, _), _)| *voucher));
-        alarms.extend(between.into_iter().map(|voucher| {
-            let key = profile.stock(voucher) + MOVING;
-            Alarm::SaleBetween { voucher, key }
-        }));
+        let between = self.between.lasting(now, 0, found.map(|((trace, _), _)| trace));
+        let between = between.into_iter().map(|(voucher, key)| Alarm::SaleBetween { voucher, key });
+        alarms.extend(between);
         let (mut sales, mut compared) = (Vec::new(), Vec::new());
+        let is_known = !profile.has_stream() || in_flight.complete;
         for (((row, keys), members), mark) in rows.into_iter().zip(&keys).zip(members).zip(marks) {
             let voucher = row.voucher;
             let differences = match members {
@@ -272,6 +274,8 @@ impl Watcher {
                 stream.as_ref().and_then(|_| in_flight.of(voucher, orders.of.get(&voucher)));
             let mut sale = sale_report(row, keys, &orders, differences.as_ref(), now);
             (sale.in_flight, sale.moved) = (in_flight, mark != "none");
+            // An entry that was not read may be that of a buyer.
+            sale.buyers_without_order = sale.buyers_without_order.filter(|_| is_known);
             if let Some(last) = &last {
                 sale.add_rates(last, now);
             }
@@ -382,7 +386,7 @@ impl Watcher {
             why.push(reason!("attach-more-orders", compared));
         } else if let Some(sale) = sales
             .iter()
-            .find(|it| it.buyers > Some(0) && it.buyers_without_order.is_none() && !it.moved)
+            .find(|it| it.buyers > Some(0) && it.orders_without_buyer.is_none() && !it.moved)
         {
             why.push(reason!("attach-more-buyers", voucher = sale.voucher_id, compared));
         }

@@ -432,6 +432,14 @@ fn other_groups_of_the_stream_prevent_a_migration() {
     assert_eq!(length(), before - 10);
 }
 
+/// The alarms of the service that name this sale, as JSON.
+fn service_alarms(both: &Both, sale: &str) -> String {
+    let (url, args) = (both.service.redis.url(), ["status", "--json"]);
+    let report = both.service.home.spawn(&both.service.args(&url, &args)).wait(LONG).json();
+    let alarms = report["alarms"].as_array().unwrap().iter();
+    alarms.map(Value::to_string).filter(|it| it.contains(sale)).collect()
+}
+
 /// Kills a run at each pass of a point, and completes it; returns how many passes there are.
 fn every_pass_may_die(point: Point, back: bool) -> u32 {
     let both = Both::start(Database::Sqlite, None);
@@ -452,8 +460,16 @@ fn every_pass_may_die(point: Point, back: bool) -> u32 {
             return u32::try_from(pass).unwrap() - 1;
         }
         both.assert_one_side(sale);
+        if back && point == Point::MigrationStep && pass <= 4 {
+            let alarms = service_alarms(&both, sale);
+            assert!(
+                alarms.contains(&format!("seckill:stock:{sale}:returning")),
+                "pass {pass}: {alarms}"
+            );
+        }
         both.release_lock();
         let report = both.migrate(sale, direction);
+        assert!(!service_alarms(&both, sale).contains("sale_between"));
         assert_eq!(report["moved"], true, "pass {pass}: {report}");
         both.assert_one_side(sale);
         both.assert_orders(sale);

@@ -13,7 +13,7 @@ use seckill_store::plain::PlainConnection;
 use serde::Serialize;
 
 use super::{
-    Migration, PAGE, Service,
+    Migration, PAGE, RETURNING, Service,
     plan::{Found, PAY_TYPE},
 };
 use crate::{
@@ -28,8 +28,6 @@ const ORDERS: u32 = 5_000;
 const ROWS: usize = 500;
 /// The status that the engine and the services have in common: only such a row is changed.
 const UNPAID: i64 = OrderStatus::Unpaid as i64;
-/// The set while it is written, after the name of the set.
-const RETURNING: &str = ":returning";
 
 /// A sale of the engine, as it returns. The keys are a contract of `attach migrate --back --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -193,6 +191,12 @@ impl Migration {
         }
     }
 
+    /// Records in the Redis of the service that the sale, which has ended in the engine, is on sale on neither side.
+    pub async fn begin_return(&mut self) -> Result<()> {
+        let key = self.stock() + RETURNING;
+        Ok(self.conn.query(cmd("SET").arg(key).arg(1)).await?)
+    }
+
     /// Steps 2 and 3: writes the sale, which has ended in the engine, into the tables and the Redis of the service.
     pub async fn give_back(&mut self, plan: &BackPlan) -> Result<()> {
         let database = Database::writable(&self.url, &self.settings, &self.profile)?;
@@ -294,6 +298,7 @@ impl Migration {
         }
         faults::pass(Point::MigrationStep);
         let (stock, mark) = (self.stock(), self.mark());
+        let record = format!("{stock}{RETURNING}");
         let mut swap = pipe();
         swap.atomic();
         if live.is_empty() {
@@ -302,7 +307,7 @@ impl Migration {
             swap.cmd("RENAME").arg(&new).arg(&buyers).ignore();
         }
         swap.cmd("SET").arg(stock).arg(plan.stock).arg("NX").ignore();
-        swap.cmd("DEL").arg(mark).ignore();
+        swap.cmd("DEL").arg(mark).arg(record).ignore();
         Ok(self.conn.pipe(&swap).await?)
     }
 }

@@ -20,9 +20,9 @@
 //!
 //! **Back** (`back`).
 //!
-//! 1. The sale of the engine is ended for good, and read again.
+//! 1. The sale of the engine is ended for good, which a key of the service records, and read again.
 //! 2. One transaction writes the missing rows, the statuses and the stock into the tables of the service.
-//! 3. One transaction in Redis replaces the set, writes the stock and removes the mark. The sale moves with it.
+//! 3. One transaction in Redis replaces the set, writes the stock and removes the mark and the record. The sale moves with it.
 //! 4. The sale of the engine is archived.
 //!
 //! While there is a mark, the next run repeats these steps, each of which replaces what it wrote before. Without one, it
@@ -64,9 +64,10 @@ use crate::{
     stream::{self, Waiting},
 };
 
-/// Names of the renamed stock and of the mark, after that of the stock.
+/// Names of the renamed stock, of the mark, and of the trace of a return, after that of the stock.
 pub(crate) const MOVING: &str = ":moving";
 pub(crate) const MOVED: &str = ":moved";
+pub(crate) const RETURNING: &str = ":returning";
 /// Entries or users of one command.
 const PAGE: usize = 1_000;
 /// Lifetime of a counter of order IDs, as the engine sets it.

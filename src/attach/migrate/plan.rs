@@ -23,8 +23,8 @@ use crate::{
 
 /// How orders of the engine are paid.
 pub(super) const PAY_TYPE: i8 = 1;
-/// The unit of CLIENT LIST.
-const SECOND: Duration = Duration::from_secs(1);
+/// Interval of the two looks at the entries, if nothing else takes time.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// A sale of a service, as it moves. The keys are a contract of `attach migrate --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -180,14 +180,14 @@ impl Migration {
     /// operator has stated that the service is stopped.
     async fn blocked(&mut self) -> Result<Vec<Reason>> {
         if self.options.is_stopped {
-            tokio::time::sleep(SECOND).await;
+            tokio::time::sleep(PAUSE).await;
             return Ok(Vec::new());
         }
         let mut addresses = BTreeSet::new();
         for _ in 0..2 {
             // CLIENT LIST counts seconds by the clock: in the middle of one, a read of an earlier one has lasted for half.
             let into = self.conn.now().await?.0.rem_euclid(1_000).unsigned_abs();
-            tokio::time::sleep(SECOND + SECOND / 2 - Duration::from_millis(into)).await;
+            tokio::time::sleep(Duration::from_millis(1_500 - into)).await;
             match self.blocked_clients().await {
                 Ok(found) => addresses.extend(found),
                 Err(AttachError::Redis(error)) if error.code() == Some("NOPERM") => {

@@ -247,6 +247,7 @@ async fn back(
         if *state != SaleState::Ended {
             reply::execute(operator, Command::EndSale(voucher)).await?;
         }
+        migration.begin_return().await?;
         faults::pass(Point::MigrationStep);
         // The sale may have been resumed meanwhile. It is over now.
         let plan = plan_back(context, migration, voucher).await?;
