@@ -3,6 +3,7 @@
 
 use std::{fmt, time::Duration};
 
+use futures::future::join_all;
 use redis::cmd;
 use seckill_model::{
     Millis,
@@ -19,6 +20,7 @@ use crate::{
 
 /// A server that takes longer than this to reply to a probe counts as lost.
 const PROBE_TIMEOUT_MS: u64 = 1_000;
+const PROBE_TIMEOUT: Duration = Duration::from_millis(PROBE_TIMEOUT_MS);
 
 /// A server of a cluster that does not reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,13 +65,16 @@ impl Connection {
     /// Asks the server of each partition for a reply, and returns those that give none. Without a cluster there are no
     /// others to read, so nothing is asked.
     pub async fn probe(&mut self, keys: &Layout) -> &[LostServer] {
+        let silent = self.still_silent().await;
         self.trust_all();
         if !self.is_cluster() {
             return &self.lost;
         }
         let mut alive: Vec<Node> = Vec::new();
         for of in keys.partitions() {
-            let Err((node, error)) = self.probe_one(&of, &mut alive).await else { continue };
+            let Err((node, error)) = self.probe_one(&of, &silent, &mut alive).await else {
+                continue;
+            };
             // Without a server for the slot, those of other slots may reply; otherwise no server has replied.
             let rest = node.is_none() && !matches!(error, RedisError::ClusterDown(_));
             let last = if rest { keys.count() } else { of.number() + 1 };
@@ -129,10 +134,22 @@ impl Connection {
         self.lost.iter().find(|it| it.node.as_ref() == Some(node))
     }
 
+    /// The servers that did not reply in time to the last probe and still do not: asked at once, or each would take the
+    /// whole timeout again.
+    async fn still_silent(&self) -> Vec<Node> {
+        let silent = self.lost.iter().filter(|it| matches!(it.error, RedisError::Silent { .. }));
+        let asking = silent.filter_map(|it| it.node.as_ref()).map(async |node| {
+            let asked = self.redis.connect(Some(node), self.answer);
+            tokio::time::timeout(PROBE_TIMEOUT, asked).await.is_err().then(|| node.clone())
+        });
+        join_all(asking).await.into_iter().flatten().collect()
+    }
+
     /// The error, with its server if there is one for the slot.
     async fn probe_one(
         &mut self,
         of: &Partition,
+        silent: &[Node],
         alive: &mut Vec<Node>,
     ) -> Result<(), (Option<Node>, RedisError)> {
         let slot = self.slot(&of.orders());
@@ -151,16 +168,20 @@ impl Connection {
                 _ => {}
             }
             let ask = cmd("EXISTS").arg(of.orders()).take();
-            let asking = self.query_at::<bool>(slot, &ask);
-            let timeout = Duration::from_millis(PROBE_TIMEOUT_MS);
-            let error = match tokio::time::timeout(timeout, asking).await {
-                Ok(Err(error)) if error.is_away() => error,
+            let answer = if silent.contains(&node) {
+                None
+            } else {
+                let asking = self.query_at::<bool>(slot, &ask);
+                tokio::time::timeout(PROBE_TIMEOUT, asking).await.ok()
+            };
+            let error = match answer {
+                Some(Err(error)) if error.is_away() => error,
                 // Any other error is not of the server, but of the command that meets it.
-                Ok(_) => {
+                Some(_) => {
                     alive.push(node);
                     return Ok(());
                 }
-                Err(_) => {
+                None => {
                     self.peers.retain(|peer| peer.node.as_ref() != Some(&node));
                     self.mark_stale(Hint::Last(node.clone()));
                     RedisError::Silent { address: node.to_string(), millis: PROBE_TIMEOUT_MS }
