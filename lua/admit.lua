@@ -33,6 +33,10 @@ end
 
 -- The tally is informational: a failed write is ignored.
 local function count(name, by)
+  -- What is taken back may have been lost, or is not counted yet.
+  if by < 0 then
+    by = -math.min(-by, math.max(0, integer(redis.pcall('HGET', KEYS[5], name)) or 0))
+  end
   if by ~= 0 then
     redis.pcall('HINCRBY', KEYS[5], name, by)
   end
