@@ -45,8 +45,7 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
     let Servers { store, conn, keys } = servers;
     let ours = match store.setting(SETTING).await? {
         Some(ours) => ours,
-        // A database without a name is new: a Redis that has one belongs to another.
-        None if read_only => String::new(),
+        None if read_only => return Ok(()),
         None => name(store, false).await?,
     };
     if !read_only {

@@ -1,7 +1,7 @@
 //! The endpoints of vouchers and sales. Types and states of vouchers are numbers here, as in the tutorials and in SQL.
 
 use axum::extract::State;
-use futures::future::try_join_all;
+use futures::future::{join_all, try_join_all};
 use redis::cmd;
 use seckill_engine::{Command, EngineError, Operator, Reply, vouchers::Vouchers};
 use seckill_model::{
@@ -223,11 +223,15 @@ async fn find(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
     let keys = shared.keys.voucher_cache(id);
     let (found, stock) =
         tokio::join!(shared.cache.get(&keys, load(shared, id)), live_stock(shared, id));
-    let (found, mut stock) = (found?, stock?);
-    if let Some(count) = found.as_ref().and_then(|voucher| voucher.shards) {
-        let of_shards = Shard { of: id, count }.all().map(|id| live_stock(shared, id));
-        stock = try_join_all(of_shards).await?.into_iter().sum();
-    }
+    let found = found?;
+    let stock = match found.as_ref().and_then(|voucher| voucher.shards) {
+        Some(count) => {
+            let of_shards = Shard { of: id, count }.all().map(|id| live_stock(shared, id));
+            // Without one of them the sum is unknown, and the others sell on.
+            join_all(of_shards).await.into_iter().map(|stock| stock.ok().flatten()).sum()
+        }
+        None => stock?,
+    };
     Ok(found.map(|voucher| VoucherView { stock, ..voucher }))
 }
 

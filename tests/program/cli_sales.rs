@@ -306,7 +306,7 @@ fn a_sale_over_shards_has_one_id() {
     let order = orders[0]["id"].as_str().unwrap();
     assert_eq!(json(&["orders", "show", order])["order"]["voucher_id"], number);
     let shown = run(&["sale", "show", &shard.to_string()]).expect_code(0).stdout;
-    assert!(shown.contains(&format!("one shard of sale {sale}")), "{shown}");
+    assert!(shown.contains(&format!("a shard of sale {sale}")), "{shown}");
 
     let audit = json(&["audit"])["sales"].take();
     let [whole, shards @ ..] = audit.as_array().unwrap().as_slice() else { panic!("{audit}") };
