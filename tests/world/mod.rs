@@ -137,8 +137,9 @@ impl World {
         Self::of(files, &url, &seckill_store::Settings::default(), partitions, change).await
     }
 
-    /// Starts a world on the database at this URL.
+    /// Starts a world on the database at this URL. The limits in `store` do not apply to the creation of its schema.
     pub async fn at(url: &str, store: &seckill_store::Settings) -> Self {
+        seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap().close().await;
         Self::of(tempfile::tempdir().unwrap(), url, store, 1, |_| {}).await
     }
 
