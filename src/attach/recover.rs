@@ -453,8 +453,18 @@ impl Recovery {
             // An unreadable entry may be the order of one of them.
             let remove_buyers =
                 self.remove_buyers && lasting.unreadable == 0 && !without_order.is_empty();
-            // What was promised to buyers without an order is not sold again, unless they are removed.
-            let promised = if remove_buyers { 0 } else { without_order.len() as i64 };
+            // What was promised to buyers without an order is not sold again, unless they are removed. Those of dead
+            // letters made now become such buyers.
+            let given_up = plan.entries.iter().filter(of_sale).filter(|it| {
+                let holds_another = matches!(it.fault, Some(OrderError::Holds { .. }));
+                it.action == RecoveryAction::DeadLetter && !holds_another
+            });
+            let given_up: HashSet<String> = given_up
+                .filter_map(|it| Some(it.user_id?.to_string()))
+                .filter(|user| !with_entry.contains(user) && !without_order.contains(user))
+                .collect();
+            let promised = if remove_buyers { 0 } else { without_order.len() } + given_up.len();
+            let promised = promised as i64;
             let least = left.saturating_sub(promised).max(0);
             let kept = keys.stock.unwrap_or(least).clamp(least, left.max(0));
             let redis_stock = if sets { Some(kept) } else { keys.stock };

@@ -1455,6 +1455,27 @@ fn a_dead_letter_is_not_given_up_again() {
     assert_eq!(service.redis.query::<i64>(&["XLEN", DEAD]), 1);
 }
 
+/// Two buyers were given the same order ID: the order of the second cannot be written, and their piece stays promised.
+#[test]
+fn the_piece_of_a_dead_letter_is_not_sold_again() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 2);
+    let mut redis = service.redis.connection();
+    for user in [1, 2] {
+        buy(&mut redis, user, 5).unwrap();
+    }
+    service.receive_without_order();
+    service.receive_without_order();
+    service.entries_are_stuck();
+    let done = service.operate(1, &[]);
+    let applied = &done["applied"];
+    assert_eq!((&applied["replayed"], &applied["dead_letters"]), (&1.into(), &1.into()), "{done}");
+    let stock = || service.redis.query::<i64>(&["GET", "seckill:stock:10"]);
+    assert_eq!(stock(), 0, "{done}");
+    service.operate(0, &["--remove-buyers"]);
+    assert_eq!(stock(), 1);
+}
+
 /// A consumer that acknowledged them without an order, or a group made at `$`, leaves the same.
 #[test]
 fn entries_that_the_group_has_passed_become_orders() {
