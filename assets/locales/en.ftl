@@ -1072,7 +1072,8 @@ attach-stream = { $key }, { $length ->
     [one] 1 entry
    *[other] { $length } entries
 }
-attach-stream-missing = Stream { $stream } does not exist, although there are buyers: their orders are lost or wait elsewhere. Check stream.key of the profile, and whether the key was deleted; if orders wait in the memory of the service, pass --profile 002.
+attach-stream-gone = stream { $key } does not exist
+attach-stream-missing = Stream { $stream } does not exist, although a sale has sold: the orders that were in it are lost, or wait elsewhere. Check stream.key of the profile, and whether the key was deleted; if orders wait in the memory of the service, pass --profile 002.
 attach-stream-unread = Buyers are not compared: the key of the stream has the wrong type, so entries are unknown.
 attach-stuck = Consumer { $consumer } holds { $count ->
         [one] 1 entry

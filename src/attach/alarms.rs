@@ -198,7 +198,7 @@ pub enum Alarm {
     },
     /// A key holds a value of another type.
     ForeignKey(ForeignKey),
-    /// The stream does not exist, although there are buyers.
+    /// The stream does not exist, although a running sale has sold.
     NoStream {
         /// The stream.
         stream: String,

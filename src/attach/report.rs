@@ -54,6 +54,8 @@ pub struct StreamReport {
     pub key: String,
     /// The group of the profile.
     pub group: String,
+    /// The stream exists; otherwise, its figures are 0.
+    pub exists: bool,
     /// The group exists.
     pub has_group: bool,
     /// Entries in the stream.

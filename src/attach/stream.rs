@@ -29,8 +29,6 @@ pub(crate) struct Waiting {
 pub(crate) struct InFlight {
     /// All of them were read.
     pub(crate) complete: bool,
-    /// The stream does not exist.
-    pub(crate) no_stream: bool,
     /// The users whose orders they contain.
     pub(crate) users: HashMap<VoucherId, HashSet<String>>,
     /// Each of them with its order.
@@ -133,7 +131,7 @@ pub(crate) async fn read(
         "none" => {
             let (key, group) = (key.clone(), group.clone());
             let report = StreamReport { key, group, lag: Some(0), ..StreamReport::default() };
-            let in_flight = InFlight { complete: true, no_stream: true, ..InFlight::default() };
+            let in_flight = InFlight { complete: true, ..InFlight::default() };
             return Ok((Some(report), in_flight, None));
         }
         _ => {
@@ -155,6 +153,7 @@ pub(crate) async fn read(
     let mut report = StreamReport {
         key: key.clone(),
         group: group.clone(),
+        exists: true,
         has_group: found.is_some(),
         length: field(&stream, "length").unwrap_or(0),
         added: field(&stream, "entries-added"),

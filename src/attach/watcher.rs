@@ -301,11 +301,13 @@ impl Watcher {
         self.stock_key_alarms(now, &vouchers, &mut alarms).await?;
         self.counter_alarm(now, &mut alarms).await?;
         self.sale_alarms(now, &sales, compared, &in_flight, &mut alarms);
-        let has_buyers =
-            sales.iter().any(|it| it.phase == Some(Phase::Running) && it.buyers > Some(0));
+        let has_sold = sales.iter().any(|it| {
+            let has_sold = it.buyers > Some(0) || it.orders != Some(0);
+            it.phase == Some(Phase::Running) && !it.moved && has_sold
+        });
         let not_compared =
             self.not_compared(&sales, &orders, stream.is_some(), &in_flight, locks.as_ref());
-        self.stream_alarms(now, stream.as_ref(), in_flight, has_buyers, &mut alarms);
+        self.stream_alarms(now, stream.as_ref(), in_flight, has_sold, &mut alarms);
         alarms.sort_by_key(Alarm::rank);
         Ok(Report {
             taken: now,
@@ -517,7 +519,7 @@ impl Watcher {
         now: Millis,
         stream: Option<&StreamReport>,
         in_flight: InFlight,
-        has_buyers: bool,
+        has_sold: bool,
         alarms: &mut Vec<Alarm>,
     ) {
         let mut poison: HashMap<String, Poison> = in_flight.poison;
@@ -535,7 +537,7 @@ impl Watcher {
         if *has_group && *added == Some(*length) && acknowledged >= UNTRIMMED {
             alarms.push(Alarm::StreamNotTrimmed { stream: key.clone(), acknowledged });
         }
-        if in_flight.no_stream && has_buyers {
+        if !report.exists && has_sold {
             alarms.push(Alarm::NoStream { stream: key.clone() });
         }
         if let Some(entry) = repeated.first()

@@ -261,6 +261,17 @@ fn render(report: &Report) -> String {
     let stream = match &report.stream {
         None if report.has_stream => Label("attach-status-foreign-stream").to_owned(),
         None => Label("attach-status-no-stream").to_owned(),
+        Some(StreamReport { key, exists: false, .. }) => {
+            let (gone, dash) = (text!("attach-stream-gone", key), "-");
+            text!(
+                "attach-status-stream",
+                key = gone,
+                length = dash,
+                lag = dash,
+                pending = dash,
+                rate = dash
+            )
+        }
         Some(StreamReport { key, length, pending, lag, added_per_second, .. }) => {
             let (lag, rate) = (count(*lag), or_dash(*added_per_second));
             text!("attach-status-stream", key, length, lag, pending, rate)

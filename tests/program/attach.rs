@@ -728,6 +728,27 @@ fn a_missing_group_is_an_alarm() {
     assert!(grade == "problem" && found.contains("g1"), "{found}");
 }
 
+/// Whether it alone was deleted, or all keys.
+#[test]
+fn a_lost_stream_is_an_alarm_once_a_sale_has_sold() {
+    for lost in [&["DEL", STREAM][..], &["FLUSHALL"]] {
+        let service = Service::start();
+        service.loaded_sale(SALE, 10);
+        service.redis.query::<i64>(&["DEL", STREAM]);
+        assert_eq!(service.status(0, &[])["alarms"], json!([]));
+        service.redis.query::<()>(&["XGROUP", "CREATE", STREAM, "g1", "0", "MKSTREAM"]);
+        service.buy(1);
+        service.consume();
+        service.redis.query::<redis::Value>(lost);
+        let report = service.status(1, &[]);
+        assert!(alarms(&report).contains("no_stream"), "{report}");
+        assert_eq!(report["stream"]["exists"], false, "{report}");
+        let text = service.run(&["status"]).expect_code(1).stdout;
+        let gone = "stream stream.orders does not exist: length -, lag -, pending -";
+        assert!(text.contains(gone), "{text}");
+    }
+}
+
 #[test]
 fn entries_delivered_many_times_or_without_a_body_are_found() {
     let service = Service::start();

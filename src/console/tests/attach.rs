@@ -99,6 +99,7 @@ fn report(sales: u64, consumers: u64, locks: u64, alarms: Vec<Alarm>) -> Report 
         stream: Some(StreamReport {
             key: "stream.orders".into(),
             group: "g1".into(),
+            exists: true,
             has_group: true,
             length: 120_000,
             added: Some(120_000),
@@ -307,6 +308,9 @@ fn missing_parts_are_named() {
     (stream.has_group, stream.lag) = (false, None);
     lost.more_sales = true;
     attached(&lost).assert_shows("group g1 does not exist|lag unknown|Only the newest 1 sales");
+    (lost.stream.as_mut().unwrap().exists, lost.stream.as_mut().unwrap().length) = (false, 0);
+    let gone = "stream stream.orders does not exist|lag -|pending -|length -";
+    attached(&lost).assert_shows(gone).assert_hides("no entry is delivered");
     let mut part = report(0, 0, 3, Vec::new());
     part.locks.as_mut().unwrap().complete = false;
     attached(&part).assert_shows("3  so far");

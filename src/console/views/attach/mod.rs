@@ -266,12 +266,17 @@ impl AttachState {
             (Panel::Stream, None, _) => vec![soft(Label("attach-status-no-stream").to_owned())],
             (Panel::Stream, Some(stream), _) => {
                 let named = |name: Label, number: Option<u64>| {
-                    let number =
-                        number.map_or_else(|| text::UNKNOWN.to_owned(), figures::thousands);
+                    let number = match number {
+                        _ if !stream.exists => "-".to_owned(),
+                        None => text::UNKNOWN.to_owned(),
+                        Some(number) => figures::thousands(number),
+                    };
                     format!("{name} {number}")
                 };
                 let group = &stream.group;
-                let group = if stream.has_group {
+                let group = if !stream.exists {
+                    Span::styled(text!("attach-stream-gone", key = &stream.key), theme.bad)
+                } else if stream.has_group {
                     soft(text!("attach-group", group))
                 } else {
                     Span::styled(text!("attach-group-missing", group), theme.bad)
@@ -282,11 +287,13 @@ impl AttachState {
                 let pending = named(Label("common-pending"), Some(stream.pending));
                 let length = named(Label("attach-screen-length"), Some(stream.length));
                 let mut parts = vec![lag, pending.into(), length.into()];
-                // A missing group comes first, as nothing is delivered.
+                // What is missing comes first, as nothing is delivered.
                 parts.insert(if stream.has_group { parts.len() } else { 0 }, group);
-                parts.push(soft(consumers));
-                parts.extend(rate.map(soft));
-                parts.push(soft(stream.key.clone()));
+                if stream.exists {
+                    parts.push(soft(consumers));
+                    parts.extend(rate.map(soft));
+                    parts.push(soft(stream.key.clone()));
+                }
                 parts
             }
             (Panel::Locks, _, None) => vec![soft(Label("attach-no-lock-key").to_owned())],
