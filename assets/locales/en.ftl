@@ -782,6 +782,10 @@ attach-counter = { $key }, expires
 attach-counter-alarm = Counter { $key } of order IDs never expires: one key remains for each day. Set a TTL.
 attach-counter-stays = { $key } never expires: one key remains for each day
 attach-create-group = XGROUP CREATE { $key } { $group } 0
+attach-dead-letters = { $count ->
+        [one] 1 dead letter waits
+       *[other] { $count } dead letters wait
+    } in { $stream }. List with 'seckill attach recover --dead-letters', remove the cause, and replay with --replay LETTER --operate; delete what cannot be replayed with XDEL.
 attach-duplicate-orders =
     Sale #{ $voucher }: { $users ->
         [one] 1 user has
@@ -942,11 +946,11 @@ attach-pieces-initial = Sale #{ $voucher }: stock and live orders in SQL add up 
 attach-poison = { $count ->
         [one] 1 entry is poison:
        *[other] { $count } entries are poison, the oldest is
-    } { $entry }: { $why }. Save it, then acknowledge it.
+    } { $entry }: { $why }. 'seckill attach recover --operate' copies it to the dead letters.
 attach-poison-gone = { $count ->
         [one] 1 entry is poison:
        *[other] { $count } entries are poison, the oldest is
-    } { $entry }: it was trimmed or deleted before it was acknowledged. Recovery moves it to the dead letters; its order is lost, unless SQL has it.
+    } { $entry }: it was trimmed or deleted before it was acknowledged. 'seckill attach recover --operate' copies it to the dead letters; its order is lost, unless SQL has it.
 attach-recover-acknowledged = acknowledged: their order was in SQL
 attach-recover-ask = { $entries ->
     [0] Apply this plan?

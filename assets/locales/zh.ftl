@@ -754,6 +754,7 @@ attach-counter = { $key }，有过期时间
 attach-counter-alarm = 订单号计数器 { $key } 永不过期：每天留下一个键。请设置过期时间。
 attach-counter-stays = { $key } 永不过期：每天留下一个键
 attach-create-group = 执行 XGROUP CREATE { $key } { $group } 0
+attach-dead-letters = { $stream } 中有 { $count } 条死信待处理。请用 'seckill attach recover --dead-letters' 查看，排除原因后用 --replay LETTER --operate 重放；无法重放的用 XDEL 删除。
 attach-duplicate-orders = 秒杀 #{ $voucher }：{ $users } 名用户有多笔有效订单。请各保留一笔，取消其余，并为用户和优惠券建立唯一索引。
 attach-entries = 已读取 { $count } 条消息，字段有效
 attach-every-without-screen = --every 用于屏幕；请去掉它，或去掉子命令
@@ -883,11 +884,11 @@ attach-pieces-initial = 秒杀 #{ $voucher }：SQL 中库存与有效订单之�
 attach-poison = { $count ->
         [1] 1 条消息无法处理：
        *[other] { $count } 条消息无法处理，最早的是
-    }{ $entry }：{ $why }。请先保存其内容，再确认它。
+    }{ $entry }：{ $why }。执行 'seckill attach recover --operate' 会将其复制到死信。
 attach-poison-gone = { $count ->
         [1] 1 条消息无法处理：
        *[other] { $count } 条消息无法处理，最早的是
-    }{ $entry }：确认之前已被裁剪或删除。恢复操作会将其移入死信；若 SQL 中没有其订单，则订单已丢失。
+    }{ $entry }：确认之前已被裁剪或删除。执行 'seckill attach recover --operate' 会将其复制到死信；若 SQL 中没有其订单，则订单已丢失。
 attach-recover-acknowledged = 已确认：SQL 中已有其订单
 attach-recover-ask = { $entries ->
     [0] 执行以上计划？

@@ -19,6 +19,7 @@
 //! | no group, or no stream | neither exists | [`Alarm::NoGroup`], [`Alarm::NoStream`] |
 //! | acknowledged in a wrong stream, no claim from a dead or renamed consumer | entries stay pending | [`Alarm::StuckPending`], [`Alarm::Redelivered`] |
 //! | poison, body gone | an entry that cannot be read | [`Alarm::PoisonEntries`] |
+//! | an order that can never be written | an entry that a recovery has set aside | [`Alarm::DeadLetters`] |
 //! | no trimming | a long stream from which no entry was ever removed | [`Alarm::StreamNotTrimmed`] |
 //! | stock check without effect | negative stock, or more orders than pieces | [`Alarm::Oversold`] |
 //! | lock per object, lock released before COMMIT | two live orders of a user | [`Alarm::DuplicateOrders`] |
@@ -36,11 +37,11 @@ use std::{
     hash::Hash,
 };
 
-use seckill_model::{ForeignKey, Millis, Reason, VoucherId, reason, text};
+use seckill_model::{ForeignKey, Millis, Reason, Urgency, VoucherId, reason, text};
 use serde::Serialize;
 
-/// A condition that needs attention.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A condition that needs attention; the most urgent first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "alarm", rename_all = "snake_case")]
 pub enum Alarm {
     /// More was sold than there was.
@@ -56,54 +57,32 @@ pub enum Alarm {
         /// Stock before the first order, if known.
         initial: Option<i64>,
     },
-    /// Users have several live orders in one sale.
-    DuplicateOrders {
+    /// A sale that has moved to an engine has a stock in the Redis of the service, which then sells it beside the engine.
+    MovedSaleLoaded {
         /// The sale.
         voucher: VoucherId,
-        /// Number of users, among the orders that were read.
-        users: u64,
+        /// The key of its stock.
+        key: String,
     },
-    /// Buyers in Redis have no order in SQL, and no entry that may become one.
-    BuyersWithoutOrder {
-        /// The sale.
-        voucher: VoucherId,
-        /// Number of users.
-        users: u64,
-        /// One of them.
-        user: String,
+    /// The stream does not exist, although a running sale has sold.
+    NoStream {
+        /// The stream.
+        stream: String,
     },
-    /// Users have a live order in SQL and are not among the buyers in Redis: they can buy again.
-    OrdersWithoutBuyer {
-        /// The sale.
-        voucher: VoucherId,
-        /// Number of users.
-        users: u64,
-        /// One of them.
-        user: String,
-    },
-    /// The stock in Redis and the entries in flight differ from the stock in SQL while nothing moves.
-    StockMismatch {
-        /// The sale.
-        voucher: VoucherId,
-        /// Pieces left in Redis.
-        redis_stock: i64,
-        /// Pieces left in SQL.
-        sql_stock: i64,
-        /// Orders in flight.
-        in_flight: u64,
+    /// The group does not exist: no entry is delivered.
+    NoGroup {
+        /// The stream.
+        stream: String,
+        /// The group.
+        group: String,
+        /// Entries in the stream.
+        length: u64,
     },
     /// A sale is running by its dates, and has no stock in Redis: the script of the service fails.
     SaleNotLoaded {
         /// The sale.
         voucher: VoucherId,
         /// The missing key.
-        key: String,
-    },
-    /// A sale that has moved to an engine has a stock in the Redis of the service, which then sells it beside the engine.
-    MovedSaleLoaded {
-        /// The sale.
-        voucher: VoucherId,
-        /// The key of its stock.
         key: String,
     },
     /// A migration of the sale is running or was interrupted: neither side sells it.
@@ -113,6 +92,8 @@ pub enum Alarm {
         /// The renamed stock.
         key: String,
     },
+    /// A key holds a value of another type.
+    ForeignKey(ForeignKey),
     /// Redis sells what SQL does not have: for example, the transaction that loaded the stock was rolled back.
     StockWithoutSale {
         /// Number of stock keys.
@@ -129,6 +110,103 @@ pub enum Alarm {
         /// One of them.
         entry: String,
     },
+    /// Buyers in Redis have no order in SQL, and no entry that may become one.
+    BuyersWithoutOrder {
+        /// The sale.
+        voucher: VoucherId,
+        /// Number of users.
+        users: u64,
+        /// One of them.
+        user: String,
+    },
+    /// Orders were closed as not paid, although they have a time of payment.
+    PaidOrderClosed {
+        /// The sale.
+        voucher: VoucherId,
+        /// Number of orders.
+        orders: u64,
+        /// One of them.
+        order: String,
+    },
+    /// A consumer holds entries that it has not acknowledged for too long.
+    StuckPending {
+        /// Its name.
+        consumer: String,
+        /// Number of entries.
+        count: u64,
+        /// The longest time since a delivery, in milliseconds.
+        idle_ms: u64,
+    },
+    /// Entries that the consumer cannot process.
+    PoisonEntries {
+        /// Number of entries.
+        count: u64,
+        /// The oldest of them.
+        entry: String,
+        /// Why it cannot be processed.
+        why: Poison,
+    },
+    /// Entries that were delivered many times and are still not acknowledged.
+    Redelivered {
+        /// Number of entries.
+        count: u64,
+        /// The oldest of them.
+        entry: String,
+        /// Its deliveries.
+        deliveries: u64,
+    },
+    /// Entries wait too long for their first delivery.
+    LagHigh {
+        /// Number of entries; `None` if unknown.
+        lag: Option<u64>,
+        /// Age of the oldest one.
+        oldest_ms: u64,
+    },
+    /// Recoveries have set entries aside that are not replayed yet.
+    DeadLetters {
+        /// The stream of the dead letters.
+        stream: String,
+        /// Number of letters.
+        count: u64,
+    },
+    /// Users have several live orders in one sale.
+    DuplicateOrders {
+        /// The sale.
+        voucher: VoucherId,
+        /// Number of users, among the orders that were read.
+        users: u64,
+    },
+    /// Users have a live order in SQL and are not among the buyers in Redis: they can buy again.
+    OrdersWithoutBuyer {
+        /// The sale.
+        voucher: VoucherId,
+        /// Number of users.
+        users: u64,
+        /// One of them.
+        user: String,
+    },
+    /// The live order of a user has another ID than their newest entry: two IDs were made for one purchase.
+    OrderIdsDiffer {
+        /// The sale.
+        voucher: VoucherId,
+        /// Number of users, among the newest entries.
+        users: u64,
+        /// One of them.
+        user: String,
+        /// Their entry.
+        entry: String,
+    },
+    /// The stock in Redis and the entries in flight differ from the stock in SQL while nothing moves.
+    StockMismatch {
+        /// The sale.
+        voucher: VoucherId,
+        /// Pieces left in Redis.
+        redis_stock: i64,
+        /// Pieces left in SQL.
+        sql_stock: i64,
+        /// Orders in flight.
+        in_flight: u64,
+    },
     /// Pieces and orders do not add up to the same number on both sides, or to the initial stock: a piece went back twice
     /// or never.
     PiecesDiffer {
@@ -140,6 +218,22 @@ pub enum Alarm {
         in_sql: i64,
         /// Stock before the first order, if known.
         initial: Option<i64>,
+    },
+    /// Locks that one holder has had for longer than an order takes.
+    LockNotReleased {
+        /// Number of locks.
+        count: u64,
+        /// One of them.
+        key: String,
+        /// Milliseconds left of its lease.
+        left_ms: u64,
+    },
+    /// Locks without a lease: they stay if their holder dies.
+    LockWithoutLease {
+        /// Number of locks.
+        count: u64,
+        /// One of them.
+        key: String,
     },
     /// The time in the order IDs is another zone's.
     LocalTimeIds {
@@ -154,26 +248,6 @@ pub enum Alarm {
         order: String,
         /// Minutes from now to the time in the ID.
         minutes: i64,
-    },
-    /// The live order of a user has another ID than their newest entry: two IDs were made for one purchase.
-    OrderIdsDiffer {
-        /// The sale.
-        voucher: VoucherId,
-        /// Number of users, among the newest entries.
-        users: u64,
-        /// One of them.
-        user: String,
-        /// Their entry.
-        entry: String,
-    },
-    /// Orders were closed as not paid, although they have a time of payment.
-    PaidOrderClosed {
-        /// The sale.
-        voucher: VoucherId,
-        /// Number of orders.
-        orders: u64,
-        /// One of them.
-        order: String,
     },
     /// Consumers that hold nothing have been silent for long while another was not.
     IdleConsumers {
@@ -196,120 +270,33 @@ pub enum Alarm {
         /// The counter.
         key: String,
     },
-    /// A key holds a value of another type.
-    ForeignKey(ForeignKey),
-    /// The stream does not exist, although a running sale has sold.
-    NoStream {
-        /// The stream.
-        stream: String,
-    },
-    /// The group does not exist: no entry is delivered.
-    NoGroup {
-        /// The stream.
-        stream: String,
-        /// The group.
-        group: String,
-        /// Entries in the stream.
-        length: u64,
-    },
-    /// Entries that were delivered many times and are still not acknowledged.
-    Redelivered {
-        /// Number of entries.
-        count: u64,
-        /// The oldest of them.
-        entry: String,
-        /// Its deliveries.
-        deliveries: u64,
-    },
-    /// Entries that the consumer cannot process.
-    PoisonEntries {
-        /// Number of entries.
-        count: u64,
-        /// The oldest of them.
-        entry: String,
-        /// Why it cannot be processed.
-        why: Poison,
-    },
-    /// A consumer holds entries that it has not acknowledged for too long.
-    StuckPending {
-        /// Its name.
-        consumer: String,
-        /// Number of entries.
-        count: u64,
-        /// The longest time since a delivery, in milliseconds.
-        idle_ms: u64,
-    },
-    /// Entries wait too long for their first delivery.
-    LagHigh {
-        /// Number of entries; `None` if unknown.
-        lag: Option<u64>,
-        /// Age of the oldest one.
-        oldest_ms: u64,
-    },
-    /// Locks without a lease: they stay if their holder dies.
-    LockWithoutLease {
-        /// Number of locks.
-        count: u64,
-        /// One of them.
-        key: String,
-    },
-    /// Locks that one holder has had for longer than an order takes.
-    LockNotReleased {
-        /// Number of locks.
-        count: u64,
-        /// One of them.
-        key: String,
-        /// Milliseconds left of its lease.
-        left_ms: u64,
-    },
 }
 
 impl Alarm {
-    /// Its place among alarms, the most urgent first: what sells too much, what stops or loses orders, and then what has
-    /// to be corrected.
-    pub fn rank(&self) -> u8 {
+    /// How urgent it is: critical is what sells too much, or stops or loses orders. A notice is a weakness of the service
+    /// that harms later.
+    pub fn urgency(&self) -> Urgency {
         match self {
-            Self::Oversold { .. } => 0,
-            Self::MovedSaleLoaded { .. } => 1,
-            Self::NoStream { .. } => 2,
-            Self::NoGroup { .. } => 3,
-            Self::SaleNotLoaded { .. } => 4,
-            Self::SaleBetween { .. } => 5,
-            Self::ForeignKey(_) => 6,
-            Self::StockWithoutSale { .. } => 7,
-            Self::OrdersOutsideDates { .. } => 8,
-            Self::BuyersWithoutOrder { .. } => 9,
-            Self::PaidOrderClosed { .. } => 10,
-            Self::StuckPending { .. } => 11,
-            Self::PoisonEntries { .. } => 12,
-            Self::Redelivered { .. } => 13,
-            Self::LagHigh { .. } => 14,
-            Self::DuplicateOrders { .. } => FIRST_MINOR,
-            Self::OrdersWithoutBuyer { .. } => 16,
-            Self::OrderIdsDiffer { .. } => 17,
-            Self::StockMismatch { .. } => 18,
-            Self::PiecesDiffer { .. } => 19,
-            Self::LockNotReleased { .. } => 20,
-            Self::LockWithoutLease { .. } => 21,
-            Self::LocalTimeIds { .. } => 22,
-            Self::FutureIds { .. } => 23,
-            Self::IdleConsumers { .. } => 24,
-            Self::StreamNotTrimmed { .. } => 25,
-            Self::CounterStays { .. } => 26,
+            Self::DeadLetters { .. }
+            | Self::DuplicateOrders { .. }
+            | Self::OrdersWithoutBuyer { .. }
+            | Self::OrderIdsDiffer { .. }
+            | Self::StockMismatch { .. }
+            | Self::PiecesDiffer { .. }
+            | Self::LockNotReleased { .. }
+            | Self::LockWithoutLease { .. } => Urgency::Warning,
+            Self::LocalTimeIds { .. }
+            | Self::FutureIds { .. }
+            | Self::IdleConsumers { .. }
+            | Self::StreamNotTrimmed { .. }
+            | Self::CounterStays { .. } => Urgency::Notice,
+            _ => Urgency::Critical,
         }
-    }
-
-    /// Whether it sells too much, or stops or loses orders.
-    pub fn is_critical(&self) -> bool {
-        self.rank() < FIRST_MINOR
     }
 }
 
-/// Rank of the first alarm that stops and loses nothing.
-const FIRST_MINOR: u8 = 15;
-
 /// Why an entry cannot be processed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum Poison {
     /// It lacks a field.
@@ -403,6 +390,7 @@ impl fmt::Display for Alarm {
             Self::ForeignKey(ForeignKey { key, holds }) => {
                 text!("attach-foreign-key", key, holds = ForeignKey::content(holds))
             }
+            Self::DeadLetters { stream, count } => text!("attach-dead-letters", stream, count),
             Self::NoStream { stream } => text!("attach-stream-missing", stream),
             Self::Redelivered { count, entry, deliveries } => {
                 text!("attach-redelivered", count, entry, deliveries)

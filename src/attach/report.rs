@@ -1,7 +1,7 @@
 //! What one pass has read. The keys are a contract of `attach status --json`.
 
-use seckill_model::{Millis, Phase, Reason, VoucherId, ledger::sentences};
-use serde::Serialize;
+use seckill_model::{Millis, Phase, Reason, Urgency, VoucherId, ledger::sentences};
+use serde::{Serialize, Serializer};
 
 use crate::{Alarm, Limits};
 
@@ -29,10 +29,28 @@ pub struct Report {
     /// Held locks; `None` if the profile has none.
     pub locks: Option<Locks>,
     /// What needs attention, the most urgent first.
+    #[serde(serialize_with = "with_urgency")]
     pub alarms: Vec<Alarm>,
     /// What was not compared or not seen, so that it can raise no alarm.
     #[serde(serialize_with = "sentences")]
     pub not_compared: Vec<Reason>,
+}
+
+impl Report {
+    /// Whether no alarm is more urgent than a notice.
+    pub fn is_healthy(&self) -> bool {
+        self.alarms.iter().all(|it| it.urgency() == Urgency::Notice)
+    }
+}
+
+fn with_urgency<S: Serializer>(alarms: &[Alarm], to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        urgency: Urgency,
+        #[serde(flatten)]
+        alarm: &'a Alarm,
+    }
+    to.collect_seq(alarms.iter().map(|alarm| Line { urgency: alarm.urgency(), alarm }))
 }
 
 /// What one pass has cost the servers of the service.

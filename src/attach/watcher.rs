@@ -6,10 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use redis::cmd;
 use seckill_model::{
     ForeignKey, Millis, Phase, Reason, VoucherId, order_id::EPOCH_SECONDS, reason,
 };
-use seckill_redis::{Connection, Redis};
+use seckill_redis::{Connection, Redis, keys::attach_dead};
 use seckill_store::Settings;
 use serde::Serialize;
 
@@ -223,6 +224,11 @@ impl Watcher {
 
         let mut alarms: Vec<Alarm> = foreign.into_iter().map(Alarm::ForeignKey).collect();
         alarms.extend(keys.iter().flat_map(|it| it.foreign.clone()).map(Alarm::ForeignKey));
+        if profile.has_stream() {
+            let stream = attach_dead(&profile.stream.key);
+            let count: u64 = conn.query(cmd("XLEN").arg(&stream)).await?;
+            alarms.extend((count > 0).then_some(Alarm::DeadLetters { stream, count }));
+        }
         let last = self.last.take();
         alarms.extend(outside_dates(&rows, &in_flight, now));
         alarms.extend(id_alarm(profile, &in_flight.newest, &orders, now));
@@ -308,7 +314,7 @@ impl Watcher {
         let not_compared =
             self.not_compared(&sales, &orders, stream.is_some(), &in_flight, locks.as_ref());
         self.stream_alarms(now, stream.as_ref(), in_flight, has_sold, &mut alarms);
-        alarms.sort_by_key(Alarm::rank);
+        alarms.sort();
         Ok(Report {
             taken: now,
             redis: self.conn.address().to_owned(),

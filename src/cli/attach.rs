@@ -11,12 +11,12 @@ use std::{
 
 use clap::{Args, Subcommand};
 use seckill_attach::{
-    AttachError, ConsumerReport, Cost, Limits, LockReport, PAGE, Profile, Report, SaleReport,
-    StreamReport, Watcher,
+    Alarm, AttachError, ConsumerReport, Cost, Limits, LockReport, PAGE, Profile, Report,
+    SaleReport, StreamReport, Watcher,
     doctor::{self, Finding},
 };
 use seckill_console::{Attached, phase};
-use seckill_model::{Label, escape_json, text};
+use seckill_model::{Label, Urgency, escape_json, text};
 use seckill_redis::Redis;
 use serde_json::json;
 
@@ -87,7 +87,11 @@ impl AttachArgs {
 enum AttachCommand {
     /// Compare the profile with the keys, tables and columns that exist
     Doctor,
-    /// Show stock, stream, consumers, locks, differences between Redis and SQL, and alarms; exit 1 if there is an alarm
+    /// Show stock, stream, consumers, locks, differences between Redis and SQL, and alarms; exit 1 if one is no notice
+    ///
+    /// A notice is a weakness of the service that harms later, and is marked with '-': a counter of order IDs without a
+    /// TTL, a stream that is never trimmed, order IDs from local time or the future, dead consumers that pile up. Every
+    /// other alarm is marked with '!'.
     ///
     /// Reads a bounded number of keys, entries and rows in two passes, one second apart, and shows the cost of the second.
     /// A difference that only one pass sees may be an order on its way. What must last longer (--stuck: a lock, an entry
@@ -205,7 +209,7 @@ fn add(checks: &mut Checks, findings: Vec<Finding>) {
 
 async fn report(out: Output, mut watcher: Watcher) -> Result<u8> {
     let report = watcher.settled().await?;
-    out.verdict(report.alarms.is_empty(), &report, || render(&report))
+    out.verdict(report.is_healthy(), &report, || render(&report))
 }
 
 /// Reports until a signal; the exit code is that of the last report. An outage is reported and waited for.
@@ -219,7 +223,7 @@ async fn watch(out: Output, mut watcher: Watcher, every: Duration) -> Result<u8>
         };
         let text = match pass {
             Ok(report) => {
-                code = if report.alarms.is_empty() { 0 } else { FAILED };
+                code = if report.is_healthy() { 0 } else { FAILED };
                 if out.json {
                     escape_json(&json!(report).to_string())
                 } else {
@@ -313,7 +317,8 @@ fn render(report: &Report) -> String {
         }
     }
     text.push('\n');
-    text.extend(report.alarms.iter().map(|alarm| format!("! {alarm}\n")));
+    let sign = |alarm: &Alarm| if alarm.urgency() == Urgency::Notice { "-" } else { "!" };
+    text.extend(report.alarms.iter().map(|alarm| format!("{} {alarm}\n", sign(alarm))));
     text.extend(report.not_compared.iter().map(|why| format!("- {why}\n")));
     if report.alarms.is_empty() && report.not_compared.is_empty() {
         text.push_str(&Label("console-no-open-alarms"));

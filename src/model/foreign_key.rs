@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Label, Reason, text};
 
 /// A key that another program has overwritten, so that commands on it fail.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ForeignKey {
     /// The key.
     pub key: String,

@@ -386,12 +386,16 @@ fn order_ids_from_local_time_and_their_counter_are_alarms() {
     let wrong = Service::start();
     wrong.loaded_sale(SALE, 10);
     buy_with_ids(&wrong, 8, false);
-    let report = wrong.status(1, &[]);
+    // They harm later: nothing is wrong now.
+    let report = wrong.status(0, &[]);
     let expected = ["counter_stays", "local_time_ids"];
     assert_eq!(alarms(&report), expected.map(str::to_owned).into(), "{report}");
     assert_eq!(alarm(&report, "local_time_ids")["minutes"], 480);
-    let text = wrong.run(&["status"]).expect_code(1).stdout;
-    assert!(text.contains("differs by +8 hours"), "{text}");
+    assert_eq!(alarm(&report, "counter_stays")["urgency"], "notice", "{report}");
+    let text = wrong.run(&["status"]).expect_code(0).stdout;
+    assert!(text.contains("differs by +8 hours") && text.contains("\n- Counter icr"), "{text}");
+    wrong.redis.query::<i64>(&["SADD", "seckill:order:10", "9001"]);
+    assert_eq!(wrong.status(1, &[])["alarms"][0]["urgency"], "critical");
 }
 
 #[test]
@@ -430,10 +434,10 @@ fn an_order_id_from_the_future_is_an_alarm() {
     assert_eq!(service.status(0, &[])["alarms"], json!([]));
     assert_eq!(buy(&mut redis, 3, id(8 * 3_600)).unwrap(), 0);
     service.consume();
-    let report = service.status(1, &[]);
+    let report = service.status(0, &[]);
     assert_eq!(alarms(&report), ["future_ids".to_owned()].into(), "{report}");
     service.redis.query::<i64>(&["XTRIM", STREAM, "MAXLEN", "0"]);
-    let report = service.status(1, &[]);
+    let report = service.status(0, &[]);
     let found = alarm(&report, "future_ids");
     assert_eq!(found["order"], id(8 * 3_600).to_string(), "{report}");
     assert!((475..=480).contains(&found["minutes"].as_i64().unwrap()), "{report}");
@@ -467,7 +471,7 @@ fn consumers_that_pile_up_are_an_alarm() {
     wait_until_blocking(LONG, "idle consumers", is_idle);
     assert_eq!(service.buy(1), 0);
     service.consume();
-    let report = service.status(1, &["--stuck", "1"]);
+    let report = service.status(0, &["--stuck", "1"]);
     assert_eq!(alarms(&report), ["idle_consumers".to_owned()].into(), "{report}");
     assert_eq!(alarm(&report, "idle_consumers")["count"], 6, "{report}");
     service.redis.query::<i64>(&["XGROUP", "DELCONSUMER", STREAM, "g1", "a"]);
@@ -583,7 +587,7 @@ fn a_stream_that_is_never_trimmed_is_an_alarm() {
                    10, 'id', 1) end";
     service.redis.query::<redis::Value>(&["EVAL", entries, "1", STREAM]);
     service.redis.query::<()>(&["XGROUP", "SETID", STREAM, "g1", "$"]);
-    let report = service.status(1, &[]);
+    let report = service.status(0, &[]);
     assert_eq!(alarms(&report), ["stream_not_trimmed".to_owned()].into(), "{report}");
     service.redis.query::<i64>(&["XTRIM", STREAM, "MAXLEN", "1000"]);
     assert_eq!(service.status(0, &[])["alarms"], json!([]));
@@ -1663,6 +1667,9 @@ fn a_dead_letter_is_listed_and_replayed_once() {
         json!([["userId", "4"], ["voucherId", SALE], ["id", "502"]]),
         "{listed}"
     );
+    let found = service.status(1, &[]);
+    let found = alarm(&found, "dead_letters");
+    assert_eq!((&found["count"], &found["urgency"]), (&2.into(), &"warning".into()), "{found}");
     let first = service.recover(0, &["--dead-letters", "--max", "1"]);
     assert_eq!((first["letters"].as_array().unwrap().len(), &first["more"]), (1, &true.into()));
     let text = service.run(&["recover", "--dead-letters"]).expect_code(0).stdout;

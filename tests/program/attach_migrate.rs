@@ -389,8 +389,7 @@ fn a_stock_that_the_service_loads_again_after_a_move_is_an_alarm() {
     // The service starts again, and loads the stock from its table.
     service.redis.query::<()>(&["SET", "seckill:stock:10", "79"]);
     let watched = service.status(1, &[]);
-    let expected =
-        json!([{"alarm": "moved_sale_loaded", "voucher": 10, "key": "seckill:stock:10"}]);
+    let expected = json!([{"alarm": "moved_sale_loaded", "urgency": "critical", "voucher": 10, "key": "seckill:stock:10"}]);
     assert_eq!(watched["alarms"], expected, "{watched}");
     // What it sells beside the engine does not become an order.
     assert_eq!(both.admit("10", 500).unwrap(), 0);
@@ -538,8 +537,7 @@ fn a_dead_migration_is_undone_if_something_prevents_it_now() {
     let ran = both.spawn("10", &["--yes", "--quiet", "1"], &envs).wait(LONG);
     assert!(ran.status.code().is_none() && both.admit("10", 31).is_err(), "{ran}");
     let watched = both.service.status(1, &[]);
-    let expected =
-        json!([{"alarm": "sale_between", "voucher": 10, "key": "seckill:stock:10:moving"}]);
+    let expected = json!([{"alarm": "sale_between", "urgency": "critical", "voucher": 10, "key": "seckill:stock:10:moving"}]);
     assert_eq!(watched["alarms"], expected, "{watched}");
     let ran = both.run("10", &["--yes"]);
     assert!(ran.stderr.contains("run the same command again in "), "{ran}");

@@ -67,6 +67,7 @@ fn all_alarms() -> Vec<Alarm> {
         Alarm::SaleBetween { voucher, key: "seckill:stock:10:moving".into() },
         Alarm::StreamNotTrimmed { stream: "stream.orders".into(), acknowledged: 100_000 },
         Alarm::CounterStays { key: "icr:order:2026:11:27".into() },
+        Alarm::DeadLetters { stream: "seckill:attach:stream.orders:dead".into(), count },
         Alarm::Redelivered { count, entry: "17-1".into(), deliveries: 6 },
         Alarm::OrdersWithoutBuyer { voucher, users, user: user.clone() },
         Alarm::BuyersWithoutOrder { voucher, users, user },
@@ -79,7 +80,7 @@ fn all_alarms() -> Vec<Alarm> {
             initial: None,
         },
     ];
-    alarms.sort_by_key(Alarm::rank);
+    alarms.sort();
     alarms
 }
 
@@ -225,7 +226,7 @@ fn figures_of_an_earlier_pass_are_marked_as_old() {
     tui.assert_hides("no alarms").assert_shows("after a second pass").assert_hides("cannot reach");
     tui.app.on_pass(pass(Ok(report(1, 1, 1, all_alarms()))));
     // The row under the cursor has colours of its own.
-    tui.press("\t").assert_shows("✖ 26 alarms|read 0.0 s ago in 14 ms");
+    tui.press("\t").assert_shows("✖ 27 alarms|read 0.0 s ago in 14 ms");
     tui.app.display.now = NOW.plus(3_000);
     tui.assert_shows("3 s ago").assert_hides("s old");
     // The next pass begins later after an expensive one.
@@ -245,14 +246,17 @@ fn figures_of_an_earlier_pass_are_marked_as_old() {
     assert!(!is_dimmed(&mut tui));
     // No pass has ended in time, whether or not one has failed.
     tui.app.display.now = NOW.plus(9_000);
-    tui.assert_shows("26 alarms, 9 s old").assert_hides(" ago in");
+    tui.assert_shows("27 alarms, 9 s old").assert_hides(" ago in");
     assert!(is_dimmed(&mut tui));
     tui.app.display.now = NOW.plus(1_000);
     tui.app.on_pass(pass(Err("cannot reach Redis")));
-    tui.assert_shows("26 alarms, 1 s old|✖ cannot reach Redis");
+    tui.assert_shows("27 alarms, 1 s old|✖ cannot reach Redis");
     assert!(is_dimmed(&mut tui));
     tui.app.on_pass(pass(Ok(report(1, 1, 1, Vec::new()))));
     tui.assert_shows("✔ no alarms").assert_hides("s old|cannot reach");
+    let stays = Alarm::CounterStays { key: "icr:order:2026:11:27".into() };
+    tui.app.on_pass(pass(Ok(report(1, 1, 1, vec![stays]))));
+    tui.assert_shows("1 alarm|- Counter icr").assert_hides("✖|✔");
     let why = reason!("attach-more-orders", compared = 100_000_u64);
     let partly = Report { not_compared: vec![why], ..report(1, 1, 1, Vec::new()) };
     tui.app.on_pass(pass(Ok(partly)));

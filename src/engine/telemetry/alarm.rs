@@ -1,24 +1,13 @@
-//! Alarms in a snapshot: urgency and subject. The rules that raise them and their texts are elsewhere.
+//! Alarms in a snapshot: their subjects. The rules that raise them and their texts are elsewhere.
 
 use serde::Serialize;
 
+pub use seckill_model::Urgency;
 use seckill_model::{ForeignKey, Message, VoucherId, ledger::SaleFinding};
 
 use seckill_redis::connection::LostServer;
 
 use super::data_loss::RecentLosses;
-
-/// How urgent an alarm is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Urgency {
-    /// Orders are lost or wrong, or a server is unreachable.
-    Critical,
-    /// The operator should act soon.
-    Warning,
-    /// For the operator's information.
-    Notice,
-}
 
 /// A condition that needs attention.
 #[derive(Clone, Debug, PartialEq, Serialize)]

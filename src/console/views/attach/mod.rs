@@ -8,6 +8,7 @@ mod feed;
 mod layout;
 
 use seckill_attach::{Alarm, ConsumerReport, Cost, LockReport, MOST_LOCKS, Report, SaleReport};
+use seckill_model::Urgency;
 use strum::VariantArray as _;
 
 use self::feed::Feed;
@@ -47,6 +48,8 @@ struct Read {
     ended: Millis,
     /// It was not the first one, so that alarms are known.
     is_settled: bool,
+    /// Its alarms are notices.
+    is_healthy: bool,
 }
 
 pub(crate) struct AttachState {
@@ -110,6 +113,7 @@ impl AttachState {
             Err(why) => self.failure = Some(why),
             Ok(mut report) => {
                 self.failure = None;
+                let is_healthy = report.is_healthy();
                 self.alarms.replace(std::mem::take(&mut report.alarms));
                 self.sales.replace(std::mem::take(&mut report.sales));
                 let consumers = report.stream.as_mut().map(|it| std::mem::take(&mut it.consumers));
@@ -117,7 +121,7 @@ impl AttachState {
                 let held = report.locks.as_mut().map(|it| std::mem::take(&mut it.held));
                 self.locks.replace(held.unwrap_or_default());
                 let is_settled = self.read.is_some();
-                self.read = Some(Read { report: *report, ended, is_settled });
+                self.read = Some(Read { report: *report, ended, is_settled, is_healthy });
             }
         }
     }
@@ -152,6 +156,7 @@ impl AttachState {
                 Line::styled(format!("{number}, {partly}"), theme.warn)
             }
             None if count == 0 => Line::styled(format!("{} {number}", glyphs::CHECK), theme.good),
+            None if read.is_healthy => Line::styled(number, theme.soft),
             None => Line::styled(format!("{} {number}", glyphs::CROSS), theme.bad),
         }
     }
@@ -471,7 +476,11 @@ pub(crate) fn alarm_lines(alarm: &Alarm, cells: u16) -> Vec<String> {
 }
 
 fn sign_of(alarm: &Alarm, theme: Theme) -> (&'static str, Style) {
-    if alarm.is_critical() { (glyphs::CROSS, theme.bad) } else { ("!", theme.warn) }
+    match alarm.urgency() {
+        Urgency::Critical => (glyphs::CROSS, theme.bad),
+        Urgency::Warning => ("!", theme.warn),
+        Urgency::Notice => ("-", theme.soft),
+    }
 }
 
 impl Component for AttachState {
