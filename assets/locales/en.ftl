@@ -798,7 +798,7 @@ attach-entries = { $count ->
 attach-every-without-screen = --every belongs to the screen; omit it, or the subcommand
 attach-first-locks = Only the first { $count } locks are read; there may be more.
 attach-foreign-key = Key { $key } has the wrong type ({ $holds }): the service fails on it. Check which program writes it.
-attach-future-ids = Order ID { $order } has a time that is { $minutes } minutes in the future: the service takes local time for UTC, or its clock is wrong. IDs can repeat when the zone or its offset changes. Use UTC.
+attach-future-ids = Order ID { $order } has a time that is { $minutes } minutes in the future: the service takes local time for UTC, or its clock or the epoch of its IDs is wrong. IDs can repeat after a correction. Correct it, and use UTC.
 attach-group = { $group }
 attach-group-missing = group { $group } does not exist: no entry is delivered
 attach-head-admitted = ADMITTED/S
@@ -807,7 +807,11 @@ attach-head-no-buyer = NO BUYER
 attach-head-no-order = NO ORDER
 attach-head-orders = ORDERS
 attach-holds-other = key { $key } has the wrong type ({ $holds }): it cannot be read
-attach-idle-consumers = { $count } consumers of the group have no pending entries and have been idle for long, for example { $consumer } for { $minutes } minutes: the service probably takes a new name at each start. Give each instance a fixed name, and remove the dead ones with XGROUP DELCONSUMER.
+attach-idle-consumers = { $count } consumers of the group have no pending entries and have been idle for long, for example { $consumer } for { $minutes ->
+        [0] { $seconds } s
+        [one] 1 minute
+       *[other] { $minutes } minutes
+    }: the service probably takes a new name at each start. Give each instance a fixed name, and remove the dead ones with XGROUP DELCONSUMER.
 attach-invalid-profile = invalid profile { $path }: { $why }
 attach-key-without-part = { $key } must contain { $part } once
 attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
@@ -997,6 +1001,7 @@ attach-recover-not-counted = not counted
 attach-recover-nothing = Nothing to recover.
 attach-recover-orders = live orders without a buyer
 attach-recover-oversold = oversold sales
+attach-recover-passed = passed by the group
 attach-recover-proof = What is left, counted again:
 attach-recover-redis-stock = Redis stock
 attach-recover-replayed = orders written
@@ -1005,6 +1010,10 @@ attach-recover-stock-differs = sales whose stock differs
 attach-recover-stocks = stocks set in Redis
 attach-recover-stuck = stuck entries
 attach-recover-unique = a unique key rejects it, and the user has no live order
+attach-recover-unwritable = { $entries ->
+        [one] 1 entry that the group has passed cannot
+       *[other] { $entries } entries that the group has passed cannot
+    } become an order. Remove the cause and run the command again, or give their pieces up with --remove-buyers:
 attach-redelivered = { $count ->
         [one] Entry { $entry } was
        *[other] { $count } entries, the oldest { $entry }, were

@@ -760,7 +760,7 @@ attach-entries = 已读取 { $count } 条消息，字段有效
 attach-every-without-screen = --every 用于屏幕；请去掉它，或去掉子命令
 attach-first-locks = 只读取前 { $count } 把锁，可能还有更多。
 attach-foreign-key = 键 { $key } 的内容不符（{ $holds }），服务会因此出错，请确认是哪个程序写入的。
-attach-future-ids = 订单号 { $order } 中的时间比现在晚 { $minutes } 分钟：服务把本地时间当成了 UTC，或其时钟有误。时区变化时订单号可能重复，请改用 UTC。
+attach-future-ids = 订单号 { $order } 中的时间比现在晚 { $minutes } 分钟：服务把本地时间当成了 UTC，或其时钟或订单号的起始时间有误。更正之后订单号可能重复，请更正并改用 UTC。
 attach-group = 消费组 { $group }
 attach-group-missing = 消费组 { $group } 不存在，消息不会投递
 attach-head-admitted = 准入/秒
@@ -769,7 +769,10 @@ attach-head-no-buyer = 无买家
 attach-head-no-order = 无订单
 attach-head-orders = 订单
 attach-holds-other = 键 { $key } 的内容不符（{ $holds }），无法读取
-attach-idle-consumers = 消费组中有 { $count } 个消费者没有待确认消息，且长时间没有读取（例如 { $consumer }，已有 { $minutes } 分钟）：服务很可能每次启动都使用新名称。请为每个实例固定名称，并用 XGROUP DELCONSUMER 删除失效的消费者。
+attach-idle-consumers = 消费组中有 { $count } 个消费者没有待确认消息，且长时间没有读取（例如 { $consumer }，已有 { $minutes ->
+        [0] { $seconds } 秒
+       *[other] { $minutes } 分钟
+    }）：服务很可能每次启动都使用新名称。请为每个实例固定名称，并用 XGROUP DELCONSUMER 删除失效的消费者。
 attach-invalid-profile = 配置档案 { $path } 有误：{ $why }
 attach-key-without-part = { $key } 必须包含一次 { $part }
 attach-lag = 未投递的消息已等待 { $seconds } 秒{ $lag ->
@@ -927,6 +930,7 @@ attach-recover-not-counted = 未统计
 attach-recover-nothing = 没有需要恢复的内容。
 attach-recover-orders = 不在买家集合中的有效订单
 attach-recover-oversold = 超卖的秒杀
+attach-recover-passed = 消费组已越过
 attach-recover-proof = 重新统计，剩余：
 attach-recover-redis-stock = Redis 库存
 attach-recover-replayed = 已写入订单
@@ -935,6 +939,7 @@ attach-recover-stock-differs = 库存不一致的秒杀
 attach-recover-stocks = 已设置 Redis 库存
 attach-recover-stuck = 卡住的消息
 attach-recover-unique = 唯一索引拒绝写入，而该用户没有有效订单
+attach-recover-unwritable = 消费组已越过的 { $entries } 条消息无法成为订单。请排除原因后再次执行，或用 --remove-buyers 放弃其库存：
 attach-redelivered = { $count ->
         [1] 消息 { $entry }
        *[other] { $count } 条消息（最早的是 { $entry }）

@@ -378,7 +378,8 @@ impl fmt::Display for Alarm {
                 text!("attach-paid-closed", voucher, orders, order)
             }
             Self::IdleConsumers { count, consumer, idle_ms } => {
-                text!("attach-idle-consumers", count, consumer, minutes = idle_ms / 60_000)
+                let (minutes, seconds) = (idle_ms / 60_000, idle_ms / 1_000);
+                text!("attach-idle-consumers", count, consumer, minutes, seconds)
             }
             Self::SaleBetween { voucher, key } => text!("attach-between", voucher, key),
             Self::StreamNotTrimmed { stream, acknowledged } => {

@@ -127,15 +127,11 @@ impl Recovery {
                 stream: self.profile.stream.key.clone(),
                 group: self.profile.stream.group.clone(),
                 create_group: create_group.clone(),
-                entries: Vec::new(),
-                left: 0,
-                moved: 0,
                 more_entries: !complete,
-                sales: Vec::new(),
                 unreadable: keys.iter().flat_map(|it| it.foreign.clone()).collect(),
                 buyers_compared: of_redis(&report).all(|it| it.buyers_without_order.is_some()),
-                stock_compared: false,
                 last_id,
+                ..Plan::default()
             };
             // The service must not process what is left of them, nor get a stock.
             let moved = report.sales.iter().filter(|it| it.moved).map(|it| it.voucher_id);
@@ -378,20 +374,22 @@ impl Recovery {
             for Entry { pending, asked, is_stuck, passed } in page {
                 let (verdict, fault) = facts.judge(asked);
                 // One that yields no order was given up before, and each recovery would give it up again.
-                if *passed && verdict != Verdict::Stuck {
+                let is_given_up = *passed && verdict != Verdict::Stuck;
+                if is_given_up && matches!(fault, None | Some(OrderError::Holds { .. })) {
                     continue;
                 }
                 if let (Verdict::Stuck, Ok(order)) = (verdict, &asked) {
                     facts.plan(order, &mut planned);
                     orders.entry(order.voucher).or_default().push(*order);
                 }
-                if !*is_stuck {
+                if !*is_stuck && !is_given_up {
                     let has_moved = asked.as_ref().is_ok_and(|it| moved.contains(&it.voucher));
                     *(if has_moved { &mut plan.moved } else { &mut plan.left }) += 1;
                     continue;
                 }
                 let order = asked.as_ref().ok();
-                plan.entries.push(EntryPlan {
+                let entries = if is_given_up { &mut plan.unwritable } else { &mut plan.entries };
+                entries.push(EntryPlan {
                     entry: mem::take(&mut pending.id),
                     consumer: Some(mem::take(&mut pending.consumer)).filter(|it| !it.is_empty()),
                     idle_ms: pending.idle_ms,
@@ -400,7 +398,7 @@ impl Recovery {
                     user_id: order.map(|it| it.user),
                     voucher_id: order.map(|it| it.voucher),
                     verdict,
-                    action: action(verdict),
+                    action: if is_given_up { RecoveryAction::Leave } else { action(verdict) },
                     fault,
                     passed: *passed,
                 });
@@ -532,6 +530,18 @@ impl Recovery {
                 .all(|it| !it.loaded || it.redis_stock.is_some())
                 .then_some(0),
         };
+        if stream.is_some_and(|it| it.has_group) {
+            let (mut entries, mut conn) = (Vec::new(), self.database.connection().await?);
+            let are_all = self.add_passed(&mut entries, report.taken).await?;
+            let (moved, mut plan) = (HashSet::new(), Plan::default());
+            let orders = self.judge(&mut conn, &mut entries, &moved, &mut plan).await?;
+            // The group has passed them, so that no alarm counts them; their buyers have an entry.
+            let passed = orders.values().map(Vec::len).sum::<usize>() as u64;
+            let counted = |count: Option<u64>| count.filter(|_| are_all);
+            proof.stuck = counted(proof.stuck).map(|it| it + passed);
+            proof.buyers_without_order =
+                counted(proof.buyers_without_order).map(|it| it.saturating_sub(passed));
+        }
         for alarm in &report.alarms {
             match alarm {
                 Alarm::StuckPending { count, .. } => {

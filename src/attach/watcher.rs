@@ -44,6 +44,9 @@ const SKEW_MS: i64 = 60_000;
 /// Zones differ by a multiple of this, and by at most 14 hours.
 const ZONE_STEP_MS: i64 = 900_000;
 const ZONE_STEPS: i64 = 56;
+/// The part of an order ID that counts the orders of a day, and a count that no day reaches.
+const COUNTER: i64 = 0xffff_ffff;
+const MOST_OF_DAY: i64 = 1 << 24;
 
 /// What one pass reads at most, and when something has lasted too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -563,10 +566,11 @@ impl Watcher {
         }
         let mut stuck: Vec<_> = in_flight.stuck.into_iter().collect();
         stuck.sort_unstable();
-        alarms.extend(stuck.into_iter().map(|(consumer, (count, idle_ms))| Alarm::StuckPending {
-            consumer,
-            count,
-            idle_ms,
+        let is_read = *pending <= self.limits.in_flight as u64;
+        alarms.extend(stuck.into_iter().map(|(consumer, (read, idle_ms))| {
+            let holds = report.consumers.iter().find(|it| it.name == consumer).map(|it| it.pending);
+            let count = if is_read { read } else { holds.unwrap_or(read) };
+            Alarm::StuckPending { consumer, count, idle_ms }
         }));
         // Without a group, the alarm above is the cause.
         if let Some(oldest_ms) = in_flight.oldest_ms.filter(|it| *it >= self.limits.stuck_ms)
@@ -674,16 +678,20 @@ fn time_in(id: i64) -> Millis {
     Millis(((id >> 32) + EPOCH_SECONDS) * 1_000)
 }
 
-/// Order IDs from local time: those of all entries, or one from the future. IDs of another form have no counter of a day,
-/// or are years away.
+/// Order IDs from local time: those of all entries, or one from the future. More than a zone ahead, the clock or the epoch
+/// of the service is wrong, unless IDs have another form: then not all of them end in a count of orders.
 fn id_alarm(profile: &Profile, newest: &[Waiting], orders: &Orders, now: Millis) -> Option<Alarm> {
     if profile.keys.order_ids.is_empty() {
         return None;
     }
-    let ahead = SKEW_MS..=ZONE_STEPS * ZONE_STEP_MS + SKEW_MS;
+    let ahead = |id: &i64| time_in(*id).0.saturating_sub(now.0);
     let entries = newest.iter().filter_map(|it| it.order.parse().ok());
     let all = orders.ids.iter().copied().chain(entries);
-    let of_future = all.filter(|id| ahead.contains(&(time_in(*id).0 - now.0))).max();
+    let (near, far): (Vec<i64>, Vec<i64>) = all
+        .filter(|id| ahead(id) >= SKEW_MS)
+        .partition(|id| ahead(id) <= ZONE_STEPS * ZONE_STEP_MS + SKEW_MS);
+    let are_counted = far.iter().all(|id| id & COUNTER < MOST_OF_DAY);
+    let of_future = near.into_iter().chain(far.into_iter().filter(|_| are_counted)).max();
     local_ids(newest).or_else(|| {
         let order = of_future?;
         let minutes = (time_in(order).0 - now.0) / 60_000;

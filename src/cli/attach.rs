@@ -49,7 +49,8 @@ pub(super) struct AttachArgs {
 #[derive(Debug, Default, PartialEq, Args)]
 struct LimitArgs {
     /// Seconds after which a pending or undelivered entry, a lock, or an order without a stream is stuck; a consumer that
-    /// holds nothing is dead after ten times as long [default: 60]
+    /// holds nothing is dead after ten times as long without a read while another one reads; six dead ones are an alarm
+    /// [default: 60]
     #[arg(long, value_name = "SECS", value_parser = count_in(1..=86_400))]
     stuck: Option<u64>,
     /// Most orders and most buyers that a pass reads; with more, they are not compared [default: 100000]
@@ -341,8 +342,8 @@ fn sales(sales: &[SaleReport]) -> Table<'_, SaleReport> {
             }
             or_dash(sale.phase.map(phase))
         })
-        .right(&Label("column-stock"), |sale| or_dash(sale.redis_stock))
-        .right(&Label("column-sql-stock"), |sale| sale.sql_stock)
+        .right(&Label("column-stock"), |sale| or_dash(sale.redis_stock.map(number)))
+        .right(&Label("column-sql-stock"), |sale| number(sale.sql_stock))
         .right(&Label("attach-column-buyers"), |sale| count(sale.buyers))
         .right(&Label("column-orders"), |sale| count(sale.orders))
         .right(&Label("attach-column-in-flight"), |sale| count(sale.in_flight))

@@ -441,6 +441,18 @@ fn an_order_id_from_the_future_is_an_alarm() {
     let found = alarm(&report, "future_ids");
     assert_eq!(found["order"], id(8 * 3_600).to_string(), "{report}");
     assert!((475..=480).contains(&found["minutes"].as_i64().unwrap()), "{report}");
+    // No zone is as far ahead: the clock or the epoch is wrong, unless the IDs have another form.
+    let years = 30 * 366 * 86_400;
+    for (number, ahead) in [(1, 15 * 3_600), (2, years)] {
+        assert_eq!(buy(&mut redis, 3 + number, id(ahead)).unwrap(), 0);
+        service.consume();
+        let report = service.status(0, &[]);
+        assert_eq!(alarm(&report, "future_ids")["order"], id(ahead).to_string(), "{report}");
+    }
+    assert_eq!(buy(&mut redis, 6, id(years) | 0x7fff_ffff).unwrap(), 0);
+    service.consume();
+    let report = service.status(0, &[]);
+    assert_eq!(alarm(&report, "future_ids")["order"], id(8 * 3_600).to_string(), "{report}");
     // IDs without a counter of the day have another form.
     let profile = service.home.file("mine.toml");
     fs::write(&profile, "[keys]\norder_ids = \"\"\n").unwrap();
@@ -474,6 +486,8 @@ fn consumers_that_pile_up_are_an_alarm() {
     let report = service.status(0, &["--stuck", "1"]);
     assert_eq!(alarms(&report), ["idle_consumers".to_owned()].into(), "{report}");
     assert_eq!(alarm(&report, "idle_consumers")["count"], 6, "{report}");
+    let text = service.run(&["status", "--stuck", "1"]).expect_code(0).stdout;
+    assert!(text.contains(" s: the service probably takes a new name"), "{text}");
     service.redis.query::<i64>(&["XGROUP", "DELCONSUMER", STREAM, "g1", "a"]);
     assert_eq!(service.status(0, &["--stuck", "1"])["alarms"], json!([]));
     assert_eq!(service.status(0, &[])["alarms"], json!([]));
@@ -730,6 +744,19 @@ fn a_missing_group_is_an_alarm() {
     let found = service.doctor(1, &[]);
     let [(grade, found)] = &checks(&found, "group")[..] else { panic!("{found}") };
     assert!(grade == "problem" && found.contains("g1"), "{found}");
+}
+
+#[test]
+fn stuck_entries_are_counted_beyond_those_that_are_read() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 600);
+    for user in 1..=600 {
+        service.buy(user);
+        service.receive_without_order();
+    }
+    service.entries_are_stuck();
+    let report = service.status(1, &["--stuck", "1", "--entries", "1"]);
+    assert_eq!(alarm(&report, "stuck_pending")["count"], 600, "{report}");
 }
 
 /// Whether it alone was deleted, or all keys.
@@ -1525,6 +1552,30 @@ fn entries_that_the_group_has_passed_become_orders() {
     assert_eq!((&again["applied"]["replayed"], stock()), (&0.into(), 5), "{again}");
     service.operate(0, &["--remove-buyers"]);
     assert_eq!((stock(), service.sql_figures().0), (6, 6));
+}
+
+/// Redis has sold more than SQL has, and the consumer acknowledges what it cannot write.
+#[test]
+fn entries_that_the_group_has_passed_and_that_cannot_be_written_have_a_reason() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    for user in 1..=4 {
+        service.buy(user);
+    }
+    service.redis.query::<()>(&["XGROUP", "SETID", STREAM, "g1", "$"]);
+    service.entries_are_stuck();
+    let text = service.run(&["recover", "--stuck", "1"]).expect_code(0).stdout;
+    assert!(text.contains("passed by the group") && !text.contains("stuck"), "{text}");
+    let done = service.operate(1, &["--max", "3"]);
+    let proof = &done["proof"];
+    assert_eq!((&proof["stuck"], &proof["buyers_without_order"]), (&1.into(), &0.into()), "{done}");
+    service.sql("UPDATE tb_seckill_voucher SET stock = 0 WHERE voucher_id = 10");
+    service.redis.query::<()>(&["SET", "seckill:stock:10", "0"]);
+    let text = service.run(&["recover", "--stuck", "1"]).expect_code(1).stdout;
+    assert!(text.contains("has no stock left") && !text.contains("Nothing to"), "{text}");
+    let done = service.operate(1, &[]);
+    assert_eq!(done["plan"]["unwritable"][0]["user_id"], 4, "{done}");
+    assert_eq!(done["proof"]["buyers_without_order"], 1, "{done}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use seckill_model::{
 use serde::Serialize;
 
 /// What a recovery would do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
     /// Redis' clock; names the plan in the log.
     pub taken: Millis,
@@ -18,6 +18,8 @@ pub struct Plan {
     pub create_group: Option<NewGroup>,
     /// Stuck entries with their verdicts, in the order in which they are processed.
     pub entries: Vec<EntryPlan>,
+    /// Entries of buyers without an order that the group has passed, and why they cannot become an order: left alone.
+    pub unwritable: Vec<EntryPlan>,
     /// Entries in flight that a live consumer may be processing, or that are not old enough: left alone.
     pub left: u64,
     /// Entries in flight whose sale has moved to an engine: left alone.

@@ -12,7 +12,7 @@ use seckill_engine::{
     EngineError,
     commands::{audit_record::check_reason, command_handler::login_name},
 };
-use seckill_model::{ForeignKey, Label, RecoveryAction, text};
+use seckill_model::{ForeignKey, Label, RecoveryAction, Verdict, text};
 use seckill_redis::Redis;
 use serde::Serialize;
 use serde_json::json;
@@ -195,7 +195,7 @@ fn preview(plan: &Plan, max: u64) -> String {
     if plan.stream.is_empty() {
         text.push_str(&format!("{}\n", Label("attach-recover-memory")));
     }
-    if plan.is_empty() {
+    if plan.is_empty() && plan.unwritable.is_empty() {
         text.push_str(&format!("{}\n", Label("attach-recover-nothing")));
     }
     if let Some(NewGroup { start, again }) = &plan.create_group {
@@ -218,6 +218,15 @@ fn preview(plan: &Plan, max: u64) -> String {
             dead = count(RecoveryAction::DeadLetter)
         );
         text.push_str(&format!("{line}\n"));
+    }
+    if !plan.unwritable.is_empty() {
+        let shown = plan.unwritable.get(..SHOWN).unwrap_or(&plan.unwritable);
+        let line = text!("attach-recover-unwritable", entries = plan.unwritable.len());
+        text.push_str(&format!("{line}\n{}", entries(shown)));
+        if plan.unwritable.len() > SHOWN {
+            let more = plan.unwritable.len() - SHOWN;
+            text.push_str(&format!("{}\n", text!("cli-plan-more", more)));
+        }
     }
     let planned = plan.entries.len() as u64;
     if planned > max {
@@ -250,11 +259,14 @@ fn entries(entries: &[EntryPlan]) -> Table<'_, EntryPlan> {
         .left(&Label("column-entry"), |it| it.entry.clone())
         .left(&Label("column-holder"), |it| or_dash(it.consumer.as_ref()))
         .right(&Label("column-idle"), |it| span(it.idle_ms))
-        .right(&Label("column-tries"), |it| it.deliveries)
+        .right(&Label("column-tries"), |it| or_dash((!it.passed).then_some(it.deliveries)))
         .right(&Label("column-order"), |it| or_dash(it.order_id))
         .right(&Label("column-user"), |it| or_dash(it.user_id))
         .right(&Label("column-sale"), |it| or_dash(it.voucher_id))
-        .left(&Label("column-verdict"), |it| verdict(it.verdict))
+        .left(&Label("column-verdict"), |it| match it.verdict {
+            Verdict::Stuck if it.passed => Label("attach-recover-passed").to_owned(),
+            other => verdict(other).to_owned(),
+        })
         .left(&Label("column-action"), |it| action(it.action))
         .left(&Label("column-fault"), |it| {
             it.fault.as_ref().map(ToString::to_string).unwrap_or_default()
@@ -266,16 +278,17 @@ fn sales(sales: &[SalePlan]) -> Table<'_, SalePlan> {
         let now = show(&change.now);
         if change.is_change() { format!("{now} → {}", show(&change.after)) } else { now }
     }
-    let removed = |it: &SalePlan| if it.remove_buyers { it.buyers_without_order.len() } else { 0 };
+    let removed =
+        |it: &SalePlan| number(if it.remove_buyers { it.buyers_without_order.len() } else { 0 });
     Table::new(sales)
         .left(&Label("column-sale"), |it| format!("#{}", it.voucher_id))
         .right(&Label("column-orders"), |it| change(&it.orders, |it| or_dash(it.map(number))))
-        .right(&Label("column-sql-stock"), |it| change(&it.sql_stock, ToString::to_string))
+        .right(&Label("column-sql-stock"), |it| change(&it.sql_stock, |it| number(*it)))
         .right(&Label("attach-recover-redis-stock"), |it| {
-            change(&it.redis_stock, |it| or_dash(*it))
+            change(&it.redis_stock, |it| or_dash(it.map(number)))
         })
-        .right(&Label("attach-recover-buyers-added"), |it| it.add_buyers.len())
-        .right(&Label("attach-column-no-order"), |it| it.buyers_without_order.len())
+        .right(&Label("attach-recover-buyers-added"), |it| number(it.add_buyers.len()))
+        .right(&Label("attach-column-no-order"), |it| number(it.buyers_without_order.len()))
         .right(&Label("attach-recover-buyers-removed"), removed)
 }
 
