@@ -1085,7 +1085,7 @@ attach-stream = { $key }, { $length ->
     [one] 1 entry
    *[other] { $length } entries
 }
-attach-stream-gone = stream { $key } does not exist
+attach-stream-gone = { $key } does not exist
 attach-stream-missing = Stream { $stream } does not exist, although a sale has sold: the orders that were in it are lost, or wait elsewhere. Check stream.key of the profile, and whether the key was deleted; if orders wait in the memory of the service, pass --profile 002.
 attach-stream-unread = Buyers are not compared: the key of the stream has the wrong type, so entries are unknown.
 attach-stuck = Consumer { $consumer } holds { $count ->

@@ -88,7 +88,7 @@ impl AttachArgs {
 enum AttachCommand {
     /// Compare the profile with the keys, tables and columns that exist
     Doctor,
-    /// Show stock, stream, consumers, locks, differences between Redis and SQL, and alarms; exit 1 if one is no notice
+    /// Show stock, stream, consumers, locks, differences between Redis and SQL, and alarms; exit 1 unless all are notices
     ///
     /// A notice is a weakness of the service that harms later, and is marked with '-': a counter of order IDs without a
     /// TTL, a stream that is never trimmed, order IDs from local time or the future, dead consumers that pile up. Every

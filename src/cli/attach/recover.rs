@@ -265,7 +265,7 @@ fn entries(entries: &[EntryPlan]) -> Table<'_, EntryPlan> {
         .right(&Label("column-sale"), |it| or_dash(it.voucher_id))
         .left(&Label("column-verdict"), |it| match it.verdict {
             Verdict::Stuck if it.passed => Label("attach-recover-passed").to_owned(),
-            other => verdict(other).to_owned(),
+            other => verdict(other),
         })
         .left(&Label("column-action"), |it| action(it.action))
         .left(&Label("column-fault"), |it| {

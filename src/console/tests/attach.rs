@@ -313,7 +313,7 @@ fn missing_parts_are_named() {
     lost.more_sales = true;
     attached(&lost).assert_shows("group g1 does not exist|lag unknown|Only the newest 1 sales");
     (lost.stream.as_mut().unwrap().exists, lost.stream.as_mut().unwrap().length) = (false, 0);
-    let gone = "stream stream.orders does not exist|lag -|pending -|length -";
+    let gone = "stream.orders does not exist|lag -|pending -|length -";
     attached(&lost).assert_shows(gone).assert_hides("no entry is delivered");
     let mut part = report(0, 0, 3, Vec::new());
     part.locks.as_mut().unwrap().complete = false;
