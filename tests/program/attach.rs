@@ -732,6 +732,21 @@ fn a_service_under_load_raises_no_alarm() {
     assert_eq!(ten["redis_stock"], ten["sql_stock"], "{report}");
 }
 
+/// A recovery, which has keys of its own, was never run with it.
+#[test]
+fn a_user_for_the_keys_of_the_service_alone_reads_it() {
+    let redis = TestRedis::setup().tcp().password(PASSWORD).start();
+    let service = Service::on(Database::Sqlite, redis);
+    service.loaded_sale(SALE, 10);
+    let user = format!(">{PASSWORD}");
+    let keys = ["~seckill:stock:*", "~seckill:order:*", "~stream.orders", "~lock:*", "~icr:*"];
+    let set = [&["ACL", "SETUSER", "ops", "on", user.as_str(), "+@all"][..], &keys].concat();
+    service.redis.query::<()>(&set);
+    let url = service.redis.url().replace("//:", "//ops:");
+    let ran = service.home.spawn(&service.args(&url, &["status", "--json"])).wait(PATIENCE);
+    assert_eq!(ran.expect_code(0).json()["alarms"], json!([]));
+}
+
 #[test]
 fn a_missing_group_is_an_alarm() {
     let service = Service::start();
