@@ -253,12 +253,18 @@ admission-unconfirmed = only { $held } of { $replicas } replicas have the order 
 
 alarms-audit-failed =
     { $reader ->
-        [overview] Audit failed: { $finding }.  Press { KEY("ledger") } { $repairable ->
+        [overview] Audit failed: { $finding }{ $more ->
+                [0] {""}
+               *[other] ; { $more } more
+            }.  Press { KEY("ledger") } { $repairable ->
                 [true] to repair
                *[false] for details
             }.
         [presenter] Audit failed; press { KEY("present") } then { KEY("ledger") } for details.
-       *[status] audit failed: { $finding }; see 'seckill audit'
+       *[status] audit failed: { $finding }{ $more ->
+                [0] {""}
+               *[other] ; { $more } more
+            }; see 'seckill audit'
     }
 alarms-consumer =
     { $reader ->
@@ -1145,6 +1151,7 @@ cli-audit-nothing = No sales yet, nothing to audit.
 cli-audit-passed = Audit passed: all orders accounted for.
 cli-audit-prevented = the sales cannot be audited until the partition is repaired
 cli-audit-repair = 'seckill audit --repair' shows what can be repaired, and asks for confirmation
+cli-audit-sale-incomplete = { $name } (incomplete)
 cli-audit-unknown-buyers = Up to { $buyers ->
     [one] 1 admitted buyer
    *[other] { $buyers } admitted buyers
@@ -1611,11 +1618,14 @@ cli-sale-none-archived-before = No older archived sales.
 cli-sale-not-in-redis = removed from Redis
 cli-sale-not-loaded = not loaded
 cli-sale-opens = opens
+cli-sale-partly-loaded = { $stock } ({ $lacking ->
+    [one] 1 shard is
+   *[other] { $lacking } shards are
+} not loaded)
 cli-sale-state = { $state }, changed { $at }
 cli-sale-state-name = state
 cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
-cli-sale-stock-not-loaded = not loaded into Redis, { $db_stock } of { $initial } in SQL
-cli-sale-stock-unknown = unknown, { $db_stock } of { $initial } in SQL
+cli-sale-stock-in-sql = { $left }, { $db_stock } of { $initial } in SQL
 cli-sale-unsold = { $db_stock } of { $initial } unsold
 cli-serve-insecure = { $address } can be reached by other hosts, and passwords and tokens would be sent in plain text; listen on a loopback address, or pass --insecure if a proxy or the network protects them
 cli-serve-started = { $node } serves { $address } with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
@@ -3179,6 +3189,7 @@ ledger-repair-of-sales = { $sales ->
     [one] {"  "}1 sale: { $cure }
    *[other] {"  "}{ $sales } sales: { $cure }
 }
+ledger-sale-incomplete = incomplete
 ledger-sale-is-in-redis-but = the sale is in Redis but not in SQL
 ledger-sale-is-not-in-redis = the sale is not in Redis; a running node loads it within a second
 ledger-shards-passed = { $quiet } of { $shards } passed

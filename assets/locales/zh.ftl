@@ -316,12 +316,18 @@ admission-unconfirmed = { $replicas } 个副本中目前只有 { $held } 个已�
 
 alarms-audit-failed =
     { $reader ->
-        [overview] 对账不符：{ $finding }。按 { KEY("ledger") } 查看原因{ $repairable ->
+        [overview] 对账不符：{ $finding }{ $more ->
+                [0] {""}
+               *[other] ；另有 { $more } 条
+            }。按 { KEY("ledger") } 查看原因{ $repairable ->
                 [true] 并修复
                *[false] {""}
             }。
         [presenter] 对账不符，按 { KEY("present") } 再按 { KEY("ledger") } 查看原因。
-       *[status] 对账不符：{ $finding }；详见 'seckill audit'
+       *[status] 对账不符：{ $finding }{ $more ->
+                [0] {""}
+               *[other] ；另有 { $more } 条
+            }；详见 'seckill audit'
     }
 alarms-consumer =
     { $reader ->
@@ -1043,6 +1049,7 @@ cli-audit-nothing = 还没有秒杀，无需对账。
 cli-audit-passed = 对账通过：所有订单均已核对。
 cli-audit-prevented = 分区修复之前无法对账
 cli-audit-repair = 'seckill audit --repair' 列出可修复的问题，确认后执行
+cli-audit-sale-incomplete = { $name }（不完整）
 cli-audit-unknown-buyers = 数据丢失期间至多可能有 { $buyers } 位买家已准入但没有任何记录，对账无法发现。
 cli-bench = 基准测试
 cli-bench-answered = 按键响应，微秒
@@ -1417,6 +1424,7 @@ cli-sale-none-archived-before = 没有更早的已归档秒杀。
 cli-sale-not-in-redis = 已从 Redis 移除
 cli-sale-not-loaded = 未载入
 cli-sale-opens = 开始
+cli-sale-partly-loaded = { $stock }（{ $lacking } 个分片未载入）
 cli-sale-state = { $state ->
     [running] 正常
     [paused] 已暂停
@@ -1426,8 +1434,7 @@ cli-sale-state = { $state ->
 }，变更于 { $at }
 cli-sale-state-name = 运营状态
 cli-sale-stock = { $stock }，共 { $initial }（SQL { $db_stock }）
-cli-sale-stock-not-loaded = 未载入 Redis，SQL 中剩 { $db_stock }，共 { $initial }
-cli-sale-stock-unknown = 未知，SQL 中剩 { $db_stock }，共 { $initial }
+cli-sale-stock-in-sql = { $left }，SQL 中剩 { $db_stock }，共 { $initial }
 cli-sale-unsold = 未售 { $db_stock }，共 { $initial }
 cli-serve-insecure = 其他主机可以访问 { $address }，密码和令牌会以明文传输；请监听回环地址，若有代理或网络隔离保护，可加 --insecure
 cli-serve-started = { $node } 已在 { $address } 提供服务，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
@@ -2771,6 +2778,7 @@ ledger-not-delivered-pending-dead-closed = 未投递 { $undelivered }，待确�
 ledger-partition = 分区 { $number }：{ $fault }
 ledger-press-for-dead-letters-then = 按 { KEY("letters") } 打开死信，再按 { KEY("replay-letters") } 重放，或按 { KEY("compensate") } 退还库存
 ledger-repair-of-sales = {"  "}{ $sales } 场：{ $cure }
+ledger-sale-incomplete = 不完整
 ledger-sale-is-in-redis-but = Redis 中有这场秒杀，SQL 中没有
 ledger-sale-is-not-in-redis = Redis 中没有这场秒杀，运行中的节点会在一秒内载入
 ledger-shards-passed = { $shards } 个中 { $quiet } 个通过

@@ -96,8 +96,8 @@ pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Resul
 
 async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {
     let repaired = if args.repair { repair(context, args).await? } else { None };
-    let mut servers = context.servers();
-    let unreachable = servers.conn.probe(&servers.keys).await.to_vec();
+    let mut servers = context.probed().await;
+    let unreachable = servers.conn.lost().to_vec();
     let partitions = all_faults(&mut servers).await?;
     let audit = ledger::audit(&mut servers, args.voucher).await;
     let (mut audit, error) = match audit {
@@ -251,15 +251,19 @@ fn render(report: &Report, repairing: bool) -> String {
     text + &match error {
         Some(error) => text!("cli-audit-failed-because", error),
         None if audit.sales.is_empty() && audit.balanced => Label("cli-audit-nothing").to_owned(),
-        None if audit.findings().next().is_none()
-            && partitions.is_empty()
-            && !audit.unread.is_empty() =>
-        {
-            let sales: Vec<_> = audit.unread.iter().map(|it| format!("#{it}")).collect();
-            text!("cli-audit-incomplete", sales = sales.join(&Label("list-items")))
-        }
-        None => conclusion(audit.balanced).to_owned(),
+        None => incomplete(audit)
+            .filter(|_| partitions.is_empty())
+            .unwrap_or_else(|| conclusion(audit.balanced).to_owned()),
     }
+}
+
+/// The result of an audit without a finding that has not read each sale.
+pub(super) fn incomplete(audit: &ledger::Audit) -> Option<String> {
+    if audit.unread.is_empty() || audit.findings().next().is_some() {
+        return None;
+    }
+    let sales: Vec<_> = audit.unread.iter().map(|it| format!("#{it}")).collect();
+    Some(text!("cli-audit-incomplete", sales = sales.join(&Label("list-items"))))
 }
 
 /// Whether the audit passed.
@@ -294,5 +298,6 @@ pub(super) fn sales_table<'a>(sales: &'a [&SaleAudit]) -> Table<'a, &'a SaleAudi
 /// The ID of a sale, after that of the sale of which it is a shard.
 fn name(sale: &SaleAudit) -> String {
     let of = sale.shard_of.map(|of| format!("#{of}/")).unwrap_or_default();
-    format!("{of}#{}", sale.voucher_id)
+    let name = format!("{of}#{}", sale.voucher_id);
+    if sale.incomplete { text!("cli-audit-sale-incomplete", name) } else { name }
 }

@@ -187,8 +187,7 @@ impl Context {
         };
         self.deployment.keys = Layout::new(agreed, cluster);
         if self.not_started.is_none() {
-            let mut servers = self.servers();
-            servers.conn.probe(&servers.keys).await;
+            let mut servers = self.probed().await;
             match deployment::tie(&mut servers, read_only).await {
                 // Nothing is changed in a Redis that may belong to another database.
                 Err(error @ EngineError::Redis(_))

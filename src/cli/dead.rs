@@ -182,7 +182,7 @@ async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -
     let listing = Listing { total, letters: found, next };
     let is_found = !listing.letters.is_empty() || filter.is_empty();
     let code = context.out.verdict(is_found, &listing, || render(&listing, filter))?;
-    if lost.is_empty() { Ok(code) } else { CliError::of_lost(&lost) }
+    Ok(CliError::name_lost(&lost, code))
 }
 
 async fn show(context: &Context, letter: EntryId) -> Result<u8> {

@@ -78,16 +78,12 @@ impl CliError {
         Self { is_list: true, ..Self::usage(text) }
     }
 
-    /// The exit code of an answer that lacks what these servers hold.
-    ///
-    /// # Errors
-    /// There are such servers; the answer was printed before.
-    pub(super) fn of_lost(lost: &[LostServer]) -> Result<u8> {
-        if lost.is_empty() {
-            return Ok(0);
+    /// Names the servers that the printed answer lacks. Returns the exit code, which is `code` without any.
+    pub(super) fn name_lost(lost: &[LostServer], code: u8) -> u8 {
+        for server in lost {
+            Self::unreachable(server.to_string()).print();
         }
-        let lines: Vec<String> = lost.iter().map(ToString::to_string).collect();
-        Err(Self { code: UNREACHABLE, ..Self::list(lines.join("\n")) })
+        if lost.is_empty() { code } else { UNREACHABLE }
     }
 
     /// The reply of the engine does not belong to the command that was sent.

@@ -6,6 +6,7 @@ use seckill_engine::{
 };
 use seckill_model::{Label, Millis, text};
 use seckill_redis::{
+    Connection,
     lock_holders::{self, Holder, Holders},
     nodes::Nodes,
 };
@@ -37,7 +38,11 @@ pub(super) enum LocksCommand {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> Result<u8> {
-    let done = Context::with(config, out, Needs::Both, async |context| match command {
+    let needs = match command {
+        LocksCommand::List { .. } => Needs::Readable,
+        LocksCommand::Release { .. } => Needs::Both,
+    };
+    let done = Context::with(config, out, needs, async |context| match command {
         LocksCommand::List { limit } => list(context, limit).await,
         LocksCommand::Release { name, owner, consent } => {
             release(context, &name, owner, &consent).await
@@ -46,16 +51,21 @@ pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> 
     done.await
 }
 
-/// Which nodes send heartbeats.
-async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<>> {
-    let nodes = Nodes::read(&mut context.redis.connection(), &context.keys.home()).await?;
+/// Which nodes send heartbeats, as they do in each partition.
+async fn alive(
+    conn: &mut Connection,
+    context: &Context,
+) -> Result<impl Fn(&str) -> Option<bool> + use<>> {
+    conn.probe(&context.keys).await;
+    let of = conn.reachable(&context.keys).next().ok_or_else(|| conn.why_lost())?;
+    let nodes = Nodes::read(conn, &of).await?;
     let dead_ms = context.config.engine.node_dead_ms;
     Ok(move |node: &str| nodes.life(node, dead_ms))
 }
 
 async fn list(context: &Context, limit: usize) -> Result<u8> {
-    let alive = alive(context).await?;
     let mut conn = context.redis.connection();
+    let alive = alive(&mut conn, context).await?;
     let mut held = lock_holders::holders(&mut conn, &context.keys, limit.max(1), alive).await?;
     let names = lock_names(&context.config.engine);
     held.foreign = lock_holders::foreign_locks(&mut conn, &context.keys, &names).await?;
@@ -69,8 +79,8 @@ async fn release(
     consent: &Consent,
 ) -> Result<u8> {
     let operator = context.writer(consent)?;
-    let alive = alive(context).await?;
     let mut conn = context.redis.connection();
+    let alive = alive(&mut conn, context).await?;
     let holder = lock_holders::holder_of(&mut conn, &context.keys, name.as_str(), alive).await?;
     let not_held = || EngineError::from(LockError::NotHeld(name.clone()));
     let Holder { name, owner: holder, node, task, orphan, known, .. } =

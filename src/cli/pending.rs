@@ -93,7 +93,11 @@ pub(super) async fn run(config: &Config, out: Output, command: PendingCommand) -
         PendingCommand::Apply { plan: Some(path), .. } => Some(read(path).await?),
         _ => None,
     };
-    let done = Context::with(config, out, Needs::Both, async |context| match command {
+    let needs = match command {
+        PendingCommand::List { .. } => Needs::Readable,
+        _ => Needs::Both,
+    };
+    let done = Context::with(config, out, needs, async |context| match command {
         PendingCommand::List { limit, from, which } => {
             list(context, from.unwrap_or(EntryId::MIN), limit, which).await
         }
@@ -118,9 +122,11 @@ async fn read(path: &Path) -> Result<Plan> {
 
 async fn list(context: &mut Context, from: EntryId, limit: usize, which: Which) -> Result<u8> {
     let filter = which.filter.unwrap_or_default();
-    let mut conn = context.redis.connection();
-    let total = stream_stats::read_stats(&mut conn, &context.keys, &[]).await?.stream.pending;
-    let mut classifier = context.operator(None)?.classifier().await?;
+    let mut servers = context.probed().await;
+    let lost = servers.conn.lost().to_vec();
+    let total = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[]).await?;
+    let total = total.stream.pending;
+    let mut classifier = context.operator(None)?.classifier(servers).await?;
     let (mut entries, mut next) = (Vec::new(), Some(from));
     while let Some(from) = next.filter(|_| entries.len() < limit) {
         let page = classifier.page(from, EntryId::MAX).await?;
@@ -131,7 +137,8 @@ async fn list(context: &mut Context, from: EntryId, limit: usize, which: Which) 
     entries.truncate(limit);
     let nothing = entries.is_empty() && !filter.is_empty();
     let listing = Listing { total, entries };
-    context.out.verdict(!nothing, &listing, || render(&listing))
+    let code = context.out.verdict(!nothing, &listing, || render(&listing))?;
+    Ok(CliError::name_lost(&lost, code))
 }
 
 async fn show(context: &mut Context, which: Which, file: Option<PathBuf>) -> Result<u8> {

@@ -8,6 +8,7 @@ use seckill_engine::{
     commands::AggregateLine,
 };
 use seckill_model::{Label, Message, Outcome, VoucherId, text};
+use seckill_redis::connection::LostServer;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -79,10 +80,10 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     });
     let csv = csv.transpose()?;
     let mut signals = Signals::listen()?;
-    let report = if let Some(tokens) = tokens {
+    let (report, lost) = if let Some(tokens) = tokens {
         let (buyers, stop) =
             (Buyers::new(args.http, tokens, args.tls_ca.as_deref())?, CancellationToken::new());
-        signals.cancelling(&stop, buyers.run(&plan, &stop)).await?
+        (signals.cancelling(&stop, buyers.run(&plan, &stop)).await?, Vec::new())
     } else {
         let rush = async |context: &mut Context| rush(context, plan, &mut signals).await;
         Context::with(config, out, Needs::Both, rush).await?
@@ -92,10 +93,16 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
         written.map_err(|error| CliError::not_written(&path, &error.into()))?;
     }
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
-    out.verdict(well, &report, || render(&report))
+    let code = out.verdict(well, &report, || render(&report))?;
+    Ok(CliError::name_lost(&lost, code))
 }
 
-async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> Result<LoadReport> {
+/// The report, and the servers whose shards sold nothing.
+async fn rush(
+    context: &mut Context,
+    plan: LoadTest,
+    signals: &mut Signals,
+) -> Result<(LoadReport, Vec<LostServer>)> {
     context.store.parts(plan.voucher).await?;
     let node = context.start_node().await?;
     // The engine runs until every buyer has a reply.
@@ -113,7 +120,7 @@ async fn rush(context: &mut Context, plan: LoadTest, signals: &mut Signals) -> R
     // Results count only while the written files exist.
     context.check_files().await?;
     match reply? {
-        Reply::LoadTestDone(report) => Ok(report),
+        Reply::LoadTestDone(report) => Ok((report, context.probed().await.conn.lost().to_vec())),
         _ => Err(CliError::unexpected_reply()),
     }
 }

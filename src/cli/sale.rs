@@ -167,11 +167,11 @@ async fn list(context: &mut Context) -> Result<u8> {
     if let Some(error) = snapshot.sql.error.or(snapshot.redis.error) {
         return Err(CliError::unreachable(error.localized::<EngineError>()));
     }
-    context.out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
+    let code = context.out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
         [] => Label("cli-sale-none").to_owned(),
         sales => table(sales).to_string(),
     })?;
-    CliError::of_lost(&snapshot.unreachable)
+    Ok(CliError::name_lost(&snapshot.unreachable, code))
 }
 
 async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> Result<u8> {
@@ -210,7 +210,7 @@ async fn show(context: &Context, id: VoucherId) -> Result<u8> {
     }));
     let line = lines.first().ok_or(StoreError::NoSale(id))?;
     let of = parts.first().and_then(|part| part.shard).filter(|shard| shard.of != id);
-    context.out.answer(line, || match line.shards.as_slice() {
+    let code = context.out.answer(line, || match line.shards.as_slice() {
         [] => {
             of.map_or_else(String::new, |shard| {
                 format!("{}\n", text!("cli-sale-is-shard", sale = id, of = shard.of))
@@ -218,7 +218,7 @@ async fn show(context: &Context, id: VoucherId) -> Result<u8> {
         }
         shards => format!("{}\n{}", card(line), indented(&table(shards).to_string())),
     })?;
-    CliError::of_lost(conn.lost())
+    Ok(CliError::name_lost(conn.lost(), code))
 }
 
 /// The sale of a voucher, the sum of its shards if it is spread.
@@ -226,18 +226,25 @@ async fn whole(context: &Context, id: VoucherId) -> Result<Sale> {
     Ok(Sale::whole(&context.store.parts(id).await?).ok_or(StoreError::NoSale(id))?)
 }
 
-/// The figures of each sale.
-pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
-    // Redis has no figures of an archived sale.
-    let unknown = |sale: &SaleLine| match sale.phase {
+/// The stock in Redis as far as it is known. Redis has no figures of an archived sale.
+fn stock(sale: &SaleLine) -> String {
+    match (sale.stock, sale.admitted, sale.partly_loaded()) {
+        (Some(stock), ..) => number(stock),
+        (.., Some((stock, lacking))) => text!("cli-sale-partly-loaded", stock, lacking),
+        (None, Some(_), None) => Label("cli-sale-not-loaded").to_owned(),
+        (None, None, None) => unknown(sale),
+    }
+}
+
+fn unknown(sale: &SaleLine) -> String {
+    match sale.phase {
         Phase::Archived => "-".to_owned(),
         _ => Label("common-unknown").to_owned(),
-    };
-    let stock = |sale: &SaleLine| match (sale.stock, sale.admitted) {
-        (Some(stock), _) => number(stock),
-        (None, Some(_)) => Label("cli-sale-not-loaded").to_owned(),
-        (None, None) => unknown(sale),
-    };
+    }
+}
+
+/// The figures of each sale.
+pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
     Table::new(sales)
         .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
         .left(&Label("column-title"), |sale| sale.title.clone())
@@ -254,11 +261,10 @@ pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
 fn card(line: &SaleLine) -> String {
     let time = |at: Option<Millis>, none: Label| at.map_or_else(|| none.to_owned(), local);
     let (initial, db_stock) = (line.initial, line.db_stock);
-    let stock = match line.stock {
+    let left = match line.stock {
         Some(stock) => text!("cli-sale-stock", stock = stock.max(0), initial, db_stock),
         None if line.phase == Phase::Archived => text!("cli-sale-unsold", db_stock, initial),
-        None if line.admitted.is_none() => text!("cli-sale-stock-unknown", db_stock, initial),
-        None => text!("cli-sale-stock-not-loaded", db_stock, initial),
+        None => text!("cli-sale-stock-in-sql", left = stock(line), db_stock, initial),
     };
     let state = text!("cli-sale-state", state = line.state, at = local(line.changed));
     let begin = time(line.begin, Label("cli-sale-at-once"));
@@ -273,7 +279,7 @@ fn card(line: &SaleLine) -> String {
         (Label("cli-sale-opens"), begin),
         (Label("cli-sale-ends"), end),
         (Label("cli-sale-limit-name"), text!("cli-sale-limit", limit = line.limit)),
-        (Label("column-stock"), stock),
+        (Label("column-stock"), left),
         (Label("column-admitted"), line.admitted.map_or_else(none, number)),
         (Label("column-persisted"), number(line.persisted)),
     ];

@@ -72,8 +72,7 @@ pub(super) async fn status(context: &mut Context) -> Status {
     let (mut broken, mut audit_error, mut recent) = (Vec::new(), None, Vec::new());
     let (mut collector, mut snapshot) = settled(context).await;
     collector.add_write_probe(&mut snapshot).await;
-    let (mut losses, mut servers) = (Vec::new(), context.servers());
-    servers.conn.probe(&servers.keys).await;
+    let (mut losses, mut servers) = (Vec::new(), context.probed().await);
     if snapshot.redis.up {
         // A server may have been lost since the snapshot.
         if servers.conn.lost().len() > snapshot.unreachable.len() {

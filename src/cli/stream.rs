@@ -77,7 +77,11 @@ pub(super) struct ClaimArgs {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) -> Result<u8> {
-    let done = Context::with(config, out, Needs::Both, async |context| match command {
+    let needs = match command {
+        StreamCommand::Show { .. } => Needs::Readable,
+        _ => Needs::Both,
+    };
+    let done = Context::with(config, out, needs, async |context| match command {
         StreamCommand::Show { partition } => show(context, partition).await,
         StreamCommand::Rewind(args) => rewind(context, &args).await,
         StreamCommand::Claim(args) => claim(context, args).await,
@@ -89,11 +93,14 @@ pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) ->
 }
 
 async fn show(context: &Context, partition: Option<u16>) -> Result<u8> {
-    let shown = show::show(&mut context.servers(), partition).await?;
+    let mut servers = context.probed().await;
+    let shown = show::show(&mut servers, partition).await?;
     let partitions: Vec<Value> = shown.iter().map(|stats| document(context, stats)).collect();
-    context.out.answer(&json!({ "partitions": partitions }), || {
+    let code = context.out.answer(&json!({ "partitions": partitions }), || {
         shown.iter().map(|stats| stream(context, stats)).collect::<Vec<_>>().join("\n\n")
-    })
+    })?;
+    let lost = if partition.is_none() { servers.conn.lost() } else { &[] };
+    Ok(CliError::name_lost(lost, code))
 }
 
 /// Milliseconds since that entry was added.

@@ -61,10 +61,11 @@ pub(crate) fn left_of(left: &str, initial: &str) -> String {
 
 /// The stock in Redis; unknown until Redis has been read.
 pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
-    match (sale.stock, sale.admitted) {
-        (Some(left), _) => thousands(left),
-        (None, None) => UNKNOWN.to_owned(),
-        (None, Some(_)) => NOT_IN_REDIS.to_string(),
+    match (sale.stock, sale.admitted, sale.partly_loaded()) {
+        (Some(left), ..) => thousands(left),
+        (.., Some((stock, lacking))) => text!("cli-sale-partly-loaded", stock, lacking),
+        (None, None, None) => UNKNOWN.to_owned(),
+        (None, Some(_), None) => NOT_IN_REDIS.to_string(),
     }
 }
 

@@ -31,6 +31,13 @@ impl Deployment {
     pub fn servers(&self) -> Servers {
         Servers::new(&self.redis, &self.store, &self.keys)
     }
+
+    /// The same after a probe of the connection: what is read leaves out the lost servers of a cluster.
+    pub async fn probed(&self) -> Servers {
+        let mut servers = self.servers();
+        servers.conn.probe(&servers.keys).await;
+        servers
+    }
 }
 
 /// Key of the name among the settings.

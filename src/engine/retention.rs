@@ -139,8 +139,7 @@ fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
 /// Archives one ended sale, or all its shards; `false` while the audit has findings or orders are not settled.
 async fn archive(servers: &mut Servers, parts: &[Sale]) -> Result<bool> {
     let open = |it: &SaleAudit| it.undelivered + it.pending + it.dead > 0;
-    for part in parts {
-        let audit = ledger::audit_sale(servers, part).await?;
+    for (part, audit) in parts.iter().zip(ledger::audit_parts(servers, parts).await?) {
         if !audit.findings.is_empty()
             || open(&audit)
             || servers.store.ledger(part.voucher_id).await?.returning > 0

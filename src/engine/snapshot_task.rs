@@ -283,7 +283,10 @@ async fn pending_page(
     if rows.is_empty() || !sql_up {
         return Ok(page);
     }
-    let classifying = async { operator.classifier().await?.classify(rows).await };
+    let classifying = async {
+        let servers = operator.deployment.probed().await;
+        operator.classifier(servers).await?.classify(rows).await
+    };
     if let Ok(Ok(entries)) = tokio::time::timeout(CLASSIFY_TIMEOUT, classifying).await {
         for (line, entry) in Arc::make_mut(&mut page.lines).iter_mut().zip(entries) {
             line.verdict = Some(entry.verdict);
@@ -486,8 +489,7 @@ async fn audit(
 }
 
 async fn ledger_page(operator: &Operator, taken: Millis) -> Result<LedgerPage> {
-    let mut servers = operator.servers();
-    servers.conn.probe(&servers.keys).await;
+    let mut servers = operator.deployment.probed().await;
     let partitions = partition_repair::all_faults(&mut servers).await?;
     let audit = ledger::audit(&mut servers, None).await?;
     Ok(LedgerPage { unread: audit.unread.into(), ..LedgerPage::of(taken, audit.sales, partitions) })

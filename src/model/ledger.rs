@@ -217,6 +217,10 @@ pub struct SaleAudit {
     /// Findings.
     #[serde(serialize_with = "sentences")]
     pub findings: Vec<Finding>,
+    /// Some of its shards were not read, because their server did not reply or because they are archived: its figures are
+    /// those of the others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
     /// The shards over which it is spread, by ID: its figures are their sums, its findings are all of theirs.
     #[serde(skip)]
     pub shards: Vec<Self>,

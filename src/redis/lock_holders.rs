@@ -70,7 +70,7 @@ pub async fn holders(
     most: usize,
     alive: impl Fn(&str) -> Option<bool>,
 ) -> Result<Holders> {
-    let now = conn.now().await?;
+    let now = conn.now_at(&keys.locks()).await?;
     let mut read = pipe();
     read.cmd("ZRANGEBYSCORE").arg(keys.locks()).arg(now.0).arg("+inf");
     read.arg("LIMIT").arg(0).arg(most);
@@ -179,7 +179,7 @@ pub async fn holder_of(
     name: &str,
     alive: impl Fn(&str) -> Option<bool>,
 ) -> Result<Option<Holder>> {
-    let now = conn.now().await?;
+    let now = conn.now_at(&keys.locks()).await?;
     Ok(read_locks(conn, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
 }
 

@@ -125,22 +125,39 @@ impl Site {
             self.is_marked(sale);
         }
 
-        let dead = self.run(&["dead", "list"]).expect_code(3);
-        self.is_named_in(&dead.stderr);
+        for list in [&["dead", "list"], &["pending", "list"], &["stream", "show"]] {
+            let listed = self.run(list).expect_code(3);
+            self.is_named_in(&listed.stderr);
+            assert!(!listed.stdout.is_empty(), "{list:?}");
+        }
+        let shown = self.run(&["stream", "show", "--json"]).expect_code(3).json();
+        let shown = shown["partitions"].as_array().unwrap();
+        assert_eq!(shown.len(), usize::from(PARTITIONS) - self.partitions.len());
+
+        let incident = self.run(&["incident"]).expect_code(3);
+        self.is_named_in(&incident.stderr);
+        let incident = incident.stdout;
+        assert!(
+            incident.contains("Audit incomplete") && !incident.contains("not available"),
+            "{incident}"
+        );
 
         let audit = self.run(&["audit"]).expect_code(3).stdout;
         self.is_named_in(&audit);
-        assert!(!audit.contains("! #"), "{audit}");
+        assert!(!audit.contains("! #") && audit.contains("(incomplete)"), "{audit}");
         let audit = self.run(&["audit", "--json"]).expect_code(3).json();
         assert_eq!(audit["balanced"], false, "{audit}");
         let (read, unread) =
             (audit["sales"].as_array().unwrap(), audit["unread"].as_array().unwrap());
         assert!(read.iter().all(|sale| sale["findings"] == Value::Array(Vec::new())), "{audit}");
-        assert!(!read.iter().any(|sale| self.is_lost(&sale["voucher_id"])), "{audit}");
+        let (whole, parts): (Vec<_>, Vec<_>) =
+            read.iter().partition(|sale| sale["incomplete"] == true);
+        assert_eq!(whole.len(), 2, "one row a sale: {audit}");
+        assert!(!parts.iter().any(|sale| self.is_lost(&sale["voucher_id"])), "{audit}");
         // Both sales over shards, and one ordinary sale in each lost partition.
         assert!(unread.contains(&self.spread.parse().unwrap()), "{audit}");
         assert_eq!(unread.len(), 2 + self.partitions.len(), "{audit}");
-        assert_eq!(read.len(), 3 * (8 - self.partitions.len()), "{audit}");
+        assert_eq!(parts.len(), 3 * (8 - self.partitions.len()), "{audit}");
     }
 
     /// The reachable shards have the change, and the others are named.
@@ -170,6 +187,13 @@ impl Site {
         self.delivers_to_the_rest(&["sale", "restock", &self.spread, "80"]);
         let more: Vec<_> = before.into_iter().map(|stock| stock.map(|stock| stock + 10)).collect();
         assert_eq!(stocks(shown()), more);
+        let rush = ["rush", "--voucher", &self.spread, "--users", "200", "--json"];
+        let rushed = self.run(&rush).expect_code(3);
+        self.is_named_in(&rushed.stderr);
+        let rushed = rushed.json();
+        let count = |name: &str| rushed[name].as_u64().unwrap();
+        assert!(count("admitted") > 20 && count("errors") > 0, "{rushed}");
+        assert_eq!(count("persisted"), count("admitted"), "{rushed}");
         self.delivers_to_the_rest(&["sale", "pause", &self.spread]);
         for shard in shown()["shards"].as_array().unwrap() {
             if !self.is_lost(&shard["voucher_id"]) {

@@ -55,15 +55,18 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
         write(file, &report.markdown.take().unwrap_or_default(), args.yes)?;
         report.file = Some(file.display().to_string());
     }
-    out.answer(&report, || match (&report.markdown, report.file.as_deref().unwrap_or_default()) {
-        (Some(markdown), _) => markdown.clone(),
-        (None, file) => match report.balanced {
-            Some(true) => text!("cli-incident-written-passed", file),
-            Some(false) => text!("cli-incident-written-failed", file),
-            None => text!("cli-incident-written-unknown", file),
-        },
+    let code = out.answer(&report, || {
+        match (&report.markdown, report.file.as_deref().unwrap_or_default()) {
+            (Some(markdown), _) => markdown.clone(),
+            (None, file) => match report.balanced {
+                Some(true) => text!("cli-incident-written-passed", file),
+                Some(false) => text!("cli-incident-written-failed", file),
+                None => text!("cli-incident-written-unknown", file),
+            },
+        }
     })?;
-    Ok(if report.away.is_empty() { 0 } else { error::UNREACHABLE })
+    let code = if report.away.is_empty() { code } else { error::UNREACHABLE };
+    Ok(CliError::name_lost(&report.unreachable, code))
 }
 
 /// Writes the file atomically, readable only by its owner.

@@ -8,9 +8,11 @@ use seckill_engine::{
     commands::{operator_lock, pending::Classifier},
     ledger::{self, Audit},
     orders::name_sales,
+    servers::Servers,
 };
 use seckill_model::{EntryId, Label, Millis, OrderEntry, SaleAudit, Verdict, text};
 use seckill_redis::{
+    connection::LostServer,
     dead_letters::{self, DeadLetter},
     stream::{self, Body, Pending},
 };
@@ -23,7 +25,7 @@ use super::{
 };
 use crate::{
     Context, Table, activity,
-    audit::sales_table,
+    audit::{incomplete, sales_table},
     fields, jobs, local, locks, number, or_dash, pending, sale,
     snapshot::within,
     span,
@@ -51,6 +53,9 @@ pub(super) struct Report {
     pub(super) balanced: Option<bool>,
     /// Unavailable servers.
     pub(super) away: Vec<&'static str>,
+    /// Servers of a cluster that do not reply; the report lacks what they hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) unreachable: Vec<LostServer>,
     /// Missing parts, one sentence each.
     unknown: Vec<String>,
     /// The report, unless it was written to a file.
@@ -81,10 +86,12 @@ pub(super) async fn write(
     let flow = read(&sql, within(store.order_flow(since, step_s, spans))).await;
     let pending = read(&redis, read_pending(context, sql.is_ok())).await;
     let dead = read(&redis, read_dead(context, sql.is_ok())).await;
-    let mut servers = context.servers();
+    let mut servers = context.probed().await;
     let audit =
         read(&redis.and(sql), audit(AUDIT_TIMEOUT, ledger::audit(&mut servers, None))).await;
-    let balanced = audit.as_ref().ok().map(|(audit, _)| audit.balanced);
+    let is_whole = |audit: &Audit| incomplete(audit).is_none();
+    let balanced = audit.as_ref().ok().filter(|(audit, _)| is_whole(audit));
+    let balanced = balanced.map(|(audit, _)| audit.balanced);
     let events = log.as_ref().map_or(&[][..], |(lines, _)| lines);
     let orders = flow.map(|flow| orders(&flow, events, until));
     let runs = runs.map(|runs| jobs::table(&runs).markdown_or(Label("cli-incident-no-runs")));
@@ -121,6 +128,7 @@ pub(super) async fn write(
         file: None,
         balanced,
         away: servers.iter().filter(|(_, health)| !health.up).map(|(name, _)| *name).collect(),
+        unreachable: snapshot.unreachable,
         unknown,
         markdown: Some(text),
     }
@@ -158,12 +166,12 @@ async fn read_log(context: &Context, since: Millis, until: Millis) -> Part<Cut<A
 
 /// The oldest pending entries; without SQL they have no verdicts, and name shards instead of their sales.
 async fn read_pending(context: &Context, has_sql: bool) -> Part<Cut<(Pending, Option<Verdict>)>> {
-    let (keys, mut conn) = (&context.keys, context.redis.connection());
-    let at_work = within(operator_lock::is_taken(&mut conn, keys)).await?;
+    let Servers { mut conn, keys, .. } = context.probed().await;
+    let at_work = within(operator_lock::is_taken(&mut conn, &keys)).await?;
     let mut classifier = Classifier::new(context.servers(), context.config.engine.clone(), at_work);
     let (mut rows, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = stream::pending_of_all(&mut conn, keys, from, EntryId::MAX, PAGE);
+        let page = stream::pending_of_all(&mut conn, &keys, from, EntryId::MAX, PAGE);
         let page = within(page).await?;
         let Some(last) = page.last() else { break };
         if rows.len() >= ENTRIES {
@@ -196,10 +204,10 @@ struct Dead {
 }
 
 async fn read_dead(context: &Context, has_sql: bool) -> Part<Dead> {
-    let (keys, mut conn) = (&context.keys, context.redis.connection());
+    let Servers { mut conn, keys, .. } = context.probed().await;
     let (mut dead, mut next) = (Dead::default(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = dead_letters::page_of_all(&mut conn, keys, from, EntryId::MAX, PAGE);
+        let page = dead_letters::page_of_all(&mut conn, &keys, from, EntryId::MAX, PAGE);
         let page = within(page).await?;
         let Some(last) = page.last() else { break };
         if dead.letters >= ENTRIES {
@@ -415,10 +423,10 @@ fn dead_letters(dead: &Dead, unmask: bool) -> String {
 
 fn proof((audit, at): &(Audit, Millis)) -> String {
     let at = local(*at);
-    let result = if audit.balanced {
-        text!("cli-incident-by-id-passed", at)
-    } else {
-        text!("cli-incident-by-id-failed", at)
+    let result = match incomplete(audit) {
+        Some(incomplete) => incomplete,
+        None if audit.balanced => text!("cli-incident-by-id-passed", at),
+        None => text!("cli-incident-by-id-failed", at),
     };
     let sales: Vec<_> = SaleAudit::with_shards(&audit.sales).collect();
     let sales = sales_table(&sales).markdown_or(Label("cli-audit-nothing"));

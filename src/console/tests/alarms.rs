@@ -34,7 +34,7 @@ fn kinds() -> Vec<AlarmKind> {
     let sql = |why: EngineError| AlarmKind::SqlAway { error: Message::of(&why) };
     let off = |what| {
         let finding = SaleFinding { sale: Some(VoucherId(1_204)), shard: None, what };
-        AlarmKind::AuditFailed { finding, repairable: true }
+        AlarmKind::AuditFailed { finding, more: 0, repairable: true }
     };
     let consumer = || "till-hangzhou-04-9f3c-12/1".to_owned();
     let (pending, idle_ms) = (1_234_567, 7_100_000);

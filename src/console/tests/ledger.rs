@@ -18,6 +18,7 @@ fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
         dead: 0,
         db_stock,
         findings,
+        incomplete: false,
         shards: Vec::new(),
     }
 }
@@ -97,6 +98,11 @@ fn a_sale_over_shards_is_one_row_with_its_shards_inside() {
     let ledger = LedgerPage::of(NOW, lines.clone(), Vec::new());
     let mut tui = Tui::open(Snapshot { ledger, ..normal() }, "9");
     tui.assert_shows("2 sales audited|#19  hot pot").assert_hides("#20");
+    let partly =
+        SaleAudit { incomplete: true, ..SaleAudit::whole(vec![shard(20, 30, vec![])]).unwrap() };
+    let ledger = LedgerPage::of(NOW, vec![partly], Vec::new());
+    Tui::open(Snapshot { ledger, ..normal() }, "9")
+        .assert_shows("1 sale audited|#19  hot pot|incomplete");
     tui.press("l").assert_shows("#19, shard #20: 3 admitted orders|20,000");
     tui.assert_shows("#20 1 difference|#21 passed");
     let many =

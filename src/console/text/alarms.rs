@@ -101,8 +101,8 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
         AlarmKind::SqlAway { error } => {
             text!("alarms-sql-away", reader, reason = reason(error), error = full(error))
         }
-        AlarmKind::AuditFailed { finding, repairable } => {
-            text!("alarms-audit-failed", reader, finding, repairable)
+        AlarmKind::AuditFailed { finding, more, repairable } => {
+            text!("alarms-audit-failed", reader, finding, more, repairable)
         }
         AlarmKind::DeadConsumer { consumer, pending, idle_ms, .. }
         | AlarmKind::SilentConsumer { consumer, pending, idle_ms } => {

@@ -26,6 +26,7 @@ use crate::{
     locks::{LockName, revoke},
     payment,
     recovery::{partition_repair, repair},
+    servers::Servers,
     settings::Settings,
     trace,
     vouchers::Vouchers,
@@ -92,9 +93,9 @@ impl Operator {
         .boxed()
     }
 
-    /// Classifies pending entries for a caller that does not hold the operator lock.
-    pub async fn classifier(&self) -> Result<Classifier> {
-        let mut servers = self.servers();
+    /// Classifies pending entries for a caller that does not hold the operator lock. Those of lost servers are left out if
+    /// the connection was probed.
+    pub async fn classifier(&self, mut servers: Servers) -> Result<Classifier> {
         let replay_alive = operator_lock::is_taken(&mut servers.conn, &servers.keys).await?;
         Ok(Classifier::new(servers, self.deployment.settings.clone(), replay_alive))
     }

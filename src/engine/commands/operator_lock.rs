@@ -40,7 +40,11 @@ pub async fn take(
     }
 }
 
-/// Returns whether the lock is held.
+/// Returns whether the lock is held. It counts as held if its server did not reply to a probe of the connection and
+/// others did.
 pub async fn is_taken(conn: &mut Connection, keys: &Layout) -> Result<bool> {
-    Ok(lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await?.is_some())
+    match lock_holders::holder_of(conn, keys, NAME, |_| Some(true)).await {
+        Err(error) if error.is_away() && !conn.lost().is_empty() => Ok(true),
+        holder => Ok(holder?.is_some()),
+    }
 }

@@ -14,8 +14,8 @@ use std::{cmp::Reverse, collections::HashSet, time::Duration};
 use futures::{FutureExt as _, future::BoxFuture};
 use redis::{cmd, pipe};
 use seckill_model::{
-    EntryId, Message, OrderEntry, OrderError, OrderId, Place, Sale, SaleOrder, SaleState,
-    VoucherId,
+    EntryId, Message, Millis, OrderEntry, OrderError, OrderId, Phase, Place, Sale, SaleOrder,
+    SaleState, VoucherId,
     faults::{self, Point},
     ledger::{Finding, RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
 };
@@ -102,24 +102,20 @@ pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Re
             Some(voucher) => servers.parts(voucher).await?,
             None => all_sales(servers).await?,
         };
-        let (mut lines, mut unread) = (Vec::with_capacity(sales.len()), Vec::new());
-        for parts in group_by(sales, |sale| Reverse(sale.sale_id())).values() {
-            let mut audits = Vec::with_capacity(parts.len());
-            for part in parts {
-                if !servers.conn.is_lost(&servers.keys.partition_of(part.voucher_id)) {
-                    audits.push(audit_sale(servers, part).await?);
-                }
-            }
-            if audits.len() < parts.len() {
-                unread.extend(parts.first().map(Sale::sale_id));
-            }
-            let shard = parts.first().and_then(|part| part.shard);
-            if audits.len() == shard.map_or(1, |shard| shard.count.into()) {
-                lines.extend(SaleAudit::whole(audits));
-            } else {
-                // The sum of some shards is no figure of the sale; archived ones are not read.
-                lines.extend(audits);
-            }
+        let is_lost =
+            |sale: &Sale| servers.conn.is_lost(&servers.keys.partition_of(sale.voucher_id));
+        let (lost, sales): (Vec<Sale>, Vec<Sale>) = sales.into_iter().partition(is_lost);
+        let mut unread: Vec<VoucherId> = lost.iter().map(Sale::sale_id).collect();
+        unread.sort_unstable_by_key(|sale| Reverse(*sale));
+        unread.dedup();
+        let audits = audit_parts(servers, &sales).await?;
+        let mut lines = Vec::with_capacity(audits.len());
+        let read = sales.iter().zip(audits);
+        for parts in group_by(read, |(sale, _)| Reverse(sale.sale_id())).into_values() {
+            let shard = parts.first().and_then(|(part, _)| part.shard);
+            let incomplete = parts.len() < shard.map_or(1, |shard| shard.count.into());
+            let whole = SaleAudit::whole(parts.into_iter().map(|(_, audit)| audit).collect());
+            lines.extend(whole.map(|whole| SaleAudit { incomplete, ..whole }));
         }
         let balanced = unread.is_empty() && lines.iter().all(|line| line.findings.is_empty());
         Ok(Audit { balanced, sales: lines, unread })
@@ -147,24 +143,41 @@ pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>> {
     Ok(sales)
 }
 
-/// Audits one sale. With a finding, the sale and its figures are read again: a command in between may look like one.
-pub async fn audit_sale(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
-    let mut audit = look(servers, sale).await?;
+/// Audits these sales and shards, in their order. Those with a finding and their figures are read again, all of them after
+/// one pause: a command in between may look like a finding.
+pub async fn audit_parts(servers: &mut Servers, parts: &[Sale]) -> Result<Vec<SaleAudit>> {
+    let mut audits = Vec::with_capacity(parts.len());
+    for part in parts {
+        audits.push(look(servers, part).await?);
+    }
     for looks in 1..SHARD_LOOKS {
-        let may_be_a_move = |it: &Finding| !matches!(it, Finding::NotLoaded | Finding::Damaged(_));
-        let moves = sale.shard.is_some() && audit.findings.iter().all(may_be_a_move);
-        if audit.findings.is_empty() || (looks >= LOOKS && !moves) {
+        let found = parts.iter().zip(&mut audits);
+        let again: Vec<_> = found.filter(|(part, audit)| may_pass(part, audit, looks)).collect();
+        if again.is_empty() {
             break;
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
-        audit = match servers.store.sale(sale.voucher_id).await {
-            Ok(sale) => look(servers, &sale).await?,
-            // Only Redis holds the sale.
-            Err(StoreError::NoSale(_)) => look(servers, sale).await?,
-            Err(error) => return Err(error.into()),
-        };
+        for (part, audit) in again {
+            *audit = match servers.store.sale(part.voucher_id).await {
+                Ok(sale) => look(servers, &sale).await?,
+                // Only Redis holds the sale.
+                Err(StoreError::NoSale(_)) => look(servers, part).await?,
+                Err(error) => return Err(error.into()),
+            };
+        }
     }
-    Ok(audit)
+    Ok(audits)
+}
+
+/// Whether the findings after so many reads may be due to a command in between.
+fn may_pass(part: &Sale, audit: &SaleAudit, looks: u32) -> bool {
+    let found = &audit.findings;
+    // A sale that Redis has confirmed is not being created, and only ended ones are archived. The other findings follow.
+    let is_open = part.phase(Millis::now(), None) != Phase::Ended;
+    let is_lost = found.contains(&Finding::NotLoaded) && is_open && !part.is_undelivered();
+    let moves = part.shard.is_some()
+        && !found.iter().any(|it| matches!(it, Finding::NotLoaded | Finding::Damaged(_)));
+    !found.is_empty() && !is_lost && (looks < LOOKS || moves)
 }
 
 /// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
@@ -235,6 +248,7 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
         dead: of(&flows.dead, voucher),
         db_stock: sql.stock,
         findings: ledger.findings(),
+        incomplete: false,
         shards: Vec::new(),
     })
 }

@@ -62,6 +62,8 @@ pub enum AlarmKind {
         /// The first finding.
         #[serde(serialize_with = "sentence")]
         finding: SaleFinding,
+        /// Number of the others.
+        more: usize,
         /// At least one finding can be repaired automatically.
         repairable: bool,
     },

@@ -66,10 +66,11 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
         add(urgency, AlarmKind::DataLoss { losses, pending });
     }
     if let Balance::Off { findings } = &snapshot.audit
-        && let Some(finding) = findings.first().cloned()
+        && let [finding, others @ ..] = findings.as_slice()
     {
         let repairable = findings.iter().any(|it| it.what.cure().is_some());
-        add(Urgency::Critical, AlarmKind::AuditFailed { finding, repairable });
+        let (finding, more) = (finding.clone(), others.len());
+        add(Urgency::Critical, AlarmKind::AuditFailed { finding, more, repairable });
     }
     for found in snapshot.foreign_keys.iter().take(FOREIGN_KEYS).filter(|_| snapshot.redis.up) {
         add(Urgency::Critical, AlarmKind::ForeignKey(found.clone()));

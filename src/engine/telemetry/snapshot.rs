@@ -299,6 +299,15 @@ impl SaleLine {
         }
     }
 
+    /// What is left in those of its shards that Redis has, and how many it lacks; `None` if it has all, or none, or one of
+    /// them is unknown.
+    pub fn partly_loaded(&self) -> Option<(i64, usize)> {
+        self.admitted.filter(|_| self.stock.is_none())?;
+        let loaded: Vec<i64> = self.shards.iter().filter_map(|shard| shard.stock).collect();
+        let lacking = self.shards.len() - loaded.len();
+        (!loaded.is_empty()).then(|| (loaded.iter().sum(), lacking))
+    }
+
     /// One line for each voucher: the shards of a sale become one, at the place of the first.
     pub fn of_vouchers(lines: impl IntoIterator<Item = (Option<Shard>, Self)>) -> Vec<Self> {
         let mut whole: Vec<Self> = Vec::new();

@@ -101,7 +101,7 @@ impl Row for SaleAudit {
         let mut detail = Detail::new(scene, cells);
         let name = text::sale_name(line.voucher_id, &line.title);
         detail.field(Label("field-sale"), name, theme.strong);
-        if line.findings.is_empty() {
+        if line.findings.is_empty() && !line.incomplete {
             detail.field(
                 Label("ledger-differences"),
                 Label("ledger-none-every-order-verified"),
@@ -183,6 +183,7 @@ impl Row for SaleAudit {
 /// The state of a sale in one or two words.
 fn state(line: &SaleAudit) -> String {
     match (line.findings.len(), line.in_flight()) {
+        (0, _) if line.incomplete => text!("ledger-sale-incomplete"),
         (0, 0) => text!("ledger-balanced"),
         (0, orders) => text!("ledger-in-flight", orders),
         (count, _) => text!("ledger-differences-of-sale", count),
@@ -191,6 +192,7 @@ fn state(line: &SaleAudit) -> String {
 
 fn state_style(theme: Theme, line: &SaleAudit) -> Style {
     match (line.findings.len(), line.in_flight()) {
+        (0, _) if line.incomplete => theme.warn,
         (0, 0) => theme.good,
         (0, _) => theme.accent,
         _ => theme.bad,

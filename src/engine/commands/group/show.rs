@@ -18,10 +18,14 @@ const PAGE: usize = 1_000;
 const COUNT_UP_TO: u64 = 100_000;
 
 /// Reads the stream, its group and its consumers in every partition, or only in one. The consumers that hold the most
-/// entries come first. A lag that Redis cannot determine is counted.
+/// entries come first. A lag that Redis cannot determine is counted. Partitions of lost servers are left out if the
+/// connection was probed.
 pub async fn show(servers: &mut Servers, only: Option<u16>) -> Result<Vec<RedisStats>> {
     let mut shown = Vec::new();
     for of in partitions(&servers.keys, only)? {
+        if only.is_none() && servers.conn.is_lost(&of) {
+            continue;
+        }
         let mut stats = servers.partition_stats(&of).await?;
         if let (None, Some(delivered)) = (stats.stream.lag, stats.stream.delivered) {
             stats.stream.lag = count_after(&mut servers.conn, &of, delivered).await?;

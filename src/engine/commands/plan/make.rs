@@ -88,7 +88,7 @@ impl Making {
         let up_to = EntryId::last_of(made);
         let deployment = deployment::name(&operator.deployment.store, operator.read_only).await?;
         let head = Head { seckill_plan: VERSION, deployment, made, filter, up_to };
-        let classifier = operator.classifier().await?;
+        let classifier = operator.classifier(operator.servers()).await?;
         let writer = Writer::new(head).map_err(PlanError::from)?;
         Ok(Self { classifier, writer, totals: Totals::default(), writes: BTreeMap::new() })
     }
