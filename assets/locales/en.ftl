@@ -2235,6 +2235,7 @@ done-discarded = { $done ->
     [one] 1 dead letter
    *[other] { $done } dead letters
 } already discarded; run it again for the rest
+done-nothing = nothing was changed
 done-removed = already removed from partition { $partitions }; run it again for the rest
 done-repaired = { $done } of { $planned ->
     [one] 1 sale
@@ -2410,11 +2411,11 @@ error-long-reason = the reason has { $characters ->
 error-name-taken = a node named '{ $name }' is already alive; choose another name with 'node' in the config file
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second ('seckill work' runs one)
-error-not-loaded = the change of sale #{ $sale } is committed in SQL, but { $count ->
-    [0] Redis has not confirmed it
-    [one] Redis has not confirmed it for shard { $shards }
-   *[other] Redis has not confirmed it for shards { $shards }
-}: { $why }. A running node ('seckill work') delivers it once Redis accepts writes; until then Redis uses the old version
+error-not-loaded = the change of sale #{ $sale } is committed; a running node ('seckill work') delivers it to { $count ->
+    [0] Redis
+    [one] shard { $shards }
+   *[other] shards { $shards }
+} later: { $why }
 error-operator-just-finished = the command of another operator has just ended; run the same command again
 error-other-operator = another operator is running a command ({ $who }); wait until it ends. If its process is dead, { $seconds ->
     [0] run 'seckill locks release operator' first

@@ -1965,6 +1965,7 @@ director-within = 时长
 done-applied = 此前已处理 { $done } / { $planned } 条，可再次执行该计划以继续
 done-claimed = 此前已转移 { $done } 条消息，其余请重新执行
 done-discarded = 此前已丢弃 { $done } 条死信，其余请重新执行
+done-nothing = 未做任何变更
 done-removed = 此前已从分区 { $partitions } 移除，其余请重新执行
 done-repaired = 此前已修复 { $done } / { $planned } 场：{ $sales }，其余请重新执行
 done-replayed = 此前已重放 { $done } 条死信，其余请重新执行
@@ -2119,10 +2120,10 @@ error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，�
 error-name-taken = 名为“{ $name }”的节点已在线，请在配置文件中用 node 另取一个名字
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
 error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数量；运行中的节点会在一秒内补齐（可用 'seckill work' 启动节点）
-error-not-loaded = #{ $sale } 的变更已提交到 SQL，但{ $count ->
-    [0] {" "}Redis 尚未确认
-   *[other] 分片 { $shards } 尚未收到
-}：{ $why }。Redis 可写后由运行中的节点同步，在此之前 Redis 仍按旧版本售卖
+error-not-loaded = #{ $sale } 的变更已提交，稍后由运行中的节点（'seckill work'）同步到{ $count ->
+    [0] {" "}Redis
+   *[other] 分片 { $shards }
+}：{ $why }
 error-operator-just-finished = 另一位操作员的操作刚刚结束，请重新运行该命令
 error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若其进程已失联，{ $seconds ->
     [0] 请先用 'seckill locks release operator' 释放其锁

@@ -157,7 +157,8 @@ fn data_dir(config: &Config, dir: &DataDir, report: &mut Report) {
 }
 
 async fn redis(context: &Context, report: &mut Report) {
-    let mut conn = context.redis.connection();
+    // As below: a lost server has one error.
+    let mut conn = context.probed().await.conn;
     if let Err(error) = conn.multiplexed(HOME).await {
         return report.unreachable("redis", error);
     }
@@ -184,8 +185,7 @@ async fn redis(context: &Context, report: &mut Report) {
 
 /// Whether Redis accepts writes, and each command from this user.
 async fn commands(context: &Context, report: &mut Report) {
-    let (mut conn, keys) = (context.redis.connection(), &context.keys);
-    conn.probe(keys).await;
+    let (mut conn, keys) = (context.probed().await.conn, &context.keys);
     if conn.reachable(keys).next().is_none() {
         return report.unreachable("redis writes", conn.why_lost());
     }
@@ -257,8 +257,8 @@ async fn read_each_table(context: &Context) -> Result<(), StoreError> {
 
 /// Whether each partition has a server: a cluster may lack some.
 async fn partitions(context: &Context, report: &mut Report) {
-    let mut conn = context.redis.connection();
-    for lost in conn.probe(&context.keys).await {
+    let mut conn = context.probed().await.conn;
+    for lost in conn.lost() {
         report.unreachable("partitions", lost);
     }
     if !conn.lost().is_empty() {

@@ -88,7 +88,7 @@ pub async fn name(store: &SharedStore, read_only: bool) -> Result<String> {
 /// is monitored by Sentinels.
 pub async fn durability(deployment: &Deployment, sentinels: bool) -> Result<Setup> {
     let Deployment { redis, store, keys, settings } = deployment;
-    let mut conn = redis.connection();
+    let Servers { mut conn, .. } = deployment.probed().await;
     let (mut append, mut replicas) = (Some(Append::Always), u32::MAX);
     for of in keys.partitions() {
         let here = append_of(&mut conn, &of).await?;

@@ -200,11 +200,23 @@ impl Vouchers<'_> {
     pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale> {
         let by = check_restock(by).map_err(EngineError::Rejected)?;
         let mut parts = self.servers.parts(voucher).await?;
+        // By the figures of the sale: those of one shard are not limits.
+        let sale = Sale { shard: None, ..whole(&parts)? };
+        let check = || seckill_store::check_restock(&sale, by, None);
         let changed = if by > 0 {
+            check()?;
             self.add(&spread(&parts, by)).await?
         } else {
-            let pieces = self.unsold(voucher, &parts, by.unsigned_abs()).await?;
-            self.cut(&pieces, &[]).await?
+            let cutting = async {
+                let pieces = self.unsold(voucher, &parts, by.unsigned_abs()).await?;
+                check()?;
+                self.cut(&pieces, &[]).await
+            };
+            cutting.await.map_err(|why| match why {
+                // SQL follows Redis.
+                EngineError::Redis(_) => why.after(1, || reason!("done-nothing")),
+                why => why,
+            })?
         };
         for part in &mut parts {
             if let Some(sale) = changed.iter().find(|it| it.voucher_id == part.voucher_id) {

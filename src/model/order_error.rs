@@ -44,6 +44,16 @@ pub enum OrderError {
 }
 
 impl OrderError {
+    /// What was to be bought, if the message names it.
+    pub fn voucher_mut(&mut self) -> Option<&mut VoucherId> {
+        match self {
+            Self::Holds { voucher, .. } | Self::NoSale(voucher) | Self::OutOfStock(voucher) => {
+                Some(voucher)
+            }
+            _ => None,
+        }
+    }
+
     /// Its message.
     pub fn reason(&self) -> Reason {
         match self {

@@ -46,7 +46,10 @@ pub(super) fn next_state(
 }
 
 /// Rejects a restock or cut that is out of range or based on an older version of the sale.
-pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<()> {
+///
+/// # Errors
+/// [`StoreError::Rule`] with the limit, [`StoreError::Ended`], or [`StoreError::Changed`].
+pub fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<()> {
     let voucher = sale.sale_id();
     if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
         return Err(StoreError::Ended(voucher));

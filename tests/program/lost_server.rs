@@ -1,5 +1,10 @@
 //! One server of a cluster is lost: what the other servers have is shown, and the lost server is named.
 
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
 use seckill_model::VoucherId;
 use seckill_redis::Layout;
 use serde_json::Value;
@@ -170,7 +175,7 @@ impl Site {
         let lost = whole["shards"].as_array().unwrap().iter().map(|shard| &shard["voucher_id"]);
         let lost: Vec<String> =
             lost.filter(|id| self.is_lost(id)).map(|id| format!("#{id}")).collect();
-        for part in [&lost.join(", "), "'seckill work'"] {
+        for part in [&lost.join(", "), "is committed", "'seckill work'"] {
             assert!(refused.contains(part), "'{part}' is not in: {refused}");
         }
         assert!(!refused.contains("((") && !refused.contains("))"), "{refused}");
@@ -187,6 +192,8 @@ impl Site {
         self.delivers_to_the_rest(&["sale", "restock", &self.spread, "80"]);
         let more: Vec<_> = before.into_iter().map(|stock| stock.map(|stock| stock + 10)).collect();
         assert_eq!(stocks(shown()), more);
+        let cut = self.run(&["sale", "restock", &self.spread, "-8"]).expect_code(3).stderr;
+        assert!(cut.contains("nothing was changed"), "{cut}");
         let rush = ["rush", "--voucher", &self.spread, "--users", "200", "--json"];
         let rushed = self.run(&rush).expect_code(3);
         self.is_named_in(&rushed.stderr);
@@ -214,10 +221,25 @@ fn a_killed_primary_hides_only_its_own_partitions() {
     site.shows_the_rest();
     site.changes_the_rest();
     // A node starts meanwhile, and later completes what was not delivered.
-    let _worker = site.home.spawn(&["--redis", &site.url, "work"]);
+    let node = ["--redis", &site.url, "serve", "--listen", "127.0.0.1:0"];
+    let mut node = site.home.spawn(&node);
     wait_until_blocking(LONG, "a node has started without the lost server", || {
         site.run(&["status", "--json"]).json()["nodes"][0]["alive"] == true
     });
+    // The page of the sale stays up; its stock is unknown.
+    let mut page = String::new();
+    wait_until_blocking(LONG, "the page is shown", || {
+        let shown = node.stdout();
+        let address = shown.split_once("://").and_then(|(_, rest)| rest.split_once(' '));
+        let Some(Ok(mut stream)) = address.map(|(address, _)| TcpStream::connect(address)) else {
+            return false;
+        };
+        let get = format!("GET /voucher/{} HTTP/1.0\r\nHost: localhost\r\n\r\n", site.spread);
+        stream.write_all(get.as_bytes()).unwrap();
+        page.clear();
+        stream.read_to_string(&mut page).is_ok()
+    });
+    assert!(page.contains(" 200 OK") && page.contains("\"stock\":null"), "{page}");
     site.cluster.restart(site.lost);
     site.cluster.restart(site.lost + 3);
     site.cluster.wait_until_whole();

@@ -36,11 +36,19 @@ pub enum CommandOutcome {
         result: Option<Event>,
     },
     /// Why it failed.
-    #[display("{}", text!("outcome-failed", error = _0))]
+    #[display("{}", failed(_0))]
     Failed(EngineError),
     /// It succeeded, without further details.
     #[display("{}", Label("outcome-done"))]
     Finished,
+}
+
+/// A committed change has not failed.
+fn failed(error: &EngineError) -> String {
+    match error {
+        EngineError::NotLoaded { .. } => error.to_string(),
+        _ => text!("outcome-failed", error),
+    }
 }
 
 impl CommandOutcome {

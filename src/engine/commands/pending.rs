@@ -146,10 +146,13 @@ impl Classifier {
             let Pending { idle_ms, deliveries, .. } = row;
             let evidence = Evidence { is_written, fault, holder_alive, idle_ms, deliveries };
             let verdict = judge(&evidence, self.settings.limits());
-            let fault = match verdict {
+            let mut fault = match verdict {
                 Verdict::TooOften => Some(OrderError::TooOften(deliveries)),
                 _ => evidence.fault,
             };
+            if let Some(voucher) = fault.as_mut().and_then(OrderError::voucher_mut) {
+                *voucher = sales.sale_of(*voucher);
+            }
             let age_ms = nodes.now.since(entry.added());
             let sale = row.delivered.order().map(|order| sales.sale_of(order.voucher));
             classified.push(Classified { row, sale, fault, age_ms, verdict });

@@ -28,6 +28,7 @@ use crate::{
         promise_journal::InHand,
     },
     lists::group_by,
+    orders::name_sales,
     outbox::Outbox,
     recovery::reconcile::put_back_written,
     servers::Servers,
@@ -282,8 +283,20 @@ async fn acknowledge(servers: &mut Servers, entries: Vec<EntryId>) -> Result<u64
     Ok(done)
 }
 
-/// Makes dead letters of entries; returns how many were pending.
-pub(crate) async fn reject_all(servers: &mut Servers, entries: Rejected) -> Result<u64> {
+/// Makes dead letters of entries; returns how many were pending. A reason names the sale, not one of its shards.
+pub(crate) async fn reject_all(servers: &mut Servers, mut entries: Rejected) -> Result<u64> {
+    let mut faults = Vec::new();
+    for (_, reason) in &mut entries {
+        if let Some(mut fault) = reason.data::<OrderError>()
+            && fault.voucher_mut().is_some()
+        {
+            faults.push((reason, fault));
+        }
+    }
+    name_sales(&servers.store, faults.iter_mut().filter_map(|(_, it)| it.voucher_mut())).await?;
+    for (reason, fault) in faults {
+        *reason = Message::of(&fault);
+    }
     if let Some((entry, reason)) = entries.first() {
         // Each letter has its own reason; logging each would be the most expensive part of poison entries.
         tracing::warn!(entries = entries.len(), first = %entry, %reason, "dead letters");

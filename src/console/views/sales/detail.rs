@@ -37,10 +37,13 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
     }
     detail.heading(heading);
     let of = |count: u64, whole: u64| if whole > 0 { share(count, whole) } else { "-".to_owned() };
-    let (attempts, unknown) = (sale.funnel.attempts.total, || text::UNKNOWN.to_owned());
-    let admitted = sale.admitted.map_or_else(unknown, |admitted| of(admitted, attempts));
-    let persisted = sale.admitted.map_or_else(unknown, |admitted| of(sale.persisted, admitted));
-    detail.text(Label("sale-conversion"), text!("sale-converted", admitted, persisted));
+    let converted = |admitted| {
+        let persisted = of(sale.persisted, admitted);
+        let admitted = of(admitted, sale.funnel.attempts.total);
+        text!("sale-converted", admitted, persisted)
+    };
+    let converted = sale.admitted.map_or_else(|| text::UNKNOWN.to_owned(), converted);
+    detail.text(Label("sale-conversion"), converted);
     let orders = orders(scene, sale);
     match orders.map(|known| known.counts.as_ref()) {
         Some(Some(counts)) => {
