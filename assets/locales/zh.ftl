@@ -2120,7 +2120,7 @@ error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，�
 error-name-taken = 名为“{ $name }”的节点已在线，请在配置文件中用 node 另取一个名字
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
 error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数量；运行中的节点会在一秒内补齐（可用 'seckill work' 启动节点）
-error-not-loaded = #{ $sale } 的变更已提交，稍后由运行中的节点（'seckill work'）同步到{ $count ->
+error-not-loaded = #{ $sale } 的变更已提交，稍后由运行中的节点同步到{ $count ->
     [0] {" "}Redis
    *[other] 分片 { $shards }
 }：{ $why }

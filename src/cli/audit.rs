@@ -8,6 +8,7 @@ use seckill_engine::{
         partition_repair::{PartitionFault, PartitionFindings, all_faults},
         repair::{self, Repaired},
     },
+    sale_list,
     servers::Servers,
     telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
 };
@@ -262,8 +263,7 @@ pub(super) fn incomplete(audit: &ledger::Audit) -> Option<String> {
     if audit.unread.is_empty() || audit.findings().next().is_some() {
         return None;
     }
-    let sales: Vec<_> = audit.unread.iter().map(|it| format!("#{it}")).collect();
-    Some(text!("cli-audit-incomplete", sales = sales.join(&Label("list-items"))))
+    Some(text!("cli-audit-incomplete", sales = sale_list(&audit.unread)))
 }
 
 /// Whether the audit passed.

@@ -2,13 +2,13 @@
 
 use std::io;
 
-use seckill_model::{Label, OsError, Reason, VoucherId, ledger::SaleFinding, message::text};
+use seckill_model::{OsError, Reason, VoucherId, ledger::SaleFinding, message::text};
 use serde::{Deserialize, Serialize};
 
 pub use seckill_redis::RedisError;
 pub use seckill_store::StoreError;
 
-use super::locks::LockError;
+use super::{lists, locks::LockError};
 
 /// Maximum length of the reason of a command, in user-perceived characters.
 pub const MAX_REASON: usize = 1_000;
@@ -117,9 +117,7 @@ pub enum EngineError {
 }
 
 fn not_loaded(sale: VoucherId, shards: &[VoucherId], why: &RedisError) -> String {
-    let (count, shards): (_, Vec<_>) =
-        (shards.len(), shards.iter().map(|it| format!("#{it}")).collect());
-    text!("error-not-loaded", sale, count, shards = shards.join(&Label("list-items")), why)
+    text!("error-not-loaded", sale, count = shards.len(), shards = lists::sales(shards), why)
 }
 
 impl EngineError {

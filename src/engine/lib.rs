@@ -37,6 +37,7 @@ pub use commands::{
     Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, command_handler::Operator,
 };
 pub use error::{EngineError, PlanError, Result};
+pub use lists::sales as sale_list;
 pub use locks::LockName;
 pub use telemetry::{
     Snapshot,

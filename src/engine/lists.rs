@@ -11,9 +11,9 @@ pub(crate) const CLAUSES: Label = Label("list-clauses");
 /// Between parts that may contain commas themselves.
 pub(crate) const PARTS: Label = Label("list-parts");
 
-/// Sale IDs as `#7 #8`.
-pub(crate) fn sales(ids: &[VoucherId]) -> String {
-    ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(" ")
+/// Sale IDs as `#7, #8`.
+pub fn sales(ids: &[VoucherId]) -> String {
+    ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(&ITEMS)
 }
 
 /// Numbers of partitions.

@@ -131,7 +131,7 @@ impl Vouchers<'_> {
                 Err(_) => {}
             }
         }
-        conn.trust_all();
+        conn.forget_lost();
         let last = VoucherId(highest.saturating_sub(1));
         if highest > 0 && self.servers.store.vouchers(Some(last), 1).await?.is_empty() {
             self.servers.store.reserve_numbers(VoucherId(highest)).await?;

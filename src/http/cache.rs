@@ -2,14 +2,20 @@
 //!
 //! What does not exist is cached as well (penetration); one loader at a time reads SQL, while others get the stale value
 //! (breakdown); entries expire at different times (avalanche). A change removes the entry and the lock of a loader that
-//! has begun before it (`recovery::delivery` of the engine), so that no old value is stored after it.
+//! has begun before it (`recovery::delivery` of the engine), so that no old value is stored after it. While the server of
+//! an entry is unreachable, this process keeps the value for a moment: the other shards of the sale sell on.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use redis::{cmd, pipe};
 use seckill_model::reason::reason;
 use seckill_redis::{SharedConnection, keys::CacheKeys, scripts};
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use crate::answer::Refusal;
@@ -24,6 +30,8 @@ const STALE_MS: u64 = 60_000;
 const LOADS_WITHIN_MS: u64 = 3_000;
 /// How long a reader waits for a value that has never been loaded.
 const WAITS_FOR: Duration = Duration::from_secs(4);
+/// How long this process keeps a value that was loaded without Redis.
+const KEPT_FOR: Duration = Duration::from_secs(1);
 /// Interval between its looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -31,6 +39,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     redis: SharedConnection,
+    /// Values that were loaded without Redis, as JSON, and when. Locked during a load: one loader at a time.
+    kept: Arc<Mutex<HashMap<String, (String, Instant)>>>,
 }
 
 /// An entry of the cache: its value, and whether it need not be loaded again yet.
@@ -41,7 +51,7 @@ struct Entry<T> {
 
 impl Cache {
     pub(crate) fn new(redis: SharedConnection) -> Self {
-        Self { redis }
+        Self { redis, kept: Arc::default() }
     }
 
     /// The value of an entry, loaded by `load` if it is neither fresh nor being loaded by others; `None` if it
@@ -53,7 +63,10 @@ impl Cache {
     ) -> Result<Option<T>, Refusal> {
         let began = Instant::now();
         loop {
-            let found = self.read(keys).await?;
+            let found = match self.read(keys).await {
+                Err(Refusal::Unavailable) => return self.without_redis(keys, load).await,
+                found => found?,
+            };
             if let Some(Entry { value, is_fresh: true }) = found {
                 return Ok(value);
             }
@@ -77,6 +90,23 @@ impl Cache {
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+    }
+
+    async fn without_redis<T: Serialize + DeserializeOwned>(
+        &self,
+        keys: &CacheKeys,
+        load: impl Future<Output = Result<Option<T>, Refusal>>,
+    ) -> Result<Option<T>, Refusal> {
+        let mut kept = self.kept.lock().await;
+        kept.retain(|_, (_, at)| at.elapsed() < KEPT_FOR);
+        if let Some((text, _)) = kept.get(&keys.entry)
+            && let Ok(value) = serde_json::from_str(text)
+        {
+            return Ok(value);
+        }
+        let value = load.await?;
+        kept.insert(keys.entry.clone(), (json(&value)?, Instant::now()));
+        Ok(value)
     }
 
     /// An entry that is no value of this type counts as missing: another version of the program may have stored it.
@@ -113,8 +143,7 @@ impl Cache {
         token: &str,
         value: Option<&T>,
     ) -> Result<(), Refusal> {
-        let text = serde_json::to_string(&value)
-            .map_err(|error| Refusal::Invalid(reason!("http-json", why = error.to_string())))?;
+        let text = json(&value)?;
         let fresh = if value.is_some() { FRESH_MS } else { NULL_FRESH_MS };
         let mut call = scripts::CACHE_STORE.prepare_invoke();
         call.key(&keys.entry).key(&keys.loading);
@@ -122,4 +151,10 @@ impl Cache {
         self.redis.invoke::<u64>(&keys.entry, &call).await?;
         Ok(())
     }
+}
+
+fn json(value: &impl Serialize) -> Result<String, Refusal> {
+    let invalid =
+        |error: serde_json::Error| Refusal::Invalid(reason!("http-json", why = error.to_string()));
+    serde_json::to_string(value).map_err(invalid)
 }

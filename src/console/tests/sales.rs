@@ -67,6 +67,7 @@ fn a_lost_server_hides_only_its_own_figures() {
     tui.assert_shows("sold out|2,000").assert_hides(" old");
     assert!(tui.header().contains("redis !"), "{}", tui.header());
     tui.press("1").assert_shows("10.20.30.40:16379|0, 3, 6, 9, 12, 15, 18, 21");
+    tui.press("2l").assert_shows("conversion     unknown");
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub(crate) async fn deliver_each(
             _ => {}
         }
     }
-    servers.conn.trust_all();
+    servers.conn.forget_lost();
     failed.map_or(Ok(()), Err)
 }
 

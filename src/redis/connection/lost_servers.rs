@@ -66,7 +66,7 @@ impl Connection {
     /// others to read, so nothing is asked.
     pub async fn probe(&mut self, keys: &Layout) -> &[LostServer] {
         let silent = self.still_silent().await;
-        self.trust_all();
+        self.forget_lost();
         if !self.is_cluster() {
             return &self.lost;
         }
@@ -100,7 +100,7 @@ impl Connection {
     }
 
     /// Forgets the last probe: each server is asked again.
-    pub fn trust_all(&mut self) {
+    pub fn forget_lost(&mut self) {
         self.lost.clear();
     }
 

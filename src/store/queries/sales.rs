@@ -1,6 +1,6 @@
 //! Vouchers and sales: creation, lists, state changes, restocking.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seckill_model::{
     Millis, NewSale, OrderStatus, Sale, SaleOrder, SaleState, Voucher, VoucherDetails, VoucherId,
@@ -137,18 +137,23 @@ impl Store {
 
     /// A page of archived sales, newest first; those over shards as a whole, once all shards are archived.
     pub async fn archived(&self, before: Option<VoucherId>, limit: u32) -> Result<Vec<Sale>> {
-        let ids: Vec<VoucherId> = read!(self, |conn| {
+        let parts: Vec<Sale> = read!(self, |conn| {
             let query = "SELECT COALESCE(shard_of, voucher_id) AS id FROM tb_seckill_voucher \
                  WHERE COALESCE(shard_of, voucher_id) < $1 \
                  GROUP BY COALESCE(shard_of, voucher_id) \
                  HAVING COUNT(archive_time) = COUNT(*) ORDER BY id DESC LIMIT $2";
-            conn.rows(query, params![before.unwrap_or(VoucherId(u64::MAX)), limit]).await
+            let before = before.unwrap_or(VoucherId(u64::MAX));
+            let ids: Vec<i64> = conn.rows(query, params![before, limit]).await?;
+            let query = format!(
+                "{SELECT} WHERE COALESCE(s.shard_of, s.voucher_id) = ANY($1) ORDER BY s.voucher_id"
+            );
+            if ids.is_empty() { Ok(Vec::new()) } else { conn.rows(query, params![ids]).await }
         })?;
-        let mut sales = Vec::with_capacity(ids.len());
-        for id in ids {
-            sales.extend(Sale::whole(&self.parts(id).await?));
+        let mut sales: BTreeMap<VoucherId, Vec<Sale>> = BTreeMap::new();
+        for part in parts {
+            sales.entry(part.sale_id()).or_default().push(part);
         }
-        Ok(sales)
+        Ok(sales.values().rev().filter_map(|parts| Sale::whole(parts)).collect())
     }
 
     /// The shards of a voucher, by ID; without any, the sale itself.

@@ -108,7 +108,11 @@ fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     repeat_buyers(scene, sale, repeat.width).render(repeat, buffer);
     let [funnel, beside] = Layout::horizontal([Length(half), Fill(1)]).spacing(2).areas(above);
     let [_, funnel] = Layout::horizontal([Length(1), Fill(1)]).areas(funnel);
-    draw_funnel(funnel, buffer, scene, &sale.funnel);
+    if sale.admitted.is_some() {
+        draw_funnel(funnel, buffer, scene, &sale.funnel);
+    } else {
+        Line::styled(text::UNKNOWN.to_owned(), scene.theme.soft).render(funnel, buffer);
+    }
     Paragraph::new(facts(scene, sale, beside.width)).render(beside, buffer);
     if !report.is_empty() {
         load_test(report.inner(SIDES), buffer, scene, sale);
