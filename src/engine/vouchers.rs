@@ -200,16 +200,12 @@ impl Vouchers<'_> {
     pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale> {
         let by = check_restock(by).map_err(EngineError::Rejected)?;
         let mut parts = self.servers.parts(voucher).await?;
-        // By the figures of the sale: those of one shard are not limits.
-        let sale = Sale { shard: None, ..whole(&parts)? };
-        let check = || seckill_store::check_restock(&sale, by, None);
         let changed = if by > 0 {
-            check()?;
+            check_limits(&parts, by)?;
             self.add(&spread(&parts, by)).await?
         } else {
             let cutting = async {
                 let pieces = self.unsold(voucher, &parts, by.unsigned_abs()).await?;
-                check()?;
                 self.cut(&pieces, &[]).await
             };
             cutting.await.map_err(|why| match why {
@@ -290,6 +286,7 @@ impl Vouchers<'_> {
             let why = reason!("error-short", sale = voucher, by, left = by - missing);
             return Err(EngineError::Failed(why));
         }
+        check_limits(parts, -(by as i64))?;
         Ok(chosen)
     }
 
@@ -408,6 +405,12 @@ fn spread(parts: &[Sale], by: i64) -> Vec<(VoucherId, i64, Option<u64>)> {
     let shares = parts.iter().zip(split(by.unsigned_abs(), parts.len() as u64));
     let shares = shares.map(|(part, share)| (part.voucher_id, share as i64, None));
     shares.filter(|(_, share, _)| *share > 0).collect()
+}
+
+/// Rejects a change by the figures of the sale: those of one shard are no limits.
+fn check_limits(parts: &[Sale], by: i64) -> Result<()> {
+    let sale = Sale { shard: None, ..whole(parts)? };
+    Ok(seckill_store::check_restock(&sale, by, None)?)
 }
 
 fn whole(parts: &[Sale]) -> Result<Sale> {
