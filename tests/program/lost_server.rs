@@ -222,7 +222,7 @@ fn a_killed_primary_hides_only_its_own_partitions() {
     site.changes_the_rest();
     // A node starts meanwhile, and later completes what was not delivered.
     let node = ["--redis", &site.url, "serve", "--listen", "127.0.0.1:0"];
-    let mut node = site.home.spawn(&node);
+    let node = site.home.spawn(&node);
     wait_until_blocking(LONG, "a node has started without the lost server", || {
         site.run(&["status", "--json"]).json()["nodes"][0]["alive"] == true
     });
