@@ -279,7 +279,7 @@ async fn a_sale_change_that_redis_missed_is_delivered_by_a_node() {
     };
     refuse("1");
     let error = world.execute(Command::EndSale(voucher)).await.unwrap_err();
-    assert!(error.is_away() && error.to_string().contains("not confirmed"), "{error}");
+    assert!(error.is_away() && error.to_string().contains("is committed"), "{error}");
     assert!(world.store.sale(voucher).await.unwrap().is_undelivered());
     world
         .until("the alarm is open", async || {
