@@ -131,8 +131,9 @@ mod tests {
 
     use super::*;
 
-    /// Commands that may fail: reading settings for advice, the managed server, clusters.
-    const OPTIONAL: &[&str] = &["CONFIG", "MEMORY", "PING", "SHUTDOWN", "CLUSTER", "EVALSHA"];
+    /// Commands that may fail: names of connections, reading settings for advice, the managed server, clusters.
+    const OPTIONAL: &[&str] =
+        &["CLIENT", "CONFIG", "MEMORY", "PING", "SHUTDOWN", "CLUSTER", "EVALSHA"];
     /// Uppercase words in scripts that are not commands.
     const WORDS: &[&str] = &[
         "COUNT",

@@ -8,7 +8,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use futures::{Stream, StreamExt as _};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, InfoDict, IntoConnectionInfo,
-    RedisError as DriverError, TlsCertificates, aio::MultiplexedConnection, pipe,
+    RedisError as DriverError, TlsCertificates, aio::MultiplexedConnection, cmd, pipe,
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use seckill_model::{OsError, message::Label, reason::reason};
@@ -26,6 +26,8 @@ use super::{
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const OLDEST: (u32, u32) = (7, 0);
+/// Name of every connection of the program in CLIENT LIST, by which its own reads differ from those of other services.
+pub const CLIENT_NAME: &str = "seckill-engine";
 
 /// A Redis deployment, given by URL or managed by the program.
 #[derive(Clone, Debug)]
@@ -213,6 +215,9 @@ impl Redis {
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(|error| RedisError::from_redis(&error, &address))?;
+        // A user who may not set a name works without one.
+        let name = cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME).take();
+        let _ = name.query_async::<()>(&mut connection).await;
         let info = self.identify(&mut connection, &address).await?;
         Ok(Connected { connection, info, address })
     }

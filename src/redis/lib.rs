@@ -30,7 +30,7 @@ pub mod stream_stats;
 mod temp_data_dir;
 mod url;
 
-pub use connect::Redis;
+pub use connect::{CLIENT_NAME, Redis};
 pub use connection::Connection;
 pub use data_dir::DataDir;
 pub use error::{DataDirError, RedisError, Result};

@@ -12,7 +12,7 @@ use seckill_model::{
     reason,
     sale::{check_stock, check_title},
 };
-use seckill_redis::keys::attach_lock;
+use seckill_redis::{CLIENT_NAME, keys::attach_lock};
 use seckill_store::ImportedOrder;
 use serde::Serialize;
 
@@ -25,6 +25,8 @@ use crate::{
 pub(super) const PAY_TYPE: i8 = 1;
 /// Interval of the two looks at the entries, if nothing else takes time.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Looks at the clients of Redis during this interval.
+const LOOKS: u32 = 10;
 
 /// A sale of a service, as it moves. The keys are a contract of `attach migrate --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -128,7 +130,7 @@ impl Migration {
     /// A server is unreachable, the deployment does not match the profile, or it has no such sale.
     pub async fn plan(&mut self) -> Result<Plan> {
         let before = self.read().await?.waiting;
-        let mut findings = self.blocked().await?;
+        let mut findings = self.readers().await?;
         let service = self.read().await?;
         self.traffic(&before, &service, &mut findings).await?;
         let mut plan = self.collect(service, findings);
@@ -176,19 +178,16 @@ impl Migration {
         Ok(())
     }
 
-    /// Waits between the two looks at the entries, and reports the clients that wait in XREADGROUP meanwhile, unless the
+    /// Waits between the two looks at the entries, and reports the clients that read with XREADGROUP meanwhile, unless the
     /// operator has stated that the service is stopped.
-    async fn blocked(&mut self) -> Result<Vec<Reason>> {
-        if self.options.is_stopped {
-            tokio::time::sleep(PAUSE).await;
-            return Ok(Vec::new());
-        }
+    async fn readers(&mut self) -> Result<Vec<Reason>> {
         let mut addresses = BTreeSet::new();
-        for _ in 0..2 {
-            // CLIENT LIST counts seconds by the clock: in the middle of one, a read of an earlier one has lasted for half.
-            let into = self.conn.now().await?.0.rem_euclid(1_000).unsigned_abs();
-            tokio::time::sleep(Duration::from_millis(1_500 - into)).await;
-            match self.blocked_clients().await {
+        for _ in 0..LOOKS {
+            tokio::time::sleep(PAUSE / LOOKS).await;
+            if self.options.is_stopped {
+                continue;
+            }
+            match self.reading_clients().await {
                 Ok(found) => addresses.extend(found),
                 Err(AttachError::Redis(error)) if error.code() == Some("NOPERM") => {
                     return Ok(vec![reason!("attach-move-no-clients")]);
@@ -196,24 +195,26 @@ impl Migration {
                 Err(other) => return Err(other),
             }
         }
-        Ok(addresses.into_iter().map(|address| reason!("attach-move-blocked", address)).collect())
+        Ok(addresses.into_iter().map(|address| reason!("attach-move-reads", address)).collect())
     }
 
-    /// Addresses of the clients that wait in XREADGROUP since an earlier second: in Redis 7.0, a read without entries is no
-    /// activity of its consumer. Which stream they read is unknown. The engine's own reads end after a fifth of a second.
+    /// Addresses of the clients that wait in XREADGROUP, or whose last command it was within the time of --quiet: in Redis
+    /// 7.0, a read without entries is no activity of its consumer. Which stream they read is unknown. A client that runs
+    /// another command after each read is found only if one of the looks is between the two.
     ///
     /// Source: <https://redis.io/docs/latest/commands/client-list/>
-    async fn blocked_clients(&mut self) -> Result<Vec<String>> {
+    async fn reading_clients(&mut self) -> Result<Vec<String>> {
         let list: String = self.conn.query(cmd("CLIENT").arg("LIST")).await?;
-        let blocked = list.lines().filter_map(|line| {
+        let reading = list.lines().filter_map(|line| {
             let value = |name: &str| {
                 line.split(' ').find_map(|it| it.strip_prefix(name)?.strip_prefix('='))
             };
-            let is_earlier = value("idle")? != "0";
-            let waits = value("flags")?.contains('b') && value("cmd")? == "xreadgroup";
-            (waits && is_earlier).then(|| value("addr"))?.map(str::to_owned)
+            let is_recent = value("idle")?.parse::<u64>().ok()? * 1_000 < self.options.quiet_ms;
+            let reads = value("cmd")? == "xreadgroup" && value("name")? != CLIENT_NAME;
+            let waits = value("flags")?.contains('b');
+            (reads && (waits || is_recent)).then(|| value("addr"))?.map(str::to_owned)
         });
-        Ok(blocked.collect())
+        Ok(reading.collect())
     }
 
     fn collect(&self, service: Service, mut findings: Vec<Reason>) -> Plan {

@@ -54,7 +54,7 @@ pub(super) struct MigrateArgs {
     #[arg(long, conflicts_with = "back")]
     leave_out: bool,
     /// State that the service is stopped and no order waits in its memory, which cannot be seen; required without a
-    /// stream, and if clients of other services wait in XREADGROUP
+    /// stream, and if clients of other services read with XREADGROUP
     #[arg(long)]
     service_stopped: bool,
     /// Seconds without a request after which a consumer of the service counts as stopped
