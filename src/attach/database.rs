@@ -164,6 +164,11 @@ impl Database {
         }
     }
 
+    /// Whether an engine has its tables here.
+    pub(crate) async fn has_engine(&self) -> Result<bool> {
+        self.has("NULL", "_sqlx_migrations").await
+    }
+
     /// Removes the optional columns from a profile that the table of orders does not have; returns their names.
     pub(crate) async fn omit_missing(&self, profile: &mut Profile) -> Result<Vec<String>> {
         let mut missing = Vec::new();

@@ -12,7 +12,7 @@ use crate::{
     check_single,
     database::{Database, text},
     locks,
-    migrate::MOVED,
+    migrate::{MOVED, MOVING, RETURNING},
     profile::BUILT_IN,
     stream,
 };
@@ -159,6 +159,21 @@ async fn elsewhere(
 /// Whether there are buyers.
 async fn sales(conn: &mut Connection, profile: &Profile, findings: &mut Findings) -> Result<bool> {
     let Some(pattern) = profile.stocks() else { return Ok(false) };
+    for end in [MOVING, RETURNING] {
+        for key in sample(conn, &format!("{pattern}{end}")).await?.0 {
+            let stock = key.strip_suffix(end).unwrap_or_default();
+            let Some(voucher) = profile.voucher_of(stock) else { continue };
+            // With its stock, the service has loaded it again.
+            if !conn.query::<bool>(cmd("EXISTS").arg(stock)).await? {
+                findings.add(
+                    "sales",
+                    Grade::Problem,
+                    reason!("attach-between", voucher, key),
+                    None,
+                );
+            }
+        }
+    }
     let (keys, complete) = sample(conn, &pattern).await?;
     let mut vouchers: Vec<_> = keys.iter().filter_map(|key| profile.voucher_of(key)).collect();
     let mut moved = 0;

@@ -51,9 +51,8 @@ const SETTING: &str = "deployment";
 pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
     let Servers { store, conn, keys } = servers;
     let ours = match store.setting(SETTING).await? {
-        Some(ours) => ours,
-        None if read_only => return Ok(()),
-        None => name(store, false).await?,
+        None if !read_only => Some(name(store, false).await?),
+        ours => ours,
     };
     if !read_only {
         // A key of another type names no database.
@@ -64,7 +63,7 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
     }
     let there: Option<String> = conn.query(cmd("GET").arg(keys.deployment())).await?;
     match there {
-        Some(there) if there != ours => {
+        Some(there) if Some(&there) != ours.as_ref() => {
             Err(EngineError::Rejected(reason!("error-foreign-redis", address = conn.address())))
         }
         _ => Ok(()),

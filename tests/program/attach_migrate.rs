@@ -241,7 +241,7 @@ fn there_and_back(database: Database, redis: Option<TestRedis>) {
     let again = both.migrate("10", &[]);
     assert_eq!((&again["moved"], &again["proof"]), (&true.into(), &Value::Null), "{again}");
     let log = both.engine(&["activity", "--json"]).expect_code(0).stdout;
-    assert!(log.contains("sale migrate"), "{log}");
+    assert!(log.contains("attach migrate"), "{log}");
 
     let running = both.run("10", &["--back", "--yes"]).expect_code(1).json();
     let found = running["plan"]["findings"][0].as_str().unwrap();
@@ -459,6 +459,10 @@ fn every_pass_may_die(point: Point, back: bool) -> u32 {
             return u32::try_from(pass).unwrap() - 1;
         }
         both.assert_one_side(sale);
+        if service_alarms(&both, sale).contains("sale_between") {
+            let checks = both.service.doctor(1, &[])["checks"].to_string();
+            assert!(checks.contains("on sale neither in the service nor"), "{checks}");
+        }
         if back && point == Point::MigrationStep && pass <= 4 {
             let alarms = service_alarms(&both, sale);
             assert!(
@@ -554,7 +558,7 @@ fn a_dead_migration_is_undone_if_something_prevents_it_now() {
     assert_eq!(watched["alarms"], expected, "{watched}");
     let ran = both.run("10", &["--yes"]);
     assert!(ran.stderr.contains("run the same command again in "), "{ran}");
-    refused(ran, 1, "sale migrate");
+    refused(ran, 1, "attach migrate");
     both.release_lock();
     both.service.redis.query::<i64>(&["SADD", "seckill:order:10", "77"]);
     let report = both.run("10", &["--yes"]).expect_code(1).json();
@@ -770,6 +774,29 @@ fn a_dry_run_creates_no_database_and_a_recovery_is_no_consumer() {
     let dry = ["--dry-run", "--quiet", "3600", "--json"];
     both.spawn("10", &dry, &[]).wait(LONG).expect_code(0);
     assert!(!both.service.home.file("engine.db").exists());
+}
+
+#[test]
+fn a_dry_run_creates_no_tables_and_finds_a_redis_of_another_database() {
+    for database in [Database::MariaDb, Database::Postgres] {
+        let both = Both::start(database, None);
+        both.service.loaded_sale("10", 10);
+        let schema = if matches!(database, Database::MariaDb) { "DATABASE()" } else { "'public'" };
+        let tables =
+            format!("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = {schema}");
+        let before = both.count(tables.clone());
+        both.run("10", &["--dry-run"]).expect_code(0);
+        assert_eq!(both.count(tables.clone()), before);
+        let left: Vec<String> = both.service.redis.query(&["KEYS", "*deployment*"]);
+        assert_eq!(left, [""; 0]);
+        let (redis, other) = (both.to_redis(), both.service.home.file("other.db"));
+        let other = format!("sqlite:{}", other.display());
+        let create = ["--redis", &redis, "--database", &other, "sale", "create", "--title", "x"];
+        let create = [&create[..], &["--stock", "5"]].concat();
+        both.service.home.spawn(&create).wait(LONG).expect_code(0);
+        refused(both.run("10", &["--dry-run"]), 1, "belong to another database");
+        assert_eq!(both.count(tables.clone()), before);
+    }
 }
 
 #[test]

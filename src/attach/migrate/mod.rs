@@ -84,6 +84,14 @@ pub(crate) fn mark_of(profile: &Profile, voucher: VoucherId) -> String {
     profile.stock(voucher) + MOVED
 }
 
+/// Whether the database at `url` has the tables of an engine. Changes nothing.
+///
+/// # Errors
+/// The database is unreachable.
+pub async fn has_engine(url: &str, settings: &Settings, profile: &Profile) -> Result<bool> {
+    Database::open(url, settings, profile)?.has_engine().await
+}
+
 /// The engine that a sale moves to, or comes back from.
 #[derive(Debug)]
 pub struct Engine {

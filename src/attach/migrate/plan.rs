@@ -374,7 +374,7 @@ impl Migration {
     /// Whether the engine can take the sale.
     async fn at_engine(&mut self, plan: &mut Plan) -> Result<()> {
         let (voucher, findings) = (self.voucher, &mut plan.findings);
-        if self.database.has("NULL", "_sqlx_migrations").await? {
+        if self.database.has_engine().await? {
             findings.push(reason!("attach-move-same-database"));
         }
         let sale = self.engine_sale().await?;

@@ -5,7 +5,7 @@ use std::{env, io};
 use clap::Args;
 use seckill_attach::{
     AttachError, Profile,
-    migrate::{BackPlan, Engine, Figures, Migration, Options, Plan, Proof, Stage},
+    migrate::{BackPlan, Engine, Figures, Migration, Options, Plan, Proof, Stage, has_engine},
 };
 use seckill_engine::{
     Command, EngineError, Operator,
@@ -30,8 +30,8 @@ use crate::{
 /// Timeout of the statements that insert a whole sale; of their transaction, twice as long.
 const STATEMENT_MS: u64 = 300_000;
 /// Names in the audit log.
-const THERE: &str = "sale migrate";
-const BACK: &str = "sale return";
+const THERE: &str = "attach migrate";
+const BACK: &str = "attach migrate --back";
 
 #[derive(Debug, Args)]
 pub(super) struct MigrateArgs {
@@ -73,9 +73,14 @@ pub(super) async fn run(
     args: &MigrateArgs,
 ) -> Result<u8> {
     let (mut target, mut to_database) = (config.clone(), args.to_database.clone());
-    // The plan needs tables, and a dry run creates no file.
+    // The plan needs tables, and a dry run creates neither a file nor tables.
     let scratch;
-    if args.dry_run && seckill_store::file_of(&to_database).is_some_and(|it| !it.exists()) {
+    let is_new = match seckill_store::file_of(&to_database) {
+        _ if !args.dry_run => false,
+        Some(file) => !file.exists(),
+        None => !has_engine(&to_database, &config.store, &profile).await?,
+    };
+    if is_new {
         scratch = tempfile::tempdir().map_err(|error| scratch_failed(&error))?;
         to_database = format!("sqlite:{}", scratch.path().join("engine.db").display());
     }
