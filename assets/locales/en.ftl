@@ -1291,6 +1291,7 @@ cli-claim-part = partition { $partition }: { $entries ->
 }, from { $from } to { $to }
 cli-confirmation-needed = { $question } No terminal for the confirmation; pass --yes.
 cli-console-json = the console has no JSON output; use 'seckill status --json'
+cli-database-unavailable = the database is unavailable ({ $reason })
 cli-dead = dead
 cli-dead-burial = { $at }  { $deliveries ->
     [one] 1 delivery
@@ -4038,7 +4039,7 @@ store-order-was-not-written = order { $order } was not written, and no row expla
 store-pieces-cannot-be-added = { $by } pieces cannot be added to the { $initial } of voucher { $voucher }; enter 1 to { $room }
 store-reason-closed = the store is closed
 store-reason-connection-broke = the connection was lost
-store-reason-connection-failed = the connection was lost: { $reason }
+store-reason-connection-failed = no connection: { $reason }
 store-reason-contention = concurrent transactions keep changing the same rows
 store-reason-damaged = the database has the invalid value { $value } in the column { $column }
 store-reason-denied = it rejects the user, the password or the request: { $message }; check --database and GRANT

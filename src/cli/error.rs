@@ -106,7 +106,14 @@ impl From<EngineError> for CliError {
             away if away.is_away() => UNREACHABLE,
             _ => FAILED,
         };
-        Self { code, ..Self::failed(Message::of(&error)) }
+        let text = match &error {
+            // A command that has ended does not continue its work.
+            EngineError::Store(StoreError::Away(reason)) => {
+                text!("cli-database-unavailable", reason).into()
+            }
+            other => Message::of(other),
+        };
+        Self { code, ..Self::failed(text) }
     }
 }
 

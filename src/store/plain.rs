@@ -38,7 +38,7 @@ const CONNECT: Duration = Duration::from_secs(20);
 pub struct SessionSettings {
     /// Zone in which columns with an instant are texts: an IANA name or a POSIX string.
     pub time_zone: String,
-    /// Its offset from UTC today: MySQL knows zones by name only if they were loaded.
+    /// Its offset from UTC today, for MySQL without this name: it knows zones by name only if they were loaded.
     pub offset_seconds: i32,
     /// The server ends a statement after this time.
     pub statement: Duration,
@@ -48,8 +48,10 @@ impl SessionSettings {
     fn mysql(&self, is_read_only: bool) -> Vec<String> {
         let (sign, minutes) =
             (if self.offset_seconds < 0 { '-' } else { '+' }, self.offset_seconds.abs() / 60);
+        let name = self.time_zone.replace('\'', "''");
         let mut session = vec![format!(
-            "SET time_zone = '{sign}{:02}:{:02}' /*M! , SESSION max_statement_time = {} */ \
+            "SET time_zone = IF(CONVERT_TZ('2000-01-01', '+00:00', '{name}') IS NULL, \
+             '{sign}{:02}:{:02}', '{name}') /*M! , SESSION max_statement_time = {} */ \
              /*!80000 , SESSION max_execution_time = {} */",
             minutes / 60,
             minutes % 60,

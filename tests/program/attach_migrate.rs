@@ -370,6 +370,49 @@ fn times_and_pay_types_move_on_postgres() {
     times_and_pay_types_move(Database::Postgres, "TIMESTAMP");
 }
 
+/// Dates of a zone with daylight saving, which MariaDB knows. In the hour that exists twice they are ambiguous.
+#[test]
+fn instants_move_in_summer_and_winter() {
+    let both = Both::start(Database::MariaDb, None);
+    let service = &both.service;
+    for rows in [
+        "time_zone VALUES (900, 'N')",
+        "time_zone_name VALUES ('Europe/Berlin', 900)",
+        "time_zone_transition_type VALUES (900, 0, 3600, 0, 'CET'), (900, 1, 7200, 1, 'CEST')",
+        "time_zone_transition VALUES (900, 1711846800, 1), (900, 1729990800, 0)",
+    ] {
+        service.sql(&format!("INSERT INTO mysql.{rows}"));
+    }
+    service.loaded_sale("10", 10);
+    for user in 1..=4 {
+        assert_eq!(both.admit("10", user).unwrap(), 0);
+    }
+    service.consume();
+    service.sql("ALTER TABLE tb_voucher_order ADD COLUMN create_time TIMESTAMP NULL");
+    // Winter, summer, and both halves of the hour that exists twice.
+    let dates = [1_709_282_096, 1_719_822_896, 1_729_989_000, 1_729_992_600];
+    for (user, at) in (1..).zip(dates) {
+        let set = format!("create_time = FROM_UNIXTIME({at}) WHERE user_id = {user}");
+        service.sql(&format!("UPDATE tb_voucher_order SET {set}"));
+    }
+    let berlin = service.home.file("berlin.toml");
+    fs::write(&berlin, "time_zone = \"Europe/Berlin\"\n").unwrap();
+    let profile = ["--profile", berlin.to_str().unwrap()];
+    both.migrate("10", &profile);
+    for (user, at) in (1..).zip([dates[0], dates[1], dates[2], dates[2]]) {
+        let of = format!("SELECT create_time FROM tb_voucher_order WHERE user_id = {user}");
+        assert_eq!(both.count(of), at * 1_000, "user {user}");
+    }
+    both.engine(&["sale", "pause", "10"]).expect_code(0);
+    both.migrate("10", &[&["--back"], &profile[..]].concat());
+    for (user, at) in (1..).zip(dates) {
+        let of = format!(
+            "SELECT UNIX_TIMESTAMP(create_time) FROM tb_voucher_order WHERE user_id = {user}"
+        );
+        assert_eq!(service.count(of.leak()), at, "user {user}");
+    }
+}
+
 #[test]
 fn a_stock_that_the_service_loads_again_after_a_move_is_an_alarm() {
     let both = Both::start(Database::Sqlite, None);
