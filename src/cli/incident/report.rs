@@ -84,7 +84,7 @@ pub(super) async fn write(
     let log = read(&sql, read_log(context, since, until)).await;
     let runs = read(&sql, within(store.runs(None, RUNS))).await;
     let flow = read(&sql, within(store.order_flow(since, step_s, spans))).await;
-    let pending = read(&redis, read_pending(context, sql.is_ok())).await;
+    let pending = Box::pin(read(&redis, read_pending(context, sql.is_ok()))).await;
     let dead = read(&redis, read_dead(context, sql.is_ok())).await;
     let mut servers = context.probed().await;
     let audit =
