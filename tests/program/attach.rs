@@ -1317,7 +1317,7 @@ fn names_that_are_keywords_are_read_and_written(database: Database, quote: char)
     fs::write(&profile, "[tables]\norder = \"order\"\n[order]\nuser = \"seller\"\n").unwrap();
     let missing = service.doctor(1, &args);
     let found = checks(&missing, "tables");
-    assert!(found.iter().any(|it| it.1.contains("no column seller")), "{missing}");
+    assert!(found.iter().any(|it| it.1.ends_with(": seller")), "{missing}");
 }
 
 #[test]
