@@ -51,8 +51,9 @@ const SETTING: &str = "deployment";
 pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
     let Servers { store, conn, keys } = servers;
     let ours = match store.setting(SETTING).await? {
-        None if !read_only => Some(name(store, false).await?),
-        ours => ours,
+        Some(ours) => ours,
+        None if read_only => return Ok(()),
+        None => name(store, false).await?,
     };
     if !read_only {
         // A key of another type names no database.
@@ -61,9 +62,17 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
         put.arg(keys.deployment()).arg(&ours).arg("NX");
         conn.query::<Option<String>>(&put).await?;
     }
+    reject_foreign(conn, keys, &ours).await
+}
+
+/// Rejects a Redis that has the name of a database other than `ours`.
+///
+/// # Errors
+/// [`EngineError::Rejected`], or Redis is unreachable.
+pub async fn reject_foreign(conn: &mut Connection, keys: &Layout, ours: &str) -> Result<()> {
     let there: Option<String> = conn.query(cmd("GET").arg(keys.deployment())).await?;
     match there {
-        Some(there) if Some(&there) != ours.as_ref() => {
+        Some(there) if there != ours => {
             Err(EngineError::Rejected(reason!("error-foreign-redis", address = conn.address())))
         }
         _ => Ok(()),

@@ -88,12 +88,16 @@ pub(super) async fn run(
     target.read_only |= args.dry_run;
     target.store.statement_ms = target.store.statement_ms.max(STATEMENT_MS);
     let done = Box::pin(Context::with(&target, out, Needs::Both, async |context| {
-        let engine = Engine {
+        let mut engine = Engine {
             store: SharedStore::clone(&context.store),
             keys: context.keys.clone(),
             conn: context.redis.connection(),
             name: deployment::name(&context.store, context.config.read_only).await?,
         };
+        if is_new {
+            // The real run stores the name of the database there.
+            deployment::reject_foreign(&mut engine.conn, &engine.keys, &engine.name).await?;
+        }
         let options = Options {
             leave_out: args.leave_out,
             is_stopped: args.service_stopped,
