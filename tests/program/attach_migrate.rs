@@ -506,7 +506,8 @@ fn every_pass_may_die(point: Point, back: bool) -> u32 {
             let checks = both.service.doctor(1, &[])["checks"].to_string();
             assert!(checks.contains("on sale neither in the service nor"), "{checks}");
         }
-        if back && point == Point::MigrationStep && pass <= 4 {
+        let before_end = if point == Point::AfterChangeCommit { 1 } else { 4 };
+        if back && point != Point::BeforeCommit && pass <= before_end {
             let alarms = service_alarms(&both, sale);
             assert!(
                 alarms.contains(&format!("seckill:stock:{sale}:returning")),
@@ -551,6 +552,11 @@ fn a_migration_that_dies_at_any_commit_of_the_engine_is_completed() {
 #[test]
 fn a_return_that_dies_at_any_commit_of_the_engine_is_completed() {
     assert!(every_pass_may_die(Point::BeforeCommit, true) > 1);
+}
+
+#[test]
+fn a_return_that_dies_before_redis_has_the_change_is_completed() {
+    assert_eq!(every_pass_may_die(Point::AfterChangeCommit, true), 2);
 }
 
 #[test]

@@ -191,7 +191,7 @@ impl Migration {
         }
     }
 
-    /// Records in the Redis of the service that the sale, which has ended in the engine, is on sale on neither side.
+    /// Records in the Redis of the service that the sale, which ends in the engine, is on sale on neither side.
     pub async fn begin_return(&mut self) -> Result<()> {
         let key = self.stock() + RETURNING;
         Ok(self.conn.query(cmd("SET").arg(key).arg(1)).await?)

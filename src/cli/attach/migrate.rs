@@ -238,8 +238,14 @@ async fn back(
 ) -> Result<u8> {
     let (out, voucher) = (context.out, args.sale);
     let mut shown = Value::Null;
+    let sale = context.store.sale(voucher).await?;
+    if matches!(sale.state, SaleState::Ended | SaleState::Archived) && sale.is_undelivered() {
+        // An earlier run was killed before Redis had the change.
+        let mut servers = context.servers();
+        Vouchers { servers: &mut servers }.set_state(voucher, sale.state, None).await?;
+    }
     if migration.has_returned().await? {
-        if context.store.sale(voucher).await?.state == SaleState::Archived {
+        if sale.state == SaleState::Archived {
             let document = json!({ "moved": true });
             return out.answer(&document, || text!("attach-back-before", voucher));
         }
@@ -253,10 +259,11 @@ async fn back(
         let BackPlan { title, live, stock, state, .. } = &plan;
         ask(&args.consent, &text!("attach-back-ask", voucher, title, stock, live))?;
         Signals::listen()?;
+        // Before its end, so that no kill leaves a sale without a trace that is on sale nowhere.
+        migration.begin_return().await?;
         if *state != SaleState::Ended {
             reply::execute(operator, Command::EndSale(voucher)).await?;
         }
-        migration.begin_return().await?;
         faults::pass(Point::MigrationStep);
         // The sale may have been resumed meanwhile. It is over now.
         let plan = plan_back(context, migration, voucher).await?;
