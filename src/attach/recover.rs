@@ -16,7 +16,7 @@ use std::{
 
 use redis::{Value, cmd};
 use seckill_model::{
-    Millis, OrderError, Phase, RecoveryAction, Verdict, VoucherId, in_english, reason,
+    Millis, OrderError, Phase, RecoveryAction, UserId, Verdict, VoucherId, in_english, reason,
 };
 use seckill_redis::{Connection, Redis, keys::attach_dead, lossy_utf8::Text, scripts};
 use seckill_store::{Settings, plain::PlainConnection};
@@ -388,6 +388,10 @@ impl Recovery {
                     continue;
                 }
                 let order = asked.as_ref().ok();
+                let buyer = pending
+                    .fields
+                    .as_deref()
+                    .and_then(|fields| stream::waiting(&self.profile, &pending.id, fields, true));
                 let entries = if is_given_up { &mut plan.unwritable } else { &mut plan.entries };
                 entries.push(EntryPlan {
                     entry: mem::take(&mut pending.id),
@@ -395,8 +399,8 @@ impl Recovery {
                     idle_ms: pending.idle_ms,
                     deliveries: pending.deliveries,
                     order_id: order.map(|it| it.id),
-                    user_id: order.map(|it| it.user),
-                    voucher_id: order.map(|it| it.voucher),
+                    user_id: buyer.as_ref().and_then(|it| it.user.parse().ok()).map(UserId),
+                    voucher_id: buyer.map(|it| it.voucher),
                     verdict,
                     action: if is_given_up { RecoveryAction::Leave } else { action(verdict) },
                     fault,

@@ -74,7 +74,8 @@ pub(crate) fn value<'f>(fields: &'f [(Text, Text)], name: &str) -> Option<&'f st
     fields.iter().find(|(Text(it), _)| it == name).map(|(_, Text(value))| value.as_str())
 }
 
-fn waiting(
+/// The entry, if its buyer and sale are readable.
+pub(crate) fn waiting(
     profile: &Profile,
     id: &str,
     fields: &[(Text, Text)],

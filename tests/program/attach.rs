@@ -1522,6 +1522,21 @@ fn a_dead_letter_is_not_given_up_again() {
     assert_eq!(service.redis.query::<i64>(&["XLEN", DEAD]), 1);
 }
 
+/// The order ID of an entry is unreadable: the piece of its buyer stays promised.
+#[test]
+fn the_piece_of_an_unreadable_order_is_not_sold_again() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 1);
+    service.redis.query::<()>(&["SET", "seckill:stock:10", "0"]);
+    service.redis.query::<()>(&["SADD", "seckill:order:10", "1"]);
+    let fields = ["userId", "1", "voucherId", SALE, "id", "x1"];
+    service.redis.query::<()>(&[&["XADD", STREAM, "*"], &fields[..]].concat());
+    service.entries_are_stuck();
+    let done = service.operate(1, &[]);
+    assert_eq!(done["applied"]["dead_letters"], 1, "{done}");
+    assert_eq!(service.redis.query::<i64>(&["GET", "seckill:stock:10"]), 0, "{done}");
+}
+
 /// Two buyers were given the same order ID: the order of the second cannot be written, and their piece stays promised.
 #[test]
 fn the_piece_of_a_dead_letter_is_not_sold_again() {
