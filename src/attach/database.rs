@@ -260,6 +260,10 @@ impl Database {
             "SELECT {columns} FROM {table} WHERE {} = $1 AND {id} <= $2 ORDER BY {id} DESC LIMIT {PAGE}",
             order.voucher
         );
+        let every =
+            format!("SELECT {} FROM {table} WHERE {} = $1", text("COUNT(*)"), order.voucher);
+        let rows = self.texts::<1>(&every, &[voucher.0 as i64]).await?;
+        let count = number("COUNT(*)", rows.into_iter().flatten().next().flatten().as_deref())?;
         let (mut found, mut below) = (Vec::new(), i64::MAX);
         loop {
             let rows = self.texts::<6>(&sql, &[voucher.0 as i64, below]).await?;
@@ -282,11 +286,8 @@ impl Database {
                 break;
             }
         }
-        // An unsigned ID beyond 63 bits is not below any number that can be bound.
-        let sql = format!("SELECT {} FROM {table} WHERE {} = $1", text("COUNT(*)"), order.voucher);
-        let rows = self.texts::<1>(&sql, &[voucher.0 as i64]).await?;
-        let count = rows.into_iter().flatten().next().flatten();
-        if number("COUNT(*)", count.as_deref())? != found.len() as i64 {
+        // An unsigned ID beyond 63 bits is not below any number that can be bound. Orders may be added meanwhile.
+        if (found.len() as i64) < count {
             let table = &profile.tables.order;
             return Err(AttachError::Mismatch(reason!("attach-move-unread-orders", table)));
         }

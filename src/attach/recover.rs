@@ -19,7 +19,7 @@ use seckill_model::{
     Millis, OrderError, Phase, RecoveryAction, UserId, Verdict, VoucherId, in_english, reason,
 };
 use seckill_redis::{Connection, Redis, keys::attach_dead, lossy_utf8::Text, scripts};
-use seckill_store::{Settings, plain::PlainConnection};
+use seckill_store::{Settings, StoreError, plain::PlainConnection};
 
 use self::{
     lease::Lease,
@@ -722,9 +722,13 @@ impl Run<'_> {
             self.done.locked += 1;
             return self.log.add(self.plan.taken, &line(planned, "locked"));
         }
-        // After an error, the lock stays until its lease ends: the database may still commit.
-        self.process(conn, planned).await?;
-        self.lease.unlock_user(&mut self.recovery.conn, &key).await
+        let done = self.process(conn, planned).await;
+        // The lock stays until its lease ends if the database may still commit.
+        if matches!(done, Err(AttachError::Store(StoreError::Unknown(_)))) {
+            return done;
+        }
+        let unlocked = self.lease.unlock_user(&mut self.recovery.conn, &key).await;
+        done.and(unlocked)
     }
 
     /// Takes an entry and judges it again, now that no consumer has it.

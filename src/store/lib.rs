@@ -115,7 +115,7 @@ impl StoreError {
     }
 
     /// The cause alone, without the consequence for the request.
-    pub(crate) fn reason(self) -> Reason {
+    pub fn reason(self) -> Reason {
         match self {
             Self::Away(why)
             | Self::Unknown(why)

@@ -677,13 +677,18 @@ fn what_prevents_a_migration_is_named() {
     assert!(found.contains("consumer c1 asked for entries"), "{found}");
     // Consumers that read in a loop, of whatever stream: XINFO of Redis 7.0 shows only when they received an entry.
     query(&["XGROUP", "CREATE", "empty", "g1", "0", "MKSTREAM"]);
-    for block in [&[][..], &["BLOCK", "500"], &["BLOCK", "2000"]] {
+    // CLIENT LIST shows the other command.
+    let then = Some("PING");
+    for (block, then) in
+        [(&[][..], None), (&["BLOCK", "500"], None), (&["BLOCK", "2000"], None), (&[], then)]
+    {
         let mut consumer = service.redis.connection();
         let id: i64 = redis::cmd("CLIENT").arg("ID").query(&mut consumer).unwrap();
         let waiting = std::thread::spawn(move || {
             let mut read = redis::cmd("XREADGROUP");
             read.arg(&["GROUP", "g1", "c1"]).arg(block).arg(&["STREAMS", "empty", ">"]);
             while read.query::<Reply>(&mut consumer).is_ok() {
+                let _ = then.map(|then| redis::cmd(then).query::<Reply>(&mut consumer));
                 std::thread::sleep(Duration::from_millis(200));
             }
         });

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use redis::cmd;
+use redis::{InfoDict, cmd};
 use seckill_model::{
     Millis, OrderId, OrderStatus, Reason, SaleOrder, SaleState, UserId, VoucherId,
     ledger::sentences,
@@ -181,38 +181,58 @@ impl Migration {
     /// Waits between the two looks at the entries, and reports the clients that read with XREADGROUP meanwhile, unless the
     /// operator has stated that the service is stopped.
     async fn readers(&mut self) -> Result<Vec<Reason>> {
-        let mut addresses = BTreeSet::new();
+        if self.options.is_stopped {
+            tokio::time::sleep(PAUSE).await;
+            return Ok(Vec::new());
+        }
+        match self.readings().await {
+            Err(AttachError::Redis(error)) if error.code() == Some("NOPERM") => {
+                Ok(vec![reason!("attach-move-no-clients")])
+            }
+            findings => findings,
+        }
+    }
+
+    async fn readings(&mut self) -> Result<Vec<Reason>> {
+        let (mut addresses, mut is_engine) = (BTreeSet::new(), false);
+        let before = self.reads().await?;
         for _ in 0..LOOKS {
             tokio::time::sleep(PAUSE / LOOKS).await;
-            if self.options.is_stopped {
-                continue;
-            }
-            match self.reading_clients().await {
-                Ok(found) => addresses.extend(found),
-                Err(AttachError::Redis(error)) if error.code() == Some("NOPERM") => {
-                    return Ok(vec![reason!("attach-move-no-clients")]);
+            for (address, name) in self.reading_clients().await? {
+                if name == CLIENT_NAME {
+                    is_engine = true;
+                } else {
+                    addresses.insert(address);
                 }
-                Err(other) => return Err(other),
             }
+        }
+        // A client that runs another command after each read, or has a new connection for each.
+        if addresses.is_empty() && !is_engine && self.reads().await? != before {
+            return Ok(vec![reason!("attach-move-read")]);
         }
         Ok(addresses.into_iter().map(|address| reason!("attach-move-reads", address)).collect())
     }
 
-    /// Addresses of the clients that wait in XREADGROUP, or whose last command it was within the time of --quiet: in Redis
-    /// 7.0, a read without entries is no activity of its consumer. Which stream they read is unknown. A client that runs
-    /// another command after each read is found only if one of the looks is between the two.
+    /// The statistics of XREADGROUP in this Redis; they change with each call.
+    async fn reads(&mut self) -> Result<Option<String>> {
+        let info: InfoDict = self.conn.query(cmd("INFO").arg("commandstats")).await?;
+        Ok(info.get("cmdstat_xreadgroup"))
+    }
+
+    /// Addresses and names of the clients that wait in XREADGROUP, or whose last command it was within the time of
+    /// --quiet: in Redis 7.0, a read without entries is no activity of its consumer. Which stream they read is unknown.
     ///
     /// Source: <https://redis.io/docs/latest/commands/client-list/>
-    async fn reading_clients(&mut self) -> Result<Vec<String>> {
+    async fn reading_clients(&mut self) -> Result<Vec<(String, String)>> {
         let list: String = self.conn.query(cmd("CLIENT").arg("LIST")).await?;
         let reading = list.lines().filter_map(|line| {
             let value = |name: &str| {
                 line.split(' ').find_map(|it| it.strip_prefix(name)?.strip_prefix('='))
             };
             let is_recent = value("idle")?.parse::<u64>().ok()? * 1_000 < self.options.quiet_ms;
-            let reads = value("cmd")? == "xreadgroup" && value("name")? != CLIENT_NAME;
             let waits = value("flags")?.contains('b');
-            (reads && (waits || is_recent)).then(|| value("addr"))?.map(str::to_owned)
+            (value("cmd")? == "xreadgroup" && (waits || is_recent)).then_some(())?;
+            Some((value("addr")?.to_owned(), value("name")?.to_owned()))
         });
         Ok(reading.collect())
     }

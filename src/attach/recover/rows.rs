@@ -284,7 +284,10 @@ pub(super) async fn place(
     };
     let ended = database.in_time(conn.command(end)).await;
     let judged = judged?;
-    ended?;
+    ended.map_err(|error| match end {
+        "COMMIT" => StoreError::Unknown(error.reason()),
+        _ => error,
+    })?;
     if let Some(judged) = judged {
         return Ok(judged);
     }
