@@ -968,7 +968,7 @@ attach-recover-ask = { $entries ->
     [one] Apply this plan to 1 entry, and rebuild buyers and stock as shown?
    *[other] Apply this plan to { $entries } entries, and rebuild buyers and stock as shown?
 }
-attach-recover-busy = { $holder } is recovering this service, since { $held } s; its lock ends in { $left } s unless it is renewed. Wait for it
+attach-recover-busy = { $holder } is recovering this service, since { $held } s; its lock ends in { $left } s unless it is renewed. Wait for it; if its process has died, until then
 attach-recover-buyers = buyers without an order or entry
 attach-recover-buyers-added = buyers added
 attach-recover-buyers-removed = buyers removed
@@ -1075,7 +1075,7 @@ attach-status-read = figures of { $taken }, read in { $took } with { $commands }
 attach-status-reads = a pass reads at most { $orders } orders, { $buyers } buyers, { $entries } undelivered and { $entries } pending entries, and examines { $keys } keys for locks
 attach-status-redis = Redis
 attach-status-stream = { $key }: length { $length }, lag { $lag }, pending { $pending }, added/s { $rate }
-attach-stock-mismatch = Sale #{ $voucher }: the stock is { $redis_stock } in Redis and { $sql_stock } in SQL, orders in flight: { $in_flight }. Count the live orders, and correct both.
+attach-stock-mismatch = Sale #{ $voucher }: the stock is { $redis_stock } in Redis and { $sql_stock } in SQL, orders in flight: { $in_flight }. Count the live orders. If SQL is right, 'seckill attach recover' corrects Redis; it keeps the pieces of buyers without an order.
 attach-stock-without-sale = { $count ->
         [one] Stock { $key } in Redis has
        *[other] { $count } stocks in Redis, such as { $key }, have
@@ -3730,7 +3730,7 @@ redis-timed-out-after = no reply within { $millis } ms
 redis-too-old = Redis at { $address } is version { $version }, but 7.0 or later is required; upgrade it
 redis-unknown-directory = an unknown directory
 redis-unserved = no server of the cluster { $cluster } serves slot { $slot }
-redis-unwilling = Redis rejects writes ({ $reason }): { $remedy }; work then continues automatically
+redis-unwilling = Redis rejects writes ({ $reason }): { $remedy }; a running node then continues
 redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); pass a PEM file with the certificate of the authority that signed the server certificate
 redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; pass a PEM file with the certificate of the authority that signed the server certificate
 redis-url-ca-unused = --redis-ca requires a TLS connection; use a rediss:// or rediss+cluster:// URL, or omit --redis-ca
@@ -4031,7 +4031,7 @@ store-is-not-directory-give-another = { $path } is not a directory; pass another
 store-is-not-sqlite-database = { $path } is not an SQLite database, or is damaged; pass another --database
 store-is-not-utf-which-sqlite = the path { $path } is not UTF-8, which SQLite requires; pass another --database
 store-it-cannot-write-free-space = it cannot write: { $message }; free space on its disk
-store-locked = the database is locked by another program ('fuser FILE' finds it); work continues when the lock is released
+store-locked = the database is locked by another program ('fuser FILE' finds it); a running node continues when the lock is released
 store-log-position = '{ $text }' is not a position in the log; pass the one at the end of the previous page, such as 1795000000000-17
 store-no-answer-within-s = no reply within { $seconds } s
 store-no-encrypted-connection-check-store = no encrypted connection: { $message }; check store.tls

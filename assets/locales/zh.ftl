@@ -471,8 +471,8 @@ alarms-sql-away =
 alarms-sql-locked =
     { $reader ->
         [overview] { $waiting ->
-                [0] 数据库被其他程序锁定，订单在消息流中等待，锁释放后自动继续。
-               *[other] 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
+                [0] 数据库被其他程序锁定，订单在消息流中等待，锁释放后运行中的节点自动继续。
+               *[other] 条消息在等待：数据库被其他程序锁定，锁释放后运行中的节点自动继续。
             }
         [presenter] 数据库被其他程序锁定：订单在等待。
        *[status] { $error }{ $waiting ->
@@ -815,7 +815,7 @@ attach-move-initial = 原服务记录的初始库存为 { $stated }，而 SQL �
 attach-move-interrupted = { $why }。秒杀 #{ $voucher } 可能两边均已停售：请再次运行该命令，以完成或撤销迁移
 attach-move-keys = 引擎的 Redis 中已有秒杀 #{ $voucher } 的键（{ $key }），可能有节点正在售卖；请使用与该 Redis 对应的数据库
 attach-move-memory = 没有配置消息流：订单可能在服务的内存队列中，无法查看。请停止原服务，并加上 --service-stopped
-attach-move-no-clients = --redis 的用户无权执行 CLIENT LIST 或 INFO，无法查看用 XREADGROUP 读取的客户端。请停止服务并加上 --service-stopped，或授予该权限
+attach-move-no-clients = --redis 的用户无权执行 CLIENT LIST 或 INFO 命令，无法查看用 XREADGROUP 读取的客户端。请停止服务并加上 --service-stopped，或授予该权限
 attach-move-no-order = 有 { $count } 位买家既没有订单也没有消息（例如用户 { $user }）。请先补写订单，或加上 --leave-out 将其库存重新出售
 attach-move-no-sale = 原服务的 SQL 中没有秒杀 #{ $voucher }
 attach-move-no-time = { $count } 笔订单没有下单时间：引擎记为迁移的时间，未支付的订单因此从迁移时起重新计算支付期限。
@@ -904,7 +904,7 @@ attach-recover-ask = { $entries ->
     [0] 执行以上计划？
    *[other] 对 { $entries } 条消息执行以上计划，并按所示重建买家和库存？
 }
-attach-recover-busy = { $holder } 正在恢复该服务，已有 { $held } 秒；其锁若不续期，{ $left } 秒后到期，请等待
+attach-recover-busy = { $holder } 正在恢复该服务，已有 { $held } 秒；其锁若不续期，{ $left } 秒后到期，请等待（若进程已终止，到期后即可重试）
 attach-recover-buyers = 既无订单也无消息的买家
 attach-recover-buyers-added = 补入买家
 attach-recover-buyers-removed = 移出买家
@@ -985,7 +985,7 @@ attach-status-read = 数据取自 { $taken }，用时 { $took }，执行 { $comm
 attach-status-reads = 每次最多读取 { $orders } 笔订单、{ $buyers } 位买家、未投递和待确认消息各 { $entries } 条，并检查 { $keys } 个键以查找锁
 attach-status-redis = Redis
 attach-status-stream = { $key }：长度 { $length }，积压 { $lag }，待确认 { $pending }，新增/秒 { $rate }
-attach-stock-mismatch = 秒杀 #{ $voucher }：库存在 Redis 中为 { $redis_stock }，在 SQL 中为 { $sql_stock }，在途订单 { $in_flight } 笔，两者不符。请清点有效订单并改正两处库存。
+attach-stock-mismatch = 秒杀 #{ $voucher }：库存在 Redis 中为 { $redis_stock }，在 SQL 中为 { $sql_stock }，在途订单 { $in_flight } 笔，两者不符。请清点有效订单；如果 SQL 正确，'seckill attach recover' 会改正 Redis，并为没有订单的买家保留其份额。
 attach-stock-without-sale = { $count ->
         [1] Redis 中的库存 { $key }
        *[other] Redis 中的 { $count } 个库存（例如 { $key }）
@@ -3253,7 +3253,7 @@ redis-timed-out-after = { $millis } 毫秒内没有应答
 redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
 redis-unknown-directory = 未知目录
 redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }
-redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后自动恢复
+redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后运行中的节点自动恢复
 redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请指定签发服务器证书的 CA 的 PEM 证书文件
 redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请指定签发服务器证书的 CA 的 PEM 证书文件
 redis-url-ca-unused = --redis-ca 只用于加密连接，Redis 地址须以 rediss:// 或 rediss+cluster:// 开头；否则请去掉 --redis-ca
@@ -3501,7 +3501,7 @@ store-is-not-directory-give-another = { $path } 不是目录，请另指定 --da
 store-is-not-sqlite-database = { $path } 不是 SQLite 数据库，或已损坏，请另指定 --database
 store-is-not-utf-which-sqlite = 路径 { $path } 不是 UTF-8 编码（SQLite 要求），请另指定 --database
 store-it-cannot-write-free-space = 它无法写入：{ $message }；请腾出磁盘空间
-store-locked = 数据库被其他程序锁定（可用 fuser 查出），锁释放后自动继续
+store-locked = 数据库被其他程序锁定（可用 fuser 查出），锁释放后运行中的节点自动继续
 store-log-position = “{ $text }”不是日志位置，请使用上一页末尾给出的位置，例如 1795000000000-17
 store-no-answer-within-s = { $seconds } 秒内没有应答
 store-no-encrypted-connection-check-store = 无法加密连接：{ $message }；请检查 store.tls

@@ -256,6 +256,7 @@ const NAMES: &[&str] = &[
     "XREADGROUP",
     "CLIENT",
     "LIST",
+    "INFO",
     "DELCONSUMER",
     "Asia",
     "Shanghai",

@@ -322,8 +322,8 @@ fn record(operator: &Operator, action: &str, voucher: VoucherId) {
 fn of_plan(plan: &Plan) -> String {
     let lines = [
         (Label("column-sale"), format!("#{} {}", plan.voucher_id, plan.title)),
-        (Label("column-stock"), or_dash(plan.redis_stock)),
-        (Label("column-sql-stock"), plan.sql_stock.to_string()),
+        (Label("column-stock"), or_dash(plan.redis_stock.map(number))),
+        (Label("column-sql-stock"), number(plan.sql_stock)),
         (Label("column-initial"), number(plan.initial)),
         (Label("attach-column-buyers"), number(plan.buyers)),
         (Label("column-orders"), number(plan.in_sql)),
@@ -343,7 +343,7 @@ fn of_back(plan: &BackPlan) -> String {
         (Label("column-sale"), format!("#{} {}", plan.voucher_id, plan.title)),
         (Label("cli-sale-state-name"), plan.state.to_string()),
         (Label("column-stock"), number(plan.stock)),
-        (Label("column-sql-stock"), format!("{} → {}", plan.sql_stock, plan.stock)),
+        (Label("column-sql-stock"), format!("{} → {}", number(plan.sql_stock), number(plan.stock))),
         (Label("attach-column-buyers"), number(plan.live)),
         (Label("column-closed"), number(plan.closed)),
         (Label("attach-back-missing"), number(plan.missing)),
@@ -369,8 +369,10 @@ fn proved(out: Output, plan: &Value, proof: &Proof) -> Result<u8> {
             .right(&Label("attach-column-buyers"), |(_, it)| number(it.buyers))
             .right(&Label("column-orders"), |(_, it)| number(it.orders))
             .right(&Label("attach-column-in-flight"), |(_, it)| number(it.in_flight))
-            .right(&Label("column-stock"), |(_, it): &(Label, Figures)| or_dash(it.redis_stock))
-            .right(&Label("column-sql-stock"), |(_, it)| it.sql_stock);
+            .right(&Label("column-stock"), |(_, it): &(Label, Figures)| {
+                or_dash(it.redis_stock.map(number))
+            })
+            .right(&Label("column-sql-stock"), |(_, it)| number(it.sql_stock));
         let Proof { matching, orders, .. } = *proof;
         let end = if proof.is_complete() {
             text!("attach-move-proved", matching, orders)
