@@ -791,7 +791,7 @@ attach-create-group = XGROUP CREATE { $key } { $group } 0
 attach-dead-letters = { $count ->
         [one] 1 dead letter waits
        *[other] { $count } dead letters wait
-    } in { $stream }. List with 'seckill attach recover --dead-letters', remove the cause, and replay with --replay LETTER --operate; delete what cannot be replayed with XDEL.
+    } in { $stream }. List them with 'seckill attach recover --dead-letters', remove the cause, and replay each with '--replay LETTER --operate'. Remove with XDEL those that cannot be replayed.
 attach-duplicate-orders =
     Sale #{ $voucher }: { $users ->
         [one] 1 user has
@@ -804,7 +804,7 @@ attach-entries = { $count ->
 attach-every-without-screen = --every belongs to the screen; omit it, or the subcommand
 attach-first-locks = Only the first { $count } locks are read; there may be more.
 attach-foreign-key = Key { $key } has the wrong type ({ $holds }): the service fails on it. Check which program writes it.
-attach-future-ids = Order ID { $order } has a time that is { $minutes } minutes in the future: the service takes local time for UTC, or its clock or the epoch of its IDs is wrong. IDs can repeat after a correction. Correct it, and use UTC.
+attach-future-ids = Order ID { $order } has a time that is { $minutes } minutes in the future: the service takes local time for UTC, or its clock or the epoch of its IDs is wrong. Use UTC and the right epoch; before the correction, check that new IDs do not repeat existing ones.
 attach-group = { $group }
 attach-group-missing = group { $group } does not exist: no entry is delivered
 attach-head-admitted = ADMITTED/S
@@ -957,11 +957,17 @@ attach-pieces-initial = Sale #{ $voucher }: stock and live orders in SQL add up 
 attach-poison = { $count ->
         [one] 1 entry is poison:
        *[other] { $count } entries are poison, the oldest is
-    } { $entry }: { $why }. 'seckill attach recover --operate' copies it to the dead letters.
+    } { $entry }: { $why }. 'seckill attach recover --operate' copies { $count ->
+        [one] it
+       *[other] them
+    } to the dead letters.
 attach-poison-gone = { $count ->
         [one] 1 entry is poison:
        *[other] { $count } entries are poison, the oldest is
-    } { $entry }: it was trimmed or deleted before it was acknowledged. 'seckill attach recover --operate' copies it to the dead letters; its order is lost, unless SQL has it.
+    } { $entry }: it was trimmed or deleted before it was acknowledged. 'seckill attach recover --operate' copies { $count ->
+        [one] it
+       *[other] them
+    } to the dead letters; an order that SQL does not have is lost.
 attach-recover-acknowledged = acknowledged: their order was in SQL
 attach-recover-ask = { $entries ->
     [0] Apply this plan?
@@ -1147,6 +1153,7 @@ cli-alive = alive
 cli-audit-failed = Audit FAILED.
 cli-audit-failed-because = Audit failed: { $error }.
 cli-audit-incomplete = Audit incomplete: no differences in the sales that were read; the state of { $sales } is unknown.
+cli-audit-incomplete-partitions = Audit incomplete: no differences in the sales that were read; the sales of the unreachable partitions are unknown.
 cli-audit-loss = { $at }  { $node }, { $subject }: { $result }
 cli-audit-nothing = No sales yet, nothing to audit.
 cli-audit-passed = Audit passed: all orders accounted for.
@@ -2237,7 +2244,7 @@ done-discarded = { $done ->
     [one] 1 dead letter
    *[other] { $done } dead letters
 } already discarded; run it again for the rest
-done-nothing = nothing was changed
+done-nothing-in-sql = the stock in SQL is unchanged; pieces that were taken out of Redis return once it is reachable and a node runs
 done-removed = already removed from partition { $partitions }; run it again for the rest
 done-repaired = { $done } of { $planned ->
     [one] 1 sale
@@ -2413,11 +2420,11 @@ error-long-reason = the reason has { $characters ->
 error-name-taken = a node named '{ $name }' is already alive; choose another name with 'node' in the config file
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second ('seckill work' runs one)
-error-not-loaded = the change of sale #{ $sale } is committed; a running node ('seckill work') delivers it to { $count ->
+error-not-loaded = the change of sale #{ $sale } is committed in SQL, but not yet in { $count ->
     [0] Redis
     [one] shard { $shards }
    *[other] shards { $shards }
-} later: { $why }
+} ({ $why }). A running node ('seckill work') delivers it; until then, the old version is sold
 error-operator-just-finished = the command of another operator has just ended; run the same command again
 error-other-operator = another operator is running a command ({ $who }); wait until it ends. If its process is dead, { $seconds ->
     [0] run 'seckill locks release operator' first

@@ -766,7 +766,7 @@ attach-entries = 已读取 { $count } 条消息，字段有效
 attach-every-without-screen = --every 用于屏幕；请去掉它，或去掉子命令
 attach-first-locks = 只读取前 { $count } 把锁，可能还有更多。
 attach-foreign-key = 键 { $key } 的内容不符（{ $holds }），服务会因此出错，请确认是哪个程序写入的。
-attach-future-ids = 订单号 { $order } 中的时间比现在晚 { $minutes } 分钟：服务把本地时间当成了 UTC，或其时钟或订单号的起始时间有误。更正之后订单号可能重复，请更正并改用 UTC。
+attach-future-ids = 订单号 { $order } 中的时间比现在晚 { $minutes } 分钟：服务把本地时间当成了 UTC，或其时钟或订单号的起始时间有误。请改用 UTC 并修正起始时间；修正前请确认新订单号不会与已有的重复。
 attach-group = 消费组 { $group }
 attach-group-missing = 消费组 { $group } 不存在，消息不会投递
 attach-head-admitted = 准入/秒
@@ -1045,6 +1045,7 @@ cli-alive = 在线
 cli-audit-failed = 对账不符。
 cli-audit-failed-because = 对账未完成：{ $error }。
 cli-audit-incomplete = 对账不完整：已读取的场次没有差异；{ $sales } 的状态未知。
+cli-audit-incomplete-partitions = 对账不完整：已读取的场次没有差异；无法连接的分区上的场次未知。
 cli-audit-loss = { $at }  { $node }，{ $subject }：{ $result }
 cli-audit-nothing = 还没有秒杀，无需对账。
 cli-audit-passed = 对账通过：所有订单均已核对。
@@ -1967,7 +1968,7 @@ director-within = 时长
 done-applied = 此前已处理 { $done } / { $planned } 条，可再次执行该计划以继续
 done-claimed = 此前已转移 { $done } 条消息，其余请重新执行
 done-discarded = 此前已丢弃 { $done } 条死信，其余请重新执行
-done-nothing = 未做任何变更
+done-nothing-in-sql = SQL 中的库存未变；已从 Redis 取出的库存，在 Redis 恢复后由运行中的节点放回
 done-removed = 此前已从分区 { $partitions } 移除，其余请重新执行
 done-repaired = 此前已修复 { $done } / { $planned } 场：{ $sales }，其余请重新执行
 done-replayed = 此前已重放 { $done } 条死信，其余请重新执行
@@ -2122,10 +2123,10 @@ error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，�
 error-name-taken = 名为“{ $name }”的节点已在线，请在配置文件中用 node 另取一个名字
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
 error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数量；运行中的节点会在一秒内补齐（可用 'seckill work' 启动节点）
-error-not-loaded = #{ $sale } 的变更已提交，稍后由运行中的节点同步到{ $count ->
+error-not-loaded = #{ $sale } 的变更已提交到 SQL，但尚未同步到{ $count ->
     [0] {" "}Redis
    *[other] 分片 { $shards }
-}：{ $why }
+}（{ $why }）。运行中的节点会继续同步，在此之前仍按旧版本售卖
 error-operator-just-finished = 另一位操作员的操作刚刚结束，请重新运行该命令
 error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若其进程已失联，{ $seconds ->
     [0] 请先用 'seckill locks release operator' 释放其锁

@@ -315,7 +315,7 @@ impl Watcher {
         self.counter_alarm(now, &mut alarms).await?;
         self.sale_alarms(now, &sales, compared, &in_flight, &mut alarms);
         let has_sold = sales.iter().any(|it| {
-            let has_sold = it.buyers > Some(0) || it.orders != Some(0);
+            let has_sold = it.buyers > Some(0) || it.orders > Some(0);
             it.phase == Some(Phase::Running) && !it.moved && has_sold
         });
         let not_compared =

@@ -88,7 +88,8 @@ impl AttachArgs {
 enum AttachCommand {
     /// Compare the profile with the keys, tables and columns that exist
     Doctor,
-    /// Show stock, stream, consumers, locks, differences between Redis and SQL, and alarms; exit 1 unless all are notices
+    /// Show stock, stream, consumers, locks, differences between Redis and SQL, and alarms; exit 1 if one is
+    /// more urgent than a notice
     ///
     /// A notice is a weakness of the service that harms later, and is marked with '-': a counter of order IDs without a
     /// TTL, a stream that is never trimmed, order IDs from local time or the future, dead consumers that pile up. Every
@@ -266,17 +267,7 @@ fn render(report: &Report) -> String {
     let stream = match &report.stream {
         None if report.has_stream => Label("attach-status-foreign-stream").to_owned(),
         None => Label("attach-status-no-stream").to_owned(),
-        Some(StreamReport { key, exists: false, .. }) => {
-            let (gone, dash) = (text!("attach-stream-gone", key), "-");
-            text!(
-                "attach-status-stream",
-                key = gone,
-                length = dash,
-                lag = dash,
-                pending = dash,
-                rate = dash
-            )
-        }
+        Some(StreamReport { key, exists: false, .. }) => text!("attach-stream-gone", key),
         Some(StreamReport { key, length, pending, lag, added_per_second, .. }) => {
             let (lag, rate) = (count(*lag), or_dash(*added_per_second));
             text!("attach-status-stream", key, length, lag, pending, rate)

@@ -260,10 +260,14 @@ fn render(report: &Report, repairing: bool) -> String {
 
 /// The result of an audit without a finding that has not read each sale.
 pub(super) fn incomplete(audit: &ledger::Audit) -> Option<String> {
-    if audit.unread.is_empty() || audit.findings().next().is_some() {
+    if audit.balanced || audit.findings().next().is_some() {
         return None;
     }
-    Some(text!("cli-audit-incomplete", sales = sale_list(&audit.unread)))
+    Some(if audit.unread.is_empty() {
+        Label("cli-audit-incomplete-partitions").to_owned()
+    } else {
+        text!("cli-audit-incomplete", sales = sale_list(&audit.unread))
+    })
 }
 
 /// Whether the audit passed.

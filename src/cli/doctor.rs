@@ -157,7 +157,7 @@ fn data_dir(config: &Config, dir: &DataDir, report: &mut Report) {
 }
 
 async fn redis(context: &Context, report: &mut Report) {
-    // As below: a lost server has one error.
+    // Probed, so that a lost server fails at once and with the same error in each check.
     let mut conn = context.probed().await.conn;
     if let Err(error) = conn.multiplexed(HOME).await {
         return report.unreachable("redis", error);

@@ -209,8 +209,11 @@ impl Vouchers<'_> {
                 self.cut(&pieces, &[]).await
             };
             cutting.await.map_err(|why| match why {
-                // SQL follows Redis.
-                EngineError::Redis(_) => why.after(1, || reason!("done-nothing")),
+                // SQL follows Redis, where a reply may have been lost.
+                EngineError::Redis(_) => EngineError::BrokeOff {
+                    why: Box::new(why),
+                    done: reason!("done-nothing-in-sql"),
+                },
                 why => why,
             })?
         };
@@ -371,7 +374,11 @@ impl Vouchers<'_> {
                 // Redis may have missed a change, or an earlier stock reduction may have died half-way.
                 "changed" if !retried => {
                     retried = true;
-                    self.resync(voucher).await?;
+                    self.resync(voucher).await.map_err(|error| match error {
+                        // Redis lacks an older change: this one is not committed.
+                        EngineError::NotLoaded { why, .. } => EngineError::Redis(why),
+                        other => other,
+                    })?;
                 }
                 "changed" => return Err(StoreError::Changed(sale.sale_id()).into()),
                 _ => return Err(RedisError::reply("cut.lua").into()),
@@ -407,8 +414,9 @@ fn spread(parts: &[Sale], by: i64) -> Vec<(VoucherId, i64, Option<u64>)> {
     shares.filter(|(_, share, _)| *share > 0).collect()
 }
 
-/// Rejects a change by the figures of the sale: those of one shard are no limits.
+/// Rejects a change of a sale over shards by the figures of the sale: those of one shard are no limits.
 fn check_limits(parts: &[Sale], by: i64) -> Result<()> {
+    let [_, _, ..] = parts else { return Ok(()) };
     let sale = Sale { shard: None, ..whole(parts)? };
     Ok(seckill_store::check_restock(&sale, by, None)?)
 }

@@ -39,9 +39,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     redis: SharedConnection,
-    /// Values that were loaded without Redis, as JSON, and when. Locked during a load: one loader at a time.
-    kept: Arc<Mutex<HashMap<String, (String, Instant)>>>,
+    /// Values that were loaded without Redis, by entry. Each is locked while it is loaded: one loader at a time.
+    kept: Arc<Mutex<HashMap<String, Kept>>>,
 }
+
+/// A value as JSON, and when it was loaded; `None` before the first load.
+type Kept = Arc<Mutex<Option<(String, Instant)>>>;
 
 /// An entry of the cache: its value, and whether it need not be loaded again yet.
 struct Entry<T> {
@@ -97,15 +100,23 @@ impl Cache {
         keys: &CacheKeys,
         load: impl Future<Output = Result<Option<T>, Refusal>>,
     ) -> Result<Option<T>, Refusal> {
-        let mut kept = self.kept.lock().await;
-        kept.retain(|_, (_, at)| at.elapsed() < KEPT_FOR);
-        if let Some((text, _)) = kept.get(&keys.entry)
+        let kept = {
+            let mut all = self.kept.lock().await;
+            // Those that are used are locked or waited for.
+            all.retain(|_, kept| {
+                Arc::strong_count(kept) > 1
+                    || kept.try_lock().is_ok_and(|kept| fresh(kept.as_ref()).is_some())
+            });
+            Arc::clone(all.entry(keys.entry.clone()).or_default())
+        };
+        let mut kept = kept.lock().await;
+        if let Some(text) = fresh(kept.as_ref())
             && let Ok(value) = serde_json::from_str(text)
         {
             return Ok(value);
         }
         let value = load.await?;
-        kept.insert(keys.entry.clone(), (json(&value)?, Instant::now()));
+        *kept = Some((json(&value)?, Instant::now()));
         Ok(value)
     }
 
@@ -151,6 +162,10 @@ impl Cache {
         self.redis.invoke::<u64>(&keys.entry, &call).await?;
         Ok(())
     }
+}
+
+fn fresh(kept: Option<&(String, Instant)>) -> Option<&str> {
+    kept.filter(|(_, at)| at.elapsed() < KEPT_FOR).map(|(text, _)| text.as_str())
 }
 
 fn json(value: &impl Serialize) -> Result<String, Refusal> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Urgency {
-    /// Orders are lost or wrong, or a server is unreachable.
+    /// Orders are lost or sold twice, nothing can be sold, or a server is unreachable.
     Critical,
     /// The operator should act soon.
     Warning,

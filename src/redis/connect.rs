@@ -215,9 +215,11 @@ impl Redis {
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(|error| RedisError::from_redis(&error, &address))?;
-        // A user who may not set a name works without one.
+        // A user who may not set a name works without one; a migration then takes its reads for those of a service.
         let name = cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME).take();
-        let _ = name.query_async::<()>(&mut connection).await;
+        if let Err(error) = name.query_async::<()>(&mut connection).await {
+            tracing::debug!(%error, "the connection has no name");
+        }
         let info = self.identify(&mut connection, &address).await?;
         Ok(Connected { connection, info, address })
     }

@@ -240,7 +240,7 @@ async fn back(
     let mut shown = Value::Null;
     let sale = context.store.sale(voucher).await?;
     if matches!(sale.state, SaleState::Ended | SaleState::Archived) && sale.is_undelivered() {
-        // An earlier run was killed before Redis had the change.
+        // The operator confirmed it in an earlier run, which was killed before Redis had the change.
         let mut servers = context.servers();
         Vouchers { servers: &mut servers }.set_state(voucher, sale.state, None).await?;
     }

@@ -283,7 +283,7 @@ async fn acknowledge(servers: &mut Servers, entries: Vec<EntryId>) -> Result<u64
     Ok(done)
 }
 
-/// Makes dead letters of entries; returns how many were pending. A reason names the sale, not one of its shards.
+/// Makes dead letters of entries; returns how many were pending. A reason names the sale, for which SQL is asked, not one of its shards.
 pub(crate) async fn reject_all(servers: &mut Servers, mut entries: Rejected) -> Result<u64> {
     let mut faults = Vec::new();
     for (_, reason) in &mut entries {

@@ -117,7 +117,9 @@ pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Re
             let whole = SaleAudit::whole(parts.into_iter().map(|(_, audit)| audit).collect());
             lines.extend(whole.map(|whole| SaleAudit { incomplete, ..whole }));
         }
-        let balanced = unread.is_empty() && lines.iter().all(|line| line.findings.is_empty());
+        let is_whole = only.is_some() || servers.conn.lost().is_empty();
+        let balanced =
+            is_whole && unread.is_empty() && lines.iter().all(|line| line.findings.is_empty());
         Ok(Audit { balanced, sales: lines, unread })
     }
     .boxed()

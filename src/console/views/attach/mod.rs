@@ -48,7 +48,7 @@ struct Read {
     ended: Millis,
     /// It was not the first one, so that alarms are known.
     is_settled: bool,
-    /// Its alarms are notices.
+    /// No alarm is more urgent than a notice.
     is_healthy: bool,
 }
 
