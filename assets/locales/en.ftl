@@ -2424,7 +2424,7 @@ error-not-loaded = the change of sale #{ $sale } is committed in SQL, but not ye
     [0] Redis
     [one] shard { $shards }
    *[other] shards { $shards }
-} ({ $why }). A running node ('seckill work') delivers it; until then, the old version is sold
+} ({ $why }). A running node ('seckill work') delivers it
 error-operator-just-finished = the command of another operator has just ended; run the same command again
 error-other-operator = another operator is running a command ({ $who }); wait until it ends. If its process is dead, { $seconds ->
     [0] run 'seckill locks release operator' first

@@ -2126,7 +2126,7 @@ error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数
 error-not-loaded = #{ $sale } 的变更已提交到 SQL，但尚未同步到{ $count ->
     [0] {" "}Redis
    *[other] 分片 { $shards }
-}（{ $why }）。运行中的节点会继续同步，在此之前仍按旧版本售卖
+}（{ $why }）。运行中的节点会继续同步
 error-operator-just-finished = 另一位操作员的操作刚刚结束，请重新运行该命令
 error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若其进程已失联，{ $seconds ->
     [0] 请先用 'seckill locks release operator' 释放其锁
