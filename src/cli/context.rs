@@ -190,10 +190,11 @@ impl Context {
             let mut servers = self.probed().await;
             match deployment::tie(&mut servers, read_only).await {
                 // Nothing is changed in a Redis that may belong to another database.
-                Err(error @ EngineError::Redis(_))
+                Err(EngineError::Redis(_))
                     if needs == Needs::Both && servers.conn.is_lost(&servers.keys.home()) =>
                 {
-                    return Err(error.into());
+                    // A server that replies that the cluster is down does not name the one that is missing.
+                    return Err(EngineError::Redis(servers.conn.why_lost()).into());
                 }
                 // Commands that need Redis report its errors themselves; a node checks again before it admits buyers.
                 Err(EngineError::Redis(_)) => {}
