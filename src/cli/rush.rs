@@ -97,7 +97,7 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     Ok(CliError::name_lost(&lost, code))
 }
 
-/// The report, and the servers whose shards sold nothing.
+/// The report, and the servers that are lost after the test: their shards sold nothing since.
 async fn rush(
     context: &mut Context,
     plan: LoadTest,
