@@ -3688,7 +3688,6 @@ redis-hosts-only = Unix sockets are not allowed here; write hosts
 redis-hosts-parameters = only sentinel_user and sentinel_pass are allowed after the ?
 redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
 redis-hosts-service = the name of the service must follow the hosts
-redis-just-failed = it was unreachable a moment ago
 redis-key-moved = { $reply }: the key has moved to another server
 redis-login = Redis at { $address } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
 redis-lost-server = { $count ->
@@ -3733,7 +3732,6 @@ redis-server-stuck = the Redis server at { $socket } does not exit; stop it with
 redis-server-unwritten = the Redis server was left running because it could not write its latest changes to { $dir }; free disk space, then start and stop seckill once more
 redis-silent = Redis at { $address } has not replied within { $seconds } s; check whether another program listens there or Redis hangs
 redis-timed-out = no reply in time
-redis-timed-out-after = no reply within { $millis } ms
 redis-too-old = Redis at { $address } is version { $version }, but 7.0 or later is required; upgrade it
 redis-unknown-directory = an unknown directory
 redis-unserved = no server of the cluster { $cluster } serves slot { $slot }

@@ -3208,7 +3208,6 @@ redis-hosts-only = 只能填主机
 redis-hosts-parameters = 问号之后只能有 sentinel_user 和 sentinel_pass
 redis-hosts-password = 密码中的 /、?、#、@ 须写成 %2F、%3F、%23、%40
 redis-hosts-service = 主机之后应为哨兵的服务名
-redis-just-failed = 刚才无法连接
 redis-key-moved = { $reply }：该键已移到另一台服务器
 redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码：redis://USER:PASSWORD@HOST 或 unix:///PATH?user=USER&pass=PASSWORD
 redis-lost-server = { $count } 个分区（{ $numbers }）的状态未知：{ $error }
@@ -3250,7 +3249,6 @@ redis-server-stuck = { $socket } 的 Redis 服务器没有退出，请用 redis-
 redis-server-unwritten = Redis 服务器仍在运行：它无法把最近的更改写入 { $dir }；请腾出磁盘空间，再启动并退出一次 seckill
 redis-silent = { $address } 的 Redis 在 { $seconds } 秒内没有应答，请检查监听该地址的是否为其他程序，或 Redis 是否卡死
 redis-timed-out = 没有及时应答
-redis-timed-out-after = { $millis } 毫秒内没有应答
 redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
 redis-unknown-directory = 未知目录
 redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }

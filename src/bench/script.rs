@@ -165,7 +165,7 @@ impl Script {
         let stock = users.len() as u64;
         self.open(stock).await?;
         let offered = match self.call_at(users, rate).await {
-            Err(EngineError::Redis(RedisError::Away { .. })) => None,
+            Err(EngineError::Redis(RedisError::Away { .. } | RedisError::Silent { .. })) => None,
             offered => Some(offered?),
         };
         let least = if offered.is_some() { stock } else { 0 };

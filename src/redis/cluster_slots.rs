@@ -3,7 +3,12 @@
 //! All connections share the latest slot map until one of them reports it as outdated. This module sends only INFO and
 //! CLUSTER.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use parking_lot::Mutex;
@@ -22,9 +27,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Servers asked concurrently: the first valid reply is used.
 const CONCURRENCY: usize = 4;
+/// A server that did not reply in time is not asked again for this long: each connection would wait for it.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// A server's address as clients reach it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Node {
     host: String,
     port: u16,
@@ -144,6 +151,8 @@ pub(super) struct Cluster {
     address: String,
     /// The latest slot map fetched by any connection; once it is outdated, with a hint where to look for the next one.
     last: Mutex<Option<(Arc<SlotMap>, Option<Hint>)>>,
+    /// Servers that did not reply in time, to any connection.
+    silent: Mutex<HashMap<Node, (Instant, RedisError)>>,
 }
 
 /// Reply of one server.
@@ -157,7 +166,7 @@ impl Cluster {
     /// Returns the cluster behind these addresses; `None` for an empty list.
     pub(super) fn new(seeds: Vec<ConnectionInfo>, address: String) -> Option<Self> {
         let like = seeds.first()?.clone();
-        Some(Self { seeds, like, address, last: Mutex::new(None) })
+        Some(Self { seeds, like, address, last: Mutex::default(), silent: Mutex::default() })
     }
 
     /// Returns the latest slot map fetched by any connection, or a new one if that is outdated.
@@ -170,6 +179,15 @@ impl Cluster {
         }
     }
 
+    /// Returns the latest slot map, even if it is outdated, or the first one.
+    pub(super) async fn last_slots(&self) -> Result<Arc<SlotMap>> {
+        let last = self.last.lock().clone();
+        match last {
+            Some((slots, _)) => Ok(slots),
+            None => self.look(Hint::None).await,
+        }
+    }
+
     /// Marks a slot map as outdated, unless a newer one was fetched since.
     pub(super) fn mark_stale(&self, slots: &Arc<SlotMap>, hint: Hint) {
         if let Some((last, stale)) = &mut *self.last.lock()
@@ -177,6 +195,20 @@ impl Cluster {
         {
             *stale = Some(hint);
         }
+    }
+
+    /// Notes that a server did not reply in time, and returns the error.
+    pub(super) fn note_silent(&self, node: &Node, millis: u64) -> RedisError {
+        let error = RedisError::Silent { address: node.to_string(), millis };
+        self.silent.lock().insert(node.clone(), (Instant::now(), error.clone()));
+        error
+    }
+
+    /// The error of a server that did not reply in time a moment ago.
+    pub(super) fn check_silent(&self, node: &Node) -> Result<()> {
+        let mut silent = self.silent.lock();
+        silent.retain(|_, (at, _)| at.elapsed() < SILENCE);
+        silent.get(node).map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 
     /// Fetches a new slot map.
@@ -253,6 +285,9 @@ impl Cluster {
 
     async fn ask(&self, node: &Node) -> Result<MapReply> {
         let address = node.to_string();
+        if self.check_silent(node).is_err() {
+            return Err(RedisError::Away { address, detail: reason!("redis-timed-out") });
+        }
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(ANSWER_TIMEOUT))
             .set_response_timeout(Some(ANSWER_TIMEOUT));

@@ -24,7 +24,8 @@ use super::{
     url::{self, Target},
 };
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT_MS: u64 = 3_000;
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(CONNECT_TIMEOUT_MS);
 const OLDEST: (u32, u32) = (7, 0);
 /// Name of every connection of the program in CLIENT LIST, by which its own reads differ from those of other services.
 pub const CLIENT_NAME: &str = "seckill-engine";
@@ -153,6 +154,12 @@ impl Redis {
         }
     }
 
+    /// Node of a cluster that served a key when the slots were last read; `None` without a cluster, or if none did.
+    pub(super) async fn last_node(&self, key: &str) -> Result<Option<Node>> {
+        let Some(cluster) = self.cluster() else { return Ok(None) };
+        Ok(cluster.last_slots().await?.owner(routing::slot_of(key)).cloned())
+    }
+
     /// Subscribes to a channel on a separate connection. The stream ends when the connection breaks; messages sent
     /// after that are lost.
     pub async fn subscribe(
@@ -176,7 +183,7 @@ impl Redis {
         };
         let messages = match tokio::time::timeout(CONNECT_TIMEOUT, subscribing).await {
             Ok(messages) => messages.map_err(|error| RedisError::from_redis(&error, &address)),
-            Err(_) => Err(RedisError::Away { address, detail: reason!("redis-timed-out") }),
+            Err(_) => Err(RedisError::Silent { address, millis: CONNECT_TIMEOUT_MS }),
         };
         // The program's own messages are valid UTF-8; others are ignored.
         Ok(messages?.filter_map(|message| std::future::ready(message.get_payload().ok())))
@@ -207,9 +214,27 @@ impl Redis {
     }
 
     pub(super) async fn connect(&self, node: Option<&Node>, answer: Duration) -> Result<Connected> {
-        let (client, address) = self.client(node).await?;
+        let node = self.cluster().zip(node);
+        if let Some((cluster, node)) = node {
+            cluster.check_silent(node)?;
+        }
+        let (client, address) = self.client(node.map(|(_, node)| node)).await?;
+        let connecting = self.log_in(&client, address.clone(), answer);
+        match (tokio::time::timeout(CONNECT_TIMEOUT, connecting).await, node) {
+            (Ok(connected), _) => connected,
+            (Err(_), Some((cluster, node))) => Err(cluster.note_silent(node, CONNECT_TIMEOUT_MS)),
+            (Err(_), None) => Err(RedisError::Silent { address, millis: CONNECT_TIMEOUT_MS }),
+        }
+    }
+
+    async fn log_in(
+        &self,
+        client: &Client,
+        address: String,
+        answer: Duration,
+    ) -> Result<Connected> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_connection_timeout(None)
             .set_response_timeout(Some(answer));
         let mut connection = client
             .get_multiplexed_async_connection_with_config(&config)

@@ -358,6 +358,9 @@ impl Connection {
 
     fn classify(&self, slot: u16, error: &DriverError) -> RedisError {
         let address = self.address_of(slot);
+        if error.is_timeout() {
+            return RedisError::Silent { address, millis: self.answer.as_millis() as u64 };
+        }
         if self.redis.is_cluster() {
             match server_error(error).as_ref().map(ServerError::code) {
                 // The command was not executed and succeeds on retry: for ASK and TRYAGAIN, once all keys of the slot

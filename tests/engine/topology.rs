@@ -8,7 +8,7 @@ use std::{
 use crate::support::{
     AUTHORITY, PATIENCE, TestCluster, TestRedis, TestSentinels, encrypted, wait_until,
 };
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use redis::{Script, Value, cmd, pipe};
 use seckill_model::reason::reason;
 use seckill_redis::{
@@ -175,6 +175,48 @@ async fn a_frozen_primary_is_abandoned() {
     cluster.wait_until_whole();
     set_at_last(&mut conn, KEY).await;
     assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(new)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_server_delays_only_the_commands_for_its_own_keys() {
+    let mut cluster = TestCluster::setup().args(&["--cluster-require-full-coverage", "no"]).start();
+    let lost = cluster.owner(KEY).unwrap();
+    cluster.kill(lost + 3);
+    let shared = Redis::from_url(&cluster.url()).unwrap().shared_connection();
+    for key in KEYS {
+        shared.query::<()>(key, &set(key, "v")).await.unwrap();
+    }
+    cluster.freeze(lost);
+    let writes = KEYS.map(|key| set(key, "v"));
+    let write = |of: usize| shared.query::<()>(KEYS[of], &writes[of]);
+    let begun = async || {
+        let mut begun = None;
+        wait_until(PATIENCE, "a command waits for the frozen server", async || {
+            let mut own = Box::pin(write(0));
+            let waits = futures::poll!(&mut own).is_pending();
+            begun = Some(own);
+            waits
+        })
+        .await;
+        begun
+    };
+    // First on the connection that was open, then while it is opened again.
+    for _ in 0..3 {
+        let mut own = begun().await.unwrap();
+        tokio::select! {
+            biased;
+            reply = &mut own => panic!("the others waited for the frozen server: {reply:?}"),
+            both = async { (write(1).await, write(2).await) } => assert_eq!(both, (Ok(()), Ok(()))),
+        }
+        assert!(own.await.unwrap_err().is_away());
+    }
+
+    // While one command tries again, the others fail at once.
+    let own = begun().await.unwrap();
+    assert!(write(0).now_or_never().unwrap().unwrap_err().is_away());
+    drop(own);
+    cluster.thaw(lost);
+    wait_until(PATIENCE, "it serves again", async || write(0).await.is_ok()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

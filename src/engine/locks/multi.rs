@@ -61,8 +61,8 @@ impl MultiLock {
             let asked = tokio::time::timeout(MEMBER, member.try_lock(name, task)).await;
             let address = member.address().to_owned();
             let asked = asked.unwrap_or_else(|_| {
-                let detail = reason!("redis-timed-out-after", millis = MEMBER.as_millis() as u64);
-                Err(RedisError::Away { address: address.clone(), detail }.into())
+                let millis = MEMBER.as_millis() as u64;
+                Err(RedisError::Silent { address: address.clone(), millis }.into())
             });
             match asked {
                 Ok(guard) => guards.push(guard),

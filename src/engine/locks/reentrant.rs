@@ -11,7 +11,6 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use redis::{FromRedisValue, ScriptInvocation};
-use seckill_model::reason::reason;
 use seckill_redis::{Layout, Redis, RedisError, SharedConnection, scripts};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -167,8 +166,8 @@ impl Locks {
         let sent = Instant::now();
         let asked = self.ask(attempt.name, attempt.owner, 1, counts);
         let Ok(answer) = tokio::time::timeout(REPLY_TIMEOUT, asked).await else {
-            let (address, detail) = (self.address().to_owned(), reason!("redis-timed-out"));
-            return Err(RedisError::Away { address, detail }.into());
+            let (address, millis) = (self.address().to_owned(), REPLY_TIMEOUT.as_millis() as u64);
+            return Err(RedisError::Silent { address, millis }.into());
         };
         match answer? {
             Reply::Held { token } => {

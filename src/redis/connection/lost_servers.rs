@@ -184,7 +184,10 @@ impl Connection {
                 None => {
                     self.peers.retain(|peer| peer.node.as_ref() != Some(&node));
                     self.mark_stale(Hint::Last(node.clone()));
-                    RedisError::Silent { address: node.to_string(), millis: PROBE_TIMEOUT_MS }
+                    match self.redis.cluster() {
+                        Some(cluster) => cluster.note_silent(&node, PROBE_TIMEOUT_MS),
+                        None => return Ok(()),
+                    }
                 }
             };
             failed = Some((node, error));
