@@ -56,7 +56,7 @@ use self::{
     error::{CliError, Result},
     output::{
         Output, ask, ask_reason, count, count_in, counts, indented, local, next_page, number,
-        or_dash, page, plain, rows, sentences, span,
+        or_dash, page, plain, rows, span,
     },
     sandbox::Setup,
     table::{Table, fields, figures},

@@ -84,11 +84,6 @@ pub(super) fn finished(written: io::Result<()>) -> Result<()> {
     }
 }
 
-/// Joins several messages on one line.
-pub(super) fn sentences(messages: &[impl ToString]) -> String {
-    messages.iter().map(ToString::to_string).collect::<Vec<_>>().join(&Label("list-parts"))
-}
-
 /// Parses a number with separators; the error describes the expected format.
 fn parse<T: FromStr>(text: &str, expected: Label) -> Result<T, String> {
     text.replace([',', '_'], "").parse().map_err(|_| expected.to_owned())

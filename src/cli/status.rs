@@ -20,13 +20,11 @@ use serde::Serialize;
 use crate::{
     CliError, Config, Context, Needs, Output, Result,
     audit::{NOT_AUDITED, names, partition_lines, prevents_audit},
-    error, fields, number, sale, sentences,
+    error, fields, number, sale,
     snapshot::{damaged, settled, within},
     span,
 };
 
-/// Findings of the audit that are listed; 'seckill audit' has all.
-const FINDINGS: usize = 5;
 /// Sales that are shown besides those that run; `--json` has all of them.
 const LISTED: usize = 50;
 
@@ -184,11 +182,11 @@ pub(super) fn balance(balance: &Balance) -> String {
         Balance::Balanced { .. } => Label("cli-status-audit-passed").to_owned(),
         Balance::InFlight { orders } => text!("cli-status-in-flight", orders),
         Balance::Off { findings } => {
-            let (shown, rest) = findings.split_at(findings.len().min(FINDINGS));
-            let failed = text!("cli-status-audit-failed", findings = sentences(shown));
-            match rest.len() {
-                0 => failed,
-                more => format!("{failed}{}", text!("cli-status-audit-more", more)),
+            let finding = findings.first().map(ToString::to_string).unwrap_or_default();
+            let failed = text!("cli-status-audit-failed", finding);
+            match findings.len() {
+                0 | 1 => failed,
+                all => format!("{failed}{}", text!("cli-status-audit-more", more = all - 1)),
             }
         }
     }
@@ -243,8 +241,8 @@ mod tests {
     fn many_findings_are_counted() {
         let finding = |sale| SaleFinding::of(VoucherId(sale), None, Finding::Lost(1));
         let text = balance(&Balance::Off { findings: (1..=9).map(finding).collect() });
-        assert!(text.contains("#5: ") && !text.contains("#6: "), "{text}");
-        assert!(text.ends_with("4 more; see 'seckill audit'"), "{text}");
+        assert!(text.contains("#1: ") && !text.contains("#2: "), "{text}");
+        assert!(text.ends_with("8 more; see 'seckill audit'"), "{text}");
     }
 
     #[test]

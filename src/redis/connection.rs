@@ -23,7 +23,7 @@ use super::{
     routing::{Ask, HOME, slot_of},
 };
 
-pub use lost_servers::LostServer;
+pub use lost_servers::{LostServer, number_list};
 
 /// Timeout of every command that does not block on purpose.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);

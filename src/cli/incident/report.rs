@@ -299,7 +299,7 @@ fn metrics(snapshot: &Snapshot, unmask: bool) -> String {
         .left("", |node| life(node.alive))
         .left(&Label("column-last-heartbeat"), |node| local(node.seen));
     let stream = match &snapshot.stream {
-        Some(line) => stream(line),
+        Some(line) => stream(line, !snapshot.unreachable.is_empty()),
         None => format!("{}\n", Label("cli-incident-stream-unknown")),
     };
     let sales = sale::table(&snapshot.sales).markdown_or(Label("cli-incident-no-sales"));
@@ -315,12 +315,15 @@ fn metrics(snapshot: &Snapshot, unmask: bool) -> String {
     text
 }
 
-fn stream(stream: &StreamLine) -> String {
+fn stream(stream: &StreamLine, is_partial: bool) -> String {
     let StreamLine { length, pending, dead, .. } = stream;
     let lag = stream.lag.map_or_else(|| Label("common-unknown").to_owned(), number);
     let mut text = text!("cli-incident-stream", length, lag, pending, dead);
     if let Some(age) = stream.oldest_pending_ms.map(span) {
         text.push_str(&text!("cli-incident-oldest-pending", age));
+    }
+    if is_partial {
+        text.push_str(&Label("cli-incident-partly"));
     }
     if !stream.group {
         text.push_str(&Label("cli-incident-no-group"));

@@ -67,7 +67,23 @@ fn a_lost_server_hides_only_its_own_figures() {
     tui.assert_shows("sold out|2,000").assert_hides(" old");
     assert!(tui.header().contains("redis !"), "{}", tui.header());
     tui.press("1").assert_shows("10.20.30.40:16379|0, 3, 6, 9, 12, 15, 18, 21");
-    tui.press("2l").assert_shows("conversion     unknown");
+    // Totals of the other servers.
+    let screen = tui.screen();
+    let marked = |line: &&str| line.contains("STREAM") && line.contains("without partitions 0, 3");
+    assert_eq!(screen.lines().filter(marked).count(), 1, "{screen}");
+    tui.press("2l").assert_shows("conversion     unknown|requests and outcomes: unknown");
+    tui.assert_shows("in flight        unknown");
+    // All locks are on one server, which replies.
+    tui.press("6").assert_shows("LOCKS|stock:8").assert_hides("without partition");
+
+    let two = with(without_server(), |it| {
+        let mut other = lost_server();
+        other.partitions = vec![1];
+        it.unreachable.push(other);
+    });
+    Tui::open(two, "2")
+        .assert_shows("SALES  without partitions 0, 1, 3, 6")
+        .assert_hides("partition 1");
 }
 
 #[test]

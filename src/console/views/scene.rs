@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use jiff::tz::TimeZone;
 use ratatui::text::{Line, Span};
-use seckill_engine::{Health, SaleLine, Snapshot, commands::AggregateLine};
+use seckill_engine::{
+    Health, SaleLine, Snapshot, commands::AggregateLine, telemetry::snapshot::number_list,
+};
 use seckill_model::{Millis, VoucherId};
 
 use super::Users;
@@ -108,16 +110,29 @@ impl Scene {
 
     /// The heading of a panel, with the age of its figures if they are outdated, and with the partitions that they lack.
     pub(crate) fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
+        let mut heading = self.whole_heading(title, sources);
+        let of_redis = sources.iter().any(|it| matches!(it, Source::Redis));
+        let missing = self.missing().filter(|_| of_redis);
+        heading
+            .extend(missing.map(|missing| Span::styled(format!("  {missing}"), self.theme.warn)));
+        heading
+    }
+
+    /// The partitions of lost servers, whose figures are unknown.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let lost = self.shown.unreachable.iter();
+        let mut partitions: Vec<u16> = lost.flat_map(|server| server.partitions.clone()).collect();
+        partitions.sort_unstable();
+        let numbers = fit(&number_list(&partitions), NUMBERS);
+        let count = partitions.len();
+        (count > 0).then(|| text!("console-without-partitions", count, numbers))
+    }
+
+    /// As [`Self::heading`], of figures that no partition lacks.
+    pub(crate) fn whole_heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
         let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading)];
         for source in sources.iter().filter(|it| is_stale(self.health(**it), self.seen())) {
             spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn));
-        }
-        let of_redis = sources.iter().any(|it| matches!(it, Source::Redis));
-        for server in self.shown.unreachable.iter().filter(|_| of_redis) {
-            let numbers = fit(&server.numbers(), NUMBERS);
-            let text =
-                text!("console-without-partitions", count = server.partitions.len(), numbers);
-            spans.push(Span::styled(format!("  {text}"), self.theme.warn));
         }
         Line::from(spans)
     }

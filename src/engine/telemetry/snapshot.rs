@@ -13,7 +13,7 @@ use seckill_model::{
     OrderQuery, Phase, Sale, SaleState, UserId, Verdict, VoucherId, ledger::Balance, sale::Shard,
 };
 pub use seckill_redis::{
-    connection::LostServer,
+    connection::{LostServer, number_list},
     entries::DeliveryState,
     lock_holders::{Holder, Holders, Kind},
     nodes::NodeState,

@@ -49,9 +49,14 @@ impl LostServer {
 
     /// The numbers of its partitions, as a list.
     pub fn numbers(&self) -> String {
-        let numbers: Vec<String> = self.partitions.iter().map(ToString::to_string).collect();
-        numbers.join(&Label("list-items"))
+        number_list(&self.partitions)
     }
+}
+
+/// The numbers of partitions, as a list.
+pub fn number_list(partitions: &[u16]) -> String {
+    let numbers: Vec<String> = partitions.iter().map(ToString::to_string).collect();
+    numbers.join(&Label("list-items"))
 }
 
 impl fmt::Display for LostServer {

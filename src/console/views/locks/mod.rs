@@ -74,6 +74,11 @@ impl Row for Holder {
         Some(if scene.shown.locks_unknown { unknown } else { Self::EMPTY }.to_owned())
     }
 
+    /// All locks are on one server.
+    fn heading(scene: &Scene, _: &TableState<Self>) -> Line<'static> {
+        scene.whole_heading(&Self::VIEW.title().to_uppercase(), Self::SOURCES)
+    }
+
     fn detail<'a>(scene: &'a Scene, lock: &'a Self, cells: u16) -> Option<Detail<'a>> {
         let theme = scene.theme;
         let mut detail = Detail::new(scene, cells);

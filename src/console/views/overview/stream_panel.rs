@@ -62,7 +62,9 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
     }
     let [figures_area, list_area] = Layout::vertical([ROWS, consumers].map(Length)).areas(area);
     Paragraph::new(vec![stream_row, pending, dead, locks_row]).render(figures_area, buffer);
-    if !blind && area.width >= 62 {
+    if let Some(missing) = scene.missing().filter(|_| !blind) {
+        Span::styled(missing, theme.warn).into_right_aligned_line().render(area, buffer);
+    } else if !blind && area.width >= 62 {
         let kept = text!("console-kept", entries = figures::within(stream.length, 9));
         Span::styled(kept, theme.soft).into_right_aligned_line().render(area, buffer);
     }

@@ -111,7 +111,7 @@ fn figures(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     if sale.admitted.is_some() {
         draw_funnel(funnel, buffer, scene, &sale.funnel);
     } else {
-        Line::styled(text::UNKNOWN.to_owned(), scene.theme.soft).render(funnel, buffer);
+        Line::styled(Label("sale-outcomes-unknown"), scene.theme.soft).render(funnel, buffer);
     }
     Paragraph::new(facts(scene, sale, beside.width)).render(beside, buffer);
     if !report.is_empty() {
@@ -158,13 +158,14 @@ fn load_test(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
 
 /// The figures of a sale.
 fn facts(scene: &Scene, sale: &SaleLine, cells: u16) -> Vec<Line<'static>> {
-    let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
+    let under_way = |admitted: u64| thousands(admitted.saturating_sub(sale.persisted));
+    let under_way = sale.admitted.map_or_else(|| text::UNKNOWN.to_owned(), under_way);
     let facts = [
         (Label("tables-on-sale"), thousands(sale.initial)),
         (Label("tables-left-in-redis"), text::left_in_redis(sale)),
         (Label("tables-left-in-sql"), thousands(sale.db_stock)),
         (Label("field-persisted"), thousands(sale.persisted)),
-        (Label("tables-under-way"), thousands(under_way)),
+        (Label("tables-under-way"), under_way),
         (Label("field-window"), window(scene, sale)),
     ];
     let line = |(name, fact): (Label, String)| {
