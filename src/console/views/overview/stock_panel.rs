@@ -20,9 +20,13 @@ pub(super) fn draw(
 ) -> u16 {
     let theme = scene.theme;
     let [head, list] = Layout::vertical([Length(1), Fill(1)]).areas(area);
-    scene.heading(&text::STOCK, &[Source::Redis]).render(head, buffer);
+    let heading = scene.heading(&text::STOCK, &[Source::Redis]);
     // What the bars below show.
-    Span::styled(Label("overview-left"), theme.soft).into_right_aligned_line().render(head, buffer);
+    let left = Span::styled(Label("overview-left"), theme.soft);
+    if heading.width() + left.width() < head.width.into() {
+        left.into_right_aligned_line().render(head, buffer);
+    }
+    heading.render(head, buffer);
     let sales = &scene.shown.sales;
     if sales.is_empty() {
         draw_text(area, buffer, scene, 1, &text!("console-no-sales-yet-press"));

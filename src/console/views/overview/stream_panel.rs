@@ -44,7 +44,13 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
         push(&mut pending, Span::styled(format!("  {}", text::oldest(age)), theme.soft));
     }
     let style = if stream.dead > 0 { theme.warn } else { Style::new() };
-    let dead = figure(text::DEAD, stream.dead, style);
+    let mut dead = figure(text::DEAD, stream.dead, style);
+    if let Some(missing) = scene.missing().filter(|_| !scene.compact) {
+        for line in [&mut pending, &mut dead] {
+            let missing = fit(&missing, room.saturating_sub(line.width() + 2));
+            line.push_span(Span::styled(format!("  {missing}"), theme.warn));
+        }
+    }
     let Holders { total, locks, .. } = &scene.shown.locks;
     let mut locks_row = figure(Label("overview-locks"), *total, Style::new());
     // A lock that is never released needs attention; a queue does not.
@@ -62,9 +68,7 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
     }
     let [figures_area, list_area] = Layout::vertical([ROWS, consumers].map(Length)).areas(area);
     Paragraph::new(vec![stream_row, pending, dead, locks_row]).render(figures_area, buffer);
-    if let Some(missing) = scene.missing().filter(|_| !blind) {
-        Span::styled(missing, theme.warn).into_right_aligned_line().render(area, buffer);
-    } else if !blind && area.width >= 62 {
+    if !blind && area.width >= 62 {
         let kept = text!("console-kept", entries = figures::within(stream.length, 9));
         Span::styled(kept, theme.soft).into_right_aligned_line().render(area, buffer);
     }
