@@ -1693,6 +1693,31 @@ fn an_entry_is_written_only_while_its_user_is_locked() {
 }
 
 #[test]
+fn the_lock_of_a_user_is_free_after_the_database_refused_the_order() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    assert_eq!(service.buy(1), 0);
+    service.receive();
+    let mut conn = service.runtime.block_on(service.pool.connection()).unwrap();
+    let mut sql = |command: &str| service.runtime.block_on(conn.command(command)).unwrap();
+    sql("BEGIN IMMEDIATE");
+    let recover = ["recover", "--json", "--operate", "--yes", "--stuck", "1"];
+    let run = service.spawn(&recover);
+    wait_until_blocking(LONG, "the lock of the user", || {
+        service.redis.query::<i64>(&["EXISTS", "lock:order:1"]) == 1
+    });
+    sql("ALTER TABLE tb_voucher_order RENAME TO away");
+    sql("COMMIT");
+    let ran = run.wait(LONG);
+    assert!(ran.code() != 0 && ran.stderr.contains("tb_voucher_order"), "{ran}");
+    assert_eq!(service.redis.query::<Vec<String>>(&["KEYS", "lock:order:*"]), [""; 0]);
+    sql("ALTER TABLE away RENAME TO tb_voucher_order");
+    service.runtime.block_on(async move { drop(conn) });
+    assert_eq!(service.run(&recover).expect_code(0).json()["applied"]["replayed"], 1);
+    assert_eq!((service.redis_figures().0, service.sql_figures()), (0, (9, 1, 1)));
+}
+
+#[test]
 fn nothing_is_rebuilt_from_a_part_of_the_orders() {
     let service = Service::start();
     service.loaded_sale(SALE, 10);
