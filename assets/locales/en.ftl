@@ -792,6 +792,7 @@ attach-dead-letters = { $count ->
         [one] 1 dead letter waits
        *[other] { $count } dead letters wait
     } in { $stream }. List them with 'seckill attach recover --dead-letters', remove the cause, and replay each with '--replay LETTER --operate'. Remove with XDEL those that cannot be replayed.
+attach-dead-letters-unread = The dead letters of recoveries are unknown: the user of --redis may not read { $stream }.
 attach-duplicate-orders =
     Sale #{ $voucher }: { $users ->
         [one] 1 user has

@@ -761,6 +761,7 @@ attach-counter-alarm = 订单号计数器 { $key } 永不过期：每天留下�
 attach-counter-stays = { $key } 永不过期：每天留下一个键
 attach-create-group = 执行 XGROUP CREATE { $key } { $group } 0
 attach-dead-letters = { $stream } 中有 { $count } 条死信待处理。请用 'seckill attach recover --dead-letters' 查看，排除原因后用 --replay LETTER --operate 重放；无法重放的用 XDEL 删除。
+attach-dead-letters-unread = 恢复操作的死信数未知：--redis 的用户无权读取 { $stream }。
 attach-duplicate-orders = 秒杀 #{ $voucher }：{ $users } 名用户有多笔有效订单。请各保留一笔，取消其余，并为用户和优惠券建立唯一索引。
 attach-entries = 已读取 { $count } 条消息，字段有效
 attach-every-without-screen = --every 用于屏幕；请去掉它，或去掉子命令

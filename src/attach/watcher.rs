@@ -227,11 +227,15 @@ impl Watcher {
 
         let mut alarms: Vec<Alarm> = foreign.into_iter().map(Alarm::ForeignKey).collect();
         alarms.extend(keys.iter().flat_map(|it| it.foreign.clone()).map(Alarm::ForeignKey));
+        let mut unread_letters = None;
         if profile.has_stream() {
             let stream = attach_dead(&profile.stream.key);
             let count: u64 = match conn.query(cmd("XLEN").arg(&stream)).await {
-                // A user for the keys of the service alone cannot have recovered it.
-                Err(error) if error.code() == Some("NOPERM") => 0,
+                // A user for the keys of the service alone; another may have recovered it.
+                Err(error) if error.code() == Some("NOPERM") => {
+                    unread_letters = Some(reason!("attach-dead-letters-unread", stream = &stream));
+                    0
+                }
                 read => read?,
             };
             alarms.extend((count > 0).then_some(Alarm::DeadLetters { stream, count }));
@@ -318,8 +322,9 @@ impl Watcher {
             let has_sold = it.buyers > Some(0) || it.orders > Some(0);
             it.phase == Some(Phase::Running) && !it.moved && has_sold
         });
-        let not_compared =
+        let mut not_compared =
             self.not_compared(&sales, &orders, stream.is_some(), &in_flight, locks.as_ref());
+        not_compared.extend(unread_letters);
         self.stream_alarms(now, stream.as_ref(), in_flight, has_sold, &mut alarms);
         alarms.sort();
         Ok(Report {

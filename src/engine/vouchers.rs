@@ -165,7 +165,14 @@ impl Vouchers<'_> {
         for part in self.servers.parts(voucher).await? {
             match self.set_state_of(part.voucher_id, state, begin).await {
                 Ok(sale) => changed.push(sale),
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => {
+                    let is_away = error.is_away();
+                    failed = failed.or(Some(error));
+                    // Each of the others would wait for SQL as long.
+                    if is_away {
+                        break;
+                    }
+                }
             }
         }
         let delivered = deliver_each(self.servers, &changed, "").await;

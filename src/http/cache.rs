@@ -5,17 +5,13 @@
 //! has begun before it (`recovery::delivery` of the engine), so that no old value is stored after it. While the server of
 //! an entry is unreachable, this process keeps the value for a moment: the other shards of the sale sell on.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
+use moka::future::Cache as LocalCache;
 use redis::{cmd, pipe};
 use seckill_model::reason::reason;
 use seckill_redis::{SharedConnection, keys::CacheKeys, scripts};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use crate::answer::Refusal;
@@ -30,8 +26,9 @@ const STALE_MS: u64 = 60_000;
 const LOADS_WITHIN_MS: u64 = 3_000;
 /// How long a reader waits for a value that has never been loaded.
 const WAITS_FOR: Duration = Duration::from_secs(4);
-/// How long this process keeps a value that was loaded without Redis.
+/// How long this process keeps a value that was loaded without Redis, and how many of them.
 const KEPT_FOR: Duration = Duration::from_secs(1);
+const KEPT: u64 = 65_536;
 /// Interval between its looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -39,12 +36,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     redis: SharedConnection,
-    /// Values that were loaded without Redis, by entry. Each is locked while it is loaded: one loader at a time.
-    kept: Arc<Mutex<HashMap<String, Kept>>>,
+    /// Values that were loaded without Redis, as JSON by entry; each is loaded by one request at a time.
+    kept: LocalCache<String, String>,
 }
-
-/// A value as JSON, and when it was loaded; `None` before the first load.
-type Kept = Arc<Mutex<Option<(String, Instant)>>>;
 
 /// An entry of the cache: its value, and whether it need not be loaded again yet.
 struct Entry<T> {
@@ -54,7 +48,8 @@ struct Entry<T> {
 
 impl Cache {
     pub(crate) fn new(redis: SharedConnection) -> Self {
-        Self { redis, kept: Arc::default() }
+        let kept = LocalCache::builder().max_capacity(KEPT).time_to_live(KEPT_FOR).build();
+        Self { redis, kept }
     }
 
     /// The value of an entry, loaded by `load` if it is neither fresh nor being loaded by others; `None` if it
@@ -100,24 +95,10 @@ impl Cache {
         keys: &CacheKeys,
         load: impl Future<Output = Result<Option<T>, Refusal>>,
     ) -> Result<Option<T>, Refusal> {
-        let kept = {
-            let mut all = self.kept.lock().await;
-            // Those that are used are locked or waited for.
-            all.retain(|_, kept| {
-                Arc::strong_count(kept) > 1
-                    || kept.try_lock().is_ok_and(|kept| fresh(kept.as_ref()).is_some())
-            });
-            Arc::clone(all.entry(keys.entry.clone()).or_default())
-        };
-        let mut kept = kept.lock().await;
-        if let Some(text) = fresh(kept.as_ref())
-            && let Ok(value) = serde_json::from_str(text)
-        {
-            return Ok(value);
-        }
-        let value = load.await?;
-        *kept = Some((json(&value)?, Instant::now()));
-        Ok(value)
+        let loading = async { json(&load.await?) };
+        let kept = self.kept.try_get_with(keys.entry.clone(), loading).await;
+        let text = kept.map_err(|why| Refusal::clone(&why))?;
+        serde_json::from_str(&text).map_err(|error| invalid(&error))
     }
 
     /// An entry that is no value of this type counts as missing: another version of the program may have stored it.
@@ -164,12 +145,10 @@ impl Cache {
     }
 }
 
-fn fresh(kept: Option<&(String, Instant)>) -> Option<&str> {
-    kept.filter(|(_, at)| at.elapsed() < KEPT_FOR).map(|(text, _)| text.as_str())
+fn json(value: &impl Serialize) -> Result<String, Refusal> {
+    serde_json::to_string(value).map_err(|error| invalid(&error))
 }
 
-fn json(value: &impl Serialize) -> Result<String, Refusal> {
-    let invalid =
-        |error: serde_json::Error| Refusal::Invalid(reason!("http-json", why = error.to_string()));
-    serde_json::to_string(value).map_err(invalid)
+fn invalid(error: &serde_json::Error) -> Refusal {
+    Refusal::Invalid(reason!("http-json", why = error.to_string()))
 }
