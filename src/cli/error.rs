@@ -12,6 +12,7 @@ use seckill_lab::LabError;
 use seckill_model::{Label, Message, OsError, Reason, text};
 use seckill_redis::{DataDirError, RedisError, connection::LostServer};
 use seckill_store::StoreError;
+use serde::{Serialize, Serializer};
 
 use crate::plain;
 
@@ -89,6 +90,12 @@ impl CliError {
     /// The reply of the engine does not belong to the command that was sent.
     pub(super) fn unexpected_reply() -> Self {
         Self::failed(Label("cli-unexpected-reply"))
+    }
+}
+
+impl Serialize for CliError {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.message())
     }
 }
 

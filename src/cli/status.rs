@@ -40,17 +40,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         context.out.answer(&status, || render(&status))?;
         Ok(status)
     });
-    let Status { snapshot, partitions, audit_error } = Box::pin(report).await?;
-    let wrong = matches!(snapshot.audit, Balance::Off { .. })
-        || !snapshot.undelivered.is_empty()
-        || !partitions.is_empty()
-        || audit_error.is_some();
-    let reached = snapshot.redis.takes_writes() && snapshot.unreachable.is_empty();
-    Ok(match reached && snapshot.sql.takes_writes() {
-        false => error::UNREACHABLE,
-        true if wrong => error::FAILED,
-        true => 0,
-    })
+    Ok(Box::pin(report).await?.exit_code())
 }
 
 /// A snapshot, and what only an audit finds.
@@ -62,7 +52,27 @@ pub(super) struct Status {
     partitions: Vec<PartitionFindings>,
     /// Why the result of the audit is unknown although both servers answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    audit_error: Option<String>,
+    audit_error: Option<CliError>,
+}
+
+impl Status {
+    fn exit_code(&self) -> u8 {
+        let Self { snapshot, partitions, audit_error } = self;
+        let is_wrong = matches!(snapshot.audit, Balance::Off { .. })
+            || !snapshot.undelivered.is_empty()
+            || !partitions.is_empty()
+            || audit_error.is_some();
+        // A server may have been lost since the snapshot.
+        let is_reached = snapshot.redis.takes_writes()
+            && snapshot.unreachable.is_empty()
+            && snapshot.sql.takes_writes()
+            && !audit_error.as_ref().is_some_and(CliError::is_unreachable);
+        match is_reached {
+            false => error::UNREACHABLE,
+            true if is_wrong => error::FAILED,
+            true => 0,
+        }
+    }
 }
 
 /// A complete snapshot with an audit by order ID, and whether the database accepts writes.
@@ -83,7 +93,7 @@ pub(super) async fn status(context: &mut Context) -> Status {
         losses = collector.losses().await.unwrap_or_default();
         match all_faults(&mut servers).await {
             Ok(lines) => broken = lines,
-            Err(error) => audit_error = Some(CliError::from(error).message()),
+            Err(error) => audit_error = Some(error.into()),
         }
         if !snapshot.sql.up {
             snapshot.damaged = within(damaged(context)).await.unwrap_or_default();
@@ -108,9 +118,9 @@ pub(super) async fn status(context: &mut Context) -> Status {
                 }
                 Ok(audit) => snapshot.audit = Balance::Off { findings: audit.findings().collect() },
                 Err(error) if prevents_audit(&error, &broken) => {
-                    audit_error = Some(NOT_AUDITED.to_owned());
+                    audit_error = Some(CliError::failed(NOT_AUDITED));
                 }
-                Err(error) => audit_error = Some(CliError::from(error).message()),
+                Err(error) => audit_error = Some(error.into()),
             }
         }
         // The audit itself fails where a partition has findings.
@@ -128,7 +138,9 @@ pub(super) async fn status(context: &mut Context) -> Status {
 fn render(status: &Status) -> String {
     let Status { snapshot, partitions, audit_error } = status;
     let audit = match (&snapshot.audit, audit_error) {
-        (Balance::Unknown, Some(error)) => text!("cli-status-audit-unknown", error),
+        (Balance::Unknown, Some(error)) => {
+            text!("cli-status-audit-unknown", error = error.message())
+        }
         (audit, _) => balance(audit),
     };
     let redis = match snapshot.unreachable.as_slice() {
@@ -243,6 +255,19 @@ mod tests {
         let text = balance(&Balance::Off { findings: (1..=9).map(finding).collect() });
         assert!(text.contains("#1: ") && !text.contains("#2: "), "{text}");
         assert!(text.ends_with("8 more; see 'seckill audit'"), "{text}");
+    }
+
+    #[test]
+    fn a_server_lost_during_the_audit_is_no_failure() {
+        let code = |audit_error| {
+            let mut snapshot = Snapshot::default();
+            (snapshot.redis.up, snapshot.sql.up) = (true, true);
+            Status { snapshot, partitions: Vec::new(), audit_error }.exit_code()
+        };
+        let error = || Label("common-unknown");
+        assert_eq!(code(None), 0);
+        assert_eq!(code(Some(CliError::failed(error()))), error::FAILED);
+        assert_eq!(code(Some(CliError::unreachable(error()))), error::UNREACHABLE);
     }
 
     #[test]
