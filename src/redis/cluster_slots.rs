@@ -22,7 +22,8 @@ use seckill_model::reason::reason;
 use super::{RedisError, Result, routing::SLOTS};
 
 /// Timeout of one server; other servers are asked in parallel.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT_MS: u64 = 1_000;
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(ANSWER_TIMEOUT_MS);
 /// Timeout of the whole search.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Servers asked concurrently: the first valid reply is used.
@@ -303,7 +304,12 @@ impl Cluster {
             ask.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
             ask.query_async::<(Value, String)>(&mut connection).await.map(Some)
         };
-        let answer = asking.await.map_err(|error| RedisError::from_redis(&error, &address))?;
+        let answer = asking.await.map_err(|error| {
+            if error.is_timeout() {
+                self.note_silent(node, ANSWER_TIMEOUT_MS);
+            }
+            RedisError::from_redis(&error, &address)
+        })?;
         let Some((reply, info)) = answer else {
             return Err(RedisError::Url(reason!("redis-url-no-cluster", address)));
         };

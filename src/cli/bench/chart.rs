@@ -168,7 +168,11 @@ impl Panel {
             .x_label_area_size(44)
             .y_label_area_size(84)
             .build_cartesian_2d(x, y)?;
-        let label = |value: &f64| thousands(value.round() as u64);
+        let label = |value: &f64| match (value - value.round()).abs() {
+            // Powers of ten are not exact.
+            ..0.01 => thousands(value.round() as u64),
+            _ => format!("{value:.1}"),
+        };
         chart
             .configure_mesh()
             .axis_style(TEXT)
@@ -212,6 +216,10 @@ mod tests {
         let svg = draw(&[panel(true, points.clone()), panel(false, points)]).unwrap();
         for text in ["a &amp; b", "orders/s", "seckill", "100,000", "10,000"] {
             assert!(svg.contains(text), "{text}: {svg}");
+        }
+        let small = draw(&[panel(false, vec![(1.0, 1.9)])]).unwrap();
+        for text in ["\n0.5\n", "\n1\n", "\n1.5\n"] {
+            assert!(small.contains(text), "{text}: {small}");
         }
         assert_eq!(svg.matches("<circle").count(), 4, "{svg}");
         let colours = svg.split("fill=\"#").skip(1).chain(svg.split("stroke=\"#").skip(1));

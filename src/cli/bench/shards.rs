@@ -33,27 +33,27 @@ pub(super) async fn run(config: &Config, out: Output, args: &ShardsArgs) -> Resu
 }
 
 fn panels(report: &Report) -> [Panel; 2] {
-    let x = || Axis::new(Label("cli-bench-chart-shards"), true);
-    let most = report.simulated.iter().map(|it| it.buyers).max();
+    let x = |logarithmic| Axis::new(Label("cli-bench-chart-shards"), logarithmic);
+    let most = report.simulated.iter().map(|it| it.buyers).max().unwrap_or_default();
     let rest = |name: Label, skewed| {
         let name = name.to_owned();
         Curve::of(name, &report.simulated, |it: &Simulated| {
-            let is_shown = it.skewed == skewed && Some(it.buyers) == most;
+            let is_shown = it.skewed == skewed && it.buyers == most;
             is_shown.then_some((it.shards as f64, shards::single(it.rest_seconds)))
         })
     };
     [
         Panel {
             title: Label("cli-bench-chart-shard-cost").to_owned(),
-            x: x(),
+            x: x(false),
             y: Axis::new(Label("cli-bench-chart-shard-cpu"), false),
             curves: vec![Curve::of("seckill".to_owned(), &report.costs, |it| {
                 Some((f64::from(it.shards), it.cpu_per_million))
             })],
         },
         Panel {
-            title: Label("cli-bench-chart-shard-rest").to_owned(),
-            x: x(),
+            title: text!("cli-bench-chart-shard-rest", buyers = most),
+            x: x(true),
             y: Axis::new(Label("cli-bench-chart-seconds"), false),
             curves: vec![
                 rest(Label("cli-bench-shards-hash"), false),
