@@ -3,9 +3,16 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use seckill_engine::{commands::Command, ledger, retention};
+use seckill_engine::{
+    commands::{
+        Command, Pace, Reply, Scope,
+        plan::{Change, SaleForecast},
+    },
+    ledger, retention,
+};
 use seckill_model::{
-    EntryId, OrderFilter, OrderTerms, Outcome, Sale, SaleState, UserId, VoucherId, sale::Shard,
+    EntryId, OrderFilter, OrderTerms, Outcome, Sale, SaleState, UserId, VoucherId, filter::Filter,
+    sale::Shard,
 };
 use seckill_redis::dead_letters;
 use tokio_util::sync::CancellationToken;
@@ -228,6 +235,29 @@ async fn reasons_and_limits_name_the_sale_and_its_figures() {
         .await;
     let reason = letters[0].reason.to_string();
     assert!(reason.ends_with(&format!("for voucher {}", shard.of)), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_forecasts_the_sums_of_the_shards() {
+    let world = World::spread(SHARDS, |settings| settings.claim_idle_ms = 86_400_000).await;
+    let of = world.create(sale(80).sharded(SHARDS.into()).unwrap()).await;
+    let stuck = world.stick(of, 40, 40).await as u64;
+    assert!(stuck > 1);
+    let planned = world.execute(Command::Plan(Scope::All(Filter::default()))).await.unwrap();
+    let Reply::Planned(plan) = planned else { panic!("{planned:?}") };
+    let forecast = SaleForecast {
+        voucher_id: of,
+        persisted: Change { now: 40 - stuck, after: 40 },
+        db_stock: Change { now: 40 + stuck, after: 40 },
+    };
+    let totals = &plan.totals;
+    assert_eq!(totals.sales, [forecast]);
+    assert_eq!(totals.forecast.persisted, Change { now: 40 - stuck, after: 40 });
+    assert_eq!((totals.forecast.pending.after, totals.forecast.dead.after), (0, 0));
+    let applied = world.execute(Command::Apply(plan, Pace::default())).await.unwrap();
+    let Reply::Replayed(report) = applied else { panic!("{applied:?}") };
+    assert_eq!((report.persisted, report.dead), (stuck, 0), "{report:?}");
+    is_balanced(&world, Shard { of, count: SHARDS }, 80, 40).await;
 }
 
 /// A finding that no command in between explains is not read again, which would take a pause for each shard.

@@ -8,7 +8,7 @@ use crate::commands::plan::{
 use tokio_util::sync::CancellationToken;
 
 use seckill_model::{EntryId, RecoveryAction, Sale, Verdict, VoucherId, filter::Filter};
-use seckill_redis::stream_stats;
+use seckill_redis::{stream::Body, stream_stats};
 
 use crate::{
     EngineError, Result,
@@ -78,7 +78,7 @@ struct Making {
     classifier: Classifier,
     writer: Writer,
     totals: Totals,
-    /// Orders to write, by sale.
+    /// Orders to write, by sale or shard: each has a stock of its own.
     writes: BTreeMap<VoucherId, u64>,
 }
 
@@ -97,8 +97,10 @@ impl Making {
         for entry in entries {
             let line = Line::from(entry);
             self.totals.add(&line);
-            if let Some(voucher) = line.voucher_id.filter(|_| line.verdict == Verdict::Stuck) {
-                *self.writes.entry(voucher).or_default() += 1;
+            if line.verdict == Verdict::Stuck
+                && let Body::Good(order) = &entry.row.delivered.body
+            {
+                *self.writes.entry(order.voucher).or_default() += 1;
             }
             self.writer.line(&line)?;
         }
@@ -116,20 +118,24 @@ impl Making {
         };
         let sales = servers.store.sales().await?;
         let at = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[]).await?;
-        let (mut writes, mut by_sale) = (0, Vec::new());
-        for (voucher, orders) in &self.writes {
-            let Some(sale) = sales.iter().find(|sale| sale.voucher_id == *voucher) else {
-                continue;
-            };
-            // Orders beyond the stock in SQL are refused, which is only detected entry by entry.
-            let (live, written) = (sale.live_orders(), sale.stock.min(*orders));
-            writes += written;
-            by_sale.push(SaleForecast {
-                voucher_id: *voucher,
-                persisted: Change { now: live, after: live + written },
-                db_stock: Change { now: sale.stock, after: sale.stock - written },
-            });
+        let mut written: BTreeMap<VoucherId, u64> = BTreeMap::new();
+        for part in &sales {
+            if let Some(orders) = self.writes.get(&part.voucher_id) {
+                // Orders beyond the stock in SQL are refused, which is only detected entry by entry.
+                *written.entry(part.sale_id()).or_default() += part.stock.min(*orders);
+            }
         }
+        let by_sale = written.iter().map(|(&voucher_id, written)| {
+            let parts = || sales.iter().filter(|part| part.sale_id() == voucher_id);
+            let live = parts().map(Sale::live_orders).sum::<u64>();
+            let stock = parts().map(|part| part.stock).sum::<u64>();
+            SaleForecast {
+                voucher_id,
+                persisted: Change { now: live, after: live + written },
+                db_stock: Change { now: stock, after: stock - written },
+            }
+        });
+        let writes: u64 = written.values().sum();
         let totals = &mut self.totals;
         let to_dead = totals.verdicts.iter().filter(|it| it.action == RecoveryAction::DeadLetter);
         let to_dead: u64 = to_dead.map(|it| it.entries).sum();
@@ -142,7 +148,7 @@ impl Making {
             persisted: Change { now: persisted, after: persisted + writes },
             rebuilt,
         };
-        totals.sales = by_sale;
+        totals.sales = by_sale.collect();
         Ok(self.writer.end(self.totals).map_err(PlanError::from)?)
     }
 }
