@@ -145,7 +145,7 @@ async fn show(context: &mut Context, which: Which, file: Option<PathBuf>) -> Res
     let operator = context.operator(None)?;
     let plan = make(&operator, context.out, which).await?;
     let nothing = plan.totals.entries == 0;
-    if let Some(path) = &file {
+    if let Some(path) = file.as_ref().filter(|_| !nothing) {
         save(&plan, path)?;
     }
     if context.out.json {
@@ -154,8 +154,8 @@ async fn show(context: &mut Context, which: Which, file: Option<PathBuf>) -> Res
     } else {
         let mut text = preview(&plan)?;
         text.push_str(&match &file {
+            _ if nothing => String::new(),
             Some(path) => text!("cli-plan-apply-file", path = path.display()),
-            None if nothing => String::new(),
             None => Label("cli-plan-apply").to_owned(),
         });
         context.out.answer(&plan.totals, || text)?;

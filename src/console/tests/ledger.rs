@@ -81,7 +81,7 @@ fn an_audit_without_a_lost_server_is_incomplete() {
     for snapshot in [without_server(), normal()] {
         // The page stays incomplete once the server is back.
         let mut tui = Tui::open(Snapshot { ledger: ledger.clone(), ..snapshot }, "9");
-        tui.assert_shows("Audit incomplete: no differences in the sales that were read")
+        tui.assert_shows("Audit incomplete: no differences in what was read")
             .assert_hides("Audit passed");
         tui.press("A").assert_hides("no differences, so");
     }

@@ -8,7 +8,7 @@ use seckill_engine::{
         snapshot::LostServer,
     },
 };
-use seckill_model::{ForeignKey, Message, text};
+use seckill_model::{ForeignKey, Label, Message, text};
 
 use super::figures::{span, within};
 use crate::widgets::right;
@@ -124,7 +124,12 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
         AlarmKind::DeadLetters { count } => text!("alarms-dead-letters", reader, count),
         AlarmKind::Undelivered { sales } => {
             let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
-            text!("alarms-undelivered", reader, count = sales.len(), sales = named.join(" "))
+            text!(
+                "alarms-undelivered",
+                reader,
+                count = sales.len(),
+                sales = named.join(&Label("list-items"))
+            )
         }
         AlarmKind::NoGroup => text!("alarms-no-group", reader),
         AlarmKind::Damaged { keys } => {

@@ -96,7 +96,23 @@ impl Connection {
                 break;
             }
         }
+        self.blame_missing();
         &self.lost
+    }
+
+    /// A cluster that needs all slots is down as a whole: those that say so are unknown for the same reason as the
+    /// partitions of the missing server.
+    fn blame_missing(&mut self) {
+        let is_down = |error: &RedisError| matches!(error, RedisError::ClusterDown(_));
+        if self.lost.iter().all(|it| is_down(&it.error)) {
+            return;
+        }
+        let down = self.lost.extract_if(.., |it| it.node.is_some() && is_down(&it.error));
+        let partitions: Vec<u16> = down.flat_map(|it| it.partitions).collect();
+        if let Some(missing) = self.lost.iter_mut().find(|it| !is_down(&it.error)) {
+            missing.partitions.extend(partitions);
+            missing.partitions.sort_unstable();
+        }
     }
 
     /// The servers that did not reply to the last probe.
