@@ -1269,6 +1269,7 @@ cli-bench-shards-moves =
     wait of an admitted buyer: { $p99 } ms (p99), { $most } ms (longest)
 cli-bench-shards-simulated =
     computed, with the measured capacity of a shard and time of a move; a piece for one in a hundred buyers
+    moves: each serves all dry shards for which buyers wait, and takes the time of a move for each shard that gives
     imbalance: most pieces sold by a shard divided by the fewest, when the first is dry; moving: share of the time from
     the first dry shard to sold out in which a move was in progress; at 100 %, the database that commits them is the limit
 cli-bench-shards-zipf = by Zipf's law
@@ -1444,6 +1445,7 @@ cli-incident-letters-cut = { $letters ->
    *[other] { $letters } dead letters
 }, and there are more.
 cli-incident-locks-title = Locks
+cli-incident-locks-unknown = Unknown: their Redis server is unreachable.
 cli-incident-log-cut = 'seckill activity' shows older lines of this period.
 cli-incident-missing = Not available:
 cli-incident-no-consumers = The group has no consumers.
@@ -3209,7 +3211,7 @@ ledger-this-sale-has-no-automatic = this sale has no automatic repair
 ledger-verdict =
     { $found ->
         [0] { $flying ->
-            [0] Audit passed: all orders are accounted for.
+            [0] Audit passed: all orders accounted for.
             [one] No differences; 1 order in flight to SQL.
            *[other] No differences; { $flying } orders in flight to SQL.
         }
@@ -3690,7 +3692,7 @@ redis-hosts-only = Unix sockets are not allowed here; write hosts
 redis-hosts-parameters = only sentinel_user and sentinel_pass are allowed after the ?
 redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
 redis-hosts-service = the name of the service must follow the hosts
-redis-key-moved = { $reply }: the key has moved to another server
+redis-key-moved = a key is no longer at { $address } ({ $reply }); try again
 redis-login = Redis at { $address } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
 redis-lost-server = { $count ->
     [one] the state of partition { $numbers } is unknown

@@ -1124,6 +1124,7 @@ cli-bench-shards-moves =
     准入买家的等待时间：p99 { $p99 } 毫秒，最长 { $most } 毫秒
 cli-bench-shards-simulated =
     按实测的单分片能力和调拨耗时推算；每一百位买家一件库存
+    调拨次数：每次供给所有有买家等待的售空分片，每个调出分片各计一次调拨耗时
     不均衡度：首个分片售空时，售出最多与最少的分片之比；调拨占比：从首个分片售空到全部售罄期间正在调拨的时间占比，100 % 表示瓶颈是提交调拨的数据库
 cli-bench-shards-zipf = 齐普夫
 cli-bench-sides =
@@ -1289,6 +1290,7 @@ cli-incident-from = 起
 cli-incident-letters = { $letters } 条死信。
 cli-incident-letters-cut = 只统计了 { $letters } 条死信，还有更多。
 cli-incident-locks-title = 锁
+cli-incident-locks-unknown = 未知：其所在的 Redis 服务器无法连接。
 cli-incident-log-cut = 该时段更早的日志见 'seckill activity'。
 cli-incident-missing = 以下内容缺失：
 cli-incident-no-consumers = 消费组没有消费者。
@@ -3210,7 +3212,7 @@ redis-hosts-only = 只能填主机
 redis-hosts-parameters = 问号之后只能有 sentinel_user 和 sentinel_pass
 redis-hosts-password = 密码中的 /、?、#、@ 须写成 %2F、%3F、%23、%40
 redis-hosts-service = 主机之后应为哨兵的服务名
-redis-key-moved = { $reply }：该键已移到另一台服务器
+redis-key-moved = 键已不在 { $address }（{ $reply }），请重试
 redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码：redis://USER:PASSWORD@HOST 或 unix:///PATH?user=USER&pass=PASSWORD
 redis-lost-server = { $count } 个分区（{ $numbers }）的状态未知：{ $error }
 redis-no-group = 消费组不存在，运行中的节点会重建

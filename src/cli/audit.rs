@@ -87,6 +87,8 @@ struct Report {
 const PAGE: u32 = 500;
 const PAGES: u32 = 40;
 const LOSSES: usize = 10;
+/// How often a read follows keys that move.
+const MOVES: u32 = 3;
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
     let needs = if args.repair { Needs::Both } else { Needs::Readable };
@@ -99,8 +101,9 @@ async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {
     let repaired = if args.repair { repair(context, args).await? } else { None };
     let mut servers = context.probed().await;
     let unreachable = servers.conn.lost().to_vec();
-    let partitions = all_faults(&mut servers).await?;
-    let audit = ledger::audit(&mut servers, args.voucher).await;
+    let partitions = following(&mut servers, async |it| all_faults(it).await).await?;
+    let of_sales = async |servers: &mut Servers| ledger::audit(servers, args.voucher).await;
+    let audit = following(&mut servers, of_sales).await;
     let (mut audit, error) = match audit {
         Ok(audit) => (audit, None),
         Err(error) if prevents_audit(&error, &partitions) => {
@@ -112,6 +115,20 @@ async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {
     audit.balanced &= partitions.is_empty();
     let losses = losses(&mut servers).await?;
     Ok(Report { audit, error, partitions, unreachable, losses, repaired })
+}
+
+/// Reads, and reads again what failed because a key moved to another server of a cluster meanwhile.
+pub(super) async fn following<T>(
+    servers: &mut Servers,
+    read: impl AsyncFn(&mut Servers) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    for _ in 0..MOVES {
+        match read(servers).await {
+            Err(EngineError::Redis(RedisError::Moved { .. })) => {}
+            read => return read,
+        }
+    }
+    read(servers).await
 }
 
 /// Whether the error is a key of another type that a finding names.

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::{
     CliError, Config, Context, Needs, Output, Result,
-    audit::{NOT_AUDITED, names, partition_lines, prevents_audit},
+    audit::{NOT_AUDITED, following, names, partition_lines, prevents_audit},
     error, fields, number, sale,
     snapshot::{damaged, settled, within},
     span,
@@ -91,7 +91,7 @@ pub(super) async fn status(context: &mut Context) -> Status {
         }
         // Before the events: what is written meanwhile is in both.
         losses = collector.losses().await.unwrap_or_default();
-        match all_faults(&mut servers).await {
+        match following(&mut servers, async |it| all_faults(it).await).await {
             Ok(lines) => broken = lines,
             Err(error) => audit_error = Some(error.into()),
         }
@@ -111,7 +111,7 @@ pub(super) async fn status(context: &mut Context) -> Status {
         }
         // By order ID, as the audit does: totals alone miss a sale that SQL does not know.
         if snapshot.redis.up && snapshot.funnel.admitted.total <= AUDIT_UP_TO {
-            match ledger::audit(&mut servers, None).await {
+            match following(&mut servers, async |it| ledger::audit(it, None).await).await {
                 Ok(audit) if audit.balanced => {}
                 Ok(audit) if audit.findings().next().is_none() => {
                     snapshot.audit = Balance::Unknown;

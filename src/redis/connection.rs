@@ -12,7 +12,7 @@ use redis::{
     Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation, ServerError, Value,
     aio::MultiplexedConnection, cmd,
 };
-use seckill_model::{ForeignKey, Millis, reason::reason};
+use seckill_model::{ForeignKey, Millis, Reason, reason::reason};
 
 use super::{
     Redis, RedisError, Result,
@@ -366,8 +366,8 @@ impl Connection {
                 // The command was not executed and succeeds on retry: for ASK and TRYAGAIN, once all keys of the slot
                 // have moved.
                 Some("MOVED" | "ASK" | "TRYAGAIN") => {
-                    let detail = reason!("redis-key-moved", reply = plain(error));
-                    return RedisError::Away { address, detail };
+                    let reply = Reason::Quoted(plain(error));
+                    return RedisError::Moved { address, reply };
                 }
                 Some("CLUSTERDOWN") => {
                     let (slot, reply) = (slot.to_string(), plain(error));

@@ -36,6 +36,14 @@ pub enum RedisError {
         /// For how long.
         millis: u64,
     },
+    /// A key of a cluster is on another server, or moves there. Nothing was executed, and the next attempt finds it.
+    #[error("{}", text!("redis-key-moved", address = .address, reply = .reply))]
+    Moved {
+        /// Address of the server that was asked.
+        address: String,
+        /// Its reply.
+        reply: Reason,
+    },
     /// Missing or wrong credentials.
     #[error("{}", text!("redis-login", address = .address, reason = .detail))]
     Login {
@@ -167,6 +175,7 @@ impl RedisError {
             self,
             Self::Away { .. }
                 | Self::Silent { .. }
+                | Self::Moved { .. }
                 | Self::Unwilling(_)
                 | Self::ClusterDown(_)
                 | Self::Server(_)

@@ -271,6 +271,7 @@ async fn a_migrated_slot_is_found() {
     // After the first redirection, also behind an aborted transaction.
     let error = conn.pipe::<(u8,)>(&counter).await.unwrap_err();
     assert!(error.is_away() && error.to_string().contains("MOVED"), "{error}");
+    assert!(matches!(error, RedisError::Moved { .. }), "the server replies: {error:?}");
     assert!(conn.server(KEY).is_none(), "the last one is outdated");
     assert_eq!(conn.pipe::<(u8,)>(&counter).await.unwrap(), (2,));
     assert_eq!(run_seen(&conn, KEY), run_of(cluster.node(to)));

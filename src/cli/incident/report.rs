@@ -304,11 +304,16 @@ fn metrics(snapshot: &Snapshot, unmask: bool) -> String {
     };
     let sales = sale::table(&snapshot.sales).markdown_or(Label("cli-incident-no-sales"));
     let locks = locks::table(&snapshot.locks.locks, |text| digits(text, unmask));
+    let none = if snapshot.locks_unknown {
+        Label("cli-incident-locks-unknown")
+    } else {
+        Label("cli-incident-no-locks")
+    };
     for (title, section) in [
         (Label("cli-incident-sales-title"), sales),
         (Label("cli-incident-stream-title"), stream),
         (Label("cli-incident-nodes-title"), nodes.markdown_or(Label("cli-incident-no-nodes"))),
-        (Label("cli-incident-locks-title"), locks.markdown_or(Label("cli-incident-no-locks"))),
+        (Label("cli-incident-locks-title"), locks.markdown_or(none)),
     ] {
         text.push_str(&format!("\n### {title}\n\n{section}"));
     }

@@ -75,7 +75,9 @@ fn a_lost_server_hides_only_its_own_figures() {
     }
     tui.press("2l").assert_shows("conversion     unknown|requests and outcomes: unknown");
     tui.assert_shows("in flight        unknown");
-    // All locks are on one server, which replies.
+    // All locks are on one server, which replies, or not.
+    let without_locks = with(without_server(), |it| it.locks_unknown = true);
+    Tui::open(without_locks, "1").assert_shows("LOCKS     unknown");
     tui.press("6").assert_shows("LOCKS|stock:8").assert_hides("without partition");
 
     let two = with(without_server(), |it| {

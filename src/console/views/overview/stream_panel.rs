@@ -52,7 +52,12 @@ pub(super) fn draw(area: Rect, buffer: &mut Buffer, scene: &Scene, consumers: u1
         }
     }
     let Holders { total, locks, .. } = &scene.shown.locks;
-    let mut locks_row = figure(Label("overview-locks"), *total, Style::new());
+    let mut locks_row = if scene.shown.locks_unknown {
+        let unknown = Span::styled(text::UNKNOWN, theme.warn);
+        Line::from(vec![label(theme, &Label("overview-locks")), unknown])
+    } else {
+        figure(Label("overview-locks"), *total, Style::new())
+    };
     // A lock that is never released needs attention; a queue does not.
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
     if orphans > 0 {

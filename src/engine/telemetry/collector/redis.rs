@@ -16,10 +16,13 @@ use seckill_redis::{
 };
 
 use super::{Collector, Sample, in_time};
-use crate::telemetry::{
-    data_loss::damaged_keys,
-    snapshot::{Funnel, SaleLine},
-    window::rate,
+use crate::{
+    EngineError,
+    telemetry::{
+        data_loss::damaged_keys,
+        snapshot::{Funnel, SaleLine},
+        window::rate,
+    },
 };
 
 /// Interval between write probes of Redis.
@@ -38,7 +41,7 @@ impl Collector {
         vouchers.retain(|voucher| !self.is_lost(*voucher));
         let (keys, lock_names, dead_ms) = (&self.keys, &self.lock_names, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
-        let mut writes = None;
+        let (mut writes, mut is_moved) = (None, false);
         let read = loop {
             let reading = async |conn: &mut Connection| {
                 let stats = read_stats(conn, keys, &vouchers).await?;
@@ -58,6 +61,10 @@ impl Collector {
             };
             let was_whole = self.conn.is_cluster() && self.conn.lost().is_empty();
             match in_time(&mut self.conn, reading).await {
+                // The next read finds the key.
+                Err(EngineError::Redis(RedisError::Moved { .. })) if !is_moved => {
+                    is_moved = true;
+                }
                 // A server was lost since the probe; the others may reply.
                 Err(_) if was_whole && !self.conn.probe(keys).await.is_empty() => {}
                 read => break read,
