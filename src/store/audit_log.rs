@@ -39,9 +39,10 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// Whether the command failed.
+    /// Whether the command failed. A committed change that Redis lacks has not.
     pub fn failed(&self) -> bool {
-        self.result.part::<IgnoredAny>("/failed").is_some()
+        let has = |part| self.result.part::<IgnoredAny>(part).is_some();
+        has("/failed") && !has("/failed/not_loaded")
     }
 
     /// Whether it is an event, not a command.

@@ -81,7 +81,8 @@ impl Weight {
 
 #[cfg(test)]
 mod tests {
-    use seckill_model::Message;
+    use seckill_model::{Message, VoucherId};
+    use seckill_redis::RedisError;
 
     use super::*;
     use crate::{EngineError, commands::outcome::CommandOutcome};
@@ -96,6 +97,10 @@ mod tests {
         assert_eq!(line("kim", "sale end", "sale #7 is ended"), Weight::Command);
         let failed = Message::of(&CommandOutcome::Failed(EngineError::Stopping));
         assert_eq!(line("kim", "sale end", failed), Weight::Failed);
+        let (voucher, why) = (VoucherId(7), RedisError::Reply(None));
+        let committed = EngineError::NotLoaded { voucher, shards: Vec::new(), why };
+        let committed = Message::of(&CommandOutcome::Failed(committed));
+        assert_eq!(line("kim", "sale pause", committed), Weight::Command);
         assert_eq!(line("-", "redis away", "refused"), Weight::Trouble);
         assert_eq!(line("engine", REDIS_RECONCILED, ""), Weight::Trouble);
         assert_eq!(line("-", "alarm cleared", "after 3 s"), Weight::Relief);
