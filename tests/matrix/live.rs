@@ -173,10 +173,14 @@ async fn stick(
     fault: Fault,
     most: usize,
 ) -> Result<(), String> {
-    // An earlier fault may have destroyed the group, and paused consumers do not recreate it.
+    // An earlier fault may have destroyed the group, which paused consumers do not recreate, or replaced the key of the
+    // nodes, to which the dead one is added.
     until("the groups are there", async || {
         let mut redis = stage::connection(world);
-        world.keys.partitions().all(|of| last_delivered(&mut redis, &of.orders()).is_some())
+        world.keys.partitions().all(|of| {
+            let nodes: String = cmd("TYPE").arg(of.nodes()).query(&mut redis).unwrap();
+            nodes != "list" && last_delivered(&mut redis, &of.orders()).is_some()
+        })
     })
     .await?;
     for node in nodes {
