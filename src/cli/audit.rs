@@ -1,5 +1,7 @@
 //! `seckill audit`: the ledger.
 
+use std::time::Duration;
+
 use clap::Args;
 use seckill_console::{localized_result, localized_subject};
 use seckill_engine::{
@@ -87,8 +89,9 @@ struct Report {
 const PAGE: u32 = 500;
 const PAGES: u32 = 40;
 const LOSSES: usize = 10;
-/// How often a read follows keys that move.
+/// How often a read follows keys that move, and the pause before.
 const MOVES: u32 = 3;
+const MOVES_FOR: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
     let needs = if args.repair { Needs::Both } else { Needs::Readable };
@@ -124,7 +127,10 @@ pub(super) async fn following<T>(
 ) -> Result<T, EngineError> {
     for _ in 0..MOVES {
         match read(servers).await {
-            Err(EngineError::Redis(RedisError::Moved { .. })) => {}
+            // Until the servers agree on a failover.
+            Err(EngineError::Redis(RedisError::Moved { .. })) => {
+                tokio::time::sleep(MOVES_FOR).await;
+            }
             read => return read,
         }
     }

@@ -185,6 +185,8 @@ impl Connection {
             }
             match failed {
                 _ if alive.contains(&node) => return Ok(()),
+                // It replies while the key moves.
+                Some((before, RedisError::Moved { .. })) if before == node => return Ok(()),
                 Some((before, error)) if before == node => return Err((Some(node), error)),
                 _ => {}
             }
