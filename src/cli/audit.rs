@@ -155,7 +155,7 @@ async fn losses(servers: &mut Servers) -> Result<Vec<Loss>> {
     let published = if servers.conn.is_lost(&home) {
         Vec::new()
     } else {
-        published(&mut servers.conn, &home).await?
+        following(servers, async |it| Ok(published(&mut it.conn, &home).await?)).await?
     };
     let (mut lines, mut before) = (Vec::new(), None);
     for _ in 0..PAGES {
