@@ -3692,7 +3692,7 @@ redis-hosts-only = Unix sockets are not allowed here; write hosts
 redis-hosts-parameters = only sentinel_user and sentinel_pass are allowed after the ?
 redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
 redis-hosts-service = the name of the service must follow the hosts
-redis-key-moved = a key is no longer at { $address } ({ $reply }); try again
+redis-key-moved = a key is moving or has moved away from { $address } ({ $reply }); try again
 redis-login = Redis at { $address } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
 redis-lost-server = { $count ->
     [one] the state of partition { $numbers } is unknown

@@ -3212,7 +3212,7 @@ redis-hosts-only = 只能填主机
 redis-hosts-parameters = 问号之后只能有 sentinel_user 和 sentinel_pass
 redis-hosts-password = 密码中的 /、?、#、@ 须写成 %2F、%3F、%23、%40
 redis-hosts-service = 主机之后应为哨兵的服务名
-redis-key-moved = 键已不在 { $address }（{ $reply }），请重试
+redis-key-moved = 键正在或已经从 { $address } 移走（{ $reply }），请重试
 redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码：redis://USER:PASSWORD@HOST 或 unix:///PATH?user=USER&pass=PASSWORD
 redis-lost-server = { $count } 个分区（{ $numbers }）的状态未知：{ $error }
 redis-no-group = 消费组不存在，运行中的节点会重建

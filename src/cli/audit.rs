@@ -89,9 +89,9 @@ struct Report {
 const PAGE: u32 = 500;
 const PAGES: u32 = 40;
 const LOSSES: usize = 10;
-/// How often a read follows keys that move, and the pause before.
+/// How often a read follows keys that move, and the pause before each time.
 const MOVES: u32 = 3;
-const MOVES_FOR: Duration = Duration::from_millis(50);
+const MOVE_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
     let needs = if args.repair { Needs::Both } else { Needs::Readable };
@@ -129,7 +129,7 @@ pub(super) async fn following<T>(
         match read(servers).await {
             // Until the servers agree on a failover.
             Err(EngineError::Redis(RedisError::Moved { .. })) => {
-                tokio::time::sleep(MOVES_FOR).await;
+                tokio::time::sleep(MOVE_PAUSE).await;
             }
             read => return read,
         }

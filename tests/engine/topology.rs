@@ -265,6 +265,8 @@ async fn a_migrated_slot_is_found() {
     cluster.begin_to_move(KEY, to);
     let error = conn.query::<()>(&set(KEY, "v")).await.unwrap_err();
     assert!(error.is_away() && error.to_string().contains("ASK"), "{error}");
+    // Its server replies meanwhile, and is not lost.
+    assert_eq!(conn.probe(&Layout::new(1, true)).await, []);
     assert_eq!(conn.query::<u8>(cmd("GET").arg("{p0}:n")).await.unwrap(), 1);
     cluster.move_slot(KEY, to);
 
