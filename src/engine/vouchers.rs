@@ -166,10 +166,13 @@ impl Vouchers<'_> {
             match self.set_state_of(part.voucher_id, state, begin).await {
                 Ok(sale) => changed.push(sale),
                 Err(error) => {
-                    let is_away = error.is_away();
+                    let is_last = matches!(
+                        error,
+                        EngineError::Store(StoreError::Away(_) | StoreError::Silent { .. })
+                    );
                     failed = failed.or(Some(error));
-                    // Each of the others would wait for SQL as long.
-                    if is_away {
+                    // Each of the others would wait for SQL as long. After a lock or an unknown outcome, they follow.
+                    if is_last {
                         break;
                     }
                 }
