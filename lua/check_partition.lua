@@ -10,7 +10,7 @@
 --
 -- Returns {losses of the streams ("orders", "dead" or "watermark") and keys repaired here ("KEY TYPE" for a key of another
 -- type, "KEY" for a tally or watermark that was lost or rolled back)..., indexes from 1 of the sales in KEYS that are
--- inconsistent..., entries ever added to the orders}.
+-- inconsistent..., entries ever added to the orders, indexes of the sales whose cut (cut.lua) takes too long...}.
 
 local lost = {}
 for i, wanted in ipairs({'stream', 'stream', 'hash'}) do
@@ -29,19 +29,22 @@ for i, name in ipairs({'orders', 'dead'}) do
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local damaged, tallies, set_back = {}, {}, false
+local damaged, tallies, cuts, set_back = {}, {}, {}, false
 local known_last = redis.call('HGET', KEYS[3], 'last_orders')
 for i = 4, #KEYS, 4 do
   local other = set_aside(KEYS[i + 3], 'hash')
   if other then
     tallies[#tallies + 1] = KEYS[i + 3] .. ' ' .. other
   end
-  -- The process that cut the sale died, or SQL rejected the cut and the stock was not returned.
-  local cut_until = integer(redis.pcall('HGET', KEYS[i], 'cut_until'))
   local disagrees, sale = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
-  if disagrees or sale[9] ~= ARGV[3 + (i - 4) / 4] or (cut_until and cut_until < now) then
+  if disagrees or sale[9] ~= ARGV[3 + (i - 4) / 4] then
     damaged[#damaged + 1] = (i - 4) / 4 + 1
   else
+    -- The process that cut the sale died, or SQL rejected the cut and the stock was not returned.
+    local cut_until = integer(redis.call('HGET', KEYS[i], 'cut_until'))
+    if cut_until and cut_until <= now then
+      cuts[#cuts + 1] = (i - 4) / 4 + 1
+    end
     if raise_tally(KEYS[i + 3], KEYS[i + 2]) and not other then
       tallies[#tallies + 1] = KEYS[i + 3]
     end
@@ -66,4 +69,4 @@ end
 for _, tally in ipairs(tallies) do
   lost[#lost + 1] = tally
 end
-return {lost, damaged, counts.orders}
+return {lost, damaged, counts.orders, cuts}

@@ -5,18 +5,38 @@
 -- ARGV  1 token of this process  2 lease (ms), renewed by restore.lua  3 server run ID
 --       then the sale by SQL:  4 version  5 title  6 begin  7 end  8 state  9 initial  10 limit  11 created
 --       12 "always" to begin even if the keys are consistent; "replace" to begin even if Redis holds another sale with
---          that ID, whose keys are renamed; else ""
+--          that ID, whose keys are renamed; "again" to take a newer version after "begun"; else ""
 --       13 the voucher of which it is a shard, and how many it has: "7/3"; else ""
 --
 -- Returns
 --   {"whole"}   the keys are consistent and were reconciled in this server run
---   {"open"}    they are consistent, and buyers can be restored without closing the sale: no node admits buyers in a
---               server run that it has not reconciled
---   {"busy"}    another process is reconciling or cutting the sale
+--   {"open", version}   they are consistent, and buyers can be restored without closing the sale: no node admits buyers
+--               in a server run that it has not reconciled
+--   {"busy"}    another process is reconciling the sale
 --   {"other"}   Redis holds another sale with that ID and another creation time: it is closed
---   {"begun", findings...}: "sale", "stock" or "buyers" for an inconsistent key, "KEY TYPE" for a renamed key,
+--   {"begun", version, findings...}: "sale", "stock" or "buyers" for an inconsistent key, "KEY TYPE" for a renamed key,
 --               "restoring" and the findings of an interrupted process
--- If Redis has a newer version than SQL, that version is kept.
+--   {"lost"}    "again", and a key was lost meanwhile, or another process took over: begin again
+-- If Redis has a newer version than SQL, that version is kept, which is the one returned.
+--
+-- A cut in progress (cut.lua) is undone: the caller raises the version in SQL, so that it is not committed any more.
+
+local function take()
+  local version = redis.call('HGET', KEYS[1], 'version')
+  if not integer(version) or integer(version) <= integer(ARGV[4]) then
+    redis.call('HSET', KEYS[1], 'version', ARGV[4], 'title', ARGV[5], 'begin', ARGV[6], 'end', ARGV[7],
+      'state', ARGV[8], 'initial', ARGV[9], 'limit', ARGV[10], 'created', ARGV[11], 'shard', ARGV[13])
+    return ARGV[4]
+  end
+  return version
+end
+
+if ARGV[12] == 'again' then
+  if redis.pcall('HGET', KEYS[1], 'restoring') ~= ARGV[1] then
+    return {'lost'}
+  end
+  return {'begun', take()}
+end
 
 local found = {}
 for i, wanted in ipairs({'hash', 'string', 'hash', 'hash'}) do
@@ -26,18 +46,14 @@ for i, wanted in ipairs({'hash', 'string', 'hash', 'hash'}) do
   end
 end
 local damaged, sale = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
-local known = redis.call('HMGET', KEYS[1], 'restoring', 'restore_until', 'cutting', 'cut_until', 'created', 'run')
+local known = redis.call('HMGET', KEYS[1], 'restoring', 'restore_until', 'created', 'run')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local cutting = known[3] and now < (integer(known[4]) or 0)
-local other = known[5] and known[5] ~= ARGV[11]
-if not other and not damaged and (cutting or not known[3]) and known[6] == ARGV[3] and #found == 0 and ARGV[12] == '' then
+local other = known[3] and known[3] ~= ARGV[11]
+if not other and not damaged and known[4] == ARGV[3] and #found == 0 and ARGV[12] == '' then
   return {'whole'}
 end
 if known[1] and known[1] ~= ARGV[1] and now < (integer(known[2]) or 0) then
-  return {'busy'}
-end
-if cutting then
   return {'busy'}
 end
 if other and ARGV[12] ~= 'replace' then
@@ -52,8 +68,8 @@ if other then
     end
   end
   sale = {}
-elseif not damaged and not known[3] and #found == 0 and ARGV[12] == '' then
-  return {'open'}
+elseif not damaged and #found == 0 and ARGV[12] == '' then
+  return {'open', sale[5]}
 end
 if damaged and #found == 0 then
   found[1] = damaged
@@ -70,12 +86,12 @@ if damaged == 'restoring' then
     end
   end
 end
-if not integer(sale[5]) or not integer(sale[6]) or not sale[1] or integer(sale[5]) <= integer(ARGV[4]) then
-  redis.call('HSET', KEYS[1], 'version', ARGV[4], 'title', ARGV[5], 'begin', ARGV[6], 'end', ARGV[7],
-    'state', ARGV[8], 'initial', ARGV[9], 'limit', ARGV[10], 'created', ARGV[11], 'shard', ARGV[13])
+if not integer(sale[5]) or not integer(sale[6]) or not sale[1] then
+  redis.call('HDEL', KEYS[1], 'version')
 end
-redis.call('HDEL', KEYS[1], 'cutting', 'cut_until')
+local version = take()
+redis.call('HDEL', KEYS[1], 'cutting', 'cut', 'cutter', 'cut_until')
 redis.call('HSET', KEYS[1], 'restoring', ARGV[1], 'restore_until', string.format('%.0f', now + tonumber(ARGV[2])),
   'found', table.concat(found, ','))
 redis.call('HSET', KEYS[3], 'restoring', ARGV[1])
-return {'begun', unpack(found)}
+return {'begun', version, unpack(found)}

@@ -3,14 +3,14 @@
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 watermark (hash)
 -- ARGV  1 version  2 title  3 begin (ms, 0 = at once)  4 end (ms, 0 = never)  5 state  6 initial
---       7 limit (orders per user)  8 created (ms)  9 voucher  10 "new" for a newly created sale, "own" from the
---       process that cuts this sale, else ""  11 server run ID
+--       7 limit (orders per user)  8 created (ms)  9 voucher  10 "new" for a newly created sale, else ""
+--       11 server run ID
 --       12 the voucher of which it is a shard, and how many it has: "7/3"; else ""
 --
--- Returns "taken" if the version was applied, "known" if Redis had it or a newer one, "cutting" while the removal of
--- stock in this version or a newer one is in progress (cut.lua): retry soon; "damaged" if the keys of the sale are inconsistent
--- or missing: it must be reconciled with its buyers; "other" if Redis holds another sale with that
--- ID: it is closed.
+-- Returns "taken" if the version was applied, "known" if Redis had it or a newer one; "cutting" if Redis had it and its stock
+-- is being removed (cut.lua), "expired" if that takes too long: a newer version puts the pieces back; "damaged" if the keys
+-- of the sale are inconsistent or missing: it must be reconciled with its buyers; "other" if Redis holds another sale with
+-- that ID: it is closed.
 --
 -- The stock changes by the difference between the old and the new `initial`, so that pieces sold in the meantime stay
 -- sold.
@@ -43,20 +43,18 @@ if known[3] ~= ARGV[8] then
   close_other(KEYS[1])
   return 'other'
 end
-local cutting = integer(known[1])
-if integer(sale[5]) >= integer(ARGV[1]) and not (cutting and cutting <= integer(ARGV[1])) then
-  return 'known'
-end
-if cutting and cutting >= integer(ARGV[1]) and ARGV[10] ~= 'own' then
-  -- Stock returned now could be sold before SQL removes it.
-  local time = redis.call('TIME')
-  if time[1] * 1000 + math.floor(time[2] / 1000) < integer(known[2]) then
-    return 'cutting'
+if integer(sale[5]) >= integer(ARGV[1]) then
+  if known[1] ~= ARGV[1] then
+    return 'known'
   end
+  -- Stock returned now could be sold before SQL removes it: SQL does so at this version, however late.
+  local time = redis.call('TIME')
+  local waits = time[1] * 1000 + math.floor(time[2] / 1000) < (integer(known[2]) or 0)
+  return waits and 'cutting' or 'expired'
 end
 -- Never below 0: a sale with more buyers than stock is inconsistent, and closed until that is resolved.
 redis.call('SET', KEYS[2], string.format('%.0f', math.max(0, stock + integer(ARGV[6]) - integer(sale[6]))))
-redis.call('HDEL', KEYS[1], 'cutting', 'cut_until')
+redis.call('HDEL', KEYS[1], 'cutting', 'cut', 'cutter', 'cut_until')
 redis.call('HSET', KEYS[1], unpack(fields))
 raise_seq(KEYS[1], KEYS[3])
 highest_voucher()

@@ -23,6 +23,8 @@ pub mod orders;
 pub mod outbox;
 pub mod partitions;
 pub mod payment;
+#[cfg(test)]
+mod protocol;
 pub mod recovery;
 pub mod retention;
 mod schedule;

@@ -1,6 +1,6 @@
 //! Vouchers and sales: SQL first, Redis after the commit.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::cmd;
 use seckill_model::{
@@ -15,19 +15,25 @@ use seckill_store::StoreError;
 use crate::{
     EngineError, Result,
     ids::{IdWorker, first_second},
-    ledger::sale_copy::try_sync,
+    ledger::sale_copy::{Synced, sync, try_sync},
     recovery::{
         delivery::{deliver, deliver_each},
-        reconcile::is_reconciled,
+        reconcile::{await_restored, is_reconciled, new_token},
     },
     servers::Servers,
 };
 
-/// Lease of a stock reduction, during which the pieces may be out of Redis and not out of SQL; updates of the sale in
-/// Redis wait for it.
-const CUT_LEASE: Duration = Duration::from_secs(5);
-/// Maximum time for the SQL part of a stock reduction: well within the lease.
+/// How long others wait for a stock reduction, whose pieces are out of Redis and not out of SQL. After that they undo it.
+const CUT_WAIT: Duration = Duration::from_secs(5);
+/// Maximum time for the SQL part of a stock reduction, and for undoing it.
 const CUT_WITHIN: Duration = Duration::from_secs(3);
+/// Maximum wait until no other process reduces the stock of the same sale.
+const TURN_WITHIN: Duration = Duration::from_secs(10);
+/// Interval between attempts meanwhile: most reductions take a few milliseconds.
+const TURN_POLL: Duration = Duration::from_millis(5);
+
+/// Pieces to add to a sale, or to remove if negative; with a version, only if that is still the one of the sale.
+type StockChange = (VoucherId, i64, Option<u64>);
 
 /// Changes vouchers and sales, over the connection of one task.
 #[derive(Debug)]
@@ -214,11 +220,7 @@ impl Vouchers<'_> {
             check_limits(&parts, by)?;
             self.add(&spread(&parts, by)).await?
         } else {
-            let cutting = async {
-                let pieces = self.unsold(voucher, &parts, by.unsigned_abs()).await?;
-                self.cut(&pieces, &[]).await
-            };
-            cutting.await.map_err(|why| match why {
+            self.remove(voucher, &parts, by.unsigned_abs()).await.map_err(|why| match why {
                 // SQL follows Redis, where a reply may have been lost.
                 EngineError::Redis(_) => EngineError::BrokeOff {
                     why: Box::new(why),
@@ -236,8 +238,9 @@ impl Vouchers<'_> {
     }
 
     /// Moves unsold pieces between shards of a sale: out of Redis, from one to the other in one transaction of SQL, and
-    /// into Redis. As many are given as are taken. A process that dies in between leaves either what was before, once its
-    /// lease has expired, or a committed change, which any node delivers.
+    /// into Redis. As many are given as are taken. A process that dies in between leaves either what was before, once nodes
+    /// no longer wait for it, or a committed change, which any node delivers. Returns whether they were moved: not if
+    /// another process changes one of the shards.
     ///
     /// # Errors
     /// As [`Vouchers::restock`].
@@ -245,13 +248,13 @@ impl Vouchers<'_> {
         &mut self,
         from: &[(VoucherId, u64)],
         to: &[(VoucherId, u64)],
-    ) -> Result<()> {
-        self.cut(from, to).await.map(drop)
+    ) -> Result<bool> {
+        Ok(self.cut(from, to, true).await?.is_some())
     }
 
     /// Adds pieces in SQL, then in Redis. A commit with an unknown outcome is not retried, because that could add them
     /// twice; Redis is updated from SQL, so that both agree.
-    async fn add(&mut self, changes: &[(VoucherId, i64, Option<u64>)]) -> Result<Vec<Sale>> {
+    async fn add(&mut self, changes: &[StockChange]) -> Result<Vec<Sale>> {
         let error = match self.servers.store.restock(changes).await {
             Err(error @ StoreError::Unknown(_)) => error,
             other => return self.deliver_all(other?).await,
@@ -303,96 +306,113 @@ impl Vouchers<'_> {
         Ok(chosen)
     }
 
+    /// Removes unsold pieces of a sale, as soon as no other process does.
+    async fn remove(&mut self, voucher: VoucherId, parts: &[Sale], by: u64) -> Result<Vec<Sale>> {
+        let until = Instant::now() + TURN_WITHIN;
+        let mut has_nodes = true;
+        for part in parts {
+            has_nodes &= await_restored(self.servers, part.voucher_id).await?;
+        }
+        loop {
+            let mut is_free = true;
+            for part in parts {
+                let sale = self.servers.store.sale(part.voucher_id).await?;
+                let synced = sync(self.servers, &sale, "").await?;
+                is_free &= !matches!(synced, Synced::Cutting | Synced::Expired);
+            }
+            if is_free {
+                let pieces = self.unsold(voucher, parts, by).await?;
+                if let Some(changed) = self.cut(&pieces, &[], has_nodes).await? {
+                    return Ok(changed);
+                }
+            }
+            if Instant::now() > until {
+                return Err(StoreError::Changed(voucher).into());
+            }
+            tokio::time::sleep(TURN_POLL).await;
+        }
+    }
+
     /// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them
-    /// if SQL refuses. SQL adds pieces to the shards in `to` in the same transaction.
+    /// if SQL refuses. SQL adds pieces to the shards in `to` in the same transaction. Without a change `None` if another
+    /// process changes one of them: nothing waits while it holds pieces.
     async fn cut(
         &mut self,
         pieces: &[(VoucherId, u64)],
         to: &[(VoucherId, u64)],
-    ) -> Result<Vec<Sale>> {
-        let mut changes = Vec::new();
-        for &(voucher, by) in pieces {
-            match self.take_out(voucher, by).await {
-                Ok(seen) => changes.push((voucher, -(by as i64), Some(seen))),
-                Err(error) => {
-                    self.put_back(pieces.get(..changes.len()).unwrap_or_default(), "own").await;
-                    return Err(error);
+        has_nodes: bool,
+    ) -> Result<Option<Vec<Sale>>> {
+        let (token, mut changes) = (new_token(), Vec::new());
+        // In the same order in each process: of two, one succeeds.
+        let mut pieces = pieces.to_vec();
+        pieces.sort_unstable();
+        for (voucher, by) in pieces {
+            match self.take_out(voucher, by, &token, has_nodes).await {
+                Ok(Some(seen)) => changes.push((voucher, -(by as i64), Some(seen))),
+                other => {
+                    self.undo(&changes).await;
+                    return other.map(|_| None);
                 }
             }
         }
         faults::pass(Point::AfterCut);
         changes.extend(to.iter().map(|(to, by)| (*to, *by as i64, None)));
         let writing = self.servers.store.restock(&changes);
-        let (error, is_decided) = match tokio::time::timeout(CUT_WITHIN, writing).await {
-            Ok(Ok(changed)) => return self.deliver_all(changed).await,
-            Ok(Err(error @ StoreError::Unknown(_))) => (error, self.is_decided(pieces).await),
-            Ok(Err(error)) => (error, true),
+        let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
+            Ok(Ok(changed)) => return self.deliver_all(changed).await.map(Some),
+            Ok(Err(error)) => error,
             Err(_) => {
                 let seconds = CUT_WITHIN.as_secs();
-                let why = reason!("store-no-answer-within-s", seconds);
-                (StoreError::Unknown(why), false)
+                StoreError::Unknown(reason!("store-no-answer-within-s", seconds))
             }
         };
-        if !is_decided {
-            // The change may still succeed; after the lease, SQL is authoritative.
-            tokio::time::sleep(CUT_LEASE).await;
-            self.is_decided(pieces).await;
-        }
-        self.put_back(pieces, if is_decided { "own" } else { "" }).await;
-        // It may have succeeded.
-        self.put_back(to, "").await;
+        self.undo(&changes).await;
         Err(error.into())
     }
 
-    /// Locks the rows of these sales, which a commit in progress holds; returns whether they were locked.
-    async fn is_decided(&self, pieces: &[(VoucherId, u64)]) -> bool {
-        let sales: Vec<VoucherId> = pieces.iter().map(|(voucher, _)| *voucher).collect();
-        // Without an answer to its commit, it held the locks as well.
-        matches!(
-            self.servers.store.await_writers(&sales).await,
-            Ok(()) | Err(StoreError::Unknown(_))
-        )
-    }
-
-    /// Removes the pieces from Redis; returns the version in SQL that this was based on.
-    async fn take_out(&mut self, voucher: VoucherId, by: u64) -> Result<u64> {
-        let (keys, mut retried) = (self.servers.keys.clone(), false);
-        loop {
-            let sale = self.servers.store.sale(voucher).await?;
-            if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
-                return Err(StoreError::Ended(sale.sale_id()).into());
+    /// Removes the pieces from Redis; returns the version in SQL that this was based on, or `None` if another process
+    /// changes the sale.
+    async fn take_out(
+        &mut self,
+        voucher: VoucherId,
+        by: u64,
+        token: &str,
+        has_nodes: bool,
+    ) -> Result<Option<u64>> {
+        let sale = self.servers.store.sale(voucher).await?;
+        if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
+            return Err(StoreError::Ended(sale.sale_id()).into());
+        }
+        let Servers { conn, keys, .. } = &mut *self.servers;
+        let (key, of) = (keys.sale(voucher), keys.partition_of(voucher));
+        let run = if has_nodes { conn.run_id(&key).await? } else { String::new() };
+        let mut call = scripts::CUT.prepare_invoke();
+        call.key(&keys.sale_keys(voucher)).key(of.watermark());
+        call.arg(by).arg(sale.version).arg(CUT_WAIT.as_millis() as u64).arg(token).arg(run);
+        let answer: Result<(String, i64), RedisError> = conn.invoke(&call).await;
+        let (word, left) = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                // It may have run, or still run: only its reply is missing.
+                let cutter: Result<Option<String>, _> =
+                    conn.query(cmd("HGET").arg(&key).arg("cutter")).await;
+                // While another process removes pieces at this version, it cannot.
+                if cutter.is_ok_and(|cutter| cutter.is_none_or(|cutter| cutter == token)) {
+                    self.undo(&[(voucher, -(by as i64), Some(sale.version))]).await;
+                }
+                return Err(error.into());
             }
-            let mut call = scripts::CUT.prepare_invoke();
-            call.key(&keys.sale_keys(voucher));
-            call.arg(by).arg(sale.version).arg(CUT_LEASE.as_millis() as u64);
-            let answer: Result<(String, i64), RedisError> = self.servers.conn.invoke(&call).await;
-            let (word, left) = match answer {
-                Ok(answer) => answer,
-                Err(error) => {
-                    // It may have run: only its reply is missing.
-                    self.put_back(&[(voucher, by)], "own").await;
-                    return Err(error.into());
-                }
-            };
-            match word.as_str() {
-                "cut" => return Ok(sale.version),
-                "short" => {
-                    let why = reason!("error-short", sale = sale.sale_id(), by, left = left.max(0));
-                    return Err(EngineError::Failed(why));
-                }
-                "not_loaded" => return Err(EngineError::NotHeld(sale.sale_id())),
-                // Redis may have missed a change, or an earlier stock reduction may have died half-way.
-                "changed" if !retried => {
-                    retried = true;
-                    self.resync(voucher).await.map_err(|error| match error {
-                        // Redis lacks an older change: this one is not committed.
-                        EngineError::NotLoaded { why, .. } => EngineError::Redis(why),
-                        other => other,
-                    })?;
-                }
-                "changed" => return Err(StoreError::Changed(sale.sale_id()).into()),
-                _ => return Err(RedisError::reply("cut.lua").into()),
+        };
+        match word.as_str() {
+            "cut" => Ok(Some(sale.version)),
+            "short" => {
+                let why = reason!("error-short", sale = sale.sale_id(), by, left = left.max(0));
+                Err(EngineError::Failed(why))
             }
+            "not_loaded" => Err(EngineError::NotHeld(sale.sale_id())),
+            "changed" | "cutting" => Ok(None),
+            "not_reconciled" => Err(EngineError::Reconciling(key)),
+            _ => Err(RedisError::reply("cut.lua").into()),
         }
     }
 
@@ -402,23 +422,26 @@ impl Vouchers<'_> {
         deliver(self.servers, &sale, "").await
     }
 
-    /// Restores what SQL has after a failed change. If that fails too, Redis has fewer pieces than SQL until the next node
-    /// starts or the sale changes.
-    async fn put_back(&mut self, pieces: &[(VoucherId, u64)], whose: &str) {
-        for (voucher, _) in pieces {
-            let done = async {
-                let sale = self.servers.store.sale(*voucher).await?;
-                try_sync(self.servers, &sale, whose).await
+    /// Puts pieces back that this process has taken out of Redis and SQL has not: first SQL is fenced, so that a commit
+    /// whose outcome is unknown has happened or never will. If that fails, a node does it once others no longer wait.
+    async fn undo(&mut self, changes: &[StockChange]) {
+        for (voucher, _, seen) in changes.iter().filter(|(.., seen)| seen.is_some()) {
+            let undoing = async {
+                let sale = self.servers.store.fence_sale(*voucher, *seen).await?;
+                try_sync(self.servers, &sale, "").await
             };
-            if let Err(error) = done.await {
-                tracing::warn!(%voucher, %error, "the pieces of a failed removal are not restored yet");
-            }
+            let why = match tokio::time::timeout(CUT_WITHIN, undoing).await {
+                Ok(Ok(_)) => continue,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {CUT_WITHIN:?}"),
+            };
+            tracing::warn!(%voucher, why, "the pieces of a failed removal are not restored yet");
         }
     }
 }
 
 /// Spreads pieces over the parts of a sale, as evenly as possible.
-fn spread(parts: &[Sale], by: i64) -> Vec<(VoucherId, i64, Option<u64>)> {
+fn spread(parts: &[Sale], by: i64) -> Vec<StockChange> {
     let shares = parts.iter().zip(split(by.unsigned_abs(), parts.len() as u64));
     let shares = shares.map(|(part, share)| (part.voucher_id, share as i64, None));
     shares.filter(|(_, share, _)| *share > 0).collect()

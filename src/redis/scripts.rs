@@ -40,6 +40,8 @@ scripts! {
     SYNC_SALE: with_integrity("sync_sale.lua");
     /// Removes unsold pieces from a sale.
     CUT: with_integrity("cut.lua");
+    /// Records that every node has restored its promises.
+    RESTORED: plain("restored.lua");
     /// Restores lost buyers.
     RESTORE: with_integrity("restore.lua");
     /// Claims entries that other consumers left idle.

@@ -1,6 +1,12 @@
 //! Stock is added and removed while buyers order: admitted orders are kept.
 
-use crate::world::{World, newest, sale};
+use std::time::Duration;
+
+use crate::{
+    support::{Cut, Proxy},
+    world::{Database, World, newest, sale},
+};
+use futures::future::join_all;
 use redis::cmd;
 use seckill_engine::{
     EngineError,
@@ -9,7 +15,7 @@ use seckill_engine::{
     vouchers::Vouchers,
 };
 use seckill_model::{Outcome, Sale, SaleState, VoucherId, reason::reason, sale::MAX_STOCK};
-use seckill_redis::scripts;
+use seckill_redis::{Redis, scripts};
 use seckill_store::StoreError;
 use sqlx::{Executor as _, SqliteConnection};
 
@@ -71,7 +77,9 @@ async fn an_invalid_stock_change_has_no_effect() {
     let error = cut(&world, voucher, 10).await.unwrap_err();
     assert!(matches!(error, EngineError::Store(StoreError::Rule(_))), "{error}");
     let now = (world.store.sale(voucher).await.unwrap(), in_redis(&world, voucher).await);
-    assert_eq!(now, before);
+    let pieces =
+        |(sale, (_, initial, stock)): (Sale, _)| (sale.initial, sale.stock, initial, stock);
+    assert_eq!(pieces(now), pieces(before));
     let report = world.rush(LoadTest::new(voucher, 30)).await;
     assert_eq!((report.admitted, report.persisted), (10, 10));
     world.balanced().await;
@@ -123,23 +131,19 @@ async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_p
     let (world, voucher) = World::with_sale(10).await;
     let old = world.store.sale(voucher).await.unwrap();
     let (mut other, cutting) = half_way(&world, voucher, 4).await;
-    let mut servers = world.servers();
     // What a node does for each sale at its start.
-    let starting = tokio::spawn(async move { sale_copy::sync(&mut servers, &old, "").await });
+    let synced = sale_copy::sync(&mut world.servers(), &old, "").await.unwrap();
+    assert_eq!(synced, sale_copy::Synced::Cutting);
     let mut sold = 0;
     // Bounded: the reduction waits three seconds for SQL.
     for user in 1..=7 {
         sold += usize::from(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
     }
     assert_eq!(sold, 6, "of ten pieces four are on their way out");
-    assert!(!starting.is_finished());
     other.execute("ROLLBACK").await.unwrap();
     assert_eq!(cutting.await.unwrap().unwrap().initial, 6);
-    assert_eq!(
-        starting.await.unwrap().unwrap(),
-        sale_copy::Synced::Known,
-        "an older copy never wins"
-    );
+    let synced = sale_copy::sync(&mut world.servers(), &old, "").await.unwrap();
+    assert_eq!(synced, sale_copy::Synced::Known, "an older copy never wins");
     assert_eq!(in_redis(&world, voucher).await, (2, 6, 0));
     world.settled_and_balanced().await;
 }
@@ -150,9 +154,11 @@ async fn a_database_timeout_leaves_the_sale_intact() {
     let (other, cutting) = half_way(&world, voucher, 4).await;
     let error = cutting.await.unwrap().unwrap_err();
     assert!(error.is_away(), "{error}");
+    assert_eq!(in_redis(&world, voucher).await, (1, 6, 6), "SQL may still commit it");
     drop(other);
-    assert_eq!(in_redis(&world, voucher).await, (1, 10, 10));
-    assert_eq!(world.store.sale(voucher).await.unwrap().version, 1);
+    world.until("a node undoes it", async || in_redis(&world, voucher).await.2 == 10).await;
+    assert_eq!(in_redis(&world, voucher).await, (2, 10, 10));
+    assert_eq!(world.store.sale(voucher).await.unwrap().version, 2);
     world.balanced().await;
 }
 
@@ -162,17 +168,17 @@ async fn an_interrupted_stock_reduction_is_completed_by_the_next_start_or_reduct
     let die_half_way = async |world: &World, version: u64| {
         let mut call = scripts::CUT.prepare_invoke();
         call.key(world.keys.sale(voucher)).key(world.keys.stock(voucher));
-        call.key(world.keys.buyers(voucher));
-        call.arg(4).arg(version).arg(300);
+        call.key(world.keys.buyers(voucher)).key(world.keys.partition_of(voucher).watermark());
+        call.arg(4).arg(version).arg(300).arg("a process that dies").arg("");
         let result: (String, i64) = world.redis.connection().invoke(&call).await.unwrap();
         assert_eq!(result, ("cut".to_owned(), 6));
     };
     die_half_way(&world, 1).await;
     world.restart_node().await;
-    world.until("the sale is whole", async || in_redis(&world, voucher).await == (1, 10, 10)).await;
-    die_half_way(&world, 1).await;
+    world.until("the sale is whole", async || in_redis(&world, voucher).await == (2, 10, 10)).await;
+    die_half_way(&world, 2).await;
     assert_eq!(cut(&world, voucher, 9).await.unwrap().initial, 1);
-    assert_eq!(in_redis(&world, voucher).await, (2, 1, 1));
+    assert_eq!(in_redis(&world, voucher).await, (4, 1, 1));
     assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Running);
     world.balanced().await;
 }
@@ -207,4 +213,102 @@ async fn stock_changes_under_load_oversell_nothing() {
     assert_eq!((report.errors, report.dead), (0, 0), "{report:?}");
     assert_eq!(report.persisted, sale.live_orders());
     world.balanced().await;
+}
+
+/// The servers over a connection that loses or delays what the proxy is told to.
+async fn through(world: &World) -> (Proxy, Redis) {
+    let proxy = Proxy::before_socket(world.server.socket()).await;
+    let redis = Redis::from_url(&proxy.redis_url()).unwrap();
+    (proxy, redis)
+}
+
+/// As many as possible buy, one after the other; returns how many did.
+async fn sell(world: &World, voucher: VoucherId, users: impl IntoIterator<Item = u64>) -> u64 {
+    let mut sold = 0;
+    for user in users {
+        sold += u64::from(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
+    }
+    sold
+}
+
+/// Every admitted buyer has an order, and SQL has the pieces for all of them.
+async fn none_is_oversold(world: &World, voucher: VoucherId, sold: u64) {
+    world.settled().await;
+    let sale = world.store.sale(voucher).await.unwrap();
+    assert!(sold <= sale.initial, "{sold} of {} are sold", sale.initial);
+    assert_eq!(sale.live_orders(), sold);
+    world
+        .until("Redis agrees with SQL", async || {
+            let sale = world.store.sale(voucher).await.unwrap();
+            in_redis(world, voucher).await == (sale.version, sale.initial, sale.stock as i64)
+        })
+        .await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_puts_no_pieces_of_another_process_back() {
+    let (world, voucher) = World::with_sale(20).await;
+    let (proxy, redis) = through(&world).await;
+    let mut servers = seckill_engine::servers::Servers::new(&redis, &world.store, &world.keys);
+    let (mut held, cutting) = half_way(&world, voucher, 10).await;
+    proxy.cut_at_each(scripts::CUT.get_hash(), Cut::After);
+    let other =
+        tokio::spawn(async move { Vouchers { servers: &mut servers }.restock(voucher, -1).await });
+    tokio::time::timeout(Duration::from_millis(1_500), other).await.ok();
+    let sold = sell(&world, voucher, 1..=20).await;
+    assert_eq!(sold, 10, "of twenty pieces ten are on their way out");
+    held.execute("ROLLBACK").await.unwrap();
+    assert_eq!(cutting.await.unwrap().unwrap().initial, 10);
+    none_is_oversold(&world, voucher, sold).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_comes_after_the_wait_of_others_sells_nothing_twice() {
+    let (world, voucher) = World::with_sale(20).await;
+    let (proxy, redis) = through(&world).await;
+    let mut servers = seckill_engine::servers::Servers::new(&redis, &world.store, &world.keys);
+    world.admits().await;
+    proxy.cut_at_text(scripts::CUT.get_hash(), Cut::Late(Duration::from_millis(2_800)));
+    let began = std::time::Instant::now();
+    let cutting =
+        tokio::spawn(async move { Vouchers { servers: &mut servers }.restock(voucher, -10).await });
+    world.until("Redis is cut", async || in_redis(&world, voucher).await.1 == 10).await;
+    let mut held = world.lock_database().await;
+    // Others wait for five seconds, and SQL is asked within three after the reply.
+    tokio::time::sleep(Duration::from_millis(5_500).saturating_sub(began.elapsed())).await;
+    let mut sold = sell(&world, voucher, 1..=20).await;
+    held.execute("ROLLBACK").await.unwrap();
+    let cut = cutting.await.unwrap();
+    none_is_oversold(&world, voucher, sold).await;
+    sold += sell(&world, voucher, 21..=40).await;
+    assert_eq!(sold, if cut.is_ok() { 10 } else { 20 });
+    none_is_oversold(&world, voucher, sold).await;
+}
+
+/// The reduction is in Redis and not in SQL when Redis loses it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reduction_that_redis_has_lost_is_not_committed() {
+    let world = World::on(Database::MariaDb, 1, |_| {}).await;
+    let voucher = world.create(sale(20)).await;
+    world.admits().await;
+    let mut held = world.sql().await;
+    held.execute("BEGIN").await.unwrap();
+    held.execute("SELECT voucher_id FROM tb_seckill_voucher FOR UPDATE").await.unwrap();
+    let mut servers = world.servers();
+    let cutting =
+        tokio::spawn(async move { Vouchers { servers: &mut servers }.restock(voucher, -10).await });
+    world.until("Redis is cut", async || in_redis(&world, voucher).await.1 == 10).await;
+    let _: () = world.server.query(&["FLUSHALL"]);
+    let selling = join_all((1..=20).map(|user| world.ask(voucher, user)));
+    let release = async {
+        // Long enough for all of them, if the sale were open; the reduction waits three seconds for SQL.
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        held.execute("ROLLBACK").await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(selling, release);
+    let sold = answers.iter().filter(|it| matches!(it, Outcome::Admitted { .. })).count() as u64;
+    let cut = cutting.await.unwrap();
+    assert_eq!(sold, if cut.is_ok() { 10 } else { 20 }, "{answers:?}");
+    none_is_oversold(&world, voucher, sold).await;
 }

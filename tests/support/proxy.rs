@@ -1,14 +1,16 @@
-//! A proxy between a store and its database server that cuts connections on demand.
+//! A proxy before a database or Redis server that cuts connections, or delays a reply, on demand.
 
 use std::{
     collections::VecDeque,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use super::{PATIENCE, wait_until};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream, UnixStream},
     sync::watch,
 };
 
@@ -21,6 +23,8 @@ pub enum Cut {
     After,
     /// The reply is truncated.
     Within,
+    /// The server executes the request, and the reply comes after this time.
+    Late(Duration),
 }
 
 impl Cut {
@@ -28,17 +32,21 @@ impl Cut {
 }
 
 /// The message to cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Point {
     /// The message with this number since the previous cut.
     Message(u32),
     /// The next COMMIT.
     Commit,
+    /// The next message with these bytes.
+    Containing(String),
 }
 
 #[derive(Debug, Default)]
 struct Plan {
     next: VecDeque<(Point, Cut)>,
+    /// Each message with these bytes, beside `next`.
+    each: Option<(String, Cut)>,
     passed: u32,
     /// Whether each cut was at a COMMIT.
     taken: Vec<bool>,
@@ -46,7 +54,13 @@ struct Plan {
 
 impl Plan {
     fn cut(&mut self, message: &[u8]) -> Option<Cut> {
-        let (point, cut) = *self.next.front()?;
+        if let Some((text, cut)) = &self.each
+            && contains(message, text)
+        {
+            return Some(*cut);
+        }
+        let (point, cut) = self.next.front()?;
+        let cut = *cut;
         if is_ping(message) {
             return None;
         }
@@ -54,8 +68,9 @@ impl Plan {
         let commits = message.ends_with(b"COMMIT") || message.ends_with(b"COMMIT\0");
         self.passed += 1;
         let here = match point {
-            Point::Message(number) => self.passed == number,
+            Point::Message(number) => self.passed == *number,
             Point::Commit => commits,
+            Point::Containing(text) => contains(message, text),
         };
         here.then(|| {
             self.next.pop_front();
@@ -75,8 +90,17 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Forwards to the server at `to`; cuts nothing.
+    /// Forwards to the server at this port; cuts nothing.
     pub async fn before(to: u16) -> Self {
+        Self::forwarding(Target::Port(to)).await
+    }
+
+    /// Forwards to the server at this socket; cuts nothing.
+    pub async fn before_socket(to: &Path) -> Self {
+        Self::forwarding(Target::Socket(to.to_owned())).await
+    }
+
+    async fn forwarding(to: Target) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let plan = Arc::new(Mutex::new(Plan::default()));
@@ -85,7 +109,17 @@ impl Proxy {
         let severing = severed.subscribe();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(wire(client, to, Arc::clone(&shared), severing.clone()));
+                let (plan, severed) = (Arc::clone(&shared), severing.clone());
+                match &to {
+                    Target::Port(port) => {
+                        let server = TcpStream::connect(("127.0.0.1", *port)).await;
+                        tokio::spawn(wire(client, server, plan, severed));
+                    }
+                    Target::Socket(path) => {
+                        let server = UnixStream::connect(path).await;
+                        tokio::spawn(wire(client, server, plan, severed));
+                    }
+                }
             }
         });
         Self { port, plan, severed }
@@ -94,6 +128,23 @@ impl Proxy {
     /// The URL of a server through this proxy.
     pub fn url(&self, url: &str, port: u16) -> String {
         url.replace(&format!(":{port}/"), &format!(":{}/", self.port))
+    }
+
+    /// The URL of a Redis server through this proxy.
+    pub fn redis_url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Cuts at the next message with these bytes.
+    pub fn cut_at_text(&self, text: &str, cut: Cut) {
+        let next = VecDeque::from([(Point::Containing(text.to_owned()), cut)]);
+        *self.plan.lock().unwrap() = Plan { next, ..Plan::default() };
+    }
+
+    /// Cuts at each message with these bytes.
+    pub fn cut_at_each(&self, text: &str, cut: Cut) {
+        let each = Some((text.to_owned(), cut));
+        *self.plan.lock().unwrap() = Plan { each, ..Plan::default() };
     }
 
     /// Cuts at the message with this number from now on; replaces earlier plans.
@@ -132,6 +183,16 @@ impl Proxy {
     }
 }
 
+#[derive(Clone, Debug)]
+enum Target {
+    Port(u16),
+    Socket(PathBuf),
+}
+
+fn contains(message: &[u8], text: &str) -> bool {
+    message.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
 /// The pool pings returned connections at unpredictable times, so pings are not counted.
 fn is_ping(message: &[u8]) -> bool {
     message == [1, 0, 0, 0, 14] || message == b"S\0\0\0\x04"
@@ -140,12 +201,12 @@ fn is_ping(message: &[u8]) -> bool {
 /// Forwards one connection until either side closes it or it is cut.
 async fn wire(
     mut client: TcpStream,
-    to: u16,
+    server: std::io::Result<impl AsyncRead + AsyncWrite + Unpin>,
     plan: Arc<Mutex<Plan>>,
     mut severed: watch::Receiver<()>,
 ) {
     severed.mark_unchanged();
-    let Ok(mut server) = TcpStream::connect(("127.0.0.1", to)).await else { return };
+    let Ok(mut server) = server else { return };
     let (mut asked, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
     let mut cut = None;
     loop {
@@ -160,6 +221,9 @@ async fn wire(
             }
             n = server.read(&mut answered) => {
                 let Ok(n @ 1..) = n else { return };
+                if let Some(Cut::Late(by)) = cut.take_if(|cut| matches!(cut, Cut::Late(_))) {
+                    tokio::time::sleep(by).await;
+                }
                 let passed = match cut {
                     None => n,
                     Some(Cut::Within) => n / 2,

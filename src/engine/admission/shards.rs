@@ -36,7 +36,7 @@ use super::{
     reply::{Decision, decision},
 };
 use crate::{
-    Result, context::NodeContext, ledger::sale_copy::try_sync, servers::Servers, vouchers::Vouchers,
+    Result, context::NodeContext, ledger::sale_copy::sync, servers::Servers, vouchers::Vouchers,
 };
 
 /// How long a sale counts as sold out after Redis was asked; as with other refusals.
@@ -209,7 +209,8 @@ impl Rebalancer {
             let (from, to) = share(stocks, &dry);
             let mut vouchers = Vouchers { servers: &mut self.servers };
             match vouchers.move_pieces(&from, &to).await {
-                Ok(()) => pause = REVALIDATE_INTERVAL,
+                Ok(true) => pause = REVALIDATE_INTERVAL,
+                Ok(false) => {}
                 Err(error) => {
                     if error.is_away() {
                         pause = OUTAGE_PAUSE;
@@ -222,11 +223,11 @@ impl Rebalancer {
         pause
     }
 
-    /// Delivers what SQL has to a shard that a process left in the middle of a change.
+    /// Delivers what SQL has to a shard that a process left in the middle of a change, or puts its pieces back.
     async fn settle(&mut self, voucher: VoucherId) {
         let settling = async {
             let sale = self.servers.store.sale(voucher).await?;
-            try_sync(&mut self.servers, &sale, "").await
+            sync(&mut self.servers, &sale, "").await
         };
         if let Err(error) = settling.await {
             tracing::debug!(%voucher, %error, "a shard is not settled yet");

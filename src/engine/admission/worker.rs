@@ -271,13 +271,24 @@ impl AdmissionWorker {
                 self.run_id = None;
                 return false;
             }
+            damage.cuts.into_iter().for_each(|voucher| self.context.versions.note_cut(voucher));
             damage.sales.into_iter().for_each(|voucher| self.prepare(voucher));
         }
         if !self.damaged_streams.is_empty() {
             return false;
         }
         self.note_peers().await;
+        self.note_restored().await;
         true
+    }
+
+    /// Records that the other nodes were awaited; the watermark that says so may have been lost.
+    async fn note_restored(&mut self) {
+        let Some(run) = &self.run_id else { return };
+        let (conn, of, node) = (&mut self.servers.conn, &self.partition, &self.context.node);
+        if let Err(error) = reconcile::note_restored(conn, of, node, run).await {
+            tracing::debug!(%error, partition = of.number(), "stock cannot be removed yet");
+        }
     }
 
     /// The sales of this partition that are known, each with its time of creation.
@@ -658,6 +669,7 @@ impl AdmissionWorker {
         // A restart in the middle of it is noticed by the next connection.
         self.run_id = Some(run);
         self.note_peers().await;
+        self.note_restored().await;
         Ok(())
     }
 
@@ -732,7 +744,7 @@ async fn prepare(
     // The delivery task records in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is
     // being reduced has this version, and stays open.
     if done.closed.is_none()
-        && sale_copy::try_sync(reconciler.servers, &sale, "").await? == Some(Synced::Damaged)
+        && sale_copy::try_sync(reconciler.servers, &sale, "").await? == Synced::Damaged
     {
         return Err(reconciling);
     }

@@ -1,15 +1,12 @@
 //! The copy of a sale in Redis: reads it, and updates it to what SQL committed.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use redis::cmd;
 use seckill_model::{Millis, Sale, VoucherId};
 use seckill_redis::{Connection, Layout, RedisError, scripts};
 
 use crate::{EngineError, Result, servers::Servers};
-
-/// Interval between checks of a stock reduction in progress: most take a few milliseconds.
-const CUT_POLL: Duration = Duration::from_millis(20);
 
 /// Removes a sale from Redis; returns whether any of its keys existed.
 pub(crate) async fn drop_keys(
@@ -22,7 +19,7 @@ pub(crate) async fn drop_keys(
     Ok(conn.query::<u64>(&unlink).await? > 0)
 }
 
-/// Reads a sale from Redis; `None` if a field is missing or invalid.
+/// Reads a sale from Redis, with the pieces of a reduction in progress; `None` if a field is missing or invalid.
 pub(crate) async fn read(servers: &mut Servers, voucher: VoucherId) -> Result<Option<Sale>> {
     let fields: Result<HashMap<String, String>, RedisError> =
         servers.conn.query(cmd("HGETALL").arg(servers.keys.sale(voucher))).await;
@@ -33,11 +30,12 @@ pub(crate) async fn read(servers: &mut Servers, voucher: VoucherId) -> Result<Op
     let number = |name: &str| fields.get(name)?.parse::<u64>().ok();
     let time = |name: &str| Some(Millis(fields.get(name)?.parse().ok()?));
     let read = || {
+        let initial = number("initial")?.saturating_add(number("cut").unwrap_or(0));
         Some(Sale {
             voucher_id: voucher,
             title: fields.get("title")?.clone(),
-            initial: number("initial")?,
-            stock: number("initial")?,
+            initial,
+            stock: initial,
             begin: time("begin").filter(|it| it.0 > 0),
             end: time("end").filter(|it| it.0 > 0),
             state: fields.get("state")?.parse().ok()?,
@@ -64,35 +62,32 @@ pub enum Synced {
     Taken,
     /// Redis had this version or a newer one.
     Known,
+    /// Redis had this version, and its stock is being reduced.
+    Cutting,
+    /// The same, and the process that reduces it takes too long: a newer version puts the pieces back.
+    Expired,
     /// Its keys are inconsistent or missing: it has to be reconciled with its buyers.
     Damaged,
 }
 
 /// Updates the copy in Redis to what SQL committed. Safe to repeat; an older copy never wins. `how` is an argument of
-/// `sync_sale.lua`: `new` for a sale that was just created.
+/// `sync_sale.lua`: `new` for a sale that was just created. A reduction of its stock that takes too long is undone: first
+/// SQL is fenced against its commit, then Redis puts the pieces back.
 ///
 /// # Errors
-/// Redis is unreachable, or has another sale with that ID.
+/// Redis or SQL is unreachable, or Redis has another sale with that ID.
 pub async fn sync(servers: &mut Servers, sale: &Sale, how: &str) -> Result<Synced> {
-    let mut how = how;
-    loop {
-        match try_sync(servers, sale, how).await? {
-            // Its stock is being reduced, so it is not new; if that process has died, its lease ends.
-            None => {
-                how = "";
-                tokio::time::sleep(CUT_POLL).await;
-            }
-            Some(synced) => return Ok(synced),
+    match try_sync(servers, sale, how).await? {
+        Synced::Expired => {
+            let fenced = servers.store.fence_sale(sale.voucher_id, Some(sale.version)).await?;
+            try_sync(servers, &fenced, "").await
         }
+        synced => Ok(synced),
     }
 }
 
-/// As [`sync`], but `None` if another process is reducing the stock of the same version.
-pub(crate) async fn try_sync(
-    servers: &mut Servers,
-    sale: &Sale,
-    how: &str,
-) -> Result<Option<Synced>> {
+/// As [`sync`], but writes nothing to SQL.
+pub(crate) async fn try_sync(servers: &mut Servers, sale: &Sale, how: &str) -> Result<Synced> {
     let voucher = sale.voucher_id;
     let run = servers.conn.run_id(&servers.keys.sale(voucher)).await?;
     let mut call = scripts::SYNC_SALE.prepare_invoke();
@@ -103,10 +98,11 @@ pub(crate) async fn try_sync(
     call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run).arg(shard(sale));
     let answer: String = servers.conn.invoke(&call).await?;
     match answer.as_str() {
-        "taken" => Ok(Some(Synced::Taken)),
-        "known" => Ok(Some(Synced::Known)),
-        "damaged" => Ok(Some(Synced::Damaged)),
-        "cutting" => Ok(None),
+        "taken" => Ok(Synced::Taken),
+        "known" => Ok(Synced::Known),
+        "cutting" => Ok(Synced::Cutting),
+        "expired" => Ok(Synced::Expired),
+        "damaged" => Ok(Synced::Damaged),
         "other" => Err(EngineError::OtherSale(sale.sale_id())),
         _ => Err(RedisError::reply("sync_sale.lua").into()),
     }

@@ -1,10 +1,10 @@
 //! Delivers changes of sales to Redis. A change is committed in SQL first; any node delivers it until Redis confirms
 //! its version.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::cmd;
-use seckill_model::{Sale, SaleState, locale::in_english};
+use seckill_model::{Sale, SaleState, VoucherId, locale::in_english};
 use seckill_redis::{RedisError, keys::CacheKeys};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,10 @@ use crate::{
     telemetry::data_loss::Closed,
 };
 
+/// Maximum time until a change is confirmed by a Redis that loses keys of the sale again and again.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(30);
+/// Maximum time for undoing one reduction of stock: others wait.
+const UNDO_WITHIN: Duration = Duration::from_secs(1);
 /// Interval between checks for unconfirmed changes.
 const DELIVER_EVERY: Duration = Duration::from_millis(500);
 
@@ -32,19 +36,14 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Result<()> {
     let voucher = sale.voucher_id;
     let confirmed = async {
-        // Without the lock of a loader, which has read the sale before this change.
-        let CacheKeys { entry, loading } = servers.keys.voucher_cache(voucher);
-        servers.conn.query::<u64>(cmd("DEL").arg(entry).arg(loading)).await?;
         if sale.state == SaleState::Archived {
             drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
-        } else if sync(servers, sale, how).await? == Synced::Damaged {
-            let of = servers.keys.partition_of(voucher);
-            let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
-            let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
-            if done.closed == Some(Closed::OtherSale) {
-                return Err(EngineError::OtherSale(sale.sale_id()));
-            }
+        } else {
+            confirm(servers, sale, how).await?;
         }
+        // Of the whole sale, also for a shard; without the lock of a loader, which has read the sale before this change.
+        let CacheKeys { entry, loading } = servers.keys.voucher_cache(sale.sale_id());
+        servers.conn.query::<u64>(cmd("DEL").arg(entry).arg(loading)).await?;
         Ok(())
     };
     confirmed.await.map_err(|error| match error {
@@ -53,6 +52,27 @@ pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Re
     })?;
     if sale.is_undelivered() {
         servers.store.note_delivered(voucher, sale.version).await?;
+    }
+    Ok(())
+}
+
+/// Returns once Redis has this version of a sale or a newer one. Only the script that updates the sale confirms that: a
+/// reconciliation may have begun with an older version.
+async fn confirm(servers: &mut Servers, sale: &Sale, how: &str) -> Result<()> {
+    let (voucher, until) = (sale.voucher_id, Instant::now() + CONFIRM_WITHIN);
+    while sync(servers, sale, how).await? == Synced::Damaged {
+        if Instant::now() > until {
+            return Err(EngineError::Reconciling(servers.keys.sale(voucher)));
+        }
+        let of = servers.keys.partition_of(voucher);
+        let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
+        let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
+        match done.closed {
+            Some(Closed::OtherSale) => return Err(EngineError::OtherSale(sale.sale_id())),
+            // It stays closed, with the version that the reconciliation has read after this one.
+            Some(Closed::Oversold) => return Ok(()),
+            None => {}
+        }
     }
     Ok(())
 }
@@ -139,5 +159,27 @@ async fn deliver_waiting(servers: &mut Servers, versions: &SaleVersions) -> Resu
     for sale in &waiting {
         versions.note(sale);
     }
-    deliver_each(servers, &waiting, "").await
+    let delivered = deliver_each(servers, &waiting, "").await;
+    for voucher in versions.take_cuts() {
+        undo_cut(servers, voucher).await;
+    }
+    delivered
+}
+
+/// Undoes the reduction of the stock of a sale if it takes too long. If SQL is slow, the next check of the keys finds it
+/// again.
+async fn undo_cut(servers: &mut Servers, voucher: VoucherId) {
+    let undoing = async {
+        let sale = servers.store.sale(voucher).await?;
+        sync(servers, &sale, "").await
+    };
+    match tokio::time::timeout(UNDO_WITHIN, undoing).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%voucher, %error, "a removal of stock is not undone yet");
+        }
+        Err(_) => {
+            tracing::warn!(%voucher, "a removal of stock is not undone yet: the database is slow");
+        }
+    }
 }

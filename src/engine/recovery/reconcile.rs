@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::cmd;
+use redis::{cmd, pipe};
 use seckill_model::{
     EntryId, Millis, OrderEntry, OrderId, Sale, SaleOrder, SaleState, VoucherId,
     faults::{self, Point},
@@ -50,6 +50,10 @@ const GRACE: Duration = Duration::from_secs(8);
 /// Longer than any outage of Redis over which a node could remember promises.
 const DEAD_NODE_MS: i64 = 120_000;
 const PEER_POLL: Duration = Duration::from_millis(20);
+/// A node that lives sends a heartbeat within this time.
+const SIGN_WITHIN: Duration = Duration::from_millis(1_500);
+/// Field of the watermark: the run of the server in which every node has restored its promises.
+const RESTORED: &str = "restored";
 
 /// A process that reconciles, on one run of the Redis server.
 #[derive(Debug)]
@@ -74,6 +78,8 @@ pub(crate) enum Scope {
     Always,
     /// Even if Redis has another sale with that ID: the keys of that sale are renamed.
     Replace,
+    /// Not begun, but with a newer version of the sale.
+    Again,
 }
 
 /// A token of a process or task that reconciles.
@@ -209,6 +215,8 @@ pub(crate) struct Damage {
     pub(crate) streams: Vec<String>,
     /// Sales whose keys are inconsistent.
     pub(crate) sales: Vec<VoucherId>,
+    /// Sales whose stock a process has removed from Redis and not from SQL, for too long.
+    pub(crate) cuts: Vec<VoucherId>,
     /// Entries ever added to the order stream.
     added: u64,
 }
@@ -228,8 +236,47 @@ impl Damage {
 
 /// Makes every node reconcile the partition, as after a restart of Redis; none admits buyers before the others have.
 pub(crate) async fn summon_all(conn: &mut Connection, of: &Partition) -> Result<()> {
-    conn.query::<u64>(cmd("DEL").arg(of.reconciled())).await?;
-    Ok(())
+    let mut summon = pipe();
+    summon.cmd("DEL").arg(of.reconciled()).ignore();
+    summon.cmd("HDEL").arg(of.watermark()).arg(RESTORED).ignore();
+    Ok(conn.pipe(&summon).await?)
+}
+
+/// Records that every node has restored its promises, so that stock may be removed; called by `node` once it has awaited
+/// the others. Not if all are to reconcile the partition again.
+pub(crate) async fn note_restored(
+    conn: &mut Connection,
+    of: &Partition,
+    node: &str,
+    run_id: &str,
+) -> Result<()> {
+    let mut call = scripts::RESTORED.prepare_invoke();
+    call.key(of.reconciled()).key(of.watermark()).arg(node).arg(run_id);
+    Ok(conn.invoke(&call).await?)
+}
+
+/// Waits until the nodes have restored the buyers of a sale whom Redis may have lost. Returns whether there is a node:
+/// without one, it restores those that SQL and the stream know, and no others are known.
+pub(crate) async fn await_restored(servers: &mut Servers, voucher: VoucherId) -> Result<bool> {
+    let of = servers.keys.partition_of(voucher);
+    let (began, until) = (servers.conn.now_at(&of.nodes()).await?, Instant::now() + WITHIN);
+    let alone = Instant::now() + SIGN_WITHIN;
+    loop {
+        let run = servers.conn.run_id(&of.watermark()).await?;
+        let restored = cmd("HGET").arg(of.watermark()).arg(RESTORED).take();
+        if servers.conn.query::<Option<String>>(&restored).await?.is_some_and(|it| it == run) {
+            return Ok(true);
+        }
+        let signs = Nodes::read(&mut servers.conn, &of).await?.signs;
+        if Instant::now() > alone && signs.iter().all(|(_, at)| *at < began) {
+            reconcile(servers, &of, &[], &new_token()).await?;
+            return Ok(false);
+        }
+        if Instant::now() > until {
+            return Err(EngineError::Reconciling(servers.keys.sale(voucher)));
+        }
+        tokio::time::sleep(POLL).await;
+    }
 }
 
 /// Checks the streams of a partition and the keys of these sales, given with their time of creation in SQL.
@@ -241,13 +288,14 @@ pub(crate) async fn check(
     let (first, rest) = sales.split_at(sales.len().min(CHECKED));
     let mut damage = check_page(servers, of, first, None).await?;
     for page in rest.chunks(CHECKED) {
-        let Damage { streams, sales, .. } = check_page(servers, of, page, None).await?;
+        let Damage { streams, sales, cuts, .. } = check_page(servers, of, page, None).await?;
         for name in streams {
             if !damage.streams.contains(&name) {
                 damage.streams.push(name);
             }
         }
         damage.sales.extend(sales);
+        damage.cuts.extend(cuts);
     }
     Ok(damage)
 }
@@ -269,24 +317,30 @@ async fn check_page(
     for (_, created) in sales {
         call.arg(created.0);
     }
-    // The indexes of damaged sales count from 1.
-    let (streams, damaged, added): (Vec<String>, Vec<usize>, u64) = conn.invoke(&call).await?;
-    let sales = damaged.into_iter().filter_map(|place| sales.get(place.checked_sub(1)?));
-    Ok(Damage { streams, sales: sales.map(|(voucher, _)| *voucher).collect(), added })
+    let (streams, damaged, added, cuts): (Vec<String>, Vec<usize>, u64, Vec<usize>) =
+        conn.invoke(&call).await?;
+    // They count from 1.
+    let named = |places: Vec<usize>| {
+        let found = places.into_iter().filter_map(|place| sales.get(place.checked_sub(1)?));
+        found.map(|(voucher, _)| *voucher).collect()
+    };
+    Ok(Damage { streams, sales: named(damaged), cuts: named(cuts), added })
 }
 
 /// Result of an attempt to begin.
 enum Start {
     /// Nothing needs to be reconciled.
     Whole,
-    /// The keys are consistent: buyers are restored while the sale stays open.
-    Open,
+    /// The keys are consistent: buyers are restored while the sale stays open. With the version in Redis.
+    Open(u64),
     /// Another process is reconciling the sale.
     Busy,
     /// Redis has another sale with that ID, which is closed.
     Other,
-    /// The sale is closed until the end; with the faults found in its keys.
-    Closed(Vec<String>),
+    /// The sale is closed until the end; with the version in Redis, and the faults found in its keys.
+    Closed(u64, Vec<String>),
+    /// A key was lost again, or another process has taken over.
+    Lost,
 }
 
 impl<'a> Reconciler<'a> {
@@ -360,14 +414,15 @@ impl<'a> Reconciler<'a> {
             }
             match self.begin(&sale, scope).await? {
                 Start::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
-                Start::Busy => tokio::time::sleep(POLL).await,
+                Start::Busy | Start::Lost => tokio::time::sleep(POLL).await,
                 Start::Other => {
                     let closed = Some(Closed::OtherSale);
                     let done = self.give_up(voucher, promises).await?;
                     return Ok(Reconciled { closed, ..done });
                 }
-                Start::Open => {
+                Start::Open(version) => {
                     // First the stock according to SQL, which the buyers may need.
+                    let sale = self.fence(&sale, version).await?;
                     if sale_copy::sync(self.servers, &sale, "").await? == Synced::Damaged {
                         continue;
                     }
@@ -380,7 +435,12 @@ impl<'a> Reconciler<'a> {
                         return Ok(Reconciled { keys, ..done });
                     }
                 }
-                Start::Closed(found) => {
+                Start::Closed(version, found) => {
+                    let sale = self.fence(&sale, version).await?;
+                    if let Start::Lost = self.begin(&sale, Scope::Again).await? {
+                        tracing::warn!(%voucher, "a key was lost again while its sale was fenced");
+                        continue;
+                    }
                     let forced = matches!(scope, Scope::Always | Scope::Replace);
                     let damaged = forced || !found.is_empty();
                     // If only the stock or the tally was lost, the buyers are those that were admitted.
@@ -424,6 +484,16 @@ impl<'a> Reconciler<'a> {
         Err(EngineError::Reconciling(self.servers.keys.sale(voucher)))
     }
 
+    /// Raises the version of a sale in SQL: Redis may have lost a reduction of its stock, which must not be committed any
+    /// more. Not if Redis is ahead of SQL, which has no version of its own then.
+    async fn fence(&mut self, sale: &Sale, in_redis: u64) -> Result<Sale> {
+        let is_final = matches!(sale.state, SaleState::Ended | SaleState::Archived);
+        if is_final || in_redis > sale.version {
+            return Ok(sale.clone());
+        }
+        Ok(self.servers.store.fence_sale(sale.voucher_id, None).await?)
+    }
+
     async fn begin(&mut self, sale: &Sale, scope: Scope) -> Result<Start> {
         let (keys, voucher) = (&self.servers.keys, sale.voucher_id);
         let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
@@ -433,27 +503,27 @@ impl<'a> Reconciler<'a> {
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
         call.arg(<&str>::from(sale.state)).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
         call.arg::<&str>(scope.into()).arg(sale_copy::shard(sale));
-        let mut answer: Vec<String> = self.servers.conn.invoke(&call).await?;
-        if answer.is_empty() {
-            return Err(RedisError::reply("reconcile_begin.lua").into());
-        }
-        match answer.remove(0).as_str() {
-            "whole" => Ok(Start::Whole),
-            "open" => Ok(Start::Open),
-            "busy" => Ok(Start::Busy),
-            "other" => Ok(Start::Other),
-            // By the names that the operator sees.
-            _ => Ok(Start::Closed(
-                answer
-                    .into_iter()
-                    .map(|found| match found.as_str() {
-                        "sale" => keys.sale(voucher),
-                        "stock" => keys.stock(voucher),
-                        "buyers" => keys.buyers(voucher),
-                        _ => found,
-                    })
-                    .collect(),
-            )),
+        let answer: Vec<String> = self.servers.conn.invoke(&call).await?;
+        let mut answer = answer.into_iter();
+        let word = answer.next().unwrap_or_default();
+        let version = answer.next().and_then(|version| version.parse().ok());
+        match (word.as_str(), version) {
+            ("whole", _) => Ok(Start::Whole),
+            ("busy", _) => Ok(Start::Busy),
+            ("other", _) => Ok(Start::Other),
+            ("lost", _) => Ok(Start::Lost),
+            ("open", Some(version)) => Ok(Start::Open(version)),
+            ("begun", Some(version)) => {
+                // By the names that the operator sees.
+                let named = answer.map(|found| match found.as_str() {
+                    "sale" => keys.sale(voucher),
+                    "stock" => keys.stock(voucher),
+                    "buyers" => keys.buyers(voucher),
+                    _ => found,
+                });
+                Ok(Start::Closed(version, named.collect()))
+            }
+            _ => Err(RedisError::reply("reconcile_begin.lua").into()),
         }
     }
 
@@ -695,7 +765,7 @@ enum Entry {
 ///   in the background. That includes a transaction which the database commits after the end of the process.
 /// - The process has no batch in flight in this run: the script refuses a node that has not reconciled the run.
 /// - The order IDs that it leased are not issued again: the first node on a run issues IDs of later seconds only.
-/// - A sale that it was reconciling or cutting stays closed until the lease in Redis expires.
+/// - A sale that it was reconciling stays closed until the lease in Redis expires; a cut is undone by the next node.
 /// - A new process under its name has another ID, and is waited for.
 pub async fn await_peers(
     conn: &mut Connection,

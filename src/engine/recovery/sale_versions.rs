@@ -1,7 +1,11 @@
 //! The newest version of each sale that this node has seen in SQL. It never admits buyers to a sale whose version in
 //! Redis is older.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    sync::Arc,
+};
 
 use parking_lot::{Mutex, RwLock};
 use seckill_model::{Millis, Sale, SaleState, VoucherId, sale::Shard};
@@ -28,9 +32,21 @@ pub struct SaleVersions {
     known: Arc<Mutex<HashMap<VoucherId, KnownSale>>>,
     sharded: Arc<RwLock<HashMap<VoucherId, Arc<ShardedSale>>>>,
     wake: Arc<Notify>,
+    /// Sales whose stock a process has removed from Redis and not from SQL, for too long.
+    cuts: Arc<Mutex<BTreeSet<VoucherId>>>,
 }
 
 impl SaleVersions {
+    /// Records that a reduction of the stock of a sale has to be undone.
+    pub(crate) fn note_cut(&self, voucher: VoucherId) {
+        self.cuts.lock().insert(voucher);
+    }
+
+    /// Takes the sales with such a reduction.
+    pub(crate) fn take_cuts(&self) -> BTreeSet<VoucherId> {
+        mem::take(&mut self.cuts.lock())
+    }
+
     /// Records a sale as read from SQL.
     pub(crate) fn note(&self, sale: &Sale) {
         let archived = sale.state == SaleState::Archived;

@@ -234,11 +234,18 @@ impl Store {
         })
     }
 
-    /// Locks these sales for a moment: a transaction that changes one of them has ended then.
-    pub async fn await_writers(&self, sales: &[VoucherId]) -> Result<()> {
+    /// Raises the version of a sale, with `seen` only if that is still its version; returns the sale. It waits for a
+    /// transaction that changes the sale: a reduction of the stock that was prepared before has been committed then, or
+    /// fails with [`StoreError::Changed`], however late its commit comes.
+    pub async fn fence_sale(&self, voucher: VoucherId, seen: Option<u64>) -> Result<Sale> {
         transaction!(self, |conn| {
-            let keys = sales.iter().map(|voucher| voucher_key(*voucher));
-            lock_sales(conn, keys.collect::<Result<_>>()?).await.map(drop)
+            let sale = lock(conn, voucher).await?;
+            if seen.is_some_and(|seen| seen != sale.version) {
+                return Ok(sale);
+            }
+            let raise = "UPDATE tb_seckill_voucher SET version = version + 1 WHERE voucher_id = $1";
+            conn.execute(raise, params![voucher]).await?;
+            select_one(conn, voucher).await
         })
     }
 
@@ -252,13 +259,14 @@ impl Store {
     }
 
     /// Restores a sale from Redis, with its voucher if that is missing: for a database that was rolled back. The stock
-    /// is derived from the live orders. Does nothing if SQL has this version or a newer one.
+    /// is derived from the live orders. Does nothing if SQL has this version or a newer one. It gets the next version: a
+    /// reduction of the stock that was prepared before fails, and Redis puts its pieces back.
     ///
     /// # Errors
     /// [`StoreError::Rejected`] if there are more live orders than pieces, or the ID belongs to another voucher.
     pub async fn adopt_sale(&self, sale: &Sale) -> Result<()> {
         let voucher = voucher_key(sale.voucher_id)?;
-        let (initial, version) = (number(sale.initial)?, number(sale.version)?);
+        let (initial, version) = (number(sale.initial)?, number(sale.version)?.saturating_add(1));
         transaction!(self, |conn| {
             match lock(conn, sale.voucher_id).await {
                 Ok(known) if known.version >= sale.version => return Ok(()),
@@ -278,7 +286,7 @@ impl Store {
                 "INSERT INTO tb_seckill_voucher \
                  (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
                   update_time, user_limit, version, delivered_version, shard_of, shards) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12) {}",
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10 - 1, $11, $12) {}",
                 (dialect.upsert)("voucher_id", updated)
             );
             let (of, count) = shard_columns(sale.shard)?;
