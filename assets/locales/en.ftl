@@ -756,7 +756,7 @@ attach-back-foreign = sale #{ $voucher } did not come from this service, or has 
 attach-back-in-flight = orders in flight in the engine: { $entries }, dead letters: { $dead }. Let the consumers finish, and replay or discard the dead letters
 attach-back-limit = users with several live orders: { $count }, for example { $user }. The set of the service holds one for each user
 attach-back-missing = orders to insert
-attach-back-moving = the service changed orders of the sale while they were written; nothing was written to it. Run the command again
+attach-back-moving = the service changed its stock or orders of the sale while they were written. Run the command again
 attach-back-returning = closed orders whose piece Redis does not have yet: { $orders }. Repeat in a moment
 attach-back-running = sale #{ $voucher } is running in the engine; pause or end it first
 attach-back-taken = order IDs that belong to other users in the table of the service: { $count }, the first { $order }
@@ -843,7 +843,7 @@ attach-move-again = sale #{ $voucher } has moved to this engine before and has g
 attach-move-aside = entries of the sale that a recovery has given up, without another order of their users: { $count }, the first { $letter }. Settle them first, or pass --leave-out
 attach-move-ask = Move sale #{ $voucher } "{ $title }" to the engine, with { $stock } of { $initial } pieces left? The service cannot sell it any more.
 attach-move-before = Sale #{ $voucher } has moved to the engine before. Nothing was changed.
-attach-move-changed = the sale changed while it was prepared: the service still sells it, or its consumers run. Its stock key was restored, and nothing has moved. Stop the service, and run the command again
+attach-move-changed = the sale changed while it was prepared: the service still sells it, or its consumers run. Its stock key has its name, and nothing has moved. Stop the service, and run the command again
 attach-move-closed = closed orders: { $count }, the first { $order }. Their pieces may be sold already; remove these rows or correct their status first
 attach-move-consumer = consumer { $consumer } asked for entries { $seconds } s ago. Stop the consumers of the service, or adjust --quiet
 attach-move-elsewhere = key { $key } says that the sale has moved to another engine. Name the servers of that engine
@@ -854,8 +854,10 @@ attach-move-groups = other groups read stream { $stream }: { $names }. The migra
 attach-move-initial = the service states an initial stock of { $stated }, but stock and live orders in SQL are { $initial }
 attach-move-interrupted = { $why }. Sale #{ $voucher } may be stopped on both sides: run the command again, which completes or undoes the migration
 attach-move-keys = the Redis of the engine has keys of sale #{ $voucher } already ({ $key }): a node may sell it. Use the database that belongs to this Redis
+attach-move-lost = key { $key } says that sale #{ $voucher } has moved to this engine, but its database does not have it: was it restored from a backup? Restore the sale there, or delete the key if the service is to sell it again
 attach-move-memory = the profile has no stream: orders may wait in the memory of the service, where they cannot be seen. Stop the service, and pass --service-stopped
 attach-move-no-clients = the user of --redis may not run CLIENT LIST or INFO, which show clients that read with XREADGROUP. Stop the service and pass --service-stopped, or permit the commands
+attach-move-no-mark = key { $key } shows that the sale was moving, and the engine has a sale with its ID, but key { $mark } is missing: whether they are the same is unknown. Compare both, and delete the stock of the side that must not sell it
 attach-move-no-order = buyers without order and entry: { $count }, for example user { $user }. Recover their orders first, or pass --leave-out: their pieces are on sale again
 attach-move-no-sale = the service has no sale #{ $voucher } in SQL
 attach-move-no-time = { $count ->
@@ -863,17 +865,26 @@ attach-move-no-time = { $count ->
    *[other] { $count } orders have
 } no time of creation: the engine stores that of the migration, so an unpaid one is closed a whole deadline later.
 attach-move-not-loaded = sale #{ $voucher } has no stock in Redis ({ $key }): what is left is unknown. Load the stock first
-attach-move-not-proved = { $matching } of { $orders } orders are on the other side. Nothing was cleaned up; compare both sides, and run the command again.
+attach-move-not-proved = { $matching } of { $orders } orders are on the other side{ $differing ->
+    [0] {""}
+   *[other] ; another status: { $differing }
+}{ $stock_matches ->
+    [true] {""}
+   *[false] ; the stock differs
+}. Nothing was cleaned up; compare both sides, and run the command again.
 attach-move-number = values that are no ID for the engine: { $count }, the first { $value }
 attach-move-oversold = the sale is oversold: { $sold } orders of { $initial } pieces
+attach-move-overtaken = another run of 'seckill attach migrate' for sale #{ $voucher } has begun meanwhile, or its keys were changed. Run the command again
 attach-move-possible = Nothing prevents the migration. Nothing was changed.
 attach-move-progress = entries were delivered or acknowledged within a second: a consumer is running. Stop the consumers of the service
 attach-move-proved = The sale has moved: { $matching } of { $orders } orders are on the other side, for the same users and under the same IDs.
 attach-move-read = a client reads entries with XREADGROUP now and then. Stop the consumers of the service; if it belongs to another service, pass --service-stopped
+attach-move-read-only = the database of the service takes no writes ({ $setting } is { $value }): a replica may lag behind, and orders or payments would be lost. Name the primary with --database
 attach-move-reads = the client at { $address } reads entries with XREADGROUP. Stop the consumers of the service; if it belongs to another service, pass --service-stopped
 attach-move-recovery = a recovery of the stream is running; wait until it has finished
 attach-move-refused = The sale was not moved.
 attach-move-reloaded = key { $key } exists although the sale has moved or is moving: the service has loaded its stock again. Stop the service, delete the key, and run the command again
+attach-move-returning = sale #{ $voucher } is on its way back to the service: complete that first, with 'seckill attach migrate --back'
 attach-move-same-database = the database of the service belongs to an engine: both sides must have their own
 attach-move-same-id = order IDs of two users: { $count }, the first { $order }
 attach-move-same-keys = the profile names key { $key }, which belongs to the engine
@@ -2690,6 +2701,7 @@ http-paused = the sale is paused
 http-pay-closed = the order is closed and cannot be paid
 http-pay-dead = the order could not be processed and cannot be paid yet
 http-pay-queued = the order is still being written; try again shortly
+http-pay-returned = the sale of the order goes back to the service that it came from; pay the order there once that has finished
 http-shop = a shop ID is a decimal number
 http-slow-body = the request body did not arrive in time
 http-sold-out = sold out
@@ -3820,6 +3832,7 @@ reply-lock-released = lock '{ $name }' released
 reply-paid = { $payment ->
     [paid] order { $order } is paid
     [paid_before] order { $order } was already paid
+    [returned] order { $order } is not paid here: its sale goes back to the service that it came from. Pay it there once that has finished
     [too_late] order { $order } is closed and cannot be paid
    *[not_found] order { $order } is not in SQL
 }

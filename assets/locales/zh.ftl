@@ -732,7 +732,7 @@ attach-back-foreign = 秒杀 #{ $voucher } 不是从该服务迁入的，或已�
 attach-back-in-flight = 引擎中有在途订单 { $entries } 笔、死信 { $dead } 条，请等待消费者处理完毕，并重放或丢弃死信
 attach-back-limit = 有 { $count } 名用户持有多笔有效订单（例如 { $user }），而原服务的集合每名用户只能有一笔
 attach-back-missing = 待写入订单
-attach-back-moving = 写入期间原服务修改了该秒杀的订单，未向原服务写入任何数据；请重新运行该命令
+attach-back-moving = 写入期间原服务修改了该秒杀的库存或订单。请重新运行该命令
 attach-back-returning = 有 { $orders } 笔已关闭订单的库存尚未归还 Redis，请稍后重试
 attach-back-running = 秒杀 #{ $voucher } 在引擎中正在进行，请先暂停或结束
 attach-back-taken = 原服务的表中有 { $count } 个订单号属于其他用户，第一个为 { $order }
@@ -815,23 +815,34 @@ attach-move-groups = 还有其他消费者组在读取消息流 { $stream }：{ 
 attach-move-initial = 原服务记录的初始库存为 { $stated }，而 SQL 中库存与有效订单合计为 { $initial }
 attach-move-interrupted = { $why }。秒杀 #{ $voucher } 可能两边均已停售：请再次运行该命令，以完成或撤销迁移
 attach-move-keys = 引擎的 Redis 中已有秒杀 #{ $voucher } 的键（{ $key }），可能有节点正在售卖；请使用与该 Redis 对应的数据库
+attach-move-lost = 键 { $key } 表明秒杀 #{ $voucher } 已迁入此引擎，但其数据库中没有该秒杀：是否恢复过旧备份？请在引擎中恢复该秒杀；若应由原服务继续售卖，请删除该键
 attach-move-memory = 没有配置消息流：订单可能在服务的内存队列中，无法查看。请停止原服务，并加上 --service-stopped
 attach-move-no-clients = --redis 的用户无权执行 CLIENT LIST 或 INFO 命令，无法查看用 XREADGROUP 读取的客户端。请停止服务并加上 --service-stopped，或授予该权限
+attach-move-no-mark = 键 { $key } 表明秒杀曾在迁移，引擎中也有同编号的秒杀，但键 { $mark } 不存在，无法判断是否为同一秒杀。请对比两侧，并删除不应销售一侧的库存
 attach-move-no-order = 有 { $count } 位买家既没有订单也没有消息（例如用户 { $user }）。请先补写订单，或加上 --leave-out 将其库存重新出售
 attach-move-no-sale = 原服务的 SQL 中没有秒杀 #{ $voucher }
 attach-move-no-time = { $count } 笔订单没有下单时间：引擎记为迁移的时间，未支付的订单因此从迁移时起重新计算支付期限。
 attach-move-not-loaded = 秒杀 #{ $voucher } 在 Redis 中没有库存（{ $key }），剩余数量未知，请先加载库存
-attach-move-not-proved = 另一侧有 { $orders } 笔订单中的 { $matching } 笔，未做清理；请比较两侧后重新运行。
+attach-move-not-proved = 另一侧有 { $orders } 笔订单中的 { $matching } 笔{ $differing ->
+    [0] {""}
+   *[other] ，状态不一致 { $differing } 笔
+}{ $stock_matches ->
+    [true] {""}
+   *[false] ，库存不一致
+}，未做清理；请比较两侧后重新运行。
 attach-move-number = 有 { $count } 个值不能作为引擎的编号，第一个为 { $value }
 attach-move-oversold = 该秒杀已超卖：{ $initial } 件，订单 { $sold } 笔
+attach-move-overtaken = 秒杀 #{ $voucher } 已由另一次 'seckill attach migrate' 接管，或其键被修改。请重新执行该命令
 attach-move-possible = 可以迁移。未做任何更改。
 attach-move-progress = 一秒之内有消息被投递或确认：消费者仍在运行，请停止原服务的消费者
 attach-move-proved = 迁移完成：另一侧有 { $orders } 笔订单中的 { $matching } 笔，用户和订单号均相同。
 attach-move-read = 有客户端不时用 XREADGROUP 读取消息。请停止原服务的消费者；如果它属于其他服务，请加上 --service-stopped
+attach-move-read-only = 原服务的数据库不接受写入（{ $setting } 为 { $value }）：从库可能有延迟，会丢失订单或支付。请用 --database 指定主库
 attach-move-reads = 客户端 { $address } 正在用 XREADGROUP 读取消息。请停止原服务的消费者；如果它属于其他服务，请加上 --service-stopped
 attach-move-recovery = 正在恢复该消息流，请等待其完成
 attach-move-refused = 未迁移该秒杀。
 attach-move-reloaded = 秒杀已迁移或正在迁移，但键 { $key } 又出现了：原服务重新加载了库存。请停止原服务，删除该键后重新运行
+attach-move-returning = 秒杀 #{ $voucher } 正在迁回原服务：请先用 'seckill attach migrate --back' 完成
 attach-move-same-database = 原服务的数据库属于某个引擎；两侧必须使用各自的数据库
 attach-move-same-id = 有 { $count } 个订单号属于两名用户，第一个为 { $order }
 attach-move-same-keys = 配置档案中的键 { $key } 属于引擎
@@ -2358,6 +2369,7 @@ http-paused = 秒杀已暂停
 http-pay-closed = 订单已关闭，不能支付
 http-pay-dead = 订单处理失败，暂时不能支付
 http-pay-queued = 订单正在写入，请稍后重试
+http-pay-returned = 订单所属的秒杀正在或已经迁回原服务，请待迁回完成后在原服务支付
 http-shop = 商户编号为十进制数
 http-slow-body = 请求体未在规定时间内到达
 http-sold-out = 库存不足
@@ -3319,6 +3331,7 @@ reply-lock-released = 已强制释放锁“{ $name }”
 reply-paid = { $payment ->
     [paid] 订单 { $order } 已支付
     [paid_before] 订单 { $order } 此前已支付
+    [returned] 订单 { $order } 不能在此支付：其秒杀正在或已经迁回原服务，请待迁回完成后在原服务支付
     [too_late] 订单 { $order } 已关闭，不能支付
    *[not_found] 订单 { $order } 不在 SQL 中
 }

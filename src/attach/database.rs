@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use seckill_model::{Millis, Phase, VoucherId, reason};
+use seckill_model::{Millis, Phase, Reason, VoucherId, reason};
 use seckill_store::{
     Settings, StoreError,
     plain::{PlainConnection, PlainPool, SessionSettings},
@@ -162,6 +162,20 @@ impl Database {
             Err(AttachError::Mismatch(_)) => Ok(false),
             Err(other) => Err(other),
         }
+    }
+
+    /// Why this database must not decide about a sale: it is a replica, which may lag behind, or takes no writes.
+    pub(crate) async fn not_primary(&self) -> Result<Option<Reason>> {
+        let setting = match self.name() {
+            "sqlite" => return Ok(None),
+            "postgres" | "postgresql" => "pg_is_in_recovery()",
+            _ => "@@global.read_only",
+        };
+        let rows = self.texts::<1>(&format!("SELECT {}", text(setting)), &[]).await?;
+        let value = rows.into_iter().flatten().next().flatten().unwrap_or_default();
+        let takes_writes =
+            matches!(value.to_ascii_lowercase().as_str(), "0" | "off" | "f" | "false");
+        Ok((!takes_writes).then(|| reason!("attach-move-read-only", setting, value)))
     }
 
     /// Whether an engine has its tables here.

@@ -146,8 +146,12 @@ async fn pay(
     let found = find(&shared, id, user).await?;
     if matches!(found.state, OrderState::Persisted) {
         let paid = payment::pay(&mut *shared.servers().await?, id).await?;
-        if matches!(paid, Payment::Paid | Payment::PaidBefore) {
-            return find(&shared, id, user).await.map(Answer);
+        match paid {
+            Payment::Paid | Payment::PaidBefore => {
+                return find(&shared, id, user).await.map(Answer);
+            }
+            Payment::Returned => return Err(refused(Label("http-pay-returned"), &found)),
+            Payment::TooLate | Payment::NotFound => {}
         }
     }
     match found.state {

@@ -51,6 +51,8 @@ pub enum Payment {
     PaidBefore,
     /// It was closed or cancelled before; nothing was charged.
     TooLate,
+    /// Its sale goes back, or has gone back, to the service that it came from; nothing was charged.
+    Returned,
     /// SQL has no such order, or not yet.
     NotFound,
 }

@@ -110,6 +110,20 @@ scripts! {
     ATTACH_USER_LOCK: plain("attach_user_lock.lua");
     /// Replays a dead letter of `attach` into the stream of another program.
     ATTACH_REPLAY: plain("attach_replay.lua");
+    /// Marks a sale of another program as moving, and renames its stock.
+    ATTACH_FENCE: plain("attach_fence.lua");
+    /// Takes over the move of a sale from an earlier run.
+    ATTACH_CLAIM: plain("attach_claim.lua");
+    /// Gives the stock of a sale that has not moved its name again.
+    ATTACH_UNFENCE: plain("attach_unfence.lua");
+    /// Deletes what a sale that has moved leaves behind.
+    ATTACH_FINISH: plain("attach_finish.lua");
+    /// Records that a sale returns to another program.
+    ATTACH_RECORD: plain("attach_record.lua");
+    /// Collects the buyers of a sale that returns to another program.
+    ATTACH_STAGE: plain("attach_stage.lua");
+    /// Gives a sale back to another program.
+    ATTACH_RETURN: plain("attach_return.lua");
     /// Reads a window of the order stream.
     ENTRIES: plain("entries.lua");
     /// Reads all figures of a Snapshot.

@@ -88,15 +88,20 @@ pub(super) fn why_unwritten(
     })
 }
 
-/// The results of paying `ids`, from the status that each existing order had.
-pub(super) fn payments(ids: &[OrderId], found: Vec<(OrderId, OrderStatus)>) -> Vec<Payment> {
+/// The result of paying an order with this status; `frozen`: its sale goes back to another service.
+pub(super) fn payment(status: OrderStatus, frozen: bool) -> Payment {
+    match status {
+        OrderStatus::Unpaid if frozen => Payment::Returned,
+        OrderStatus::Unpaid => Payment::Paid,
+        _ if status.is_live() => Payment::PaidBefore,
+        _ => Payment::TooLate,
+    }
+}
+
+/// The results of paying `ids`, from that of each existing order.
+pub(super) fn payments(ids: &[OrderId], found: Vec<(OrderId, Payment)>) -> Vec<Payment> {
     let mut results: HashMap<OrderId, Payment> = HashMap::new();
-    for (id, status) in found {
-        let result = match status {
-            OrderStatus::Unpaid => Payment::Paid,
-            _ if status.is_live() => Payment::PaidBefore,
-            _ => Payment::TooLate,
-        };
+    for (id, result) in found {
         results.entry(id).or_insert(result);
     }
     // A duplicate ID was paid by its first occurrence.

@@ -17,7 +17,9 @@ use redis::{cmd, pipe};
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header::RETRY_AFTER};
 use seckill_engine::commands::Command;
 use seckill_http::{HttpSettings, Secret, Server, ServerError};
-use seckill_model::{EntryId, Label, Message, Millis, NewSale, UserId, VoucherId, user::Role};
+use seckill_model::{
+    EntryId, Fence, Label, Message, Millis, NewSale, UserId, VoucherId, user::Role,
+};
 use seckill_redis::dead_letters::bury_all;
 use serde_json::{Value, json};
 use tokio::{
@@ -189,6 +191,28 @@ async fn an_order_is_queued_then_persisted_then_paid() {
         assert_eq!((paid.status, &paid.body["data"]["state"]), (200, &json!("paid")));
         assert!(paid.body["data"]["payTime"].is_string(), "{}", paid.body);
     }
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_whose_sale_goes_back_to_another_service_is_not_paid_here() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let token = log_in_one(&world, 1).await;
+    let got = door.buy(voucher, &token).await;
+    let id = got.body["data"].as_str().unwrap();
+    door.until_state(id, &token, "persisted").await;
+    let fence = Fence { name: "operator".into(), token: 1 };
+    world.store.freeze_orders(voucher, Millis::now(), &fence).await.unwrap();
+    let refused = door.pay(id, &token).await;
+    assert_eq!((refused.status, &refused.body["data"]["state"]), (409, &json!("persisted")));
+    let why = refused.body["errorMsg"].as_str().unwrap();
+    assert!(why.contains("goes back to the service that it came from"), "{why}");
+    world.store.thaw_orders(voucher, &fence).await.unwrap();
+    assert_eq!(door.pay(id, &token).await.body["data"]["state"], "paid");
+    // What is paid here stays paid.
+    world.store.freeze_orders(voucher, Millis::now(), &fence).await.unwrap();
+    assert_eq!(door.pay(id, &token).await.body["data"]["state"], "paid");
     door.close().await;
 }
 

@@ -114,6 +114,7 @@ on_all![
     orders::a_model_agrees_on_any_batches,
     payment::each_payment_returns_its_result,
     payment::each_order_is_paid_or_closed_and_never_both,
+    payment::orders_of_a_frozen_sale_are_neither_paid_nor_closed,
     payment::the_oldest_close_first_and_only_under_the_lock,
     payment::what_was_closed_is_reported_until_redis_confirms_it,
     payment::a_closed_place_is_free_again,

@@ -80,7 +80,7 @@ impl Service {
         Self::at(database, redis, home, runtime, url)
     }
 
-    fn at(
+    pub(crate) fn at(
         database: Database,
         redis: TestRedis,
         home: Seckill,

@@ -19,12 +19,13 @@ use seckill_model::{
 };
 use seckill_store::plain::PlainPool;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use crate::{
     attach::{Database, SCRIPT, STREAM, Service},
     support::{
-        BINARY, Background, LONG, MariaDb, PASSWORD, Postgres, Ran, TestRedis, refused,
-        wait_until_blocking,
+        BINARY, Background, Cut, LONG, MariaDb, PASSWORD, Postgres, Proxy, Pty, Ran, Seckill,
+        TestRedis, refused, wait_until_blocking,
     },
 };
 
@@ -38,6 +39,16 @@ struct Both {
 }
 
 impl Both {
+    /// A service with a database of its own, and an engine in SQLite.
+    fn at(database: Database, url: impl FnOnce(&Runtime) -> String) -> Self {
+        let (home, runtime) = (Seckill::new(), Runtime::new().unwrap());
+        let service_url = url(&runtime);
+        let service = Service::at(database, TestRedis::start(), home, runtime, service_url);
+        let url = format!("sqlite:{}", service.home.file("engine.db").display());
+        let pool = PlainPool::open(&url, 1).unwrap();
+        Self { service, redis: None, url, pool }
+    }
+
     fn start(database: Database, redis: Option<TestRedis>) -> Self {
         let service = Service::on(database, TestRedis::start());
         let url = match database {
@@ -83,6 +94,63 @@ impl Both {
         let report = self.run(sale, &[&["--dry-run"], args].concat()).expect_code(1).json();
         let found = report["plan"]["findings"].as_array().unwrap();
         found.iter().map(|it| it.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// A migration in a terminal, with its question on the screen.
+    fn asks(&self, args: &[&str]) -> Pty {
+        self.wait_for_silence();
+        let (theirs, ours) = (self.service.redis.url(), self.to_redis());
+        let to = ["migrate", "--sale", "10", "--to-redis", &ours, "--to-database", &self.url];
+        let all = [&to[..], &["--quiet", "1"], args].concat();
+        let pty = self.service.home.pty(&self.service.args(&theirs, &all), 120, 60, &[]);
+        pty.wait_for_text("[y/N]");
+        pty
+    }
+
+    /// Sale 10, sold to 30 users, of whom 5 have paid, in the engine and paused there.
+    fn moved(database: Database, redis: Option<TestRedis>, stock: i64) -> Self {
+        let both = Self::start(database, redis);
+        both.sale_with_orders("10", stock);
+        both.migrate("10", &[]);
+        both.engine(&["sale", "pause", "10"]).expect_code(0);
+        both
+    }
+
+    fn phase(&self) -> String {
+        let sale = self.engine(&["sale", "show", "10", "--json"]).expect_code(0).json();
+        sale["phase"].as_str().unwrap().to_owned()
+    }
+
+    /// The keys that a migration of sale 10 has left, without those of the buyers.
+    fn traces(&self) -> Vec<String> {
+        let mut keys: Vec<String> = self.service.redis.query(&["KEYS", "seckill:stock:10*"]);
+        keys.sort_unstable();
+        let end = |key: String| key.strip_prefix("seckill:stock:10").unwrap().to_owned();
+        keys.into_iter().map(end).collect()
+    }
+
+    /// The result of a payment in the engine, as JSON names it.
+    fn pay(&self, user: i64) -> String {
+        let order = order_of("10", user).to_string();
+        let paid = self.engine(&["orders", "pay", &order, "--json"]).json();
+        paid["payment"].as_str().unwrap().to_owned()
+    }
+
+    /// A status of 0 is unknown.
+    fn status_at_service(&self, user: i64) -> i64 {
+        let order = order_of("10", user);
+        let has = |status: &i64| {
+            let sql = "SELECT COUNT(*) FROM tb_voucher_order WHERE";
+            let sql = format!("{sql} id = {order} AND status = {status}");
+            self.service.count(sql.leak()) == 1
+        };
+        (1..=5).find(has).unwrap_or_default()
+    }
+
+    /// Whether the table of the service has this stock.
+    fn service_has(&self, stock: i64) -> bool {
+        let sql = "SELECT COUNT(*) FROM tb_seckill_voucher WHERE voucher_id = 10 AND";
+        self.service.count(format!("{sql} stock = {stock}").leak()) == 1
     }
 
     fn wait_for_silence(&self) {
@@ -461,7 +529,7 @@ fn other_groups_of_the_stream_prevent_a_migration() {
     redis.query::<i64>(&[&destroy[..], &[STREAM, "billing"]].concat());
     // Created after the sale has moved, before its entries are deleted.
     both.wait_for_silence();
-    let kill_at = format!("{}:3", Point::MigrationStep.name());
+    let kill_at = format!("{}:2", Point::MigrationStep.name());
     let ran = both.spawn("10", &["--yes", "--quiet", "1"], &[(KILL_AT, &kill_at)]).wait(LONG);
     assert!(ran.status.code().is_none(), "{ran}");
     both.release_lock();
@@ -506,7 +574,7 @@ fn every_pass_may_die(point: Point, back: bool) -> u32 {
             let checks = both.service.doctor(1, &[])["checks"].to_string();
             assert!(checks.contains("on sale neither in the service nor"), "{checks}");
         }
-        let before_end = if point == Point::AfterChangeCommit { 1 } else { 4 };
+        let before_end = if point == Point::AfterChangeCommit { 1 } else { 6 };
         if back && point != Point::BeforeCommit && pass <= before_end {
             let alarms = service_alarms(&both, sale);
             assert!(
@@ -536,12 +604,12 @@ fn every_pass_may_die(point: Point, back: bool) -> u32 {
 
 #[test]
 fn a_migration_that_dies_at_any_step_is_completed() {
-    assert_eq!(every_pass_may_die(Point::MigrationStep, false), 5);
+    assert_eq!(every_pass_may_die(Point::MigrationStep, false), 4);
 }
 
 #[test]
 fn a_return_that_dies_at_any_step_is_completed() {
-    assert_eq!(every_pass_may_die(Point::MigrationStep, true), 5);
+    assert_eq!(every_pass_may_die(Point::MigrationStep, true), 8);
 }
 
 #[test]
@@ -598,7 +666,7 @@ fn a_dead_migration_is_undone_if_something_prevents_it_now() {
     let both = Both::start(Database::Sqlite, None);
     both.sale_with_orders("10", 40);
     both.wait_for_silence();
-    let kill_at = format!("{}:2", Point::MigrationStep.name());
+    let kill_at = format!("{}:1", Point::MigrationStep.name());
     let envs = [(KILL_AT, kill_at.as_str())];
     let ran = both.spawn("10", &["--yes", "--quiet", "1"], &envs).wait(LONG);
     assert!(ran.status.code().is_none() && both.admit("10", 31).is_err(), "{ran}");
@@ -648,7 +716,8 @@ fn a_service_that_still_sells_keeps_its_sale() {
     });
     stop.store(true, Relaxed);
     let (admitted, fenced) = buyers.join().unwrap();
-    assert!(fenced && admitted > 0);
+    // What its stock shows already does not stop it.
+    assert!(!fenced && admitted > 0);
     // Stopped, with the load in flight, it moves.
     let report = both.migrate("10", &[]);
     assert_eq!(report["plan"]["in_flight"], admitted, "{report}");
@@ -787,7 +856,7 @@ fn an_entry_that_the_engine_does_not_have_stays_in_the_stream() {
     let both = Both::start(Database::Sqlite, None);
     both.sale_with_orders("10", 100);
     both.wait_for_silence();
-    let kill_at = format!("{}:3", Point::MigrationStep.name());
+    let kill_at = format!("{}:2", Point::MigrationStep.name());
     let ran = both.spawn("10", &["--yes", "--quiet", "1"], &[(KILL_AT, &kill_at)]).wait(LONG);
     assert!(ran.status.code().is_none(), "{ran}");
     both.release_lock();
@@ -986,4 +1055,289 @@ fn what_prevents_a_return_is_named() {
     assert_eq!((admit(6), admit(7)), (2, 0));
     service.consume();
     assert_eq!(service.status(0, &[])["alarms"], json!([]));
+}
+
+const DATABASES: [Database; 3] = [Database::Sqlite, Database::MariaDb, Database::Postgres];
+
+#[test]
+fn a_stock_that_is_loaded_while_a_return_is_asked_prevents_it() {
+    for database in DATABASES {
+        let both = Both::moved(database, None, 40);
+        let mut pty = both.asks(&["--back"]);
+        both.service.redis.query::<()>(&["SET", "seckill:stock:10", "80"]);
+        pty.send("y\r");
+        pty.wait_for_text("has loaded its stock again");
+        assert_ne!(pty.exit_status(LONG).exit_code(), 0);
+        // Nothing was ended, written or recorded.
+        assert_eq!(
+            (both.phase().as_str(), both.traces()),
+            ("paused", vec![String::new(), ":moved".into()])
+        );
+        assert!(both.service_has(19));
+        refused(both.run("10", &["--back", "--yes"]), 1, "has loaded its stock again");
+        both.service.redis.query::<i64>(&["DEL", "seckill:stock:10"]);
+        let report = both.migrate("10", &["--back"]);
+        assert_eq!(report["proof"]["stock_matches"], true, "{report}");
+        let stock: i64 = both.service.redis.query(&["GET", "seckill:stock:10"]);
+        assert!(stock == 10 && both.service_has(10), "{stock}");
+        assert_eq!(both.traces(), [""]);
+    }
+}
+
+#[test]
+fn a_stock_that_changes_while_a_migration_is_asked_is_left_alone() {
+    let both = Both::start(Database::Sqlite, None);
+    both.sale_with_orders("10", 40);
+    let mut pty = both.asks(&[]);
+    both.service.redis.query::<()>(&["SET", "seckill:stock:10", "80"]);
+    pty.send("y\r");
+    pty.wait_for_text("the sale changed while it was prepared");
+    assert_ne!(pty.exit_status(LONG).exit_code(), 0);
+    let stock: i64 = both.service.redis.query(&["GET", "seckill:stock:10"]);
+    assert_eq!((stock, both.traces()), (80, vec![String::new()]));
+    both.service.redis.query::<()>(&["SET", "seckill:stock:10", "10"]);
+    // What Redis does not show is compared after the stock was renamed.
+    let mut pty = both.asks(&[]);
+    let order = order_of("10", 7);
+    both.service.sql(&format!("UPDATE tb_voucher_order SET status = 2 WHERE id = {order}"));
+    pty.send("y\r");
+    pty.wait_for_text("the sale changed while it was prepared");
+    assert_ne!(pty.exit_status(LONG).exit_code(), 0);
+    assert_eq!((both.traces(), both.admit("10", 31).unwrap()), (vec![String::new()], 0));
+    both.migrate("10", &[]);
+    assert_eq!(both.pay(7), "paid_before");
+}
+
+#[test]
+fn payments_beside_a_return_are_kept_or_refused() {
+    for database in DATABASES {
+        let both = Arc::new(Both::moved(database, Some(TestRedis::start()), 40));
+        let buyers = {
+            let both = both.clone();
+            std::thread::spawn(move || {
+                (6..=30).map(|user| (user, both.pay(user))).collect::<Vec<_>>()
+            })
+        };
+        let unpaid = "SELECT COUNT(*) FROM tb_voucher_order WHERE status = 1 AND voucher_id = 10";
+        wait_until_blocking(LONG, "the first payments", || both.count(unpaid.into()) < 24);
+        let report = both.migrate("10", &["--back"]);
+        assert_eq!(report["moved"], true, "{report}");
+        let results = buyers.join().unwrap();
+        for (user, result) in &results {
+            let expected = match result.as_str() {
+                "paid" => 2,
+                "returned" => 1,
+                other => panic!("user {user}: {other}"),
+            };
+            assert_eq!(both.status_at_service(*user), expected, "user {user}: {results:?}");
+        }
+        let refused_now = results.iter().filter(|it| it.1 == "returned").count();
+        assert!(refused_now > 0, "no payment was made after the return: {results:?}");
+        // Nor are they closed: the service decides about them.
+        let config = both.service.home.file("config.toml");
+        fs::write(&config, "[engine.jobs]\nunpaid_ms = 1000\n").unwrap();
+        let close = ["--config", config.to_str().unwrap(), "jobs", "run", "close-overdue"];
+        both.engine(&close).expect_code(0);
+        assert_eq!(both.count(unpaid.into()), refused_now as i64);
+        let order = order_of("10", 30).to_string();
+        let ran = both.engine(&["orders", "pay", &order]).expect_code(1);
+        assert!(ran.stdout.contains("goes back to the service that it came from"), "{ran}");
+        both.engine(&["audit", "--json"]).expect_code(0);
+    }
+}
+
+#[test]
+fn orders_are_frozen_until_a_return_is_completed_or_refused() {
+    let both = Both::moved(Database::Sqlite, None, 40);
+    both.wait_for_silence();
+    let die = |pass: u32| {
+        let kill_at = format!("{}:{pass}", Point::MigrationStep.name());
+        let args = ["--back", "--yes", "--quiet", "1"];
+        let ran = both.spawn("10", &args, &[(KILL_AT, &kill_at)]).wait(LONG);
+        assert!(ran.status.code().is_none(), "{ran}");
+        both.release_lock();
+    };
+    // Ended, not frozen.
+    die(2);
+    assert_eq!((both.phase().as_str(), both.pay(6).as_str()), ("ended", "paid"));
+    // Frozen.
+    die(3);
+    assert_eq!(both.pay(7), "returned");
+    // Something prevents it now: the orders are paid where they are.
+    both.service.sql("INSERT INTO tb_voucher_order VALUES (77, 700, 10, 1)");
+    both.run("10", &["--back", "--yes"]).expect_code(1);
+    assert_eq!(
+        (both.pay(7).as_str(), both.traces()),
+        ("paid", vec![":moved".into(), ":returning".into()])
+    );
+    both.service.sql("DELETE FROM tb_voucher_order WHERE id = 77");
+    refused(both.run("10", &["--yes"]), 1, "is on its way back");
+    both.migrate("10", &["--back"]);
+    assert_eq!((both.status_at_service(6), both.status_at_service(7)), (2, 2));
+    assert_eq!((both.status_at_service(8), both.pay(8).as_str()), (1, "returned"));
+}
+
+#[test]
+fn a_payment_that_the_service_takes_during_a_move_is_carried_over() {
+    let both = Both::start(Database::Sqlite, None);
+    both.sale_with_orders("10", 40);
+    both.wait_for_silence();
+    let kill_at = format!("{}:2", Point::MigrationStep.name());
+    let ran = both.spawn("10", &["--yes", "--quiet", "1"], &[(KILL_AT, &kill_at)]).wait(LONG);
+    assert!(ran.status.code().is_none(), "{ran}");
+    both.release_lock();
+    let pay = |user: i64| {
+        let order = order_of("10", user);
+        both.service.sql(&format!("UPDATE tb_voucher_order SET status = 2 WHERE id = {order}"));
+    };
+    pay(6);
+    assert_eq!(both.migrate("10", &[])["moved"], true);
+    assert_eq!(both.pay(6), "paid_before");
+    // After it has moved, by the next run.
+    pay(7);
+    assert_eq!(both.migrate("10", &[])["moved"], true);
+    assert_eq!(both.pay(7), "paid_before");
+    // What the service has closed meanwhile differs, and is not decided.
+    let closed = order_of("10", 8);
+    both.service.sql(&format!("UPDATE tb_voucher_order SET status = 4 WHERE id = {closed}"));
+    both.engine(&["sale", "pause", "10"]).expect_code(0);
+    let found = both.findings("10", &["--back"]).join("\n");
+    assert!(found.contains("the service has changed since the sale moved: 1"), "{found}");
+}
+
+#[test]
+fn a_table_that_rejects_rows_is_found_before_the_sale_ends() {
+    for database in DATABASES {
+        let both = Both::moved(database, None, 40);
+        let (reject, permit) = match database {
+            Database::Sqlite => (
+                "CREATE TRIGGER no BEFORE INSERT ON tb_voucher_order BEGIN \
+                 SELECT RAISE(ABORT, 'closed for stocktaking'); END",
+                "DROP TRIGGER no",
+            ),
+            Database::MariaDb => (
+                "CREATE TRIGGER no BEFORE INSERT ON tb_voucher_order FOR EACH ROW \
+                 SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'closed for stocktaking'",
+                "DROP TRIGGER no",
+            ),
+            Database::Postgres => (
+                "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                 RAISE 'closed for stocktaking'; END $$; \
+                 CREATE TRIGGER no BEFORE INSERT ON tb_voucher_order EXECUTE FUNCTION no()",
+                "DROP TRIGGER no ON tb_voucher_order",
+            ),
+        };
+        both.service.sql(reject);
+        let ran = both.run("10", &["--back", "--yes"]);
+        assert!(ran.code() != 0 && ran.stderr.contains("closed for stocktaking"), "{ran}");
+        assert_eq!((both.phase().as_str(), both.traces()), ("paused", vec![":moved".into()]));
+        assert_eq!(both.pay(6), "paid");
+        both.service.sql(permit);
+        assert_eq!(both.migrate("10", &["--back"])["moved"], true);
+        assert_eq!(both.status_at_service(6), 2);
+    }
+}
+
+#[test]
+fn a_sale_that_cannot_be_ended_keeps_no_trace_of_a_return() {
+    let both = Both::moved(Database::Sqlite, None, 40);
+    let mut pty = both.asks(&["--back"]);
+    let _runtime = both.service.runtime.enter();
+    let mut writer = both.service.runtime.block_on(both.pool.connection()).unwrap();
+    both.service.runtime.block_on(writer.command("BEGIN IMMEDIATE")).unwrap();
+    pty.send("y\r");
+    assert_ne!(pty.exit_status(LONG).exit_code(), 0);
+    assert_eq!(both.traces(), [":moved"]);
+    both.service.runtime.block_on(writer.command("ROLLBACK")).unwrap();
+    drop(writer);
+    assert_eq!(both.phase(), "paused");
+    assert_eq!(both.migrate("10", &["--back"])["moved"], true);
+}
+
+/// A replica may lag behind; its rows decide nothing.
+#[test]
+fn a_replica_of_the_service_is_refused() {
+    let refused_by = |both: &Both| {
+        let found = both.findings("10", &[]).join("\n");
+        assert!(found.contains("the database of the service takes no writes"), "{found}");
+        assert_eq!(both.traces(), [""]);
+    };
+    let mariadb = MariaDb::start();
+    let both = Both::at(Database::MariaDb, |runtime| runtime.block_on(mariadb.database()));
+    both.sale_with_orders("10", 40);
+    both.service.sql("SET GLOBAL read_only = ON");
+    refused_by(&both);
+    both.service.sql("SET GLOBAL read_only = OFF");
+    both.migrate("10", &[]);
+    both.engine(&["sale", "pause", "10"]).expect_code(0);
+    both.service.sql("SET GLOBAL read_only = ON");
+    let found = both.findings("10", &["--back"]).join("\n");
+    assert!(found.contains("the database of the service takes no writes"), "{found}");
+
+    let mut postgres = Postgres::start();
+    let both = Both::at(Database::Postgres, |runtime| runtime.block_on(postgres.database()));
+    both.sale_with_orders("10", 40);
+    both.service.sql("CHECKPOINT");
+    both.service.sql("COPY (SELECT 1) TO PROGRAM 'touch standby.signal'");
+    postgres.restart();
+    refused_by(&both);
+}
+
+/// A run that was stopped for longer than its lock lasts goes on after another one has put the stock back.
+#[test]
+fn a_stopped_run_moves_nothing_after_another_has_undone_it() {
+    let both = Both::start(Database::Sqlite, None);
+    both.sale_with_orders("10", 40);
+    both.wait_for_silence();
+    let stopped = both.spawn("10", &["--yes", "--quiet", "1"], &[]);
+    wait_until_blocking(LONG, "the renamed stock", || {
+        both.service.redis.query::<i64>(&["EXISTS", "seckill:stock:10:moving"]) == 1
+    });
+    stopped.freeze();
+    assert_eq!(both.traces(), [":moved", ":moving"], "it went on too soon");
+    both.release_lock();
+    // Nobody agrees.
+    refused(both.run("10", &[]), 2, "--yes");
+    assert_eq!((both.traces(), both.admit("10", 31).unwrap()), (vec![String::new()], 0));
+    stopped.signal(Signal::CONT);
+    let ran = stopped.wait(LONG);
+    assert_ne!(ran.code(), 0, "{ran}");
+    assert_eq!((both.traces(), both.admit("10", 32).unwrap()), (vec![String::new()], 0));
+    both.assert_one_side("10");
+    assert_eq!(both.migrate("10", &[])["plan"]["in_flight"], 11);
+}
+
+/// The commit of the import is lost, or its reply. The next run knows which before it puts the stock back.
+#[test]
+fn a_commit_with_an_unknown_outcome_is_on_one_side() {
+    for (cut, moves) in [(Cut::Before, false), (Cut::After, true)] {
+        let both = Both::start(Database::MariaDb, None);
+        both.sale_with_orders("10", 40);
+        both.wait_for_silence();
+        let server = MariaDb::shared();
+        let path = both.url.split('?').next().unwrap();
+        let name = path.split('/').next_back().unwrap().to_owned();
+        let proxy = both.service.runtime.block_on(Proxy::before(server.port()));
+        let url = proxy.url(&server.tcp_url_of(&name), server.port());
+        let (redis, ours) = (both.service.redis.url(), both.to_redis());
+        let to = ["migrate", "--sale", "10", "--to-redis", &ours, "--to-database", &url];
+        let all = [&to[..], &["--yes", "--quiet", "1"]].concat();
+        let run = both.service.home.spawn(&both.service.args(&redis, &all));
+        wait_until_blocking(LONG, "the renamed stock", || {
+            both.service.redis.query::<i64>(&["EXISTS", "seckill:stock:10:moving"]) == 1
+        });
+        proxy.cut_at_commit(cut);
+        let ran = run.wait(LONG);
+        assert_eq!((ran.code() == 0, proxy.heal()), (false, vec![true]), "{ran}");
+        assert!(both.admit("10", 31).is_err(), "put back with an unknown outcome");
+        let ran = both.run("10", &[]);
+        both.assert_one_side("10");
+        if moves {
+            assert_eq!(ran.expect_code(0).json()["moved"], true);
+            both.assert_orders("10");
+        } else {
+            refused(ran, 2, "--yes");
+            assert_eq!(both.admit("10", 31).unwrap(), 0);
+        }
+    }
 }

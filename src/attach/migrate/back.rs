@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use redis::{cmd, pipe};
+use redis::cmd;
 use seckill_model::{
-    Millis, Order, OrderFilter, OrderStatus, OrderTerms, Reason, SaleState, VoucherId,
+    Fence, Millis, Order, OrderFilter, OrderStatus, OrderTerms, Reason, SaleState, VoucherId,
     faults::{self, Point},
     ledger::sentences,
     reason,
 };
+use seckill_redis::scripts;
 use seckill_store::plain::PlainConnection;
 use serde::Serialize;
 
 use super::{
-    Migration, PAGE, RETURNING, Service,
+    Migration, PAGE, RETURNING, Service, Traces,
     plan::{Found, PAY_TYPE},
 };
 use crate::{
@@ -62,26 +63,14 @@ pub struct BackPlan {
 }
 
 impl Migration {
-    /// Whether the service has the sale already, so that only the engine's sale remains to be archived.
-    ///
-    /// # Errors
-    /// The service has loaded a stock that the engine has not returned.
+    /// Whether the service has got the sale back before.
     pub async fn has_returned(&mut self) -> Result<bool> {
-        let is_marked = self.created().await?.is_some();
+        let Traces { mark, has_stock, .. } = self.traces().await?;
         let state = self.engine_sale().await?.map(|sale| sale.state);
-        if !self.exists(&self.stock()).await? || state.is_none() {
+        if mark.is_some() || !has_stock || state != Some(SaleState::Archived) {
             return Ok(false);
         }
-        let is_over = matches!(state, Some(SaleState::Ended | SaleState::Archived));
-        if is_marked || !is_over || !self.prove(true).await?.is_complete() {
-            // Archived without having returned: the plan says so.
-            return if state == Some(SaleState::Archived) {
-                Ok(false)
-            } else {
-                Err(self.reloaded())
-            };
-        }
-        Ok(true)
+        Ok(self.prove(true).await?.has_orders())
     }
 
     /// Reads the sale of the engine, and what prevents its return. Changes nothing.
@@ -98,12 +87,16 @@ impl Migration {
         if sale.state == SaleState::Archived {
             findings.push(reason!("attach-back-archived", voucher));
         }
-        if self.created().await? != Some(sale.created) {
+        let Traces { mark, is_renamed, has_stock, .. } = self.traces().await?;
+        if mark.map(|it| it.created) != Some(sale.created) {
             findings.push(reason!("attach-back-foreign", voucher));
+        } else if has_stock {
+            findings.push(reason!("attach-move-reloaded", key = self.stock()));
         }
-        if self.exists(&self.renamed()).await? {
+        if is_renamed {
             findings.push(reason!("attach-back-unfinished", voucher));
         }
+        findings.extend(self.database.not_primary().await?);
         let orders = self.all_orders().await?;
         let Service { waiting, row, orders: rows, .. } = self.read().await?;
         if let Some(entry) = waiting.first() {
@@ -191,25 +184,82 @@ impl Migration {
         }
     }
 
-    /// Records in the Redis of the service that the sale, which ends in the engine, is on sale on neither side.
-    pub async fn begin_return(&mut self) -> Result<()> {
-        let key = self.stock() + RETURNING;
-        Ok(self.conn.query(cmd("SET").arg(key).arg(1)).await?)
+    /// Step 1: tries to write the rows, and records in the Redis of the service that the sale, which ends in the engine, is
+    /// on sale on neither side.
+    ///
+    /// # Errors
+    /// The tables reject the rows, the service has loaded the stock again, another run has begun, or a server is
+    /// unreachable. Then there is no record, unless an earlier run has left one.
+    pub async fn begin_return(&mut self, plan: &BackPlan) -> Result<()> {
+        self.in_transaction(plan, "ROLLBACK").await?;
+        self.write_record("begun").await
     }
 
-    /// Steps 2 and 3: writes the sale, which has ended in the engine, into the tables and the Redis of the service.
+    /// Removes the record: the sale has not ended after all.
+    pub async fn withdraw(&mut self) -> Result<()> {
+        self.write_record("").await
+    }
+
+    async fn write_record(&mut self, record: &str) -> Result<()> {
+        let mut write = scripts::ATTACH_RECORD.prepare_invoke();
+        write.key(self.stock()).key(self.renamed()).key(self.mark()).key(self.record());
+        write.arg(self.claimed()).arg(record);
+        let reply = self.conn.invoke(&write).await?;
+        self.done_by_script(reply)
+    }
+
+    /// Step 3: afterwards, the engine pays and closes no order of the sale.
+    pub async fn freeze_orders(&mut self, fence: &Fence) -> Result<()> {
+        let now = self.engine.conn.now().await?;
+        let frozen = self.engine.store.freeze_orders(self.voucher, now, fence).await;
+        frozen.map_err(AttachError::Store)
+    }
+
+    /// Lets the engine pay and close them again, because the sale does not go back yet.
+    ///
+    /// # Errors
+    /// Another run has begun, or a server is unreachable.
+    pub async fn thaw_orders(&mut self, fence: &Fence) -> Result<()> {
+        // A script whose reply was lost may still arrive: it would give a sale back whose orders are not frozen.
+        let claimed = self.claimed().to_owned();
+        self.rewrite_mark(&claimed, format!("{claimed} again")).await?;
+        let thawed = self.engine.store.thaw_orders(self.voucher, fence).await;
+        thawed.map_err(AttachError::Store)
+    }
+
+    /// Steps 4 and 5: writes the sale, which has ended in the engine, into the tables and the Redis of the service.
+    ///
+    /// # Errors
+    /// The service has changed since the plan, another run has begun, or a server is unreachable.
     pub async fn give_back(&mut self, plan: &BackPlan) -> Result<()> {
-        let database = Database::writable(&self.url, &self.settings, &self.profile)?;
-        let mut conn = database.connection().await?;
-        let written = self.write_rows(&mut conn, plan).await;
-        if written.is_err() {
-            // A dropped connection rolls back as well.
-            let _ = self.database.in_time(conn.command("ROLLBACK")).await;
+        self.in_transaction(plan, "COMMIT").await?;
+        faults::pass(Point::MigrationStep);
+        let live: Vec<String> = plan
+            .orders
+            .iter()
+            .filter(|it| it.status.is_live())
+            .map(|it| it.user_id.to_string())
+            .collect();
+        self.stage_buyers(&live).await?;
+        self.check_written(plan).await?;
+        faults::pass(Point::MigrationStep);
+        self.swap(plan, live.len()).await?;
+        faults::pass(Point::MigrationStep);
+        Ok(())
+    }
+
+    /// Step 6, after the sale is archived in the engine.
+    pub async fn forget_return(&mut self) -> Result<()> {
+        let record = self.record();
+        Ok(self.conn.query(cmd("DEL").arg(record)).await?)
+    }
+
+    /// What the tables of the service have after the commit.
+    async fn check_written(&mut self, plan: &BackPlan) -> Result<()> {
+        let proof = self.prove(true).await?;
+        if !proof.has_rows() || u64::try_from(proof.service.sql_stock) != Ok(plan.stock) {
+            return Err(AttachError::Mismatch(reason!("attach-back-moving")));
         }
-        written?;
-        faults::pass(Point::MigrationStep);
-        self.write_keys(plan).await?;
-        faults::pass(Point::MigrationStep);
         Ok(())
     }
 
@@ -241,15 +291,42 @@ impl Migration {
         date.map_or_else(|| "NULL".to_owned(), |date| format!("'{date}'"))
     }
 
-    /// The statements contain names of the profile, which were checked, numbers and dates.
+    /// Writes the rows in a transaction with this end.
+    async fn in_transaction(&mut self, plan: &BackPlan, end: &str) -> Result<()> {
+        let database = Database::writable(&self.url, &self.settings, &self.profile)?;
+        let mut conn = database.connection().await?;
+        self.database.in_time(conn.command("BEGIN")).await?;
+        let written = self.write_rows(&mut conn, plan).await;
+        if written.is_err() {
+            // A dropped connection rolls back as well.
+            let _ = self.database.in_time(conn.command("ROLLBACK")).await;
+            return written;
+        }
+        if end == "COMMIT" {
+            faults::pass(Point::MigrationStep);
+        }
+        Ok(self.database.in_time(conn.command(end)).await?)
+    }
+
+    /// The statements contain names of the profile, which were checked, numbers and dates. Each changes a row only if it is
+    /// as planned: a run that was stopped meanwhile changes nothing of what a later one has written.
     async fn write_rows(&self, conn: &mut PlainConnection, plan: &BackPlan) -> Result<()> {
         let Profile { tables, sale, order, .. } = &self.database.names(&self.profile);
-        self.database.in_time(conn.command("BEGIN")).await?;
+        let changed = || AttachError::Mismatch(reason!("attach-back-moving"));
+        // First, because every writer of the sale takes the lock of this row.
         let stock = format!(
-            "UPDATE {} SET {} = {} WHERE {} = {}",
-            tables.sale, sale.stock, plan.stock, sale.voucher, plan.voucher_id
+            "UPDATE {} SET {} = {} WHERE {} = {} AND {} = {}",
+            tables.sale,
+            sale.stock,
+            plan.stock,
+            sale.voucher,
+            plan.voucher_id,
+            sale.stock,
+            plan.sql_stock
         );
-        self.database.in_time(conn.command(&stock)).await?;
+        if self.database.in_time(conn.execute(stock, &[])).await? != 1 {
+            return Err(changed());
+        }
         let quoted = self.columns().into_iter().map(|it| self.database.quoted(it));
         let columns = quoted.collect::<Vec<_>>().join(", ");
         for part in plan.inserts.chunks(ROWS) {
@@ -275,39 +352,35 @@ impl Migration {
                 );
                 let updated = self.database.in_time(conn.execute(update, &[])).await?;
                 if updated != part.len() as u64 {
-                    return Err(AttachError::Mismatch(reason!("attach-back-moving")));
+                    return Err(changed());
                 }
             }
         }
-        faults::pass(Point::MigrationStep);
-        Ok(self.database.in_time(conn.command("COMMIT")).await?)
+        Ok(())
     }
 
-    async fn write_keys(&mut self, plan: &BackPlan) -> Result<()> {
-        let buyers = self.profile.buyers(self.voucher);
-        let new = format!("{buyers}{RETURNING}");
-        self.conn.query::<u64>(cmd("DEL").arg(&new)).await?;
-        let live: Vec<String> = plan
-            .orders
-            .iter()
-            .filter(|it| it.status.is_live())
-            .map(|it| it.user_id.to_string())
-            .collect();
-        for page in live.chunks(PAGE) {
-            self.conn.query::<u64>(cmd("SADD").arg(&new).arg(page)).await?;
+    /// Collects the buyers beside the set of the service.
+    async fn stage_buyers(&mut self, users: &[String]) -> Result<()> {
+        let nobody: &[String] = &[];
+        for page in std::iter::once(nobody).chain(users.chunks(PAGE)) {
+            let mut stage = scripts::ATTACH_STAGE.prepare_invoke();
+            stage.key(self.mark()).key(self.staged()).arg(self.claimed()).arg(page);
+            let reply = self.conn.invoke(&stage).await?;
+            self.done_by_script(reply)?;
         }
-        faults::pass(Point::MigrationStep);
-        let (stock, mark) = (self.stock(), self.mark());
-        let record = format!("{stock}{RETURNING}");
-        let mut swap = pipe();
-        swap.atomic();
-        if live.is_empty() {
-            swap.cmd("DEL").arg(&buyers).ignore();
-        } else {
-            swap.cmd("RENAME").arg(&new).arg(&buyers).ignore();
-        }
-        swap.cmd("SET").arg(stock).arg(plan.stock).arg("NX").ignore();
-        swap.cmd("DEL").arg(mark).arg(record).ignore();
-        Ok(self.conn.pipe(&swap).await?)
+        Ok(())
+    }
+
+    fn staged(&self) -> String {
+        self.profile.buyers(self.voucher) + RETURNING
+    }
+
+    async fn swap(&mut self, plan: &BackPlan, buyers: usize) -> Result<()> {
+        let mut swap = scripts::ATTACH_RETURN.prepare_invoke();
+        swap.key(self.stock()).key(self.renamed()).key(self.mark()).key(self.record());
+        swap.key(self.profile.buyers(self.voucher)).key(self.staged());
+        swap.arg(self.claimed()).arg("begun").arg(self.done()).arg(plan.stock).arg(buyers);
+        let reply = self.conn.invoke(&swap).await?;
+        self.done_by_script(reply)
     }
 }

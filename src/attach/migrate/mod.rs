@@ -2,33 +2,44 @@
 //!
 //! **There.**
 //!
-//! 1. The mark `STOCK:moved` names the deployment of the engine, and the time at which the sale is created there.
-//! 2. The stock key is renamed to `STOCK:moving`. The script of the service fails without a stock, so no user buys.
-//! 3. The sale is read again. If it differs from the plan that the operator has seen, the key is renamed back.
-//! 4. One transaction inserts the sale and all its orders into the SQL of the engine. The sale moves with this commit.
-//! 5. The engine loads the sale into Redis from its SQL, as it does when Redis has lost it.
-//! 6. The entries of the sale that are in flight are acknowledged and deleted, and then the renamed key. Set, rows and mark
-//!    remain.
+//! 1. `claim`: the fencing token of the operator lock is raised in the SQL of the engine, which waits for a transaction of
+//!    an earlier run and rejects later ones, and the mark of an earlier run is taken over. From here on, an earlier run
+//!    that was only stopped changes nothing: each script compares the mark, and each transaction the token.
+//! 2. `fence`: one script compares stock and buyers with the plan that the operator has seen, sets the mark `STOCK:moved`,
+//!    which names the deployment of the engine, the time at which the sale is created there, and the token, and renames
+//!    the stock key to `STOCK:moving`. The script of the service fails without a stock, so no user buys.
+//! 3. `compare`: the sale is read again. If it differs from the plan, `unfence` gives the key its name again.
+//! 4. `import_sale`: one transaction inserts the sale and all its orders into the SQL of the engine. The sale moves with
+//!    this commit.
+//! 5. The engine loads the sale into Redis from its SQL, as it does when Redis has lost it. `carry` pays orders that the
+//!    service has taken payments for since.
+//! 6. `finish`: the entries of the sale that are in flight are acknowledged and deleted, and then the renamed key. Set, rows
+//!    and mark remain.
 //!
-//! Before the commit, the engine does not know the sale. After it, the service has no stock key. A run that was killed
-//! before the commit leaves the renamed key: the next run continues, or renames it back. After the commit, the next run
-//! finds a sale with the time of the mark in SQL, and completes steps 5 and 6, which may be repeated. Two runs at once are
-//! excluded by the operator lock of the engine, which the caller holds.
+//! Before the commit, the engine does not know the sale. After it, the service has no stock key. [`Stage`] follows from
+//! all keys and from SQL, so the next run completes or undoes what a killed one has begun. A commit whose outcome is
+//! unknown is not undone before `claim` of the next run knows it.
 //!
 //! The order of an entry in flight is written to SQL with the others, because a transaction in SQL cannot contain an entry
 //! of a stream: a crash between the two would leave a buyer without an order.
 //!
 //! **Back** (`back`).
 //!
-//! 1. The sale of the engine is ended for good, which a key of the service records, and read again.
-//! 2. One transaction writes the missing rows, the statuses and the stock into the tables of the service.
-//! 3. One transaction in Redis replaces the set, writes the stock and removes the mark and the record. The sale moves with it.
-//! 4. The sale of the engine is archived.
+//! 1. `begin_return`: after the statements of step 4 were tried and rolled back, one script checks that the service has no
+//!    stock, and writes the record `STOCK:returning`. If the sale is not ended after all, `withdraw` removes it.
+//! 2. `end_sale`: the sale of the engine is ended for good.
+//! 3. `freeze_orders`: the engine pays and closes none of its orders any more. Only then, `plan_back` reads them again.
+//! 4. `write_rows`: one transaction writes the missing rows, the statuses and the stock into the tables of the service, if
+//!    these are as planned. They are read again, and compared with the orders of the engine.
+//! 5. `swap`: one script replaces the set, writes the stock, which must not exist, removes the mark and completes the
+//!    record. The sale moves with it.
+//! 6. `archive`: the sale of the engine is archived, and then the record removed.
 //!
-//! While there is a mark, the next run repeats these steps, each of which replaces what it wrote before. Without one, it
-//! only archives the sale, provided that the service has all its orders.
+//! The model of this protocol is in `model`: it finds what happens without each of these guards.
 
 mod back;
+#[cfg(test)]
+mod model;
 mod plan;
 mod proof;
 
@@ -37,9 +48,9 @@ use std::{
     time::Duration,
 };
 
-use redis::{Pipeline, cmd, pipe};
+use redis::{cmd, pipe};
 use seckill_model::{
-    ForeignKey, Millis, Reason, Sale, SaleState, VoucherId,
+    Fence, ForeignKey, Millis, OrderId, OrderStatus, Payment, Reason, Sale, SaleState, VoucherId,
     faults::{self, Point},
     order_id::utc_day,
     reason,
@@ -127,6 +138,30 @@ pub enum Stage {
     AtEngine,
     /// It has moved.
     Moved,
+    /// It is on its way back, and the service has no stock yet.
+    Returning,
+    /// The service has it again; the sale of the engine remains to be archived.
+    Returned,
+}
+
+/// The mark of a sale that moves to this engine, or has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    /// When the sale was or will be created in the engine.
+    created: Millis,
+    /// The run that moves it, by its fencing token.
+    token: i64,
+}
+
+/// What earlier runs have left in the Redis of the service, read in one moment.
+#[derive(Debug)]
+struct Traces {
+    mark: Option<Mark>,
+    /// As it is written.
+    mark_text: Option<String>,
+    has_stock: bool,
+    is_renamed: bool,
+    record: Option<String>,
 }
 
 /// A sale that moves, and both sides.
@@ -141,6 +176,8 @@ pub struct Migration {
     url: String,
     settings: Settings,
     engine: Engine,
+    /// The mark that this run has written.
+    claimed: Option<String>,
 }
 
 /// The sale as the service has it, read in the direction in which an order moves.
@@ -171,7 +208,7 @@ impl Migration {
         check_single(redis)?;
         let (database, conn) = (Database::open(url, settings, &profile)?, redis.connection());
         let (url, settings) = (url.to_owned(), settings.clone());
-        Ok(Self { profile, voucher, options, conn, database, url, settings, engine })
+        Ok(Self { profile, voucher, options, conn, database, url, settings, engine, claimed: None })
     }
 
     fn stock(&self) -> String {
@@ -190,16 +227,35 @@ impl Migration {
         Ok(self.conn.query(cmd("EXISTS").arg(key)).await?)
     }
 
-    /// When the sale was or will be created in the engine, by the mark.
-    async fn created(&mut self) -> Result<Option<Millis>> {
-        let key = self.mark();
-        let mark: Option<String> = self.conn.query(cmd("GET").arg(&key)).await?;
-        let Some(mark) = mark else { return Ok(None) };
-        let (name, created) = mark.split_once(' ').unwrap_or_default();
-        match created.parse() {
-            Ok(created) if name == self.engine.name => Ok(Some(Millis(created))),
-            _ => Err(AttachError::Mismatch(reason!("attach-move-elsewhere", key))),
+    fn record(&self) -> String {
+        self.stock() + RETURNING
+    }
+
+    async fn traces(&mut self) -> Result<Traces> {
+        let mut read = pipe();
+        read.atomic().cmd("GET").arg(self.mark()).cmd("EXISTS").arg(self.stock());
+        read.cmd("EXISTS").arg(self.renamed()).cmd("GET").arg(self.record());
+        let (mark_text, has_stock, is_renamed, record): (Option<String>, _, _, _) =
+            self.conn.pipe(&read).await?;
+        let mark = mark_text.as_deref().map(|text| self.parsed(text)).transpose()?;
+        Ok(Traces { mark, mark_text, has_stock, is_renamed, record })
+    }
+
+    fn parsed(&self, mark: &str) -> Result<Mark> {
+        let mut parts = mark.split(' ');
+        let (name, created) = (parts.next(), parts.next().and_then(|it| it.parse().ok()));
+        let token = parts.next().map_or(Some(0), |it| it.parse().ok());
+        match created.zip(token) {
+            Some((created, token)) if name == Some(&self.engine.name) => {
+                Ok(Mark { created: Millis(created), token })
+            }
+            _ => Err(AttachError::Mismatch(reason!("attach-move-elsewhere", key = self.mark()))),
         }
+    }
+
+    /// The record of a sale that this engine has given back.
+    fn done(&self) -> String {
+        format!("done {}", self.engine.name)
     }
 
     /// The sale of the engine with this ID, also one that no migration made.
@@ -211,29 +267,111 @@ impl Migration {
         }
     }
 
-    /// Whether the engine has the sale that this service has marked.
-    async fn has_moved(&mut self) -> Result<bool> {
-        let created = self.created().await?;
-        let sale = self.engine_sale().await?;
-        Ok(sale.zip(created).is_some_and(|(sale, created)| sale.created == created))
-    }
-
     /// How far earlier runs have moved the sale.
     ///
     /// # Errors
     /// The service has loaded the stock of a sale that has moved, or has moved it to another engine.
     pub async fn stage(&mut self) -> Result<Stage> {
-        let has_moved = self.has_moved().await?;
-        let is_renamed = self.exists(&self.renamed()).await?;
-        if has_moved && self.exists(&self.stock()).await? {
+        // First Redis: a sale that is in SQL has its mark.
+        let traces = self.traces().await?;
+        let sale = self.engine_sale().await?;
+        let Traces { mark, has_stock, is_renamed, record, .. } = &traces;
+        if let Some(record) = record.as_deref().filter(|it| it.starts_with("done ")) {
+            return if record == self.done() {
+                Ok(Stage::Returned)
+            } else {
+                let key = self.record();
+                Err(AttachError::Mismatch(reason!("attach-move-elsewhere", key)))
+            };
+        }
+        let created = sale.as_ref().map(|sale| sale.created);
+        let has_moved = mark.is_some_and(|mark| created == Some(mark.created));
+        if has_moved && *has_stock {
             return Err(self.reloaded());
         }
-        Ok(match (has_moved, is_renamed) {
-            (false, false) => Stage::AtService,
-            (false, true) => Stage::Fenced,
-            (true, true) => Stage::AtEngine,
-            (true, false) => Stage::Moved,
+        if mark.is_some() && !has_moved && !is_renamed && !has_stock {
+            let (key, voucher) = (self.mark(), self.voucher);
+            return Err(AttachError::Mismatch(reason!("attach-move-lost", key, voucher)));
+        }
+        if *is_renamed && mark.is_none() && sale.is_some() {
+            let (key, mark) = (self.renamed(), self.mark());
+            return Err(AttachError::Mismatch(reason!("attach-move-no-mark", key, mark)));
+        }
+        Ok(match (has_moved, is_renamed, record.is_some()) {
+            (false, true, _) => Stage::Fenced,
+            // A mark without a renamed stock marks nothing.
+            (false, false, _) => Stage::AtService,
+            (true, true, _) => Stage::AtEngine,
+            (true, false, false) => Stage::Moved,
+            (true, false, true) => Stage::Returning,
         })
+    }
+
+    /// Begins a run: excludes what earlier ones may still do, and takes their mark over.
+    ///
+    /// # Errors
+    /// A newer run has begun, a server is unreachable, or as [`Migration::stage`].
+    pub async fn claim(&mut self, fence: &Fence) -> Result<Stage> {
+        self.raise(fence).await?;
+        let stage = self.stage().await?;
+        let Traces { mark, mark_text, .. } = self.traces().await?;
+        if mark.is_some_and(|mark| mark.token > fence.token) {
+            return Err(self.overtaken());
+        }
+        if mark.is_none() && stage != Stage::Fenced {
+            return Ok(stage);
+        }
+        let created = match mark {
+            Some(mark) => mark.created,
+            None => self.conn.now().await?,
+        };
+        let claimed = self.mark_with(created, fence);
+        self.rewrite_mark(&mark_text.unwrap_or_default(), claimed).await?;
+        if stage == Stage::AtService {
+            self.unfence().await?;
+        }
+        Ok(stage)
+    }
+
+    async fn rewrite_mark(&mut self, from: &str, to: String) -> Result<()> {
+        let mut claim = scripts::ATTACH_CLAIM.prepare_invoke();
+        claim.key(self.mark()).arg(from).arg(&to);
+        if self.conn.invoke::<u8>(&claim).await? == 0 {
+            return Err(self.overtaken());
+        }
+        self.claimed = Some(to);
+        Ok(())
+    }
+
+    /// The mark that this run has written; empty if it has written none, which no mark is.
+    fn claimed(&self) -> &str {
+        self.claimed.as_deref().unwrap_or_default()
+    }
+
+    /// Excludes the transactions of earlier runs: one that has begun has ended then.
+    async fn raise(&mut self, fence: &Fence) -> Result<()> {
+        let now = self.conn.now().await?;
+        match self.engine.store.fenced_write(fence, now).await {
+            Err(StoreError::Fenced(_)) => Err(self.overtaken()),
+            done => done.map(drop).map_err(AttachError::Store),
+        }
+    }
+
+    fn mark_with(&self, created: Millis, fence: &Fence) -> String {
+        format!("{} {} {}", self.engine.name, created.0, fence.token)
+    }
+
+    fn overtaken(&self) -> AttachError {
+        AttachError::Refused(reason!("attach-move-overtaken", voucher = self.voucher))
+    }
+
+    /// What a script has replied that writes only for the run that has the mark.
+    fn done_by_script(&self, reply: i8) -> Result<()> {
+        match reply {
+            1 => Ok(()),
+            0 => Err(self.overtaken()),
+            _ => Err(self.reloaded()),
+        }
     }
 
     fn reloaded(&self) -> AttachError {
@@ -321,42 +459,29 @@ impl Migration {
         }
     }
 
-    /// Steps 1 to 4: moves the sale that the operator has seen. Without success, the stock key has its name again and there
+    /// Steps 2 to 4: moves the sale that the operator has seen. Without success, the stock key has its name again and there
     /// is no mark, unless Redis is unreachable or the outcome of the commit is unknown.
     ///
     /// # Errors
     /// The sale has changed, or a server is unreachable.
-    pub async fn hand_over(&mut self, plan: &Plan) -> Result<()> {
-        let Err(error) = self.fence_and_import(plan).await else {
+    pub async fn hand_over(&mut self, plan: &Plan, fence: &Fence) -> Result<()> {
+        let Err(error) = self.fence_and_import(plan, fence).await else {
             faults::pass(Point::MigrationStep);
             return Ok(());
         };
-        if self.has_moved().await? {
-            return Ok(());
-        }
         // The database may still commit.
-        if !matches!(error, AttachError::Store(StoreError::Unknown(_))) {
-            self.put_back().await?;
+        if self.claimed.is_none() || matches!(error, AttachError::Store(StoreError::Unknown(_))) {
+            return Err(error);
         }
-        Err(error)
+        if self.put_back(fence).await? { Err(error) } else { Ok(()) }
     }
 
-    async fn fence_and_import(&mut self, plan: &Plan) -> Result<()> {
-        let created = self.conn.now().await?;
-        let mark = format!("{} {}", self.engine.name, created.0);
-        let mut write = cmd("SET");
-        write.arg(self.mark()).arg(mark).arg("NX");
-        self.conn.query::<Option<String>>(&write).await?;
-        // An earlier run has chosen another time.
-        let created = self.created().await?.unwrap_or(created);
+    async fn fence_and_import(&mut self, plan: &Plan, fence: &Fence) -> Result<()> {
+        let created = self.fence(plan, fence).await?;
         faults::pass(Point::MigrationStep);
-        if !self.exists(&self.renamed()).await? {
-            let mut rename = cmd("RENAMENX");
-            rename.arg(self.stock()).arg(self.renamed());
-            self.conn.query::<bool>(&rename).await?;
-        }
-        faults::pass(Point::MigrationStep);
-        if self.plan().await? != *plan {
+        let is_same = self.plan().await? == *plan;
+        let Traces { is_renamed, has_stock, .. } = self.traces().await?;
+        if !is_same || !is_renamed || has_stock {
             return Err(AttachError::Mismatch(reason!("attach-move-changed")));
         }
         self.reserve_ids(plan).await?;
@@ -376,21 +501,84 @@ impl Migration {
             shard: None,
         };
         let now = self.conn.now().await?;
-        let imported = self.engine.store.import_sale(&sale, &plan.orders(now), now).await;
+        let imported = self.engine.store.import_sale(&sale, &plan.orders(now), now, fence).await;
         imported.map_err(AttachError::Store)
     }
 
-    /// Gives the stock key its name again. The engine does not know the sale.
-    pub async fn put_back(&mut self) -> Result<()> {
-        let (stock, renamed) = (self.stock(), self.renamed());
-        if self.exists(&renamed).await? {
-            let restored: bool = self.conn.query(cmd("RENAMENX").arg(&renamed).arg(&stock)).await?;
-            if !restored {
-                return Err(self.reloaded());
-            }
+    /// Marks the sale, and renames its stock, unless an earlier run has done so; returns when it is created in the engine.
+    async fn fence(&mut self, plan: &Plan, fence: &Fence) -> Result<Millis> {
+        if let Some(mark) = &self.claimed {
+            return Ok(self.parsed(mark)?.created);
         }
-        let mark = self.mark();
-        Ok(self.conn.query(cmd("DEL").arg(mark)).await?)
+        let created = self.conn.now().await?;
+        let mark = self.mark_with(created, fence);
+        let mut rename = scripts::ATTACH_FENCE.prepare_invoke();
+        rename.key(self.stock()).key(self.renamed()).key(self.mark()).key(self.record());
+        rename.key(self.profile.buyers(self.voucher)).arg(&mark);
+        rename.arg(plan.redis_stock.unwrap_or_default()).arg(plan.buyers);
+        // Whether it was written is unknown if the reply is lost: what follows compares the mark.
+        self.claimed = Some(mark);
+        let is_renamed = self.conn.invoke::<i8>(&rename).await? == 1;
+        // A repeated call finds its own mark.
+        if !is_renamed && self.traces().await?.mark_text != self.claimed {
+            self.claimed = None;
+            return Err(AttachError::Mismatch(reason!("attach-move-changed")));
+        }
+        Ok(created)
+    }
+
+    /// Gives the stock key its name again, unless the engine has the sale; returns whether it is the service that has it.
+    ///
+    /// # Errors
+    /// Another run has begun, the service has loaded the stock again, or a server is unreachable.
+    pub async fn put_back(&mut self, fence: &Fence) -> Result<bool> {
+        // A transaction that would still import the sale has ended then.
+        self.raise(fence).await?;
+        if matches!(self.stage().await?, Stage::AtEngine | Stage::Moved) {
+            return Ok(false);
+        }
+        let Traces { mark_text, is_renamed, .. } = self.traces().await?;
+        // The script may not have arrived.
+        if mark_text.is_some() || is_renamed {
+            self.unfence().await?;
+        }
+        Ok(true)
+    }
+
+    async fn unfence(&mut self) -> Result<()> {
+        let mut restore = scripts::ATTACH_UNFENCE.prepare_invoke();
+        restore.key(self.stock()).key(self.renamed()).key(self.mark()).arg(self.claimed());
+        let reply = self.conn.invoke(&restore).await?;
+        self.done_by_script(reply)?;
+        self.claimed = None;
+        Ok(())
+    }
+
+    /// Pays the orders in the engine that the service has taken payments for since they were read; returns how many.
+    pub async fn carry(&mut self) -> Result<u64> {
+        let mut profile = self.profile.clone();
+        self.database.omit_missing(&mut profile).await?;
+        if profile.order.status.is_empty() {
+            return Ok(0);
+        }
+        let rows = self.database.orders_of(&profile, self.voucher).await?;
+        let paid = rows.iter().filter(|row| row.status == Some(OrderStatus::Paid as i64));
+        let paid: HashSet<_> = paid.map(|row| (row.id, row.user.clone())).collect();
+        let late: Vec<OrderId> = self
+            .all_orders()
+            .await?
+            .iter()
+            .filter(|it| it.status == OrderStatus::Unpaid)
+            .filter(|it| paid.contains(&(it.id.as_i64(), it.user_id.to_string())))
+            .map(|it| it.id)
+            .collect();
+        let mut carried = 0;
+        for page in late.chunks(PAGE) {
+            let now = self.engine.conn.now().await?;
+            let results = self.engine.store.pay(page, now).await.map_err(AttachError::Store)?;
+            carried += results.iter().filter(|it| **it == Payment::Paid).count() as u64;
+        }
+        Ok(carried)
     }
 
     /// Keeps the engine from issuing an ID of these orders again. The services count local time as UTC, so their newest
@@ -424,9 +612,6 @@ impl Migration {
     /// # Errors
     /// The service has loaded the stock again, another group reads the stream, or a server is unreachable.
     pub async fn finish(&mut self) -> Result<()> {
-        if self.exists(&self.stock()).await? {
-            return Err(self.reloaded());
-        }
         if let Some(found) = self.other_groups().await? {
             return Err(AttachError::Refused(found));
         }
@@ -434,16 +619,21 @@ impl Migration {
         let orders = self.all_orders().await?;
         let orders: HashSet<_> = orders.iter().map(|it| (Some(it.user_id), Some(it.id))).collect();
         waiting.retain(|it| orders.contains(&(user_id(&it.user), it.order.parse().ok())));
-        let (key, group) = (&self.profile.stream.key, &self.profile.stream.group);
-        for page in waiting.chunks(PAGE) {
-            let ids: Vec<&str> = page.iter().map(|it| it.entry.as_str()).collect();
-            let mut drop: Pipeline = pipe();
-            drop.atomic().cmd("XACK").arg(key).arg(group).arg(&ids).ignore();
-            drop.cmd("XDEL").arg(key).arg(&ids).ignore();
-            self.conn.pipe::<()>(&drop).await?;
+        let ids: Vec<&str> = waiting.iter().map(|it| it.entry.as_str()).collect();
+        for page in ids.chunks(PAGE) {
+            self.delete(page).await?;
             faults::pass(Point::MigrationStep);
         }
-        let renamed = self.renamed();
-        Ok(self.conn.query(cmd("DEL").arg(renamed)).await?)
+        self.delete(&[]).await
+    }
+
+    /// Deletes these entries; without any, the renamed stock.
+    async fn delete(&mut self, entries: &[&str]) -> Result<()> {
+        let Stream { key, group } = &self.profile.stream;
+        let mut finish = scripts::ATTACH_FINISH.prepare_invoke();
+        finish.key(self.stock()).key(self.renamed()).key(self.mark()).key(key);
+        finish.arg(self.claimed()).arg(group).arg(entries);
+        let reply = self.conn.invoke(&finish).await?;
+        self.done_by_script(reply)
     }
 }

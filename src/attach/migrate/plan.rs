@@ -167,6 +167,7 @@ impl Migration {
             findings.push(reason!("attach-move-recovery"));
         }
         findings.extend(self.other_groups().await?);
+        findings.extend(self.database.not_primary().await?);
         let (stock, renamed) = (self.stock(), self.renamed());
         match (self.exists(&stock).await?, self.exists(&renamed).await?) {
             (true, true) => findings.push(reason!("attach-move-reloaded", key = stock)),
@@ -368,7 +369,7 @@ impl Migration {
 
     /// The status of an order that the service has just written. The engine closes unpaid orders; a service without a
     /// status never does.
-    fn first_status(&self) -> OrderStatus {
+    pub(super) fn first_status(&self) -> OrderStatus {
         if self.profile.order.status.is_empty() { OrderStatus::Paid } else { OrderStatus::Unpaid }
     }
 

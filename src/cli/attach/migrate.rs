@@ -14,7 +14,7 @@ use seckill_engine::{
     vouchers::Vouchers,
 };
 use seckill_model::{
-    Label, Message, Millis, OsError, Reason, SaleState, VoucherId,
+    Fence, Label, Message, Millis, OsError, Reason, SaleState, VoucherId,
     faults::{self, Point},
     reason, text,
 };
@@ -114,11 +114,14 @@ pub(super) async fn run(
         let locks = &operator.locks;
         let guard =
             operator_lock::take(locks, &mut conn, &context.keys, &operator.login, action).await?;
+        let fence = Fence { name: guard.name().to_string(), token: guard.token() };
         let moving = async {
+            let stage = migration.claim(&fence).await?;
+            let run = Run { context, operator: &operator, args, fence: &fence };
             if args.back {
-                back(context, &operator, &mut migration, args).await
+                run.back(&mut migration, stage).await
             } else {
-                there(context, &operator, &mut migration, args).await
+                run.there(&mut migration, stage).await
             }
         };
         let done = guard.run(Box::pin(moving)).await;
@@ -152,7 +155,12 @@ async fn dry_run(context: &Context, migration: &mut Migration, args: &MigrateArg
             Err(CliError::failed(text!("attach-move-unfinished", voucher = args.sale)))
         }
         Stage::Moved => moved(context.out, args.sale),
+        Stage::Returning | Stage::Returned => Err(unfinished_return(args.sale)),
     }
+}
+
+fn unfinished_return(voucher: VoucherId) -> CliError {
+    CliError::failed(text!("attach-move-returning", voucher))
 }
 
 /// Prints a plan that nothing is done with.
@@ -170,117 +178,179 @@ fn moved(out: Output, voucher: VoucherId) -> Result<u8> {
     out.answer(&document, || text!("attach-move-before", voucher))
 }
 
-async fn there(
-    context: &Context,
-    operator: &Operator,
-    migration: &mut Migration,
-    args: &MigrateArgs,
-) -> Result<u8> {
-    let (out, voucher) = (context.out, args.sale);
-    let stage = migration.stage().await?;
-    let mut plan = Value::Null;
-    match stage {
-        Stage::AtService | Stage::Fenced => {
-            let found = migration.plan().await?;
-            plan = json!(found);
-            let agreed = if found.findings.is_empty() {
-                out.say(&of_plan(&found));
-                let Plan { title, initial, redis_stock, .. } = &found;
-                let stock = redis_stock.unwrap_or(0);
-                ask(&args.consent, &text!("attach-move-ask", voucher, title, stock, initial))
-                    .map(|()| true)
-            } else {
-                Ok(false)
-            };
-            if stage == Stage::Fenced && !matches!(agreed, Ok(true)) {
-                migration.put_back().await?;
-            }
-            if !agreed? {
-                return refuse_or(out, false, &plan, &of_plan(&found));
-            }
-            // Neither side sells it until this has ended: a lost terminal or the first Ctrl-C does not leave it so.
-            Signals::listen()?;
-            if let Err(error) = migration.hand_over(&found).await {
-                let is_stopped = match migration.stage().await {
-                    Ok(stage) => stage == Stage::Fenced,
-                    Err(AttachError::Mismatch(_)) => false,
-                    Err(_) => true,
-                };
-                let mut error = CliError::from(error);
-                if is_stopped {
-                    let why = error.message();
-                    error.text = text!("attach-move-interrupted", why, voucher).into();
-                }
-                return Err(error);
-            }
-        }
-        Stage::AtEngine => {}
-        Stage::Moved => return moved(out, voucher),
-    }
-    // A sale that SQL has and Redis lacks is rebuilt with its buyers.
-    let sale = context.store.sale(voucher).await?;
-    let mut servers = context.servers();
-    Vouchers { servers: &mut servers }.set_state(voucher, sale.state, None).await?;
-    faults::pass(Point::MigrationStep);
-    let proof = migration.prove(false).await?;
-    if proof.is_complete() {
-        migration.finish().await?;
-        record(operator, THERE, voucher);
-    }
-    proved(out, &plan, &proof)
+/// A run that may change something.
+struct Run<'r> {
+    context: &'r Context,
+    operator: &'r Operator,
+    args: &'r MigrateArgs,
+    fence: &'r Fence,
 }
 
-async fn back(
-    context: &Context,
-    operator: &Operator,
-    migration: &mut Migration,
-    args: &MigrateArgs,
-) -> Result<u8> {
-    let (out, voucher) = (context.out, args.sale);
-    let mut shown = Value::Null;
-    let sale = context.store.sale(voucher).await?;
-    if matches!(sale.state, SaleState::Ended | SaleState::Archived) && sale.is_undelivered() {
-        // The operator confirmed it in an earlier run, which was killed before Redis had the change.
-        let mut servers = context.servers();
-        Vouchers { servers: &mut servers }.set_state(voucher, sale.state, None).await?;
+impl Run<'_> {
+    async fn there(&self, migration: &mut Migration, stage: Stage) -> Result<u8> {
+        let (out, voucher) = (self.context.out, self.args.sale);
+        let mut plan = Value::Null;
+        match stage {
+            Stage::AtService | Stage::Fenced => {
+                let found = migration.plan().await?;
+                plan = json!(found);
+                let agreed = if found.findings.is_empty() {
+                    out.say(&of_plan(&found));
+                    let Plan { title, initial, redis_stock, .. } = &found;
+                    let stock = redis_stock.unwrap_or(0);
+                    let question = text!("attach-move-ask", voucher, title, stock, initial);
+                    ask(&self.args.consent, &question).map(|()| true)
+                } else {
+                    Ok(false)
+                };
+                if stage == Stage::Fenced && !matches!(agreed, Ok(true)) {
+                    migration.put_back(self.fence).await?;
+                }
+                if !agreed? {
+                    return refuse_or(out, false, &plan, &of_plan(&found));
+                }
+                // Neither side sells it until this has ended: a lost terminal or the first Ctrl-C does not leave it so.
+                Signals::listen()?;
+                if let Err(error) = migration.hand_over(&found, self.fence).await {
+                    return Err(interrupted(migration, error, voucher).await);
+                }
+            }
+            Stage::AtEngine => {}
+            Stage::Moved => {
+                migration.carry().await?;
+                return moved(out, voucher);
+            }
+            Stage::Returning | Stage::Returned => return Err(unfinished_return(voucher)),
+        }
+        // A sale that SQL has and Redis lacks is rebuilt with its buyers.
+        let sale = self.context.store.sale(voucher).await?;
+        self.set_state(sale.state).await?;
+        faults::pass(Point::MigrationStep);
+        migration.carry().await?;
+        let proof = migration.prove(false).await?;
+        if proof.is_complete() {
+            migration.finish().await?;
+            record(self.operator, THERE, voucher);
+        }
+        proved(out, &plan, &proof, proof.is_complete())
     }
-    if migration.has_returned().await? {
-        if sale.state == SaleState::Archived {
+
+    async fn back(&self, migration: &mut Migration, stage: Stage) -> Result<u8> {
+        let (out, voucher) = (self.context.out, self.args.sale);
+        let sale = self.context.store.sale(voucher).await?;
+        if matches!(sale.state, SaleState::Ended | SaleState::Archived) && sale.is_undelivered() {
+            // The operator confirmed it in an earlier run, which was killed before Redis had the change.
+            self.set_state(sale.state).await?;
+        }
+        if stage == Stage::Returned {
+            // It was proved before the service got its stock, and may have sold and closed orders since.
+            let proof = migration.prove(true).await?;
+            return self.archive(migration, &Value::Null, &proof, true).await;
+        }
+        if stage == Stage::AtService && migration.has_returned().await? {
             let document = json!({ "moved": true });
             return out.answer(&document, || text!("attach-back-before", voucher));
         }
-    } else {
-        let plan = plan_back(context, migration, voucher).await?;
-        shown = json!(plan);
+        let returned = self.give_back(migration).await;
+        let is_done = matches!(returned, Ok(Ok(_)));
+        let undone = if is_done { Ok(()) } else { self.undo(migration).await };
+        let returned = returned?;
+        undone?;
+        let plan = match returned {
+            Ok(plan) => json!(plan),
+            Err(plan) => return refuse_or(out, false, &json!(plan), &of_back(&plan)),
+        };
+        let proof = migration.prove(true).await?;
+        self.archive(migration, &plan, &proof, proof.is_complete()).await
+    }
+
+    /// Gives the sale back as planned; otherwise returns the plan with what prevents it.
+    async fn give_back(
+        &self,
+        migration: &mut Migration,
+    ) -> Result<std::result::Result<BackPlan, BackPlan>> {
+        let (out, voucher) = (self.context.out, self.args.sale);
+        let plan = plan_back(self.context, migration, voucher).await?;
         if !plan.findings.is_empty() {
-            return refuse_or(out, false, &shown, &of_back(&plan));
+            return Ok(Err(plan));
         }
         out.say(&of_back(&plan));
         let BackPlan { title, live, stock, state, .. } = &plan;
-        ask(&args.consent, &text!("attach-back-ask", voucher, title, stock, live))?;
+        ask(&self.args.consent, &text!("attach-back-ask", voucher, title, stock, live))?;
         Signals::listen()?;
         // Before its end, so that no kill leaves a sale without a trace that is on sale nowhere.
-        migration.begin_return().await?;
+        migration.begin_return(&plan).await?;
+        faults::pass(Point::MigrationStep);
         if *state != SaleState::Ended {
-            reply::execute(operator, Command::EndSale(voucher)).await?;
+            reply::execute(self.operator, Command::EndSale(voucher)).await?;
         }
         faults::pass(Point::MigrationStep);
-        // The sale may have been resumed meanwhile. It is over now.
-        let plan = plan_back(context, migration, voucher).await?;
-        shown = json!(plan);
+        migration.freeze_orders(self.fence).await?;
+        faults::pass(Point::MigrationStep);
+        // The sale may have been resumed meanwhile, and its orders paid or closed. It is over now.
+        let plan = plan_back(self.context, migration, voucher).await?;
         if !plan.findings.is_empty() {
-            return refuse_or(out, false, &shown, &of_back(&plan));
+            return Ok(Err(plan));
         }
         migration.give_back(&plan).await?;
+        Ok(Ok(plan))
     }
-    let proof = migration.prove(true).await?;
-    if proof.is_complete() {
-        let mut servers = context.servers();
-        let mut vouchers = Vouchers { servers: &mut servers };
-        vouchers.set_state(voucher, SaleState::Archived, None).await?;
-        record(operator, BACK, voucher);
+
+    /// After a return that was refused, declined or interrupted: a sale that has not ended has no trace of a return, and
+    /// the engine pays the orders of one that has.
+    async fn undo(&self, migration: &mut Migration) -> Result<()> {
+        if migration.stage().await? != Stage::Returning {
+            return Ok(());
+        }
+        let state = self.context.store.sale(self.args.sale).await?.state;
+        if matches!(state, SaleState::Ended | SaleState::Archived) {
+            migration.thaw_orders(self.fence).await?;
+        } else {
+            migration.withdraw().await?;
+        }
+        Ok(())
     }
-    proved(out, &shown, &proof)
+
+    async fn archive(
+        &self,
+        migration: &mut Migration,
+        plan: &Value,
+        proof: &Proof,
+        is_there: bool,
+    ) -> Result<u8> {
+        if is_there {
+            self.set_state(SaleState::Archived).await?;
+            faults::pass(Point::MigrationStep);
+            migration.forget_return().await?;
+            record(self.operator, BACK, self.args.sale);
+        }
+        proved(self.context.out, plan, proof, is_there)
+    }
+
+    async fn set_state(&self, state: SaleState) -> Result<()> {
+        let mut servers = self.context.servers();
+        Vouchers { servers: &mut servers }.set_state(self.args.sale, state, None).await?;
+        Ok(())
+    }
+}
+
+/// An error of a migration, with what the operator has to do if neither side sells now.
+async fn interrupted(
+    migration: &mut Migration,
+    error: AttachError,
+    voucher: VoucherId,
+) -> CliError {
+    let is_stopped = match migration.stage().await {
+        Ok(stage) => stage == Stage::Fenced,
+        Err(AttachError::Mismatch(_)) => false,
+        Err(_) => true,
+    };
+    let mut error = CliError::from(error);
+    if is_stopped {
+        let why = error.message();
+        error.text = text!("attach-move-interrupted", why, voucher).into();
+    }
+    error
 }
 
 /// The plan, with what the audit of the engine finds.
@@ -357,9 +427,9 @@ fn with_findings(mut text: String, findings: &[Reason]) -> String {
     text
 }
 
-fn proved(out: Output, plan: &Value, proof: &Proof) -> Result<u8> {
-    let document = json!({ "plan": plan, "proof": proof, "moved": proof.is_complete() });
-    out.verdict(proof.is_complete(), &document, || {
+fn proved(out: Output, plan: &Value, proof: &Proof, has_moved: bool) -> Result<u8> {
+    let document = json!({ "plan": plan, "proof": proof, "moved": has_moved });
+    out.verdict(has_moved, &document, || {
         let sides = [
             (Label("attach-move-service"), proof.service),
             (Label("attach-move-engine"), proof.engine),
@@ -373,11 +443,11 @@ fn proved(out: Output, plan: &Value, proof: &Proof) -> Result<u8> {
                 or_dash(it.redis_stock.map(number))
             })
             .right(&Label("column-sql-stock"), |(_, it)| number(it.sql_stock));
-        let Proof { matching, orders, .. } = *proof;
-        let end = if proof.is_complete() {
+        let Proof { matching, orders, differing, stock_matches, .. } = *proof;
+        let end = if has_moved {
             text!("attach-move-proved", matching, orders)
         } else {
-            text!("attach-move-not-proved", matching, orders)
+            text!("attach-move-not-proved", matching, orders, differing, stock_matches)
         };
         format!("{table}{end}")
     })

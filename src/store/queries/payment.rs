@@ -15,7 +15,8 @@ use crate::{
 };
 
 impl Store {
-    /// Pays orders, each only if it is still unpaid. The results are in the order of `ids`.
+    /// Pays orders, each only if it is still unpaid and its sale is not on its way back to another service. The results are
+    /// in the order of `ids`.
     pub async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -57,12 +58,18 @@ impl Store {
             let index = (conn.dialect().index)("idx_unpaid_order");
             let query = format!(
                 "SELECT id, voucher_id FROM tb_voucher_order {index} \
-                 WHERE status = 1 AND create_time < $1 ORDER BY create_time, id LIMIT $2"
+                 WHERE status = 1 AND create_time < $1 AND NOT EXISTS \
+                 (SELECT 1 FROM tb_seckill_voucher s WHERE s.voucher_id = \
+                  tb_voucher_order.voucher_id AND s.return_time IS NOT NULL) \
+                 ORDER BY create_time, id LIMIT $2"
             );
             let overdue: Vec<(OrderId, i64)> = conn.rows(query, params![before, limit]).await?;
             // Sales before orders, like the writers of orders.
             lock_sales(conn, overdue.iter().map(|(_, voucher)| *voucher).collect()).await?;
-            let overdue: Vec<OrderId> = overdue.into_iter().map(|(id, _)| id).collect();
+            // Some may have been frozen since the query.
+            let frozen = frozen(conn, overdue.iter().map(|(_, voucher)| *voucher)).await?;
+            let overdue = overdue.into_iter().filter(|(_, voucher)| !frozen.contains(voucher));
+            let overdue: Vec<OrderId> = overdue.map(|(id, _)| id).collect();
             let mut closed: Vec<SaleOrder> = Vec::new();
             for part in overdue.chunks(page) {
                 closed.extend(close_unpaid(conn, part, now).await?);
@@ -162,21 +169,26 @@ impl Store {
     }
 }
 
-/// Pays the unpaid ones of these orders; returns the status that each existing one had.
+/// Pays the unpaid ones of these orders; returns the result of each existing one.
 async fn pay_in(
     conn: &mut Conn,
     table: &str,
     ids: &[OrderId],
     now: Millis,
-) -> Result<Vec<(OrderId, OrderStatus)>, Fault> {
+) -> Result<Vec<(OrderId, Payment)>, Fault> {
     let lock = conn.dialect().lock;
-    let query = format!("SELECT id, status FROM {table} WHERE id = ANY($1) ORDER BY id {lock}");
-    let found: Vec<(OrderId, OrderStatus)> = conn.rows(query, params![ids]).await?;
-    let unpaid: Vec<OrderId> = found
-        .iter()
-        .filter(|(_, status)| *status == OrderStatus::Unpaid)
-        .map(|(id, _)| *id)
-        .collect();
+    let query =
+        format!("SELECT id, status, voucher_id FROM {table} WHERE id = ANY($1) ORDER BY id {lock}");
+    let found: Vec<(OrderId, OrderStatus, i64)> = conn.rows(query, params![ids]).await?;
+    // After the orders are locked: whoever freezes a sale waits for these locks afterwards.
+    let of_unpaid = found.iter().filter(|it| it.1 == OrderStatus::Unpaid).map(|it| it.2);
+    let frozen = frozen(conn, of_unpaid).await?;
+    let result = |(id, status, voucher): (OrderId, OrderStatus, i64)| {
+        (id, rules::payment(status, frozen.contains(&voucher)))
+    };
+    let found: Vec<(OrderId, Payment)> = found.into_iter().map(result).collect();
+    let unpaid: Vec<OrderId> =
+        found.iter().filter(|(_, it)| *it == Payment::Paid).map(|(id, _)| *id).collect();
     if !unpaid.is_empty() {
         let statement = format!(
             "UPDATE {table} SET status = 2, pay_time = $1, update_time = $1 \
@@ -185,6 +197,21 @@ async fn pay_in(
         conn.execute(statement, params![now, unpaid.as_slice()]).await?;
     }
     Ok(found)
+}
+
+/// The sales among these whose orders are neither paid nor closed here any more.
+async fn frozen(
+    conn: &mut Conn,
+    vouchers: impl Iterator<Item = i64>,
+) -> Result<BTreeSet<i64>, Fault> {
+    let vouchers = Vec::from_iter(vouchers.collect::<BTreeSet<i64>>());
+    if vouchers.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let query = "SELECT voucher_id FROM tb_seckill_voucher \
+         WHERE return_time IS NOT NULL AND voucher_id = ANY($1)";
+    let found: Vec<i64> = conn.rows(query, params![vouchers]).await?;
+    Ok(found.into_iter().collect())
 }
 
 /// Closes those of these orders that are still unpaid: some were paid since they were read.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seckill_model::{
-    Millis, NewSale, OrderStatus, Sale, SaleOrder, SaleState, Voucher, VoucherDetails, VoucherId,
-    VoucherKind, reason,
+    Fence, Millis, NewSale, OrderStatus, Sale, SaleOrder, SaleState, Voucher, VoucherDetails,
+    VoucherId, VoucherKind, reason,
     sale::{SalesOfShards, Shard, split},
 };
 
-use super::orders::lock_sales;
+use super::{jobs::pass_fence, orders::lock_sales};
 use crate::{
     Conn, Fault, OrderRow, Result, Store, StoreError, params, read,
     rules::{self, number, voucher_key},
@@ -22,6 +22,8 @@ const SELECT: &str = "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.
 
 /// Rows of one statement that imports orders.
 const IMPORTED: usize = 500;
+/// Orders that one statement locks while those of a sale are frozen.
+const LOCKED: u32 = 5_000;
 
 /// An order of another service, as it is imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,22 +310,25 @@ impl Store {
         })
     }
 
-    /// Inserts a sale that another service has sold, with its live orders, in one transaction: no node loads one without
-    /// the other. Redis has not confirmed it, so a node that runs loads it from here.
+    /// Inserts a sale that another service has sold, with its live orders, in one transaction under `fence`: no node loads
+    /// one without the other. Redis has not confirmed it, so a node that runs loads it from here.
     ///
     /// # Errors
-    /// [`StoreError::Changed`] if its voucher or one of these order IDs exists; then nothing was written.
+    /// [`StoreError::Changed`] if its voucher or one of these order IDs exists, and [`StoreError::Fenced`] if another run
+    /// has begun; then nothing was written.
     pub async fn import_sale(
         &self,
         sale: &Sale,
         orders: &[ImportedOrder],
         now: Millis,
+        fence: &Fence,
     ) -> Result<()> {
         let (id, voucher) = (sale.voucher_id, voucher_key(sale.voucher_id)?);
         let initial = number(sale.initial)?;
         let rows: Vec<String> = orders.iter().map(|it| it.values(now)).collect::<Result<_>>()?;
         let rows = &rows;
         transaction!(self, |conn| {
+            pass_fence(conn, fence, now).await?;
             if insert_missing_voucher(conn, &sale.title, sale.created, voucher).await? == 0 {
                 return Err(StoreError::Changed(id).into());
             }
@@ -346,6 +351,58 @@ impl Store {
                 }
             }
             Ok(())
+        })
+    }
+
+    /// Freezes the orders of a sale that goes back to another service, under `fence`: afterwards none is paid or closed.
+    /// Returns once every payment that began before has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] if another run has begun; then nothing was changed.
+    pub async fn freeze_orders(
+        &self,
+        voucher: VoucherId,
+        now: Millis,
+        fence: &Fence,
+    ) -> Result<()> {
+        self.set_frozen(voucher, Some(now), fence).await?;
+        // A payment locks its order before it asks whether the sale is frozen, so these locks wait for those that have
+        // asked too early.
+        let mut after: i64 = -1;
+        loop {
+            let page: Vec<i64> = transaction!(self, |conn| {
+                let (live, lock) = (conn.dialect().live, conn.dialect().lock);
+                let query = format!(
+                    "SELECT id FROM tb_voucher_order WHERE voucher_id = $1 AND id > $2 AND {live} \
+                     ORDER BY id LIMIT $3 {lock}"
+                );
+                conn.rows(query, params![voucher, after, LOCKED]).await
+            })?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = *last;
+        }
+    }
+
+    /// Lets the orders of a sale be paid and closed again, because it does not go back.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] if another run has begun; then nothing was changed.
+    pub async fn thaw_orders(&self, voucher: VoucherId, fence: &Fence) -> Result<()> {
+        self.set_frozen(voucher, None, fence).await
+    }
+
+    async fn set_frozen(
+        &self,
+        voucher: VoucherId,
+        at: Option<Millis>,
+        fence: &Fence,
+    ) -> Result<()> {
+        transaction!(self, |conn| {
+            pass_fence(conn, fence, Millis::now()).await?;
+            // The job that closes orders locks their sale.
+            lock(conn, voucher).await?;
+            let update = "UPDATE tb_seckill_voucher SET return_time = $2 WHERE voucher_id = $1";
+            conn.execute(update, params![voucher, at]).await.map(drop)
         })
     }
 }

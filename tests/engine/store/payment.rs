@@ -54,6 +54,47 @@ pub(crate) async fn each_payment_returns_its_result(store: SharedStore) {
     assert_eq!(store.repeat_buyers(VoucherId(u64::MAX), 9).await.unwrap(), []);
 }
 
+/// Payments and closings race with the freezing of their sale: what has been frozen stays as it is read.
+pub(crate) async fn orders_of_a_frozen_sale_are_neither_paid_nor_closed(store: SharedStore) {
+    const ORDERS: u64 = 400;
+    let (voucher, orders) = sold(&store, ORDERS).await;
+    let paying = async {
+        let mut paid = BTreeSet::new();
+        for order in &orders {
+            match store.pay(&[*order], NOW.plus(1)).await.unwrap()[..] {
+                [Payment::Paid] => assert!(paid.insert(*order)),
+                [Payment::Returned] => {}
+                ref other => panic!("{other:?}"),
+            }
+        }
+        paid
+    };
+    let freezing = async {
+        // Some of them are paid before.
+        while !store.order_counts(voucher).await.unwrap().contains_key(&OrderStatus::Paid) {
+            tokio::task::yield_now().await;
+        }
+        store.freeze_orders(voucher, NOW.plus(1), &fence(5)).await.unwrap();
+        store.order_counts(voucher).await.unwrap()[&OrderStatus::Paid]
+    };
+    let (paid, frozen) = tokio::join!(paying, freezing);
+    assert_eq!(paid.len() as u64, frozen, "an order was paid after its sale was frozen");
+    let unpaid = *orders.iter().find(|it| !paid.contains(it)).unwrap();
+    let closed = store.close_overdue(NOW.plus(1), 9, NOW.plus(2), &fence(5)).await.unwrap();
+    assert_eq!(closed, []);
+    // What is paid already is paid.
+    let first = *paid.first().unwrap();
+    let results = store.pay(&[first, unpaid], NOW.plus(3)).await.unwrap();
+    assert_eq!(results, [Payment::PaidBefore, Payment::Returned]);
+    // An older run neither freezes nor thaws; the newer one does.
+    let old = store.thaw_orders(voucher, &fence(4)).await;
+    assert!(matches!(old, Err(StoreError::Fenced(_))), "{old:?}");
+    let old = store.freeze_orders(voucher, NOW, &fence(4)).await;
+    assert!(matches!(old, Err(StoreError::Fenced(_))), "{old:?}");
+    store.thaw_orders(voucher, &fence(6)).await.unwrap();
+    assert_eq!(store.pay(&[unpaid], NOW.plus(4)).await.unwrap(), [Payment::Paid]);
+}
+
 pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedStore) {
     const ORDERS: u64 = 2_000;
     let (voucher, orders) = sold(&store, ORDERS).await;
