@@ -184,7 +184,7 @@ install_apt() {
     if [[ $need_faketime == yes ]]; then set -- "$@" libfaketime; fi
     say "installing $*"
     if [[ $need_postgres == yes ]]; then no_main_cluster; fi
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null || status=$?
+    as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null || status=$?
     if [[ $need_postgres == yes ]]; then main_cluster_again; fi
     return "$status"
 }

@@ -387,14 +387,15 @@ fn log_since(log: &Path, from: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&log).into_owned())
 }
 
-/// Last warnings of a log (`pid:M date # message`), or its last lines if it has none; `None` for an empty log.
+/// Why a server exited, from its log (`pid:M date # message`): the last warning, since a server warns of what ends it
+/// and then exits. Advice about the system (`WARNING …`) is not a reason. Without a warning, the last lines, which
+/// are those of a rejected setting; `None` for an empty log.
 fn summary(log: &str) -> Option<String> {
-    let warnings: Vec<&str> =
-        log.lines().filter_map(|line| Some(line.split_once(" # ")?.1.trim())).collect();
-    let plain: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let lines = if warnings.is_empty() { plain } else { warnings };
-    let lines = lines.get(lines.len().saturating_sub(2)..).unwrap_or_default().join("; ");
-    (!lines.is_empty()).then_some(lines)
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let mut warnings = lines.iter().filter_map(|line| Some(line.split_once(" # ")?.1.trim()));
+    let fatal = warnings.rfind(|warning| !warning.starts_with("WARNING"));
+    let last = || lines.get(lines.len().saturating_sub(2)..).unwrap_or_default().join("; ");
+    fatal.map(str::to_owned).or_else(|| (!lines.is_empty()).then(last))
 }
 
 #[cfg(test)]
@@ -402,11 +403,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_messages_are_the_warnings() {
-        let log =
-            "7:M 21 Nov 2026 05:00:00.1 * Ready\n7:M 21 Nov 2026 05:00:00.2 # Failed opening\n";
+    fn the_reason_of_an_exit_is_the_last_warning() {
         let last = |log| summary(log).unwrap_or_default();
+        let log = "7:C 21 Nov 2026 05:00:00.0 # WARNING Memory overcommit must be enabled!\n\
+                   7:C 21 Nov 2026 05:00:00.1 # Configuration loaded\n\
+                   7:M 21 Nov 2026 05:00:00.1 * Ready\n\
+                   7:M 21 Nov 2026 05:00:00.2 # Failed opening\n";
         assert_eq!(last(log), "Failed opening");
+        let advice = "7:C 21 Nov 2026 05:00:00.0 # WARNING Memory overcommit must be enabled!\n\
+                      7:M 21 Nov 2026 05:00:00.1 * Ready\n7:M 21 Nov 2026 05:00:00.2 * Exiting\n";
+        assert!(last(advice).ends_with("Exiting"), "{}", last(advice));
         assert_eq!(last("\n*** FATAL ***\nBad directive\n"), "*** FATAL ***; Bad directive");
         assert_eq!(summary(""), None);
     }

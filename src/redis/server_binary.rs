@@ -67,6 +67,8 @@ impl ServerBinary {
 fn command(path: &Path, arg0: &str) -> Command {
     let mut command = Command::new(path);
     command.arg0(arg0);
+    // A server of version 7.2 or later does not start with a locale that is not installed. Nothing here depends on one.
+    command.env("LC_ALL", "C");
     command
 }
 

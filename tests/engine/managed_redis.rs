@@ -14,6 +14,8 @@ use seckill_redis::{
 };
 use tempfile::TempDir;
 
+use crate::support::{BINARY, Background, PATIENCE, Seckill};
+
 /// A directory for one test; a server left in it is stopped with it.
 struct Room(TempDir);
 
@@ -391,6 +393,40 @@ fn server_programs_are_identified_by_their_version_output() {
     assert_eq!(on(&[&a, &b, &c]).unwrap().path, c.join("valkey-server"));
     assert!(on(&[Path::new("."), Path::new("")]).is_err(), "relative places are no PATH");
     assert!(find_server().unwrap().version.starts_with(|it: char| it.is_ascii_digit()));
+}
+
+/// A server of version 7.2 or later asks the system for the locale of its environment, and exits if it is not
+/// installed; those of this machine may be older.
+#[test]
+fn the_server_starts_whatever_the_locale_of_the_user() {
+    let sandbox = Seckill::new();
+    let real = find_server().unwrap();
+    let script = r#"printf '#!/bin/bash
+if [ "${LC_ALL:-${LC_COLLATE:-$LANG}}" != C ] && [ "$1" != --version ]; then
+    echo "7:C 28 Nov 2026 16:19:09.539 # WARNING Memory overcommit must be enabled! See a web page."
+    echo "7:M 28 Nov 2026 16:19:09.539 * Configuration loaded"
+    echo "7:M 28 Nov 2026 16:19:09.539 # Failed to configure LOCALE for invalid locale name."
+    exit 1
+fi
+exec -a %s %s "$@"
+' "$1" "$2" > "$3" && chmod 755 "$3""#;
+    let bin = sandbox.file("bin");
+    fs::create_dir(&bin).unwrap();
+    let done = Command::new("sh")
+        .args(["-c", script, "sh", real.arg0])
+        .arg(&real.path)
+        .arg(bin.join("valkey-server"))
+        .status();
+    assert!(done.unwrap().success());
+    let path = std::env::var_os("PATH").unwrap();
+    let path = std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path)));
+    let path = path.unwrap().into_string().unwrap();
+    for name in ["LANG", "LC_ALL", "LC_COLLATE"] {
+        let envs = [("PATH", path.as_str()), (name, "xx_XX.UTF-8")];
+        let args = sandbox.args(&["sale", "list"]);
+        let listed = Background::spawn(BINARY, &args, &sandbox, &envs).wait(PATIENCE);
+        listed.expect_code(0);
+    }
 }
 
 #[tokio::test]

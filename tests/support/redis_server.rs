@@ -300,7 +300,8 @@ fn server_command() -> Command {
         .as_ref()
         .expect("no Redis or Valkey server 7.0 or later on PATH; assets/setup.sh installs one");
     let mut command = Command::new(path);
-    command.arg0(name);
+    // As the program does: with a locale that is not installed, a server of version 7.2 or later does not start.
+    command.arg0(name).env("LC_ALL", "C");
     command
 }
 
