@@ -2811,7 +2811,7 @@ lab-cron-time = { $at } { $day ->
        *[7] Sun
     }
 lab-cron-two-seconds = every two seconds
-lab-database = { $database } was not started, so nothing ran on it: { $reason }
+lab-database = { $database } was not started: { $reason }
 lab-engine-voucher = the sale of the engine has the voucher ID { $number }, which the lab does not expect
 lab-entry-malformed = the entry is not an order
 lab-few-requests = Each incident to the holder of a lock has a run of its own, with at most { $buyers } buyers, { $concurrency } concurrent requests, and stock for all.
@@ -2965,7 +2965,7 @@ lab-schedule-seconds = { $seconds } s
 lab-schedule-slow = longer than its period
 lab-schedule-title = Schedules side by side
 lab-schedule-took = took { $took } ms
-lab-server-missing = the server is not installed
+lab-server-missing = the server is not installed, or without the files that create its tables
 lab-source = Text { $text }, section { $section }.
 lab-step-incident = incident: { $what }
 lab-step-killed = is killed ({ $signal })

@@ -2464,7 +2464,7 @@ lab-cron-time = { $at } { $day ->
        *[7] 周日
     }
 lab-cron-two-seconds = 每两秒
-lab-database = { $database } 未能启动，没有在其上运行：{ $reason }
+lab-database = { $database } 未能启动：{ $reason }
 lab-engine-voucher = 引擎所建秒杀的优惠券 ID 为 { $number }，与实验预期不符
 lab-entry-malformed = 该消息不是订单
 lab-few-requests = 锁持有者的每种故障单独运行一次：最多 { $buyers } 名买家、{ $concurrency } 个并发请求，库存足够。
@@ -2611,7 +2611,7 @@ lab-schedule-seconds = { $seconds } 秒
 lab-schedule-slow = 耗时超过周期
 lab-schedule-title = 几种调度方式并排对比
 lab-schedule-took = 用时 { $took } 毫秒
-lab-server-missing = 未安装该服务器
+lab-server-missing = 未安装该服务器，或缺少创建系统表的文件
 lab-source = 教程 { $text } 第 { $section } 节。
 lab-step-incident = 故障：{ $what }
 lab-step-killed = 被杀死（{ $signal }）

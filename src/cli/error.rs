@@ -154,10 +154,10 @@ impl From<LabError> for CliError {
             LabError::Redis(error) => error.into(),
             LabError::DataDir(error) => error.into(),
             LabError::Engine(error) => error.into(),
-            other @ (LabError::Replica(_)
-            | LabError::Database(..)
-            | LabError::Instance(..)
-            | LabError::Cancelled) => Self::failed(other.to_string()),
+            other @ LabError::Database(..) => Self::unreachable(other.to_string()),
+            other @ (LabError::Replica(_) | LabError::Instance(..) | LabError::Cancelled) => {
+                Self::failed(other.to_string())
+            }
         }
     }
 }

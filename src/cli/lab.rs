@@ -208,9 +208,6 @@ pub(super) async fn run(setup: &Setup<'_>, args: &LabArgs) -> Result<u8> {
     let done = signals.cancelling(&stop, running).await;
     end_progress();
     let report = done?;
-    if let (Some(missing), []) = (report.missing.first(), &*report.designs) {
-        return Err(CliError::unreachable(missing.text()));
-    }
     if args.markdown {
         print(report.markdown().trim_end())?;
         return Ok(u8::from(report.is_unexpected()));
@@ -328,9 +325,6 @@ fn list(listed: &[Listed]) -> String {
 
 fn render(report: &Report) -> String {
     let mut text = format!("{}\n\n{}\n", report.work_text(), Label("lab-texts"));
-    for missing in &report.missing {
-        text.push_str(&format!("\n{}\n", missing.text()));
-    }
     for lacking in &report.not_applicable {
         text.push_str(&format!("\n{}\n", lacking.text()));
     }

@@ -24,6 +24,8 @@ pub enum Database {
     /// A server.
     Mariadb,
     /// A server.
+    Mysql,
+    /// A server.
     Postgres,
 }
 
@@ -36,6 +38,7 @@ impl Database {
         match self {
             Self::Sqlite => "SQLite",
             Self::Mariadb => "MariaDB",
+            Self::Mysql => "MySQL",
             Self::Postgres => "PostgreSQL",
         }
     }

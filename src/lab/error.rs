@@ -31,7 +31,7 @@ pub enum LabError {
     /// A replica of Redis was not set up or promoted.
     #[error("{}", text!("lab-replica", reason = .0))]
     Replica(Reason),
-    /// A database server is not installed or did not start: its designs are not run.
+    /// A database server is not installed or did not start.
     #[error("{}", text!("lab-database", database = .0.title(), reason = .1))]
     Database(Database, Reason),
     /// An instance did not start, ended early or did not finish in time.

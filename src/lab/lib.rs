@@ -35,6 +35,7 @@ mod redis_server;
 mod report;
 mod runner;
 mod shop;
+pub mod sql_programs;
 mod sql_server;
 #[cfg(test)]
 mod tests;
@@ -50,7 +51,7 @@ pub use error::{LabError, Result};
 pub use fleet::Program;
 pub use latency::Latency;
 pub use queues::{Cell, How, Property, Queue, Queues};
-pub use report::{DesignReport, Missing, NotApplicable, Ratio, Report, Run};
+pub use report::{DesignReport, NotApplicable, Ratio, Report, Run};
 pub use runner::{Lab, Progress};
 pub use timeline::{Line, Timeline};
 pub use trace::{Action, Saw, Step};

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use seckill_model::{Label, Reason, in_english, text};
-use serde::{Serialize, Serializer};
+use seckill_model::{Label, in_english, text};
+use serde::Serialize;
 
 use crate::{
     Action, Database, Design, Incident, Latency, Promise, Question, Source, Step, Timeline,
@@ -24,8 +24,6 @@ pub struct Report {
     pub seeds: Vec<u64>,
     /// The designs of each database, in the order of the tutorials.
     pub designs: Vec<DesignReport>,
-    /// Databases that could not be started: their designs were not run.
-    pub missing: Vec<Missing>,
     /// Designs that a database lacks something for: they were not run on it.
     pub not_applicable: Vec<NotApplicable>,
 }
@@ -43,28 +41,6 @@ impl NotApplicable {
     /// The message, in the current language.
     pub fn text(&self) -> String {
         text!("lab-not-applicable", design = self.name, database = self.database.title())
-    }
-}
-
-/// A database that could not be started.
-#[derive(Clone, Debug, Serialize)]
-pub struct Missing {
-    /// The database.
-    pub database: Database,
-    /// Why.
-    #[serde(serialize_with = "english")]
-    pub reason: Reason,
-}
-
-/// Documents are in English.
-fn english<S: Serializer>(reason: &Reason, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&in_english(|| reason.to_string()))
-}
-
-impl Missing {
-    /// The message, in the current language.
-    pub fn text(&self) -> String {
-        text!("lab-database", database = self.database.title(), reason = self.reason)
     }
 }
 
@@ -224,7 +200,7 @@ impl DesignReport {
 
 impl Report {
     pub(crate) fn new(work: Work, seeds: Vec<u64>) -> Self {
-        Self { work, seeds, designs: Vec::new(), missing: Vec::new(), not_applicable: Vec::new() }
+        Self { work, seeds, designs: Vec::new(), not_applicable: Vec::new() }
     }
 
     /// The designs with the same question on the same database, and their title.
@@ -266,9 +242,6 @@ impl Report {
     pub fn markdown(&self) -> String {
         let (title, texts) = (Label("lab-title"), Label("lab-texts"));
         let mut page = format!("# {title}\n\n{}\n\n{texts}\n", self.work_text());
-        for missing in &self.missing {
-            let _ = write!(page, "\n{}\n", missing.text());
-        }
         for lacking in &self.not_applicable {
             let _ = write!(page, "\n{}\n", lacking.text());
         }

@@ -9,9 +9,9 @@ use crate::{
     holders,
     instance::{Assignment, Role, Served},
     latency::Samples,
-    report::{self, DesignReport, Missing, NotApplicable},
+    report::{self, DesignReport, NotApplicable},
     shop::Shop,
-    timeline,
+    sql_server, timeline,
     work::Work,
 };
 
@@ -52,7 +52,7 @@ impl Lab {
     /// of them.
     ///
     /// # Errors
-    /// The work is invalid, a server or an instance failed, or the runs were cancelled. In any case, the servers are
+    /// The work is invalid, a database is not installed, a server or an instance failed, or the runs were cancelled. In any case, the servers are
     /// stopped and their files removed.
     pub async fn run(
         &self,
@@ -73,16 +73,11 @@ impl Lab {
         stop: &CancellationToken,
     ) -> Result<Report> {
         self.work.check()?;
+        // Before the first run, which may be one of many.
+        self.databases.iter().try_for_each(|database| sql_server::find(*database))?;
         let mut report = Report::new(self.work.clone(), self.seeds.clone());
         for (number, database) in self.databases.iter().enumerate() {
-            let mut shop = match Shop::open(*database, stop).await {
-                Ok(shop) => shop,
-                Err(LabError::Database(database, reason)) => {
-                    report.missing.push(Missing { database, reason });
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
+            let mut shop = Shop::open(*database, stop).await?;
             let done = self.databases.iter().take(number).map(|it| self.runs_on(*it)).sum();
             let designs = self.run_in(&mut shop, done, &progress, &ended, stop).await;
             let closed = shop.close().await;

@@ -97,7 +97,9 @@ impl Shop {
         let address = Address::of(redis)?;
         let sql_server = match database {
             Database::Sqlite => None,
-            Database::Mariadb | Database::Postgres => Some(SqlServer::start(database, stop).await?),
+            Database::Mariadb | Database::Mysql | Database::Postgres => {
+                Some(SqlServer::start(database, stop).await?)
+            }
         };
         let database_url =
             sql_server.as_ref().map_or_else(|| redis.dir().database_url(), |it| it.url.clone());
@@ -191,7 +193,7 @@ impl Shop {
         let mut sql = self.sql().await?;
         let name = match self.database {
             Database::Sqlite => format!("engine{name}.db"),
-            Database::Mariadb | Database::Postgres => {
+            Database::Mariadb | Database::Mysql | Database::Postgres => {
                 sql.command(&format!("DROP DATABASE IF EXISTS engine{last}")).await?;
                 sql.command(&format!("CREATE DATABASE engine{name}")).await?;
                 format!("engine{name}")

@@ -1,4 +1,4 @@
-//! A MariaDB or PostgreSQL server in a temporary directory.
+//! A MariaDB, MySQL or PostgreSQL server in a temporary directory.
 //!
 //! A shell supervises it: it reads from a pipe whose other end only this process has. However this process ends, the
 //! pipe closes; then the shell stops the server and removes its directory.
@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Database, LabError, Result};
+use crate::{Database, LabError, Result, sql_programs};
 
 /// `$1` is the directory, `$2` the stop signal, the rest the command of the server.
 const SHELL: &str = r#"
@@ -51,6 +51,22 @@ pub(crate) struct SqlServer {
     pub(crate) url: String,
 }
 
+/// The programs of a database.
+#[derive(Debug)]
+enum Programs {
+    /// SQLite is part of this program.
+    None,
+    Mariadb {
+        server: PathBuf,
+        tables: [PathBuf; 2],
+    },
+    Mysql(PathBuf),
+    Postgres {
+        server: PathBuf,
+        initdb: PathBuf,
+    },
+}
+
 /// How a database is created and run in a directory.
 struct Recipe {
     /// Creates the files: a command with its input.
@@ -76,18 +92,20 @@ impl SqlServer {
     pub(crate) async fn start(database: Database, stop: &CancellationToken) -> Result<Self> {
         let failed = |why: Reason| LabError::Database(database, why);
         let io = |error: io::Error| failed(OsError::of(&error).into());
+        let programs = programs(database)?;
         // Postgres refuses to run as root.
         let owner = if database == Database::Postgres { other_than_root() } else { None };
         let dir = new_dir(owner).map_err(io)?;
         // From here on, the shell or this guard removes the directory.
         let guard = Removed(Some(dir.clone()));
-        let recipe = match database {
-            Database::Mariadb => mariadb(&dir),
-            Database::Postgres => postgres(&dir),
-            Database::Sqlite => Err(Label("lab-server-missing").into()),
+        let recipe = match programs {
+            Programs::None => Err(Label("lab-server-missing").into()),
+            Programs::Mariadb { server, tables } => mariadb(&dir, &server, &tables),
+            Programs::Mysql(server) => mysql(&dir, &server),
+            Programs::Postgres { server, initdb } => Ok(postgres(&dir, server, initdb)),
         };
         let Recipe { create, mut run, end, url } = recipe.map_err(failed)?;
-        let log = File::options().create(true).append(true).open(dir.join("log")).map_err(io)?;
+        let log = open_log(&dir).map_err(io)?;
         let mut creating = spawn_creation(create.0, &dir, &log, owner).map_err(io)?;
         let created = tokio::select! {
             created = timeout(START_TIMEOUT, finish_creation(&mut creating, &create.1)) => created,
@@ -104,6 +122,8 @@ impl SqlServer {
         if !status.map_err(io)?.success() {
             return Err(failed(last_messages(&dir)));
         }
+        // What the creation had to say is no reason for what follows.
+        log.set_len(0).map_err(io)?;
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", SHELL, "server"]).arg(&dir).arg(end);
         shell.arg(run.as_std_mut().get_program()).args(run.as_std().get_args());
@@ -160,6 +180,33 @@ impl SqlServer {
     }
 }
 
+/// Finds the programs of a database.
+///
+/// # Errors
+/// They are not installed.
+fn programs(database: Database) -> Result<Programs> {
+    let found = match database {
+        Database::Sqlite => Some(Programs::None),
+        Database::Mariadb => sql_programs::mariadb().and_then(|server| {
+            let tables = sql_programs::mariadb_system_tables(&server)?;
+            Some(Programs::Mariadb { server, tables })
+        }),
+        Database::Mysql => sql_programs::mysql().map(Programs::Mysql),
+        Database::Postgres => sql_programs::postgres("postgres")
+            .zip(sql_programs::postgres("initdb"))
+            .map(|(server, initdb)| Programs::Postgres { server, initdb }),
+    };
+    found.ok_or_else(|| LabError::Database(database, Label("lab-server-missing").into()))
+}
+
+/// Checks that the programs of a database are installed.
+///
+/// # Errors
+/// They are not.
+pub(crate) fn find(database: Database) -> Result<()> {
+    programs(database).map(drop)
+}
+
 /// Removes a directory when it is dropped.
 struct Removed(Option<PathBuf>);
 
@@ -198,89 +245,78 @@ async fn finish_creation(child: &mut Child, input: &[u8]) -> io::Result<ExitStat
 /// Sets the directory, the output and the user; Ctrl-C in the terminal is for this process only.
 fn prepare(command: &mut Command, dir: &Path, log: &File, owner: Option<Owner>) -> io::Result<()> {
     command.current_dir(dir).stdout(log.try_clone()?).stderr(log.try_clone()?).process_group(0);
+    // Its messages are in English, and its start does not depend on an installed locale.
+    command.env("LC_ALL", "C");
     if let Some(Owner { uid, gid }) = owner {
         command.uid(uid).gid(gid);
     }
     Ok(())
 }
 
-fn mariadb(dir: &Path) -> Result<Recipe, Reason> {
-    let places = ["/usr/sbin", "/usr/libexec"].map(PathBuf::from);
-    let path = program(&["mariadbd", "mysqld"], &places).ok_or(Label("lab-server-missing"))?;
-    let socket = dir.join("s");
-    let common = || {
-        let mut command = Command::new(&path);
-        command.arg("--no-defaults").arg(format!("--datadir={}", dir.join("data").display()));
-        command.arg(format!("--tmpdir={}", dir.display()));
-        command.args(["--innodb-log-file-size=32M", "--skip-log-bin", "--skip-networking"]);
-        if rustix::process::geteuid().is_root() {
-            command.arg("--user=root");
-        }
-        command
-    };
-    let mut create = common();
-    create.arg("--bootstrap");
+fn mariadb(dir: &Path, server: &Path, tables: &[PathBuf]) -> Result<Recipe, Reason> {
+    let mut create = mysql_or_mariadb(dir, server);
+    create.args(["--innodb-log-file-size=32M", "--bootstrap"]);
     // Bootstrap mode reads one statement per line. Without an entry, root has no password; the directory is private.
     let mut input = b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n".to_vec();
-    let share = share().ok_or(Label("lab-server-missing"))?;
-    for file in ["mysql_system_tables.sql", "mysql_system_tables_data.sql"] {
-        input.extend(std::fs::read(share.join(file)).map_err(|error| OsError::of(&error))?);
+    for file in tables {
+        input.extend(std::fs::read(file).map_err(|error| OsError::of(&error))?);
     }
     input.extend(b"\nCREATE DATABASE lab;\n");
-    let mut run = common();
-    run.arg(format!("--socket={}", socket.display()))
-        .arg(format!("--max-connections={CONNECTIONS}"));
-    let url = format!("mysql://root@localhost/lab?socket={}", socket.display());
+    let mut run = serving(dir, server);
+    run.arg("--innodb-log-file-size=32M");
     std::fs::create_dir(dir.join("data")).map_err(|error| OsError::of(&error))?;
-    Ok(Recipe { create: (create, input), run, end: "TERM", url })
+    Ok(Recipe { create: (create, input), run, end: "TERM", url: mysql_url(dir) })
 }
 
-/// The directory of the server's SQL files.
-fn share() -> Option<PathBuf> {
-    let prefixes = ["/usr/share", "/usr/local/share", "/opt/homebrew/share"];
-    let places = prefixes.iter().flat_map(|prefix| {
-        ["mysql", "mariadb"].iter().map(move |name| Path::new(prefix).join(name))
-    });
-    places.into_iter().find(|place| place.join("mysql_system_tables.sql").is_file())
+fn mysql(dir: &Path, server: &Path) -> Result<Recipe, Reason> {
+    // It creates its tables itself, and the directory of its data.
+    let statements = dir.join("init.sql");
+    std::fs::write(&statements, "CREATE DATABASE lab;\n").map_err(|error| OsError::of(&error))?;
+    let mut create = mysql_or_mariadb(dir, server);
+    create.arg("--initialize-insecure").arg(format!("--init-file={}", statements.display()));
+    let mut run = serving(dir, server);
+    // No second protocol, no files of statements, no statistics.
+    run.args(["--mysqlx=OFF", "--secure-file-priv=NULL", "--performance-schema=OFF"]);
+    Ok(Recipe { create: (create, Vec::new()), run, end: "TERM", url: mysql_url(dir) })
 }
 
-fn postgres(dir: &Path) -> Result<Recipe, Reason> {
-    let places = postgres_places();
-    let find = |name| program(&[name], &places).ok_or(Reason::from(Label("lab-server-missing")));
+/// The common part of the commands that create and run a database in `dir`.
+fn mysql_or_mariadb(dir: &Path, server: &Path) -> Command {
+    let mut command = Command::new(server);
+    command.arg("--no-defaults").arg(format!("--datadir={}", dir.join("data").display()));
+    command.arg(format!("--tmpdir={}", dir.display())).arg("--skip-log-bin");
+    if rustix::process::geteuid().is_root() {
+        command.arg("--user=root");
+    }
+    command
+}
+
+fn serving(dir: &Path, server: &Path) -> Command {
+    let mut run = mysql_or_mariadb(dir, server);
+    run.arg("--skip-networking").arg(format!("--socket={}", socket(dir).display()));
+    run.arg(format!("--max-connections={CONNECTIONS}"));
+    run
+}
+
+fn socket(dir: &Path) -> PathBuf {
+    dir.join("s")
+}
+
+fn mysql_url(dir: &Path) -> String {
+    format!("mysql://root@localhost/lab?socket={}", socket(dir).display())
+}
+
+fn postgres(dir: &Path, server: PathBuf, initdb: PathBuf) -> Recipe {
     let data = dir.join("data");
-    let mut create = Command::new(find("initdb")?);
+    let mut create = Command::new(initdb);
     create.arg("-D").arg(&data);
     create.args(["-U", "root", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C"]);
-    let mut run = Command::new(find("postgres")?);
+    let mut run = Command::new(server);
     run.arg("-D").arg(&data).arg("-k").arg(dir).args(["-h", ""]);
     run.arg("-c").arg(format!("max_connections={CONNECTIONS}"));
     let url = format!("postgres://root@localhost/postgres?host={}", dir.display());
     // SIGINT: a fast shutdown.
-    Ok(Recipe { create: (create, Vec::new()), run, end: "INT", url })
-}
-
-/// Debian keeps the servers of several versions beside each other, off PATH: the newest comes first.
-fn postgres_places() -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
-        .collect();
-    places.sort_by_key(|place| {
-        let version = place.parent().and_then(Path::file_name).and_then(|it| it.to_str());
-        std::cmp::Reverse(version.and_then(|it| it.parse::<u32>().ok()))
-    });
-    places
-}
-
-/// The first of `programs` on PATH or in `places`.
-fn program(programs: &[&str], places: &[PathBuf]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // An empty entry would mean the working directory.
-    let on_path = std::env::split_paths(&path).filter(|it| it.is_absolute());
-    // A wrapper on PATH may be for another purpose: the packaged programs come first.
-    let dirs: Vec<PathBuf> = places.iter().cloned().chain(on_path).collect();
-    programs.iter().find_map(|name| dirs.iter().map(|dir| dir.join(name)).find(|it| it.is_file()))
+    Recipe { create: (create, Vec::new()), run, end: "INT", url }
 }
 
 /// The user for a server that refuses to run as root; `None` for the current user.
@@ -309,11 +345,47 @@ fn late() -> Reason {
     reason!("lab-instance-late", seconds = START_TIMEOUT.as_secs())
 }
 
-/// The last messages of a server.
+fn open_log(dir: &Path) -> io::Result<File> {
+    File::options().create(true).append(true).open(dir.join("log"))
+}
+
+/// Why a server did not start.
 fn last_messages(dir: &Path) -> Reason {
     let log = std::fs::read(dir.join("log")).unwrap_or_default();
-    let log = String::from_utf8_lossy(&log).into_owned();
+    match summary(&String::from_utf8_lossy(&log)) {
+        Some(messages) => messages.into(),
+        None => Label("lab-instance-ended").into(),
+    }
+}
+
+/// The first errors of a log, since those that follow are their consequences; without one, its last lines.
+fn summary(log: &str) -> Option<String> {
+    const ERRORS: [&str; 4] = ["[ERROR]", "FATAL:", "PANIC:", "error:"];
+    const MOST: usize = 3;
     let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default().join("; ");
-    if last.is_empty() { Label("lab-instance-ended").into() } else { last.into() }
+    let is_error = |line: &&str| ERRORS.iter().any(|it| line.contains(it));
+    let errors: Vec<&str> = lines.iter().copied().filter(is_error).take(MOST).collect();
+    let last = lines.get(lines.len().saturating_sub(MOST)..).unwrap_or_default();
+    let chosen = if errors.is_empty() { last } else { &errors };
+    (!chosen.is_empty()).then(|| chosen.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_an_exit_is_the_first_error() {
+        let log = "9:00 0 [Warning] CA certificate is self signed.\n\
+                   9:00 0 [ERROR] Unable to lock ./ibdata1\n9:00 0 [ERROR] Unknown engine\n\
+                   9:00 0 [ERROR] Aborting\n9:00 0 [Note] Shutdown complete\n";
+        let expected = "9:00 0 [ERROR] Unable to lock ./ibdata1; 9:00 0 [ERROR] Unknown engine; \
+                        9:00 0 [ERROR] Aborting";
+        assert_eq!(summary(log).as_deref(), Some(expected));
+        let postgres = "LOG:  starting\nFATAL:  could not map memory\nHINT:  more memory\n\
+                        LOG:  database system is shut down\n";
+        assert_eq!(summary(postgres).as_deref(), Some("FATAL:  could not map memory"));
+        assert_eq!(summary("one\n\ntwo\n").as_deref(), Some("one; two"));
+        assert_eq!(summary("\n"), None);
+    }
 }

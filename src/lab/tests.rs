@@ -60,7 +60,6 @@ async fn run(names: &[&str], work: Work, seeds: std::ops::Range<u64>) -> Report 
 /// Runs designs, each in all works of its question, and compares what they broke with what they declare.
 async fn breaks_what_it_declares(lab: Lab) {
     let report = lab.run(|_| {}, &CancellationToken::new()).await.unwrap();
-    assert!(report.missing.is_empty(), "{:?}", report.missing);
     let works: usize = lab.designs.iter().map(|it| it.question.works(&lab.work).len()).sum();
     assert_eq!(report.designs.len(), works);
     let seeds = lab.seeds.len() as u32;

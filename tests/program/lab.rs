@@ -77,7 +77,7 @@ fn work_that_cannot_be_done_is_rejected() {
         (&["unguarded", "--stock", "0"], "stock must be between 1 and 10,000"),
         (&["unguarded", "--instances", "4", "--concurrency", "3"], "a connection each"),
         (&["unguarded", "--redis", "redis://127.0.0.1:1"], "omit --redis"),
-        (&["unguarded", "--on", "oracle"], "[possible values: sqlite, mariadb, postgres]"),
+        (&["unguarded", "--on", "oracle"], "[possible values: sqlite, mariadb, mysql, postgres]"),
         (&["lock", "--lease", "0"], "expected 100 to 60,000"),
         (&["lock", "--depth", "99999999999999999999"], "--depth"),
         (&["lock", "--lease", "500", "--watchdog", "500"], "cannot be used with"),
@@ -92,6 +92,23 @@ fn work_that_cannot_be_done_is_rejected() {
         assert!(ran.stdout.is_empty() && ran.stderr.contains(message), "{ran}");
     }
     assert_eq!(leftovers(&home), 0);
+}
+
+/// Debian has no MySQL; a machine that has both servers runs the design on both.
+#[test]
+fn a_requested_database_is_used_or_an_error() {
+    let home = Seckill::new();
+    let ran = home.spawn(&["lab", "stock-guard", "--on", "sqlite,mysql", "--json"]).wait(LONG);
+    if seckill_lab::sql_programs::mysql().is_some() {
+        let report = ran.expect_code(0).json();
+        let databases = report["designs"].as_array().unwrap().iter().map(|it| &it["database"]);
+        assert_eq!(databases.collect::<Vec<_>>(), ["sqlite", "mysql"], "{report}");
+    } else {
+        let ran = ran.expect_code(3);
+        assert!(ran.stdout.is_empty(), "nothing was run: {ran}");
+        assert!(ran.stderr.contains("MySQL was not started: the server is not"), "{ran}");
+    }
+    assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
 }
 
 #[test]

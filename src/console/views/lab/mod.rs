@@ -208,10 +208,7 @@ impl LabState {
                         let first = report.designs.iter().filter(|it| it.incident.is_none());
                         let done = text!("lab-view-done", count = first.count());
                         report.designs.into_iter().for_each(|it| self.add(it));
-                        match report.missing.first() {
-                            Some(missing) => Effect::Failure(missing.text()),
-                            None => Effect::Success(done),
-                        }
+                        Effect::Success(done)
                     }
                     Err(LabError::Cancelled) => Effect::note(Label("lab-cancelled")),
                     Err(error) => Effect::Failure(error.to_string()),
