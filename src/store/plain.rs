@@ -176,7 +176,9 @@ impl PlainPool {
 async fn once<D: sqlx::Database>(
     options: &<D::Connection as sqlx::Connection>::Options,
 ) -> Result<(), sqlx::Error> {
-    options.connect().await?.close().await
+    // The reply to the login is the proof. A server with TLS may have closed the connection first.
+    drop(options.connect().await?.close().await);
+    Ok(())
 }
 
 fn pool<D: sqlx::Database>(connections: u32, session: Vec<String>) -> PoolOptions<D>

@@ -81,8 +81,8 @@ impl Server for MySql {
         conn: &mut MySqlConnection,
         settings: &Settings,
     ) -> Result<Vec<String>, Fault> {
-        // Lock names are global to the server and limited to 64 characters.
-        let lock = "SELECT GET_LOCK(SHA1(CONCAT('seckill', DATABASE())), ?)";
+        // Lock names are global to the server and limited to 64 characters. MySQL has no SHA1 since 9.6.
+        let lock = "SELECT GET_LOCK(SHA2(CONCAT('seckill', DATABASE()), 256), ?)";
         let seconds = settings.statement_ms.div_ceil(1_000);
         let locked: Option<i64> =
             sqlx::query_scalar(lock).bind(seconds).fetch_one(&mut *conn).await?;
@@ -115,6 +115,7 @@ mod tests {
             ("10.5.29-MariaDB", false),
             ("8.0.36", true),
             ("8.4.0-commercial", true),
+            ("9.7.4-2", true),
             ("5.7.44-log", false),
             ("", false),
         ] {
