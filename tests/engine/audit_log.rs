@@ -263,7 +263,6 @@ async fn a_log_of_an_older_version_can_be_read() {
     for sql in script(of_table) {
         conn.execute(sql).await.unwrap();
     }
-    conn.close().await.unwrap();
     for url in [&sqlite, &mariadb, &postgres] {
         is_read_still(url).await;
     }

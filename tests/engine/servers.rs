@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Cut, GUARDED, MariaDb, PATIENCE, Postgres, Proxy, Server, wait_until};
+use crate::support::{
+    Cut, GUARDED, MariaDb, PATIENCE, Postgres, Proxy, Server, is_mysql, wait_until,
+};
 use seckill_model::{Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
 use seckill_store::{Settings, SharedStore, StoreError, Tls, Written};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection};
@@ -189,7 +191,7 @@ async fn a_foreign_database_is_refused_and_left_unchanged(server: impl Server) {
     assert!(result.to_string().contains("schema version 1 of the database differs"), "{result}");
 }
 
-async fn impossible_paths_are_refused_with_an_error(server: impl Server) {
+async fn impossible_paths_are_refused_with_an_error<S: Server>(server: S) {
     let url = server.tcp_url("nowhere").replace("root@", "root:hunter2@");
     let port = server.port().to_string();
     let empty = url.replace("/nowhere", "/");
@@ -203,6 +205,7 @@ async fn impossible_paths_are_refused_with_an_error(server: impl Server) {
         let error = refusal(&url).await.to_string();
         assert!(error.contains(words), "{url}: {error}");
     }
+    let server = S::without_tls();
     let name = server.create().await;
     let tls = Settings { tls: Tls::Require, ..quick() };
     let error = seckill_store::open(&server.tcp_url(&name), &tls).await.unwrap_err();
@@ -324,7 +327,10 @@ async fn a_deadlock_is_retried() {
                 format!("UPDATE tb_seckill_voucher SET update_time = 1 WHERE voucher_id = {it}");
             AssertSqlSafe(sql)
         };
-        let waiting = if is_mariadb {
+        let waiting = if is_mysql() && is_mariadb {
+            "SELECT CAST(variable_value AS SIGNED) FROM performance_schema.global_status \
+             WHERE variable_name = 'innodb_row_lock_current_waits'"
+        } else if is_mariadb {
             "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
              WHERE variable_name = 'innodb_row_lock_current_waits'"
         } else {

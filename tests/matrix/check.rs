@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use redis::{Connection, Value, cmd};
-use sqlx::Connection as _;
 
 use super::{buyers::Receipt, stage::connection, world::World};
 
@@ -80,7 +79,7 @@ impl Seen {
         .fetch_all(&mut sql)
         .await
         .unwrap();
-        sql.close().await.unwrap();
+        drop(sql);
     }
 
     fn read_redis(&mut self, world: &World) {

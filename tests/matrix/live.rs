@@ -13,7 +13,7 @@ use redis::cmd;
 use seckill_engine::{fault_injection, node::Node};
 use seckill_model::{Millis, VoucherId, order_id::utc_day};
 use seckill_store::fault_injection::{Ill, Illness};
-use sqlx::{AnyConnection, Connection as _, Executor as _};
+use sqlx::{AnyConnection, Executor as _};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -337,7 +337,7 @@ async fn old_rows(world: &World, age: Duration) {
     for (table, _) in SET_BACK {
         sql.execute(sqlx::AssertSqlSafe(format!("DROP TABLE old_{table}"))).await.unwrap();
     }
-    sql.close().await.unwrap();
+    drop(sql);
 }
 
 /// Runs statements in one transaction; retried after a deadlock with the nodes.

@@ -3,7 +3,7 @@
 //!
 //! `SEEDS=1000 cargo test --test matrix` runs that many, `SEED=42` one, `FROM=500` starts there, `ONLY=trimmed` runs
 //! only scenarios of such faults, `AT_ONCE=2` limits the parallel ones, `SHARDS=8` spreads every
-//! sale, `DATABASE=mariadb` or `postgres` selects it.
+//! sale, `DATABASE=mariadb`, `mysql` or `postgres` selects it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -41,10 +41,10 @@ pub struct ScenarioReport {
     pub admitted: usize,
 }
 
-/// `DATABASE=mariadb` or `postgres` selects the database.
+/// `DATABASE=mariadb`, `mysql` or `postgres` selects the database.
 fn database() -> Database {
     match std::env::var("DATABASE").as_deref() {
-        Ok("mariadb") => Database::MariaDb,
+        Ok("mariadb" | "mysql") => Database::MariaDb,
         Ok("postgres") => Database::Postgres,
         Ok(other) => panic!("DATABASE={other}"),
         Err(_) => Database::Sqlite,

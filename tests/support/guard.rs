@@ -69,7 +69,8 @@ impl Guard {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", SHELL, "guard", end]).arg(dir).arg(data.unwrap_or(Path::new("")));
         shell.arg(command.get_program());
-        shell.args(command.get_args()).current_dir(dir).process_group(0);
+        // Its messages are in English, and its start does not depend on an installed locale.
+        shell.args(command.get_args()).current_dir(dir).process_group(0).env("LC_ALL", "C");
         if let Some(Owner { uid, gid }) = owner {
             shell.uid(uid).gid(gid);
         }
@@ -166,13 +167,6 @@ pub(super) fn other_than_root(names: &[&str]) -> Option<Owner> {
         let mut fields = line.split(':').skip(2).map(str::parse);
         Some(Owner { uid: fields.next()?.ok()?, gid: fields.next()?.ok()? })
     })
-}
-
-/// The first of `programs` found on PATH or in `places`.
-pub(super) fn program(programs: &[&str], places: &[PathBuf]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs: Vec<PathBuf> = std::env::split_paths(&path).chain(places.iter().cloned()).collect();
-    programs.iter().find_map(|name| dirs.iter().map(|dir| dir.join(name)).find(|it| it.is_file()))
 }
 
 /// A new directory that the guard removes.

@@ -1,4 +1,5 @@
-//! A real MariaDB server for tests, which may be killed, frozen and restarted.
+//! A real MariaDB server for tests, which may be killed, frozen and restarted; with `DATABASE=mysql`, a MySQL server
+//! in each place of one.
 
 use std::{
     fs::File,
@@ -11,14 +12,15 @@ use std::{
     time::Duration,
 };
 
+use seckill_lab::sql_programs;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 
 use super::{
     database::{DatabaseProcess, Start, new_name},
-    guard::{self, Guard, program},
+    guard::{self, Guard},
 };
 
-/// A MariaDB server. `root` needs no password.
+/// A MariaDB server, or a MySQL server if `DATABASE` selects it. `root` needs no password.
 #[derive(Debug)]
 pub struct MariaDb(DatabaseProcess);
 
@@ -74,7 +76,8 @@ impl MariaDb {
     pub async fn run(&self, name: &str, sql: &str) {
         let mut conn = MySqlConnection::connect(&self.url_of(name)).await.unwrap();
         conn.execute(AssertSqlSafe(sql.to_owned())).await.unwrap();
-        conn.close().await.unwrap();
+        // With TLS, which newer servers have by default, the server may close the connection first.
+        let _ = conn.close().await;
     }
 
     /// Restarts it with its data, after a SIGKILL if it still runs.
@@ -108,7 +111,11 @@ fn spawn(process: &mut DatabaseProcess) -> Result<(), String> {
         // A commit survives a killed server, but not a power loss.
         .args(["--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=256M"])
         .args(&process.args);
-    let (name, template) = ("MariaDB", template());
+    if is_mysql() {
+        // No second protocol, no files of statements, no statistics.
+        command.args(["--mysqlx=OFF", "--secure-file-priv=NULL", "--performance-schema=OFF"]);
+    }
+    let (name, template) = (if is_mysql() { "MySQL" } else { "MariaDB" }, template());
     let start = Start { name, command, template, end: "KILL", owner: None };
     process.spawn(&start, || greets(&socket))
 }
@@ -122,19 +129,29 @@ fn greets(socket: &Path) -> bool {
         && head[4] == 10
 }
 
+/// Whether the tests use MySQL in place of MariaDB.
+pub fn is_mysql() -> bool {
+    std::env::var("DATABASE").is_ok_and(|it| it == "mysql")
+}
+
 /// The common part of the server command for creating and running a database in `dir`.
 fn server(dir: &Path) -> Command {
-    let path = program(&["mariadbd", "mysqld"], &["/usr/sbin".into(), "/usr/libexec".into()])
-        .expect("no MariaDB server (mariadbd) was found; './assets/setup.sh --tests' installs one");
+    let path = if is_mysql() {
+        sql_programs::mysql().expect("no MySQL server (mysqld) was found; DATABASE=mysql needs one")
+    } else {
+        sql_programs::mariadb().expect(
+            "no MariaDB server (mariadbd) was found; './assets/setup.sh --tests' installs one",
+        )
+    };
     let mut command = Command::new(path);
     command.arg("--no-defaults").arg(format!("--datadir={}", dir.join("data").display()));
     // A starting server removes temporary files, also those of another server.
-    command.arg(format!("--tmpdir={}", dir.display())).args([
-        "--innodb-log-file-size=32M",
-        "--innodb-data-file-path=ibdata1:4M:autoextend",
-        "--skip-log-bin",
-        "--user=root",
-    ]);
+    command.arg(format!("--tmpdir={}", dir.display())).args(["--skip-log-bin", "--user=root"]);
+    command.args(if is_mysql() {
+        ["--loose-innodb-redo-log-capacity=32M", "--innodb-data-file-path=ibdata1:5M:autoextend"]
+    } else {
+        ["--innodb-log-file-size=32M", "--innodb-data-file-path=ibdata1:4M:autoextend"]
+    });
     if !rustix::process::geteuid().is_root() {
         // The last one counts; it applies to root only.
         command.arg(format!("--user={}", std::env::var("USER").unwrap_or_default()));
@@ -142,48 +159,55 @@ fn server(dir: &Path) -> Command {
     command
 }
 
-/// The files of a new server, created once per binary: it takes most of a second.
-///
-/// Created like `mariadb-install-db`, which needs more packages than the server.
+/// The files of a new server, created once per binary: it takes most of a second, and MySQL several.
 fn template() -> &'static Path {
     static MADE: OnceLock<(PathBuf, Guard)> = OnceLock::new();
     let (dir, _) = MADE.get_or_init(|| {
         let dir = guard::new_dir(None);
         let guard = Guard::of_files(&dir, None);
-        std::fs::create_dir(dir.join("data")).unwrap();
         let log = File::create(dir.join("log")).unwrap();
-        let mut making = server(&dir)
-            .args(["--bootstrap", "--innodb-flush-log-at-trx-commit=0"])
+        let mut command = server(&dir);
+        command.arg("--innodb-flush-log-at-trx-commit=0");
+        let statements = if is_mysql() {
+            let statements = dir.join("init.sql");
+            std::fs::write(&statements, MYSQL_ROOT).unwrap();
+            command.arg("--initialize-insecure");
+            command.arg(format!("--init-file={}", statements.display()));
+            Vec::new()
+        } else {
+            std::fs::create_dir(dir.join("data")).unwrap();
+            command.arg("--bootstrap");
+            mariadb_tables()
+        };
+        let mut making = command
             .stdin(Stdio::piped())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut input = making.stdin.take().expect("piped");
-        // Bootstrap mode reads one statement per line. Without an entry, root has no password.
-        input
-            .write_all(b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n")
-            .unwrap();
-        for file in ["mysql_system_tables.sql", "mysql_system_tables_data.sql"] {
-            input.write_all(&std::fs::read(share().join(file)).unwrap()).unwrap();
-        }
-        drop(input);
+        // It may end without having read all; its status says why.
+        let _ = making.stdin.take().expect("piped").write_all(&statements);
         let done = making.wait().unwrap();
         let log = || std::fs::read_to_string(dir.join("log")).unwrap_or_default();
-        assert!(done.success(), "the MariaDB server made no database; it says:\n{}", log());
+        assert!(done.success(), "the server made no database; it says:\n{}", log());
         (dir, guard)
     });
     dir
 }
 
-/// The directory of the server's SQL files.
-fn share() -> PathBuf {
-    let prefixes = ["/usr/share", "/usr/local/share", "/opt/homebrew/share"];
-    let places = prefixes.iter().flat_map(|prefix| {
-        ["mysql", "mariadb"].iter().map(move |name| Path::new(prefix).join(name))
-    });
-    places
-        .into_iter()
-        .find(|place| place.join("mysql_system_tables.sql").is_file())
-        .expect("the files of the MariaDB server (mysql_system_tables.sql) were not found")
+/// MySQL makes `root` for the socket only.
+const MYSQL_ROOT: &str = "CREATE USER root@'127.0.0.1';\n\
+                          GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;\n";
+
+/// The statements that create the system tables of MariaDB, like `mariadb-install-db`, which needs more packages than
+/// the server.
+fn mariadb_tables() -> Vec<u8> {
+    let server = sql_programs::mariadb().expect("it was found before");
+    let files = sql_programs::mariadb_system_tables(&server)
+        .expect("the files of the MariaDB server (mariadb_system_tables.sql) were not found");
+    // Bootstrap mode reads one statement per line. Without an entry, root has no password.
+    let mut statements =
+        b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n".to_vec();
+    statements.extend(files.iter().flat_map(|file| std::fs::read(file).unwrap()));
+    statements
 }

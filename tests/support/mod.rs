@@ -32,7 +32,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub use cluster::TestCluster;
 pub use database::{DatabaseProcess, new_name};
-pub use mariadb::MariaDb;
+pub use mariadb::{MariaDb, is_mysql};
 pub use postgres::{GUARDED, Postgres};
 pub use process::{BINARY, Background, Ran, refused, run};
 pub use proxy::{Cut, Proxy};

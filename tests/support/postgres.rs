@@ -10,11 +10,12 @@ use std::{
     time::Duration,
 };
 
+use seckill_lab::sql_programs;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 
 use super::{
     database::{DatabaseProcess, Start, new_name},
-    guard::{self, Guard, Owner, other_than_root, program},
+    guard::{self, Guard, Owner, other_than_root},
 };
 
 /// The superuser, who needs no password.
@@ -134,19 +135,8 @@ fn owner() -> Option<Owner> {
     other_than_root(&["postgres", "nobody"])
 }
 
-/// Debian keeps the servers of several versions beside each other, off PATH: the newest is taken.
 fn tool(name: &str) -> PathBuf {
-    let mut places: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
-        .collect();
-    places.sort_by_key(|place| {
-        let version = place.parent().and_then(Path::file_name).and_then(|it| it.to_str());
-        std::cmp::Reverse(version.and_then(|it| it.parse::<u32>().ok()))
-    });
-    places.push("/opt/homebrew/opt/postgresql@17/bin".into());
-    program(&[name], &places).unwrap_or_else(|| {
+    sql_programs::postgres(name).unwrap_or_else(|| {
         panic!("no PostgreSQL server ({name}) was found; './assets/setup.sh --tests' installs one")
     })
 }
@@ -159,7 +149,7 @@ fn template() -> &'static Path {
         let guard = Guard::of_files(&dir, owner());
         let mut making = Command::new(tool("initdb"));
         making.arg("-D").arg(dir.join("data")).current_dir(&dir).stdin(Stdio::null());
-        making.args(["-U", ROOT, "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C"]);
+        making.env("LC_ALL", "C").args(["-U", ROOT, "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C"]);
         if let Some(Owner { uid, gid }) = owner() {
             making.uid(uid).gid(gid);
         }

@@ -125,9 +125,11 @@ impl Proxy {
         Self { port, plan, severed }
     }
 
-    /// The URL of a server through this proxy.
+    /// The URL of a server through this proxy. Messages cannot be read from encrypted connections, which newer servers
+    /// of MariaDB and MySQL offer by default.
     pub fn url(&self, url: &str, port: u16) -> String {
-        url.replace(&format!(":{port}/"), &format!(":{}/", self.port))
+        let url = url.replace(&format!(":{port}/"), &format!(":{}/", self.port));
+        if url.starts_with("mysql:") { format!("{url}?ssl-mode=disabled") } else { url }
     }
 
     /// The URL of a Redis server through this proxy.

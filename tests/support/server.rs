@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, PgConnection};
 
-use super::{DatabaseProcess, GUARDED, MariaDb, Postgres, new_name};
+use super::{DatabaseProcess, GUARDED, MariaDb, Postgres, is_mysql, new_name};
 
 /// The password of the protected role.
 pub const PASSWORD: &str = "hunter2";
@@ -11,6 +11,8 @@ pub trait Server {
     type Conn;
     /// Starts with additional arguments or settings in the server's notation.
     fn with(args: &[&str]) -> Self;
+    /// Starts a server that encrypts no connections.
+    fn without_tls() -> Self;
     fn url(&self, name: &str) -> String;
     fn tcp_url(&self, name: &str) -> String;
     fn port(&self) -> u16;
@@ -33,11 +35,14 @@ pub trait Server {
 }
 
 macro_rules! server {
-    ($kind:ident, $conn:ident, $none:literal, $role:expr, $make:expr, $is_mariadb:literal) => {
+    ($kind:ident, $conn:ident, $none:literal, $role:expr, $make:expr, $without_tls:expr, $is_mariadb:literal) => {
         impl Server for $kind {
             type Conn = $conn;
             fn with(args: &[&str]) -> Self {
                 $kind::with(args)
+            }
+            fn without_tls() -> Self {
+                $kind::with($without_tls)
             }
             fn url(&self, name: &str) -> String {
                 self.url_of(name)
@@ -63,7 +68,10 @@ macro_rules! server {
             }
             async fn guarded(&self, name: &str) -> String {
                 $kind::run(self, $none, &$make).await;
-                self.tcp_url_of(name).replace("root@", &format!("{}:{PASSWORD}@", $role))
+                let url = self.tcp_url_of(name).replace("root@", &format!("{}:{PASSWORD}@", $role));
+                // MySQL lets a user in without TLS only after a first login with it.
+                drop($conn::connect(&url).await.unwrap());
+                url
             }
             async fn run(&self, name: &str, sql: &str) {
                 $kind::run(self, name, sql).await;
@@ -102,7 +110,11 @@ server!(
     MySqlConnection,
     "",
     "shop",
-    format!("GRANT ALL ON *.* TO shop@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'"),
+    format!(
+        "CREATE USER shop@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'; \
+         GRANT ALL ON *.* TO shop@'127.0.0.1'"
+    ),
+    if is_mysql() { &["--tls-version="] } else { &["--skip-ssl"] },
     true
 );
 server!(
@@ -111,6 +123,7 @@ server!(
     "postgres",
     GUARDED,
     format!("CREATE ROLE {GUARDED} LOGIN SUPERUSER PASSWORD '{PASSWORD}'"),
+    &[],
     false
 );
 
