@@ -843,6 +843,10 @@ attach-move-again = sale #{ $voucher } has moved to this engine before and has g
 attach-move-aside = entries of the sale that a recovery has given up, without another order of their users: { $count }, the first { $letter }. Settle them first, or pass --leave-out
 attach-move-ask = Move sale #{ $voucher } "{ $title }" to the engine, with { $stock } of { $initial } pieces left? The service cannot sell it any more.
 attach-move-before = Sale #{ $voucher } has moved to the engine before. Nothing was changed.
+attach-move-carried = { $payments ->
+    [one] 1 payment that the service has taken since was
+   *[other] { $payments } payments that the service has taken since were
+} recorded in the engine.
 attach-move-changed = the sale changed while it was prepared: the service still sells it, or its consumers run. Its stock key has its name, and nothing has moved. Stop the service, and run the command again
 attach-move-closed = closed orders: { $count }, the first { $order }. Their pieces may be sold already; remove these rows or correct their status first
 attach-move-consumer = consumer { $consumer } asked for entries { $seconds } s ago. Stop the consumers of the service, or adjust --quiet

@@ -804,6 +804,7 @@ attach-move-again = 秒杀 #{ $voucher } 曾迁入该引擎并已迁回，其数
 attach-move-aside = 恢复时已放弃该秒杀的 { $count } 条消息，其用户没有其他订单，第一条为 { $letter }；请先处理，或加上 --leave-out
 attach-move-ask = 将秒杀 #{ $voucher }「{ $title }」迁入引擎（剩余 { $stock } / { $initial } 件）？原服务将不能再售卖。
 attach-move-before = 秒杀 #{ $voucher } 此前已迁入引擎，未做任何更改。
+attach-move-carried = 原服务此后收到的 { $payments } 笔支付已记入引擎。
 attach-move-changed = 准备期间秒杀发生了变化：原服务仍在售卖，或消费者仍在运行。库存键已恢复，未迁移任何数据。请停止原服务后重新运行
 attach-move-closed = 有 { $count } 笔已关闭的订单，第一笔为 { $order }；其库存可能已再次售出，请先删除这些行或改正状态
 attach-move-consumer = 消费者 { $consumer } 在 { $seconds } 秒前还在读取消息；请停止原服务的消费者，或调整 --quiet

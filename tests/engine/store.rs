@@ -90,6 +90,7 @@ macro_rules! on_all {
 
 on_all![
     sales::a_sale_is_kept_as_it_was_given,
+    sales::an_import_is_fenced,
     sales::states_change_until_the_end,
     sales::an_opening_moves_but_not_past_the_end,
     sales::restocking_adds_to_both_sides,

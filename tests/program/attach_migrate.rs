@@ -1195,7 +1195,8 @@ fn a_payment_that_the_service_takes_during_a_move_is_carried_over() {
     assert_eq!(both.pay(6), "paid_before");
     // After it has moved, by the next run.
     pay(7);
-    assert_eq!(both.migrate("10", &[])["moved"], true);
+    let again = both.migrate("10", &[]);
+    assert_eq!((&again["moved"], &again["carried"]), (&true.into(), &1.into()), "{again}");
     assert_eq!(both.pay(7), "paid_before");
     // What the service has closed meanwhile differs, and is not decided.
     let closed = order_of("10", 8);

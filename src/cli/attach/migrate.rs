@@ -140,6 +140,9 @@ fn scratch_failed(error: &io::Error) -> CliError {
 
 async fn dry_run(context: &Context, migration: &mut Migration, args: &MigrateArgs) -> Result<u8> {
     if args.back {
+        if migration.stage().await? == Stage::Returned {
+            return Err(unfinished_return(args.sale));
+        }
         let plan = plan_back(context, migration, args.sale).await?;
         return refuse_or(context.out, plan.findings.is_empty(), &json!(plan), &of_back(&plan));
     }
@@ -154,7 +157,7 @@ async fn dry_run(context: &Context, migration: &mut Migration, args: &MigrateArg
         Stage::AtEngine => {
             Err(CliError::failed(text!("attach-move-unfinished", voucher = args.sale)))
         }
-        Stage::Moved => moved(context.out, args.sale),
+        Stage::Moved => moved(context.out, args.sale, 0),
         Stage::Returning | Stage::Returned => Err(unfinished_return(args.sale)),
     }
 }
@@ -173,9 +176,12 @@ fn refuse_or(out: Output, is_possible: bool, plan: &Value, text: &str) -> Result
     })
 }
 
-fn moved(out: Output, voucher: VoucherId) -> Result<u8> {
-    let document = json!({ "moved": true });
-    out.answer(&document, || text!("attach-move-before", voucher))
+fn moved(out: Output, voucher: VoucherId, carried: u64) -> Result<u8> {
+    let document = json!({ "moved": true, "carried": carried });
+    out.answer(&document, || match carried {
+        0 => text!("attach-move-before", voucher),
+        payments => text!("attach-move-carried", payments),
+    })
 }
 
 /// A run that may change something.
@@ -217,8 +223,8 @@ impl Run<'_> {
             }
             Stage::AtEngine => {}
             Stage::Moved => {
-                migration.carry().await?;
-                return moved(out, voucher);
+                let carried = migration.carry().await?;
+                return moved(out, voucher, carried);
             }
             Stage::Returning | Stage::Returned => return Err(unfinished_return(voucher)),
         }
@@ -226,7 +232,10 @@ impl Run<'_> {
         let sale = self.context.store.sale(voucher).await?;
         self.set_state(sale.state).await?;
         faults::pass(Point::MigrationStep);
-        migration.carry().await?;
+        let payments = migration.carry().await?;
+        if payments > 0 {
+            out.say(&text!("attach-move-carried", payments));
+        }
         let proof = migration.prove(false).await?;
         if proof.is_complete() {
             migration.finish().await?;

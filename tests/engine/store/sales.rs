@@ -1,6 +1,6 @@
 use seckill_model::{
-    Millis, NewSale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
-    sale::MAX_STOCK,
+    Fence, Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherKind,
+    VoucherStatus, sale::MAX_STOCK,
 };
 use seckill_store::{AuditEntry, SharedStore, StoreError};
 
@@ -182,4 +182,20 @@ pub(crate) async fn it_says_what_it_is(store: SharedStore) {
     assert!(!store.durability().await.unwrap().is_empty());
     store.close().await;
     assert!(store.ping().await.unwrap_err().is_away());
+}
+
+/// A run that was stopped for longer than its lock lasts imports nothing after another one has begun.
+pub(crate) async fn an_import_is_fenced(store: SharedStore) {
+    let made = sale_of(&store, 5).await;
+    let wanted = |number: u64| Sale { voucher_id: VoucherId(number), stock: 5, ..made.clone() };
+    let fence = |token: i64| Fence { name: "operator".into(), token };
+    store.fenced_write(&fence(2), NOW).await.unwrap();
+    let old = store.import_sale(&wanted(900), &[], NOW, &fence(1)).await;
+    assert!(matches!(old, Err(StoreError::Fenced(_))), "{old:?}");
+    let none = store.sale(VoucherId(900)).await;
+    assert_eq!(none, Err(StoreError::NoSale(VoucherId(900))));
+    store.import_sale(&wanted(900), &[], NOW, &fence(2)).await.unwrap();
+    assert_eq!(store.sale(VoucherId(900)).await.unwrap().stock, 5);
+    let again = store.import_sale(&wanted(900), &[], NOW, &fence(3)).await;
+    assert_eq!(again, Err(StoreError::Changed(VoucherId(900))));
 }
