@@ -37,7 +37,10 @@ for i = 4, #KEYS, 4 do
     tallies[#tallies + 1] = KEYS[i + 3] .. ' ' .. other
   end
   local disagrees, sale = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
-  if disagrees or sale[9] ~= ARGV[3 + (i - 4) / 4] then
+  local is_other = sale[9] ~= ARGV[3 + (i - 4) / 4]
+  if not is_other and is_oversold(disagrees, KEYS[i], KEYS[i + 2]) then
+    -- It stays closed; nothing that was lost is known to be there again.
+  elseif disagrees or is_other then
     damaged[#damaged + 1] = (i - 4) / 4 + 1
   else
     -- The process that cut the sale died, or SQL rejected the cut and the stock was not returned.

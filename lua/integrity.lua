@@ -12,8 +12,9 @@
 
 -- Returns an integer that Lua represents exactly; nil for anything else, including the error of a key of another type.
 local function integer(text)
-  if type(text) == 'string' and #text <= 16 and string.match(text, '^%-?%d+$') then
-    return tonumber(text)
+  if type(text) == 'string' and #text <= 17 and string.match(text, '^%-?%d+$') then
+    local number = tonumber(text)
+    return math.abs(number) < 2 ^ 53 and number or nil
   end
 end
 
@@ -52,6 +53,22 @@ local function look_at_sale(sale_key, stock_key, buyers_key)
     return 'stock', sale, stock
   end
   return nil, sale, stock
+end
+
+-- What reconcile_end.lua stores in `oversold`: a sale with more buyers than pieces stays closed, and is not reconciled
+-- again before it changes.
+local function fingerprint(sale_key, buyers_key)
+  local sale = redis.call('HMGET', sale_key, 'version', 'seq')
+  return sale[1] .. ':' .. sale[2] .. ':' .. count_buyers(buyers_key)
+end
+
+-- Whether an inconsistent sale is closed because it has more buyers than pieces.
+local function is_oversold(damaged, sale_key, buyers_key)
+  if damaged ~= 'stock' then
+    return false
+  end
+  local known = redis.call('HGET', sale_key, 'oversold')
+  return known and known == fingerprint(sale_key, buyers_key)
 end
 
 -- Returns the stream that has lost entries, or the watermark if it is missing, or nil; the number of entries ever added

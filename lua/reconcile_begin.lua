@@ -13,6 +13,7 @@
 --   {"open", version}   they are consistent, and buyers can be restored without closing the sale: no node admits buyers
 --               in a server run that it has not reconciled
 --   {"busy"}    another process is reconciling the sale
+--   {"oversold"}  it has more buyers than pieces, and was closed for that at this version; nothing has changed since
 --   {"other"}   Redis holds another sale with that ID and another creation time: it is closed
 --   {"begun", version, findings...}: "sale", "stock" or "buyers" for an inconsistent key, "KEY TYPE" for a renamed key,
 --               "restoring" and the findings of an interrupted process
@@ -56,6 +57,10 @@ end
 if known[1] and known[1] ~= ARGV[1] and now < (integer(known[2]) or 0) then
   return {'busy'}
 end
+if not other and known[4] == ARGV[3] and #found == 0 and ARGV[12] == '' and integer(sale[5]) and
+  integer(sale[5]) >= integer(ARGV[4]) and is_oversold(damaged, KEYS[1], KEYS[3]) then
+  return {'oversold'}
+end
 if other and ARGV[12] ~= 'replace' then
   close_other(KEYS[1])
   return {'other'}
@@ -90,7 +95,7 @@ if not integer(sale[5]) or not integer(sale[6]) or not sale[1] then
   redis.call('HDEL', KEYS[1], 'version')
 end
 local version = take()
-redis.call('HDEL', KEYS[1], 'cutting', 'cut', 'cutter', 'cut_until')
+redis.call('HDEL', KEYS[1], 'cutting', 'cut', 'cutter', 'cut_until', 'oversold')
 redis.call('HSET', KEYS[1], 'restoring', ARGV[1], 'restore_until', string.format('%.0f', now + tonumber(ARGV[2])),
   'found', table.concat(found, ','))
 redis.call('HSET', KEYS[3], 'restoring', ARGV[1])

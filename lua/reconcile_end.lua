@@ -28,7 +28,10 @@ local before = redis.pcall('GET', KEYS[2])
 local stock = string.format('%.0f', math.max(0, initial - buyers))
 redis.call('SET', KEYS[2], stock)
 -- Never a number that the sale has had before, not even if all of its keys were lost.
-local seq = math.max(integer(sale[2]) or 0, integer(redis.call('HGET', KEYS[3], 'seq')) or 0, redis.call('TIME')[1] * 1000) + 1
+-- A change takes longer than a microsecond.
+local time = redis.call('TIME')
+local seq = string.format('%.0f', 1 + math.max(integer(sale[2]) or 0, integer(redis.call('HGET', KEYS[3], 'seq')) or 0,
+  time[1] * 1000000 + time[2]))
 redis.call('HSET', KEYS[1], 'seq', seq, 'run', ARGV[2])
 redis.call('HSET', KEYS[3], 'seq', seq)
 raise_tally(KEYS[5], KEYS[3])
@@ -37,6 +40,7 @@ if redis.call('TYPE', KEYS[4]).ok ~= 'string' and
   redis.pcall('HSET', KEYS[4], 'voucher', ARGV[3])
 end
 if buyers > initial then
+  redis.call('HSET', KEYS[1], 'oversold', fingerprint(KEYS[1], KEYS[3]))
   return {'oversold', buyers, initial}
 end
 return {'done', type(before) == 'string' and before or false, stock}

@@ -35,6 +35,20 @@ else
 end
 
 local restored, refused, promised = 0, {}, {}
+local letters
+
+-- Whether one of the latest dead letters has this order: a promise that two nodes know, or whose reply was lost, becomes one.
+local function has_letter(order)
+  if not letters then
+    letters = {}
+    local latest = redis.pcall('XREVRANGE', KEYS[5], '+', '-', 'COUNT', 1000)
+    for _, letter in ipairs(latest.err and {} or latest) do
+      letters[field(letter[2], 'body:id') or ''] = true
+    end
+  end
+  return letters[order]
+end
+
 local room = refuse and 0 or initial - count_buyers(KEYS[3])
 
 local function body(user, place, order, prefix)
@@ -71,7 +85,8 @@ for i = 5, #ARGV, 3 do
   end
   if reason then
     refused[#refused + 1] = order
-    if ARGV[2] == 'enqueue' or refuse then
+    if (ARGV[2] == 'enqueue' or refuse) and not has_letter(order) then
+      letters[order] = true
       redis.call('XADD', KEYS[5], '*', 'reason', reason, 'why', cjson.encode(why),
         body(user, place, order, 'body:'))
       redis.pcall('HINCRBY', KEYS[6], 'dead', 1)

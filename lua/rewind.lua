@@ -1,20 +1,13 @@
 #!lua
--- Rewinds the group, or recreates it if it was destroyed, provided that the state still matches the preview.
+-- Rewinds the group, or recreates it if it was destroyed, provided that the state still matches the preview. Every entry
+-- so far is then checked against the buyers: some orders were closed since, and SQL may have lost that.
 --
--- KEYS  1 orders (stream)
+-- KEYS  1 orders (stream)  2 watermark (hash)
 -- ARGV  1 group  2 ID after which the group continues  3 last delivered ID of the preview, or '' without
 --       a group  4 first entry to redeliver  5 entries read up to there, or -1 if unknown
 --
 -- Returns 'done', or what has changed since the preview, without a change: 'destroyed', 'created' or 'moved_back' (the
 -- group), 'trimmed' (the first entry no longer exists).
-
-local function field(reply, name)
-  for i = 1, #reply, 2 do
-    if reply[i] == name then
-      return reply[i + 1]
-    end
-  end
-end
 
 -- As text: Lua numbers do not have 64 bits.
 local function smaller(a, b)
@@ -59,6 +52,7 @@ local deleted = field(redis.call('XINFO', 'STREAM', KEYS[1]), 'max-deleted-entry
 if earlier(ARGV[2], deleted) then
   read = '-1' -- Entries are missing ahead: a count would make the lag permanently wrong.
 end
+verify_until_now(KEYS[2], field(redis.call('XINFO', 'STREAM', KEYS[1]), 'last-generated-id'))
 local subcommand = delivered and 'SETID' or 'CREATE'
 redis.call('XGROUP', subcommand, KEYS[1], ARGV[1], ARGV[2], 'ENTRIESREAD', read)
 return 'done'

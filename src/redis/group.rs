@@ -23,7 +23,8 @@ pub async fn rewind(
     read: Option<u64>,
 ) -> Result<Option<Reason>> {
     let mut call = scripts::REWIND.prepare_invoke();
-    call.key(of.orders()).arg(of.group()).arg(from.before().in_stream());
+    call.key(of.orders()).key(of.watermark());
+    call.arg(of.group()).arg(from.before().in_stream());
     call.arg(seen.map(EntryId::in_stream).unwrap_or_default()).arg(from.in_stream());
     call.arg(read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1));
     let word: String = conn.invoke(&call).await?;

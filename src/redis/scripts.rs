@@ -81,7 +81,7 @@ scripts! {
     /// Removes empty consumers of dead nodes.
     FORGET_CONSUMERS: plain("forget_consumers.lua");
     /// Moves the group back.
-    REWIND: plain("rewind.lua");
+    REWIND: with_integrity("rewind.lua");
     /// Replaces an order stream whose IDs are ahead of the clock.
     RENEW_STREAM: with_integrity("renew_stream.lua");
     /// Renames a key of the wrong type.

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Instant};
 
 use crate::refusals::{BOUND, calls};
 use crate::support::{PATIENCE, TestCluster, TestRedis, TestSentinels, wait_until};
-use crate::world::{newest, patient, restock};
+use crate::world::{World, newest, patient, restock, sale};
 use futures::future::join_all;
 use seckill_engine::{
     admission::AdmissionError,
@@ -411,6 +411,38 @@ async fn wait_asks_for_replicas() {
         info.contains("role:slave")
     });
     admissions_wait_for(&trio.url(), &replicas.collect::<Vec<_>>()).await;
+}
+
+/// The order exists, whatever Redis says of the replicas.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_redis_refuses_decides_nothing() {
+    let world = World::with(|settings| {
+        settings.wait_replicas = 1;
+        settings.answer_within_ms = 1_000;
+    })
+    .await;
+    let _replica = world.server.replica();
+    let voucher = world.create(sale(10)).await;
+    world.until("a replica confirms", async || world.obtains(voucher, 1).await).await;
+    let _: () = world.server.query(&["ACL", "SETUSER", "default", "-wait"]);
+    let admission = world.node().operator().admission.clone().unwrap();
+    let answer = admission.request(voucher, UserId(2)).answer().await.outcome;
+    assert!(
+        matches!(&answer, Err(AdmissionError::NoAnswer(why)) if why.to_string().contains("wait")),
+        "{answer:?}"
+    );
+    let held = world.buyers(voucher)["2"].clone();
+    let _: () = world.server.query(&["ACL", "SETUSER", "default", "+wait"]);
+    let mut order = None;
+    world
+        .until("the buyer learns the order ID", async || {
+            let outcome = admission.request(voucher, UserId(2)).answer().await.outcome;
+            order = outcome.ok().and_then(|outcome| outcome.order());
+            order.is_some()
+        })
+        .await;
+    assert_eq!(order.unwrap().to_string(), held);
+    world.settled_and_balanced().await;
 }
 
 /// A cluster has a connection per primary; WAIT counts the replicas of the one that has the entry.

@@ -20,6 +20,7 @@ use seckill_engine::{
         repair,
     },
     telemetry::snapshot::AlarmKind,
+    vouchers::Vouchers,
 };
 use seckill_model::{
     EntryId, Fence, Filter, LetterVerdict, Millis, OrderError, Outcome, SaleAudit, SaleState,
@@ -28,7 +29,7 @@ use seckill_model::{
     order_id::utc_day,
 };
 use seckill_redis::{
-    Redis, dead_letters,
+    Redis, dead_letters, scripts,
     stream::{self, ReadFrom},
 };
 use seckill_store::{AuditEntry, fault_injection::Ill};
@@ -370,6 +371,83 @@ async fn an_oversold_sale_blocks_no_other_sale_after_a_restart() {
     world.server.restart();
     world.until("the sound sale admits", async || world.obtains(sound, 1).await).await;
     assert!(!world.obtains(oversold, 2_000).await, "it stays closed");
+}
+
+/// A node checks the keys twice a second.
+async fn checked_again(world: &World) {
+    let calls = || {
+        let stats: String = world.server.query(&["INFO", "commandstats"]);
+        let line = stats.lines().find_map(|it| it.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
+        line.split(',').next().unwrap().parse::<u64>().unwrap()
+    };
+    let before = calls();
+    world.until("the node has checked the keys", async || calls() > before + 20).await;
+}
+
+/// Each change of a sale raises its number, and each reconciliation.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_oversold_sale_is_rebuilt_once_and_refuses_at_once() {
+    let (world, voucher) = World::with_sale(10).await;
+    world.rush(rush(voucher, 10)).await;
+    world.settled().await;
+    let (sale, buyers) = (world.keys.sale(voucher), world.keys.buyers(voucher));
+    let _: u64 = world.server.query(&["HSET", &buyers, "999", "77"]);
+    let is_closed = || world.server.query::<bool>(&["HEXISTS", &sale, "oversold"]);
+    // What the node has promised lately is compared with it again.
+    world.until("it is closed", async || !world.obtains(voucher, 2_000).await && is_closed()).await;
+    let mut seq = String::new();
+    world
+        .until("it is not rebuilt", async || {
+            let before = std::mem::replace(&mut seq, world.server.query(&["HGET", &sale, "seq"]));
+            checked_again(&world).await;
+            before == seq && world.server.query::<String>(&["HGET", &sale, "seq"]) == seq
+        })
+        .await;
+    let asked = std::time::Instant::now();
+    let admission = world.node().operator().admission.clone().unwrap();
+    let answer = admission.request(voucher, UserId(3_000)).answer().await.outcome;
+    assert!(matches!(answer, Err(AdmissionError::Rejected(_))), "{answer:?}");
+    assert!(asked.elapsed() < Duration::from_secs(2));
+    // A change of it reaches Redis nevertheless, and opens it.
+    world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
+    world.until("it sells again", async || world.obtains(voucher, 4_000).await).await;
+    assert!(!is_closed());
+}
+
+/// The reconciliation of another process began before the change.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_meets_a_reconciliation_is_delivered_after_it() {
+    let (world, voucher) = World::with_sale(10).await;
+    world.admits().await;
+    let sale = world.store.sale(voucher).await.unwrap();
+    let mut conn = world.redis.connection();
+    let run = conn.run_id(&world.keys.sale(voucher)).await.unwrap();
+    let (keys, tally) = (world.keys.sale_keys(voucher), world.keys.tally(voucher));
+    let mut begin = scripts::RECONCILE_BEGIN.prepare_invoke();
+    begin.key(&keys).key(&tally).arg("another process").arg(20_000).arg(&run);
+    begin.arg(sale.version).arg(&sale.title).arg(0).arg(0).arg("running").arg(sale.initial);
+    begin.arg(sale.limit).arg(sale.created.0).arg("always").arg("");
+    let begun: Vec<String> = conn.invoke(&begin).await.unwrap();
+    assert_eq!(begun.first().map(String::as_str), Some("begun"));
+    let mut servers = world.servers();
+    let pausing = tokio::spawn(async move {
+        Vouchers { servers: &mut servers }.set_state(voucher, SaleState::Paused, None).await
+    });
+    let is_paused = async || world.store.sale(voucher).await.unwrap().state == SaleState::Paused;
+    world.until("SQL has the change", is_paused).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!pausing.is_finished());
+    let mut end = scripts::RECONCILE_END.prepare_invoke();
+    end.key(&keys).key(world.keys.home().watermark()).key(&tally);
+    end.arg("another process").arg(&run).arg(voucher.0);
+    let _: redis::Value = conn.invoke(&end).await.unwrap();
+    pausing.await.unwrap().unwrap();
+    assert_eq!(
+        world.server.query::<String>(&["HGET", &world.keys.sale(voucher), "state"]),
+        "paused"
+    );
+    assert_eq!(world.ask(voucher, 1).await, Outcome::Paused);
+    world.balanced().await;
 }
 
 /// Its promises are kept for 30 s; other sales must not wait for that.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use seckill_engine::{
+    admission::AdmissionError,
     commands::{
         Command, Pace, Reply, Scope,
         plan::{Change, SaleForecast},
@@ -14,10 +15,13 @@ use seckill_model::{
     EntryId, OrderFilter, OrderTerms, Outcome, Sale, SaleState, UserId, VoucherId, filter::Filter,
     sale::Shard,
 };
-use seckill_redis::dead_letters;
+use seckill_redis::{dead_letters, scripts};
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{World, sale};
+use crate::{
+    support::{Cut, Proxy},
+    world::{World, sale},
+};
 
 const SHARDS: u16 = 8;
 
@@ -339,4 +343,83 @@ async fn a_sale_whose_archiving_was_interrupted_keeps_its_other_shards() {
     let [line] = audit.sales.as_slice() else { panic!("{audit:?}") };
     assert!(line.voucher_id == shard.of && line.incomplete, "{line:?}");
     assert_eq!(line.shards.iter().map(|it| it.voucher_id).collect::<Vec<_>>(), ids[1..]);
+}
+
+/// Its other shards are sold out: nothing can come to those who wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_stays_closed_refuses_the_buyers_of_the_others_at_once() {
+    let (world, shard) = sharded(80).await;
+    let closed = shard.all().next().unwrap();
+    world.admit(shard.of, users_of(shard, 1).take(10)).await;
+    world.admit(shard.of, users_of(shard, 2).take(70)).await;
+    world.settled().await;
+    let _: u64 = world.server.query(&["HSET", &world.keys.buyers(closed), "999", "77"]);
+    let key = world.keys.sale(closed);
+    world.until("it is closed", async || world.server.query(&["HEXISTS", &key, "oversold"])).await;
+    let admission = world.node().operator().admission.clone().unwrap();
+    let stranger = users_of(shard, 3).next().unwrap();
+    let mut answer = None;
+    world
+        .until("the reason is known", async || {
+            let asked = admission.request(shard.of, UserId(stranger)).answer();
+            let within = std::time::Duration::from_secs(3);
+            let reply = tokio::time::timeout(within, asked).await.expect("an answer at once");
+            answer = Some(reply.outcome);
+            matches!(answer, Some(Err(AdmissionError::Rejected(_))))
+        })
+        .await;
+    let answer = format!("{:?}", answer.unwrap());
+    assert!(answer.contains("oversold"), "{answer}");
+}
+
+/// Two nodes move pieces while the replies to the cuts of one are lost, and SQL is slow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_replies_to_moves_sell_nothing_twice() {
+    let (world, shard) = sharded(240).await;
+    let proxy = Proxy::before_socket(world.server.socket()).await;
+    let other = world.node_through(&proxy.redis_url(), "node-2");
+    let theirs = other.operator().admission.clone().unwrap();
+    let each = scripts::CUT.get_hash();
+    proxy.cut_at_each(each, Cut::After);
+    let buying = async {
+        let users: Vec<u64> = users_of(shard, 1).take(300).collect();
+        for (round, users) in users.chunks(15).enumerate() {
+            join_all(users.iter().map(async |user| {
+                let admission = if round % 2 == 0 {
+                    world.node().operator().admission.clone().unwrap()
+                } else {
+                    theirs.clone()
+                };
+                let _ = admission.request(shard.of, UserId(*user)).answer().await;
+            }))
+            .await;
+        }
+    };
+    let slow = async {
+        loop {
+            let held = world.lock_database().await;
+            tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+            drop(held);
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        () = buying => {}
+        () = slow => {}
+    }
+    proxy.heal();
+    let agrees = async || {
+        let parts = parts(&world, shard).await;
+        let stocks = stocks(&world, shard);
+        parts.iter().zip(stocks).all(|(part, stock)| {
+            let buyers = world.buyers(part.voucher_id).len() as u64;
+            part.initial == stock + buyers && part.live_orders() == buyers
+        })
+    };
+    world.until("Redis agrees with SQL", agrees).await;
+    let sold: u64 = parts(&world, shard).await.iter().map(Sale::live_orders).sum();
+    is_balanced(&world, shard, 240, sold).await;
+    world.admit(shard.of, users_of(shard, 4).take((240 - sold) as usize)).await;
+    is_balanced(&world, shard, 240, 240).await;
+    other.stop().await;
 }

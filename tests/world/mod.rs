@@ -214,10 +214,19 @@ impl World {
         self.node_as(name, &uuid())
     }
 
+    /// Starts a second node that reaches Redis at another URL.
+    pub fn node_through(&self, url: &str, name: &str) -> Node {
+        self.node_on(Redis::from_url(url).unwrap(), name, &uuid())
+    }
+
     fn node_as(&self, name: &str, instance: &str) -> Node {
+        self.node_on(self.redis.clone(), name, instance)
+    }
+
+    fn node_on(&self, redis: Redis, name: &str, instance: &str) -> Node {
         Node::start(NodeConfig {
             deployment: Deployment {
-                redis: self.redis.clone(),
+                redis,
                 store: self.store.clone(),
                 keys: self.keys.clone(),
                 settings: self.settings.clone(),

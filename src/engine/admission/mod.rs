@@ -256,6 +256,10 @@ impl Queues {
                 }
                 if sold_out {
                     sale.rebalanced(shard).await;
+                    if let Some(closed) = sale.closed() {
+                        let why = Arc::new(closed.error(sale.shard.of));
+                        return Err(AdmissionError::Rejected(why));
+                    }
                 }
                 let asking = self.enqueue(shard, user, Instant::now(), sold_out);
                 let outcome = asking.get().await.outcome;

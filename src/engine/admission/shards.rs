@@ -36,7 +36,8 @@ use super::{
     reply::{Decision, decision},
 };
 use crate::{
-    Result, context::NodeContext, ledger::sale_copy::sync, servers::Servers, vouchers::Vouchers,
+    Result, context::NodeContext, ledger::sale_copy::sync, servers::Servers,
+    telemetry::data_loss::Closed, vouchers::Vouchers,
 };
 
 /// How long a sale counts as sold out after Redis was asked; as with other refusals.
@@ -57,6 +58,8 @@ pub(crate) struct ShardedSale {
     sold_out_until: AtomicU64,
     /// Whether a request came since the last look.
     is_asked: AtomicBool,
+    /// Why a shard stays closed, while all others are sold out, as of the last look.
+    closed: Mutex<Option<Closed>>,
     /// Shards without pieces for which requests wait.
     dry: Mutex<BTreeSet<VoucherId>>,
     /// Number of looks at the shards.
@@ -72,6 +75,7 @@ impl ShardedSale {
             created: Instant::now(),
             sold_out_until: AtomicU64::new(0),
             is_asked: AtomicBool::new(false),
+            closed: Mutex::default(),
             dry: Mutex::default(),
             looks: watch::channel(0).0,
             wake,
@@ -82,6 +86,11 @@ impl ShardedSale {
     pub(super) fn is_sold_out(&self, now: Instant) -> bool {
         self.is_asked.store(true, Ordering::Relaxed);
         self.micros(now) < self.sold_out_until.load(Ordering::SeqCst)
+    }
+
+    /// Why no more pieces can come, if a shard stays closed and all others are sold out.
+    pub(super) fn closed(&self) -> Option<Closed> {
+        *self.closed.lock()
     }
 
     /// Waits until the shards have been looked at, and pieces moved to this one if there are any.
@@ -120,6 +129,8 @@ enum State {
     SoldOut {
         seq: String,
     },
+    /// It stays closed until an operator resolves that.
+    Closed(Closed),
     /// Neither: pieces are on their way, it is not open, or Redis did not answer.
     Unclear,
 }
@@ -177,6 +188,13 @@ impl Rebalancer {
         let sent = Instant::now();
         let states = self.states(shard, &[]).await;
         let is_sold_out = states.iter().all(|state| matches!(state, State::SoldOut { .. }));
+        let is_closed =
+            states.iter().all(|state| matches!(state, State::SoldOut { .. } | State::Closed(_)));
+        let closed = states.iter().find_map(|state| match state {
+            State::Closed(closed) => Some(*closed),
+            _ => None,
+        });
+        *sale.closed.lock() = closed.filter(|_| is_closed);
         if is_sold_out && self.proven.get(&shard.of) == Some(&states) {
             sale.sold_out_until.store(sale.micros(sent + TTL), Ordering::SeqCst);
             return REVALIDATE_INTERVAL;
@@ -198,7 +216,7 @@ impl Rebalancer {
             match state {
                 State::OnSale { left } => stocks.push((left, voucher)),
                 State::Unclear => self.settle(voucher).await,
-                State::SoldOut { .. } => {}
+                State::SoldOut { .. } | State::Closed(_) => {}
             }
         }
         // A shard that has pieces again serves those who wait for it.
@@ -260,6 +278,7 @@ impl Rebalancer {
             cmd("HEXISTS").arg(keys.sale(voucher)).arg("cutting").to_owned(),
             cmd("GET").arg(keys.stock(voucher)).to_owned(),
         );
+        let closed = cmd("HMGET").arg(keys.sale(voucher)).arg("oversold").arg("restoring").take();
         Ok(async move {
             let reply: Value = call.invoke_async(&mut connection).await?;
             if is_cutting.query_async(&mut connection).await? {
@@ -267,6 +286,12 @@ impl Rebalancer {
             }
             Ok(match decision(reply) {
                 Some(Decision::WouldRefuse { seq }) => State::SoldOut { seq },
+                Some(Decision::SaleDamaged) => {
+                    let (oversold, restoring): (Option<String>, Option<String>) =
+                        closed.query_async(&mut connection).await?;
+                    Closed::of(oversold.as_deref(), restoring.as_deref())
+                        .map_or(State::Unclear, State::Closed)
+                }
                 Some(Decision::WouldAdmit) => {
                     let left: Option<u64> = stock.query_async(&mut connection).await?;
                     left.filter(|left| *left > 0)

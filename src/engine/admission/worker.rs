@@ -4,7 +4,8 @@
 //! lose its last seconds: a restart or a failover is noticed before the next buyer is admitted.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -74,6 +75,8 @@ enum Miss {
     Redis(DriverError),
     /// Redis decided, but only this many replicas acknowledged it.
     Unconfirmed(u32),
+    /// Redis decided, and it is unknown how many replicas have that.
+    Unanswered(DriverError),
 }
 
 /// A sale once it was looked up and, if damaged, reconciled.
@@ -321,7 +324,9 @@ impl AdmissionWorker {
     /// Recent promises of this node and orders that its consumers hold, of the sales that `is_wanted` accepts.
     fn promises(&self, is_wanted: impl Fn(VoucherId) -> bool) -> Vec<SaleOrder> {
         let all = self.journal.promises().chain(self.context.in_hand.promises());
-        all.filter(|it| is_wanted(it.voucher_id)).collect()
+        let wanted = all.filter(|it| is_wanted(it.voucher_id));
+        // Of most, a consumer of this node holds the entry.
+        wanted.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Starts a task that looks a sale up and reconciles it if it is damaged; other sales continue.
@@ -341,11 +346,14 @@ impl AdmissionWorker {
             let mut pause = BACKOFF[0];
             loop {
                 let generation = refusals.generation();
-                match prepare(&mut reconciler, &versions, voucher, &promises).await {
-                    Ok(prepared) => return (voucher, Prepared { generation, ..prepared }),
-                    Err(error) => {
+                let preparing = prepare(&mut reconciler, &versions, voucher, &promises);
+                match AssertUnwindSafe(preparing).catch_unwind().await {
+                    Ok(Ok(prepared)) => return (voucher, Prepared { generation, ..prepared }),
+                    Ok(Err(error)) => {
                         tracing::warn!(%voucher, %error, "a sale could not be reconciled yet");
                     }
+                    // Its requests would wait until the node is restarted.
+                    Err(_) => tracing::error!(%voucher, "reconciling a sale panicked"),
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(BACKOFF[1]);
@@ -468,7 +476,7 @@ impl AdmissionWorker {
             match wait.query_async::<u32>(&mut connection).await {
                 Ok(held) if held < replicas => (batch, Err(Miss::Unconfirmed(held))),
                 Ok(_) => (batch, reply),
-                Err(error) => (batch, Err(Miss::Redis(error))),
+                Err(error) => (batch, Err(Miss::Unanswered(error))),
             }
         })))
     }
@@ -484,6 +492,11 @@ impl AdmissionWorker {
                 let replicas = self.context.deployment.settings.wait_replicas;
                 let why = reason!("admission-unconfirmed", held, replicas);
                 self.last_error = Arc::new(EngineError::Failed(why));
+                return Err(batch);
+            }
+            Err(Miss::Unanswered(error)) => {
+                let error = self.servers.conn.broke(&self.partition.reconciled(), &error);
+                self.last_error = Arc::new(error.into());
                 return Err(batch);
             }
             Err(Miss::Redis(error)) => {
@@ -662,10 +675,11 @@ impl AdmissionWorker {
             self.comparing.spawn(compare_until_done(self.context.deployment.servers(), of.clone()));
         }
         self.journal.forget(&done.refused_ids);
+        let is_lost = !done.keys.is_empty();
         self.note_reconciled(event::partition(of.number()), done);
         let NodeContext { node, deployment, .. } = &self.context;
         let (conn, dead_ms) = (&mut self.servers.conn, deployment.settings.node_dead_ms);
-        await_peers(conn, &self.partition, node, &run, &self.peers, dead_ms).await?;
+        await_peers(conn, &self.partition, node, &run, &self.peers, dead_ms, is_lost).await?;
         // A restart in the middle of it is noticed by the next connection.
         self.run_id = Some(run);
         self.note_peers().await;
@@ -764,9 +778,10 @@ async fn prepare(
 async fn compare_until_done(mut servers: Servers, of: Partition) -> Reconciled {
     let mut pause = BACKOFF[1];
     loop {
-        match compare(&mut servers, &of).await {
-            Ok(done) => return done,
-            Err(error) => {
+        match AssertUnwindSafe(compare(&mut servers, &of)).catch_unwind().await {
+            Ok(Ok(done)) => return done,
+            Err(_) => tracing::error!(partition = of.number(), "comparing the orders panicked"),
+            Ok(Err(error)) => {
                 tracing::warn!(%error, "the orders could not be compared with their buyers; the comparison is repeated");
             }
         }

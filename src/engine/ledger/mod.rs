@@ -417,19 +417,23 @@ async fn unknown_among(
 /// All entries of a partition in flight, and its dead letters that contain an order.
 pub async fn flows(servers: &mut Servers, of: &Partition) -> Result<Flows> {
     let mut flows = Flows::default();
-    let last_delivered = servers.partition_stats(of).await?.stream.delivered;
+    let stream = servers.partition_stats(of).await?.stream;
+    let last_delivered = stream.delivered;
+    // Entries are added meanwhile, faster than they are read; those are of orders that no caller knows yet.
+    let is_newer = |entry: EntryId| stream.generated.is_some_and(|last| entry >= last);
     let conn = &mut servers.conn;
     let mut next = last_delivered.map_or(Some(EntryId::MIN), EntryId::next);
     while let Some(from) = next {
         let page = stream::range(conn, of, from, PAGE).await?;
-        next = page.last().and_then(|last| last.entry.next());
+        next = page.last().filter(|it| !is_newer(it.entry)).and_then(|it| it.entry.next());
         flows.undelivered.extend(page.iter().filter_map(stream::Delivered::order));
     }
     if last_delivered.is_some() {
         let mut next = Some(EntryId::MIN);
         while let Some(from) = next {
             let page = stream::pending_page(conn, of, from, EntryId::MAX, PAGE).await?;
-            next = page.last().and_then(|last| last.delivered.entry.next());
+            let last = page.last().map(|it| it.delivered.entry);
+            next = last.filter(|last| !is_newer(*last)).and_then(EntryId::next);
             flows.pending.extend(page.iter().filter_map(|row| row.delivered.order()));
         }
     }

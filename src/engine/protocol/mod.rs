@@ -8,7 +8,10 @@
 //!
 //! `DEPTH=2 cargo test -p seckill-engine protocol -- --nocapture` explores larger bounds.
 
+mod adopt;
 mod cut;
+mod delivery;
+mod moves;
 mod sale;
 
 use std::{fmt::Debug, hash::Hash, time::Instant};

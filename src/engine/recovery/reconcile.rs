@@ -337,6 +337,8 @@ enum Start {
     Busy,
     /// Redis has another sale with that ID, which is closed.
     Other,
+    /// It has more buyers than pieces, as was found before, and is closed.
+    Oversold,
     /// The sale is closed until the end; with the version in Redis, and the faults found in its keys.
     Closed(u64, Vec<String>),
     /// A key was lost again, or another process has taken over.
@@ -401,7 +403,7 @@ impl<'a> Reconciler<'a> {
         &mut self,
         voucher: VoucherId,
         promises: &[SaleOrder],
-        scope: Scope,
+        mut scope: Scope,
     ) -> Result<Reconciled> {
         let until = Instant::now() + WITHIN;
         let mut keys = Vec::new();
@@ -415,6 +417,12 @@ impl<'a> Reconciler<'a> {
             match self.begin(&sale, scope).await? {
                 Start::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
                 Start::Busy | Start::Lost => tokio::time::sleep(POLL).await,
+                Start::Oversold if promises.is_empty() => {
+                    let closed = Some(Closed::Oversold);
+                    return Ok(Reconciled { closed, ..Reconciled::default() });
+                }
+                // Each promise becomes a buyer or a dead letter.
+                Start::Oversold => scope = Scope::Always,
                 Start::Other => {
                     let closed = Some(Closed::OtherSale);
                     let done = self.give_up(voucher, promises).await?;
@@ -511,6 +519,7 @@ impl<'a> Reconciler<'a> {
             ("whole", _) => Ok(Start::Whole),
             ("busy", _) => Ok(Start::Busy),
             ("other", _) => Ok(Start::Other),
+            ("oversold", _) => Ok(Start::Oversold),
             ("lost", _) => Ok(Start::Lost),
             ("open", Some(version)) => Ok(Start::Open(version)),
             ("begun", Some(version)) => {
@@ -759,6 +768,9 @@ enum Entry {
 /// alive has done so or timed out: those of `peers`, which this node saw alive before, and those whose last heartbeats
 /// Redis still has.
 ///
+/// If Redis `is_lost`, it has lost the heartbeats with the keys of sales: nodes that this one has not seen show with the next
+/// ones.
+///
 /// It does not wait for a node whose process has certainly ended: the wait is for promises in memory, and that memory is
 /// gone. Nothing else depends on it:
 /// - The orders in SQL, in the stream and among the dead letters were compared before, and each order is compared again
@@ -774,11 +786,15 @@ pub async fn await_peers(
     run_id: &str,
     peers: &[String],
     dead_ms: u64,
+    is_lost: bool,
 ) -> Result<()> {
     let mut confirm = cmd("HSET");
     confirm.arg(of.reconciled()).arg(node).arg(run_id);
     conn.query::<u64>(&confirm).await?;
     let until = Instant::now() + GRACE;
+    if is_lost {
+        tokio::time::sleep(SIGN_WITHIN).await;
+    }
     loop {
         let nodes = Nodes::read(conn, of).await?.signs;
         let confirmed: Vec<(Text, Text)> = conn.query(cmd("HGETALL").arg(of.reconciled())).await?;

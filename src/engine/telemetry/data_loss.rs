@@ -66,6 +66,15 @@ pub enum Closed {
 }
 
 impl Closed {
+    /// From the fields `oversold` and `restoring` of a sale in Redis whose keys are inconsistent.
+    pub(crate) fn of(oversold: Option<&str>, restoring: Option<&str>) -> Option<Self> {
+        match (oversold, restoring) {
+            (_, Some("another sale")) => Some(Self::OtherSale),
+            (Some(_), None) => Some(Self::Oversold),
+            _ => None,
+        }
+    }
+
     /// The corresponding error.
     pub(crate) fn error(self, voucher: VoucherId) -> EngineError {
         match self {

@@ -511,8 +511,11 @@ async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
             Ok(())
         }
         Conn::Postgres(_) => {
-            let raise = "SELECT setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) \
-                 WHERE $1 > (SELECT COALESCE(MAX(id), 0) FROM tb_voucher)";
+            // By the sequence itself: other transactions have taken numbers that no row shows yet, and it must not be set
+            // back to one of them.
+            let raise = "SELECT CASE WHEN taken < $1 \
+                 THEN setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) END \
+                 FROM (SELECT nextval(pg_get_serial_sequence('tb_voucher', 'id')) AS taken) AS next";
             conn.execute(raise, params![upto]).await.map(drop)
         }
     }
