@@ -403,6 +403,12 @@ alarms-no-group =
        *[status] the consumer group is missing; a running node recreates it
     }
 alarms-no-reply-within-s = no reply within { $seconds } s
+alarms-orders-wait =
+    { $reader ->
+        [overview] #{ $sale }: the database accepts no orders of this sale, but those of others; they stay pending and are retried: { $reason }.
+        [presenter] The orders of one sale wait for the database.
+       *[status] the database accepts no orders of sale { $sale }, but those of others; they stay pending and are retried: { $error }
+    }
 alarms-redis-away =
     { $reader ->
         [overview] Redis is unreachable; the display is stale. Retrying: { $reason }.
@@ -1747,6 +1753,7 @@ cli-verdict = { $verdict ->
     [id_taken] ID taken
     [in_hand] in hand
     [no_sale] no sale
+    [sale_lost] sale lost
     [not_awaited] not awaited
     [not_loaded] not loaded
     [not_promised] not promised
@@ -2542,6 +2549,7 @@ faults-limit = a limit of { $limit } orders per user is not allowed; enter 1 to 
 faults-no-buyer-in-redis = no buyer in Redis was admitted with this order ID
 faults-not-a-number = string that is not a number
 faults-order-gone = the entry is no longer in the stream
+faults-order-foreign = a row with the ID { $row }, which another program has inserted, is at the place of buyer { $user } for voucher { $voucher }
 faults-order-holds = buyer { $user } already holds order { $holds } for voucher { $voucher }
 faults-order-id = '{ $text }' is not an order ID; an ID is a decimal number of up to 19 digits
 faults-order-id-taken = the order ID { $order } belongs to another order
@@ -3255,6 +3263,7 @@ letters-advice = { $verdict ->
     [written] the order is in SQL: press { KEY("discard") } to remove the letter
     [not_awaited] the buyer has no order, or a different one: press { KEY("discard") } to remove the letter
     [no_sale] the sale does not exist, so no buyer can be waiting: press { KEY("discard") } to remove the letter
+    [sale_lost] the buyer is waiting, but the database has lost the sale: restore it with 'seckill audit --repair' first
     [not_loaded] the sale is not in Redis, so waiting buyers are unknown: load it with 'seckill audit --repair', or press { KEY("compensate") } to cancel the order
     [id_taken] the buyer is waiting, but the order ID belongs to another buyer: resolve this manually
     [holds_another] the buyer has another live order: press { KEY("compensate") } to cancel this one and return its stock
@@ -3327,6 +3336,7 @@ letters-verdict = { $verdict ->
     [written] in SQL
     [not_awaited] no buyer
     [no_sale] no such sale
+    [sale_lost] sale lost
     [not_loaded] not loaded
     [id_taken] ID taken
     [holds_another] other order
@@ -3341,6 +3351,7 @@ letters-why = { $verdict ->
     [holds_another] its buyer holds another live order: discard it with compensation, which cancels this one and returns its stock
     [id_taken] its buyer waits, but the order ID belongs to another buyer: resolve this manually
     [no_sale] there is no such sale, so no buyer waits for it: discard it
+    [sale_lost] its buyer waits, but SQL has lost the sale, which Redis still has: restore it with 'seckill audit --repair' first
     [not_awaited] its buyer holds no order, or a different one: discard it
     [not_loaded] Redis does not hold the sale, so it is unknown whether a buyer waits: load it first ('seckill audit --repair'), or discard it with compensation
     [written] its order is in SQL: discard it
@@ -3590,7 +3601,7 @@ pending-why = { $verdict ->
     [not_promised] no buyer in Redis was admitted with its order ID
     [refused] the data in SQL does not allow its order
     [stuck] no order in SQL, and the holder is dead or has been idle for too long
-    [too_often] delivered too often without an order: it may crash the nodes that read it
+    [too_often] delivered too often without an order, so it may crash the nodes that read it: it is tried alone once more, and becomes a dead letter if that fails
     [written] its order is in SQL; only the acknowledgement is missing
    *[other] it was just delivered to a live node, which may be writing it
 }
@@ -4043,6 +4054,7 @@ store-database-returned-no-number = the database returned no ID for the new vouc
 store-directory-does-not-exist-create = the directory { $path } does not exist; create it, or pass another --database
 store-ended = the sale of voucher { $voucher } has ended; create a new one
 store-fenced = the lock '{ $name }' now has another holder; this write came too late and was rejected
+store-failed = the database failed the request: { $reason }
 store-file-closed = { $path } cannot be accessed ({ $reason }); pass another --database
 store-file-damaged = the database file is damaged ({ $reason }); restore a backup
 store-file-denied = this user cannot write to { $path }; change its permissions, or pass another --database

@@ -438,6 +438,12 @@ alarms-no-group =
        *[status] 消费组不存在，运行中的节点会重建
     }
 alarms-no-reply-within-s = { $seconds } 秒内无应答
+alarms-orders-wait =
+    { $reader ->
+        [overview] #{ $sale }：数据库不接受这场秒杀的订单，其他秒杀正常；这些订单保持待确认并自动重试：{ $reason }。
+        [presenter] 一场秒杀的订单在等待数据库。
+       *[status] 数据库不接受秒杀 { $sale } 的订单，其他秒杀正常；这些订单保持待确认并自动重试：{ $error }
+    }
 alarms-redis-away =
     { $reader ->
         [overview] Redis 不可达，显示的是旧数据，正在重试：{ $reason }。
@@ -1519,6 +1525,7 @@ cli-verdict = { $verdict ->
     [in_hand] 处理中
     [malformed] 无订单
     [no_sale] 秒杀不存在
+    [sale_lost] 秒杀丢失
     [not_awaited] 无买家
     [not_loaded] 未载入
     [not_promised] 无买家
@@ -2216,6 +2223,7 @@ faults-limit = 每人限购不能为 { $limit } 单，请填 1 到 { $most }
 faults-no-buyer-in-redis = Redis 中没有以此订单号准入的买家
 faults-not-a-number = 非数字文本
 faults-order-gone = 消息内容已不在消息流中
+faults-order-foreign = 买家 { $user } 在 #{ $voucher } 的名额已被其他程序插入的行 { $row } 占用
 faults-order-holds = 买家 { $user } 已持有 #{ $voucher } 的订单 { $holds }
 faults-order-id = “{ $text }”不是订单号，订单号为不超过 19 位的十进制数
 faults-order-id-taken = 订单号 { $order } 属于另一笔订单
@@ -2825,6 +2833,7 @@ letters-advice = { $verdict ->
     [written] 订单已在 SQL 中：按 { KEY("discard") } 删除
     [not_awaited] 买家没有订单或已有其他订单：按 { KEY("discard") } 删除
     [no_sale] 秒杀不存在，不会有买家在等：按 { KEY("discard") } 删除
+    [sale_lost] 买家在等，但数据库丢失了这场秒杀：先用 'seckill audit --repair' 恢复
     [not_loaded] Redis 中没有这场秒杀，无法判断是否有买家在等：用 'seckill audit --repair' 载入，或按 { KEY("compensate") } 取消订单
     [id_taken] 买家在等，但订单号属于另一位买家：需人工处理
     [holds_another] 买家已有另一有效订单：按 { KEY("compensate") } 取消此单并退还库存
@@ -2876,6 +2885,7 @@ letters-verdict = { $verdict ->
     [written] 已落库
     [not_awaited] 无买家
     [no_sale] 秒杀不存在
+    [sale_lost] 秒杀丢失
     [not_loaded] 未载入
     [id_taken] 订单号被占
     [holds_another] 另有订单
@@ -2890,6 +2900,7 @@ letters-why = { $verdict ->
     [holds_another] 买家已有另一有效订单：用 --compensate 丢弃，取消此单并退还库存
     [id_taken] 买家在等，但订单号属于另一位买家：需人工处理
     [no_sale] 秒杀不存在，不会有买家在等：丢弃
+    [sale_lost] 买家在等，但 SQL 丢失了 Redis 中仍有的这场秒杀：先用 'seckill audit --repair' 恢复
     [not_awaited] 买家没有订单或已有其他订单：丢弃
     [not_loaded] Redis 中没有这场秒杀，无法判断是否有买家在等：先用 'seckill audit --repair' 载入，或用 --compensate 丢弃
     [written] 订单已在 SQL 中：丢弃
@@ -3109,7 +3120,7 @@ pending-why = { $verdict ->
     [not_promised] Redis 中没有以此订单号准入的买家
     [refused] SQL 中的数据不允许写入该订单
     [stuck] SQL 中没有订单，且持有者已失联或空闲过久
-    [too_often] 投递次数过多仍无订单：可能导致读取它的节点崩溃
+    [too_often] 投递次数过多仍无订单，可能导致读取它的节点崩溃：再单独尝试一次，失败则转入死信
     [written] 订单已写入 SQL，仅缺确认
    *[other] 刚投递给在线节点，可能正在写入
 }
@@ -3504,6 +3515,7 @@ store-database-returned-no-number = 数据库没有返回优惠券编号
 store-directory-does-not-exist-create = 目录 { $path } 不存在，请创建，或另指定 --database
 store-ended = #{ $voucher } 已结束，请新建一场
 store-fenced = 锁“{ $name }”已由其他持有者占用，此次写入过迟，已拒绝
+store-failed = 数据库未能执行请求：{ $reason }
 store-file-closed = 无法访问 { $path }（{ $reason }），请另指定 --database
 store-file-damaged = 数据库文件已损坏（{ $reason }），请恢复备份
 store-file-denied = 当前用户不能写入 { $path }，请更改权限，或另指定 --database

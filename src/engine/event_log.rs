@@ -298,7 +298,9 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
         | AlarmKind::SqlAway { .. }
         | AlarmKind::ServerBack { .. }
         | AlarmKind::Damaged { .. }
-        | AlarmKind::DataLoss { .. } => return None,
+        | AlarmKind::DataLoss { .. }
+        // The writer of orders records when they begin to wait, and when they are written.
+        | AlarmKind::OrdersWait { .. } => return None,
         AlarmKind::ServerLost(LostServer { address, error, .. }) => {
             return Some((address, Event::Error(EngineError::Redis(error.clone()))));
         }

@@ -105,7 +105,7 @@ impl Outbox {
             let result = tokio::time::timeout(WRITE_TIMEOUT, write_line(store, &line)).await;
             match result {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) if !error.stands_for_all() => {
+                Ok(Err(error)) if !error.stands_for_all() && !error.is_away() => {
                     tracing::error!(%error, ?entry, "the database rejects this line of the audit log");
                     push_bounded(&mut self.lost.lock(), entry.clone());
                 }

@@ -77,6 +77,8 @@ pub enum LetterVerdict {
     Written,
     /// Its buyer holds no order, or another one.
     NotAwaited,
+    /// Its buyer waits, and the sale is in Redis but not in SQL.
+    SaleLost,
     /// There is no such sale.
     NoSale,
     /// It contains no valid order.
@@ -104,6 +106,7 @@ pub fn judge(evidence: &LetterEvidence, max_replays: u64) -> LetterVerdict {
     }
     match (evidence.row, evidence.sale, evidence.backing) {
         (Row::This, ..) => LetterVerdict::Written,
+        (_, Sale::Missing, Backing::Promised) => LetterVerdict::SaleLost,
         (_, Sale::Missing, _) => LetterVerdict::NoSale,
         (_, Sale::Open, Backing::Unknown) => LetterVerdict::NotLoaded,
         (Row::Other, _, Backing::Promised) => LetterVerdict::IdTaken,
@@ -129,9 +132,11 @@ impl LetterVerdict {
             Self::Written | Self::NotAwaited | Self::NoSale | Self::Malformed => {
                 LetterAction::Discard
             }
-            Self::CameBack | Self::NotLoaded | Self::IdTaken | Self::HoldsAnother => {
-                LetterAction::Decide
-            }
+            Self::CameBack
+            | Self::NotLoaded
+            | Self::IdTaken
+            | Self::HoldsAnother
+            | Self::SaleLost => LetterAction::Decide,
         }
     }
 
@@ -169,8 +174,8 @@ impl LetterCounts {
 
     /// Number whose buyer waits for an order.
     pub fn waiting(&self) -> u64 {
-        use LetterVerdict::{Awaited, CameBack, NotLoaded};
-        [Awaited, CameBack, NotLoaded].iter().map(|verdict| self.of(*verdict)).sum()
+        use LetterVerdict::{Awaited, CameBack, NotLoaded, SaleLost};
+        [Awaited, CameBack, NotLoaded, SaleLost].iter().map(|verdict| self.of(*verdict)).sum()
     }
 
     /// Total.
@@ -255,7 +260,7 @@ mod tests {
     fn verdict_table() {
         use LetterVerdict::{
             Awaited, CameBack, HoldsAnother, IdTaken, Malformed, NoSale, NotAwaited, NotLoaded,
-            Written,
+            SaleLost, Written,
         };
         let other = OrderId::from_i64(1).unwrap();
         let unknown = LetterEvidence { backing: Backing::Unknown, ..AWAITED };
@@ -275,6 +280,7 @@ mod tests {
             (unknown, NotLoaded),
             (LetterEvidence { sale: Sale::Archived, ..unknown }, NotAwaited),
             (LetterEvidence { sale: Sale::Missing, ..unknown }, NoSale),
+            (LetterEvidence { sale: Sale::Missing, ..AWAITED }, SaleLost),
         ];
         for (evidence, verdict) in table {
             assert_eq!(judge(&evidence, 3), verdict, "{evidence:?}");
@@ -302,7 +308,7 @@ mod tests {
             counts.add(verdict);
             assert_eq!(counts.of(verdict), 1, "{verdict}");
         }
-        assert_eq!(counts.total(), 9);
+        assert_eq!(counts.total(), 10);
     }
 
     fn burial(at: i64, reason: &str) -> Burial {

@@ -25,6 +25,15 @@ pub enum OrderError {
         /// What was bought.
         voucher: VoucherId,
     },
+    /// A row that another program has inserted is at the place of the buyer.
+    Foreign {
+        /// Who bought.
+        user: UserId,
+        /// The ID of the row.
+        row: i64,
+        /// What was bought.
+        voucher: VoucherId,
+    },
     /// Another order has its ID.
     IdTaken(OrderId),
     /// There is no such sale.
@@ -47,9 +56,10 @@ impl OrderError {
     /// What was to be bought, if the message names it.
     pub fn voucher_mut(&mut self) -> Option<&mut VoucherId> {
         match self {
-            Self::Holds { voucher, .. } | Self::NoSale(voucher) | Self::OutOfStock(voucher) => {
-                Some(voucher)
-            }
+            Self::Holds { voucher, .. }
+            | Self::Foreign { voucher, .. }
+            | Self::NoSale(voucher)
+            | Self::OutOfStock(voucher) => Some(voucher),
             _ => None,
         }
     }
@@ -61,6 +71,11 @@ impl OrderError {
             Self::Gone => reason!("faults-order-gone"),
             Self::Holds { user, holds, voucher } => {
                 reason!("faults-order-holds", user = *user, holds = *holds, voucher = *voucher)
+            }
+            Self::Foreign { user, row, voucher } => {
+                // As text: an ID is not a figure whose digits are grouped.
+                let row = row.to_string();
+                reason!("faults-order-foreign", user = *user, row, voucher = *voucher)
             }
             Self::IdTaken(order) => reason!("faults-order-id-taken", order = *order),
             Self::NoSale(voucher) => reason!("faults-there-is-no-sale", voucher = *voucher),

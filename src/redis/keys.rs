@@ -310,6 +310,11 @@ impl Partition {
         format!("{}:gone", self.prefix)
     }
 
+    /// Set: entries that were delivered too often, while a consumer tries to write their order.
+    pub fn trials(&self) -> String {
+        format!("{}:trials", self.prefix)
+    }
+
     /// Pattern of the keys of each sale of the partition: `sale`, `stock`, `buyers`. A single one, because each costs a
     /// scan of all keys; callers ignore other matches.
     pub fn sales(&self) -> String {
@@ -366,7 +371,7 @@ pub fn type_of(key: &str) -> Option<&'static str> {
     match name.split_once(':').map_or(name, |(kind, _)| kind) {
         "orders" | "dead" => Some("stream"),
         "nodes" => Some("zset"),
-        "gone" => Some("set"),
+        "gone" | "trials" => Some("set"),
         "stock" => Some("string"),
         "instances" | "reconciled" | "losses" | "watermark" | "sale" | "buyers" | "tally" => {
             Some("hash")

@@ -151,6 +151,21 @@ pub async fn rebuilt(conn: &mut Connection, of: &Partition, gone: &[String]) -> 
     conn.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
 }
 
+/// Notes that the order of an entry is being written alone; for [`is_on_trial`].
+pub async fn begin_trial(conn: &mut Connection, of: &Partition, entry: EntryId) -> Result<()> {
+    conn.query::<u64>(cmd("SADD").arg(of.trials()).arg(entry.in_stream())).await.map(drop)
+}
+
+/// Notes the end of that.
+pub async fn end_trial(conn: &mut Connection, of: &Partition, entry: EntryId) -> Result<()> {
+    conn.query::<u64>(cmd("SREM").arg(of.trials()).arg(entry.in_stream())).await.map(drop)
+}
+
+/// Whether a process has begun to write the order of an entry alone, and never ended that.
+pub async fn is_on_trial(conn: &mut Connection, of: &Partition, entry: EntryId) -> Result<bool> {
+    conn.query(cmd("SISMEMBER").arg(of.trials()).arg(entry.in_stream())).await
+}
+
 /// Looks at up to `count` pending entries from `from` on, of any consumer, and claims those that have been idle for at
 /// least `min_idle`. Counts as a delivery.
 pub async fn auto_claim(

@@ -122,54 +122,63 @@ impl ExistingRows {
     }
 
     /// Adds the new orders of a batch and returns their rows; [`Self::answers`] has the results of the others.
-    pub(super) fn take_in(&mut self, rows: &[OrderRow]) -> Result<Vec<OrderRow>> {
+    pub(super) fn take_in(&mut self, rows: &[OrderRow]) -> Vec<OrderRow> {
         let mut new = Vec::new();
         for row in rows {
-            if self.answer(row)? == Written::New {
+            if self.answer(row) == Written::New {
                 self.orders.insert(row.id, row.slot());
                 self.live.insert(row.slot(), row.id);
                 new.push(*row);
             }
         }
-        Ok(new)
+        new
     }
 
     /// The results of a batch of which `new` was inserted. Of a duplicate order, the first one took the row.
     pub(super) fn answers(&self, rows: &[OrderRow], new: Vec<OrderRow>) -> Result<Vec<Written>> {
         let mut new: HashSet<OrderRow> = new.into_iter().collect();
-        let answer = |row: &OrderRow| match self.answer(row)? {
+        let answer = |row: &OrderRow| match self.answer(row) {
             _ if new.remove(row) => Ok(Written::New),
-            // Not the fault of this order, so it is retried.
-            Written::New => {
-                let order = row.id.to_string();
-                Err(StoreError::Away(reason!("store-order-was-not-written", order)))
-            }
+            Written::New => Err(unwritten(row)),
             answer => Ok(answer),
         };
         rows.iter().map(answer).collect()
     }
 
     /// The results of orders that are not written: each as if it were alone.
-    pub(super) fn foresee(&self, rows: &[OrderRow]) -> Result<Vec<Written>> {
+    pub(super) fn foresee(&self, rows: &[OrderRow]) -> Vec<Written> {
         rows.iter().map(|row| self.answer(row)).collect()
     }
 
-    fn answer(&self, row: &OrderRow) -> Result<Written> {
+    fn answer(&self, row: &OrderRow) -> Written {
         if !self.sales.contains(&row.voucher_id) {
-            return Ok(Written::NoSale);
+            return Written::NoSale;
         }
-        Ok(match (self.orders.get(&row.id), self.live.get(&row.slot())) {
+        match (self.orders.get(&row.id), self.live.get(&row.slot())) {
             (Some(owner), _) if *owner == row.slot() => Written::Again,
             (Some(_), _) => Written::IdTaken,
-            (None, Some(holds)) => {
-                let damaged =
-                    || reason!("store-reason-damaged", column = "id", value = holds.to_string());
-                let holds = OrderId::from_i64(*holds).ok_or_else(|| StoreError::Away(damaged()))?;
-                Written::Conflict { holds }
-            }
+            (None, Some(holds)) => OrderId::from_i64(*holds)
+                .map_or(Written::Foreign { row: *holds }, |holds| Written::Conflict { holds }),
             (None, None) => Written::New,
-        })
+        }
     }
+}
+
+/// Buyers to try an order with in place of `user`: first those with similar IDs, whose orders have similar values.
+pub(super) fn other_buyers(user: i64) -> [i64; 3] {
+    let near = || user.saturating_add(rand::random_range(1..1_000_000));
+    [near(), near(), i64::MAX - rand::random_range(1..1_000_000)]
+}
+
+/// An ID near that of an order, which none is given: the sequence of a day does not come that far.
+pub(super) fn unused_id(id: i64) -> i64 {
+    (id | 0xffff_ffff) - rand::random_range(0..1_000_000)
+}
+
+/// A unique index that this program does not know has rejected a row of a batch.
+pub(super) fn unwritten(row: &OrderRow) -> StoreError {
+    let order = row.id.to_string();
+    StoreError::Failed(reason!("store-order-was-not-written", order))
 }
 
 /// The results of cancelling orders, and the rows to insert. `existing` are the rows with their IDs.

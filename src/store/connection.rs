@@ -141,13 +141,14 @@ impl Conn {
             return self.execute(sql.into() + " ON CONFLICT DO NOTHING", values).await;
         }
         match self.execute(sql, values).await {
-            Err(Fault::Sql(Error::Database(error)))
-                if error.kind() == ErrorKind::UniqueViolation =>
-            {
-                Ok(0)
-            }
+            Err(fault) if Self::is_duplicate(&fault) => Ok(0),
             done => done,
         }
+    }
+
+    /// Whether a statement failed because of a unique key.
+    pub(super) fn is_duplicate(fault: &Fault) -> bool {
+        matches!(fault, Fault::Sql(Error::Database(error)) if error.kind() == ErrorKind::UniqueViolation)
     }
 
     /// Inserts one row and returns its ID; `None` if a unique key rejects it. MySQL needs a second statement, on the same

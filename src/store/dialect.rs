@@ -34,6 +34,8 @@ pub(super) struct Dialect {
     pub(super) durability: &'static [(&'static str, &'static str)],
     /// Updates the figures that `order_bytes` reads, if the database only estimates them.
     pub(super) refresh: Option<&'static str>,
+    /// Selects the maximum size of a statement in bytes, if that can be changed while the server runs.
+    pub(super) packet: Option<&'static str>,
     /// Selects the size of the orders of sales with their indexes, or of all tables.
     pub(super) order_bytes: &'static str,
     /// Condition of live orders of sales, as in their index.
@@ -42,6 +44,8 @@ pub(super) struct Dialect {
     pub(super) closed: &'static str,
     /// Locks the selected rows against other writers.
     pub(super) lock: &'static str,
+    /// Checks constraints that a transaction defers to its end.
+    pub(super) check_now: Option<&'static str>,
     /// Hint to read along the primary key.
     pub(super) primary: &'static str,
     /// Joins a table to the batch before it, row by row.
@@ -89,8 +93,9 @@ impl Dialect {
             Error::Protocol(message) => {
                 reason!("store-reason-other-protocol", database = self.name, message)
             }
-            // An error of the driver is not proven to concern the request.
-            other => Reason::Quoted(other.to_string()),
+            Error::PoolTimedOut | Error::BeginFailed => Reason::Quoted(error.to_string()),
+            // The driver cannot send a value, or not read one of the answer.
+            other => return StoreError::Failed(Reason::Quoted(other.to_string())),
         })
     }
 

@@ -66,6 +66,9 @@ pub enum StoreError {
     /// Another program keeps the database file locked: it is readable but not writable.
     #[error("{}", Label("store-locked"))]
     Locked,
+    /// The database answered with an error that names neither its own state nor, for certain, the request as its cause.
+    #[error("{}", text!("store-failed", reason = .0))]
+    Failed(Reason),
     /// The connection broke at the commit, with unknown outcome. Orders, payments and closings may be repeated, since
     /// each of them is idempotent.
     #[error("{}", text!("store-unknown", reason = .0))]
@@ -76,8 +79,8 @@ pub enum StoreError {
     /// The state of the sale does not permit the operation.
     #[error(transparent)]
     Rule(Reason),
-    /// The database rejected this request with an error that is proven to concern its values; repeating it has the same
-    /// result.
+    /// The database rejected this request with an error about values. It may reject every other request as well, for
+    /// example after a change of its tables.
     #[error("{}", text!("store-refused", reason = .0))]
     Rejected(Reason),
     /// No such sale.
@@ -106,18 +109,32 @@ pub enum StoreError {
 impl StoreError {
     /// Whether any other request would fail as well, because of the database.
     pub fn stands_for_all(&self) -> bool {
-        self.is_away() || matches!(self, Self::Schema(_) | Self::File(_) | Self::Url(_))
+        self.is_outage() || matches!(self, Self::Schema(_))
+    }
+
+    /// Whether the database did not process the request, so that the error says nothing about it. All other errors are
+    /// replies to the request: whether they are about it alone shows only in what happens to other requests.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Failed(_) => false,
+            Self::File(_) | Self::Url(_) => true,
+            other => other.is_away(),
+        }
     }
 
     /// Whether the same request may succeed later.
     pub fn is_away(&self) -> bool {
-        matches!(self, Self::Away(_) | Self::Silent { .. } | Self::Locked | Self::Unknown(_))
+        matches!(
+            self,
+            Self::Away(_) | Self::Silent { .. } | Self::Locked | Self::Failed(_) | Self::Unknown(_)
+        )
     }
 
     /// The cause alone, without the consequence for the request.
     pub fn reason(self) -> Reason {
         match self {
             Self::Away(why)
+            | Self::Failed(why)
             | Self::Unknown(why)
             | Self::Rule(why)
             | Self::Rejected(why)
@@ -142,6 +159,11 @@ pub enum Written {
         /// The existing order.
         holds: OrderId,
     },
+    /// A live row at the buyer's place has an ID that is not one of an order: another program has inserted it.
+    Foreign {
+        /// The ID of the row.
+        row: i64,
+    },
     /// Another order has this ID.
     IdTaken,
     /// There is no such sale.
@@ -155,10 +177,20 @@ impl Written {
         Some(match self {
             Self::New | Self::Again => return None,
             Self::Conflict { holds } => OrderError::Holds { user, holds, voucher },
+            Self::Foreign { row } => OrderError::Foreign { user, row, voucher },
             Self::IdTaken => OrderError::IdTaken(order),
             Self::NoSale => OrderError::NoSale(voucher),
         })
     }
+}
+
+/// Which orders a database accepts that has rejected one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accepts {
+    /// Others of the same sale.
+    Sale,
+    /// Those of other sales; none of the same sale, for this reason.
+    OtherSales(StoreError),
 }
 
 /// The result of cancelling one order that was never written.
@@ -174,4 +206,6 @@ pub enum Cancelled {
     IdTaken,
     /// There is no such sale: nothing changed.
     NoSale,
+    /// The database rejects this order alone: nothing changed.
+    Rejected,
 }

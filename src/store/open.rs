@@ -14,9 +14,7 @@ use seckill_model::{Label, reason};
 use sqlx::{MySql, Postgres};
 use url::{ParseError, Url};
 
-use crate::{
-    Result, Settings, SharedStore, Store, StoreError, batch::PAGE, server, sqlite, store::Database,
-};
+use crate::{Result, Settings, SharedStore, Store, StoreError, server, sqlite, store::Database};
 
 /// The forms of a URL.
 const FORMS: Label = Label("store-url-forms");
@@ -34,15 +32,15 @@ pub(super) enum Place {
 /// `sqlite:PATH` and `sqlite://PATH` name a file, with `%XX` for a byte. `mysql:`, `mariadb:`, `postgres:` and
 /// `postgresql:` name an existing database on a server.
 pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore> {
-    let ((shown, page, sessions), file) = match place(url)? {
+    let ((shown, sessions), file) = match place(url)? {
         Place::Sqlite(path) => {
             let (shown, sessions, file) = sqlite::open(&path, settings).await?;
-            ((shown, PAGE, sessions), Some(file))
+            ((shown, sessions), Some(file))
         }
         Place::Mysql(url) => (server::open::<MySql>(&url, settings).await?, None),
         Place::Postgres(url) => (server::open::<Postgres>(&url, settings).await?, None),
     };
-    let database = Database { shown, page, sessions, file, mixed: AtomicBool::new(false) };
+    let database = Database { shown, sessions, file, mixed: AtomicBool::new(false) };
     Ok(Arc::new(Store { database: Ok(Arc::new(database)), faults: None }))
 }
 

@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -24,6 +24,8 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::{
     Conn, Fault, Result, StoreError,
     connection::{Driver, Pool, by_driver},
+    dialect::mysql,
+    params,
 };
 
 /// Maximum number of attempts of a transaction after conflicts.
@@ -49,6 +51,8 @@ pub(super) struct Sessions {
     limit: Duration,
     /// When and why the last write failed because of the database; cleared by a successful one.
     failing: Mutex<Option<(Instant, Reason)>>,
+    /// Maximum number of IDs or rows per statement.
+    page: AtomicUsize,
 }
 
 impl Sessions {
@@ -60,6 +64,7 @@ impl Sessions {
         options: <DB::Connection as Connection>::Options,
         limit: Duration,
         prepare: Arc<[String]>,
+        page: usize,
     ) -> Self
     where
         for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
@@ -78,7 +83,30 @@ impl Sessions {
                 Box::pin(async move { self::prepare::<DB>(conn, &statements).await })
             })
             .connect_lazy_with(options);
-        Self { pool: driver(pool), prepare, limit, failing: Mutex::default() }
+        let page = AtomicUsize::new(page);
+        Self { pool: driver(pool), prepare, limit, failing: Mutex::default(), page }
+    }
+
+    pub(super) fn page(&self) -> usize {
+        self.page.load(Ordering::Relaxed)
+    }
+
+    /// Adapts the number of rows per statement to a server that accepts only smaller ones by now. It closes a connection
+    /// that sends more, which looks like an outage.
+    async fn adapt_page(&self) {
+        let Some(query) = self.pool.dialect().packet else { return };
+        let packet = timeout(PROBE_TIMEOUT, async {
+            let mut lease = self.lease().await?;
+            let packet = lease.conn().one::<i64>(query, params![]).await;
+            lease.end(packet).await
+        });
+        if let Ok(Ok(packet)) = packet.await {
+            let (page, before) = (mysql::page(packet), self.page());
+            if page != before {
+                tracing::warn!(page, before, "the server accepts statements of another size now");
+                self.page.store(page, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Runs a transaction, including its commit, as [`Sessions::read`] does, and records whether the database accepts
@@ -89,6 +117,9 @@ impl Sessions {
     ) -> Result<T> {
         let done = self.read(work).await;
         self.note_write(done.as_ref().err());
+        if done.as_ref().is_err_and(StoreError::is_outage) {
+            self.adapt_page().await;
+        }
         done
     }
 
@@ -147,11 +178,17 @@ impl Sessions {
     }
 
     fn note_write(&self, error: Option<&StoreError>) {
-        let why = match error {
-            Some(error) if error.stands_for_all() => Some(error.clone().reason()),
-            _ => None,
-        };
-        *self.failing.lock() = why.map(|why| (Instant::now(), why));
+        match error {
+            None => *self.failing.lock() = None,
+            Some(error) if error.stands_for_all() => self.note_failing(error),
+            // One request was rejected, which says nothing about the others.
+            Some(_) => {}
+        }
+    }
+
+    /// Records that the database accepts no writes, for [`Sessions::takes_writes`].
+    pub(super) fn note_failing(&self, error: &StoreError) {
+        *self.failing.lock() = Some((Instant::now(), error.clone().reason()));
     }
 
     /// Returns a connection for read-only statements.

@@ -23,8 +23,6 @@ pub struct Store {
 pub(super) struct Database {
     /// Kind and location, without a password.
     pub(super) shown: String,
-    /// Maximum number of IDs or rows per statement.
-    pub(super) page: usize,
     /// The connections that write; those to a server also read.
     pub(super) sessions: Sessions,
     /// The file, if it is one.
@@ -71,6 +69,11 @@ macro_rules! transaction {
 pub(super) use transaction;
 
 impl Database {
+    /// Maximum number of IDs or rows per statement.
+    pub(super) fn page(&self) -> usize {
+        self.sessions.page()
+    }
+
     pub(super) fn writer(&self) -> Result<&Sessions> {
         if let Some(file) = &self.file {
             file.check_writable()?;

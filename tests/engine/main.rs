@@ -43,6 +43,7 @@ mod restock;
 mod retention;
 mod servers;
 mod shards;
+mod sql_changes;
 mod store;
 mod support_clusters;
 mod support_works;

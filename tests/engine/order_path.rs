@@ -356,7 +356,7 @@ async fn a_batch_is_read_claimed_and_acknowledged_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_delivered_too_often_becomes_a_dead_letter_unless_its_order_exists() {
+async fn an_entry_delivered_too_often_becomes_a_dead_letter_unless_it_can_be_written() {
     let mut world = World::with(|settings| settings.max_deliveries = 2).await;
     let voucher = world.create(sale(10)).await;
     let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
@@ -365,13 +365,23 @@ async fn an_entry_delivered_too_often_becomes_a_dead_letter_unless_its_order_exi
     let (v, id) = (voucher.to_string(), order.to_string());
     world.add_entry(&["userId", "1", "voucherId", &v, "id", &id]).await;
     world.add_entry(&["userId", "2", "voucherId", &v, "id", "4711"]).await;
+    world.add_entry(&["userId", "3", "voucherId", &v, "id", "4712"]).await;
+    let held = world.keys.buyers(voucher);
+    // The buyers of the others: one order is written, and a process has ended while it tried to write the other one.
+    let _: u64 = world.server.query(&["HSET", &held, "2", "4711", "3", "4712"]);
+    let _: u64 = world.server.query(&["HINCRBY", &held, "seq", "2"]);
+    let _: i64 = world.server.query(&["DECRBY", &world.keys.stock(voucher), "2"]);
     let name = format!("{}/1", crate::world::NODE);
     let mut conn = world.redis.connection();
     let new = stream::ReadFrom::New(Duration::from_millis(100));
     assert_eq!(
         stream::read_group(&mut conn, &world.keys.home(), &name, new, 10).await.unwrap().len(),
-        2
+        3
     );
+    let of = world.keys.home();
+    let page = stream::pending_page(&mut conn, &of, EntryId::MIN, EntryId::MAX, 9).await.unwrap();
+    let last = page.last().unwrap().delivered.entry;
+    stream::begin_trial(&mut conn, &of, last).await.unwrap();
     for _ in 0..3 {
         let own = stream::ReadFrom::Own(EntryId::MIN);
         stream::read_group(&mut conn, &world.keys.home(), &name, own, 10).await.unwrap();

@@ -52,6 +52,7 @@ fn kinds() -> Vec<AlarmKind> {
         sql(StoreError::Silent { name: mysql(), millis: 1_500 }.into()),
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },
         AlarmKind::SqlLocked { waiting: None },
+        AlarmKind::OrdersWait { sale: VoucherId(7), error: read_only.clone() },
         AlarmKind::SqlReadOnly { error: read_only },
         sql(sql_away(reason!("store-reason-unreachable", server = mysql()))),
         off(Finding::NotLoaded),

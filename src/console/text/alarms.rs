@@ -101,6 +101,9 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
         AlarmKind::SqlAway { error } => {
             text!("alarms-sql-away", reader, reason = reason(error), error = full(error))
         }
+        AlarmKind::OrdersWait { sale, error } => {
+            text!("alarms-orders-wait", reader, sale, reason = reason(error), error = full(error))
+        }
         AlarmKind::AuditFailed { finding, more, repairable } => {
             text!("alarms-audit-failed", reader, finding, more, repairable)
         }
@@ -177,16 +180,20 @@ fn reason(error: &Message) -> String {
             text!("alarms-no-reply-within-s", seconds)
         }
         Some(EngineError::Redis(RedisError::Certificate { detail, .. })) => detail,
-        Some(EngineError::Redis(
-            RedisError::Away { detail, .. }
-            | RedisError::Login { detail, .. }
-            | RedisError::Unwilling(detail)
-            | RedisError::ClusterDown(detail)
-            | RedisError::Rejected(detail),
-        )) => detail.to_string(),
-        Some(EngineError::Store(StoreError::Away(detail) | StoreError::Rejected(detail))) => {
-            detail.to_string()
-        }
+        Some(
+            EngineError::Redis(
+                RedisError::Away { detail, .. }
+                | RedisError::Login { detail, .. }
+                | RedisError::Unwilling(detail)
+                | RedisError::ClusterDown(detail)
+                | RedisError::Rejected(detail),
+            )
+            | EngineError::Store(
+                StoreError::Away(detail)
+                | StoreError::Failed(detail)
+                | StoreError::Rejected(detail),
+            ),
+        ) => detail.to_string(),
         _ => full(error).trim_end_matches(['.', '?', '!', '。']).to_owned(),
     }
 }

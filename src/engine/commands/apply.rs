@@ -9,7 +9,10 @@ use std::{
 };
 
 use seckill_model::{EntryId, Message, RecoveryAction, Verdict, reason::reason};
-use seckill_redis::{keys::replay_of, stream};
+use seckill_redis::{
+    keys::replay_of,
+    stream::{self, Delivered},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -20,7 +23,7 @@ use crate::{
         pending::{Classified, Classifier, PAGE},
         plan::{Line, Plan, same_order},
     },
-    consumer::order_writer::{Writer, by_partition},
+    consumer::order_writer::{Settled, Writer, by_partition},
     deployment,
     error::PlanError,
     ledger::rebuild,
@@ -137,7 +140,7 @@ impl Applying {
             now.insert(found.row.delivered.entry, found);
         }
         let (mut written, mut stuck, mut gone) = (Vec::new(), Vec::new(), Vec::new());
-        let mut dead = Vec::new();
+        let (mut suspects, mut dead) = (Vec::new(), Vec::new());
         for line in page {
             let Some(current) = now.remove(&line.entry) else {
                 self.report.gone += 1;
@@ -155,6 +158,9 @@ impl Applying {
                 RecoveryAction::Acknowledge => written.push(line.entry),
                 RecoveryAction::Process => stuck.push(current),
                 RecoveryAction::Rebuild => gone.push(line.entry),
+                RecoveryAction::DeadLetter if current.verdict == Verdict::TooOften => {
+                    suspects.push(current);
+                }
                 RecoveryAction::DeadLetter => {
                     let why = current.fault.as_ref().map(Message::of);
                     dead.push((line.entry, why.unwrap_or_default()));
@@ -166,7 +172,16 @@ impl Applying {
         let acknowledged = self.writer.acknowledge(written).await?;
         self.report.acknowledged += acknowledged;
         self.report.gone += asked - acknowledged;
-        self.take_over(stuck, stop).await?;
+        let stuck = self.take_over(stuck).await?;
+        let settled = self.writer.settle(stuck, stop).await?;
+        self.note(settled);
+        let times: HashMap<EntryId, u64> =
+            suspects.iter().map(|it| (it.row.delivered.entry, it.row.deliveries)).collect();
+        for suspect in self.take_over(suspects).await? {
+            let times = times.get(&suspect.entry).copied().unwrap_or_default();
+            let settled = self.writer.settle_suspect(suspect, times, stop).await?;
+            self.note(settled);
+        }
         let asked = dead.len() as u64;
         let dead = self.writer.reject_all(dead).await?;
         self.report.dead += dead;
@@ -182,11 +197,18 @@ impl Applying {
         }
     }
 
-    /// Claims entries and writes their orders. An entry that was delivered again since it was classified is no longer
-    /// idle and is skipped.
-    async fn take_over(&mut self, stuck: Vec<Classified>, stop: &CancellationToken) -> Result<()> {
+    fn note(&mut self, settled: Settled) {
+        self.report.persisted += settled.persisted;
+        self.report.acknowledged += settled.again;
+        self.report.dead += settled.dead;
+        // The database accepts no orders of their sale, or its buyers are unknown.
+        self.report.left += settled.waiting;
+    }
+
+    /// Claims entries. One that was delivered again since it was classified is no longer idle and is skipped.
+    async fn take_over(&mut self, stuck: Vec<Classified>) -> Result<Vec<Delivered>> {
         let Some(youngest) = stuck.iter().map(|it| it.row.idle_ms).min() else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let mut bodies: HashMap<EntryId, _> =
             stuck.into_iter().map(|it| (it.row.delivered.entry, it.row.delivered)).collect();
@@ -201,11 +223,7 @@ impl Applying {
         // Oldest first, in the order of delivery.
         ours.sort_by_key(|delivered| delivered.entry);
         self.report.gone += (asked - ours.len()) as u64;
-        let settled = self.writer.settle(ours, stop).await?;
-        self.report.persisted += settled.persisted;
-        self.report.acknowledged += settled.again;
-        self.report.dead += settled.dead;
-        Ok(())
+        Ok(ours)
     }
 
     /// The bodies are gone, so their orders are unknown. The buyers hash still has them: every admitted buyer without a

@@ -15,7 +15,7 @@ use futures::{
     FutureExt as _,
     future::{BoxFuture, join_all},
 };
-use seckill_model::{EntryId, Message, OrderError, UserId};
+use seckill_model::{EntryId, UserId};
 use seckill_redis::{
     RedisError,
     keys::Partition,
@@ -29,10 +29,10 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     EngineError, Result,
-    consumer::order_writer::{BACKOFF, Committed, Settled, Writer, reject_all, wait},
+    consumer::order_writer::{BACKOFF, Committed, Settled, Writer, wait},
     context::NodeContext,
     ledger::{
-        entry_check::{self, Checked, Rejected},
+        entry_check::{self, Checked},
         promise_journal::InHand,
         rebuild,
     },
@@ -48,8 +48,9 @@ const BLOCK: Duration = Duration::from_millis(200);
 const AT_ONCE: Duration = Duration::ZERO;
 /// Interval between checks for entries of other consumers.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
-/// Interval between retries of entries that wait for the buyers of their sale, or for the lock of their own.
-const WAITING_EVERY: Duration = Duration::from_millis(200);
+/// Interval between retries of entries that wait for the buyers of their sale, for its orders to be accepted, or for the
+/// lock of their own: the first one, and the longest one of entries that wait for long.
+const WAITING_EVERY: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
 /// Time that a stop allows for the current batch, and for handing over the rest.
 const FINISH_WITHIN: Duration = Duration::from_millis(2_500);
 const HAND_OVER_WITHIN: Duration = Duration::from_millis(500);
@@ -63,8 +64,8 @@ pub struct Consumer {
     hold: Hold,
     /// Its own pending entries were read since the process started.
     resumed: bool,
-    /// Since when entries wait for the buyers of their sale, or for the lock of their own.
-    waiting: Option<Instant>,
+    /// Since when entries wait for the next retry, and for how long.
+    waiting: Option<(Instant, Duration)>,
     meters: Arc<Meters>,
     stop: CancellationToken,
 }
@@ -78,6 +79,8 @@ struct Reader {
     servers: Servers,
     settings: Settings,
     in_hand: InHand,
+    /// Entries that were delivered too often, with the number of deliveries: they are tried alone.
+    suspects: Vec<(Delivered, u64)>,
 }
 
 /// A batch to be committed, and the previous one, which is not acknowledged yet.
@@ -126,6 +129,7 @@ impl Consumer {
             servers: Servers { conn, ..deployment.servers() },
             settings: deployment.settings.clone(),
             in_hand: in_hand.clone(),
+            suspects: Vec::new(),
         };
         Self {
             reader,
@@ -214,8 +218,7 @@ impl Consumer {
                 ahead
             } else {
                 if self.is_retry_due() {
-                    self.waiting = None;
-                    self.finish_own().await?;
+                    self.retry().await?;
                 }
                 if claimed.elapsed() >= CLAIM_EVERY {
                     self.settle_own(true).await?;
@@ -247,13 +250,25 @@ impl Consumer {
     }
 
     fn is_retry_due(&self) -> bool {
-        self.waiting.is_some_and(|since| since.elapsed() >= WAITING_EVERY)
+        self.waiting.is_some_and(|(since, interval)| since.elapsed() >= interval)
+    }
+
+    /// Tries the waiting entries again; those that still wait are retried less often.
+    async fn retry(&mut self) -> Result<()> {
+        let before = self.waiting.take();
+        self.finish_own().await?;
+        match (before, &mut self.waiting) {
+            (_, None) => self.writer.nothing_waits(),
+            (Some((_, interval)), Some((_, next))) => *next = (interval * 2).min(WAITING_EVERY[1]),
+            (None, Some(_)) => {}
+        }
+        Ok(())
     }
 
     fn note_settled(&mut self, settled: &Settled) {
         self.meters.note_written(self.reader.partition.number(), settled.persisted);
         if settled.waiting > 0 {
-            self.waiting.get_or_insert_with(Instant::now);
+            self.waiting.get_or_insert_with(|| (Instant::now(), WAITING_EVERY[0]));
         }
     }
 
@@ -310,6 +325,23 @@ impl Consumer {
             after = last.entry;
             let good = self.reader.check_deliveries(batch).await?;
             self.settle(good).await?;
+            self.try_suspects().await?;
+        }
+        Ok(())
+    }
+
+    /// Tries to write entries that were delivered too often, each alone: they may be what ended those who held them.
+    async fn try_suspects(&mut self) -> Result<()> {
+        while let Some((suspect, times)) = self.reader.suspects.pop() {
+            if self.stop.is_cancelled() {
+                return Err(EngineError::Stopping);
+            }
+            let settled = self.writer.settle_suspect(suspect, times, &self.stop).await?;
+            self.note_settled(&settled);
+            if settled.waiting > 0 {
+                // The others wait for the same, and each trial may take as long as a timeout.
+                self.reader.suspects.clear();
+            }
         }
         Ok(())
     }
@@ -326,6 +358,7 @@ impl Consumer {
                 own = self.reader.check_deliveries(own).await?;
             }
             self.settle(own).await?;
+            self.try_suspects().await?;
         }
         Ok(())
     }
@@ -371,6 +404,7 @@ impl Consumer {
             if !claimed.entries.is_empty() {
                 self.settle(claimed.entries).await?;
             }
+            self.try_suspects().await?;
         }
         self.commit(batch, previous, false).await?;
         Ok(())
@@ -472,12 +506,12 @@ impl Reader {
             let page = stream::auto_claim(conn, partition, name, idle, most, from, count).await?;
             claimed.next = page.next;
             claimed.gone.extend(page.gone);
-            claimed.entries.extend(self.reject_often(page.entries, page.often).await?);
+            claimed.entries.extend(self.set_suspects_apart(page.entries, page.often));
         }
         Ok(claimed)
     }
 
-    /// Returns the redelivered entries that may be written. Those above the limit of deliveries become dead letters,
+    /// Returns the redelivered entries that may be written at once. Those above the limit of deliveries are suspects,
     /// because they may be what crashes a node.
     async fn check_deliveries(&mut self, batch: Vec<Delivered>) -> Result<Vec<Delivered>> {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(batch) };
@@ -486,35 +520,27 @@ impl Reader {
         let pending = stream::pending_ids(conn, of, Some(&self.name), first, last, count).await?;
         let most = self.settings.max_deliveries;
         let often = pending.into_iter().filter(|(_, deliveries)| *deliveries > most).collect();
-        self.reject_often(batch, often).await
+        Ok(self.set_suspects_apart(batch, often))
     }
 
     /// The same, with the number of deliveries of those above the limit.
-    async fn reject_often(
+    fn set_suspects_apart(
         &mut self,
         batch: Vec<Delivered>,
         often: Vec<(EntryId, u64)>,
-    ) -> Result<Vec<Delivered>> {
+    ) -> Vec<Delivered> {
         if often.is_empty() {
-            return Ok(batch);
+            return batch;
         }
         let times: HashMap<EntryId, u64> = often.into_iter().collect();
-        // Without its body, the order of an entry is unknown, so that it is rebuilt instead.
-        let is_often = |it: &Delivered| it.body != Body::Gone && times.contains_key(&it.entry);
-        let (often, mut good): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_often);
-        let orders = often.iter().filter_map(Delivered::order);
-        let written = self.servers.written(orders.map(|order| order.order)).await?;
-        let mut rejected = Rejected::new();
-        for delivered in often {
-            if delivered.order().is_some_and(|order| written.contains(&order.order)) {
-                good.push(delivered);
-                continue;
+        let mut good = Vec::with_capacity(batch.len());
+        for delivered in batch {
+            match times.get(&delivered.entry) {
+                Some(times) => self.suspects.push((delivered, *times)),
+                None => good.push(delivered),
             }
-            let times = times.get(&delivered.entry).copied().unwrap_or_default();
-            rejected.push((delivered.entry, Message::of(&OrderError::TooOften(times))));
         }
-        reject_all(&mut self.servers, rejected).await?;
-        Ok(good)
+        good
     }
 
     /// Marks the entries that it still holds as idle, so that they can be claimed immediately.

@@ -2,21 +2,31 @@
 //!
 //! The consumer and the replays choose the entries. In every failure case an entry is acknowledged only after its order
 //! was committed or it became a dead letter.
+//!
+//! No error code decides what an error is about. The database is asked for what it accepts beside a rejected order: if it
+//! accepts others of the same sale before and after it, the order is a dead letter. If it accepts none of the same sale,
+//! the orders of that sale stay pending and the others go on. If it accepts none at all, the batch waits.
 
 use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use redis::cmd;
 use seckill_model::{
-    EntryId, Message, Millis, OrderEntry, OrderError, locale::in_english, reason::reason,
+    EntryId, Message, Millis, OrderEntry, OrderError, VoucherId,
+    ledger::{Finding, SaleFinding},
+    locale::in_english,
+    reason::reason,
 };
 use seckill_redis::{
     Layout, dead_letters,
     keys::Partition,
     stream::{self, Delivered},
 };
-use seckill_store::{StoreError, Written};
+use seckill_store::{Accepts, StoreError, Written};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -26,19 +36,29 @@ use crate::{
     ledger::{
         entry_check::{self, Checked, Rejected},
         promise_journal::InHand,
+        sale_copy,
     },
     lists::group_by,
     orders::name_sales,
     outbox::Outbox,
     recovery::reconcile::put_back_written,
     servers::Servers,
-    telemetry::log::events::{ORDERS_WAIT, ORDERS_WRITTEN},
+    telemetry::{
+        Meters,
+        log::events::{ORDERS_WAIT, ORDERS_WRITTEN},
+    },
 };
 
 /// A round trip for each batch would take a tenth of its time.
 const CLOCK_GOOD_FOR: Duration = Duration::from_secs(1);
 /// Delay between retries while a server is unreachable.
 pub(crate) const BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
+/// Interval between attempts to write orders of a sale of which the database accepts none.
+const RETRY_SALE: Duration = Duration::from_secs(1);
+/// An outage is not questioned before it has failed this many attempts; then it may be that of a single order or sale.
+const OUTAGES: u32 = 4;
+/// Failures of one order, each with others of its sale accepted before and after it, that prove a fault of the order.
+const PROOFS: u32 = 2;
 
 /// Result of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +71,7 @@ pub struct Settled {
     pub dead: u64,
     /// Missing bodies; left pending, because their orders are unknown.
     pub gone: u64,
-    /// Left pending until the buyers of their sale are known again.
+    /// Left pending: until the buyers of their sale are known again, or while the database accepts no orders of it.
     pub waiting: u64,
     /// Transactions to which SQL replied, including failed ones.
     pub transactions: u64,
@@ -111,21 +131,50 @@ pub struct Writer {
     /// The last time read from the clock of Redis.
     clock: Option<(Instant, Millis)>,
     pub(crate) in_hand: InHand,
-    /// The outbox for events, and their node.
-    events: Option<(Outbox, String)>,
+    /// Sales of which the database accepts no orders, and when they are tried again.
+    refused_sales: BTreeMap<VoucherId, Instant>,
+    reports: Option<Reports>,
+}
+
+/// Where a consumer reports what its orders wait for.
+#[derive(Debug)]
+struct Reports {
+    outbox: Outbox,
+    node: String,
+    meters: Arc<Meters>,
+}
+
+/// Result of an attempt to write a part of a batch.
+enum Attempt {
+    Written(Vec<Written>),
+    /// The database accepts other orders: smaller parts are written each for itself.
+    Split,
+    /// A fault of the only order of the part.
+    Rejected(OrderError),
+    /// The database accepts no orders of this sale, to which all of the part belong, but others.
+    SaleRefused(VoucherId, StoreError),
+    /// The only order of the part is not written for now, for a reason that says nothing about it.
+    Later,
 }
 
 impl Writer {
     /// A writer that reports nothing to others.
     pub fn new(servers: Servers) -> Self {
-        Self { servers, clock: None, in_hand: InHand::default(), events: None }
+        Self {
+            servers,
+            clock: None,
+            in_hand: InHand::default(),
+            refused_sales: BTreeMap::new(),
+            reports: None,
+        }
     }
 
     /// The writer of a consumer: it reports the orders in progress to the admission tasks of its process, and outages
     /// of the database as events of its node.
     pub(crate) fn reporting(context: &NodeContext) -> Self {
-        let NodeContext { node, deployment, outbox, in_hand, .. } = context.clone();
-        Self { servers: deployment.servers(), clock: None, in_hand, events: Some((outbox, node)) }
+        let NodeContext { node, deployment, outbox, in_hand, meters, .. } = context.clone();
+        let reports = Some(Reports { outbox, node, meters });
+        Self { in_hand, reports, ..Self::new(deployment.servers()) }
     }
 
     /// Commits the orders of a batch, then acknowledges them; bad entries become dead letters. Waits while the database
@@ -142,6 +191,44 @@ impl Writer {
         let committed = self.commit(checked, stop).await?;
         let settled = committed.settled;
         Ok(Settled { dead: committed.finish(&mut self.servers).await?, ..settled })
+    }
+
+    /// Settles an entry that was delivered too often: writes its order alone. Redis notes that it is being tried. If this
+    /// process ends with it, the next one that is delivered the entry makes it a dead letter; waiting for the database is
+    /// no trial.
+    pub(crate) async fn settle_suspect(
+        &mut self,
+        suspect: Delivered,
+        times: u64,
+        stop: &CancellationToken,
+    ) -> Result<Settled> {
+        let (entry, servers) = (suspect.entry, &mut self.servers);
+        let of = servers.keys.partition(entry.partition);
+        let batch = vec![suspect];
+        let checked = entry_check::check(servers, &self.in_hand, batch.clone()).await?;
+        let written = servers.written(checked.orders.iter().map(|order| order.order)).await?;
+        let Some(order) = checked.orders.first().filter(|it| !written.contains(&it.order)) else {
+            return self.settle(batch, stop).await;
+        };
+        if stream::is_on_trial(&mut servers.conn, &of, entry).await? {
+            let why = Message::of(&OrderError::TooOften(times));
+            let dead = self.reject_all(vec![(entry, why)]).await?;
+            stream::end_trial(&mut self.servers.conn, &of, entry).await?;
+            return Ok(Settled { dead, ..Settled::default() });
+        }
+        let now = self.now(&checked.orders).await?;
+        let servers = &mut self.servers;
+        if servers.store.accepts(order, now).await != Ok(Accepts::Sale) {
+            return Ok(Settled { waiting: 1, ..Settled::default() });
+        }
+        stream::begin_trial(&mut servers.conn, &of, entry).await?;
+        let tried = servers.store.write_orders(&checked.orders, now).await;
+        stream::end_trial(&mut servers.conn, &of, entry).await?;
+        if tried.is_err_and(|error| error.is_outage()) {
+            return Ok(Settled { waiting: 1, ..Settled::default() });
+        }
+        // Finds the result of the trial.
+        self.settle(batch, stop).await
     }
 
     /// Commits the orders of a checked batch; nothing is acknowledged yet.
@@ -164,76 +251,242 @@ impl Writer {
         Ok(committed)
     }
 
-    /// Commits all orders at once, or else halves of them, until a bad one is alone.
+    /// Commits all orders at once, or else smaller parts of them, until a bad one is alone.
     async fn commit_parts(
         &mut self,
         committed: &mut Committed,
         stop: &CancellationToken,
     ) -> Result<()> {
         let orders = Arc::clone(&committed.orders);
-        // Halves of a failed batch, the next one on top.
-        let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
+        // Parts of a failed batch, the next one on top.
+        let mut parts: Vec<Cow<'_, [OrderEntry]>> = vec![self.due(&orders, committed)];
+        let mut accepted = BTreeSet::new();
         while let Some(part) = parts.pop() {
             if part.is_empty() {
                 continue;
             }
-            let written = self.write(part, stop).await;
+            let attempt = self.write(&part, &mut accepted, stop).await?;
             committed.settled.transactions += 1;
-            match (written, part) {
-                (Ok(written), _) => committed.add(part, &written),
-                (Err(EngineError::Store(error)), [only]) => match row_fault(&error) {
-                    Some(fault) => committed.rejected.push((only.entry, Message::of(&fault))),
-                    None => return Err(error.into()),
-                },
-                (Err(EngineError::Store(_)), _) => {
-                    let (left, right) = part.split_at(part.len() / 2);
-                    parts.push(right);
-                    parts.push(left);
+            match attempt {
+                Attempt::Written(written) => self.add(committed, &part, written).await?,
+                Attempt::Split => parts.extend(split(&part).into_iter().rev().map(Cow::Owned)),
+                Attempt::Rejected(fault) => {
+                    let faults = part.iter().map(|order| (order.entry, Message::of(&fault)));
+                    committed.rejected.extend(faults);
                 }
-                (Err(error), _) => return Err(error),
+                Attempt::SaleRefused(sale, error) => {
+                    tracing::warn!(%error, %sale, orders = part.len(), "orders of a sale wait for the database");
+                    self.set_aside(committed, &part, sale, &Event::Error(error.into()));
+                }
+                Attempt::Later => committed.settled.waiting += part.len() as u64,
             }
         }
         Ok(())
     }
 
-    /// Runs one transaction; retries while the database is unreachable, and while the error is not proven to be caused
-    /// by a single order.
-    async fn write(
+    /// The orders of a batch without those of sales of which the database accepted none a moment ago.
+    fn due<'a>(
+        &self,
+        orders: &'a [OrderEntry],
+        committed: &mut Committed,
+    ) -> Cow<'a, [OrderEntry]> {
+        if self.refused_sales.is_empty() {
+            return Cow::Borrowed(orders);
+        }
+        let now = Instant::now();
+        let is_due =
+            |it: &&OrderEntry| self.refused_sales.get(&it.voucher).is_none_or(|at| *at <= now);
+        let due: Vec<OrderEntry> = orders.iter().filter(is_due).copied().collect();
+        committed.settled.waiting += (orders.len() - due.len()) as u64;
+        Cow::Owned(due)
+    }
+
+    /// Leaves orders pending whose sale gets none written; the first time, this is an event.
+    fn set_aside(
         &mut self,
+        committed: &mut Committed,
         part: &[OrderEntry],
-        stop: &CancellationToken,
-    ) -> Result<Vec<Written>> {
-        let mut pause = BACKOFF[0];
-        let mut waiting = false;
-        loop {
-            // By the clock of Redis: the clocks of nodes differ, and the time to pay counts from here.
-            let now = self.now(part).await?;
-            match self.servers.store.write_orders(part, now).await {
-                // Also if the outcome of a commit is unknown: the next try finds what was written.
-                Err(error)
-                    if error.stands_for_all() || part.len() == 1 && row_fault(&error).is_none() =>
-                {
-                    tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
-                    if !std::mem::replace(&mut waiting, true) {
-                        self.event(ORDERS_WAIT, part, &Event::Error(error.into()));
-                    }
-                    if !wait(stop, &mut pause).await {
-                        return Err(EngineError::Stopping);
-                    }
-                }
-                other => {
-                    if waiting && other.is_ok() {
-                        let orders = Event::Other(reason!("event-orders", orders = part.len()));
-                        self.event(ORDERS_WRITTEN, part, &orders);
-                    }
-                    return Ok(other?);
-                }
+        sale: VoucherId,
+        why: &Event,
+    ) {
+        committed.settled.waiting += part.len() as u64;
+        if self.refused_sales.insert(sale, Instant::now() + RETRY_SALE).is_none() {
+            self.event(ORDERS_WAIT, part, why);
+            if let Some(reports) = &self.reports {
+                let why = match why {
+                    Event::Error(error) => Message::of(error),
+                    other => Message::of(other),
+                };
+                reports.meters.note_refused(sale, Some(why));
             }
         }
     }
 
+    /// Adds the result of one transaction. Orders of a sale that only Redis still has wait for it.
+    async fn add(
+        &mut self,
+        committed: &mut Committed,
+        part: &[OrderEntry],
+        mut written: Vec<Written>,
+    ) -> Result<()> {
+        let mut part = Cow::Borrowed(part);
+        let missing: BTreeSet<VoucherId> = part
+            .iter()
+            .zip(&written)
+            .filter(|(_, written)| **written == Written::NoSale)
+            .map(|(order, _)| order.voucher)
+            .collect();
+        for sale in missing {
+            if !self.is_in_redis(sale).await? {
+                continue;
+            }
+            let results = part.iter().copied().zip(written);
+            let (lost, rest): (Vec<_>, Vec<_>) = results.partition(|(it, _)| it.voucher == sale);
+            let lost: Vec<OrderEntry> = lost.into_iter().map(|(order, _)| order).collect();
+            tracing::error!(%sale, orders = lost.len(), "the database has lost a sale; run 'seckill audit --repair'");
+            let why = SaleFinding::of(sale, None, Finding::NotInSql).reason();
+            self.set_aside(committed, &lost, sale, &Event::Other(why));
+            let (orders, results): (Vec<_>, Vec<_>) = rest.into_iter().unzip();
+            (part, written) = (Cow::Owned(orders), results);
+        }
+        if !self.refused_sales.is_empty() {
+            let sales: BTreeSet<VoucherId> = part.iter().map(|order| order.voucher).collect();
+            for sale in sales {
+                if self.refused_sales.contains_key(&sale) {
+                    let orders = Event::Other(reason!("event-orders", orders = part.len()));
+                    self.event(ORDERS_WRITTEN, &part, &orders);
+                    self.forget_refused(sale);
+                }
+            }
+        }
+        committed.add(&part, &written);
+        Ok(())
+    }
+
+    fn forget_refused(&mut self, sale: VoucherId) {
+        self.refused_sales.remove(&sale);
+        if let Some(reports) = &self.reports {
+            reports.meters.note_refused(sale, None);
+        }
+    }
+
+    /// Notes that no order waits any more: others may have written them.
+    pub(crate) fn nothing_waits(&mut self) {
+        while let Some(sale) = self.refused_sales.first_key_value().map(|(sale, _)| *sale) {
+            self.forget_refused(sale);
+        }
+    }
+
+    /// Whether Redis has any key of a sale.
+    async fn is_in_redis(&mut self, sale: VoucherId) -> Result<bool> {
+        let Servers { conn, keys, .. } = &mut self.servers;
+        Ok(conn.query::<u64>(cmd("EXISTS").arg(&keys.sale_keys(sale))).await? > 0)
+    }
+
+    /// Runs one transaction; retries while the database is unreachable, or accepts no orders. `accepted` are the sales of
+    /// which it was seen to accept orders since the batch failed.
+    async fn write(
+        &mut self,
+        part: &[OrderEntry],
+        accepted: &mut BTreeSet<VoucherId>,
+        stop: &CancellationToken,
+    ) -> Result<Attempt> {
+        let mut pause = BACKOFF[0];
+        let (mut waiting, mut outages, mut proofs) = (false, 0, 0);
+        loop {
+            // By the clock of Redis: the clocks of nodes differ, and the time to pay counts from here.
+            let now = self.now(part).await?;
+            let error = match self.servers.store.write_orders(part, now).await {
+                Ok(written) => {
+                    if waiting {
+                        let orders = Event::Other(reason!("event-orders", orders = part.len()));
+                        self.event(ORDERS_WRITTEN, part, &orders);
+                    }
+                    return Ok(Attempt::Written(written));
+                }
+                Err(error) => error,
+            };
+            outages = if error.is_outage() { outages + 1 } else { OUTAGES };
+            // Also if the outcome of a commit is unknown: the next try finds what was written.
+            if outages >= OUTAGES {
+                match self.question(part, &error, accepted, now).await? {
+                    Some(Attempt::Rejected(_)) if proofs + 1 < PROOFS => {
+                        proofs += 1;
+                        continue;
+                    }
+                    Some(attempt) => return Ok(attempt),
+                    None => proofs = 0,
+                }
+            }
+            tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
+            if !std::mem::replace(&mut waiting, true) {
+                self.event(ORDERS_WAIT, part, &Event::Error(error.into()));
+            }
+            if !wait(stop, &mut pause).await {
+                return Err(EngineError::Stopping);
+            }
+        }
+    }
+
+    /// Finds out what an error is about, by what else the database accepts; `None` if nothing.
+    async fn question(
+        &mut self,
+        part: &[OrderEntry],
+        error: &StoreError,
+        accepted: &mut BTreeSet<VoucherId>,
+        now: Millis,
+    ) -> Result<Option<Attempt>> {
+        let Some((first, others)) = part.split_first() else { return Ok(None) };
+        let sale = first.voucher;
+        let is_one_sale = others.iter().all(|order| order.voucher == sale);
+        if !error.is_outage() && !others.is_empty() && (!is_one_sale || accepted.contains(&sale)) {
+            return Ok(Some(Attempt::Split));
+        }
+        Ok(match self.servers.store.accepts(first, now).await {
+            Err(_) => None,
+            Ok(_) if !is_one_sale => Some(Attempt::Split),
+            Ok(Accepts::OtherSales(error)) => Some(Attempt::SaleRefused(sale, error)),
+            Ok(Accepts::Sale) => {
+                accepted.insert(sale);
+                Some(if others.is_empty() {
+                    self.blame(sale, error).await?
+                } else {
+                    Attempt::Split
+                })
+            }
+        })
+    }
+
+    /// The fault of a single order, while the database accepts others of the same sale.
+    async fn blame(&mut self, sale: VoucherId, error: &StoreError) -> Result<Attempt> {
+        Ok(match error {
+            error if error.is_outage() => Attempt::Later,
+            StoreError::OutOfStock(_) => {
+                let ledger = self.servers.store.ledger(sale).await?;
+                // Otherwise it is the stock that is wrong.
+                if ledger.live < ledger.initial || self.is_ahead(sale).await? {
+                    Attempt::SaleRefused(sale, error.clone())
+                } else {
+                    Attempt::Rejected(OrderError::OutOfStock(sale))
+                }
+            }
+            StoreError::NoSale(_) => Attempt::Rejected(OrderError::NoSale(sale)),
+            error => {
+                let why = error.clone().reason();
+                Attempt::Rejected(OrderError::Rejected(in_english(|| why.to_string())))
+            }
+        })
+    }
+
+    /// Whether Redis has a later version of a sale: SQL was restored from a backup, and lacks a restock.
+    async fn is_ahead(&mut self, sale: VoucherId) -> Result<bool> {
+        let held = sale_copy::read(&mut self.servers, sale).await?;
+        let version = self.servers.store.sale(sale).await?.version;
+        Ok(held.is_some_and(|held| held.version > version))
+    }
+
     fn event(&self, action: &str, part: &[OrderEntry], event: &Event) {
-        let Some((outbox, node)) = &self.events else { return };
+        let Some(Reports { outbox, node, .. }) = &self.reports else { return };
         let partition = part.first().map_or(0, |order| order.entry.partition);
         outbox.put_own(node, action, event::partition(partition), Message::of(event));
     }
@@ -264,14 +517,14 @@ impl Writer {
     }
 }
 
-/// Returns the fault of the order itself where the error proves one; only such an order may become a dead letter.
-fn row_fault(error: &StoreError) -> Option<OrderError> {
-    match error {
-        StoreError::Rejected(why) => Some(OrderError::Rejected(in_english(|| why.to_string()))),
-        StoreError::NoSale(voucher) => Some(OrderError::NoSale(*voucher)),
-        StoreError::OutOfStock(voucher) => Some(OrderError::OutOfStock(*voucher)),
-        _ => None,
+/// Smaller parts of a part: the orders of each sale, or two halves.
+fn split(part: &[OrderEntry]) -> Vec<Vec<OrderEntry>> {
+    let sales = group_by(part.iter().copied(), |order| order.voucher);
+    if sales.len() > 1 {
+        return sales.into_values().collect();
     }
+    let (left, right) = part.split_at(part.len() / 2);
+    vec![left.to_vec(), right.to_vec()]
 }
 
 /// Acknowledges entries of any partition. Only for entries whose order is in SQL or has been enqueued again.

@@ -5,7 +5,7 @@
 
 mod verdict;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, slice, sync::Arc};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
@@ -348,10 +348,18 @@ async fn discard_page(
             (Some(Cancelled::Now | Cancelled::Before), Some(order)) => {
                 returning.push(SaleOrder::from(&order));
             }
-            // Written since, or the sale never existed: no buyer waits.
-            (Some(Cancelled::Live | Cancelled::NoSale), _) => {}
-            (Some(_), _) => {
+            // Written since: no buyer waits.
+            (Some(Cancelled::Live), _) => {}
+            (Some(Cancelled::NoSale), _) => {
+                report.refused.add(LetterVerdict::SaleLost);
+                continue;
+            }
+            (Some(Cancelled::IdTaken), _) => {
                 report.refused.add(LetterVerdict::IdTaken);
+                continue;
+            }
+            (Some(_), _) => {
+                report.refused.add(*verdict);
                 continue;
             }
             (None, _) if verdict.is_awaited() => {
@@ -384,8 +392,10 @@ async fn cancel(
     letters: &[ClassifiedLetter],
     report: &mut LettersDiscarded,
 ) -> Result<HashMap<EntryId, Cancelled>> {
-    let waiting =
-        |it: &&ClassifiedLetter| it.verdict.is_awaited() && it.verdict != LetterVerdict::IdTaken;
+    let waiting = |it: &&ClassifiedLetter| {
+        it.verdict.is_awaited()
+            && !matches!(it.verdict, LetterVerdict::IdTaken | LetterVerdict::SaleLost)
+    };
     // An entry parsed from a letter has the letter's ID.
     let orders: Vec<OrderEntry> =
         letters.iter().filter(waiting).filter_map(|it| it.letter.order).collect();
@@ -393,7 +403,26 @@ async fn cancel(
         return Ok(HashMap::new());
     }
     let now = servers.conn.now().await?;
-    let answers = servers.store.cancel_orders(&orders, now).await?;
+    let answers = match servers.store.cancel_orders(&orders, now).await {
+        Err(error) if !error.stands_for_all() && orders.len() > 1 => {
+            // A row that the database rejects is not to keep the others from being cancelled.
+            let mut answers = Vec::with_capacity(orders.len());
+            for order in &orders {
+                answers.push(match servers.store.cancel_orders(slice::from_ref(order), now).await {
+                    Ok(answer) => answer.into_iter().next(),
+                    Err(error) if error.stands_for_all() => return Err(error.into()),
+                    Err(error) => {
+                        tracing::error!(%error, order = %order.order, "an order was not cancelled");
+                        None
+                    }
+                });
+            }
+            answers
+        }
+        answers => answers?.into_iter().map(Some).collect(),
+    };
+    let answers = answers.into_iter().map(|it| it.unwrap_or(Cancelled::Rejected));
+    let answers: Vec<Cancelled> = answers.collect();
     report.compensated += answers.iter().filter(|it| **it == Cancelled::Now).count() as u64;
     Ok(orders.iter().map(|order| order.entry).zip(answers).collect())
 }

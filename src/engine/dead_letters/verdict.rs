@@ -100,11 +100,12 @@ pub async fn classify(
     let rows: HashMap<OrderId, Order> =
         servers.store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
     let named = servers.store.sales_of_shards(orders.iter().map(|order| order.voucher)).await?;
-    // Redis holds no sale that is unknown to SQL.
+    // A sale is in only one of both after one of them was restored from a backup.
     let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
     for order in &orders {
-        let unknown = backing.get(&order.entry) == Some(&Backing::Unknown);
-        if unknown && !sales.contains_key(&order.voucher) {
+        let may_wait =
+            !matches!(backing.get(&order.entry), Some(Backing::Nothing | Backing::Other(_)));
+        if may_wait && !sales.contains_key(&order.voucher) {
             sales.insert(order.voucher, sale(&servers.store, order.voucher).await?);
         }
     }

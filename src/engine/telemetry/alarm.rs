@@ -52,6 +52,13 @@ pub enum AlarmKind {
         /// The error.
         error: Message,
     },
+    /// The database accepts no orders of a sale, while it accepts others.
+    OrdersWait {
+        /// The sale.
+        sale: VoucherId,
+        /// The error.
+        error: Message,
+    },
     /// Changes of sales are committed in SQL, but not confirmed by Redis.
     Undelivered {
         /// The sales.

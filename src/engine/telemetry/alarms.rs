@@ -46,6 +46,9 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     if let Some(kind) = sql(snapshot) {
         add(Urgency::Critical, kind);
     }
+    for (sale, error) in &snapshot.refused_sales {
+        add(Urgency::Critical, AlarmKind::OrdersWait { sale: *sale, error: error.clone() });
+    }
     if !snapshot.undelivered.is_empty() && snapshot.sql.up {
         let sales = snapshot.undelivered.clone();
         add(Urgency::Critical, AlarmKind::Undelivered { sales });
@@ -227,6 +230,15 @@ mod tests {
         snapshot.sql.unwritable = Some("read-only".into());
         let other = AlarmKind::SqlReadOnly { error: "read-only".into() };
         assert_eq!(raised(&snapshot), Some((Urgency::Critical, other)));
+    }
+
+    #[test]
+    fn each_sale_whose_orders_wait_raises_an_alarm() {
+        let refused_sales = vec![(VoucherId(3), "no".into()), (VoucherId(4), "no".into())];
+        let found = alarms(&Snapshot { refused_sales, ..healthy() }, None);
+        let waits = |sale| AlarmKind::OrdersWait { sale: VoucherId(sale), error: "no".into() };
+        let kinds: Vec<_> = found.into_iter().map(|alarm| alarm.kind).collect();
+        assert_eq!(kinds, [waits(3), waits(4)]);
     }
 
     #[test]

@@ -211,6 +211,7 @@ impl Collector {
             unreachable: if self.redis.up { self.conn.lost().to_vec() } else { Vec::new() },
             sales,
             undelivered,
+            refused_sales: self.meters.refused_sales(),
             written: Count { total: persisted, per_second: written_rate.unwrap_or(0.0) },
             stream: stats.map(|stats| self.stream_line(stats)),
             audit,

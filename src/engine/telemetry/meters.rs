@@ -2,7 +2,7 @@
 //! stopped.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -12,7 +12,7 @@ use std::{
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use seckill_model::VoucherId;
+use seckill_model::{Message, VoucherId};
 use tokio_util::sync::CancellationToken;
 
 use super::snapshot::{HttpLine, Latency, LoadTestLine, RecoveryLine};
@@ -36,6 +36,8 @@ pub struct Meters {
     http: Mutex<Option<Weak<HttpFigures>>>,
     load_tests: Active<LoadTestRun>,
     recoveries: Active<RecoveryLine>,
+    /// Sales of which the database accepts no orders, and why.
+    refused_sales: Mutex<BTreeMap<VoucherId, Message>>,
     /// Stops the recovery command that this process runs.
     recovery: Mutex<Weak<CancellationToken>>,
 }
@@ -65,6 +67,20 @@ impl Meters {
     /// Returns the number of orders that the consumer of a partition wrote.
     pub fn written(&self, partition: u16) -> u64 {
         self.written.lock().get(&partition).copied().unwrap_or_default()
+    }
+
+    /// Records why the database accepts no orders of a sale, or that it accepts them again.
+    pub(crate) fn note_refused(&self, sale: VoucherId, why: Option<Message>) {
+        let mut refused = self.refused_sales.lock();
+        match why {
+            Some(why) => drop(refused.insert(sale, why)),
+            None => drop(refused.remove(&sale)),
+        }
+    }
+
+    /// Returns the sales of which the database accepts no orders, each with the reason.
+    pub(crate) fn refused_sales(&self) -> Vec<(VoucherId, Message)> {
+        self.refused_sales.lock().iter().map(|(sale, why)| (*sale, why.clone())).collect()
     }
 
     /// Records how long a batch of requests waited for its replies.

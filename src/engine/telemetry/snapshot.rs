@@ -58,6 +58,9 @@ pub struct Snapshot {
     pub sales: Vec<SaleLine>,
     /// Sales with a change committed in SQL and not confirmed by Redis.
     pub undelivered: Vec<VoucherId>,
+    /// Sales whose orders wait because the database accepts none of them, while it accepts others, and why; as far as this
+    /// process writes orders.
+    pub refused_sales: Vec<(VoucherId, Message)>,
     /// Admission replies, summed over all sales.
     pub funnel: Funnel,
     /// Live orders in SQL, of all sales.

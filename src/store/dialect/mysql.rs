@@ -24,6 +24,9 @@ const RECORD_CHANGED: u16 = 1020;
 const ABOUT_A_ROW: &[u16] =
     &[1048, 1062, 1216, 1217, 1264, 1292, 1364, 1366, 1406, 1451, 1452, 1586, 1690, 3819, 4025];
 
+/// Most bytes per row of a batch: three 63-bit numbers, a slot, and separators.
+const ROW: usize = 96;
+
 pub(crate) const MYSQL: Dialect = Dialect {
     name: "MySQL",
     begin: "BEGIN",
@@ -36,12 +39,14 @@ pub(crate) const MYSQL: Dialect = Dialect {
         ("innodb_lock_wait_timeout", "SELECT CAST(@@innodb_lock_wait_timeout AS CHAR)"),
     ],
     refresh: Some("ANALYZE TABLE tb_voucher_order"),
+    packet: Some("SELECT CAST(@@GLOBAL.max_allowed_packet AS SIGNED)"),
     order_bytes: "SELECT CAST(data_length + index_length AS SIGNED) \
          FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name = 'tb_voucher_order'",
     live: "live = 1",
     closed: "live IS NULL",
     lock: "FOR UPDATE",
+    check_now: None,
     primary: "FORCE INDEX (PRIMARY)",
     join: "STRAIGHT_JOIN",
     has_sequence: false,
@@ -54,6 +59,11 @@ pub(crate) const MYSQL: Dialect = Dialect {
     is_transient,
     is_rolled_back,
 };
+
+/// Maximum number of IDs or rows per statement of a server that accepts packets of this size.
+pub(crate) fn page(packet: i64) -> usize {
+    (usize::try_from(packet).unwrap_or(0) / 2 / ROW).clamp(1, batch::PAGE)
+}
 
 fn batch(number: usize) -> String {
     let columns = batch::columns(|at, name, kind| format!("{name} {kind} PATH '$[{at}]'"));
@@ -159,8 +169,11 @@ fn classify(error: &dyn DatabaseError) -> StoreError {
         other if ABOUT_A_ROW.contains(&other) => {
             return StoreError::Rejected(Reason::Quoted(message));
         }
-        // No other error is proven to concern the request, so no order is discarded because of it.
-        _ => Reason::Quoted(message),
+        // Aborted connection, shutdown, interrupted, killed: a state of the server or of the connection.
+        1047 | 1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1317 | 1927 | 4031 => {
+            Reason::Quoted(message)
+        }
+        _ => return StoreError::Failed(Reason::Quoted(message)),
     })
 }
 

@@ -28,10 +28,12 @@ pub(crate) const POSTGRES: Dialect = Dialect {
         ("wal_level", "SHOW wal_level"),
     ],
     refresh: None,
+    packet: None,
     order_bytes: "SELECT pg_total_relation_size('tb_voucher_order')",
     live: "status NOT IN (4, 5)",
     closed: "status IN (4, 5)",
     lock: "FOR NO KEY UPDATE",
+    check_now: Some("SET CONSTRAINTS ALL IMMEDIATE"),
     primary: "",
     join: "JOIN",
     has_sequence: true,
@@ -104,15 +106,22 @@ fn classify(error: &dyn DatabaseError) -> StoreError {
         "53100" => reason!("store-it-cannot-write-free-space", message),
         // Undefined table, undefined column.
         "42P01" | "42703" => return schema_changed(message),
+        // A policy of a table rejects rows by their values, with the code of a missing privilege.
+        "42501" if message.contains("row-level security") => {
+            return StoreError::Failed(Reason::Quoted(message));
+        }
         // Insufficient privilege, invalid authorization.
         code if code == "42501" || code.starts_with("28") => {
             reason!("store-reason-denied", message)
+        }
+        // Connection, resources, state of the server, I/O: not about the request.
+        code if ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class)) => {
+            Reason::Quoted(message)
         }
         // About the values of a row: invalid data, and violated constraints.
         code if code.starts_with("22") || code.starts_with("23") => {
             return StoreError::Rejected(Reason::Quoted(message));
         }
-        // No other error is proven to concern the request, so no order is discarded because of it.
-        _ => Reason::Quoted(message),
+        _ => return StoreError::Failed(Reason::Quoted(message)),
     })
 }

@@ -35,12 +35,14 @@ pub(crate) const SQLITE: Dialect = Dialect {
         ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
     ],
     refresh: None,
+    packet: None,
     order_bytes: "SELECT (page_count - freelist_count) * page_size \
          FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
     live: "status NOT IN (4, 5)",
     closed: "status IN (4, 5)",
     // A write transaction has exclusive access to the file.
     lock: "",
+    check_now: None,
     primary: "",
     join: "CROSS JOIN",
     has_sequence: false,
@@ -111,8 +113,10 @@ fn classify(fault: &dyn DatabaseError) -> StoreError {
         ffi::SQLITE_TOOBIG | ffi::SQLITE_MISMATCH | ffi::SQLITE_RANGE => {
             StoreError::Rejected(Reason::Quoted(fault.to_string()))
         }
-        // No other error is proven to concern the request, so no order is discarded because of it.
-        _ => StoreError::Away(Reason::Quoted(fault.to_string())),
+        ffi::SQLITE_NOMEM | ffi::SQLITE_INTERRUPT => {
+            StoreError::Away(Reason::Quoted(fault.to_string()))
+        }
+        _ => StoreError::Failed(Reason::Quoted(fault.to_string())),
     }
 }
 

@@ -53,7 +53,7 @@ impl Store {
     /// # Errors
     /// The database is unavailable or rejects it; then nothing was written.
     pub async fn insert_baseline(&self, orders: &[OrderEntry], now: Millis) -> Result<bool> {
-        let (rows, page) = (&batch::rows(orders)?, self.database()?.page);
+        let (rows, page) = (&batch::rows(orders)?, self.database()?.page());
         transaction!(self, |conn| insert(conn, rows, now, page).await)
     }
 

@@ -3,7 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashSet},
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use seckill_model::{
@@ -12,7 +12,7 @@ use seckill_model::{
 };
 
 use crate::{
-    Conn, Dialect, Fault, OrderRow, Result, Store, StoreError, Value, Written,
+    Accepts, Conn, Dialect, Fault, OrderRow, Result, Store, StoreError, Value, Written,
     batch::{self, ExistingRows},
     connection::FromRow,
     params, read, transaction,
@@ -24,6 +24,13 @@ const ORDER_COLUMNS: &str =
 const ORDINARY_COLUMNS: &str =
     "id, user_id, voucher_id, NULL AS place, status, create_time, pay_time, close_time";
 
+/// Why an order that was inserted for a trial was rejected.
+enum TryFault {
+    /// By a unique key.
+    Duplicate(StoreError),
+    Other(StoreError),
+}
+
 impl Store {
     /// Writes a batch of orders in one transaction: the stock of each voucher is updated before its rows are inserted,
     /// except in a mixed batch on SQLite. The results are in the order of `entries`. Fails as a whole: then nothing was
@@ -33,7 +40,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let (rows, database) = (&batch::rows(entries)?, self.database()?);
-        let (page, mixed) = (database.page, &database.mixed);
+        let (page, mixed) = (database.page(), &database.mixed);
         if !mixed.load(Ordering::Relaxed) && self.write_new(rows, now).await? {
             return Ok(vec![Written::New; rows.len()]);
         }
@@ -56,7 +63,7 @@ impl Store {
             let mut lease = sessions.begin(commit_sent).await?;
             let conn = lease.conn();
             let done = match take_stock(conn, rows, now).await {
-                Ok(short) if short.is_empty() => insert(conn, rows, now, database.page).await,
+                Ok(short) if short.is_empty() => insert(conn, rows, now, database.page()).await,
                 taken => taken.map(|_| false),
             };
             if matches!(done, Ok(false)) {
@@ -68,15 +75,82 @@ impl Store {
         self.inject(true, Box::pin(sessions.write(attempt))).await
     }
 
+    /// Finds out which orders the database accepts, after it rejected `like`: with a row of the same sale and another
+    /// buyer, which is rolled back. If that is rejected too, with a row of another sale.
+    ///
+    /// # Errors
+    /// The database accepts no order, for this reason.
+    pub async fn accepts(&self, like: &OrderEntry, now: Millis) -> Result<Accepts> {
+        // Its own values do not fit in a row, which is not the fault of the database.
+        let Ok(like) = OrderRow::try_from(like) else { return Ok(Accepts::Sale) };
+        let refused = match self.try_buyers(like, now).await {
+            Ok(()) => return Ok(Accepts::Sale),
+            Err(error) => error,
+        };
+        let query = "SELECT MAX(voucher_id) FROM tb_seckill_voucher \
+             WHERE voucher_id <> $1 AND archive_time IS NULL";
+        let other: Result<Option<i64>> =
+            read!(self, |conn| conn.one(query, params![like.voucher_id]).await);
+        if let Ok(Some(voucher_id)) = other
+            && self.try_buyers(OrderRow { voucher_id, ..like }, now).await.is_ok()
+        {
+            return Ok(Accepts::OtherSales(refused));
+        }
+        self.database()?.sessions.note_failing(&refused);
+        Err(refused)
+    }
+
+    /// Inserts an order like this one for a buyer who has none, and rolls back.
+    async fn try_buyers(&self, like: OrderRow, now: Millis) -> Result<()> {
+        let mut tried = Ok(());
+        for user_id in batch::other_buyers(like.user_id) {
+            let row = OrderRow { id: batch::unused_id(like.id), user_id, ..like };
+            tried = self.try_order(row, now).await;
+            // This buyer has an order, by an index of this program or of another one.
+            if !matches!(tried, Err(TryFault::Duplicate(_))) {
+                break;
+            }
+        }
+        tried.map_err(|(TryFault::Duplicate(error) | TryFault::Other(error))| error)
+    }
+
+    /// Inserts one order, and rolls back.
+    async fn try_order(&self, row: OrderRow, now: Millis) -> Result<(), TryFault> {
+        let duplicate = &AtomicBool::new(false);
+        let database = self.database().map_err(TryFault::Other)?;
+        let sessions = database.writer().map_err(TryFault::Other)?;
+        let attempt = move |commit_sent| async move {
+            let mut lease = sessions.begin(commit_sent).await?;
+            let conn = lease.conn();
+            let done: Result<(), Fault> = async {
+                take_stock(conn, &[row], now).await?;
+                insert_strictly(conn, &row, now).await?;
+                match conn.dialect().check_now {
+                    Some(check) => conn.execute(check, params![]).await.map(drop),
+                    None => Ok(()),
+                }
+            }
+            .await;
+            if let Err(fault) = done {
+                duplicate.store(Conn::is_duplicate(&fault), Ordering::Relaxed);
+                return lease.end(Err(fault)).await;
+            }
+            lease.roll_back().await
+        };
+        let done = self.inject(false, Box::pin(sessions.read(attempt))).await;
+        let is_duplicate = duplicate.load(Ordering::Relaxed);
+        done.map_err(if is_duplicate { TryFault::Duplicate } else { TryFault::Other })
+    }
+
     /// Predicts the result of [`Store::write_orders`] for each entry alone, without writing; any number of entries.
     /// Takes no lock, so that no writer waits for it.
     pub async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>> {
         let mut answers = Vec::with_capacity(entries.len());
-        for part in entries.chunks(self.database()?.page) {
+        for part in entries.chunks(self.database()?.page()) {
             let rows = &batch::rows(part)?;
             answers.extend(read!(self, |conn| {
                 let sales = select_sales(conn, batch::vouchers(rows), "").await?;
-                Ok(read_existing(conn, rows, rows.len(), sales).await?.foresee(rows)?)
+                Ok(read_existing(conn, rows, rows.len(), sales).await?.foresee(rows))
             })?);
         }
         Ok(answers)
@@ -120,7 +194,7 @@ impl Store {
 
     async fn among<R: FromRow>(&self, ids: &[OrderId], query: &str) -> Result<Vec<R>> {
         let mut found = Vec::new();
-        for part in ids.chunks(self.database()?.page) {
+        for part in ids.chunks(self.database()?.page()) {
             let rows: Result<Vec<R>, _> =
                 read!(self, |conn| conn.rows(query.to_owned(), params![part]).await);
             found.extend(rows?);
@@ -264,15 +338,28 @@ async fn write_mixed(
     // Concurrent writers of these sales wait here, so the rows read below stay valid.
     let sales = lock_sales(conn, batch::vouchers(rows)).await?;
     let mut existing = read_existing(conn, rows, page, sales).await?;
-    let new = existing.take_in(rows)?;
+    let new = existing.take_in(rows);
     if let Some(voucher) = take_stock(conn, &new, now).await?.first() {
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
     }
     if insert(conn, &new, now, page).await? {
         return Ok(existing.answers(rows, new)?);
     }
-    // An order of another sale has taken an ID meanwhile.
-    Err(Fault::Again)
+    // An order of another sale has taken an ID meanwhile, or a unique index of another program rejects a row.
+    Err(reject_skipped(conn, &new, now).await?.into())
+}
+
+/// Why an INSERT has skipped rows that have no known conflict. Of a single row, the database says it itself.
+async fn reject_skipped(
+    conn: &mut Conn,
+    rows: &[OrderRow],
+    now: Millis,
+) -> Result<StoreError, Fault> {
+    if let [only] = rows {
+        insert_strictly(conn, only, now).await?;
+    }
+    // Its transaction is rolled back, so that the next attempt reads what changed meanwhile.
+    rows.first().map(batch::unwritten).ok_or(Fault::Again)
 }
 
 /// As [`write_mixed`], in SQLite, where a transaction has exclusive access. Only rejected rows are read back: returning
@@ -292,14 +379,21 @@ async fn write_mixed_alone(
         .collect();
     // One statement inserts all that it can. These IDs were unused, so each row that matches its entry is new.
     let new: HashSet<OrderRow> = if insert(conn, &possible, now, rows.len()).await? {
-        possible.into_iter().collect()
+        possible.iter().copied().collect()
     } else {
         let refused = refused(conn, &possible).await?;
-        possible.into_iter().filter(|row| !refused.contains(row)).collect()
+        possible.iter().filter(|row| !refused.contains(row)).copied().collect()
     };
     let inserted: Vec<OrderRow> = new.iter().copied().collect();
     if let Some(voucher) = take_stock(conn, &inserted, now).await?.first() {
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
+    }
+    if inserted.is_empty()
+        && possible == rows
+        && rows.len() == 1
+        && live_at(conn, rows).await?.is_empty()
+    {
+        return Err(reject_skipped(conn, rows, now).await?.into());
     }
     let rest: Vec<OrderRow> = rows.iter().filter(|row| !new.contains(row)).copied().collect();
     let existing = known.into_iter().chain(new);
@@ -374,6 +468,17 @@ pub(super) async fn insert(
         }
     }
     Ok(true)
+}
+
+/// Inserts one order; unlike [`insert`], a unique key that rejects it is an error.
+async fn insert_strictly(conn: &mut Conn, row: &OrderRow, now: Millis) -> Result<(), Fault> {
+    let (columns, batch) = (batch::names(), (conn.dialect().batch)(2));
+    let statement = format!(
+        "INSERT INTO tb_voucher_order ({columns}, create_time, update_time) \
+         SELECT {columns}, $1, $1 FROM {batch} WHERE TRUE"
+    );
+    let row = std::slice::from_ref(row);
+    conn.execute(statement, params![now, row]).await.map(drop)
 }
 
 async fn read_existing(

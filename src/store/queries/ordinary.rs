@@ -55,7 +55,7 @@ impl Store {
         now: Millis,
         fence: &Fence,
     ) -> Result<u64> {
-        let page = self.database()?.page;
+        let page = self.database()?.page();
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
             let index = (conn.dialect().index)("idx_ordinary_unpaid");

@@ -23,7 +23,7 @@ impl Store {
         }
         // Orders are always locked in the order of their IDs.
         let sorted: &Vec<OrderId> = &BTreeSet::from_iter(ids).into_iter().copied().collect();
-        let page = self.database()?.page;
+        let page = self.database()?.page();
         transaction!(self, |conn| {
             let mut found = Vec::new();
             // Orders of sales, then those of ordinary vouchers.
@@ -52,7 +52,7 @@ impl Store {
         now: Millis,
         fence: &Fence,
     ) -> Result<Vec<SaleOrder>> {
-        let page = self.database()?.page;
+        let page = self.database()?.page();
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
             let index = (conn.dialect().index)("idx_unpaid_order");
@@ -98,7 +98,7 @@ impl Store {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let (rows, page) = (&batch::rows(entries)?, self.database()?.page);
+        let (rows, page) = (&batch::rows(entries)?, self.database()?.page());
         transaction!(self, |conn| {
             // Sales before orders, like the writers of orders.
             let sales = lock_sales(conn, batch::vouchers(rows)).await?;
@@ -145,7 +145,7 @@ impl Store {
 
     /// Records that these were returned in Redis.
     pub async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<()> {
-        let page = self.database()?.page;
+        let page = self.database()?.page();
         transaction!(self, |conn| {
             for part in ids.chunks(page) {
                 let update = "UPDATE tb_give_back SET given = $1 \
@@ -246,8 +246,8 @@ async fn insert_cancelled(conn: &mut Conn, rows: &[OrderRow], now: Millis) -> Re
     );
     let inserted = conn.insert(statement, params![now, rows]).await?;
     if inserted != rows.len() as u64 {
-        // An order of another sale has taken an ID meanwhile.
-        return Err(Fault::Again);
+        // An order of another sale has taken an ID meanwhile, or a unique index of another program rejects a row.
+        return Err(rows.first().map_or(Fault::Again, |row| batch::unwritten(row).into()));
     }
     insert_give_backs(conn, batch::ids(rows), now).await
 }

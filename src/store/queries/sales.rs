@@ -326,7 +326,7 @@ impl Store {
         let (id, voucher) = (sale.voucher_id, voucher_key(sale.voucher_id)?);
         let initial = number(sale.initial)?;
         let rows: Vec<String> = orders.iter().map(|it| it.values(now)).collect::<Result<_>>()?;
-        let rows = &rows;
+        let (rows, page) = (&rows, self.database()?.page().min(IMPORTED));
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
             if insert_missing_voucher(conn, &sale.title, sale.created, voucher).await? == 0 {
@@ -340,7 +340,7 @@ impl Store {
             let values =
                 params![voucher, initial, stock, begin, end, sale.state, created, now, limit];
             conn.execute(insert_sale, values).await?;
-            for part in rows.chunks(IMPORTED) {
+            for part in rows.chunks(page) {
                 let values = part.join(", ");
                 let insert = format!(
                     "INSERT INTO tb_voucher_order (id, user_id, voucher_id, place, status, \

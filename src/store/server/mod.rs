@@ -68,12 +68,8 @@ pub(super) trait Server: Driver<Connection: Migrate> {
     ) -> impl Future<Output = Result<Vec<String>, Fault>> + Send;
 }
 
-/// Opens the database at `url` and upgrades its schema. Returns its name, the most IDs or rows per statement, and the
-/// connections.
-pub(super) async fn open<D: Server>(
-    url: &Url,
-    settings: &Settings,
-) -> Result<(String, usize, Sessions)>
+/// Opens the database at `url` and upgrades its schema. Returns its name and the connections.
+pub(super) async fn open<D: Server>(url: &Url, settings: &Settings) -> Result<(String, Sessions)>
 where
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
 {
@@ -96,8 +92,8 @@ where
     let _ = timeout(settings.connect(), conn.close()).await;
     let wait = Duration::from_millis(settings.acquire_ms);
     let pool = PoolOptions::new().max_connections(settings.pool).acquire_timeout(wait);
-    let sessions = Sessions::new(D::POOL, pool, options, settings.transaction(), session);
-    Ok((shown, page, sessions))
+    let sessions = Sessions::new(D::POOL, pool, options, settings.transaction(), session, page);
+    Ok((shown, sessions))
 }
 
 /// Creates or upgrades the tables, one process at a time.

@@ -5,16 +5,15 @@ use sqlx::{MySql, MySqlConnection, migrate::Migrator, mysql::MySqlConnectOptions
 
 use super::Server;
 use crate::{
-    Dialect, Fault, Settings, StoreError, batch::PAGE, connection::Pool, dialect::mysql::MYSQL,
+    Dialect, Fault, Settings, StoreError,
+    connection::Pool,
+    dialect::mysql::{self, MYSQL},
     migrations,
 };
 
 /// The oldest supported servers: CHECK, and collations that compare byte by byte.
 const OLDEST_MARIADB: (u32, u32) = (10, 6);
 const OLDEST_MYSQL: (u32, u32) = (8, 0);
-
-/// Most bytes per row of a batch: three 63-bit numbers, a slot, and separators.
-const ROW: usize = 96;
 
 impl Server for MySql {
     const POOL: fn(sqlx::Pool<Self>) -> Pool = Pool::Mysql;
@@ -62,8 +61,8 @@ impl Server for MySql {
     }
 
     async fn check(conn: &mut MySqlConnection) -> Result<usize, Fault> {
-        let query = "SELECT VERSION(), @@max_allowed_packet";
-        let (version, packet): (String, u64) = sqlx::query_as(query).fetch_one(conn).await?;
+        let query = "SELECT VERSION(), CAST(@@max_allowed_packet AS SIGNED)";
+        let (version, packet): (String, i64) = sqlx::query_as(query).fetch_one(conn).await?;
         if version.contains("TiDB") {
             return Err(StoreError::Schema(reason!("store-schema-other-server", version)).into());
         }
@@ -74,7 +73,7 @@ impl Server for MySql {
             let why = reason!("store-schema-old-server", version, oldest);
             return Err(StoreError::Schema(why).into());
         }
-        Ok((packet as usize / 2 / ROW).clamp(1, PAGE))
+        Ok(mysql::page(packet))
     }
 
     async fn lock_schema(

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use sqlx::{pool::PoolOptions, sqlite::SqliteConnectOptions};
 
-use super::{Result, connection::Pool, fault::Fault, session::Sessions};
+use super::{Result, batch::PAGE, connection::Pool, fault::Fault, session::Sessions};
 pub(super) use connect::open;
 use file::OpenFile;
 use full_disk::FullDiskReader;
@@ -40,7 +40,7 @@ fn sessions(
         .acquire_timeout(acquire)
         .idle_timeout(None)
         .max_lifetime(None);
-    Sessions::new(Pool::Sqlite, pool, options, limit, [].into())
+    Sessions::new(Pool::Sqlite, pool, options, limit, [].into(), PAGE)
 }
 
 /// An open file, which other processes may use at the same time.
