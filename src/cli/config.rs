@@ -14,7 +14,7 @@ use std::{
 use seckill_console::Keys;
 use seckill_engine::settings::{MAX_PARTITIONS, Settings};
 use seckill_http::HttpSettings;
-use seckill_model::{Label, NumericSetting, OsError, text};
+use seckill_model::{Label, NumericSetting, OsError, message::Lines, text};
 use seckill_redis::{DataDirError, Redis, RedisError, data_dir::DataDir, server::ManagedServer};
 use seckill_store::Settings as StoreSettings;
 use serde::Deserialize;
@@ -153,7 +153,7 @@ impl Config {
 
 /// The errors of a file, one per line.
 fn invalid(path: &Path, why: &str) -> CliError {
-    CliError::list(text!("settings-invalid-config-file", path = path.display(), why))
+    CliError::list(text!("settings-invalid-config-file", path = path.display(), why = Lines(why)))
 }
 
 /// `$XDG_CONFIG_HOME/seckill/config.toml`, or below `~/.config`.

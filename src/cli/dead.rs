@@ -21,7 +21,7 @@ use crate::{
     CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, counts, error, local,
     or_dash, output,
     pending::{action, verdict},
-    reply, span,
+    plain, reply, span,
 };
 
 /// Dead letters per read.
@@ -290,7 +290,8 @@ fn describe(shown: &Shown) -> String {
     let (verdict, why) = (verdict(*found), found.why());
     let why = text!("common-named", name = verdict, text = why);
     text.push_str(&format!("\n  {why}\n  {}", Label("cli-dead-fields")));
-    text.extend(letter.payload.iter().map(|(name, value)| format!("\n    {name} = {value}")));
+    let fields = letter.payload.iter();
+    text.extend(fields.map(|(name, value)| format!("\n    {} = {}", plain(name), plain(value))));
     let fault = letter.fault.as_ref().map(order_error);
     text.extend(fault.map(|fault| format!("\n  {}", text!("cli-dead-no-order", fault))));
     if let Some(Order { id, user_id, voucher_id, status, .. }) = &shown.row {

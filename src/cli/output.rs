@@ -9,9 +9,7 @@ use std::{
 };
 
 use jiff::tz::TimeZone;
-use seckill_model::{
-    Filter, Label, Millis, OsError, escape_json, filter::Field, is_display_control, text,
-};
+use seckill_model::{Filter, Label, Millis, OsError, escape_json, filter::Field, one_line, text};
 use serde::Serialize;
 
 use crate::{CliError, Consent, Result, error::FAILED};
@@ -182,9 +180,9 @@ pub(super) fn local(at: Millis) -> String {
     at.date_time(&TimeZone::system())
 }
 
-/// Removes control characters and those that reorder a line.
+/// A text as part of one line, with control characters and those that reorder a line escaped.
 pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if is_display_control(c) { ' ' } else { c }).collect()
+    one_line(text).into_owned()
 }
 
 /// Each line, indented by two columns.

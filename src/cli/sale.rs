@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Reason, Result, Table, ask, fields,
-    indented, local, next_page, number, page, reply, rows, snapshot,
+    indented, local, next_page, number, page, plain, reply, rows, snapshot,
 };
 
 #[derive(Debug, Subcommand)]
@@ -283,5 +283,10 @@ fn card(line: &SaleLine) -> String {
         (Label("column-admitted"), line.admitted.map_or_else(none, number)),
         (Label("column-persisted"), number(line.persisted)),
     ];
-    format!("#{} {}\n{}", line.voucher_id, line.title, indented(&fields(&lines).to_string()))
+    format!(
+        "#{} {}\n{}",
+        line.voucher_id,
+        plain(&line.title),
+        indented(&fields(&lines).to_string())
+    )
 }

@@ -58,7 +58,7 @@ impl<'a, T> Table<'a, T> {
     }
 
     fn column<C: ToString>(self, is_number: bool, title: &str, cell: impl Fn(&T) -> C) -> Self {
-        let cells = self.rows.iter().map(|row| cell(row).to_string());
+        let cells = self.rows.iter().map(|row| plain(&cell(row).to_string()));
         let cells = std::iter::once(title.to_owned()).chain(cells).collect();
         self.cells(is_number, cells)
     }
@@ -83,7 +83,7 @@ impl<'a, T> Table<'a, T> {
         let mut text = format!("{}\n", lines.next().unwrap_or_default());
         for (line, row) in lines.zip(self.rows) {
             text.push_str(&format!("{line}\n"));
-            text.extend(details(row).iter().map(|detail| format!("    {detail}\n")));
+            text.extend(details(row).iter().map(|detail| format!("    {}\n", plain(detail))));
         }
         text
     }
@@ -144,10 +144,25 @@ mod tests {
     #[test]
     fn markdown_contains_no_markup_or_control_characters_of_a_cell() {
         let hostile = "a|b\n\u{1b}[31m`*_<script>\u{202e}&";
-        assert_eq!(escape_markdown(hostile), "a\\|b  \\[31m\\`\\*\\_&lt;script&gt; &amp;");
+        assert_eq!(
+            escape_markdown(hostile),
+            "a\\|b\\\\n\\\\u{1b}\\[31m\\`\\*\\_&lt;script&gt;\\\\u{202e}&amp;"
+        );
         assert!(escape_markdown(&"锅".repeat(LONGEST * 2)).ends_with('…'));
         let table = Table::new(&["a|b"]).left("t", ToString::to_string).markdown_or("none");
         assert_eq!(table, "| t |\n| --- |\n| a\\|b |\n");
+    }
+
+    #[test]
+    fn a_row_is_one_line_whatever_its_cells() {
+        let rows = [("a\nentry 1-0  forged", 7), ("b\u{202e}\r\u{1b}[2K", 12)];
+        let table = Table::new(&rows).left("name", |row| row.0).right("n", |row| row.1);
+        let text = table.to_string();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.contains("a\\nentry 1-0  forged   7\n"), "{text}");
+        assert!(text.contains("b\\u{202e}\\r\\u{1b}[2K"), "{text}");
+        let with_details = table.with_details(|row| vec![format!("of {}", row.0)]);
+        assert_eq!(with_details.lines().count(), 5, "{with_details}");
     }
 
     #[test]

@@ -11,7 +11,9 @@ use seckill_engine::{
     dead_letters::{LetterScope, LettersCounted},
     telemetry::snapshot::RecoveryLine,
 };
-use seckill_model::{Label, Phase, VoucherId, in_english, is_display_control, text};
+use seckill_model::{
+    Label, Phase, VoucherId, in_english, is_display_control, message::Lines, text,
+};
 use strum::VariantArray as _;
 use tui_input::Input;
 
@@ -573,7 +575,7 @@ impl App {
             Action::Arm => self.ask_arm(),
             Action::Fire => {
                 if let Some(launch) = self.director.armed() {
-                    let question = question!("ask-launch-now", events = launch.events());
+                    let question = question!("ask-launch-now", events = Lines(launch.events()));
                     self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Fire)));
                 }
             }

@@ -1,4 +1,6 @@
-//! Terminal control characters, and their removal from text.
+//! Terminal control characters: escaped in lines of text and in JSON.
+
+use std::borrow::Cow;
 
 /// Control characters, and those that break, reverse or reorder a line.
 pub fn is_display_control(c: char) -> bool {
@@ -7,6 +9,22 @@ pub fn is_display_control(c: char) -> bool {
             c,
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
         )
+}
+
+/// A text as part of one line: those characters as `\n`, `\u{202e}`.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_display_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_display_control(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    Cow::Owned(line)
 }
 
 /// The first `most` characters of a text, with a dot in place of each of those characters.
@@ -31,6 +49,13 @@ pub fn escape_json(document: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_stays_one_line() {
+        assert!(matches!(one_line("火锅 \\n"), Cow::Borrowed("火锅 \\n")));
+        let hostile = "a\r\nb\tc\u{1b}[31m\u{202e}d\u{2028}\u{85}e";
+        assert_eq!(one_line(hostile), "a\\r\\nb\\tc\\u{1b}[31m\\u{202e}d\\u{2028}\\u{85}e");
+    }
 
     #[test]
     fn json_keeps_its_values_without_control_characters() {

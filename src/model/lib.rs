@@ -49,7 +49,7 @@ pub mod verdict;
 pub mod voucher;
 
 pub use clock::{Millis, When};
-pub use control_chars::{escape_json, is_display_control};
+pub use control_chars::{escape_json, is_display_control, one_line};
 pub use dead_letter::{LetterAction, LetterCounts, LetterVerdict};
 pub use entry::{Backing, EntryId, OrderEntry};
 pub use filter::Filter;

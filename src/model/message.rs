@@ -8,6 +8,7 @@ use fluent_bundle::{FluentArgs, FluentValue};
 
 use crate::{
     Message,
+    control_chars::one_line,
     locale::{self, Language, group_digits, language},
 };
 
@@ -81,7 +82,7 @@ pub trait Count {
     fn value(&self) -> FluentValue<'static>;
 }
 
-/// Anything else, formatted with its Display.
+/// Anything else, formatted with its Display, as part of one line: it may be untrusted.
 pub trait Quote {
     /// The value as a Fluent argument.
     fn value(&self) -> FluentValue<'static>;
@@ -115,7 +116,17 @@ counts!(u8, u16, u32, u64, usize, i32, i64);
 // One more reference than the impl for `Count`, so that the macro's method call prefers `Count` for numbers.
 impl<T: fmt::Display + ?Sized> Quote for &Argument<'_, T> {
     fn value(&self) -> FluentValue<'static> {
-        self.0.to_string().into()
+        one_line(&self.0.to_string()).into_owned().into()
+    }
+}
+
+/// Several lines of text as an argument: each line is one already.
+#[derive(Debug)]
+pub struct Lines<T>(pub T);
+
+impl<T: fmt::Display> Count for Argument<'_, Lines<T>> {
+    fn value(&self) -> FluentValue<'static> {
+        self.0.0.to_string().into()
     }
 }
 

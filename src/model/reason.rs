@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{
     Label,
+    control_chars::one_line,
     locale::{self, Language, language},
     message,
 };
@@ -108,7 +109,7 @@ impl fmt::Display for Reason {
                 }
                 let value = |arg: &Arg| match arg {
                     Arg::Number(number) => message::exact(*number),
-                    Arg::Text(text) => text.to_string().into(),
+                    Arg::Text(text) => one_line(&text.to_string()).into_owned().into(),
                 };
                 let args: FluentArgs<'_> =
                     args.iter().map(|(name, arg)| (name.as_ref(), value(arg))).collect();

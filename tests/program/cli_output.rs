@@ -1,7 +1,8 @@
 //! Untrusted text and numbers in the output of the real program.
 
-use crate::support::{PATIENCE, Seckill, wait_until_blocking};
+use crate::support::{PATIENCE, Seckill, TestRedis, wait_until_blocking};
 use redis::cmd;
+use seckill_redis::Layout;
 use serde_json::Value;
 use sqlx::Connection as _;
 
@@ -77,4 +78,60 @@ fn numbers_are_grouped_and_one_is_singular() {
         assert!(line.contains(" 70,000  "), "{output}");
         assert!(line.contains(" 70,001  ") && !line.contains("70000"), "{output}");
     }
+}
+
+/// A name or text of another program with a line that looks like one of ours.
+const HOSTILE: &str = "ice\nFORGED 1-0 \r\u{1b}[2K\u{202e}end";
+
+#[test]
+fn foreign_text_never_starts_a_line_of_its_own() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let run = |args: &[&str]| home.run(&[&["--redis", server.url().as_str()], args].concat());
+    run(&["sale", "create", "--title", "tea", "--stock", "7", "--reason", HOSTILE]).expect_code(0);
+    run(&["rush", "--voucher", "1", "--users", "2"]).expect_code(0);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let url = format!("sqlite://{}", home.data_dir().join("seckill.db").display());
+        let mut sql = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let title = "UPDATE tb_voucher SET title = ?";
+        sqlx::query(title).bind(HOSTILE).execute(&mut sql).await.unwrap();
+        let drift = "UPDATE tb_seckill_voucher SET stock = 1";
+        sqlx::query(drift).execute(&mut sql).await.unwrap();
+    });
+    let keys = Layout::new(1, false);
+    let (of, lock) = (keys.partition(0), keys.lock(HOSTILE));
+    let add = ["XADD", &of.orders(), "*", HOSTILE, HOSTILE];
+    server.query::<String>(&add);
+    let read =
+        ["XREADGROUP", "GROUP", of.group(), HOSTILE, "COUNT", "1", "STREAMS", &of.orders(), ">"];
+    server.query::<redis::Value>(&read);
+    server.query::<u64>(&["HSET", &lock, &format!("{HOSTILE}/x:1"), "1"]);
+    server.query::<u64>(&["ZADD", &keys.locks(), "+inf", HOSTILE]);
+    let mut escaped = 0;
+    for args in [
+        &["status"][..],
+        &["pending", "list"],
+        &["pending", "plan"],
+        &["stream", "show"],
+        &["sale", "list"],
+        &["sale", "show", "1"],
+        &["voucher", "list"],
+        &["locks", "list"],
+        &["jobs", "list"],
+        &["activity"],
+        &["dead", "list"],
+        &["audit"],
+        &["doctor"],
+        &["orders", "list"],
+        &["incident"],
+    ] {
+        let output = run(args);
+        let text = format!("{}{}", output.stdout, output.stderr);
+        let forged = text.lines().find(|line| line.trim_start().starts_with("FORGED"));
+        assert_eq!(forged, None, "{args:?}:\n{text}");
+        let raw: Vec<char> = text.chars().filter(|c| "\r\u{1b}\u{202e}".contains(*c)).collect();
+        assert!(raw.is_empty(), "{args:?}: {raw:?}");
+        escaped += text.matches("nFORGED").count();
+    }
+    assert!(escaped >= 6, "the foreign text is shown: {escaped}");
 }

@@ -9,6 +9,7 @@ use seckill_engine::{
 use seckill_lab::{Incident, Work};
 use seckill_model::{
     Label, Millis, NewSale, Phase, Reason, VoucherId, When,
+    message::Lines,
     sale::{check_restock, check_stock, check_title},
     text,
 };
@@ -182,7 +183,7 @@ impl Form {
             }
             Subject::Launch(_) => {
                 let launch = self.check_launch(sales, now)?;
-                let (seconds, events) = (launch.countdown, launch.events());
+                let (seconds, events) = (launch.countdown, Lines(launch.events()));
                 let question = question!("ask-schedule-launch", seconds, events);
                 let confirm = Confirm::new(question, Intent::Arm(Box::new(launch)));
                 Ok(Effect::Open(Dialog::Confirm(confirm)))

@@ -5,7 +5,7 @@ use seckill_engine::{
     commands::{audit_record, plan::Plan},
     telemetry::snapshot::{ConsumerLine, Holder, PendingLine},
 };
-use seckill_model::{EntryId, Label, Verdict, text};
+use seckill_model::{EntryId, Label, Verdict, message::Lines, text};
 
 use super::{
     audit_log::subject,
@@ -113,7 +113,7 @@ pub(crate) fn rush_plan(plan: &LoadTest) -> Vec<String> {
 }
 
 pub(crate) fn rush(sale: &SaleLine, plan: &LoadTest) -> Question {
-    let (name, left, plan) = (name(sale), left(sale), rush_plan(plan).join("\n"));
+    let (name, left, plan) = (name(sale), left(sale), Lines(rush_plan(plan).join("\n")));
     question!("ask-load-test", name, plan, phase = sale.phase, left)
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>) -> Question {
     question!(
         "ask-apply-plan",
         entries,
-        verdicts = verdicts.collect::<Vec<_>>().join("\n"),
+        verdicts = Lines(verdicts.collect::<Vec<_>>().join("\n")),
         pending = forecast.pending.after,
         letters = forecast.dead.after,
         orders = forecast.persisted.after,

@@ -1,6 +1,6 @@
 //! Errors in a settings or theme file: where they are, and how several are listed.
 
-use seckill_model::text;
+use seckill_model::{message::Lines, text};
 
 /// A position in a text file; both numbers start at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub fn all(mut errors: Vec<(Position, String)>) -> String {
     };
     match errors.len().saturating_sub(MAX_LISTED) {
         0 => text,
-        more => text!("settings-more-errors", text, more),
+        more => text!("settings-more-errors", text = Lines(text), more),
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     colour,
     palette::{BUILT_IN, Palette, Role, Shade},
 };
-use seckill_model::{Label, OsError, text};
+use seckill_model::{Label, OsError, message::Lines, text};
 
 use crate::text::settings::{self, Position};
 
@@ -27,7 +27,7 @@ pub enum ThemeError {
     #[error("{}", text!("settings-cannot-read-theme-check-theme", path = .0.display(), why = OsError::of(.1)))]
     Unreadable(PathBuf, std::io::Error),
     /// The file is invalid: its errors, with their positions.
-    #[error("{}", text!("settings-invalid-theme", path = .0.display(), why = .1))]
+    #[error("{}", text!("settings-invalid-theme", path = .0.display(), why = Lines(.1)))]
     Invalid(PathBuf, String),
 }
 

@@ -6,7 +6,7 @@ pub(super) use ratatui::{
     widgets::Paragraph,
 };
 pub(super) use seckill_engine::{Command, Snapshot, commands::Focus};
-pub(super) use seckill_model::{EntryId, Label, Millis, UserId, VoucherId, text};
+pub(super) use seckill_model::{EntryId, Label, Millis, UserId, VoucherId, message::Lines, text};
 
 pub(super) use super::{
     Component, SIDES, Scene, Source, Step, below,

@@ -313,7 +313,7 @@ fn repair_question(plan: &[SaleAudit], marked: bool, faults: usize) -> Question 
         sales = plan.len(),
         found = findings().count(),
         named,
-        repairs = repairs.collect::<Vec<_>>().join("\n"),
+        repairs = Lines(repairs.collect::<Vec<_>>().join("\n")),
         faults,
         left = findings().filter(|it| it.cure().is_none()).count(),
         pauses = with(&Cure::Reconcile) > 0,

@@ -294,7 +294,7 @@ pub(crate) fn question(
     if *gone > 0 {
         verdicts.push(text!("letters-marked-no-longer-present", gone = figure(*gone)));
     }
-    let verdicts = verdicts.join("\n");
+    let verdicts = Lines(verdicts.join("\n"));
     Ok(match command {
         Action::ReplayLetters => question!("ask-replay-letters", about, done, stay, verdicts),
         Action::Discard => question!("ask-discard-letters", about, done, stay, verdicts),

@@ -144,7 +144,7 @@ fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)) -> Questi
     ];
     let counts = parts.into_iter().filter(|(count, _)| *count > 0);
     let counts = counts.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read()));
-    let counts = counts.collect::<Vec<_>>().join("\n");
+    let counts = Lines(counts.collect::<Vec<_>>().join("\n"));
     let groups = if made > 0 { text!("stream-made-there", made) } else { String::new() };
     question!("ask-rewind", entries, groups, counts)
 }
@@ -155,6 +155,6 @@ fn claim(plan: &ClaimPlan) -> Question {
         let (count, from, to) = (thousands(part.count), plain(&part.from), plain(&part.to));
         format!("{count:>9}  {from} → {to}")
     });
-    let parts = parts.collect::<Vec<_>>().join("\n");
+    let parts = Lines(parts.collect::<Vec<_>>().join("\n"));
     question!("ask-claim", count = plan.count(), parts, gone = plan.gone)
 }
